@@ -1,0 +1,9 @@
+// Package apiv1 is the protocol between launchers and agents: generated from mpiup.proto,
+// whose comments describe the conversation. Protocol is raised with every change that an
+// older peer would misread; builds of one protocol number mix.
+package apiv1
+
+//go:generate sh ./gen.sh
+
+// Protocol is this build's protocol number.
+const Protocol = 1

@@ -1,0 +1,18 @@
+package job
+
+// mpiup's own exit codes, documented in docs/exit-codes.md. Codes below 240 are the job's own
+// (first failing rank, 128+signal, MPI_Abort), but for ExitTimeout.
+const (
+	ExitTimeout   = 110 // --timeout ran out (ETIMEDOUT, as Open MPI's mpirun)
+	ExitUsage     = 240 // command line, hostfile, plan
+	ExitHosts     = 241 // too few hosts, or a wrong list of them
+	ExitResolve   = 242 // a host name has no address
+	ExitConnect   = 243 // a host does not answer
+	ExitTLS       = 244 // a host's identity, or ours, was refused
+	ExitVersion   = 245 // other protocol number
+	ExitExec      = 246 // a program could not be started
+	ExitInit      = 247 // a rank could not be prepared, or wire-up failed
+	ExitAgentLost = 248 // a host was lost while ranks ran
+	ExitPreempted = 249 // a host is being taken away (SIGTERM to its agent), or fenced
+	ExitInternal  = 250 // a bug in mpiup
+)

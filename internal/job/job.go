@@ -1,0 +1,76 @@
+// Package job holds the vocabulary that launcher and agent share: what a user asked for
+// (App, Spec), where each rank goes (Plan), how a process ended (Exit), and mpiup's own exit
+// codes. It has no behaviour beyond small conversions and imports nothing of mpiup.
+package job
+
+import "fmt"
+
+// Rank is a process's number in its job (MPI_COMM_WORLD), from 0.
+type Rank int
+
+// App is one program of a job; an MPMD job has several (":" on the command line).
+type App struct {
+	Argv         []string // program and arguments, at least one
+	N            int      // ranks; 0: not given
+	Env          []string // NAME=value from -x, over the host's environment
+	Wdir         string   // working directory on every host
+	WdirExplicit bool     // a missing Wdir is an error instead of a fallback
+}
+
+// Host is a host as the allocation knows it: an agent, never an address.
+type Host struct {
+	Name       string
+	Slots      int  // ranks it takes; at least 1 once allocated
+	SlotsGiven bool // by hostfile or ":N", so going over needs Oversubscribe
+	CPUs       int  // usable hardware threads; 0: unknown
+}
+
+// Placement is one rank's place.
+type Placement struct {
+	Rank      Rank
+	App       int // index into the job's apps
+	Host      int // index into Plan.Hosts
+	LocalRank int // among the ranks of its host
+}
+
+// Plan maps every rank of a job to a host. Placements are in order of rank; Hosts holds only
+// hosts that got ranks, and a host's index there is its node rank.
+type Plan struct {
+	Hosts      []Host
+	Placements []Placement
+	Universe   int      // slots of all allocated hosts (MPI_UNIVERSE_SIZE)
+	Warnings   []string // said once to the user
+}
+
+// LocalSize is the number of ranks on host h.
+func (p *Plan) LocalSize(h int) int {
+	n := 0
+	for _, pl := range p.Placements {
+		if pl.Host == h {
+			n++
+		}
+	}
+	return n
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	Code   int // 0-255, when Signal is 0
+	Signal int // terminating signal, 0 if it exited
+	Core   bool
+}
+
+// Status is the shell's way to say it: the code, or 128+signal.
+func (e Exit) Status() int {
+	if e.Signal != 0 {
+		return 128 + e.Signal
+	}
+	return e.Code
+}
+
+func (e Exit) String() string {
+	if e.Signal != 0 {
+		return fmt.Sprintf("signal %d", e.Signal)
+	}
+	return fmt.Sprintf("exit code %d", e.Code)
+}
