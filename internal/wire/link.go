@@ -1,0 +1,212 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// Stream carries frames one way each; gRPC's client and server streams are Streams, and so
+// are the ends of a Pipe. Send and Recv may run at the same time, each in one goroutine.
+type Stream interface {
+	Send(*apiv1.Frame) error
+	Recv() (*apiv1.Frame, error)
+}
+
+// Errors that callers tell apart.
+var (
+	// ErrFull: the other side acknowledged too little for too long; the session cannot go on.
+	ErrFull = errors.New("too much waits for the other side to acknowledge")
+	// ErrReplaced: a newer stream has taken this one's place.
+	ErrReplaced = errors.New("replaced by a newer connection of the same session")
+)
+
+// Config sets a Link's limits. Zero values take the defaults.
+type Config struct {
+	Heartbeat time.Duration // longest silence of ours on a stream; default 1 s
+	MaxQueued int           // bytes of frames kept until acknowledged; default 512 MiB
+	Clock     *Clock        // what silence is measured by; required
+}
+
+// ackBytes and ackFrames: what may be received before a bare acknowledgement is sent.
+const (
+	ackBytes  = 256 << 10
+	ackFrames = 64
+)
+
+type queued struct {
+	frame *apiv1.Frame
+	size  int
+}
+
+// Link is one end of a session, for the session's life.
+type Link struct {
+	cfg  Config
+	wake chan struct{} // capacity 1: the pump has something to look at
+	wg   sync.WaitGroup
+
+	mu      sync.Mutex
+	seq     uint64   // of the last frame numbered, guarded by mu
+	kept    []queued // numbered, not acknowledged, guarded by mu
+	keptLen int      // bytes in kept, guarded by mu
+	unsent  int      // index into kept of the first not sent on this stream, guarded by mu
+	run     int      // number of the current stream, guarded by mu
+	end     func()   // ends the current stream's Run, guarded by mu
+	full    bool     // ErrFull was returned, guarded by mu
+	drained chan struct{}
+
+	in       sync.Mutex
+	received uint64        // highest seq delivered, guarded by in
+	fresh    int           // frames since the last acknowledgement, guarded by in
+	freshLen int           // their bytes, guarded by in
+	heard    time.Duration // Clock time of the last frame of any kind, guarded by in
+}
+
+// NewLink makes a Link on which nothing was sent or received yet.
+func NewLink(cfg Config) *Link {
+	if cfg.Heartbeat == 0 {
+		cfg.Heartbeat = time.Second
+	}
+	if cfg.MaxQueued == 0 {
+		cfg.MaxQueued = 512 << 20
+	}
+	return &Link{cfg: cfg, wake: make(chan struct{}, 1), heard: cfg.Clock.Now()}
+}
+
+// Send numbers a frame and queues it. It does not wait for the network. The frame belongs to
+// the Link from here on.
+func (l *Link) Send(f *apiv1.Frame) error {
+	size := proto.Size(f)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full || l.keptLen+size > l.cfg.MaxQueued {
+		l.full = true
+		return ErrFull
+	}
+	l.seq++
+	f.Seq = l.seq
+	l.kept = append(l.kept, queued{f, size})
+	l.keptLen += size
+	l.nudge()
+	return nil
+}
+
+// nudge wakes the pump; a nudge that finds one pending is not needed.
+func (l *Link) nudge() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Received is the highest seq delivered so far: what Open and Opened tell the other side.
+func (l *Link) Received() uint64 {
+	l.in.Lock()
+	defer l.in.Unlock()
+	return l.received
+}
+
+// Silent is how long nothing was heard, counting only time in which this process ran.
+func (l *Link) Silent() time.Duration {
+	l.in.Lock()
+	defer l.in.Unlock()
+	return l.cfg.Clock.Now() - l.heard
+}
+
+// Heard restarts Silent, as a frame would.
+func (l *Link) Heard() {
+	l.in.Lock()
+	l.heard = l.cfg.Clock.Now()
+	l.in.Unlock()
+}
+
+// Queued is the number of frames the other side has not acknowledged.
+func (l *Link) Queued() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.kept)
+}
+
+// Drained blocks until everything sent was acknowledged, or ctx ends.
+func (l *Link) Drained(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		if len(l.kept) == 0 {
+			l.mu.Unlock()
+			return nil
+		}
+		if l.drained == nil {
+			l.drained = make(chan struct{})
+		}
+		c := l.drained
+		l.mu.Unlock()
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Run carries frames over s until it breaks, ctx ends, or a newer Run takes over, and returns
+// why; never nil. peerReceived is what the other side said it has: frames up to there are
+// dropped, those after it are sent again. deliver gets each numbered frame once, in order; an
+// error of its ends the stream.
+//
+// The goroutines blocked in s end when the owner of s ends it (a gRPC handler by returning, a
+// client by its context), which may be after Run returned: Wait for them.
+func (l *Link) Run(ctx context.Context, s Stream, peerReceived uint64, deliver func(*apiv1.Frame) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l.mu.Lock()
+	if peerReceived > l.seq {
+		l.mu.Unlock()
+		return fmt.Errorf("the other side claims frame %d of %d", peerReceived, l.seq)
+	}
+	if l.end != nil {
+		l.end()
+	}
+	l.end = func() { cancel(ErrReplaced) }
+	l.run++
+	run := l.run
+	l.unsent = 0
+	l.forget(peerReceived)
+	l.mu.Unlock()
+	l.Heard()
+
+	l.wg.Add(2)
+	go func() { defer l.wg.Done(); cancel(l.pump(ctx, s, run)) }()
+	go func() { defer l.wg.Done(); cancel(l.read(ctx, s, run, deliver)) }()
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// Wait blocks until the goroutines of all Runs have ended.
+func (l *Link) Wait() { l.wg.Wait() }
+
+// forget drops what the other side has; mu is held.
+func (l *Link) forget(ack uint64) {
+	n := 0
+	for n < len(l.kept) && l.kept[n].frame.Seq <= ack {
+		l.keptLen -= l.kept[n].size
+		l.kept[n] = queued{}
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	l.kept = l.kept[n:]
+	l.unsent = max(l.unsent-n, 0)
+	if len(l.kept) == 0 {
+		l.kept = nil
+		if l.drained != nil {
+			close(l.drained)
+			l.drained = nil
+		}
+	}
+}
