@@ -2400,9 +2400,11 @@ func (*Bye) Descriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
+// Closed ends the session; refusal says that it was fenced by a newer incarnation.
 type Closed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Refusal       Refusal                `protobuf:"varint,2,opt,name=refusal,proto3,enum=mpiup.v1.Refusal" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2442,6 +2444,13 @@ func (x *Closed) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+func (x *Closed) GetRefusal() Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return Refusal_REFUSAL_NONE
 }
 
 type Heartbeat struct {
@@ -3343,9 +3352,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\awarning\x18\x02 \x01(\bR\awarning\"\x1a\n" +
 	"\x06Ending\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\"\x05\n" +
-	"\x03Bye\"\x1c\n" +
+	"\x03Bye\"I\n" +
 	"\x06Closed\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text\"\v\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12+\n" +
+	"\arefusal\x18\x02 \x01(\x0e2\x11.mpiup.v1.RefusalR\arefusal\"\v\n" +
 	"\tHeartbeat\"b\n" +
 	"\n" +
 	"FenceEnter\x12\x10\n" +
@@ -3529,22 +3539,23 @@ var file_mpiup_proto_depIdxs = []int32{
 	2,  // 30: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
 	3,  // 31: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
 	4,  // 32: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	5,  // 33: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	37, // 34: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	10, // 35: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	6,  // 36: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	9,  // 37: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	36, // 38: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	39, // 39: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	6,  // 40: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	10, // 41: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	38, // 42: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	40, // 43: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	40, // [40:44] is the sub-list for method output_type
-	36, // [36:40] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	0,  // 33: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	5,  // 34: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	37, // 35: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	10, // 36: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	6,  // 37: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	9,  // 38: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	36, // 39: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	39, // 40: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	6,  // 41: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	10, // 42: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	38, // 43: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	40, // 44: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	41, // [41:45] is the sub-list for method output_type
+	37, // [37:41] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
