@@ -1,0 +1,51 @@
+// Package incarnation names one life of a container. Every mpiup process in a container
+// gets the same name; a container that was restarted, or moved to another machine, gets
+// another. It is what an agent states so that siblings on one node are told apart, and what a
+// retried launcher is recognised by.
+//
+//	sha256(boot id, pid namespace, mount namespace, start time of PID 1, name) → 32 hex digits
+//
+// The name (the host's, unless --name says otherwise) tells agents apart that were started
+// side by side in one container for a trial on loopback addresses.
+package incarnation
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Of reads the incarnation of the container whose /proc is root/proc. What cannot be read (a
+// hidden PID 1) is left out of the hash, so that the result stays the same for all processes
+// that see the same.
+func Of(root, name string) string {
+	h := sha256.New()
+	boot, _ := os.ReadFile(filepath.Join(root, "/proc/sys/kernel/random/boot_id"))
+	pidNS, _ := os.Readlink(filepath.Join(root, "/proc/self/ns/pid"))
+	mntNS, _ := os.Readlink(filepath.Join(root, "/proc/self/ns/mnt"))
+	fmt.Fprintf(h, "%s\n%s\n%s\n%s\n%s\n", bytes.TrimSpace(boot), pidNS, mntNS, startTime(root), name)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// startTime is field 22 of /proc/1/stat, in clock ticks since boot (proc(5)). The command in
+// field 2 may hold blanks and parentheses, so fields are counted from its last ")".
+func startTime(root string) string {
+	b, err := os.ReadFile(filepath.Join(root, "/proc/1/stat"))
+	if err != nil {
+		return ""
+	}
+	i := bytes.LastIndexByte(b, ')')
+	if i < 0 {
+		return ""
+	}
+	f := strings.Fields(string(b[i+1:]))
+	const start = 22 - 3 // the first field after ")" is number 3
+	if len(f) <= start {
+		return ""
+	}
+	return f[start]
+}
