@@ -1,0 +1,78 @@
+# make demo   see mpiup run an MPI program, here and on three hosts
+# make test   everything CI runs, set-up included
+# make help   the other targets
+
+SHELL      := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS  += --no-print-directory
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+GOBUILD  := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+FUZZTIME ?= 10s
+# What a test may not skip, see test/need. CI sets it to root,netns,mpich.
+export MPIUP_TEST_REQUIRE ?=
+export MPIUP_BIN := $(CURDIR)/bin/mpiup
+
+.PHONY: help build static test unit integration lint generate fuzz demo bench bench-peers image image-check clean setup setup-demo
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
+
+build: ## bin/mpiup, static, for this machine
+	@test/setup.sh go
+	@$(GOBUILD) -o bin/mpiup ./cmd/mpiup
+	@echo "built bin/mpiup $(VERSION)"
+
+static: ## bin/mpiup for amd64 and bin/mpiup-arm64
+	@test/setup.sh go
+	@GOOS=linux GOARCH=amd64 $(GOBUILD) -o bin/mpiup ./cmd/mpiup
+	@GOOS=linux GOARCH=arm64 $(GOBUILD) -o bin/mpiup-arm64 ./cmd/mpiup
+	@echo "built bin/mpiup and bin/mpiup-arm64 $(VERSION)"
+
+test: setup lint unit integration ## what CI runs: set-up, lint, all tests with -race
+
+setup:
+	@test/setup.sh go test
+
+unit:
+	@echo "== unit tests"
+	@go test -race -timeout 10m $$(go list ./... | grep -v '/test/')
+
+# The tests on hosts share the machine's cores and clocks: one package at a time.
+integration: build
+	@echo "== tests on network namespaces, with real MPI programs"
+	@go test -race -timeout 15m -p 1 ./test/...
+
+lint: ## vet, staticcheck, gofmt, generated code, directions of imports
+	@echo "== lint"
+	@test/lint.sh
+
+generate: ## mpiup.pb.go from mpiup.proto (needs protoc)
+	@go generate ./...
+
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@test/fuzz.sh $(FUZZTIME)
+
+demo: setup-demo build ## an MPI program here and on three hosts
+	@mkdir -p bin
+	@go build -o bin/demo ./test/demo
+	@bin/demo -mpiup bin/mpiup -source examples/hello/hello.c
+
+setup-demo:
+	@test/setup.sh go demo
+
+bench: build ## start-up times, output rate, memory; against peers where they are installed
+	@test/bench/bench.sh
+
+bench-peers: ## installs the peers that make bench compares with
+	@test/setup.sh peers
+
+image: ## the container image, with podman or docker
+	@test/image/image.sh
+
+image-check: ## the Containerfile's steps in a tree of Debian's (root; minutes the first time)
+	@test/image/build.sh
+
+clean:
+	@rm -rf bin .cache test/bench/raw

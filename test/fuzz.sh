@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# test/fuzz.sh TIME: runs every fuzz target for that long, one after the other.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+time=${1:-10s}
+n=0
+while read -r file; do
+    dir=./$(dirname "$file")
+    for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
+        echo "== $dir $target"
+        go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$dir"
+        n=$((n + 1))
+    done
+done < <(git ls-files -co --exclude-standard '*_test.go' | sort)
+echo "$n fuzz targets, $time each"

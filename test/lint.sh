@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# make lint: vet, staticcheck, gofmt, generated code unchanged, directions of imports.
+# Prints what is wrong and where; silence is good.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+bad=0
+fail() { echo "$1"; bad=1; }
+
+files=$(gofmt -l $(git ls-files -co --exclude-standard '*.go'))
+[ -z "$files" ] || fail "not gofmt-ed: $files"
+
+go vet ./... || fail "go vet found the above"
+go tool staticcheck ./... || fail "staticcheck found the above"
+
+generated() {
+    local dir=internal/api/v1 made have tmp
+    made=$(sed -n 's/^\/\/ *[\t ]*protoc  *v//p' $dir/mpiup.pb.go | head -1)
+    have=$(protoc --version 2>/dev/null | sed 's/^libprotoc //')
+    # 3.21.12 calls itself v3.21.12 in what it writes.
+    if [ "$have" != "$made" ]; then
+        echo "generated code not compared: it was made with protoc $made, here is ${have:-none}"
+        return 0
+    fi
+    mkdir -p .cache
+    tmp=$(mktemp -d .cache/gen.XXXXXX)
+    cp $dir/gen.sh $dir/mpiup.proto "$tmp"
+    sh "$tmp/gen.sh" && diff -u "$dir/mpiup.pb.go" "$tmp/mpiup.pb.go" &&
+        diff -u "$dir/mpiup_grpc.pb.go" "$tmp/mpiup_grpc.pb.go"
+    local rc=$?
+    rm -rf "$tmp"
+    return $rc
+}
+generated || fail "generated code differs from mpiup.proto: run make generate and commit"
+
+if [ -d internal/archtest ]; then
+    go test ./internal/archtest || fail "imports go the wrong way, see above"
+fi
+[ $bad = 0 ] || exit 1
