@@ -1,0 +1,121 @@
+package hostlist
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+)
+
+const maxLine = 64 << 10
+
+// Open MPI's scanner takes white space around "=" (orte/util/hostfile/hostfile_lex.l).
+var aroundEquals = regexp.MustCompile(`[ \t]*=[ \t]*`)
+
+// ReadFile reads the hostfile at path. An error names path, and errno when it cannot be read.
+func ReadFile(path string) ([]Entry, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("hostfile %s: %w; name a readable file, or the hosts with --host", path, errno(err))
+	}
+	defer f.Close()
+	return ParseFile(f, path)
+}
+
+// ParseFile reads a hostfile from r; name stands in errors and in Entry.File.
+// A file that names no host is an error.
+func ParseFile(r io.Reader, name string) ([]Entry, error) {
+	limited := &io.LimitedReader{R: r, N: MaxFile + 1}
+	scan := bufio.NewScanner(limited)
+	scan.Buffer(nil, maxLine)
+	var entries []Entry
+	line := 0
+	for scan.Scan() {
+		line++
+		fields := fieldsOf(scan.Text())
+		if len(fields) == 0 {
+			continue
+		}
+		e, err := parseLine(fields)
+		if err != nil {
+			return nil, fmt.Errorf("hostfile %s line %d: %w", name, line, err)
+		}
+		if len(entries) == MaxHosts {
+			return nil, fmt.Errorf("hostfile %s line %d: more than %d hosts", name, line, MaxHosts)
+		}
+		e.Line, e.File = line, name
+		entries = append(entries, e)
+	}
+	switch err := scan.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, fmt.Errorf("hostfile %s line %d: longer than %d bytes; is this a hostfile?", name, line+1, maxLine)
+	case err != nil:
+		return nil, fmt.Errorf("hostfile %s line %d: %w", name, line+1, errno(err))
+	case limited.N == 0:
+		return nil, fmt.Errorf("hostfile %s: larger than %d bytes; is this a hostfile?", name, MaxFile)
+	case len(entries) == 0:
+		return nil, fmt.Errorf("hostfile %s names no host", name)
+	}
+	if err := CheckDistinct(entries); err != nil {
+		return nil, err
+	}
+	return entries, nil
+}
+
+// fieldsOf splits a line into words, without comment, carriage return or space around "=".
+func fieldsOf(line string) []string {
+	if i := strings.IndexByte(line, '#'); i >= 0 {
+		line = line[:i]
+	}
+	if i := strings.Index(line, "//"); i >= 0 {
+		line = line[:i]
+	}
+	return strings.Fields(aroundEquals.ReplaceAllString(line, "="))
+}
+
+// parseLine reads one line's words: the host, then slots= and max_slots= in any order.
+func parseLine(fields []string) (Entry, error) {
+	e, err := parseHost(fields[0])
+	if err != nil {
+		return e, err
+	}
+	limit, limited := 0, false
+	for _, field := range fields[1:] {
+		key, value, ok := strings.Cut(field, "=")
+		if !ok {
+			return e, fmt.Errorf("%s after host %s is not known; a line is \"host\", \"host slots=N\" or \"host:N\"", clip(field), e.Name)
+		}
+		n, err := parseSlots(value)
+		if err != nil {
+			return e, fmt.Errorf("host %s: %w", e.Name, err)
+		}
+		switch strings.ToLower(strings.ReplaceAll(key, "-", "_")) {
+		case "slots":
+			if e.Given {
+				return e, fmt.Errorf("host %s: slots are given twice", e.Name)
+			}
+			e.Slots, e.Given = n, true
+		case "max_slots", "slots_max":
+			limit, limited = n, true
+		default:
+			return e, fmt.Errorf("host %s: %s is not known; write slots=N", e.Name, clip(key+"="))
+		}
+	}
+	if limited && e.Slots > limit {
+		return e, fmt.Errorf("host %s: slots=%d is more than max_slots=%d", e.Name, e.Slots, limit)
+	}
+	return e, nil
+}
+
+// errno is what went wrong without the operation and the path, which the caller says.
+func errno(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}

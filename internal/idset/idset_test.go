@@ -1,0 +1,169 @@
+package idset
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestText(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"", ""},
+		{"\n", ""},
+		{"0", "0"},
+		{"0-3,8\n", "0-3,8"},
+		{"8,0-3", "0-3,8"},
+		{"0,1", "0-1"},
+		{"0-3,2-5,5", "0-5"},
+		{"7-7", "7"},
+		{"007", "7"},
+		{"63,64", "63-64"},
+		{"0-63,65-127", "0-63,65-127"},
+		{"1048575", "1048575"},
+		{"0-1048575", "0-1048575"},
+	} {
+		s, err := Parse(tt.in)
+		if err != nil || s.String() != tt.want {
+			t.Errorf("Parse(%q) = %q, %v; want %q", tt.in, s, err, tt.want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{",", `number list ",": a number is missing`},
+		{"1,", `number list "1,": a number is missing`},
+		{"-1", `number list "-1": a number is missing`},
+		{"3-", `number list "3-": a number is missing`},
+		{"3-1", `number list "3-1": range 3-1 runs backwards`},
+		{"1-2-3", `number list "1-2-3": "2-3" is not a number`},
+		{"+1", `number list "+1": "+1" is not a number`},
+		{"0x1", `number list "0x1": "0x1" is not a number`},
+		{"1 ,2", `number list "1 ,2": "1 " is not a number`},
+		{"0-7:2/4", `number list "0-7:2/4": "7:2/4" is not a number`},
+		{"1048576", `number list "1048576": "1048576" is above 1048575`},
+		{"0-99999999999999999999", `"99999999999999999999" is above 1048575`},
+		{strings.Repeat("1", MaxText+1), "number list of 4194305 bytes is longer than 4194304"},
+		{"\xff", `number list "\xff": "\xff" is not a number`},
+	} {
+		s, err := Parse(tt.in)
+		if err == nil || !strings.HasSuffix(err.Error(), tt.want) || !s.Empty() {
+			t.Errorf("Parse(%.40q) = %q, %v; want %q", tt.in, s, err, tt.want)
+		}
+	}
+}
+
+func TestWorstCaseTextIsWithinTheLimit(t *testing.T) {
+	var s Set
+	for id := 1; id <= MaxID; id += 2 {
+		s.Add(id)
+	}
+	text := s.String()
+	back, err := Parse(text)
+	if err != nil || !back.Equal(s) {
+		t.Fatalf("%d bytes: %v", len(text), err)
+	}
+}
+
+// The operations agree with a map of bool.
+func TestOperationsAgreeWithAMap(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	random := func() (Set, map[int]bool) {
+		var s Set
+		m := map[int]bool{}
+		limit := 1 + rnd.IntN(400)
+		for range rnd.IntN(200) {
+			id := rnd.IntN(limit)
+			s.Add(id)
+			m[id] = true
+		}
+		return s, m
+	}
+	for range 300 {
+		a, am := random()
+		b, bm := random()
+		union, both, sub := a.Union(b), a.Intersect(b), a.Sub(b)
+		n := 0
+		for id := -1; id < 700; id++ {
+			if a.Contains(id) != am[id] || union.Contains(id) != (am[id] || bm[id]) ||
+				both.Contains(id) != (am[id] && bm[id]) || sub.Contains(id) != (am[id] && !bm[id]) {
+				t.Fatalf("%d: a %s b %s union %s both %s sub %s", id, a, b, union, both, sub)
+			}
+			if am[id] {
+				n++
+			}
+		}
+		if a.Len() != n || a.Empty() != (n == 0) || len(a.Slice()) != n || !slices.IsSorted(a.Slice()) {
+			t.Fatalf("%s: Len %d, Slice %v, want %d", a, a.Len(), a.Slice(), n)
+		}
+		if !sub.Union(both).Equal(a) || !Of(a.Slice()...).Equal(a) {
+			t.Fatalf("sub + both of %s is %s", a, sub.Union(both))
+		}
+		back, err := Parse(a.String())
+		if err != nil || !back.Equal(a) {
+			t.Fatalf("round trip of %s: %s, %v", a, back, err)
+		}
+	}
+}
+
+func TestResultsShareNothing(t *testing.T) {
+	a := Range(0, 100)
+	for _, u := range []Set{a.Clone(), a.Union(Set{}), a.Intersect(a), a.Sub(Set{})} {
+		u.Add(5000)
+		u.words[0] = 0
+	}
+	if a.String() != "0-100" {
+		t.Fatal(a)
+	}
+}
+
+func TestRange(t *testing.T) {
+	if !Range(3, 2).Empty() || Range(0, 99_999).Len() != 100_000 || Range(5, 5).String() != "5" {
+		t.Fatal(Range(3, 2), Range(0, 99_999).Len(), Range(5, 5))
+	}
+}
+
+func TestAddOutOfRangePanics(t *testing.T) {
+	for _, id := range []int{-1, MaxID + 1} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("Add(%d) did not panic", id)
+				}
+			}()
+			var s Set
+			s.Add(id)
+		}()
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"", "0-3,8\n", "3-1", "1048575", "0-1048575", "9999999999", "1,,2", "0-7:2/4"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Parse(text)
+		if err != nil {
+			return
+		}
+		canon := s.String()
+		back, err := Parse(canon)
+		if err != nil || !back.Equal(s) || back.String() != canon {
+			t.Fatalf("%q: %q, back %q, %v", text, canon, back, err)
+		}
+	})
+}
+
+func BenchmarkRandomAdd100k(b *testing.B) {
+	ids := rand.New(rand.NewPCG(1, 2)).Perm(100_000)
+	for b.Loop() {
+		var s Set
+		for _, id := range ids {
+			s.Add(id)
+		}
+		if s.String() != "0-99999" {
+			b.Fatal(s.Len())
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package idset
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxText is the longest text Parse takes, in bytes. Every Set's own text is shorter.
+const MaxText = 4 << 20
+
+// String is the canonical text, "0-3,8"; "" for the empty set.
+func (s Set) String() string {
+	var b []byte
+	lo, prev := -1, -1
+	flush := func() {
+		if lo < 0 {
+			return
+		}
+		if len(b) > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(lo), 10)
+		if prev > lo {
+			b = append(b, '-')
+			b = strconv.AppendInt(b, int64(prev), 10)
+		}
+	}
+	for id := range s.All() {
+		if lo < 0 || id != prev+1 {
+			flush()
+			lo = id
+		}
+		prev = id
+	}
+	flush()
+	return string(b)
+}
+
+// Parse reads a list as String and the kernel write it. White space around the whole list is
+// ignored, for kernel files end in a newline; the empty text is the empty set.
+func Parse(text string) (Set, error) {
+	var s Set
+	if len(text) > MaxText {
+		return s, fmt.Errorf("number list of %d bytes is longer than %d", len(text), MaxText)
+	}
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return s, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		lo, err := parseID(first)
+		hi := lo
+		if err == nil && isRange {
+			hi, err = parseID(last)
+		}
+		if err != nil {
+			return Set{}, fmt.Errorf("number list %s: %w", clip(text), err)
+		}
+		if hi < lo {
+			return Set{}, fmt.Errorf("number list %s: range %d-%d runs backwards", clip(text), lo, hi)
+		}
+		s.addRange(lo, hi)
+	}
+	return s, nil
+}
+
+// parseID takes decimal digits only: no sign, no space, no 0x.
+func parseID(digits string) (int, error) {
+	if digits == "" {
+		return 0, fmt.Errorf("a number is missing")
+	}
+	id := 0
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("%s is not a number", clip(digits))
+		}
+		if id = id*10 + int(c-'0'); id > MaxID {
+			return 0, fmt.Errorf("%s is above %d", clip(digits), MaxID)
+		}
+	}
+	return id, nil
+}
+
+// clip quotes at most 40 bytes of foreign text for a message.
+func clip(s string) string {
+	if len(s) > 40 {
+		return strconv.Quote(s[:40]) + "..."
+	}
+	return strconv.Quote(s)
+}
