@@ -374,6 +374,7 @@ type Frame struct {
 	//	*Frame_Notice
 	//	*Frame_Ending
 	//	*Frame_Closed
+	//	*Frame_WireupFailed
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -623,6 +624,15 @@ func (x *Frame) GetClosed() *Closed {
 	return nil
 }
 
+func (x *Frame) GetWireupFailed() *WireupFailed {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_WireupFailed); ok {
+			return x.WireupFailed
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -749,6 +759,10 @@ type Frame_Closed struct {
 	Closed *Closed `protobuf:"bytes,41,opt,name=closed,proto3,oneof"`
 }
 
+type Frame_WireupFailed struct {
+	WireupFailed *WireupFailed `protobuf:"bytes,42,opt,name=wireup_failed,json=wireupFailed,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -807,6 +821,8 @@ func (*Frame_Notice) isFrame_Body() {}
 func (*Frame_Ending) isFrame_Body() {}
 
 func (*Frame_Closed) isFrame_Body() {}
+
+func (*Frame_WireupFailed) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -2206,6 +2222,60 @@ func (x *Exited) GetText() string {
 	return ""
 }
 
+// WireupFailed: ranks wait for one that will never come, or the PMI server gave up on a rank.
+// Never sent before the Exited of the rank that caused it, and of less weight than that.
+type WireupFailed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WireupFailed) Reset() {
+	*x = WireupFailed{}
+	mi := &file_mpiup_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WireupFailed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WireupFailed) ProtoMessage() {}
+
+func (x *WireupFailed) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
+func (*WireupFailed) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *WireupFailed) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *WireupFailed) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 type Aborted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
@@ -2217,7 +2287,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2299,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2312,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -2277,7 +2347,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2359,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2372,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Notice) GetText() string {
@@ -2329,7 +2399,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2411,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2424,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Ending) GetWhy() string {
@@ -2372,7 +2442,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2384,7 +2454,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2397,7 +2467,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -2411,7 +2481,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2423,7 +2493,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2436,7 +2506,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Closed) GetText() string {
@@ -2461,7 +2531,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2543,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2556,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -2502,7 +2572,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +2584,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +2597,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -2570,7 +2640,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2582,7 +2652,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2595,7 +2665,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -2639,7 +2709,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2721,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2734,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -2707,7 +2777,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +2789,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +2802,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -2776,7 +2846,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +2858,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +2871,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -2851,7 +2921,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +2933,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +2946,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -2915,7 +2985,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +2997,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3010,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 type Peer struct {
@@ -2960,7 +3030,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3042,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3055,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Peer) GetName() string {
@@ -3061,7 +3131,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3143,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3156,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -3112,7 +3182,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3194,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3207,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -3155,7 +3225,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3167,7 +3237,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3180,14 +3250,15 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xed\t\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xac\n" +
+	"\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -3215,7 +3286,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\aaborted\x18& \x01(\v2\x11.mpiup.v1.AbortedH\x00R\aaborted\x12*\n" +
 	"\x06notice\x18' \x01(\v2\x10.mpiup.v1.NoticeH\x00R\x06notice\x12*\n" +
 	"\x06ending\x18( \x01(\v2\x10.mpiup.v1.EndingH\x00R\x06ending\x12*\n" +
-	"\x06closed\x18) \x01(\v2\x10.mpiup.v1.ClosedH\x00R\x06closed\x12*\n" +
+	"\x06closed\x18) \x01(\v2\x10.mpiup.v1.ClosedH\x00R\x06closed\x12=\n" +
+	"\rwireup_failed\x18* \x01(\v2\x16.mpiup.v1.WireupFailedH\x00R\fwireupFailed\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -3342,7 +3414,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03oom\x18\b \x01(\bR\x03oom\x12\x17\n" +
 	"\amax_rss\x18\t \x01(\x03R\x06maxRss\x12\x12\n" +
 	"\x04text\x18\n" +
-	" \x01(\tR\x04text\"E\n" +
+	" \x01(\tR\x04text\"6\n" +
+	"\fWireupFailed\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"E\n" +
 	"\aAborted\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x12\n" +
@@ -3461,7 +3536,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_mpiup_proto_goTypes = []any{
 	(Refusal)(0),            // 0: mpiup.v1.Refusal
 	(Pmi)(0),                // 1: mpiup.v1.Pmi
@@ -3487,23 +3562,24 @@ var file_mpiup_proto_goTypes = []any{
 	(*Signal)(nil),          // 21: mpiup.v1.Signal
 	(*Stop)(nil),            // 22: mpiup.v1.Stop
 	(*Exited)(nil),          // 23: mpiup.v1.Exited
-	(*Aborted)(nil),         // 24: mpiup.v1.Aborted
-	(*Notice)(nil),          // 25: mpiup.v1.Notice
-	(*Ending)(nil),          // 26: mpiup.v1.Ending
-	(*Bye)(nil),             // 27: mpiup.v1.Bye
-	(*Closed)(nil),          // 28: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 29: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 30: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 31: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 32: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 33: mpiup.v1.FetchResult
-	(*NameRequest)(nil),     // 34: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 35: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 36: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 37: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 38: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 39: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 40: mpiup.v1.ShutdownReply
+	(*WireupFailed)(nil),    // 24: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 25: mpiup.v1.Aborted
+	(*Notice)(nil),          // 26: mpiup.v1.Notice
+	(*Ending)(nil),          // 27: mpiup.v1.Ending
+	(*Bye)(nil),             // 28: mpiup.v1.Bye
+	(*Closed)(nil),          // 29: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 30: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 31: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 32: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 33: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 34: mpiup.v1.FetchResult
+	(*NameRequest)(nil),     // 35: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 36: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 37: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 38: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 39: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 40: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 41: mpiup.v1.ShutdownReply
 }
 var file_mpiup_proto_depIdxs = []int32{
 	7,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -3512,50 +3588,51 @@ var file_mpiup_proto_depIdxs = []int32{
 	21, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
 	22, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
 	20, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	31, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	35, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	27, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	32, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	36, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	28, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	8,  // 9: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
 	14, // 10: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
 	15, // 11: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
 	16, // 12: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
 	17, // 13: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
 	23, // 14: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	30, // 15: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	34, // 16: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	24, // 17: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	25, // 18: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	26, // 19: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	28, // 20: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	19, // 21: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	29, // 22: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	32, // 23: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	33, // 24: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	0,  // 25: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	10, // 26: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 27: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	12, // 28: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	1,  // 29: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	2,  // 30: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	3,  // 31: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	4,  // 32: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	0,  // 33: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	5,  // 34: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	37, // 35: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	10, // 36: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	6,  // 37: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	9,  // 38: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	36, // 39: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	39, // 40: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	6,  // 41: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	10, // 42: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	38, // 43: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	40, // 44: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	41, // [41:45] is the sub-list for method output_type
-	37, // [37:41] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	31, // 15: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	35, // 16: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	25, // 17: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	26, // 18: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	27, // 19: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	29, // 20: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	24, // 21: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	19, // 22: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	30, // 23: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	33, // 24: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	34, // 25: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	0,  // 26: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	10, // 27: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	11, // 28: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	12, // 29: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	1,  // 30: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	2,  // 31: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	3,  // 32: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	4,  // 33: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	0,  // 34: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	5,  // 35: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	38, // 36: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	10, // 37: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	6,  // 38: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	9,  // 39: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	37, // 40: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	40, // 41: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	6,  // 42: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	10, // 43: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	39, // 44: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	41, // 45: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	42, // [42:46] is the sub-list for method output_type
+	38, // [38:42] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -3585,6 +3662,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Notice)(nil),
 		(*Frame_Ending)(nil),
 		(*Frame_Closed)(nil),
+		(*Frame_WireupFailed)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -3596,7 +3674,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
