@@ -1,0 +1,178 @@
+package placement
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// named is how many hosts a message lists before it counts the rest.
+const named = 6
+
+// allocate says how many ranks each host takes and how many each app has.
+func allocate(hosts []job.Host, apps []job.App, p Policy) (counts, sizes []int, err error) {
+	total := 0
+	for _, a := range apps {
+		if total += a.N; a.N > MaxRanks || total > MaxRanks {
+			return nil, nil, fmt.Errorf("more than %d ranks are asked for, the largest job", MaxRanks)
+		}
+	}
+	if total == 0 {
+		for _, h := range hosts {
+			n := h.Slots
+			if p.PerNode > 0 {
+				n = p.PerNode
+			}
+			if total += n; n > MaxRanks || total > MaxRanks {
+				return nil, nil, fmt.Errorf("the hosts have more than %d slots, the largest job; say -n", MaxRanks)
+			}
+		}
+	}
+	sizes = make([]int, len(apps))
+	for i, a := range apps {
+		sizes[i] = a.N
+	}
+	if len(apps) == 1 {
+		sizes[0] = total
+	}
+	if p.PerNode > 0 {
+		counts, err = allocatePerNode(hosts, total, p)
+	} else {
+		counts, err = allocateSlots(hosts, total, p.MapBy, p.Oversubscribe)
+	}
+	return counts, sizes, err
+}
+
+// allocatePerNode gives every host p.PerNode ranks while they last; by node they are spread
+// over all hosts.
+func allocatePerNode(hosts []job.Host, total int, p Policy) ([]int, error) {
+	if total > p.PerNode*len(hosts) {
+		return nil, fmt.Errorf("%d ranks asked for, but %d per host on %s makes %d; ask for fewer ranks, more per host or more hosts",
+			total, p.PerNode, plural(len(hosts), "host"), p.PerNode*len(hosts))
+	}
+	counts := make([]int, len(hosts))
+	fill(counts, total, p.MapBy, func(int) int { return p.PerNode })
+	if p.Oversubscribe {
+		return counts, nil
+	}
+	var over []string
+	for h, host := range hosts {
+		if host.SlotsGiven && counts[h] > host.Slots {
+			over = append(over, fmt.Sprintf("%s: %d", host.Name, host.Slots))
+		}
+	}
+	if len(over) > 0 {
+		return nil, fmt.Errorf("%d ranks per host asked for, but fewer slots were given for %s (%s); ask for fewer, give more slots, or pass --oversubscribe",
+			p.PerNode, plural(len(over), "host"), list(over))
+	}
+	return counts, nil
+}
+
+// allocateSlots fills slots and deals the rest out over the hosts that may take more.
+func allocateSlots(hosts []job.Host, total int, by MapBy, oversubscribe bool) ([]int, error) {
+	slots, elastic := 0, 0
+	for _, h := range hosts {
+		slots += h.Slots
+		if oversubscribe || !h.SlotsGiven {
+			elastic += h.Slots
+		}
+	}
+	counts := make([]int, len(hosts))
+	left := total
+	if total <= slots {
+		fill(counts, left, by, func(h int) int { return hosts[h].Slots })
+		return counts, nil
+	}
+	if elastic == 0 {
+		return nil, tooFewSlots(hosts, total, slots)
+	}
+	left -= slots
+	rounds := left / elastic
+	for h, host := range hosts {
+		counts[h] = host.Slots
+		if oversubscribe || !host.SlotsGiven {
+			counts[h] += rounds * host.Slots
+		}
+	}
+	// What is less than a full round is dealt out one by one, whatever the order of mapping.
+	fill(counts, left-rounds*elastic, ByNode, func(h int) int {
+		if oversubscribe || !hosts[h].SlotsGiven {
+			return hosts[h].Slots
+		}
+		return 0
+	})
+	return counts, nil
+}
+
+// fill adds n ranks to counts, at most room(h) to host h: host after host by slot, one a host
+// and round again by node. The rooms hold n together.
+func fill(counts []int, n int, by MapBy, room func(h int) int) {
+	if by == BySlot {
+		for h := range counts {
+			take := min(n, room(h))
+			counts[h] += take
+			n -= take
+		}
+		return
+	}
+	open := make([]int, len(counts)) // hosts with room left, in order
+	for h := range open {
+		open[h] = h
+	}
+	for round := 0; n > 0; round++ {
+		still := open[:0]
+		for _, h := range open {
+			if n > 0 && round < room(h) {
+				counts[h]++
+				n--
+				still = append(still, h)
+			}
+		}
+		open = still
+	}
+}
+
+func tooFewSlots(hosts []job.Host, total, slots int) error {
+	where := fmt.Sprintf("host %s has %s", hosts[0].Name, plural(slots, "slot"))
+	if len(hosts) > 1 {
+		each := make([]string, 0, len(hosts))
+		for _, h := range hosts {
+			each = append(each, fmt.Sprintf("%s: %d", h.Name, h.Slots))
+		}
+		where = fmt.Sprintf("the %d hosts have %d slots (%s)", len(hosts), slots, list(each))
+	}
+	return fmt.Errorf("%d ranks asked for, but %s; use -n %d or less, give more slots, or pass --oversubscribe",
+		total, where, slots)
+}
+
+// warnCPUs is one sentence, or nothing, on hosts with more ranks than CPUs.
+func warnCPUs(hosts []job.Host, counts []int) []string {
+	var over []string
+	for h, host := range hosts {
+		if host.CPUs > 0 && counts[h] > host.CPUs {
+			over = append(over, fmt.Sprintf("%s: %s on %s", host.Name, plural(counts[h], "rank"), plural(host.CPUs, "CPU")))
+		}
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("more ranks than usable CPUs on %s (%s); ranks that wait actively will be slow",
+		plural(len(over), "host"), list(over))}
+}
+
+// plural is "1 host", "2 hosts".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// list joins what a message names, the first few of it.
+func list(items []string) string {
+	if len(items) <= named {
+		return strings.Join(items, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(items[:named], ", "), len(items)-named)
+}

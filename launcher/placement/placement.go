@@ -1,0 +1,161 @@
+// Package placement decides which rank runs on which host. It is pure: hosts, programs and a
+// policy in, a plan or an error out.
+//
+//	allocate   how many ranks the job has, and how many each host takes
+//	map        which rank goes to which host, in the order of the policy
+//	rank       the numbers: job ranks in order of program, local ranks dense on each host
+//
+//	slot   0 1 2 3 | 4 5 6 7     fill a host's slots, then the next host (default)
+//	node   0 2 4 6 | 1 3 5 7     deal the ranks out, one a host and round again
+//	ppr    PerNode ranks on every host, in either order; fewer only on the last ones, when the
+//	       job has fewer ranks
+//
+// Slots are a limit only where somebody wrote them, in a hostfile or as ":N": a number that
+// mpiup counted itself (GPUs, else usable CPUs) is how many ranks a host gets when nothing
+// else is said, and a user who asks for more ranks knows better. So:
+//
+//   - No number of ranks: one a slot, or PerNode a host.
+//   - Ranks fill slots first. What is left is dealt out again over the hosts whose slots were
+//     not given, in proportion to their slots; with Oversubscribe over all hosts.
+//   - Ranks that fit nowhere are an error that says the numbers and the way out.
+//   - PerNode counts ranks of the whole job, over all its programs, and obeys the same limit.
+//     Asking for more ranks than PerNode times the hosts is an error, Oversubscribe or not.
+//   - More ranks on a host than CPUs it may use is one warning for the plan.
+//
+// It does not bind ranks to CPUs, and does not know addresses.
+package placement
+
+import (
+	"fmt"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// MaxRanks is the largest job. Everything that names ranks is bounded by it.
+const MaxRanks = 1 << 20
+
+// MapBy is the order in which ranks are dealt out to hosts.
+type MapBy string
+
+// The orders. The zero MapBy is BySlot.
+const (
+	BySlot MapBy = "slot"
+	ByNode MapBy = "node"
+)
+
+// Policy is what the user said about placement.
+type Policy struct {
+	MapBy         MapBy
+	PerNode       int  // exactly so many ranks on every host (-N, ppr:N:node); 0: by slots
+	Oversubscribe bool // slots that were given are no limit
+}
+
+// Place gives every rank of apps a host. Hosts are taken in their order and need at least one
+// slot each. An App's N of 0 means one rank a slot (PerNode a host, if set) and is allowed only
+// for a single app. All errors are the user's (exit code 240).
+func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
+	if p.MapBy == "" {
+		p.MapBy = BySlot
+	}
+	if err := check(hosts, apps, p); err != nil {
+		return nil, err
+	}
+	counts, sizes, err := allocate(hosts, apps, p)
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, n := range sizes {
+		total += n
+	}
+	plan := number(hosts, sizes, hostOfRank(counts, total, p.MapBy))
+	for _, h := range hosts {
+		plan.Universe += h.Slots
+	}
+	plan.Universe = max(plan.Universe, total) // MPI 4.1, 11.10.1: never below MPI_COMM_WORLD's size
+	plan.Warnings = warnCPUs(hosts, counts)
+	return plan, nil
+}
+
+func check(hosts []job.Host, apps []job.App, p Policy) error {
+	switch {
+	case len(hosts) == 0:
+		return fmt.Errorf("there is no host to run on")
+	case len(apps) == 0:
+		return fmt.Errorf("there is no program to run")
+	case p.MapBy != BySlot && p.MapBy != ByNode:
+		return fmt.Errorf("mapping by %q is not known; use slot, node or ppr:N:node", p.MapBy)
+	case p.PerNode < 0 || p.PerNode > MaxRanks:
+		return fmt.Errorf("%d ranks per host; use 1 to %d", p.PerNode, MaxRanks)
+	}
+	for _, h := range hosts {
+		if h.Slots < 1 {
+			return fmt.Errorf("host %s has %d slots; a host takes at least 1 rank", h.Name, h.Slots)
+		}
+	}
+	for i, a := range apps {
+		switch {
+		case len(a.Argv) == 0:
+			return fmt.Errorf("program %d of %d has no name", i+1, len(apps))
+		case a.N < 0:
+			return fmt.Errorf("%d ranks of %s; use 1 or more", a.N, a.Argv[0])
+		case a.N == 0 && len(apps) > 1:
+			return fmt.Errorf("program %d of %d, %s, needs its own -n: one rank a slot is for a single program", i+1, len(apps), a.Argv[0])
+		}
+	}
+	return nil
+}
+
+// hostOfRank deals ranks 0 to total-1 out to hosts that take counts ranks each.
+func hostOfRank(counts []int, total int, by MapBy) []int {
+	of := make([]int, 0, total)
+	if by == BySlot {
+		for h, n := range counts {
+			for range n {
+				of = append(of, h)
+			}
+		}
+		return of
+	}
+	open := make([]int, 0, len(counts)) // hosts that take more, in order
+	for h := range counts {
+		open = append(open, h)
+	}
+	for round := 0; len(of) < total; round++ {
+		still := open[:0]
+		for _, h := range open {
+			if counts[h] > round {
+				of = append(of, h)
+				still = append(still, h)
+			}
+		}
+		open = still
+	}
+	return of
+}
+
+// number builds the plan: hosts that got ranks in their order, local ranks dense.
+func number(hosts []job.Host, sizes, hostOf []int) *job.Plan {
+	used := make([]int, len(hosts)) // index in Plan.Hosts + 1
+	for _, h := range hostOf {
+		used[h] = 1
+	}
+	plan := &job.Plan{Placements: make([]job.Placement, 0, len(hostOf))}
+	for h := range hosts {
+		if used[h] != 0 {
+			plan.Hosts = append(plan.Hosts, hosts[h])
+			used[h] = len(plan.Hosts)
+		}
+	}
+	local := make([]int, len(plan.Hosts))
+	for app, n := range sizes {
+		for range n {
+			rank := len(plan.Placements)
+			h := used[hostOf[rank]] - 1
+			plan.Placements = append(plan.Placements, job.Placement{
+				Rank: job.Rank(rank), App: app, Host: h, LocalRank: local[h]})
+			local[h]++
+		}
+	}
+	return plan
+}
