@@ -1,0 +1,93 @@
+package resolve
+
+import (
+	"bytes"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// maxFile bounds what is read of /etc/hosts and /etc/resolv.conf, in bytes.
+const maxFile = 4 << 20
+
+// watched is a file that is read again when its identity, size or time of change has changed.
+// kubelet writes /etc/hosts in place; ConfigMaps and container runtimes replace files.
+type watched struct {
+	mtime time.Time
+	size  int64
+	inode uint64
+	known bool
+}
+
+// read gives the file's text when it differs from the last read. A file that is missing or
+// cannot be read is an empty one.
+func (w *watched) read(path string) (text []byte, changed bool) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		changed = w.known || w.inode != 0
+		*w = watched{}
+		return nil, changed
+	}
+	now := watched{mtime: fi.ModTime(), size: fi.Size(), known: true}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		now.inode = st.Ino
+	}
+	if now == *w {
+		return nil, false
+	}
+	*w = now
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, true
+	}
+	defer f.Close()
+	text, err = io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return nil, true
+	}
+	return text, true
+}
+
+// hostsFile is /etc/hosts.
+type hostsFile struct {
+	path string
+
+	mu     sync.Mutex
+	state  watched                 // guarded by mu
+	byName map[string][]netip.Addr // guarded by mu
+}
+
+// lookup gives the addresses listed for name, in the order of the file, or nil.
+func (h *hostsFile) lookup(name string) []netip.Addr {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if text, changed := h.state.read(h.path); changed {
+		h.byName = parseHosts(text)
+	}
+	return h.byName[key(name)]
+}
+
+// parseHosts reads hosts(5): "ADDRESS NAME [ALIAS]...", with "#" comments. Lines that do not
+// begin with an address are passed over, as the C library does.
+func parseHosts(text []byte) map[string][]netip.Addr {
+	byName := map[string][]netip.Addr{}
+	for line := range bytes.Lines(text) {
+		line, _, _ = bytes.Cut(line, []byte("#"))
+		fields := strings.Fields(string(line))
+		if len(fields) < 2 {
+			continue
+		}
+		addr, err := netip.ParseAddr(fields[0])
+		if err != nil {
+			continue
+		}
+		for _, name := range fields[1:] {
+			byName[key(name)] = append(byName[key(name)], addr.Unmap())
+		}
+	}
+	return byName
+}
