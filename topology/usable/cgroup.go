@@ -1,0 +1,240 @@
+package usable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// hierarchy is one cgroup tree this process is in, as far as its mount shows it.
+type hierarchy struct {
+	v2          bool
+	controllers []string // of a v1 mount
+	mount       string   // where, without the leading "/"
+	own         string   // directory of the own group, at or below mount
+}
+
+// hierarchies joins /proc/self/cgroup (where the process is) with /proc/self/mountinfo (what
+// of it can be seen). Three cases, cgroups(7) and proc_pid_mountinfo(5):
+//
+//	cgroup namespace    path "/", mount shows "/"       the group is the mount point
+//	no namespace, v1    path "/kubepods/x", mount
+//	                    shows "/kubepods/x"             the group is the mount point
+//	host's whole tree   path "/a/b", mount shows "/"    the group is mount/a/b
+//
+// A path that leads out of what is mounted falls back to the mount point.
+func hierarchies(fsys fs.FS) ([]hierarchy, error) {
+	membership, err := readFile(fsys, "proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := readFile(fsys, "proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	v2path, v1path := parseMembership(membership)
+	var all []hierarchy
+	for line := range strings.Lines(mounts) {
+		m, ok := parseMount(line)
+		if !ok {
+			continue
+		}
+		h := hierarchy{mount: strings.TrimPrefix(path.Clean(m.point), "/")}
+		own := v2path
+		switch m.fstype {
+		case "cgroup2":
+			h.v2 = true
+		case "cgroup":
+			h.controllers = strings.Split(m.options, ",")
+			own = ""
+			for _, c := range h.controllers {
+				if p, ok := v1path[c]; ok {
+					own = p
+				}
+			}
+		default:
+			continue
+		}
+		h.own = h.mount
+		if rest, inside := below(own, m.root); inside {
+			candidate := path.Join(h.mount, rest)
+			if info, err := fs.Stat(fsys, candidate); err == nil && info.IsDir() {
+				h.own = candidate
+			}
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+// parseMembership reads lines "4:memory,cpu:/path" (v1) and "0::/path" (v2).
+func parseMembership(text string) (v2 string, v1 map[string]string) {
+	v1 = map[string]string{}
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		if parts[1] == "" {
+			v2 = parts[2]
+			continue
+		}
+		for c := range strings.SplitSeq(parts[1], ",") {
+			v1[c] = parts[2]
+		}
+	}
+	return v2, v1
+}
+
+type mount struct{ root, point, fstype, options string }
+
+// parseMount reads "31 23 0:28 / /sys/fs/cgroup rw shared:9 - tmpfs tmpfs rw,mode=755".
+func parseMount(line string) (mount, bool) {
+	f := strings.Fields(line)
+	dash := slices.Index(f, "-")
+	if dash < 6 || len(f) < dash+4 {
+		return mount{}, false
+	}
+	return mount{root: unescape(f[3]), point: unescape(f[4]), fstype: f[dash+1], options: f[dash+3]}, true
+}
+
+// unescape undoes the octal of mountinfo: space, tab, newline and backslash are "\040" etc.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// below is the part of p under root, and whether p is root or under it.
+func below(p, root string) (string, bool) {
+	if p == "" || strings.Contains(p, "..") || strings.Contains(root, "..") {
+		return "", false // seen from a namespace whose root lies elsewhere
+	}
+	if root = strings.TrimSuffix(root, "/"); p == root {
+		return "", true
+	}
+	return strings.CutPrefix(p, root+"/")
+}
+
+// upTo yields dir and the directories above it, mount the last.
+func (h hierarchy) upTo() []string {
+	dirs := []string{h.own}
+	for d := h.own; d != h.mount && len(d) > len(h.mount); {
+		d = path.Dir(d)
+		dirs = append(dirs, d)
+	}
+	return dirs
+}
+
+// quota is the smallest CFS quota that binds this process, in CPUs; 0 if none does.
+func quota(fsys fs.FS) (float64, error) {
+	all, err := hierarchies(fsys)
+	if err != nil {
+		return 0, err
+	}
+	least := 0.0
+	var errs []error
+	for _, h := range all {
+		if !h.v2 && !slices.Contains(h.controllers, "cpu") {
+			continue
+		}
+		for _, dir := range h.upTo() {
+			q, err := quotaOf(fsys, dir, h.v2)
+			if err != nil {
+				errs = append(errs, err)
+			} else if q > 0 && (least == 0 || q < least) {
+				least = q
+			}
+		}
+	}
+	return least, errors.Join(errs...)
+}
+
+// quotaOf reads one group's quota; a group without the file (a root, or the controller is not
+// switched on) has none.
+func quotaOf(fsys fs.FS, dir string, v2 bool) (float64, error) {
+	var max, period string
+	if v2 {
+		text, err := readFile(fsys, path.Join(dir, "cpu.max")) // "max 100000" or "150000 100000"
+		if err != nil {
+			return 0, missing(err)
+		}
+		max, period, _ = strings.Cut(strings.TrimSpace(text), " ")
+	} else {
+		var err error
+		if max, err = readFile(fsys, path.Join(dir, "cpu.cfs_quota_us")); err != nil {
+			return 0, missing(err)
+		}
+		if period, err = readFile(fsys, path.Join(dir, "cpu.cfs_period_us")); err != nil {
+			return 0, missing(err)
+		}
+		max, period = strings.TrimSpace(max), strings.TrimSpace(period)
+	}
+	if max == "max" || max == "-1" {
+		return 0, nil
+	}
+	m, err1 := strconv.ParseUint(max, 10, 63)
+	p, err2 := strconv.ParseUint(period, 10, 63)
+	if err1 != nil || err2 != nil || m == 0 || p == 0 {
+		return 0, fmt.Errorf("/%s: CPU quota %.40q of period %.40q is not understood", dir, max, period)
+	}
+	return float64(m) / float64(p), nil
+}
+
+// missing is nil for a file that is not there.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// OOMKills is how many processes of this container the kernel has killed for memory so far.
+// A rank that died by SIGKILL while it grew was killed for memory. Where no memory group can
+// be seen the error is fs.ErrNotExist.
+func OOMKills(fsys fs.FS) (uint64, error) {
+	all, err := hierarchies(fsys)
+	if err != nil {
+		return 0, err
+	}
+	for _, h := range all {
+		file := "memory.events" // since Linux 4.13 with oom_kill, in both versions
+		if !h.v2 {
+			if !slices.Contains(h.controllers, "memory") {
+				continue
+			}
+			file = "memory.oom_control"
+		}
+		text, err := readFile(fsys, path.Join(h.own, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // v2 without the memory controller, beside v1
+		}
+		if err != nil {
+			return 0, err
+		}
+		if count, ok := field(text, "oom_kill "); ok {
+			n, err := strconv.ParseUint(count, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("/%s/%s: oom_kill %.40q is not a number", h.own, file, count)
+			}
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("no memory cgroup with an oom_kill count: %w", fs.ErrNotExist)
+}

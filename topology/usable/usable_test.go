@@ -1,0 +1,163 @@
+package usable
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "write the want sections of testdata anew")
+
+// A machine is one archive: lines "env NAME=value" before the first file, the kernel's files
+// under their paths, and what is read of it in the section "want".
+func TestMachines(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := describe(archive)
+			for i := range archive.Files {
+				if archive.Files[i].Name != "want" {
+					continue
+				}
+				if *update {
+					archive.Files[i].Data = []byte(got)
+					if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				} else if d := cmp.Diff(string(archive.Files[i].Data), got); d != "" {
+					t.Error(d)
+				}
+				return
+			}
+			t.Error("no section want")
+		})
+	}
+}
+
+func describe(archive *txtar.Archive) string {
+	machine := fstest.MapFS{}
+	for _, f := range archive.Files {
+		if f.Name != "want" {
+			machine[f.Name] = &fstest.MapFile{Data: f.Data}
+		}
+	}
+	env := map[string]string{}
+	for line := range strings.Lines(string(archive.Comment)) {
+		if def, ok := strings.CutPrefix(strings.TrimSpace(line), "env "); ok {
+			name, value, _ := strings.Cut(def, "=")
+			env[name] = value
+		}
+	}
+	inv, err := Read(machine, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	var b strings.Builder
+	fmt.Fprintf(&b, "cpus %d of threads %s, quota %.2f\n", inv.CPUs, inv.Threads, inv.Quota)
+	fmt.Fprintf(&b, "gpus %d %s\nslots %d\nkernel %s\n", inv.GPUs, inv.Vendor, inv.Slots(), inv.Kernel)
+	if err != nil {
+		fmt.Fprintf(&b, "error %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	if n, err := OOMKills(machine); err != nil {
+		fmt.Fprintf(&b, "oom kills: %v\n", err)
+	} else {
+		fmt.Fprintf(&b, "oom kills %d\n", n)
+	}
+	return b.String()
+}
+
+func TestWithoutAnyFile(t *testing.T) {
+	inv, err := Read(fstest.MapFS{}, func(string) (string, bool) { return "", false })
+	if err == nil || inv.CPUs != runtime.NumCPU() || inv.Quota != 0 || inv.Slots() != inv.CPUs {
+		t.Errorf("%+v, %v", inv, err)
+	}
+	if _, err := OOMKills(fstest.MapFS{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestForeignMaskFallsBackToTheRuntime(t *testing.T) {
+	machine := fstest.MapFS{"proc/self/status": {Data: []byte("Cpus_allowed_list:\t0-x\n")}}
+	inv, err := Read(machine, func(string) (string, bool) { return "", false })
+	if err == nil || !strings.Contains(err.Error(), `/proc/self/status: number list "0-x"`) || inv.CPUs != runtime.NumCPU() {
+		t.Errorf("%+v, %v", inv, err)
+	}
+}
+
+// This machine's own files are understood.
+func TestHere(t *testing.T) {
+	root := os.DirFS("/")
+	inv, err := Read(root, os.LookupEnv)
+	if err != nil {
+		t.Error(err)
+	}
+	if inv.CPUs < 1 || inv.CPUs > runtime.NumCPU() || inv.Quota == 0 && inv.CPUs != runtime.NumCPU() || inv.Kernel == "" {
+		t.Errorf("%+v, NumCPU %d", inv, runtime.NumCPU())
+	}
+	if n, err := OOMKills(root); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Error(n, err)
+	}
+	t.Logf("%+v %s", inv, inv.Digest())
+}
+
+func TestDigest(t *testing.T) {
+	a := Inventory{CPUs: 4, Arch: "amd64", Kernel: "6.1"}
+	b := a
+	if a.Digest() != b.Digest() || len(a.Digest()) != 12 {
+		t.Error(a.Digest(), b.Digest())
+	}
+	seen := map[string]bool{a.Digest(): true}
+	for _, change := range []func(*Inventory){
+		func(i *Inventory) { i.CPUs++ },
+		func(i *Inventory) { i.Threads.Add(3) },
+		func(i *Inventory) { i.Quota = 1.5 },
+		func(i *Inventory) { i.GPUs = 2 },
+		func(i *Inventory) { i.Vendor = "amd" },
+		func(i *Inventory) { i.Arch = "arm64" },
+		func(i *Inventory) { i.Kernel = "6.2" },
+	} {
+		c := a
+		change(&c)
+		if seen[c.Digest()] {
+			t.Errorf("%+v has a digest seen before", c)
+		}
+		seen[c.Digest()] = true
+	}
+}
+
+func FuzzFiles(f *testing.F) {
+	f.Add("0::/x\n", "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "Cpus_allowed_list:\t0-3\n", "50000 100000\n", "oom_kill 2\n")
+	f.Add("3:cpu,memory:/a/b\n", "1 0 0:1 /a /c\\040d rw - cgroup cgroup rw,cpu,memory\n", "", "-1", "oom_kill x\n")
+	f.Fuzz(func(t *testing.T, membership, mounts, status, max, oom string) {
+		machine := fstest.MapFS{
+			"proc/self/cgroup":            {Data: []byte(membership)},
+			"proc/self/mountinfo":         {Data: []byte(mounts)},
+			"proc/self/status":            {Data: []byte(status)},
+			"sys/fs/cgroup/cpu.max":       {Data: []byte(max)},
+			"sys/fs/cgroup/x/cpu.max":     {Data: []byte(max)},
+			"c d/b/cpu.cfs_quota_us":      {Data: []byte(max)},
+			"c d/b/cpu.cfs_period_us":     {Data: []byte(max)},
+			"sys/fs/cgroup/memory.events": {Data: []byte(oom)},
+			"c d/b/memory.oom_control":    {Data: []byte(oom)},
+		}
+		inv, _ := Read(machine, func(string) (string, bool) { return "", false })
+		if inv.CPUs < 1 || inv.Slots() < 1 || inv.Quota < 0 {
+			t.Fatalf("%+v", inv)
+		}
+		_, _ = OOMKills(machine)
+	})
+}
