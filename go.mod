@@ -34,11 +34,17 @@ require (
 )
 
 require (
-	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect
-	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
-	golang.org/x/mod v0.42.0 // indirect
-	google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2 // indirect
-	honnef.co/go/tools v0.8.2 // indirect
+	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c
+	github.com/beorn7/perks v1.0.1
+	github.com/cespare/xxhash/v2 v2.3.0
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822
+	github.com/prometheus/client_model v0.6.3
+	github.com/prometheus/common v0.72.0
+	github.com/prometheus/procfs v0.22.0
+	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678
+	golang.org/x/mod v0.42.0
+	google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2
+	honnef.co/go/tools v0.8.2
 )
 
 tool (
