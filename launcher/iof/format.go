@@ -1,0 +1,74 @@
+package iof
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+)
+
+// stampLayout is RFC 3339 with milliseconds.
+const stampLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// tagger puts tags and timestamps before lines. The result does not depend on how the bytes
+// are split between calls, but for the times that come with them.
+//
+//	start ──byte: tag──▶ within ──'\n'──▶ start
+//	                       └─────'\r'──▶ return ──'\n'──▶ start
+//	                                       └────byte: tag──▶ within
+type tagger struct {
+	tag   []byte // "[rank] ", empty: none
+	stamp bool   // the time before the tag
+	state lineState
+}
+
+type lineState int
+
+const (
+	atStart  lineState = iota // nothing of the line is there
+	within                    // something is
+	atReturn                  // after '\r'
+)
+
+func newTagger(rank int, tag, stamp bool) tagger {
+	t := tagger{stamp: stamp}
+	if tag {
+		t.tag = append(strconv.AppendInt([]byte{'['}, int64(rank), 10), "] "...)
+	}
+	return t
+}
+
+// append appends data with its tags to dst. at is the time for lines that begin in data.
+func (g *tagger) append(dst, data []byte, at time.Time) []byte {
+	for len(data) > 0 {
+		if g.state == atReturn && data[0] == '\n' {
+			dst = append(dst, '\n')
+			data = data[1:]
+			g.state = atStart
+			continue
+		}
+		if g.state != within {
+			if g.stamp {
+				dst = at.UTC().AppendFormat(dst, stampLayout)
+				dst = append(dst, ' ')
+			}
+			dst = append(dst, g.tag...)
+		}
+		n, state := line(data)
+		dst = append(dst, data[:n]...)
+		data = data[n:]
+		g.state = state
+	}
+	return dst
+}
+
+// line returns how many bytes of data belong to the line it begins with, and what follows.
+func line(data []byte) (n int, after lineState) {
+	n, after = len(data), within
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		n, after = i+1, atStart
+	}
+	if i := bytes.IndexByte(data[:n], '\r'); i >= 0 {
+		n, after = i+1, atReturn
+	}
+	return n, after
+}

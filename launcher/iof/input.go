@@ -1,0 +1,178 @@
+package iof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// InputConfig says who gets the launcher's standard input.
+type InputConfig struct {
+	File    *os.File // the launcher's standard input
+	Targets []int    // ranks that get it; none: it is not touched
+	// Window is how many bytes may be on their way to one rank. Default 64 KiB, the agent's
+	// limit (stdio.DefaultInputLimit).
+	Window int
+	// Send takes a frame for all targets that are left; data is the receiver's. eof: nothing
+	// comes after it; data is then empty. Called from Run.
+	Send func(data []byte, eof bool)
+}
+
+// DefaultInputWindow is the window of standard input towards one rank, in bytes.
+const DefaultInputWindow = 64 << 10
+
+// inputFrame is what one frame carries at most.
+const inputFrame = 32 << 10
+
+// Input reads the launcher's standard input as fast as the slowest target takes it. It reads
+// nothing when there is no target, and nothing from a terminal while the launcher is in the
+// background: its shell reads then, and SIGTTIN would stop the launcher.
+type Input struct {
+	cfg  InputConfig
+	wake chan struct{} // window or targets have changed
+
+	mu   sync.Mutex
+	free map[int]int // window by target that is left, guarded by mu
+}
+
+// NewInput returns an Input that Run serves.
+func NewInput(cfg InputConfig) *Input {
+	if cfg.Window == 0 {
+		cfg.Window = DefaultInputWindow
+	}
+	in := &Input{cfg: cfg, wake: make(chan struct{}, 1), free: map[int]int{}}
+	for _, r := range cfg.Targets {
+		in.free[r] = cfg.Window
+	}
+	return in
+}
+
+// Targets is the meaning of --stdin: "all", "none" or a rank; empty means rank 0.
+func Targets(which string, ranks int) ([]int, error) {
+	switch which {
+	case "none":
+		return nil, nil
+	case "all":
+		all := make([]int, ranks)
+		for r := range all {
+			all[r] = r
+		}
+		return all, nil
+	case "":
+		which = "0"
+	}
+	var r int
+	if _, err := fmt.Sscanf(which+"\n", "%d\n", &r); err != nil || r < 0 || r >= ranks {
+		return nil, fmt.Errorf("--stdin %s: want all, none or a rank from 0 to %d", which, ranks-1)
+	}
+	return []int{r}, nil
+}
+
+// Grant gives back n bytes of rank's window.
+func (in *Input) Grant(rank, n int) {
+	in.mu.Lock()
+	if free, ok := in.free[rank]; ok {
+		in.free[rank] = min(free+n, in.cfg.Window)
+	}
+	in.mu.Unlock()
+	in.signal()
+}
+
+// Gone says that a rank has ended: the others need not wait for it. After the last one Run
+// ends, and the rest of the input is left to whoever reads it next.
+func (in *Input) Gone(rank int) {
+	in.mu.Lock()
+	delete(in.free, rank)
+	in.mu.Unlock()
+	in.signal()
+}
+
+func (in *Input) signal() {
+	select {
+	case in.wake <- struct{}{}:
+	default:
+	}
+}
+
+// window is what may be read now; ok is false when no target is left.
+func (in *Input) window() (n int, ok bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n = inputFrame
+	for _, free := range in.free {
+		n = min(n, free)
+	}
+	return n, len(in.free) > 0
+}
+
+func (in *Input) spend(n int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for r := range in.free {
+		in.free[r] -= n
+	}
+}
+
+// Run reads until the end of the input, the last target's end, or the end of ctx, and leaves
+// no read behind.
+func (in *Input) Run(ctx context.Context) error {
+	if len(in.cfg.Targets) == 0 {
+		return nil
+	}
+	src, err := openSource(in.cfg.File)
+	if err != nil {
+		in.cfg.Send(nil, true)
+		return fmt.Errorf("standard input: %w", err)
+	}
+	defer src.close()
+
+	// The source waits in poll(2), which only its event descriptor ends: this goroutine hands it
+	// what changes here.
+	reads := make(chan readResult, 1)
+	var reader sync.WaitGroup
+	reader.Go(func() { src.serve(reads) })
+	defer reader.Wait()
+	defer src.stop()
+	return in.pass(ctx, src, reads)
+}
+
+// pass asks the source for as much as the window allows, again and again.
+func (in *Input) pass(ctx context.Context, src *source, reads <-chan readResult) error {
+	asked := false
+	for {
+		n, ok := in.window()
+		if !ok {
+			return nil
+		}
+		if n > 0 && !asked {
+			src.ask <- n
+			asked = true
+		}
+		select {
+		case r := <-reads:
+			asked = false
+			if len(r.data) > 0 {
+				in.spend(len(r.data))
+				in.cfg.Send(r.data, false)
+			}
+			if r.err != nil {
+				in.cfg.Send(nil, true)
+				if errors.Is(r.err, io.EOF) {
+					return nil
+				}
+				return fmt.Errorf("standard input: %w", r.err)
+			}
+		case <-in.wake:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+type readResult struct {
+	data []byte
+	err  error
+}

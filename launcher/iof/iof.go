@@ -1,0 +1,81 @@
+// Package iof is the launcher's end of the ranks' standard streams: it merges their output
+// onto the launcher's own streams and files, and reads the launcher's standard input for them.
+//
+//	Write(rank, stream, data) ──▶ queue ──▶ lines ──▶ format ──▶ stdout
+//	                         ├──▶ queue ──▶ lines ──▶ format ──▶ stderr
+//	                         └──▶ queue ──────────────────────▶ DIR/rank.N/{stdout,stderr}
+//	                                                    Written(rank, n) when n bytes have left
+//
+// # Lines
+//
+// A line ends with '\n'. Two ranks, or two streams of one rank that go to the same place, never
+// share one, by these rules:
+//
+//   - Whole lines are written as they come.
+//   - The beginning of a line is written at once when nobody else has written there for Hold:
+//     prompts and progress bars appear. Otherwise it waits for its end, at most Hold, or until it
+//     is longer than 64 KiB.
+//   - A beginning that was written keeps the place to itself until Hold after its first byte;
+//     what others have to say waits. Then the line is given up when another wants to write. With
+//     tags, and on a terminal, a line end is put after it, and its rest gets a tag of its own.
+//     Plain output to a file or pipe stays exact: nothing is added, the other rank's line follows
+//     directly.
+//
+// Plain output without timestamps to a file or pipe is, rank by rank and byte by byte, what the
+// ranks wrote. With tags every line begins with "[rank] "; with timestamps that is preceded by the
+// time the host read the line's first bytes (UTC, RFC 3339 with milliseconds). '\r' starts a line
+// anew, as on a terminal, and so gets a tag after it, unless '\n' follows.
+//
+// With JSON every line is one object:
+//
+//	{"time":"2026-11-20T23:27:10.042Z","rank":3,"host":"worker-1","stream":"stdout","text":"hi"}
+//
+// text is the line without its '\n'. "partial":true: the '\n' is not there (not yet, or never). Bytes
+// that are not UTF-8 show as U+FFFD in text, and "base64" then has the exact bytes.
+//
+// # Concurrency
+//
+// Write, End, Close and Tail may be called from any goroutine. Write never blocks: what waits is
+// bounded by the credit that the caller gives out, which Written brings back. One goroutine per
+// destination writes; Run waits for all.
+//
+// # What it does not do
+//
+// It does not count credit or send frames (launcher), and it does not end the job when its
+// streams are closed: it says so (Config.Broken), forgets what comes, and keeps credit going.
+package iof
+
+import "time"
+
+// Stream is one of a rank's two output streams, with the numbers of the protocol's Stream.
+type Stream int
+
+// The streams.
+const (
+	Stdout Stream = 0
+	Stderr Stream = 1
+)
+
+func (s Stream) String() string {
+	if s == Stderr {
+		return "stderr"
+	}
+	return "stdout"
+}
+
+// Mode is the form of the output.
+type Mode int
+
+// The forms.
+const (
+	Plain Mode = iota // the ranks' own bytes
+	Tag               // "[rank] " before each line
+	JSON              // an object a line
+)
+
+// DefaultHold is how long the beginning of a line may keep others from writing, and how long
+// it waits itself when others write.
+const DefaultHold = 500 * time.Millisecond
+
+// longLine is the length from which a line without end is no longer kept together.
+const longLine = 64 << 10

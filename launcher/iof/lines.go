@@ -1,0 +1,254 @@
+package iof
+
+import (
+	"bytes"
+	"time"
+)
+
+// lines writes whole lines to a stream, by the rules of the package comment. It has no clock
+// of its own.
+type lines struct {
+	cfg   *Config
+	out   *out
+	exact bool // bytes pass unchanged
+	feed  bool // a line that is given up gets a line end
+
+	lanes   map[laneKey]*lane
+	current *lane   // whose unfinished line is the last thing written; nil: none
+	waiting []*lane // have something to write and wait for current, first come first served
+	holding []*lane // hold the beginning of a line
+
+	last, other     laneKey   // who wrote last, and who was the last but that
+	lastAt, otherAt time.Time // when
+}
+
+// lane is one stream of one rank.
+//
+//	held:  ....\n....\n....\n|begin of a line
+//	       └──── whole ─────┘
+type lane struct {
+	key       laneKey
+	held      []piece
+	whole     int       // bytes of held through the last '\n'
+	begun     int       // bytes of the unfinished line, held and written
+	since     time.Time // when its first byte came
+	beginHeld int       // bytes of it that are held
+	ended     bool
+	isWaiting bool
+	isHolding bool
+	tag       tagger
+}
+
+func newLines(cfg *Config, o *out, terminal bool) *lines {
+	exact := cfg.Mode == Plain && !cfg.Timestamps
+	return &lines{cfg: cfg, out: o, exact: exact, feed: !exact || terminal, lanes: map[laneKey]*lane{}}
+}
+
+func (ls *lines) open()      { ls.out.open() }
+func (ls *lines) flush()     { ls.out.flush() }
+func (ls *lines) interrupt() { ls.out.interrupt() }
+
+func (ls *lines) lane(k laneKey) *lane {
+	l := ls.lanes[k]
+	if l == nil {
+		l = &lane{key: k, tag: newTagger(k.rank, ls.cfg.Mode == Tag, ls.cfg.Timestamps)}
+		ls.lanes[k] = l
+	}
+	return l
+}
+
+func (ls *lines) put(p piece, now time.Time) {
+	l := ls.lane(laneKey{p.rank, p.stream})
+	switch {
+	case p.end:
+		l.ended = true
+	case p.whole && len(l.held) == 0 && (ls.current == nil || ls.current == l):
+		ls.write(l, p, now)
+		l.begun = 0
+		ls.current = nil
+	default:
+		l.hold(p, now)
+	}
+	ls.try(l, now)
+	ls.settle(now)
+}
+
+// hold keeps p until it may be written.
+func (l *lane) hold(p piece, now time.Time) {
+	end := len(p.data)
+	if !p.whole {
+		end = bytes.LastIndexByte(p.data, '\n') + 1
+	}
+	tail := len(p.data) - end
+	if end > 0 {
+		l.whole += l.beginHeld + end
+		l.begun, l.beginHeld = 0, 0
+	}
+	if tail > 0 && l.begun == 0 {
+		l.since = now
+	}
+	l.begun += tail
+	l.beginHeld += tail
+	l.held = append(l.held, p)
+}
+
+// overdue: the beginning of l's line does not wait, nor keep others waiting, any longer.
+func (l *lane) overdue(hold time.Duration, now time.Time) bool {
+	return l.ended || l.begun > longLine || !now.Before(l.since.Add(hold))
+}
+
+// try writes what l may write now.
+func (ls *lines) try(l *lane, now time.Time) {
+	late := l.beginHeld > 0 && l.overdue(ls.cfg.Hold, now)
+	if ls.current != nil && ls.current != l {
+		if l.whole > 0 || late {
+			ls.wait(l)
+		} else if l.beginHeld > 0 {
+			ls.keep(l)
+		}
+		return
+	}
+	if l.whole > 0 {
+		ls.writeHeld(l, l.whole, now)
+		l.whole = 0
+		ls.current = nil
+	}
+	switch {
+	case l.beginHeld == 0:
+	case ls.current == l, late, ls.alone(l, now):
+		ls.writeHeld(l, l.beginHeld, now)
+		l.beginHeld = 0
+		ls.current = l
+	default:
+		ls.keep(l)
+	}
+}
+
+func (ls *lines) wait(l *lane) {
+	if !l.isWaiting {
+		l.isWaiting = true
+		ls.waiting = append(ls.waiting, l)
+	}
+}
+
+func (ls *lines) keep(l *lane) {
+	if !l.isHolding {
+		l.isHolding = true
+		ls.holding = append(ls.holding, l)
+	}
+}
+
+// settle lets those that wait write, once nothing keeps them from it any more.
+func (ls *lines) settle(now time.Time) {
+	for len(ls.waiting) > 0 {
+		if c := ls.current; c != nil {
+			if !c.overdue(ls.cfg.Hold, now) {
+				return
+			}
+			ls.giveUp(c)
+		}
+		l := ls.waiting[0]
+		ls.waiting = ls.waiting[1:]
+		l.isWaiting = false
+		ls.try(l, now)
+	}
+	ls.waiting = nil
+}
+
+// giveUp ends the unfinished line on the stream. What comes of it later is a new line.
+func (ls *lines) giveUp(l *lane) {
+	if ls.feed {
+		ls.out.buf = append(ls.out.buf, '\n')
+		l.tag.state = atStart
+	}
+	ls.current = nil
+	l.begun = 0
+}
+
+// expire acts on what has waited long enough.
+func (ls *lines) expire(now time.Time) time.Time {
+	holding := ls.holding
+	ls.holding = nil
+	for _, l := range holding {
+		l.isHolding = false
+		ls.try(l, now)
+	}
+	ls.settle(now)
+	var next time.Time
+	for _, l := range ls.holding {
+		next = earlier(next, l.since.Add(ls.cfg.Hold))
+	}
+	if ls.current != nil && len(ls.waiting) > 0 {
+		next = earlier(next, ls.current.since.Add(ls.cfg.Hold))
+	}
+	return next
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// close writes everything that is held as it is.
+func (ls *lines) close() error {
+	var now time.Time
+	for _, l := range ls.lanes {
+		l.ended = true
+	}
+	for _, l := range append(append([]*lane(nil), ls.waiting...), ls.holding...) {
+		ls.try(l, now)
+	}
+	ls.settle(now)
+	return ls.out.close()
+}
+
+// alone: nobody but l has written for Hold.
+func (ls *lines) alone(l *lane, now time.Time) bool {
+	at := ls.lastAt
+	if ls.last == l.key {
+		at = ls.otherAt
+	}
+	return at.IsZero() || now.Sub(at) >= ls.cfg.Hold
+}
+
+// writeHeld writes the first n bytes of what l holds.
+func (ls *lines) writeHeld(l *lane, n int, now time.Time) {
+	for n > 0 {
+		p := l.held[0]
+		if len(p.data) > n {
+			rest := p
+			p.data, rest.data = p.data[:n], p.data[n:]
+			if len(rest.data) < cap(rest.data)/2 {
+				rest.data = bytes.Clone(rest.data)
+			}
+			l.held[0] = rest
+		} else {
+			l.held = l.held[1:]
+		}
+		n -= len(p.data)
+		ls.write(l, p, now)
+	}
+	if len(l.held) == 0 {
+		l.held = nil
+	}
+}
+
+func (ls *lines) write(l *lane, p piece, now time.Time) {
+	if ls.last != l.key || ls.lastAt.IsZero() {
+		ls.other, ls.otherAt = ls.last, ls.lastAt
+		ls.last = l.key
+	}
+	ls.lastAt = now
+	if ls.exact {
+		if ls.feed {
+			l.tag.state = within
+		}
+		ls.out.exact(l.key, p.data)
+		return
+	}
+	ls.out.buf = l.tag.append(ls.out.buf, p.data, p.time)
+	ls.out.credit(l.key, len(p.data))
+	ls.out.full()
+}

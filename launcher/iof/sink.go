@@ -1,0 +1,181 @@
+package iof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Config says where output goes and in which form.
+type Config struct {
+	Stdout, Stderr io.Writer // nil: forget what would go there
+	Mode           Mode
+	Timestamps     bool // before each line, in Plain and Tag; JSON always has them
+	Merge          bool // the ranks' stderr goes to Stdout too
+
+	// Dir is where each rank's bytes go, unformatted, one file a stream; empty: no files. They
+	// are made by New. The streams get a copy unless NoCopy.
+	Dir    string
+	NoCopy bool
+	// Path is a file's path below Dir. Default RankPath(Ranks).
+	Path func(rank int, s Stream) string
+
+	Ranks int                   // of the job
+	Host  func(rank int) string // for JSON; nil: left out
+
+	// Written gives back window: n bytes of the rank have left, or were dropped. Called from
+	// Run's goroutines and from Write; must not block.
+	Written func(rank int, n int)
+
+	// Broken is called once for each destination that takes no more, with an error that names
+	// it; errors.Is(err, syscall.EPIPE) when its reader has gone, as `| head` does. May be nil.
+	Broken func(err error)
+
+	Hold time.Duration // default DefaultHold
+}
+
+// RankPath is the default layout of per-rank files: rank.N/stdout and rank.N/stderr, N as wide
+// as the highest rank (rank.00 of 11), as Open MPI's --output-filename has them below its job.
+func RankPath(ranks int) func(int, Stream) string {
+	width := len(strconv.Itoa(max(ranks-1, 0)))
+	return func(rank int, s Stream) string {
+		return filepath.Join(fmt.Sprintf("rank.%0*d", width, rank), s.String())
+	}
+}
+
+// Sink writes the output of a job's ranks.
+type Sink struct {
+	cfg   Config
+	dests []*destination  // what Run runs
+	route [2]*destination // by Stream; nil: not written
+	files *destination    // nil: none
+	tails *tails
+	book  *ledger
+}
+
+// New opens what is to be written. Nothing runs before Run.
+func New(cfg Config) (*Sink, error) {
+	if cfg.Hold == 0 {
+		cfg.Hold = DefaultHold
+	}
+	if cfg.Path == nil {
+		cfg.Path = RankPath(cfg.Ranks)
+	}
+	if cfg.Written == nil {
+		cfg.Written = func(int, int) {}
+	}
+	s := &Sink{cfg: cfg, tails: newTails(), book: newLedger(cfg.Written)}
+	if cfg.Dir != "" {
+		files, err := openFiles(&s.cfg, s.book)
+		if err != nil {
+			return nil, err
+		}
+		s.files = newDestination(files, s.book.filed)
+		s.dests = append(s.dests, s.files)
+	}
+	if cfg.Dir == "" || !cfg.NoCopy {
+		s.streams()
+	}
+	for _, st := range []Stream{Stdout, Stderr} {
+		s.book.both[st] = s.files != nil && s.route[st] != nil
+	}
+	return s, nil
+}
+
+// streams makes the destinations of the launcher's own streams. One for both when they are
+// the same file (2>&1, or one terminal): two would tear each other's lines.
+func (s *Sink) streams() {
+	out, err := s.cfg.Stdout, s.cfg.Stderr
+	if out != nil {
+		s.route[Stdout] = s.terminal(out, "standard output")
+		s.dests = append(s.dests, s.route[Stdout])
+	}
+	switch {
+	case s.cfg.Merge || out != nil && sameFile(out, err):
+		s.route[Stderr] = s.route[Stdout]
+	case err != nil:
+		s.route[Stderr] = s.terminal(err, "standard error")
+		s.dests = append(s.dests, s.route[Stderr])
+	}
+}
+
+// terminal makes the destination for one of the launcher's streams.
+func (s *Sink) terminal(w io.Writer, name string) *destination {
+	o := newOut(w, name, s.book.done, s.cfg.Broken)
+	if s.cfg.Mode == JSON {
+		return newDestination(newRecords(&s.cfg, o), s.book.done)
+	}
+	return newDestination(newLines(&s.cfg, o, isTerminal(w)), s.book.done)
+}
+
+func sameFile(a, b io.Writer) bool {
+	fa, ok := a.(*os.File)
+	fb, ok2 := b.(*os.File)
+	if !ok || !ok2 {
+		return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
+	}
+	ia, err := fa.Stat()
+	ib, err2 := fb.Stat()
+	return err == nil && err2 == nil && os.SameFile(ia, ib)
+}
+
+// Run writes until Close, and then what is still there. When ctx ends first it drops that, and
+// waits no longer for a reader that does not read. It returns what went wrong with
+// destinations, each of which Broken has been told.
+func (s *Sink) Run(ctx context.Context) error {
+	var g errgroup.Group
+	errs := make([]error, len(s.dests))
+	for i, d := range s.dests {
+		g.Go(func() error { errs[i] = d.run(ctx); return nil })
+	}
+	g.Wait()
+	return errors.Join(errs...)
+}
+
+// Write takes what a rank wrote; data is the Sink's from then on. partial and t come from the
+// agent: data does not end at a line end; when it was read.
+func (s *Sink) Write(rank int, stream Stream, data []byte, partial bool, t time.Time) {
+	if len(data) == 0 {
+		return
+	}
+	s.tails.add(rank, stream, data)
+	term := s.route[stream]
+	if term == nil && s.files == nil {
+		s.cfg.Written(rank, len(data))
+		return
+	}
+	p := piece{rank: rank, stream: stream, data: data, time: t, whole: !partial && data[len(data)-1] == '\n'}
+	if term != nil {
+		term.put(p)
+	}
+	if s.files != nil {
+		s.files.put(p)
+	}
+}
+
+// End says that rank writes no more: what is held of an unfinished line is written as it is.
+func (s *Sink) End(rank int) {
+	for _, d := range s.dests {
+		for _, st := range []Stream{Stdout, Stderr} {
+			d.put(piece{rank: rank, stream: st, end: true})
+		}
+	}
+}
+
+// Close says that nothing more comes. What comes nevertheless is dropped, its credit given back.
+func (s *Sink) Close() {
+	for _, d := range s.dests {
+		d.close()
+	}
+}
+
+// Tail returns the last lines a rank wrote to stderr, else to stdout: at most 10 and 2 KiB.
+func (s *Sink) Tail(rank int) []string { return s.tails.lines(rank) }

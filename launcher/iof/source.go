@@ -1,0 +1,153 @@
+package iof
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// source reads a file it shares with the shell: without changing its flags, without being
+// stopped by SIGTTIN, and without a read that cannot be interrupted.
+type source struct {
+	fd    int // ours to close
+	tty   bool
+	event int // eventfd, readable when to stop
+	ask   chan int
+}
+
+// background is how often a launcher in the background looks whether it is in the foreground.
+const background = 250 * time.Millisecond
+
+func openSource(f *os.File) (*source, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	s := &source{ask: make(chan int)}
+	var opErr error
+	if err = raw.Control(func(fd uintptr) { opErr = s.open(int(fd)) }); err != nil {
+		return nil, err
+	}
+	return s, opErr
+}
+
+func (s *source) open(fd int) (err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	s.tty = term.IsTerminal(fd)
+	if s.tty || st.Mode&unix.S_IFMT == unix.S_IFIFO {
+		path := fmt.Sprintf("/proc/self/fd/%d", fd)
+		if n, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err == nil {
+			s.fd = n
+		}
+	}
+	if s.fd == 0 { // not opened anew: shared, so read only after poll(2)
+		if s.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
+			return os.NewSyscallError("fcntl", err)
+		}
+	}
+	if s.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		unix.Close(s.fd)
+		return os.NewSyscallError("eventfd", err)
+	}
+	return nil
+}
+
+func (s *source) stop() {
+	close(s.ask)
+	unix.Write(s.event, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+}
+
+func (s *source) close() {
+	unix.Close(s.fd)
+	unix.Close(s.event)
+}
+
+// serve answers each question with one read. On its thread SIGTTIN is blocked: a read from
+// the background then fails with EIO instead of stopping the launcher (tty_ioctl(4)).
+func (s *source) serve(reads chan<- readResult) {
+	restore := blockSignals(unix.SIGTTIN)
+	defer restore()
+	for n := range s.ask {
+		data, err := s.read(n)
+		if err == errStopped {
+			return
+		}
+		reads <- readResult{data, err}
+	}
+}
+
+var (
+	errStopped = errors.New("stopped")
+	errNotNow  = errors.New("in the background")
+)
+
+// read waits for data and reads up to n bytes of it.
+func (s *source) read(n int) ([]byte, error) {
+	buf := make([]byte, n)
+	for {
+		err := s.wait()
+		if err == nil {
+			n, err = unix.Read(s.fd, buf)
+		}
+		switch {
+		case err == unix.EAGAIN || err == unix.EINTR:
+		case err == errNotNow || err == unix.EIO && !s.foreground():
+			if s.poll(background, false) {
+				return nil, errStopped
+			}
+		case err == unix.EIO && s.tty: // the terminal is gone
+			return nil, io.EOF
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return nil, io.EOF
+		default:
+			return buf[:n:n], nil
+		}
+	}
+}
+
+// wait returns nil when a read is worth a try.
+func (s *source) wait() error {
+	if !s.foreground() {
+		return errNotNow
+	}
+	if s.poll(-1, true) {
+		return errStopped
+	}
+	if !s.foreground() { // in the meantime
+		return errNotNow
+	}
+	return nil
+}
+
+// poll waits for the end, at most d (-1: for ever), and for data if input is set.
+func (s *source) poll(d time.Duration, input bool) (stopped bool) {
+	fds := []unix.PollFd{{Fd: int32(s.event), Events: unix.POLLIN}}
+	if input {
+		fds = append(fds, unix.PollFd{Fd: int32(s.fd), Events: unix.POLLIN})
+	}
+	ms := -1
+	if d >= 0 {
+		ms = int(d.Milliseconds())
+	}
+	unix.Poll(fds, ms) // EINTR: the caller tries again
+	return fds[0].Revents != 0
+}
+
+// foreground: the file is no terminal, or our process group may read from it.
+func (s *source) foreground() bool {
+	if !s.tty {
+		return true
+	}
+	group, err := unix.IoctlGetInt(s.fd, unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp() // an error: not our controlling terminal
+}

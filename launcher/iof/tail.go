@@ -1,0 +1,67 @@
+package iof
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+)
+
+const (
+	tailBytes = 2 << 10
+	tailLines = 10
+)
+
+// tails keeps the end of what each rank wrote, for the message about its failure.
+type tails struct {
+	mu   sync.Mutex
+	ends map[laneKey][]byte // at most twice tailBytes each, guarded by mu
+}
+
+func newTails() *tails { return &tails{ends: map[laneKey][]byte{}} }
+
+func (t *tails) add(rank int, s Stream, data []byte) {
+	if len(data) > tailBytes {
+		data = data[len(data)-tailBytes:]
+	}
+	k := laneKey{rank, s}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	have := t.ends[k]
+	if len(have)+len(data) > 2*tailBytes {
+		have = append(have[:0], have[max(0, len(have)-tailBytes):]...)
+	}
+	t.ends[k] = append(have, data...)
+}
+
+// lines returns the last lines of stderr, or of stdout if there is nothing on stderr.
+func (t *tails) lines(rank int) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range []Stream{Stderr, Stdout} {
+		if ls := lastLines(t.ends[laneKey{rank, s}]); len(ls) > 0 {
+			return ls
+		}
+	}
+	return nil
+}
+
+// lastLines splits the end of an output into lines: without empty ones at the end, and
+// without the first if it may be torn.
+func lastLines(b []byte) []string {
+	torn := len(b) >= tailBytes
+	b = b[max(0, len(b)-tailBytes):]
+	b = bytes.TrimRight(b, "\r\n")
+	if len(b) == 0 {
+		return nil
+	}
+	ls := strings.Split(strings.ToValidUTF8(string(b), "\uFFFD"), "\n")
+	if torn && len(ls) > 1 {
+		ls = ls[1:]
+	}
+	ls = ls[max(0, len(ls)-tailLines):]
+	for i, l := range ls {
+		l = strings.TrimRight(l, "\r")
+		ls[i] = l[strings.LastIndexByte(l, '\r')+1:] // what a terminal would show
+	}
+	return ls
+}
