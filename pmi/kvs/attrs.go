@@ -1,0 +1,113 @@
+package kvs
+
+import (
+	"bytes"
+	"context"
+)
+
+// attrs are the node attributes of PMI-2: values that ranks of one host share, and may wait for.
+// Guarded by the engine's mu.
+type attrs struct {
+	limits  Limits
+	ranks   int // of this host
+	values  map[string][]byte
+	bytes   int
+	waiting map[int]string // rank → key
+	left    map[int]bool   // gone
+	wake    chan struct{}  // closed and replaced at every change
+	closed  error
+}
+
+func newAttrs(ranks int, limits Limits) attrs {
+	return attrs{
+		limits: limits, ranks: ranks, values: map[string][]byte{},
+		waiting: map[int]string{}, left: map[int]bool{}, wake: make(chan struct{}),
+	}
+}
+
+// PutAttr sets a node attribute and wakes who waits for it. value is copied.
+func (e *Engine) PutAttr(rank int, key string, value []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := &e.attrs
+	if a.closed != nil {
+		return a.closed
+	}
+	if err := a.limits.check(rank, key, value); err != nil {
+		return err
+	}
+	old, had := a.values[key]
+	if !had && len(a.values) >= a.limits.RankKeys {
+		return &LimitError{Owner: rank, Key: key, What: "one more than a total", Unit: "node attributes", Got: len(a.values) + 1, Max: a.limits.RankKeys}
+	}
+	grow := len(value) - len(old)
+	if a.bytes+grow > a.limits.RankData {
+		return &LimitError{Owner: rank, Key: key, What: "total", Unit: "bytes of node attributes", Got: a.bytes + grow, Max: a.limits.RankData}
+	}
+	a.bytes += grow
+	a.values[key] = bytes.Clone(value)
+	a.changed()
+	return nil
+}
+
+// Attr returns a node attribute. With wait it blocks until a rank of this host has put it, and
+// answers not found only when all other ranks of the host are gone or wait themselves.
+func (e *Engine) Attr(ctx context.Context, rank int, key string, wait bool) (value []byte, found bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := &e.attrs
+	for {
+		if a.closed != nil {
+			return nil, false, a.closed
+		}
+		if v, ok := a.values[key]; ok || !wait {
+			return v, ok, nil
+		}
+		a.waiting[rank] = key
+		if a.nobodyCanPut() {
+			delete(a.waiting, rank)
+			a.changed()
+			return nil, false, nil
+		}
+		wake := a.wake
+		e.mu.Unlock()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		e.mu.Lock()
+		delete(a.waiting, rank)
+		if err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// nobodyCanPut: every rank of this host waits for what is not there, or is gone.
+func (a *attrs) nobodyCanPut() bool {
+	n := len(a.left)
+	for r, key := range a.waiting {
+		if _, there := a.values[key]; !there && !a.left[r] {
+			n++
+		}
+	}
+	return n >= a.ranks
+}
+
+func (a *attrs) changed() {
+	close(a.wake)
+	a.wake = make(chan struct{})
+}
+
+func (a *attrs) gone(rank int) {
+	a.left[rank] = true
+	a.changed()
+}
+
+func (a *attrs) back(rank int) { delete(a.left, rank) }
+
+func (a *attrs) close(err error) {
+	a.closed = err
+	a.changed()
+}

@@ -1,0 +1,71 @@
+package kvs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// A contribution is what one host adds to a fence. Numbers are unsigned varints
+// (encoding/binary); it is empty when there is nothing to add.
+//
+//	┌───────────┬─────────────────────────────────────────────────┬─ ─ ─
+//	│ version 1 │ owner │ key length │ key │ value length │ value │ next …
+//	└───────────┴─────────────────────────────────────────────────┴─ ─ ─
+const (
+	contributionVersion = 1
+	headerLen           = 1
+	entryMax            = 3 * binary.MaxVarintLen32 // of an entry without key and value
+)
+
+var errCut = errors.New("a contribution is cut short")
+
+func appendHeader(b []byte) []byte { return append(b, contributionVersion) }
+
+func appendEntry(b []byte, owner int, key string, value []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(owner))
+	b = binary.AppendUvarint(b, uint64(len(key)))
+	b = append(b, key...)
+	b = binary.AppendUvarint(b, uint64(len(value)))
+	return append(b, value...)
+}
+
+// forEach calls f for every entry of a contribution; value points into data.
+func forEach(data []byte, f func(owner int, key string, value []byte) error) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if data[0] != contributionVersion {
+		return fmt.Errorf("a contribution of version %d where %d is known", data[0], contributionVersion)
+	}
+	for data = data[headerLen:]; len(data) > 0; {
+		owner, n := binary.Uvarint(data)
+		if n <= 0 || owner > math.MaxInt32 {
+			return errCut
+		}
+		key, rest, ok := cutField(data[n:])
+		if !ok {
+			return errCut
+		}
+		value, rest, ok := cutField(rest)
+		if !ok {
+			return errCut
+		}
+		if err := f(int(owner), string(key), value); err != nil {
+			return err
+		}
+		data = rest
+	}
+	return nil
+}
+
+// cutField takes a length and so many bytes off data.
+func cutField(data []byte) (field, rest []byte, ok bool) {
+	size, n := binary.Uvarint(data)
+	if n <= 0 || size > uint64(len(data)-n) {
+		return nil, nil, false
+	}
+	end := n + int(size)
+	return data[n:end], data[end:], true
+}

@@ -1,0 +1,283 @@
+package kvs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+)
+
+// AnyOwner as the owner in Get and Fetch is whoever put the key (PMI-1 has no owners).
+const AnyOwner = -1
+
+// Config describes one job on one host.
+type Config struct {
+	KVSName  string   // the job's name in PMI, at most 32 printable characters without blank, '=' and ';'
+	Size     int      // ranks of the job
+	Local    []int    // those on this host
+	Upstream Upstream // nil: this host has all ranks
+	Names    Names    // nil: kept in memory, for a job on one host
+	Limits   Limits   // zero fields: DefaultLimits
+}
+
+// Upstream is the engine's only way out of the host.
+type Upstream interface {
+	// Exchange hands over what this host contributes to one fence and returns what each other
+	// host of the set contributed. set is canonical ("0-15", "0,4-7"); set and epoch together
+	// name the fence. It returns when ctx ends.
+	Exchange(ctx context.Context, set string, epoch uint64, collect bool, contribution []byte) (others [][]byte, err error)
+	// Fetch asks owner's host (AnyOwner: every other host) for a key that no fence brought here.
+	Fetch(ctx context.Context, owner int, key string) (value []byte, found bool, err error)
+}
+
+// Engine holds one job's data on one host. Use New.
+type Engine struct {
+	cfg   Config
+	names Names
+
+	ctx    context.Context // of exchanges; ends with Close
+	cancel context.CancelCauseFunc
+	work   sync.WaitGroup // exchanges
+
+	mu      sync.Mutex
+	store   store                // guarded by mu
+	fences  fences               // guarded by mu
+	waits   map[*fence]*waiter   // guarded by mu; of fences that are not over
+	attrs   attrs                // guarded by mu
+	fetches map[fetchKey]*flight // guarded by mu
+	closed  error                // guarded by mu; nil: open
+}
+
+// waiter is what the ranks inside one fence wait for.
+type waiter struct {
+	over chan struct{}
+	err  error // set before over is closed
+}
+
+// New returns an engine that starts nothing until a fence leaves the host. It fails on a
+// configuration that no launcher would send.
+func New(cfg Config) (*Engine, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg.Limits = cfg.Limits.withDefaults()
+	e := &Engine{
+		cfg: cfg, names: cfg.Names,
+		store:   newStore(cfg.Size, cfg.Local, cfg.Limits),
+		fences:  newFences(cfg.Size, cfg.Local, cfg.Limits.Fences),
+		waits:   map[*fence]*waiter{},
+		attrs:   newAttrs(len(cfg.Local), cfg.Limits),
+		fetches: map[fetchKey]*flight{},
+	}
+	if e.names == nil {
+		e.names = NewNames(cfg.Limits)
+	}
+	e.ctx, e.cancel = context.WithCancelCause(context.Background())
+	return e, nil
+}
+
+func (c *Config) validate() error {
+	if c.Size < 1 {
+		return fmt.Errorf("a job of %d ranks", c.Size)
+	}
+	bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '=' || r == ';' || r == '\\' }
+	if c.KVSName == "" || len(c.KVSName) > 32 || strings.ContainsFunc(c.KVSName, bad) {
+		return fmt.Errorf("%q cannot be a key-value space's name: 1 to 32 printable characters without blank, '=', ';'", c.KVSName)
+	}
+	seen := map[int]bool{}
+	for _, r := range c.Local {
+		if r < 0 || r >= c.Size || seen[r] {
+			return fmt.Errorf("rank %d of a job of %d ranks is named twice or out of range", r, c.Size)
+		}
+		seen[r] = true
+	}
+	if c.Upstream == nil && len(c.Local) != c.Size {
+		return fmt.Errorf("%d of %d ranks are here and there is no way to the others", len(c.Local), c.Size)
+	}
+	return nil
+}
+
+// KVSName is the job's name in PMI.
+func (e *Engine) KVSName() string { return e.cfg.KVSName }
+
+// Size is the number of ranks in the job.
+func (e *Engine) Size() int { return e.cfg.Size }
+
+// Names is where the job's published names are kept.
+func (e *Engine) Names() Names { return e.names }
+
+// Put stores a value of a rank of this host, replacing what that rank had under key. value is
+// copied. An error is a *LimitError, or the engine is closed.
+func (e *Engine) Put(owner int, key string, value []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed != nil {
+		return e.closed
+	}
+	return e.store.put(owner, key, value)
+}
+
+// Get returns owner's value (AnyOwner: the one put or merged last) without waiting for one to
+// be put. What is not here is fetched once, unless it cannot be elsewhere: a rank of this host
+// would have put it here, and keys that begin with "PMI_" are no rank's. Ranks that miss the
+// same key at one time share one fetch. The bytes must not be modified.
+func (e *Engine) Get(ctx context.Context, owner int, key string) (value []byte, found bool, err error) {
+	e.mu.Lock()
+	if e.closed != nil {
+		defer e.mu.Unlock()
+		return nil, false, e.closed
+	}
+	if v, ok := e.store.get(owner, key); ok {
+		e.mu.Unlock()
+		return v, true, nil
+	}
+	if e.cfg.Upstream == nil || e.store.isLocal(owner) || strings.HasPrefix(key, "PMI_") ||
+		owner != AnyOwner && (owner < 0 || owner >= e.cfg.Size) || len(key) > e.cfg.Limits.Key {
+		e.mu.Unlock()
+		return nil, false, nil
+	}
+	return e.fetch(ctx, fetchKey{owner, key}) // unlocks
+}
+
+// LocalGet answers another host's Fetch: only what ranks of this host have put.
+func (e *Engine) LocalGet(owner int, key string) (value []byte, found bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.store.localGet(owner, key)
+}
+
+// Fence enters rank into the fence of set (nil: all ranks of the job) and blocks until every
+// rank of it is in and, if collect, their data is here. All ranks of a set must agree on
+// collect. It fails with *GoneError when a rank of the set will never come, with *EnterError
+// when rank cannot enter, with ctx's error (the rank stays in, the others go on), or with what
+// Upstream or Close said.
+func (e *Engine) Fence(ctx context.Context, rank int, set []int, collect bool) error {
+	e.mu.Lock()
+	if e.closed != nil {
+		defer e.mu.Unlock()
+		return e.closed
+	}
+	f, full, err := e.fences.enter(rank, set, collect)
+	if err != nil {
+		e.mu.Unlock()
+		return err
+	}
+	w := e.waits[f]
+	if w == nil {
+		w = &waiter{over: make(chan struct{})}
+		e.waits[f] = w
+	}
+	if full {
+		e.leave(f)
+	}
+	e.mu.Unlock()
+
+	select {
+	case <-w.over:
+		return w.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// leave sends f's contribution on its way, now that all its local ranks are in. mu is held.
+func (e *Engine) leave(f *fence) {
+	if f.allHere {
+		e.end(f, nil)
+		return
+	}
+	var data []byte
+	var mine []ownedKey
+	if f.collect {
+		data, mine = e.store.contribution(f.local, f.ranks == nil)
+	}
+	e.work.Go(func() {
+		others, err := e.cfg.Upstream.Exchange(e.ctx, f.set, f.epoch, f.collect, data)
+		if err == nil {
+			err = e.check(f, others)
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.waits[f] == nil {
+			return // a rank died meanwhile, or Close
+		}
+		if err == nil && f.collect {
+			err = e.store.merge(mine, others)
+		}
+		if err != nil {
+			err = fmt.Errorf("fence %d of ranks %s: %w", f.epoch, f.set, err)
+		}
+		e.end(f, err)
+	})
+}
+
+// check refuses contributions that no correct agent sends, before any of them is merged.
+func (e *Engine) check(f *fence, others [][]byte) error {
+	for _, data := range others {
+		err := forEach(data, func(owner int, key string, value []byte) error {
+			if owner >= e.cfg.Size || !f.has(owner) || f.isLocal(owner) {
+				return fmt.Errorf("another host contributed for rank %d, which is not its own", owner)
+			}
+			return e.cfg.Limits.check(owner, key, value)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end wakes f's ranks. mu is held.
+func (e *Engine) end(f *fence, err error) {
+	e.fences.end(f)
+	w := e.waits[f]
+	delete(e.waits, f)
+	w.err = err
+	close(w.over)
+}
+
+// RankGone says that rank will not enter another fence, because its process ended or it left
+// PMI for good: fences that hold it fail, now and later, and so does waiting for what only it
+// could have put. The first why stays. rank may be on another host.
+func (e *Engine) RankGone(rank int, why string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, f := range e.fences.leave(rank, why) {
+		e.end(f, e.fences.goneError(f))
+	}
+	if e.store.isLocal(rank) {
+		e.attrs.gone(rank)
+	}
+}
+
+// RankBack takes RankGone back: the rank has initialized PMI again, over a new connection.
+func (e *Engine) RankBack(rank int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fences.back(rank)
+	e.attrs.back(rank)
+}
+
+// Close makes everything that blocks, and every later call, return err (nil: ErrClosed), and
+// waits for exchanges to end. Only the first call's err counts.
+func (e *Engine) Close(err error) {
+	if err == nil {
+		err = ErrClosed
+	}
+	e.mu.Lock()
+	if e.closed == nil {
+		e.closed = err
+		e.attrs.close(err)
+		for f := range maps.Clone(e.waits) {
+			e.end(f, err)
+		}
+	}
+	e.mu.Unlock()
+	e.cancel(err)
+	e.work.Wait()
+}
+
+// ErrClosed is what a closed engine returns when Close was given no error.
+var ErrClosed = errors.New("the job's key-value space is closed")

@@ -1,0 +1,194 @@
+package kvs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// store is the data of one job as one host sees it. Not safe for concurrent use.
+type store struct {
+	ranks  []rankData
+	latest map[string]stamp // which owner AnyOwner means, per key
+	clock  uint64           // merges so far
+	local  []int
+	limits Limits
+}
+
+// rankData is what one rank has put.
+type rankData struct {
+	values map[string]value
+	bytes  int
+	dirty  []string // keys put since the last contribution to all, each once; local ranks only
+	local  bool
+}
+
+type value struct {
+	data  []byte
+	dirty bool
+}
+
+type stamp struct {
+	owner int
+	clock uint64
+}
+
+type ownedKey struct {
+	owner int
+	key   string
+}
+
+func newStore(size int, local []int, limits Limits) store {
+	s := store{ranks: make([]rankData, size), latest: map[string]stamp{}, local: local, limits: limits}
+	for _, r := range local {
+		s.ranks[r].local = true
+	}
+	return s
+}
+
+func (s *store) isLocal(rank int) bool {
+	return rank >= 0 && rank < len(s.ranks) && s.ranks[rank].local
+}
+
+// put stores a local rank's value.
+func (s *store) put(owner int, key string, data []byte) error {
+	if !s.isLocal(owner) {
+		return fmt.Errorf("key %.64q was put for rank %d, which is not on this host", key, owner)
+	}
+	if err := s.set(owner, key, data); err != nil {
+		return err
+	}
+	rd := &s.ranks[owner]
+	if v := rd.values[key]; !v.dirty {
+		v.dirty = true
+		rd.values[key] = v
+		rd.dirty = append(rd.dirty, key)
+	}
+	s.latest[key] = stamp{owner, s.clock}
+	return nil
+}
+
+// set replaces one value within the limits, keeping its dirty mark. data is copied.
+func (s *store) set(owner int, key string, data []byte) error {
+	if err := s.limits.check(owner, key, data); err != nil {
+		return err
+	}
+	rd := &s.ranks[owner]
+	old, had := rd.values[key]
+	grow := len(data) - len(old.data)
+	if !had {
+		if len(rd.values) >= s.limits.RankKeys {
+			return &LimitError{Owner: owner, Key: key, What: "one more than a total", Unit: "keys", Got: len(rd.values) + 1, Max: s.limits.RankKeys}
+		}
+		grow += len(key)
+	}
+	if rd.bytes+grow > s.limits.RankData {
+		return &LimitError{Owner: owner, Key: key, What: "total", Unit: "bytes", Got: rd.bytes + grow, Max: s.limits.RankData}
+	}
+	if rd.values == nil {
+		rd.values = map[string]value{}
+	}
+	rd.bytes += grow
+	rd.values[key] = value{bytes.Clone(data), old.dirty}
+	return nil
+}
+
+func (s *store) get(owner int, key string) ([]byte, bool) {
+	if owner == AnyOwner {
+		st, ok := s.latest[key]
+		if !ok {
+			return nil, false
+		}
+		owner = st.owner
+	}
+	if owner < 0 || owner >= len(s.ranks) {
+		return nil, false
+	}
+	v, ok := s.ranks[owner].values[key]
+	return v.data, ok
+}
+
+func (s *store) localGet(owner int, key string) ([]byte, bool) {
+	if owner == AnyOwner {
+		if st, ok := s.latest[key]; ok && s.ranks[st.owner].local {
+			return s.get(st.owner, key)
+		}
+		for _, r := range s.local {
+			if v, ok := s.ranks[r].values[key]; ok {
+				return v.data, true
+			}
+		}
+		return nil, false
+	}
+	if !s.isLocal(owner) {
+		return nil, false
+	}
+	return s.get(owner, key)
+}
+
+// contribution encodes what ranks put since they last contributed to all. What goes to all
+// hosts is settled; what goes to a subset's hosts is due to the rest still.
+func (s *store) contribution(ranks []int, toAll bool) (data []byte, keys []ownedKey) {
+	size := 0
+	for _, r := range ranks {
+		for _, k := range s.ranks[r].dirty {
+			size += entryMax + len(k) + len(s.ranks[r].values[k].data)
+			keys = append(keys, ownedKey{r, k})
+		}
+	}
+	if size == 0 {
+		return nil, nil
+	}
+	data = appendHeader(make([]byte, 0, size+headerLen))
+	for _, ok := range keys {
+		data = appendEntry(data, ok.owner, ok.key, s.ranks[ok.owner].values[ok.key].data)
+	}
+	if toAll {
+		s.settle(ranks)
+	}
+	return data, keys
+}
+
+// settle notes that all hosts have what ranks put.
+func (s *store) settle(ranks []int) {
+	for _, r := range ranks {
+		rd := &s.ranks[r]
+		for _, k := range rd.dirty {
+			v := rd.values[k]
+			v.dirty = false
+			rd.values[k] = v
+		}
+		rd.dirty = nil
+	}
+}
+
+// merge takes in what the other hosts contributed. Where several ranks of one fence put the
+// same key, AnyOwner means the highest of them, on every host (mine counts as well).
+func (s *store) merge(mine []ownedKey, others [][]byte) error {
+	s.clock++
+	for _, k := range mine {
+		s.stamp(k.owner, k.key)
+	}
+	for _, data := range others {
+		err := forEach(data, func(owner int, key string, v []byte) error {
+			if s.isLocal(owner) {
+				return errors.New("a local rank's data came from outside")
+			}
+			if err := s.set(owner, key, v); err != nil {
+				return err
+			}
+			s.stamp(owner, key)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *store) stamp(owner int, key string) {
+	if cur, ok := s.latest[key]; !ok || cur.clock < s.clock || cur.owner < owner {
+		s.latest[key] = stamp{owner, s.clock}
+	}
+}

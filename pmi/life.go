@@ -1,0 +1,133 @@
+package pmi
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/pmi1"
+)
+
+// init begins, or begins again, in the version that the client names. Answering PMI 1.1 keeps
+// newer clients from group barriers. Where it stands in the other version it is refused and
+// nothing changes.
+func (s *session) init(_ context.Context, m *message.Message, r *reply) error {
+	v, _ := m.Int("pmi_version")
+	sub := 1
+	switch {
+	case v != 1 && v != 2:
+		r.add("pmi_version", "1")
+		r.add("pmi_subversion", "1")
+		r.refuse(-1, "PMI versions 1 and 2 are served")
+		return nil
+	case v == 2:
+		sub = 0
+	}
+	r.addInt("pmi_version", v)
+	r.addInt("pmi_subversion", sub)
+	if s.state == running && v != version(s.v2) {
+		r.refuse(-1, "already initialized with the other PMI version")
+		return nil
+	}
+	r.ok()
+	s.v2 = v == 2
+	if s.state != running {
+		s.state = running
+		s.srv.job.Engine.RankBack(s.rank)
+		if f := s.srv.job.Hooks.OnInit; f != nil {
+			f(s.rank)
+		}
+	}
+	return nil
+}
+
+// fullInit gives the union of what old clients (versions, booleans) and new ones (rank, size,
+// appnum, numbers) read. The rank is the connection's, whatever the request says.
+func (s *session) fullInit(_ context.Context, _ *message.Message, r *reply) error {
+	r.ok()
+	r.add("pmi-version", "2")
+	r.add("pmi-subversion", "0")
+	r.addInt("rank", s.rank)
+	r.addInt("size", s.srv.job.Engine.Size())
+	r.addInt("appnum", s.srv.job.AppNum(s.rank))
+	r.add("debugged", "FALSE")
+	r.add("pmiverbose", "FALSE")
+	return nil
+}
+
+// finalize leaves the connection open: MPI sessions of MPICH 4.1 and later send init again on it.
+func (s *session) finalize(_ context.Context, _ *message.Message, r *reply) error {
+	r.ok()
+	if s.state == running {
+		s.state = finalized
+		if f := s.srv.job.Hooks.OnFinalize; f != nil {
+			f(s.rank)
+		}
+	}
+	return nil
+}
+
+// abort is MPI_Abort. Clients spell code and text in several ways, put blanks into the text, and
+// PMI-2 clients up to MPICH 4.0 give no code, which counts as 1.
+func (s *session) abort(_ context.Context, m *message.Message, r *reply) error {
+	r.silent = true
+	code, text := 1, ""
+	for _, key := range []string{"exitcode", "exit_code"} {
+		if n, ok := leadingInt(m.Value(key)); ok {
+			code = n
+			break
+		}
+	}
+	for _, key := range []string{"message", "error_msg", "msg"} {
+		if v, ok := m.Get(key); ok {
+			text = v
+			if m.Raw != "" {
+				text = restOf(m.Raw, key)
+			}
+			break
+		}
+	}
+	s.state = aborted
+	s.srv.job.Engine.RankGone(s.rank, "has called MPI_Abort")
+	if f := s.srv.job.Hooks.OnAbort; f != nil {
+		f(s.rank, code, printable(text))
+	}
+	return nil
+}
+
+// restOf is everything behind key= in a line, up to the code if that comes later: the text may
+// hold "=" too.
+func restOf(line, key string) string {
+	_, text, _ := strings.Cut(line, " "+key+"=")
+	for _, code := range []string{" exitcode=", " exit_code="} {
+		if i := strings.LastIndex(text, code); i >= 0 {
+			text = text[:i]
+		}
+	}
+	return pmi1.Unescape(text)
+}
+
+// leadingInt reads a number and leaves out what stands behind it.
+func leadingInt(s string) (int, bool) {
+	end := 0
+	for end < len(s) && (s[end] >= '0' && s[end] <= '9' || end == 0 && s[end] == '-') {
+		end++
+	}
+	n, err := strconv.Atoi(s[:end])
+	return n, err == nil
+}
+
+// printable bounds foreign text for people.
+func printable(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > 1024 {
+		s = strings.ToValidUTF8(s[:1024], "")
+	}
+	return strings.TrimSpace(s)
+}

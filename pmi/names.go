@@ -1,0 +1,99 @@
+package pmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/message"
+)
+
+// portMax keeps the answer to a lookup within pmi1.MaxReply. Port names of MPICH are shorter
+// (MPI_MAX_PORT_NAME is 256).
+const portMax = 900
+
+func (s *session) publish(ctx context.Context, m *message.Message, r *reply) error {
+	name, port := service(m), m.Value("port")
+	switch {
+	case name == "" || port == "":
+		return s.named(ctx, r, errors.New("a service name and a port are needed"))
+	case len(value1(port)) > portMax:
+		return s.named(ctx, r, fmt.Errorf("a port of %d bytes is too long", len(port)))
+	case strings.ContainsAny(port, ";\n"):
+		return s.named(ctx, r, errors.New("a semicolon or line end cannot be published"))
+	}
+	return s.named(ctx, r, s.srv.job.Engine.Names().Publish(ctx, name, []byte(port)))
+}
+
+func (s *session) unpublish(ctx context.Context, m *message.Message, r *reply) error {
+	name := service(m)
+	if name == "" {
+		return s.named(ctx, r, kvs.ErrNotFound)
+	}
+	return s.named(ctx, r, s.srv.job.Engine.Names().Unpublish(ctx, name))
+}
+
+func (s *session) lookup(ctx context.Context, m *message.Message, r *reply) error {
+	port, err := []byte(nil), kvs.ErrNotFound
+	if name := service(m); name != "" {
+		port, err = s.srv.job.Engine.Names().Lookup(ctx, name)
+	}
+	if err != nil && r.v2 && errors.Is(err, kvs.ErrNotFound) {
+		s.found(r, "", "", false)
+		return nil
+	}
+	if err != nil {
+		return s.named(ctx, r, err)
+	}
+	r.ok()
+	if r.v2 { // MPICH reads port, Slurm's libpmi2 value
+		r.add("found", "TRUE")
+		r.add("value", string(port))
+		r.add("port", string(port))
+	} else {
+		r.add("info", "ok")
+		r.add("port", value1(string(port)))
+	}
+	return nil
+}
+
+// service is the name under its PMI-1 or PMI-2 key.
+func service(m *message.Message) string {
+	if v, ok := m.Get("service"); ok {
+		return v
+	}
+	return m.Value("name")
+}
+
+// named answers with the outcome. Whatever is wrong with names is the program's to handle, as
+// MPI_ERR_NAME or MPI_ERR_SERVICE, unless the job itself is over.
+func (s *session) named(ctx context.Context, r *reply, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	text := "success"
+	switch {
+	case errors.Is(err, kvs.ErrExists):
+		text = "key_already_present"
+	case errors.Is(err, kvs.ErrNotFound):
+		text = "service_not_found"
+	case err != nil:
+		text = err.Error()
+	}
+	switch {
+	case err == nil && r.v2:
+		r.ok()
+	case err == nil:
+		r.ok()
+		r.add("info", "ok")
+		r.add("msg", text)
+	case r.v2:
+		r.refuse(1, text)
+	default:
+		r.add("info", "fail")
+		r.refuse(1, text)
+	}
+	return nil
+}

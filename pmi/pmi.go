@@ -1,0 +1,113 @@
+// Package pmi is the PMI-1 and PMI-2 server: it answers one rank's connection at a time, in
+// whichever of the two the rank's MPI library speaks.
+//
+//	         init              finalize
+//	fresh ─────────▶ running ────────────▶ finalized
+//	  │                │ ▲                     │  │
+//	  │ EOF: fine      │ └─────── init ────────┘  │ EOF: fine
+//	  ▼                │ EOF: *UnfinishedError    ▼
+//	 end               └─────────▶ end           end
+//
+// Both dialects begin with the same line, cmd=init, whose pmi_version decides; PMI-1 goes on
+// with lines, PMI-2 with counted messages. Each message is a row of one table (messages.go)
+// with its two spellings and one handler.
+//
+// Serve blocks in the calling goroutine, which is one per rank; a rank that waits for a barrier
+// or a node attribute blocks only itself. A Server may serve all its ranks at once. Hooks run
+// in the rank's goroutine.
+//
+// The package starts no process, makes no listener and does not end a rank: its caller does,
+// with the error that Serve returns. Spawning processes and group barriers (PMI 1.2) are
+// answered as not supported.
+package pmi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+)
+
+// Job is what the server tells ranks about their job. All fields but Engine may be zero.
+type Job struct {
+	Engine   *kvs.Engine
+	AppNum   func(rank int) int // index of the rank's program in the job (MPI_APPNUM); nil: 0
+	Universe int                // slots of the job (MPI_UNIVERSE_SIZE); 0: not known
+	Mapping  string             // PMI_process_mapping, see ProcessMapping; "": clients find out by host names
+	HwlocXML string             // path of an hwloc XML file that ranks can read; "": none
+	Log      *slog.Logger       // nil: none; debug only
+	Hooks    Hooks
+
+	// Reconnect is set where a rank may come back over another connection (PMI_PORT). A rank
+	// that finalizes and hangs up is then not gone yet.
+	Reconnect bool
+}
+
+// Hooks tell the caller what a rank did; nil ones are left out. Each is called before the rank
+// gets its answer.
+type Hooks struct {
+	OnInit     func(rank int)
+	OnFinalize func(rank int)
+	// OnAbort is MPI_Abort. code is as given; text is for people and may be empty. Serve
+	// returns nil right after it.
+	OnAbort func(rank, code int, text string)
+}
+
+// Server serves the ranks of one job on one host.
+type Server struct {
+	job  Job
+	ring ring
+}
+
+// New returns a server that starts nothing.
+func New(job Job) *Server {
+	if job.Log == nil {
+		job.Log = slog.New(slog.DiscardHandler)
+	}
+	if job.AppNum == nil {
+		job.AppNum = func(int) int { return 0 }
+	}
+	return &Server{job: job, ring: ring{rounds: map[int]int{}}}
+}
+
+// Serve answers rank until its connection ends (nil), it aborts (nil), ctx ends (its cause), or
+// the job cannot go on: *ProtocolError, *UnfinishedError, *kvs.GoneError when it waits for a rank
+// that is gone, or what the engine says. The caller owns conn and closes it afterwards.
+func (s *Server) Serve(ctx context.Context, conn net.Conn, rank int) error {
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	err := newSession(s, conn, rank).run(ctx)
+	if ctx.Err() != nil && err != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// ProtocolError is a rank that sent what no PMI client sends.
+type ProtocolError struct {
+	Rank int
+	Err  error
+}
+
+func (e *ProtocolError) Error() string {
+	return fmt.Sprintf("rank %d broke the PMI protocol: %v (is its MPI library an MPICH, MVAPICH or Intel MPI that speaks PMI-1 or PMI-2?)", e.Rank, e.Err)
+}
+
+func (e *ProtocolError) Unwrap() error { return e.Err }
+
+// UnfinishedError is a connection that ended between init and finalize. Mostly the process has
+// ended too, and how it did says more.
+type UnfinishedError struct {
+	Rank int
+	Cut  bool // in the middle of a message
+}
+
+func (e *UnfinishedError) Error() string {
+	if e.Cut {
+		return fmt.Sprintf("rank %d closed its PMI connection in the middle of a message", e.Rank)
+	}
+	return fmt.Sprintf("rank %d closed its PMI connection after MPI_Init, without MPI_Finalize", e.Rank)
+}

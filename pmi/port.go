@@ -1,0 +1,133 @@
+package pmi
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mpiup/mpiup/pmi/pmi1"
+)
+
+const (
+	handshakeTime  = 5 * time.Second
+	handshakeBytes = 128
+	wrongIDs       = 16 // after so many the gate stays shut: 2^-26 for a guess in a job of 4 ranks a host
+)
+
+// Gate tells which rank connects where ranks get PMI_PORT and PMI_ID instead of a descriptor. The
+// id is the proof: 31 random bits, because clients read PMI_ID as an int (MPICH
+// src/pmi/simple/simple_pmi.c). Safe for concurrent use.
+type Gate struct {
+	ids   map[int]int32 // by rank
+	mu    sync.Mutex
+	wrong int          // guarded by mu
+	in    map[int]bool // guarded by mu; ranks connected now
+}
+
+// ErrGateShut is the answer to everybody after too many wrong ids.
+var ErrGateShut = errors.New("too many connections with a wrong PMI_ID: no more are taken for this job")
+
+// NewGate makes ids for ranks.
+func NewGate(ranks []int) *Gate {
+	g := &Gate{ids: map[int]int32{}, in: map[int]bool{}}
+	used := map[int32]bool{}
+	for _, r := range ranks {
+		for {
+			var b [4]byte
+			rand.Read(b[:])
+			id := int32(binary.LittleEndian.Uint32(b[:]) & math.MaxInt32)
+			if id != 0 && !used[id] {
+				g.ids[r], used[id] = id, true
+				break
+			}
+		}
+	}
+	return g
+}
+
+// ID is rank's PMI_ID, and 0 for a rank the gate does not know.
+func (g *Gate) ID(rank int) int { return int(g.ids[rank]) }
+
+// Admit does the handshake on a new connection, for at most five seconds, and returns whose it
+// is. leave must be called when the connection has ended; until then the rank cannot connect
+// again. After an error the caller closes conn. size is the job's ranks.
+func (g *Gate) Admit(conn net.Conn, size int) (rank int, leave func(), err error) {
+	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return 0, nil, fmt.Errorf("PMI connection from %s: %w", conn.RemoteAddr(), err)
+	}
+	line, err := readShort(conn)
+	if err == nil {
+		rank, err = g.enter(line)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("PMI connection from %s: %w", conn.RemoteAddr(), err)
+	}
+	leave = sync.OnceFunc(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.in, rank)
+	})
+	answer := fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", size, rank)
+	if _, err = conn.Write([]byte(answer)); err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		leave()
+		return 0, nil, fmt.Errorf("rank %d: PMI connection: %w", rank, err)
+	}
+	return rank, leave, nil
+}
+
+// readShort reads one line and not a byte more, since what follows is another's to read.
+func readShort(conn net.Conn) (string, error) {
+	line, b := make([]byte, 0, 32), make([]byte, 1)
+	for len(line) < handshakeBytes {
+		if _, err := conn.Read(b); err != nil {
+			return "", fmt.Errorf("waiting for cmd=initack: %w", err)
+		}
+		if b[0] == '\n' {
+			return string(line), nil
+		}
+		line = append(line, b[0])
+	}
+	return "", fmt.Errorf("a first line of more than %d bytes is not cmd=initack", handshakeBytes)
+}
+
+func (g *Gate) enter(line string) (rank int, err error) {
+	m, err := pmi1.Parse(line)
+	if err != nil || m.Name != "initack" {
+		return 0, fmt.Errorf("%.40q is not cmd=initack pmiid=ID", line)
+	}
+	id, err := strconv.ParseInt(strings.TrimSpace(m.Value("pmiid")), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%.40q is not cmd=initack pmiid=ID", line)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.wrong >= wrongIDs {
+		return 0, ErrGateShut
+	}
+	rank = -1
+	for r, want := range g.ids { // all of them, whichever it is
+		if subtle.ConstantTimeEq(want, int32(id)) == 1 {
+			rank = r
+		}
+	}
+	switch {
+	case rank < 0:
+		g.wrong++
+		return 0, errors.New("its PMI_ID is no rank's of this job")
+	case g.in[rank]:
+		return 0, fmt.Errorf("rank %d is connected already", rank)
+	}
+	g.in[rank] = true
+	return rank, nil
+}

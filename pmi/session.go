@@ -1,0 +1,161 @@
+package pmi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/pmi1"
+	"github.com/mpiup/mpiup/pmi/pmi2"
+)
+
+// state is where a connection stands; see the package comment.
+type state int
+
+const (
+	fresh state = 1 << iota
+	running
+	finalized
+	aborted
+)
+
+func (s state) String() string {
+	switch s {
+	case fresh:
+		return "before init"
+	case running:
+		return "after init"
+	case finalized:
+		return "after finalize"
+	}
+	return "after abort"
+}
+
+// session is one connection of one rank.
+type session struct {
+	srv  *Server
+	rank int
+	conn net.Conn
+	in   *bufio.Reader
+	out  []byte
+
+	state state
+	v2    bool // since the last init
+}
+
+func newSession(srv *Server, conn net.Conn, rank int) *session {
+	return &session{srv: srv, rank: rank, conn: conn, in: bufio.NewReader(conn), state: fresh}
+}
+
+func (s *session) run(ctx context.Context) error {
+	for s.state != aborted {
+		m, asV2, err := s.read()
+		if err != nil {
+			return s.hungUp(err)
+		}
+		reply, err := s.answer(ctx, m, asV2)
+		if err != nil {
+			return err
+		}
+		if err := s.write(reply); err != nil {
+			return s.hungUp(err)
+		}
+	}
+	return nil
+}
+
+// read returns the next request and how it was written: a line is welcome in PMI-2 where it
+// starts anew.
+func (s *session) read() (m *message.Message, asV2 bool, err error) {
+	first, err := s.in.Peek(1)
+	if err != nil {
+		return nil, false, err
+	}
+	if c := first[0]; c == ' ' || c >= '0' && c <= '9' {
+		m, err = pmi2.ReadMessage(s.in)
+		return m, true, err
+	}
+	m, err = pmi1.ReadMessage(s.in)
+	return m, false, err
+}
+
+// answer finds m's row in the table and does what it says.
+func (s *session) answer(ctx context.Context, m *message.Message, asV2 bool) (*reply, error) {
+	cmd := find(m.Name, asV2)
+	if asV2 != s.v2 && cmd != &initCommand {
+		return nil, s.protocol("%s as PMI-%d, %s", m.Name, version(asV2), s.standing())
+	}
+	if cmd.states&s.state == 0 {
+		return nil, s.protocol("%s %s", m.Name, s.state)
+	}
+	r := &reply{rank: s.rank, v2: asV2, name: cmd.replyName(m.Name, asV2)}
+	if thread, ok := m.Get("thrid"); ok && asV2 {
+		r.add("thrid", thread)
+	}
+	if err := cmd.handle(s, ctx, m, r); err != nil {
+		return nil, err
+	}
+	s.srv.job.Log.Debug("pmi", "rank", s.rank, "request", m.Name, "reply", r.text())
+	return r, nil
+}
+
+func (s *session) standing() string {
+	if s.state == fresh {
+		return s.state.String()
+	}
+	return fmt.Sprintf("%s of PMI-%d", s.state, version(s.v2))
+}
+
+func version(v2 bool) int {
+	if v2 {
+		return 2
+	}
+	return 1
+}
+
+func (s *session) write(r *reply) error {
+	if r.silent {
+		return nil
+	}
+	s.out = r.append(s.out[:0])
+	_, err := s.conn.Write(s.out)
+	return err
+}
+
+// hungUp says what the end of a connection means. The engine learns of it, so that nobody waits
+// for this rank.
+func (s *session) hungUp(err error) error {
+	cut := errors.Is(err, io.ErrUnexpectedEOF)
+	switch {
+	case cut, err == io.EOF, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case isSyntax(err):
+		return &ProtocolError{s.rank, err}
+	default:
+		return fmt.Errorf("rank %d: PMI connection: %w", s.rank, err)
+	}
+	switch s.state {
+	case running:
+		s.srv.job.Engine.RankGone(s.rank, "has closed its PMI connection without MPI_Finalize")
+		return &UnfinishedError{Rank: s.rank, Cut: cut}
+	case finalized:
+		if !s.srv.job.Reconnect {
+			s.srv.job.Engine.RankGone(s.rank, "has finalized MPI already")
+		}
+	}
+	return nil
+}
+
+func isSyntax(err error) bool {
+	var e1 *pmi1.SyntaxError
+	var e2 *pmi2.SyntaxError
+	return errors.As(err, &e1) || errors.As(err, &e2)
+}
+
+func (s *session) protocol(format string, args ...any) error {
+	return &ProtocolError{s.rank, fmt.Errorf("it sent "+format, args...)}
+}

@@ -1,0 +1,213 @@
+package pmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/message"
+)
+
+// What PMI-1 clients are told to keep to. The four numbers of a put, 64+64+866 and 30 for the
+// rest of the line, make 1024, the line of MPICH up to 4.0. The length of values must be even:
+// put_ex_segs and get_ex_segs of MPICH src/util/mpir_pmi.c round it differently.
+const (
+	kvsNameMax = 64
+	keyMax     = 64
+	valueMax   = 866
+
+	valueMax2 = 1024         // PMI2_MAX_VALLEN
+	accepted1 = 2 * valueMax // a value in which every character is escaped
+)
+
+func (s *session) maxes(_ context.Context, _ *message.Message, r *reply) error {
+	r.ok()
+	r.addInt("kvsname_max", kvsNameMax)
+	r.addInt("keylen_max", keyMax)
+	r.addInt("vallen_max", valueMax)
+	return nil
+}
+
+func (s *session) appNum(_ context.Context, _ *message.Message, r *reply) error {
+	r.ok()
+	r.addInt("appnum", s.srv.job.AppNum(s.rank))
+	return nil
+}
+
+// universeSize says -1 when nobody knows.
+func (s *session) universeSize(_ context.Context, _ *message.Message, r *reply) error {
+	r.ok()
+	if n := s.srv.job.Universe; n > 0 {
+		r.addInt("size", n)
+	} else {
+		r.addInt("size", -1)
+	}
+	return nil
+}
+
+func (s *session) kvsName(_ context.Context, _ *message.Message, r *reply) error {
+	r.ok()
+	if r.v2 {
+		r.add("jobid", s.srv.job.Engine.KVSName())
+	} else {
+		r.add("kvsname", s.srv.job.Engine.KVSName())
+	}
+	return nil
+}
+
+func (s *session) put(_ context.Context, m *message.Message, r *reply) error {
+	key, value, why := pair(m, r.v2)
+	if why == "" && !s.ownSpace(m) {
+		why = "there is no such key-value space"
+	}
+	if why != "" {
+		r.refuse(-1, why)
+		return nil
+	}
+	return s.stored(s.srv.job.Engine.Put(s.rank, key, []byte(value)), r)
+}
+
+// stored turns a bound that was passed into a refusal.
+func (s *session) stored(err error, r *reply) error {
+	var limit *kvs.LimitError
+	switch {
+	case err == nil:
+		r.ok()
+	case errors.As(err, &limit):
+		r.refuse(-1, limit.Error())
+	default:
+		return err
+	}
+	return nil
+}
+
+// pair reads the key and value of a request that stores one, and why it is refused.
+func pair(m *message.Message, v2 bool) (key, value, why string) {
+	key, value = m.Value("key"), m.Value("value")
+	limit := accepted1
+	if v2 {
+		limit = valueMax2
+	}
+	switch {
+	case key == "":
+		why = "a key is missing"
+	case strings.HasPrefix(key, "PMI_"):
+		why = "keys that begin with PMI_ are reserved"
+	case strings.ContainsAny(key, ";\n") || strings.ContainsAny(value, ";\n") && v2:
+		why = "a semicolon or line end cannot be stored"
+	case value == "":
+		why = "a value is missing" // newer clients cannot read an empty one
+	case len(value) > limit:
+		why = fmt.Sprintf("a value of %d bytes is too long", len(value))
+	}
+	return key, value, why
+}
+
+// ownSpace: a job has one key-value space. Clients may leave its name out.
+func (s *session) ownSpace(m *message.Message) bool {
+	for _, key := range []string{"kvsname", "jobid"} {
+		if name, ok := m.Get(key); ok && name != "" && name != s.srv.job.Engine.KVSName() {
+			return false
+		}
+	}
+	return true
+}
+
+// probeKey is asked for by every rank after every fence, to make sure that the fence is over
+// (MPICH src/util/mpir_pmi2.inc); nobody puts it.
+const probeKey = "-NONEXIST-KEY"
+
+func (s *session) get(ctx context.Context, m *message.Message, r *reply) error {
+	key := m.Value("key")
+	value, found := s.reserved(key)
+	if !found && key != "" && key != probeKey && !strings.HasPrefix(key, "PMI_") && s.ownSpace(m) {
+		owner := kvs.AnyOwner
+		if n, ok := m.Int("srcid"); ok && n >= 0 && n < s.srv.job.Engine.Size() {
+			owner = n
+		}
+		v, ok, err := s.srv.job.Engine.Get(ctx, owner, key)
+		if err == nil && !ok && owner != kvs.AnyOwner { // the source is a hint
+			v, ok, err = s.srv.job.Engine.Get(ctx, kvs.AnyOwner, key)
+		}
+		if err != nil {
+			return err
+		}
+		value, found = string(v), ok
+	}
+	s.found(r, key, value, found)
+	return nil
+}
+
+// found answers a question for a value. A missing one is rc=1 with a value to print in PMI-1,
+// where old clients look at rc only, and rc=0 without any in PMI-2.
+func (s *session) found(r *reply, key, value string, found bool) {
+	switch {
+	case found && r.v2:
+		r.ok()
+		r.add("found", "TRUE")
+		r.add("value", value)
+	case found:
+		r.ok()
+		r.add("found", "TRUE")
+		r.add("value", value1(value))
+	case r.v2:
+		r.add("found", "FALSE")
+		r.ok()
+	default:
+		r.add("rc", "1")
+		r.add("msg", "key_"+plain(key[:min(len(key), keyMax)], '_')+"_not_found")
+		r.add("value", "unknown")
+	}
+}
+
+// reserved is what the server itself knows for any job.
+func (s *session) reserved(key string) (value string, found bool) {
+	job := &s.srv.job
+	switch key {
+	case "PMI_process_mapping":
+		return job.Mapping, job.Mapping != ""
+	case "PMI_hwloc_xmlfile":
+		if job.HwlocXML == "" {
+			return "unavailable", true
+		}
+		return job.HwlocXML, true
+	}
+	return "", false
+}
+
+func (s *session) getJobAttr(_ context.Context, m *message.Message, r *reply) error {
+	key := m.Value("key")
+	value, found := s.reserved(key)
+	if key == "universeSize" && s.srv.job.Universe > 0 {
+		value, found = strconv.Itoa(s.srv.job.Universe), true
+	}
+	s.found(r, key, value, found)
+	return nil
+}
+
+func (s *session) putNodeAttr(_ context.Context, m *message.Message, r *reply) error {
+	key, value, why := pair(m, true)
+	if why != "" {
+		r.refuse(-1, why)
+		return nil
+	}
+	return s.stored(s.srv.job.Engine.PutAttr(s.rank, key, []byte(value)), r)
+}
+
+func (s *session) getNodeAttr(ctx context.Context, m *message.Message, r *reply) error {
+	key := m.Value("key")
+	value, found := s.reserved(key)
+	if !found && key != "" && !strings.HasPrefix(key, "PMI_") {
+		wait := strings.EqualFold(m.Value("wait"), "TRUE")
+		v, ok, err := s.srv.job.Engine.Attr(ctx, s.rank, key, wait)
+		if err != nil {
+			return err
+		}
+		value, found = string(v), ok
+	}
+	s.found(r, key, value, found)
+	return nil
+}
