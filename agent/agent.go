@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/member"
+	"github.com/mpiup/mpiup/agent/reap"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
+)
+
+// Agent is one host's part of all jobs on it.
+type Agent struct {
+	cfg     Config
+	clock   *wire.Clock
+	super   *reap.Supervisor
+	claims  claims
+	gossip  *member.Gossip // nil when embedded or switched off
+	front   *front         // nil when embedded
+	metrics *metrics
+
+	stopping chan struct{}  // closed when the agent is to end
+	running  sync.WaitGroup // sessions
+	readers  sync.WaitGroup // goroutines that wait for a stream's first frame
+
+	mu       sync.Mutex
+	sessions map[string]*session // by id, guarded by mu
+	stopWhy  string              // guarded by mu
+	stopCode int                 // exit code of an ended agent, guarded by mu
+}
+
+// New builds an agent; nothing runs until Run.
+func New(cfg Config) (*Agent, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Slots == 0 {
+		cfg.Slots = max(cfg.Inventory.GPUs, 0)
+	}
+	if cfg.Slots == 0 {
+		cfg.Slots = max(cfg.Inventory.CPUs, 1)
+	}
+	a := &Agent{
+		cfg:      cfg,
+		clock:    wire.NewClock(0),
+		stopping: make(chan struct{}),
+		sessions: make(map[string]*session),
+	}
+	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable})
+	a.metrics = newMetrics(a)
+	return a, nil
+}
+
+// Run serves until ctx ends (a signal, in the agent's own process) or Shutdown is called, then
+// ends all sessions and returns when nothing is left. The exit code is 0 for an idle agent and
+// after Shutdown, 143 (128+SIGTERM) when processes of a job were running.
+func (a *Agent) Run(ctx context.Context) (code int, err error) {
+	superCtx, endSuper := context.WithCancel(context.Background())
+	superErr := make(chan error, 1)
+	go func() { superErr <- a.super.Run(superCtx) }()
+
+	clockCtx, endClock := context.WithCancel(context.Background())
+	var clock sync.WaitGroup
+	clock.Go(func() { a.clock.Run(clockCtx, a.tick) })
+
+	if !a.cfg.Embedded {
+		err = a.serve(ctx)
+	} else {
+		select {
+		case <-ctx.Done():
+		case <-a.stopping:
+		}
+	}
+	a.stop("the agent was told to end (SIGTERM)", a.termCode())
+	a.running.Wait()
+	if a.front != nil {
+		a.front.close()
+	}
+	a.readers.Wait()
+	endSuper()
+	err = errors.Join(err, <-superErr)
+	endClock()
+	clock.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stopCode, err
+}
+
+const sigtermCode = 128 + 15
+
+func (a *Agent) termCode() int {
+	if a.activeSessions() > 0 {
+		return sigtermCode
+	}
+	return 0
+}
+
+// stop begins the agent's end; the first reason and code count.
+func (a *Agent) stop(why string, code int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.isStopping() {
+		return
+	}
+	a.stopWhy, a.stopCode = why, code
+	close(a.stopping)
+}
+
+func (a *Agent) isStopping() bool {
+	select {
+	case <-a.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// stopText says why the agent ends. It is set before stopping is closed and never after.
+func (a *Agent) stopText() string { return a.stopWhy }
+
+// hello is what the agent says of itself.
+func (a *Agent) hello() *apiv1.HelloReply {
+	r := &apiv1.HelloReply{
+		Protocol:    apiv1.Protocol,
+		Version:     a.cfg.Version,
+		Name:        a.cfg.Name,
+		Incarnation: a.cfg.Incarnation,
+		Slots:       int32(a.cfg.Slots),
+		Cpus:        int32(a.cfg.Inventory.CPUs),
+		Gpus:        int32(a.cfg.Inventory.GPUs),
+		Arch:        a.cfg.Inventory.Arch,
+		Digest:      a.cfg.Inventory.Digest(),
+		ClockNs:     time.Now().UnixNano(),
+		Sessions:    int32(a.metrics.sessionCount()),
+	}
+	if a.cfg.Identity != nil {
+		r.Scope = a.cfg.Identity.Scope()
+	}
+	if a.front != nil {
+		r.Address = a.front.advertised.String()
+	}
+	return r
+}

@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"google.golang.org/grpc"
+)
+
+// Check is what `mpiup agent --check` does for exec probes: it asks the agent of this
+// container how it is. Under hostNetwork a sibling's agent may listen on the default port of
+// the same loopback, so the answer must state this container's incarnation. It never depends
+// on peers, DNS or load. addr is where the agent was found.
+func Check(ctx context.Context, id *identity.Identity, incarnation, runDir string) (addr string, err error) {
+	want := incarnation
+	var candidates []string
+	if r, err := ReadRecord(runDir); err == nil {
+		want = r.Incarnation
+		candidates = append(candidates, r.Address)
+	}
+	for _, p := range id.Ports() {
+		candidates = append(candidates, net.JoinHostPort("127.0.0.1", strconv.Itoa(p)),
+			net.JoinHostPort("::1", strconv.Itoa(p)))
+	}
+	var errs []error
+	for _, addr := range candidates {
+		h, err := hello(ctx, id, addr)
+		switch {
+		case err == nil && h.Incarnation == want:
+			return addr, nil
+		case err == nil:
+			errs = append(errs, fmt.Errorf("%s: the agent of another container (%s, %s)", addr, h.Name, short(h.Incarnation)))
+		case !isRefused(err):
+			errs = append(errs, fmt.Errorf("%s: %w", addr, err))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if len(errs) == 0 {
+		return "", errors.New("no agent listens in this container; is `mpiup agent` its command?")
+	}
+	return "", fmt.Errorf("the agent of this container (%s) does not answer: %w", short(want), errors.Join(errs...))
+}
+
+const checkTimeout = 2 * time.Second
+
+func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.HelloReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(raw, id.ClientConfig(alpnGRPC))
+	defer conn.Close()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	once := make(chan net.Conn, 1)
+	once <- conn
+	cc, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(identity.ClientTransport()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			select {
+			case c := <-once:
+				return c, nil
+			default:
+				return nil, net.ErrClosed
+			}
+		}))
+	if err != nil {
+		return nil, err
+	}
+	defer cc.Close()
+	return apiv1.NewAgentClient(cc).Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
+}
+
+func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

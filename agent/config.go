@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/topology/usable"
+)
+
+// Config is all an Agent needs; cmd/mpiup fills it from flags and environment.
+type Config struct {
+	Name        string           // host name as users know it; required
+	Version     string           // build
+	Incarnation string           // of this container (internal/incarnation); required
+	Inventory   usable.Inventory // what this host may use
+	Slots       int              // 0: GPUs, else usable CPUs
+	Env         []string         // the container's environment: the base of every rank's
+	Dir         string           // working directory of ranks whose own does not exist here
+	RunDir      string           // where the record of this agent is kept; "" for none
+	Executable  string           // this program, for the guard; "" for none (PID 1)
+	Stdout      io.Writer        // the worker's own log, for --worker-logs
+	Stderr      io.Writer
+	Log         *slog.Logger // required
+
+	Embedded bool // inside a launcher: all below is unused
+
+	Identity *identity.Identity // required unless Embedded
+	Listen   string             // address to bind, without port; "" for all
+	Port     int                // 0: the fixed default, else a derived candidate
+	HTTP     string             // address of /healthz, /readyz, /metrics; "off" for none
+	Resolver *resolve.Resolver
+	Seeds    []string      // names of hosts to find peers by; own subdomain and operators' variables are added
+	Grace    time.Duration // between TERM and KILL when the agent is ended; default 5 s
+	Gossip   bool
+}
+
+func (c *Config) validate() error {
+	switch {
+	case c.Name == "" || c.Incarnation == "" || c.Log == nil:
+		return errors.New("agent: Name, Incarnation and Log are required")
+	case !c.Embedded && c.Identity == nil:
+		return errors.New("agent: Identity is required")
+	}
+	if c.Grace == 0 {
+		c.Grace = 5 * time.Second
+	}
+	if c.HTTP == "" {
+		c.HTTP = "off"
+	}
+	return nil
+}
+
+// Limits of what launchers may ask for. A launcher is a member of the job, but its bytes are
+// still checked: a wrong number must not take the host down.
+const (
+	maxSessions  = 256              // open at once
+	maxProcs     = 4096             // of one Launch
+	maxRanks     = 1 << 20          // of one job
+	minWindow    = 4 << 10          // bytes of output in flight per process
+	maxWindow    = 4 << 20          //
+	maxFrame     = 256 << 20        // bytes, gRPC message
+	closedLease  = time.Second      // how long a closed stream keeps its ranks
+	defaultLease = 60 * time.Second // how long a silent one does
+	maxLease     = 24 * time.Hour
+	openDeadline = 10 * time.Second // a stream's first frame
+	pendingBound = 10 * time.Second // how long unread bytes may put an expiry off
+)

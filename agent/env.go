@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// protocolPrefixes name variables by which an MPI library finds the server that started it.
+// Those an agent inherited (it may itself have been started by srun, mpirun or another mpiup)
+// belong to another server. MPICH 5 also dies when PMI_* and PMIX_* are both there
+// (pmi-wire.md 1.3).
+var protocolPrefixes = []string{"PMI_", "PMIX_"}
+
+// rankVariables are what mpiup tells a rank; those of an outer job are not this job's.
+var rankVariables = []string{
+	"MPIUP_RANK", "MPIUP_SIZE", "MPIUP_LOCAL_RANK", "MPIUP_LOCAL_SIZE", "MPIUP_NODE_RANK",
+	"MPIUP_JOB_ID", "MPIUP_SESSION",
+}
+
+// environment is a process's: the container's own, then what the user exported, then what
+// mpiup computed. A later value of a name replaces an earlier one in its place.
+func environment(base []string, unset []string, user []string, computed []string) []string {
+	e := envList{at: make(map[string]int, len(base)+len(user)+len(computed))}
+	for _, kv := range base {
+		name, _, ok := strings.Cut(kv, "=")
+		if !ok || inherited(name) || slices.Contains(unset, name) {
+			continue
+		}
+		e.set(name, kv)
+	}
+	for _, list := range [][]string{user, computed} {
+		for _, kv := range list {
+			if name, _, ok := strings.Cut(kv, "="); ok && name != "" {
+				e.set(name, kv)
+			}
+		}
+	}
+	return e.list
+}
+
+func inherited(name string) bool {
+	for _, p := range protocolPrefixes {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return slices.Contains(rankVariables, name)
+}
+
+type envList struct {
+	list []string
+	at   map[string]int
+}
+
+func (e *envList) set(name, kv string) {
+	if i, ok := e.at[name]; ok {
+		e.list[i] = kv
+		return
+	}
+	e.at[name] = len(e.list)
+	e.list = append(e.list, kv)
+}
+
+// computedEnv is what mpiup adds for one process of a launch.
+func computedEnv(session, dir string, l *apiv1.Launch, p *apiv1.Proc) []string {
+	env := []string{"MPIUP_SESSION=" + session, "MPIUP_JOB_ID=" + l.JobId}
+	if dir != "" {
+		env = append(env, "PWD="+dir)
+	}
+	if l.Terminal && l.Term != "" {
+		env = append(env, "TERM="+l.Term)
+	}
+	if l.Exec {
+		return env
+	}
+	return append(env,
+		"MPIUP_RANK="+utoa(p.Rank),
+		"MPIUP_SIZE="+utoa(l.Size),
+		"MPIUP_LOCAL_RANK="+utoa(p.LocalRank),
+		"MPIUP_LOCAL_SIZE="+strconv.Itoa(len(l.Procs)),
+		"MPIUP_NODE_RANK="+utoa(p.NodeRank),
+	)
+}
+
+func utoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

@@ -1,0 +1,235 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The two protocols on the agent's one port, told apart by ALPN.
+const (
+	alpnGRPC   = "h2"
+	alpnGossip = "mpiup-gossip/1"
+)
+
+const (
+	handshakeDeadline = 10 * time.Second
+	maxHandshakes     = 512 // half-open connections at once; more wait in the kernel's queue
+)
+
+// front is the agent's port: it accepts, lets TLS prove who calls, and hands connections on.
+type front struct {
+	listener   *net.TCPListener
+	advertised netip.AddrPort
+	tls        *tls.Config
+	refused    func(addr net.Addr, err error)
+	gossip     func(net.Conn)
+
+	grpc  chan net.Conn // handshaken connections for the gRPC server
+	slots chan struct{} // one per handshake under way
+	done  chan struct{}
+	wg    sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*trackedConn]struct{} // guarded by mu
+	shut  bool                      // guarded by mu
+}
+
+// listen binds the first free port of the candidates.
+func listen(ctx context.Context, host string, ports []int) (*net.TCPListener, error) {
+	lc := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: false}}
+	lc.SetMultipathTCP(false)
+	var last error
+	for _, p := range ports {
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(p)))
+		if err == nil {
+			return l.(*net.TCPListener), nil
+		}
+		last = err
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	if errors.Is(last, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("all of the ports %v are taken: %w; is another agent of this job running here?", ports, last)
+	}
+	return nil, fmt.Errorf("cannot listen: %w", last)
+}
+
+func newFront(l *net.TCPListener, advertised netip.AddrPort, cfg *tls.Config) *front {
+	return &front{
+		listener:   l,
+		advertised: advertised,
+		tls:        cfg,
+		grpc:       make(chan net.Conn),
+		slots:      make(chan struct{}, maxHandshakes),
+		done:       make(chan struct{}),
+		conns:      make(map[*trackedConn]struct{}),
+	}
+}
+
+// run accepts until close.
+func (f *front) run() error {
+	for {
+		select {
+		case f.slots <- struct{}{}:
+		case <-f.done:
+			return nil
+		}
+		c, err := f.listener.AcceptTCP()
+		if err != nil {
+			<-f.slots
+			select {
+			case <-f.done:
+				return nil
+			default:
+			}
+			if errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			// Out of descriptors or memory, or the caller is gone already: the next may do.
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-f.done:
+			}
+			continue
+		}
+		f.wg.Go(func() { f.handshake(c) })
+	}
+}
+
+func (f *front) handshake(c *net.TCPConn) {
+	tracked := &trackedConn{TCPConn: c, front: f}
+	if !f.track(tracked) {
+		<-f.slots
+		c.Close()
+		return
+	}
+	conn := tls.Server(tracked, f.tls)
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeDeadline)
+	defer cancel()
+	err := conn.HandshakeContext(ctx)
+	<-f.slots
+	if err != nil {
+		conn.Close()
+		f.refused(c.RemoteAddr(), err)
+		return
+	}
+	switch conn.ConnectionState().NegotiatedProtocol {
+	case alpnGRPC:
+		select {
+		case f.grpc <- conn:
+		case <-f.done:
+			conn.Close()
+		}
+	case alpnGossip:
+		f.gossip(conn)
+	default:
+		conn.Close()
+	}
+}
+
+// Accept, Close and Addr make front the gRPC server's listener.
+func (f *front) Accept() (net.Conn, error) {
+	select {
+	case c := <-f.grpc:
+		return c, nil
+	case <-f.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close does nothing: the port belongs to the agent, not to the gRPC server.
+func (f *front) Close() error { return nil }
+
+// Addr is the bound address.
+func (f *front) Addr() net.Addr { return f.listener.Addr() }
+
+// close ends the port and every connection that came through it.
+func (f *front) close() {
+	f.mu.Lock()
+	if f.shut {
+		f.mu.Unlock()
+		return
+	}
+	f.shut = true
+	close(f.done)
+	f.listener.Close()
+	for c := range f.conns {
+		c.TCPConn.Close()
+	}
+	f.mu.Unlock()
+	f.wg.Wait()
+}
+
+func (f *front) track(c *trackedConn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shut {
+		return false
+	}
+	f.conns[c] = struct{}{}
+	return true
+}
+
+// trackedConn is a connection whose end the front notices.
+type trackedConn struct {
+	*net.TCPConn
+	front *front
+}
+
+func (c *trackedConn) Close() error {
+	c.front.mu.Lock()
+	delete(c.front.conns, c)
+	c.front.mu.Unlock()
+	return c.TCPConn.Close()
+}
+
+// unread tells whether bytes or connections have arrived that nobody has looked at yet: then
+// it is we who are late, not the launcher.
+func (f *front) unread() bool {
+	if len(f.slots) > 1 { // one is the accept loop's own
+		return true
+	}
+	if raw, err := f.listener.SyscallConn(); err == nil && queued(raw) {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.conns {
+		if raw, err := c.SyscallConn(); err == nil && inQueue(raw) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// queued tells whether a listening socket holds connections to be accepted: for such a socket
+// tcpi_unacked is the length of that queue (tcp_get_info in net/ipv4/tcp.c).
+func queued(raw syscall.RawConn) (yes bool) {
+	raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		yes = err == nil && info.Unacked > 0
+	})
+	return yes
+}
+
+// inQueue is the number of bytes received and not read (SIOCINQ, tcp(7)).
+func inQueue(raw syscall.RawConn) (n int) {
+	raw.Control(func(fd uintptr) {
+		n, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
+	})
+	return n
+}
+
+// unread is false for the embedded agent, whose pipe is read as soon as it is written.
+func (a *Agent) unread() bool { return a.front != nil && a.front.unread() }

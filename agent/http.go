@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics is what /metrics shows.
+type metrics struct {
+	agent      *Agent
+	registry   *prometheus.Registry
+	started    prometheus.Counter
+	failed     prometheus.Counter
+	refusals   prometheus.Counter
+	outBytes   prometheus.Counter
+	lastReport atomic.Int64 // unix ns of the last refusal that was logged
+}
+
+func newMetrics(a *Agent) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "mpiup", Name: name, Help: help})
+	}
+	m := &metrics{agent: a,
+		started:  counter("processes_started_total", "Processes started for launchers."),
+		failed:   counter("processes_failed_total", "Processes that ended with a code other than 0 or by a signal."),
+		refusals: counter("connections_refused_total", "Connections refused before or during the TLS handshake."),
+		outBytes: counter("output_bytes_total", "Bytes of output sent to launchers."),
+	}
+	return m
+}
+
+// register is done only where there is an HTTP port.
+func (m *metrics) register() {
+	m.registry = prometheus.NewRegistry()
+	m.registry.MustRegister(m.started, m.failed, m.refusals, m.outBytes, collectors.NewGoCollector(),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mpiup", Name: "sessions", Help: "Sessions open."},
+			func() float64 { return float64(m.sessionCount()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mpiup", Name: "peers", Help: "Peers known by gossip, this agent included."},
+			func() float64 {
+				if m.agent.gossip == nil {
+					return 0
+				}
+				return float64(len(m.agent.gossip.View().Members))
+			}))
+}
+
+func (m *metrics) sessionCount() int {
+	m.agent.mu.Lock()
+	defer m.agent.mu.Unlock()
+	return len(m.agent.sessions)
+}
+
+// refused counts, and tells whether this one should be logged.
+func (m *metrics) refused() bool {
+	m.refusals.Inc()
+	now, last := time.Now().UnixNano(), m.lastReport.Load()
+	return now-last > int64(time.Second) && m.lastReport.CompareAndSwap(last, now)
+}
+
+// maxHTTP bounds the connections to the HTTP port, which asks nobody who he is.
+const maxHTTP = 64
+
+// serveHTTP answers probes and scrapes. A port that is taken is a warning: jobs do not need it.
+// The returned function ends it.
+func (a *Agent) serveHTTP(parts *sync.WaitGroup) (stop func()) {
+	if a.cfg.HTTP == "off" {
+		return func() {}
+	}
+	l, err := net.Listen("tcp", a.cfg.HTTP)
+	if err != nil {
+		a.cfg.Log.Warn("no HTTP port, so no /healthz, /readyz and /metrics; use --http to choose another, or exec probes with mpiup agent --check",
+			"address", a.cfg.HTTP, "cause", err)
+		return func() {}
+	}
+	a.metrics.register()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if a.isStopping() {
+			http.Error(w, "ending", http.StatusServiceUnavailable)
+			return
+		}
+		w.Write([]byte("ok\n"))
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
+	parts.Go(func() { s.Serve(&limited{Listener: l, slots: make(chan struct{}, maxHTTP), done: make(chan struct{})}) })
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if s.Shutdown(ctx) != nil {
+			s.Close()
+		}
+	}
+}
+
+// limited is a listener with a bounded number of open connections; more wait in the kernel.
+type limited struct {
+	net.Listener
+	slots chan struct{}
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &limitedConn{Conn: c, release: sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+func (l *limited) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return l.Listener.Close()
+}
+
+type limitedConn struct {
+	net.Conn
+	release func()
+}
+
+func (c *limitedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}

@@ -1,0 +1,218 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/pmi"
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"golang.org/x/sys/unix"
+)
+
+// pmiDescriptor is the number a rank inherits its PMI socket under: the first after the
+// standard streams.
+const pmiDescriptor = 3
+
+// newPMI is the server for this host's ranks of a launch.
+func (st *step) newPMI() *pmi.Server {
+	l := st.launch
+	state := func(s apiv1.PmiState) func(int) {
+		return func(rank int) {
+			if p := st.proc(uint32(rank)); p != nil {
+				p.pmi.Store(int32(s))
+			}
+		}
+	}
+	apps := make(map[int]int, len(l.Procs))
+	for _, p := range l.Procs {
+		apps[int(p.Rank)] = int(p.App)
+	}
+	return pmi.New(pmi.Job{
+		Engine:    st.engine,
+		AppNum:    func(rank int) int { return apps[rank] },
+		Universe:  int(l.Universe),
+		Mapping:   l.Mapping,
+		Log:       st.s.log,
+		Reconnect: st.port != nil,
+		Hooks: pmi.Hooks{
+			OnInit:     state(apiv1.PmiState_PMI_RUNNING),
+			OnFinalize: state(apiv1.PmiState_PMI_FINALIZED),
+			OnAbort: func(rank, code int, text string) {
+				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{
+					Rank: uint32(rank), Code: int32(code), Text: text}}})
+			},
+		},
+	})
+}
+
+// pmiPair is a rank's PMI connection: ours, and the descriptor it inherits.
+func pmiPair() (ours net.Conn, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("PMI socket: %w", err)
+	}
+	f := os.NewFile(uintptr(fds[0]), "pmi")
+	defer f.Close()
+	theirs = os.NewFile(uintptr(fds[1]), "pmi of a rank")
+	if ours, err = net.FileConn(f); err != nil {
+		theirs.Close()
+		return nil, nil, fmt.Errorf("PMI socket: %w", err)
+	}
+	return ours, theirs, nil
+}
+
+// pmiVariables tell a rank's MPI library about its inherited descriptor. PMI_ID must not stand
+// beside PMI_FD (pmi-wire.md 3.2).
+func pmiVariables(rank, size uint32) []string {
+	return []string{"PMI_FD=" + strconv.Itoa(pmiDescriptor), "PMI_RANK=" + utoa(rank), "PMI_SIZE=" + utoa(size)}
+}
+
+// servePMI answers a rank until its connection ends, and sees to what follows from how it did.
+// The connection stays open until the process has ended: a rank that waits for one that is
+// gone is stopped by the launcher, and should not print errors of its own before.
+func (p *proc) servePMI(conn net.Conn) {
+	defer conn.Close()
+	st := p.step
+	err := st.server.Serve(st.ctx, conn, int(p.spec.Rank))
+	var (
+		protocol   *pmi.ProtocolError
+		unfinished *pmi.UnfinishedError
+		gone       *kvs.GoneError
+	)
+	switch {
+	case err == nil || st.ctx.Err() != nil:
+		return
+	case errors.As(err, &protocol):
+		p.fail(err.Error())
+	case errors.As(err, &unfinished):
+		st.wireupFailed(p.spec.Rank, err, []int{int(p.spec.Rank)})
+	case errors.As(err, &gone):
+		st.wireupFailed(p.spec.Rank, err, gone.Gone)
+	default:
+		st.wireupFailed(p.spec.Rank, err, nil)
+	}
+	select {
+	case <-p.process.Done():
+	case <-st.ctx.Done():
+	}
+}
+
+// exitBound is how long the end of a rank's connection waits to be explained by the end of its
+// process, which says more.
+const exitBound = time.Second
+
+// wireupFailed tells the launcher that a rank's PMI cannot go on because of others, after the
+// exits of those others if they come.
+func (st *step) wireupFailed(rank uint32, err error, culprits []int) {
+	t := time.NewTimer(exitBound)
+	defer t.Stop()
+	for _, r := range culprits {
+		p := st.proc(uint32(r))
+		if p == nil {
+			continue
+		}
+		select {
+		case <-p.told:
+		case <-t.C:
+		case <-st.ctx.Done():
+			return
+		}
+	}
+	st.mu.Lock()
+	stopped := st.stopped
+	st.mu.Unlock()
+	if !stopped {
+		st.s.send(&apiv1.Frame{Body: &apiv1.Frame_WireupFailed{WireupFailed: &apiv1.WireupFailed{
+			Rank: rank, Text: err.Error()}}})
+	}
+}
+
+// pmiPort is where ranks connect that got PMI_PORT and PMI_ID, because something between us and
+// them closes descriptors.
+type pmiPort struct {
+	step     *step
+	gate     *pmi.Gate
+	listener net.Listener
+}
+
+func newPMIPort(st *step) (*pmiPort, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	ranks := make([]int, 0, len(st.launch.Procs))
+	for _, p := range st.launch.Procs {
+		ranks = append(ranks, int(p.Rank))
+	}
+	port := &pmiPort{step: st, gate: pmi.NewGate(ranks), listener: l}
+	st.wg.Go(port.accept)
+	return port, nil
+}
+
+// variables point a rank at the port. PMI_RANK and PMI_SIZE are for scripts: the library
+// learns both over the connection.
+func (pp *pmiPort) variables(rank, size uint32) []string {
+	return []string{"PMI_PORT=" + pp.listener.Addr().String(), "PMI_ID=" + strconv.Itoa(pp.gate.ID(int(rank))),
+		"PMI_RANK=" + utoa(rank), "PMI_SIZE=" + utoa(size)}
+}
+
+// maxPMIHandshakes bounds strangers on the loopback port.
+const maxPMIHandshakes = 64
+
+func (pp *pmiPort) accept() {
+	slots := make(chan struct{}, maxPMIHandshakes)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-pp.step.ctx.Done():
+			return
+		}
+		c, err := pp.listener.Accept()
+		if err != nil {
+			return
+		}
+		pp.step.wg.Go(func() { pp.serve(c, func() { <-slots }) })
+	}
+}
+
+func (pp *pmiPort) serve(c net.Conn, admitted func()) {
+	defer context.AfterFunc(pp.step.ctx, func() { c.Close() })()
+	rank, leave, err := pp.admit(c)
+	admitted()
+	if err != nil {
+		c.Close()
+		pp.step.s.log.Warn("refused a PMI connection", "cause", err)
+		return
+	}
+	defer leave()
+	p := pp.step.proc(uint32(rank))
+	if p == nil { // it connected before its start was noted
+		<-pp.step.over
+		p = pp.step.proc(uint32(rank))
+	}
+	if p == nil {
+		c.Close()
+		return
+	}
+	p.servePMI(c)
+}
+
+// admit takes a connection only from a process of our own user that knows a rank's id.
+func (pp *pmiPort) admit(c net.Conn) (rank int, leave func(), err error) {
+	uid, err := pmi.SocketUID(os.DirFS("/proc"), c)
+	if err != nil {
+		return 0, nil, err
+	}
+	if uid != uint32(os.Getuid()) {
+		return 0, nil, fmt.Errorf("%s: the connection belongs to uid %d, the ranks to uid %d", c.RemoteAddr(), uid, os.Getuid())
+	}
+	return pp.gate.Admit(c, int(pp.step.launch.Size))
+}
+
+func (pp *pmiPort) close() { pp.listener.Close() }

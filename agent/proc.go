@@ -1,0 +1,254 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/stdio"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/topology/usable"
+	"golang.org/x/sys/unix"
+)
+
+// proc is one process of a step.
+//
+//	start ──▶ running ──process ends──▶ Exited sent ──pipes drained──▶ OutputEnd sent, done closed
+type proc struct {
+	step    *step
+	spec    *apiv1.Proc
+	dir     string
+	stdin   bool
+	files   *stdio.Files
+	process *reap.Process
+	pump    *stdio.Pump
+	input   *stdio.Input  // nil: /dev/null
+	pmi     atomic.Int32  // apiv1.PmiState
+	told    chan struct{} // closed when Exited was sent
+	done    chan struct{} // closed when OutputEnd was sent
+
+	mu      sync.Mutex
+	ours    bool   // we stopped it, guarded by mu
+	ended   bool   // guarded by mu
+	failure string // what was wrong besides how it ended, guarded by mu
+}
+
+func newProc(st *step, spec *apiv1.Proc, dir string, stdin bool) *proc {
+	return &proc{step: st, spec: spec, dir: dir, stdin: stdin, told: make(chan struct{}), done: make(chan struct{})}
+}
+
+// start makes the process and what serves it. A failure is for the launcher to tell.
+func (p *proc) start() *apiv1.StartFailed {
+	l, app := p.step.launch, p.step.launch.Apps[p.spec.App]
+	failed := func(err error) *apiv1.StartFailed {
+		return &apiv1.StartFailed{Rank: p.spec.Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
+	}
+	var err error
+	if l.Terminal {
+		p.files, err = stdio.Pty(uint16(l.Rows), uint16(l.Columns))
+	} else {
+		p.files, err = stdio.Pipes(p.stdin)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	computed := computedEnv(p.step.s.id, p.dir, l, p.spec)
+	child := p.files.Child[:]
+	var pmiConn net.Conn
+	if p.step.engine != nil {
+		if p.step.port != nil {
+			computed = append(computed, p.step.port.variables(p.spec.Rank, l.Size)...)
+		} else {
+			var theirs *os.File
+			if pmiConn, theirs, err = pmiPair(); err != nil {
+				p.files.Close()
+				return failed(err)
+			}
+			defer theirs.Close()
+			child = append(child, theirs)
+			computed = append(computed, pmiVariables(p.spec.Rank, l.Size)...)
+		}
+	}
+	agentCfg := &p.step.s.agent.cfg
+	p.process, err = p.step.s.agent.super.Start(p.step.ctx, reap.Command{
+		Argv:     app.Argv,
+		Env:      environment(agentCfg.Env, l.Unset, app.Env, computed),
+		Dir:      p.dir,
+		Files:    child,
+		Terminal: l.Terminal,
+		Session:  p.step.s.id,
+	})
+	if err != nil {
+		p.files.Close()
+		if pmiConn != nil {
+			pmiConn.Close()
+		}
+		return p.startFailed(err)
+	}
+	p.files.CloseChild()
+	p.serve(pmiConn)
+	return nil
+}
+
+// serve starts what accompanies the running process.
+func (p *proc) serve(pmiConn net.Conn) {
+	st := p.step
+	l := st.launch
+	p.pump = stdio.NewPump(stdio.Config{
+		Rank: int(p.spec.Rank), Out: p.files.Out, Err: p.files.Err,
+		Window: int(min(max(l.Window, minWindow), maxWindow)),
+		Emit:   p.emit, Exited: p.process.Done(), Tee: st.tee,
+	})
+	if p.files.In != nil {
+		p.input = stdio.NewInput(stdio.InputConfig{Rank: int(p.spec.Rank), File: p.files.In,
+			Terminal: p.files.Terminal, Exited: p.process.Done(), Done: p.tookInput})
+		st.wg.Go(func() {
+			if err := p.input.Run(st.ctx); err != nil {
+				st.s.notice(true, "host %s: %v", st.s.agent.cfg.Name, err)
+			}
+		})
+	}
+	st.mu.Lock()
+	st.procs[p.spec.Rank] = p
+	stopped := st.stopped
+	if stopped {
+		p.markStopped()
+	}
+	st.mu.Unlock()
+	st.s.agent.metrics.started.Inc()
+	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: p.spec.Rank, Pid: int32(p.process.Pid())}}})
+	if stopped { // a stop came while it was being started, and may have missed it
+		p.process.Signal(syscall.SIGKILL)
+	}
+	if pmiConn != nil {
+		st.wg.Go(func() { p.servePMI(pmiConn) })
+	}
+	st.wg.Go(p.follow)
+}
+
+// follow waits for the process's end, and then for the end of its output.
+func (p *proc) follow() {
+	defer close(p.done)
+	st := p.step
+	drained := make(chan bool, 1)
+	st.wg.Go(func() {
+		cut, err := p.pump.Run(st.ctx)
+		if err != nil {
+			st.s.agent.cfg.Log.Debug("output ended", "rank", p.spec.Rank, "cause", err)
+		}
+		drained <- cut
+	})
+	<-p.process.Done()
+	p.sendExited(time.Now())
+	cut := <-drained
+	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_OutputEnd{OutputEnd: &apiv1.OutputEnd{Rank: p.spec.Rank, Cut: cut}}})
+}
+
+func (p *proc) sendExited(at time.Time) {
+	st := p.step
+	ex := p.process.Exit()
+	p.mu.Lock()
+	p.ended = true
+	x := &apiv1.Exited{Rank: p.spec.Rank, Code: int32(ex.Code), Signal: int32(ex.Signal), Core: ex.Core,
+		Pmi: apiv1.PmiState(p.pmi.Load()), TimeNs: at.UnixNano(), StoppedByUs: p.ours,
+		MaxRss: p.process.MaxRSS(), Text: p.failure}
+	p.mu.Unlock()
+	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs {
+		if n, err := usable.OOMKills(os.DirFS("/")); err == nil && n > st.oom {
+			x.Oom = true
+		}
+	}
+	if ex.Status() != 0 {
+		st.s.agent.metrics.failed.Inc()
+	}
+	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: x}})
+	close(p.told)
+	if st.engine != nil {
+		st.engine.RankGone(int(p.spec.Rank), "has ended with "+ex.String())
+	}
+}
+
+// emit sends a piece of output.
+func (p *proc) emit(c stdio.Chunk) {
+	st := p.step
+	st.s.agent.metrics.outBytes.Add(float64(len(c.Data)))
+	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: p.spec.Rank,
+		Stream: apiv1.Stream(c.Stream), Data: c.Data, Partial: c.Partial, TimeNs: c.Time.UnixNano()}}})
+}
+
+func (p *proc) tookInput(n int) {
+	p.step.s.send(&apiv1.Frame{Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: p.spec.Rank, Bytes: uint32(n)}}})
+}
+
+// markStopped: what follows is not the process's own doing.
+func (p *proc) markStopped() {
+	select {
+	case <-p.process.Done():
+		return
+	default:
+	}
+	p.mu.Lock()
+	p.ours = p.ours || !p.ended
+	p.mu.Unlock()
+}
+
+// fail ends a process that broke a rule; its exit will carry the text.
+func (p *proc) fail(text string) {
+	p.mu.Lock()
+	if p.failure == "" {
+		p.failure = text
+	}
+	p.mu.Unlock()
+	p.process.Signal(syscall.SIGKILL)
+}
+
+// startFailed turns a start's error into what the launcher is told.
+func (p *proc) startFailed(err error) *apiv1.StartFailed {
+	f := &apiv1.StartFailed{Rank: p.spec.Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
+	var se *reap.StartError
+	if !errors.As(err, &se) {
+		return f
+	}
+	f.Path, f.Errno, f.Text = se.Path, int32(se.Errno), se.Error()
+	switch se.Phase {
+	case reap.PhaseExec:
+		f.Phase = apiv1.StartPhase_START_EXEC
+	case reap.PhaseDir:
+		f.Phase = apiv1.StartPhase_START_DIR
+	case reap.PhaseTimeout:
+		f.Phase = apiv1.StartPhase_START_TIMEOUT
+	}
+	return f
+}
+
+// dirExists asks for a directory, but does not wait for a mount that does not answer.
+func dirExists(dir string) error {
+	type result struct {
+		fi  os.FileInfo
+		err error
+	}
+	got := make(chan result, 1)
+	go func() { // ends when the mount answers; a stuck one costs this goroutine
+		fi, err := os.Stat(dir)
+		got <- result{fi, err}
+	}()
+	select {
+	case r := <-got:
+		if r.err == nil && !r.fi.IsDir() {
+			return fmt.Errorf("%s: %w", dir, syscall.ENOTDIR)
+		}
+		return r.err
+	case <-time.After(statBound):
+		return fmt.Errorf("%s: %w", dir, errNoAnswer)
+	}
+}
+
+const statBound = 5 * time.Second
+
+var errNoAnswer = errors.New("its file system does not answer")

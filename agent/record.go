@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Record is what a running agent leaves in its container's run directory, for `mpiup agent
+// --check` and for commands in the same container: which agent is ours, and where it listens.
+type Record struct {
+	Incarnation string `json:"incarnation"`
+	Address     string `json:"address"` // to reach it from this container
+	PID         int    `json:"pid"`
+}
+
+// recordName is the file in Config.RunDir.
+const recordName = "agent.json"
+
+// RunDir is the directory for an uid's records: below $TMPDIR, else /tmp.
+func RunDir(tmp string, uid int) string {
+	if tmp == "" {
+		tmp = "/tmp"
+	}
+	return filepath.Join(tmp, fmt.Sprintf("mpiup-%d", uid))
+}
+
+// record writes the Record and returns what removes it. A container without a writable
+// directory has none; --check then looks for its incarnation on the candidate ports.
+func (a *Agent) record(bound netip.AddrPort) (remove func()) {
+	if a.cfg.RunDir == "" {
+		return func() {}
+	}
+	ip := bound.Addr().Unmap()
+	if ip.IsUnspecified() {
+		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	path := filepath.Join(a.cfg.RunDir, recordName)
+	r := Record{Incarnation: a.cfg.Incarnation, Address: netip.AddrPortFrom(ip, bound.Port()).String(), PID: os.Getpid()}
+	if err := writeRecord(a.cfg.RunDir, path, r); err != nil {
+		a.cfg.Log.Info("no record of this agent; mpiup agent --check will search its ports", "file", path, "cause", err)
+		return func() {}
+	}
+	return func() {
+		if cur, err := ReadRecord(a.cfg.RunDir); err == nil && cur == r {
+			os.Remove(path)
+		}
+	}
+}
+
+func writeRecord(dir, path string, r Record) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := checkOwned(dir); err != nil {
+		return err
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, recordName+".*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(append(b, '\n'))
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// ReadRecord reads what the agent of this container left in dir.
+func ReadRecord(dir string) (Record, error) {
+	var r Record
+	if err := checkOwned(dir); err != nil {
+		return r, err
+	}
+	b, err := os.ReadFile(filepath.Join(dir, recordName))
+	if err != nil {
+		return r, err
+	}
+	if len(b) > 4096 {
+		return r, fmt.Errorf("%s in %s is too large", recordName, dir)
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("%s in %s: %w", recordName, dir, err)
+	}
+	if _, err := netip.ParseAddrPort(r.Address); err != nil {
+		return r, fmt.Errorf("%s in %s: %w", recordName, dir, err)
+	}
+	return r, nil
+}
+
+// checkOwned refuses a directory below a shared /tmp that somebody else made first.
+func checkOwned(dir string) error {
+	fi, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !fi.IsDir() || !ok || int(st.Uid) != os.Geteuid() || fi.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s is not a directory that only uid %d may write to", dir, os.Geteuid())
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/member"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// serve listens, answers launchers and gossips until the agent is to end.
+func (a *Agent) serve(ctx context.Context) error {
+	ports := a.cfg.Identity.Ports()
+	if a.cfg.Port != 0 {
+		ports = []int{a.cfg.Port}
+	}
+	l, err := listen(ctx, a.cfg.Listen, ports)
+	if err != nil {
+		return fmt.Errorf("agent on %s: %w", a.cfg.Name, err)
+	}
+	bound := l.Addr().(*net.TCPAddr).AddrPort()
+	a.front = newFront(l, advertise(bound), a.cfg.Identity.ServerConfig(alpnGRPC, alpnGossip))
+	a.front.refused = a.refusedHandshake
+	a.front.gossip = func(c net.Conn) { c.Close() }
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	if a.cfg.Gossip {
+		if err := a.startGossip(ctx, &parts); err != nil {
+			a.front.close()
+			return err
+		}
+	}
+	server := a.grpcServer()
+	parts.Go(func() { server.Serve(a.front) })
+	parts.Go(func() { a.front.run() })
+	stopHTTP := a.serveHTTP(&parts)
+	remove := a.record(bound)
+	a.cfg.Log.Info("agent is ready", "host", a.cfg.Name, "address", a.front.advertised.String(),
+		"slots", a.cfg.Slots, "scope", a.cfg.Identity.Scope(), "incarnation", short(a.cfg.Incarnation))
+
+	select {
+	case <-ctx.Done():
+	case <-a.stopping:
+	}
+	a.stop("the agent was told to end (SIGTERM)", a.termCode())
+	a.running.Wait() // sessions tell their launchers over the port
+	stopHTTP()
+	remove()
+	cancel()
+	server.Stop()
+	a.front.close()
+	return nil
+}
+
+func (a *Agent) grpcServer() *grpc.Server {
+	s := grpc.NewServer(
+		grpc.Creds(identity.ServerTransport()),
+		grpc.MaxRecvMsgSize(maxFrame), grpc.MaxSendMsgSize(maxFrame),
+		grpc.InitialWindowSize(4<<20), grpc.InitialConnWindowSize(8<<20),
+		grpc.ReadBufferSize(64<<10), grpc.WriteBufferSize(64<<10), grpc.SharedWriteBuffer(true),
+		grpc.MaxConcurrentStreams(maxSessions),
+		grpc.ConnectionTimeout(handshakeDeadline),
+	)
+	apiv1.RegisterAgentServer(s, &service{agent: a})
+	return s
+}
+
+// service is the gRPC face of an Agent: it checks roles and turns errors to codes.
+type service struct {
+	apiv1.UnimplementedAgentServer
+	agent *Agent
+}
+
+// caller is who the connection's certificate says it is, if it has one of the roles.
+func caller(ctx context.Context, roles ...identity.Role) (identity.Peer, error) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return identity.Peer{}, status.Error(codes.Unauthenticated, "no peer")
+	}
+	who, err := identity.FromAuthInfo(p.AuthInfo)
+	if err != nil {
+		return identity.Peer{}, status.Error(codes.Unauthenticated, err.Error())
+	}
+	if err := identity.Require(who, roles...); err != nil {
+		return identity.Peer{}, status.Error(codes.PermissionDenied, err.Error())
+	}
+	return who, nil
+}
+
+func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) error {
+	who, err := caller(stream.Context(), identity.RoleLauncher)
+	if err != nil {
+		return err
+	}
+	err = s.agent.Attach(stream.Context(), stream, who.Name)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errBadFrame):
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	return status.Error(codes.Aborted, err.Error())
+}
+
+func (s *service) Hello(ctx context.Context, r *apiv1.HelloRequest) (*apiv1.HelloReply, error) {
+	if _, err := caller(ctx, identity.RoleLauncher, identity.RoleAgent); err != nil {
+		return nil, err
+	}
+	return s.agent.hello(), nil
+}
+
+func (s *service) Peers(ctx context.Context, _ *apiv1.PeersRequest) (*apiv1.PeersReply, error) {
+	if _, err := caller(ctx, identity.RoleLauncher, identity.RoleAgent); err != nil {
+		return nil, err
+	}
+	reply := &apiv1.PeersReply{Self: s.agent.hello()}
+	if g := s.agent.gossip; g != nil {
+		for _, m := range g.View().Members {
+			reply.Peers = append(reply.Peers, &apiv1.Peer{Name: m.Name, Address: m.Addr.String(),
+				Incarnation: m.Incarnation, State: m.State.String(), Slots: int32(m.Slots), Version: m.Version,
+				Protocol: m.Protocol, Digest: m.Digest})
+		}
+	}
+	return reply, nil
+}
+
+func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv1.ShutdownReply, error) {
+	who, err := caller(ctx, identity.RoleLauncher)
+	if err != nil {
+		return nil, err
+	}
+	s.agent.cfg.Log.Info("shutdown", "by", who.Name, "why", r.Why)
+	s.agent.stop("shut down by "+who.Name, 0)
+	return &apiv1.ShutdownReply{}, nil
+}
+
+// refusedHandshake says why a caller was not let in, at most once a second: strangers can be
+// many.
+func (a *Agent) refusedHandshake(addr net.Addr, err error) {
+	if !a.metrics.refused() {
+		return
+	}
+	a.cfg.Log.Warn("refused a connection", "from", addr.String(), "cause", err)
+}
+
+func (a *Agent) startGossip(ctx context.Context, parts *sync.WaitGroup) error {
+	g, err := member.New(member.Config{
+		Self: member.Self{Name: a.cfg.Name, Incarnation: a.cfg.Incarnation, Version: a.cfg.Version,
+			Protocol: apiv1.Protocol, Addr: a.front.advertised, Slots: a.cfg.Slots, Digest: a.cfg.Inventory.Digest()},
+		Log:   a.cfg.Log,
+		Dial:  a.dialGossip,
+		Seeds: a.findSeeds,
+	})
+	if err != nil {
+		return fmt.Errorf("agent on %s: gossip: %w", a.cfg.Name, err)
+	}
+	a.gossip = g
+	a.front.gossip = g.Handle
+	parts.Go(func() {
+		if err := g.Run(ctx); err != nil {
+			a.cfg.Log.Error("gossip ended", "cause", err)
+		}
+	})
+	return nil
+}
+
+const gossipDialTimeout = 3 * time.Second
+
+// dialGossip connects to a peer and proves both sides.
+func (a *Agent) dialGossip(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, gossipDialTimeout)
+	defer cancel()
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 60 * time.Second}}
+	c, err := d.DialContext(ctx, "tcp", addr.String())
+	if err != nil {
+		return nil, err
+	}
+	t := tls.Client(c, a.cfg.Identity.ClientConfig(alpnGossip))
+	if err := t.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	if p := t.ConnectionState().NegotiatedProtocol; p != alpnGossip {
+		t.Close()
+		return nil, fmt.Errorf("%s does not gossip (protocol %q)", addr, p)
+	}
+	return t, nil
+}
+
+// advertise is the address peers reach this agent at: the one it is bound to, else the first
+// of its interfaces that is neither loopback nor link-local, as in a pod with one interface.
+func advertise(bound netip.AddrPort) netip.AddrPort {
+	if ip := bound.Addr().Unmap(); !ip.IsUnspecified() {
+		return netip.AddrPortFrom(ip, bound.Port())
+	}
+	var loop netip.Addr
+	addrs, _ := net.InterfaceAddrs()
+	for _, a := range addrs {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil || p.Addr().IsLinkLocalUnicast() {
+			continue
+		}
+		ip := p.Addr().Unmap()
+		if ip.IsLoopback() {
+			loop = ip
+			continue
+		}
+		return netip.AddrPortFrom(ip, bound.Port())
+	}
+	if !loop.IsValid() {
+		loop = netip.MustParseAddr("127.0.0.1")
+	}
+	return netip.AddrPortFrom(loop, bound.Port())
+}

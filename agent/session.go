@@ -1,0 +1,299 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
+)
+
+// session is one launcher process's use of this agent, from its first Open until nothing it
+// started is left.
+type session struct {
+	agent    *Agent
+	id       string // hex, also MPIUP_SESSION of all it starts
+	secret   []byte
+	launcher launcherID
+	lease    time.Duration
+	log      *slog.Logger
+	link     *wire.Link
+	wg       sync.WaitGroup // goroutines that start and stop things
+
+	life   context.Context // ends when the session is closed
+	finish context.CancelFunc
+	ending chan struct{} // closed when the session is to end
+
+	mu         sync.Mutex
+	state      state         // guarded by mu
+	streams    int           // streams carrying frames now, guarded by mu
+	lostAt     time.Duration // Clock time when streams became 0, guarded by mu
+	pendingTil time.Duration // Clock time until which unread bytes put expiry off, guarded by mu
+	endText    string        // why it ends, guarded by mu
+	fencedBy   *session      // the newer incarnation's session, guarded by mu
+	step       *step         // from Launch on, guarded by mu
+}
+
+// launcherID is who opened a session: the identity its certificate states, the life of its
+// container, and names for messages.
+type launcherID struct {
+	identity    string
+	incarnation string
+	host        string // as it calls itself
+	namespace   string
+	pod         string
+}
+
+func newSession(a *Agent, o *apiv1.Open, identity string) *session {
+	lease := time.Duration(o.LeaseMs) * time.Millisecond
+	if lease <= 0 {
+		lease = defaultLease
+	}
+	s := &session{
+		agent:  a,
+		id:     o.Session,
+		secret: o.Secret,
+		launcher: launcherID{identity: identity, incarnation: o.Incarnation, host: o.Launcher,
+			namespace: o.Namespace, pod: o.Pod},
+		lease:  min(lease, maxLease),
+		log:    a.cfg.Log.With("session", short(o.Session), "launcher", o.Launcher),
+		link:   wire.NewLink(wire.Config{Clock: a.clock}),
+		ending: make(chan struct{}),
+	}
+	s.life, s.finish = context.WithCancel(context.Background())
+	return s
+}
+
+// carry runs the session over one stream until that breaks or the session is over.
+func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64) error {
+	s.mu.Lock()
+	s.streams++
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(s.life, cancel)()
+	defer cancel()
+	err := s.link.Run(ctx, stream, received, s.deliver)
+	s.mu.Lock()
+	s.streams--
+	if s.streams == 0 {
+		s.lostAt = s.agent.clock.Now()
+	}
+	over := s.life.Err() != nil
+	s.mu.Unlock()
+	if over {
+		return nil
+	}
+	if !errors.Is(err, wire.ErrReplaced) {
+		s.log.Info("stream ended", "cause", err)
+	}
+	return err
+}
+
+// deliver handles one frame. It runs on the stream's reading goroutine and may not block.
+func (s *session) deliver(f *apiv1.Frame) error {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Launch:
+		return s.onLaunch(b.Launch)
+	case *apiv1.Frame_Stop:
+		s.stop(b.Stop.Why, b.Stop.Now)
+	case *apiv1.Frame_Bye:
+		s.end("the launcher is done")
+	default:
+		s.mu.Lock()
+		st := s.step
+		s.mu.Unlock()
+		if st == nil {
+			return fmt.Errorf("frame %T before Launch", f.Body)
+		}
+		return st.deliver(f)
+	}
+	return nil
+}
+
+// onLaunch starts what the launcher asks for, after whatever an older incarnation of it left
+// is gone.
+func (s *session) onLaunch(l *apiv1.Launch) error {
+	if err := checkLaunch(l); err != nil {
+		return err
+	}
+	if held, ok := s.agent.claim(s.launcher, l.Number); !ok {
+		s.refuse(fmt.Sprintf("a newer incarnation of this launcher (%s, number %d) has taken over host %s",
+			short(held.incarnation), held.number, s.agent.cfg.Name))
+		return nil
+	}
+	s.mu.Lock()
+	to, err := s.state.next(evLaunch)
+	if err != nil {
+		stopped := s.state != launched
+		s.mu.Unlock()
+		if stopped {
+			return nil // a Stop overtook it; the launcher knows
+		}
+		return err
+	}
+	s.state = to
+	st := newStep(s, l)
+	s.step = st
+	s.wg.Add(1)
+	s.mu.Unlock()
+	go func() {
+		defer s.wg.Done()
+		s.agent.fenceOlder(s)
+		st.start()
+	}()
+	return nil
+}
+
+// stop ends the session's processes; the session itself goes on, to tell how they ended.
+func (s *session) stop(why string, now bool) {
+	s.mu.Lock()
+	to, err := s.state.next(evStop)
+	if err == nil {
+		s.state = to
+	}
+	st := s.step
+	if err != nil || st == nil {
+		s.mu.Unlock()
+		return
+	}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	go func() { defer s.wg.Done(); st.stop(why, now) }()
+}
+
+// end begins the end of the session; run does the rest. The first reason counts.
+func (s *session) end(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to, err := s.state.next(evEnd)
+	if err != nil {
+		return
+	}
+	if s.state != closing {
+		s.endText = text
+		close(s.ending)
+	}
+	s.state = to
+}
+
+// refuse ends a session that an newer incarnation of its launcher has overtaken.
+func (s *session) refuse(text string) {
+	s.mu.Lock()
+	s.fencedBy = s
+	s.mu.Unlock()
+	s.end(text)
+}
+
+// run waits for the end of the session and then leaves nothing of it behind.
+func (s *session) run() {
+	select {
+	case <-s.ending:
+	case <-s.agent.stopping:
+		s.link.Send(&apiv1.Frame{Body: &apiv1.Frame_Ending{Ending: &apiv1.Ending{Why: s.agent.stopText()}}})
+		s.end(s.agent.stopText())
+	}
+	s.mu.Lock()
+	st, text, fenced := s.step, s.endText, s.fencedBy != nil
+	s.mu.Unlock()
+	s.log.Debug("session ends", "why", text)
+	if st != nil {
+		st.stop(text, false)
+		st.wait()
+	}
+	s.wg.Wait()
+	c := &apiv1.Closed{Text: text}
+	if fenced {
+		c.Refusal = apiv1.Refusal_REFUSAL_FENCED
+	}
+	s.link.Send(&apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: c}})
+	s.drain()
+	s.mu.Lock()
+	s.state, _ = s.state.next(evGone)
+	s.mu.Unlock()
+	s.finish()
+	s.link.Wait()
+	s.agent.forget(s)
+}
+
+// drainBound is how long a session waits for its launcher to take the last frames.
+const drainBound = 5 * time.Second
+
+// drain waits until the launcher has all that was sent, for as long as there is a launcher.
+func (s *session) drain() {
+	ctx, cancel := context.WithTimeout(s.life, drainBound)
+	defer cancel()
+	s.mu.Lock()
+	connected := s.streams > 0
+	s.mu.Unlock()
+	if connected {
+		s.link.Drained(ctx) // the error is the bound, after which the launcher is left behind
+	}
+}
+
+// tick is called with every step of the agent's clock and decides whether the launcher is gone.
+func (s *session) tick(now time.Duration) {
+	s.mu.Lock()
+	streams, lostAt, st, til := s.streams, s.lostAt, s.state, s.pendingTil
+	s.mu.Unlock()
+	if st >= closing {
+		return
+	}
+	silent := s.link.Silent()
+	var text string
+	switch {
+	case streams > 0 && silent > s.lease:
+		text = fmt.Sprintf("launcher %s has been silent for %v", s.launcher.host, s.lease)
+	case streams == 0 && now-lostAt > closedLease:
+		text = fmt.Sprintf("the connection of launcher %s closed and it did not come back within %v",
+			s.launcher.host, closedLease)
+	default:
+		s.mu.Lock()
+		s.pendingTil = 0
+		s.mu.Unlock()
+		return
+	}
+	// What has arrived must be read before anybody is called dead, but nobody can put the
+	// end off for ever by sending bytes that mean nothing.
+	if til == 0 {
+		s.mu.Lock()
+		s.pendingTil = now + pendingBound
+		s.mu.Unlock()
+		return
+	}
+	if now < til && s.agent.unread() {
+		return
+	}
+	s.log.Warn("launcher lost", "cause", text)
+	s.end(text)
+}
+
+func short(id string) string { return id[:min(len(id), 8)] }
+
+// send queues a frame for the launcher. A link that is full has a launcher that takes nothing:
+// the session ends.
+func (s *session) send(f *apiv1.Frame) {
+	if err := s.link.Send(f); err != nil {
+		s.end("the launcher takes no frames: " + err.Error())
+	}
+}
+
+// notice tells the user something, once.
+func (s *session) notice(warning bool, format string, args ...any) {
+	s.send(&apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: fmt.Sprintf(format, args...), Warning: warning}}})
+}
+
+// audit writes who starts what to the agent's log: one line per launch.
+func (s *session) audit(l *apiv1.Launch) {
+	kind := "run"
+	if l.Exec {
+		kind = "exec"
+	}
+	s.agent.cfg.Log.Info("start", "what", kind, "session", short(s.id), "identity", s.launcher.identity,
+		"launcher", s.launcher.host, "namespace", s.launcher.namespace, "pod", s.launcher.pod,
+		"number", l.Number, "processes", len(l.Procs), "of", l.Size, "command", l.Apps[0].Argv, "uid", os.Getuid())
+}

@@ -1,0 +1,179 @@
+package agent
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
+)
+
+// Attach serves one stream of one session: identity is the launcher's proven name. It blocks
+// until the stream breaks or the session is over.
+func (a *Agent) Attach(ctx context.Context, stream wire.Stream, identity string) error {
+	o, err := a.readOpen(ctx, stream)
+	if err != nil {
+		return err
+	}
+	s, reply := a.admit(o, identity)
+	if s != nil {
+		reply.Received = s.link.Received()
+	}
+	if err := stream.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: reply}}); err != nil {
+		return err
+	}
+	if s == nil {
+		return nil
+	}
+	return s.carry(ctx, stream, o.Received)
+}
+
+// readOpen reads the first frame. A peer that sends none is let go after openDeadline: the
+// reading goroutine ends when the stream does, which is when Attach returns.
+func (a *Agent) readOpen(ctx context.Context, stream wire.Stream) (*apiv1.Open, error) {
+	type result struct {
+		f   *apiv1.Frame
+		err error
+	}
+	got := make(chan result, 1)
+	a.readers.Go(func() {
+		f, err := stream.Recv()
+		got <- result{f, err}
+	})
+	t := time.NewTimer(openDeadline)
+	defer t.Stop()
+	select {
+	case r := <-got:
+		if r.err != nil {
+			return nil, r.err
+		}
+		if o := r.f.GetOpen(); o != nil {
+			return o, nil
+		}
+		return nil, fmt.Errorf("%w: the first frame is not Open", errBadFrame)
+	case <-t.C:
+		return nil, fmt.Errorf("%w: no Open within %v", errBadFrame, openDeadline)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+var errBadFrame = errors.New("not a launcher of this protocol")
+
+// admit finds or makes the session an Open asks for. Without one the reply says why.
+func (a *Agent) admit(o *apiv1.Open, identity string) (*session, *apiv1.Opened) {
+	held := a.claims.get(identity)
+	reply := &apiv1.Opened{Protocol: apiv1.Protocol, Version: a.cfg.Version, Host: a.hello(),
+		HighestNumber: held.number}
+	if held.incarnation == o.Incarnation {
+		reply.OwnNumber = held.number
+	}
+	refuse := func(r apiv1.Refusal, format string, args ...any) (*session, *apiv1.Opened) {
+		reply.Refusal, reply.Text = r, fmt.Sprintf(format, args...)
+		return nil, reply
+	}
+	if o.Protocol != apiv1.Protocol {
+		return refuse(apiv1.Refusal_REFUSAL_PROTOCOL,
+			"host %s speaks protocol %d (mpiup %s), the launcher %d (mpiup %s): use one build in all pods",
+			a.cfg.Name, apiv1.Protocol, a.cfg.Version, o.Protocol, o.Version)
+	}
+	if id, err := hex.DecodeString(o.Session); err != nil || len(id) != 16 || len(o.Secret) != 16 {
+		return refuse(apiv1.Refusal_REFUSAL_SECRET, "malformed session id or secret")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.sessions[o.Session]
+	switch {
+	case s != nil && subtle.ConstantTimeCompare(s.secret, o.Secret) != 1,
+		s != nil && s.launcher.identity != identity:
+		return refuse(apiv1.Refusal_REFUSAL_SECRET, "host %s: the session belongs to another process", a.cfg.Name)
+	case s == nil && o.Resume:
+		return refuse(apiv1.Refusal_REFUSAL_UNKNOWN_SESSION,
+			"host %s does not know the session (any more)", a.cfg.Name)
+	case s != nil:
+		return s, reply
+	case a.isStopping():
+		return refuse(apiv1.Refusal_REFUSAL_ENDING, "the agent on host %s is ending: %s", a.cfg.Name, a.stopText())
+	case len(a.sessions) >= maxSessions:
+		return refuse(apiv1.Refusal_REFUSAL_LIMIT, "host %s has %d sessions open already", a.cfg.Name, maxSessions)
+	}
+	s = newSession(a, o, identity)
+	a.sessions[o.Session] = s
+	a.running.Go(s.run)
+	return s, reply
+}
+
+func (a *Agent) forget(s *session) {
+	a.mu.Lock()
+	delete(a.sessions, s.id)
+	a.mu.Unlock()
+}
+
+// claim takes the floor for a launcher's incarnation; held is who has it otherwise.
+func (a *Agent) claim(l launcherID, number uint64) (held claim, ok bool) {
+	c := claim{number, l.incarnation}
+	if a.gossip != nil {
+		n, inc := a.gossip.Highest(l.identity)
+		a.claims.take(l.identity, claim{n, inc})
+	}
+	if !a.claims.take(l.identity, c) {
+		return a.claims.get(l.identity), false
+	}
+	if a.gossip != nil {
+		a.gossip.Claim(l.identity, number, l.incarnation)
+	}
+	return c, true
+}
+
+// fenceOlder ends what older incarnations of s's launcher left here, and waits until it is gone.
+func (a *Agent) fenceOlder(s *session) {
+	a.mu.Lock()
+	var old []*session
+	for _, o := range a.sessions {
+		if o.launcher.identity == s.launcher.identity && o.launcher.incarnation != s.launcher.incarnation {
+			old = append(old, o)
+		}
+	}
+	a.mu.Unlock()
+	for _, o := range old {
+		o.mu.Lock()
+		o.fencedBy = s
+		o.mu.Unlock()
+		o.log.Warn("fenced", "by", short(s.id), "incarnation", short(s.launcher.incarnation))
+		o.end(fmt.Sprintf("a newer incarnation of launcher %s has taken over", o.launcher.host))
+	}
+	for _, o := range old {
+		<-o.life.Done()
+	}
+}
+
+// activeSessions counts sessions that hold processes.
+func (a *Agent) activeSessions() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.sessions {
+		s.mu.Lock()
+		if s.step != nil {
+			n++
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
+func (a *Agent) tick() {
+	now := a.clock.Now()
+	a.mu.Lock()
+	all := make([]*session, 0, len(a.sessions))
+	for _, s := range a.sessions {
+		all = append(all, s)
+	}
+	a.mu.Unlock()
+	for _, s := range all {
+		s.tick(now)
+	}
+}

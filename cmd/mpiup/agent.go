@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/mpiup/mpiup/agent"
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/topology/usable"
+	"github.com/spf13/cobra"
+)
+
+// agentFlags are the agent's own; which secret and which peers it shares with every command.
+type agentFlags struct {
+	hosts    cli.HostFlags
+	key      cli.KeyFlags
+	name     string
+	listen   string
+	port     int
+	http     string
+	slots    int
+	termExit int
+	grace    cli.Duration
+	noGossip bool
+	check    bool
+	verbose  bool
+	logJSON  bool
+}
+
+// defaultHTTP is the address of the agent's probes and metrics.
+const defaultHTTP = ":7612"
+
+func agentCommand(p *process) *cobra.Command {
+	f := &agentFlags{grace: cli.Duration(5 * time.Second)}
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Serve this worker: start ranks for launchers of the same job",
+		Long: `Serve this worker: start ranks for launchers of the same job.
+
+It needs no arguments in a pod of an MPIJob: the secret is found where the operator mounts it,
+and the port is a fixed one, or one of seven others derived from the job when that is taken. It
+may be PID 1, needs no root, no capability and no writable file system.`,
+		Example: `  mpiup agent                           in a pod that an operator made
+  mpiup agent --key key --name w0       anywhere else; launchers use --host w0 --key key
+  mpiup agent --check                   for a readinessProbe`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return f.run(p) },
+	}
+	fs := c.Flags()
+	f.hosts.Register(fs)
+	f.key.Register(fs)
+	fs.StringVar(&f.name, "name", "", "name of this host (default: its host name)")
+	fs.StringVar(&f.listen, "listen", "", "address to listen on, without port (default: all)")
+	fs.IntVar(&f.port, "port", 0, "port to listen on (default: the first free one of the job's eight)")
+	fs.StringVar(&f.http, "http", defaultHTTP, "address of /healthz, /readyz and /metrics, or \"off\"")
+	fs.IntVar(&f.slots, "slots", 0, "ranks this host takes when the launcher does not say (default: GPUs, else CPUs)")
+	fs.IntVar(&f.termExit, "term-exit", -1, "exit code after SIGTERM (default: 0 when idle, 143 while a job runs)")
+	fs.Var(&f.grace, "grace", "between SIGTERM and SIGKILL of ranks when the agent is told to end")
+	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not look for peers; launchers must name their hosts")
+	fs.BoolVar(&f.check, "check", false, "ask this container's agent whether it serves, and exit")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more in the log")
+	fs.BoolVar(&f.logJSON, "log-json", false, "log in JSON")
+	return c
+}
+
+func (f *agentFlags) run(p *process) error {
+	if f.name != "" {
+		p.host = f.name
+	}
+	id, err := p.identity(&f.key, identity.RoleAgent)
+	if err != nil {
+		return &exitError{job.ExitTLS, err}
+	}
+	life := incarnation.Of("/", p.host)
+	runDir := agent.RunDir(p.getenv("TMPDIR"), os.Getuid())
+	if f.check {
+		return f.runCheck(p, id, life, runDir)
+	}
+	if f.key.Insecure && !loopback(f.listen) {
+		if f.listen != "" {
+			return usage(fmt.Errorf("--insecure listens on loopback only, not on %s", f.listen))
+		}
+		f.listen = "127.0.0.1"
+	}
+	cfg, err := f.config(p, id, life, runDir)
+	if err != nil {
+		return err
+	}
+	a, err := agent.New(cfg)
+	if err != nil {
+		return &exitError{job.ExitInternal, err}
+	}
+	if err := reap.RaiseLimits(); err != nil {
+		cfg.Log.Warn("limits", "cause", err)
+	}
+	ctx, cancel := untilSignal()
+	defer cancel()
+	p.code, err = a.Run(ctx)
+	if err != nil {
+		return &exitError{job.ExitInternal, err}
+	}
+	if ctx.Err() != nil && f.termExit >= 0 {
+		p.code = f.termExit
+	}
+	return nil
+}
+
+func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir string) (agent.Config, error) {
+	log := f.logger(p)
+	inv, err := usable.Read(os.DirFS("/"), p.lookup)
+	if err != nil {
+		log.Info("inventory", "cause", err)
+	}
+	entries, err := f.hosts.Entries()
+	if err != nil {
+		return agent.Config{}, usage(err)
+	}
+	var seeds []string
+	for _, e := range entries {
+		seeds = append(seeds, e.Name)
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		cwd = "/"
+	}
+	exe := "/proc/self/exe"
+	if os.Getpid() == 1 {
+		exe = "" // the kernel ends everything with PID 1
+	}
+	if f.http == defaultHTTP && f.listen != "" {
+		f.http = f.listen + defaultHTTP
+	}
+	return agent.Config{
+		Name: p.host, Version: version, Incarnation: life, Inventory: inv, Slots: f.slots, Env: p.env,
+		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
+		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
+		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, p.serviceNames()...),
+		Grace: time.Duration(f.grace), Gossip: !f.noGossip,
+	}, nil
+}
+
+func (f *agentFlags) logger(p *process) *slog.Logger {
+	o := &slog.HandlerOptions{}
+	if f.verbose {
+		o.Level = slog.LevelDebug
+	}
+	if f.logJSON {
+		return slog.New(slog.NewJSONHandler(p.stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(p.stderr, o))
+}
+
+func (f *agentFlags) runCheck(p *process, id *identity.Identity, life, runDir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	addr, err := agent.Check(ctx, id, life, runDir)
+	if err != nil {
+		return &exitError{1, errors.Join(errors.New("agent --check: not serving"), err)}
+	}
+	fmt.Fprintf(p.stdout, "the agent of this container serves at %s\n", addr)
+	return nil
+}

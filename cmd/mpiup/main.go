@@ -1,0 +1,133 @@
+// Command mpiup starts MPI jobs inside Kubernetes pods without ssh: one static binary that is
+// the worker's agent, the launcher's run and exec, and its own guard. Each subcommand has a
+// file of its own; flags and environment are read here and nowhere else.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"github.com/mpiup/mpiup/agent/reap"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker (Makefile).
+var version = "devel"
+
+func main() {
+	if filepath.Base(os.Args[0]) == reap.GuardName {
+		os.Exit(reap.GuardMain()) // before anything is allocated: the guard must stay small
+	}
+	os.Exit(run(os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// process is what a subcommand knows of the process it runs in.
+type process struct {
+	env            []string
+	stdin          *os.File
+	stdout, stderr *os.File
+	host           string // --name, else the host's name
+	code           int    // exit code, set by the subcommand
+}
+
+func (p *process) getenv(name string) string {
+	v, _ := p.lookup(name)
+	return v
+}
+
+func (p *process) lookup(name string) (string, bool) {
+	for _, kv := range p.env {
+		if len(kv) > len(name) && kv[len(name)] == '=' && kv[:len(name)] == name {
+			return kv[len(name)+1:], true
+		}
+	}
+	return "", false
+}
+
+func run(args, env []string, stdin, stdout, stderr *os.File) int {
+	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	p.host, _ = os.Hostname()
+	root := rootCommand(p)
+	root.SetArgs(args[1:])
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	var ended *exitError
+	switch {
+	case err == nil:
+		return p.code
+	case errors.As(err, &ended):
+		if ended.err != nil {
+			fmt.Fprintln(stderr, "mpiup:", ended.err)
+		}
+		return ended.code
+	}
+	// What remains is cobra's: unknown commands and flags.
+	fmt.Fprintln(stderr, "mpiup:", err)
+	fmt.Fprintln(stderr, "mpiup: `mpiup --help` lists the commands, `mpiup COMMAND --help` their flags")
+	return job.ExitUsage
+}
+
+// exitError ends the process with a code; err, if any, is printed.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return fmt.Sprint(e.err) }
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(err error) error { return &exitError{job.ExitUsage, err} }
+
+func rootCommand(p *process) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mpiup",
+		Short: "Start MPI jobs inside Kubernetes pods without ssh",
+		Long: `mpiup starts MPI jobs inside Kubernetes pods without ssh.
+
+Workers run "mpiup agent"; "mpiup run" on the launcher starts ranks on them and ends
+with the job's exit code. With no hosts, mpiup run starts the ranks on this machine.`,
+		Example: `  mpiup run -n 4 ./a.out                        on this machine
+  mpiup run --host w0:8,w1:8 -n 16 ./a.out      on two workers that run mpiup agent
+  mpiup run -n 16 ./a.out                       in an MPIJob: hosts come from the operator
+  mpiup exec w0 -- nvidia-smi                   one command on one worker
+  mpiup peers                                   who is there`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(runCommand(p), agentCommand(p), execCommand(p), peersCommand(p), shutdownCommand(p),
+		keygenCommand(p), versionCommand(p))
+	return root
+}
+
+// untilSignal is a context that ends with the signals that end a daemon.
+func untilSignal() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+}
+
+func versionCommand(p *process) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  mpiup version",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return printVersion(p.stdout)
+		},
+	}
+}
+
+func printVersion(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "mpiup %s (protocol %d, %s, %s/%s)\n", version, apiv1.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}

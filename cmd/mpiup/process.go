@@ -1,0 +1,62 @@
+package main
+
+import (
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/launcher/cli"
+)
+
+// identity loads this process's place in its job.
+func (p *process) identity(f *cli.KeyFlags, role identity.Role) (*identity.Identity, error) {
+	return identity.Load(identity.Options{
+		KeyFile:  f.Key,
+		TLSDir:   f.TLSDir,
+		Insecure: f.Insecure,
+		Scope:    f.Job,
+		Role:     role,
+		Name:     p.host,
+		Env:      p.getenv,
+	})
+}
+
+// loopback tells whether an address to listen on is this machine's own.
+func loopback(listen string) bool {
+	if listen == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(listen, "[]"))
+	return err == nil && ip.IsLoopback()
+}
+
+// serviceNames is the headless service this pod belongs to: its own full name in the hosts file
+// that kubelet writes, without the first label ("IP  host.sub.NS.svc.domain  host").
+func (p *process) serviceNames() []string {
+	b, err := os.ReadFile("/etc/hosts")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) < 3 {
+			continue
+		}
+		label, service, ok := strings.Cut(f[1], ".")
+		if ok && label == p.host && strings.Contains(service, ".svc") {
+			return []string{service}
+		}
+	}
+	return nil
+}
+
+// namespace of this pod, if kubelet mounted a service account.
+func namespace() string {
+	b, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil || len(b) > 253 {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
