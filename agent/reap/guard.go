@@ -1,0 +1,128 @@
+package reap
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// GuardName is the argv[0] with which the guard is started.
+const GuardName = "mpiup-guard"
+
+// IsGuard says whether this process was started as a guard; main then calls GuardMain first.
+func IsGuard(argv []string) bool {
+	return len(argv) == 1 && filepath.Base(argv[0]) == GuardName
+}
+
+// Descriptors of a guard.
+const (
+	guardPipe   = 3 // ends when the agent ends
+	guardLedger = 4
+	guardAgent  = 5 // the agent's pidfd; missing on kernels before 5.3
+)
+
+// guardPatience bounds the work of a guard whose agent is gone.
+const guardPatience = 30 * time.Second
+
+// GuardMain is the guard: it sleeps until its agent has ended, kills what the ledger says the
+// agent had, grandchildren included, and returns the exit status of the process. It is a
+// sibling of the ranks, in a process session of its own, that ignores what may be ignored, so
+// what ends agent or ranks does not end it. It is a backstop for kill -9: an agent that ends in
+// order leaves nothing and kills its guard. (As the ranks' parent it could reap them, but every
+// first spawn would wait for it, and exits would come through one more process.)
+func GuardMain() int {
+	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGALRM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE)
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 5) // it is never in a hurry while ranks start
+	debug.FreeOSMemory()
+	awaitAgent()
+	b, err := io.ReadAll(io.NewSectionReader(os.NewFile(guardLedger, "ledger"), 0, 1<<30))
+	if err != nil {
+		return 1
+	}
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
+	if !endAll(procfs{root: "/proc"}, readLedger(b), time.Now().Add(guardPatience)) {
+		return 1
+	}
+	return 0
+}
+
+// awaitAgent blocks, at no cost, until the pipe's other end or the agent's pidfd says that the
+// agent has ended. A child between fork and exec may hold the pipe open a little longer.
+func awaitAgent() {
+	fds := []unix.PollFd{{Fd: guardPipe}, {Fd: guardAgent, Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, -1)
+		if n > 0 && (fds[0].Revents != 0 || fds[1].Revents == unix.POLLIN) {
+			return
+		}
+		if fds[1].Revents&unix.POLLNVAL != 0 {
+			fds = fds[:1]
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// endAll kills what belongs to the records until two looks in a row find nothing.
+func endAll(proc procfs, records []record, until time.Time) bool {
+	if len(records) == 0 {
+		return true
+	}
+	if proc.verify() != nil {
+		return false
+	}
+	for clean := 0; clean < 2; {
+		if time.Now().After(until) {
+			return false
+		}
+		found := leftBehind(proc, records)
+		if len(found) == 0 {
+			clean++
+			continue
+		}
+		clean = 0
+		targets := aim(proc, found)
+		for i := range targets {
+			targets[i].signal(unix.SIGKILL)
+		}
+		awaitUntil(targets, until)
+		closeTargets(targets)
+	}
+	return true
+}
+
+// leftBehind are the live processes of the records' sessions. The agent is gone, so descent from
+// it can no longer be seen; a process session whose number was given anew is left alone.
+func leftBehind(proc procfs, records []record) []stat {
+	all, err := proc.snapshot()
+	if err != nil {
+		return nil
+	}
+	f := &family{self: os.Getpid(), procs: make(map[int]stat, len(all)), leaders: map[int]leader{}, known: map[string]bool{},
+		environ: proc.session, memo: map[int]ownership{}}
+	for _, p := range all {
+		f.procs[p.pid] = p
+	}
+	for _, r := range records {
+		if r.pid == 0 {
+			f.known[r.session] = true
+		} else {
+			f.leaders[r.pid] = leader{session: r.session, start: r.start}
+		}
+	}
+	var out []stat
+	for _, p := range all {
+		if _, ours := f.sessionOf(p.pid); ours && p.alive() && p.pid != f.self {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package reap
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// prepare makes this process a fit parent: orphans come to it, descriptors do not leak, signals
+// are at their defaults in children, limits are raised. What the kernel refuses and ranks can
+// live without is logged.
+func (s *Supervisor) prepare() (undo func(), err error) {
+	log := s.cfg.Log
+	if s.cfg.Subreaper && os.Getpid() != 1 {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			log.Warn("orphaned descendants cannot be adopted", "err", err)
+			s.adopts = false
+		}
+	}
+	if err := s.proc.verify(); err != nil {
+		log.Warn("descendants outside a rank's process group cannot be found", "err", err)
+	}
+	if err := RaiseLimits(); err != nil {
+		log.Warn("a limit stays as it is", "err", err)
+	}
+	if s.cfg.GuardExe != "" {
+		if s.ledger, err = newLedger(); err != nil {
+			return nil, fmt.Errorf("the guard's record: %w", err)
+		}
+	}
+	restore, err := defaultDispositions()
+	if err != nil {
+		log.Warn("ranks may inherit ignored signals", "err", err)
+	}
+	return func() {
+		restore()
+		s.ledger.close()
+	}, nil
+}
+
+// raised are the limits that only ever help: descriptors, locked memory (RDMA registration),
+// processes, queued signals and message queues.
+//
+// Not among them: RLIMIT_CORE, whose soft 0 keeps cores off a small disk; RLIMIT_STACK, because
+// glibc gives threads 2 MiB instead of 8 when it is unlimited, and all of it when it is large;
+// RLIMIT_AS, DATA, CPU and FSIZE, which are soft only when someone meant it.
+var raised = []struct {
+	name     string
+	resource int
+	max      uint64
+}{
+	// Runtimes that set a hard limit of 2^30 would make programs that close "all" descriptors
+	// one by one spin for minutes.
+	{"RLIMIT_NOFILE", unix.RLIMIT_NOFILE, 1 << 20},
+	{"RLIMIT_MEMLOCK", unix.RLIMIT_MEMLOCK, unix.RLIM_INFINITY},
+	{"RLIMIT_NPROC", unix.RLIMIT_NPROC, unix.RLIM_INFINITY},
+	{"RLIMIT_SIGPENDING", unix.RLIMIT_SIGPENDING, unix.RLIM_INFINITY},
+	{"RLIMIT_MSGQUEUE", unix.RLIMIT_MSGQUEUE, unix.RLIM_INFINITY},
+}
+
+// RaiseLimits raises this process's soft limits to the hard ones where that only helps, for its
+// children to inherit. It needs no capability.
+func RaiseLimits() error {
+	for _, r := range raised {
+		var lim syscall.Rlimit
+		if err := syscall.Getrlimit(r.resource, &lim); err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+		// For NOFILE also when the value stays: Go has raised it at its own start, for itself
+		// only, and gives children the original one back unless Setrlimit is called.
+		lim.Cur = min(lim.Max, r.max)
+		if err := syscall.Setrlimit(r.resource, &lim); err != nil {
+			return fmt.Errorf("%s to %d: %w", r.name, lim.Cur, err)
+		}
+	}
+	return nil
+}
+
+// closeOnExec marks every descriptor but the standard ones, so that what this process inherited
+// from its own parent, or what a library opened carelessly, does not reach a child.
+func closeOnExec() {
+	if unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	// Before Linux 5.11, or refused by a seccomp profile.
+	names, err := readNames("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, n := range names {
+		if fd, err := strconv.Atoi(n); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+}
+
+// emptySignalMask empties the calling thread's mask; Go passes it on to the child.
+func emptySignalMask() {
+	var none unix.Sigset_t
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &none, nil)
+}
+
+// defaultDispositions sees to it that children start with SIG_DFL even for signals that this
+// process was started with ignored (nohup, a background job of sh, some container runtimes).
+// Go resets what it handles and passes on what it leaves ignored: SIGHUP and SIGINT, and the
+// terminal's stop signals. A handler that discards is to this process the same as ignoring.
+// tini keeps ignored signals ignored in its child; ranks are not children of a terminal's user.
+func defaultDispositions() (restore func(), err error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return func() {}, err
+	}
+	sink := make(chan os.Signal, 1)
+	for _, sig := range ignoredSignals(string(status)) {
+		signal.Notify(sink, sig)
+	}
+	return func() { signal.Stop(sink) }, nil
+}
+
+// ignoredSignals reads SigIgn of /proc/PID/status: a mask in hexadecimal, bit 0 is signal 1.
+func ignoredSignals(status string) []syscall.Signal {
+	var out []syscall.Signal
+	for line := range strings.Lines(status) {
+		hex, ok := strings.CutPrefix(line, "SigIgn:")
+		if !ok {
+			continue
+		}
+		mask, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+		if err != nil {
+			return nil
+		}
+		for n := range 64 {
+			if mask&(1<<n) != 0 {
+				out = append(out, syscall.Signal(n+1))
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,164 @@
+package reap
+
+import (
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// Process is a child that was started. It is reaped by its waiter, which parks on the pidfd,
+// or, on kernels without pidfds (before 5.3), by the orphan loop.
+type Process struct {
+	s        *Supervisor
+	pid      int
+	start    uint64 // starttime of /proc/PID/stat, 0 when unknown
+	session  string
+	terminal bool
+	guard    bool
+	pidfd    *os.File // nil without pidfds
+	done     chan struct{}
+
+	mu     sync.Mutex
+	reaped bool     // guarded by mu: the pid may belong to another process
+	exit   job.Exit // guarded by mu until done is closed
+	maxRSS int64    // guarded by mu until done is closed
+}
+
+func newProcess(s *Supervisor, pid, pidfd int, req *request) *Process {
+	p := &Process{s: s, pid: pid, session: req.cmd.Session, terminal: req.cmd.Terminal, guard: req.guard, done: make(chan struct{})}
+	if st, err := s.proc.stat(pid); err == nil {
+		p.start = st.start
+	}
+	if pidfd >= 0 && s.noPidfd {
+		_ = unix.Close(pidfd)
+		pidfd = -1
+	}
+	if pidfd >= 0 {
+		// Nonblocking, so that os.File waits for it in the runtime's poller, not in a thread.
+		_ = unix.SetNonblock(pidfd, true)
+		p.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
+	}
+	return p
+}
+
+// Pid is its process id, also the number of its process group and process session.
+func (p *Process) Pid() int { return p.pid }
+
+// Done is closed when the process has ended and been reaped. Its descendants may live on.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Exit is how it ended; zero before Done is closed.
+func (p *Process) Exit() job.Exit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exit
+}
+
+// MaxRSS is the largest resident set, in bytes, of it and the descendants it waited for (wait4,
+// ru_maxrss); 0 before Done is closed. Linux counts the forking process in, so the agent's own
+// size is its floor.
+func (p *Process) MaxRSS() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.maxRSS
+}
+
+// Signal sends sig to its process group. After it ended: os.ErrProcessDone, also while other
+// members of the group live; Supervisor.StopSession finds those.
+func (p *Process) Signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return os.ErrProcessDone
+	}
+	if err := unix.Kill(-p.pid, sig); err != nil && err != unix.ESRCH {
+		return os.NewSyscallError("kill", err)
+	}
+	return nil
+}
+
+// wait returns when the process is reaped or forgotten.
+func (p *Process) wait() {
+	if p.pidfd == nil {
+		p.s.pokeOrphans() // it may have ended before it was in the table
+		<-p.done
+		return
+	}
+	conn, err := p.pidfd.SyscallConn()
+	if err == nil {
+		err = conn.Read(func(uintptr) bool { return p.tryReap() })
+	}
+	_ = p.pidfd.Close()
+	if err != nil {
+		p.forget()
+	}
+}
+
+// tryReap reaps it if it has ended, and tells everyone.
+func (p *Process) tryReap() bool {
+	p.mu.Lock()
+	if p.reaped {
+		p.mu.Unlock()
+		return true
+	}
+	var ws unix.WaitStatus
+	var ru unix.Rusage
+	pid, err := unix.Wait4(p.pid, &ws, unix.WNOHANG, &ru)
+	if err == unix.EINTR || err == nil && pid == 0 {
+		p.mu.Unlock()
+		return false
+	}
+	p.reaped = true
+	p.maxRSS = ru.Maxrss * 1024
+	switch {
+	case err != nil: // ECHILD: someone else in this process waits for children
+		p.s.cfg.Log.Error("a child was waited for elsewhere, its exit status is lost", "pid", p.pid, "err", err)
+		p.exit = job.Exit{Code: job.ExitInternal}
+	case ws.Signaled():
+		p.exit = job.Exit{Signal: int(ws.Signal()), Core: ws.CoreDump()}
+	default:
+		p.exit = job.Exit{Code: ws.ExitStatus()}
+	}
+	p.mu.Unlock()
+	p.s.reaped(p)
+	close(p.done)
+	p.s.pokeOrphans() // whose look ended at this one
+	return true
+}
+
+// forget ends the wait for a process that will not end.
+func (p *Process) forget() {
+	if p.pidfd != nil {
+		_ = p.pidfd.Close()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return
+	}
+	p.reaped = true
+	p.exit = job.Exit{Signal: int(unix.SIGKILL)}
+	close(p.done)
+}
+
+// reaped takes p out of the table. Its process session stays known while a session may have
+// members in it.
+func (s *Supervisor) reaped(p *Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.table[p.pid] == p {
+		delete(s.table, p.pid)
+	}
+	if p == s.keeper {
+		s.keeper = nil
+		return
+	}
+	if l, ok := s.leaders[p.pid]; ok && l.session == "" && l.start == p.start {
+		s.ledger.remove(l.slot)
+		delete(s.leaders, p.pid)
+	}
+}

@@ -1,0 +1,267 @@
+package reap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Phase is the part of a start that failed; the protocol's StartPhase has the same values.
+type Phase int
+
+const (
+	PhaseExec    Phase = iota // the program: not found, not executable, wrong architecture
+	PhaseDir                  // the working directory
+	PhaseInit                 // descriptors, terminal, affinity, the fork itself
+	PhaseTimeout              // the file system did not answer
+)
+
+// StartError says why a process could not be started: what, and what to do. It names neither
+// host nor rank, which the caller knows.
+type StartError struct {
+	Phase Phase
+	Path  string        // the program or directory
+	Errno syscall.Errno // 0 when no system call failed
+	Cause string        // "" means Errno's text
+	Hint  string        // what to do next
+}
+
+func (e *StartError) Error() string {
+	cause := e.Cause
+	if cause == "" {
+		cause = e.Errno.Error()
+	}
+	text := cause
+	if e.Path != "" {
+		text = e.Path + ": " + cause
+	}
+	if e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return text
+}
+
+func (e *StartError) Unwrap() error {
+	if e.Errno == 0 {
+		return nil
+	}
+	return e.Errno
+}
+
+// LookPath finds prog as execvp(3) does, for a process whose directory is dir: as it stands when
+// it holds a slash, else the first executable file of that name in pathEnv, whose empty elements
+// mean dir. The result is absolute when dir is. It reads file systems that may not answer; Start
+// calls it under a deadline.
+func LookPath(prog, dir, pathEnv string) (string, error) {
+	if prog == "" {
+		return "", &StartError{Phase: PhaseExec, Errno: syscall.ENOENT, Cause: "no program is named"}
+	}
+	if strings.Contains(prog, "/") {
+		return under(dir, prog), nil
+	}
+	var denied string
+	for _, d := range filepath.SplitList(pathEnv) {
+		if d == "" {
+			d = "."
+		}
+		file := under(dir, filepath.Join(d, prog))
+		st, err := os.Stat(file)
+		if err != nil || st.IsDir() {
+			continue
+		}
+		if executable(file) == nil {
+			return file, nil
+		}
+		denied = file
+	}
+	if denied != "" {
+		return "", checkAccess(denied)
+	}
+	return "", &StartError{Phase: PhaseExec, Path: prog, Errno: syscall.ENOENT, Cause: "program not found on PATH (" + pathEnv + ")",
+		Hint: "check the image and the spelling, or give its full path"}
+}
+
+func under(dir, path string) string {
+	if filepath.IsAbs(path) || dir == "" {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+func executable(path string) error {
+	return unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS)
+}
+
+// Check says whether path can be executed here: found, a regular file, executable, of this
+// machine's architecture, its interpreter or loader present. A file system that does not answer
+// within deadline gives PhaseTimeout; the goroutine that asks stays until it answers.
+func Check(path string, deadline time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	ch := make(chan error, 1)
+	go func() {
+		if err := checkAccess(path); err != nil {
+			ch <- err
+			return
+		}
+		ch <- checkImage(path)
+	}()
+	select {
+	case err := <-ch:
+		return err
+	case <-ctx.Done():
+		return timeoutError(path, deadline)
+	}
+}
+
+func timeoutError(path string, d time.Duration) *StartError {
+	return &StartError{Phase: PhaseTimeout, Path: path, Errno: syscall.ETIMEDOUT, Cause: fmt.Sprintf("the file system did not answer within %v", d.Round(time.Millisecond)),
+		Hint: "check the mount (a dead NFS, Lustre or FUSE server?)"}
+}
+
+// checkAccess reports what makes an exec fail for sure.
+func checkAccess(path string) error {
+	st, err := os.Stat(path)
+	if err != nil {
+		return execError(path, errnoOf(err))
+	}
+	if st.IsDir() {
+		return &StartError{Phase: PhaseExec, Path: path, Errno: syscall.EACCES, Cause: "is a directory", Hint: "name the program inside it"}
+	}
+	if !st.Mode().IsRegular() {
+		return &StartError{Phase: PhaseExec, Path: path, Errno: syscall.EACCES, Cause: "is not a regular file"}
+	}
+	if err := executable(path); err != nil {
+		e := execError(path, errnoOf(err))
+		if e.Errno == syscall.EACCES {
+			e.Cause, e.Hint = "not executable", "set its x bit (chmod +x)"
+			if st.Mode().Perm()&0o111 != 0 {
+				e.Hint = fmt.Sprintf("its mode is %v: check its owner, the directories above it, and whether the volume is mounted noexec", st.Mode().Perm())
+			}
+		}
+		return e
+	}
+	return nil
+}
+
+// checkImage reports what the file's first bytes make likely to fail. binfmt_misc may run what
+// looks foreign, so Start asks it only after an exec failed.
+func checkImage(path string) error {
+	head, err := readHead(path)
+	if err != nil {
+		return nil // may be executed, may not be read
+	}
+	e := &StartError{Phase: PhaseExec, Path: path, Errno: syscall.ENOEXEC}
+	img := readImage(head)
+	switch img.kind {
+	case imageEmpty:
+		e.Cause, e.Hint = "is an empty file", "check how it got into the image or onto the volume"
+		return e
+	case imageUnknown:
+		e.Cause, e.Hint = "is neither a program (ELF) nor a script with a #! line", "if it is a shell script, make #!/bin/sh its first line"
+		return e
+	case imageELF:
+		if foreign(img.arch) {
+			e.Cause, e.Hint = "is built for "+img.arch+", this host is "+runtime.GOARCH, "use an image for "+runtime.GOARCH+" or a node selector for "+img.arch
+			return e
+		}
+	}
+	return checkInterpreter(path, img)
+}
+
+func checkInterpreter(path string, img image) error {
+	if img.interp == "" {
+		return nil
+	}
+	_, err := os.Stat(img.interp)
+	if err == nil {
+		return nil
+	}
+	e := &StartError{Phase: PhaseExec, Path: path, Errno: errnoOf(err)}
+	e.Cause = fmt.Sprintf("its interpreter %q is missing", img.interp)
+	e.Hint = "install it in the image, or correct the #! line"
+	switch {
+	case strings.HasSuffix(img.interp, "\r"):
+		e.Hint = "the file has Windows line endings: convert it with dos2unix"
+	case img.kind == imageELF:
+		e.Cause = fmt.Sprintf("its loader %s is missing", img.interp)
+		e.Hint = "the program was linked for another C library than the image has (glibc or musl), or the image has none"
+	}
+	return e
+}
+
+func readHead(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	buf := make([]byte, headBytes)
+	n, err := unix.Pread(fd, buf, 0)
+	if err != nil {
+		return nil, err
+	}
+	return buf[:n], nil
+}
+
+// checkDir reports a working directory that cannot be entered.
+func checkDir(dir string) error {
+	st, err := os.Stat(dir)
+	if err == nil && !st.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err == nil {
+		err = executable(dir)
+	}
+	if err == nil {
+		return nil
+	}
+	e := &StartError{Phase: PhaseDir, Path: dir, Errno: errnoOf(err), Hint: "create it on this host, mount it, or give another working directory"}
+	if e.Errno == syscall.ENOENT {
+		e.Cause = "the working directory does not exist"
+	}
+	return e
+}
+
+// execError gives an exec's errno its sentence.
+func execError(path string, errno syscall.Errno) *StartError {
+	e := &StartError{Phase: PhaseExec, Path: path, Errno: errno}
+	switch errno {
+	case syscall.ENOENT:
+		e.Cause, e.Hint = "program not found", "check the image, the mount and the spelling"
+	case syscall.EACCES:
+		e.Hint = "check its mode, its owner and the directories above it"
+	case syscall.E2BIG:
+		e.Cause, e.Hint = "its arguments and environment are too long for the kernel", "pass less with -x, or raise the stack limit of the container"
+	case syscall.ETXTBSY:
+		e.Cause, e.Hint = "is open for writing", "wait until it is copied"
+	case syscall.EAGAIN:
+		e.Phase, e.Path, e.Cause = PhaseInit, "", "the limit of processes is reached"
+		e.Hint = "raise the pids limit of the pod (kubelet podPidsLimit) or RLIMIT_NPROC"
+	case syscall.ENOMEM:
+		e.Phase, e.Path, e.Hint = PhaseInit, "", "the host or the container has no memory left for a process"
+	case syscall.EPERM:
+		e.Phase, e.Hint = PhaseInit, "the pod's security context or seccomp profile forbids it"
+	}
+	return e
+}
+
+func errnoOf(err error) syscall.Errno {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return syscall.ENOENT
+	}
+	return syscall.EIO
+}

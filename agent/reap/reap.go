@@ -1,0 +1,204 @@
+// Package reap starts, signals, stops and waits for processes. It is the only code of mpiup
+// that forks.
+//
+//	            Start ──▶ check the program, within a deadline, in a goroutine of its own
+//	              │
+//	              ▼
+//	 spawner: one goroutine locked to one thread for the life of Run
+//	              │  affinity ▸ fork+exec (vfork) ▸ affinity back ▸ table
+//	              ▼
+//	┌─────────── table: pid → Process ───────────┐        ┌── ledger (memfd) ──┐
+//	│ one waiter per Process, parked on its pidfd│        │ sessions, pids     │
+//	└────────────────────────────────────────────┘        └─────────┬──────────┘
+//	 orphans: peek (WNOWAIT) on SIGCHLD, reap what                  ▼
+//	 neither the table owns nor a fork may be making      guard: a sibling process that
+//	                                                      ends what a killed agent leaves
+//
+// A parent-death signal is tied to the thread that forked, so the spawner's thread must never
+// end while a child lives (prctl(2), PR_SET_PDEATHSIG). Go forks with CLONE_VFORK|CLONE_VM, so
+// the cost of a spawn does not grow with the agent's memory, but the runtime cannot stop the
+// world while a child is between fork and exec: a program on a mount that does not answer would
+// freeze the agent. That is why the file is opened and read first, elsewhere, with a deadline.
+//
+// Each process started here is a session leader and the leader of its process group, starts
+// with default signal dispositions and an empty mask, holds no descriptor but its Files, and
+// dies with the agent. Descendants are found by process session, by the MPIUP_SESSION variable
+// in /proc/PID/environ and by parentage; never merely by being orphans.
+//
+// Concurrency: every method may be called from any goroutine. mu guards the table and is never
+// held across a fork, an exec, a file access or a wait. A process is reaped under its own
+// mutex, and signals to its group are sent under it, so a number that has been given to another
+// process is never signalled. Where a supervisor runs as PID 1 or as a subreaper, all children
+// of the process must be started through it: it reaps whatever else ends.
+//
+// It does not read or write the standard streams of a process, decide when a job has failed, or
+// forward signals by itself.
+package reap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// killWait bounds how long a stop waits after SIGKILL; what is left then sits in the kernel
+// (state D), usually on a dead mount or device.
+const killWait = 5 * time.Second
+
+// Config is what a Supervisor needs to know.
+type Config struct {
+	Log *slog.Logger // required
+
+	// Subreaper makes orphaned descendants children of this process (PR_SET_CHILD_SUBREAPER),
+	// so that they can be found and reaped. PID 1 is one without asking.
+	Subreaper bool
+
+	// SpawnDeadline bounds one Start, file checks included. Default 10 s.
+	SpawnDeadline time.Duration
+
+	// StopGrace is the time between SIGTERM and SIGKILL when Run ends. Default 5 s.
+	StopGrace time.Duration
+
+	// GuardExe is the program that runs GuardMain when its argv[0] is GuardName, normally
+	// /proc/self/exe. Empty: no guard, as for PID 1, with which the kernel ends everything.
+	GuardExe string
+}
+
+func (c Config) withDefaults() Config {
+	if c.SpawnDeadline <= 0 {
+		c.SpawnDeadline = 10 * time.Second
+	}
+	if c.StopGrace <= 0 {
+		c.StopGrace = 5 * time.Second
+	}
+	return c
+}
+
+// Supervisor owns every child of this process. New builds it, Run gives it life.
+type Supervisor struct {
+	cfg      Config
+	adopts   bool // PID 1 or subreaper: orphans come here, and descent from us can be seen
+	proc     procfs
+	noPidfd  bool          // play a kernel before 5.3, in tests
+	requests chan *request // to the spawner, unbuffered
+	ended    chan struct{} // closed when Run takes no more requests
+	poke     chan struct{} // to the orphan loop, capacity 1
+	pokeHelp chan struct{} // to the guard keeper, capacity 1
+	checks   singleflight.Group
+	waiters  sync.WaitGroup
+	ledger   *ledger // nil without a guard
+
+	mu       sync.Mutex
+	closed   bool                      // guarded by mu: Run is ending, no new process
+	table    map[int]*Process          // guarded by mu: unreaped children by pid
+	leaders  map[int]leader            // guarded by mu: process sessions that belong to a session, their leader dead or not
+	stopping map[string]int            // guarded by mu: sessions inside StopSession
+	known    map[string]*sessionRecord // guarded by mu: sessions that had a process and were not yet stopped
+	forks    uint64                    // guarded by mu: forks begun
+	forking  *request                  // guarded by mu: the fork in flight
+	keeper   *Process                  // guarded by mu: the guard, nil when there is none
+}
+
+// leader remembers whose a process session is. start tells it from a later process that got
+// the same number.
+type leader struct {
+	session string
+	start   uint64
+	slot    int // in the ledger
+}
+
+type sessionRecord struct{ slot int }
+
+// ErrEnded is what Start returns once Run is ending.
+var ErrEnded = errors.New("the supervisor of processes is shutting down")
+
+// New builds a Supervisor. Nothing runs until Run; a Start before that waits for it.
+func New(cfg Config) *Supervisor {
+	return &Supervisor{
+		cfg:      cfg.withDefaults(),
+		adopts:   cfg.Subreaper || os.Getpid() == 1,
+		proc:     procfs{root: "/proc"},
+		requests: make(chan *request),
+		ended:    make(chan struct{}),
+		poke:     make(chan struct{}, 1),
+		pokeHelp: make(chan struct{}, 1),
+		table:    make(map[int]*Process),
+		leaders:  make(map[int]leader),
+		stopping: make(map[string]int),
+		known:    make(map[string]*sessionRecord),
+	}
+}
+
+// Run prepares this process for being a parent and serves until ctx is done; then it stops all
+// that was started (TERM, Config.StopGrace, KILL) and returns when all of it has ended. The
+// error names what could not be ended, or what of the preparation the kernel refused. It may be
+// called once.
+func (s *Supervisor) Run(ctx context.Context) error {
+	undo, err := s.prepare()
+	if err != nil {
+		close(s.ended)
+		return err
+	}
+	defer undo()
+	var helpers sync.WaitGroup
+	stop := make(chan struct{})
+	helpers.Go(func() { s.orphans(stop) })
+	if s.ledger != nil {
+		helpers.Go(func() { s.keepGuard(stop) })
+	}
+	spawnerDone := make(chan struct{})
+	go func() {
+		defer close(spawnerDone)
+		s.spawner()
+	}()
+
+	<-ctx.Done()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	left := s.stop(context.Background(), everything(), s.cfg.StopGrace)
+	close(s.ended)
+	close(stop)
+	s.endGuard()
+	err = s.release(left)
+	s.waiters.Wait()
+	helpers.Wait()
+	s.awaitSpawner(spawnerDone)
+	return err
+}
+
+// release lets go of what no signal ends, so that no waiter stays behind.
+func (s *Supervisor) release(left []int) error {
+	s.mu.Lock()
+	for _, p := range s.table {
+		p.forget()
+	}
+	s.mu.Unlock()
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("processes %v did not end after SIGKILL: they wait in the kernel, usually for a mount or device that does not answer", left)
+}
+
+// awaitSpawner waits for the spawner, unless it hangs in a fork: then the thread cannot be had.
+func (s *Supervisor) awaitSpawner(done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-time.After(killWait):
+		s.cfg.Log.Error("a process hangs between fork and exec and cannot be waited for")
+	}
+}
+
+// pokeOrphans makes the orphan loop look again.
+func (s *Supervisor) pokeOrphans() {
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}

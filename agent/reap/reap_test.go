@@ -1,0 +1,122 @@
+package reap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+func TestEveryExitCodeAndSignalIsReported(t *testing.T) {
+	s := supervise(t)
+	for code := range 256 {
+		p := start(t, s, sh("exit $1", fmt.Sprint(code)))
+		wait(t, p)
+		if p.Exit() != (job.Exit{Code: code}) {
+			t.Errorf("exit %d: got %+v", code, p.Exit())
+		}
+	}
+	for _, sig := range []unix.Signal{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 31, 34, 64} {
+		p := start(t, s, sh("ulimit -c 0; kill -$1 $$; sleep 100", fmt.Sprint(int(sig))))
+		wait(t, p)
+		if p.Exit() != (job.Exit{Signal: int(sig)}) {
+			t.Errorf("signal %d: got %+v", sig, p.Exit())
+		}
+		if p.MaxRSS() <= 0 {
+			t.Errorf("max RSS %d", p.MaxRSS())
+		}
+	}
+}
+
+func TestThousandsOfShortProcessesLoseNoExit(t *testing.T) {
+	for _, pidfds := range []bool{true, false} {
+		t.Run(fmt.Sprintf("pidfds=%v", pidfds), func(t *testing.T) {
+			s := supervise(t)
+			s.noPidfd = !pidfds
+			n := 2000
+			if testing.Short() || !pidfds {
+				n = 300
+			}
+			var all sync.WaitGroup
+			limit := make(chan struct{}, 16)
+			for i := range n {
+				limit <- struct{}{}
+				all.Go(func() {
+					defer func() { <-limit }()
+					// Every process leaves an orphan that ends by itself.
+					p, err := s.Start(t.Context(), sh("(exec true &) ; exit $1", fmt.Sprint(i%256)))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					wait(t, p)
+					if p.Exit().Code != i%256 || p.Exit().Signal != 0 {
+						t.Errorf("%d: %+v", i, p.Exit())
+					}
+				})
+			}
+			all.Wait()
+			until(t, "no child is left", func() bool { return len(children(t)) == 0 })
+		})
+	}
+}
+
+// children are the processes whose parent this process is, zombies included.
+func children(t *testing.T) (pids []int) {
+	all, err := procfs{root: "/proc"}.snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.ppid == os.Getpid() {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+func TestKillIsNoticedAtOnce(t *testing.T) {
+	s := supervise(t)
+	best := time.Hour
+	for range 20 {
+		p := start(t, s, sh("exec sleep 100"))
+		begin := time.Now()
+		if err := unix.Kill(p.Pid(), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, p)
+		best = min(best, time.Since(begin))
+	}
+	t.Logf("kill -9 to Done: best of 20 %v", best)
+	if best > 50*time.Millisecond {
+		t.Errorf("kill -9 was noticed after %v", best)
+	}
+}
+
+func TestStoppingRunStopsEverything(t *testing.T) {
+	dir := t.TempDir()
+	s := New(Config{Log: quiet(), Subreaper: true, StopGrace: 100 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stubborn := start(t, s, inSession(sh(`trap "" TERM; setsid sh -c 'echo $$ >`+dir+`/pid; exec sleep 100' & while :; do sleep 100; done`), "a"))
+	pid := pidIn(t, filepath.Join(dir, "pid"))
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if !gone(stubborn.Pid()) || !ended(pid) {
+		t.Error("something survived Run")
+	}
+	if _, err := s.Start(t.Context(), sh("true")); !errors.Is(err, ErrEnded) {
+		t.Errorf("start after the end: %v", err)
+	}
+}

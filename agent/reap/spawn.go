@@ -1,0 +1,380 @@
+package reap
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Command is a process to start.
+type Command struct {
+	Argv []string // argv[0] as the process sees it, then arguments; at least one
+	Path string   // the program; "": Argv[0] looked up as execvp does, on the PATH in Env
+	Env  []string // NAME=value, the whole environment
+	Dir  string   // absolute working directory; "": the supervisor's own
+
+	// Files become descriptors 0, 1, 2, ...; a nil or missing one of the first three is
+	// /dev/null. They are set to blocking mode, as a program expects. The caller closes them
+	// after Start returned.
+	Files []*os.File
+	// Terminal makes Files[0], the slave of a pseudo terminal, the controlling terminal.
+	Terminal bool
+
+	CPUs    []int  // affinity by kernel CPU number; empty: inherited
+	Session string // the value of MPIUP_SESSION in Env; "": belongs to none
+}
+
+// maxSession bounds a session's name, which must fit a ledger record.
+const maxSession = 96
+
+func (c *Command) validate() error {
+	bad := ""
+	switch {
+	case len(c.Argv) == 0:
+		bad = "no program is named"
+	case len(c.Session) > maxSession || strings.ContainsAny(c.Session, " \n\x00"):
+		bad = "the session's name is malformed"
+	case c.Dir != "" && c.Dir[0] != '/':
+		bad = "the working directory is not absolute"
+	case c.Terminal && (len(c.Files) == 0 || c.Files[0] == nil):
+		bad = "a terminal was asked for and none given"
+	case len(c.CPUs) > 0 && (slices.Min(c.CPUs) < 0 || slices.Max(c.CPUs) >= maxCPU):
+		bad = "a CPU number is out of range"
+	}
+	if bad == "" {
+		return nil
+	}
+	return &StartError{Phase: PhaseInit, Cause: bad}
+}
+
+// request is a Command on its way through the spawner.
+type request struct {
+	cmd   Command
+	path  string
+	guard bool
+	reply chan spawned // capacity 1
+	state requestState // guarded by Supervisor.mu
+}
+
+type requestState int
+
+const (
+	requestQueued    requestState = iota // may still be withdrawn
+	requestForking                       // between clone and exec
+	requestAbandoned                     // nobody waits for it any more
+)
+
+type spawned struct {
+	p   *Process
+	err error
+}
+
+// Start starts a process. The error is a *StartError, ErrEnded, or ctx's. It returns after the
+// exec succeeded or failed, at most Config.SpawnDeadline later. A ctx that ends withdraws what
+// has not been forked yet.
+func (s *Supervisor) Start(ctx context.Context, cmd Command) (*Process, error) {
+	if err := cmd.validate(); err != nil {
+		return nil, err
+	}
+	deadline := time.NewTimer(s.cfg.SpawnDeadline)
+	defer deadline.Stop()
+	path, err := s.check(ctx, cmd, deadline.C)
+	if err != nil {
+		return nil, err
+	}
+	req := &request{cmd: cmd, path: path, reply: make(chan spawned, 1)}
+	select {
+	case s.requests <- req:
+	case <-s.ended:
+		return nil, ErrEnded
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-deadline.C:
+		return nil, s.busyError(req)
+	}
+	select {
+	case r := <-req.reply:
+		return r.p, r.err
+	case <-deadline.C:
+		return nil, s.abandon(req)
+	}
+}
+
+// check resolves the program and looks at it and at the directory, in a goroutine that a dead
+// mount may keep; Starts of the same thing share it, so a dead mount keeps one.
+func (s *Supervisor) check(ctx context.Context, cmd Command, deadline <-chan time.Time) (string, error) {
+	prog := cmd.Path
+	if prog == "" {
+		prog = cmd.Argv[0]
+	}
+	pathEnv := ""
+	for _, kv := range cmd.Env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			pathEnv = v
+		}
+	}
+	key := strings.Join([]string{prog, cmd.Dir, pathEnv}, "\x00")
+	ch := s.checks.DoChan(key, func() (any, error) { return resolve(prog, cmd.Dir, pathEnv) })
+	select {
+	case r := <-ch:
+		if r.Err != nil {
+			return "", r.Err
+		}
+		return r.Val.(string), nil
+	case <-s.ended:
+		return "", ErrEnded
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-deadline:
+		return "", timeoutError(prog, s.cfg.SpawnDeadline)
+	}
+}
+
+// resolve touches every file that the fork will touch.
+func resolve(prog, dir, pathEnv string) (string, error) {
+	if dir != "" {
+		if err := checkDir(dir); err != nil {
+			return "", err
+		}
+	}
+	path, err := LookPath(prog, dir, pathEnv)
+	if err != nil {
+		return "", err
+	}
+	if err := checkAccess(path); err != nil {
+		return "", err
+	}
+	if head, err := readHead(path); err == nil {
+		if img := readImage(head); img.interp != "" {
+			_, _ = readHead(img.interp) // may lie on another mount
+		}
+	}
+	return path, nil
+}
+
+func (s *Supervisor) busyError(req *request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := timeoutError(req.path, s.cfg.SpawnDeadline)
+	e.Cause = "no process can be started on this host"
+	if s.forking != nil {
+		e.Cause = fmt.Sprintf("no process can be started on this host: starting %s does not come to an end", s.forking.path)
+	}
+	return e
+}
+
+// abandon gives a fork up: what hangs between clone and exec is killed, which most file systems
+// allow, and a process that appears after all is killed by the spawner.
+func (s *Supervisor) abandon(req *request) error {
+	s.mu.Lock()
+	req.state = requestAbandoned
+	s.mu.Unlock()
+	s.killUnborn()
+	return timeoutError(req.path, s.cfg.SpawnDeadline)
+}
+
+// killUnborn kills children that are not in the table while a fork is in flight and that still
+// are this program: the one between clone and exec. (An adopted orphan runs something else.)
+func (s *Supervisor) killUnborn() {
+	self, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return
+	}
+	all, err := s.proc.snapshot()
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forking == nil {
+		return
+	}
+	for _, p := range all {
+		if p.ppid != os.Getpid() || s.table[p.pid] != nil {
+			continue
+		}
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid)); err == nil && exe == self {
+			_ = unix.Kill(p.pid, unix.SIGKILL)
+		}
+	}
+}
+
+// spawner does every fork, on one thread that never does anything else and ends with Run, when
+// no child is left (its end is what the children's parent-death signal waits for).
+func (s *Supervisor) spawner() {
+	runtime.LockOSThread() // never unlocked: the thread has a mask and an affinity of its own
+	emptySignalMask()
+	for {
+		select {
+		case req := <-s.requests:
+			s.serve(req)
+			continue
+		default:
+		}
+		s.wakeKeeper() // idle: a good moment to start a guard
+		select {
+		case req := <-s.requests:
+			s.serve(req)
+		case <-s.ended:
+			return
+		}
+	}
+}
+
+func (s *Supervisor) serve(req *request) {
+	if err := s.beginFork(req); err != nil {
+		req.reply <- spawned{err: err}
+		return
+	}
+	p, err := s.forkExec(req)
+	abandoned := s.endFork(req, p)
+	s.pokeOrphans()
+	if p != nil {
+		s.waiters.Go(p.wait)
+		if abandoned {
+			_ = p.Signal(unix.SIGKILL)
+		}
+	}
+	req.reply <- spawned{p, err}
+}
+
+func (s *Supervisor) beginFork(req *request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed && !req.guard:
+		return ErrEnded
+	case req.state == requestAbandoned:
+		return ErrEnded
+	case req.cmd.Session != "" && s.stopping[req.cmd.Session] > 0:
+		return &StartError{Phase: PhaseInit, Cause: "the session is being stopped"}
+	}
+	req.state = requestForking
+	s.forks++
+	s.forking = req
+	if name := req.cmd.Session; name != "" && s.known[name] == nil {
+		s.known[name] = &sessionRecord{slot: s.ledger.add(record{session: name})}
+	}
+	return nil
+}
+
+// endFork puts the process into the table before anyone can look for it there, and says whether
+// it has to go at once.
+func (s *Supervisor) endFork(req *request, p *Process) (unwanted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forking = nil
+	if p == nil {
+		return false
+	}
+	s.table[p.pid] = p
+	if req.guard {
+		s.keeper = p
+		return s.closed
+	}
+	if old, ok := s.leaders[p.pid]; ok {
+		s.ledger.remove(old.slot)
+	}
+	s.leaders[p.pid] = leader{p.session, p.start, s.ledger.add(record{session: p.session, pid: p.pid, start: p.start})}
+	return req.state == requestAbandoned || s.closed || s.stopping[p.session] > 0
+}
+
+// forkExec makes the child. ForkExec's child side restores default dispositions for signals
+// that this process handles and the thread's mask, which is empty.
+func (s *Supervisor) forkExec(req *request) (*Process, error) {
+	cmd := &req.cmd
+	files, err := childFiles(cmd.Files)
+	if err != nil {
+		return nil, err
+	}
+	defer files.close()
+	back, err := setAffinity(cmd.CPUs)
+	if err != nil {
+		return nil, err
+	}
+	defer back()
+	closeOnExec()
+	pidfd := -1
+	attr := &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files.fds, Sys: &syscall.SysProcAttr{
+		Setsid: true, Setctty: cmd.Terminal, Ctty: 0, PidFD: &pidfd,
+	}}
+	if !req.guard {
+		attr.Sys.Pdeathsig = syscall.SIGKILL
+	}
+	if attr.Env == nil {
+		attr.Env = []string{}
+	}
+	pid, err := syscall.ForkExec(req.path, cmd.Argv, attr)
+	runtime.KeepAlive(cmd.Files)
+	if err != nil {
+		return nil, explain(req, errnoOf(err))
+	}
+	return newProcess(s, pid, pidfd, req), nil
+}
+
+// explain finds the reason behind an errno of ForkExec, which does not say what failed.
+func explain(req *request, errno syscall.Errno) error {
+	if req.cmd.Dir != "" {
+		if err := checkDir(req.cmd.Dir); err != nil {
+			return err
+		}
+	}
+	switch errno {
+	case syscall.ENOEXEC, syscall.ENOENT, syscall.ELIBBAD, syscall.EACCES, syscall.EINVAL:
+		if err := checkAccess(req.path); err != nil {
+			return err
+		}
+		if err := checkImage(req.path); err != nil {
+			return err
+		}
+	case syscall.ENOTTY, syscall.EIO:
+		return &StartError{Phase: PhaseInit, Path: req.path, Errno: errno, Cause: "the terminal cannot become its controlling terminal"}
+	}
+	return execError(req.path, errno)
+}
+
+// fileSet is the descriptors of a child as ForkExec wants them.
+type fileSet struct {
+	fds  []uintptr
+	null *os.File
+}
+
+func childFiles(files []*os.File) (fileSet, error) {
+	fs := fileSet{fds: make([]uintptr, max(3, len(files)))}
+	for i := range fs.fds {
+		if i < len(files) && files[i] != nil {
+			fs.fds[i] = files[i].Fd() // also makes it blocking
+			if fs.fds[i] == ^uintptr(0) {
+				fs.close()
+				return fs, &StartError{Phase: PhaseInit, Cause: fmt.Sprintf("descriptor %d is closed", i)}
+			}
+			continue
+		}
+		if i > 2 {
+			fs.fds[i] = ^uintptr(0) // stays closed in the child
+			continue
+		}
+		if fs.null == nil {
+			null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+			if err != nil {
+				return fs, &StartError{Phase: PhaseInit, Path: os.DevNull, Errno: errnoOf(err)}
+			}
+			fs.null = null
+		}
+		fs.fds[i] = fs.null.Fd()
+	}
+	return fs, nil
+}
+
+func (f fileSet) close() {
+	if f.null != nil {
+		_ = f.null.Close()
+	}
+}

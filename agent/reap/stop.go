@@ -1,0 +1,185 @@
+package reap
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// SignalSession sends sig to the process group of every process of a session that was started
+// here and lives.
+func (s *Supervisor) SignalSession(session string, sig syscall.Signal) error {
+	var errs []error
+	for _, p := range s.own(ofSession(session)) {
+		if err := p.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// StopSession ends every process of a session: SIGTERM and SIGCONT to the groups of those
+// started here, then to what of their descendants is left (setsid, double fork, other groups);
+// after grace SIGKILL to all. It returns once none is left, with nil, or after a bound, with the
+// pids that even SIGKILL did not end. grace 0 kills at once; ctx's end cuts the grace short.
+// While it works no process of the session can be started.
+func (s *Supervisor) StopSession(ctx context.Context, session string, grace time.Duration) (left []int) {
+	if session == "" {
+		return nil
+	}
+	s.mu.Lock()
+	s.stopping[session]++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.stopping[session]--; s.stopping[session] == 0 {
+			delete(s.stopping, session)
+		}
+		if len(left) == 0 {
+			s.dropSession(session)
+		}
+	}()
+	return s.stop(ctx, ofSession(session), grace)
+}
+
+// dropSession forgets a session that has no process any more. mu is held.
+func (s *Supervisor) dropSession(session string) {
+	for sid, l := range s.leaders {
+		if l.session == session && s.table[sid] == nil {
+			s.ledger.remove(l.slot)
+			delete(s.leaders, sid)
+		}
+	}
+	if rec := s.known[session]; rec != nil {
+		s.ledger.remove(rec.slot)
+		delete(s.known, session)
+	}
+}
+
+// own are the unreaped children that w selects, the guard excepted.
+func (s *Supervisor) own(w whom) []*Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*Process
+	for _, p := range s.table {
+		if !p.guard && w.matches(p.session) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (s *Supervisor) stop(ctx context.Context, w whom, grace time.Duration) []int {
+	if grace > 0 {
+		polite, cancel := context.WithTimeout(ctx, grace)
+		defer cancel()
+		if s.terminate(polite, w) {
+			return nil
+		}
+	}
+	hard, cancel := context.WithTimeout(context.Background(), killWait)
+	defer cancel()
+	return s.kill(hard, w)
+}
+
+// terminate asks w to end and says whether all did before ctx. Leaders come first, as they may
+// want to end their children in order; each process is asked once.
+func (s *Supervisor) terminate(ctx context.Context, w whom) bool {
+	own := s.own(w)
+	for _, p := range own {
+		_ = p.Signal(unix.SIGTERM)
+		if p.terminal {
+			_ = p.Signal(unix.SIGHUP) // an interactive shell ignores SIGTERM
+		}
+		_ = p.Signal(unix.SIGCONT) // a stopped process does not see the others
+	}
+	if !awaitAll(ctx, own) {
+		return false
+	}
+	asked := map[stat]bool{}
+	for clean := 0; clean < 2; {
+		rest := s.members(w)
+		if len(rest) == 0 {
+			clean++
+			if len(asked) == 0 {
+				break
+			}
+			continue
+		}
+		clean = 0
+		targets := s.aim(rest)
+		for _, t := range targets {
+			key := stat{pid: t.pid, start: t.start}
+			if !asked[key] {
+				asked[key] = true
+				t.signal(unix.SIGTERM)
+				t.signal(unix.SIGCONT)
+			}
+		}
+		ended := awaitTargets(ctx, targets)
+		closeTargets(targets)
+		if !ended {
+			return false
+		}
+	}
+	return len(s.own(w)) == 0
+}
+
+// kill ends w. A process that forks while it is being looked for is found by the next look; two
+// looks in a row have to find nothing.
+func (s *Supervisor) kill(ctx context.Context, w whom) []int {
+	killed := false
+	for {
+		own := s.own(w)
+		for _, p := range own {
+			_ = p.Signal(unix.SIGKILL)
+			_ = p.Signal(unix.SIGCONT)
+		}
+		targets := s.aim(s.members(w))
+		for _, t := range targets {
+			t.signal(unix.SIGKILL)
+		}
+		ended := awaitAll(ctx, own) && awaitTargets(ctx, targets)
+		closeTargets(targets)
+		switch {
+		case !ended || ctx.Err() != nil:
+			return s.leftOver(w)
+		case len(own) == 0 && len(targets) == 0:
+			if !killed {
+				return nil
+			}
+			killed = false
+		default:
+			killed = true
+		}
+	}
+}
+
+func (s *Supervisor) leftOver(w whom) []int {
+	var pids []int
+	for _, p := range s.own(w) {
+		pids = append(pids, p.pid)
+	}
+	for _, m := range s.members(w) {
+		pids = append(pids, m.pid)
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
+}
+
+func awaitAll(ctx context.Context, own []*Process) bool {
+	for _, p := range own {
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,193 @@
+package reap
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+const quick = 20 * time.Millisecond
+
+func stopped(t *testing.T, s *Supervisor, session string, grace time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if left := s.StopSession(ctx, session, grace); len(left) != 0 {
+		t.Fatalf("left after the stop: %v", left)
+	}
+}
+
+func TestStopGivesGraceToThoseThatWantIt(t *testing.T) {
+	s := supervise(t)
+	file := filepath.Join(t.TempDir(), "ready")
+	p := start(t, s, inSession(sh(`trap 'exit 7' TERM; echo $$ >`+file+`; while :; do sleep 0.01; done`), "a"))
+	pidIn(t, file)
+	stopped(t, s, "a", patience)
+	if p.Exit() != (job.Exit{Code: 7}) {
+		t.Errorf("exit %+v, want the trap's code", p.Exit())
+	}
+}
+
+func TestIgnoringSigtermThenKilledAfterGrace(t *testing.T) {
+	s := supervise(t)
+	file := filepath.Join(t.TempDir(), "ready")
+	p := start(t, s, inSession(sh(`trap '' TERM; echo $$ >`+file+`; while :; do sleep 0.01; done`), "a"))
+	pidIn(t, file)
+	stopped(t, s, "a", quick)
+	if p.Exit() != (job.Exit{Signal: int(unix.SIGKILL)}) {
+		t.Errorf("exit %+v", p.Exit())
+	}
+}
+
+func TestStoppedProcessIsEnded(t *testing.T) {
+	for name, grace := range map[string]time.Duration{"killed": 0, "terminated": patience} {
+		t.Run(name, func(t *testing.T) {
+			s := supervise(t)
+			p := start(t, s, inSession(sh("exec sleep 100"), "a"))
+			if err := p.Signal(unix.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "it is stopped", func() bool { st, err := s.proc.stat(p.Pid()); return err == nil && st.state == 'T' })
+			stopped(t, s, "a", grace)
+			wait(t, p)
+		})
+	}
+}
+
+func TestDescendantsThatHideAreEnded(t *testing.T) {
+	for name, script := range map[string]string{
+		"setsid":                `setsid sh -c 'echo $$ >$1; exec sleep 100' sh $1 & wait`,
+		"double fork":           `(setsid sh -c 'echo $$ >$1; exec sleep 100' sh $1 &) ; sleep 100`,
+		"leader gone":           `setsid sh -c 'echo $$ >$1; exec sleep 100' sh $1 & exit 0`,
+		"group gone":            `sh -c 'echo $$ >$1; exec sleep 100' sh $1 & exit 0`,
+		"own group":             `set -m; sh -c 'echo $$ >$1; exec sleep 100' sh $1 & wait`,
+		"no environment":        `env -i sh -c 'echo $$ >$1; exec sleep 100' sh $1 & exit 0`,
+		"child of no one's":     `setsid env -i sh -c 'echo $$ >$1; exec sleep 100' sh $1 & wait`,
+		"ignores SIGTERM":       `trap "" TERM; setsid sh -c 'echo $$ >$1; exec sleep 100' sh $1 & exit 0`,
+		"stopped":               `setsid sh -c 'echo $$ >$1; kill -STOP $$; exec sleep 100' sh $1 & exit 0`,
+		"stopped, parent lives": `setsid sh -c 'echo $$ >$1; kill -STOP $$; exec sleep 100' sh $1 & wait`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, pidfds := range []bool{true, false} {
+				s := supervise(t)
+				s.noPidfd = !pidfds
+				file := filepath.Join(t.TempDir(), "pid")
+				start(t, s, inSession(sh(script, file), "a"))
+				pid := pidIn(t, file)
+				stranger := start(t, s, inSession(sh("exec sleep 100"), "b"))
+				stopped(t, s, "a", quick)
+				if !ended(pid) {
+					t.Errorf("the descendant %d lives", pid)
+				}
+				if ended(stranger.Pid()) {
+					t.Error("a process of another session was ended")
+				}
+				until(t, "the descendant is reaped", func() bool { return gone(pid) })
+				stopped(t, s, "b", 0)
+			}
+		})
+	}
+}
+
+func TestProcessThatForksAllTheTimeIsEnded(t *testing.T) {
+	s := supervise(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	start(t, s, inSession(sh(`echo $$ >$1; while :; do setsid sleep 100 & done & while :; do setsid sleep 100 & done`, file), "a"))
+	pidIn(t, file)
+	stopped(t, s, "a", quick)
+	until(t, "no child is left", func() bool { return len(children(t)) == 0 })
+}
+
+func TestStopSessionWithNothingReturns(t *testing.T) {
+	s := supervise(t)
+	stopped(t, s, "never seen", patience)
+}
+
+func TestSessionBeingStoppedTakesNoNewProcess(t *testing.T) {
+	s := supervise(t)
+	file := filepath.Join(t.TempDir(), "ready")
+	start(t, s, inSession(sh(`trap '' TERM; echo $$ >`+file+`; while :; do sleep 0.01; done`), "a"))
+	pidIn(t, file)
+	ctx, cut := context.WithCancel(t.Context())
+	done := make(chan []int)
+	go func() { done <- s.StopSession(ctx, "a", patience) }()
+	until(t, "the stop has begun", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.stopping["a"] > 0 })
+	if _, err := s.Start(t.Context(), inSession(sh("true"), "a")); err == nil {
+		t.Error("a process was started in a session that is being stopped")
+	}
+	cut() // also: the end of ctx cuts the grace short
+	if left := <-done; left != nil {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestSignalReachesTheGroupAndNothingAfterTheEnd(t *testing.T) {
+	s := supervise(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	p := start(t, s, inSession(sh(`sh -c 'echo $$ >$1; exec sleep 100' sh $1 & wait`, file), "a"))
+	pid := pidIn(t, file)
+	if err := s.SignalSession("a", unix.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, p)
+	until(t, "the group's other member ended", func() bool { return ended(pid) })
+	if p.Exit().Signal != int(unix.SIGUSR1) {
+		t.Errorf("exit %+v", p.Exit())
+	}
+	if err := p.Signal(unix.SIGKILL); err != os.ErrProcessDone {
+		t.Errorf("signal after the end: %v", err)
+	}
+	stopped(t, s, "a", 0)
+}
+
+func TestOwnershipOfProcesses(t *testing.T) {
+	// given: 10 and 20 were started for sessions a and b; 30's number was given anew
+	f := &family{self: 1, procs: map[int]stat{}, table: map[int]string{10: "a", 20: "b"}, known: map[string]bool{"a": true, "b": true},
+		leaders: map[int]leader{10: {session: "a", start: 5}, 20: {session: "b", start: 6}, 30: {session: "a", start: 7}},
+		exempt:  map[int]bool{99: true}, memo: map[int]ownership{},
+		environ: func(pid int) string { return map[int]string{13: "b", 14: "foreign", 16: "foreign"}[pid] }}
+	for _, p := range []stat{
+		{pid: 1}, {pid: 10, ppid: 1, sid: 10, start: 5}, {pid: 20, ppid: 1, sid: 20, start: 6}, {pid: 99, ppid: 1, sid: 99},
+		{pid: 11, ppid: 1, sid: 10}, {pid: 12, ppid: 10, sid: 12}, {pid: 13, ppid: 1, sid: 13}, {pid: 14, ppid: 10, sid: 14},
+		{pid: 15, ppid: 14, sid: 14}, {pid: 16, ppid: 1, sid: 16}, {pid: 30, ppid: 0, sid: 30, start: 70},
+		{pid: 17, ppid: 18, sid: 17}, {pid: 18, ppid: 17, sid: 17},
+	} {
+		f.procs[p.pid] = p
+	}
+	for _, tt := range []struct {
+		why     string
+		pid     int
+		session string
+		ours    bool
+	}{
+		{"in the table", 10, "a", true},
+		{"orphan in a's process session", 11, "a", true},
+		{"setsid without environment, by its parent", 12, "a", true},
+		{"setsid orphan, by its environment", 13, "b", true},
+		{"rank of a nested mpiup, by its parent", 14, "a", true},
+		{"its child", 15, "a", true},
+		{"somebody else's", 16, "", false},
+		{"new process with an old number", 30, "", false},
+		{"parents in a circle", 17, "", false},
+		{"the guard", 99, "", false},
+		{"this process", 1, "", false},
+	} {
+		session, ours := f.sessionOf(tt.pid)
+		if session != tt.session || ours != tt.ours {
+			t.Errorf("%s: %q %v, want %q %v", tt.why, session, ours, tt.session, tt.ours)
+		}
+	}
+	if f.descends(30) || !f.descends(15) || f.descends(17) {
+		t.Error("descent")
+	}
+	if !slices.Equal([]bool{ofSession("a").matches("a"), ofSession("a").matches(""), everything().matches("")}, []bool{true, false, true}) {
+		t.Error("whom")
+	}
+}
