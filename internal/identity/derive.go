@@ -1,0 +1,130 @@
+package identity
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"slices"
+	"time"
+)
+
+// HKDF labels. The number is the version of the derivation: two versions never meet, so a
+// change of it is a change of protocol.
+const (
+	labelCA    = "mpiup/1 ca"
+	labelJobID = "mpiup/1 job id"
+	labelFiles = "mpiup/1 job id from certificates"
+	labelPorts = "mpiup/1 ports"
+
+	insecureMaterial = "mpiup/1 insecure: everybody knows this key"
+
+	// caOrganization marks an issuer as derived by mpiup, for messages only.
+	caOrganization = "mpiup"
+)
+
+// DefaultPort is the first port an agent tries: 1 and MPIU on a telephone's keys.
+const DefaultPort = 16748
+
+// Derived ports lie in [portLow, portHigh): above kubelet's and Istio's, below torchrun's
+// 29500, NodePorts (30000-32767) and the kernel's default ip_local_port_range (32768-60999).
+const (
+	portLow      = 20000
+	portHigh     = 29500
+	portsDerived = 7
+)
+
+// derived is what key and scope give: the CA and the job id.
+type derived struct {
+	cert  *x509.Certificate
+	key   ed25519.PrivateKey
+	jobID string
+}
+
+func derive(material []byte, scope string) (derived, error) {
+	var d derived
+	seed, err := expand(material, labelCA, scope, ed25519.SeedSize)
+	if err != nil {
+		return d, err
+	}
+	id, err := expand(material, labelJobID, scope, 16)
+	if err != nil {
+		return d, err
+	}
+	d.jobID = hex.EncodeToString(id)
+	d.key = ed25519.NewKeyFromSeed(seed)
+	d.cert, err = deriveCA(d.key, scope)
+	return d, err
+}
+
+// expand is HKDF-SHA256 (RFC 5869) with label and scope as info; no label holds a NUL.
+func expand(material []byte, label, scope string, n int) ([]byte, error) {
+	return hkdf.Key(sha256.New, material, nil, label+"\x00"+scope, n)
+}
+
+// deriveCA is deterministic: Ed25519 signatures are (RFC 8032), all else is fixed. Its end
+// is RFC 5280's "no well-defined expiration date" (4.1.2.5). The scope is in the subject, so
+// that a peer of another job can be told apart by name; it is no secret, DNS says it too.
+func deriveCA(key ed25519.PrivateKey, scope string) (*x509.Certificate, error) {
+	pub := key.Public().(ed25519.PublicKey)
+	keyID := sha256.Sum256(pub)
+	t := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{Organization: []string{caOrganization}, CommonName: scope},
+		NotBefore:             time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC),
+		NotAfter:              time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+		KeyUsage:              x509.KeyUsageCertSign,
+		SubjectKeyId:          keyID[:8],
+	}
+	der, err := x509.CreateCertificate(nil, t, t, pub, key)
+	if err != nil {
+		return nil, fmt.Errorf("derive the job's CA: %w", err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+// fileJobID is the job id of certificate files: from the CA's public key, which a renewed CA
+// certificate keeps.
+func fileJobID(ca *x509.Certificate, scope string) (string, error) {
+	id, err := expand(ca.RawSubjectPublicKeyInfo, labelFiles, scope, 16)
+	return hex.EncodeToString(id), err
+}
+
+// Ports are those on which an agent of this job may listen, in the order in which it tries
+// them: DefaultPort, then seven that follow from the job id. They are distinct and lie in
+// 10240-29999, outside NodePorts and the default ip_local_port_range.
+func (i *Identity) Ports() []int {
+	ports := []int{DefaultPort}
+	for n := uint32(0); len(ports) < 1+portsDerived; n++ {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint32([]byte(labelPorts+"\x00"+i.jobID), n))
+		p := portLow + int(binary.BigEndian.Uint64(sum[:8])%(portHigh-portLow))
+		if !slices.Contains(ports, p) {
+			ports = append(ports, p)
+		}
+	}
+	return ports
+}
+
+// Keygen writes a fresh job secret, an Ed25519 key as PKCS#8 PEM.
+func Keygen(w io.Writer) error {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return pem.Encode(w, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}

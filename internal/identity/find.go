@@ -1,0 +1,265 @@
+package identity
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// ErrNoSecret is matched by Load's error when the pod holds no job secret.
+var ErrNoSecret = errors.New("no job secret found")
+
+// DefaultKeyDir is where a Secret made for mpiup is mounted: it may hold "key",
+// "ssh-privatekey" or "id_rsa", or one file of any other name.
+const DefaultKeyDir = "/etc/mpiup"
+
+// secret is a key that was found.
+type secret struct {
+	material []byte
+	from     string
+	mounted  bool
+}
+
+// finder carries one search and what it passed over, for the error.
+type finder struct {
+	o      Options
+	passed []string
+	denied error
+}
+
+// findSecret looks at --key, MPIUP_KEY, DefaultKeyDir, and then at mounted volumes that hold
+// id_rsa with authorized_keys beside it, as the operators mount them: $HOME/.ssh first, then
+// /root/.ssh, then the others, which must agree. A key that is not on a volume of its own
+// (a person's) is never taken unless named.
+func findSecret(o Options) (secret, error) {
+	f := &finder{o: o}
+	env := o.Env("MPIUP_KEY")
+	if name := o.KeyFile; name != "" {
+		from := "--key "
+		if name == env {
+			from = "MPIUP_KEY "
+		}
+		return namedKey(name, from+name)
+	}
+	if env != "" {
+		return namedKey(env, "MPIUP_KEY "+env)
+	}
+	ms, err := mounts(o.Root)
+	if err != nil {
+		return secret{}, fmt.Errorf("look for the job's secret: %w", err)
+	}
+	for _, find := range []func([]mount) (secret, bool, error){f.defaultDir, f.home, f.scan} {
+		if s, ok, err := find(ms); ok || err != nil {
+			return s, err
+		}
+	}
+	if f.denied != nil {
+		return secret{}, f.denied
+	}
+	return secret{}, f.none()
+}
+
+func namedKey(name, from string) (secret, error) {
+	if st, err := os.Stat(name); err == nil && st.IsDir() {
+		file, err := keyIn(name)
+		if err != nil {
+			return secret{}, err
+		}
+		name = file
+	}
+	k, err := readKey(name, name)
+	return secret{material: k.material, from: from}, err
+}
+
+// keyIn chooses the key among a directory's files. Names that begin with a dot (the kubelet's
+// ..data) do not count.
+func keyIn(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", unreadable(dir, dir, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	for _, want := range []string{"key", "ssh-privatekey", "id_rsa"} {
+		if slices.Contains(names, want) {
+			return filepath.Join(dir, want), nil
+		}
+	}
+	switch {
+	case len(names) == 1:
+		return filepath.Join(dir, names[0]), nil
+	case slices.Contains(names, "tls.key"):
+		return "", fmt.Errorf("%s holds certificates: name it with --tls-dir", dir)
+	case len(names) == 0:
+		return "", fmt.Errorf("%s holds no key: %w", dir, fs.ErrNotExist)
+	}
+	return "", fmt.Errorf("%s holds %d files and none is called key: name the job's secret with --key", dir, len(names))
+}
+
+func (f *finder) defaultDir(ms []mount) (secret, bool, error) {
+	dir := filepath.Join(f.o.Root, DefaultKeyDir)
+	if st, err := os.Stat(filepath.Join(dir, "key")); err == nil && st.IsDir() {
+		dir = filepath.Join(dir, "key")
+	}
+	file, err := keyIn(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.passed = append(f.passed, DefaultKeyDir+" (absent or empty)")
+		return secret{}, false, nil
+	}
+	if err != nil {
+		return secret{}, false, err
+	}
+	shown := f.shown(file)
+	k, err := readKey(file, shown)
+	mounted := slices.ContainsFunc(ms, func(m mount) bool {
+		return m.point != "/" && m.point != "/etc" && (m.point == shown || strings.HasPrefix(shown, m.point+"/"))
+	})
+	return secret{material: k.material, from: shown, mounted: mounted}, err == nil, err
+}
+
+// home takes $HOME/.ssh/id_rsa, then /root/.ssh/id_rsa, where that directory or that file is
+// a mounted volume itself. A home directory on a volume of its own is not enough: what lies
+// there is a person's.
+func (f *finder) home(ms []mount) (secret, bool, error) {
+	dirs := []string{"/root/.ssh"}
+	if h := f.o.Env("HOME"); path.IsAbs(h) && path.Clean(h) != "/root" {
+		dirs = []string{path.Join(h, ".ssh"), "/root/.ssh"}
+	}
+	for _, dir := range dirs {
+		file := path.Join(dir, "id_rsa")
+		i := slices.IndexFunc(ms, func(m mount) bool {
+			return (m.point == dir || m.point == file) && m.secretVolume()
+		})
+		if i < 0 {
+			f.passed = append(f.passed, file+" (not on a volume mounted there)")
+			continue
+		}
+		if s, ok, err := f.mountedKey(file); ok || err != nil {
+			return s, ok, err
+		}
+	}
+	return secret{}, false, nil
+}
+
+// scan looks at every other mount. Several different keys are an error, since launcher and
+// workers could choose differently.
+func (f *finder) scan(ms []mount) (secret, bool, error) {
+	var files []string
+	for _, m := range ms {
+		if !m.secretVolume() {
+			continue
+		}
+		file := path.Join(m.point, "id_rsa")
+		if path.Base(m.point) == "id_rsa" {
+			file = m.point
+		}
+		files = append(files, file)
+	}
+	slices.Sort(files)
+	var found secret
+	for _, file := range slices.Compact(files) {
+		s, ok, err := f.mountedKey(file)
+		switch {
+		case err != nil:
+			return secret{}, false, err
+		case !ok:
+		case found.material == nil:
+			found = s
+		case !bytes.Equal(found.material, s.material):
+			return secret{}, false, fmt.Errorf("two different keys are mounted, %s and %s: name the job's with --key or MPIUP_KEY",
+				found.from, s.from)
+		}
+	}
+	f.passed = append(f.passed, fmt.Sprintf("%d mounted volumes (no id_rsa with authorized_keys beside it)", len(files)))
+	return found, found.material != nil, nil
+}
+
+// mountedKey takes the key at file, on a mounted volume, if it looks like an operator's.
+func (f *finder) mountedKey(file string) (s secret, ok bool, err error) {
+	real := filepath.Join(f.o.Root, file)
+	if _, err := os.Stat(real); err != nil {
+		if errors.Is(err, fs.ErrPermission) && strings.Contains(file, "/.ssh/") && f.denied == nil {
+			f.denied = unreadable(real, file, err)
+		}
+		return s, false, nil
+	}
+	beside := filepath.Join(filepath.Dir(real), "authorized_keys")
+	if _, err := os.Stat(beside); err != nil {
+		f.passed = append(f.passed, file+" (no authorized_keys beside it)")
+		return s, false, nil
+	}
+	k, err := readKey(real, file)
+	if errors.Is(err, fs.ErrPermission) {
+		if f.denied == nil {
+			f.denied = err
+		}
+		return s, false, nil
+	}
+	if err != nil {
+		return s, false, err
+	}
+	if authorized, err := readBounded(beside, maxTextFile); err == nil && !authorizes(authorized, k.private) {
+		f.passed = append(f.passed, file+" (a person's: authorized_keys beside it names other keys only)")
+		return s, false, nil
+	}
+	return secret{material: k.material, from: file, mounted: true}, true, nil
+}
+
+func (f *finder) shown(file string) string {
+	rel, err := filepath.Rel(f.o.Root, file)
+	if err != nil {
+		return file
+	}
+	return "/" + rel
+}
+
+func readKey(file, shown string) (parsedKey, error) {
+	data, err := readBounded(file, maxKey)
+	if err != nil {
+		return parsedKey{}, unreadable(file, shown, err)
+	}
+	k, err := parseKey(data)
+	if err != nil {
+		return parsedKey{}, fmt.Errorf("key %s: it is %w", shown, err)
+	}
+	return k, nil
+}
+
+// unreadable explains why a key could not be read: who we are, whose it is, what to set.
+func unreadable(file, shown string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	if !errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("key %s: %w", shown, err)
+	}
+	whose := "in a directory that uid may not enter"
+	if st, serr := os.Stat(file); serr == nil {
+		if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+			whose = fmt.Sprintf("it belongs to uid %d, gid %d, mode %04o", sys.Uid, sys.Gid, st.Mode().Perm())
+		}
+	}
+	return fmt.Errorf("key %s cannot be read by uid %d, gid %d (%s): %w; set the pod's securityContext.fsGroup, "+
+		"or in an MPIJob sshAuthMountPath to a path other than /root/.ssh, or the volume's defaultMode",
+		shown, os.Geteuid(), os.Getegid(), whose, err)
+}
+
+func (f *finder) none() error {
+	return fmt.Errorf("%w: looked at --key, MPIUP_KEY, %s. Mount one Secret in every pod of the job: "+
+		"MPI Operator mounts its own in the first container of launcher and workers, Kubeflow Trainer in the containers "+
+		"called node, Volcano with the ssh plugin (plugins: {ssh: []}); elsewhere make one (mpiup keygen > key; "+
+		"kubectl create secret generic NAME --from-file=key) and mount it at %s, or name a file with --key or MPIUP_KEY, "+
+		"or certificates with --tls-dir", ErrNoSecret, strings.Join(f.passed, ", "), DefaultKeyDir)
+}

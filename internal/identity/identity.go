@@ -1,0 +1,168 @@
+// Package identity gives a process its place in a job: what its pods already share (a mounted
+// secret, or certificate files) becomes mutual TLS 1.3, a job id and the ports to look at.
+//
+//	key file (any encoding) ──normalise──┐
+//	                                     ├─ HKDF-SHA256 ─┬─ "mpiup/1 ca"     → Ed25519 CA, the same in every process
+//	scope ("J.NS", LWS group, --job) ────┘               │                       └─ leaf, minted here, now−24h … now+24h
+//	                                                     └─ "mpiup/1 job id" → 32 hex digits → ports
+//
+//	--tls-dir: tls.crt tls.key ca.crt, read again when they change; job id from CA key + scope
+//
+// In the first form any process that can read the key is a member of every job whose pods
+// mount it, and roles are advisory; in the second roles come from the certificate
+// (see certificatePeer). docs/security.md says what each proves.
+//
+// Everything exported is safe for concurrent use. No goroutine is started: leaves are minted
+// and files read again at the next handshake, in the goroutine that needs them.
+//
+// The package opens no sockets and checks no DNS names: a peer is known by its job and role.
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Role is what a process is to its job.
+type Role string
+
+// The two roles: a launcher starts work on agents, an agent runs it.
+const (
+	RoleLauncher Role = "launcher"
+	RoleAgent    Role = "agent"
+)
+
+// Options says where to look. Zero values are useful but for Role.
+type Options struct {
+	KeyFile  string              // --key: a file, or a directory with one; "" is MPIUP_KEY, then the search (see find.go)
+	TLSDir   string              // --tls-dir: a directory with tls.crt, tls.key and ca.crt, read again when they change
+	Insecure bool                // a key that everybody knows; the caller binds loopback only
+	Scope    string              // --job; "" is MPIUP_JOB, then the search (see scope.go)
+	Role     Role                // of this process
+	Name     string              // this process's host name; goes into its certificate
+	Env      func(string) string // environment; nil is an empty one
+	Root     string              // directory that holds etc, proc and so on; "" is "/"
+	Now      func() time.Time    // wall clock; nil is time.Now
+	Log      *slog.Logger        // told once of certificate files that cannot be used; nil is silent
+}
+
+// Identity is this process's place in its job. Make one with Load.
+type Identity struct {
+	role      Role
+	jobID     string
+	scope     string
+	scopeFrom string
+	keyFrom   string
+	mounted   bool
+	now       func() time.Time
+	source    source
+}
+
+// source is what differs between the shared secret and certificate files.
+type source interface {
+	// current returns what the next handshake uses.
+	current(now time.Time) (material, error)
+	// peer reads the name and role out of a certificate whose chain was verified.
+	peer(leaf *x509.Certificate) (Peer, error)
+}
+
+// material is one generation of certificates.
+type material struct {
+	leaf  *tls.Certificate
+	roots *x509.CertPool
+}
+
+// Load finds the secret (or certificate files) and the scope, and derives the identity.
+// Without any secret the error is ErrNoSecret and says what to mount.
+func Load(o Options) (*Identity, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	i := &Identity{role: o.Role, now: o.Now}
+	if i.scope, i.scopeFrom, err = findScope(o); err != nil {
+		return nil, err
+	}
+	if o.TLSDir != "" {
+		return i.fromFiles(o)
+	}
+	s := secret{material: []byte(insecureMaterial), from: "--insecure (a key that everybody knows)"}
+	if !o.Insecure {
+		if s, err = findSecret(o); err != nil {
+			return nil, err
+		}
+	}
+	i.keyFrom, i.mounted = s.from, s.mounted
+	d, err := derive(s.material, i.scope)
+	if err != nil {
+		return nil, err
+	}
+	i.jobID = d.jobID
+	i.source = &sharedSource{ca: d, role: o.Role, name: o.Name}
+	_, err = i.source.current(o.Now())
+	return i, err
+}
+
+func (i *Identity) fromFiles(o Options) (*Identity, error) {
+	s := &fileSource{dir: o.TLSDir, role: o.Role, now: o.Now, log: o.Log}
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	id, err := fileJobID(s.ca, i.scope)
+	if err != nil {
+		return nil, err
+	}
+	i.jobID, i.source, i.keyFrom, i.mounted = id, s, "--tls-dir "+o.TLSDir, true
+	return i, nil
+}
+
+// complete fills in defaults and refuses contradictions.
+func (o Options) complete() (Options, error) {
+	if o.Env == nil {
+		o.Env = func(string) string { return "" }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Root == "" {
+		o.Root = "/"
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Name == "" {
+		o.Name = "unnamed"
+	}
+	if !goodName(o.Name) {
+		return o, fmt.Errorf("%.64q cannot be the name of a host: at most %d bytes of printable ASCII", o.Name, maxName)
+	}
+	switch {
+	case o.Role != RoleLauncher && o.Role != RoleAgent:
+		return o, fmt.Errorf("identity: no such role: %q", o.Role)
+	case o.TLSDir != "" && o.KeyFile != "":
+		return o, errors.New("--key and --tls-dir exclude each other: give the secret or the certificates")
+	case o.Insecure && (o.TLSDir != "" || o.KeyFile != ""):
+		return o, errors.New("--insecure uses a key that everybody knows: do not give --key or --tls-dir with it")
+	}
+	return o, nil
+}
+
+// JobID is 32 hex digits, the same in every process of the job. It is no secret.
+func (i *Identity) JobID() string { return i.jobID }
+
+// Scope is the name that sets this job apart from others with the same secret.
+func (i *Identity) Scope() string { return i.scope }
+
+// ScopeFrom says where Scope came from: a flag, a variable, a file, or "default".
+func (i *Identity) ScopeFrom() string { return i.scopeFrom }
+
+// KeyFrom says where the secret or the certificates came from.
+func (i *Identity) KeyFrom() string { return i.keyFrom }
+
+// Mounted reports whether the secret lies on a volume mounted for it, or certificate files
+// were named: a sign of being in a pod of a job, so that DNS and gossip are worth asking.
+func (i *Identity) Mounted() bool { return i.mounted }

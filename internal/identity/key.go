@@ -1,0 +1,188 @@
+package identity
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	minKey = 16       // bytes of an opaque key file, after line ends are cut off
+	maxKey = 64 << 10 // bytes of any key file
+)
+
+// parsedKey is the content of a key file. private is nil for an opaque file.
+type parsedKey struct {
+	material []byte
+	private  crypto.PrivateKey
+}
+
+// parseKey turns the content of a key file into HKDF input.
+//
+//	private key in PEM (SEC1, PKCS#1, PKCS#8, OpenSSH) or bare DER:
+//	    type, curve and private scalar (RSA: the primes in order of size), each with its length,
+//	    so one key gives one identity in every encoding
+//	anything else: the bytes without line ends at the end, at least 16
+//
+// Public and encrypted keys, certificates and damaged PEM are refused: what everybody may
+// read, or half a header, is no secret.
+func parseKey(data []byte) (parsedKey, error) {
+	if len(data) > maxKey {
+		return parsedKey{}, fmt.Errorf("larger than %d KiB, which no key is", maxKey>>10)
+	}
+	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("-----BEGIN")) {
+		return parsePEM(data)
+	}
+	if _, _, _, _, err := ssh.ParseAuthorizedKey(data); err == nil {
+		return parsedKey{}, errors.New("a public key, which is no secret: name the private one")
+	}
+	if key := parseDER(data); key != nil {
+		return normalise(key)
+	}
+	return opaque(data)
+}
+
+func parsePEM(data []byte) (parsedKey, error) {
+	var seen []string
+	for rest := data; ; {
+		var block *pem.Block
+		block, rest = pem.Decode(rest)
+		switch {
+		case block == nil && seen == nil:
+			return parsedKey{}, errors.New("damaged PEM: it has a first line but no readable block")
+		case block == nil:
+			return parsedKey{}, fmt.Errorf("no private key, only %s, which is no secret", strings.Join(seen, ", "))
+		case block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED"):
+			return parsedKey{}, errEncrypted
+		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
+			return parseBlock(block)
+		}
+		if seen = append(seen, fmt.Sprintf("%.40q", block.Type)); len(seen) > 8 {
+			return parsedKey{}, errors.New("more than 8 PEM blocks and no private key among them")
+		}
+	}
+}
+
+var errEncrypted = errors.New("an encrypted private key, and mpiup asks for no passphrase: " +
+	"use a key without one (mpiup keygen makes one)")
+
+func parseBlock(block *pem.Block) (parsedKey, error) {
+	key, err := ssh.ParseRawPrivateKey(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes}))
+	var locked *ssh.PassphraseMissingError
+	if errors.As(err, &locked) {
+		return parsedKey{}, errEncrypted
+	}
+	if err != nil {
+		// Hand-made files mix up the three block types; the content decides.
+		if key = parseDER(block.Bytes); key == nil {
+			return parsedKey{}, fmt.Errorf("a %.40q block that cannot be read as a private key (%w); "+
+				"any file of at least %d random bytes does as well", block.Type, err, minKey)
+		}
+	}
+	return normalise(key)
+}
+
+func parseDER(der []byte) crypto.PrivateKey {
+	if len(der) == 0 || der[0] != 0x30 { // an ASN.1 SEQUENCE
+		return nil
+	}
+	if k, err := x509.ParsePKCS8PrivateKey(der); err == nil {
+		return k
+	}
+	if k, err := x509.ParseECPrivateKey(der); err == nil {
+		return k
+	}
+	if k, err := x509.ParsePKCS1PrivateKey(der); err == nil {
+		return k
+	}
+	return nil
+}
+
+func normalise(key crypto.PrivateKey) (parsedKey, error) {
+	var parts [][]byte
+	switch k := key.(type) {
+	case *ecdsa.PrivateKey:
+		scalar, err := k.Bytes()
+		if err != nil {
+			return parsedKey{}, fmt.Errorf("an EC key that cannot be used: %w", err)
+		}
+		parts = [][]byte{[]byte("ecdsa"), []byte(k.Curve.Params().Name), scalar}
+	case *rsa.PrivateKey:
+		if len(k.Primes) != 2 {
+			return parsedKey{}, fmt.Errorf("an RSA key of %d primes, and only 2 are supported", len(k.Primes))
+		}
+		p, q := k.Primes[0], k.Primes[1]
+		if p.Cmp(q) < 0 {
+			p, q = q, p
+		}
+		parts = [][]byte{[]byte("rsa"), p.Bytes(), q.Bytes()}
+	case ed25519.PrivateKey:
+		parts = [][]byte{[]byte("ed25519"), k.Seed()}
+	case *ed25519.PrivateKey: // as x/crypto/ssh returns it
+		return normalise(*k)
+	default:
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			return parsedKey{}, fmt.Errorf("a key of a kind that is not supported: %w", err)
+		}
+		parts = [][]byte{[]byte("pkcs8"), der}
+	}
+	return parsedKey{material: join("private key", parts), private: key}, nil
+}
+
+func opaque(data []byte) (parsedKey, error) {
+	body := bytes.TrimRight(data, "\r\n")
+	if len(body) < minKey {
+		return parsedKey{}, fmt.Errorf("only %d bytes, and a key has at least %d (mpiup keygen makes one)", len(body), minKey)
+	}
+	if bytes.Count(body, body[:1]) == len(body) {
+		return parsedKey{}, errors.New("one byte repeated, which is no secret (mpiup keygen makes one)")
+	}
+	return parsedKey{material: join("opaque", [][]byte{body})}, nil
+}
+
+// join makes one byte string of parts such that no two lists give the same one.
+func join(kind string, parts [][]byte) []byte {
+	out := []byte("mpiup/1 " + kind + "\x00")
+	for _, p := range parts {
+		out = binary.BigEndian.AppendUint32(out, uint32(len(p)))
+		out = append(out, p...)
+	}
+	return out
+}
+
+// authorizes says whether an authorized_keys file names this key. An operator writes it from
+// the key it stands beside; ok is true too when it names no readable key or the key is
+// opaque, since then it says nothing.
+func authorizes(authorized []byte, key crypto.PrivateKey) (ok bool) {
+	if key == nil {
+		return true
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		return true
+	}
+	own := signer.PublicKey().Marshal()
+	found := false
+	for len(authorized) > 0 {
+		pub, _, _, rest, err := ssh.ParseAuthorizedKey(authorized)
+		if err != nil {
+			break
+		}
+		if found = true; bytes.Equal(pub.Marshal(), own) {
+			return true
+		}
+		authorized = rest
+	}
+	return !found
+}
