@@ -44,6 +44,7 @@ type Entry struct {
 }
 
 // ParseList reads "h[:slots],...", the value of --host. An IPv6 address stands in brackets.
+// Errors name the host, and leave it to the caller to say where the list stood.
 func ParseList(list string) ([]Entry, error) {
 	if len(list) > MaxFile {
 		return nil, fmt.Errorf("host list of %d bytes is longer than %d", len(list), MaxFile)
@@ -58,11 +59,11 @@ func ParseList(list string) ([]Entry, error) {
 			return nil, fmt.Errorf("host list %s: a name is missing beside a comma", clip(list))
 		}
 		if len(entries) == MaxHosts {
-			return nil, fmt.Errorf("host list: more than %d hosts", MaxHosts)
+			return nil, fmt.Errorf("more than %d hosts", MaxHosts)
 		}
 		e, err := parseHost(item)
 		if err != nil {
-			return nil, fmt.Errorf("host list: %w", err)
+			return nil, err
 		}
 		entries = append(entries, e)
 	}
@@ -83,7 +84,7 @@ func CheckDistinct(entries []Entry) error {
 		switch {
 		case !again:
 		case e.File == "":
-			return fmt.Errorf("host list: host %s is named twice; write it once with its slots, %s",
+			return fmt.Errorf("host %s is named twice; write it once with its slots, %s",
 				e.Name, inList(e.Name, slotsOf(first)+slotsOf(e)))
 		default:
 			return fmt.Errorf("hostfile %s line %d: host %s is on line %d already; write it once with its slots, \"%s slots=%d\"",

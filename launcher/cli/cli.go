@@ -1,0 +1,149 @@
+// Package cli is the command line of mpiup run, and the flags that every command shares.
+//
+//	mpiup run [flags] [--] program [args] [: [-n N] [-x VAR] [--wdir DIR] program [args]] ...
+//	          └ first program's -n, -x, --wdir   └ each further program's own
+//	            and everything about the run
+//
+// The first word that is no flag is the program, and all after it is the program's own, up to
+// a word ":" that begins the next program. -n, -x and --wdir belong to the one program that
+// follows them, as with Open MPI and Hydra; all other flags come before the first program.
+//
+// Use, in this order:
+//
+//	var f cli.RunFlags
+//	f.Register(cmd.Flags())                  // flags, aliases, interspersed off
+//	args = cli.Dashes(cmd.Flags(), args)     // "-np 4", "-hostfile f": one dash is enough
+//	err = cli.FlagError(cmd.Flags(), err)    // parse errors as sentences
+//	err = f.Check()                          // what flags say together
+//	apps, warnings, err := f.ParseApps(rest, env)
+//
+// All errors are the user's (exit code 240). Values are checked when they are set. The package
+// reads files only in HostFlags.Entries; environment and directory are handed in. It has no
+// goroutines; a RunFlags belongs to one caller.
+//
+// It does not know the grammars of mpirun, mpiexec and horovodrun, and does not connect or
+// place anything.
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Defaults of the times.
+const (
+	DefaultWait            = 5 * time.Minute
+	DefaultLauncherTimeout = 60 * time.Second
+	DefaultNodeTimeout     = 30 * time.Second
+	DefaultGrace           = 5 * time.Second
+)
+
+// aliases are other names of flags; they are accepted everywhere and shown nowhere.
+var aliases = map[string]string{
+	"hosts": "host",
+	"n":     "np",
+	"tag":   "tag-output",
+}
+
+func withAliases(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if full, ok := aliases[name]; ok {
+		name = full
+	}
+	return pflag.NormalizedName(name)
+}
+
+// RunFlags is what the flags of mpiup run said.
+type RunFlags struct {
+	HostFlags
+	LeaseFlags
+	Program AppFlags // of the first program
+
+	PerNode       int    // ranks on every host; 0: by slots. After Check from ppr:N:node too
+	MapBy         string // slot, node or ppr:N:node; after Check slot or node
+	Oversubscribe bool
+	DryRun        bool
+	Timeout       time.Duration // of the whole run; 0: none
+
+	Output     string // plain, tag, json; after Check with TagOutput in it
+	TagOutput  bool
+	Timestamp  bool
+	OutputDir  string // "": none
+	WorkerLogs bool
+	Stdin      string // a rank, all, none
+	PMI        string // fd, port, none
+	Verbose    int    // times -v was given
+}
+
+// AppFlags is what may stand before each program.
+type AppFlags struct {
+	N    int      // ranks; 0: not given
+	Env  []string // VAR or VAR=V, as written
+	Wdir string   // "": not given
+}
+
+// Register adds all flags of mpiup run to fs, with their defaults.
+func (f *RunFlags) Register(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.SetInterspersed(false)
+	fs.SetNormalizeFunc(withAliases)
+
+	f.Program.register(fs)
+	countVar(fs, &f.PerNode, "ppn", "N", "start `N` ranks on every host (default: by slots)")
+	valueVar(fs, &f.MapBy, "map-by", "slot", checkMapBy,
+		"the `ORDER` in which ranks are dealt out: slot fills a host before the next, node deals one a host and round again, ppr:N:node is -N N")
+	fs.BoolVar(&f.Oversubscribe, "oversubscribe", false, "allow more ranks than the slots a hostfile or host:N gives")
+
+	f.HostFlags.Register(fs)
+
+	durationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
+	f.LeaseFlags.Register(fs)
+
+	valueVar(fs, &f.Output, "output", "plain", oneOf("plain", "tag", "json"),
+		"`FORM` of the ranks' output: plain, tag ([rank] before each line) or json (a line is an object)")
+	fs.BoolVar(&f.TagOutput, "tag-output", false, "the same as --output tag")
+	fs.BoolVar(&f.Timestamp, "timestamp", false, "put the time before each line of output")
+	fs.StringVar(&f.OutputDir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
+	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
+	valueVar(fs, &f.Stdin, "stdin", "0", checkStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
+	valueVar(fs, &f.PMI, "pmi", "fd", oneOf("fd", "port", "none"),
+		"the `WAY` in which ranks reach PMI: fd (inherited descriptor), port (PMI_PORT and PMI_ID) or none")
+	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
+	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
+}
+
+// register adds what may stand before each program.
+func (a *AppFlags) register(fs *pflag.FlagSet) {
+	countVar(fs, &a.N, "np", "n", "start `N` ranks of the program (default: one a slot)")
+	fs.VarP(&envValue{&a.Env}, "export", "x", "give the ranks `VAR[=V]`; without =V this command's own value; may be repeated (default: none)")
+	valueVar(fs, &a.Wdir, "wdir", "", notEmpty("a directory"), "working `DIR` of the ranks (default: this one, where a host has it)")
+}
+
+// RegisterCompletion offers the values of flags to the shell.
+func (f *RunFlags) RegisterCompletion(cmd *cobra.Command) error {
+	for name, values := range map[string][]string{
+		"map-by": {"slot", "node", "ppr:"}, "output": {"plain", "tag", "json"},
+		"stdin": {"0", "all", "none"}, "pmi": {"fd", "port", "none"},
+	} {
+		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"wdir", "output-dir", "tls-dir"} {
+		if err := cmd.MarkFlagDirname(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RunExample is the examples in the help of mpiup run.
+const RunExample = `  mpiup run -n 4 ./a.out                       # on this machine, or the pod's hosts
+  mpiup run ./train.sh                         # one rank a slot
+  mpiup run -n 16 --host w0:8,w1:8 ./train     # 8 slots on each of two hosts
+  mpiup run --hostfile hosts -N 1 hostname     # one rank on every host
+  mpiup run -n 8 -x NCCL_DEBUG=INFO -x PATH ./train
+  mpiup run -n 1 ./master : -n 15 ./worker     # two programs, one job
+  mpiup run -n 16 --dry-run ./train            # show which rank goes where
+  mpiup run --tag-output --timeout 1h ./train`

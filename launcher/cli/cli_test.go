@@ -1,0 +1,333 @@
+package cli
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+var here = Environment{
+	LookupEnv: func(name string) (string, bool) {
+		v, ok := map[string]string{"HOME": "/root", "EMPTY": "", "LONG": strings.Repeat("x", maxVar)}[name]
+		return v, ok
+	},
+	Dir: "/work",
+}
+
+// parse is what cmd/mpiup does with a command line.
+func parse(line string) (RunFlags, []job.App, []string, error) {
+	return parseWords(strings.Fields(line))
+}
+
+func parseWords(words []string) (f RunFlags, apps []job.App, warnings []string, err error) {
+	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	f.Register(fs)
+	if err = fs.Parse(Dashes(fs, words)); err != nil {
+		return f, nil, nil, FlagError(fs, err)
+	}
+	if err = f.Check(); err == nil {
+		_, err = f.Entries()
+	}
+	if err == nil {
+		apps, warnings, err = f.ParseApps(fs.Args(), here)
+	}
+	return f, apps, warnings, err
+}
+
+func TestDefaults(t *testing.T) {
+	f, apps, _, err := parse("./a.out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := RunFlags{
+		HostFlags:  HostFlags{Wait: 5 * time.Minute},
+		LeaseFlags: LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
+		MapBy:      "slot", Output: "plain", Stdin: "0", PMI: "fd",
+	}
+	if d := cmp.Diff(want, f); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]job.App{{Argv: []string{"./a.out"}, Wdir: "/work"}}, apps); d != "" {
+		t.Error(d)
+	}
+	if entries, err := f.Entries(); entries != nil || err != nil {
+		t.Error(entries, err)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		want func(f *RunFlags)
+	}{
+		{"-n 4", func(f *RunFlags) { f.Program.N = 4 }},
+		{"-n4", func(f *RunFlags) { f.Program.N = 4 }},
+		{"-np 4", func(f *RunFlags) { f.Program.N = 4 }},
+		{"-np=4", func(f *RunFlags) { f.Program.N = 4 }},
+		{"--np 4", func(f *RunFlags) { f.Program.N = 4 }},
+		{"--n=4", func(f *RunFlags) { f.Program.N = 4 }},
+		{"-N 2", func(f *RunFlags) { f.PerNode = 2 }},
+		{"-ppn 2", func(f *RunFlags) { f.PerNode = 2 }},
+		{"--map-by ppr:8:node", func(f *RunFlags) { f.PerNode = 8 }},
+		{"--map-by ppr:8:node -N 8", func(f *RunFlags) { f.PerNode = 8 }},
+		{"-map-by node -N 2", func(f *RunFlags) { f.MapBy, f.PerNode = "node", 2 }},
+		{"--host w0:2,w1", func(f *RunFlags) { f.Hosts = []string{"w0:2,w1"} }},
+		{"--hosts w0 -host w1 -H w2", func(f *RunFlags) { f.Hosts = []string{"w0", "w1", "w2"} }},
+		{"--timeout 5 --wait 1m30s", func(f *RunFlags) { f.Timeout, f.Wait = 5*time.Second, 90*time.Second }},
+		{"--timeout=0 --grace 10ms", func(f *RunFlags) { f.Timeout, f.Grace = 0, 10*time.Millisecond }},
+		{"--node-timeout 2.5 --launcher-timeout 2h", func(f *RunFlags) { f.NodeTimeout, f.LauncherTimeout = 2500*time.Millisecond, 2*time.Hour }},
+		{"-tag-output -timestamp", func(f *RunFlags) { f.TagOutput, f.Output, f.Timestamp = true, "tag", true }},
+		{"--tag --output-dir /tmp/o", func(f *RunFlags) { f.TagOutput, f.Output, f.OutputDir = true, "tag", "/tmp/o" }},
+		{"--output json --worker-logs", func(f *RunFlags) { f.Output, f.WorkerLogs = "json", true }},
+		{"--stdin 3 --pmi port --oversubscribe --dry-run", func(f *RunFlags) {
+			f.Stdin, f.PMI, f.Oversubscribe, f.DryRun = "3", "port", true, true
+		}},
+		{"--stdin all -vv", func(f *RunFlags) { f.Stdin, f.Verbose = "all", 2 }},
+		{"-vn2", func(f *RunFlags) { f.Verbose, f.Program.N = 1, 2 }},
+		{"--key k --job j --size 3", func(f *RunFlags) { f.Key, f.Job, f.Size = "k", "j", 3 }},
+		{"--insecure", func(f *RunFlags) { f.Insecure = true }},
+		{"-x A -xB=1 -x=C --export D=2,3", func(f *RunFlags) { f.Program.Env = []string{"A", "B=1", "C", "D=2,3"} }},
+	} {
+		for _, sep := range []string{" ", " -- "} {
+			want, _, _, err := parse("./a.out")
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.want(&want)
+			got, apps, _, err := parse(tt.line + sep + "./a.out -n 9 --host x -- -np")
+			if err != nil {
+				t.Errorf("%s: %v", tt.line, err)
+				continue
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s: %s", tt.line, d)
+			}
+			if d := cmp.Diff(strings.Fields("./a.out -n 9 --host x -- -np"), apps[0].Argv); d != "" {
+				t.Errorf("%s: %s", tt.line, d)
+			}
+		}
+	}
+}
+
+func TestApps(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		want []job.App
+		warn string
+	}{
+		{"-n 1 -x A=1 ./a -v : -n 3 --wdir sub -x HOME ./b c", []job.App{
+			{Argv: []string{"./a", "-v"}, N: 1, Env: []string{"A=1"}, Wdir: "/work"},
+			{Argv: []string{"./b", "c"}, N: 3, Env: []string{"HOME=/root"}, Wdir: "/work/sub", WdirExplicit: true},
+		}, ""},
+		{"-np 1 a : -np 2 -- -odd : --np=3 -wdir /x c", []job.App{
+			{Argv: []string{"a"}, N: 1, Wdir: "/work"},
+			{Argv: []string{"-odd"}, N: 2, Wdir: "/work"},
+			{Argv: []string{"c"}, N: 3, Wdir: "/x", WdirExplicit: true},
+		}, ""},
+		{"-n 1 -- a : b", []job.App{{Argv: []string{"a"}, N: 1, Wdir: "/work"}, {Argv: []string{"b"}, Wdir: "/work"}}, ""},
+		{"-x NOPE -x EMPTY -x A=1 -x A=2 -x AB= a : -x NOPE b", []job.App{
+			{Argv: []string{"a"}, Env: []string{"EMPTY=", "A=2", "AB="}, Wdir: "/work"},
+			{Argv: []string{"b"}, Wdir: "/work"},
+		}, "-x NOPE: not set in this environment, so ranks do not get it"},
+		{"sh -c echo:x :y", []job.App{{Argv: []string{"sh", "-c", "echo:x", ":y"}, Wdir: "/work"}}, ""},
+	} {
+		_, apps, warn, err := parse(tt.line)
+		if err != nil {
+			t.Errorf("%s: %v", tt.line, err)
+		} else if d := cmp.Diff(tt.want, apps); d != "" || strings.Join(warn, "|") != tt.warn {
+			t.Errorf("%s: %s %q", tt.line, d, warn)
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"", "no program is named; try: mpiup run -n 4 ./a.out"},
+		{"-n 4", "no program is named; try: mpiup run -n 4 ./a.out"},
+		{"-n", "-n needs a value"},
+		{"--host", "--host needs a value"},
+		{"-n x a", `-n: "x" is not a number`},
+		{"-n 0 a", `-n: "0" is out of range; use 1 to 1048576`},
+		{"-np -3 a", `-n: "-3" is out of range; use 1 to 1048576`},
+		{"-n 99999999999999999999 a", `-n: "99999999999999999999" is out of range; use 1 to 1048576`},
+		{"--oversubscibe a", "unknown flag --oversubscibe; did you mean --oversubscribe?"},
+		{"--hostsfile f a", "unknown flag --hostsfile; did you mean --hostfile?"},
+		{"--frobnicate a", "unknown flag --frobnicate; --help lists the flags (a flag of the program stands after the program)"},
+		{"-z a", "unknown flag -z; --help lists the flags (a flag of the program stands after the program)"},
+		{"-tag-ouput a", "unknown flag -tag-ouput; did you mean --tag-output?"},
+		{"--bind-to none a", "unknown flag --bind-to; leave it out, ranks are not bound"},
+		{"-bind-to none a", "unknown flag -bind-to; leave it out, ranks are not bound"},
+		{"--mca btl self a", "unknown flag --mca; write -x OMPI_MCA_name=value"},
+		{"--allow-run-as-root a", "unknown flag --allow-run-as-root; leave it out, any user may run"},
+		{"--=x a", `"--=x" is not a flag`},
+		{"--timeout -5 a", `--timeout: "-5" is negative; use 0 or more`},
+		{"--timeout -1m a", `--timeout: "-1m" is negative; use 0 or more`},
+		{"--timeout NaN a", `--timeout: "NaN" is not a time; write 30, 30s, 5m or 1h30m`},
+		{"--timeout 1e3 a", `--timeout: "1e3" is not a time; write 30, 30s, 5m or 1h30m`},
+		{"--timeout 5x a", `--timeout: "5x" is not a time; write 30, 30s, 5m or 1h30m`},
+		{"--timeout= a", `--timeout: "" is not a time; write 30, 30s, 5m or 1h30m`},
+		{"--timeout 99999999999999 a", `--timeout: "99999999999999s" is too long a time`},
+		{"--wait 0 a", "--wait: no time at all; use more than 0"},
+		{"--node-timeout 10ms a", "--node-timeout 10ms is too short to tell silence from a busy machine; use 1s or more"},
+		{"--output xml a", `--output: "xml" is not known; use plain, tag or json`},
+		{"--output json --tag-output a", "--tag-output and --output json are two forms of output; give one (json names the rank too)"},
+		{"--pmi pmix a", `--pmi: "pmix" is not known; use fd, port or none`},
+		{"--stdin -1 a", `--stdin: "-1" is not known; use a rank, all or none`},
+		{"--stdin some a", `--stdin: "some" is not known; use a rank, all or none`},
+		{"--map-by socket a", `--map-by: "socket" is not known; use slot, node or ppr:N:node`},
+		{"--map-by ppr:0:node a", `--map-by: ppr:N:node: "0" is out of range; use 1 to 1048576`},
+		{"--map-by ppr:2:socket a", `--map-by: "ppr:2:socket" is not known; use slot, node or ppr:N:node`},
+		{"--map-by ppr:2:node -N 3 a", "-N 3 and --map-by ppr:2:node ask for different numbers of ranks on a host; give one"},
+		{"--host w0:0 a", "--host: host w0: 0 slots; a host has at least 1, so leave out a host that is to run nothing"},
+		{"--host= a", "--host: the host list is empty; write host[:slots],host[:slots]"},
+		{"--host w0 --host w1,w0 a", "--host: host w0 is named twice; write it once with its slots, w0:2"},
+		{"--host w0 --hostfile f a", "--host and --hostfile both name the hosts; give one"},
+		{"--hostfile /nonexistent a", "hostfile /nonexistent: no such file or directory; name a readable file, or the hosts with --host"},
+		{"--insecure --key k a", "--insecure is for having no secret; leave it out, or --key and --tls-dir"},
+		{"--key k --tls-dir d a", "--key and --tls-dir are two ways to prove who is who; give one"},
+		{"--key= a", "--key: the value is empty; name a file"},
+		{"-x =1 a", `-x: "=1" names no variable; write VAR or VAR=value`},
+		{"-x A,B a", `-x: "A,B": repeat -x for every variable`},
+		{"-x NCCL_* a", `-x: "NCCL_*": patterns are not known; name every variable`},
+		{"-x LONG a", `-x "LONG": 131076 bytes are more than the 131071 a variable can have`},
+		{"a :", `program 2 has no name; a program stands on each side of ":"`},
+		{": a", `program 1 has no name; a program stands on each side of ":"`},
+		{"a : : b", `program 2 has no name; a program stands on each side of ":"`},
+		{"a : -n 2", `program 2 has no name; a program stands on each side of ":"`},
+		{"a : --timeout 5 b", "program 2: --timeout concerns the whole run and stands before the first program"},
+		{"a : -N 5 b", "program 2: -N concerns the whole run and stands before the first program"},
+		{"a : -hosts w0 b", "program 2: --hosts concerns the whole run and stands before the first program"},
+		{"a : --frob b", "program 2: unknown flag --frob; --help lists the flags (a flag of the program stands after the program)"},
+		{"a : -n y b", `program 2: -n: "y" is not a number`},
+		{"a : --help", "program 2: --help stands before the first program"},
+	} {
+		if _, _, _, err := parse(tt.line); err == nil || err.Error() != tt.want {
+			t.Errorf("%s\n got %v\nwant %s", tt.line, err, tt.want)
+		}
+	}
+	if _, _, _, err := parseWords([]string{"-x", "A B=1", "a"}); err == nil || err.Error() != `-x: "A B=1" has a space in its name` {
+		t.Error(err)
+	}
+	if _, _, _, err := parseWords([]string{"-n", "2", ""}); err == nil {
+		t.Error("an empty program name is taken")
+	}
+}
+
+func TestEntries(t *testing.T) {
+	f, _, _, err := parse("--host w0:2 --host [::1],w1 a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := f.Entries()
+	want := []hostlist.Entry{{Name: "w0", Slots: 2, Given: true}, {Name: "::1"}, {Name: "w1"}}
+	if d := cmp.Diff(want, entries); d != "" || err != nil {
+		t.Error(d, err)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	new(RunFlags).Register(fs)
+	got := "Flags:\n" + fs.FlagUsagesWrapped(110) + "\nExamples:\n" + RunExample + "\n"
+	const file = "testdata/help.txt"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if d := cmp.Diff(string(want), got); d != "" || err != nil {
+		t.Errorf("%v (go test -update writes it anew)\n%s", err, d)
+	}
+	fs.VisitAll(func(f *pflag.Flag) {
+		isBool := f.NoOptDefVal != ""
+		if !isBool && !strings.Contains(f.Usage, "default") && (f.DefValue == "" || f.DefValue == "0" && f.Name != "stdin") {
+			t.Errorf("--%s: the help does not say its default", f.Name)
+		}
+		if !isBool && !strings.Contains(f.Usage, "`") {
+			t.Errorf("--%s: the help does not name its value", f.Name)
+		}
+	})
+}
+
+// The examples in the help are command lines that parse.
+func TestExamples(t *testing.T) {
+	for line := range strings.Lines(RunExample) {
+		line, _, _ = strings.Cut(line, " #")
+		words := strings.Fields(line)
+		if len(words) < 3 || words[0] != "mpiup" || words[1] != "run" {
+			t.Fatal(line)
+		}
+		_, _, _, err := parseWords(words[2:])
+		if err != nil && !strings.Contains(err.Error(), "hostfile hosts: no such file") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// Under cobra flags, aliases, completion and help work as they do alone.
+func TestUnderCobra(t *testing.T) {
+	var f RunFlags
+	var got []string
+	cmd := &cobra.Command{Use: "run", SilenceUsage: true, SilenceErrors: true,
+		RunE: func(_ *cobra.Command, args []string) error { got = args; return nil }}
+	f.Register(cmd.Flags())
+	if err := f.RegisterCompletion(cmd); err != nil {
+		t.Fatal(err)
+	}
+	root := &cobra.Command{Use: "mpiup", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(cmd, &cobra.Command{Use: "agent"})
+	words := strings.Fields("-np 3 --hosts w0 -v agent run -n 9 : -h b")
+	root.SetArgs(append([]string{"run"}, Dashes(cmd.Flags(), words)...))
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(strings.Fields("agent run -n 9 : -h b"), got); d != "" || f.Program.N != 3 || f.Verbose != 1 || len(f.Hosts) != 1 {
+		t.Errorf("%s %+v", d, f)
+	}
+}
+
+func FuzzParseDuration(f *testing.F) {
+	for _, s := range []string{"5", "0.5", "1h30m", "-1", "NaN", "1e9", "99999999999h", ".", "5m5"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if d, err := ParseDuration(s); err == nil && d < 0 {
+			t.Fatalf("%q is %v", s, d)
+		}
+	})
+}
+
+func FuzzCommandLine(f *testing.F) {
+	for _, s := range []string{"-n 4 a", "-np=4 -x A -- a : -n 2 b", "-vvn", "--host=w0 -", "-", "--", "- :", "-=", "--x=", "-\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		words := strings.Split(line, " ")
+		for _, w := range words {
+			if strings.Contains(w, "file") { // opens what it names
+				return
+			}
+		}
+		_, apps, _, err := parseWords(words)
+		if err != nil {
+			return
+		}
+		for _, a := range apps {
+			if len(a.Argv) == 0 || a.Argv[0] == "" || a.N < 0 || a.N > maxCount || a.Wdir == "" {
+				t.Fatalf("%q: %+v", line, a)
+			}
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Dashes gives long flags written with one dash their second: "-np 4" and "-hostfile f", as
+// both MPI families take them and every script has them. It stops at the first word that is
+// the program's, at "--" and at an unknown flag. "-n4", "-Nx" and "-vv" stay what they are.
+func Dashes(fs *pflag.FlagSet, args []string) []string {
+	out := make([]string, 0, len(args))
+	for i := 0; i < len(args); i++ {
+		word := args[i]
+		if len(word) < 2 || word[0] != '-' || word == "--" {
+			return append(out, args[i:]...)
+		}
+		var takes, known bool // the flag takes a value that is the next word
+		if body := strings.TrimPrefix(word, "-"); body[0] == '-' {
+			takes, known = longFlag(fs, body[1:])
+		} else if takes, known = longFlag(fs, body); known && nameLen(body) > 1 {
+			word = "-" + word
+		} else {
+			takes, known = shortFlags(fs, body)
+		}
+		if !known {
+			return append(out, args[i:]...)
+		}
+		out = append(out, word)
+		if takes && i+1 < len(args) {
+			i++
+			out = append(out, args[i])
+		}
+	}
+	return out
+}
+
+func nameLen(body string) int {
+	name, _, _ := strings.Cut(body, "=")
+	return len(name)
+}
+
+// longFlag looks at "name" or "name=value".
+func longFlag(fs *pflag.FlagSet, body string) (takes, known bool) {
+	name, _, has := strings.Cut(body, "=")
+	if name == "" {
+		return false, false
+	}
+	if name == "help" {
+		return false, true // cobra adds it late
+	}
+	f := fs.Lookup(name)
+	return f != nil && f.NoOptDefVal == "" && !has, f != nil
+}
+
+// shortFlags looks at "v", "vv", "n4", "n=4" or "vn".
+func shortFlags(fs *pflag.FlagSet, body string) (takes, known bool) {
+	for i := range len(body) {
+		if body[i] == 'h' {
+			continue
+		}
+		f := fs.ShorthandLookup(body[i : i+1])
+		if f == nil {
+			return false, false
+		}
+		if f.NoOptDefVal == "" {
+			return i == len(body)-1, true
+		}
+	}
+	return false, true
+}

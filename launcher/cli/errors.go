@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// insteadOf answers flags of mpirun and mpiexec that mpiup run has no use for.
+var insteadOf = map[string]string{
+	"allow-run-as-root": "leave it out, any user may run",
+	"bind-to":           "leave it out, ranks are not bound",
+	"mca":               "write -x OMPI_MCA_name=value",
+	"genv":              "write -x NAME=value",
+	"env":               "write -x NAME=value",
+	"machinefile":       "write --hostfile",
+	"f":                 "write --hostfile",
+	"npernode":          "write -N",
+	"perhost":           "write -N",
+	"prepend-rank":      "write --tag-output",
+	"l":                 "write --tag-output",
+	"timestamp-output":  "write --timestamp",
+	"output-filename":   "write --output-dir",
+	"wd":                "write --wdir",
+	"c":                 "write -n",
+}
+
+// FlagError turns an error of fs.Parse into a sentence that names the flag and what to write.
+// Errors that are not pflag's are returned as they are.
+func FlagError(fs *pflag.FlagSet, err error) error {
+	var (
+		unknown  *pflag.NotExistError
+		valued   *pflag.ValueRequiredError
+		invalid  *pflag.InvalidValueError
+		badWords *pflag.InvalidSyntaxError
+	)
+	switch {
+	case err == nil || errors.Is(err, pflag.ErrHelp):
+		return err
+	case errors.As(err, &unknown):
+		return unknownFlag(fs, unknown)
+	case errors.As(err, &valued):
+		return fmt.Errorf("%s needs a value", dashed(valued.GetSpecifiedName()))
+	case errors.As(err, &invalid):
+		return fmt.Errorf("%s: %w", shown(invalid.GetFlag()), invalid.Unwrap())
+	case errors.As(err, &badWords):
+		return fmt.Errorf("%s is not a flag", clip(badWords.GetSpecifiedFlag()))
+	}
+	return err
+}
+
+func unknownFlag(fs *pflag.FlagSet, unknown *pflag.NotExistError) error {
+	name := unknown.GetSpecifiedName()
+	if short := unknown.GetSpecifiedShortnames(); short != "" {
+		name = short
+	}
+	said := flagName(unknown)
+	if text, ok := insteadOf[name]; ok {
+		return fmt.Errorf("unknown flag %s; %s", said, text)
+	}
+	if near := nearest(fs, name); near != "" {
+		return fmt.Errorf("unknown flag %s; did you mean %s?", said, near)
+	}
+	return fmt.Errorf("unknown flag %s; --help lists the flags (a flag of the program stands after the program)", said)
+}
+
+// flagName is the flag as the user wrote it.
+func flagName(unknown *pflag.NotExistError) string {
+	if short := unknown.GetSpecifiedShortnames(); short != "" {
+		return "-" + clip40(short)
+	}
+	return "--" + clip40(unknown.GetSpecifiedName())
+}
+
+func clip40(s string) string {
+	q := clip(s)
+	if len(s) > 40 {
+		return q[1:len(q)-4] + "..."
+	}
+	return q[1 : len(q)-1]
+}
+
+// shown is the flag as help lists it first.
+func shown(f *pflag.Flag) string {
+	if f.Shorthand != "" && f.Name != "host" {
+		return "-" + f.Shorthand
+	}
+	return "--" + f.Name
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// nearest is the known flag fewest edits away from name, if that is near enough to be meant.
+func nearest(fs *pflag.FlagSet, name string) string {
+	best, found := min(len(name)/3, 3)+1, ""
+	try := func(known string) {
+		if d := distance(name, known, best); d < best {
+			best, found = d, "--"+known
+		}
+	}
+	fs.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			try(f.Name)
+		}
+	})
+	for alias, full := range aliases {
+		if fs.Lookup(full) != nil && len(alias) > 2 {
+			try(alias)
+		}
+	}
+	return found
+}
+
+// distance is the number of single-character edits between a and b (Levenshtein), or limit
+// where it is no less.
+func distance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// Environment is what a command line refers to outside itself.
+type Environment struct {
+	LookupEnv func(name string) (string, bool) // for -x VAR
+	Dir       string                           // working directory, absolute
+}
+
+// maxVar is the longest NAME=value that exec takes (MAX_ARG_STRLEN, 32 pages, less the final
+// zero byte; linux/binfmts.h).
+const maxVar = 32*4096 - 1
+
+// ParseApps reads the words after the flags: program and arguments, and further programs after
+// ":". The first program has f.Program, which fs.Parse filled. Warnings are sentences for the
+// user: a variable to copy that is not set here.
+func (f *RunFlags) ParseApps(args []string, env Environment) (apps []job.App, warnings []string, err error) {
+	if len(args) == 0 {
+		return nil, nil, errors.New("no program is named; try: mpiup run -n 4 ./a.out")
+	}
+	first := true
+	for {
+		words, rest, more := cutAt(args, ":")
+		flags := f.Program
+		if !first {
+			flags = AppFlags{}
+			if words, err = flags.parse(words); err != nil {
+				return nil, nil, fmt.Errorf("program %d: %w", len(apps)+1, err)
+			}
+		}
+		if len(words) == 0 || words[0] == "" {
+			return nil, nil, fmt.Errorf("program %d has no name; a program stands on each side of \":\"", len(apps)+1)
+		}
+		app, warn, err := flags.app(words, env)
+		if err != nil {
+			return nil, nil, err
+		}
+		apps = append(apps, app)
+		for _, w := range warn {
+			if !slices.Contains(warnings, w) {
+				warnings = append(warnings, w)
+			}
+		}
+		if !more {
+			return apps, warnings, nil
+		}
+		args, first = rest, false
+	}
+}
+
+func cutAt(words []string, at string) (before, after []string, found bool) {
+	if i := slices.Index(words, at); i >= 0 {
+		return words[:i], words[i+1:], true
+	}
+	return words, nil, false
+}
+
+// parse reads the flags before a further program and returns the program's words.
+func (a *AppFlags) parse(words []string) ([]string, error) {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.SetInterspersed(false)
+	own.SetNormalizeFunc(withAliases)
+	own.Usage = func() {}
+	a.register(own)
+	run := pflag.NewFlagSet("", pflag.ContinueOnError) // to know the run's flags from mistakes
+	new(RunFlags).Register(run)
+
+	err := own.Parse(Dashes(run, words))
+	var unknown *pflag.NotExistError
+	switch {
+	case err == nil:
+		return own.Args(), nil
+	case errors.Is(err, pflag.ErrHelp):
+		return nil, errors.New("--help stands before the first program")
+	case errors.As(err, &unknown):
+		short := unknown.GetSpecifiedShortnames()
+		if short == "" && run.Lookup(unknown.GetSpecifiedName()) != nil || short != "" && run.ShorthandLookup(short[:1]) != nil {
+			return nil, fmt.Errorf("%s concerns the whole run and stands before the first program", flagName(unknown))
+		}
+	}
+	return nil, FlagError(own, err)
+}
+
+// app is the program with its flags applied.
+func (a *AppFlags) app(words []string, env Environment) (job.App, []string, error) {
+	app := job.App{Argv: words, N: a.N, Wdir: env.Dir}
+	if a.Wdir != "" {
+		app.Wdir, app.WdirExplicit = a.Wdir, true
+		if !filepath.IsAbs(a.Wdir) {
+			app.Wdir = filepath.Join(env.Dir, a.Wdir)
+		}
+	}
+	var warnings []string
+	for _, def := range a.Env {
+		if name, _, set := strings.Cut(def, "="); !set {
+			value, ok := env.LookupEnv(name)
+			if !ok {
+				warnings = append(warnings, fmt.Sprintf("-x %s: not set in this environment, so ranks do not get it", name))
+				continue
+			}
+			def = name + "=" + value
+		}
+		if len(def) > maxVar {
+			name, _, _ := strings.Cut(def, "=")
+			return app, nil, fmt.Errorf("-x %s: %d bytes are more than the %d a variable can have", clip(name), len(def), maxVar)
+		}
+		app.Env = setVar(app.Env, def)
+	}
+	return app, warnings, nil
+}
+
+// setVar adds NAME=value to env; a later one replaces an earlier.
+func setVar(env []string, def string) []string {
+	name, _, _ := strings.Cut(def, "=")
+	for i := range env {
+		if strings.HasPrefix(env[i], name+"=") {
+			env[i] = def
+			return env
+		}
+	}
+	return append(env, def)
+}
+
+// envValue collects -x.
+type envValue struct{ defs *[]string }
+
+func (v *envValue) Set(s string) error {
+	name, _, set := strings.Cut(s, "=")
+	switch {
+	case name == "":
+		return fmt.Errorf("%s names no variable; write VAR or VAR=value", clip(s))
+	case strings.ContainsRune(s, 0):
+		return fmt.Errorf("%s has a zero byte", clip(s))
+	case strings.ContainsAny(name, " \t\r\n"):
+		return fmt.Errorf("%s has a space in its name", clip(s))
+	case !set && strings.Contains(name, ","):
+		return fmt.Errorf("%s: repeat -x for every variable", clip(s))
+	case !set && strings.HasSuffix(name, "*"):
+		return fmt.Errorf("%s: patterns are not known; name every variable", clip(s))
+	}
+	*v.defs = append(*v.defs, s)
+	return nil
+}
+
+func (v *envValue) String() string { return strings.Join(*v.defs, ",") }
+func (v *envValue) Type() string   { return "VAR[=V]" }

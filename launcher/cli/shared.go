@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+)
+
+// IdentityFlags say by which secret a process is known; they mean the same in every command.
+type IdentityFlags struct {
+	Key      string // "": MPIUP_KEY, then the search of internal/identity
+	TLSDir   string // "": the shared secret
+	Job      string // "": MPIUP_JOB, then the search of internal/identity
+	Insecure bool
+}
+
+// Register adds the flags to fs.
+func (f *IdentityFlags) Register(fs *pflag.FlagSet) {
+	valueVar(fs, &f.Key, "key", "", notEmpty("a file"), "`FILE` with the job's secret (default: $MPIUP_KEY, then where the operators mount it)")
+	valueVar(fs, &f.TLSDir, "tls-dir", "", notEmpty("a directory"), "use tls.crt, tls.key and ca.crt of `DIR` instead of a shared secret (default: the secret)")
+	valueVar(fs, &f.Job, "job", "", notEmpty("a name"), "`NAME` that separates jobs with one secret (default: $MPIUP_JOB, then the operator's job and namespace)")
+	fs.BoolVar(&f.Insecure, "insecure", false, "no secret: agents on this machine's loopback addresses only")
+}
+
+// Check finds flags that contradict each other.
+func (f *IdentityFlags) Check() error {
+	switch {
+	case f.Insecure && (f.Key != "" || f.TLSDir != ""):
+		return fmt.Errorf("--insecure is for having no secret; leave it out, or --key and --tls-dir")
+	case f.Key != "" && f.TLSDir != "":
+		return fmt.Errorf("--key and --tls-dir are two ways to prove who is who; give one")
+	}
+	return nil
+}
+
+// HostFlags say which agents are meant and how they are reached.
+type HostFlags struct {
+	IdentityFlags
+	Hosts    []string // values of --host, each "h[:slots],..."
+	Hostfile string   // "": none given
+	Size     int      // hosts of an Indexed Job; 0: not given
+	Wait     time.Duration
+}
+
+// Register adds the flags to fs, those of IdentityFlags with them.
+func (f *HostFlags) Register(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.SetNormalizeFunc(withAliases)
+	fs.VarP(&hostValue{&f.Hosts}, "host", "H", "the hosts, `h[:slots],...`; may be repeated (default: the hostfile, what the operator tells, or this machine alone)")
+	valueVar(fs, &f.Hostfile, "hostfile", "", notEmpty("a file"), "`FILE` with a host a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
+	countVar(fs, &f.Size, "size", "", "the hosts of an Indexed Job number `N`, which Kubernetes does not tell its pods (default: not used)")
+	durationVar(fs, &f.Wait, "wait", DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too")
+	f.IdentityFlags.Register(fs)
+}
+
+// Check finds flags that contradict each other.
+func (f *HostFlags) Check() error {
+	if len(f.Hosts) > 0 && f.Hostfile != "" {
+		return fmt.Errorf("--host and --hostfile both name the hosts; give one")
+	}
+	return f.IdentityFlags.Check()
+}
+
+// Entries is the hosts of --host or --hostfile; nil if neither was given.
+func (f *HostFlags) Entries() ([]hostlist.Entry, error) {
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	if f.Hostfile != "" {
+		return hostlist.ReadFile(f.Hostfile)
+	}
+	if len(f.Hosts) == 0 {
+		return nil, nil
+	}
+	entries, err := hostlist.ParseList(strings.Join(f.Hosts, ","))
+	if err != nil {
+		return nil, fmt.Errorf("--host: %w", err)
+	}
+	return entries, nil
+}
+
+// hostValue collects --host; each value is looked at when it is set.
+type hostValue struct{ lists *[]string }
+
+func (v *hostValue) Set(s string) error {
+	if _, err := hostlist.ParseList(s); err != nil {
+		return err
+	}
+	*v.lists = append(*v.lists, s)
+	return nil
+}
+
+func (v *hostValue) String() string { return strings.Join(*v.lists, ",") }
+func (v *hostValue) Type() string   { return "hosts" }
+
+// LeaseFlags are the times after which one side gives the other up.
+type LeaseFlags struct {
+	LauncherTimeout time.Duration
+	NodeTimeout     time.Duration
+	Grace           time.Duration
+}
+
+// Register adds the flags to fs.
+func (f *LeaseFlags) Register(fs *pflag.FlagSet) {
+	durationVar(fs, &f.LauncherTimeout, "launcher-timeout", DefaultLauncherTimeout, false, "hosts keep the ranks of a launcher that is silent for `TIME`")
+	durationVar(fs, &f.NodeTimeout, "node-timeout", DefaultNodeTimeout, false, "give a host up that is silent for `TIME`")
+	durationVar(fs, &f.Grace, "grace", DefaultGrace, false, "between SIGTERM and SIGKILL ranks have `TIME`")
+}
+
+// minSilence is the shortest silence that may be judged: heartbeats come once a second, and a
+// busy machine delays them.
+const minSilence = time.Second
+
+// Check finds times that cannot work.
+func (f *LeaseFlags) Check() error {
+	for _, t := range []struct {
+		flag string
+		d    time.Duration
+	}{{"--launcher-timeout", f.LauncherTimeout}, {"--node-timeout", f.NodeTimeout}} {
+		if t.d < minSilence {
+			return fmt.Errorf("%s %v is too short to tell silence from a busy machine; use %v or more", t.flag, t.d, minSilence)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// maxCount is the largest number of ranks or hosts, as launcher/placement.MaxRanks.
+const maxCount = 1 << 20
+
+// durationValue is a time: "5" and "2.5" are seconds, the rest is as time.ParseDuration reads it.
+type durationValue struct {
+	d    *time.Duration
+	zero bool // 0 is allowed
+}
+
+func durationVar(fs *pflag.FlagSet, p *time.Duration, name string, def time.Duration, zero bool, usage string) {
+	*p = def
+	fs.Var(&durationValue{p, zero}, name, usage)
+}
+
+func (v *durationValue) String() string {
+	if *v.d == 0 {
+		return "" // the help says what 0 means
+	}
+	s := v.d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func (v *durationValue) Type() string { return "TIME" }
+
+func (v *durationValue) Set(s string) error {
+	d, err := ParseDuration(s)
+	if err != nil {
+		return err
+	}
+	if d == 0 && !v.zero {
+		return errors.New("no time at all; use more than 0")
+	}
+	*v.d = d
+	return nil
+}
+
+var (
+	plainNumber = regexp.MustCompile(`^([0-9]+\.?[0-9]*|\.[0-9]+)$`)
+	withUnits   = regexp.MustCompile(`^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+)
+
+// ParseDuration reads a time of a flag: seconds ("5", "0.5") or numbers with units ("90s",
+// "1h30m"). It refuses what is negative, not a number or longer than 292 years.
+func ParseDuration(s string) (time.Duration, error) {
+	if len(s) > 64 {
+		return 0, fmt.Errorf("%s is not a time; write 30, 30s, 5m or 1h30m", clip(s))
+	}
+	if plainNumber.MatchString(s) {
+		s += "s"
+	}
+	if rest, negative := strings.CutPrefix(s, "-"); negative && (plainNumber.MatchString(rest) || withUnits.MatchString(rest)) {
+		return 0, fmt.Errorf("%s is negative; use 0 or more", clip(s))
+	}
+	if !withUnits.MatchString(s) {
+		return 0, fmt.Errorf("%s is not a time; write 30, 30s, 5m or 1h30m", clip(s))
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%s is too long a time", clip(s))
+	}
+	return d, nil
+}
+
+// countValue is a number from 1 to maxCount; its zero means not given.
+type countValue struct{ n *int }
+
+func countVar(fs *pflag.FlagSet, p *int, name, short, usage string) {
+	fs.VarP(&countValue{p}, name, short, usage)
+}
+
+func (v *countValue) String() string { return strconv.Itoa(*v.n) }
+func (v *countValue) Type() string   { return "N" }
+
+func (v *countValue) Set(s string) error {
+	n, err := parseCount(s)
+	if err == nil {
+		*v.n = n
+	}
+	return err
+}
+
+func parseCount(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("%s is not a number", clip(s))
+	}
+	if err != nil || n < 1 || n > maxCount {
+		return 0, fmt.Errorf("%s is out of range; use 1 to %d", clip(s), maxCount)
+	}
+	return n, nil
+}
+
+// checkedValue is a text with a check.
+type checkedValue struct {
+	s     *string
+	check func(string) error
+}
+
+func valueVar(fs *pflag.FlagSet, p *string, name, def string, check func(string) error, usage string) {
+	*p = def
+	fs.Var(&checkedValue{p, check}, name, usage)
+}
+
+func (v *checkedValue) String() string { return *v.s }
+func (v *checkedValue) Type() string   { return "value" } // "string" would put the default in quotes
+
+func (v *checkedValue) Set(s string) error {
+	if err := v.check(s); err != nil {
+		return err
+	}
+	*v.s = s
+	return nil
+}
+
+func oneOf(words ...string) func(string) error {
+	return func(s string) error {
+		for _, w := range words {
+			if s == w {
+				return nil
+			}
+		}
+		last := len(words) - 1
+		return fmt.Errorf("%s is not known; use %s or %s", clip(s), strings.Join(words[:last], ", "), words[last])
+	}
+}
+
+func notEmpty(what string) func(string) error {
+	return func(s string) error {
+		if s == "" {
+			return fmt.Errorf("the value is empty; name %s", what)
+		}
+		return nil
+	}
+}
+
+func checkStdin(s string) error {
+	if s == "all" || s == "none" {
+		return nil
+	}
+	if n, err := strconv.Atoi(s); err != nil || n < 0 || n >= maxCount || s[0] == '+' || s[0] == '-' {
+		return fmt.Errorf("%s is not known; use a rank, all or none", clip(s))
+	}
+	return nil
+}
+
+func checkMapBy(s string) error {
+	_, _, err := parseMapBy(s)
+	return err
+}
+
+// parseMapBy reads slot, node or ppr:N:node; ppr is slot with N ranks a host.
+func parseMapBy(s string) (by string, perNode int, err error) {
+	if s == "slot" || s == "node" {
+		return s, 0, nil
+	}
+	if rest, ok := strings.CutPrefix(s, "ppr:"); ok {
+		if count, ok := strings.CutSuffix(rest, ":node"); ok {
+			if perNode, err = parseCount(count); err != nil {
+				return "", 0, fmt.Errorf("ppr:N:node: %w", err)
+			}
+			return "slot", perNode, nil
+		}
+	}
+	return "", 0, fmt.Errorf("%s is not known; use slot, node or ppr:N:node", clip(s))
+}
+
+// clip quotes foreign text for a message, cut at 40 bytes.
+func clip(s string) string {
+	if len(s) > 40 {
+		return strconv.Quote(s[:40]) + "..."
+	}
+	return strconv.Quote(s)
+}
