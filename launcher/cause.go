@@ -1,0 +1,60 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// stage is how far a host was reached; a later one tells more about what is wrong.
+type stage uint8
+
+const (
+	stageHosts   stage = iota // no agent of its own
+	stageResolve              // the name has no address
+	stageConnect              // nothing answers
+	stageTLS                  // it answers and our identities do not fit
+	stageVersion              // other protocol
+	stageFenced               // a newer launcher has taken over: never ask again
+)
+
+// exitCode is the exit code of a run that ends at that stage.
+func (s stage) exitCode() int {
+	return [...]int{job.ExitHosts, job.ExitResolve, job.ExitConnect, job.ExitTLS, job.ExitVersion, job.ExitPreempted}[s]
+}
+
+// cause is why a host is not reached. Its text does not name the host.
+type cause struct {
+	stage    stage
+	refused  bool // nothing listens there
+	stranger bool // another incarnation answered, or one that does not know the session
+	err      error
+}
+
+func (c *cause) Error() string { return c.err.Error() }
+func (c *cause) Unwrap() error { return c.err }
+
+func causef(s stage, format string, args ...any) *cause {
+	return &cause{stage: s, err: fmt.Errorf(format, args...)}
+}
+
+// asCause is err as a cause; one that is none counts as a connection's.
+func asCause(err error) *cause {
+	var c *cause
+	if errors.As(err, &c) {
+		return c
+	}
+	return &cause{stage: stageConnect, err: err}
+}
+
+// telling picks the cause that says most: the latest stage, the first of several.
+func telling(causes []*cause) *cause {
+	var best *cause
+	for _, c := range causes {
+		if c != nil && (best == nil || c.stage > best.stage) {
+			best = c
+		}
+	}
+	return best
+}

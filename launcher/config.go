@@ -1,0 +1,122 @@
+package launcher
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/placement"
+)
+
+// Sources is where hosts may come from. They are tried in the order of the Kubernetes
+// contract; the first that knows any is taken.
+type Sources struct {
+	Entries  []hostlist.Entry    // --host or --hostfile; nil: neither was given
+	Env      func(string) string // this process's environment; nil: empty
+	Environ  func() []string     // all of it, for VC_*_HOSTS; nil: empty
+	Root     string              // where etc/ is; default "/"
+	Hostname string              // this host's name
+	Size     int                 // --size: hosts of an Indexed Job; 0: not given
+	Pod    bool                // in a pod with a mounted secret: DNS and gossip may be asked
+}
+
+// Reach is how agents are found and spoken to; every command needs one.
+type Reach struct {
+	Sources
+	Identity   *identity.Identity // nil: only the embedded agent can be used
+	NoIdentity error              // why there is none, when hosts turn out to need one
+	Resolver *resolve.Resolver  // default: this machine's
+	// Embedded serves one session of an agent in this process and returns when the session is
+	// over or s has ended. nil: there is none.
+	Embedded func(ctx context.Context, s wire.Stream) error
+
+	Wait        time.Duration // for all hosts to answer; default 5 min
+	Lease       time.Duration // how long an agent keeps ranks of a silent launcher; default 60 s
+	NodeTimeout time.Duration // silence after which a host is given up; default 30 s
+	Grace       time.Duration // between TERM and KILL; default 5 s
+
+	Incarnation string // of this container (internal/incarnation)
+	Version     string // of this build
+	Namespace   string // of our pod, for the agents' audit lines
+	Pod         string
+
+	Stdout   io.Writer
+	Stderr   io.Writer  // mpiup's own lines, and the ranks' standard error
+	Terminal bool       // Stderr is a terminal: progress is redrawn in place
+	Width    func() int // columns of that terminal; nil: 80
+	Log      *slog.Logger
+	// TerminationLog gets the last lines of a failure (Kubernetes: /dev/termination-log). It is
+	// written only if it exists; "" is nowhere.
+	TerminationLog string
+}
+
+// Config is one run. cmd/mpiup fills it from flags and environment, read once.
+type Config struct {
+	Reach
+	Apps    []job.App
+	Policy  placement.Policy
+	DryRun  bool          // gather and place, print the plan to Stdout, start nothing
+	Timeout time.Duration // for the whole run, from the call of Run; 0: none
+	PMI     apiv1.Pmi
+
+	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run
+	WorkerLogs bool       // agents tee the ranks' output to their own logs too
+	Window     int        // bytes of output one rank may have under way; default 1 MiB, less with many ranks
+
+	Stdin       *os.File // nil: ranks read end of file
+	StdinTarget string   // "0" (default), a rank, "all", "none"
+	Signals     <-chan os.Signal
+}
+
+// The defaults of a Reach.
+const (
+	DefaultWait        = 5 * time.Minute
+	DefaultLease       = 60 * time.Second
+	DefaultNodeTimeout = 30 * time.Second
+	DefaultGrace       = 5 * time.Second
+)
+
+func (r *Reach) fill() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&r.Wait, DefaultWait)
+	def(&r.Lease, DefaultLease)
+	def(&r.NodeTimeout, DefaultNodeTimeout)
+	def(&r.Grace, DefaultGrace)
+	if r.Resolver == nil {
+		r.Resolver = resolve.New(resolve.Config{Root: r.Root})
+	}
+	if r.Root == "" {
+		r.Root = "/"
+	}
+	if r.Env == nil {
+		r.Env = func(string) string { return "" }
+	}
+	if r.Environ == nil {
+		r.Environ = func() []string { return nil }
+	}
+	if r.Stdout == nil {
+		r.Stdout = io.Discard
+	}
+	if r.Stderr == nil {
+		r.Stderr = io.Discard
+	}
+	if r.Log == nil {
+		r.Log = slog.New(slog.DiscardHandler)
+	}
+	if r.Width == nil {
+		r.Width = func() int { return 80 }
+	}
+}

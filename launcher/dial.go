@@ -1,0 +1,141 @@
+package launcher
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	connectTimeout = 2 * time.Second       // for TCP, on each candidate
+	openTimeout    = 10 * time.Second      // for TLS and the first answer of an agent that may be short of CPU
+	headStart      = 30 * time.Millisecond // of the default port over the other candidates
+	maxFrame       = 1 << 30               // a fence's data of a large job is one frame
+)
+
+// dialer makes connections to agents. It may be used by any number of goroutines.
+type dialer struct {
+	id     *identity.Identity
+	tls    *tls.Config
+	window int32 // HTTP/2 flow control window, bytes
+	buffer int   // read and write buffer of a connection, bytes
+}
+
+// newDialer sizes buffers for so many hosts: output must flow fast from few, and 64 must fit
+// into the launcher's memory.
+func newDialer(id *identity.Identity, hosts int) *dialer {
+	d := &dialer{id: id, window: 4 << 20, buffer: 128 << 10}
+	if hosts > 16 {
+		d.window, d.buffer = 256<<10, 16<<10
+	}
+	if id != nil {
+		d.tls = id.ClientConfig("h2")
+	}
+	return d
+}
+
+// agentConn is one TLS connection to an agent, with gRPC over it.
+type agentConn struct {
+	addr   netip.AddrPort
+	client apiv1.AgentClient
+	cc     *grpc.ClientConn
+}
+
+func (a *agentConn) close() { a.cc.Close() }
+
+// explain is the cause of a failed call.
+func (a *agentConn) explain(err error) *cause {
+	text := errors.New(status.Convert(err).Message())
+	switch status.Code(err) {
+	case codes.PermissionDenied, codes.Unauthenticated: // the role in our certificate
+		return causef(stageTLS, "%v: it refused us: %w", a.addr, text)
+	case codes.Unimplemented:
+		return causef(stageVersion, "%v: another version of mpiup: %w", a.addr, text)
+	}
+	return causef(stageConnect, "%v: %w", a.addr, text)
+}
+
+// connect makes a connection to one address. The TLS handshake is done here, so that its
+// errors are told apart and gRPC never dials by itself.
+func (d *dialer) connect(ctx context.Context, addr netip.AddrPort) (*agentConn, error) {
+	tctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	tcp, err := (&net.Dialer{KeepAlive: -1}).DialContext(tctx, "tcp", addr.String())
+	if err != nil {
+		if ctx.Err() == nil && tctx.Err() != nil {
+			return nil, causef(stageConnect, "%v: no answer in %v", addr, connectTimeout)
+		}
+		return nil, connCause(addr, err)
+	}
+	conn, err := d.id.Connect(ctx, tcp, d.tls)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, causef(stageConnect, "%v: it accepts connections and says nothing", addr)
+		}
+		return nil, connCause(addr, err)
+	}
+	cc, err := d.overlay(addr, conn)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%v: %w", addr, err)
+	}
+	return &agentConn{addr: addr, client: apiv1.NewAgentClient(cc), cc: cc}, nil
+}
+
+// overlay puts gRPC on an established connection. It gets that one and no other: when it
+// breaks, the session redials in its own way (link.go).
+func (d *dialer) overlay(addr netip.AddrPort, conn net.Conn) (*grpc.ClientConn, error) {
+	var taken atomic.Bool
+	once := func(context.Context, string) (net.Conn, error) {
+		if taken.Swap(true) {
+			return nil, errors.New("the connection is gone")
+		}
+		return conn, nil
+	}
+	return grpc.NewClient("passthrough:///"+addr.String(),
+		grpc.WithContextDialer(once),
+		grpc.WithTransportCredentials(identity.ClientTransport()),
+		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithNoProxy(),
+		grpc.WithIdleTimeout(0),
+		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
+		grpc.WithReadBufferSize(d.buffer), grpc.WithWriteBufferSize(d.buffer), grpc.WithSharedWriteBuffer(true),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame), grpc.MaxCallSendMsgSize(maxFrame)),
+	)
+}
+
+// connCause tells a TLS refusal from a connection that was not made or broke.
+func connCause(addr netip.AddrPort, err error) *cause {
+	var r *identity.Refusal
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return &cause{stage: stageConnect, refused: true, err: fmt.Errorf("%v: connection refused", addr)}
+	case errors.As(err, &r):
+		return causef(stageTLS, "%v: %w", addr, err)
+	}
+	return causef(stageConnect, "%v: %w", addr, cutErr(err))
+}
+
+// cutErr drops the address that net repeats in its errors.
+func cutErr(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		return op.Err
+	}
+	if errors.Is(err, io.EOF) {
+		return errors.New("connection closed by the host")
+	}
+	return err
+}

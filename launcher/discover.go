@@ -1,0 +1,249 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// find is the job's hosts, from the first source that knows any: those of the environment,
+// then, in a pod with a secret, this pod's headless service and an agent's view of the
+// membership; without any of them this container alone.
+func (r *Reach) find(ctx context.Context) (*hostSet, error) {
+	set, err := r.static()
+	if err != nil {
+		return nil, failf(job.ExitUsage, "%v", err)
+	}
+	if set != nil {
+		if len(set.hosts) == 0 {
+			return nil, failf(job.ExitHosts, "%s names no hosts", set.from)
+		}
+		return set, r.keyFor(set)
+	}
+	if r.Sources.Pod && r.Identity != nil {
+		if set, err = r.service(ctx); set != nil || err != nil {
+			return set, err
+		}
+		if set = r.gossip(ctx); set != nil {
+			return set, nil
+		}
+	}
+	if r.Embedded == nil {
+		return nil, failf(job.ExitHosts, "no hosts: name them with --host or --hostfile")
+	}
+	r.Identity = nil // the embedded agent needs none, and nothing is dialled
+	return &hostSet{from: "this host", hosts: []wanted{{entry: hostlist.Entry{Name: orLocal(r.Hostname)}, local: true}}}, nil
+}
+
+func orLocal(name string) string {
+	if name == "" {
+		return "localhost"
+	}
+	return name
+}
+
+// keyFor checks that hosts other than this one can be asked at all.
+func (r *Reach) keyFor(set *hostSet) error {
+	if r.Identity != nil {
+		return nil
+	}
+	for _, w := range set.hosts {
+		if !w.local || r.Embedded == nil {
+			why := r.NoIdentity
+			if why == nil {
+				why = errors.New("there is none: mount it, or name it with --key")
+			}
+			return failf(job.ExitTLS, "host %s (from %s) needs the job's secret: %v", w.entry.Name, set.from, why)
+		}
+	}
+	return nil
+}
+
+// service asks for the addresses of this pod's headless service; with --size until there are
+// so many. Our own address counts if an agent answers there.
+func (r *Reach) service(ctx context.Context) (*hostSet, error) {
+	sub := r.subdomain()
+	if sub == "" {
+		return nil, nil
+	}
+	own := ownAddresses()
+	d := newDialer(r.Identity, 1)
+	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 4*time.Second) {
+		addrs, err := r.Resolver.Lookup(ctx, sub)
+		var hosts []wanted
+		for _, a := range addrs {
+			if own[a] && !r.agentAt(ctx, d, a) {
+				continue
+			}
+			hosts = append(hosts, wanted{entry: hostlist.Entry{Name: a.String()}})
+		}
+		if len(hosts) >= max(r.Size, 1) {
+			slices.SortFunc(hosts, func(a, b wanted) int {
+				x, y := netip.MustParseAddr(a.entry.Name), netip.MustParseAddr(b.entry.Name)
+				return x.Compare(y)
+			})
+			if r.Size > 0 {
+				hosts = hosts[:r.Size]
+			}
+			return &hostSet{from: "the service " + sub, hosts: hosts}, nil
+		}
+		if r.Size == 0 {
+			return nil, nil
+		}
+		if sleep(ctx, pause); ctx.Err() != nil {
+			return nil, &failure{job.ExitHosts, []string{
+				fmt.Sprintf("the service %s has %s of the %d that --size asks for%s", sub, hostCount(len(hosts)), r.Size, colonErr(err))}}
+		}
+	}
+}
+
+func colonErr(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+// agentAt says whether an agent of this job answers at an address.
+func (r *Reach) agentAt(ctx context.Context, d *dialer, a netip.Addr) bool {
+	c, err := race(ctx, candidatesOf([]netip.Addr{a}, r.Identity.Ports()), d.connect, (*agentConn).close)
+	if err != nil {
+		return false
+	}
+	c.close()
+	return true
+}
+
+// gossip asks an agent in this container for its view of the membership; nil when there is no
+// agent here or it knows nobody.
+func (r *Reach) gossip(ctx context.Context) *hostSet {
+	d := newDialer(r.Identity, 1)
+	here := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	for a := range ownAddresses() {
+		if !a.IsLoopback() && !a.IsLinkLocalUnicast() {
+			here = append(here, a)
+		}
+	}
+	reply, err := race(ctx, candidatesOf(here, r.Identity.Ports()), func(ctx context.Context, addr netip.AddrPort) (*apiv1.PeersReply, error) {
+		c, err := d.connect(ctx, addr)
+		if err != nil {
+			return nil, err
+		}
+		defer c.close()
+		reply, err := c.client.Peers(ctx, &apiv1.PeersRequest{})
+		if err != nil {
+			return nil, c.explain(err)
+		}
+		return reply, nil
+	}, func(*apiv1.PeersReply) {})
+	if err != nil {
+		return nil
+	}
+	return memberHosts(reply)
+}
+
+// memberHosts are the agents of a view, in order of name; siblings of one name are numbered.
+func memberHosts(reply *apiv1.PeersReply) *hostSet {
+	set := &hostSet{from: "gossip"}
+	peers := slices.Clone(reply.Peers)
+	if !slices.ContainsFunc(peers, func(p *apiv1.Peer) bool { return p.Incarnation == reply.Self.GetIncarnation() }) && reply.Self != nil {
+		peers = append(peers, &apiv1.Peer{Name: reply.Self.Name, Address: reply.Self.Address, Incarnation: reply.Self.Incarnation, State: "alive"})
+	}
+	slices.SortStableFunc(peers, func(a, b *apiv1.Peer) int { return compareNames(a.Name, b.Name) })
+	seen := map[string]int{}
+	for _, p := range peers {
+		addr, err := netip.ParseAddrPort(p.Address)
+		if err != nil || p.State == "left" {
+			continue
+		}
+		name := p.Name
+		if seen[p.Name]++; seen[p.Name] > 1 {
+			name = fmt.Sprintf("%s/%d", p.Name, seen[p.Name])
+		}
+		set.hosts = append(set.hosts, wanted{entry: hostlist.Entry{Name: name}, fixed: []netip.AddrPort{addr}})
+	}
+	if len(set.hosts) == 0 {
+		return nil
+	}
+	return set
+}
+
+// assemble reaches all wanted hosts, showing who is missing, until ctx ends.
+func (r *Reach) assemble(ctx, life context.Context, want []wanted, o *opener) ([]found, error) {
+	names := make([]string, len(want))
+	for i, w := range want {
+		names[i] = w.entry.Name
+	}
+	b := newBoard(names, r)
+	showing, hide := context.WithCancel(ctx)
+	shown := make(chan struct{})
+	go func() { defer close(shown); b.show(showing) }()
+	g := &gatherer{reach: r, dialer: newDialer(r.Identity, len(want)), opener: o, life: life}
+	found := g.gather(ctx, want, b)
+	hide()
+	<-shown
+	lines, code := b.verdict()
+	if lines == nil {
+		return found, nil
+	}
+	closeAll(found)
+	if ctx.Err() != nil {
+		lines = append(lines, fmt.Sprintf("waited %v (--wait) for %s; `mpiup peers` shows who answers", r.Wait, hostCount(len(want))))
+	}
+	return nil, &failure{code, lines}
+}
+
+// patience bounds gathering by --wait and --timeout, and ends it on INT or TERM.
+func (r *run) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	ctx, cancelWait := context.WithTimeoutCause(ctx, r.cfg.Wait, errWaited)
+	cancelLimit := func() {}
+	if r.cfg.Timeout > 0 {
+		ctx, cancelLimit = context.WithTimeoutCause(ctx, r.cfg.Timeout, errTimeout)
+	}
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case s := <-r.cfg.Signals:
+				if a, ok := asSignal(s); ok {
+					end(a)
+				}
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return ctx, func() { close(stop); <-done; cancelLimit(); cancelWait(); end(nil) }
+}
+
+var (
+	errWaited  = errors.New("--wait has run out")
+	errTimeout = errors.New("--timeout has run out")
+)
+
+// impatient is err, unless gathering was cut short by the user or by --timeout.
+func (r *run) impatient(ctx context.Context, err error) error {
+	var lines []string
+	if f := (*failure)(nil); errors.As(err, &f) {
+		lines = f.lines
+	}
+	cause := context.Cause(ctx)
+	var sig gotSignal
+	switch {
+	case errors.As(cause, &sig):
+		return failf(128+int(sig), "got %s while waiting for hosts", signalName(int(sig)))
+	case errors.Is(cause, errTimeout):
+		return &failure{job.ExitTimeout, append(lines, fmt.Sprintf("the hosts were not there within --timeout %v", r.cfg.Timeout))}
+	}
+	return err
+}

@@ -1,0 +1,163 @@
+package launcher
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// explain is the verdict in words: what happened to which rank on which host, then what to
+// do, then what else went wrong. Nothing when all went well.
+func (v *verdict) explain() []string {
+	f, ok := v.cause()
+	if !ok {
+		return nil
+	}
+	lines := []string{f.sentence()}
+	if sig := v.signalled(); sig != 0 && f.kind != faultSignal {
+		lines[0] += fmt.Sprintf(", after mpiup got %s", signalName(sig))
+	}
+	if h := f.hint(); h != "" {
+		lines = append(lines, h)
+	}
+	return append(lines, v.others(f)...)
+}
+
+// others tells of up to three more faults, those before the cause first.
+func (v *verdict) others(cause fault) []string {
+	const most = 3
+	var out []string
+	n := 0
+	for _, f := range v.faults {
+		if f.kind == faultSignal || f.kind == cause.kind && f.rank == cause.rank && f.node == cause.node {
+			continue
+		}
+		if f.kind == faultRank && cause.kind == faultAbort && f.rank == cause.rank {
+			continue // it ended because it aborted
+		}
+		if n++; n > most {
+			continue
+		}
+		when := "then"
+		if f.at < cause.at {
+			when = "before that"
+		}
+		out = append(out, when+": "+f.sentence())
+	}
+	if n > most {
+		out = append(out, fmt.Sprintf("and %d more failures", n-most))
+	}
+	return out
+}
+
+// sentence names rank, host and cause, without what to do.
+func (f fault) sentence() string {
+	who := fmt.Sprintf("rank %d on %s", f.rank, f.host)
+	if f.rank < 0 {
+		who = f.host
+	}
+	switch f.kind {
+	case faultRank:
+		return who + " " + f.ended() + colon(f.text)
+	case faultAbort:
+		return fmt.Sprintf("%s called MPI_Abort with code %d%s", who, f.code, colon(f.text))
+	case faultStart:
+		what := "could not be started"
+		if f.init {
+			what = "could not be prepared"
+		}
+		return fmt.Sprintf("%s %s%s", who, what, colon(f.text))
+	case faultLost:
+		return fmt.Sprintf("host %s with %s was lost%s", f.host, f.ranks, colon(f.text))
+	case faultPreempted:
+		if f.fenced {
+			return fmt.Sprintf("a newer launcher of this job took over host %s with %s%s", f.host, f.ranks, colon(f.text))
+		}
+		return fmt.Sprintf("host %s with %s is being taken away%s", f.host, f.ranks, colon(f.text))
+	case faultWireup:
+		return who + " could not be wired up" + colon(f.text)
+	case faultWrite:
+		return "output could not be written" + colon(f.text)
+	case faultTimeout:
+		return "the job ran longer than --timeout " + f.text
+	case faultSignal:
+		return fmt.Sprintf("mpiup got %s and ended the ranks", signalName(f.code))
+	case faultOutput:
+		return "nobody reads standard output any more" + colon(f.text)
+	}
+	return "internal error" + colon(f.text)
+}
+
+func (f fault) ended() string {
+	switch {
+	case f.unfinalized && f.exit.Status() == 0:
+		return "exited with code 0 after MPI_Init without MPI_Finalize, which counts as failure 1"
+	case f.exit.Signal != 0 && f.exit.Core:
+		return fmt.Sprintf("was killed by signal %d (%s), core dumped", f.exit.Signal, signalName(f.exit.Signal))
+	case f.exit.Signal != 0:
+		return fmt.Sprintf("was killed by signal %d (%s)", f.exit.Signal, signalName(f.exit.Signal))
+	}
+	return fmt.Sprintf("exited with code %d", f.exit.Code)
+}
+
+func colon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + strings.TrimSpace(text)
+}
+
+// hint is what to do about it; "" where the sentence says all.
+func (f fault) hint() string {
+	switch f.kind {
+	case faultRank:
+		return f.rankHint()
+	case faultAbort:
+		return "the program ended the job itself: see what it wrote before"
+	case faultLost:
+		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", firstLabel(f.host))
+	case faultPreempted:
+		if f.fenced {
+			return "this launcher was replaced (a retried pod or container); the newer one runs the job"
+		}
+		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
+			firstLabel(f.host))
+	case faultTimeout:
+		return "give it more time (--timeout), or look for the rank that hangs"
+	case faultInternal:
+		return "this is a fault of mpiup: please report it with the lines above"
+	}
+	return ""
+}
+
+func (f fault) rankHint() string {
+	switch {
+	case f.oom:
+		return fmt.Sprintf("the memory limit of %s was hit: raise resources.limits.memory, or put fewer ranks on a host (--ppn)", f.host)
+	case f.unfinalized && f.exit.Status() == 0:
+		return "call MPI_Finalize on every way out of the program"
+	}
+	switch syscall.Signal(f.exit.Signal) {
+	case 0:
+	case syscall.SIGKILL:
+		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: kubectl describe pod %s", f.host, firstLabel(f.host))
+	case syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGABRT, syscall.SIGTRAP, syscall.SIGSYS:
+		return "the program crashed: see what it wrote before; a core file needs ulimit -c in the container"
+	default:
+		return fmt.Sprintf("the signal did not come from mpiup: look for who sent it on %s", f.host)
+	}
+	switch f.exit.Code {
+	case 126, 127:
+		return fmt.Sprintf("if the program is a shell script, a command in it was not found or not executable on %s", f.host)
+	}
+	return "the code is the program's own: see what it wrote before"
+}
+
+// firstLabel is the pod's name in a host name.
+func firstLabel(host string) string {
+	label, _, _ := strings.Cut(host, ".")
+	if label == "" || strings.ContainsAny(label, ":") || label[0] >= '0' && label[0] <= '9' {
+		return host
+	}
+	return label
+}

@@ -1,0 +1,328 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/iof"
+)
+
+// deliver takes a frame from host h's connection, on its reading goroutine. Output goes on
+// from here; all else to the loop. It returns no error: a connection cannot be resumed out of
+// a frame that makes no sense, the loop ends the job over it.
+func (r *run) deliver(h int, f *apiv1.Frame) error {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Output:
+		o := b.Output
+		if r.ownsRank(h, o.Rank) {
+			r.sink.Write(int(o.Rank), iof.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
+			return nil
+		}
+	case *apiv1.Frame_OutputEnd:
+		if r.ownsRank(h, b.OutputEnd.Rank) {
+			r.sink.End(int(b.OutputEnd.Rank))
+		}
+	case *apiv1.Frame_Credit:
+		if r.ownsRank(h, b.Credit.Rank) && r.input != nil {
+			r.input.Grant(int(b.Credit.Rank), int(b.Credit.Bytes))
+			return nil
+		}
+	}
+	r.mail.put(event{host: h, frame: f, at: r.clock.Now()})
+	return nil
+}
+
+func (r *run) ownsRank(host int, rank uint32) bool {
+	return int(rank) < len(r.ranks) && r.plan.Placements[rank].Host == host
+}
+
+// rankOf is the rank that a frame speaks of, if it speaks of one.
+func rankOf(f *apiv1.Frame) (uint32, bool) {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Output:
+		return b.Output.Rank, true
+	case *apiv1.Frame_Started:
+		return b.Started.Rank, true
+	case *apiv1.Frame_StartFailed:
+		return b.StartFailed.Rank, true
+	case *apiv1.Frame_OutputEnd:
+		return b.OutputEnd.Rank, true
+	case *apiv1.Frame_Exited:
+		return b.Exited.Rank, true
+	case *apiv1.Frame_Aborted:
+		return b.Aborted.Rank, true
+	case *apiv1.Frame_WireupFailed:
+		return b.WireupFailed.Rank, true
+	case *apiv1.Frame_Credit:
+		return b.Credit.Rank, true
+	}
+	return 0, false
+}
+
+// handle does what one event asks for.
+func (r *run) handle(e event) {
+	switch {
+	case e.frame != nil:
+		if rank, ok := rankOf(e.frame); ok && !r.ownsRank(e.host, rank) {
+			r.nonsense(e.host, fmt.Errorf("a frame about rank %d, which is not there", rank))
+			return
+		}
+		r.frame(e)
+	case e.end:
+		r.hostEnded(e.host, e.err)
+	case e.err != nil:
+		r.outputBroken(e.err)
+	}
+}
+
+func (r *run) frame(e event) {
+	h := e.host
+	var err error
+	switch b := e.frame.Body.(type) {
+	case *apiv1.Frame_Started:
+		err = r.onStarted(h, b.Started)
+	case *apiv1.Frame_StartFailed:
+		err = r.onStartFailed(h, b.StartFailed)
+	case *apiv1.Frame_Exited:
+		err = r.onExited(h, b.Exited, e.at)
+	case *apiv1.Frame_OutputEnd:
+		r.onOutputEnd(h, b.OutputEnd)
+	case *apiv1.Frame_Aborted:
+		a := b.Aborted
+		r.fail(fault{kind: faultAbort, at: e.at, host: r.hosts[h].name, node: h, rank: int(a.Rank), code: int(a.Code), text: a.Text})
+	case *apiv1.Frame_WireupFailed:
+		w := b.WireupFailed
+		r.fail(fault{kind: faultWireup, at: e.at, host: r.hosts[h].name, node: h, rank: int(w.Rank), text: w.Text})
+	case *apiv1.Frame_Notice:
+		r.notice(h, b.Notice)
+	case *apiv1.Frame_Ending:
+		r.onEnding(h, b.Ending.Why, e.at)
+	case *apiv1.Frame_Closed:
+		r.onClosed(h, b.Closed, e.at)
+	case *apiv1.Frame_FenceEnter:
+		var wired bool
+		if wired, err = r.hub.enter(h, b.FenceEnter); wired {
+			r.move(jobWired)
+		}
+	case *apiv1.Frame_NameRequest:
+		r.hub.name(h, b.NameRequest)
+	case *apiv1.Frame_FetchRequest:
+		r.hub.fetch(h, b.FetchRequest)
+	case *apiv1.Frame_FetchResult:
+		r.hub.answered(b.FetchResult.Id, h, b.FetchResult)
+	case *apiv1.Frame_Credit: // of input, from a host whose rank gets none
+	default:
+		err = fmt.Errorf("a frame %T, which is not for a launcher", b)
+	}
+	if err != nil {
+		r.nonsense(h, err)
+	}
+	r.idle(h)
+}
+
+// nonsense is an agent that does not keep to the protocol.
+func (r *run) nonsense(h int, err error) {
+	r.fail(fault{kind: faultInternal, host: r.hosts[h].name, node: h, rank: -1, text: fmt.Sprintf("host %s: %v", r.hosts[h].name, err)})
+}
+
+func (r *run) rank(rank uint32, e rankEvent) error {
+	s := &r.ranks[rank]
+	next, ok := s.state.next(e)
+	if !ok {
+		return fmt.Errorf("rank %d: a frame out of turn in state %v", rank, s.state)
+	}
+	s.state = next
+	if next.over() {
+		r.noInput(int(rank))
+	}
+	return nil
+}
+
+// noInput says that a rank takes no more standard input.
+func (r *run) noInput(rank int) {
+	if r.input != nil {
+		r.input.Gone(rank)
+	}
+}
+
+func (r *run) onStarted(h int, m *apiv1.Started) error {
+	if err := r.rank(m.Rank, rankStarted); err != nil {
+		return err
+	}
+	r.ranks[m.Rank].pid = m.Pid
+	r.ranks[m.Rank].output = true
+	r.created[h]--
+	r.running[h]++
+	r.outputs[h]++
+	if r.started++; r.started == len(r.ranks) {
+		r.move(jobStarted)
+		if len(r.hosts) == 1 || r.cfg.PMI == apiv1.Pmi_PMI_NONE {
+			r.move(jobWired)
+		}
+	}
+	return nil
+}
+
+func (r *run) move(e jobEvent) {
+	if next, ok := r.job.next(e); ok {
+		r.job = next
+		r.cfg.Log.Debug("job", "state", next.String(), "after", time.Since(r.begun))
+	}
+}
+
+func (r *run) onStartFailed(h int, m *apiv1.StartFailed) error {
+	if err := r.rank(m.Rank, rankDidNotStart); err != nil {
+		return err
+	}
+	r.created[h]--
+	f := fault{kind: faultStart, host: r.hosts[h].name, node: h, rank: int(m.Rank), text: m.Text,
+		init: m.Phase == apiv1.StartPhase_START_INIT, path: m.Path}
+	if f.text == "" {
+		f.text = fmt.Sprintf("%s: %v", m.Path, syscall.Errno(m.Errno))
+	}
+	r.fail(f)
+	r.hub.rankOver(int(m.Rank), f.sentence())
+	return nil
+}
+
+func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
+	was := r.ranks[m.Rank].state
+	if err := r.rank(m.Rank, rankDidExit); err != nil {
+		return err
+	}
+	if was == rankRunning {
+		r.running[h]--
+	} else {
+		r.created[h]--
+	}
+	f := fault{kind: faultRank, at: at, host: r.hosts[h].name, node: h, rank: int(m.Rank), text: m.Text, timeNS: m.TimeNs,
+		exit: job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}, oom: m.Oom,
+		unfinalized: m.Pmi == apiv1.PmiState_PMI_RUNNING}
+	bad := f.exit.Status() != 0 || f.unfinalized
+	switch {
+	case m.StoppedByUs:
+		r.verdict.stopped = true
+	case bad:
+		r.fail(f)
+	}
+	r.hub.rankOver(int(m.Rank), f.sentence())
+	return nil
+}
+
+func (r *run) onOutputEnd(h int, m *apiv1.OutputEnd) {
+	s := &r.ranks[m.Rank]
+	if s.output {
+		s.output = false
+		r.outputs[h]--
+	}
+	if m.Cut {
+		r.say("rank %d on %s: a process it left behind still holds its output, which ends here", m.Rank, r.hosts[h].name)
+	}
+}
+
+func (r *run) onEnding(h int, why string, at time.Duration) {
+	r.ending[h] = why
+	if r.busy(h) {
+		r.fail(fault{kind: faultPreempted, at: at, host: r.hosts[h].name, node: h, rank: -1, text: why, ranks: r.ranksOn(h)})
+	}
+}
+
+func (r *run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
+	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
+		r.fail(fault{kind: faultPreempted, fenced: true, at: at, host: r.hosts[h].name, node: h, rank: -1, text: m.Text, ranks: r.ranksOn(h)})
+	} else if !r.byes[h] && r.ending[h] == "" && r.busy(h) {
+		r.fail(fault{kind: faultLost, at: at, host: r.hosts[h].name, node: h, rank: -1, text: "its agent ended the session" + colon(m.Text), ranks: r.ranksOn(h)})
+	}
+	r.hosts[h].finish()
+}
+
+// hostEnded: the host's connection is over, because all is done there or with err.
+func (r *run) hostEnded(h int, err error) {
+	r.active--
+	var lost *lostError
+	if errors.As(err, &lost) && r.busy(h) {
+		f := fault{kind: faultLost, at: lost.since, host: r.hosts[h].name, node: h, rank: -1, text: lost.why, ranks: r.ranksOn(h)}
+		if lost.fenced || r.ending[h] != "" {
+			f.kind, f.fenced = faultPreempted, lost.fenced
+		}
+		r.fail(f)
+	}
+	for i := range r.ranks {
+		s := &r.ranks[i]
+		if r.plan.Placements[i].Host != h {
+			continue
+		}
+		if s.output {
+			r.sink.End(i)
+			s.output = false
+		}
+		if next, ok := s.state.next(rankHostLost); ok {
+			s.state = next
+			r.noInput(i)
+			r.hub.rankOver(i, fmt.Sprintf("rank %d on %s is gone with its host", i, r.hosts[h].name))
+		}
+	}
+	r.created[h], r.running[h], r.outputs[h] = 0, 0, 0
+	r.hub.hostGone(h)
+}
+
+// busy says that something is still to come of the host.
+func (r *run) busy(h int) bool { return r.created[h]+r.running[h]+r.outputs[h] > 0 }
+
+// idle says goodbye to a host of which nothing more is to come. A host that was told to stop
+// starts no more ranks and does not speak of those it did not start.
+func (r *run) idle(h int) {
+	waiting := r.running[h] + r.outputs[h]
+	if r.job != jobStopping {
+		waiting += r.created[h]
+	}
+	if waiting > 0 || r.byes[h] {
+		return
+	}
+	r.byes[h] = true
+	r.hub.hostGone(h)
+	r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	if !slices.Contains(r.byes, false) {
+		r.timers.bound.Reset(r.cfg.Grace + stopBound) // what the ranks left behind is ended too
+	}
+}
+
+func (r *run) outputBroken(err error) {
+	f := fault{kind: faultOutput, host: "", node: -1, rank: -1, text: err.Error()}
+	if !errors.Is(err, syscall.EPIPE) {
+		f.kind = faultWrite
+	}
+	r.fail(f)
+}
+
+// ranksOn names a host's ranks, "ranks 8-15".
+func (r *run) ranksOn(h int) string {
+	var s idset.Set
+	for _, p := range r.plan.Placements {
+		if p.Host == h {
+			s.Add(int(p.Rank))
+		}
+	}
+	if s.Len() == 1 {
+		return "rank " + s.String()
+	}
+	return "ranks " + s.String()
+}
+
+// notice shows what an agent says, once, however many hosts say it.
+func (r *run) notice(h int, m *apiv1.Notice) {
+	const most = 64
+	if r.noticed[m.Text] || len(r.noticed) >= most {
+		return
+	}
+	r.noticed[m.Text] = true
+	r.say("%s", m.Text)
+}
+
+func (r *run) send(h int, f *apiv1.Frame) { r.hosts[h].send(f) }

@@ -1,0 +1,298 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/resolve"
+)
+
+// wanted is a host that the run needs: how it was named and where it may be.
+type wanted struct {
+	entry hostlist.Entry
+	fixed []netip.AddrPort // known without a name: from gossip
+	local bool             // this very container: the embedded agent serves if no other is here
+}
+
+// found is a wanted host that answered.
+type found struct {
+	wanted
+	session *session
+	wait    func() // embedded: blocks until its agent has ended
+}
+
+// gatherer reaches all wanted hosts at once. Each has a goroutine that resolves, dials and
+// claims an agent until it has one; agents are told apart by incarnation, so that two names of
+// one address end on two agents, and two names of one agent do not pass for two hosts.
+type gatherer struct {
+	reach  *Reach
+	dialer *dialer
+	opener *opener
+	life   context.Context // of the streams
+
+	mu      sync.Mutex
+	claimed map[string]int         // incarnation → index of the wanted host, guarded by mu
+	taken   map[netip.AddrPort]int // where they are, guarded by mu
+	fenced  error                  // a newer launcher took over, guarded by mu
+	cancel  context.CancelFunc     // ends gathering
+}
+
+// gather blocks until every wanted host has answered or ctx ends. The result is in the order
+// of want; an entry without session was not reached, and board tells why.
+func (g *gatherer) gather(ctx context.Context, want []wanted, board *board) []found {
+	ctx, g.cancel = context.WithCancel(ctx)
+	defer g.cancel()
+	g.claimed, g.taken = map[string]int{}, map[netip.AddrPort]int{}
+	out := make([]found, len(want))
+	var wg sync.WaitGroup
+	for i, w := range want {
+		out[i].wanted = w
+		wg.Go(func() {
+			s, wait := g.one(ctx, i, w, board)
+			out[i].session, out[i].wait = s, wait
+			if s != nil {
+				board.set(i, nil)
+			}
+		})
+	}
+	wg.Wait()
+	sortSiblings(out)
+	return out
+}
+
+// one reaches one host, trying until it has an agent of its own or ctx ends.
+func (g *gatherer) one(ctx context.Context, i int, w wanted, board *board) (*session, func()) {
+	if w.local && g.reach.Identity == nil {
+		return g.embedded(ctx, i, board)
+	}
+	pause := 50 * time.Millisecond
+	for ctx.Err() == nil {
+		s, err := g.try(ctx, i, w, board)
+		if err == nil {
+			return s, nil
+		}
+		c := asCause(err)
+		if w.local && c.refused && g.reach.Embedded != nil {
+			return g.embedded(ctx, i, board)
+		}
+		if ctx.Err() == nil {
+			board.set(i, c)
+		}
+		if c.stage == stageFenced {
+			g.cancel()
+			return nil, nil
+		}
+		sleep(ctx, pause/2+rand.N(pause))
+		pause = min(2*pause, time.Second)
+	}
+	return nil, nil
+}
+
+func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*session, func()) {
+	s, wait, err := embed(g.life, g.reach.Embedded, g.opener.open())
+	if err != nil {
+		board.set(i, asCause(err))
+		return nil, nil
+	}
+	return s, wait
+}
+
+// try is one round: resolve, dial, claim.
+func (g *gatherer) try(ctx context.Context, i int, w wanted, board *board) (*session, error) {
+	candidates := w.fixed
+	if len(candidates) == 0 {
+		addrs, err := g.reach.Resolver.Wait(ctx, w.entry.Name, func(err error) { board.set(i, resolveCause(err)) })
+		if err != nil {
+			return nil, resolveCause(err)
+		}
+		candidates = candidatesOf(addrs, g.reach.Identity.Ports())
+	}
+	free := g.free(candidates)
+	if len(free) == 0 {
+		return nil, causef(stageHosts, "%s is already taken by another name of the list, and no other agent answers there",
+			candidates[0].Addr())
+	}
+	s, err := race(ctx, free, func(ctx context.Context, addr netip.AddrPort) (*session, error) {
+		s, err := g.dialer.attach(ctx, g.life, addr, g.opener.open())
+		if err != nil {
+			return nil, err
+		}
+		if other, ok := g.claim(s, i); !ok {
+			s.close()
+			return nil, causef(stageHosts, "%v: the only agent there is already taken as %s", addr, board.name(other))
+		}
+		return s, nil
+	}, func(s *session) { g.release(s); s.close() })
+	return s, err
+}
+
+// claim makes the agent of s that of host i, unless another host has it.
+func (g *gatherer) claim(s *session, i int) (owner int, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	inc := s.opened.Host.Incarnation
+	if owner, taken := g.claimed[inc]; taken {
+		return owner, false
+	}
+	g.claimed[inc] = i
+	g.taken[s.addr] = i
+	return i, true
+}
+
+func (g *gatherer) release(s *session) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.claimed, s.opened.Host.Incarnation)
+	delete(g.taken, s.addr)
+}
+
+// free are the candidates where no agent was claimed yet.
+func (g *gatherer) free(candidates []netip.AddrPort) []netip.AddrPort {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := make([]netip.AddrPort, 0, len(candidates))
+	for _, c := range candidates {
+		if _, taken := g.taken[c]; !taken {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// sortSiblings gives names with one address their agents in order of port: the first name of
+// the list gets the lowest, whichever answered first.
+func sortSiblings(hosts []found) {
+	byAddr := map[netip.Addr][]int{}
+	for i, h := range hosts {
+		if h.session != nil && h.session.addr.IsValid() {
+			byAddr[h.session.addr.Addr()] = append(byAddr[h.session.addr.Addr()], i)
+		}
+	}
+	for _, idx := range byAddr {
+		if len(idx) < 2 {
+			continue
+		}
+		sessions := make([]*session, len(idx))
+		for k, i := range idx {
+			sessions[k] = hosts[i].session
+		}
+		slices.SortFunc(sessions, func(a, b *session) int { return int(a.addr.Port()) - int(b.addr.Port()) })
+		for k, i := range idx {
+			hosts[i].session = sessions[k]
+		}
+	}
+}
+
+// candidatesOf lists where an agent may listen: the default port of each address first.
+func candidatesOf(addrs []netip.Addr, ports []int) []netip.AddrPort {
+	const maxAddrs = 4
+	addrs = addrs[:min(len(addrs), maxAddrs)]
+	out := make([]netip.AddrPort, 0, len(addrs)*len(ports))
+	for _, p := range ports {
+		for _, a := range addrs {
+			out = append(out, netip.AddrPortFrom(a, uint16(p)))
+		}
+	}
+	return out
+}
+
+// race tries the first candidate with a head start, then all others at once, and returns the
+// first success; others that succeed after it are dropped. When all fail the most telling
+// cause is returned. It blocks until every attempt has ended.
+func race[T any](ctx context.Context, candidates []netip.AddrPort,
+	try func(context.Context, netip.AddrPort) (T, error), drop func(T)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	type result struct {
+		v   T
+		err error
+	}
+	results := make(chan result, len(candidates))
+	start := func(c netip.AddrPort) {
+		v, err := try(ctx, c)
+		results <- result{v, err}
+	}
+	head := time.NewTimer(headStart)
+	defer head.Stop()
+	go start(candidates[0])
+	started, ended := 1, 0
+	rest := func() {
+		for _, c := range candidates[started:] {
+			go start(c)
+		}
+		started = len(candidates)
+	}
+	var won T
+	var have bool
+	var causes []*cause
+	for ended < started {
+		select {
+		case <-head.C:
+			if !have {
+				rest()
+			}
+		case r := <-results:
+			ended++
+			switch {
+			case r.err == nil && !have:
+				won, have = r.v, true
+				cancel()
+			case r.err == nil:
+				drop(r.v)
+			default:
+				causes = append(causes, asCause(r.err))
+				if !have && ctx.Err() == nil {
+					rest()
+				}
+			}
+		}
+	}
+	if have {
+		return won, nil
+	}
+	return won, mostTelling(causes)
+}
+
+// mostTelling is telling, but all must have refused for the result to count as refused.
+func mostTelling(causes []*cause) *cause {
+	best := *telling(causes)
+	for _, c := range causes {
+		best.refused = best.refused && c.refused
+	}
+	return &best
+}
+
+func resolveCause(err error) *cause {
+	switch {
+	case errors.Is(err, resolve.ErrNoName):
+		return &cause{stage: stageResolve, err: fmt.Errorf("no such name (the name of a pod appears when it is ready): %w", why(err))}
+	case errors.Is(err, resolve.ErrServer):
+		return &cause{stage: stageResolve, err: fmt.Errorf("no answer from DNS: %w", why(err))}
+	}
+	return &cause{stage: stageResolve, err: err}
+}
+
+// why is a resolver's reason without the name and kind that its text begins with.
+func why(err error) error {
+	var e *resolve.Error
+	if errors.As(err, &e) {
+		return errors.New(e.Why)
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

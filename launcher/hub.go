@@ -1,0 +1,214 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// Bounds of what agents may leave with the hub.
+const (
+	maxNames     = 65536
+	maxNameBytes = 64 << 20
+	maxFences    = 4096
+	maxFetches   = 1 << 20
+	maxKnownSets = 1024
+)
+
+// hub is the middle of the star: it joins fences, keeps the job's names and routes fetches.
+// It has no I/O, clock or goroutine; what is to be sent goes to send, in order.
+//
+//	host 0 ─FenceEnter{data 0}─▶ hub ─FenceResult{data 1, data 2}─▶ host 0
+//	host 1 ─FenceEnter{data 1}─▶     ─FenceResult{data 0, data 2}─▶ host 1
+//	host 2 ─FenceEnter{data 2}─▶     ─FenceResult{data 0, data 1}─▶ host 2
+//
+// A fence's data goes to each host once; a fence that needs a rank that is over fails at once,
+// for those inside and for those that come later.
+type hub struct {
+	hostOf []int // host of each rank
+	hosts  int
+	send   func(host int, f *apiv1.Frame)
+
+	fences  map[fenceKey]*fence
+	sets    map[string]*rankSet
+	over    map[int]string // rank → what became of it
+	gone    map[int]bool   // hosts given up
+	names   map[string][]byte
+	nameLen int
+	fetches map[uint64]*fetch
+	fetchID uint64
+}
+
+type fenceKey struct {
+	set   string
+	epoch uint64
+}
+
+type fence struct {
+	set     *rankSet
+	data    map[int][]byte // host → contribution
+	collect bool
+	err     string // it has failed; late hosts are told
+}
+
+// rankSet is a set of ranks with its hosts.
+type rankSet struct {
+	ranks idset.Set
+	hosts []int // sorted
+	whole bool  // every rank of the job
+}
+
+type fetch struct {
+	host    int    // that asked
+	id      uint64 // its own number for it
+	waiting map[int]bool
+}
+
+func newHub(hostOf []int, hosts int, send func(int, *apiv1.Frame)) *hub {
+	return &hub{
+		hostOf: hostOf, hosts: hosts, send: send,
+		fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{}, gone: map[int]bool{},
+		names: map[string][]byte{}, fetches: map[uint64]*fetch{},
+	}
+}
+
+// enter handles a host's FenceEnter. wired says that a fence of the whole job is through.
+func (h *hub) enter(host int, m *apiv1.FenceEnter) (wired bool, err error) {
+	key := fenceKey{m.Set, m.Epoch}
+	set, err := h.set(m.Set)
+	if err != nil {
+		return false, err
+	}
+	if _, ok := slices.BinarySearch(set.hosts, host); !ok {
+		return false, fmt.Errorf("fence %s: the host has no rank in it", m.Set)
+	}
+	f := h.fences[key]
+	if f == nil {
+		if len(h.fences) >= maxFences {
+			return false, fmt.Errorf("fence %s: more than %d fences at once", m.Set, maxFences)
+		}
+		f = &fence{set: set, data: map[int][]byte{}}
+		h.fences[key] = f
+	}
+	if _, twice := f.data[host]; twice {
+		return false, fmt.Errorf("fence %s, epoch %d: entered twice", m.Set, m.Epoch)
+	}
+	f.data[host] = m.Data
+	f.collect = f.collect || m.Collect
+	if f.err == "" {
+		f.err = h.missing(set)
+	}
+	if f.err != "" {
+		h.result(key, host, nil, f.err)
+		f.data[host] = nil
+	}
+	if len(f.data) < len(set.hosts) {
+		return false, nil
+	}
+	delete(h.fences, key)
+	if f.err != "" {
+		return false, nil
+	}
+	for _, to := range set.hosts {
+		h.result(key, to, f.others(to), "")
+	}
+	return set.whole, nil
+}
+
+// others is what the other hosts contributed, in order of host.
+func (f *fence) others(host int) [][]byte {
+	if !f.collect {
+		return nil
+	}
+	out := make([][]byte, 0, len(f.set.hosts)-1)
+	for _, from := range f.set.hosts {
+		if from != host && len(f.data[from]) > 0 {
+			out = append(out, f.data[from])
+		}
+	}
+	return out
+}
+
+func (h *hub) result(key fenceKey, host int, data [][]byte, err string) {
+	h.send(host, &apiv1.Frame{Body: &apiv1.Frame_FenceResult{FenceResult: &apiv1.FenceResult{
+		Set: key.set, Epoch: key.epoch, Data: data, Error: err,
+	}}})
+}
+
+// set parses a set once; agents name the same few again and again.
+func (h *hub) set(text string) (*rankSet, error) {
+	if s := h.sets[text]; s != nil {
+		return s, nil
+	}
+	ranks, err := idset.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("fence: %w", err)
+	}
+	s := &rankSet{ranks: ranks, whole: ranks.Len() == len(h.hostOf)}
+	on := make([]bool, h.hosts)
+	for r := range ranks.All() {
+		if r >= len(h.hostOf) {
+			return nil, fmt.Errorf("fence %s: the job has %d ranks", text, len(h.hostOf))
+		}
+		on[h.hostOf[r]] = true
+	}
+	for i, yes := range on {
+		if yes {
+			s.hosts = append(s.hosts, i)
+		}
+	}
+	if len(s.hosts) == 0 {
+		return nil, fmt.Errorf("fence: the set %q is empty", text)
+	}
+	if len(h.sets) >= maxKnownSets {
+		clear(h.sets)
+	}
+	h.sets[text] = s
+	return s, nil
+}
+
+// missing says why a fence of set can never complete; "" when it can.
+func (h *hub) missing(set *rankSet) string {
+	first := -1
+	for r := range h.over {
+		if set.ranks.Contains(r) && (first < 0 || r < first) {
+			first = r
+		}
+	}
+	if first < 0 {
+		return ""
+	}
+	return h.over[first]
+}
+
+// rankOver tells that a rank will enter no more fences; why names rank, host and cause.
+func (h *hub) rankOver(rank int, why string) {
+	if _, known := h.over[rank]; known {
+		return
+	}
+	h.over[rank] = why
+	for key, f := range h.fences {
+		if f.err != "" || !f.set.ranks.Contains(rank) {
+			continue
+		}
+		f.err = why
+		for host := range f.data {
+			h.result(key, host, nil, why)
+			f.data[host] = nil
+		}
+	}
+}
+
+// hostGone answers what waits for a host that was given up; its ranks are told one by one.
+func (h *hub) hostGone(host int) {
+	h.gone[host] = true
+	for id, f := range h.fetches {
+		if f.host == host {
+			delete(h.fetches, id)
+		} else if f.waiting[host] {
+			h.answered(id, host, &apiv1.FetchResult{Error: "the host that has it was lost"})
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package launcher
+
+import (
+	"context"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// event is what the loop goroutine is told.
+type event struct {
+	host  int           // node rank
+	frame *apiv1.Frame  // of that host, or
+	end   bool          // that host's connection has ended: with err, the host was lost
+	err   error         // of end, or of the output
+	at    time.Duration // Clock time
+}
+
+// mailbox is the loop's queue. Its senders, readers of connections, must not block; what it
+// holds is bounded by what ranks do (output, the bulk, does not pass here).
+type mailbox struct {
+	wake chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	items []event // guarded by mu
+}
+
+func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+
+func (m *mailbox) put(e event) {
+	m.mu.Lock()
+	m.items = append(m.items, e)
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (m *mailbox) take() []event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	items := m.items
+	m.items = nil
+	return items
+}
+
+// loop owns the run's state from launch until every host is done. It returns early only when
+// ctx ends.
+func (r *run) loop(ctx context.Context) {
+	r.timers.quiet = time.NewTimer(time.Hour)
+	r.timers.grace = time.NewTimer(time.Hour)
+	r.timers.bound = time.NewTimer(time.Hour)
+	limit := time.NewTimer(time.Hour)
+	stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound, limit)
+	defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound, limit)
+	if r.cfg.Timeout > 0 {
+		limit.Reset(max(r.cfg.Timeout-time.Since(r.begun), 0))
+	}
+	done := ctx.Done()
+	for r.active > 0 {
+		select {
+		case <-r.mail.wake:
+			for _, e := range r.mail.take() {
+				r.handle(e)
+			}
+			r.judge()
+		case s := <-r.cfg.Signals:
+			r.signal(s)
+		case <-limit.C:
+			r.fail(fault{kind: faultTimeout, rank: -1, node: -1, text: r.cfg.Timeout.String()})
+			r.judge()
+		case <-r.timers.grace.C: // the ranks have had their time after our INT or TERM
+			r.stop("the launcher got "+signalName(int(r.signals.first)), false)
+		case <-r.timers.quiet.C:
+			r.say("stopping the ranks: %s", r.sentence())
+		case <-r.timers.bound.C:
+			r.abandon()
+		case <-done:
+			done = nil
+			r.stop("the launcher ends", false)
+		}
+	}
+}
+
+func stopTimers(ts ...*time.Timer) {
+	for _, t := range ts {
+		t.Stop()
+	}
+}
+
+// judge stops the job after the first fault.
+func (r *run) judge() {
+	if r.job == jobStopping || !r.verdict.any() {
+		return
+	}
+	if f, ok := r.verdict.cause(); ok {
+		r.stop(f.sentence(), false)
+	}
+}
+
+func (r *run) fail(f fault) {
+	f.at = max(f.at, 0)
+	if f.at == 0 {
+		f.at = r.clock.Now()
+	}
+	r.order++
+	f.seq = r.order
+	r.verdict.add(f)
+	r.cfg.Log.Debug("fault", "what", f.sentence())
+}
+
+// quietStop is how long a stop may take before the user is told of it.
+const quietStop = time.Second
+
+// stopBound is what an agent gets, over the grace, to end what it was told to end.
+const stopBound = 15 * time.Second
+
+// stop ends all ranks: TERM, the grace, CONT and KILL; with now at once. The second call
+// matters only with now.
+func (r *run) stop(why string, now bool) {
+	if r.job == jobStopping && !now {
+		return
+	}
+	if next, ok := r.job.next(jobFailed); ok {
+		r.job = next
+	}
+	r.timers.grace.Stop()
+	r.timers.quiet.Reset(quietStop)
+	r.timers.bound.Reset(r.cfg.Grace + stopBound)
+	for _, h := range r.hosts {
+		r.send(h.index, &apiv1.Frame{Body: &apiv1.Frame_Stop{Stop: &apiv1.Stop{Why: why, Now: now}}})
+		r.idle(h.index)
+	}
+}
+
+// abandon gives up hosts that did not do what they were told in time.
+func (r *run) abandon() {
+	for _, h := range r.hosts {
+		if !h.finished() {
+			r.say("host %s did not end its ranks in %v; leaving it to its lease", h.name, r.cfg.Grace+stopBound)
+			h.finish()
+		}
+	}
+}
+
+// signal does what a signal to the launcher asks for.
+func (r *run) signal(s os.Signal) {
+	sig, ok := s.(syscall.Signal)
+	if !ok {
+		return
+	}
+	a := r.signals.on(sig)
+	if a.say != "" {
+		r.say("%s", a.say)
+	}
+	for _, f := range a.forward {
+		for _, h := range r.hosts {
+			if r.running[h.index] > 0 || r.job == jobLaunching {
+				r.send(h.index, &apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(f)}}})
+			}
+		}
+	}
+	if a.grace {
+		r.fail(fault{kind: faultSignal, rank: -1, node: -1, code: int(sig)})
+		r.timers.grace.Reset(r.cfg.Grace)
+	}
+	if a.kill {
+		r.stop("the launcher was told to kill", true)
+		r.unblock()
+	}
+}

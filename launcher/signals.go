@@ -1,0 +1,103 @@
+package launcher
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// signalState turns signals that the launcher gets into what is done to the ranks.
+//
+//	INT, TERM        first: forwarded, and the grace runs; second of either: killed
+//	HUP USR1 USR2 WINCH CONT   forwarded
+//	TSTP             ranks get STOP; a second one lets them go on
+//
+// The launcher itself never stops on TSTP: its lease on the hosts would run out.
+type signalState struct {
+	first   syscall.Signal // INT or TERM that came first; 0: none
+	stopped bool           // ranks got STOP
+	pid     int            // ours, for the sentence that says how to go on
+}
+
+// signalAction is what one signal leads to.
+type signalAction struct {
+	forward []syscall.Signal // to every rank, in this order
+	grace   bool             // start the grace, after which the ranks are stopped
+	kill    bool             // stop them without grace
+	say     string           // to the user; "" is nothing
+}
+
+func (s *signalState) on(sig syscall.Signal) signalAction {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM:
+		return s.end(sig)
+	case syscall.SIGTSTP:
+		return s.toggle()
+	case syscall.SIGCONT:
+		s.stopped = false
+		return signalAction{forward: []syscall.Signal{sig}}
+	case syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH:
+		return signalAction{forward: []syscall.Signal{sig}}
+	}
+	return signalAction{}
+}
+
+func (s *signalState) end(sig syscall.Signal) signalAction {
+	if s.first != 0 {
+		return signalAction{kill: true, say: "killing the ranks"}
+	}
+	s.first = sig
+	a := signalAction{forward: []syscall.Signal{sig}, grace: true}
+	if s.stopped { // a stopped process acts on the signal only when it goes on
+		a.forward = append(a.forward, syscall.SIGCONT)
+		s.stopped = false
+	}
+	if sig == syscall.SIGINT {
+		a.say = "interrupting the ranks; a second Ctrl-C kills them"
+	}
+	return a
+}
+
+func (s *signalState) toggle() signalAction {
+	if s.stopped {
+		s.stopped = false
+		return signalAction{forward: []syscall.Signal{syscall.SIGCONT}, say: "the ranks go on"}
+	}
+	s.stopped = true
+	return signalAction{
+		forward: []syscall.Signal{syscall.SIGSTOP},
+		say: fmt.Sprintf("the ranks are stopped; mpiup keeps their hosts. Go on with Ctrl-Z again or: kill -CONT %d",
+			s.pid),
+	}
+}
+
+// signalName is the name as kill -l has it.
+func signalName(n int) string {
+	if name, ok := signalNames[syscall.Signal(n)]; ok {
+		return "SIG" + name
+	}
+	return fmt.Sprintf("signal %d", n)
+}
+
+// signal(7), x86-64 and arm64 numbering; real-time signals have no name here.
+var signalNames = map[syscall.Signal]string{
+	syscall.SIGHUP: "HUP", syscall.SIGINT: "INT", syscall.SIGQUIT: "QUIT", syscall.SIGILL: "ILL",
+	syscall.SIGTRAP: "TRAP", syscall.SIGABRT: "ABRT", syscall.SIGBUS: "BUS", syscall.SIGFPE: "FPE",
+	syscall.SIGKILL: "KILL", syscall.SIGUSR1: "USR1", syscall.SIGSEGV: "SEGV", syscall.SIGUSR2: "USR2",
+	syscall.SIGPIPE: "PIPE", syscall.SIGALRM: "ALRM", syscall.SIGTERM: "TERM", syscall.SIGXCPU: "XCPU",
+	syscall.SIGXFSZ: "XFSZ", syscall.SIGVTALRM: "VTALRM", syscall.SIGPROF: "PROF", syscall.SIGSYS: "SYS",
+	syscall.SIGSTOP: "STOP", syscall.SIGTSTP: "TSTP", syscall.SIGCONT: "CONT",
+}
+
+// gotSignal is INT or TERM as the cause of a context's end.
+type gotSignal syscall.Signal
+
+func (g gotSignal) Error() string { return "got " + signalName(int(g)) }
+
+// asSignal is s if it ends the launcher.
+func asSignal(s os.Signal) (gotSignal, bool) {
+	if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP {
+		return gotSignal(s.(syscall.Signal)), true
+	}
+	return 0, false
+}

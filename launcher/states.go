@@ -1,0 +1,120 @@
+package launcher
+
+import "fmt"
+
+// rankState is where a rank is in its life.
+type rankState uint8
+
+const (
+	rankCreated rankState = iota
+	rankRunning
+	rankExited
+	rankStartFailed
+	rankLost // its host was given up
+)
+
+// rankEvent moves a rank.
+type rankEvent uint8
+
+const (
+	rankStarted rankEvent = iota
+	rankDidExit
+	rankDidNotStart
+	rankHostLost
+)
+
+type rankRow struct {
+	event    rankEvent
+	from, to rankState
+}
+
+// rankTable has every move a rank may make. Anything else is a frame out of turn.
+var rankTable = []rankRow{
+	{rankStarted, rankCreated, rankRunning},
+	{rankDidNotStart, rankCreated, rankStartFailed},
+	{rankDidExit, rankCreated, rankExited}, // stopped before it could report its start
+	{rankDidExit, rankRunning, rankExited},
+	{rankHostLost, rankCreated, rankLost},
+	{rankHostLost, rankRunning, rankLost},
+}
+
+// next is the state after e, and whether the table knows that move.
+func (s rankState) next(e rankEvent) (rankState, bool) {
+	for _, r := range rankTable {
+		if r.event == e && r.from == s {
+			return r.to, true
+		}
+	}
+	return s, false
+}
+
+// over says that nothing more comes of the rank.
+func (s rankState) over() bool { return s >= rankExited }
+
+func (s rankState) String() string {
+	return [...]string{"created", "running", "exited", "start-failed", "lost"}[s]
+}
+
+// jobState is where the job is.
+type jobState uint8
+
+const (
+	jobGathering jobState = iota
+	jobPlacing
+	jobLaunching
+	jobWiring
+	jobRunning
+	jobStopping
+	jobDone
+)
+
+// jobEvent moves the job.
+type jobEvent uint8
+
+const (
+	jobGathered jobEvent = iota // every wanted host has a session
+	jobPlaced                   // the plan stands
+	jobStarted                  // every rank runs
+	jobWired                    // the first fence of all ranks is through, or none is to come
+	jobFailed                   // a fault, a signal or the time limit
+	jobEnded                    // every rank is over, or the job ends before it had any
+)
+
+type jobRow struct {
+	event    jobEvent
+	from, to jobState
+}
+
+// jobTable has every move of the job; an event that has no row changes nothing.
+var jobTable = []jobRow{
+	{jobGathered, jobGathering, jobPlacing},
+	{jobPlaced, jobPlacing, jobLaunching},
+	{jobStarted, jobLaunching, jobWiring},
+	{jobWired, jobWiring, jobRunning},
+	{jobFailed, jobLaunching, jobStopping},
+	{jobFailed, jobWiring, jobStopping},
+	{jobFailed, jobRunning, jobStopping},
+	{jobEnded, jobGathering, jobDone},
+	{jobEnded, jobPlacing, jobDone},
+	{jobEnded, jobLaunching, jobDone}, // short programs may end before the last one reports
+	{jobEnded, jobWiring, jobDone},
+	{jobEnded, jobRunning, jobDone},
+	{jobEnded, jobStopping, jobDone},
+}
+
+func (s jobState) next(e jobEvent) (jobState, bool) {
+	for _, r := range jobTable {
+		if r.event == e && r.from == s {
+			return r.to, true
+		}
+	}
+	return s, false
+}
+
+func (s jobState) String() string {
+	names := [...]string{"gathering", "placing", "launching", "wiring", "running", "stopping", "done"}
+	if int(s) >= len(names) {
+		return fmt.Sprintf("state %d", s)
+	}
+	return names[s]
+}

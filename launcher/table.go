@@ -1,0 +1,237 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// board knows which hosts are missing and why, and shows it while the launcher waits: redrawn
+// in place on a terminal, else a line now and then when something changed.
+//
+//	mpiup: waiting for 2 of 16 hosts (12s)
+//	  w3  no such name (the name of a pod appears when it is ready): ...
+//	  w7  10.0.0.9:21111: connection refused
+type board struct {
+	names []string
+	out   io.Writer
+	term  bool
+	width func() int
+
+	mu      sync.Mutex
+	missing []*cause // per host; nil: it answered, guarded by mu
+	left    int      // how many are missing, guarded by mu
+	changed bool     // since last shown, guarded by mu
+
+	drawn int // lines on the terminal that a redraw replaces; show's own
+}
+
+var notYet = &cause{stage: stageResolve, err: fmt.Errorf("not reached yet")}
+
+func newBoard(names []string, r *Reach) *board {
+	b := &board{names: names, out: r.Stderr, term: r.Terminal, width: r.Width, missing: make([]*cause, len(names)), left: len(names)}
+	for i := range b.missing {
+		b.missing[i] = notYet
+	}
+	return b
+}
+
+func (b *board) name(i int) string { return b.names[i] }
+
+// set says why host i is missing; nil: it answered.
+func (b *board) set(i int, c *cause) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case c == nil && b.missing[i] != nil:
+		b.left--
+	case c != nil && b.missing[i] == nil:
+		b.left++
+	}
+	old := b.missing[i]
+	b.missing[i] = c
+	b.changed = b.changed || c == nil || old == nil || old.label() != c.label()
+}
+
+// Times of the display. A run whose hosts are there shows nothing.
+const (
+	firstDraw   = 400 * time.Millisecond // on a terminal
+	redraw      = 250 * time.Millisecond
+	firstLine   = 2 * time.Second // elsewhere
+	nextLine    = 5 * time.Second // at the earliest, when something changed
+	nextAnyway  = time.Minute
+	maxRows     = 12 // on the terminal
+	maxInOne    = 5  // host names listed for one cause
+	defaultCols = 80
+)
+
+// show displays progress until ctx ends, and then takes a table off the terminal.
+func (b *board) show(ctx context.Context) {
+	begun := time.Now()
+	pause := firstLine
+	if b.term {
+		pause = firstDraw
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	last := begun
+	for {
+		select {
+		case <-ctx.Done():
+			b.erase()
+			return
+		case now := <-t.C:
+			waited := now.Sub(begun).Round(time.Second)
+			switch {
+			case b.term:
+				b.draw(waited)
+				t.Reset(redraw)
+			case b.take() || now.Sub(last) >= nextAnyway:
+				fmt.Fprintf(b.out, "mpiup: %s\n", b.line(waited))
+				last = now
+				t.Reset(nextLine)
+			default:
+				t.Reset(time.Second)
+			}
+		}
+	}
+}
+
+func (b *board) take() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.changed
+	b.changed = false
+	return was
+}
+
+func (b *board) erase() {
+	if b.drawn > 0 {
+		fmt.Fprintf(b.out, "\x1b[%dA\x1b[J", b.drawn)
+		b.drawn = 0
+	}
+}
+
+func (b *board) draw(waited time.Duration) {
+	cols := b.width()
+	if cols < 20 {
+		cols = defaultCols
+	}
+	var s strings.Builder
+	if b.drawn > 0 {
+		fmt.Fprintf(&s, "\x1b[%dA\x1b[J", b.drawn)
+	}
+	rows := b.rows(waited, maxRows)
+	for _, row := range rows {
+		s.WriteString(clipTo(row, cols-1))
+		s.WriteByte('\n')
+	}
+	b.drawn = len(rows)
+	io.WriteString(b.out, s.String())
+}
+
+// rows is the table, with at most most hosts.
+func (b *board) rows(waited time.Duration, most int) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%v)", b.left, hostCount(len(b.names)), waited)}
+	pad := 0
+	for i, c := range b.missing {
+		if c != nil {
+			pad = max(pad, len(b.names[i]))
+		}
+	}
+	shown := 0
+	for i, c := range b.missing {
+		if c == nil {
+			continue
+		}
+		if shown++; shown > most {
+			rows = append(rows, fmt.Sprintf("  and %d more", b.left-most))
+			break
+		}
+		rows = append(rows, fmt.Sprintf("  %-*s  %v", pad, b.names[i], c))
+	}
+	return rows
+}
+
+// line says the same in one line, hosts with one kind of cause together.
+func (b *board) line(waited time.Duration) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var order []string
+	by := map[string][]string{}
+	for i, c := range b.missing {
+		if c == nil {
+			continue
+		}
+		k := c.label()
+		if by[k] == nil {
+			order = append(order, k)
+		}
+		by[k] = append(by[k], b.names[i])
+	}
+	parts := make([]string, len(order))
+	for i, k := range order {
+		names := by[k]
+		more := ""
+		if len(names) > maxInOne {
+			more = fmt.Sprintf(" and %d more", len(names)-maxInOne)
+			names = names[:maxInOne]
+		}
+		parts[i] = fmt.Sprintf("%s: %s%s", k, strings.Join(names, ", "), more)
+	}
+	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, hostCount(len(b.names)), waited, strings.Join(parts, "; "))
+}
+
+// label is the cause in two or three words.
+func (c *cause) label() string {
+	switch {
+	case c == notYet:
+		return "not reached yet"
+	case c.refused:
+		return "connection refused"
+	}
+	return [...]string{"no agent of its own", "no name", "no connection", "TLS refused", "other version", "fenced"}[c.stage]
+}
+
+func hostCount(n int) string {
+	if n == 1 {
+		return "1 host"
+	}
+	return fmt.Sprintf("%d hosts", n)
+}
+
+func clipTo(s string, cols int) string {
+	r := []rune(s)
+	if len(r) <= cols {
+		return s
+	}
+	return string(r[:cols-1]) + "…"
+}
+
+// verdict of the wait: what every missing host lacked, and the exit code of the most telling
+// cause. No line when none is missing.
+func (b *board) verdict() (lines []string, code int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	best := telling(b.missing)
+	if best == nil {
+		return nil, 0
+	}
+	const most = 50
+	for i, c := range b.missing {
+		if c == nil {
+			continue
+		}
+		if len(lines) == most {
+			lines = append(lines, fmt.Sprintf("and %d more", b.left-most))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("host %s: %v", b.names[i], c))
+	}
+	return lines, best.stage.exitCode()
+}

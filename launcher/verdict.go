@@ -1,0 +1,169 @@
+package launcher
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// faultKind is what went wrong.
+type faultKind uint8
+
+const (
+	faultRank      faultKind = iota // a rank ended badly by its own doing
+	faultAbort                      // a rank called MPI_Abort
+	faultStart                      // a rank could not be started
+	faultLost                       // a host was given up
+	faultPreempted                  // a host is being taken away, or a newer launcher fenced us
+	faultTimeout                    // --timeout
+	faultSignal                     // mpiup got INT or TERM
+	faultOutput                     // nobody reads our standard output any more
+	faultWrite                      // output could not be written
+	faultWireup                     // wire-up failed for a reason that is no rank's exit
+	faultInternal                   // a bug, here or in an agent
+)
+
+// fault is one thing that went wrong, as it was reported.
+type fault struct {
+	kind faultKind
+	at   time.Duration // when it came to be known here, or for a lost host when it was last heard
+	seq  int           // order of arrival, for those of one time
+	host string
+	node int // index of the host in the plan; -1: none
+	rank int // -1: none
+	text string
+	// of the kinds that have them:
+	exit        job.Exit
+	timeNS      int64  // faultRank: by the host's clock
+	unfinalized bool   // faultRank: exit 0 after MPI_Init without MPI_Finalize
+	oom         bool   // faultRank: the container's memory limit struck
+	code        int    // faultAbort: MPI_Abort's; faultSignal: the signal's number
+	init        bool   // faultStart: not the program's fault, the rank could not be prepared
+	path        string // faultStart
+	ranks       string // faultLost, faultPreempted: the host's ranks
+	fenced      bool   // faultPreempted: by a newer launcher
+}
+
+// verdict gathers faults and says whose the job's exit code is.
+//
+// Order: an MPI_Abort comes before ranks' own exits, however late it is reported, since a rank
+// that dies of another's abort may be reported first. All else goes by arrival, a lost host's
+// by the time it was last heard, since ranks elsewhere may die of it before it is given up; two
+// ranks of one host go by that host's clock. A failed wire-up, and then a signal to mpiup, is
+// the cause only when no rank failed by itself, a signal only when ranks had to be stopped.
+type verdict struct {
+	faults  []fault
+	stopped bool // a rank was ended by us
+}
+
+// maxFaults bounds what is kept: of 100,000 ranks that fail, those at the front matter.
+const maxFaults = 4096
+
+func (v *verdict) add(f fault) {
+	if len(v.faults) < maxFaults {
+		v.faults = append(v.faults, f)
+	}
+}
+
+// any says whether there is a reason to stop the job.
+func (v *verdict) any() bool { return len(v.faults) > 0 }
+
+// cause is the fault that the job's exit code comes from; false when all went well.
+func (v *verdict) cause() (fault, bool) {
+	first, ok := v.first()
+	if !ok || first.kind != faultRank && first.kind != faultSignal {
+		return first, ok
+	}
+	if a, ok := v.earliest(func(f fault) bool { return f.kind == faultAbort }); ok {
+		return a, true
+	}
+	if first.kind == faultSignal {
+		return first, true
+	}
+	same := v.of(func(f fault) bool { return f.kind == faultRank && f.node == first.node })
+	return slices.MinFunc(same, func(a, b fault) int { return cmp.Or(cmp.Compare(a.timeNS, b.timeNS), cmp.Compare(a.seq, b.seq)) }), true
+}
+
+// first is the earliest fault that has an effect of its own.
+func (v *verdict) first() (fault, bool) {
+	if f, ok := v.earliest(func(f fault) bool { return f.kind != faultSignal && f.kind != faultWireup }); ok {
+		return f, true
+	}
+	if f, ok := v.earliest(func(f fault) bool { return f.kind == faultWireup }); ok {
+		return f, true
+	}
+	if v.stopped {
+		return v.earliest(func(f fault) bool { return f.kind == faultSignal })
+	}
+	return fault{}, false
+}
+
+func (v *verdict) of(want func(fault) bool) []fault {
+	var out []fault
+	for _, f := range v.faults {
+		if want(f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (v *verdict) earliest(want func(fault) bool) (fault, bool) {
+	fs := v.of(want)
+	if len(fs) == 0 {
+		return fault{}, false
+	}
+	return slices.MinFunc(fs, func(a, b fault) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq)) }), true
+}
+
+// signalled is the INT or TERM that mpiup got, 0 if none.
+func (v *verdict) signalled() int {
+	if f, ok := v.earliest(func(f fault) bool { return f.kind == faultSignal }); ok {
+		return f.code
+	}
+	return 0
+}
+
+// exit is the job's exit code (docs/exit-codes.md).
+func (v *verdict) exit() int {
+	f, ok := v.cause()
+	if !ok {
+		return 0
+	}
+	return f.status()
+}
+
+func (f fault) status() int {
+	switch f.kind {
+	case faultRank:
+		if s := f.exit.Status(); s != 0 {
+			return s
+		}
+		return 1
+	case faultAbort:
+		if c := f.code & 0xff; c != 0 {
+			return c
+		}
+		return 1
+	case faultStart:
+		if f.init {
+			return job.ExitInit
+		}
+		return job.ExitExec
+	case faultLost:
+		return job.ExitAgentLost
+	case faultPreempted:
+		return job.ExitPreempted
+	case faultTimeout:
+		return job.ExitTimeout
+	case faultWireup:
+		return job.ExitInit
+	case faultSignal:
+		return 128 + f.code
+	case faultOutput:
+		return 128 + 13 // as a program that SIGPIPE ended
+	}
+	return job.ExitInternal
+}
