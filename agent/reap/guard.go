@@ -120,7 +120,7 @@ func leftBehind(proc procfs, records []record) []stat {
 	}
 	var out []stat
 	for _, p := range all {
-		if _, ours := f.sessionOf(p.pid); ours && p.alive() && p.pid != f.self {
+		if f.owner(p.pid).ours && p.alive() && p.pid != f.self {
 			out = append(out, p)
 		}
 	}

@@ -1,6 +1,10 @@
 package reap
 
-import "os"
+import (
+	"context"
+	"os"
+	"time"
+)
 
 // whom selects processes to signal or stop.
 type whom struct {
@@ -13,29 +17,68 @@ func ofSession(id string) whom { return whom{session: id} }
 
 func (w whom) matches(session string) bool { return w.all || session != "" && w.session == session }
 
-// members are the live processes that w selects, the table's own included, without this process
-// and its guard. Empty when /proc cannot be used.
-func (s *Supervisor) members(w whom) []stat {
-	if s.proc.verify() != nil {
-		return nil
+// search looks repeatedly for the processes that w selects. What it has once seen to be one of
+// them stays one, and so do its children, when parents have ended and environments are gone.
+type search struct {
+	s       *Supervisor
+	w       whom
+	claimed map[int]stat
+	waits   int // for unsettled processes, so far
+}
+
+func (s *Supervisor) search(w whom) *search {
+	return &search{s: s, w: w, claimed: map[int]stat{}}
+}
+
+// look returns the live processes, the table's own included, without this process and its guard;
+// sure is false when a process that had no environment just then may be one of them. Nothing is
+// found where /proc cannot be used.
+func (l *search) look() (found []stat, sure bool) {
+	if l.s.proc.verify() != nil {
+		return nil, true
 	}
-	all, err := s.proc.snapshot()
+	all, err := l.s.proc.snapshot()
 	if err != nil {
-		return nil
+		return nil, true
 	}
-	f := s.family(all)
-	var out []stat
+	f := l.s.family(all)
+	f.claimed = l.claimed
+	sure = true
+	now := map[int]stat{}
 	for _, p := range all {
-		if !p.alive() || p.pid == f.self || f.exempt[p.pid] || s.adopts && !f.descends(p.pid) {
+		if !p.alive() || p.pid == f.self || f.exempt[p.pid] || l.s.adopts && !f.descends(p.pid) {
 			continue
 		}
-		session, ours := f.sessionOf(p.pid)
+		o := f.owner(p.pid)
 		// PID 1 answers for all its descendants; others only for what they know to be theirs.
-		if ours && w.matches(session) || w.all && f.self == 1 {
-			out = append(out, p)
+		if o.claimed || o.ours && l.w.matches(o.session) || l.w.all && f.self == 1 {
+			found = append(found, p)
+			now[p.pid] = p
+		} else if !o.ours && p.unsettled && l.s.adopts {
+			sure = false
 		}
 	}
-	return out
+	l.claimed = now
+	return found, sure
+}
+
+// maxWaits bounds the wait for processes in mid-exec, one of which may hang there.
+const maxWaits = 200
+
+// settle is look, once all is settled or for as long as it may take.
+func (l *search) settle(ctx context.Context) []stat {
+	for {
+		found, sure := l.look()
+		if sure || len(found) > 0 || l.waits >= maxWaits {
+			return found
+		}
+		l.waits++
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return found
+		}
+	}
 }
 
 // family is one look at all processes, with what the supervisor knew then.
@@ -47,12 +90,14 @@ type family struct {
 	known   map[string]bool   // sessions that have not been stopped
 	exempt  map[int]bool      // the guard
 	environ func(int) string  // MPIUP_SESSION of a process
+	claimed map[int]stat      // found by an earlier look of the same search
 	memo    map[int]ownership // answers so far
 }
 
 type ownership struct {
 	session string
 	ours    bool
+	claimed bool // by an earlier look, or a descendant of such a one
 }
 
 func (s *Supervisor) family(all []stat) *family {
@@ -95,17 +140,17 @@ func (f *family) descends(pid int) bool {
 	return false
 }
 
-// sessionOf says to which session a process belongs, by the table, by its process session, by
-// its environment, else by its parent; ours is false for strangers. A nested mpiup's ranks carry
-// a session that is not ours and belong where their parent does.
-func (f *family) sessionOf(pid int) (string, bool) {
+// owner says to which session a process belongs: by the table, by its process session, by its
+// environment, by an earlier look, else by its parent; ours is false for strangers. A nested
+// mpiup's ranks carry a session that is not ours and belong where their parent does.
+func (f *family) owner(pid int) ownership {
 	if o, ok := f.memo[pid]; ok {
-		return o.session, o.ours
+		return o
 	}
 	f.memo[pid] = ownership{} // a loop of parents, in a torn snapshot, ends here
 	o := f.ownership(pid)
 	f.memo[pid] = o
-	return o.session, o.ours
+	return o
 }
 
 func (f *family) ownership(pid int) ownership {
@@ -114,16 +159,18 @@ func (f *family) ownership(pid int) ownership {
 		return ownership{}
 	}
 	if name, ok := f.table[pid]; ok {
-		return ownership{name, true}
+		return ownership{session: name, ours: true}
 	}
 	if l, ok := f.leaders[p.sid]; ok && !f.reused(p.sid, l) {
-		return ownership{l.session, true}
+		return ownership{session: l.session, ours: true}
 	}
 	if name := f.environ(pid); name != "" && f.known[name] {
-		return ownership{name, true}
+		return ownership{session: name, ours: true}
 	}
-	session, ours := f.sessionOf(p.ppid)
-	return ownership{session, ours}
+	if c, ok := f.claimed[pid]; ok && c.start == p.start {
+		return ownership{claimed: true}
+	}
+	return f.owner(p.ppid)
 }
 
 // reused: the number of a process session stays taken while it has members, so a process of that

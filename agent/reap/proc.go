@@ -20,6 +20,10 @@ type stat struct {
 	pgrp, sid int
 	state     byte
 	start     uint64 // starttime, clock ticks since boot
+
+	// unsettled: between fork and the end of exec, or at its exit, when the kernel shows no
+	// environment yet or any more (startcode and env_end are 0; 1 and 0 mean not permitted).
+	unsettled bool
 }
 
 func (s stat) alive() bool { return s.state != 'Z' && s.state != 'X' && s.state != 'x' }
@@ -54,6 +58,7 @@ func parseStat(b []byte) (stat, error) {
 		return stat{}, errStat
 	}
 	s.start = start
+	s.unsettled = len(f) >= 49 && string(f[23]) == "0" && string(f[48]) == "0"
 	return s, nil
 }
 

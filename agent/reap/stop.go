@@ -76,22 +76,24 @@ func (s *Supervisor) own(w whom) []*Process {
 }
 
 func (s *Supervisor) stop(ctx context.Context, w whom, grace time.Duration) []int {
+	l := s.search(w)
 	if grace > 0 {
 		polite, cancel := context.WithTimeout(ctx, grace)
 		defer cancel()
-		if s.terminate(polite, w) {
+		if l.terminate(polite) {
 			return nil
 		}
 	}
 	hard, cancel := context.WithTimeout(context.Background(), killWait)
 	defer cancel()
-	return s.kill(hard, w)
+	return l.kill(hard)
 }
 
-// terminate asks w to end and says whether all did before ctx. Leaders come first, as they may
+// terminate asks all to end and says whether all did before ctx. Leaders come first, as they may
 // want to end their children in order; each process is asked once.
-func (s *Supervisor) terminate(ctx context.Context, w whom) bool {
-	own := s.own(w)
+func (l *search) terminate(ctx context.Context) bool {
+	l.look() // while parentage still tells
+	own := l.s.own(l.w)
 	for _, p := range own {
 		_ = p.Signal(unix.SIGTERM)
 		if p.terminal {
@@ -102,22 +104,20 @@ func (s *Supervisor) terminate(ctx context.Context, w whom) bool {
 	if !awaitAll(ctx, own) {
 		return false
 	}
-	asked := map[stat]bool{}
+	asked := map[int]uint64{} // pid → starttime
 	for clean := 0; clean < 2; {
-		rest := s.members(w)
+		rest := l.settle(ctx)
 		if len(rest) == 0 {
-			clean++
-			if len(asked) == 0 {
+			if clean++; len(asked) == 0 {
 				break
 			}
 			continue
 		}
 		clean = 0
-		targets := s.aim(rest)
+		targets := l.s.aim(rest)
 		for _, t := range targets {
-			key := stat{pid: t.pid, start: t.start}
-			if !asked[key] {
-				asked[key] = true
+			if start, ok := asked[t.pid]; !ok || start != t.start {
+				asked[t.pid] = t.start
 				t.signal(unix.SIGTERM)
 				t.signal(unix.SIGCONT)
 			}
@@ -128,45 +128,42 @@ func (s *Supervisor) terminate(ctx context.Context, w whom) bool {
 			return false
 		}
 	}
-	return len(s.own(w)) == 0
+	return ctx.Err() == nil && len(l.s.own(l.w)) == 0
 }
 
-// kill ends w. A process that forks while it is being looked for is found by the next look; two
-// looks in a row have to find nothing.
-func (s *Supervisor) kill(ctx context.Context, w whom) []int {
-	killed := false
-	for {
-		own := s.own(w)
+// kill ends all. A process that forks while it is being looked for is found by the next look;
+// once anything was killed, two looks in a row have to find nothing.
+func (l *search) kill(ctx context.Context) []int {
+	for again := false; ; {
+		targets := l.s.aim(l.settle(ctx)) // first, while parentage still tells
+		own := l.s.own(l.w)
 		for _, p := range own {
 			_ = p.Signal(unix.SIGKILL)
 			_ = p.Signal(unix.SIGCONT)
 		}
-		targets := s.aim(s.members(w))
 		for _, t := range targets {
 			t.signal(unix.SIGKILL)
 		}
 		ended := awaitAll(ctx, own) && awaitTargets(ctx, targets)
 		closeTargets(targets)
+		none := len(own) == 0 && len(targets) == 0
 		switch {
+		case none && !again:
+			return nil
 		case !ended || ctx.Err() != nil:
-			return s.leftOver(w)
-		case len(own) == 0 && len(targets) == 0:
-			if !killed {
-				return nil
-			}
-			killed = false
-		default:
-			killed = true
+			return l.leftOver()
 		}
+		again = !none
 	}
 }
 
-func (s *Supervisor) leftOver(w whom) []int {
+func (l *search) leftOver() []int {
 	var pids []int
-	for _, p := range s.own(w) {
+	for _, p := range l.s.own(l.w) {
 		pids = append(pids, p.pid)
 	}
-	for _, m := range s.members(w) {
+	found, _ := l.look()
+	for _, m := range found {
 		pids = append(pids, m.pid)
 	}
 	slices.Sort(pids)

@@ -179,7 +179,8 @@ func TestOwnershipOfProcesses(t *testing.T) {
 		{"the guard", 99, "", false},
 		{"this process", 1, "", false},
 	} {
-		session, ours := f.sessionOf(tt.pid)
+		o := f.owner(tt.pid)
+		session, ours := o.session, o.ours
 		if session != tt.session || ours != tt.ours {
 			t.Errorf("%s: %q %v, want %q %v", tt.why, session, ours, tt.session, tt.ours)
 		}
