@@ -20,6 +20,11 @@ type durationValue struct {
 	zero bool // 0 is allowed
 }
 
+// DurationVar registers a flag that is a time, as those of mpiup run; zero says whether 0 is one.
+func DurationVar(fs *pflag.FlagSet, p *time.Duration, name string, def time.Duration, zero bool, usage string) {
+	durationVar(fs, p, name, def, zero, usage)
+}
+
 func durationVar(fs *pflag.FlagSet, p *time.Duration, name string, def time.Duration, zero bool, usage string) {
 	*p = def
 	fs.Var(&durationValue{p, zero}, name, usage)
