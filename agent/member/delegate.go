@@ -1,0 +1,76 @@
+package member
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// delegate is what memberlist calls us by, beside the events that go to the table.
+type delegate struct{ g *Gossip }
+
+func (d delegate) NodeMeta(int) []byte {
+	d.g.mu.Lock()
+	defer d.g.mu.Unlock()
+	return d.g.meta.encode()
+}
+
+func (d delegate) NotifyMsg(b []byte) { decodeClaims(b, d.g.claims.merge) }
+
+func (d delegate) GetBroadcasts(overhead, limit int) [][]byte {
+	return d.g.claims.queue.GetBroadcasts(overhead, limit)
+}
+
+func (d delegate) LocalState(bool) []byte { return d.g.claims.encode() }
+
+func (d delegate) MergeRemoteState(b []byte, _ bool) { decodeClaims(b, d.g.claims.merge) }
+
+// NotifyAlive refuses members that cannot be agents of ours.
+func (d delegate) NotifyAlive(n *memberlist.Node) error {
+	if _, _, err := describe(n); err != nil {
+		return err
+	}
+	d.g.table.mu.Lock()
+	defer d.g.table.mu.Unlock()
+	if d.g.table.byID[n.Name] == nil && len(d.g.table.byID) >= maxMembers {
+		return fmt.Errorf("more than %d members", maxMembers)
+	}
+	return nil
+}
+
+func (d delegate) AckPayload() []byte { return nil }
+
+func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, _ []byte) {
+	d.g.table.measured(n.Name, rtt)
+}
+
+// remindFanout is how many members remind one suspect in a second, on average.
+const remindFanout = 3
+
+// remind tells suspects what they are suspected of, so that they can refute it: memberlist
+// passes an accusation on a few times only, all of which a cut may have swallowed.
+func (g *Gossip) remind() {
+	suspects := g.table.suspects()
+	if len(suspects) == 0 {
+		return
+	}
+	n := g.table.size()
+	for addr, accusation := range suspects {
+		if rand.IntN(max(n-1, 1)) < remindFanout {
+			g.transport.send(accusation, addr)
+		}
+	}
+}
+
+// logWriter takes memberlist's lines. A peer that does not answer is everyday, so they are all
+// for debugging.
+type logWriter struct{ log *slog.Logger }
+
+func (w logWriter) Write(b []byte) (int, error) {
+	w.log.Debug("memberlist", "text", string(bytes.TrimSpace(b)))
+	return len(b), nil
+}

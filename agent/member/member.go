@@ -1,0 +1,254 @@
+package member
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"golang.org/x/sync/errgroup"
+)
+
+// Self is what this agent says of itself.
+type Self struct {
+	Name        string // of the host; need not be unique
+	Incarnation string // one life of the container
+	Version     string // build
+	Protocol    uint32
+	Addr        netip.AddrPort // where others reach it: advertised, never unspecified
+	Slots       int
+	Digest      string // of the inventory; SetDigest changes it
+}
+
+// Config is what New needs. Dial and Seeds end when their context does.
+type Config struct {
+	Self Self
+	Log  *slog.Logger // default: none
+	// Dial connects to a peer's gossip. The connection is handshaken and verified.
+	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
+	// Seeds says where peers may be. It is called again and again with growing pauses until
+	// every seed is a member, then once a minute; it may take its time. Nil: no seeds.
+	Seeds  func(ctx context.Context) ([]netip.AddrPort, error)
+	Timing Timing
+}
+
+const (
+	idSuffix   = 8 // hex digits after the incarnation: one agent process
+	tick       = 500 * time.Millisecond
+	sweepEvery = 10 * time.Second
+)
+
+// Gossip is one agent's part in the gossip. Make one with New.
+type Gossip struct {
+	cfg       Config
+	id        string
+	transport *transport
+	table     *table
+	claims    *claims
+	ran       atomic.Bool
+	renew     chan struct{} // our metadata changed
+	compare   chan struct{} // a name has two lives, or a suspicion has run out
+
+	mu      sync.Mutex
+	meta    meta          // guarded by mu
+	view    *View         // guarded by mu
+	changed chan struct{} // guarded by mu; closed when view is replaced
+}
+
+// New checks c and builds; it starts and opens nothing.
+func New(c Config) (*Gossip, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.Timing = c.Timing.withDefaults()
+	c.Self.Addr = netip.AddrPortFrom(c.Self.Addr.Addr().Unmap(), c.Self.Addr.Port())
+	s := c.Self
+	m := meta{
+		born: uint64(time.Now().UnixMilli()), protocol: s.Protocol, slots: s.Slots,
+		name: s.Name, incarnation: s.Incarnation, version: s.Version, digest: s.Digest,
+	}
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("gossip: this agent's own description: %w", err)
+	}
+	if !s.Addr.IsValid() || s.Addr.Port() == 0 || s.Addr.Addr().IsUnspecified() {
+		return nil, fmt.Errorf("gossip: %v is not an address that peers can reach", s.Addr)
+	}
+	if c.Dial == nil {
+		return nil, errors.New("gossip: no Dial")
+	}
+	suffix := make([]byte, idSuffix/2)
+	rand.Read(suffix)
+	g := &Gossip{
+		cfg: c, id: s.Incarnation + "." + hex.EncodeToString(suffix), meta: m,
+		renew: make(chan struct{}, 1), compare: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
+	g.table = &table{self: g.id, timing: c.Timing, show: g.show, joined: func() { poke(g.compare) }, byID: map[string]*entry{}}
+	g.transport = newTransport(s.Addr, c.Dial, c.Log, c.Timing, g.table.sniff)
+	g.claims = &claims{byName: map[string]claim{}, queue: &memberlist.TransmitLimitedQueue{RetransmitMult: 4, NumNodes: g.table.size}}
+	me := &entry{id: g.id, meta: m, addr: s.Addr}
+	g.table.byID[g.id] = me
+	g.table.last = []Member{me.member()}
+	g.view = &View{Members: g.table.last}
+	return g, nil
+}
+
+// poke says that there is something to do, without waiting for who does it.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (g *Gossip) show(members []Member) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.view = &View{Members: members}
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// View gives the current view, never nil. We are in it.
+func (g *Gossip) View() *View {
+	v, _ := g.Watch()
+	return v
+}
+
+// Watch gives the current view and a channel that is closed when there is another one.
+func (g *Gossip) Watch() (*View, <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.view, g.changed
+}
+
+// RTT is the round-trip time of the last answered probe of m by us, 0 if there was none. In a
+// large job each member probes each other one only every now and then.
+func (g *Gossip) RTT(m Member) time.Duration { return g.table.rtt(m.Incarnation, m.Addr) }
+
+// SetDigest changes the inventory digest we state and tells the others. One that does not fit
+// the format (80 printable characters) is an error and changes nothing.
+func (g *Gossip) SetDigest(digest string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.meta
+	m.digest = digest
+	if err := m.check(); err != nil {
+		return err
+	}
+	g.meta = m
+	poke(g.renew)
+	return nil
+}
+
+// Claim states that an incarnation of the launcher identity name has number. The highest number
+// stays; of equal ones the incarnation that sorts last. A malformed claim is passed over.
+func (g *Gossip) Claim(name string, number uint64, incarnation string) {
+	g.claims.merge(name, claim{number, incarnation})
+}
+
+// Highest is the highest number heard of for an incarnation of name, and which; 0 if none.
+func (g *Gossip) Highest(name string) (number uint64, incarnation string) {
+	c := g.claims.get(name)
+	return c.number, c.incarnation
+}
+
+// Handle takes over an accepted gossip connection, handshaken and verified, and returns at once.
+func (g *Gossip) Handle(conn net.Conn) {
+	if g.transport.begin() == nil {
+		hangUp(conn)
+		return
+	}
+	go g.transport.accept(conn)
+}
+
+// Run takes part in the gossip until ctx ends, then says goodbye and returns nil. It can be
+// called once. An error means that it could not begin.
+func (g *Gossip) Run(ctx context.Context) error {
+	if !g.ran.CompareAndSwap(false, true) {
+		return errors.New("gossip: Run called twice")
+	}
+	g.transport.open()
+	list, err := memberlist.Create(g.memberlistConfig())
+	if err != nil {
+		g.transport.Shutdown()
+		return fmt.Errorf("gossip: %w", err)
+	}
+	work, ctx := errgroup.WithContext(ctx)
+	work.Go(func() error { g.keep(ctx); return nil })
+	work.Go(func() error { g.keepDescribed(ctx, list); return nil })
+	work.Go(func() error { g.verify(ctx, list); return nil })
+	work.Go(func() error { g.seed(ctx, list); return nil })
+	work.Wait()
+	list.Leave(g.cfg.Timing.Leave) // an error says only that nobody may have heard
+	return list.Shutdown()
+}
+
+func (g *Gossip) memberlistConfig() *memberlist.Config {
+	t := g.cfg.Timing
+	c := memberlist.DefaultLANConfig()
+	c.Name, c.Transport = g.id, g.transport
+	c.AdvertiseAddr, c.AdvertisePort = g.cfg.Self.Addr.Addr().String(), int(g.cfg.Self.Addr.Port())
+	c.BindPort = c.AdvertisePort
+	c.ProbeInterval, c.ProbeTimeout = t.Probe, t.ProbeTimeout
+	c.DisableTcpPings = true // all is TCP
+	c.AwarenessMaxMultiplier = 2
+	// Its own suspicion must never be shorter than ours; it grows with log10 of the members.
+	c.SuspicionMult = int((t.Suspicion + t.Probe - 1) / t.Probe)
+	c.SuspicionMaxTimeoutMult = 1
+	c.PushPullInterval, c.TCPTimeout = t.PushPull, 2*t.Dial
+	c.GossipInterval, c.GossipToTheDeadTime = t.Gossip, t.Suspicion
+	c.EnableCompression = false // packets are small, and there would be bombs to defuse
+	c.UDPBufferSize = packetSize
+	c.HandoffQueueDepth = packetQueue
+	c.Logger = log.New(logWriter{g.cfg.Log}, "", 0)
+	c.Delegate, c.Events, c.Alive, c.Ping = delegate{g}, g.table, delegate{g}, delegate{g}
+	return c
+}
+
+// keep lets time pass for the table and reminds suspects. A tick that comes late counts for no
+// more than two: while we were stopped nobody had a chance to be heard.
+func (g *Gossip) keep(ctx context.Context) {
+	every := time.NewTicker(tick)
+	defer every.Stop()
+	last, swept, n := time.Now(), time.Now(), 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		now := time.Now()
+		if g.table.advance(min(now.Sub(last), 2*tick)) {
+			poke(g.compare)
+		}
+		last = now
+		if n++; n%2 == 0 {
+			g.remind()
+		}
+		if now.Sub(swept) >= sweepEvery {
+			g.transport.sweep()
+			swept = now
+		}
+	}
+}
+
+// keepDescribed passes on changes of our metadata.
+func (g *Gossip) keepDescribed(ctx context.Context, list *memberlist.Memberlist) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.renew:
+			list.UpdateNode(2 * g.cfg.Timing.Gossip) // the timeout only ends waiting
+		}
+	}
+}

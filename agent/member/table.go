@@ -1,0 +1,238 @@
+package member
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// maxMembers bounds the table; more are refused with a line in the log.
+const maxMembers = 4096
+
+// entry is what is known of one agent process.
+type entry struct {
+	id   string // its memberlist name: incarnation, ".", random
+	meta meta
+	addr netip.AddrPort
+
+	alive       uint32 // highest memberlist incarnation it was heard of alive with
+	suspectedIn uint32 // memberlist incarnation it is suspected in
+	accusation  []byte // the suspect message as it travels
+	suspect     bool
+	left        bool
+	dropped     bool          // suspected for too long, though memberlist may still wait
+	replaced    bool          // a newer life of its name answers and it does not
+	age         time.Duration // of the suspicion or since it left, in our running time
+	rtt         time.Duration
+}
+
+// table gathers what memberlist tells (joins, leaves, changes of metadata) and what passes
+// through the transport (suspicions, refutations), and publishes a view when it looks different.
+//
+//	         suspect message               15 s, or memberlist gives up
+//	alive ───────────────────▶ suspect ─────────────────────────────────▶ gone
+//	  │  ◀───────────────────     ▲ alive message of a higher number
+//	  │ dead message of its own   └───────────────────────────────────── (dropped only)
+//	  └──────────────────────▶ left ──── 1 min, or a new life ──────────▶ gone
+type table struct {
+	self   string
+	timing Timing
+	show   func([]Member) // called with mu held, so in order
+	joined func()         // a member joined whose name another one has
+
+	mu   sync.Mutex
+	byID map[string]*entry // guarded by mu
+	last []Member          // guarded by mu; what was shown
+}
+
+// publish shows the members if they differ from what was shown.
+func (t *table) publish() {
+	entries := make([]*entry, 0, len(t.byID))
+	for _, e := range t.byID {
+		entries = append(entries, e)
+	}
+	now := visible(entries)
+	same := len(now) == len(t.last)
+	for i := 0; same && i < len(now); i++ {
+		same = now[i] == t.last[i]
+	}
+	if !same {
+		t.last = now
+		t.show(now)
+	}
+}
+
+// NotifyJoin, NotifyUpdate and NotifyLeave are memberlist's events; it holds its lock.
+func (t *table) NotifyJoin(n *memberlist.Node) {
+	m, addr, err := describe(n)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil || len(t.byID) >= maxMembers {
+		return
+	}
+	twin := false
+	for _, o := range t.byID {
+		twin = twin || o.meta.name == m.name && o.id != n.Name && !o.left
+	}
+	if old := t.byID[n.Name]; old != nil {
+		*old = entry{id: n.Name, meta: m, addr: addr, alive: old.alive, rtt: old.rtt}
+	} else {
+		t.byID[n.Name] = &entry{id: n.Name, meta: m, addr: addr}
+	}
+	t.publish()
+	if twin {
+		t.joined()
+	}
+}
+
+func (t *table) NotifyUpdate(n *memberlist.Node) {
+	m, addr, err := describe(n)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.byID[n.Name]; e != nil && err == nil {
+		e.meta, e.addr = m, addr
+		t.publish()
+	}
+}
+
+// NotifyLeave does not say whether the member left or died; one that was not suspected most
+// likely left. Its dead message, which passes on soon, tells for sure (dead).
+func (t *table) NotifyLeave(n *memberlist.Node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.byID[n.Name]
+	switch {
+	case e == nil || e.id == t.self:
+		return
+	case e.suspect:
+		delete(t.byID, n.Name)
+	default:
+		e.left, e.age = true, 0
+	}
+	t.publish()
+}
+
+// suspected, refuted and dead are what the transport saw pass.
+func (t *table) suspected(a accusation, raw []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.byID[a.Node]
+	if e == nil || e.id == t.self || e.left || a.Incarnation < e.alive {
+		return
+	}
+	if e.suspect && a.Incarnation <= e.suspectedIn {
+		return
+	}
+	if !e.suspect {
+		e.age = 0
+	}
+	e.suspect, e.suspectedIn, e.accusation = true, a.Incarnation, append([]byte(nil), raw...)
+	t.publish()
+}
+
+func (t *table) refuted(a accusation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.byID[a.Node]
+	if e == nil {
+		return
+	}
+	e.alive = max(e.alive, a.Incarnation)
+	if e.suspect && a.Incarnation > e.suspectedIn {
+		e.suspect, e.dropped, e.replaced, e.age, e.accusation = false, false, false, 0, nil
+		t.publish()
+	}
+}
+
+func (t *table) dead(a accusation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.byID[a.Node]
+	if e != nil && e.left && a.From != a.Node && a.Incarnation >= e.alive {
+		delete(t.byID, a.Node)
+		t.publish()
+	}
+}
+
+// advance lets d of our running time pass and ends what has run out. due: a suspicion has.
+func (t *table) advance(d time.Duration) (due bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, e := range t.byID {
+		if !e.suspect && !e.left {
+			continue
+		}
+		e.age += d
+		switch {
+		case e.left && e.age >= t.timing.Left:
+			delete(t.byID, id)
+		case e.suspect && e.age >= t.timing.Suspicion && !e.dropped:
+			due = true
+		}
+	}
+	t.publish()
+	return due
+}
+
+// suspects gives the accusations of those under suspicion, by the accused's address.
+func (t *table) suspects() map[netip.AddrPort][]byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out map[netip.AddrPort][]byte
+	for _, e := range t.byID {
+		if e.suspect && !e.left {
+			if out == nil {
+				out = map[netip.AddrPort][]byte{}
+			}
+			out[e.addr] = e.accusation
+		}
+	}
+	return out
+}
+
+// size counts the members that have not left, ourselves included.
+func (t *table) size() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for _, e := range t.byID {
+		if !e.left && !e.dropped {
+			n++
+		}
+	}
+	return n
+}
+
+// addresses are those of the members that have not left nor been dropped.
+func (t *table) addresses() map[netip.AddrPort]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[netip.AddrPort]bool{}
+	for _, e := range t.byID {
+		if !e.left && !e.dropped && !e.replaced {
+			out[e.addr] = true
+		}
+	}
+	return out
+}
+
+func (t *table) measured(id string, rtt time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.byID[id]; e != nil {
+		e.rtt = rtt
+	}
+}
+
+func (t *table) rtt(incarnation string, addr netip.AddrPort) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.byID {
+		if e.meta.incarnation == incarnation && e.addr == addr {
+			return e.rtt
+		}
+	}
+	return 0
+}

@@ -1,0 +1,116 @@
+package member
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// State is what the gossip knows of a member's life.
+type State uint8
+
+const (
+	Alive   State = iota // answers
+	Suspect              // has not answered for some seconds
+	Left                 // said goodbye; listed for a minute
+)
+
+// String gives "alive", "suspect" or "left", as in the Peers reply.
+func (s State) String() string {
+	switch s {
+	case Suspect:
+		return "suspect"
+	case Left:
+		return "left"
+	}
+	return "alive"
+}
+
+// Member is one agent as the gossip shows it. All but State is what the agent says itself.
+type Member struct {
+	Name        string // of its host; not unique
+	Incarnation string // one life of its container
+	Version     string // build
+	Digest      string // of its inventory
+	Protocol    uint32
+	Addr        netip.AddrPort // where it listens
+	State       State
+	Slots       int
+}
+
+// View is a snapshot of the membership, ourselves included. It never changes; Members is
+// sorted by name, then incarnation, then address, and must not be modified.
+type View struct {
+	Members []Member
+}
+
+// ByName gives the members called name, in the order of the view.
+func (v *View) ByName(name string) []Member {
+	var out []Member
+	for _, m := range v.Members {
+		if m.Name == name {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func compareMembers(a, b Member) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Incarnation, b.Incarnation), a.Addr.Compare(b.Addr))
+}
+
+// visible makes a view of what is known. Of several entries with one name:
+//
+//   - Two with one incarnation are two agent processes of one container, and two with one
+//     address are two lives in one pod (only one can listen there). Both kinds ran on one
+//     machine, so its clock tells which is the newer one, and that one stays.
+//   - Others may be siblings (two workers of one hostNetwork node, pods with a fixed
+//     hostname), which all stay, or a pod and what it was before it came back with a new
+//     address. The check that a new entry causes (verify.go) tells them apart by asking: the
+//     one that does not answer while another does is marked replaced.
+//   - One that has left is not shown beside one that has not.
+func visible(entries []*entry) []Member {
+	byName := map[string][]*entry{}
+	for _, e := range entries {
+		if !e.dropped && !e.replaced {
+			byName[e.meta.name] = append(byName[e.meta.name], e)
+		}
+	}
+	var out []Member
+	for _, group := range byName {
+		for _, e := range group {
+			if !slices.ContainsFunc(group, func(o *entry) bool { return o.supersedes(e) }) {
+				out = append(out, e.member())
+			}
+		}
+	}
+	slices.SortFunc(out, compareMembers)
+	return out
+}
+
+// supersedes: e and o have one name, and e shows that o is no more.
+func (e *entry) supersedes(o *entry) bool {
+	switch {
+	case e == o || e.left && !o.left:
+		return false
+	case o.left && !e.left:
+		return true
+	case e.meta.incarnation != o.meta.incarnation && e.addr != o.addr:
+		return false
+	}
+	return e.meta.born > o.meta.born || e.meta.born == o.meta.born && e.id > o.id
+}
+
+func (e *entry) member() Member {
+	m := Member{
+		Name: e.meta.name, Incarnation: e.meta.incarnation, Version: e.meta.version, Digest: e.meta.digest,
+		Protocol: e.meta.protocol, Addr: e.addr, Slots: e.meta.slots,
+	}
+	switch {
+	case e.left:
+		m.State = Left
+	case e.suspect:
+		m.State = Suspect
+	}
+	return m
+}
