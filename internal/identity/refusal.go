@@ -84,6 +84,9 @@ func (v view) explain(err error, peer *x509.Certificate) error {
 	}
 	// The rest of crypto/tls's own complaints (versions, malformed messages) have no type;
 	// errors of the network below come as they are and do not begin so.
+	if strings.HasPrefix(err.Error(), "tls: client didn't provide a certificate") {
+		return &Refusal{Kind: Foreign, text: "it shows no certificate: it is no member of this job", err: err}
+	}
 	if strings.HasPrefix(err.Error(), "tls: ") {
 		return &Refusal{Kind: Protocol, text: fmt.Sprintf("it speaks TLS, but not as mpiup does (%.200v): something else "+
 			"listens there, or it is too old", err), err: err}

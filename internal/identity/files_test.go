@@ -1,0 +1,297 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"log/slog"
+	"math/big"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+type testCA struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newCA(t testing.TB, cn string) testCA {
+	t.Helper()
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: cn}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign}
+	der := must(x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key))
+	return testCA{must(x509.ParseCertificate(der)), key}
+}
+
+func (ca testCA) pem() []byte { return pemOf("CERTIFICATE", ca.cert.Raw) }
+
+// leafSpec is what a certificate says; zero dates are the CA's, nil uses are both.
+type leafSpec struct {
+	uris             []string
+	ou, o, cn, dns   string
+	notBefore, until time.Time
+	uses             []x509.ExtKeyUsage
+}
+
+func (ca testCA) issue(t testing.TB, s leafSpec) tls.Certificate {
+	t.Helper()
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: s.cn}, NotBefore: s.notBefore, NotAfter: s.until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: s.uses}
+	if s.notBefore.IsZero() {
+		tmpl.NotBefore = ca.cert.NotBefore
+	}
+	if s.until.IsZero() {
+		tmpl.NotAfter = ca.cert.NotAfter
+	}
+	if s.uses == nil {
+		tmpl.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	}
+	if s.ou != "" {
+		tmpl.Subject.OrganizationalUnit = []string{s.ou}
+	}
+	if s.o != "" {
+		tmpl.Subject.Organization = []string{s.o}
+	}
+	if s.dns != "" {
+		tmpl.DNSNames = []string{s.dns}
+	}
+	for _, u := range s.uris {
+		tmpl.URIs = append(tmpl.URIs, must(url.Parse(u)))
+	}
+	der := must(x509.CreateCertificate(rand.Reader, tmpl, ca.cert, &key.PublicKey, ca.key))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: must(x509.ParseCertificate(der))}
+}
+
+// put writes a Secret's files as the kubelet does, replacing the last with one rename.
+func (ca testCA) put(t testing.TB, dir string, c tls.Certificate) {
+	t.Helper()
+	gen := must(os.MkdirTemp(dir, "..gen"))
+	write(t, gen+"/tls.crt", pemOf("CERTIFICATE", c.Certificate[0]))
+	write(t, gen+"/tls.key", pemOf("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(c.PrivateKey.(*ecdsa.PrivateKey)))))
+	write(t, gen+"/ca.crt", ca.pem())
+	for _, step := range []error{os.Symlink(gen, dir+"/..tmp"), os.Rename(dir+"/..tmp", dir+"/..data")} {
+		if step != nil {
+			t.Fatal(step)
+		}
+	}
+	for _, n := range []string{"tls.crt", "tls.key", "ca.crt"} {
+		if err := os.Symlink("..data/"+n, dir+"/"+n); err != nil && !os.IsExist(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (ca testCA) load(t testing.TB, role Role, s leafSpec) (*Identity, string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	ca.put(t, dir, ca.issue(t, s))
+	i, err := Load(Options{TLSDir: dir, Role: role, Root: t.TempDir()})
+	return i, dir, err
+}
+
+func TestCertificateNames(t *testing.T) {
+	ca := newCA(t, "ca")
+	for _, tt := range []struct {
+		name string
+		spec leafSpec
+		want Peer
+		err  string
+	}{
+		{name: "mpiup", spec: leafSpec{uris: []string{"mpiup://pi.team-a/launcher/pi-launcher"}},
+			want: Peer{Name: "pi-launcher", Role: RoleLauncher, group: "mpiup://pi.team-a"}},
+		{name: "mpiup among others", spec: leafSpec{uris: []string{"https://x/y", "mpiup://g/agent/w"}},
+			want: Peer{Name: "w", Role: RoleAgent, group: "mpiup://g"}},
+		{name: "both roles", spec: leafSpec{uris: []string{"mpiup://g/agent/w", "mpiup://g/launcher/w"}},
+			want: Peer{Name: "w", Role: RoleAgent, Also: RoleLauncher, group: "mpiup://g"}},
+		{name: "spiffe, last part", spec: leafSpec{uris: []string{"spiffe://td/ns/a/sa/launcher"}, dns: "pi-launcher"},
+			want: Peer{Name: "pi-launcher", Role: RoleLauncher, group: "spiffe://td/ns/a/sa"}},
+		{name: "spiffe, with name", spec: leafSpec{uris: []string{"spiffe://td/job/agent/w0"}},
+			want: Peer{Name: "w0", Role: RoleAgent, group: "spiffe://td/job"}},
+		{name: "spiffe, service account", spec: leafSpec{uris: []string{"spiffe://td/ns/a/sa/pi-agent"}, cn: "w0"},
+			want: Peer{Name: "w0", Role: RoleAgent, group: "spiffe://td/ns/a/sa"}},
+		{name: "OU", spec: leafSpec{ou: "mpiup-agent", o: "team", cn: "w0"}, want: Peer{Name: "w0", Role: RoleAgent, group: "team"}},
+		{name: "URI before OU", spec: leafSpec{uris: []string{"mpiup://g/agent/w"}, ou: "mpiup-launcher"},
+			want: Peer{Name: "w", Role: RoleAgent, group: "mpiup://g"}},
+		{name: "no role", spec: leafSpec{cn: "w0", dns: "w0"}, err: "names no role"},
+		{name: "other role", spec: leafSpec{uris: []string{"mpiup://g/admin/w"}}, err: "names no role"},
+		{name: "no group", spec: leafSpec{uris: []string{"mpiup:///agent/w"}}, err: "names no role"},
+		{name: "derived leaf's URI", spec: leafSpec{uris: []string{"mpiup-shared:launcher/l"}}, err: "names no role"},
+		{name: "no name", spec: leafSpec{uris: []string{"spiffe://td/agent"}}, err: "names no host"},
+		{name: "control characters", spec: leafSpec{ou: "mpiup-agent", cn: "w\x1b[2J"}, err: "names no host"},
+		{name: "two groups", spec: leafSpec{uris: []string{"mpiup://g/agent/w", "mpiup://h/agent/w"}}, err: "two groups"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := certificatePeer(ca.issue(t, tt.spec).Leaf)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("error %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if tt.want.RoleProven = true; err != nil || got != tt.want {
+				t.Errorf("%+v, %v; want %+v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func uri(role, name string) leafSpec { return leafSpec{uris: []string{"mpiup://g/" + role + "/" + name}} }
+
+func TestCertificateFilesMeet(t *testing.T) {
+	ca := newCA(t, "ca")
+	launcher, _, err := ca.load(t, RoleLauncher, uri("launcher", "l"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, _, err := ca.load(t, RoleAgent, uri("agent", "w"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if launcher.JobID() != agent.JobID() || len(agent.JobID()) != 32 || !strings.HasPrefix(agent.KeyFrom(), "--tls-dir ") {
+		t.Errorf("%s %s %s", launcher.JobID(), agent.JobID(), agent.KeyFrom())
+	}
+	c, s, cerr, serr := meet(t, launcher, agent)
+	if cerr != nil || serr != nil {
+		t.Fatal(cerr, serr)
+	}
+	if p := must(PeerOf(s.ConnectionState())); p.Name != "l" || !p.RoleProven || Require(p, RoleLauncher) != nil {
+		t.Errorf("%+v", p)
+	}
+	if p := must(PeerOf(c.ConnectionState())); p.Name != "w" || Require(p, RoleLauncher) == nil {
+		t.Errorf("%+v", p)
+	}
+	shared := member{key: "a", scope: "default"}
+	otherGroup, _, err := ca.load(t, RoleLauncher, leafSpec{uris: []string{"mpiup://h/launcher/l"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, _, err := newCA(t, "other").load(t, RoleLauncher, uri("launcher", "l"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name           string
+		client, server *Identity
+		kind           Kind
+		want           string
+	}{
+		{"other group", otherGroup, agent, WrongRole, `of the group "mpiup://g", ours of "mpiup://h"`},
+		{"other CA", foreign, agent, Foreign, `is from "CN=ca", which our ca.crt does not hold`},
+		{"secret to certificates", shared.load(t, RoleLauncher, "l"), agent, Foreign, "with --tls-dir"},
+		{"certificates to secret", launcher, shared.load(t, RoleAgent, "w"), Foreign, "it uses a shared secret and we certificates"},
+		{"launcher to launcher", launcher, launcher, WrongRole, `"l" has the role "launcher"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, _, err, _ := meet(t, tt.client, tt.server)
+			var r *Refusal
+			if !errors.As(err, &r) || r.Kind != tt.kind || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestCertificateFilesRefusedAtLoad(t *testing.T) {
+	ca, other := newCA(t, "ca"), newCA(t, "other")
+	for _, tt := range []struct {
+		name string
+		spec leafSpec
+		role Role
+		do   func(dir string)
+		want string
+	}{
+		{name: "wrong role", spec: uri("agent", "w"), role: RoleLauncher, want: `"w" has the role "agent" in its certificate, this needs launcher`},
+		{name: "no role", spec: leafSpec{cn: "w"}, role: RoleAgent, want: "names no role"},
+		{name: "expired", spec: leafSpec{uris: []string{"mpiup://g/agent/w"}, until: time.Now().Add(-time.Minute)}, role: RoleAgent, want: "expired"},
+		{name: "agent without server auth", spec: leafSpec{uris: []string{"mpiup://g/agent/w"}, uses: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, role: RoleAgent, want: "usage"},
+		{name: "other CA", spec: uri("agent", "w"), role: RoleAgent, want: "peers with this ca.crt would refuse it", do: func(dir string) {
+			write(t, must(os.Readlink(dir+"/..data"))+"/ca.crt", other.pem())
+		}},
+		{name: "no CA file", spec: uri("agent", "w"), role: RoleAgent, want: "ca.crt: no such file", do: func(dir string) { os.Remove(dir + "/ca.crt") }},
+		{name: "key in ca.crt", spec: uri("agent", "w"), role: RoleAgent, want: "only certificates belong there", do: func(dir string) {
+			write(t, dir+"/ca.crt", pemOf("PRIVATE KEY", []byte("x")))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			ca.put(t, dir, ca.issue(t, tt.spec))
+			if tt.do != nil {
+				tt.do(dir)
+			}
+			_, err := Load(Options{TLSDir: dir, Role: tt.role, Root: t.TempDir()})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestCertificateFilesReload(t *testing.T) {
+	ca, dir := newCA(t, "ca"), t.TempDir()
+	ca.put(t, dir, ca.issue(t, uri("agent", "first")))
+	var log bytes.Buffer
+	agent := must(Load(Options{TLSDir: dir, Role: RoleAgent, Root: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil))}))
+	launcher, _, err := ca.load(t, RoleLauncher, uri("launcher", "l"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func() string {
+		c, _, cerr, serr := meet(t, launcher, agent)
+		if cerr != nil || serr != nil {
+			t.Fatal(cerr, serr)
+		}
+		return must(PeerOf(c.ConnectionState())).Name
+	}
+	if got := name(); got != "first" {
+		t.Errorf("at first %q", got)
+	}
+	ca.put(t, dir, ca.issue(t, uri("agent", "second")))
+	if got := name(); got != "second" {
+		t.Errorf("after a swap of links %q", got)
+	}
+	write(t, must(os.Readlink(dir+"/..data"))+"/tls.crt", []byte("half a fi"))
+	for range 3 {
+		if got := name(); got != "second" {
+			t.Errorf("with a broken file %q", got)
+		}
+	}
+	if err := os.Remove(dir + "/..data"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if got := name(); got != "second" {
+			t.Errorf("with no file %q", got)
+		}
+	}
+	ca.put(t, dir, ca.issue(t, uri("launcher", "wrong")))
+	if got := name(); got != "second" {
+		t.Errorf("with a certificate of another role %q", got)
+	}
+	if n := strings.Count(log.String(), "cannot be used"); n != 3 {
+		t.Errorf("%d complaints, want one for each of three:\n%s", n, &log)
+	}
+	ca.put(t, dir, ca.issue(t, uri("agent", "third")))
+	if got := name(); got != "third" {
+		t.Errorf("after the repair %q", got)
+	}
+}
+
+func FuzzRoots(f *testing.F) {
+	f.Add(newCA(f, "ca").pem())
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if roots, err := parseRoots(data); (err == nil) != (len(roots) > 0) {
+			t.Errorf("%d roots, %v", len(roots), err)
+		}
+	})
+}

@@ -1,0 +1,349 @@
+package identity
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// member is an identity of a test's job.
+type member struct {
+	key, scope string
+	ahead      time.Duration // of the real clock
+	old        time.Duration // age of its leaf
+}
+
+func (m member) load(t testing.TB, role Role, name string) *Identity {
+	t.Helper()
+	file := t.TempDir() + "/key"
+	write(t, file, []byte(m.key+" 0123456789abcdef"))
+	base := time.Now().Add(m.ahead - m.old)
+	clock := func() time.Time { return base }
+	i, err := Load(Options{KeyFile: file, Scope: m.scope, Role: role, Name: name, Root: t.TempDir(), Now: func() time.Time { return clock() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock = func() time.Time { return base.Add(m.old) } // the leaf is minted; now it ages
+	return i
+}
+
+// meet connects client to server over loopback and returns both sides' results. The server
+// sends one byte first, as HTTP/2 does.
+func meet(t testing.TB, client, server *Identity) (*Conn, *tls.Conn, error, error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	type accepted struct {
+		conn *tls.Conn
+		err  error
+	}
+	done := make(chan accepted, 1)
+	go func() {
+		raw, err := l.Accept()
+		if err != nil {
+			done <- accepted{nil, err}
+			return
+		}
+		conn, err := server.Accept(ctx, raw, server.ServerConfig("h2", "other"))
+		if err == nil {
+			_, err = conn.Write([]byte("!"))
+		}
+		done <- accepted{conn, err}
+	}()
+	raw, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, cerr := client.Connect(ctx, raw, client.ClientConfig("h2"))
+	s := <-done
+	t.Cleanup(func() {
+		if c != nil {
+			c.Close()
+		}
+		if s.conn != nil {
+			s.conn.Close()
+		}
+	})
+	return c, s.conn, cerr, s.err
+}
+
+func TestMembersMeet(t *testing.T) {
+	ours := member{key: "a", scope: "pi.team-a"}
+	c, s, cerr, serr := meet(t, ours.load(t, RoleLauncher, "pi-launcher"), ours.load(t, RoleAgent, "pi-worker-0"))
+	if cerr != nil || serr != nil {
+		t.Fatal(cerr, serr)
+	}
+	agent, launcher := must(PeerOf(c.ConnectionState())), must(PeerOf(s.ConnectionState()))
+	if agent != (Peer{Name: "pi-worker-0", Role: RoleAgent}) || launcher != (Peer{Name: "pi-launcher", Role: RoleLauncher}) {
+		t.Errorf("peers %+v, %+v", agent, launcher)
+	}
+	if err := Require(launcher, RoleLauncher); err != nil {
+		t.Error(err)
+	}
+	if err := Require(agent, RoleLauncher); err == nil || !strings.Contains(err.Error(), "pi-worker-0") {
+		t.Errorf("an agent passes as launcher: %v", err)
+	}
+	state := c.ConnectionState()
+	if state.Version != tls.VersionTLS13 || state.CurveID != tls.X25519MLKEM768 || state.NegotiatedProtocol != "h2" {
+		t.Errorf("version %x, curve %v, protocol %q", state.Version, state.CurveID, state.NegotiatedProtocol)
+	}
+	b := make([]byte, 4)
+	if n, err := c.Read(b); err != nil || string(b[:n]) != "!" {
+		t.Errorf("the first byte is lost: %q, %v", b[:n], err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	ours := member{key: "a", scope: "pi.team-a"}
+	for _, tt := range []struct {
+		name           string
+		client, server member
+		role           Role // of the server; "" is an agent
+		kind           Kind // what the client learns
+		remote         bool
+		want           string
+		server2        string // part of the server's own error
+	}{
+		{name: "other secret", client: ours, server: member{key: "b", scope: "pi.team-a"}, kind: OtherJob,
+			want: "holds the secret of another job, though of the same name", server2: "refuses our certificate"},
+		{name: "other scope", client: ours, server: member{key: "a", scope: "default"}, kind: OtherJob,
+			want: `holds the secret of another job (its job is "default", ours "pi.team-a")`, server2: "refuses our certificate"},
+		{name: "clock 26 h ahead", client: ours, server: member{key: "a", scope: "pi.team-a", ahead: 26 * time.Hour}, kind: Dates,
+			want: "26h00min apart", server2: "refuses our certificate"},
+		{name: "clock 50 h behind", client: ours, server: member{key: "a", scope: "pi.team-a", ahead: -50 * time.Hour}, kind: Dates,
+			want: "50h00min apart", server2: "refuses our certificate"},
+		{name: "the server refuses our old certificate", kind: Dates, remote: true,
+			client: member{key: "a", scope: "pi.team-a", old: 11 * time.Hour},
+			server: member{key: "a", scope: "pi.team-a", ahead: 14 * time.Hour},
+			want:   "it refuses our certificate for its dates: its clock read", server2: "not valid by our clock"},
+		{name: "not an agent", client: ours, server: ours, role: RoleLauncher, kind: WrongRole, want: "this needs agent"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			role := RoleAgent
+			if tt.role != "" {
+				role = tt.role
+			}
+			_, _, cerr, serr := meet(t, tt.client.load(t, RoleLauncher, "l"), tt.server.load(t, role, "w"))
+			var r *Refusal
+			if !errors.As(cerr, &r) || r.Kind != tt.kind || r.Remote != tt.remote || !strings.Contains(cerr.Error(), tt.want) {
+				t.Errorf("client: %T %v, want %v %q", cerr, cerr, tt.kind, tt.want)
+			}
+			if serr == nil || !strings.Contains(serr.Error(), tt.server2) {
+				t.Errorf("server: %v, want %q", serr, tt.server2)
+			}
+			t.Logf("client: host w: %v", cerr)
+			t.Logf("server: client 10.0.0.1: %v", serr)
+		})
+	}
+}
+
+// Clocks that are 12 h apart are never refused, whatever the leaves' age.
+func TestSkewWithinHalfADayIsBorne(t *testing.T) {
+	for _, ahead := range []time.Duration{-12 * time.Hour, 12 * time.Hour} {
+		for _, old := range []time.Duration{0, 12*time.Hour - time.Minute} {
+			a, b := member{key: "a", scope: "x", old: old}, member{key: "a", scope: "x", ahead: ahead, old: old}
+			if _, _, cerr, serr := meet(t, a.load(t, RoleLauncher, "l"), b.load(t, RoleAgent, "w")); cerr != nil || serr != nil {
+				t.Errorf("%v ahead, leaves %v old: %v, %v", ahead, old, cerr, serr)
+			}
+		}
+	}
+}
+
+// serve answers one connection on loopback with f and returns the address.
+func serve(t *testing.T, f func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		raw, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer raw.Close()
+		f(raw)
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String()
+}
+
+func TestStrangers(t *testing.T) {
+	ours := member{key: "a", scope: "x"}.load(t, RoleLauncher, "l")
+	foreign := newCA(t, "web").issue(t, leafSpec{dns: "web.example"})
+	first := func(s string) func(net.Conn) {
+		return func(c net.Conn) {
+			if _, err := io.WriteString(c, s); err == nil {
+				_, _ = io.CopyN(io.Discard, c, 1)
+			}
+		}
+	}
+	overTLS := func(cfg *tls.Config) func(net.Conn) {
+		return func(c net.Conn) { _ = tls.Server(c, cfg).Handshake() }
+	}
+	for _, tt := range []struct {
+		name   string
+		server func(net.Conn)
+		kind   Kind // 0: no Refusal
+		want   string
+	}{
+		{"ssh", first("SSH-2.0-OpenSSH_9.2p1\r\n"), NotTLS, "an SSH server"},
+		{"http", first("HTTP/1.1 400 Bad Request\r\n\r\n"), NotTLS, "a plain HTTP server"},
+		{"rubbish", first("\x00\x01\x02\x03\x04\x05\x06\x07"), NotTLS, "does not speak TLS"},
+		{"foreign CA", overTLS(&tls.Config{Certificates: []tls.Certificate{foreign}, NextProtos: []string{"h2"}}), Foreign, `is from "CN=web" and not of this job`},
+		{"TLS 1.2", overTLS(&tls.Config{Certificates: []tls.Certificate{foreign}, MaxVersion: tls.VersionTLS12}), Protocol, "something else listens there"},
+		{"other ALPN", overTLS(&tls.Config{Certificates: []tls.Certificate{foreign}, NextProtos: []string{"imap"}}), Protocol, "no protocol of mpiup's"},
+		{"closes at once", func(net.Conn) {}, 0, "EOF"},
+		{"resets", func(c net.Conn) {
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_, _ = io.ReadFull(c, make([]byte, 5))
+		}, 0, "reset"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			raw, err := net.Dial("tcp", serve(t, tt.server))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			_, err = ours.Connect(ctx, raw, ours.ClientConfig("h2"))
+			var r *Refusal
+			if got := errors.As(err, &r); got != (tt.kind != 0) || got && r.Kind != tt.kind || err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%T %v, want %v %q", err, err, tt.kind, tt.want)
+			}
+		})
+	}
+}
+
+func TestSilentServerEndsWithTheContext(t *testing.T) {
+	ours := member{key: "a", scope: "x"}
+	agent := ours.load(t, RoleAgent, "w")
+	block := make(chan struct{})
+	for name, server := range map[string]func(net.Conn){
+		"before the handshake": func(net.Conn) { <-block },
+		"after the handshake": func(c net.Conn) {
+			_ = tls.Server(c, agent.ServerConfig("h2")).Handshake()
+			<-block
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := net.Dial("tcp", serve(t, server))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			l := ours.load(t, RoleLauncher, "l")
+			_, err = l.Connect(ctx, raw, l.ClientConfig("h2"))
+			var r *Refusal
+			if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &r) {
+				t.Errorf("error %v", err)
+			}
+			block <- struct{}{}
+		})
+	}
+}
+
+// Clients that are no members: the agent refuses each, and says why.
+func TestStrangeClients(t *testing.T) {
+	agent := member{key: "a", scope: "x"}.load(t, RoleAgent, "w")
+	foreign := newCA(t, "web").issue(t, leafSpec{uris: []string{"mpiup://g/launcher/l"}})
+	launcher := member{key: "a", scope: "x"}.load(t, RoleLauncher, "l")
+	noALPN := launcher.ClientConfig()
+	for _, tt := range []struct {
+		name   string
+		client func(net.Conn)
+		want   string
+	}{
+		{"no certificate", func(c net.Conn) {
+			_, _ = io.Copy(io.Discard, tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}))
+		}, "it shows no certificate"},
+		{"foreign certificate", func(c net.Conn) {
+			send := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &foreign, nil }
+			_, _ = io.Copy(io.Discard, tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, GetClientCertificate: send}))
+		}, `is from "CN=web"`},
+		{"plain HTTP", func(c net.Conn) { fmt.Fprint(c, "GET / HTTP/1.1\r\n\r\n") }, "does not speak TLS"},
+		{"no ALPN", func(c net.Conn) { _, _ = io.Copy(io.Discard, tls.Client(c, noALPN)) }, "without naming a protocol"},
+		{"nothing", func(c net.Conn) { c.Close() }, "EOF"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			result := make(chan error, 1)
+			raw, err := net.Dial("tcp", serve(t, func(c net.Conn) {
+				_, err := agent.Accept(context.Background(), c, agent.ServerConfig("h2"))
+				result <- err
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer raw.Close()
+			tt.client(raw)
+			if err := <-result; err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestExplain(t *testing.T) {
+	if err := Explain(nil, nil); err != nil {
+		t.Error(err)
+	}
+	plain := errors.New("read: connection reset by peer")
+	if Explain(plain, nil) != plain {
+		t.Error("a network error is changed")
+	}
+	for text, kind := range map[string]Kind{
+		`rpc error: code = Unavailable desc = connection error: desc = "error reading server preface: remote error: tls: unknown certificate authority"`: OtherJob,
+		`remote error: tls: expired certificate`: Dates,
+		`remote error: tls: bad certificate`:     WrongRole,
+		`remote error: tls: internal error`:      Protocol,
+	} {
+		var r *Refusal
+		err := Explain(errors.New(text), nil)
+		if !errors.As(err, &r) || r.Kind != kind || !r.Remote {
+			t.Errorf("%s: %v", text, err)
+		} else if again := Explain(fmt.Errorf("host a: %w", r), nil); again.Error() != "host a: "+r.Error() {
+			t.Errorf("explained twice: %v", again)
+		}
+	}
+}
+
+func FuzzCertificate(f *testing.F) {
+	ours := member{key: "a", scope: "x"}.load(f, RoleAgent, "w")
+	m := must(ours.source.current(ours.now()))
+	f.Add(m.leaf.Certificate[0])
+	f.Add(newCA(f, "c").issue(f, leafSpec{uris: []string{"spiffe://td/ns/a/sa/x-launcher"}, ou: "mpiup-agent", cn: "h"}).Certificate[0])
+	f.Fuzz(func(t *testing.T, der []byte) {
+		leaf, err := x509.ParseCertificate(der)
+		if err != nil {
+			return
+		}
+		for _, read := range []func(*x509.Certificate) (Peer, error){sharedPeer, certificatePeer} {
+			if p, err := read(leaf); err == nil && (!goodName(p.Name) || !isRole(string(p.Role))) {
+				t.Errorf("peer %+v", p)
+			}
+		}
+		for _, reason := range []x509.InvalidReason{x509.Expired, x509.IncompatibleUsage} {
+			_ = ours.view().judge(leaf, x509.CertificateInvalidError{Cert: leaf, Reason: reason}).Error()
+		}
+		_ = ours.view().judge(leaf, x509.UnknownAuthorityError{Cert: leaf}).Error()
+	})
+}
