@@ -42,6 +42,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -91,6 +92,7 @@ type Supervisor struct {
 	poke     chan struct{} // to the orphan loop, capacity 1
 	pokeHelp chan struct{} // to the guard keeper, capacity 1
 	checks   singleflight.Group
+	checking atomic.Int32 // checks under way or stuck
 	waiters  sync.WaitGroup
 	ledger   *ledger // nil without a guard
 

@@ -31,6 +31,9 @@ type Command struct {
 	Session string // the value of MPIUP_SESSION in Env; "": belongs to none
 }
 
+// maxChecks bounds the goroutines, each with a thread, that dead mounts keep.
+const maxChecks = 256
+
 // maxSession bounds a session's name, which must fit a ledger record.
 const maxSession = 96
 
@@ -89,20 +92,24 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := &request{cmd: cmd, path: path, reply: make(chan spawned, 1)}
+	return s.submit(ctx, &request{cmd: cmd, path: path, reply: make(chan spawned, 1)}, deadline.C)
+}
+
+// submit hands a request to the spawner and waits for what becomes of it.
+func (s *Supervisor) submit(ctx context.Context, req *request, deadline <-chan time.Time) (*Process, error) {
 	select {
 	case s.requests <- req:
 	case <-s.ended:
 		return nil, ErrEnded
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-deadline.C:
+	case <-deadline:
 		return nil, s.busyError(req)
 	}
 	select {
 	case r := <-req.reply:
 		return r.p, r.err
-	case <-deadline.C:
+	case <-deadline:
 		return nil, s.abandon(req)
 	}
 }
@@ -121,7 +128,15 @@ func (s *Supervisor) check(ctx context.Context, cmd Command, deadline <-chan tim
 		}
 	}
 	key := strings.Join([]string{prog, cmd.Dir, pathEnv}, "\x00")
-	ch := s.checks.DoChan(key, func() (any, error) { return resolve(prog, cmd.Dir, pathEnv) })
+	if s.checking.Load() >= maxChecks {
+		return "", &StartError{Phase: PhaseTimeout, Path: prog, Errno: syscall.ETIMEDOUT,
+			Cause: fmt.Sprintf("%d programs are on file systems that do not answer", maxChecks), Hint: "check this host's mounts"}
+	}
+	ch := s.checks.DoChan(key, func() (any, error) {
+		s.checking.Add(1)
+		defer s.checking.Add(-1)
+		return resolve(prog, cmd.Dir, pathEnv)
+	})
 	select {
 	case r := <-ch:
 		if r.Err != nil {
@@ -151,9 +166,15 @@ func resolve(prog, dir, pathEnv string) (string, error) {
 	if err := checkAccess(path); err != nil {
 		return "", err
 	}
-	if head, err := readHead(path); err == nil {
-		if img := readImage(head); img.interp != "" {
-			_, _ = readHead(img.interp) // may lie on another mount
+	// Interpreters and loaders may lie on other mounts. Linux follows five (BINPRM rewrites).
+	next := path
+	for range 6 {
+		head, err := readHead(next)
+		if err != nil {
+			break
+		}
+		if next = readImage(head).interp; next == "" {
+			break
 		}
 	}
 	return path, nil

@@ -1,0 +1,204 @@
+package reap
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/test/need"
+)
+
+func write(t testing.TB, file, text string, mode os.FileMode) string {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, mode); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// foreignELF is the header of a program for another architecture.
+func foreignELF() string {
+	h := make([]byte, 64)
+	copy(h, "\x7fELF\x02\x01\x01")
+	h[16] = 2
+	h[18] = 183 // arm64
+	if runtime.GOARCH == "arm64" {
+		h[18] = 62
+	}
+	return string(h)
+}
+
+// withLoader is an ELF header with one program header, PT_INTERP.
+func withLoader(loader string) string {
+	h := make([]byte, 120, 120+len(loader)+1)
+	copy(h, "\x7fELF\x02\x01\x01")
+	h[16], h[18], h[20] = 2, map[string]byte{"amd64": 62, "arm64": 183}[runtime.GOARCH], 1
+	h[32], h[52], h[54], h[56] = 64, 64, 56, 1
+	h[64], h[72], h[96] = ptInterp, 120, byte(len(loader)+1)
+	return string(h) + loader + "\x00"
+}
+
+func TestProgramsThatCannotStartSayWhy(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	write(t, in("nox"), "#!/bin/sh\n", 0o644)
+	write(t, in("empty"), "", 0o755)
+	write(t, in("text"), "echo hello\n", 0o755)
+	write(t, in("foreign"), foreignELF(), 0o755)
+	write(t, in("noloader"), withLoader("/lib/ld-none.so.1"), 0o755)
+	write(t, in("crlf"), "#!/bin/sh\r\n", 0o755)
+	write(t, in("nointerp"), "#!/opt/none/python3 -u\n", 0o755)
+	if err := unix.Mkfifo(in("fifo"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := supervise(t)
+	for _, tt := range []struct {
+		name, prog, wdir string
+		phase            Phase
+		errno            syscall.Errno
+		says             string
+	}{
+		{"not found", in("none"), "", PhaseExec, syscall.ENOENT, in("none") + ": program not found"},
+		{"not on PATH", "no-such-program", "", PhaseExec, syscall.ENOENT, "program not found on PATH (/usr/bin:/bin)"},
+		{"relative to Dir", "./none", dir, PhaseExec, syscall.ENOENT, in("none")},
+		{"not executable", in("nox"), "", PhaseExec, syscall.EACCES, "not executable; set its x bit"},
+		{"a directory", dir, "", PhaseExec, syscall.EACCES, "is a directory"},
+		{"a FIFO", in("fifo"), "", PhaseExec, syscall.EACCES, "not a regular file"},
+		{"below a file", in("nox/x"), "", PhaseExec, syscall.ENOTDIR, "not a directory"},
+		{"empty", in("empty"), "", PhaseExec, syscall.ENOEXEC, "empty file"},
+		{"neither ELF nor script", in("text"), "", PhaseExec, syscall.ENOEXEC, "#!/bin/sh"},
+		{"wrong architecture", in("foreign"), "", PhaseExec, syscall.ENOEXEC, "this host is " + runtime.GOARCH},
+		{"loader missing", in("noloader"), "", PhaseExec, syscall.ENOENT, "its loader /lib/ld-none.so.1 is missing"},
+		{"Windows line ends", in("crlf"), "", PhaseExec, syscall.ENOENT, "Windows line endings"},
+		{"interpreter missing", in("nointerp"), "", PhaseExec, syscall.ENOENT, `its interpreter "/opt/none/python3" is missing`},
+		{"no directory", "/bin/true", in("gone"), PhaseDir, syscall.ENOENT, in("gone") + ": the working directory does not exist"},
+		{"directory is a file", "/bin/true", in("nox"), PhaseDir, syscall.ENOTDIR, "another working directory"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := s.Start(t.Context(), Command{Argv: []string{tt.prog}, Dir: tt.wdir, Env: []string{"PATH=/usr/bin:/bin"}})
+			var e *StartError
+			if !errors.As(err, &e) || e.Phase != tt.phase || e.Errno != tt.errno || !strings.Contains(err.Error(), tt.says) {
+				t.Fatalf("Start: %#v\n%v\nwant %v %v %q", err, err, tt.phase, tt.errno, tt.says)
+			}
+			if !strings.HasPrefix(tt.prog, "/") || tt.wdir != "" {
+				return
+			}
+			if err := Check(tt.prog, patience); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Check: %v", err)
+			}
+		})
+	}
+	if err := Check("/bin/sh", patience); err != nil {
+		t.Errorf("/bin/sh: %v", err)
+	}
+}
+
+func TestLookPathFindsWhatExecvpFinds(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"a", "b", "a/prog2"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(dir, "a/prog"), "", 0o644)
+	write(t, filepath.Join(dir, "b/prog"), "", 0o755)
+	write(t, filepath.Join(dir, "b/prog2"), "", 0o755)
+	write(t, filepath.Join(dir, "here"), "", 0o755)
+	for _, tt := range []struct{ name, prog, path, want string }{
+		{"passes what is not executable", "prog", dir + "/a:" + dir + "/b", dir + "/b/prog"},
+		{"passes a directory", "prog2", dir + "/a:" + dir + "/b", dir + "/b/prog2"},
+		{"relative element", "prog", "b", dir + "/b/prog"},
+		{"empty element", "here", "/bin::/usr/bin", dir + "/here"},
+		{"slash", "b/prog", "/bin", dir + "/b/prog"},
+		{"absolute", "/bin/sh", "", "/bin/sh"},
+	} {
+		got, err := LookPath(tt.prog, dir, tt.path)
+		if err != nil || got != tt.want {
+			t.Errorf("%s: %q %v, want %q", tt.name, got, err, tt.want)
+		}
+	}
+	if _, err := LookPath("prog", dir, dir+"/a"); err == nil || !strings.Contains(err.Error(), "not executable") {
+		t.Errorf("found but not executable: %v", err)
+	}
+	if _, err := LookPath("", dir, "/bin"); err == nil {
+		t.Error("no program: no error")
+	}
+}
+
+// deadMount is a FUSE file system that nobody serves: every access hangs until the test ends.
+func deadMount(t *testing.T) string {
+	need.Root(t)
+	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		need.File(t, "fuse", "/dev/fuse.openable", "load the fuse module: "+err.Error())
+	}
+	dir, err := os.MkdirTemp("", "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("none", dir, "fuse", unix.MS_NODEV|unix.MS_NOSUID, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev)); err != nil {
+		t.Fatalf("mount: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = unix.Close(dev)
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("umount: %v", err)
+		}
+		_ = os.Remove(dir)
+	})
+	return dir
+}
+
+func TestMountThatDoesNotAnswerIsATimeout(t *testing.T) {
+	dir := deadMount(t)
+	script := write(t, filepath.Join(t.TempDir(), "script"), "#!"+dir+"/python3\n", 0o755)
+	s := supervise(t, func(c *Config) { c.SpawnDeadline = 100 * time.Millisecond })
+	for name, c := range map[string]Command{
+		"program":     {Argv: []string{dir + "/prog"}},
+		"directory":   {Argv: []string{"/bin/true"}, Dir: dir},
+		"PATH":        {Argv: []string{"prog"}, Env: []string{"PATH=" + dir}},
+		"interpreter": {Argv: []string{script}},
+	} {
+		_, err := s.Start(t.Context(), c)
+		var e *StartError
+		if !errors.As(err, &e) || e.Phase != PhaseTimeout || !strings.Contains(err.Error(), "did not answer within 100ms") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := Check(dir+"/prog", 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not answer") {
+		t.Errorf("Check: %v", err)
+	}
+	s.cfg.SpawnDeadline = patience
+	wait(t, start(t, s, sh("true"))) // nothing else waits for it
+}
+
+func TestHangingExecIsGivenUp(t *testing.T) {
+	dir := deadMount(t)
+	program := write(t, filepath.Join(t.TempDir(), "prog"), withLoader(dir+"/ld.so"), 0o755)
+	// The runtime cannot stop the world while a child hangs in exec, so nothing may ask it to.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	s := supervise(t, func(c *Config) { c.SpawnDeadline = 200 * time.Millisecond })
+	deadline := func() <-chan time.Time { return time.After(200 * time.Millisecond) }
+	// Past the check, as if the mount died after it.
+	stuck := &request{path: program, cmd: Command{Argv: []string{"prog"}}, reply: make(chan spawned, 1)}
+	_, err := s.submit(t.Context(), stuck, deadline())
+	var e *StartError
+	if !errors.As(err, &e) || e.Phase != PhaseTimeout {
+		t.Fatalf("hanging exec: %v", err)
+	}
+	s.cfg.SpawnDeadline = patience
+	wait(t, start(t, s, sh("true"))) // the spawner is free again
+}
