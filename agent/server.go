@@ -15,7 +15,6 @@ import (
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -87,13 +86,9 @@ type service struct {
 
 // caller is who the connection's certificate says it is, if it has one of the roles.
 func caller(ctx context.Context, roles ...identity.Role) (identity.Peer, error) {
-	p, ok := peer.FromContext(ctx)
+	who, ok := identity.PeerFromContext(ctx)
 	if !ok {
-		return identity.Peer{}, status.Error(codes.Unauthenticated, "no peer")
-	}
-	who, err := identity.FromAuthInfo(p.AuthInfo)
-	if err != nil {
-		return identity.Peer{}, status.Error(codes.Unauthenticated, err.Error())
+		return identity.Peer{}, status.Error(codes.Unauthenticated, "no certificate")
 	}
 	if err := identity.Require(who, roles...); err != nil {
 		return identity.Peer{}, status.Error(codes.PermissionDenied, err.Error())

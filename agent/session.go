@@ -35,6 +35,7 @@ type session struct {
 	lostAt     time.Duration // Clock time when streams became 0, guarded by mu
 	pendingTil time.Duration // Clock time until which unread bytes put expiry off, guarded by mu
 	endText    string        // why it ends, guarded by mu
+	undrain    func()        // ends drain, guarded by mu
 	fencedBy   *session      // the newer incarnation's session, guarded by mu
 	step       *step         // from Launch on, guarded by mu
 }
@@ -82,6 +83,9 @@ func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64
 	s.streams--
 	if s.streams == 0 {
 		s.lostAt = s.agent.clock.Now()
+		if s.undrain != nil {
+			s.undrain()
+		}
 	}
 	over := s.life.Err() != nil
 	s.mu.Unlock()
@@ -223,12 +227,14 @@ func (s *session) run() {
 // drainBound is how long a session waits for its launcher to take the last frames.
 const drainBound = 5 * time.Second
 
-// drain waits until the launcher has all that was sent, for as long as there is a launcher.
+// drain waits until the launcher has all that was sent, for as long as there is a launcher: one
+// that has read Closed hangs up without a word.
 func (s *session) drain() {
 	ctx, cancel := context.WithTimeout(s.life, drainBound)
 	defer cancel()
 	s.mu.Lock()
 	connected := s.streams > 0
+	s.undrain = cancel
 	s.mu.Unlock()
 	if connected {
 		s.link.Drained(ctx) // the error is the bound, after which the launcher is left behind

@@ -22,9 +22,10 @@ type step struct {
 	launch *apiv1.Launch
 	engine *kvs.Engine // nil without PMI
 	up     *upstream
-	pmi    *pmiPort   // nil unless ranks connect by TCP
-	tee    *stdio.Tee // nil: output goes to the launcher only
-	oom    uint64     // OOM kills of the container before the start
+	server *pmi.Server // nil without PMI
+	port   *pmiPort    // nil unless ranks connect by TCP
+	tee    *stdio.Tee  // nil: output goes to the launcher only
+	oom    uint64      // OOM kills of the container before the start
 
 	ctx  context.Context // ends what serves the processes: PMI, pumps
 	kill context.CancelFunc

@@ -22,14 +22,13 @@ import (
 // agentFlags are the agent's own; which secret and which peers it shares with every command.
 type agentFlags struct {
 	hosts    cli.HostFlags
-	key      cli.KeyFlags
 	name     string
 	listen   string
 	port     int
 	http     string
 	slots    int
 	termExit int
-	grace    cli.Duration
+	grace    time.Duration
 	noGossip bool
 	check    bool
 	verbose  bool
@@ -40,7 +39,7 @@ type agentFlags struct {
 const defaultHTTP = ":7612"
 
 func agentCommand(p *process) *cobra.Command {
-	f := &agentFlags{grace: cli.Duration(5 * time.Second)}
+	f := &agentFlags{}
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Serve this worker: start ranks for launchers of the same job",
@@ -57,14 +56,13 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 	}
 	fs := c.Flags()
 	f.hosts.Register(fs)
-	f.key.Register(fs)
 	fs.StringVar(&f.name, "name", "", "name of this host (default: its host name)")
 	fs.StringVar(&f.listen, "listen", "", "address to listen on, without port (default: all)")
 	fs.IntVar(&f.port, "port", 0, "port to listen on (default: the first free one of the job's eight)")
 	fs.StringVar(&f.http, "http", defaultHTTP, "address of /healthz, /readyz and /metrics, or \"off\"")
 	fs.IntVar(&f.slots, "slots", 0, "ranks this host takes when the launcher does not say (default: GPUs, else CPUs)")
 	fs.IntVar(&f.termExit, "term-exit", -1, "exit code after SIGTERM (default: 0 when idle, 143 while a job runs)")
-	fs.Var(&f.grace, "grace", "between SIGTERM and SIGKILL of ranks when the agent is told to end")
+	cli.DurationVar(fs, &f.grace, "grace", cli.DefaultGrace, true, "between SIGTERM and SIGKILL of ranks when the agent is told to end")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not look for peers; launchers must name their hosts")
 	fs.BoolVar(&f.check, "check", false, "ask this container's agent whether it serves, and exit")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more in the log")
@@ -76,16 +74,16 @@ func (f *agentFlags) run(p *process) error {
 	if f.name != "" {
 		p.host = f.name
 	}
-	id, err := p.identity(&f.key, identity.RoleAgent)
+	id, err := p.identity(&f.hosts.IdentityFlags, identity.RoleAgent)
 	if err != nil {
-		return &exitError{job.ExitTLS, err}
+		return identityError(err)
 	}
 	life := incarnation.Of("/", p.host)
 	runDir := agent.RunDir(p.getenv("TMPDIR"), os.Getuid())
 	if f.check {
 		return f.runCheck(p, id, life, runDir)
 	}
-	if f.key.Insecure && !loopback(f.listen) {
+	if f.hosts.Insecure && !loopback(f.listen) {
 		if f.listen != "" {
 			return usage(fmt.Errorf("--insecure listens on loopback only, not on %s", f.listen))
 		}
@@ -144,7 +142,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, p.serviceNames()...),
-		Grace: time.Duration(f.grace), Gossip: !f.noGossip,
+		Grace: f.grace, Gossip: !f.noGossip,
 	}, nil
 }
 

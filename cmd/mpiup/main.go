@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/spf13/cobra"
 )
 
@@ -57,7 +58,7 @@ func run(args, env []string, stdin, stdout, stderr *os.File) int {
 	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	p.host, _ = os.Hostname()
 	root := rootCommand(p)
-	root.SetArgs(args[1:])
+	root.SetArgs(oneDash(root, args[1:]))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.Execute()
@@ -75,6 +76,18 @@ func run(args, env []string, stdin, stdout, stderr *os.File) int {
 	fmt.Fprintln(stderr, "mpiup:", err)
 	fmt.Fprintln(stderr, "mpiup: `mpiup --help` lists the commands, `mpiup COMMAND --help` their flags")
 	return job.ExitUsage
+}
+
+// oneDash lets the flags of the command in args be written with one dash ("-np 4").
+func oneDash(root *cobra.Command, args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	c, _, err := root.Find(args[:1])
+	if err != nil || c == root {
+		return args
+	}
+	return append(args[:1:1], cli.Dashes(c.Flags(), args[1:])...)
 }
 
 // exitError ends the process with a code; err, if any, is printed.
@@ -105,7 +118,8 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(runCommand(p), agentCommand(p), execCommand(p), peersCommand(p), shutdownCommand(p),
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(cli.FlagError(c.Flags(), err)) })
+	root.AddCommand(runCommand(p), agentCommand(p),
 		keygenCommand(p), versionCommand(p))
 	return root
 }

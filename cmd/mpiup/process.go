@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli"
 )
 
 // identity loads this process's place in its job.
-func (p *process) identity(f *cli.KeyFlags, role identity.Role) (*identity.Identity, error) {
+func (p *process) identity(f *cli.IdentityFlags, role identity.Role) (*identity.Identity, error) {
 	return identity.Load(identity.Options{
 		KeyFile:  f.Key,
 		TLSDir:   f.TLSDir,
@@ -21,6 +22,9 @@ func (p *process) identity(f *cli.KeyFlags, role identity.Role) (*identity.Ident
 		Env:      p.getenv,
 	})
 }
+
+// identityError gives the exit code to an identity that cannot be had.
+func identityError(err error) error { return &exitError{job.ExitTLS, err} }
 
 // loopback tells whether an address to listen on is this machine's own.
 func loopback(listen string) bool {

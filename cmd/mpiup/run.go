@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/mpiup/mpiup/agent/reap"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/spf13/cobra"
+)
+
+func runCommand(p *process) *cobra.Command {
+	f := &cli.RunFlags{}
+	c := &cobra.Command{
+		Use:   "run [flags] [--] program [args] [: [-n N] program [args]] ...",
+		Short: "Run a job: ranks of a program on the workers, or on this machine",
+		Long: `Run a job: ranks of a program on the workers, or on this machine.
+
+Hosts come from --host or --hostfile, else from what the operator tells the pod, else there is
+only this machine. The exit code is that of the first rank that failed; mpiup's own are 240 to
+250 (docs/exit-codes.md).`,
+		Example: cli.RunExample,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := f.Check(); err != nil {
+				return usage(err)
+			}
+			return runJob(p, f, args)
+		},
+	}
+	f.Register(c.Flags())
+	cobra.CheckErr(f.RegisterCompletion(c))
+	return c
+}
+
+func runJob(p *process, f *cli.RunFlags, args []string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return usage(fmt.Errorf("the working directory: %w; change to one that exists", err))
+	}
+	apps, warnings, err := f.ParseApps(args, cli.Environment{LookupEnv: p.lookup, Dir: dir})
+	if err != nil {
+		return usage(err)
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(p.stderr, "mpiup: warning:", w)
+	}
+	reach, done, err := p.reach(&f.HostFlags, &f.LeaseFlags, f.Verbose)
+	if err != nil {
+		return err
+	}
+	defer done()
+	cfg := launcher.Config{
+		Reach: reach, Apps: apps, DryRun: f.DryRun, Timeout: f.Timeout, PMI: pmiModes[f.PMI],
+		Policy:     placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy)},
+		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
+		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin,
+	}
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGWINCH)
+	defer signal.Stop(signals)
+	cfg.Signals = signals
+	p.code = launcher.Run(context.Background(), cfg)
+	return nil
+}
+
+var pmiModes = map[string]apiv1.Pmi{"fd": apiv1.Pmi_PMI_FD, "port": apiv1.Pmi_PMI_PORT, "none": apiv1.Pmi_PMI_NONE}
+
+var outputModes = map[string]iof.Mode{"plain": iof.Plain, "tag": iof.Tag, "json": iof.JSON}
+
+func mapBy(s string) placement.MapBy {
+	if s == "node" {
+		return placement.ByNode
+	}
+	return placement.BySlot
+}
+
+// reach is how this process gets to agents: the flags, its identity, and the agent it can be
+// itself. done ends that agent.
+func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r launcher.Reach, done func(), err error) {
+	entries, err := h.Entries()
+	if err != nil {
+		return r, nil, usage(err)
+	}
+	id, err := p.identity(&h.IdentityFlags, identity.RoleLauncher)
+	if err != nil && !errors.Is(err, identity.ErrNoSecret) {
+		return r, nil, identityError(err)
+	}
+	noSecret := err
+	log := slog.New(slog.DiscardHandler)
+	if verbose > 0 {
+		level := slog.LevelInfo
+		if verbose > 1 {
+			level = slog.LevelDebug
+		}
+		log = slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: level}))
+	}
+	e := &embedded{process: p, log: log}
+	r = launcher.Reach{
+		Sources: launcher.Sources{Entries: entries, Env: p.getenv, Environ: func() []string { return p.env },
+			Hostname: p.host, Size: h.Size, Pod: id != nil && id.Mounted()},
+		Identity: id, NoIdentity: noSecret, Embedded: e.attach,
+		Wait: h.Wait, Lease: l.LauncherTimeout, NodeTimeout: l.NodeTimeout, Grace: l.Grace,
+		Incarnation: incarnation.Of("/", p.host), Version: version, Namespace: namespace(), Pod: p.host,
+		Stdout: p.stdout, Stderr: p.stderr, Terminal: iof.IsTerminal(p.stderr), Log: log,
+		Width: func() int {
+			_, columns, err := iof.TerminalSize(p.stderr)
+			if err != nil {
+				return 80
+			}
+			return int(columns)
+		},
+		TerminationLog: "/dev/termination-log",
+	}
+	if err := reap.RaiseLimits(); err != nil {
+		log.Info("limits", "cause", err)
+	}
+	return r, e.end, nil
+}
