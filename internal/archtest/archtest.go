@@ -1,0 +1,18 @@
+// Package archtest holds the tests that keep the architecture true: which package may import
+// which, where dangerous or heavy dependencies may stand, how large files get, and that the
+// lists in docs/ are complete.
+//
+//	4  cmd/mpiup
+//	3  launcher              agent                 never each other: they meet in internal/api
+//	2  launcher/{placement,cli,iof}   agent/{reap,stdio,member,exchange}
+//	   pmi, pmi/{pmi1,pmi2,pmix}      internal/wire
+//	1  pmi/{kvs,message}   gpu   rdma   topology/{discover,usable}   internal/{resolve,incarnation}
+//	0  topology   topology/sysfs   internal/{job,idset,hostlist,identity,api}
+//
+// A package imports packages of lower levels, and those below its own directory. levels_test.go is
+// the table, rules_test.go the single rules; each carries its reason, which the failing test prints.
+// Tests and everything under test/ are free to import what they like.
+//
+// The package has no code but for tests, needs the go command, and looks at whole packages as
+// "go list" describes them: build tags other than this machine's are not seen.
+package archtest

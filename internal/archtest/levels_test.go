@@ -1,0 +1,125 @@
+package archtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/mpiup/mpiup"
+
+// levels is the level of every package, by the longest prefix that matches. A new package gets
+// its line here, and the drawing in archtest.go and docs/architecture.md with it.
+var levels = map[string]int{
+	"cmd/mpiup":      4,
+	"cmd/mpiup-nvml": 4,
+
+	"launcher": 3,
+	"agent":    3,
+
+	"launcher/placement": 2,
+	"launcher/cli":       2,
+	"launcher/iof":       2,
+	"agent/reap":         2,
+	"agent/stdio":        2,
+	"agent/member":       2,
+	"agent/exchange":     2,
+	"pmi":                2,
+	"pmi/pmi1":           2,
+	"pmi/pmi2":           2,
+	"pmi/pmix":           2,
+	"internal/wire":      2,
+
+	"pmi/kvs":              1,
+	"pmi/message":          1,
+	"gpu":                  1,
+	"rdma":                 1,
+	"topology/discover":    1,
+	"topology/usable":      1,
+	"internal/resolve":     1,
+	"internal/incarnation": 1,
+
+	"topology":          0,
+	"topology/sysfs":    0,
+	"internal/job":      0,
+	"internal/idset":    0,
+	"internal/hostlist": 0,
+	"internal/identity": 0,
+	"internal/api":      0,
+	"internal/archtest": 0,
+}
+
+// levelOf finds a package's level. Only internal/api and pmi/pmix have packages below them
+// that share their line; every other package is named in full.
+func levelOf(path string) (int, bool) {
+	if level, ok := levels[path]; ok {
+		return level, true
+	}
+	for _, tree := range []string{"internal/api", "pmi/pmix"} {
+		if under(path, tree) {
+			return levels[tree], true
+		}
+	}
+	return 0, false
+}
+
+// checkLevels finds imports that do not go downwards.
+func checkLevels(pkgs []Package) (bad []string) {
+	for _, p := range pkgs {
+		from := p.Path()
+		if from == "test" || under(from, "test") {
+			continue
+		}
+		level, ok := levelOf(from)
+		if !ok {
+			bad = append(bad, fmt.Sprintf("%s has no level; add it to internal/archtest/levels_test.go", from))
+			continue
+		}
+		for _, imp := range p.Imports {
+			to, ours := strings.CutPrefix(imp, module+"/")
+			if !ours {
+				continue
+			}
+			target, ok := levelOf(to)
+			switch {
+			case under(to, "test"):
+				bad = append(bad, fmt.Sprintf("%s imports %s: what only tests need stays out of the product", from, to))
+			case strings.HasPrefix(to, from+"/") && target <= level, !ok:
+				// its own sub-package; or unknown, which is said where it is defined
+			case target >= level:
+				bad = append(bad, fmt.Sprintf("%s (level %d) imports %s (level %d): imports go downwards only", from, level, to, target))
+			}
+		}
+	}
+	return bad
+}
+
+func TestImportsGoDownwards(t *testing.T) {
+	report(t, checkLevels(packages(t)))
+}
+
+func TestLevelsAreSeen(t *testing.T) {
+	for _, tt := range []struct {
+		from, to string
+		want     string // part of the complaint; "": none
+	}{
+		{"launcher", "launcher/iof", ""},
+		{"launcher", "internal/api/v1", ""},
+		{"cmd/mpiup", "agent", ""},
+		{"pmi", "pmi/pmi1", ""},
+		{"pmi/pmix", "pmi/pmix/bfrops", ""},
+		{"launcher", "agent", "imports go downwards only"},
+		{"agent/reap", "agent/stdio", "imports go downwards only"},
+		{"internal/job", "internal/idset", "imports go downwards only"},
+		{"gpu", "rdma", "imports go downwards only"},
+		{"pmi/kvs", "pmi", "imports go downwards only"},
+		{"agent", "test/need", "what only tests need"},
+		{"internal/surprise", "internal/job", "has no level"},
+		{"test/netns", "agent", ""},
+	} {
+		bad := checkLevels([]Package{{ImportPath: module + "/" + tt.from, Imports: []string{module + "/" + tt.to}}})
+		if got := strings.Join(bad, "; "); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s imports %s: %q, want %q", tt.from, tt.to, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package archtest
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maxLines: a file that passes it is the one people complain about.
+const maxLines = 600
+
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+// vague are package names that say nothing; two users of a helper put it with the idea it serves.
+var vague = []string{"util", "utils", "common", "helper", "helpers", "base", "types", "manager", "misc", "shared"}
+
+func TestPackagesHaveACommentAndAName(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.Doc == "" && len(p.GoFiles)+len(p.CgoFiles) > 0 {
+			t.Errorf("%s has no package comment: what it is for, a drawing, the concurrency contract, what it does not do", p.Path())
+		}
+		for part := range strings.SplitSeq(p.Path(), "/") {
+			if slices.Contains(vague, part) || slices.Contains(vague, p.Name) {
+				t.Errorf("%s: a package is named after its idea, not %q", p.Path(), p.Name)
+				break
+			}
+		}
+	}
+}
+
+func TestFilesAreShort(t *testing.T) {
+	eachFile(t, func(path string, text []byte) {
+		if lines := bytes.Count(text, []byte("\n")); lines > maxLines && !generated.Match(text) {
+			t.Errorf("%s has %d lines, more than %d: which two ideas are in it?", path, lines, maxLines)
+		}
+	})
+}
+
+// makers are functions that make processes. os/exec is watched as an import.
+var makers = []string{"os.StartProcess", "syscall.ForkExec", "syscall.StartProcess", "pty.Start", "pty.StartWithSize", "pty.StartWithAttrs"}
+
+func TestOnlyReapMakesProcesses(t *testing.T) {
+	eachFile(t, func(path string, text []byte) {
+		if strings.HasPrefix(path, "agent/reap/") || strings.HasPrefix(path, "test/") {
+			return
+		}
+		for _, call := range callsOf(t, path, text) {
+			t.Errorf("%s: only agent/reap makes processes: one table of children, one thread that forks, one reaper", call)
+		}
+	})
+}
+
+func callsOf(t *testing.T, path string, text []byte) (found []string) {
+	t.Helper()
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && slices.Contains(makers, x.Name+"."+sel.Sel.Name) {
+				found = append(found, fmt.Sprintf("%s uses %s.%s", fset.Position(n.Pos()), x.Name, sel.Sel.Name))
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func TestMakersAreSeen(t *testing.T) {
+	src := "package x\nimport \"syscall\"\nfunc f() { syscall.ForkExec(\"a\", nil, nil); syscall.Kill(1, 2) }\n"
+	if got := callsOf(t, "x.go", []byte(src)); len(got) != 1 || !strings.Contains(got[0], "x.go:3:12 uses syscall.ForkExec") {
+		t.Error(got)
+	}
+}
+
+// eachFile calls f with every Go file of the module that is no test, by its path in it.
+func eachFile(t *testing.T, f func(path string, text []byte)) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	for _, p := range packages(t) {
+		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
+			text, err := os.ReadFile(filepath.Join(root, p.Path(), name))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			f(filepath.Join(p.Path(), name), text)
+		}
+	}
+}
