@@ -24,7 +24,7 @@ func (s *Supervisor) wakeKeeper() {
 
 // keepGuard starts a guard when the first process has been started, and another should it die.
 // Until it is there parent-death signals alone protect what was started.
-func (s *Supervisor) keepGuard(stop <-chan struct{}) {
+func (s *Supervisor) keepGuard() {
 	alive, deadEnd, err := os.Pipe() // ends when this process does
 	if err != nil {
 		s.cfg.Log.Warn("no guard: grandchildren may outlive a killed agent", "err", err)
@@ -34,23 +34,23 @@ func (s *Supervisor) keepGuard(stop <-chan struct{}) {
 	for {
 		select {
 		case <-s.pokeHelp:
-		case <-stop:
+		case <-s.ended:
 			return
 		}
-		if err := s.startGuard(alive, stop); err != nil {
+		if err := s.startGuard(alive); err != nil {
 			s.cfg.Log.Warn("no guard: grandchildren may outlive a killed agent", "err", err)
 			return
 		}
 		select { // not more than one guard a second, whoever kills them
 		case <-time.After(time.Second):
-		case <-stop:
+		case <-s.ended:
 			return
 		}
 	}
 }
 
 // startGuard hands the guard the pipe, the ledger and, where there are pidfds, this process.
-func (s *Supervisor) startGuard(alive *os.File, stop <-chan struct{}) error {
+func (s *Supervisor) startGuard(alive *os.File) error {
 	files := []*os.File{nil, nil, nil, alive, s.ledger.file}
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
 		self := os.NewFile(uintptr(fd), "pidfd")
@@ -61,7 +61,7 @@ func (s *Supervisor) startGuard(alive *os.File, stop <-chan struct{}) error {
 		cmd: Command{Argv: []string{GuardName}, Env: guardEnv, Files: files}}
 	select {
 	case s.requests <- req:
-	case <-stop:
+	case <-s.ended:
 		return nil
 	}
 	return (<-req.reply).err

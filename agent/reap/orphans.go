@@ -27,6 +27,8 @@ func (s *Supervisor) orphans(stop <-chan struct{}) {
 		case <-chld:
 		case <-s.poke:
 		case <-stop:
+			for s.adopts && s.reapOne(&seen) {
+			}
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -107,19 +108,30 @@ func emptySignalMask() {
 
 // defaultDispositions sees to it that children start with SIG_DFL even for signals that this
 // process was started with ignored (nohup, a background job of sh, some container runtimes).
-// Go resets what it handles and passes on what it leaves ignored: SIGHUP and SIGINT, and the
-// terminal's stop signals. A handler that discards is to this process the same as ignoring.
-// tini keeps ignored signals ignored in its child; ranks are not children of a terminal's user.
+// Go resets what it handles and passes on what it leaves ignored: SIGHUP and SIGINT, the
+// terminal's stop signals, and 32 to 34, which it never handles. A handler that discards is to
+// this process the same as ignoring. tini keeps ignored signals ignored in its child; a rank is
+// no child of its user's terminal, and nohup protects the launcher, which then forwards nothing.
 func defaultDispositions() (restore func(), err error) {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return func() {}, err
-	}
 	sink := make(chan os.Signal, 1)
-	for _, sig := range ignoredSignals(string(status)) {
-		signal.Notify(sink, sig)
+	restore = func() { signal.Stop(sink) }
+	for _, change := range []func(syscall.Signal){func(sig syscall.Signal) { signal.Notify(sink, sig) }, setDefault} {
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			return restore, err
+		}
+		for _, sig := range ignoredSignals(string(status)) {
+			change(sig)
+		}
 	}
-	return func() { signal.Stop(sink) }, nil
+	return restore, nil
+}
+
+// setDefault sets SIG_DFL behind Go's back, for a signal that Go does not handle: a struct
+// sigaction of zeros, on every architecture.
+func setDefault(sig syscall.Signal) {
+	var zeros [8]uint64
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&zeros)), 0, 8, 0, 0)
 }
 
 // ignoredSignals reads SigIgn of /proc/PID/status: a mask in hexadecimal, bit 0 is signal 1.

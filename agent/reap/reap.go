@@ -148,13 +148,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		return err
 	}
 	defer undo()
-	var helpers sync.WaitGroup
-	stop := make(chan struct{})
-	helpers.Go(func() { s.orphans(stop) })
+	var orphans, keeper sync.WaitGroup
+	stopOrphans, spawnerDone := make(chan struct{}), make(chan struct{})
+	orphans.Go(func() { s.orphans(stopOrphans) })
 	if s.ledger != nil {
-		helpers.Go(func() { s.keepGuard(stop) })
+		keeper.Go(s.keepGuard)
 	}
-	spawnerDone := make(chan struct{})
 	go func() {
 		defer close(spawnerDone)
 		s.spawner()
@@ -166,24 +165,23 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	left := s.stop(context.Background(), everything(), s.cfg.StopGrace)
 	close(s.ended)
-	close(stop)
+	s.awaitSpawner(spawnerDone)
+	keeper.Wait()
 	s.endGuard()
 	err = s.release(left)
 	s.waiters.Wait()
-	helpers.Wait()
-	s.awaitSpawner(spawnerDone)
+	close(stopOrphans)
+	orphans.Wait()
 	return err
 }
 
 // release lets go of what no signal ends, so that no waiter stays behind.
 func (s *Supervisor) release(left []int) error {
-	s.mu.Lock()
-	for _, p := range s.table {
-		p.forget()
-	}
-	s.mu.Unlock()
 	if len(left) == 0 {
 		return nil
+	}
+	for _, p := range s.own(everything()) {
+		p.forget()
 	}
 	return fmt.Errorf("processes %v did not end after SIGKILL: they wait in the kernel, usually for a mount or device that does not answer", left)
 }

@@ -1,45 +1,72 @@
 package reap
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
-	"os/signal"
-	"strings"
 	"syscall"
+	"time"
 )
 
 // roles are programs that tests start.
 var roles = map[string]func(args []string) int{
-	"signals": showSignals,
-	"fds":     showDescriptors,
+	"supervisor": supervisorRole,
+	"agent":      agentRole,
 }
 
-func init() {
-	// How this process was started, before Run's counterpart in it changes anything.
-	signal.Reset()
+func roleSupervisor(exe string) (*Supervisor, func() error) {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	s := New(Config{Log: log, Subreaper: true, GuardExe: exe, StopGrace: time.Second})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	return s, func() error { cancel(); return <-done }
 }
 
-// showSignals prints blocked and ignored signals as the kernel has them. The Go runtime of this
-// program unblocks nothing at its start.
-func showSignals([]string) int {
-	b, err := os.ReadFile("/proc/self/status")
+func roleCommand(args []string) Command {
+	return Command{Argv: args, Env: []string{"PATH=/usr/bin:/bin", "MPIUP_SESSION=role"}, Session: "role",
+		Files: []*os.File{nil, os.Stdout, os.Stderr}}
+}
+
+// supervisorRole runs a program under a supervisor, as PID 1 if it is, and ends as it did, once
+// it has no child left.
+func supervisorRole(args []string) int {
+	s, end := roleSupervisor("")
+	p, err := s.Start(context.Background(), roleCommand(args))
 	if err != nil {
-		return 1
+		fmt.Fprintln(os.Stderr, err)
+		return 98
 	}
-	for line := range strings.Lines(string(b)) {
-		if strings.HasPrefix(line, "SigBlk") || strings.HasPrefix(line, "SigIgn") {
-			fmt.Print(line)
-		}
+	<-p.Done()
+	if err := end(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 97
 	}
-	return 0
+	if pid, err := peek(); err != syscall.ECHILD {
+		fmt.Fprintln(os.Stderr, "child left:", pid, err)
+		return 96
+	}
+	return p.Exit().Status()
 }
 
-func showDescriptors([]string) int {
-	for fd := range 1024 {
-		var st syscall.Stat_t
-		if syscall.Fstat(fd, &st) == nil {
-			fmt.Print(fd, " ")
+// agentRole starts programs with a guard, says so on stdout, and waits to be killed.
+func agentRole(args []string) int {
+	s, _ := roleSupervisor("/proc/self/exe")
+	for _, script := range args {
+		if _, err := s.Start(context.Background(), roleCommand([]string{"sh", "-c", script})); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 98
 		}
 	}
-	return 0
+	for {
+		s.mu.Lock()
+		p := s.keeper
+		s.mu.Unlock()
+		if p != nil {
+			fmt.Println(p.pid)
+			select {}
+		}
+		time.Sleep(time.Millisecond)
+	}
 }

@@ -1,0 +1,141 @@
+package reap
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// agentWithGuard starts the agent role and returns it and its guard's pid.
+func agentWithGuard(t *testing.T, s *Supervisor, scripts ...string) (*Process, int) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := inRole(t, "agent", scripts...)
+	c.Files = []*os.File{nil, w, os.Stderr}
+	agent := start(t, s, c)
+	w.Close()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the agent role: %v", err)
+	}
+	guard, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the guard is in its main function", func() bool { return ignores(guard, unix.SIGTERM) })
+	return agent, guard
+}
+
+func ignores(pid int, sig unix.Signal) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err == nil && slices.Contains(ignoredSignals(string(b)), sig)
+}
+
+func TestGuardEndsWhatAKilledAgentLeaves(t *testing.T) {
+	s := supervise(t)
+	dir := t.TempDir()
+	at := func(n string) string { return filepath.Join(dir, n) }
+	agent, guard := agentWithGuard(t, s,
+		`echo $$ >`+at("rank")+`; exec sleep 100`,
+		`trap "" TERM; setsid sh -c 'echo $$ >`+at("setsid")+`; exec sleep 100' & wait`,
+		`(sh -c 'echo $$ >`+at("orphan")+`; exec sleep 100' &); exit 0`,
+		`env -i setsid sh -c 'echo $$ >`+at("bare")+`; sh -c "echo \$\$ >`+at("grandchild")+`; exec sleep 100"; true' & wait`,
+	)
+	pids := map[string]int{}
+	for _, n := range []string{"rank", "setsid", "orphan", "grandchild"} {
+		pids[n] = pidIn(t, at(n))
+	}
+	bystander := start(t, s, inSession(sh("exec sleep 100"), "other"))
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT} {
+		if err := unix.Kill(guard, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Kill(agent.Pid(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, agent)
+	for n, pid := range pids {
+		if n == "grandchild" {
+			continue // neither environment, process session nor, with the agent gone, a parent
+		}
+		until(t, n+" is ended", func() bool { return ended(pid) })
+	}
+	until(t, "the guard is gone", func() bool { return gone(guard) })
+	if ended(bystander.Pid()) {
+		t.Error("the guard ended a stranger")
+	}
+	_ = unix.Kill(pids["grandchild"], unix.SIGKILL)
+	_ = unix.Kill(pidIn(t, at("bare")), unix.SIGKILL)
+}
+
+func TestGuardIsReplacedAndEndsWithItsAgent(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Log: quiet(), Subreaper: true, GuardExe: exe})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	guard := func() (pid int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.keeper != nil {
+			pid = s.keeper.pid
+		}
+		return pid
+	}
+	start(t, s, sh("exec sleep 100"))
+	until(t, "a guard is there", func() bool { return guard() != 0 })
+	first := guard()
+	if err := unix.Kill(first, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is reaped", func() bool { return guard() != first })
+	until(t, "another guard is there", func() bool {
+		wait(t, start(t, s, sh("true")))
+		return guard() != 0
+	})
+	second := guard()
+	cancel()
+	if err := <-done; err != nil || !gone(second) {
+		t.Errorf("Run: %v; guard gone: %v", err, gone(second))
+	}
+}
+
+func TestLedgerKeepsWhatLives(t *testing.T) {
+	l, err := newLedger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	a := l.add(record{session: "aa"})
+	b := l.add(record{session: "aa", pid: 10, start: 99})
+	c := l.add(record{pid: 11, start: 100})
+	l.remove(b)
+	if d := l.add(record{session: "bb", pid: 12, start: 101}); d != b || a == c {
+		t.Errorf("slots %d %d %d %d", a, b, c, d)
+	}
+	raw := make([]byte, 1024)
+	n, _ := l.file.ReadAt(raw, 0)
+	want := []record{{session: "aa"}, {session: "bb", pid: 12, start: 101}, {pid: 11, start: 100}}
+	if got := readLedger(raw[:n]); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	var none *ledger
+	none.remove(none.add(record{session: "x"}))
+	none.close()
+}
