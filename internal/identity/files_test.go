@@ -145,7 +145,9 @@ func TestCertificateNames(t *testing.T) {
 	}
 }
 
-func uri(role, name string) leafSpec { return leafSpec{uris: []string{"mpiup://g/" + role + "/" + name}} }
+func uri(role, name string) leafSpec {
+	return leafSpec{uris: []string{"mpiup://g/" + role + "/" + name}}
+}
 
 func TestCertificateFilesMeet(t *testing.T) {
 	ca := newCA(t, "ca")

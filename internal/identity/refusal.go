@@ -154,8 +154,8 @@ func (v view) dates(leaf *x509.Certificate, shared bool) string {
 func (v view) skew(leaf *x509.Certificate) string {
 	theirs := mintedAt(leaf)
 	apart := theirs.Sub(v.now).Round(time.Minute)
-	return fmt.Sprintf("its clock read %s when it made the certificate (at most %v ago), ours reads %s, %v apart: set the clocks",
-		theirs.UTC().Format(clockFormat), leafRenew, v.now.UTC().Format(clockFormat), hours(apart.Abs()))
+	return fmt.Sprintf("its clock read %s when it made the certificate (at most %s ago), ours reads %s, %s apart: set the clocks",
+		theirs.UTC().Format(clockFormat), hours(leafRenew), v.now.UTC().Format(clockFormat), hours(apart.Abs()))
 }
 
 func hours(d time.Duration) string {
