@@ -155,9 +155,9 @@ func checkName(name string) error {
 		if label == "" || len(label) > maxLabel || label[0] == '-' {
 			return fmt.Errorf("%s is not a host name: between dots stand 1 to %d characters, the first no hyphen", clip(name), maxLabel)
 		}
-		for _, c := range []byte(label) {
-			if !nameByte(c) {
-				return fmt.Errorf("%s is not a host name: %q is no letter, digit, hyphen or underscore", clip(name), string(rune(c)))
+		for _, c := range label {
+			if c > 0x7f || !nameByte(byte(c)) {
+				return fmt.Errorf("%s is not a host name: %q is no letter (a to z), digit, hyphen or underscore", clip(name), string(c))
 			}
 		}
 	}
