@@ -88,12 +88,13 @@ func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64
 		}
 	}
 	over := s.life.Err() != nil
+	ends := s.state >= closing
 	s.mu.Unlock()
 	if over {
 		return nil
 	}
-	if !errors.Is(err, wire.ErrReplaced) {
-		s.log.Info("stream ended", "cause", err)
+	if !ends && !errors.Is(err, wire.ErrReplaced) {
+		s.log.Info("connection lost", "cause", err)
 	}
 	return err
 }
