@@ -25,8 +25,13 @@ import (
 func program(t *testing.T, name string) string {
 	t.Helper()
 	need.MPICH(t)
+	return compile(t, "mpicc.mpich", name)
+}
+
+func compile(t *testing.T, mpicc, name string) string {
+	t.Helper()
 	exe := filepath.Join(t.TempDir(), name)
-	cc := exec.Command("mpicc.mpich", "-O1", "-Wall", "-rdynamic", "-o", exe, "../test/mpi/"+name+".c")
+	cc := exec.Command(mpicc, "-O1", "-Wall", "-rdynamic", "-o", exe, "../test/mpi/"+name+".c")
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -285,5 +290,58 @@ func TestMPICHRankEndsWithoutFinalize(t *testing.T) {
 				t.Errorf("rank 1: %v", o.errs[1])
 			}
 		})
+	}
+}
+
+func TestMPICHSpawnIsRefused(t *testing.T) {
+	if o := (&job{hosts: 1, perHost: 2}).run(t, program(t, "spawn")); !strings.Contains(o.out, "spawn refused") {
+		t.Errorf("printed %q, %v", o.out, o.errs)
+	}
+}
+
+// A PMI-1 client that puts 9.6 MB in all, over one, two and four hosts.
+func TestBigKVS(t *testing.T) {
+	exe := program(t, "bigkvs")
+	for _, j := range []*job{{hosts: 1, perHost: 4}, {hosts: 2, perHost: 8}, {hosts: 4, perHost: 2, port: true}} {
+		t.Run(fmt.Sprintf("%dx%d", j.hosts, j.perHost), func(t *testing.T) {
+			keys := "1000"
+			if testing.Short() {
+				keys = "100"
+			}
+			o := j.run(t, exe, keys, "600")
+			o.clean(t)
+			if !strings.Contains(o.out, "bigkvs ok") {
+				t.Errorf("printed %q", o.out)
+			}
+		})
+	}
+}
+
+// Other builds of MPICH than Debian's: MPIUP_TEST_MPICC lists their compilers (for example those
+// of the wheels "mpich" on PyPI, each in a virtual environment).
+func TestOtherMPICH(t *testing.T) {
+	list := os.Getenv("MPIUP_TEST_MPICC")
+	if list == "" {
+		t.Skip("MPIUP_TEST_MPICC is not set")
+	}
+	shapes := []*job{
+		{hosts: 1, perHost: 3}, {hosts: 2, perHost: 2}, {hosts: 4, perHost: 1, port: true}, {hosts: 1, perHost: 2, noMap: true},
+		{hosts: 1, perHost: 2, env: []string{"MPIR_CVAR_PMI_VERSION=2"}}, {hosts: 2, perHost: 2, env: []string{"MPIR_CVAR_PMI_VERSION=2"}},
+	}
+	for _, mpicc := range filepath.SplitList(list) {
+		for _, p := range []struct{ name, want string }{
+			{"hello", "there"}, {"ring", "ring"}, {"allreduce", "allreduce ok"}, {"publish", "publish ok"}, {"session", "session ok"}, {"spawn", "spawn refused"},
+		} {
+			exe := compile(t, mpicc, p.name)
+			for _, j := range shapes {
+				t.Run(fmt.Sprintf("%s/%s/%dx%d port=%v %v", mpicc, p.name, j.hosts, j.perHost, j.port, j.env), func(t *testing.T) {
+					o := j.run(t, exe)
+					o.clean(t)
+					if !strings.Contains(o.out, p.want) {
+						t.Errorf("printed %q", o.out)
+					}
+				})
+			}
+		}
 	}
 }
