@@ -50,49 +50,64 @@ type accusation struct {
 	From        string // empty in alive
 }
 
-// sniff looks for suspect, alive and dead messages in a packet that memberlist sends.
-// memberlist does not tell its delegates of suspicion, but it passes every change of state it
-// believes on to others, and at least to the suspect itself; so what it sends is what it holds.
+// sniff looks at a packet that memberlist sends. memberlist does not tell its delegates of
+// suspicion, but it passes every change of state it believes on to others, and at least to the
+// suspect itself; so what it sends is what it holds.
 func (t *table) sniff(packet []byte) {
+	each(packet, func(kind byte, a accusation, msg []byte) {
+		switch kind {
+		case suspectType:
+			t.suspected(a, msg)
+		case aliveType:
+			t.refuted(a)
+		case deadType:
+			t.dead(a)
+		}
+	})
+}
+
+// hear looks at a packet that came in, for accusations of ourselves. memberlist answers one with
+// a refutation of a higher number, once: if that is lost, in a cut that lets us hear but not
+// speak, it passes over the same accusation when it comes again, and we would be given up while
+// we answer every probe. So we answer each.
+func (t *table) hear(packet []byte) {
+	each(packet, func(kind byte, a accusation, _ []byte) {
+		if kind != aliveType && a.Node == t.self && a.From != t.self {
+			t.accused()
+		}
+	})
+}
+
+// each calls f for the suspect, alive and dead messages in a packet; others and malformed ones
+// are passed over.
+func each(packet []byte, f func(kind byte, a accusation, msg []byte)) {
 	if len(packet) > 5 && packet[0] == crcType {
 		packet = packet[5:]
 	}
-	if len(packet) < 2 {
+	one := func(msg []byte) {
+		var a accusation
+		if len(msg) < 2 || msg[0] < suspectType || msg[0] > deadType {
+			return
+		}
+		if codec.NewDecoder(bytes.NewReader(msg[1:]), &codec.MsgpackHandle{}).Decode(&a) == nil {
+			f(msg[0], a, msg)
+		}
+	}
+	if len(packet) < 2 || packet[0] != compoundType {
+		one(packet)
 		return
 	}
-	if packet[0] != compoundType {
-		t.sniffOne(packet)
+	n, body := int(packet[1]), packet[2:] // a byte of count, two of length each, the parts
+	if len(body) < 2*n {
 		return
 	}
-	n, lengths := int(packet[1]), packet[2:] // a byte of count, two of length each, the parts
-	if len(lengths) < 2*n {
-		return
-	}
-	body := lengths[2*n:]
+	lengths, body := body[:2*n], body[2*n:]
 	for i := range n {
 		size := int(lengths[2*i])<<8 | int(lengths[2*i+1])
 		if size > len(body) {
 			return
 		}
-		t.sniffOne(body[:size])
+		one(body[:size])
 		body = body[size:]
-	}
-}
-
-func (t *table) sniffOne(msg []byte) {
-	if len(msg) < 2 || msg[0] < suspectType || msg[0] > deadType {
-		return
-	}
-	var a accusation
-	if codec.NewDecoder(bytes.NewReader(msg[1:]), &codec.MsgpackHandle{}).Decode(&a) != nil {
-		return
-	}
-	switch msg[0] {
-	case suspectType:
-		t.suspected(a, msg)
-	case aliveType:
-		t.refuted(a)
-	case deadType:
-		t.dead(a)
 	}
 }

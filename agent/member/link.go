@@ -247,6 +247,7 @@ func (l *link) read() {
 		l.mu.Lock()
 		l.used = now
 		l.mu.Unlock()
+		l.t.heard(b)
 		select {
 		case l.t.packets <- &memberlist.Packet{Buf: b, From: from, Timestamp: now}:
 		default:

@@ -55,7 +55,7 @@ type Gossip struct {
 	table     *table
 	claims    *claims
 	ran       atomic.Bool
-	renew     chan struct{} // our metadata changed
+	renew     chan struct{} // our metadata changed, or we are suspected
 	compare   chan struct{} // a name has two lives, or a suspicion has run out
 
 	mu      sync.Mutex
@@ -91,8 +91,8 @@ func New(c Config) (*Gossip, error) {
 		cfg: c, id: s.Incarnation + "." + hex.EncodeToString(suffix), meta: m,
 		renew: make(chan struct{}, 1), compare: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
-	g.table = &table{self: g.id, timing: c.Timing, show: g.show, joined: func() { poke(g.compare) }, byID: map[string]*entry{}}
-	g.transport = newTransport(s.Addr, c.Dial, c.Log, c.Timing, g.table.sniff)
+	g.table = &table{self: g.id, timing: c.Timing, show: g.show, joined: func() { poke(g.compare) }, accused: func() { poke(g.renew) }, byID: map[string]*entry{}}
+	g.transport = newTransport(s.Addr, c.Dial, c.Log, c.Timing, g.table.sniff, g.table.hear)
 	g.claims = &claims{byName: map[string]claim{}, queue: &memberlist.TransmitLimitedQueue{RetransmitMult: 4, NumNodes: g.table.size}}
 	me := &entry{id: g.id, meta: m, addr: s.Addr}
 	g.table.byID[g.id] = me
@@ -241,14 +241,21 @@ func (g *Gossip) keep(ctx context.Context) {
 	}
 }
 
-// keepDescribed passes on changes of our metadata.
+// keepDescribed tells everybody that we are alive and what we are, with a higher number than
+// before, when our metadata has changed or we are suspected; at most once in a tick.
 func (g *Gossip) keepDescribed(ctx context.Context, list *memberlist.Memberlist) {
+	every := time.NewTicker(tick)
+	defer every.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-every.C:
+		}
+		select {
 		case <-g.renew:
-			list.UpdateNode(2 * g.cfg.Timing.Gossip) // the timeout only ends waiting
+			list.UpdateNode(g.cfg.Timing.Gossip) // the timeout only ends waiting
+		default:
 		}
 	}
 }

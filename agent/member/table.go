@@ -37,10 +37,11 @@ type entry struct {
 //	  │ dead message of its own   └───────────────────────────────────── (dropped only)
 //	  └──────────────────────▶ left ──── 1 min, or a new life ──────────▶ gone
 type table struct {
-	self   string
-	timing Timing
-	show   func([]Member) // called with mu held, so in order
-	joined func()         // a member joined whose name another one has
+	self    string
+	timing  Timing
+	show    func([]Member) // called with mu held, so in order
+	joined  func()         // a member joined whose name another one has
+	accused func()         // somebody suspects us
 
 	mu   sync.Mutex
 	byID map[string]*entry // guarded by mu

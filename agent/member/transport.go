@@ -44,6 +44,7 @@ type transport struct {
 	log    *slog.Logger
 	timing Timing
 	sent   func(packet []byte) // sees what memberlist sends
+	heard  func(packet []byte) // sees what comes in
 
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -61,9 +62,9 @@ type transport struct {
 	dials  int                          // guarded by mu
 }
 
-func newTransport(self netip.AddrPort, dial func(context.Context, netip.AddrPort) (net.Conn, error), log *slog.Logger, timing Timing, sent func([]byte)) *transport {
+func newTransport(self netip.AddrPort, dial func(context.Context, netip.AddrPort) (net.Conn, error), log *slog.Logger, timing Timing, sent, heard func([]byte)) *transport {
 	return &transport{
-		self: self, dial: dial, log: log, timing: timing, sent: sent,
+		self: self, dial: dial, log: log, timing: timing, sent: sent, heard: heard,
 		packets: make(chan *memberlist.Packet, packetQueue),
 		streams: make(chan net.Conn, streamQueue),
 		links:   map[netip.AddrPort]*link{},
@@ -233,7 +234,7 @@ func (s *stream) Read(b []byte) (int, error) {
 func (s *stream) Close() error {
 	err := net.ErrClosed
 	s.once.Do(func() {
-		err = hangUp(s.Conn)
+		err = s.Conn.Close()
 		s.t.forget(s.Conn)
 		s.t.release(s.from)
 		s.t.wg.Done()
