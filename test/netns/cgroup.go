@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrNoCgroup is the answer of Throttle where no cpu controller can be used.
@@ -43,7 +46,8 @@ func (c *Cluster) Throttle(hostName string, cores float64) error {
 			return err
 		}
 		for _, pid := range pids {
-			if err := h.throttleAgain(pid); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			err := writeCgroup(name, "cgroup.procs", strconv.Itoa(pid))
+			if err != nil && !errors.Is(err, unix.ESRCH) {
 				return err
 			}
 		}
@@ -51,12 +55,26 @@ func (c *Cluster) Throttle(hostName string, cores float64) error {
 	})
 }
 
-// throttleAgain puts a process into the host's cgroup, if it has one. mu is held.
-func (h *host) throttleAgain(pid int) error {
+// inCgroup runs start, which starts cmd, on the calling thread so that the process begins in
+// the host's cgroup, if it has one. mu is held.
+func (h *host) inCgroup(cmd *exec.Cmd, start func() error) error {
 	if h.cgroup == "" {
-		return nil
+		return start()
 	}
-	return writeCgroup(h.cgroup, "cgroup.procs", strconv.Itoa(pid))
+	root, v1 := cgroupRoot()
+	if v1 { // a process is born where the thread that forks it is
+		if err := writeCgroup(h.cgroup, "tasks", strconv.Itoa(unix.Gettid())); err != nil {
+			return err
+		}
+		return start()
+	}
+	dir, err := os.Open(filepath.Join(root, h.cgroup))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
+	return start()
 }
 
 // limitCPU makes the cgroup if need be and sets its quota.

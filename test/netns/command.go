@@ -119,18 +119,19 @@ func (c *Cmd) startBeside() error {
 	}
 	ns := h.ns
 	ns.mnt, ns.pid = in.ns.mnt, in.ns.pid
-	err := ns.within(func() error {
-		if c.NoCaps {
-			if err := dropCapabilities(); err != nil {
+	return onThread(func() error {
+		return h.inCgroup(c.Cmd, func() error { // before the host's view of /sys hides it
+			if err := ns.enter(); err != nil {
 				return err
 			}
-		}
-		return c.Cmd.Start()
+			if c.NoCaps {
+				if err := dropCapabilities(); err != nil {
+					return err
+				}
+			}
+			return c.Cmd.Start()
+		})
 	})
-	if err != nil {
-		return err
-	}
-	return h.throttleAgain(c.Process.Pid)
 }
 
 // dropCapabilities empties the calling thread's bounding set and sets no_new_privs, so that

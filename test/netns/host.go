@@ -175,7 +175,7 @@ func (h *host) startInit(cmd *exec.Cmd) error {
 	cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS
 	cmd.SysProcAttr.Pdeathsig = unix.SIGKILL
 	cmd.SysProcAttr.Setsid = true
-	if err := h.forker.do(cmd.Start); err != nil {
+	if err := h.forker.do(func() error { return h.inCgroup(cmd, cmd.Start) }); err != nil {
 		return err
 	}
 	in, err := openInitial(cmd.Process.Pid)
@@ -184,7 +184,7 @@ func (h *host) startInit(cmd *exec.Cmd) error {
 		return fmt.Errorf("PID 1: %w", err)
 	}
 	h.init = in
-	return h.throttleAgain(in.pid)
+	return nil
 }
 
 // openInitial takes hold of a child that nobody has waited for yet, so pid is still its own.
