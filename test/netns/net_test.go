@@ -145,7 +145,9 @@ func TestIPv6(t *testing.T) {
 
 func TestDNSOnHosts(t *testing.T) {
 	c := up(t, netns.Config{Hosts: workers(2), DNS: true})
-	lookup := func(name string) string { return out(t, c, "launcher", "getent ahostsv4 "+name+" | awk 'NR == 1 { print $1 }'") }
+	lookup := func(name string) string {
+		return out(t, c, "launcher", "getent ahostsv4 "+name+" | awk 'NR == 1 { print $1 }'")
+	}
 	if got := lookup("w1"); got != c.Addr("w1").String() {
 		t.Errorf("w1 is at %q", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -50,8 +51,9 @@ func sweep() {
 			continue
 		}
 		for _, e := range entries {
-			if ownerGone(e.Name()) {
-				names = append(names, e.Name())
+			name, _, _ := strings.Cut(e.Name(), ".") // a cgroup ends in .INDEX
+			if ownerGone(name) && !slices.Contains(names, name) {
+				names = append(names, name)
 			}
 		}
 	}
