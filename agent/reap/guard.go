@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +43,7 @@ func GuardMain() int {
 		unix.SIGALRM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE)
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 5) // it is never in a hurry while ranks start
 	debug.FreeOSMemory()
+	dropProgramPages()
 	awaitAgent()
 	b, err := io.ReadAll(io.NewSectionReader(os.NewFile(guardLedger, "ledger"), 0, 1<<30))
 	if err != nil {
@@ -51,6 +54,36 @@ func GuardMain() int {
 		return 1
 	}
 	return 0
+}
+
+// dropProgramPages unmaps what the start of the program has touched of its file, which is most
+// of a guard's resident set; what it needs again comes back by a page fault.
+func dropProgramPages() {
+	maps, err := readSome("/proc/self/maps", 1<<20)
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(maps)) {
+		if start, size, ok := programText(line); ok {
+			_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, start, size, unix.MADV_DONTNEED)
+		}
+	}
+}
+
+// programText reads a line of /proc/PID/maps and says whether it maps a file read-only, so that
+// its pages can be had again: "start-end perms offset dev inode path".
+func programText(line string) (start, size uintptr, ok bool) {
+	f := strings.Fields(line)
+	if len(f) < 6 || f[4] == "0" || !strings.HasPrefix(f[5], "/") || len(f[1]) != 4 || f[1][1] != '-' || f[1][3] != 'p' {
+		return 0, 0, false
+	}
+	from, to, _ := strings.Cut(f[0], "-")
+	a, err1 := strconv.ParseUint(from, 16, 64)
+	b, err2 := strconv.ParseUint(to, 16, 64)
+	if err1 != nil || err2 != nil || b <= a {
+		return 0, 0, false
+	}
+	return uintptr(a), uintptr(b - a), true
 }
 
 // awaitAgent blocks, at no cost, until the pipe's other end or the agent's pidfd says that the

@@ -116,6 +116,50 @@ func TestGuardIsReplacedAndEndsWithItsAgent(t *testing.T) {
 	}
 }
 
+func TestGuardIsSmall(t *testing.T) {
+	s := supervise(t)
+	_, guard := agentWithGuard(t, s, "exec sleep 100")
+	until(t, "the guard is in poll", func() bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", guard))
+		return err != nil || !strings.HasPrefix(string(b), "running")
+	})
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", guard))
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Logf("%s", b)
+	dirty := 0
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); f[0] == "Private_Dirty:" {
+			dirty, _ = strconv.Atoi(f[1])
+		}
+	}
+	// The race detector's shadow memory is not what this is about.
+	if dirty > 5<<10 && !raceEnabled {
+		t.Errorf("the guard has %d KiB to itself, want at most 5 MiB", dirty)
+	}
+}
+
+func TestOnlyReadOnlyFileMappingsAreDropped(t *testing.T) {
+	for line, ok := range map[string]bool{
+		"00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/mpiup\n": true,
+		"00651000-00652000 r--p 00051000 08:02 173521 /usr/bin/mpiup\n": true,
+		"00652000-00655000 rw-p 00052000 08:02 173521 /usr/bin/mpiup\n": false,
+		"00652000-00655000 r--s 00052000 08:02 173521 /usr/bin/mpiup\n": false,
+		"7ffd0000-7ffd1000 r-xp 00000000 00:00 0 [vdso]\n":              false,
+		"00652000-00655000 r--p 00000000 00:00 0\n":                     false,
+		"x-y r--p 00000000 08:02 1 /x\n":                                false,
+		"":                                                              false,
+	} {
+		if _, _, got := programText(line); got != ok {
+			t.Errorf("%q: %v", line, got)
+		}
+	}
+	if start, size, _ := programText("00400000-00452000 r-xp 00000000 08:02 1 /x"); start != 0x400000 || size != 0x52000 {
+		t.Errorf("%#x %#x", start, size)
+	}
+}
+
 func TestLedgerKeepsWhatLives(t *testing.T) {
 	l, err := newLedger()
 	if err != nil {

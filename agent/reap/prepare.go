@@ -82,24 +82,6 @@ func RaiseLimits() error {
 	return nil
 }
 
-// closeOnExec marks every descriptor but the standard ones, so that what this process inherited
-// from its own parent, or what a library opened carelessly, does not reach a child.
-func closeOnExec() {
-	if unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) == nil {
-		return
-	}
-	// Before Linux 5.11, or refused by a seccomp profile.
-	names, err := readNames("/proc/self/fd")
-	if err != nil {
-		return
-	}
-	for _, n := range names {
-		if fd, err := strconv.Atoi(n); err == nil && fd > 2 {
-			unix.CloseOnExec(fd)
-		}
-	}
-}
-
 // emptySignalMask empties the calling thread's mask; Go passes it on to the child.
 func emptySignalMask() {
 	var none unix.Sigset_t

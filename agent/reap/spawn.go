@@ -31,9 +31,6 @@ type Command struct {
 	Session string // the value of MPIUP_SESSION in Env; "": belongs to none
 }
 
-// maxChecks bounds the goroutines, each with a thread, that dead mounts keep.
-const maxChecks = 256
-
 // maxSession bounds a session's name, which must fit a ledger record.
 const maxSession = 96
 
@@ -112,72 +109,6 @@ func (s *Supervisor) submit(ctx context.Context, req *request, deadline <-chan t
 	case <-deadline:
 		return nil, s.abandon(req)
 	}
-}
-
-// check resolves the program and looks at it and at the directory, in a goroutine that a dead
-// mount may keep; Starts of the same thing share it, so a dead mount keeps one.
-func (s *Supervisor) check(ctx context.Context, cmd Command, deadline <-chan time.Time) (string, error) {
-	prog := cmd.Path
-	if prog == "" {
-		prog = cmd.Argv[0]
-	}
-	pathEnv := ""
-	for _, kv := range cmd.Env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			pathEnv = v
-		}
-	}
-	key := strings.Join([]string{prog, cmd.Dir, pathEnv}, "\x00")
-	if s.checking.Load() >= maxChecks {
-		return "", &StartError{Phase: PhaseTimeout, Path: prog, Errno: syscall.ETIMEDOUT,
-			Cause: fmt.Sprintf("%d programs are on file systems that do not answer", maxChecks), Hint: "check this host's mounts"}
-	}
-	ch := s.checks.DoChan(key, func() (any, error) {
-		s.checking.Add(1)
-		defer s.checking.Add(-1)
-		return resolve(prog, cmd.Dir, pathEnv)
-	})
-	select {
-	case r := <-ch:
-		if r.Err != nil {
-			return "", r.Err
-		}
-		return r.Val.(string), nil
-	case <-s.ended:
-		return "", ErrEnded
-	case <-ctx.Done():
-		return "", ctx.Err()
-	case <-deadline:
-		return "", timeoutError(prog, s.cfg.SpawnDeadline)
-	}
-}
-
-// resolve touches every file that the fork will touch.
-func resolve(prog, dir, pathEnv string) (string, error) {
-	if dir != "" {
-		if err := checkDir(dir); err != nil {
-			return "", err
-		}
-	}
-	path, err := LookPath(prog, dir, pathEnv)
-	if err != nil {
-		return "", err
-	}
-	if err := checkAccess(path); err != nil {
-		return "", err
-	}
-	// Interpreters and loaders may lie on other mounts. Linux follows five (BINPRM rewrites).
-	next := path
-	for range 6 {
-		head, err := readHead(next)
-		if err != nil {
-			break
-		}
-		if next = readImage(head).interp; next == "" {
-			break
-		}
-	}
-	return path, nil
 }
 
 func (s *Supervisor) busyError(req *request) error {
@@ -359,43 +290,4 @@ func explain(req *request, errno syscall.Errno) error {
 		return &StartError{Phase: PhaseInit, Path: req.path, Errno: errno, Cause: "the terminal cannot become its controlling terminal"}
 	}
 	return execError(req.path, errno)
-}
-
-// fileSet is the descriptors of a child as ForkExec wants them.
-type fileSet struct {
-	fds  []uintptr
-	null *os.File
-}
-
-func childFiles(files []*os.File) (fileSet, error) {
-	fs := fileSet{fds: make([]uintptr, max(3, len(files)))}
-	for i := range fs.fds {
-		if i < len(files) && files[i] != nil {
-			fs.fds[i] = files[i].Fd() // also makes it blocking
-			if fs.fds[i] == ^uintptr(0) {
-				fs.close()
-				return fs, &StartError{Phase: PhaseInit, Cause: fmt.Sprintf("descriptor %d is closed", i)}
-			}
-			continue
-		}
-		if i > 2 {
-			fs.fds[i] = ^uintptr(0) // stays closed in the child
-			continue
-		}
-		if fs.null == nil {
-			null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-			if err != nil {
-				return fs, &StartError{Phase: PhaseInit, Path: os.DevNull, Errno: errnoOf(err)}
-			}
-			fs.null = null
-		}
-		fs.fds[i] = fs.null.Fd()
-	}
-	return fs, nil
-}
-
-func (f fileSet) close() {
-	if f.null != nil {
-		_ = f.null.Close()
-	}
 }

@@ -1,0 +1,5 @@
+//go:build race
+
+package reap
+
+const raceEnabled = true
