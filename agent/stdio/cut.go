@@ -73,7 +73,8 @@ func (h *holder) cut(n int, partial bool) Chunk {
 	c.Data, c.buf = old[:n:n], old
 	h.buf = nil
 	if len(tail) > 0 {
-		copy(h.space(len(tail)), tail)
+		h.buf = buffers.Get().(*buffer)
+		copy(h.buf[:], tail)
 	}
 	return c
 }
