@@ -23,7 +23,8 @@ func describe(n *memberlist.Node) (meta, netip.AddrPort, error) {
 		return meta{}, netip.AddrPort{}, fmt.Errorf("%w: id %.100q is not of incarnation %s", errMeta, n.Name, m.incarnation)
 	}
 	ip, ok := netip.AddrFromSlice(n.Addr)
-	addr := netip.AddrPortFrom(ip.Unmap(), n.Port)
+	ip = ip.Unmap()
+	addr := netip.AddrPortFrom(ip, n.Port)
 	if !ok || n.Port == 0 || ip.IsUnspecified() || ip.IsMulticast() {
 		return meta{}, netip.AddrPort{}, fmt.Errorf("%w: address %v port %d", errMeta, n.Addr, n.Port)
 	}

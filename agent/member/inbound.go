@@ -87,10 +87,10 @@ func (l *link) readHello(conn net.Conn, ip netip.Addr) bool {
 		return false
 	}
 	var stated netip.AddrPort
-	if stated.UnmarshalBinary(b) != nil {
+	if stated.UnmarshalBinary(b) != nil || !stated.IsValid() || stated.Port() == 0 {
 		return false
 	}
-	if stated.IsValid() && stated.Addr() == ip && stated.Port() != 0 {
+	if stated.Addr() == ip {
 		l.peer = stated
 	}
 	return true

@@ -1,0 +1,202 @@
+package member
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/memberlist"
+)
+
+func TestMetaGolden(t *testing.T) {
+	m := meta{born: 1, protocol: 2, slots: 300, name: "w-0", incarnation: "ab", version: "v1", digest: "d"}
+	const want = "01" + "01" + "02" + "ac02" + "03772d30" + "026162" + "027631" + "0164"
+	if got := hex.EncodeToString(m.encode()); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	later := append(m.encode(), "a field of a later version"...)
+	for _, b := range [][]byte{m.encode(), later} {
+		got, err := decodeMeta(b)
+		if err != nil || got != m {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+func TestMetaFits(t *testing.T) {
+	m := meta{
+		born: 1<<62 - 1, protocol: 1<<32 - 1, slots: maxSlots, name: strings.Repeat("n", maxName),
+		incarnation: strings.Repeat("i", maxIncarnation), version: strings.Repeat("v", maxVersion), digest: strings.Repeat("d", maxDigest),
+	}
+	if err := m.check(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(m.encode()); n > memberlist.MetaMaxSize {
+		t.Errorf("%d bytes, %d fit", n, memberlist.MetaMaxSize)
+	}
+}
+
+func FuzzMeta(f *testing.F) {
+	f.Add(meta{born: 1, name: "n", incarnation: "i"}.encode())
+	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := decodeMeta(b)
+		if err != nil {
+			return
+		}
+		again, err := decodeMeta(m.encode())
+		if err != nil || again != m {
+			t.Errorf("%+v is %+v, %v after a round trip", m, again, err)
+		}
+	})
+}
+
+func TestClaimGolden(t *testing.T) {
+	b := appendClaim(nil, "l", claim{300, "ab"})
+	if got := hex.EncodeToString(b); got != "016c"+"ac02"+"026162" {
+		t.Error(got)
+	}
+	b = appendClaim(b, "m", claim{1, "c"})
+	got := map[string]claim{}
+	decodeClaims(b, func(n string, c claim) { got[n] = c })
+	if d := cmp.Diff(map[string]claim{"l": {300, "ab"}, "m": {1, "c"}}, got, cmp.AllowUnexported(claim{})); d != "" {
+		t.Error(d)
+	}
+}
+
+func FuzzClaims(f *testing.F) {
+	f.Add(appendClaim(appendClaim(nil, "l", claim{3, "a"}), "m", claim{1 << 40, "b"}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		decodeClaims(b, func(n string, c claim) {
+			if !c.valid(n) {
+				t.Errorf("%q %+v", n, c)
+			}
+		})
+	})
+}
+
+func TestClaimsAreBoundedAndOrdered(t *testing.T) {
+	s := &claims{byName: map[string]claim{}, queue: &memberlist.TransmitLimitedQueue{NumNodes: func() int { return 1 }, RetransmitMult: 1}}
+	for _, c := range []claim{{2, "b"}, {1, "z"}, {2, "a"}, {0, "x"}, {maxNumber + 1, "x"}, {3, ""}, {3, "a b"}} {
+		s.merge("l", c)
+	}
+	if got := s.get("l"); got != (claim{2, "b"}) {
+		t.Error(got)
+	}
+	for i := range 2 * maxClaims {
+		s.merge(fmt.Sprint("n", i), claim{1, "x"})
+	}
+	if len(s.byName) != maxClaims {
+		t.Error(len(s.byName))
+	}
+	s.merge("l", claim{9, "c"})
+	if got := s.get("l"); got != (claim{9, "c"}) {
+		t.Error("a known name does not change when the map is full:", got)
+	}
+}
+
+func TestDescribeRefuses(t *testing.T) {
+	good := func() *memberlist.Node {
+		return &memberlist.Node{Name: "inc.01234567", Addr: net.IP{10, 0, 0, 1}, Port: 7, PMin: 1, PMax: 5, PCur: 2,
+			Meta: meta{name: "w", incarnation: "inc"}.encode()}
+	}
+	if _, addr, err := describe(good()); err != nil || addr.String() != "10.0.0.1:7" {
+		t.Fatal(addr, err)
+	}
+	for name, change := range map[string]func(*memberlist.Node){
+		"no metadata":               func(n *memberlist.Node) { n.Meta = nil },
+		"other incarnation's id":    func(n *memberlist.Node) { n.Name = "other.01234567" },
+		"long id":                   func(n *memberlist.Node) { n.Name += "x" },
+		"id that does not print":    func(n *memberlist.Node) { n.Name = "inc.0123456\n" },
+		"no address":                func(n *memberlist.Node) { n.Addr = nil },
+		"half an address":           func(n *memberlist.Node) { n.Addr = net.IP{1, 2} },
+		"unspecified address":       func(n *memberlist.Node) { n.Addr = net.IPv4zero },
+		"multicast address":         func(n *memberlist.Node) { n.Addr = net.IPv4(224, 0, 0, 1) },
+		"no port":                   func(n *memberlist.Node) { n.Port = 0 },
+		"protocol that ends merges": func(n *memberlist.Node) { n.PMin = 5 },
+		"delegate protocol":         func(n *memberlist.Node) { n.DMin = 1 },
+		"escape sequence in name":   func(n *memberlist.Node) { n.Meta = meta{name: "\x1b[2J", incarnation: "inc"}.encode() },
+	} {
+		n := good()
+		change(n)
+		if m, _, err := describe(n); err == nil {
+			t.Errorf("%s: taken: %+v", name, m)
+		}
+	}
+}
+
+// suspectMsg is a suspect message as memberlist encodes it, msgpack of the three fields.
+func suspectMsg(kind, inc byte, node, from string) []byte {
+	b := append([]byte{kind, 0x83}, "\xa4From"...)
+	b = append(append(b, 0xa0|byte(len(from))), from...)
+	b = append(append(b, "\xabIncarnation"...), inc)
+	b = append(b, "\xa4Node"...)
+	return append(append(b, 0xa0|byte(len(node))), node...)
+}
+
+func TestEachFindsMessages(t *testing.T) {
+	s, d := suspectMsg(suspectType, 4, "x", "y"), suspectMsg(deadType, 5, "x", "x")
+	compound := []byte{compoundType, 3, 0, byte(len(s)), 0, 2, 0, byte(len(d))}
+	compound = append(append(append(compound, s...), 0, 0), d...)
+	for name, packet := range map[string][]byte{
+		"compound": compound, "with checksum": append([]byte{crcType, 1, 2, 3, 4}, compound...),
+	} {
+		var got []string
+		each(packet, func(kind byte, a accusation, _ []byte) { got = append(got, fmt.Sprint(kind, a)) })
+		if d := cmp.Diff([]string{"3 {4 x y}", "5 {5 x x}"}, got); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+func FuzzEach(f *testing.F) {
+	f.Add(suspectMsg(suspectType, 4, "x", "y"))
+	f.Add([]byte{compoundType, 255, 0, 1})
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		each(packet, func(kind byte, _ accusation, msg []byte) {
+			if msg[0] != kind {
+				t.Error(kind, msg)
+			}
+		})
+	})
+}
+
+func TestVisible(t *testing.T) {
+	e := func(name, inc, addr string, born uint64, change ...func(*entry)) *entry {
+		out := &entry{id: inc + "." + addr, meta: meta{name: name, incarnation: inc, born: born}, addr: parseAddrs([]string{addr})[0]}
+		for _, c := range change {
+			c(out)
+		}
+		return out
+	}
+	left := func(e *entry) { e.left = true }
+	tests := []struct {
+		name    string
+		entries []*entry
+		want    []string
+	}{
+		{"sorted", []*entry{e("b", "i", "10.0.0.1:1", 1), e("a", "z", "10.0.0.2:1", 1), e("a", "y", "10.0.0.3:1", 1)}, []string{"a y alive", "a z alive", "b i alive"}},
+		{"another process of one container", []*entry{e("a", "i", "10.0.0.1:1", 1), e("a", "i", "10.0.0.1:2", 2)}, []string{"a i alive"}},
+		{"restarted in its pod", []*entry{e("a", "i", "10.0.0.1:1", 1), e("a", "j", "10.0.0.1:1", 2)}, []string{"a j alive"}},
+		{"replaced", []*entry{e("a", "i", "10.0.0.1:1", 9, func(e *entry) { e.replaced = true }), e("a", "j", "10.0.0.2:1", 2)}, []string{"a j alive"}},
+		{"dropped", []*entry{e("a", "i", "10.0.0.1:1", 9, func(e *entry) { e.suspect, e.dropped = true, true })}, nil},
+		{"left", []*entry{e("a", "i", "10.0.0.1:1", 1, left)}, []string{"a i left"}},
+		{"left and came back", []*entry{e("a", "i", "10.0.0.1:1", 9, left), e("a", "j", "10.0.0.2:1", 2)}, []string{"a j alive"}},
+		{"suspect", []*entry{e("a", "i", "10.0.0.1:1", 1, func(e *entry) { e.suspect = true })}, []string{"a i suspect"}},
+		{"siblings", []*entry{e("a", "i", "10.0.0.1:1", 1), e("a", "j", "10.0.0.1:2", 2)}, []string{"a i alive", "a j alive"}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			var got []string
+			for _, m := range visible(tc.entries) {
+				got = append(got, fmt.Sprint(m.Name, " ", m.Incarnation, " ", m.State))
+			}
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
