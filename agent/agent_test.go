@@ -359,9 +359,10 @@ func TestNewerIncarnationFencesOlder(t *testing.T) {
 func TestStopEscalates(t *testing.T) {
 	c := newClient(t, newAgent(t), '1', "life-1")
 	c.dial(false)
-	c.launch(1, 2, `trap "" TERM; kill -STOP $$; while :; do sleep 1; done`)
-	c.until(started)
-	c.until(started)
+	c.launch(1, 2, `trap "" TERM; echo ready; kill -STOP $$; while :; do sleep 1; done`)
+	for range 2 {
+		c.until(func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
+	}
 	c.send(&apiv1.Frame{Body: &apiv1.Frame_Stop{Stop: &apiv1.Stop{Why: "test", Now: true}}})
 	for range 2 {
 		seen := c.until(exited)

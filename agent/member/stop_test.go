@@ -86,3 +86,47 @@ func TestStoppedForEightSeconds(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// A process that gets a tenth of a core, in slices of 10 ms in 100 as a cgroup's quota gives it,
+// stays in every view, and keeps everybody in its own, as nobody dies here.
+func TestThrottledToATenth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 25 s")
+	}
+	a := startReal(t, "a", "127.0.76.1:17811")
+	b := startReal(t, "b", "127.0.76.2:17811", a.addr.String())
+	c := startChild(t, "c", "127.0.76.3:17811", a.addr.String())
+	for _, n := range []*node{a, b} {
+		n.await(t, time.Minute, func(v *View) bool { return count(v, Alive) == 3 })
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var throttle sync.WaitGroup
+	throttle.Go(func() {
+		slice := time.NewTicker(10 * time.Millisecond)
+		defer slice.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-slice.C:
+			}
+			switch i % 10 {
+			case 0:
+				c.Process.Signal(syscall.SIGCONT)
+			case 1:
+				c.Process.Signal(syscall.SIGSTOP)
+			}
+		}
+	})
+	var all sync.WaitGroup
+	for _, n := range []*node{a, b} {
+		all.Go(func() {
+			if !n.holds(25*time.Second, func(v *View) bool { return len(v.Members) == 3 && count(v, Left) == 0 }) {
+				t.Errorf("%s lost somebody: %+v", n.addr, n.View().Members)
+			}
+		})
+	}
+	all.Wait()
+	cancel()
+	throttle.Wait()
+}

@@ -122,7 +122,7 @@ func endAll(proc procfs, records []record, until time.Time) bool {
 			continue
 		}
 		clean = 0
-		targets := aim(proc, found)
+		targets := aim(proc, found, true)
 		for i := range targets {
 			targets[i].signal(unix.SIGKILL)
 		}

@@ -15,14 +15,14 @@ import (
 )
 
 // agentWithGuard starts the agent role and returns it and its guard's pid.
-func agentWithGuard(t *testing.T, s *Supervisor, scripts ...string) (*Process, int) {
+func agentWithGuard(t *testing.T, s *Supervisor, role string, scripts ...string) (*Process, int) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	c := inRole(t, "agent", scripts...)
+	c := inRole(t, role, scripts...)
 	c.Files = []*os.File{nil, w, os.Stderr}
 	agent := start(t, s, c)
 	w.Close()
@@ -47,7 +47,7 @@ func TestGuardEndsWhatAKilledAgentLeaves(t *testing.T) {
 	s := supervise(t)
 	dir := t.TempDir()
 	at := func(n string) string { return filepath.Join(dir, n) }
-	agent, guard := agentWithGuard(t, s,
+	agent, guard := agentWithGuard(t, s, "agent",
 		`echo $$ >`+at("rank")+`; exec sleep 100`,
 		`trap "" TERM; setsid sh -c 'echo $$ >`+at("setsid")+`; exec sleep 100' & wait`,
 		`(sh -c 'echo $$ >`+at("orphan")+`; exec sleep 100' &); exit 0`,
@@ -79,6 +79,27 @@ func TestGuardEndsWhatAKilledAgentLeaves(t *testing.T) {
 	}
 	_ = unix.Kill(pids["grandchild"], unix.SIGKILL)
 	_ = unix.Kill(pidIn(t, at("bare")), unix.SIGKILL)
+}
+
+func TestGuardEndsWhatAnAgentKilledInMidSpawnLeaves(t *testing.T) {
+	s := supervise(t)
+	for range 4 {
+		agent, guard := agentWithGuard(t, s, "churn")
+		if err := unix.Kill(agent.Pid(), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, agent)
+		until(t, "the guard is done", func() bool { return gone(guard) })
+		all, err := s.proc.snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range all {
+			if p.alive() && s.proc.session(p.pid) == roleSession(agent.Pid()) {
+				t.Errorf("process %d is left", p.pid)
+			}
+		}
+	}
 }
 
 func TestGuardIsReplacedAndEndsWithItsAgent(t *testing.T) {
@@ -118,7 +139,7 @@ func TestGuardIsReplacedAndEndsWithItsAgent(t *testing.T) {
 
 func TestGuardIsSmall(t *testing.T) {
 	s := supervise(t)
-	_, guard := agentWithGuard(t, s, "exec sleep 100")
+	_, guard := agentWithGuard(t, s, "agent", "exec sleep 100")
 	until(t, "the guard is in poll", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", guard))
 		return err != nil || !strings.HasPrefix(string(b), "running")

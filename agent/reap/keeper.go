@@ -1,6 +1,7 @@
 package reap
 
 import (
+	"errors"
 	"os"
 	"time"
 
@@ -31,15 +32,15 @@ func (s *Supervisor) keepGuard() {
 		return
 	}
 	defer func() { _, _ = alive.Close(), deadEnd.Close() }()
-	for {
+	for said := false; ; {
 		select {
 		case <-s.pokeHelp:
 		case <-s.ended:
 			return
 		}
-		if err := s.startGuard(alive); err != nil {
+		if err := s.startGuard(alive); err != nil && !said && !errors.Is(err, ErrEnded) {
+			said = true // and tried again with the next process
 			s.cfg.Log.Warn("no guard: grandchildren may outlive a killed agent", "err", err)
-			return
 		}
 		select { // not more than one guard a second, whoever kills them
 		case <-time.After(time.Second):

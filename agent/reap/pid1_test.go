@@ -68,7 +68,7 @@ func TestAnyUserWithoutCapabilityOnAReadOnlyRoot(t *testing.T) {
 	c := inRole(t, "supervisor", "sh", "-c",
 		`id -u; grep CapBnd /proc/self/status; touch /x 2>/dev/null || echo read-only; setsid sleep 100 & exit 3`)
 	c.Argv[0] = copied
-	inside := `mount --make-rprivate / && mount -o remount,bind,ro / && exec setpriv --reuid 54321 --regid 54321 --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all "$@"`
+	inside := `mount --make-rprivate / && mount -t proc -o hidepid=2 proc /proc && mount -o remount,bind,ro / && exec setpriv --reuid 54321 --regid 54321 --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all "$@"`
 	c.Argv = append([]string{"unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", inside, "sh"}, c.Argv...)
 	got := output(t, s, c)
 	if got != "54321\nCapBnd:\t0000000000000000\nread-only\n" {

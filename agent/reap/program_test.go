@@ -190,13 +190,20 @@ func TestHangingExecIsGivenUp(t *testing.T) {
 	// The runtime cannot stop the world while a child hangs in exec, so nothing may ask it to.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
-	s := supervise(t, func(c *Config) { c.SpawnDeadline = 200 * time.Millisecond })
-	deadline := func() <-chan time.Time { return time.After(200 * time.Millisecond) }
+	s := supervise(t, func(c *Config) { c.SpawnDeadline = 50 * time.Millisecond })
 	// Past the check, as if the mount died after it.
 	stuck := &request{path: program, cmd: Command{Argv: []string{"prog"}}, reply: make(chan spawned, 1)}
-	_, err := s.submit(t.Context(), stuck, deadline())
+	failed := make(chan error)
+	go func() {
+		_, err := s.submit(t.Context(), stuck, time.After(500*time.Millisecond))
+		failed <- err
+	}()
+	until(t, "the fork has begun", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.forking == stuck })
+	if _, err := s.Start(t.Context(), sh("true")); err == nil || !strings.Contains(err.Error(), "starting "+program+" does not come to an end") {
+		t.Errorf("meanwhile: %v", err)
+	}
 	var e *StartError
-	if !errors.As(err, &e) || e.Phase != PhaseTimeout {
+	if err := <-failed; !errors.As(err, &e) || e.Phase != PhaseTimeout {
 		t.Fatalf("hanging exec: %v", err)
 	}
 	s.cfg.SpawnDeadline = patience

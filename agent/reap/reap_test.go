@@ -120,3 +120,19 @@ func TestStoppingRunStopsEverything(t *testing.T) {
 		t.Errorf("start after the end: %v", err)
 	}
 }
+
+func TestCoreIsReported(t *testing.T) {
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	var lim unix.Rlimit
+	if err != nil || pattern[0] == '|' || pattern[0] == '/' || unix.Getrlimit(unix.RLIMIT_CORE, &lim) != nil || lim.Max == 0 {
+		t.Skip("this host writes no core files into the working directory")
+	}
+	s := supervise(t)
+	c := sh("ulimit -S -c $(ulimit -H -c); kill -QUIT $$; sleep 100")
+	c.Dir = t.TempDir()
+	p := start(t, s, c)
+	wait(t, p)
+	if p.Exit() != (job.Exit{Signal: int(unix.SIGQUIT), Core: true}) {
+		t.Errorf("got %+v", p.Exit())
+	}
+}

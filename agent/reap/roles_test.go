@@ -13,6 +13,7 @@ import (
 var roles = map[string]func(args []string) int{
 	"supervisor": supervisorRole,
 	"agent":      agentRole,
+	"churn":      churnRole,
 }
 
 func roleSupervisor(exe string) (*Supervisor, func() error) {
@@ -25,7 +26,8 @@ func roleSupervisor(exe string) (*Supervisor, func() error) {
 }
 
 func roleCommand(args []string) Command {
-	return Command{Argv: args, Env: []string{"PATH=/usr/bin:/bin", "MPIUP_SESSION=role"}, Session: "role",
+	session := roleSession(os.Getpid()) // no two tests on a machine may share one
+	return Command{Argv: args, Env: []string{"PATH=/usr/bin:/bin", "MPIUP_SESSION=" + session}, Session: session,
 		Files: []*os.File{nil, os.Stdout, os.Stderr}}
 }
 
@@ -50,6 +52,24 @@ func supervisorRole(args []string) int {
 	return p.Exit().Status()
 }
 
+func roleSession(pid int) string { return fmt.Sprintf("role-of-%d", pid) }
+
+// churnRole starts processes with hidden grandchildren until it is killed.
+func churnRole([]string) int {
+	s, _ := roleSupervisor("/proc/self/exe")
+	for range 4 {
+		go func() {
+			for {
+				p, err := s.Start(context.Background(), roleCommand([]string{"sh", "-c", "setsid sleep 100 & exit 0"}))
+				if err == nil {
+					<-p.Done()
+				}
+			}
+		}()
+	}
+	return sayGuard(s)
+}
+
 // agentRole starts programs with a guard, says so on stdout, and waits to be killed.
 func agentRole(args []string) int {
 	s, _ := roleSupervisor("/proc/self/exe")
@@ -59,6 +79,11 @@ func agentRole(args []string) int {
 			return 98
 		}
 	}
+	return sayGuard(s)
+}
+
+// sayGuard prints the guard's pid once it is there.
+func sayGuard(s *Supervisor) int {
 	for {
 		s.mu.Lock()
 		p := s.keeper

@@ -118,6 +118,25 @@ func TestTerminalBecomesTheControllingOne(t *testing.T) {
 	}
 }
 
+func TestInteractiveShellIsEndedByHangup(t *testing.T) {
+	s := supervise(t)
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	c := inSession(Command{Argv: []string{"/bin/sh", "-i"}, Files: []*os.File{slave, slave, slave}, Terminal: true}, "a")
+	p := start(t, s, c)
+	slave.Close()
+	if _, err := master.Read(make([]byte, 1)); err != nil { // the prompt
+		t.Fatal(err)
+	}
+	stopped(t, s, "a", patience)
+	if p.Exit().Signal == int(unix.SIGKILL) {
+		t.Errorf("exit %+v, want an end before the grace is over", p.Exit())
+	}
+}
+
 func TestAffinityIsSetForTheChildOnly(t *testing.T) {
 	s := supervise(t)
 	mask, err := threadMask()

@@ -17,17 +17,21 @@ type target struct {
 }
 
 // aim opens the processes that are still the ones that were seen.
-func (s *Supervisor) aim(found []stat) []target { return aim(s.proc, found) }
+func (s *Supervisor) aim(found []stat) []target { return aim(s.proc, found, !s.noPidfd) }
 
-func aim(proc procfs, found []stat) []target {
+func aim(proc procfs, found []stat, pidfds bool) []target {
 	var out []target
 	for _, st := range found {
 		t := target{stat: st, proc: proc}
-		if fd, err := unix.PidfdOpen(st.pid, 0); err == nil {
-			_ = unix.SetNonblock(fd, true)
-			t.fd = os.NewFile(uintptr(fd), "pidfd")
-		} else if err == unix.ESRCH {
-			continue
+		if pidfds {
+			fd, err := unix.PidfdOpen(st.pid, 0)
+			switch err {
+			case nil:
+				_ = unix.SetNonblock(fd, true)
+				t.fd = os.NewFile(uintptr(fd), "pidfd")
+			case unix.ESRCH:
+				continue
+			}
 		}
 		if !t.same() { // asked after the open: from here on the pidfd holds it
 			t.close()

@@ -164,6 +164,10 @@ func (l *Link) Run(ctx context.Context, s Stream, peerReceived uint64, deliver f
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l.mu.Lock()
+	if ctx.Err() != nil { // over before it began: it must not end one that lives
+		l.mu.Unlock()
+		return context.Cause(ctx)
+	}
 	if peerReceived > l.seq {
 		l.mu.Unlock()
 		return fmt.Errorf("the other side claims frame %d of %d", peerReceived, l.seq)
