@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"os"
 	"os/exec"
@@ -72,7 +73,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 		nodes[r] = r / j.perHost
 	}
 	engines := engines(t, j.hosts, j.perHost)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 60*time.Second, errors.New("the test's ranks took too long"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("the test's ranks took too long"))
 	defer cancel()
 	var stdout bytes.Buffer
 	var outMu sync.Mutex
@@ -101,7 +102,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("PMI_RANK=%d", r), fmt.Sprintf("PMI_SIZE=%d", size))
 		w := &lockedWriter{mu: &outMu, b: &stdout}
 		cmd.Stdout, cmd.Stderr = w, w
-		connect := j.attach(t, cmd, r, size)
+		accept, closeAll := j.attach(t, cmd, r, size)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -111,16 +112,17 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 		cmds = append(cmds, cmd)
 		wg.Go(func() {
 			<-start
-			conn, rank, done := connect()
-			if conn == nil {
-				return
-			}
-			defer done()
-			err := srv.Serve(ctx, conn, rank)
-			res.errs[rank] = err
-			conn.Close()
-			if err != nil {
-				kill()
+			for conn := range accept { // MPICH 4.3 and later opens another for each MPI session
+				wg.Go(func() {
+					err := srv.Serve(ctx, conn, r)
+					conn.Close()
+					if err != nil {
+						j.mu.Lock()
+						res.errs[r] = err
+						j.mu.Unlock()
+						kill()
+					}
+				})
 			}
 		})
 		wg.Go(func() {
@@ -134,6 +136,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 			if err != nil {
 				kill()
 			}
+			closeAll()
 		})
 	}
 	stop := context.AfterFunc(ctx, func() { kill() })
@@ -150,22 +153,14 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 	return res
 }
 
-// attach gives cmd its way to the server; connect waits for the rank.
-func (j *job) attach(t *testing.T, cmd *exec.Cmd, r, size int) (connect func() (net.Conn, int, func())) {
+// attach gives cmd its way to the server; accept yields the rank's connections, one after the
+// other, until closeAll.
+func (j *job) attach(t *testing.T, cmd *exec.Cmd, r, size int) (accept iter.Seq[net.Conn], closeAll func()) {
 	if !j.port {
-		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ours, theirs := os.NewFile(uintptr(fds[0]), "pmi"), os.NewFile(uintptr(fds[1]), "pmi")
-		conn, err := net.FileConn(ours)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ours.Close()
+		ours, theirs := socketPair(t)
 		cmd.ExtraFiles = []*os.File{theirs}
 		cmd.Env = append(cmd.Env, "PMI_FD=3")
-		return func() (net.Conn, int, func()) { return conn, r, func() {} }
+		return func(yield func(net.Conn) bool) { yield(ours) }, func() {}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -173,24 +168,43 @@ func (j *job) attach(t *testing.T, cmd *exec.Cmd, r, size int) (connect func() (
 	}
 	gate := pmi.NewGate([]int{r})
 	cmd.Env = append(cmd.Env, "PMI_PORT="+l.Addr().String(), fmt.Sprintf("PMI_ID=%d", gate.ID(r)))
-	return func() (net.Conn, int, func()) {
-		defer l.Close()
-		conn, err := l.Accept()
-		if err != nil {
-			t.Error(err)
-			return nil, 0, nil
+	accept = func(yield func(net.Conn) bool) {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			uid, err := pmi.SocketUID(os.DirFS("/proc"), conn)
+			if err != nil || int(uid) != os.Getuid() {
+				t.Errorf("uid %d, %v", uid, err)
+			}
+			rank, leave, err := gate.Admit(conn, size)
+			if err != nil || rank != r {
+				t.Error(rank, err)
+				return
+			}
+			defer leave()
+			if !yield(conn) {
+				return
+			}
 		}
-		uid, err := pmi.SocketUID(os.DirFS("/proc"), conn)
-		if err != nil || int(uid) != os.Getuid() {
-			t.Errorf("uid %d, %v", uid, err)
-		}
-		rank, leave, err := gate.Admit(conn, size)
-		if err != nil {
-			t.Error(err)
-			return nil, 0, nil
-		}
-		return conn, rank, leave
 	}
+	return accept, func() { l.Close() }
+}
+
+// socketPair returns our end and the file that a rank inherits.
+func socketPair(t *testing.T) (net.Conn, *os.File) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "pmi"), os.NewFile(uintptr(fds[1]), "pmi")
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours.Close()
+	return conn, theirs
 }
 
 type lockedWriter struct {
@@ -334,7 +348,7 @@ func TestOtherMPICH(t *testing.T) {
 		} {
 			exe := compile(t, mpicc, p.name)
 			for _, j := range shapes {
-				t.Run(fmt.Sprintf("%s/%s/%dx%d port=%v %v", mpicc, p.name, j.hosts, j.perHost, j.port, j.env), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s %s %dx%d port=%v %v", strings.ReplaceAll(mpicc, "/", "_"), p.name, j.hosts, j.perHost, j.port, j.env), func(t *testing.T) {
 					o := j.run(t, exe)
 					o.clean(t)
 					if !strings.Contains(o.out, p.want) {

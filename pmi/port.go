@@ -19,6 +19,7 @@ import (
 const (
 	handshakeTime  = 5 * time.Second
 	handshakeBytes = 128
+	maxPerRank     = 64 // connections open at one time
 	wrongIDs       = 16 // after so many the gate stays shut: 2^-26 for a guess in a job of 4 ranks a host
 )
 
@@ -28,8 +29,8 @@ const (
 type Gate struct {
 	ids   map[int]int32 // by rank
 	mu    sync.Mutex
-	wrong int          // guarded by mu
-	in    map[int]bool // guarded by mu; ranks connected now
+	wrong int         // guarded by mu
+	in    map[int]int // guarded by mu; connections by rank
 }
 
 // ErrGateShut is the answer to everybody after too many wrong ids.
@@ -37,7 +38,7 @@ var ErrGateShut = errors.New("too many connections with a wrong PMI_ID: no more 
 
 // NewGate makes ids for ranks.
 func NewGate(ranks []int) *Gate {
-	g := &Gate{ids: map[int]int32{}, in: map[int]bool{}}
+	g := &Gate{ids: map[int]int32{}, in: map[int]int{}}
 	used := map[int32]bool{}
 	for _, r := range ranks {
 		for {
@@ -57,8 +58,9 @@ func NewGate(ranks []int) *Gate {
 func (g *Gate) ID(rank int) int { return int(g.ids[rank]) }
 
 // Admit does the handshake on a new connection, for at most five seconds, and returns whose it
-// is. leave must be called when the connection has ended; until then the rank cannot connect
-// again. After an error the caller closes conn. size is the job's ranks.
+// is. leave must be called when the connection has ended. A rank may connect again: MPICH since
+// 4.3 does so for each MPI session, and a script may run several MPI programs. After an error the
+// caller closes conn. size is the job's ranks.
 func (g *Gate) Admit(conn net.Conn, size int) (rank int, leave func(), err error) {
 	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return 0, nil, fmt.Errorf("PMI connection from %s: %w", conn.RemoteAddr(), err)
@@ -73,7 +75,7 @@ func (g *Gate) Admit(conn net.Conn, size int) (rank int, leave func(), err error
 	leave = sync.OnceFunc(func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		delete(g.in, rank)
+		g.in[rank]--
 	})
 	answer := fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", size, rank)
 	if _, err = conn.Write([]byte(answer)); err == nil {
@@ -125,9 +127,9 @@ func (g *Gate) enter(line string) (rank int, err error) {
 	case rank < 0:
 		g.wrong++
 		return 0, errors.New("its PMI_ID is no rank's of this job")
-	case g.in[rank]:
-		return 0, fmt.Errorf("rank %d is connected already", rank)
+	case g.in[rank] >= maxPerRank:
+		return 0, fmt.Errorf("rank %d has %d open connections already", rank, maxPerRank)
 	}
-	g.in[rank] = true
+	g.in[rank]++
 	return rank, nil
 }

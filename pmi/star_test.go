@@ -2,8 +2,10 @@ package pmi_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -35,8 +37,9 @@ type spoke struct {
 func engines(t testing.TB, hosts, perHost int) []*kvs.Engine {
 	t.Helper()
 	s := &star{names: kvs.NewNames(kvs.Limits{}), fences: map[string]*starFence{}}
+	name := "test-" + strings.ToLower(rand.Text()[:16]) // see kvs.Config
 	for h := range hosts {
-		cfg := kvs.Config{KVSName: "m0-7f3a", Size: hosts * perHost, Names: s.names}
+		cfg := kvs.Config{KVSName: name, Size: hosts * perHost, Names: s.names}
 		for l := range perHost {
 			cfg.Local = append(cfg.Local, h*perHost+l)
 		}

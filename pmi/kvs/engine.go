@@ -13,6 +13,9 @@ import (
 const AnyOwner = -1
 
 // Config describes one job on one host.
+//
+// KVSName must be new for every job, not only among those that run: MPICH 5 derives the names of
+// its shared memory segments from it, and those of a killed job stay in /dev/shm.
 type Config struct {
 	KVSName  string   // the job's name in PMI, at most 32 printable characters without blank, '=' and ';'
 	Size     int      // ranks of the job

@@ -157,6 +157,7 @@ func (t *fences) leave(rank int, why string) (failed []*fence) {
 			failed = append(failed, f)
 		}
 	}
+	slices.SortFunc(failed, func(a, b *fence) int { return strings.Compare(a.set, b.set) })
 	return failed
 }
 

@@ -2,7 +2,6 @@ package kvs
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 )
 
@@ -171,8 +170,8 @@ func (s *store) merge(mine []ownedKey, others [][]byte) error {
 	}
 	for _, data := range others {
 		err := forEach(data, func(owner int, key string, v []byte) error {
-			if s.isLocal(owner) {
-				return errors.New("a local rank's data came from outside")
+			if owner >= len(s.ranks) || s.isLocal(owner) {
+				return fmt.Errorf("another host contributed for rank %d, which is not its own", owner)
 			}
 			if err := s.set(owner, key, v); err != nil {
 				return err

@@ -1,0 +1,121 @@
+package kvs
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// A script is lines of "command -> what came of it"; the right side is golden. Commands:
+//
+//	job SIZE LOCAL...            a new table for a host with these ranks
+//	enter RANK [SET [direct]]    into the fence of SET ("0,2"; "all"), without collecting if direct
+//	done SET                     Upstream has answered
+//	gone RANK WHY...             back RANK
+//	open                         the fences in flight
+func TestFenceScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/fence-*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(string(want))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func play(script string) string {
+	var out strings.Builder
+	var tab fences
+	for line := range strings.Lines(script) {
+		cmd, _, _ := strings.Cut(strings.TrimRight(line, "\n"), "->")
+		cmd = strings.TrimSpace(cmd)
+		if cmd == "" || cmd[0] == '#' {
+			out.WriteString(line)
+			continue
+		}
+		fmt.Fprintf(&out, "%s -> %s\n", cmd, step(&tab, strings.Fields(cmd)))
+	}
+	return out.String()
+}
+
+func step(tab *fences, f []string) string {
+	switch f[0] {
+	case "job":
+		*tab = newFences(num(f[1]), nums(strings.Join(f[2:], ",")), 3)
+		return "ok"
+	case "enter":
+		var set []int
+		if len(f) > 2 && f[2] != "all" {
+			set = nums(f[2])
+		}
+		fence, full, err := tab.enter(num(f[1]), set, len(f) < 4)
+		switch {
+		case err != nil:
+			return "error: " + err.Error()
+		case full && fence.allHere:
+			tab.end(fence)
+			return "done"
+		case full:
+			return fmt.Sprintf("exchange %s epoch %d", fence.set, fence.epoch)
+		}
+		return fmt.Sprintf("wait %d of %d", len(fence.entered), len(fence.local))
+	case "done":
+		fence := tab.open[f[1]]
+		if fence == nil {
+			return "no such fence"
+		}
+		tab.end(fence)
+		return "ok"
+	case "gone":
+		failed := tab.leave(num(f[1]), strings.Join(f[2:], " "))
+		if len(failed) == 0 {
+			return "nobody waits"
+		}
+		var texts []string
+		for _, fence := range failed {
+			texts = append(texts, tab.goneError(fence).Error())
+			tab.end(fence)
+		}
+		return "fails: " + strings.Join(texts, "; ")
+	case "back":
+		tab.back(num(f[1]))
+		return "ok"
+	case "open":
+		return strconv.Itoa(len(tab.open))
+	}
+	return "unknown command"
+}
+
+func nums(s string) (out []int) {
+	for _, f := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' }) {
+		out = append(out, num(f))
+	}
+	return out
+}
+
+func num(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
