@@ -20,6 +20,11 @@ type durationValue struct {
 	zero bool // 0 is allowed
 }
 
+// ExportVar registers -x for commands that start one program.
+func ExportVar(fs *pflag.FlagSet, p *[]string) {
+	fs.VarP(&envValue{p}, "export", "x", "give the command `VAR[=V]`; without =V this command's own value; may be repeated")
+}
+
 // DurationVar registers a flag that is a time, as those of mpiup run; zero says whether 0 is one.
 func DurationVar(fs *pflag.FlagSet, p *time.Duration, name string, def time.Duration, zero bool, usage string) {
 	durationVar(fs, p, name, def, zero, usage)

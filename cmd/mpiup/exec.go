@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/spf13/cobra"
+)
+
+// execWait: an exec is for a host that is there; minutes of waiting are for jobs.
+const execWait = 10 * time.Second
+
+func execCommand(p *process) *cobra.Command {
+	var (
+		hosts   cli.HostFlags
+		lease   cli.LeaseFlags
+		program cli.AppFlags
+		timeout time.Duration
+		tty     bool
+		verbose int
+	)
+	c := &cobra.Command{
+		Use:   "exec [flags] HOST [--] command [args]",
+		Short: "Run one command on one worker",
+		Long: `Run one command on one worker, with this terminal's standard streams and signals, and end
+with its exit code (128+signal if one killed it).`,
+		Example: `  mpiup exec w0 -- nvidia-smi
+  mpiup exec -t w0 -- bash
+  tar c data | mpiup exec w1 -- tar x -C /tmp`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usage(errors.New("exec: which host? write mpiup exec HOST -- COMMAND"))
+			case len(words(args)) == 0:
+				return usage(fmt.Errorf("exec: what is to run on %s? write mpiup exec %s -- COMMAND", args[0], args[0]))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("wait") {
+				hosts.Wait = execWait
+			}
+			if err := lease.Check(); err != nil {
+				return usage(err)
+			}
+			dir := "" // a command that is not told where runs where the container starts
+			run := cli.RunFlags{Program: program}
+			apps, warnings, err := run.ParseApps([]string{args[0]}, cli.Environment{LookupEnv: p.lookup, Dir: dir})
+			if err != nil {
+				return usage(err)
+			}
+			apps[0].Argv = words(args)
+			for _, w := range warnings {
+				fmt.Fprintln(p.stderr, "mpiup: warning:", w)
+			}
+			reach, done, err := p.reach(&hosts, &lease, verbose)
+			if err != nil {
+				return err
+			}
+			defer done()
+			reach.Embedded = nil
+			signals := make(chan os.Signal, 64)
+			signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+				syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH)
+			defer signal.Stop(signals)
+			p.code = launcher.Exec(context.Background(), launcher.ExecConfig{Reach: reach, Host: args[0],
+				App: apps[0], Timeout: timeout, Stdin: p.stdin, TTY: tty, Term: p.getenv("TERM"), Signals: signals})
+			return nil
+		},
+	}
+	fs := c.Flags()
+	hosts.Register(fs)
+	lease.Register(fs)
+	cli.ExportVar(fs, &program.Env)
+	fs.StringVar(&program.Wdir, "wdir", "", "working `DIR` of the command (default: the container's own)")
+	cli.DurationVar(fs, &timeout, "timeout", 0, true, "end the command after `TIME`, with exit code 110; 0 is never (default 0)")
+	fs.BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
+	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
+	fs.SetInterspersed(false)
+	return c
+}
+
+// words is the command after HOST: pflag leaves a "--" that follows a word where it is.
+func words(args []string) []string {
+	args = args[1:]
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	return args
+}
