@@ -242,9 +242,6 @@ func (ls *lines) write(l *lane, p piece, now time.Time) {
 	}
 	ls.lastAt = now
 	if ls.exact {
-		if ls.feed {
-			l.tag.state = within
-		}
 		ls.out.exact(l.key, p.data)
 		return
 	}

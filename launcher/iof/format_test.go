@@ -1,0 +1,65 @@
+package iof
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 11, 20, 13, 0, 0, 42_000_000, time.FixedZone("", 3600))
+
+func TestTagger(t *testing.T) {
+	tests := []struct {
+		name       string
+		tag, stamp bool
+		in, want   string
+	}{
+		{"lines", true, false, "a\nb\n", "[3] a\n[3] b\n"},
+		{"no end", true, false, "a\nb", "[3] a\n[3] b"},
+		{"empty lines", true, false, "\n\n", "[3] \n[3] \n"},
+		{"progress bar", true, false, "1%\r2%\n", "[3] 1%\r[3] 2%\n"},
+		{"return and newline", true, false, "a\r\nb\r\n", "[3] a\r\n[3] b\r\n"},
+		{"time", false, true, "a\nb\n", "2026-11-20T12:00:00.042Z a\n2026-11-20T12:00:00.042Z b\n"},
+		{"both", true, true, "a\n", "2026-11-20T12:00:00.042Z [3] a\n"},
+		{"neither", false, false, "a\x00\r\xff\n", "a\x00\r\xff\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := newTagger(3, tt.tag, tt.stamp)
+			if got := string(g.append(nil, []byte(tt.in), noon)); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Any split of the same bytes gives the same output, and without the tags it is the input.
+func FuzzTagger(f *testing.F) {
+	f.Add([]byte("a\nb\r\nc\rd\n\n"), []byte{1, 2}, true)
+	f.Add([]byte("\r\r\n\n\r"), []byte{0}, false)
+	f.Fuzz(func(t *testing.T, data, splits []byte, stamp bool) {
+		whole := newTagger(1, true, stamp)
+		want := whole.append(nil, data, noon)
+		parts := newTagger(1, true, stamp)
+		var got []byte
+		for i, d := 0, data; len(d) > 0; i++ {
+			n := len(d)
+			if len(splits) > 0 {
+				n = min(n, 1+int(splits[i%len(splits)]))
+			}
+			got = parts.append(got, d[:n], noon)
+			d = d[n:]
+		}
+		if !bytes.Equal(got, want) || parts.state != whole.state {
+			t.Fatalf("in pieces %q, at once %q", got, want)
+		}
+		tag := string(whole.tag)
+		if stamp {
+			tag = "2026-11-20T12:00:00.042Z " + tag
+		}
+		plain := bytes.ReplaceAll(got, []byte(tag), nil)
+		if !bytes.Equal(plain, bytes.ReplaceAll(data, []byte(tag), nil)) {
+			t.Fatalf("%q lost something of %q", got, data)
+		}
+	})
+}
