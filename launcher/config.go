@@ -26,7 +26,7 @@ type Sources struct {
 	Root     string              // where etc/ is; default "/"
 	Hostname string              // this host's name
 	Size     int                 // --size: hosts of an Indexed Job; 0: not given
-	Pod    bool                // in a pod with a mounted secret: DNS and gossip may be asked
+	Pod      bool                // in a pod with a mounted secret: DNS and gossip may be asked
 }
 
 // Reach is how agents are found and spoken to; every command needs one.
@@ -34,7 +34,7 @@ type Reach struct {
 	Sources
 	Identity   *identity.Identity // nil: only the embedded agent can be used
 	NoIdentity error              // why there is none, when hosts turn out to need one
-	Resolver *resolve.Resolver  // default: this machine's
+	Resolver   *resolve.Resolver  // default: this machine's
 	// Embedded serves one session of an agent in this process and returns when the session is
 	// over or s has ended. nil: there is none.
 	Embedded func(ctx context.Context, s wire.Stream) error

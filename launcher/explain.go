@@ -15,7 +15,8 @@ func (v *verdict) explain() []string {
 	}
 	lines := []string{f.sentence()}
 	if sig := v.signalled(); sig != 0 && f.kind != faultSignal {
-		lines[0] += fmt.Sprintf(", after mpiup got %s", signalName(sig))
+		lines[0] += fmt.Sprintf(", after mpiup got %s and passed it on", signalName(sig))
+		return append(lines, v.others(f)...)
 	}
 	if h := f.hint(); h != "" {
 		lines = append(lines, h)
@@ -83,7 +84,7 @@ func (f fault) sentence() string {
 	case faultSignal:
 		return fmt.Sprintf("mpiup got %s and ended the ranks", signalName(f.code))
 	case faultOutput:
-		return "nobody reads standard output any more" + colon(f.text)
+		return "nobody reads standard output any more (broken pipe)"
 	}
 	return "internal error" + colon(f.text)
 }

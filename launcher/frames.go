@@ -138,16 +138,23 @@ func (r *run) rank(rank uint32, e rankEvent) error {
 		return fmt.Errorf("rank %d: a frame out of turn in state %v", rank, s.state)
 	}
 	s.state = next
-	if next.over() {
-		r.noInput(int(rank))
-	}
+	r.feedInput(int(rank))
 	return nil
 }
 
-// noInput says that a rank takes no more standard input.
-func (r *run) noInput(rank int) {
-	if r.input != nil {
+// feedInput lets standard input flow once every rank that gets it runs: an agent has no place
+// for it before. A rank that is over gets none.
+func (r *run) feedInput(rank int) {
+	if r.input == nil {
+		return
+	}
+	if r.ranks[rank].state.over() {
 		r.input.Gone(rank)
+	}
+	if r.hungry[rank] {
+		if delete(r.hungry, rank); len(r.hungry) == 0 {
+			close(r.feed)
+		}
 	}
 }
 
@@ -181,6 +188,9 @@ func (r *run) onStartFailed(h int, m *apiv1.StartFailed) error {
 		return err
 	}
 	r.created[h]--
+	if r.job == jobStopping { // it was told not to start any more
+		return nil
+	}
 	f := fault{kind: faultStart, host: r.hosts[h].name, node: h, rank: int(m.Rank), text: m.Text,
 		init: m.Phase == apiv1.StartPhase_START_INIT, path: m.Path}
 	if f.text == "" {
@@ -264,7 +274,7 @@ func (r *run) hostEnded(h int, err error) {
 		}
 		if next, ok := s.state.next(rankHostLost); ok {
 			s.state = next
-			r.noInput(i)
+			r.feedInput(i)
 			r.hub.rankOver(i, fmt.Sprintf("rank %d on %s is gone with its host", i, r.hosts[h].name))
 		}
 	}

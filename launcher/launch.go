@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"fmt"
 	"sync"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -139,7 +138,9 @@ func (r *run) prepareInput() error {
 		return nil
 	}
 	byHost := make([][]uint32, len(r.hosts))
+	r.feed, r.hungry = make(chan struct{}), map[int]bool{}
 	for _, t := range targets {
+		r.hungry[t] = true
 		h := r.plan.Placements[t].Host
 		byHost[h] = append(byHost[h], uint32(t))
 	}
@@ -179,11 +180,15 @@ func (r *run) launch(number uint64) {
 		r.say("%d hosts: the ranks' exchange goes through the launcher (a star), which serves a few dozen hosts well", len(r.hosts))
 	}
 	for i := range r.hosts {
-		r.send(i, &apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{
+		l := &apiv1.Launch{
 			Number: number, JobId: jobID, Size: uint32(len(r.ranks)), Universe: uint32(r.plan.Universe), Hosts: uint32(len(r.hosts)),
 			Mapping: mapping, Apps: apps, Procs: procs[i], Pmi: r.cfg.PMI, Window: uint32(r.window()),
 			GraceMs: uint64(r.cfg.Grace.Milliseconds()), Stdin: stdin[i], WorkerLogs: r.cfg.WorkerLogs,
-		}}})
+		}
+		if r.exec != nil {
+			r.exec.terminal(l)
+		}
+		r.send(i, &apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
 	}
 	r.warnVersions()
 }
@@ -211,5 +216,3 @@ func (r *Reach) last(code int, lines, tail []string) int {
 	writeTermination(r.TerminationLog, code, lines, tail)
 	return code
 }
-
-var _ fmt.Stringer = jobState(0)

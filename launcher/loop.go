@@ -153,7 +153,16 @@ func (r *run) signal(s os.Signal) {
 	if !ok {
 		return
 	}
+	if sig == syscall.SIGWINCH && r.exec != nil {
+		if r.exec.TTY {
+			r.resize()
+		}
+		return
+	}
 	a := r.signals.on(sig)
+	if r.exec != nil && a.grace {
+		a.say = ""
+	}
 	if a.say != "" {
 		r.say("%s", a.say)
 	}
@@ -166,7 +175,9 @@ func (r *run) signal(s os.Signal) {
 	}
 	if a.grace {
 		r.fail(fault{kind: faultSignal, rank: -1, node: -1, code: int(sig)})
-		r.timers.grace.Reset(r.cfg.Grace)
+		if r.exec == nil || sig == syscall.SIGTERM { // a command may have its own use for Ctrl-C
+			r.timers.grace.Reset(r.cfg.Grace)
+		}
 	}
 	if a.kill {
 		r.stop("the launcher was told to kill", true)

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -20,12 +19,14 @@ import (
 // loop.
 type run struct {
 	cfg   Config
+	exec  *ExecConfig // nil: a run
 	begun time.Time
 	clock *wire.Clock
 	plan  *job.Plan
 	hosts []*hostConn // by node rank
 	sink  *iof.Sink
-	input *iof.Input // nil: nobody gets standard input
+	input *iof.Input    // nil: nobody gets standard input
+	feed  chan struct{} // closed when every rank that gets it runs
 	mail  *mailbox
 	back  credits
 
@@ -35,12 +36,13 @@ type run struct {
 	job     jobState
 	ranks   []rankInfo
 	started int
-	active  int      // hosts whose connection has not ended
-	created []int    // by host: ranks not heard of yet
-	running []int    // by host: ranks that run
-	outputs []int    // by host: ranks whose output has not ended
-	byes    []bool   // by host: Bye was sent
-	ending  []string // by host: why its agent is being ended, as it said
+	active  int          // hosts whose connection has not ended
+	hungry  map[int]bool // ranks that get standard input and do not run yet
+	created []int        // by host: ranks not heard of yet
+	running []int        // by host: ranks that run
+	outputs []int        // by host: ranks whose output has not ended
+	byes    []bool       // by host: Bye was sent
+	ending  []string     // by host: why its agent is being ended, as it said
 	noticed map[string]bool
 	hub     *hub
 	verdict verdict
@@ -71,18 +73,23 @@ func failf(code int, format string, args ...any) *failure {
 // Run starts a job, waits for its end, prints the last lines and returns the exit code of
 // docs/exit-codes.md. It blocks until all it started has ended. When ctx ends, the ranks are
 // stopped as by SIGTERM.
-func Run(ctx context.Context, cfg Config) int {
+func Run(ctx context.Context, cfg Config) int { return runJob(ctx, cfg, nil) }
+
+// runJob is Run, or Exec where exec is not nil.
+func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	cfg.fill()
-	r := &run{cfg: cfg, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), noticed: map[string]bool{}}
+	r := &run{cfg: cfg, exec: exec, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), noticed: map[string]bool{}}
 	r.signals.pid = os.Getpid()
 	err := r.all(ctx)
-	var f *failure
-	if errors.As(err, &f) {
-		return r.cfg.last(f.code, f.lines, nil)
+	if err != nil {
+		return r.cfg.end(err)
 	}
 	cause, bad := r.verdict.cause()
 	if !bad {
 		return 0
+	}
+	if exec != nil && cause.kind == faultRank { // the command's own exit code says all
+		return cause.status()
 	}
 	var tail []string
 	if r.sink != nil && (cause.kind == faultRank || cause.kind == faultAbort) {
@@ -91,12 +98,10 @@ func Run(ctx context.Context, cfg Config) int {
 	return r.cfg.last(r.verdict.exit(), r.verdict.explain(), tail)
 }
 
-// all is the sequence: hosts, plan, launch, loop. A *failure ends it before the job has a
+// all is the sequence: hosts, plan, launch, loop. An error ends it before the job has a
 // verdict.
 func (r *run) all(ctx context.Context) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var parts sync.WaitGroup
-	defer parts.Wait()
 	defer cancel()
 	found, opener, err := r.gather(ctx, life)
 	if err != nil {
@@ -104,38 +109,56 @@ func (r *run) all(ctx context.Context) error {
 	}
 	if r.cfg.DryRun {
 		closeAll(found)
-		_, err := fmt.Fprint(r.cfg.Stdout, placement.Render(r.plan, r.cfg.Apps))
-		return err
+		if _, err := fmt.Fprint(r.cfg.Stdout, placement.Render(r.plan, r.cfg.Apps)); err != nil {
+			return failf(job.ExitInternal, "standard output: %v", err)
+		}
+		return nil
 	}
+	number := number(found)
 	if err := r.prepare(found, opener); err != nil {
 		closeAll(found)
 		return err
 	}
+	return r.exec.raw(func() error { return r.carry(ctx, life, cancel, number) })
+}
+
+// carry launches and stays with the job until its end; what it starts has ended when it
+// returns.
+func (r *run) carry(ctx, life context.Context, cancel context.CancelFunc, number uint64) error {
+	var parts, sink, input sync.WaitGroup
+	defer parts.Wait()
+	defer cancel()
 	parts.Go(func() { r.clock.Run(life, r.tickHosts) })
-	var sinkDone sync.WaitGroup
 	sinkCtx, unblock := context.WithCancel(life)
 	r.unblock = unblock
 	defer unblock()
-	sinkDone.Go(func() { _ = r.sink.Run(sinkCtx) }) // each error came through Broken
+	sink.Go(func() { _ = r.sink.Run(sinkCtx) }) // each error came through Broken
+	r.launch(number)
 	for _, h := range r.hosts {
-		parts.Go(func() { r.mail.put(event{host: h.index, end: true, err: h.run(life), at: r.clock.Now()}) })
+		parts.Go(func() {
+			err := h.run(life)
+			r.mail.put(event{host: h.index, end: true, err: err, at: r.clock.Now()})
+		})
 	}
-	r.launch(number(found))
-	var inputDone sync.WaitGroup
 	inputCtx, endInput := context.WithCancel(life)
-	defer inputDone.Wait()
-	defer endInput()
 	if r.input != nil {
-		inputDone.Go(func() {
+		input.Go(func() {
+			select {
+			case <-r.feed:
+			case <-inputCtx.Done():
+				return
+			}
 			if err := r.input.Run(inputCtx); err != nil {
 				r.say("%v; the ranks see its end", err)
 			}
 		})
 	}
 	r.loop(ctx)
+	endInput()
+	input.Wait()
 	r.job, _ = r.job.next(jobEnded)
 	r.sink.Close()
-	r.flush(&sinkDone)
+	r.flush(&sink)
 	return nil
 }
 

@@ -1,0 +1,104 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/iof"
+)
+
+// ExecConfig is one command on one host: no rank, no PMI, its streams passed through as they
+// are.
+type ExecConfig struct {
+	Reach
+	// Host is looked for among the sources' hosts first, also by its first label; one they do
+	// not know is taken as a name of its own.
+	Host    string
+	App     job.App
+	Timeout time.Duration // 0: none
+	Stdin   *os.File      // nil: the command reads end of file
+	TTY     bool          // -t: the command gets a terminal of its own, ours is raw meanwhile
+	Term    string        // $TERM
+	Signals <-chan os.Signal
+}
+
+// Exec runs the command and returns its exit code, 128+signal if one killed it, or mpiup's own
+// (docs/exit-codes.md). The first INT and TERM are passed on, the second kills.
+func Exec(ctx context.Context, cfg ExecConfig) int {
+	cfg.fill()
+	if cfg.TTY && (cfg.Stdin == nil || !iof.IsTerminal(cfg.Stdin)) {
+		return cfg.end(failf(job.ExitUsage, "-t needs a terminal as standard input"))
+	}
+	entry, err := cfg.pick()
+	if err != nil {
+		return cfg.end(err)
+	}
+	cfg.Entries = []hostlist.Entry{entry}
+	cfg.App.N = 1
+	return runJob(ctx, Config{
+		Reach: cfg.Reach, Apps: []job.App{cfg.App}, Timeout: cfg.Timeout, PMI: apiv1.Pmi_PMI_NONE,
+		Stdin: cfg.Stdin, Signals: cfg.Signals,
+	}, &cfg)
+}
+
+// pick is the host that is meant, as the sources spell it.
+func (c *ExecConfig) pick() (hostlist.Entry, error) {
+	set, err := c.static()
+	if err != nil {
+		return hostlist.Entry{}, failf(job.ExitUsage, "%v", err)
+	}
+	if set != nil {
+		for _, whole := range []bool{true, false} {
+			for _, w := range set.hosts {
+				name := w.entry.Name
+				if !whole {
+					name = firstLabel(name)
+				}
+				if strings.EqualFold(name, c.Host) {
+					return hostlist.Entry{Name: w.entry.Name, Slots: 1, Given: true}, nil
+				}
+			}
+		}
+	}
+	entries, err := hostlist.ParseList(c.Host)
+	if err == nil && len(entries) != 1 {
+		err = errors.New("exec takes one host")
+	}
+	if err != nil {
+		return hostlist.Entry{}, failf(job.ExitUsage, "%v", err)
+	}
+	return hostlist.Entry{Name: entries[0].Name, Slots: 1, Given: true}, nil
+}
+
+// terminal is the part of Launch that makes an exec.
+func (c *ExecConfig) terminal(l *apiv1.Launch) {
+	l.Exec = true
+	if !c.TTY {
+		return
+	}
+	l.Terminal, l.Term = true, c.Term
+	if rows, columns, err := iof.TerminalSize(c.Stdin); err == nil {
+		l.Rows, l.Columns = uint32(rows), uint32(columns)
+	}
+}
+
+// raw calls f with our terminal in raw mode if the command has one of its own.
+func (c *ExecConfig) raw(f func() error) error {
+	if c == nil || !c.TTY {
+		return f()
+	}
+	return iof.Raw(c.Stdin, func(*iof.RawTerminal) error { return f() })
+}
+
+// resize tells the command's terminal our size.
+func (r *run) resize() {
+	if rows, columns, err := iof.TerminalSize(r.cfg.Stdin); err == nil {
+		r.send(0, &apiv1.Frame{Body: &apiv1.Frame_Resize{Resize: &apiv1.Resize{Rows: uint32(rows), Columns: uint32(columns)}}})
+	}
+}

@@ -1,0 +1,194 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// PeersConfig is one look at the job's agents. Hosts that nobody named come from the same
+// sources as a run's, and all from gossip too, as far as an agent that answers knows them.
+type PeersConfig struct {
+	Reach
+	JSON bool
+}
+
+// peerRow is one agent, or one host without.
+type peerRow struct {
+	Host        string  `json:"host"`
+	Address     string  `json:"address,omitempty"`
+	Incarnation string  `json:"incarnation,omitempty"`
+	State       string  `json:"state"` // alive, suspect, left; unreachable
+	Slots       int     `json:"slots,omitempty"`
+	Version     string  `json:"version,omitempty"`
+	Protocol    uint32  `json:"protocol,omitempty"`
+	RTT         float64 `json:"rtt_ms,omitempty"`
+	Error       string  `json:"error,omitempty"`
+}
+
+// peersView is what is printed.
+type peersView struct {
+	Scope     string    `json:"scope"`
+	ScopeFrom string    `json:"scope_from"`
+	KeyFrom   string    `json:"key_from"`
+	Job       string    `json:"job"`
+	HostsFrom string    `json:"hosts_from"`
+	Peers     []peerRow `json:"peers"`
+}
+
+// Peers prints the job's agents and returns an exit code: 0 when every named host answered.
+func Peers(ctx context.Context, cfg PeersConfig) int {
+	cfg.fill()
+	set, err := cfg.others(ctx)
+	if err != nil {
+		return cfg.end(err)
+	}
+	var mu sync.Mutex
+	members := map[string]*apiv1.Peer{} // by incarnation
+	ask := func(ctx context.Context, _ *visited, c *agentConn) error {
+		reply, err := c.client.Peers(ctx, &apiv1.PeersRequest{})
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, p := range reply.Peers {
+			if old := members[p.Incarnation]; old == nil || p.State == "alive" {
+				members[p.Incarnation] = p
+			}
+		}
+		return nil
+	}
+	found := cfg.visit(ctx, set.hosts, ask)
+	named := len(found)
+	found = append(found, cfg.visit(ctx, unvisited(found, members), nil)...)
+	view := peersView{Scope: cfg.Identity.Scope(), ScopeFrom: cfg.Identity.ScopeFrom(), KeyFrom: cfg.Identity.KeyFrom(),
+		Job: cfg.Identity.JobID(), HostsFrom: set.from, Peers: rows(found, members)}
+	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
+		return cfg.end(failf(job.ExitInternal, "standard output: %v", err))
+	}
+	causes := make([]*cause, named)
+	for i, v := range found[:named] {
+		causes[i] = v.cause
+	}
+	if c := telling(causes); c != nil {
+		return c.stage.exitCode()
+	}
+	return 0
+}
+
+// others are the hosts to ask about when no run is meant: those of the sources, but never
+// this process itself.
+func (r *Reach) others(ctx context.Context) (*hostSet, error) {
+	if r.Identity == nil {
+		if r.NoIdentity != nil {
+			return nil, failf(job.ExitTLS, "%v", r.NoIdentity)
+		}
+		return nil, failf(job.ExitTLS, "there is no secret: mount it, or name it with --key")
+	}
+	set, err := r.static()
+	if err != nil {
+		return nil, failf(job.ExitUsage, "%v", err)
+	}
+	if set == nil && r.Sources.Pod {
+		if set, err = r.service(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if set == nil {
+		set = r.gossip(ctx)
+	}
+	if set == nil || len(set.hosts) == 0 {
+		return nil, failf(job.ExitHosts, "no hosts are known and no agent runs here: name them with --host or --hostfile")
+	}
+	return set, nil
+}
+
+// unvisited are members that gossip knows and no visit has reached.
+func unvisited(found []visited, members map[string]*apiv1.Peer) []wanted {
+	seen := map[string]bool{}
+	for _, v := range found {
+		seen[v.hello.GetIncarnation()] = true
+	}
+	reply := &apiv1.PeersReply{}
+	for inc, p := range members {
+		if !seen[inc] {
+			reply.Peers = append(reply.Peers, p)
+		}
+	}
+	if set := memberHosts(reply); set != nil {
+		return set.hosts
+	}
+	return nil
+}
+
+func rows(found []visited, members map[string]*apiv1.Peer) []peerRow {
+	var out []peerRow
+	for _, v := range found {
+		row := peerRow{Host: v.entry.Name}
+		if v.hello == nil {
+			row.State, row.Error = "unreachable", v.cause.Error()
+			if len(v.fixed) > 0 {
+				row.Address = v.fixed[0].String()
+			}
+			out = append(out, row)
+			continue
+		}
+		row.Address, row.Incarnation, row.State = v.addr.String(), v.hello.Incarnation, "alive"
+		row.Slots, row.Version, row.Protocol = int(v.hello.Slots), v.hello.Version, v.hello.Protocol
+		row.RTT = float64(v.rtt.Microseconds()) / 1000
+		if m := members[v.hello.Incarnation]; m != nil {
+			row.State = m.State
+		}
+		if v.cause != nil {
+			row.Error = v.cause.Error()
+		}
+		out = append(out, row)
+	}
+	slices.SortStableFunc(out, func(a, b peerRow) int { return compareNames(a.Host, b.Host) })
+	return out
+}
+
+func (v peersView) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "scope %s (%s), key %s, hosts from %s\n", v.Scope, v.ScopeFrom, v.KeyFrom, v.HostsFrom)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "HOST\tADDRESS\tINCARNATION\tSTATE\tSLOTS\tVERSION\tRTT")
+	for _, p := range v.Peers {
+		if p.State == "unreachable" {
+			fmt.Fprintf(t, "%s\t%s\t-\t%s\t-\t-\t-\n", p.Host, dash(p.Address), p.State)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.8s\t%s\t%d\t%s/%d\t%v\n", p.Host, p.Address, p.Incarnation, p.State, p.Slots, p.Version, p.Protocol,
+			(time.Duration(p.RTT * float64(time.Millisecond))).Round(10*time.Microsecond))
+	}
+	t.Flush()
+	for _, p := range v.Peers {
+		if p.Error != "" {
+			fmt.Fprintf(&b, "%s: %s\n", p.Host, p.Error)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,153 @@
+package launcher
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// visited is a host as one visit found it: an agent's answer, or why there is none.
+type visited struct {
+	wanted
+	addr  netip.AddrPort
+	hello *apiv1.HelloReply // nil: not reached
+	rtt   time.Duration
+	cause *cause
+}
+
+// visit asks each wanted host once who it is, then calls f (may be nil) with its connection.
+// Names of one address get its agents in order of port, as in a run. It waits for nobody to
+// appear.
+func (r *Reach) visit(ctx context.Context, want []wanted, f func(context.Context, *visited, *agentConn) error) []visited {
+	d := newDialer(r.Identity, len(want))
+	out := make([]visited, len(want))
+	candidates := make([][]netip.AddrPort, len(want))
+	inParallel(len(want), func(i int) {
+		out[i].wanted = want[i]
+		candidates[i] = want[i].fixed
+		if len(candidates[i]) > 0 {
+			return
+		}
+		addrs, err := r.Resolver.Lookup(ctx, want[i].entry.Name)
+		if err != nil {
+			out[i].cause = resolveCause(err)
+			return
+		}
+		candidates[i] = candidatesOf(addrs, r.Identity.Ports())
+	})
+	groups := map[netip.AddrPort][]int{} // by first candidate
+	var order []netip.AddrPort
+	for i, c := range candidates {
+		if len(c) == 0 {
+			continue
+		}
+		if groups[c[0]] == nil {
+			order = append(order, c[0])
+		}
+		groups[c[0]] = append(groups[c[0]], i)
+	}
+	inParallel(len(order), func(k int) {
+		group := groups[order[k]]
+		conns, cause := d.agents(ctx, candidates[group[0]], len(group))
+		for n, i := range group {
+			if n >= len(conns) {
+				out[i].cause = cause
+				continue
+			}
+			d.greet(ctx, &out[i], conns[n], f)
+		}
+	})
+	return out
+}
+
+// greeted is a connection to an agent that has said who it is.
+type greeted struct {
+	*agentConn
+	hello *apiv1.HelloReply
+}
+
+func (d *dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, error) {
+	c, err := d.connect(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	h, err := c.client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
+	if err != nil {
+		c.close()
+		return nil, c.explain(err)
+	}
+	return &greeted{c, h}, nil
+}
+
+// agents connects to n distinct agents among the candidates, in order of port: to the first
+// that answers if n is 1. There are fewer when cause says why.
+func (d *dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int) ([]*greeted, *cause) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	if n == 1 {
+		g, err := race(ctx, candidates, d.hello, func(g *greeted) { g.close() })
+		if err != nil {
+			return nil, asCause(err)
+		}
+		return []*greeted{g}, nil
+	}
+	all := make([]*greeted, len(candidates))
+	causes := make([]*cause, len(candidates))
+	inParallel(len(candidates), func(i int) {
+		g, err := d.hello(ctx, candidates[i])
+		if err != nil {
+			causes[i] = asCause(err)
+		}
+		all[i] = g
+	})
+	seen := map[string]bool{}
+	var out []*greeted
+	for _, g := range all {
+		switch {
+		case g == nil:
+		case seen[g.hello.Incarnation] || len(out) == n:
+			g.close()
+		default:
+			seen[g.hello.Incarnation] = true
+			out = append(out, g)
+		}
+	}
+	slices.SortFunc(out, func(a, b *greeted) int { return int(a.addr.Port()) - int(b.addr.Port()) })
+	if len(out) > 0 {
+		return out, causef(stageHosts, "%v has %d agents for %d names", candidates[0].Addr(), len(out), n)
+	}
+	return nil, telling(causes)
+}
+
+// greet measures the way to an agent and calls f.
+func (d *dialer) greet(ctx context.Context, v *visited, g *greeted, f func(context.Context, *visited, *agentConn) error) {
+	defer g.close()
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	v.addr, v.hello = g.addr, g.hello
+	begun := time.Now()
+	if _, err := g.client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol}); err == nil {
+		v.rtt = time.Since(begun)
+	}
+	if f != nil {
+		if err := f(ctx, v, g.agentConn); err != nil {
+			v.cause = g.explain(err)
+		}
+	}
+}
+
+// inParallel calls f with 0 to n-1 at once, some dozens at a time, and waits for all.
+func inParallel(n int, f func(int)) {
+	const atOnce = 64
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() { defer func() { <-slots }(); f(i) })
+	}
+	wg.Wait()
+}
