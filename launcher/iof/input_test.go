@@ -1,0 +1,294 @@
+package iof
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// backgroundVar makes the test binary a launcher in the background of a terminal.
+const backgroundVar = "MPIUP_TEST_BACKGROUND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(backgroundVar) != "" {
+		os.Exit(inBackground())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+type frame struct {
+	data string
+	eof  bool
+}
+
+// blockingPipe is a pipe as a shell makes it.
+func blockingPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	fds := make([]int, 2)
+	if err := unix.Pipe2(fds, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	r, w = os.NewFile(uintptr(fds[0]), "r"), os.NewFile(uintptr(fds[1]), "w")
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+func startInput(t *testing.T, f *os.File, window int, targets ...int) (*Input, chan frame, chan error, context.CancelFunc) {
+	t.Helper()
+	frames, done := make(chan frame, 1<<10), make(chan error, 1)
+	in := NewInput(InputConfig{File: f, Targets: targets, Window: window, Send: func(data []byte, eof bool) {
+		frames <- frame{string(data), eof}
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() { done <- in.Run(ctx) }()
+	return in, frames, done, cancel
+}
+
+func TestInputToTheEnd(t *testing.T) {
+	r, w := blockingPipe(t)
+	_, frames, done, _ := startInput(t, r, 0, 0)
+	w.WriteString("a\n")
+	if f := <-frames; f != (frame{"a\n", false}) {
+		t.Errorf("got %+v", f)
+	}
+	w.Close()
+	if f := <-frames; f != (frame{"", true}) {
+		t.Errorf("got %+v", f)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInputFromAFile(t *testing.T) {
+	path := t.TempDir() + "/in"
+	os.WriteFile(path, []byte("from a file"), 0o666)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	_, frames, done, _ := startInput(t, f, 0, 0)
+	if f := <-frames; f.data != "from a file" {
+		t.Errorf("got %+v", f)
+	}
+	if f := <-frames; !f.eof {
+		t.Errorf("got %+v", f)
+	}
+	<-done
+}
+
+func TestInputFromNull(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	_, frames, done, _ := startInput(t, f, 0, 0)
+	if f := <-frames; !f.eof {
+		t.Errorf("got %+v", f)
+	}
+	<-done
+}
+
+// The slowest target sets the pace; one that has ended does not.
+func TestInputWindow(t *testing.T) {
+	r, w := blockingPipe(t)
+	in, frames, done, _ := startInput(t, r, 4, 0, 1)
+	w.WriteString("abcdefghijkl")
+	w.Close()
+	want := func(data string) {
+		t.Helper()
+		if f := <-frames; f.data != data {
+			t.Fatalf("got %+v, want %q", f, data)
+		}
+	}
+	want("abcd")
+	in.Grant(0, 4)
+	in.Grant(1, 2)
+	want("ef")
+	in.Gone(1)
+	want("gh") // rank 0 has 2 left
+	in.Grant(0, 100)
+	want("ijkl")
+	in.Grant(0, 4)
+	if f := <-frames; !f.eof {
+		t.Errorf("got %+v", f)
+	}
+	<-done
+}
+
+// Nothing comes, and yet Run ends: by ctx, or with the last target. What is typed afterwards is
+// the shell's.
+func TestInputLeavesNoReadBehind(t *testing.T) {
+	for _, how := range []string{"ctx", "gone"} {
+		t.Run(how, func(t *testing.T) {
+			r, w := blockingPipe(t)
+			in, _, done, cancel := startInput(t, r, 0, 0)
+			if how == "ctx" {
+				cancel()
+			} else {
+				in.Gone(0)
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			w.WriteString("for the shell\n")
+			if line, err := bufio.NewReader(r).ReadString('\n'); err != nil || line != "for the shell\n" {
+				t.Errorf("got %q, %v", line, err)
+			}
+			flags, err := unix.FcntlInt(r.Fd(), unix.F_GETFL, 0)
+			if err != nil || flags&unix.O_NONBLOCK != 0 {
+				t.Errorf("flags %#x, %v", flags, err)
+			}
+		})
+	}
+}
+
+func TestInputForNobody(t *testing.T) {
+	if err := NewInput(InputConfig{}).Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	tests := []struct {
+		which string
+		want  []int
+		bad   bool
+	}{
+		{"", []int{0}, false}, {"0", []int{0}, false}, {"2", []int{2}, false}, {"all", []int{0, 1, 2}, false},
+		{"none", nil, false}, {"3", nil, true}, {"-1", nil, true}, {"1x", nil, true}, {"ALL ", nil, true},
+	}
+	for _, tt := range tests {
+		got, err := Targets(tt.which, 3)
+		if !reflect.DeepEqual(got, tt.want) || (err != nil) != tt.bad {
+			t.Errorf("%q: %v, %v", tt.which, got, err)
+		}
+	}
+}
+
+// inBackground is the launcher: leader of a session on a terminal whose foreground is another
+// process group for a while.
+func inBackground() int {
+	signalFree := exec.Command("sleep", "60")
+	signalFree.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := signalFree.Start(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer signalFree.Wait()
+	defer signalFree.Process.Kill()
+	foreground := func(group int) {
+		defer blockSignals(unix.SIGTTOU)()
+		if err := unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group); err != nil {
+			fmt.Println("tcsetpgrp:", err)
+		}
+	}
+	foreground(signalFree.Process.Pid)
+	got := make(chan string, 10)
+	in := NewInput(InputConfig{File: os.Stdin, Targets: []int{0}, Send: func(data []byte, eof bool) { got <- string(data) }})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- in.Run(ctx) }()
+	fmt.Println("background")
+	select {
+	case s := <-got:
+		fmt.Printf("read %q in the background\n", s)
+		return 1
+	case <-time.After(3 * background):
+	}
+	foreground(unix.Getpgrp())
+	fmt.Printf("read %q\n", <-got)
+	cancel()
+	<-done
+	return 0
+}
+
+func TestInputInBackground(t *testing.T) {
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), backgroundVar+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	master.WriteString("hello\n") // for whoever reads first
+	var all strings.Builder
+	lines := bufio.NewScanner(master)
+	for lines.Scan() {
+		all.WriteString(lines.Text() + "\n")
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(all.String(), `read "hello\n"`) {
+		t.Errorf("%v: %s", err, all.String())
+	}
+}
+
+func TestRaw(t *testing.T) {
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer slave.Close()
+	pty.Setsize(slave, &pty.Winsize{Rows: 7, Cols: 9})
+	before, _ := term.GetState(int(slave.Fd()))
+	echo := func() bool {
+		tio, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+		return err == nil && tio.Lflag&unix.ECHO != 0
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic was lost")
+		}
+		after, _ := term.GetState(int(slave.Fd()))
+		if !reflect.DeepEqual(before, after) {
+			t.Error("the terminal was not restored")
+		}
+	}()
+	Raw(slave, func(r *RawTerminal) error {
+		rows, columns, err := r.Size()
+		if err != nil || rows != 7 || columns != 9 {
+			t.Errorf("size %dx%d, %v", rows, columns, err)
+		}
+		if echo() {
+			t.Error("not raw")
+		}
+		r.Suspend()
+		if !echo() {
+			t.Error("not suspended")
+		}
+		r.Resume()
+		if echo() {
+			t.Error("not raw again")
+		}
+		panic("way out")
+	})
+}
+
+func TestRawOnAFile(t *testing.T) {
+	r, _ := blockingPipe(t)
+	if err := Raw(r, func(*RawTerminal) error { return nil }); err == nil {
+		t.Error("a pipe went raw")
+	}
+}
