@@ -45,13 +45,13 @@ var commands = []command{
 	{"unpublish_name", "unpublish_result", "name-unpublish", running, (*session).unpublish},
 
 	{"spawn", "spawn_result", "spawn", running, (*session).spawn},
-	{"", "", "job-connect", running, unsupported("connecting jobs")},
-	{"", "", "job-disconnect", running, unsupported("connecting jobs")},
-	{"singinit", "singinit_info", "", fresh | running | finalized, unsupported("starting a launcher from a singleton")},
+	{"", "", "job-connect", running, unsupported(1, "connecting jobs")},
+	{"", "", "job-disconnect", running, unsupported(1, "connecting jobs")},
+	{"singinit", "singinit_info", "", fresh | running | finalized, unsupported(-1, "starting a launcher from a singleton")},
 }
 
 // unknown answers what the table does not have.
-var unknown = command{states: fresh | running | finalized, handle: unsupported("this command")}
+var unknown = command{states: fresh | running | finalized, handle: unsupported(-1, "this command")}
 
 var byName1, byName2 = index(func(c *command) string { return c.v1 }), index(func(c *command) string { return c.v2 })
 
@@ -88,9 +88,9 @@ func (c *command) replyName(request string, v2 bool) string {
 	return request + "_result"
 }
 
-func unsupported(what string) handler {
+func unsupported(rc int, what string) handler {
 	return func(_ *session, _ context.Context, _ *message.Message, r *reply) error {
-		r.refuse(-1, what+" is not supported by mpiup")
+		r.refuse(rc, what+" is not supported by mpiup")
 		return nil
 	}
 }

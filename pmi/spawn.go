@@ -10,5 +10,5 @@ import (
 // the program gets MPI_ERR_SPAWN. Error codes are left out, since clients expect exactly one per
 // process asked for or none.
 func (s *session) spawn(ctx context.Context, m *message.Message, r *reply) error {
-	return unsupported("starting processes from a running job (MPI_Comm_spawn)")(s, ctx, m, r)
+	return unsupported(-1, "starting processes from a running job (MPI_Comm_spawn)")(s, ctx, m, r)
 }

@@ -277,7 +277,7 @@ func TestNodeAttributes(t *testing.T) {
 		for r := range 2 {
 			go func() {
 				v, found, err := e.Attr(t.Context(), r, "a", true)
-				got <- fmt.Sprint(string(v), found, err)
+				got <- fmt.Sprintf("%s %v %v", v, found, err)
 			}()
 		}
 		synctest.Wait()
@@ -286,19 +286,19 @@ func TestNodeAttributes(t *testing.T) {
 		}
 		must(t, e.PutAttr(2, "a", []byte("v")))
 		for range 2 {
-			if s := <-got; s != "vtrue<nil>" {
+			if s := <-got; s != "v true <nil>" {
 				t.Errorf("got %s", s)
 			}
 		}
 		// When all others are gone or wait too, the last to wait learns that it is in vain.
 		go func() {
 			v, found, err := e.Attr(t.Context(), 0, "b", true)
-			got <- fmt.Sprint(string(v), found, err)
+			got <- fmt.Sprintf("%s %v %v", v, found, err)
 		}()
 		synctest.Wait()
 		e.RankGone(2, "exited")
 		e.RankGone(1, "exited")
-		if s := <-got; s != "false<nil>" {
+		if s := <-got; s != " false <nil>" {
 			t.Errorf("got %s", s)
 		}
 	})

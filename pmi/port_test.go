@@ -1,0 +1,171 @@
+package pmi_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"github.com/mpiup/mpiup/pmi"
+)
+
+// admit sends text to a gate and returns what came of it and the answer.
+func admit(g *pmi.Gate, text string) (rank int, leave func(), answer string, err error) {
+	client, server := net.Pipe()
+	got := make(chan string)
+	go func() {
+		io.WriteString(client, text)
+		b, _ := io.ReadAll(client)
+		got <- string(b)
+	}()
+	rank, leave, err = g.Admit(server, 4)
+	server.Close()
+	answer = <-got
+	client.Close()
+	return rank, leave, answer, err
+}
+
+func TestGate(t *testing.T) {
+	g := pmi.NewGate([]int{2, 3})
+	if g.ID(2) == g.ID(3) || g.ID(2) <= 0 || g.ID(9) != 0 {
+		t.Fatalf("ids %d, %d, %d", g.ID(2), g.ID(3), g.ID(9))
+	}
+	for _, r := range []int{2, 3, 3} { // and again: one connection per MPI session
+		rank, leave, answer, err := admit(g, fmt.Sprintf("cmd=initack pmiid=%d\n", g.ID(r)))
+		want := fmt.Sprintf("cmd=initack rc=0\ncmd=set size=4\ncmd=set rank=%d\ncmd=set debug=0\n", r)
+		if err != nil || rank != r || answer != want {
+			t.Fatalf("rank %d, answer %q, %v", rank, answer, err)
+		}
+		leave()
+		leave()
+	}
+	for _, bad := range []string{
+		"GET / HTTP/1.1\n", "cmd=initack\n", "cmd=initack pmiid=x\n", "cmd=initack pmiid=99999999999\n", "cmd=init pmiid=1\n", strings.Repeat("x", 4096),
+	} {
+		if _, _, answer, err := admit(g, bad); err == nil || answer != "" {
+			t.Errorf("%.20q was taken: %q", bad, answer)
+		}
+	}
+	for i := range 20 {
+		_, _, _, err := admit(g, "cmd=initack pmiid=0\n")
+		if shut := errors.Is(err, pmi.ErrGateShut); err == nil || shut != (i >= 16) {
+			t.Errorf("try %d: %v", i, err)
+		}
+	}
+	if _, _, _, err := admit(g, fmt.Sprintf("cmd=initack pmiid=%d\n", g.ID(2))); !errors.Is(err, pmi.ErrGateShut) {
+		t.Errorf("a guesser was heard: %v", err)
+	}
+}
+
+func TestGateDoesNotWaitForSilentClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		defer client.Close()
+		begin := time.Now()
+		if _, _, err := pmi.NewGate([]int{0}).Admit(server, 1); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if d := time.Since(begin); d != 5*time.Second {
+			t.Errorf("after %v", d)
+		}
+	})
+}
+
+// The handshake leaves what follows for the server.
+func TestGateReadsNoFurther(t *testing.T) {
+	g := pmi.NewGate([]int{0})
+	client, server := net.Pipe()
+	defer client.Close()
+	defer server.Close()
+	go func() {
+		fmt.Fprintf(client, "cmd=initack pmiid=%d\ncmd=init", g.ID(0))
+	}()
+	go io.Copy(io.Discard, bufio.NewReader(client))
+	if _, _, err := g.Admit(server, 1); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 8)
+	if _, err := io.ReadFull(server, b); err != nil || string(b) != "cmd=init" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// tcpConn has the addresses of a connection.
+type tcpConn struct {
+	net.Conn
+	local, remote string
+}
+
+func (c tcpConn) LocalAddr() net.Addr  { a, _ := net.ResolveTCPAddr("tcp", c.local); return a }
+func (c tcpConn) RemoteAddr() net.Addr { a, _ := net.ResolveTCPAddr("tcp", c.remote); return a }
+
+const procTCP = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0
+   1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 20 4 30 10 -1
+   2: 0100007F:D431 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0 20 4 30 10 -1
+garbage
+   3: 0100007F:D432
+`
+
+const procTCP6 = `  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000000000000000000001000000:D433 00000000000000000000000001000000:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 4 1 0
+   1: 0000000000000000FFFF00000100007F:D434 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 00:00000000 00000000  1002        0 5 1 0
+`
+
+func TestSocketUID(t *testing.T) {
+	proc := fstest.MapFS{"net/tcp": {Data: []byte(procTCP)}, "net/tcp6": {Data: []byte(procTCP6)}}
+	for _, tt := range []struct {
+		name, local, remote string
+		uid                 uint32
+		ok                  bool
+	}{
+		{"IPv4", "127.0.0.1:8080", "127.0.0.1:54321", 1000, true},
+		{"IPv6", "[::1]:8080", "[::1]:54323", 1001, true},
+		{"IPv4 through an IPv6 socket", "127.0.0.1:8080", "127.0.0.1:54324", 1002, true},
+		{"not here", "127.0.0.1:8080", "127.0.0.1:54399", 0, false},
+		{"other port of ours", "127.0.0.1:8081", "127.0.0.1:54321", 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			uid, err := pmi.SocketUID(proc, tcpConn{local: tt.local, remote: tt.remote})
+			if uid != tt.uid || (err == nil) != tt.ok {
+				t.Errorf("uid %d, %v", uid, err)
+			}
+		})
+	}
+	if _, err := pmi.SocketUID(fstest.MapFS{}, tcpConn{local: "127.0.0.1:1", remote: "127.0.0.1:2"}); err == nil {
+		t.Error("found in nothing")
+	}
+}
+
+func FuzzSocketUID(f *testing.F) {
+	f.Add(procTCP)
+	f.Add(procTCP6)
+	f.Fuzz(func(t *testing.T, text string) {
+		proc := fstest.MapFS{"net/tcp": {Data: []byte(text)}, "net/tcp6": {Data: []byte(text)}}
+		_, _ = pmi.SocketUID(proc, tcpConn{local: "127.0.0.1:8080", remote: "127.0.0.1:54321"})
+	})
+}
+
+func FuzzGate(f *testing.F) {
+	g := pmi.NewGate([]int{0})
+	f.Add("cmd=initack pmiid=5\n")
+	f.Add("cmd=initack pmiid=\n")
+	f.Fuzz(func(t *testing.T, line string) {
+		client, server := net.Pipe()
+		go func() {
+			io.WriteString(client, line+"\n")
+			client.Close()
+		}()
+		if _, _, err := g.Admit(server, 1); err == nil {
+			t.Error("a guess was right")
+		}
+		server.Close()
+	})
+}

@@ -1,0 +1,245 @@
+package pmi_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/goleak"
+
+	"github.com/mpiup/mpiup/pmi"
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/pmi1"
+	"github.com/mpiup/mpiup/pmi/pmi2"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A transcript is a conversation of ranks with the server of one host. What the server does is
+// golden and rewritten by -update:
+//
+//	job SIZE [MAPPING]   first line
+//	0< TEXT              rank 0 sends a line
+//	0<< TEXT             rank 0 sends a PMI-2 message, the length is put before it
+//	0<= TEXT             rank 0 sends exactly this (Go escapes)
+//	0.                   rank 0 hangs up
+//	gone 0               the process of rank 0 ended
+//	0> TEXT              the server sent a line, or a PMI-2 message with its length
+//	0! TEXT              a hook was called, or Serve returned
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.transcript")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".transcript"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			synctest.Test(t, func(t *testing.T) { got = converse(t, string(want)) })
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// stage runs one transcript.
+type stage struct {
+	t       *testing.T
+	clients []net.Conn
+	wg      sync.WaitGroup
+
+	mu  sync.Mutex
+	out []bytes.Buffer // guarded by mu; from the server, by rank
+	log []string       // guarded by mu; hooks and returns
+}
+
+func (s *stage) note(rank int, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, fmt.Sprintf("%d! ", rank)+fmt.Sprintf(format, args...))
+}
+
+func converse(t *testing.T, script string) string {
+	var out strings.Builder
+	s := &stage{t: t}
+	var engine *kvs.Engine
+	for line := range strings.Lines(script) {
+		line = strings.TrimSuffix(line, "\n")
+		rank, what, _ := cutRank(line)
+		switch {
+		case line == "" || line[0] == '#':
+			out.WriteString(line + "\n")
+			continue
+		case what != "" && (what[0] == '>' || what[0] == '!'):
+			continue // golden
+		case strings.HasPrefix(line, "job "):
+			engine = s.begin(strings.Fields(line))
+		case strings.HasPrefix(line, "gone "):
+			r, _ := strconv.Atoi(line[len("gone "):])
+			engine.RankGone(r, "ended with exit code 1")
+		case what == ".":
+			s.clients[rank].Close()
+		default:
+			s.clients[rank].Write(input(t, what))
+		}
+		synctest.Wait()
+		out.WriteString(line + "\n")
+		s.drain(&out)
+	}
+	for _, c := range s.clients {
+		c.Close()
+	}
+	engine.Close(nil)
+	s.wg.Wait()
+	return out.String()
+}
+
+func cutRank(line string) (rank int, what string, ok bool) {
+	i := strings.IndexAny(line, "<>!.")
+	if i < 1 {
+		return 0, "", false
+	}
+	rank, err := strconv.Atoi(line[:i])
+	if err != nil {
+		return 0, "", false
+	}
+	return rank, line[i:], true
+}
+
+func input(t *testing.T, what string) []byte {
+	if text, ok := strings.CutPrefix(what, "<< "); ok {
+		return fmt.Appendf(nil, "%6d%s", len(text), text)
+	}
+	if text, ok := strings.CutPrefix(what, "<= "); ok {
+		raw, err := strconv.Unquote(`"` + text + `"`)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		return []byte(raw)
+	}
+	return []byte(strings.TrimPrefix(what, "< ") + "\n")
+}
+
+func (s *stage) begin(f []string) *kvs.Engine {
+	size, err := strconv.Atoi(f[1])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg := kvs.Config{KVSName: "m0-7f3a", Size: size}
+	for r := range size {
+		cfg.Local = append(cfg.Local, r)
+	}
+	engine, err := kvs.New(cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	job := pmi.Job{Engine: engine, Universe: 2 * size, Hooks: pmi.Hooks{
+		OnInit:     func(r int) { s.note(r, "init") },
+		OnFinalize: func(r int) { s.note(r, "finalize") },
+		OnAbort:    func(r, code int, text string) { s.note(r, "abort %d %q", code, text) },
+	}}
+	if len(f) > 2 {
+		job.Mapping = f[2]
+	}
+	srv := pmi.New(job)
+	s.out = make([]bytes.Buffer, size)
+	for r := range size {
+		client, server := net.Pipe()
+		s.clients = append(s.clients, client)
+		s.wg.Go(func() {
+			err := srv.Serve(context.Background(), server, r)
+			s.note(r, "end: %v", err)
+			server.Close()
+		})
+		s.wg.Go(func() {
+			b := make([]byte, 4096)
+			for {
+				n, err := client.Read(b)
+				if err != nil {
+					return
+				}
+				s.mu.Lock()
+				s.out[r].Write(b[:n])
+				s.mu.Unlock()
+			}
+		})
+	}
+	return engine
+}
+
+func (s *stage) drain(out *strings.Builder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortStableFunc(s.log, func(a, b string) int { return strings.Compare(a[:2], b[:2]) }) // ranks end in any order
+	for _, l := range s.log {
+		out.WriteString(l + "\n")
+	}
+	s.log = nil
+	for r := range s.out {
+		for line := range strings.Lines(s.out[r].String()) {
+			if len(line) > pmi1.MaxReply && !strings.HasPrefix(line, " ") {
+				s.t.Errorf("a reply of %d bytes, which old clients would cut", len(line))
+			}
+			fmt.Fprintf(out, "%d> %s\n", r, strings.TrimSuffix(line, "\n"))
+		}
+		s.out[r].Reset()
+	}
+}
+
+// requests are what the clients of all transcripts send, one string per rank and file.
+func requests(t testing.TB) (v1, v2 []string) {
+	files, _ := filepath.Glob("testdata/*.transcript")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			_, what, ok := cutRank(strings.TrimSuffix(line, "\n"))
+			switch {
+			case ok && strings.HasPrefix(what, "<< "):
+				v2 = append(v2, string(message2(what[3:])))
+			case ok && strings.HasPrefix(what, "< "):
+				v1 = append(v1, what[2:]+"\n")
+			}
+		}
+	}
+	return v1, v2
+}
+
+func message2(text string) []byte { return fmt.Appendf(nil, "%6d%s", len(text), text) }
+
+// What is written comes back as it was, in both dialects, for messages without blank or
+// semicolon in them.
+func TestRoundTrip(t *testing.T) {
+	m := message.New("put", "kvsname", "K", "key", "k", "value", "a=b,(1)$", "empty", "")
+	p1, err := pmi1.Parse(strings.TrimSuffix(string(pmi1.Append(nil, m)), "\n"))
+	if err != nil || fmt.Sprint(p1.Name, p1.Pairs) != fmt.Sprint(m.Name, m.Pairs) {
+		t.Errorf("%v, %v", p1, err)
+	}
+	p2, err := pmi2.Parse(string(pmi2.Append(nil, m))[6:])
+	if err != nil || fmt.Sprint(p2.Name, p2.Pairs) != fmt.Sprint(m.Name, m.Pairs) {
+		t.Errorf("%v, %v", p2, err)
+	}
+}
