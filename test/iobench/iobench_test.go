@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -23,42 +22,71 @@ import (
 	"github.com/mpiup/mpiup/launcher/iof"
 )
 
-// floodVar makes the test binary a program that writes so many MB of 80-byte lines.
-const floodVar = "MPIUP_TEST_FLOOD_MB"
+// writerVar makes the test binary a program that writes: "RANK BYTES SIZE", in writes of SIZE.
+const writerVar = "MPIUP_TEST_WRITER"
 
 func TestMain(m *testing.M) {
-	if mb, err := strconv.Atoi(os.Getenv(floodVar)); err == nil {
-		block := bytes.Repeat(append(bytes.Repeat([]byte("x"), 79), '\n'), 819)
-		for left := mb * 1_000_000; left > 0; {
-			n, err := unix.Write(1, block[:min(left, len(block))])
-			if err != nil {
-				os.Exit(1)
-			}
-			left -= n
-		}
-		os.Exit(0)
+	if plan := os.Getenv(writerVar); plan != "" {
+		os.Exit(write(plan))
 	}
 	goleak.VerifyTestMain(m)
 }
 
+// lineSize is the length of a line with its end.
+const lineSize = 80
+
+// block is lines of a rank, each with the rank and the line's number in the block.
+func block(rank int) []byte {
+	var b []byte
+	for i := range 819 {
+		b = fmt.Appendf(b, "%d %*d\n", rank, lineSize-3, i)
+	}
+	return b
+}
+
+func write(plan string) int {
+	var rank, total, size int
+	if _, err := fmt.Sscan(plan, &rank, &total, &size); err != nil {
+		return 2
+	}
+	b := block(rank)
+	for done := 0; done < total; {
+		from := done % len(b)
+		n, err := unix.Write(1, b[from:min(len(b), from+size, from+total-done)])
+		if err != nil {
+			return 1
+		}
+		done += n
+	}
+	return 0
+}
+
 const ranks = 4
 
-// flow runs the writers and returns how many bytes came out at the end.
-func flow(tb testing.TB, mb, window int, mode iof.Mode) int64 {
+// load is what the writers do and what becomes of it.
+type load struct {
+	bytes  int // of each rank
+	size   int // of a write
+	window int
+	mode   iof.Mode
+}
+
+// flow runs the writers and copies what comes out at the end to w.
+func flow(tb testing.TB, l load, to io.Writer) {
 	tb.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	pumps := make([]*stdio.Pump, ranks)
-	sink, err := iof.New(iof.Config{Stdout: w, Stderr: os.Stderr, Mode: mode, Ranks: ranks,
+	sink, err := iof.New(iof.Config{Stdout: w, Stderr: os.Stderr, Mode: l.mode, Ranks: ranks,
 		Written: func(rank, n int) { pumps[rank].Grant(n) }})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	var all, ends sync.WaitGroup
 	for rank := range ranks {
-		pump, wait := startRank(tb, rank, mb, window, sink)
+		pump, wait := startRank(tb, rank, l, sink)
 		pumps[rank] = pump
 		ends.Go(func() { wait(); sink.End(rank) })
 	}
@@ -69,30 +97,28 @@ func flow(tb testing.TB, mb, window int, mode iof.Mode) int64 {
 		w.Close()
 	})
 	all.Go(func() { ends.Wait(); sink.Close() })
-	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r}, make([]byte, 1<<20))
-	if err != nil {
+	if _, err := io.CopyBuffer(to, struct{ io.Reader }{r}, make([]byte, 1<<20)); err != nil {
 		tb.Error(err)
 	}
 	all.Wait()
 	r.Close()
-	return n
 }
 
 // startRank starts one writer; wait runs its pump to the end.
-func startRank(tb testing.TB, rank, mb, window int, sink *iof.Sink) (pump *stdio.Pump, wait func()) {
+func startRank(tb testing.TB, rank int, l load, sink *iof.Sink) (pump *stdio.Pump, wait func()) {
 	tb.Helper()
 	f, err := stdio.Pipes(false)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", floodVar, mb))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d", writerVar, rank, l.bytes, l.size))
 	cmd.Stdout, cmd.Stderr = f.Child[1], f.Child[2]
 	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)
 	}
 	f.CloseChild()
-	pump = stdio.NewPump(stdio.Config{Rank: rank, Out: f.Out, Err: f.Err, Window: window,
+	pump = stdio.NewPump(stdio.Config{Rank: rank, Out: f.Out, Err: f.Err, Window: l.window,
 		Emit: func(c stdio.Chunk) { sink.Write(rank, iof.Stream(c.Stream), c.Data, c.Partial, c.Time) }})
 	return pump, func() {
 		if cut, err := pump.Run(context.Background()); cut || err != nil {
@@ -104,28 +130,61 @@ func startRank(tb testing.TB, rank, mb, window int, sink *iof.Sink) (pump *stdio
 	}
 }
 
-// Every byte arrives, whatever the window.
+// Every line of every rank arrives whole and in order, whatever the window and the writes.
 func TestFlow(t *testing.T) {
 	for _, window := range []int{4 << 10, 64 << 10, 1 << 20} {
-		if n := flow(t, 1, window, iof.Plain); n != ranks*1_000_000 {
-			t.Errorf("window %d: %d bytes arrived, want %d", window, n, ranks*1_000_000)
+		for _, size := range []int{333, 4096, 65520} {
+			t.Run(fmt.Sprintf("window=%d/write=%d", window, size), func(t *testing.T) {
+				const lines = 5 * 819
+				var out bytes.Buffer
+				flow(t, load{bytes: lines * lineSize, size: size, window: window}, &out)
+				next := make([]int, ranks)
+				for line := range bytes.Lines(out.Bytes()) {
+					rank := int(line[0] - '0')
+					if rank < 0 || rank >= ranks || !bytes.Equal(line, fmt.Appendf(nil, "%d %*d\n", rank, lineSize-3, next[rank]%819)) {
+						t.Fatalf("line %q after %v lines of each rank", line, next)
+					}
+					next[rank]++
+				}
+				for rank, n := range next {
+					if n != lines {
+						t.Errorf("rank %d: %d lines of %d", rank, n, lines)
+					}
+				}
+			})
 		}
 	}
 }
 
+// nowhere is io.Discard without ReadFrom, which would read in small pieces.
+type nowhere struct{}
+
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+
 func BenchmarkFlow(b *testing.B) {
-	for _, mode := range []struct {
-		name string
-		mode iof.Mode
-	}{{"plain", iof.Plain}, {"tag", iof.Tag}, {"json", iof.JSON}} {
+	modes := map[iof.Mode]string{iof.Plain: "plain", iof.Tag: "tag", iof.JSON: "json"}
+	for _, mode := range []iof.Mode{iof.Plain, iof.Tag, iof.JSON} {
 		for _, window := range []int{64 << 10, 256 << 10, 1 << 20, 4 << 20} {
-			b.Run(fmt.Sprintf("%s/window=%dKiB", mode.name, window>>10), func(b *testing.B) {
-				const mb = 64
-				b.SetBytes(ranks * mb * 1_000_000)
+			b.Run(fmt.Sprintf("%s/window=%dKiB", modes[mode], window>>10), func(b *testing.B) {
+				l := load{bytes: 64_000_000, size: 65520, window: window, mode: mode}
+				b.SetBytes(int64(ranks * l.bytes))
 				for b.Loop() {
-					flow(b, mb, window, mode.mode)
+					flow(b, l, nowhere{})
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkWrites: lines one by one (unbuffered), stdio's buffer, large blocks.
+func BenchmarkWrites(b *testing.B) {
+	for _, size := range []int{lineSize, 4096, 65520} {
+		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
+			l := load{bytes: 16_000_000, size: size, window: 1 << 20}
+			b.SetBytes(int64(ranks * l.bytes))
+			for b.Loop() {
+				flow(b, l, nowhere{})
+			}
+		})
 	}
 }
