@@ -2,7 +2,10 @@ package iof
 
 import (
 	"bytes"
-	"encoding/json"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -18,6 +21,7 @@ type records struct {
 // record is the line that a stream of a rank is at.
 type record struct {
 	key     laneKey
+	head    []byte // of all its records; nil: not made yet
 	text    []byte // so far
 	at      time.Time
 	since   time.Time
@@ -102,45 +106,76 @@ func (rs *records) close() error {
 	return rs.out.close()
 }
 
-// jsonLine is the form of a record; the order of fields is part of the interface.
-type jsonLine struct {
-	Time    string `json:"time"`
-	Rank    int    `json:"rank"`
-	Host    string `json:"host,omitempty"`
-	Stream  string `json:"stream"`
-	Text    string `json:"text"`
-	Partial bool   `json:"partial,omitempty"`
-	Base64  []byte `json:"base64,omitempty"` // the bytes of text, when they are not UTF-8
-}
-
 // write writes the record of r.text and more.
 func (rs *records) write(r *record, more []byte, whole bool) {
 	text := more
 	if len(r.text) > 0 {
-		text = append(r.text, more...)
+		r.text = append(r.text, more...)
+		text = r.text
 	}
-	l := jsonLine{
-		Time: r.at.UTC().Format(stampLayout), Rank: r.key.rank, Stream: r.key.stream.String(),
-		Text: string(text), Partial: !whole,
+	if r.head == nil {
+		r.head = rs.head(r.key)
 	}
-	if rs.cfg.Host != nil {
-		l.Host = rs.cfg.Host(r.key.rank)
-	}
-	if !utf8.Valid(text) {
-		l.Text, l.Base64 = string(bytes.ToValidUTF8(text, []byte("\uFFFD"))), text
-	}
+	b := append(rs.out.buf, `{"time":"`...)
+	b = r.at.UTC().AppendFormat(b, stampLayout)
+	b = append(b, r.head...)
+	b = appendText(b, text)
 	n := len(text)
 	if whole {
 		n++
+		b = append(b, "}\n"...)
+	} else {
+		b = append(b, ",\"partial\":true}\n"...)
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(l); err != nil {
-		panic(err) // strings, numbers and bytes only
-	}
-	rs.out.buf = append(rs.out.buf, b.Bytes()...)
+	rs.out.buf = b
 	rs.out.credit(r.key, n)
 	rs.out.full()
 	r.text = r.text[:0]
+}
+
+// head is what is the same in all records of a stream, from the end of the time to the text.
+func (rs *records) head(k laneKey) []byte {
+	b := append([]byte(`","rank":`), strconv.Itoa(k.rank)...)
+	if rs.cfg.Host != nil {
+		b = append(b, `,"host":`...)
+		b = appendString(b, []byte(strings.ToValidUTF8(rs.cfg.Host(k.rank), "\uFFFD")))
+	}
+	return append(b, fmt.Sprintf(`,"stream":"%v","text":`, k.stream)...)
+}
+
+// appendText appends text as a JSON string, and the field base64 if that loses bytes.
+func appendText(b, text []byte) []byte {
+	if utf8.Valid(text) {
+		return appendString(b, text)
+	}
+	b = appendString(b, bytes.ToValidUTF8(text, []byte("\uFFFD")))
+	b = append(b, `,"base64":"`...)
+	b = base64.StdEncoding.AppendEncode(b, text)
+	return append(b, '"')
+}
+
+// appendString appends UTF-8 as a JSON string (RFC 8259 section 7). encoding/json takes a
+// tenth of the lines a second: it is called for every line of every rank.
+func appendString(b, s []byte) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	from := 0
+	for i, c := range s {
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '\t':
+			b = append(b, '\\', 't')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+	}
+	return append(append(b, s[from:]...), '"')
 }
