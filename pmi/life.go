@@ -34,6 +34,7 @@ func (s *session) init(_ context.Context, m *message.Message, r *reply) error {
 	s.v2 = v == 2
 	if s.state != running {
 		s.state = running
+		s.srv.begun(s)
 		s.srv.job.Engine.RankBack(s.rank)
 		if f := s.srv.job.Hooks.OnInit; f != nil {
 			f(s.rank)

@@ -79,6 +79,7 @@ func find(name string, v2 bool) *command {
 }
 
 func (c *command) replyName(request string, v2 bool) string {
+	request = request[:min(len(request), 32)] // longer than any known
 	switch {
 	case v2:
 		return request + "-response"

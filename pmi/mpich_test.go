@@ -340,7 +340,6 @@ func TestOtherMPICH(t *testing.T) {
 	}
 	shapes := []*job{
 		{hosts: 1, perHost: 3}, {hosts: 2, perHost: 2}, {hosts: 4, perHost: 1, port: true}, {hosts: 1, perHost: 2, noMap: true},
-		{hosts: 1, perHost: 2, env: []string{"MPIR_CVAR_PMI_VERSION=2"}}, {hosts: 2, perHost: 2, env: []string{"MPIR_CVAR_PMI_VERSION=2"}},
 	}
 	for _, mpicc := range filepath.SplitList(list) {
 		for _, p := range []struct{ name, want string }{

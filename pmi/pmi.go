@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -42,7 +43,9 @@ type Job struct {
 	Hooks    Hooks
 
 	// Reconnect is set where a rank may come back over another connection (PMI_PORT). A rank
-	// that finalizes and hangs up is then not gone yet.
+	// that finalizes and hangs up is then not gone yet. With MPI sessions, MPICH 4.3 and later
+	// connects anew for each, finalizes on the last only and leaves the others open, so the
+	// caller serves several connections of a rank side by side.
 	Reconnect bool
 }
 
@@ -56,10 +59,13 @@ type Hooks struct {
 	OnAbort func(rank, code int, text string)
 }
 
-// Server serves the ranks of one job on one host.
+// Server serves all ranks of one job on one host; ranks share what they need (ring, connections).
 type Server struct {
 	job  Job
 	ring ring
+
+	mu     sync.Mutex
+	latest map[int]*session // guarded by mu; of each rank, the session that began last
 }
 
 // New returns a server that starts nothing.
@@ -70,7 +76,7 @@ func New(job Job) *Server {
 	if job.AppNum == nil {
 		job.AppNum = func(int) int { return 0 }
 	}
-	return &Server{job: job, ring: ring{rounds: map[int]int{}}}
+	return &Server{job: job, ring: ring{rounds: map[int]int{}}, latest: map[int]*session{}}
 }
 
 // Serve answers rank until its connection ends (nil), it aborts (nil), ctx ends (its cause), or
@@ -84,6 +90,21 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, rank int) error {
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// begun notes that rank goes on over this session, which makes those before it history.
+func (s *Server) begun(x *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latest[x.rank] = x
+}
+
+// superseded says whether the rank has begun another session since.
+func (s *Server) superseded(x *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	latest := s.latest[x.rank]
+	return latest != nil && latest != x
 }
 
 // ProtocolError is a rank that sent what no PMI client sends.

@@ -138,14 +138,13 @@ func (s *session) hungUp(err error) error {
 	default:
 		return fmt.Errorf("rank %d: PMI connection: %w", s.rank, err)
 	}
-	switch s.state {
-	case running:
+	switch {
+	case s.srv.superseded(s):
+	case s.state == running:
 		s.srv.job.Engine.RankGone(s.rank, "has closed its PMI connection without MPI_Finalize")
 		return &UnfinishedError{Rank: s.rank, Cut: cut}
-	case finalized:
-		if !s.srv.job.Reconnect {
-			s.srv.job.Engine.RankGone(s.rank, "has finalized MPI already")
-		}
+	case s.state == finalized && !s.srv.job.Reconnect:
+		s.srv.job.Engine.RankGone(s.rank, "has finalized MPI already")
 	}
 	return nil
 }
