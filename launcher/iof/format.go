@@ -9,6 +9,19 @@ import (
 // stampLayout is RFC 3339 with milliseconds.
 const stampLayout = "2006-01-02T15:04:05.000Z07:00"
 
+// stamper formats times; lines that came in one piece have the same.
+type stamper struct {
+	at   time.Time
+	text []byte
+}
+
+func (s *stamper) append(dst []byte, at time.Time) []byte {
+	if len(s.text) == 0 || at != s.at {
+		s.at, s.text = at, at.UTC().AppendFormat(s.text[:0], stampLayout)
+	}
+	return append(dst, s.text...)
+}
+
 // tagger puts tags and timestamps before lines. The result does not depend on how the bytes
 // are split between calls, but for the times that come with them.
 //
@@ -18,6 +31,7 @@ const stampLayout = "2006-01-02T15:04:05.000Z07:00"
 type tagger struct {
 	tag   []byte // "[rank] ", empty: none
 	stamp bool   // the time before the tag
+	times stamper
 	state lineState
 }
 
@@ -48,7 +62,7 @@ func (g *tagger) append(dst, data []byte, at time.Time) []byte {
 		}
 		if g.state != within {
 			if g.stamp {
-				dst = at.UTC().AppendFormat(dst, stampLayout)
+				dst = g.times.append(dst, at)
 				dst = append(dst, ' ')
 			}
 			dst = append(dst, g.tag...)

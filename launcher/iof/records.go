@@ -15,6 +15,7 @@ type records struct {
 	cfg     *Config
 	out     *out
 	lanes   map[laneKey]*record
+	times   stamper
 	holding []*record
 }
 
@@ -117,7 +118,7 @@ func (rs *records) write(r *record, more []byte, whole bool) {
 		r.head = rs.head(r.key)
 	}
 	b := append(rs.out.buf, `{"time":"`...)
-	b = r.at.UTC().AppendFormat(b, stampLayout)
+	b = rs.times.append(b, r.at)
 	b = append(b, r.head...)
 	b = appendText(b, text)
 	n := len(text)
