@@ -26,12 +26,27 @@ type link struct {
 	writing bool      // guarded by mu
 	closed  bool      // guarded by mu
 	used    time.Time // guarded by mu; a frame went either way
+	spare   bool      // guarded by mu; the peer is sent to on another one
 }
 
 func (l *link) lastUsed() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.used
+}
+
+// tired: no frame went for so long that the link is not worth keeping.
+func (l *link) tired(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	idle := now.Sub(l.used)
+	return idle > l.t.timing.Idle || l.spare && idle > spareIdle
+}
+
+func (l *link) setSpare() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spare = true
 }
 
 // send queues packet b for addr, on the connection there is or one being made from now on.
@@ -106,7 +121,11 @@ func (l *link) connect(ctx context.Context) {
 		l.t.log.Debug("gossip connection", "to", l.peer, "err", err)
 		return
 	}
-	l.run(conn)
+	l.t.wg.Add(1) // we hold a count, so this cannot race with Wait
+	go func() {   // on a new stack: this one has grown in the handshake, and links live long
+		defer l.t.wg.Done()
+		l.run(conn)
+	}()
 }
 
 // run registers the connection, flushes what waited for it, reads to its end.
@@ -151,17 +170,21 @@ func (t *transport) prefer(l *link) *link {
 		return nil
 	}
 	old := t.links[l.peer]
-	if _, live := t.all[old]; old != nil && old != l && live && l.dialled != (t.self.Compare(l.peer) < 0) {
+	_, live := t.all[old]
+	if old != nil && old != l && live && l.dialled != (t.self.Compare(l.peer) < 0) {
+		l.setSpare()
 		return old
 	}
-	if old != nil && old != l && !live(t, old) { // still dialling
+	switch {
+	case old == nil || old == l:
+	case live:
+		old.setSpare()
+	default: // still dialling
 		l.adopt(old)
 	}
 	t.links[l.peer] = l
 	return l
 }
-
-func live(t *transport, l *link) bool { _, ok := t.all[l]; return ok }
 
 // adopt takes over what waits on a connection that is still being made.
 func (l *link) adopt(old *link) {

@@ -23,8 +23,9 @@ const (
 	linkQueue   = 64       // packets waiting on one connection
 	packetQueue = 512      // packets waiting for memberlist
 	streamQueue = 16
-	maxStream   = 4 << 20         // bytes read of one stream
-	helloTime   = 5 * time.Second // for the first bytes of an accepted connection
+	maxStream   = 4 << 20          // bytes read of one stream
+	helloTime   = 5 * time.Second  // for the first bytes of an accepted connection
+	spareIdle   = 15 * time.Second // a second connection to one peer is kept this long
 )
 
 var errClosed = errors.New("gossip is not running")
@@ -188,7 +189,7 @@ func (t *transport) sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for l := range t.all {
-		if now.Sub(l.lastUsed()) > t.timing.Idle {
+		if l.tired(now) {
 			hangUp(l.conn) // its reader clears up
 		}
 	}
