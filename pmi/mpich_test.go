@@ -358,3 +358,24 @@ func TestOtherMPICH(t *testing.T) {
 		}
 	}
 }
+
+// Slurm's libpmi2 is the PMI-2 client at hand; MPICH as Debian and PyPI have it speaks PMI-1 only.
+// $CPATH, $LIBRARY_PATH and $LD_LIBRARY_PATH may say where it is.
+func TestPMI2Client(t *testing.T) {
+	need.Program(t, "cc", "gcc")
+	exe := filepath.Join(t.TempDir(), "pmi2")
+	cc := exec.Command("cc", "-O1", "-Wall", "-o", exe, "../test/mpi/pmi2.c", "-lpmi2")
+	if out, err := cc.CombinedOutput(); err != nil {
+		t.Logf("%v\n%s", err, out)
+		need.File(t, "libpmi2", "/no/libpmi2", "install libpmi2-0-dev")
+	}
+	for _, j := range []*job{{hosts: 1, perHost: 3}, {hosts: 2, perHost: 2}, {hosts: 1, perHost: 1}} {
+		t.Run(fmt.Sprintf("%dx%d", j.hosts, j.perHost), func(t *testing.T) {
+			o := j.run(t, exe)
+			o.clean(t)
+			if !strings.Contains(o.out, "pmi2 ok") {
+				t.Errorf("printed %q", o.out)
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package pmi1_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/pmi1"
+)
+
+func read(s string) (*message.Message, error) {
+	return pmi1.ReadMessage(bufio.NewReader(strings.NewReader(s)))
+}
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"plain", "cmd=put kvsname=K key=k value=v\n", `put [{kvsname K} {key k} {value v}]`},
+		{"many blanks", "cmd=put   key=k  \n", `put [{key k}]`},
+		{"equals signs", "cmd=put value=(vector,a=b)\n", `put [{value (vector,a=b)}]`},
+		{"escaped blank", `cmd=put value=a\ b\\ key=k` + "\n", `put [{value a\ b\\} {key k}]`},
+		{"blank as it is", "cmd=abort message=two words exitcode=3\n", `abort [{message two words} {exitcode 3}]`},
+		{"empty value", "cmd=put value= key=k\n", `put [{value } {key k}]`},
+		{"spawn", "mcmd=spawn\nexecname=a b\narg1=c=d\ntotspawns=1\nspawnssofar=1\nendcmd\n", `spawn [{execname a b} {arg1 c=d} {totspawns 1} {spawnssofar 1}]`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := read(tt.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(m.Name, " ", m.Pairs); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestBounds(t *testing.T) {
+	for _, tt := range []struct {
+		name, in string
+		want     error // nil: a *SyntaxError
+	}{
+		{"nothing", "", io.EOF},
+		{"cut line", "cmd=put ke", io.ErrUnexpectedEOF},
+		{"cut spawn", "mcmd=spawn\nnprocs=1\n", io.ErrUnexpectedEOF},
+		{"long line", "cmd=put value=" + strings.Repeat("v", pmi1.MaxLine) + "\n", nil},
+		{"many pairs", "cmd=put" + strings.Repeat(" a=b", pmi1.MaxPairs+1) + "\n", nil},
+		{"long spawn", "mcmd=spawn\n" + strings.Repeat("arg1="+strings.Repeat("v", 1000)+"\n", 1100), nil},
+		{"many spawn lines", "mcmd=spawn\n" + strings.Repeat("a=b\n", 20000), nil},
+		{"spawn number", "mcmd=spawn\ntotspawns=x\n", nil},
+		{"spawn word", "mcmd=spawn\nword\n", nil},
+		{"spawn inside", "mcmd=spawn\nmcmd=spawn\n", nil},
+		{"no name", "mcmd=\n", nil},
+		{"long name", "cmd=" + strings.Repeat("n", 65) + "\n", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := read(tt.in)
+			var syntax *pmi1.SyntaxError
+			if tt.want != nil && err != tt.want || tt.want == nil && !errors.As(err, &syntax) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestUnescape(t *testing.T) {
+	if got := pmi1.Unescape(`a\ b\\c\`); got != `a b\c\` {
+		t.Errorf("got %q", got)
+	}
+}
