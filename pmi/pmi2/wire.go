@@ -83,7 +83,7 @@ func Parse(payload string) (*message.Message, error) {
 		key, value, _ := strings.Cut(field, "=") // newer clients may leave out "=" and value
 		key = strings.Trim(key, " ")
 		switch {
-		case field == "":
+		case strings.Trim(field, " ") == "":
 			continue
 		case key == "":
 			return nil, syntax("a field without a key", payload)
