@@ -1,0 +1,178 @@
+package launcher
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// The scripts in testdata/hub: lines are events, and what the hub sends in answer follows each
+// with "> ". "ranks 0 0 1 1" gives the host of each rank.
+func TestHubScripts(t *testing.T) {
+	files, _ := filepath.Glob("testdata/hub/*.txt")
+	if len(files) == 0 {
+		t.Fatal("no scripts")
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			script, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := playHub(t, string(script))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(script) {
+				t.Errorf("got\n%s\nwant\n%s", got, script)
+			}
+		})
+	}
+}
+
+func playHub(t *testing.T, script string) string {
+	var out strings.Builder
+	var h *hub
+	send := func(host int, f *apiv1.Frame) { fmt.Fprintf(&out, "> %d %s\n", host, show(f)) }
+	for sc := bufio.NewScanner(strings.NewReader(script)); sc.Scan(); {
+		line := sc.Text()
+		if strings.HasPrefix(line, ">") {
+			continue
+		}
+		fmt.Fprintln(&out, line)
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] == "#" {
+			continue
+		}
+		num := func(i int) int {
+			var n int
+			if i < len(f) {
+				if _, err := fmt.Sscan(f[i], &n); err != nil {
+					t.Fatalf("%s: %v", line, err)
+				}
+			}
+			return n
+		}
+		switch f[0] {
+		case "ranks":
+			var hostOf []int
+			top := 0
+			for i := range f[1:] {
+				hostOf = append(hostOf, num(i+1))
+				top = max(top, num(i+1))
+			}
+			h = newHub(hostOf, top+1, send)
+		case "enter": // host set epoch data
+			data := f[4]
+			if data == "-" {
+				data = ""
+			}
+			wired, err := h.enter(num(1), &apiv1.FenceEnter{Set: f[2], Epoch: uint64(num(3)), Data: []byte(data), Collect: len(f) < 6})
+			if wired {
+				fmt.Fprintln(&out, "> wired")
+			}
+			if err != nil {
+				fmt.Fprintln(&out, "> error", err)
+			}
+		case "over":
+			h.rankOver(num(1), "rank "+f[1]+" exited")
+		case "gone":
+			h.hostGone(num(1))
+		case "publish":
+			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_PUBLISH, Service: f[3], Value: []byte(f[4])})
+		case "lookup":
+			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_LOOKUP, Service: f[3]})
+		case "unpublish":
+			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNPUBLISH, Service: f[3]})
+		case "fetch": // host id owner|any key
+			m := &apiv1.FetchRequest{Id: uint64(num(2)), Key: f[4], AnyOwner: f[3] == "any"}
+			if !m.AnyOwner {
+				m.Owner = uint32(num(3))
+			}
+			h.fetch(num(1), m)
+		case "answer": // host id [value]
+			m := &apiv1.FetchResult{Id: uint64(num(2)), Found: len(f) > 3}
+			if m.Found {
+				m.Value = []byte(f[3])
+			}
+			h.answered(m.Id, num(1), m)
+		default:
+			t.Fatalf("unknown event %q", line)
+		}
+	}
+	return out.String()
+}
+
+func show(f *apiv1.Frame) string {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_FenceResult:
+		r := b.FenceResult
+		if r.Error != "" {
+			return fmt.Sprintf("fence %s/%d error: %s", r.Set, r.Epoch, r.Error)
+		}
+		return fmt.Sprintf("fence %s/%d %s", r.Set, r.Epoch, r.Data)
+	case *apiv1.Frame_NameResult:
+		return fmt.Sprintf("name %d found=%v %s %s", b.NameResult.Id, b.NameResult.Found, b.NameResult.Value, b.NameResult.Error)
+	case *apiv1.Frame_FetchRequest:
+		return fmt.Sprintf("fetch? %d owner=%d any=%v %s", b.FetchRequest.Id, b.FetchRequest.Owner, b.FetchRequest.AnyOwner, b.FetchRequest.Key)
+	case *apiv1.Frame_FetchResult:
+		return fmt.Sprintf("fetched %d found=%v %s %s", b.FetchResult.Id, b.FetchResult.Found, b.FetchResult.Value, b.FetchResult.Error)
+	}
+	return fmt.Sprint(f)
+}
+
+// A fence's bytes to all hosts are at most hosts x data, and each host gets each contribution
+// once, however many hosts there are.
+func TestFenceBytes(t *testing.T) {
+	const n, size = 64, 1000
+	hostOf := make([]int, n*8)
+	for r := range hostOf {
+		hostOf[r] = r / 8
+	}
+	got := make([]int, n)
+	h := newHub(hostOf, n, func(host int, f *apiv1.Frame) {
+		seen := map[string]bool{}
+		for _, d := range f.GetFenceResult().Data {
+			if seen[string(d)] {
+				t.Errorf("host %d gets a contribution twice", host)
+			}
+			seen[string(d)] = true
+			got[host] += len(d)
+		}
+	})
+	for i := range n {
+		data := fmt.Appendf(nil, "%*d", size, i)
+		if _, err := h.enter(i, &apiv1.FenceEnter{Set: "0-511", Epoch: 1, Data: data, Collect: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for host, b := range got {
+		if b != (n-1)*size {
+			t.Errorf("host %d got %d bytes, want %d", host, b, (n-1)*size)
+		}
+	}
+}
+
+func FuzzHubSet(f *testing.F) {
+	for _, s := range []string{"0-3", "0,2", "", "9", "3-1", "0-99999999999"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, set string) {
+		h := newHub([]int{0, 0, 1, 1}, 2, func(int, *apiv1.Frame) {})
+		for i := range 2 {
+			_, _ = h.enter(i, &apiv1.FenceEnter{Set: set, Data: []byte("x")})
+		}
+		if len(h.fences) > 1 {
+			t.Errorf("%d fences of one set", len(h.fences))
+		}
+	})
+}

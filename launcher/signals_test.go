@@ -1,0 +1,57 @@
+package launcher
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+)
+
+func TestSignals(t *testing.T) {
+	const (
+		INT, TERM, HUP, USR1, TSTP, CONT, STOP = syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1,
+			syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGSTOP
+	)
+	type step struct {
+		sig     syscall.Signal
+		forward []syscall.Signal
+		grace   bool
+		kill    bool
+	}
+	sigs := func(s ...syscall.Signal) []syscall.Signal { return s }
+	for _, tt := range []struct {
+		name  string
+		steps []step
+	}{
+		{"plain ones are forwarded", []step{{HUP, sigs(HUP), false, false}, {USR1, sigs(USR1), false, false}, {CONT, sigs(CONT), false, false}}},
+		{"second Ctrl-C kills", []step{{INT, sigs(INT), true, false}, {INT, nil, false, true}, {INT, nil, false, true}}},
+		{"INT after TERM kills", []step{{TERM, sigs(TERM), true, false}, {INT, nil, false, true}}},
+		{"stop and go on", []step{{TSTP, sigs(STOP), false, false}, {CONT, sigs(CONT), false, false}, {TSTP, sigs(STOP), false, false}}},
+		{"second Ctrl-Z goes on", []step{{TSTP, sigs(STOP), false, false}, {TSTP, sigs(CONT), false, false}}},
+		{"stopped ranks act on TERM", []step{{TSTP, sigs(STOP), false, false}, {TERM, sigs(TERM, CONT), true, false}}},
+		{"others do nothing", []step{{syscall.SIGCHLD, nil, false, false}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := signalState{pid: 42}
+			for i, st := range tt.steps {
+				a := s.on(st.sig)
+				if !slices.Equal(a.forward, st.forward) || a.grace != st.grace || a.kill != st.kill {
+					t.Errorf("step %d: %+v, want %+v", i, a, st)
+				}
+			}
+		})
+	}
+	var s signalState
+	s.pid = 42
+	if say := s.on(TSTP).say; say == "" {
+		t.Error("TSTP does not say how to go on")
+	}
+}
+
+func TestSignalName(t *testing.T) {
+	if n := signalName(9); n != "SIGKILL" {
+		t.Error(n)
+	}
+	if n := signalName(40); n != "signal 40" {
+		t.Error(n)
+	}
+}
