@@ -45,7 +45,9 @@ func GuardMain() int {
 	debug.FreeOSMemory()
 	dropProgramPages()
 	awaitAgent()
-	b, err := io.ReadAll(io.NewSectionReader(os.NewFile(guardLedger, "ledger"), 0, 1<<30))
+	ledger := os.NewFile(guardLedger, "ledger")
+	b, err := io.ReadAll(io.NewSectionReader(ledger, 0, 1<<30))
+	_ = ledger.Close()
 	if err != nil {
 		return 1
 	}
@@ -59,18 +61,38 @@ func GuardMain() int {
 // dropProgramPages unmaps what the start of the program has touched of its file, which is most
 // of a guard's resident set; what it needs again comes back by a page fault.
 func dropProgramPages() {
-	maps, err := readSome("/proc/self/maps", 1<<20)
+	smaps, err := readSome("/proc/self/smaps", 1<<20)
 	if err != nil {
 		return
 	}
-	for line := range strings.Lines(string(maps)) {
-		if start, size, ok := programText(line); ok {
-			_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, start, size, unix.MADV_DONTNEED)
-		}
+	for _, m := range droppable(string(smaps)) {
+		_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, m[0], m[1], unix.MADV_DONTNEED)
 	}
 }
 
-// programText reads a line of /proc/PID/maps and says whether it maps a file read-only, so that
+// droppable reads /proc/PID/smaps and returns start and size of the mappings that equal their
+// file. One that is read-only now but has pages of its own was written by the dynamic loader
+// (RELRO), and they would not come back.
+func droppable(smaps string) (out [][2]uintptr) {
+	var start, size uintptr
+	candidate := false
+	for line := range strings.Lines(smaps) {
+		if a, n, ok := programText(line); ok {
+			start, size, candidate = a, n, true
+			continue
+		}
+		f := strings.Fields(line)
+		switch {
+		case len(f) > 0 && !strings.HasSuffix(f[0], ":"):
+			candidate = false // another mapping
+		case candidate && len(f) == 3 && f[0] == "Anonymous:" && f[1] == "0":
+			out = append(out, [2]uintptr{start, size})
+		}
+	}
+	return out
+}
+
+// programText reads the first line of a mapping and says whether it maps a file read-only, so that
 // its pages can be had again: "start-end perms offset dev inode path".
 func programText(line string) (start, size uintptr, ok bool) {
 	f := strings.Fields(line)
@@ -92,7 +114,7 @@ func awaitAgent() {
 	fds := []unix.PollFd{{Fd: guardPipe}, {Fd: guardAgent, Events: unix.POLLIN}}
 	for {
 		n, err := unix.Poll(fds, -1)
-		if n > 0 && (fds[0].Revents != 0 || fds[1].Revents == unix.POLLIN) {
+		if n > 0 && (fds[0].Revents != 0 || len(fds) == 2 && fds[1].Revents&unix.POLLIN != 0) {
 			return
 		}
 		if fds[1].Revents&unix.POLLNVAL != 0 {

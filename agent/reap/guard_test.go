@@ -181,6 +181,20 @@ func TestOnlyReadOnlyFileMappingsAreDropped(t *testing.T) {
 	}
 }
 
+func TestMappingsThatTheLoaderWroteAreKept(t *testing.T) {
+	const smaps = `00400000-00452000 r-xp 00000000 08:02 1 /usr/bin/mpiup
+Rss:                 328 kB
+Anonymous:             0 kB
+00452000-00453000 r--p 00052000 08:02 1 /usr/bin/mpiup
+Anonymous:             4 kB
+00453000-00454000 rw-p 00053000 08:02 1 /usr/bin/mpiup
+Anonymous:             0 kB
+`
+	if got := droppable(smaps); !slices.Equal(got, [][2]uintptr{{0x400000, 0x52000}}) {
+		t.Errorf("%#x", got)
+	}
+}
+
 func TestLedgerKeepsWhatLives(t *testing.T) {
 	l, err := newLedger()
 	if err != nil {

@@ -155,3 +155,14 @@ func FuzzIgnoredSignals(f *testing.F) {
 		}
 	})
 }
+
+func FuzzDroppable(f *testing.F) {
+	f.Add("00400000-00452000 r-xp 00000000 08:02 1 /usr/bin/mpiup\nAnonymous: 0 kB\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, m := range droppable(s) {
+			if m[1] == 0 {
+				t.Errorf("%#x", m)
+			}
+		}
+	})
+}

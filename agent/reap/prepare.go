@@ -1,6 +1,7 @@
 package reap
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -15,7 +16,7 @@ import (
 // prepare makes this process a fit parent: orphans come to it, descriptors do not leak, signals
 // are at their defaults in children, limits are raised. What the kernel refuses and ranks can
 // live without is logged.
-func (s *Supervisor) prepare() (undo func(), err error) {
+func (s *Supervisor) prepare() (undo func()) {
 	log := s.cfg.Log
 	if s.cfg.Subreaper && os.Getpid() != 1 {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -29,9 +30,10 @@ func (s *Supervisor) prepare() (undo func(), err error) {
 	if err := RaiseLimits(); err != nil {
 		log.Warn("a limit stays as it is", "err", err)
 	}
-	if s.cfg.GuardExe != "" {
+	if s.cfg.GuardExe != "" && os.Getpid() != 1 {
+		var err error
 		if s.ledger, err = newLedger(); err != nil {
-			return nil, fmt.Errorf("the guard's record: %w", err)
+			log.Warn("no guard: grandchildren may outlive a killed agent", "err", err)
 		}
 	}
 	restore, err := defaultDispositions()
@@ -41,7 +43,7 @@ func (s *Supervisor) prepare() (undo func(), err error) {
 	return func() {
 		restore()
 		s.ledger.close()
-	}, nil
+	}
 }
 
 // raised are the limits that only ever help: descriptors, locked memory (RDMA registration),
@@ -67,19 +69,21 @@ var raised = []struct {
 // RaiseLimits raises this process's soft limits to the hard ones where that only helps, for its
 // children to inherit. It needs no capability.
 func RaiseLimits() error {
+	var errs []error
 	for _, r := range raised {
 		var lim syscall.Rlimit
 		if err := syscall.Getrlimit(r.resource, &lim); err != nil {
-			return fmt.Errorf("%s: %w", r.name, err)
+			errs = append(errs, fmt.Errorf("%s: %w", r.name, err))
+			continue
 		}
 		// For NOFILE also when the value stays: Go has raised it at its own start, for itself
 		// only, and gives children the original one back unless Setrlimit is called.
 		lim.Cur = min(lim.Max, r.max)
 		if err := syscall.Setrlimit(r.resource, &lim); err != nil {
-			return fmt.Errorf("%s to %d: %w", r.name, lim.Cur, err)
+			errs = append(errs, fmt.Errorf("%s to %d: %w", r.name, lim.Cur, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // emptySignalMask empties the calling thread's mask; Go passes it on to the child.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,19 +24,16 @@ type Process struct {
 	done     chan struct{}
 
 	mu     sync.Mutex
-	reaped bool     // guarded by mu: the pid may belong to another process
-	exit   job.Exit // guarded by mu until done is closed
-	maxRSS int64    // guarded by mu until done is closed
+	reaped bool      // guarded by mu: the pid may belong to another process
+	exit   job.Exit  // guarded by mu until done is closed
+	maxRSS int64     // guarded by mu until done is closed
+	ended  time.Time // guarded by mu until done is closed
 }
 
 func newProcess(s *Supervisor, pid, pidfd int, req *request) *Process {
 	p := &Process{s: s, pid: pid, session: req.cmd.Session, terminal: req.cmd.Terminal, guard: req.guard, done: make(chan struct{})}
 	if st, err := s.proc.stat(pid); err == nil {
 		p.start = st.start
-	}
-	if pidfd >= 0 && s.noPidfd {
-		_ = unix.Close(pidfd)
-		pidfd = -1
 	}
 	if pidfd >= 0 {
 		// Nonblocking, so that os.File waits for it in the runtime's poller, not in a thread.
@@ -56,6 +54,13 @@ func (p *Process) Exit() job.Exit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.exit
+}
+
+// Ended is when its end was noticed, by this host's clock; zero before Done is closed.
+func (p *Process) Ended() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
 }
 
 // MaxRSS is the largest resident set, in bytes, of it and the descendants it waited for (wait4,
@@ -112,7 +117,7 @@ func (p *Process) tryReap() bool {
 		p.mu.Unlock()
 		return false
 	}
-	p.reaped = true
+	p.reaped, p.ended = true, time.Now()
 	p.maxRSS = ru.Maxrss * 1024
 	switch {
 	case err != nil: // ECHILD: someone else in this process waits for children
@@ -140,7 +145,7 @@ func (p *Process) forget() {
 	if p.reaped {
 		return
 	}
-	p.reaped = true
+	p.reaped, p.ended = true, time.Now()
 	p.exit = job.Exit{Signal: int(unix.SIGKILL)}
 	close(p.done)
 }

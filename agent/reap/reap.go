@@ -67,7 +67,7 @@ type Config struct {
 	StopGrace time.Duration
 
 	// GuardExe is the program that runs GuardMain when its argv[0] is GuardName, normally
-	// /proc/self/exe. Empty: no guard, as for PID 1, with which the kernel ends everything.
+	// /proc/self/exe. Empty: no guard. PID 1 has none: the kernel ends everything with it.
 	GuardExe string
 }
 
@@ -86,7 +86,7 @@ type Supervisor struct {
 	cfg      Config
 	adopts   bool // PID 1 or subreaper: orphans come here, and descent from us can be seen
 	proc     procfs
-	noPidfd  bool          // play a kernel before 5.3, in tests
+	noPidfd  atomic.Bool   // this kernel (before 5.3) or sandbox has no pidfds
 	requests chan *request // to the spawner, unbuffered
 	ended    chan struct{} // closed when Run takes no more requests
 	poke     chan struct{} // to the orphan loop, capacity 1
@@ -139,15 +139,9 @@ func New(cfg Config) *Supervisor {
 
 // Run prepares this process for being a parent and serves until ctx is done; then it stops all
 // that was started (TERM, Config.StopGrace, KILL) and returns when all of it has ended. The
-// error names what could not be ended, or what of the preparation the kernel refused. It may be
-// called once.
+// error names what could not be ended. It may be called once.
 func (s *Supervisor) Run(ctx context.Context) error {
-	undo, err := s.prepare()
-	if err != nil {
-		close(s.ended)
-		return err
-	}
-	defer undo()
+	defer s.prepare()()
 	var orphans, keeper sync.WaitGroup
 	stopOrphans, spawnerDone := make(chan struct{}), make(chan struct{})
 	orphans.Go(func() { s.orphans(stopOrphans) })
@@ -168,7 +162,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.awaitSpawner(spawnerDone)
 	keeper.Wait()
 	s.endGuard()
-	err = s.release(left)
+	err := s.release(left)
 	s.waiters.Wait()
 	close(stopOrphans)
 	orphans.Wait()

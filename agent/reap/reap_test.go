@@ -30,8 +30,8 @@ func TestEveryExitCodeAndSignalIsReported(t *testing.T) {
 		if p.Exit() != (job.Exit{Signal: int(sig)}) {
 			t.Errorf("signal %d: got %+v", sig, p.Exit())
 		}
-		if p.MaxRSS() <= 0 {
-			t.Errorf("max RSS %d", p.MaxRSS())
+		if p.MaxRSS() <= 0 || p.Ended().IsZero() {
+			t.Errorf("max RSS %d, ended %v", p.MaxRSS(), p.Ended())
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestThousandsOfShortProcessesLoseNoExit(t *testing.T) {
 	for _, pidfds := range []bool{true, false} {
 		t.Run(fmt.Sprintf("pidfds=%v", pidfds), func(t *testing.T) {
 			s := supervise(t)
-			s.noPidfd = !pidfds
+			s.noPidfd.Store(!pidfds)
 			n := 2000
 			if testing.Short() || !pidfds {
 				n = 300

@@ -255,8 +255,11 @@ func (s *Supervisor) forkExec(req *request) (*Process, error) {
 	closeOnExec()
 	pidfd := -1
 	attr := &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files.fds, Sys: &syscall.SysProcAttr{
-		Setsid: true, Setctty: cmd.Terminal, Ctty: 0, PidFD: &pidfd,
+		Setsid: true, Setctty: cmd.Terminal, Ctty: 0,
 	}}
+	if !s.noPidfd.Load() {
+		attr.Sys.PidFD = &pidfd // stays -1 before Linux 5.2
+	}
 	if !req.guard {
 		attr.Sys.Pdeathsig = syscall.SIGKILL
 	}
@@ -264,6 +267,12 @@ func (s *Supervisor) forkExec(req *request) (*Process, error) {
 		attr.Env = []string{}
 	}
 	pid, err := syscall.ForkExec(req.path, cmd.Argv, attr)
+	if attr.Sys.PidFD != nil && (err == syscall.EINVAL || err == syscall.ENOSYS) { // a sandbox without pidfds?
+		attr.Sys.PidFD = nil
+		if pid, err = syscall.ForkExec(req.path, cmd.Argv, attr); err == nil {
+			s.noPidfd.Store(true)
+		}
+	}
 	runtime.KeepAlive(cmd.Files)
 	if err != nil {
 		return nil, explain(req, errnoOf(err))

@@ -77,7 +77,7 @@ func TestDescendantsThatHideAreEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, pidfds := range []bool{true, false} {
 				s := supervise(t)
-				s.noPidfd = !pidfds
+				s.noPidfd.Store(!pidfds)
 				file := filepath.Join(t.TempDir(), "pid")
 				start(t, s, inSession(sh(script, file), "a"))
 				pid := pidIn(t, file)

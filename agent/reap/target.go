@@ -17,7 +17,7 @@ type target struct {
 }
 
 // aim opens the processes that are still the ones that were seen.
-func (s *Supervisor) aim(found []stat) []target { return aim(s.proc, found, !s.noPidfd) }
+func (s *Supervisor) aim(found []stat) []target { return aim(s.proc, found, !s.noPidfd.Load()) }
 
 func aim(proc procfs, found []stat, pidfds bool) []target {
 	var out []target
