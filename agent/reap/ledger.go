@@ -24,8 +24,9 @@ const slotBytes = 128
 //
 // A nil ledger, where there is no guard, records nothing.
 type ledger struct {
+	file *os.File
+
 	mu   sync.Mutex
-	file *os.File // guarded by mu
 	used int      // guarded by mu: slots ever used
 	free []int    // guarded by mu
 }

@@ -31,8 +31,17 @@
 // process is never signalled. Where a supervisor runs as PID 1 or as a subreaper, all children
 // of the process must be started through it: it reaps whatever else ends.
 //
-// It does not read or write the standard streams of a process, decide when a job has failed, or
-// forward signals by itself.
+// Of tini's duties as PID 1 it reaps and keeps children's signals clean. It does not forward
+// signals (sessions decide that) and leaves SIGTTIN and SIGTTOU alone: it never changes a
+// terminal's foreground group, because its children have process sessions of their own.
+//
+// What cannot be undone: a file system that dies between the check and the exec hangs the
+// spawner. Start then kills the child, which works unless the runtime stops the world first. An
+// orphan that left its process session and has no environment is found only by PID 1, or by a
+// stop that saw its parent.
+//
+// It does not read or write the standard streams of a process, or decide when a job has
+// failed.
 package reap
 
 import (
