@@ -27,8 +27,8 @@ type ledger struct {
 	file *os.File
 
 	mu   sync.Mutex
-	used int      // guarded by mu: slots ever used
-	free []int    // guarded by mu
+	used int   // guarded by mu: slots ever used
+	free []int // guarded by mu
 }
 
 // record is one slot: a session, or, with a pid, the leader of a process session.
