@@ -11,9 +11,9 @@ import (
 type stage uint8
 
 const (
-	stageHosts   stage = iota // no agent of its own
-	stageResolve              // the name has no address
+	stageResolve stage = iota // the name has no address
 	stageConnect              // nothing answers
+	stageHosts                // an agent answers, and it is another host's
 	stageTLS                  // it answers and our identities do not fit
 	stageVersion              // other protocol
 	stageFenced               // a newer launcher has taken over: never ask again
@@ -21,7 +21,7 @@ const (
 
 // exitCode is the exit code of a run that ends at that stage.
 func (s stage) exitCode() int {
-	return [...]int{job.ExitHosts, job.ExitResolve, job.ExitConnect, job.ExitTLS, job.ExitVersion, job.ExitPreempted}[s]
+	return [...]int{job.ExitResolve, job.ExitConnect, job.ExitHosts, job.ExitTLS, job.ExitVersion, job.ExitPreempted}[s]
 }
 
 // cause is why a host is not reached. Its text does not name the host.

@@ -111,7 +111,7 @@ func (d *dialer) overlay(addr netip.AddrPort, conn net.Conn) (*grpc.ClientConn, 
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
-		grpc.WithReadBufferSize(d.buffer), grpc.WithWriteBufferSize(d.buffer), grpc.WithSharedWriteBuffer(true),
+		grpc.WithReadBufferSize(d.buffer), grpc.WithWriteBufferSize(d.buffer),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame), grpc.MaxCallSendMsgSize(maxFrame)),
 	)
 }

@@ -33,14 +33,13 @@ type found struct {
 // one address end on two agents, and two names of one agent do not pass for two hosts.
 type gatherer struct {
 	reach  *Reach
-	dialer *dialer
+	attach attachFunc
 	opener *opener
 	life   context.Context // of the streams
 
 	mu      sync.Mutex
 	claimed map[string]int         // incarnation → index of the wanted host, guarded by mu
 	taken   map[netip.AddrPort]int // where they are, guarded by mu
-	fenced  error                  // a newer launcher took over, guarded by mu
 	cancel  context.CancelFunc     // ends gathering
 }
 
@@ -114,23 +113,30 @@ func (g *gatherer) try(ctx context.Context, i int, w wanted, board *board) (*ses
 		}
 		candidates = candidatesOf(addrs, g.reach.Identity.Ports())
 	}
-	free := g.free(candidates)
+	free, other := g.free(candidates)
 	if len(free) == 0 {
-		return nil, causef(stageHosts, "%s is already taken by another name of the list, and no other agent answers there",
-			candidates[0].Addr())
+		return nil, taken(candidates, board.name(other))
 	}
 	s, err := race(ctx, free, func(ctx context.Context, addr netip.AddrPort) (*session, error) {
-		s, err := g.dialer.attach(ctx, g.life, addr, g.opener.open())
+		s, err := g.attach(ctx, g.life, addr, g.opener.open())
 		if err != nil {
 			return nil, err
 		}
 		if other, ok := g.claim(s, i); !ok {
 			s.close()
-			return nil, causef(stageHosts, "%v: the only agent there is already taken as %s", addr, board.name(other))
+			return nil, causef(stageHosts, "%v: the agent there is host %s already", addr, board.name(other))
 		}
 		return s, nil
 	}, func(s *session) { g.release(s); s.close() })
+	if err != nil && len(free) < len(candidates) {
+		return nil, taken(candidates, board.name(other))
+	}
 	return s, err
+}
+
+// taken is the cause of a name that shares its address with host other and has no agent left.
+func taken(candidates []netip.AddrPort, other string) *cause {
+	return causef(stageHosts, "%v has fewer agents than names in the list: the one there is host %s already", candidates[0].Addr(), other)
 }
 
 // claim makes the agent of s that of host i, unless another host has it.
@@ -153,17 +159,20 @@ func (g *gatherer) release(s *session) {
 	delete(g.taken, s.addr)
 }
 
-// free are the candidates where no agent was claimed yet.
-func (g *gatherer) free(candidates []netip.AddrPort) []netip.AddrPort {
+// free are the candidates where no agent was claimed yet; other is a host that has one of the
+// rest.
+func (g *gatherer) free(candidates []netip.AddrPort) (out []netip.AddrPort, other int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	out := make([]netip.AddrPort, 0, len(candidates))
+	out = make([]netip.AddrPort, 0, len(candidates))
 	for _, c := range candidates {
-		if _, taken := g.taken[c]; !taken {
+		if owner, taken := g.taken[c]; taken {
+			other = owner
+		} else {
 			out = append(out, c)
 		}
 	}
-	return out
+	return out, other
 }
 
 // sortSiblings gives names with one address their agents in order of port: the first name of

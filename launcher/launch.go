@@ -46,13 +46,13 @@ func (r *run) prepare(have []found, o *opener) error {
 
 func (r *run) newHost(i int, f found, d *dialer, o *opener) *hostConn {
 	h := &hostConn{
-		index: i, name: r.plan.Hosts[i].Name, first: f.session, wait: f.wait, dialer: d, timeout: r.cfg.NodeTimeout,
+		index: i, name: r.plan.Hosts[i].Name, first: f.session, wait: f.wait, attach: d.attach, timeout: r.cfg.NodeTimeout,
 		link: wire.NewLink(wire.Config{Clock: r.clock}), clock: r.clock,
 		tick: make(chan struct{}, 1), over: make(chan struct{}),
 		deliver: func(fr *apiv1.Frame) error { return r.deliver(i, fr) },
 	}
 	if f.wait != nil {
-		h.dialer = nil
+		h.attach = nil
 	}
 	h.open = o.open()
 	h.open.Session, h.open.Secret = f.session.id, f.session.secret

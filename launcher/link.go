@@ -22,11 +22,10 @@ import (
 type hostConn struct {
 	index int
 	name  string
-	slots int
 	first *session
 	wait  func() // embedded: until its agent has ended
 
-	dialer  *dialer // nil: embedded
+	attach  attachFunc // nil: embedded
 	timeout time.Duration
 	open    *apiv1.Open // as first sent; redials send it again with resume
 	link    *wire.Link
@@ -126,7 +125,7 @@ func (h *hostConn) carry(life context.Context, s *session) (*session, error) {
 		case <-h.tick:
 			silent := h.link.Silent()
 			switch {
-			case h.dialer == nil: // a process does not lose touch with itself
+			case h.attach == nil: // a process does not lose touch with itself
 			case silent > h.timeout:
 				cancel()
 				<-ended
@@ -167,11 +166,11 @@ func (h *hostConn) resume(ctx context.Context, broke error) (*session, error) {
 		return nil, &lostError{since: since - h.link.Silent(),
 			why: fmt.Sprintf("nothing was heard from it for %v (--node-timeout)", h.timeout)}
 	}
-	if h.dialer == nil {
+	if h.attach == nil {
 		return nil, &lostError{why: h.first.explain(broke).Error(), since: since}
 	}
-	if c := asCause(broke); c.stranger {
-		return nil, h.gone(c, since)
+	if c := asCause(broke); c.stranger { // a second connection found out
+		return nil, h.gone(c, since-h.link.Silent())
 	}
 	if now := h.link.Received(); now != h.progress {
 		h.progress, h.fruitless = now, 0
@@ -221,7 +220,7 @@ func (h *hostConn) redial(ctx, life context.Context) (*session, error) {
 		Resume: true, Received: h.link.Received(), Incarnation: h.open.Incarnation, LeaseMs: h.open.LeaseMs,
 		Namespace: h.open.Namespace, Pod: h.open.Pod, Launcher: h.open.Launcher,
 	}
-	s, err := h.dialer.attach(dctx, life, h.first.addr, open)
+	s, err := h.attach(dctx, life, h.first.addr, open)
 	if err != nil {
 		return nil, err
 	}

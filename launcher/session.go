@@ -24,6 +24,10 @@ type session struct {
 	explain func(error) *cause
 }
 
+// attachFunc opens a session, or resumes one, at an address (dialer.attach, but in tests). ctx
+// bounds the opening, life the stream after it. Errors are *causes.
+type attachFunc func(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*session, error)
+
 // opener makes the Open frames of one run. Each session has an id of its own, though all
 // begin alike: descendants are found by it, and two agents may see one /proc.
 type opener struct {
@@ -51,8 +55,7 @@ func (o *opener) open() *apiv1.Open {
 	}
 }
 
-// attach opens a session, or resumes one, at an address. ctx bounds the opening, life the
-// stream after it.
+// attach is an attachFunc over the network.
 func (d *dialer) attach(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*session, error) {
 	conn, err := d.connect(ctx, addr)
 	if err != nil {

@@ -195,7 +195,7 @@ func (c *cause) label() string {
 	case c.refused:
 		return "connection refused"
 	}
-	return [...]string{"no agent of its own", "no name", "no connection", "TLS refused", "other version", "fenced"}[c.stage]
+	return [...]string{"no name", "no connection", "no agent of its own", "TLS refused", "other version", "fenced"}[c.stage]
 }
 
 func hostCount(n int) string {

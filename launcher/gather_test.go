@@ -1,0 +1,254 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/resolve"
+)
+
+// fakeNet is agents by address; an address without one refuses.
+type fakeNet struct {
+	mu     sync.Mutex
+	agents map[string]string // address → incarnation, guarded by mu
+	causes map[string]*cause // address → why not, guarded by mu
+	delay  map[string]time.Duration
+	dials  int // guarded by mu
+	open   int // sessions, guarded by mu
+}
+
+func (n *fakeNet) attach(ctx, life context.Context, addr netip.AddrPort, o *apiv1.Open) (*session, error) {
+	n.mu.Lock()
+	n.dials++
+	inc, c, d := n.agents[addr.String()], n.causes[addr.String()], n.delay[addr.String()]
+	n.mu.Unlock()
+	if sleep(ctx, d); ctx.Err() != nil {
+		return nil, causef(stageConnect, "%v: no answer", addr)
+	}
+	if c != nil {
+		return nil, c
+	}
+	if inc == "" {
+		return nil, &cause{stage: stageConnect, refused: true, err: fmt.Errorf("%v: connection refused", addr)}
+	}
+	n.mu.Lock()
+	n.open++
+	n.mu.Unlock()
+	return &session{addr: addr, opened: &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: inc}},
+		close: func() { n.mu.Lock(); n.open--; n.mu.Unlock() }}, nil
+}
+
+// wantAt is a host with candidates at ports 1 to 4 of 10.0.0.x.
+func wantAt(name string, x int) wanted {
+	w := wanted{entry: hostlist.Entry{Name: name}}
+	for p := 1; p <= 4; p++ {
+		w.fixed = append(w.fixed, netip.MustParseAddrPort(fmt.Sprintf("10.0.0.%d:%d", x, p)))
+	}
+	return w
+}
+
+func TestGather(t *testing.T) {
+	refusedTLS := causef(stageTLS, "10.0.0.1:1: secret of another job")
+	for _, tt := range []struct {
+		name   string
+		want   []wanted
+		agents map[string]string
+		causes map[string]*cause
+		got    string // addresses, in order of want
+		code   int
+		says   string
+	}{
+		{name: "one address each", want: []wanted{wantAt("a", 1), wantAt("b", 2)},
+			agents: map[string]string{"10.0.0.1:1": "A", "10.0.0.2:1": "B"}, got: "10.0.0.1:1 10.0.0.2:1"},
+		{name: "default port taken by something else", want: []wanted{wantAt("a", 1)},
+			agents: map[string]string{"10.0.0.1:3": "A"}, causes: map[string]*cause{"10.0.0.1:1": refusedTLS}, got: "10.0.0.1:3"},
+		{name: "siblings in order of port", want: []wanted{wantAt("a", 1), wantAt("b", 1), wantAt("c", 1)},
+			agents: map[string]string{"10.0.0.1:4": "C", "10.0.0.1:1": "A", "10.0.0.1:2": "B"}, got: "10.0.0.1:1 10.0.0.1:2 10.0.0.1:4"},
+		{name: "two names of one agent", want: []wanted{wantAt("a", 1), wantAt("b", 1)},
+			agents: map[string]string{"10.0.0.1:1": "A"}, code: 241, says: "fewer agents than names"},
+		{name: "one agent on two addresses", want: []wanted{wantAt("a", 1), wantAt("b", 2)},
+			agents: map[string]string{"10.0.0.1:1": "A", "10.0.0.2:1": "A"}, code: 241, says: "the agent there is host"},
+		{name: "nobody there", want: []wanted{wantAt("a", 1)}, code: 243, says: "host a: 10.0.0.1:1: connection refused"},
+		{name: "TLS ranks above connect", want: []wanted{wantAt("a", 1), wantAt("b", 2)},
+			causes: map[string]*cause{"10.0.0.1:1": refusedTLS}, code: 244, says: "secret of another job"},
+		{name: "version ranks above TLS", want: []wanted{wantAt("a", 1), wantAt("b", 2)},
+			causes: map[string]*cause{"10.0.0.1:1": refusedTLS, "10.0.0.2:2": causef(stageVersion, "protocol 9")}, code: 245, says: "protocol 9"},
+		{name: "fenced ends at once", want: []wanted{wantAt("a", 1), wantAt("b", 2)},
+			causes: map[string]*cause{"10.0.0.1:1": causef(stageFenced, "a newer launcher")}, code: 249, says: "newer launcher"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &fakeNet{agents: tt.agents, causes: tt.causes}
+				r := &Reach{Wait: time.Minute}
+				r.fill()
+				names := make([]string, len(tt.want))
+				for i, w := range tt.want {
+					names[i] = w.entry.Name
+				}
+				b := newBoard(names, r)
+				ctx, cancel := context.WithTimeout(context.Background(), r.Wait)
+				defer cancel()
+				begun := time.Now()
+				g := &gatherer{reach: r, attach: n.attach, opener: newOpener(r), life: ctx}
+				found := g.gather(ctx, tt.want, b)
+				var got []string
+				for _, f := range found {
+					if f.session != nil {
+						got = append(got, f.session.addr.String())
+					}
+				}
+				lines, code := b.verdict()
+				if code != tt.code || tt.code == 0 && strings.Join(got, " ") != tt.got {
+					t.Fatalf("code %d, agents %v; want %d, %s; %q", code, got, tt.code, tt.got, lines)
+				}
+				if n.open != len(got) {
+					t.Errorf("%d sessions are open, %d are used", n.open, len(got))
+				}
+				if !strings.Contains(strings.Join(lines, "\n"), tt.says) {
+					t.Errorf("%q does not say %q", lines, tt.says)
+				}
+				if code == 249 && time.Since(begun) > time.Second {
+					t.Error("a fenced launcher asked again")
+				}
+			})
+		})
+	}
+}
+
+func TestGatherWaitsForLateHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{agents: map[string]string{}}
+		r := &Reach{}
+		r.fill()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		time.AfterFunc(20*time.Second, func() { n.mu.Lock(); n.agents["10.0.0.1:2"] = "A"; n.mu.Unlock() })
+		g := &gatherer{reach: r, attach: n.attach, opener: newOpener(r), life: ctx}
+		begun := time.Now()
+		found := g.gather(ctx, []wanted{wantAt("a", 1)}, newBoard([]string{"a"}, r))
+		if found[0].session == nil {
+			t.Fatal("not found")
+		}
+		if d := time.Since(begun); d > 23*time.Second {
+			t.Errorf("found after %v", d)
+		}
+		if n.dials > 40*4 {
+			t.Errorf("%d attempts in 20 s", n.dials)
+		}
+	})
+}
+
+func TestHeadStart(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		delay time.Duration
+		dials int
+		took  time.Duration
+	}{
+		{"a quick default port is asked alone", 5 * time.Millisecond, 1, 5 * time.Millisecond},
+		{"a slow one is not waited for", 500 * time.Millisecond, 4, headStart},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A", "10.0.0.1:3": "A"}, delay: map[string]time.Duration{"10.0.0.1:1": tt.delay}}
+				begun := time.Now()
+				s, err := race(context.Background(), wantAt("a", 1).fixed, func(ctx context.Context, a netip.AddrPort) (*session, error) {
+					return n.attach(ctx, ctx, a, nil)
+				}, func(s *session) { s.close() })
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.close()
+				if d := time.Since(begun); d != tt.took || n.dials != tt.dials || n.open != 0 {
+					t.Errorf("took %v with %d attempts, %d open; want %v, %d", d, n.dials, n.open, tt.took, tt.dials)
+				}
+			})
+		})
+	}
+}
+
+func TestUnknownNameIsACauseOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r := &Reach{Sources: Sources{Root: root}, Resolver: resolve.New(resolve.Config{Root: root})}
+		r.fill()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		b := newBoard([]string{"bad..name"}, r)
+		g := &gatherer{reach: r, attach: (&fakeNet{}).attach, opener: newOpener(r), life: ctx}
+		g.gather(ctx, []wanted{{entry: hostlist.Entry{Name: "bad..name"}}}, b)
+		if lines, code := b.verdict(); code != 242 {
+			t.Errorf("code %d: %q", code, lines)
+		}
+	})
+}
+
+func TestBoardOnATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		r := &Reach{Stderr: &out, Terminal: true, Width: func() int { return 40 }}
+		r.fill()
+		b := newBoard([]string{"w0", "w1"}, r)
+		b.set(0, nil)
+		b.set(1, &cause{stage: stageConnect, refused: true, err: fmt.Errorf("%s", strings.Repeat("long ", 20))})
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { time.Sleep(time.Second); cancel() }()
+		b.show(ctx)
+		first, rest, _ := strings.Cut(out.String(), "\x1b[2A\x1b[J")
+		if want := "mpiup: waiting for 1 of 2 hosts (0s)\n  w1  long long long long long long lo…\n"; first != want {
+			t.Errorf("drew %q, want %q", first, want)
+		}
+		if !strings.HasSuffix(rest, "\x1b[2A\x1b[J") {
+			t.Errorf("the table stays: %q", rest)
+		}
+	})
+}
+
+func TestBoardInLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		r := &Reach{Stderr: &out}
+		r.fill()
+		names := make([]string, 8)
+		for i := range names {
+			names[i] = fmt.Sprintf("w%d", i)
+		}
+		b := newBoard(names, r)
+		refused := &cause{stage: stageConnect, refused: true, err: fmt.Errorf("x")}
+		for i := range 7 {
+			b.set(i, refused)
+		}
+		b.set(7, causef(stageResolve, "x"))
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			time.Sleep(30500 * time.Millisecond)
+			for i := range 7 {
+				b.set(i, nil)
+			}
+			time.Sleep(70 * time.Second)
+			cancel()
+		}()
+		b.show(ctx)
+		want := `mpiup: waiting for 8 of 8 hosts (2s): connection refused: w0, w1, w2, w3, w4 and 2 more; no name: w7
+mpiup: waiting for 1 of 8 hosts (31s): no name: w7
+mpiup: waiting for 1 of 8 hosts (1m31s): no name: w7
+`
+		if out.String() != want {
+			t.Errorf("printed\n%swant\n%s", out.String(), want)
+		}
+	})
+}

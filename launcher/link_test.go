@@ -1,0 +1,280 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
+)
+
+// fakeAgent is the other end of one session, over pipes that a test breaks.
+type fakeAgent struct {
+	t    *testing.T
+	link *wire.Link
+	wg   sync.WaitGroup
+
+	mu       sync.Mutex
+	inc      string // guarded by mu
+	fail     error  // what an attempt gets, guarded by mu
+	hang     bool   // attempts get no answer, guarded by mu
+	attempts int    // guarded by mu
+	cut      func() // closes the current stream, guarded by mu
+	mute     chan struct{}
+	got      []uint64 // signal numbers received, guarded by mu
+}
+
+// muted is a stream whose bytes are held back from when mute is closed: no data, no end.
+type muted struct {
+	wire.Stream
+	ctx  context.Context
+	mute <-chan struct{}
+}
+
+func (m muted) Recv() (*apiv1.Frame, error) {
+	f, err := m.Stream.Recv()
+	select {
+	case <-m.mute:
+		<-m.ctx.Done()
+		return nil, m.ctx.Err()
+	default:
+		return f, err
+	}
+}
+
+func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*session, error) {
+	a.mu.Lock()
+	a.attempts++
+	hang, fail, inc := a.hang, a.fail, a.inc
+	a.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return nil, causef(stageConnect, "no answer")
+	}
+	if fail != nil {
+		return nil, fail
+	}
+	sctx, cancel := context.WithCancel(life)
+	mine, theirs, endMine, endTheirs := wire.Pipe(sctx)
+	mute := make(chan struct{})
+	a.mu.Lock()
+	a.cut, a.mute = endTheirs, mute
+	a.mu.Unlock()
+	received := a.link.Received()
+	a.wg.Go(func() {
+		_ = a.link.Run(sctx, theirs, open.Received, func(f *apiv1.Frame) error {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.got = append(a.got, uint64(f.GetSignal().GetNumber()))
+			return nil
+		})
+	})
+	return &session{
+		stream: muted{mine, sctx, mute}, addr: addr, id: open.Session, secret: open.Secret,
+		opened:  &apiv1.Opened{Received: received, Host: &apiv1.HelloReply{Incarnation: inc}},
+		close:   func() { endMine(); cancel() },
+		explain: func(err error) *cause { return asCause(err) },
+	}, nil
+}
+
+func (a *fakeAgent) set(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f()
+}
+
+func (a *fakeAgent) signals() []uint64 { a.mu.Lock(); defer a.mu.Unlock(); return a.got }
+
+func (a *fakeAgent) tried() int { a.mu.Lock(); defer a.mu.Unlock(); return a.attempts }
+
+// withHost runs f beside a host connection to a fake agent; lost is what the connection ends
+// with after f.
+func withHost(t *testing.T, f func(a *fakeAgent, h *hostConn, got func() []uint64)) (lost error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		clock := wire.NewClock(0)
+		var wg sync.WaitGroup
+		a := &fakeAgent{t: t, inc: "one", link: wire.NewLink(wire.Config{Clock: clock})}
+		var mu sync.Mutex
+		var got []uint64
+		h := &hostConn{name: "w0", attach: a.attach, timeout: 30 * time.Second, link: wire.NewLink(wire.Config{Clock: clock}),
+			clock: clock, tick: make(chan struct{}, 1), over: make(chan struct{}), open: &apiv1.Open{Session: "s"},
+			deliver: func(f *apiv1.Frame) error {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, uint64(f.GetStarted().GetRank()))
+				return nil
+			}}
+		h.first, _ = a.attach(ctx, ctx, netip.AddrPort{}, h.open)
+		wg.Go(func() {
+			clock.Run(ctx, func() {
+				select {
+				case h.tick <- struct{}{}:
+				default:
+				}
+			})
+		})
+		done := make(chan error, 1)
+		wg.Go(func() { done <- h.run(ctx) })
+		f(a, h, func() []uint64 { mu.Lock(); defer mu.Unlock(); return got })
+		synctest.Wait()
+		select {
+		case lost = <-done:
+		default:
+			cancel()
+			lost = <-done
+		}
+		cancel()
+		wg.Wait()
+		a.link.Wait()
+		a.wg.Wait()
+	})
+	return lost
+}
+
+func started(n int) *apiv1.Frame {
+	return &apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: uint32(n)}}}
+}
+
+func TestBrokenStreamIsResumed(t *testing.T) {
+	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+		const n = 200
+		for i := range n {
+			_ = a.link.Send(started(i))
+			h.send(&apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(i)}}})
+			if i%20 == 10 {
+				a.set(func() { a.cut() })
+			}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		for name, list := range map[string][]uint64{"launcher": got(), "agent": a.signals()} {
+			if len(list) != n {
+				t.Fatalf("%s got %d frames, want %d", name, len(list), n)
+			}
+			for i, v := range list {
+				if v != uint64(i) {
+					t.Fatalf("%s: frame %d is number %d", name, i, v)
+				}
+			}
+		}
+	})
+	if err != nil {
+		t.Errorf("lost: %v", err)
+	}
+}
+
+func TestHostIsGivenUp(t *testing.T) {
+	refused := &cause{stage: stageConnect, refused: true, err: errors.New("connection refused")}
+	stranger := &cause{stage: stageConnect, stranger: true, err: errors.New("does not know this session")}
+	fenced := causef(stageFenced, "a newer launcher")
+	for _, tt := range []struct {
+		name   string
+		breaks func(a *fakeAgent)
+		after  time.Duration // at the latest
+		early  time.Duration // not before
+		says   string
+		fenced bool
+	}{
+		{name: "closed and refused", breaks: func(a *fakeAgent) { a.fail = refused; a.cut() }, after: 10 * time.Millisecond, says: "gone"},
+		{name: "closed and unknown", breaks: func(a *fakeAgent) { a.fail = stranger; a.cut() }, after: 10 * time.Millisecond, says: "restarted"},
+		{name: "closed and another incarnation", breaks: func(a *fakeAgent) { a.inc = "two"; a.cut() }, after: 10 * time.Millisecond, says: "another incarnation"},
+		{name: "closed and fenced", breaks: func(a *fakeAgent) { a.fail = fenced; a.cut() }, after: 10 * time.Millisecond, says: "newer launcher", fenced: true},
+		{name: "closed and out of reach", breaks: func(a *fakeAgent) { a.fail = causef(stageConnect, "no route"); a.cut() },
+			early: 29 * time.Second, after: 32 * time.Second, says: "no route"},
+		{name: "silent", breaks: func(a *fakeAgent) { a.hang = true; close(a.mute) }, early: 29 * time.Second, after: 32 * time.Second, says: "nothing was heard from it for 30s"},
+		{name: "silent, and another incarnation answers", breaks: func(a *fakeAgent) { a.fail = stranger; close(a.mute) }, early: 9 * time.Second, after: 12 * time.Second, says: "restarted"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := withHost(t, func(a *fakeAgent, h *hostConn, _ func() []uint64) {
+				time.Sleep(time.Second)
+				a.set(func() { tt.breaks(a) })
+				if tt.early > 0 {
+					time.Sleep(tt.early)
+					if h.link.Silent() == 0 {
+						t.Error("given up too early")
+					}
+				}
+				time.Sleep(tt.after - tt.early)
+			})
+			var lost *lostError
+			if !errors.As(err, &lost) {
+				t.Fatalf("ended with %v", err)
+			}
+			if !strings.Contains(lost.why, tt.says) || lost.fenced != tt.fenced {
+				t.Errorf("%q (fenced %v) does not say %q", lost.why, lost.fenced, tt.says)
+			}
+			if lost.since > 2*time.Second {
+				t.Errorf("heard last at %v, but it broke at 1s", lost.since)
+			}
+		})
+	}
+}
+
+func TestStalledPathIsReplaced(t *testing.T) {
+	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+		_ = a.link.Send(started(0))
+		time.Sleep(time.Second)
+		a.set(func() { close(a.mute) })
+		_ = a.link.Send(started(1)) // is held back
+		time.Sleep(2 * time.Minute)
+		if l := got(); len(l) != 2 || l[1] != 1 {
+			t.Errorf("got %v", l)
+		}
+		if n := a.tried(); n != 2 {
+			t.Errorf("%d connections, want 2", n)
+		}
+	})
+	if err != nil {
+		t.Errorf("lost: %v", err)
+	}
+}
+
+func TestShortOutageIsNoLoss(t *testing.T) {
+	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+		a.set(func() { a.fail = causef(stageConnect, "no route"); a.cut() })
+		time.Sleep(10 * time.Second)
+		a.set(func() { a.fail = nil })
+		_ = a.link.Send(started(7))
+		time.Sleep(time.Second)
+		if l := got(); len(l) != 1 {
+			t.Errorf("got %v", l)
+		}
+	})
+	if err != nil {
+		t.Errorf("lost: %v", err)
+	}
+}
+
+func TestBreakingAgainAndAgainEnds(t *testing.T) {
+	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+		for range 20 * maxFruitless {
+			a.set(func() { a.cut() })
+			time.Sleep(time.Millisecond)
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "without a frame") {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestClosedSessionIsNoLoss(t *testing.T) {
+	err := withHost(t, func(a *fakeAgent, h *hostConn, _ func() []uint64) {
+		h.finish()
+		a.set(func() { a.cut() })
+		time.Sleep(time.Second)
+		if a.tried() != 1 {
+			t.Error("redialled")
+		}
+	})
+	if err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
