@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -61,11 +60,11 @@ func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.Hell
 	if err != nil {
 		return nil, err
 	}
-	conn := tls.Client(raw, id.ClientConfig(alpnGRPC))
-	defer conn.Close()
-	if err := conn.HandshakeContext(ctx); err != nil {
+	conn, err := id.Connect(ctx, raw, id.ClientConfig(alpnGRPC))
+	if err != nil {
 		return nil, err
 	}
+	defer conn.Close()
 	once := make(chan net.Conn, 1)
 	once <- conn
 	cc, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(identity.ClientTransport()),

@@ -30,7 +30,7 @@ const (
 type front struct {
 	listener   *net.TCPListener
 	advertised netip.AddrPort
-	tls        *tls.Config
+	accept     func(context.Context, net.Conn) (*tls.Conn, error) // proves who calls
 	refused    func(addr net.Addr, err error)
 	gossip     func(net.Conn)
 
@@ -38,6 +38,9 @@ type front struct {
 	slots chan struct{} // one per handshake under way
 	done  chan struct{}
 	wg    sync.WaitGroup
+
+	served  chan struct{} // closed when the gRPC server takes no more
+	unserve func()
 
 	mu    sync.Mutex
 	conns map[*trackedConn]struct{} // guarded by mu
@@ -65,11 +68,14 @@ func listen(ctx context.Context, host string, ports []int) (*net.TCPListener, er
 	return nil, fmt.Errorf("cannot listen: %w", last)
 }
 
-func newFront(l *net.TCPListener, advertised netip.AddrPort, cfg *tls.Config) *front {
+func newFront(l *net.TCPListener, advertised netip.AddrPort, accept func(context.Context, net.Conn) (*tls.Conn, error)) *front {
+	served := make(chan struct{})
 	return &front{
+		served:     served,
+		unserve:    sync.OnceFunc(func() { close(served) }),
 		listener:   l,
 		advertised: advertised,
-		tls:        cfg,
+		accept:     accept,
 		grpc:       make(chan net.Conn),
 		slots:      make(chan struct{}, maxHandshakes),
 		done:       make(chan struct{}),
@@ -114,13 +120,12 @@ func (f *front) handshake(c *net.TCPConn) {
 		c.Close()
 		return
 	}
-	conn := tls.Server(tracked, f.tls)
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeDeadline)
 	defer cancel()
-	err := conn.HandshakeContext(ctx)
+	conn, err := f.accept(ctx, tracked)
 	<-f.slots
 	if err != nil {
-		conn.Close()
+		tracked.Close()
 		f.refused(c.RemoteAddr(), err)
 		return
 	}
@@ -128,7 +133,7 @@ func (f *front) handshake(c *net.TCPConn) {
 	case alpnGRPC:
 		select {
 		case f.grpc <- conn:
-		case <-f.done:
+		case <-f.served:
 			conn.Close()
 		}
 	case alpnGossip:
@@ -143,13 +148,16 @@ func (f *front) Accept() (net.Conn, error) {
 	select {
 	case c := <-f.grpc:
 		return c, nil
-	case <-f.done:
+	case <-f.served:
 		return nil, net.ErrClosed
 	}
 }
 
-// Close does nothing: the port belongs to the agent, not to the gRPC server.
-func (f *front) Close() error { return nil }
+// Close is the gRPC server's end. The port belongs to the agent and stays open.
+func (f *front) Close() error {
+	f.unserve()
+	return nil
+}
 
 // Addr is the bound address.
 func (f *front) Addr() net.Addr { return f.listener.Addr() }

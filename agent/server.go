@@ -29,7 +29,10 @@ func (a *Agent) serve(ctx context.Context) error {
 		return fmt.Errorf("agent on %s: %w", a.cfg.Name, err)
 	}
 	bound := l.Addr().(*net.TCPAddr).AddrPort()
-	a.front = newFront(l, advertise(bound), a.cfg.Identity.ServerConfig(alpnGRPC, alpnGossip))
+	serverTLS := a.cfg.Identity.ServerConfig(alpnGRPC, alpnGossip)
+	a.front = newFront(l, advertise(bound), func(ctx context.Context, c net.Conn) (*tls.Conn, error) {
+		return a.cfg.Identity.Accept(ctx, c, serverTLS)
+	})
 	a.front.refused = a.refusedHandshake
 	a.front.gossip = func(c net.Conn) { c.Close() }
 
@@ -184,9 +187,8 @@ func (a *Agent) dialGossip(ctx context.Context, addr netip.AddrPort) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	t := tls.Client(c, a.cfg.Identity.ClientConfig(alpnGossip))
-	if err := t.HandshakeContext(ctx); err != nil {
-		c.Close()
+	t, err := a.cfg.Identity.Connect(ctx, c, a.cfg.Identity.ClientConfig(alpnGossip))
+	if err != nil {
 		return nil, err
 	}
 	if p := t.ConnectionState().NegotiatedProtocol; p != alpnGossip {

@@ -302,8 +302,15 @@ func gone(name string) func(*View) bool {
 // bubble runs f in virtual time. What memberlist leaves behind has two seconds, no more, to end
 // after the members have been stopped (doc.go), and the fabric five to end a connection; a
 // goroutine that is there later fails the test.
+//
+// Not under the race detector: with Go 1.26 it corrupts itself now and then where bubbles have
+// many timers (golang/go#78156; here in one run of ten). The tests over real connections, whose
+// code is the same, do run under it.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
+	if raceDetector {
+		t.Skip("golang/go#78156: synctest and the race detector; run without -race")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(6 * time.Second) })
 		f(t)
