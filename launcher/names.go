@@ -50,11 +50,8 @@ func (h *hub) fetch(host int, m *apiv1.FetchRequest) {
 	f := &fetch{host: host, id: m.Id, waiting: map[int]bool{}}
 	if m.AnyOwner {
 		for i := range h.hosts {
-			f.waiting[i] = i != host && !h.gone[i]
-		}
-		for i, yes := range f.waiting {
-			if !yes {
-				delete(f.waiting, i)
+			if i != host && !h.gone[i] {
+				f.waiting[i] = true
 			}
 		}
 	} else if owner := h.hostOf[m.Owner]; owner != host && !h.gone[owner] {
@@ -66,7 +63,10 @@ func (h *hub) fetch(host int, m *apiv1.FetchRequest) {
 	}
 	h.fetchID++
 	h.fetches[h.fetchID] = f
-	for i := range f.waiting {
+	for i := range h.hosts {
+		if !f.waiting[i] {
+			continue
+		}
 		h.send(i, &apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: &apiv1.FetchRequest{
 			Id: h.fetchID, Owner: m.Owner, Key: m.Key, AnyOwner: m.AnyOwner,
 		}}})
