@@ -61,6 +61,7 @@ func startChild(t *testing.T, name, addr string, seeds ...string) *exec.Cmd {
 
 // A process that is stopped for 8 s stays in every view, over real connections.
 func TestStoppedForEightSeconds(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes 20 s")
 	}
@@ -90,6 +91,7 @@ func TestStoppedForEightSeconds(t *testing.T) {
 // A process that gets a tenth of a core, in slices of 10 ms in 100 as a cgroup's quota gives it,
 // stays in every view, and keeps everybody in its own, as nobody dies here.
 func TestThrottledToATenth(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes 25 s")
 	}
