@@ -124,10 +124,7 @@ func (st *step) wireupFailed(rank uint32, err error, culprits []int) {
 			return
 		}
 	}
-	st.mu.Lock()
-	stopped := st.stopped
-	st.mu.Unlock()
-	if !stopped {
+	if !st.isStopped() {
 		st.s.send(&apiv1.Frame{Body: &apiv1.Frame_WireupFailed{WireupFailed: &apiv1.WireupFailed{
 			Rank: rank, Text: err.Error()}}})
 	}

@@ -168,7 +168,11 @@ func (s *session) stop(why string, now bool) {
 	}
 	s.wg.Add(1)
 	s.mu.Unlock()
-	go func() { defer s.wg.Done(); st.stop(why, now) }()
+	grace := st.grace()
+	if now {
+		grace = 0
+	}
+	go func() { defer s.wg.Done(); st.stop(why, grace) }()
 }
 
 // end begins the end of the session; run does the rest. The first reason counts.
@@ -207,7 +211,11 @@ func (s *session) run() {
 	s.mu.Unlock()
 	s.log.Debug("session ends", "why", text)
 	if st != nil {
-		st.stop(text, false)
+		grace := st.grace()
+		if s.agent.isStopping() {
+			grace = min(grace, s.agent.cfg.Grace)
+		}
+		st.stop(text, grace)
 		st.wait()
 	}
 	s.wg.Wait()

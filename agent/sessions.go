@@ -66,7 +66,7 @@ var errBadFrame = errors.New("not a launcher of this protocol")
 
 // admit finds or makes the session an Open asks for. Without one the reply says why.
 func (a *Agent) admit(o *apiv1.Open, identity string) (*session, *apiv1.Opened) {
-	held := a.claims.get(identity)
+	held := a.held(identity)
 	reply := &apiv1.Opened{Protocol: apiv1.Protocol, Version: a.cfg.Version, Host: a.hello(),
 		HighestNumber: held.number}
 	if held.incarnation == o.Incarnation {
@@ -113,13 +113,21 @@ func (a *Agent) forget(s *session) {
 	a.mu.Unlock()
 }
 
+// held is the claim on a launcher's identity that this agent knows, from launchers it met and
+// from gossip.
+func (a *Agent) held(identity string) claim {
+	if a.gossip != nil {
+		if n, incarnation := a.gossip.Highest(identity); n > 0 {
+			a.claims.take(identity, claim{n, incarnation})
+		}
+	}
+	return a.claims.get(identity)
+}
+
 // claim takes the floor for a launcher's incarnation; held is who has it otherwise.
 func (a *Agent) claim(l launcherID, number uint64) (held claim, ok bool) {
 	c := claim{number, l.incarnation}
-	if a.gossip != nil {
-		n, inc := a.gossip.Highest(l.identity)
-		a.claims.take(l.identity, claim{n, inc})
-	}
+	a.held(l.identity)
 	if !a.claims.take(l.identity, c) {
 		return a.claims.get(l.identity), false
 	}

@@ -35,7 +35,6 @@ type step struct {
 	mu      sync.Mutex
 	procs   map[uint32]*proc // started, by rank, guarded by mu
 	stopped bool             // no further process is started, guarded by mu
-	stops   int              // stops under way, guarded by mu
 }
 
 func newStep(s *session, l *apiv1.Launch) *step {
@@ -87,14 +86,11 @@ func (st *step) start() {
 		stdin[r] = true
 	}
 	for _, p := range l.Procs {
-		st.mu.Lock()
-		stopped := st.stopped
-		st.mu.Unlock()
-		if stopped {
+		if st.isStopped() {
 			return
 		}
 		pr := newProc(st, p, dirs[p.App], stdin[p.Rank])
-		if failed := pr.start(); failed != nil {
+		if failed := pr.start(); failed != nil && !st.isStopped() {
 			st.s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: failed}})
 			return
 		}
@@ -185,6 +181,13 @@ func (st *step) proc(rank uint32) *proc {
 	return st.procs[rank]
 }
 
+// isStopped tells that a stop has begun: what cannot be started any more is no failure.
+func (st *step) isStopped() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.stopped
+}
+
 func (st *step) all() []*proc {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -251,11 +254,7 @@ func (st *step) answerFetch(r *apiv1.FetchRequest) {
 // stop ends the processes: TERM, grace, CONT and KILL, then whatever of theirs is left. It
 // returns when nothing is, or after a bound that only a process in uninterruptible sleep
 // reaches.
-func (st *step) stop(why string, now bool) {
-	grace := time.Duration(st.launch.GraceMs) * time.Millisecond
-	if now {
-		grace = 0
-	}
+func (st *step) stop(why string, grace time.Duration) {
 	st.mu.Lock()
 	st.stopped = true
 	for _, p := range st.procs {
@@ -268,6 +267,9 @@ func (st *step) stop(why string, now bool) {
 			st.s.agent.cfg.Name, left, why)
 	}
 }
+
+// grace is the time between TERM and KILL that the launcher asked for.
+func (st *step) grace() time.Duration { return time.Duration(st.launch.GraceMs) * time.Millisecond }
 
 const maxGrace = time.Hour
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/agent"
@@ -135,7 +137,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		exe = "" // the kernel ends everything with PID 1
 	}
 	if f.http == defaultHTTP && f.listen != "" {
-		f.http = f.listen + defaultHTTP
+		f.http = net.JoinHostPort(f.listen, strings.TrimPrefix(defaultHTTP, ":"))
 	}
 	return agent.Config{
 		Name: p.host, Version: version, Incarnation: life, Inventory: inv, Slots: f.slots, Env: p.env,
