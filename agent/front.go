@@ -32,7 +32,7 @@ type front struct {
 	advertised netip.AddrPort
 	accept     func(context.Context, net.Conn) (*tls.Conn, error) // proves who calls
 	refused    func(addr net.Addr, err error)
-	gossip     func(net.Conn)
+	gossip     func(*tls.Conn)
 
 	grpc  chan net.Conn // handshaken connections for the gRPC server
 	slots chan struct{} // one per handshake under way

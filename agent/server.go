@@ -34,7 +34,7 @@ func (a *Agent) serve(ctx context.Context) error {
 		return a.cfg.Identity.Accept(ctx, c, serverTLS)
 	})
 	a.front.refused = a.refusedHandshake
-	a.front.gossip = func(c net.Conn) { c.Close() }
+	a.front.gossip = func(c *tls.Conn) { c.Close() }
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -167,7 +167,18 @@ func (a *Agent) startGossip(ctx context.Context, parts *sync.WaitGroup) error {
 		return fmt.Errorf("agent on %s: gossip: %w", a.cfg.Name, err)
 	}
 	a.gossip = g
-	a.front.gossip = g.Handle
+	a.front.gossip = func(c *tls.Conn) {
+		who, err := identity.PeerOf(c.ConnectionState())
+		if err == nil {
+			err = identity.Require(who, identity.RoleAgent)
+		}
+		if err != nil {
+			c.Close()
+			a.refusedHandshake(c.RemoteAddr(), err)
+			return
+		}
+		g.Handle(c)
+	}
 	parts.Go(func() {
 		if err := g.Run(ctx); err != nil {
 			a.cfg.Log.Error("gossip ended", "cause", err)
