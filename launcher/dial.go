@@ -34,12 +34,15 @@ type dialer struct {
 	buffer int   // read and write buffer of a connection, bytes
 }
 
-// newDialer sizes buffers for so many hosts: output must flow fast from few, and 64 must fit
-// into the launcher's memory.
+// newDialer sizes buffers for so many hosts: output must flow fast from few, many must start
+// fast (a buffer costs its allocation), and 64 must fit into the launcher's memory.
 func newDialer(id *identity.Identity, hosts int) *dialer {
 	d := &dialer{id: id, window: 4 << 20, buffer: 128 << 10}
-	if hosts > 16 {
+	switch {
+	case hosts > 16:
 		d.window, d.buffer = 256<<10, 16<<10
+	case hosts > 4:
+		d.window, d.buffer = 1<<20, 32<<10
 	}
 	if id != nil {
 		d.tls = id.ClientConfig("h2")
