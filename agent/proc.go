@@ -145,8 +145,11 @@ func (p *proc) follow() {
 		drained <- cut
 	})
 	<-p.process.Done()
-	p.sendExited(time.Now())
+	p.sendExited(p.process.Ended())
 	cut := <-drained
+	if st.tee != nil {
+		st.tee.End(int(p.spec.Rank))
+	}
 	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_OutputEnd{OutputEnd: &apiv1.OutputEnd{Rank: p.spec.Rank, Cut: cut}}})
 }
 

@@ -105,6 +105,7 @@ func (st *step) prepare() error {
 	if l.Exec || l.Pmi == apiv1.Pmi_PMI_NONE {
 		return nil
 	}
+	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
 	cfg := kvs.Config{KVSName: "mpiup-" + st.s.id[:16], Size: int(l.Size)}
 	for _, p := range l.Procs {
 		cfg.Local = append(cfg.Local, int(p.Rank))
