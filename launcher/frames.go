@@ -106,6 +106,7 @@ func (r *run) frame(e event) {
 	case *apiv1.Frame_Closed:
 		r.onClosed(h, b.Closed, e.at)
 	case *apiv1.Frame_FenceEnter:
+		r.sayStar()
 		var wired bool
 		if wired, err = r.hub.enter(h, b.FenceEnter); wired {
 			r.move(jobWired)

@@ -13,6 +13,14 @@ import (
 // starHosts is the number of hosts above which the user is told that the exchange is a star.
 const starHosts = 32
 
+// sayStar tells, at the first fence, that the star is used.
+func (r *run) sayStar() {
+	if len(r.hosts) > starHosts && !r.starred {
+		r.starred = true
+		r.say("%d hosts: the ranks' exchange goes through the launcher (a star), which serves a few dozen hosts well", len(r.hosts))
+	}
+}
+
 // prepare makes the run's parts from the plan: host connections, output, input, hub.
 func (r *run) prepare(have []found, o *opener) error {
 	byName := map[string]found{}
@@ -175,9 +183,6 @@ func (r *run) launch(number uint64) {
 		for _, t := range targets {
 			stdin[nodes[t]] = append(stdin[nodes[t]], uint32(t))
 		}
-	}
-	if len(r.hosts) > starHosts && r.cfg.PMI != apiv1.Pmi_PMI_NONE {
-		r.say("%d hosts: the ranks' exchange goes through the launcher (a star), which serves a few dozen hosts well", len(r.hosts))
 	}
 	for i := range r.hosts {
 		l := &apiv1.Launch{

@@ -141,7 +141,7 @@ func (r *run) stop(why string, now bool) {
 func (r *run) abandon() {
 	for _, h := range r.hosts {
 		if !h.finished() {
-			r.say("host %s did not end its ranks in %v; leaving it to its lease", h.name, r.cfg.Grace+stopBound)
+			r.say("host %s did not end what it runs within %v; it is left to its lease", h.name, r.cfg.Grace+stopBound)
 			h.finish()
 		}
 	}

@@ -44,6 +44,7 @@ type run struct {
 	byes    []bool       // by host: Bye was sent
 	ending  []string     // by host: why its agent is being ended, as it said
 	noticed map[string]bool
+	starred bool // the star was spoken of
 	hub     *hub
 	verdict verdict
 	order   int
@@ -95,7 +96,13 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	if r.sink != nil && (cause.kind == faultRank || cause.kind == faultAbort) {
 		tail = r.sink.Tail(cause.rank)
 	}
-	return r.cfg.last(r.verdict.exit(), r.verdict.explain(), tail)
+	lines := r.verdict.explain()
+	if cfg.Output.NoCopy { // nobody has seen what it wrote
+		for _, l := range tail {
+			lines = append(lines, "its last lines: "+l)
+		}
+	}
+	return r.cfg.last(r.verdict.exit(), lines, tail)
 }
 
 // all is the sequence: hosts, plan, launch, loop. An error ends it before the job has a

@@ -1,0 +1,183 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/iof"
+)
+
+// scripted is an embedded agent that answers Launch, Stop and Bye with frames a test chose.
+type scripted struct {
+	launch, stop []*apiv1.Frame
+	quits        bool // ends the stream after its answer to Launch
+}
+
+func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
+	if _, err := s.Recv(); err != nil {
+		return err
+	}
+	hello := &apiv1.HelloReply{Incarnation: "x", Slots: 2, Cpus: 2}
+	if err := s.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: &apiv1.Opened{Protocol: apiv1.Protocol, Host: hello}}}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	clock := wire.NewClock(0)
+	link := wire.NewLink(wire.Config{Clock: clock})
+	send := func(frames ...*apiv1.Frame) {
+		for _, f := range frames {
+			_ = link.Send(f)
+		}
+	}
+	stopped := false
+	err := link.Run(ctx, s, 0, func(f *apiv1.Frame) error {
+		switch f.Body.(type) {
+		case *apiv1.Frame_Launch:
+			send(a.launch...)
+			if a.quits {
+				return io.EOF
+			}
+		case *apiv1.Frame_Stop:
+			if !stopped {
+				send(a.stop...)
+			}
+			stopped = true
+		case *apiv1.Frame_Bye:
+			send(&apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{}}})
+		}
+		return nil
+	})
+	cancel()
+	if a.quits {
+		return fmt.Errorf("ended by the test")
+	}
+	_ = err // the launcher ends the stream after Closed
+	return nil
+}
+
+func exited(rank, code int) []*apiv1.Frame {
+	return []*apiv1.Frame{
+		{Body: &apiv1.Frame_Exited{Exited: &apiv1.Exited{Rank: uint32(rank), Code: int32(code)}}},
+		{Body: &apiv1.Frame_OutputEnd{OutputEnd: &apiv1.OutputEnd{Rank: uint32(rank)}}},
+	}
+}
+
+func stoppedByUs(rank int) []*apiv1.Frame {
+	fs := exited(rank, 0)
+	x := fs[0].GetExited()
+	x.Signal, x.StoppedByUs = 15, true
+	return fs
+}
+
+func output(rank int, text string) *apiv1.Frame {
+	return &apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: uint32(rank), Data: []byte(text), Partial: !strings.HasSuffix(text, "\n")}}}
+}
+
+func frames(parts ...any) []*apiv1.Frame {
+	var out []*apiv1.Frame
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *apiv1.Frame:
+			out = append(out, p)
+		case []*apiv1.Frame:
+			out = append(out, p...)
+		}
+	}
+	return out
+}
+
+func TestRun(t *testing.T) {
+	both := frames(started(0), started(1))
+	notice := func(text string) *apiv1.Frame {
+		return &apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: text}}}
+	}
+	closed := &apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{Text: "why"}}}
+	fenced := &apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{Text: "number 2", Refusal: apiv1.Refusal_REFUSAL_FENCED}}}
+	ending := &apiv1.Frame{Body: &apiv1.Frame_Ending{Ending: &apiv1.Ending{Why: "SIGTERM"}}}
+	aborted := &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{Rank: 1, Code: 42}}}
+	startFailed := &apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: &apiv1.StartFailed{Rank: 0, Text: "/x: not found"}}}
+	wireup := &apiv1.Frame{Body: &apiv1.Frame_WireupFailed{WireupFailed: &apiv1.WireupFailed{Rank: 0, Text: "bad PMI"}}}
+	for _, tt := range []struct {
+		name  string
+		agent scripted
+		limit time.Duration
+		code  int
+		out   string
+		says  string
+	}{
+		{name: "all well", agent: scripted{launch: frames(both, output(0, "hi\n"), exited(0, 0), exited(1, 0))}, out: "hi\n"},
+		{name: "output after the exit", agent: scripted{launch: frames(both, exited(1, 0),
+			exited(0, 0)[0], output(0, "late"), exited(0, 0)[1])}, out: "late"},
+		{name: "a rank fails, the other is stopped", agent: scripted{launch: frames(both, exited(1, 7)), stop: stoppedByUs(0)}, code: 7, says: "rank 1 on h exited with code 7"},
+		{name: "abort", agent: scripted{launch: frames(both, aborted, exited(1, 42)), stop: stoppedByUs(0)}, code: 42, says: "MPI_Abort with code 42"},
+		{name: "the first cannot be started, nothing of the second", agent: scripted{launch: frames(startFailed)}, code: 246, says: "/x: not found"},
+		{name: "wire-up", agent: scripted{launch: frames(both, wireup), stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 247, says: "bad PMI"},
+		{name: "time limit", limit: 3 * time.Second, agent: scripted{launch: both, stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 110, says: "--timeout 3s"},
+		{name: "agent is ended", agent: scripted{launch: frames(both, ending, stoppedByUs(0), stoppedByUs(1))}, code: 249, says: "host h with ranks 0-1 is being taken away: SIGTERM"},
+		{name: "fenced", agent: scripted{launch: frames(fenced)}, code: 249, says: "a newer launcher of this job took over"},
+		{name: "session closed under us", agent: scripted{launch: frames(both, closed)}, code: 248, says: "host h with ranks 0-1 was lost: its agent ended the session: why"},
+		{name: "agent ends", agent: scripted{launch: both, quits: true}, code: 248, says: "ended by the test"},
+		{name: "a rank that is not there", agent: scripted{launch: frames(both, exited(9, 0)), stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 250, says: "rank 9"},
+		{name: "a rank exits twice", agent: scripted{launch: frames(both, exited(0, 0), exited(0, 0)), stop: stoppedByUs(1)}, code: 250, says: "out of turn"},
+		{name: "an agent that does not stop its ranks", agent: scripted{launch: frames(both, exited(1, 7))}, code: 7, says: "rank 1"},
+		{name: "notices are said once", agent: scripted{launch: frames(notice("mind"), notice("mind"), both, exited(0, 0), exited(1, 0))}, says: "mpiup: mind\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out, errs bytes.Buffer
+				root := t.TempDir()
+				termination := filepath.Join(root, "log")
+				if err := os.WriteFile(termination, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				code := Run(context.Background(), Config{
+					Reach: Reach{Sources: Sources{Root: root, Hostname: "h"}, Embedded: tt.agent.serve, Stdout: &out, Stderr: &errs, TerminationLog: termination},
+					Apps:  []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit,
+				})
+				if code != tt.code || out.String() != tt.out || !strings.Contains(errs.String(), tt.says) || strings.Count(errs.String(), "mind") > 1 {
+					t.Errorf("code %d, stdout %q, stderr %q; want %d, %q, %q", code, out.String(), errs.String(), tt.code, tt.out, tt.says)
+				}
+				if log, _ := os.ReadFile(termination); (len(log) > 0) != (code != 0) {
+					t.Errorf("termination log %q with code %d", log, code)
+				}
+			})
+		})
+	}
+}
+
+func TestRunRefusesBadInput(t *testing.T) {
+	fine := &scripted{launch: frames(started(0), exited(0, 0))}
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+		code int
+		says string
+	}{
+		{name: "no program", cfg: Config{}, code: 240, says: "no program"},
+		{name: "no agent and no hosts", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}}}, code: 241, says: "--host"},
+		{name: "standard input for a rank that is not there", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, StdinTarget: "7",
+			Reach: Reach{Embedded: fine.serve}}, code: 240, says: "--stdin 7"},
+		{name: "output into a file that is in the way", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, Output: iof.Config{Dir: "/dev/null/x"},
+			Reach: Reach{Embedded: fine.serve}}, code: 240, says: "/dev/null"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var errs bytes.Buffer
+			tt.cfg.Root, tt.cfg.Stderr, tt.cfg.Hostname = t.TempDir(), &errs, "h"
+			if code := Run(context.Background(), tt.cfg); code != tt.code || !strings.Contains(errs.String(), tt.says) {
+				t.Errorf("code %d, %q; want %d, %q", code, errs.String(), tt.code, tt.says)
+			}
+		})
+	}
+}
