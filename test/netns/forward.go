@@ -19,8 +19,9 @@ import (
 //	       ◀══════════════ pass(server→client) ════
 //
 // A stalled forwarder holds bytes, at most 1 MiB a direction beyond the kernel's buffers, and
-// forwards no FIN; new connections are accepted and see silence as well. A client's or
-// server's RST is passed on as one.
+// forwards no FIN; new connections are accepted and see silence as well. After Freeze the same
+// holds for the connections there are, while new ones pass. A client's or server's RST is passed
+// on as one.
 type Forwarder struct {
 	addr   netip.Addr
 	dial   func(ctx context.Context, port string) (net.Conn, error)
@@ -33,6 +34,8 @@ type Forwarder struct {
 	delay     time.Duration  // guarded by mu
 	stalled   bool           // guarded by mu
 	refuse    bool           // guarded by mu
+	made      int            // connections so far, guarded by mu
+	frozen    int            // the first so many of them stand still, guarded by mu
 	conns     []*net.TCPConn // guarded by mu: client and server, in pairs
 	listeners []net.Listener // guarded by mu
 }
@@ -113,8 +116,12 @@ func (f *Forwarder) Delay(d time.Duration) {
 // Stall holds all bytes, with no FIN and no reset, until Resume.
 func (f *Forwarder) Stall() { f.set(func() { f.stalled = true }) }
 
-// Resume ends Stall and Refuse.
-func (f *Forwarder) Resume() { f.set(func() { f.stalled, f.refuse = false, false }) }
+// Freeze holds the bytes of the connections there are, as a path does that has lost its state,
+// until Resume; new ones pass.
+func (f *Forwarder) Freeze() { f.set(func() { f.frozen = f.made }) }
+
+// Resume ends Stall, Freeze and Refuse.
+func (f *Forwarder) Resume() { f.set(func() { f.stalled, f.refuse, f.frozen = false, false, 0 }) }
 
 // Refuse resets new connections at once, until Resume; those there are go on.
 func (f *Forwarder) Refuse() { f.set(func() { f.refuse = true }) }
@@ -205,10 +212,12 @@ func (f *Forwarder) connect(client *net.TCPConn, port string) {
 		return
 	}
 	f.conns = append(f.conns, client, there)
+	f.made++
+	number := f.made
 	f.mu.Unlock()
 	var both sync.WaitGroup
-	both.Go(func() { f.pass(client, there) })
-	both.Go(func() { f.pass(there, client) })
+	both.Go(func() { f.pass(client, there, number) })
+	both.Go(func() { f.pass(there, client, number) })
 	both.Wait()
 	client.Close()
 	there.Close()
@@ -224,9 +233,9 @@ type chunk struct {
 	reset bool
 }
 
-// pass moves bytes one way, each chunk when it is due and nothing is stalled. At the end it
+// pass moves bytes one way, each chunk when it is due and nothing is held. At the end it
 // passes FIN on; after an error both sides are reset.
-func (f *Forwarder) pass(from, to *net.TCPConn) {
+func (f *Forwarder) pass(from, to *net.TCPConn, number int) {
 	queue := make(chan chunk, 64)
 	f.all.Go(func() {
 		defer close(queue)
@@ -247,7 +256,7 @@ func (f *Forwarder) pass(from, to *net.TCPConn) {
 	})
 	failed := false
 	for c := range queue { // to its end, so that the reader is never left behind
-		if failed || !f.wait(c.due) {
+		if failed || !f.wait(c.due, number) {
 			continue
 		}
 		var err error
@@ -268,8 +277,9 @@ func (f *Forwarder) pass(from, to *net.TCPConn) {
 	}
 }
 
-// wait returns at the time due once nothing is stalled; false when the forwarder is closed.
-func (f *Forwarder) wait(due time.Time) bool {
+// wait returns at the time due once the connection of that number is not held; false when the
+// forwarder is closed.
+func (f *Forwarder) wait(due time.Time, number int) bool {
 	if d := time.Until(due); d > 0 {
 		t := time.NewTimer(d)
 		defer t.Stop()
@@ -281,7 +291,7 @@ func (f *Forwarder) wait(due time.Time) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for f.stalled && f.ctx.Err() == nil {
+	for (f.stalled || number <= f.frozen) && f.ctx.Err() == nil {
 		f.changed.Wait()
 	}
 	return f.ctx.Err() == nil

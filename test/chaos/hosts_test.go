@@ -1,0 +1,194 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/test/netns"
+	"golang.org/x/sys/unix"
+)
+
+// bound is far beyond what anything here takes, on slow cores with neighbours.
+const bound = 90 * time.Second
+
+var pool struct {
+	mu        sync.Mutex
+	workers   int // handed out, guarded by mu
+	launchers int // handed out, guarded by mu
+	names     sync.Mutex
+}
+
+// site is one scenario's hosts.
+type site struct {
+	t        *testing.T
+	c        *netns.Cluster
+	launcher string // the host that launchers run on
+	workers  []*worker
+}
+
+// worker is a host with an agent.
+type worker struct {
+	s     *site
+	host  string
+	name  string           // what the launcher calls it: its own, or that of a forwarder
+	fwd   *netns.Forwarder // nil: direct
+	flags []string
+	init  bool // the agent is PID 1, as in a pod
+	agent *netns.Cmd
+	log   *text
+}
+
+// newSite takes n workers out of the pool, starts an agent on each, and returns when they serve.
+func newSite(t *testing.T, n int, flags ...string) *site {
+	t.Helper()
+	t.Parallel()
+	s := &site{t: t, c: cluster(t), launcher: netns.Launcher}
+	pool.mu.Lock()
+	first := pool.workers
+	pool.workers += n
+	pool.mu.Unlock()
+	if first+n > workers {
+		t.Fatalf("the pool of %d workers is too small", workers)
+	}
+	for i := range n {
+		host := fmt.Sprintf("w%d", first+i)
+		w := &worker{s: s, host: host, name: host, flags: flags, init: true, log: &text{}}
+		s.workers = append(s.workers, w)
+		w.start()
+	}
+	t.Cleanup(func() {
+		for _, w := range s.workers {
+			w.end()
+		}
+	})
+	return s
+}
+
+// ownLauncher gives the scenario a launcher host of its own.
+func (s *site) ownLauncher() *site {
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	if pool.launchers == launchers {
+		s.t.Fatalf("the pool of %d launcher hosts is too small", launchers)
+	}
+	s.launcher = fmt.Sprintf("l%d", pool.launchers)
+	pool.launchers++
+	return s
+}
+
+// forwarded puts a forwarder between the launcher and every worker.
+func (s *site) forwarded() *site {
+	s.t.Helper()
+	for _, w := range s.workers {
+		f, err := s.c.Forward(w.host, identity.DefaultPort)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		w.fwd, w.name = f, w.host+"-by"
+		pool.names.Lock()
+		path := s.c.Dir(s.launcher) + "/hosts"
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = s.c.SetHosts(s.launcher, string(b)+fmt.Sprintf("%s %s\n", f.Addr(), w.name))
+		}
+		pool.names.Unlock()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// start starts the agent and waits until it serves.
+func (w *worker) start() {
+	w.s.t.Helper()
+	argv := append([]string{world.mpiup, "agent", "--key", world.key, "--http", "off", "-v"}, w.flags...)
+	if !slices.Contains(w.flags, "--gossip") {
+		argv = append(argv, "--no-gossip")
+	}
+	argv = slices.DeleteFunc(argv, func(a string) bool { return a == "--gossip" })
+	if w.init {
+		w.agent = w.s.c.RunInit(context.Background(), w.host, argv...)
+	} else {
+		w.agent = w.s.c.Command(context.Background(), w.host, argv...)
+	}
+	ready := strings.Count(w.log.String(), "agent is ready")
+	w.agent.Stdout, w.agent.Stderr = w.log, w.log
+	if err := w.agent.Start(); err != nil {
+		w.s.t.Fatal(err)
+	}
+	w.s.until("the agent on "+w.host+" is ready", func() bool { return strings.Count(w.log.String(), "agent is ready") > ready })
+}
+
+func (w *worker) signal(sig syscall.Signal) {
+	w.s.t.Helper()
+	if err := unix.Kill(w.agent.Process.Pid, sig); err != nil {
+		w.s.t.Fatalf("%v to the agent on %s: %v", sig, w.host, err)
+	}
+}
+
+// kill ends the agent, and as PID 1 with it the host's processes, at once.
+func (w *worker) kill() {
+	w.s.t.Helper()
+	w.signal(syscall.SIGKILL)
+	_ = w.agent.Wait()
+}
+
+func (w *worker) end() {
+	_ = w.agent.Process.Signal(syscall.SIGKILL)
+	_ = w.agent.Wait()
+	if w.s.t.Failed() {
+		w.s.t.Logf("agent on %s:\n%s", w.host, summary(w.log.String()))
+	}
+}
+
+// processes are those on the host that are a rank or were started by one.
+func (w *worker) processes() (out []netns.Process) {
+	all, err := w.s.c.Processes(w.host)
+	if err != nil {
+		return nil // no PID 1, so no process
+	}
+	for _, p := range all {
+		if strings.Contains(p.Argv, world.counter) || strings.HasPrefix(p.Argv, "sleep ") {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// gone waits until no process of a job is left on the worker.
+func (w *worker) gone() {
+	w.s.t.Helper()
+	w.s.until("no process of the job is left on "+w.host, func() bool { return len(w.processes()) == 0 })
+}
+
+// until waits for a condition that nothing announces.
+func (s *site) until(what string, ok func() bool) {
+	s.t.Helper()
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(bound)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			s.t.Fatalf("waited %v in vain: %s", bound, what)
+		}
+	}
+}
+
+// last lets time pass: the length of a fault, which is the point of a scenario.
+func (s *site) last(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-s.t.Context().Done():
+	}
+}
