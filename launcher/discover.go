@@ -125,13 +125,7 @@ func (r *Reach) agentAt(ctx context.Context, d *dialer, a netip.Addr) bool {
 // agent here or it knows nobody.
 func (r *Reach) gossip(ctx context.Context) *hostSet {
 	d := newDialer(r.Identity, 1)
-	here := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
-	for a := range ownAddresses() {
-		if !a.IsLoopback() && !a.IsLinkLocalUnicast() {
-			here = append(here, a)
-		}
-	}
-	reply, err := race(ctx, candidatesOf(here, r.Identity.Ports()), func(ctx context.Context, addr netip.AddrPort) (*apiv1.PeersReply, error) {
+	reply, err := race(ctx, candidatesOf(here(), r.Identity.Ports()), func(ctx context.Context, addr netip.AddrPort) (*apiv1.PeersReply, error) {
 		c, err := d.connect(ctx, addr)
 		if err != nil {
 			return nil, err

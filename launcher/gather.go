@@ -41,6 +41,7 @@ type gatherer struct {
 	claimed map[string]int         // incarnation → index of the wanted host, guarded by mu
 	taken   map[netip.AddrPort]int // where they are, guarded by mu
 	cancel  context.CancelFunc     // ends gathering
+	muster  *muster
 }
 
 // gather blocks until every wanted host has answered or ctx ends. The result is in the order
@@ -49,6 +50,7 @@ func (g *gatherer) gather(ctx context.Context, want []wanted, board *board) []fo
 	ctx, g.cancel = context.WithCancel(ctx)
 	defer g.cancel()
 	g.claimed, g.taken = map[string]int{}, map[netip.AddrPort]int{}
+	g.muster = newMuster(len(want))
 	out := make([]found, len(want))
 	var wg sync.WaitGroup
 	for i, w := range want {
@@ -56,9 +58,6 @@ func (g *gatherer) gather(ctx context.Context, want []wanted, board *board) []fo
 		wg.Go(func() {
 			s, wait := g.one(ctx, i, w, board)
 			out[i].session, out[i].wait = s, wait
-			if s != nil {
-				board.set(i, nil)
-			}
 		})
 	}
 	wg.Wait()
@@ -75,7 +74,14 @@ func (g *gatherer) one(ctx context.Context, i int, w wanted, board *board) (*ses
 	for ctx.Err() == nil {
 		s, err := g.try(ctx, i, w, board)
 		if err == nil {
-			return s, nil
+			board.set(i, nil)
+			if g.hold(ctx, s) {
+				return s, nil
+			}
+			err = broken(s.addr)
+			g.release(s)
+			s.close()
+			pause = 50 * time.Millisecond
 		}
 		c := asCause(err)
 		if w.local && c.refused && g.reach.Embedded != nil {
@@ -98,15 +104,22 @@ func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*session,
 	s, wait, err := embed(g.life, g.reach.Embedded, g.opener.open())
 	if err != nil {
 		board.set(i, asCause(err))
+		g.cancel() // it is not tried again
 		return nil, nil
 	}
+	board.set(i, nil)
+	g.hold(ctx, s)
 	return s, wait
 }
 
 // try is one round: resolve, dial, claim.
 func (g *gatherer) try(ctx context.Context, i int, w wanted, board *board) (*session, error) {
 	candidates := w.fixed
-	if len(candidates) == 0 {
+	switch {
+	case len(candidates) > 0:
+	case w.local:
+		candidates = candidatesOf(here(), g.reach.Identity.Ports())
+	default:
 		addrs, err := g.reach.Resolver.Wait(ctx, w.entry.Name, func(err error) { board.set(i, resolveCause(err)) })
 		if err != nil {
 			return nil, resolveCause(err)

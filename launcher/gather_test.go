@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -24,9 +25,24 @@ type fakeNet struct {
 	agents map[string]string // address → incarnation, guarded by mu
 	causes map[string]*cause // address → why not, guarded by mu
 	delay  map[string]time.Duration
-	dials  int // guarded by mu
-	open   int // sessions, guarded by mu
+	dials  int  // guarded by mu
+	open   int  // sessions, guarded by mu
+	beats  int  // frames that sessions sent, guarded by mu
+	broken bool // streams take nothing more, guarded by mu
 }
+
+// Send and Recv make fakeNet the stream of all its sessions.
+func (n *fakeNet) Send(*apiv1.Frame) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.broken {
+		return io.EOF
+	}
+	n.beats++
+	return nil
+}
+
+func (n *fakeNet) Recv() (*apiv1.Frame, error) { return nil, io.EOF }
 
 func (n *fakeNet) attach(ctx, life context.Context, addr netip.AddrPort, o *apiv1.Open) (*session, error) {
 	n.mu.Lock()
@@ -45,7 +61,7 @@ func (n *fakeNet) attach(ctx, life context.Context, addr netip.AddrPort, o *apiv
 	n.mu.Lock()
 	n.open++
 	n.mu.Unlock()
-	return &session{addr: addr, opened: &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: inc}},
+	return &session{addr: addr, stream: n, opened: &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: inc}},
 		close: func() { n.mu.Lock(); n.open--; n.mu.Unlock() }}, nil
 }
 
@@ -249,6 +265,43 @@ mpiup: waiting for 1 of 8 hosts (1m31s): no name: w7
 `
 		if out.String() != want {
 			t.Errorf("printed\n%swant\n%s", out.String(), want)
+		}
+	})
+}
+
+// An agent ends a session whose launcher is silent for its lease, so a launcher that waits for
+// others says something meanwhile; a stream that broke meanwhile is made anew.
+func TestGatheringHoldsWhatItHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A"}}
+		r := &Reach{Wait: 5 * time.Minute}
+		r.fill()
+		ctx, cancel := context.WithTimeout(context.Background(), r.Wait)
+		defer cancel()
+		go func() {
+			time.Sleep(90*time.Second + 500*time.Millisecond)
+			n.mu.Lock()
+			if n.beats < 89 || n.dials > 500 {
+				t.Errorf("%d signs of life in 90 s, %d dials", n.beats, n.dials)
+			}
+			n.broken = true
+			n.mu.Unlock()
+			time.Sleep(time.Second)
+			n.mu.Lock()
+			n.broken = false
+			n.mu.Unlock()
+			time.Sleep(2 * time.Second)
+			n.mu.Lock()
+			if n.open != 1 {
+				t.Errorf("%d sessions are open after one broke, want 1", n.open)
+			}
+			n.agents["10.0.0.2:1"] = "B"
+			n.mu.Unlock()
+		}()
+		g := &gatherer{reach: r, attach: n.attach, opener: newOpener(r), life: ctx}
+		found := g.gather(ctx, []wanted{wantAt("a", 1), wantAt("b", 2)}, newBoard([]string{"a", "b"}, r))
+		if found[0].session == nil || found[1].session == nil || n.open != 2 {
+			t.Errorf("not all hosts were reached: %v, %d sessions", found, n.open)
 		}
 	})
 }

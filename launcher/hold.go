@@ -1,0 +1,90 @@
+package launcher
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// heartbeat is the pause between signs of life on a stream that carries nothing yet.
+const heartbeat = time.Second
+
+// muster counts hosts that are still missing; those that were reached wait for the rest.
+type muster struct {
+	mu      sync.Mutex
+	missing int           // guarded by mu
+	full    chan struct{} // closed once nobody is missing
+}
+
+func newMuster(n int) *muster {
+	m := &muster{missing: n, full: make(chan struct{})}
+	m.add(0)
+	return m
+}
+
+// add changes how many are missing. Once nobody was, the muster stays full.
+func (m *muster) add(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case <-m.full:
+		return
+	default:
+	}
+	if m.missing += n; m.missing == 0 {
+		close(m.full)
+	}
+}
+
+// hold keeps a session alive while other hosts are waited for: an agent gives up a launcher
+// that is silent for its lease, and others may take longer than that to appear. It returns
+// false when the session's stream has broken, so that the host must be reached anew. Nobody
+// else sends on the stream meanwhile; what the agent says is left to the link.
+func (g *gatherer) hold(ctx context.Context, s *session) bool {
+	g.muster.add(-1)
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-g.muster.full:
+			return true
+		case <-ctx.Done():
+			return true
+		case <-beat.C:
+			err := s.stream.Send(&apiv1.Frame{Body: &apiv1.Frame_Heartbeat{Heartbeat: &apiv1.Heartbeat{}}})
+			if err != nil {
+				g.muster.add(1)
+				return false
+			}
+		}
+	}
+}
+
+// here are this container's own addresses, loopback first: an agent in it is reached without
+// asking for our own name, whose record appears last of all in a pod that just started.
+func here() []netip.Addr {
+	out := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	for a := range ownAddresses() {
+		if a != out[0] && !a.IsLinkLocalUnicast() {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b netip.Addr) int {
+		if a.IsLoopback() != b.IsLoopback() {
+			if a.IsLoopback() {
+				return -1
+			}
+			return 1
+		}
+		return a.Compare(b)
+	})
+	return out
+}
+
+func broken(addr netip.AddrPort) *cause {
+	return causef(stageConnect, "%v: its connection broke while other hosts were waited for", addr)
+}
