@@ -1,0 +1,102 @@
+package kube_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// volume is a Secret's or ConfigMap's mount.
+type volume struct {
+	at    string // mount point
+	gid   int    // fsGroup; 0: root's
+	plain bool   // a subPath mount: files without the ..data links
+	files []file
+}
+
+type file struct {
+	name string
+	text []byte
+	mode os.FileMode
+}
+
+// source writes what kubelet would put into the volume (AtomicWriter in k8s.io/kubernetes
+// pkg/volume/util/atomic_writer.go): a directory named by time, ..data pointing to it, and a
+// link for each file through ..data.
+func (c *cluster) source(v volume) string {
+	c.t.Helper()
+	c.mu.Lock()
+	c.volumes++
+	dir := filepath.Join(c.dir, fmt.Sprint(c.volumes))
+	c.mu.Unlock()
+	data := dir
+	if !v.plain {
+		data = filepath.Join(dir, "..2026_11_20_08_00_00.123456789")
+	}
+	must(c.t, os.MkdirAll(data, 0o755))
+	for _, f := range v.files {
+		path := filepath.Join(data, f.name)
+		must(c.t, os.WriteFile(path, f.text, f.mode))
+		must(c.t, os.Chmod(path, f.mode))
+		must(c.t, os.Chown(path, 0, v.gid))
+		if !v.plain {
+			must(c.t, os.Symlink(filepath.Join("..data", f.name), filepath.Join(dir, f.name)))
+		}
+	}
+	if !v.plain {
+		must(c.t, os.Symlink(filepath.Base(data), filepath.Join(dir, "..data")))
+	}
+	return dir
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keyPair is a job's SSH secret.
+type keyPair struct{ private, public []byte }
+
+// operatorKey is made as MPI Operator (newSSHAuthSecret) and Trainer make theirs.
+func operatorKey(t *testing.T) keyPair {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	must(t, err)
+	der, err := x509.MarshalECPrivateKey(k)
+	must(t, err)
+	pub, err := ssh.NewPublicKey(&k.PublicKey)
+	must(t, err)
+	return keyPair{pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), ssh.MarshalAuthorizedKey(pub)}
+}
+
+// volcanoKey is made as Volcano's ssh plugin makes its: RSA 2048, PKCS#1.
+func volcanoKey(t *testing.T) keyPair {
+	t.Helper()
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	pub, err := ssh.NewPublicKey(&k.PublicKey)
+	must(t, err)
+	return keyPair{pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)}),
+		ssh.MarshalAuthorizedKey(pub)}
+}
+
+// sshAuth is MPI Operator's volume ssh-auth: the default mode for a path is 0600 only at
+// /root/.ssh (setupSSHOnPod).
+func (k keyPair) sshAuth(at string) volume {
+	mode := os.FileMode(0o644)
+	if at == "/root/.ssh" {
+		mode = 0o600
+	}
+	return volume{at: at, files: []file{{"id_rsa", k.private, mode}, {"id_rsa.pub", k.public, mode}, {"authorized_keys", k.public, mode}}}
+}
