@@ -110,7 +110,7 @@ func (p *proc) serve(pmiConn net.Conn) {
 			Terminal: p.files.Terminal, Exited: p.process.Done(), Done: p.tookInput})
 		st.wg.Go(func() {
 			if err := p.input.Run(st.ctx); err != nil {
-				st.s.notice(true, "host %s: %v", st.s.agent.cfg.Name, err)
+				st.s.notice(true, "%v", err)
 			}
 		})
 	}

@@ -28,6 +28,7 @@ type session struct {
 	life   context.Context // ends when the session is closed
 	finish context.CancelFunc
 	ending chan struct{} // closed when the session is to end
+	empty  chan struct{} // closed when, after that, nothing it started is left
 
 	mu         sync.Mutex
 	state      state         // guarded by mu
@@ -65,6 +66,8 @@ func newSession(a *Agent, o *apiv1.Open, identity string) *session {
 		log:    a.cfg.Log.With("session", short(o.Session), "launcher", o.Launcher),
 		link:   wire.NewLink(wire.Config{Clock: a.clock}),
 		ending: make(chan struct{}),
+		empty:  make(chan struct{}),
+		lostAt: a.clock.Now(), // its first stream is about to carry
 	}
 	s.life, s.finish = context.WithCancel(context.Background())
 	return s
@@ -219,6 +222,7 @@ func (s *session) run() {
 		st.wait()
 	}
 	s.wg.Wait()
+	close(s.empty)
 	c := &apiv1.Closed{Text: text}
 	if fenced {
 		c.Refusal = apiv1.Refusal_REFUSAL_FENCED
@@ -297,7 +301,8 @@ func (s *session) send(f *apiv1.Frame) {
 	}
 }
 
-// notice tells the user something, once.
+// notice tells the user something, once. The launcher puts our host's name before it, but only
+// the first host's that says the same.
 func (s *session) notice(warning bool, format string, args ...any) {
 	s.send(&apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: fmt.Sprintf(format, args...), Warning: warning}}})
 }

@@ -140,8 +140,8 @@ func (st *step) directories() []string {
 		}
 		if err := dirExists(a.Wdir); err != nil {
 			dirs[i] = st.s.agent.cfg.Dir
-			st.s.notice(true, "host %s: the launcher's working directory %s is not there (%v), so %s is used; set --wdir to choose",
-				st.s.agent.cfg.Name, a.Wdir, errors.Unwrap(err), dirs[i])
+			st.s.notice(true, "the launcher's working directory %s is not there (%v), so %s is used; set --wdir to choose",
+				a.Wdir, errors.Unwrap(err), dirs[i])
 		}
 	}
 	return dirs
@@ -264,8 +264,7 @@ func (st *step) stop(why string, grace time.Duration) {
 	st.mu.Unlock()
 	left := st.s.agent.super.StopSession(context.Background(), st.s.id, min(grace, maxGrace))
 	if len(left) > 0 {
-		st.s.notice(true, "host %s: processes %v do not end (stopped for: %s); they wait for a device or file system",
-			st.s.agent.cfg.Name, left, why)
+		st.s.notice(true, "processes %v do not end (stopped for: %s); they wait for a device or file system", left, why)
 	}
 }
 

@@ -326,14 +326,14 @@ func (r *run) ranksOn(h int) string {
 	return "ranks " + s.String()
 }
 
-// notice shows what an agent says, once, however many hosts say it.
+// notice shows what an agent says, once, however many hosts say it, as the first one's.
 func (r *run) notice(h int, m *apiv1.Notice) {
 	const most = 64
 	if r.noticed[m.Text] || len(r.noticed) >= most {
 		return
 	}
 	r.noticed[m.Text] = true
-	r.say("%s", m.Text)
+	r.say("host %s: %s", r.hosts[h].name, m.Text)
 }
 
 func (r *run) send(h int, f *apiv1.Frame) { r.hosts[h].send(f) }

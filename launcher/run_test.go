@@ -132,7 +132,7 @@ func TestRun(t *testing.T) {
 		{name: "a rank that is not there", agent: scripted{launch: frames(both, exited(9, 0)), stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 250, says: "rank 9"},
 		{name: "a rank exits twice", agent: scripted{launch: frames(both, exited(0, 0), exited(0, 0)), stop: stoppedByUs(1)}, code: 250, says: "out of turn"},
 		{name: "an agent that does not stop its ranks", agent: scripted{launch: frames(both, exited(1, 7))}, code: 7, says: "rank 1"},
-		{name: "notices are said once", agent: scripted{launch: frames(notice("mind"), notice("mind"), both, exited(0, 0), exited(1, 0))}, says: "mpiup: mind\n"},
+		{name: "notices are said once", agent: scripted{launch: frames(notice("mind"), notice("mind"), both, exited(0, 0), exited(1, 0))}, says: "mpiup: host h: mind\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

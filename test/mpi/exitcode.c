@@ -1,6 +1,7 @@
 /* exitcode CODE [RANK [HOW]]: RANK (default: the last) ends with CODE, all others with 0. HOW is
  *   after    (default) MPI_Finalize first, in all ranks
- *   without  no MPI_Finalize in RANK; the others wait in a barrier
+ *   without  no MPI_Finalize in RANK; the others wait in a second barrier (without a first one
+ *            some may still connect to RANK, and MPI aborts them)
  *   before   no MPI_Init in RANK; the others wait in it
  *   signal   as "without", killed by signal CODE
  *   twice    as "after", and then a second MPI_Finalize in RANK, which MPI answers by aborting */
@@ -25,6 +26,7 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     int mine = rank == (argc > 2 ? atoi(argv[2]) : size - 1);
+    if (!strcmp(how, "without") || !strcmp(how, "signal")) MPI_Barrier(MPI_COMM_WORLD);
     if (mine && !strcmp(how, "without")) _exit(code);
     if (mine && !strcmp(how, "signal")) {
         signal(code, SIG_DFL);

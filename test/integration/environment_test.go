@@ -1,0 +1,120 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func variables(text string) map[string]string {
+	env := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "="); ok {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+func TestEnvironmentOfARank(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	dir := l.folder(t)
+	r := l.run(t, job{hosts: "w0:2,w1:2",
+		env: []string{"EXPORTED=from the launcher", "NOT_EXPORTED=1", "PMI_RANK=9", "PMIX_RANK=9", "PMI_ANYTHING=1", "MPIUP_RANK=77",
+			"KUBERNETES_SERVICE_HOST=10.0.0.1", "K_MPI_JOB_ROLE=launcher"},
+		args: []string{"-n", "4", "-x", "EXPORTED", "-x", "GIVEN=a=b c", "-x", "HOME=/there", "--output-dir", dir, "env"}}).ok(t)
+	if r.stdout == "" {
+		t.Error("--output-dir took the output away from standard output")
+	}
+	var jobs, hosts []string
+	for rank, want := range []map[string]string{
+		{"MPIUP_RANK": "0", "MPIUP_LOCAL_RANK": "0", "MPIUP_NODE_RANK": "0", "HOSTNAME": "w0"},
+		{"MPIUP_RANK": "1", "MPIUP_LOCAL_RANK": "1", "MPIUP_NODE_RANK": "0", "HOSTNAME": "w0"},
+		{"MPIUP_RANK": "2", "MPIUP_LOCAL_RANK": "0", "MPIUP_NODE_RANK": "1", "HOSTNAME": "w1"},
+		{"MPIUP_RANK": "3", "MPIUP_LOCAL_RANK": "1", "MPIUP_NODE_RANK": "1", "HOSTNAME": "w1"},
+	} {
+		files, _ := filepath.Glob(filepath.Join(dir, "rank.*"+want["MPIUP_RANK"], "stdout"))
+		if len(files) != 1 {
+			t.Fatalf("files of rank %d: %v", rank, files)
+		}
+		text, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := variables(string(text))
+		for name, value := range map[string]string{"MPIUP_SIZE": "4", "MPIUP_LOCAL_SIZE": "2", "EXPORTED": "from the launcher",
+			"GIVEN": "a=b c", "HOME": "/there"} {
+			want[name] = value
+		}
+		for name, value := range want {
+			if env[name] != value {
+				t.Errorf("rank %d: %s is %q, not %q", rank, name, env[name], value)
+			}
+		}
+		for name := range env {
+			foreign := strings.HasPrefix(name, "PMIX_") || strings.HasPrefix(name, "PMI_") && !slices.Contains([]string{"PMI_FD", "PMI_RANK", "PMI_SIZE"}, name)
+			if foreign || slices.Contains([]string{"NOT_EXPORTED", "KUBERNETES_SERVICE_HOST", "K_MPI_JOB_ROLE"}, name) {
+				t.Errorf("rank %d has the launcher's %s", rank, name)
+			}
+		}
+		jobs, hosts = append(jobs, env["MPIUP_JOB_ID"]), append(hosts, env["MPIUP_SESSION"])
+	}
+	if jobs[0] == "" || len(slices.Compact(jobs)) != 1 {
+		t.Errorf("MPIUP_JOB_ID of the ranks: %q", jobs)
+	}
+	if slices.Contains(hosts, "") {
+		t.Errorf("MPIUP_SESSION of the ranks: %q", hosts)
+	}
+}
+
+func TestNoPMI(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	r := l.run(t, job{hosts: "w0:1", env: []string{"PMI_FD=3"}, args: []string{"--pmi", "none", "env"}}).ok(t)
+	if strings.Contains(r.stdout, "PMI_") || !strings.Contains(r.stdout, "MPIUP_RANK=0\n") {
+		t.Errorf("environment:\n%s", r.stdout)
+	}
+}
+
+func TestWorkingDirectory(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	dir := l.folder(t)
+	where := []string{"sh", "-c", `echo "$MPIUP_RANK $(pwd) $PWD"`}
+	// Every host has a /run of its own, so this one is the launcher's alone.
+	lone := "/run/lone"
+	l.command(t, job{}, "mkdir", "-p", lone).wait(t).ok(t)
+	for _, c := range []struct {
+		name, dir, flag, want string
+	}{
+		{"ours", dir, "", "0 " + dir + " " + dir},
+		{"given", "/", dir, "0 " + dir + " " + dir},
+		{"given, relative", filepath.Dir(dir), filepath.Base(dir), "0 " + dir + " " + dir},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var flags []string
+			if c.flag != "" {
+				flags = []string{"--wdir", c.flag}
+			}
+			r := l.run(t, job{hosts: "w0:1", dir: c.dir, args: append(flags, where...)}).ok(t)
+			if r.stdout != c.want+"\n" {
+				t.Errorf("printed %q, not %q", r.stdout, c.want)
+			}
+		})
+	}
+	t.Run("ours is missing there", func(t *testing.T) {
+		r := l.run(t, job{hosts: three, dir: lone, args: append([]string{"-n", "6"}, where...)})
+		if r.code != 0 || strings.Count(r.stdout, " / /\n") != 6 {
+			t.Errorf("ended with %d\n%s%s", r.code, r.stdout, r.stderr)
+		}
+		if strings.Count(r.stderr, lone) != 1 {
+			t.Errorf("the other directory is to be told once:\n%s", r.stderr)
+		}
+	})
+	t.Run("given one is missing there", func(t *testing.T) {
+		l.run(t, job{hosts: "w0:1,w1:1", args: append([]string{"--wdir", lone}, where...)}).fails(t, 246, lone, " on w")
+	})
+}

@@ -1,0 +1,44 @@
+package integration
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	for _, c := range []struct{ name, hosts, args, want string }{
+		{"by slot", "w0:2,w1:4", "-n 5", "5 ranks on 2 hosts: ./train\nw0  ranks 0-1  (2 of 2 slots)\nw1  ranks 2-4  (3 of 4 slots)\n"},
+		{"every slot", "w0:2,w1:1", "", "3 ranks on 2 hosts: ./train\nw0  ranks 0-1  (2 of 2 slots)\nw1  rank 2     (1 of 1 slot)\n"},
+		{"by node", "w0:2,w1:2,w2:2", "-n 4 --map-by node", "4 ranks on 3 hosts: ./train\nw0  ranks 0,3  (2 of 2 slots)\nw1  rank 1     (1 of 2 slots)\nw2  rank 2     (1 of 2 slots)\n"},
+		{"-N", "w0:2,w1:4", "-N 1", "2 ranks on 2 hosts: ./train\nw0  rank 0  (1 of 2 slots)\nw1  rank 1  (1 of 4 slots)\n"},
+		{"--ppn with -n", "w0:2,w1:4", "--ppn 1 -n 1", "1 rank on 1 host: ./train\nw0  rank 0  (1 of 2 slots)\n"},
+		{"ppr", "w0:2,w1:4", "--map-by ppr:2:node", "4 ranks on 2 hosts: ./train\nw0  ranks 0-1  (2 of 2 slots)\nw1  ranks 2-3  (2 of 4 slots)\n"},
+		{"oversubscribed", "w0:1,w1:1", "-n 4 --oversubscribe", "4 ranks on 2 hosts: ./train\nw0  ranks 0-1  (2 of 1 slot)\nw1  ranks 2-3  (2 of 1 slot)\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"--dry-run"}, strings.Fields(c.args)...)
+			r := l.run(t, job{hosts: c.hosts, args: append(args, "./train")})
+			if r.code != 0 || r.stdout != c.want {
+				t.Errorf("ended with %d and printed\n%swant\n%s%s", r.code, r.stdout, c.want, r.stderr)
+			}
+		})
+	}
+}
+
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "3", "true"}}).fails(t, 240, "2 slots", "--oversubscribe")
+	l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "3", "--oversubscribe", "true"}})
+	// Hosts without a count have their agents' own, and going over it needs no flag.
+	r := l.run(t, job{hosts: "w0,w1", args: []string{"-n", "80", "sh", "-c", "echo $MPIUP_NODE_RANK"}})
+	if r.code != 0 || strings.Count(r.stdout, "\n") != 80 {
+		t.Errorf("ended with %d and %d lines\n%s", r.code, strings.Count(r.stdout, "\n"), r.stderr)
+	}
+	if strings.Count(r.stderr, "usable CPU") != 1 {
+		t.Errorf("more ranks than usable CPUs is to be said once:\n%s", r.stderr)
+	}
+}

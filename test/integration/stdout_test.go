@@ -1,0 +1,211 @@
+package integration
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// counter counts and hashes what is written to it.
+type counter struct {
+	n   int
+	sum hash.Hash
+}
+
+func newCounter() *counter { return &counter{sum: sha256.New()} }
+
+func (c *counter) Write(b []byte) (int, error) {
+	c.n += len(b)
+	return c.sum.Write(b)
+}
+
+func TestStdoutOf64MB(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	out := newCounter()
+	l.run(t, job{hosts: "w0:1,w1:1,w2:1", stdout: out, args: []string{"-n", "2", "sh", "-c", "yes 0123456789abcde | head -c 33554432"}}).ok(t)
+	if out.n != 64<<20 {
+		t.Errorf("%d bytes came", out.n)
+	}
+}
+
+func TestBinaryStdout(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	dir := l.folder(t)
+	data := append(noise(8<<20), "end without a line end\r"...)
+	if err := os.WriteFile(filepath.Join(dir, "in"), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := newCounter()
+	l.run(t, job{hosts: "w0:1", stdout: out, args: []string{"--output-dir", dir, "cat", filepath.Join(dir, "in")}}).ok(t)
+	want := sha256.Sum256(data)
+	if !bytes.Equal(out.sum.Sum(nil), want[:]) {
+		t.Errorf("%d bytes went in, %d other ones came out", len(data), out.n)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "rank.*", "stdout"))
+	if len(files) != 1 {
+		t.Fatalf("files %q", files)
+	}
+	if got, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("the file of rank 0 has %d bytes, other ones than rank 0 wrote (%v)", len(got), err)
+	}
+}
+
+// chatter writes 300 numbered lines of 7 to 700 letters in pieces, on both streams in turn.
+const chatter = `BEGIN { r = ENVIRON["MPIUP_RANK"]; s = "abcdefg"; for (i = 1; i <= 100; i++) x = x s
+	for (i = 0; i < 300; i++) { out = i % 2 ? "/dev/stderr" : "/dev/stdout"
+		printf "rank %d ", r > out; if (i % 3 == 0) fflush(out)
+		printf "line %d ", i > out; if (i % 5 == 0) fflush(out)
+		printf "%s.\n", substr(x, 1, 7 + 7 * (i % 100)) > out; if (i % 7 == 0) fflush(out) } }`
+
+func TestLinesStayWhole(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	const line = `rank (\d) line (\d+) ((abcdefg)+)\.`
+	const stamp = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z `
+	for _, c := range []struct{ flags, line string }{
+		{"", line},
+		{"--tag-output", `\[\d\] ` + line},
+		{"--timestamp", stamp + line},
+		{"--tag-output --timestamp", stamp + `\[\d\] ` + line},
+		{"--output json", ""},
+	} {
+		t.Run("with "+c.flags, func(t *testing.T) {
+			t.Parallel()
+			r := l.run(t, job{hosts: three, args: append(strings.Fields(c.flags), "-n", "6", "awk", chatter)}).ok(t)
+			text := r.stdout + r.stderr
+			if c.line == "" {
+				text, c.line = plainOf(t, text), line
+			}
+			whole(t, text, c.line)
+		})
+	}
+}
+
+// whole checks that text is 6 x 300 lines, each whole, each stream of each rank in order.
+func whole(t *testing.T, text, form string) {
+	t.Helper()
+	is := regexp.MustCompile("^" + form + "\n$")
+	last := map[string]int{}
+	n := 0
+	for got := range strings.Lines(text) {
+		m := is.FindStringSubmatch(got)
+		if m == nil {
+			t.Fatalf("line %d is no line of a rank: %.900q", n, got)
+		}
+		m = m[len(m)-4:]
+		var i int
+		fmt.Sscan(m[1], &i)
+		stream := fmt.Sprint(m[0], i%2)
+		if before, ok := last[stream]; ok && i != before+2 {
+			t.Fatalf("rank %s: line %d after %d", m[0], i, before)
+		}
+		last[stream] = i
+		n++
+	}
+	if n != 6*300 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// plainOf checks JSON lines and returns their texts.
+func plainOf(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		var o struct {
+			Time               time.Time
+			Rank               int
+			Host, Stream, Text string
+			Partial            bool
+		}
+		if err := json.Unmarshal([]byte(line), &o); err != nil {
+			t.Fatalf("%v: %.900q", err, line)
+		}
+		if o.Host != fmt.Sprintf("w%d", o.Rank/2) || time.Since(o.Time).Abs() > time.Hour || !strings.HasPrefix(o.Text, fmt.Sprintf("rank %d ", o.Rank)) {
+			t.Fatalf("%.900q", line)
+		}
+		b.WriteString(o.Text)
+		if !o.Partial {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func TestWorkerLogs(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	mark := filepath.Base(l.folder(t))
+	l.run(t, job{hosts: three, args: []string{"-n", "6", "--worker-logs", "sh", "-c",
+		"for i in 1 2 3; do echo " + mark + " out $i; echo " + mark + " err $i >&2; done; printf '" + mark + " last'"}}).ok(t)
+	for h, a := range l.agents {
+		local := int(h[1]-'0') * 2
+		var want []string
+		for r := local; r < local+2; r++ {
+			for i := 1; i <= 3; i++ {
+				want = append(want, fmt.Sprintf("[%d] %s out %d\n", r, mark, i))
+			}
+			want = append(want, fmt.Sprintf("[%d] %s last\n", r, mark))
+		}
+		for _, w := range want {
+			eventually(t, fmt.Sprintf("%q in the log of %s:\n%s", w, h, a.stdout), func() bool { return strings.Contains(a.stdout.String(), w) })
+		}
+		if !strings.Contains(a.stderr.String(), fmt.Sprintf("[%d] %s err 3\n", local, mark)) {
+			t.Errorf("log of %s:\n%s", h, a.stderr)
+		}
+	}
+}
+
+func TestLastLineWithoutEnd(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	if r := l.run(t, job{hosts: "w0:1", args: []string{"printf", `one\rtwo\nthree`}}).ok(t); r.stdout != "one\rtwo\nthree" {
+		t.Errorf("printed %q", r.stdout)
+	}
+	if r := l.run(t, job{hosts: "w0:1", args: []string{"--tag-output", "printf", `one\ntwo`}}).ok(t); strings.TrimSuffix(r.stdout, "\n") != "[0] one\n[0] two" {
+		t.Errorf("printed %q", r.stdout)
+	}
+}
+
+func TestReaderThatGoesAway(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	r := l.command(t, job{}, "bash", "-c", l.bin+" run --key "+l.key+" --host w0:1,w1:1 yes | head -1; echo ${PIPESTATUS[0]}").wait(t)
+	if !slices.Equal(strings.Fields(r.stdout), []string{"y", "141"}) {
+		t.Errorf("printed %q, %s", r.stdout, r.stderr)
+	}
+	r = l.command(t, job{}, "bash", "-c", l.bin+" run --key "+l.key+" --host w0:1,w1:1 echo y | head -1; echo ${PIPESTATUS[0]}").wait(t)
+	if !strings.HasPrefix(r.stdout, "y\n") {
+		t.Errorf("printed %q, %s", r.stdout, r.stderr)
+	}
+}
+
+// A grandchild that keeps the pipe is ended with the job, and its output is waited for a while.
+func TestGrandchildHoldsOutput(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	mark := "1917" + filepath.Base(l.folder(t))[5:]
+	r := l.run(t, job{hosts: "w0:1", args: []string{"sh", "-c", "setsid sleep " + mark + " & echo done"}})
+	if r.code != 0 || r.stdout != "done\n" || !strings.Contains(r.stderr, "still holds its output") {
+		t.Errorf("ended with %d, printed %q, %s", r.code, r.stdout, r.stderr)
+	}
+	if got := l.matching(t, "w0", "sleep "+mark); len(got) > 0 {
+		t.Errorf("the run is over and there still is %v", got)
+	}
+	// One that lets go soon is heard to the end.
+	r = l.run(t, job{hosts: "w0:1", args: []string{"sh", "-c", "(sleep 0.3; echo late) & echo done"}}).ok(t)
+	if r.stdout != "done\nlate\n" {
+		t.Errorf("printed %q", r.stdout)
+	}
+}
