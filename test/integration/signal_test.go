@@ -1,0 +1,96 @@
+package integration
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// listener says which signals it gets; INT ends it with 3.
+const listener = `for s in HUP USR1 USR2 CONT WINCH TERM; do trap "echo $MPIUP_RANK got $s" $s; done
+	trap "echo $MPIUP_RANK got INT; exit 3" INT
+	echo $MPIUP_RANK ready; while :; do sleep 0.05; done`
+
+func TestSignalsAreForwarded(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	r := l.start(t, job{hosts: "w0:1,w1:1", args: []string{"sh", "-c", listener}})
+	r.says(t, "0 ready", "1 ready")
+	for _, s := range []struct {
+		name string
+		sig  syscall.Signal
+	}{{"HUP", syscall.SIGHUP}, {"USR1", syscall.SIGUSR1}, {"USR2", syscall.SIGUSR2}, {"CONT", syscall.SIGCONT}, {"WINCH", syscall.SIGWINCH}} {
+		r.signal(t, s.sig)
+		r.says(t, "0 got "+s.name, "1 got "+s.name)
+	}
+	r.signal(t, syscall.SIGINT)
+	r.says(t, "0 got INT", "1 got INT")
+	r.wait(t).fails(t, 3, "exited with code 3", "SIGINT")
+}
+
+func TestTermEndsARun(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	r := l.start(t, job{hosts: "w0:1,w1:1", args: []string{"sh", "-c", "echo ready; exec sleep 1000"}})
+	r.says(t, "ready\nready\n")
+	r.signal(t, syscall.SIGTERM)
+	r.wait(t).fails(t, 143, "SIGTERM")
+
+	// Ranks that handle it and end well make it a success.
+	r = l.start(t, job{hosts: "w0:1,w1:1", args: []string{"sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done"}})
+	r.says(t, "ready\nready\n")
+	r.signal(t, syscall.SIGTERM)
+	r.wait(t).fails(t, 0)
+}
+
+func TestSecondInterruptKills(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	mark := l.folder(t)
+	r := l.start(t, job{hosts: "w0:1,w1:1", args: []string{"--grace", "50", "sh", "-c",
+		"trap 'echo got' INT; trap '' TERM; echo ready; while :; do sleep 0.05; done; : " + mark}})
+	r.says(t, "ready\nready\n")
+	r.signal(t, syscall.SIGINT)
+	r.says(t, "got\ngot\n")
+	r.signal(t, syscall.SIGINT)
+	res := r.wait(t).fails(t, 130, "a second Ctrl-C kills")
+	if res.took > 40*time.Second {
+		t.Errorf("took %v, so the grace ran", res.took)
+	}
+	for _, h := range []string{"w0", "w1"} {
+		if left := l.matching(t, h, mark); len(left) > 0 {
+			t.Errorf("%v on %s are left", left, h)
+		}
+	}
+}
+
+// On TSTP the ranks stop and the launcher does not, so their hosts hear from it.
+func TestStopAndContinue(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	mark := l.folder(t)
+	r := l.start(t, job{hosts: "w0:1,w1:1", args: []string{"--launcher-timeout", "2", "--node-timeout", "2", "sh", "-c",
+		"echo ready; n=0; while [ ! -e " + mark + "/go ]; do sleep 0.05; done; echo went on"}})
+	r.says(t, "ready\nready\n")
+	ranks := []int{l.matching(t, "w0", mark)[0], l.matching(t, "w1", mark)[0]}
+	all := func(want bool) func() bool {
+		return func() bool {
+			return (state(ranks[0]) == "T") == want && (state(ranks[1]) == "T") == want
+		}
+	}
+	r.signal(t, syscall.SIGTSTP)
+	eventually(t, "the ranks stop", all(true))
+	until := time.Now().Add(5 * time.Second) // more than twice the lease
+	eventually(t, "the ranks stay stopped", func() bool {
+		if !all(true)() || state(r.cmd.Process.Pid) == "T" {
+			t.Fatalf("ranks are %q and %q, the launcher is %q", state(ranks[0]), state(ranks[1]), state(r.cmd.Process.Pid))
+		}
+		return time.Now().After(until)
+	})
+	l.command(t, job{}, "touch", mark+"/go").wait(t).ok(t)
+	r.signal(t, syscall.SIGCONT)
+	if res := r.wait(t); res.code != 0 || strings.Count(res.stdout, "went on") != 2 {
+		t.Errorf("ended with %d\n%s%s", res.code, res.stdout, res.stderr)
+	}
+}
