@@ -1,6 +1,9 @@
 package agent
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // claim is the incarnation of a launcher that holds the floor, and the number it has.
 type claim struct {
@@ -17,10 +20,17 @@ func (c claim) above(o claim) bool {
 // what fences a dead launcher's ranks when its pod or container was restarted. Numbers come
 // from launchers (one above the highest any agent they reached knows), never from a clock, and
 // gossip carries them to agents the launcher did not reach.
+//
+// One that was fenced never comes back, whatever number it brings: a script in a container that
+// should be dead must not end what its successor runs.
 type claims struct {
 	mu   sync.Mutex
-	held map[string]claim // by launcher identity, guarded by mu
+	held map[string]claim    // by launcher identity, guarded by mu
+	past map[string][]string // incarnations that had the floor, the latest last, guarded by mu
 }
+
+// maxPast bounds how many fenced incarnations of a launcher are remembered.
+const maxPast = 16
 
 // maxClaims bounds how many launcher identities are remembered; beyond that the lowest
 // numbers go, which are those of jobs that were retried least.
@@ -31,11 +41,15 @@ func (cs *claims) take(launcher string, c claim) (ok bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.held == nil {
-		cs.held = make(map[string]claim)
+		cs.held, cs.past = make(map[string]claim), make(map[string][]string)
 	}
 	old, known := cs.held[launcher]
-	if known && old.incarnation != c.incarnation && !c.above(old) {
-		return false
+	if known && old.incarnation != c.incarnation {
+		if !c.above(old) || slices.Contains(cs.past[launcher], c.incarnation) {
+			return false
+		}
+		past := append(cs.past[launcher], old.incarnation)
+		cs.past[launcher] = past[max(0, len(past)-maxPast):]
 	}
 	if !known && len(cs.held) >= maxClaims {
 		cs.dropLowest()
@@ -54,6 +68,7 @@ func (cs *claims) dropLowest() {
 		}
 	}
 	delete(cs.held, low)
+	delete(cs.past, low)
 }
 
 // get is the claim held for a launcher, the zero claim when there is none.

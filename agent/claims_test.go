@@ -18,6 +18,7 @@ func TestClaims(t *testing.T) {
 		{"another, higher", claim{2, "b"}, true, claim{2, "b"}},
 		{"the fenced one", claim{1, "a"}, false, claim{2, "b"}},
 		{"the fenced one with a guessed tie", claim{2, "a"}, false, claim{2, "b"}},
+		{"the fenced one with a higher number", claim{3, "a"}, false, claim{2, "b"}},
 		{"a tie goes by name", claim{2, "c"}, true, claim{2, "c"}},
 	} {
 		if ok := cs.take("launcher", step.c); ok != step.ok {
@@ -35,10 +36,18 @@ func TestClaims(t *testing.T) {
 func TestClaimsAreBounded(t *testing.T) {
 	var cs claims
 	for i := range maxClaims * 2 {
-		cs.take(fmt.Sprint(i), claim{uint64(i + 1), "x"})
+		for life := range 2 {
+			cs.take(fmt.Sprint(i), claim{uint64(i + 1 + life), fmt.Sprint(life)})
+		}
 	}
-	if len(cs.held) > maxClaims {
-		t.Errorf("%d held", len(cs.held))
+	if len(cs.held) > maxClaims || len(cs.past) > maxClaims {
+		t.Errorf("%d held, %d past", len(cs.held), len(cs.past))
+	}
+	for i := range 10 * maxPast {
+		cs.take("one", claim{uint64(i + 1), fmt.Sprint(i)})
+	}
+	if n := len(cs.past["one"]); n > maxPast {
+		t.Errorf("%d past of one", n)
 	}
 	if cs.get(fmt.Sprint(maxClaims*2-1)).number == 0 {
 		t.Error("the newest is forgotten")

@@ -33,6 +33,7 @@ type front struct {
 	accept     func(context.Context, net.Conn) (*tls.Conn, error) // proves who calls
 	refused    func(addr net.Addr, err error)
 	gossip     func(*tls.Conn)
+	now        func() time.Duration // the agent's clock
 
 	grpc  chan net.Conn // handshaken connections for the gRPC server
 	slots chan struct{} // one per handshake under way
@@ -76,6 +77,7 @@ func newFront(l *net.TCPListener, advertised netip.AddrPort, accept func(context
 		listener:   l,
 		advertised: advertised,
 		accept:     accept,
+		now:        func() time.Duration { return 0 },
 		grpc:       make(chan net.Conn),
 		slots:      make(chan struct{}, maxHandshakes),
 		done:       make(chan struct{}),
@@ -114,7 +116,7 @@ func (f *front) run() error {
 }
 
 func (f *front) handshake(c *net.TCPConn) {
-	tracked := &trackedConn{TCPConn: c, front: f}
+	tracked := &trackedConn{TCPConn: c, front: f, born: f.now()}
 	if !f.track(tracked) {
 		<-f.slots
 		c.Close()
@@ -137,6 +139,9 @@ func (f *front) handshake(c *net.TCPConn) {
 			conn.Close()
 		}
 	case alpnGossip:
+		f.mu.Lock()
+		tracked.peer = true
+		f.mu.Unlock()
 		f.gossip(conn)
 	default:
 		conn.Close()
@@ -193,7 +198,13 @@ func (f *front) track(c *trackedConn) bool {
 type trackedConn struct {
 	*net.TCPConn
 	front *front
+	born  time.Duration // by the agent's clock
+	peer  bool          // it gossips, guarded by front.mu
 }
+
+// youth is how long a connection may be a launcher's that is on its way to its session: it has
+// a handshake and an Open to bring, perhaps with little CPU.
+const youth = 2 * time.Second
 
 func (c *trackedConn) Close() error {
 	c.front.mu.Lock()
@@ -202,18 +213,18 @@ func (c *trackedConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// unread tells whether bytes or connections have arrived that nobody has looked at yet: then
-// it is we who are late, not the launcher.
+// unread tells whether bytes or connections have arrived that nobody has looked at yet, or
+// connections a moment ago: then it is we who are late, not the launcher.
 func (f *front) unread() bool {
-	if len(f.slots) > 1 { // one is the accept loop's own
-		return true
-	}
 	if raw, err := f.listener.SyscallConn(); err == nil && queued(raw) {
 		return true
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for c := range f.conns {
+		if !c.peer && f.now()-c.born < youth {
+			return true
+		}
 		if raw, err := c.SyscallConn(); err == nil && inQueue(raw) > 0 {
 			return true
 		}

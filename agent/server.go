@@ -34,6 +34,7 @@ func (a *Agent) serve(ctx context.Context) error {
 		return a.cfg.Identity.Accept(ctx, c, serverTLS)
 	})
 	a.front.refused = a.refusedHandshake
+	a.front.now = a.clock.Now
 	a.front.gossip = func(c *tls.Conn) { c.Close() }
 
 	ctx, cancel := context.WithCancel(ctx)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -24,6 +23,9 @@ type session struct {
 	log      *slog.Logger
 	link     *wire.Link
 	wg       sync.WaitGroup // goroutines that start and stop things
+
+	audited sync.Once // guards the writing of caller
+	caller  []any     // who opened it, as attributes for the log; nil: this very process
 
 	life   context.Context // ends when the session is closed
 	finish context.CancelFunc
@@ -287,7 +289,11 @@ func (s *session) tick(now time.Duration) {
 	if now < til && s.agent.unread() {
 		return
 	}
-	s.log.Warn("launcher lost", "cause", text)
+	level := slog.LevelWarn
+	if st < launched { // one that came to look, or to ask for the plan
+		level = slog.LevelDebug
+	}
+	s.log.Log(context.Background(), level, "launcher lost", "cause", text)
 	s.end(text)
 }
 
@@ -305,15 +311,4 @@ func (s *session) send(f *apiv1.Frame) {
 // the first host's that says the same.
 func (s *session) notice(warning bool, format string, args ...any) {
 	s.send(&apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: fmt.Sprintf(format, args...), Warning: warning}}})
-}
-
-// audit writes who starts what to the agent's log: one line per launch.
-func (s *session) audit(l *apiv1.Launch) {
-	kind := "run"
-	if l.Exec {
-		kind = "exec"
-	}
-	s.agent.cfg.Log.Info("start", "what", kind, "session", short(s.id), "identity", s.launcher.identity,
-		"launcher", s.launcher.host, "namespace", s.launcher.namespace, "pod", s.launcher.pod,
-		"number", l.Number, "processes", len(l.Procs), "of", l.Size, "command", l.Apps[0].Argv, "uid", os.Getuid())
 }

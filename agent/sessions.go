@@ -21,6 +21,7 @@ func (a *Agent) Attach(ctx context.Context, stream wire.Stream, identity string)
 	}
 	s, reply := a.admit(o, identity)
 	if s != nil {
+		s.auditOpen(ctx)
 		reply.Received = s.link.Received()
 	}
 	if err := stream.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: reply}}); err != nil {
@@ -91,6 +92,10 @@ func (a *Agent) admit(o *apiv1.Open, identity string) (*session, *apiv1.Opened) 
 	case s != nil && subtle.ConstantTimeCompare(s.secret, o.Secret) != 1,
 		s != nil && s.launcher.identity != identity:
 		return refuse(apiv1.Refusal_REFUSAL_SECRET, "host %s: the session belongs to another process", a.cfg.Name)
+	case s == nil && o.Resume && held.incarnation != "" && held.incarnation != o.Incarnation:
+		// It was fenced, and its connection broke before it read so.
+		return refuse(apiv1.Refusal_REFUSAL_FENCED, "a newer incarnation of this launcher (%s, number %d) has taken over host %s",
+			short(held.incarnation), held.number, a.cfg.Name)
 	case s == nil && o.Resume:
 		return refuse(apiv1.Refusal_REFUSAL_UNKNOWN_SESSION,
 			"host %s does not know the session (any more)", a.cfg.Name)
@@ -138,6 +143,7 @@ func (a *Agent) claim(l launcherID, number uint64) (held claim, ok bool) {
 }
 
 // fenceOlder ends what older incarnations of s's launcher left here, and waits until it is gone.
+// Whether the older launcher takes note does not matter.
 func (a *Agent) fenceOlder(s *session) {
 	a.mu.Lock()
 	var old []*session
@@ -155,7 +161,7 @@ func (a *Agent) fenceOlder(s *session) {
 		o.end(fmt.Sprintf("a newer incarnation of launcher %s has taken over", o.launcher.host))
 	}
 	for _, o := range old {
-		<-o.life.Done()
+		<-o.empty
 	}
 }
 

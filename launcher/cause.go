@@ -35,6 +35,9 @@ type cause struct {
 func (c *cause) Error() string { return c.err.Error() }
 func (c *cause) Unwrap() error { return c.err }
 
+// final says that the session cannot go on, however the host is reached.
+func (c *cause) final() bool { return c.stranger || c.stage == stageFenced }
+
 func causef(s stage, format string, args ...any) *cause {
 	return &cause{stage: s, err: fmt.Errorf(format, args...)}
 }

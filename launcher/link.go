@@ -36,12 +36,21 @@ type hostConn struct {
 	over  chan struct{} // closed by finish: the agent said Closed, the end of the stream is no loss
 	ended sync.Once
 
-	progress  uint64 // frames received when the stream broke last
-	fruitless int    // streams that broke since without bringing one
+	begun     time.Duration // Clock time when the stream began
+	progress  uint64        // frames received when the stream broke last
+	fruitless int           // streams that broke since without bringing one
 }
 
-// maxFruitless bounds resuming a session that breaks again before it carries anything.
-const maxFruitless = 100
+// maxFruitless bounds resuming a session that breaks again before it carries anything; a
+// stream that lasted fruitful bore fruit, though the ranks had nothing to say.
+const (
+	maxFruitless = 100
+	fruitful     = 2 * time.Second
+)
+
+// takeOver is how long a second connection may take to answer once the first has ended. It
+// leaves most of the second that an agent waits for us.
+const takeOver = 250 * time.Millisecond
 
 // finish says that nothing more is expected of the host.
 func (h *hostConn) finish() { h.ended.Do(func() { close(h.over) }) }
@@ -103,6 +112,7 @@ func (h *hostConn) streams(ctx context.Context) error {
 func (h *hostConn) carry(life context.Context, s *session) (*session, error) {
 	ctx, cancel := context.WithCancel(life)
 	defer cancel()
+	h.begun = h.clock.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- h.link.Run(ctx, s.stream, s.opened.Received, h.deliver) }()
 	var probe chan probed // the answer of a second connection under way; nil: none is
@@ -110,14 +120,19 @@ func (h *hostConn) carry(life context.Context, s *session) (*session, error) {
 	for {
 		select {
 		case err := <-ended:
-			// The agent may have ended this stream because the other has taken over.
+			// The agent may have ended this stream because the other has taken over. Else the
+			// other may hang, and the agent keeps the ranks of a closed stream for a second.
+			if probe != nil {
+				t := time.AfterFunc(takeOver, cancel)
+				defer t.Stop()
+			}
 			return await(probe), err
 		case <-h.over:
 			cancel()
 			return await(probe), <-ended
 		case p := <-probe:
 			probe, tried = nil, h.clock.Now()
-			if p.err == nil || asCause(p.err).stranger {
+			if p.err == nil || asCause(p.err).final() {
 				cancel()
 				<-ended
 				return p.s, p.err
@@ -169,17 +184,20 @@ func (h *hostConn) resume(ctx context.Context, broke error) (*session, error) {
 	if h.attach == nil {
 		return nil, &lostError{why: h.first.explain(broke).Error(), since: since}
 	}
-	if c := asCause(broke); c.stranger { // a second connection found out
+	if c := asCause(broke); c.final() { // a second connection found out
 		return nil, h.gone(c, since-h.link.Silent())
 	}
-	if now := h.link.Received(); now != h.progress {
+	if now := h.link.Received(); now != h.progress || since-h.begun >= fruitful {
 		h.progress, h.fruitless = now, 0
 	}
 	if h.fruitless++; h.fruitless > maxFruitless {
 		return nil, &lostError{since: since,
 			why: fmt.Sprintf("its connection broke %d times without a frame getting through: %v", h.fruitless, h.first.explain(broke))}
 	}
-	pause := 2 * time.Millisecond
+	pause := min(2*time.Millisecond<<min(h.fruitless, 10), maxPause)
+	if h.fruitless > 3 { // whatever breaks it needs time
+		sleep(ctx, pause)
+	}
 	for {
 		s, err := h.redial(ctx, ctx)
 		if err == nil {
@@ -189,16 +207,18 @@ func (h *hostConn) resume(ctx context.Context, broke error) (*session, error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case c.refused || c.stranger || c.stage == stageFenced:
+		case c.refused || c.final():
 			return nil, h.gone(c, since)
 		case h.link.Silent() > h.timeout:
 			return nil, &lostError{since: since,
 				why: fmt.Sprintf("its connection broke (%v) and could not be resumed in %v (--node-timeout): %v", h.first.explain(broke), h.timeout, c)}
 		}
 		sleep(ctx, pause)
-		pause = min(2*pause, 200*time.Millisecond)
+		pause = min(2*pause, maxPause)
 	}
 }
+
+const maxPause = 200 * time.Millisecond
 
 // gone turns the answer to a redial into the reason of a loss.
 func (h *hostConn) gone(c *cause, since time.Duration) *lostError {
@@ -213,7 +233,7 @@ func (h *hostConn) gone(c *cause, since time.Duration) *lostError {
 
 // redial resumes the session at the same address.
 func (h *hostConn) redial(ctx, life context.Context) (*session, error) {
-	dctx, cancel := context.WithTimeout(ctx, openTimeout)
+	dctx, cancel := context.WithTimeout(ctx, min(openTimeout, max(h.timeout/3, 2*time.Second)))
 	defer cancel()
 	open := &apiv1.Open{
 		Protocol: h.open.Protocol, Version: h.open.Version, Session: h.open.Session, Secret: h.open.Secret,

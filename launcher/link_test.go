@@ -26,6 +26,7 @@ type fakeAgent struct {
 	hang     bool   // attempts get no answer, guarded by mu
 	attempts int    // guarded by mu
 	cut      func() // closes the current stream, guarded by mu
+	reset    func() // does so even where it is mute, guarded by mu
 	mute     chan struct{}
 	got      []uint64 // signal numbers received, guarded by mu
 }
@@ -35,14 +36,19 @@ type muted struct {
 	wire.Stream
 	ctx  context.Context
 	mute <-chan struct{}
+	end  <-chan struct{} // closed by a reset, which is not held back
 }
 
 func (m muted) Recv() (*apiv1.Frame, error) {
 	f, err := m.Stream.Recv()
 	select {
 	case <-m.mute:
-		<-m.ctx.Done()
-		return nil, m.ctx.Err()
+		select {
+		case <-m.ctx.Done():
+			return nil, m.ctx.Err()
+		case <-m.end:
+			return nil, errors.New("connection reset by peer")
+		}
 	default:
 		return f, err
 	}
@@ -62,9 +68,10 @@ func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open 
 	}
 	sctx, cancel := context.WithCancel(life)
 	mine, theirs, endMine, endTheirs := wire.Pipe(sctx)
-	mute := make(chan struct{})
+	mute, end := make(chan struct{}), make(chan struct{})
 	a.mu.Lock()
 	a.cut, a.mute = endTheirs, mute
+	a.reset = func() { close(end); endTheirs() }
 	a.mu.Unlock()
 	received := a.link.Received()
 	a.wg.Go(func() {
@@ -76,7 +83,7 @@ func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open 
 		})
 	})
 	return &session{
-		stream: muted{mine, sctx, mute}, addr: addr, id: open.Session, secret: open.Secret,
+		stream: muted{mine, sctx, mute, end}, addr: addr, id: open.Session, secret: open.Secret,
 		opened:  &apiv1.Opened{Received: received, Host: &apiv1.HelloReply{Incarnation: inc}},
 		close:   func() { endMine(); cancel() },
 		explain: func(err error) *cause { return asCause(err) },
@@ -190,6 +197,7 @@ func TestHostIsGivenUp(t *testing.T) {
 		{name: "closed and out of reach", breaks: func(a *fakeAgent) { a.fail = causef(stageConnect, "no route"); a.cut() },
 			early: 29 * time.Second, after: 32 * time.Second, says: "no route"},
 		{name: "silent", breaks: func(a *fakeAgent) { a.hang = true; close(a.mute) }, early: 29 * time.Second, after: 32 * time.Second, says: "nothing was heard from it for 30s"},
+		{name: "silent, and fenced", breaks: func(a *fakeAgent) { a.fail = fenced; close(a.mute) }, early: 9 * time.Second, after: 12 * time.Second, says: "newer launcher", fenced: true},
 		{name: "silent, and another incarnation answers", breaks: func(a *fakeAgent) { a.fail = stranger; close(a.mute) }, early: 9 * time.Second, after: 12 * time.Second, says: "restarted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -255,13 +263,46 @@ func TestShortOutageIsNoLoss(t *testing.T) {
 
 func TestBreakingAgainAndAgainEnds(t *testing.T) {
 	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
-		for range 20 * maxFruitless {
+		for range 30 * maxFruitless {
 			a.set(func() { a.cut() })
-			time.Sleep(time.Millisecond)
+			time.Sleep(10 * time.Millisecond)
 		}
 	})
 	if err == nil || !strings.Contains(err.Error(), "without a frame") {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestBreakingNowAndThenIsNoLoss(t *testing.T) {
+	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+		for range 3 * maxFruitless { // as by a gateway that forgets connections; the ranks are silent
+			time.Sleep(time.Minute)
+			a.set(func() { a.cut() })
+		}
+		time.Sleep(time.Second)
+	})
+	if err != nil {
+		t.Errorf("lost: %v", err)
+	}
+}
+
+func TestBrokenStreamDoesNotWaitForASecondThatHangs(t *testing.T) {
+	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+		time.Sleep(time.Second)
+		a.set(func() { a.hang = true; close(a.mute) })
+		time.Sleep(11 * time.Second) // the second connection is under way
+		if n := a.tried(); n != 2 {
+			t.Fatalf("%d connections, want 2", n)
+		}
+		a.set(func() { a.hang = false; a.reset() })
+		_ = a.link.Send(started(7))
+		time.Sleep(500 * time.Millisecond) // an agent keeps ranks for 1 s
+		if l := got(); len(l) != 1 {
+			t.Errorf("got %v", l)
+		}
+	})
+	if err != nil {
+		t.Errorf("lost: %v", err)
 	}
 }
 
