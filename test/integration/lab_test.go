@@ -24,9 +24,13 @@ type lab struct {
 	key     string
 	cluster *netns.Cluster
 	agents  map[string]*running
+	builds  *builds
+}
 
-	mu       sync.Mutex
-	programs map[string]func() (string, error) // guarded by mu
+// builds are the programs compiled so far, by path.
+type builds struct {
+	mu    sync.Mutex
+	build map[string]func() (string, error) // guarded by mu
 }
 
 // shared is nil where hosts cannot be made.
@@ -63,7 +67,8 @@ func newLab() (*lab, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	l := &lab{dir: dir, key: filepath.Join(dir, "key"), agents: map[string]*running{}, programs: map[string]func() (string, error){}}
+	l := &lab{dir: dir, key: filepath.Join(dir, "key"), agents: map[string]*running{},
+		builds: &builds{build: map[string]func() (string, error){}}}
 	if l.bin, err = binary(dir); err != nil {
 		return l, err
 	}
@@ -147,6 +152,21 @@ func hosted(t *testing.T) *lab {
 	return shared
 }
 
+// apart is the lab with hosts of the test's own, without agents.
+func (l *lab) apart(t *testing.T, cfg netns.Config) *lab {
+	t.Helper()
+	c, err := l.hosts(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &lab{dir: l.dir, bin: l.bin, key: l.key, cluster: c, builds: l.builds}
+}
+
 // program compiles test/mpi/NAME.c once.
 func (l *lab) program(t *testing.T, name string) string {
 	t.Helper()
@@ -160,8 +180,8 @@ func (l *lab) program(t *testing.T, name string) string {
 
 func (l *lab) compiled(mpicc, name string) (string, error) {
 	exe := filepath.Join(l.dir, strings.ReplaceAll(mpicc, "/", "_")+"-"+name)
-	l.mu.Lock()
-	build, ok := l.programs[exe]
+	l.builds.mu.Lock()
+	build, ok := l.builds.build[exe]
 	if !ok {
 		build = sync.OnceValues(func() (string, error) {
 			cc := exec.Command(mpicc, "-O1", "-Wall", "-rdynamic", "-o", exe, "../mpi/"+name+".c")
@@ -170,9 +190,9 @@ func (l *lab) compiled(mpicc, name string) (string, error) {
 			}
 			return exe, nil
 		})
-		l.programs[exe] = build
+		l.builds.build[exe] = build
 	}
-	l.mu.Unlock()
+	l.builds.mu.Unlock()
 	return build()
 }
 
