@@ -74,7 +74,7 @@ func (a *Agent) grpcServer() *grpc.Server {
 		grpc.Creds(identity.ServerTransport()),
 		grpc.MaxRecvMsgSize(maxFrame), grpc.MaxSendMsgSize(maxFrame),
 		grpc.InitialWindowSize(4<<20), grpc.InitialConnWindowSize(8<<20),
-		grpc.ReadBufferSize(64<<10), grpc.WriteBufferSize(64<<10),
+		grpc.ReadBufferSize(32<<10), grpc.WriteBufferSize(64<<10),
 		grpc.MaxConcurrentStreams(maxSessions),
 		grpc.ConnectionTimeout(handshakeDeadline),
 	)

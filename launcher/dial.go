@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	connectTimeout = 2 * time.Second       // for TCP, on each candidate
-	openTimeout    = 10 * time.Second      // for TLS and the first answer of an agent that may be short of CPU
-	headStart      = 30 * time.Millisecond // of the default port over the other candidates
-	maxFrame       = 1 << 30               // a fence's data of a large job is one frame
+	connectTimeout = 2 * time.Second        // for TCP, on each candidate
+	openTimeout    = 10 * time.Second       // for TLS and the first answer of an agent that may be short of CPU
+	headStart      = 250 * time.Millisecond // of the default port over the others: more than 64 handshakes take
+	maxFrame       = 1 << 30                // a fence's data of a large job is one frame
 )
 
 // dialer makes connections to agents. It may be used by any number of goroutines.
@@ -37,12 +37,12 @@ type dialer struct {
 // newDialer sizes buffers for so many hosts: output must flow fast from few, many must start
 // fast (a buffer costs its allocation), and 64 must fit into the launcher's memory.
 func newDialer(id *identity.Identity, hosts int) *dialer {
-	d := &dialer{id: id, window: 4 << 20, buffer: 128 << 10}
+	d := &dialer{id: id, window: 4 << 20, buffer: 32 << 10} // a TLS record has 16 KiB
 	switch {
 	case hosts > 16:
 		d.window, d.buffer = 256<<10, 16<<10
 	case hosts > 4:
-		d.window, d.buffer = 1<<20, 32<<10
+		d.window = 1 << 20
 	}
 	if id != nil {
 		d.tls = id.ClientConfig("h2")
@@ -114,7 +114,7 @@ func (d *dialer) overlay(addr netip.AddrPort, conn net.Conn) (*grpc.ClientConn, 
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
-		grpc.WithReadBufferSize(d.buffer), grpc.WithWriteBufferSize(d.buffer),
+		grpc.WithReadBufferSize(d.buffer), grpc.WithWriteBufferSize(d.buffer), grpc.WithSharedWriteBuffer(true),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame), grpc.MaxCallSendMsgSize(maxFrame)),
 	)
 }
