@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/member"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -42,14 +43,24 @@ func (m *metrics) register() {
 	m.registry = prometheus.NewRegistry()
 	m.registry.MustRegister(m.started, m.failed, m.refusals, m.outBytes, collectors.NewGoCollector(),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mpiup", Name: "sessions", Help: "Sessions open."},
-			func() float64 { return float64(m.sessionCount()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mpiup", Name: "peers", Help: "Peers known by gossip, this agent included."},
-			func() float64 {
-				if m.agent.gossip == nil {
-					return 0
-				}
-				return float64(len(m.agent.gossip.View().Members))
-			}))
+			func() float64 { return float64(m.sessionCount()) }))
+	for _, state := range []member.State{member.Alive, member.Suspect, member.Left} {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mpiup", Name: "peers",
+			Help: "Peers known by gossip, this agent included.", ConstLabels: prometheus.Labels{"state": state.String()}},
+			func() float64 { return float64(m.agent.peersIn(state)) }))
+	}
+}
+
+func (a *Agent) peersIn(state member.State) (n int) {
+	if a.gossip == nil {
+		return 0
+	}
+	for _, p := range a.gossip.View().Members {
+		if p.State == state {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *metrics) sessionCount() int {

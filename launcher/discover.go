@@ -79,10 +79,11 @@ func (r *Reach) service(ctx context.Context) (*hostSet, error) {
 		addrs, err := r.Resolver.Lookup(ctx, sub)
 		var hosts []wanted
 		for _, a := range addrs {
-			if own[a] && !r.agentAt(ctx, d, a) {
+			// A pod of a dual-stack cluster has a record of each family.
+			if a.Is4() != addrs[0].Is4() || own[a] && !r.agentAt(ctx, d, a) {
 				continue
 			}
-			hosts = append(hosts, wanted{entry: hostlist.Entry{Name: a.String()}})
+			hosts = append(hosts, wanted{entry: hostlist.Entry{Name: a.String()}, bare: true})
 		}
 		if len(hosts) >= max(r.Size, 1) {
 			slices.SortFunc(hosts, func(a, b wanted) int {
@@ -240,4 +241,25 @@ func (r *run) impatient(ctx context.Context, err error) error {
 		return &failure{job.ExitTimeout, append(lines, fmt.Sprintf("the hosts were not there within --timeout %v", r.cfg.Timeout))}
 	}
 	return err
+}
+
+// christen calls hosts that were known by address only by the names that their agents state,
+// and puts them in that order, siblings numbered; false when there are none such.
+func christen(hosts []found) bool {
+	if len(hosts) == 0 || !hosts[0].bare { // a source's hosts are all alike
+		return false
+	}
+	seen := map[string]int{}
+	for i := range hosts {
+		name := hosts[i].session.opened.Host.Name
+		if name == "" {
+			continue
+		}
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s/%d", name, seen[name])
+		}
+		hosts[i].entry.Name = name
+	}
+	slices.SortStableFunc(hosts, func(a, b found) int { return compareNames(a.entry.Name, b.entry.Name) })
+	return true
 }

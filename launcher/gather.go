@@ -19,6 +19,7 @@ type wanted struct {
 	entry hostlist.Entry
 	fixed []netip.AddrPort // known without a name: from gossip
 	local bool             // this very container: the embedded agent serves if no other is here
+	bare  bool             // called by its address until its agent has said its name
 }
 
 // found is a wanted host that answered.

@@ -27,7 +27,7 @@ type peerRow struct {
 	Host        string  `json:"host"`
 	Address     string  `json:"address,omitempty"`
 	Incarnation string  `json:"incarnation,omitempty"`
-	State       string  `json:"state"` // alive, suspect, left; unreachable
+	State       string  `json:"state"` // alive, suspect, left; unreachable, of which gossip suspects nothing
 	Slots       int     `json:"slots,omitempty"`
 	Version     string  `json:"version,omitempty"`
 	Protocol    uint32  `json:"protocol,omitempty"`
@@ -139,9 +139,15 @@ func rows(found []visited, members map[string]*apiv1.Peer) []peerRow {
 			row.State, row.Error = "unreachable", v.cause.Error()
 			if len(v.fixed) > 0 {
 				row.Address = v.fixed[0].String()
+				if suspected(members, row.Address) {
+					row.State = "suspect"
+				}
 			}
 			out = append(out, row)
 			continue
+		}
+		if v.bare && v.hello.Name != "" {
+			row.Host = v.hello.Name
 		}
 		row.Address, row.Incarnation, row.State = v.addr.String(), v.hello.Incarnation, "alive"
 		row.Slots, row.Version, row.Protocol = int(v.hello.Slots), v.hello.Version, v.hello.Protocol
@@ -158,6 +164,16 @@ func rows(found []visited, members map[string]*apiv1.Peer) []peerRow {
 	return out
 }
 
+// suspected says that gossip has a suspicion of whoever is at addr.
+func suspected(members map[string]*apiv1.Peer, addr string) bool {
+	for _, m := range members {
+		if m.Address == addr && m.State == "suspect" {
+			return true
+		}
+	}
+	return false
+}
+
 func (v peersView) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(w)
@@ -169,7 +185,7 @@ func (v peersView) print(w io.Writer, asJSON bool) error {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "HOST\tADDRESS\tINCARNATION\tSTATE\tSLOTS\tVERSION\tRTT")
 	for _, p := range v.Peers {
-		if p.State == "unreachable" {
+		if p.Version == "" {
 			fmt.Fprintf(t, "%s\t%s\t-\t%s\t-\t-\t-\n", p.Host, dash(p.Address), p.State)
 			continue
 		}

@@ -207,6 +207,11 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 		return nil, nil, r.impatient(ctx, err)
 	}
 	r.move(jobGathered)
+	if christen(found) {
+		for i, f := range found {
+			set.hosts[i] = f.wanted
+		}
+	}
 	hosts := allocation(set.hosts, found)
 	r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy)
 	if err != nil {
