@@ -2,6 +2,8 @@
 # make test   everything CI runs, set-up included
 # make help   the other targets
 
+# A Go toolchain that test/setup.sh had to bring.
+export PATH := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mpiup/go/bin:$(PATH)
 SHELL      := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS  += --no-print-directory
@@ -10,11 +12,11 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 GOBUILD  := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 FUZZTIME ?= 10s
-# What a test may not skip, see test/need. CI sets it to root,netns,mpich.
+# What a test may not skip, see test/need. CI sets it to root,netns,mpich,wheels.
 export MPIUP_TEST_REQUIRE ?=
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build static test unit integration lint generate fuzz demo bench bench-peers image image-check clean setup setup-demo
+.PHONY: help build static test unit integration soak lint generate fuzz demo bench bench-peers image image-check clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -38,11 +40,16 @@ setup:
 unit:
 	@echo "== unit tests"
 	@go test -race -timeout 10m $$(go list ./... | grep -v '/test/')
+	@echo "== gossip in virtual time, which the race detector does not survive (golang/go#78156)"
+	@go test -timeout 5m ./agent/member
 
 # The tests on hosts share the machine's cores and clocks: one package at a time.
 integration: build
 	@echo "== tests on network namespaces, with real MPI programs"
 	@go test -race -timeout 15m -p 1 ./test/...
+
+soak: build ## random faults on a running job for SOAK=5m, again with SEED=n; not in CI
+	@MPIUP_SOAK=$(or $(SOAK),5m) MPIUP_SOAK_SEED=$(SEED) go test -race -timeout 60m -count=1 -v -run '^TestSoak$$' ./test/chaos
 
 lint: ## vet, staticcheck, gofmt, generated code, directions of imports
 	@echo "== lint"

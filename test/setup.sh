@@ -11,21 +11,43 @@ need() { # need PROGRAM PACKAGE...: the packages are wanted when the program is 
     command -v "$1" >/dev/null 2>&1 || missing+=("${@:2}")
 }
 
+# Where a Go toolchain goes that this script had to bring; the Makefile has it on PATH.
+cached_go=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup/go
+go_version=1.26.8
+
 go_toolchain() {
-    local want have
+    local want have=
     want=$(awk '$1 == "go" { print $2 }' go.mod)
-    if ! command -v go >/dev/null; then
-        echo "mpiup is built with Go $want or later, and there is no go on PATH." >&2
-        echo "Unpack the archive of go.dev/dl to /usr/local and add /usr/local/go/bin to PATH." >&2
+    want=${want%.0}
+    PATH=$cached_go/bin:$PATH
+    if command -v go >/dev/null; then
+        have=$(GOTOOLCHAIN=local go version | awk '{ print $3 }') # go1.26.8
+        have=${have#go}
+        [ "$(printf '%s\n' "$want" "$have" | sort -V | head -1)" != "$want" ] || return 0
+        case $have in 1.2[1-9]*) [ "$(go env GOTOOLCHAIN)" = local ] || return 0 ;; esac # it fetches the newer one itself
+    fi
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        echo "mpiup is built with Go $want or later, and here is ${have:-none}." >&2
+        echo "Unpack the archive of go.dev/dl to /usr/local and add /usr/local/go/bin to PATH, or run this as root on Debian." >&2
         exit 1
     fi
-    have=$(GOTOOLCHAIN=local go env GOVERSION) # go1.26.8
-    if [ "$(printf '%s\n' "${want%.0}" "${have#go}" | sort -V | head -1)" != "${want%.0}" ]; then
-        echo "mpiup is built with Go $want or later; this one is $have ($(command -v go))." >&2
-        echo "Unpack a newer archive of go.dev/dl to /usr/local, or let go fetch it: GOTOOLCHAIN=auto." >&2
-        [ "$(go env GOTOOLCHAIN)" != local ] || exit 1
-    fi
+    [ -n "$have" ] || missing+=(golang-go)
+    bring_go=yes
 }
+
+# fetch_go brings the toolchain from the Go module proxy, with any older go to ask for it.
+# Modules carry no modes, so programs are made executable here.
+fetch_go() {
+    local arch mod dir
+    arch=$(dpkg --print-architecture)
+    mod=golang.org/toolchain@v0.0.1-go$go_version.linux-$arch
+    echo "fetching Go $go_version"
+    dir=$(cd / && GOTOOLCHAIN=local GOFLAGS=-modcacherw go mod download -json "$mod" | awk -F '"' '$2 == "Dir" { print $4 }')
+    chmod +x "$dir"/bin/* "$dir"/pkg/tool/*/*
+    mkdir -p "${cached_go%/*}"
+    ln -sfn "$dir" "$cached_go"
+}
+bring_go=
 
 mpi() {
     need gcc gcc libc6-dev
@@ -57,7 +79,10 @@ for what; do
     esac
 done
 
-[ ${#missing[@]} -gt 0 ] || exit 0
+if [ ${#missing[@]} = 0 ]; then
+    [ -z "$bring_go" ] || fetch_go
+    exit 0
+fi
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "missing here: ${missing[*]} (Debian's names). Install them, or run this as root on Debian." >&2
@@ -72,3 +97,4 @@ if ! { apt-get update && apt-get install -y --no-install-recommends "${missing[@
     echo "apt-get could not install ${missing[*]}; its last lines are above." >&2
     exit 1
 fi
+[ -z "$bring_go" ] || fetch_go
