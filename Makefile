@@ -36,6 +36,7 @@ test: setup lint unit integration ## what CI runs: set-up, lint, all tests with 
 
 setup:
 	@test/setup.sh go test
+	@test/wheels.sh
 
 unit:
 	@echo "== unit tests"

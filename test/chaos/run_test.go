@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,7 @@ type run struct {
 	out   *lines
 	err   *text
 	begun time.Time
+	child bool          // the launcher is the command's child
 	done  chan struct{} // closed at the launcher's end
 	code  int           // then
 }
@@ -51,7 +53,9 @@ func (s *site) launch(wrapper, program []string, perHost int, flags ...string) *
 	}
 	argv := append(wrapper, world.mpiup, "run", "--key", world.key, "--host", strings.Join(hosts, ","), "--stdin", "none", "-vv")
 	argv = append(append(argv, flags...), "--")
-	return s.command(perHost*len(s.workers), append(argv, program...))
+	r := s.command(perHost*len(s.workers), append(argv, program...))
+	r.child = wrapper != nil
+	return r
 }
 
 func (s *site) command(ranks int, argv []string) *run {
@@ -106,7 +110,14 @@ func (r *run) grow(n int) {
 
 func (r *run) signal(sig syscall.Signal) {
 	r.s.t.Helper()
-	if err := unix.Kill(r.cmd.Process.Pid, sig); err != nil {
+	pid := r.cmd.Process.Pid
+	if r.child {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		if _, serr := fmt.Sscan(string(b), &pid); err != nil || serr != nil {
+			r.s.t.Fatalf("the launcher's pid: %v, %v", err, serr)
+		}
+	}
+	if err := unix.Kill(pid, sig); err != nil {
 		r.s.t.Fatalf("%v to the launcher: %v", sig, err)
 	}
 }

@@ -76,7 +76,7 @@ func TestConnectionThatNeverRecoversIsReplaced(t *testing.T) {
 		for _, w := range s.workers {
 			w.fwd.Freeze()
 		}
-		r.grow(20)
+		r.grow(250) // more than were held back
 	}
 	for _, w := range s.workers { // what was held all the while comes too late
 		w.fwd.Resume()
