@@ -143,7 +143,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		Name: p.host, Version: version, Incarnation: life, Inventory: inv, Slots: f.slots, Env: p.env,
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
-		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, p.serviceNames()...),
+		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
 		Grace: f.grace, Gossip: !f.noGossip,
 	}, nil
 }

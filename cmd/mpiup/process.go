@@ -3,6 +3,7 @@ package main
 import (
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/identity"
@@ -36,21 +37,39 @@ func loopback(listen string) bool {
 }
 
 // serviceNames is the headless service this pod belongs to: its own full name in the hosts file
-// that kubelet writes, without the first label ("IP  host.sub.NS.svc.domain  host").
-func (p *process) serviceNames() []string {
-	b, err := os.ReadFile("/etc/hosts")
+// that kubelet writes, without the first label ("IP  host.sub.NS.svc.domain  host"). A
+// hostNetwork pod has the node's file; there the search entry that MPI Operator adds names the
+// service, with a domain that may be wrong, so it is left to the resolver.
+func serviceNames(root, host string) []string {
+	b, err := os.ReadFile(filepath.Join(root, "etc/hosts"))
 	if err != nil {
-		return nil
+		b = nil // a hint only
 	}
 	for line := range strings.Lines(string(b)) {
 		line, _, _ = strings.Cut(line, "#")
 		f := strings.Fields(line)
-		if len(f) < 3 {
+		if len(f) < 2 {
 			continue
 		}
-		label, service, ok := strings.Cut(f[1], ".")
-		if ok && label == p.host && strings.Contains(service, ".svc") {
-			return []string{service}
+		for _, name := range f[1:] {
+			label, service, _ := strings.Cut(name, ".")
+			if label == host && strings.Contains(service, ".svc") {
+				return []string{service}
+			}
+		}
+	}
+	if b, err = os.ReadFile(filepath.Join(root, "etc/resolv.conf")); err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] != "search" {
+			continue
+		}
+		for _, s := range f[1:] {
+			if l := strings.Split(s, "."); len(l) > 3 && l[2] == "svc" {
+				return []string{strings.Join(l[:3], ".")}
+			}
 		}
 	}
 	return nil

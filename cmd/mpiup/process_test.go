@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestServiceNames(t *testing.T) {
+	const usual = "search ns.svc.cluster.local svc.cluster.local cluster.local"
+	for _, tt := range []struct{ name, host, hosts, resolv, want string }{
+		{"kubelet's line", "w-0", "127.0.0.1 localhost\n10.0.0.7\tw-0.job.ns.svc.cluster.local\tw-0\n", usual, "job.ns.svc.cluster.local"},
+		{"not the first name of its line", "w-0", "10.0.0.7 w-0 w-0.job.ns.svc.c.example # it\n", usual, "job.ns.svc.c.example"},
+		{"another pod's line", "w-0", "10.0.0.8 w-1.job.ns.svc.cluster.local w-1\n", usual, ""},
+		{"no subdomain", "w-0", "10.0.0.7 w-0\n", usual, ""},
+		{"hostNetwork under MPI Operator", "node-1", "10.0.0.7 node-1.example.org node-1\n", usual + " job.ns.svc.cluster.local", "job.ns.svc"},
+		{"no files", "w-0", "", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for name, text := range map[string]string{"hosts": tt.hosts, "resolv.conf": tt.resolv} {
+				if text == "" {
+					continue
+				}
+				if err := os.WriteFile(filepath.Join(root, "etc", name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := strings.Join(serviceNames(root, tt.host), " "); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
