@@ -63,7 +63,10 @@ for what; do
     case $what in
         go) go_toolchain ;;
         demo) mpi; hosts ;;
-        test) mpi; hosts; need protoc protobuf-compiler ;;
+        test)
+            mpi; hosts; need protoc protobuf-compiler
+            compgen -G '/usr/lib/python3*/ensurepip' >/dev/null || missing+=(python3 python3-venv) # test/wheels.sh
+            ;;
         peers)
             mpi; hosts
             need mpirun.openmpi openmpi-bin libopenmpi-dev

@@ -22,6 +22,7 @@ type lab struct {
 	dir     string // seen by all hosts
 	bin     string
 	key     string
+	venv    string // of test/wheels.sh
 	cluster *netns.Cluster
 	agents  map[string]*running
 	builds  *builds
@@ -72,6 +73,9 @@ func newLab() (*lab, error) {
 	if l.bin, err = binary(dir); err != nil {
 		return l, err
 	}
+	if l.venv, err = filepath.Abs("../../.cache/venv"); err != nil {
+		return l, err
+	}
 	key, err := exec.Command(l.bin, "keygen").Output()
 	if err != nil {
 		return l, fmt.Errorf("keygen: %w", err)
@@ -113,8 +117,10 @@ func binary(dir string) (string, error) {
 // hosts makes hosts that see the lab's files.
 func (l *lab) hosts(ctx context.Context, cfg netns.Config) (*netns.Cluster, error) {
 	cfg.Share = append(cfg.Share, l.dir)
-	if d := filepath.Dir(l.bin); d != l.dir && hidden(d) {
-		cfg.Share = append(cfg.Share, d)
+	for _, d := range []string{filepath.Dir(l.bin), l.venv} {
+		if _, err := os.Stat(d); err == nil && d != l.dir && hidden(d) {
+			cfg.Share = append(cfg.Share, d)
+		}
 	}
 	return netns.Up(ctx, cfg)
 }
@@ -164,7 +170,7 @@ func (l *lab) apart(t *testing.T, cfg netns.Config) *lab {
 			t.Error(err)
 		}
 	})
-	return &lab{dir: l.dir, bin: l.bin, key: l.key, cluster: c, builds: l.builds}
+	return &lab{dir: l.dir, bin: l.bin, key: l.key, venv: l.venv, cluster: c, builds: l.builds}
 }
 
 // program compiles test/mpi/NAME.c once.
