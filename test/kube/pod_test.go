@@ -27,9 +27,11 @@ type pod struct {
 	env      []string
 	volumes  []volume
 	uid      int
-	group    int  // fsGroup
-	readOnly bool // readOnlyRootFilesystem, /tmp with it
-	nameless bool // /etc/hosts does not have the pod
+	group    int    // fsGroup
+	readOnly bool   // readOnlyRootFilesystem, /tmp with it
+	nameless bool   // /etc/hosts does not have the pod
+	aliases  string // more lines for /etc/hosts (hostAliases)
+	server   string // nameserver in resolv.conf; default: the cluster's
 	log      *log
 
 	mu      sync.Mutex
@@ -59,10 +61,14 @@ func (p *pod) kubelet() {
 		}
 		hosts += fmt.Sprintf("%s\t%s\t%s\n", a, p.fqdn(), p.name)
 	}
-	must(p.t, p.SetHosts(p.name, hosts))
+	must(p.t, p.SetHosts(p.name, hosts+p.aliases))
 	_, space, cluster := p.zone()
 	search := append([]string{space, "svc." + cluster, cluster}, p.search...)
-	p.resolvConf(fmt.Sprintf("search %s\nnameserver %s\noptions ndots:5\n", strings.Join(search, " "), p.nameserver()))
+	server := p.server
+	if server == "" {
+		server = p.nameserver()
+	}
+	p.resolvConf(fmt.Sprintf("search %s\nnameserver %s\noptions ndots:5\n", strings.Join(search, " "), server))
 }
 
 func (p *pod) resolvConf(text string) {
@@ -116,7 +122,7 @@ mount -t tmpfs -o mode=755 tmpfs /home
 		b.WriteString("chmod 755 /root\n") // else a volume below it could not be reached
 	}
 	if p.readOnly {
-		b.WriteString("mount -o remount,ro,bind /; mount -o remount,ro /tmp; mount -o remount,ro /run; mount -o remount,ro /home; cd /\n")
+		b.WriteString("mount -o remount,ro,bind /; for m in /tmp /run /home; do mount -o remount,ro,bind $m; done; cd /\n")
 	}
 	b.WriteString("exec " + strings.Join(p.privileges(), " ") + ` "$@"`)
 	return b.String()
@@ -220,27 +226,63 @@ type result struct {
 // launch runs a command as the pod's PID 1 to its end.
 func (p *pod) launch(argv ...string) result {
 	p.t.Helper()
+	return p.begin(argv...)()
+}
+
+// begin starts a command as the pod's PID 1; the returned function waits for its end.
+func (p *pod) begin(argv ...string) func() result {
+	p.t.Helper()
 	begun := time.Now()
-	var out log
-	cmd := p.start(&out, argv...)
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	select {
-	case err := <-done:
-		text, code := out.after(err, cmd.Cmd)
-		return result{text, code, time.Since(begun)}
-	case <-time.After(bound):
-		_ = cmd.Process.Kill()
-		<-done
-		p.t.Fatalf("%s did not end within %v:\n%s", p.name, bound, out.String())
-		return result{}
+	p.log = &log{}
+	cmd := p.start(p.log, argv...)
+	done := make(chan result, 1)
+	go func() {
+		text, code := p.log.after(cmd.Wait(), cmd.Cmd)
+		done <- result{text, code, time.Since(begun)}
+	}()
+	return func() result {
+		p.t.Helper()
+		select {
+		case r := <-done:
+			return r
+		case <-time.After(bound):
+			_ = cmd.Process.Kill()
+			r := <-done
+			p.t.Fatalf("%s did not end within %v:\n%s", p.name, bound, r.out)
+			return r
+		}
 	}
+}
+
+// idle makes the container with a command that only waits, as a launcher is that people exec
+// into.
+func (p *pod) idle() *pod {
+	p.t.Helper()
+	p.begin("sleep", "1000")
+	eventually(p.t, p.name+" has its volumes", func() bool {
+		out, _ := p.exec(p.t.Context(), "cat", "/proc/1/comm")
+		return out == "sleep\n"
+	})
+	return p
 }
 
 // run is `mpiup run` with args in a launcher pod.
 func (p *pod) run(args ...string) result {
 	p.t.Helper()
 	return p.launch(append([]string{p.bin, "run"}, args...)...)
+}
+
+// says fails the test unless the command ended with the code and its output has all texts.
+func (r result) says(t *testing.T, code int, texts ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit code %d, want %d:\n%s", r.code, code, r.out)
+	}
+	for _, s := range texts {
+		if !strings.Contains(r.out, s) {
+			t.Errorf("nothing says %q:\n%s", s, r.out)
+		}
+	}
 }
 
 // ok fails the test unless the command ended with code 0, and gives its lines in order.

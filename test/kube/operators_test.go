@@ -1,0 +1,198 @@
+package kube_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/netns"
+)
+
+// Trainer v2: TrainJob "tune", PodSets launcher and node, records for pods that are not ready
+// yet, the launcher's own last of all. Not root: fsGroup 1000 and a key of mode 0640.
+func TestTrainer(t *testing.T) {
+	t.Parallel()
+	c := up(t, netns.IPv4, "cluster.local", "tune-launcher-0-0", "tune-node-0-0", "tune-node-0-1")
+	key := operatorKey(t)
+	auth := volume{at: "/home/mpiuser/.ssh", gid: 1000, files: []file{
+		{"id_rsa", key.private, 0o640}, {"id_rsa.pub", key.public, 0o644}, {"authorized_keys", key.public, 0o644}}}
+	member := func(name, index string) *pod {
+		p := c.pod(name, "tune.ns.svc.cluster.local")
+		p.uid, p.group, p.volumes = 1000, 1000, []volume{auth}
+		p.env = []string{"JOB_COMPLETION_INDEX=" + index, "OF_THE_NODE=" + name}
+		return p
+	}
+	nodes := []*pod{member("tune-node-0-0", "0"), member("tune-node-0-1", "1")}
+	for _, n := range nodes {
+		n.publish()
+		n.worker()
+	}
+	l := member("tune-launcher-0-0", "0")
+	l.env = append(l.env, "OMPI_MCA_orte_keep_fqdn_hostnames=true", "OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile",
+		"OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10", "OMPI_MCA_orte_set_default_slots=2")
+	l.volumes = append(l.volumes, volume{at: "/etc/mpi", gid: 1000, files: []file{
+		{"hostfile", []byte("tune-node-0-0.tune slots=2\ntune-node-0-1.tune slots=2\n"), 0o444}}})
+	for _, n := range nodes { // dependsOn: node Ready
+		eventually(t, n.name+" is ready", n.ready)
+	}
+	same(t, "ranks", l.run(whereAmI...).ok(t), fourOnTwo("rank %d of 4 on tune-node-0-%d"))
+
+	if v := peers(t, l.idle()); v.Scope != "tune.ns" || len(v.alive()) != 2 {
+		t.Errorf("scope %q, peers %+v", v.Scope, v.Peers)
+	}
+}
+
+// Volcano: job "vj", tasks master and worker, plugins ssh and svc.
+func TestVolcano(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		env  bool // svc plugin without --inject-hosts-env=false
+	}{{"hosts in the environment", true}, {"hosts in files only", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := up(t, netns.IPv4, "cluster.local", "vj-master-0", "vj-worker-0", "vj-worker-1")
+			key := volcanoKey(t)
+			volumes := []volume{ // subPath .ssh of the Secret's volume
+				{at: "/root/.ssh", plain: true, files: []file{{"id_rsa", key.private, 0o600}, {"id_rsa.pub", key.public, 0o600},
+					{"authorized_keys", key.public, 0o600}, {"config", []byte("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"), 0o600}}},
+				{at: "/etc/volcano", files: []file{{"master.host", []byte("vj-master-0.vj"), 0o644},
+					{"worker.host", []byte("vj-worker-0.vj\nvj-worker-1.vj"), 0o644}}},
+			}
+			member := func(name, index string) *pod {
+				p := c.pod(name, "vj.ns.svc.cluster.local")
+				p.volumes = volumes
+				p.env = []string{"VC_TASK_INDEX=" + index, "VK_TASK_INDEX=" + index}
+				if tt.env {
+					p.env = append(p.env, "VC_MASTER_HOSTS=vj-master-0.vj", "VC_MASTER_NUM=1",
+						"VC_WORKER_HOSTS=vj-worker-0.vj,vj-worker-1.vj", "VC_WORKER_NUM=2")
+				}
+				return p
+			}
+			for i := range 2 {
+				member(fmt.Sprintf("vj-worker-%d", i), fmt.Sprint(i)).worker("--slots", "2").published()
+			}
+			master := member("vj-master-0", "0")
+			master.env = append(master.env, "MPI_HOST=vj-worker-0.vj,vj-worker-1.vj")
+			same(t, "ranks", master.run(whereAmI...).ok(t), fourOnTwo("rank %d of 4 on vj-worker-%d"))
+		})
+	}
+}
+
+// lwsPods are the pods of group 0 of the LeaderWorkerSet "g", with the user's own Secret.
+func lwsPods(t *testing.T, size int) []*pod {
+	names := []string{"g-0"}
+	for i := 1; i < size; i++ {
+		names = append(names, fmt.Sprintf("g-0-%d", i))
+	}
+	c := up(t, netns.IPv4, "cluster.local", names...)
+	secret := c.keygen()
+	var pods []*pod
+	for i, n := range names {
+		p := c.pod(n, "g.ns.svc.cluster.local")
+		p.volumes = []volume{secret}
+		p.env = []string{"LWS_LEADER_ADDRESS=g-0.g.ns", fmt.Sprintf("LWS_GROUP_SIZE=%d", size), fmt.Sprintf("LWS_WORKER_INDEX=%d", i)}
+		p.publish()
+		pods = append(pods, p)
+	}
+	return pods
+}
+
+// keygen is a Secret made with `mpiup keygen`, mounted where mpiup looks for one.
+func (c *cluster) keygen() volume {
+	c.t.Helper()
+	text, err := c.Command(c.t.Context(), netns.Launcher, c.bin, "keygen").Output()
+	must(c.t, err)
+	return volume{at: "/etc/mpiup", files: []file{{"key", text, os.FileMode(0o644)}}}
+}
+
+// LeaderWorkerSet: the leader runs the job, on itself too.
+func TestLeaderWorkerSet(t *testing.T) {
+	t.Parallel()
+	pods := lwsPods(t, 3)
+	for _, p := range pods[1:] {
+		p.worker("--slots", "1")
+	}
+	r := pods[0].run(append([]string{"--ppn", "1", "-n", "3"}, whereAmI...)...)
+	same(t, "ranks", r.ok(t), []string{"rank 0 of 3 on g-0", "rank 1 of 3 on g-0-1", "rank 2 of 3 on g-0-2"})
+	if v := peers(t, pods[0].idle()); v.Scope != "g-0.g.ns" || v.ScopeFrom != "LWS_LEADER_ADDRESS" {
+		t.Errorf("scope %q from %q", v.Scope, v.ScopeFrom)
+	}
+}
+
+// An Indexed Job with a headless service of the user's; Kubernetes does not tell its size.
+func TestIndexedJob(t *testing.T) {
+	t.Parallel()
+	c := up(t, netns.IPv4, "cluster.local", "train-0", "train-1", "train-2")
+	secret := c.keygen()
+	member := func(i int) *pod {
+		p := c.pod(fmt.Sprintf("train-%d", i), "workers.ns.svc.cluster.local")
+		p.volumes, p.env = []volume{secret}, []string{fmt.Sprintf("JOB_COMPLETION_INDEX=%d", i)}
+		return p
+	}
+	for i := 1; i < 3; i++ {
+		member(i).worker("--slots", "1").published()
+	}
+	r := member(0).run(append([]string{"--size", "3", "--ppn", "1", "-n", "3"}, whereAmI...)...)
+	same(t, "ranks", r.ok(t), []string{"rank 0 of 3 on train-0", "rank 1 of 3 on train-1", "rank 2 of 3 on train-2"})
+}
+
+// A StatefulSet tells its pods nothing: the service they share does, of each family one record.
+func TestOwnService(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		family netns.Family
+	}{{"IPv4", netns.IPv4}, {"dual stack", netns.DualStack}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := up(t, tt.family, "cluster.local", "set-0", "set-1", "set-2", "front")
+			secret := c.keygen()
+			var pods []*pod
+			for i := range 3 {
+				p := c.pod(fmt.Sprintf("set-%d", i), "set.ns.svc.cluster.local")
+				p.volumes = []volume{secret}
+				pods = append(pods, p)
+			}
+			front := c.pod("front", "set.ns.svc.cluster.local") // of the same service, with no agent
+			front.volumes = []volume{secret}
+			wait := front.begin(append([]string{c.bin, "run", "--size", "3", "--ppn", "1", "-n", "3"}, whereAmI...)...)
+			for _, i := range []int{2, 0, 1} {
+				pods[i].worker("--slots", "1").published()
+			}
+			want := []string{"rank 0 of 3 on set-0", "rank 1 of 3 on set-1", "rank 2 of 3 on set-2"}
+			got := strings.Join(wait().ok(t), "\n")
+			if !strings.Contains(got, strings.Join(want, "\n")) {
+				t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+			}
+			same(t, "ranks without --size", front.run(whereAmI...).ok(t), want)
+			out, code := pods[1].exec(t.Context(), append([]string{c.bin, "run"}, whereAmI...)...)
+			same(t, "ranks of a member's own run", result{out: out, code: code}.ok(t), want)
+		})
+	}
+}
+
+// Where neither environment, files nor DNS name a host, an agent in this container does.
+func TestGossipIsTheLastSource(t *testing.T) {
+	t.Parallel()
+	c := up(t, netns.IPv4, "cluster.local", "p-0", "p-1", "p-2")
+	secret := c.keygen()
+	var pods []*pod
+	for i := range 3 {
+		p := c.pod(fmt.Sprintf("p-%d", i), "ns.svc.cluster.local")
+		p.volumes, p.nameless = []volume{secret}, true
+		p.aliases = fmt.Sprintf("%s p-%d\n", c.Addr(p.name), i)
+		pods = append(pods, p)
+	}
+	seed := c.Addr("p-2").String()
+	for _, p := range pods {
+		p.worker("--slots", "1", "--host", seed)
+	}
+	eventually(t, "gossip knows three", func() bool { return len(peers(t, pods[0]).alive()) == 3 })
+	if v := peers(t, pods[0]); v.HostsFrom != "gossip" || v.Scope != "default" {
+		t.Errorf("hosts from %q, scope %q", v.HostsFrom, v.Scope)
+	}
+	out, code := pods[1].exec(t.Context(), append([]string{c.bin, "run"}, whereAmI...)...)
+	same(t, "ranks", result{out: out, code: code}.ok(t), []string{"rank 0 of 3 on p-0", "rank 1 of 3 on p-1", "rank 2 of 3 on p-2"})
+}
