@@ -64,9 +64,19 @@ func (a *Agent) serve(ctx context.Context) error {
 	stopHTTP()
 	remove()
 	cancel()
-	server.Stop()
+	finish(server)
 	a.front.close()
 	return nil
+}
+
+// answerBound is what callers get to take their last answers, that of Shutdown among them.
+const answerBound = time.Second
+
+// finish ends the server once the calls under way are answered.
+func finish(s *grpc.Server) {
+	late := time.AfterFunc(answerBound, s.Stop)
+	defer late.Stop()
+	s.GracefulStop()
 }
 
 func (a *Agent) grpcServer() *grpc.Server {

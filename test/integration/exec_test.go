@@ -123,11 +123,11 @@ func TestExecOnATerminal(t *testing.T) {
 	}
 	sees("resized")
 	typed(t, master, "hello\r")
-	sees("read hello")
-	if res := r.wait(t); res.code != 9 {
+	res := r.wait(t)
+	<-copied
+	if res.code != 9 || !strings.Contains(screen.String(), "read hello") {
 		t.Errorf("ended with %d, screen %q", res.code, screen.String())
 	}
-	<-copied
 	l.exec(t, job{}, "-t", "w1", "--", "true").wait(t).fails(t, 240, "terminal")
 }
 
