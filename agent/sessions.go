@@ -53,7 +53,7 @@ func (a *Agent) readOpen(ctx context.Context, stream wire.Stream) (*apiv1.Open, 
 			return nil, r.err
 		}
 		if o := r.f.GetOpen(); o != nil {
-			return o, nil
+			return o, checkOpen(o)
 		}
 		return nil, fmt.Errorf("%w: the first frame is not Open", errBadFrame)
 	case <-t.C:

@@ -86,8 +86,23 @@ func LookPath(prog, dir, pathEnv string) (string, error) {
 	if denied != "" {
 		return "", checkAccess(denied)
 	}
-	return "", &StartError{Phase: PhaseExec, Path: prog, Errno: syscall.ENOENT, Cause: "program not found on PATH (" + pathEnv + ")",
+	return "", &StartError{Phase: PhaseExec, Path: prog, Errno: syscall.ENOENT, Cause: "program not found on PATH (" + shortPath(pathEnv) + ")",
 		Hint: "check the image and the spelling, or give its full path"}
+}
+
+// shortPath is a PATH for a sentence: its first elements, and how many more there are.
+func shortPath(pathEnv string) string {
+	const most = 100
+	if len(pathEnv) <= most {
+		return pathEnv
+	}
+	dirs := filepath.SplitList(pathEnv)
+	n, length := 0, 0
+	for n < len(dirs) && (length+len(dirs[n]) < most-20) {
+		length += len(dirs[n]) + 1
+		n++
+	}
+	return fmt.Sprintf("%s and %d more directories", strings.Join(dirs[:n], ":"), len(dirs)-n)
 }
 
 func under(dir, path string) string {

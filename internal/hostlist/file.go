@@ -53,6 +53,8 @@ func ParseFile(r io.Reader, name string) ([]Entry, error) {
 	switch err := scan.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
 		return nil, fmt.Errorf("hostfile %s line %d: longer than %d bytes; is this a hostfile?", name, line+1, maxLine)
+	case err != nil && line == 0: // a directory, for one
+		return nil, fmt.Errorf("hostfile %s: %w", name, errno(err))
 	case err != nil:
 		return nil, fmt.Errorf("hostfile %s line %d: %w", name, line+1, errno(err))
 	case limited.N == 0:

@@ -23,6 +23,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits on foreign text.
@@ -150,6 +151,9 @@ func checkName(name string) error {
 		return fmt.Errorf("%s: no user name is needed to reach an agent; write the host alone", clip(name))
 	case strings.HasPrefix(name, "^"), strings.HasPrefix(name, "+"):
 		return fmt.Errorf("%s: Open MPI's relative and excluded hosts are not known here; name the hosts wanted", clip(name))
+	}
+	if !utf8.ValidString(name) {
+		return fmt.Errorf("%s is not a host name: its bytes are no text", clip(name))
 	}
 	for label := range strings.SplitSeq(bare, ".") {
 		if label == "" || len(label) > maxLabel || label[0] == '-' {

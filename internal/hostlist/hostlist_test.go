@@ -167,7 +167,7 @@ func TestReadFile(t *testing.T) {
 	if err == nil || err.Error() != want || !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, err = ReadFile(dir); err == nil || err.Error() != "hostfile "+dir+" line 1: is a directory" {
+	if _, err = ReadFile(dir); err == nil || err.Error() != "hostfile "+dir+": is a directory" {
 		t.Error(err)
 	}
 }

@@ -257,9 +257,12 @@ func unreadable(file, shown string, err error) error {
 }
 
 func (f *finder) none() error {
-	return fmt.Errorf("%w: looked at --key, MPIUP_KEY, %s. Mount one Secret in every pod of the job: "+
-		"MPI Operator mounts its own in the first container of launcher and workers, Kubeflow Trainer in the containers "+
-		"called node, Volcano with the ssh plugin (plugins: {ssh: []}); elsewhere make one (mpiup keygen > key; "+
-		"kubectl create secret generic NAME --from-file=key) and mount it at %s, or name a file with --key or MPIUP_KEY, "+
-		"or certificates with --tls-dir", ErrNoSecret, strings.Join(f.passed, ", "), DefaultKeyDir)
+	return fmt.Errorf(`%w. mpiup needs one Secret, mounted in every pod of the job:
+  MPI Operator      mounts its own in the first container of launcher and workers
+  Kubeflow Trainer  in the containers called "node"
+  Volcano           with the plugin ssh (plugins: {ssh: []})
+  elsewhere         mpiup keygen > key; kubectl create secret generic NAME --from-file=key; mount it at %s
+Or name a file with --key or MPIUP_KEY, or certificates with --tls-dir. Looked at:
+  --key and MPIUP_KEY (not given)
+  %s`, ErrNoSecret, DefaultKeyDir, strings.Join(f.passed, "\n  "))
 }
