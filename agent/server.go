@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/member"
+	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
 )
 
@@ -85,6 +87,7 @@ func (a *Agent) grpcServer() *grpc.Server {
 		grpc.MaxRecvMsgSize(maxFrame), grpc.MaxSendMsgSize(maxFrame),
 		grpc.InitialWindowSize(4<<20), grpc.InitialConnWindowSize(8<<20),
 		grpc.ReadBufferSize(32<<10), grpc.WriteBufferSize(64<<10),
+		grpc.ForceServerCodecV2(codec.Codec{}), experimental.BufferPool(&codec.Pool{}),
 		grpc.MaxConcurrentStreams(maxSessions),
 		grpc.ConnectionTimeout(handshakeDeadline),
 	)

@@ -12,10 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
 )
 
@@ -32,6 +34,7 @@ type dialer struct {
 	tls    *tls.Config
 	window int32 // HTTP/2 flow control window, bytes
 	buffer int   // read and write buffer of a connection, bytes
+	pages  codec.Pool
 }
 
 // newDialer sizes buffers for so many hosts: output must flow fast from few, many must start
@@ -78,8 +81,8 @@ func (d *dialer) connect(ctx context.Context, addr netip.AddrPort) (*agentConn, 
 	defer cancel()
 	tcp, err := (&net.Dialer{KeepAlive: -1}).DialContext(tctx, "tcp", addr.String())
 	if err != nil {
-		if ctx.Err() == nil && tctx.Err() != nil {
-			return nil, causef(stageConnect, "%v: no answer in %v", addr, connectTimeout)
+		if tctx.Err() != nil {
+			return nil, causef(stageConnect, "%v: no answer", addr)
 		}
 		return nil, connCause(addr, err)
 	}
@@ -115,7 +118,8 @@ func (d *dialer) overlay(addr netip.AddrPort, conn net.Conn) (*grpc.ClientConn, 
 		grpc.WithIdleTimeout(0),
 		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
 		grpc.WithReadBufferSize(d.buffer), grpc.WithWriteBufferSize(d.buffer), grpc.WithSharedWriteBuffer(true),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame), grpc.MaxCallSendMsgSize(maxFrame)),
+		experimental.WithBufferPool(&d.pages),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallRecvMsgSize(maxFrame), grpc.MaxCallSendMsgSize(maxFrame)),
 	)
 }
 
