@@ -44,13 +44,14 @@ type Engine struct {
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup // exchanges
 
-	mu      sync.Mutex
-	store   store                // guarded by mu
-	fences  fences               // guarded by mu
-	waits   map[*fence]*waiter   // guarded by mu; of fences that are not over
-	attrs   attrs                // guarded by mu
-	fetches map[fetchKey]*flight // guarded by mu
-	closed  error                // guarded by mu; nil: open
+	mu       sync.Mutex
+	store    store                 // guarded by mu
+	fences   fences                // guarded by mu
+	waits    map[*fence]*waiter    // guarded by mu; of fences that are not over
+	attrs    attrs                 // guarded by mu
+	fetches  map[fetchKey]*flight  // guarded by mu
+	arrivals map[int]chan struct{} // guarded by mu; by owner, of those somebody waits for
+	closed   error                 // guarded by mu; nil: open
 }
 
 // waiter is what the ranks inside one fence wait for.
@@ -68,11 +69,12 @@ func New(cfg Config) (*Engine, error) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	e := &Engine{
 		cfg: cfg, names: cfg.Names,
-		store:   newStore(cfg.Size, cfg.Local, cfg.Limits),
-		fences:  newFences(cfg.Size, cfg.Local, cfg.Limits.Fences),
-		waits:   map[*fence]*waiter{},
-		attrs:   newAttrs(len(cfg.Local), cfg.Limits),
-		fetches: map[fetchKey]*flight{},
+		store:    newStore(cfg.Size, cfg.Local, cfg.Limits),
+		fences:   newFences(cfg.Size, cfg.Local, cfg.Limits.Fences),
+		waits:    map[*fence]*waiter{},
+		attrs:    newAttrs(len(cfg.Local), cfg.Limits),
+		fetches:  map[fetchKey]*flight{},
+		arrivals: map[int]chan struct{}{},
 	}
 	if e.names == nil {
 		e.names = NewNames(cfg.Limits)
@@ -119,7 +121,11 @@ func (e *Engine) Put(owner int, key string, value []byte) error {
 	if e.closed != nil {
 		return e.closed
 	}
-	return e.store.put(owner, key, value)
+	if err := e.store.put(owner, key, value); err != nil {
+		return err
+	}
+	e.arrived(owner)
+	return nil
 }
 
 // Get returns owner's value (AnyOwner: the one put or merged last) without waiting for one to
@@ -141,7 +147,7 @@ func (e *Engine) Get(ctx context.Context, owner int, key string) (value []byte, 
 		e.mu.Unlock()
 		return nil, false, nil
 	}
-	return e.fetch(ctx, fetchKey{owner, key}) // unlocks
+	return e.fetch(ctx, fetchKey{owner: owner, key: key}) // unlocks
 }
 
 // LocalGet answers another host's Fetch: only what ranks of this host have put.
@@ -252,6 +258,7 @@ func (e *Engine) RankGone(rank int, why string) {
 	}
 	if e.store.isLocal(rank) {
 		e.attrs.gone(rank)
+		e.arrived(rank)
 	}
 }
 
@@ -273,6 +280,9 @@ func (e *Engine) Close(err error) {
 	if e.closed == nil {
 		e.closed = err
 		e.attrs.close(err)
+		for owner := range maps.Clone(e.arrivals) {
+			e.arrived(owner)
+		}
 		for f := range maps.Clone(e.waits) {
 			e.end(f, err)
 		}

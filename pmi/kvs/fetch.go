@@ -9,6 +9,8 @@ import (
 type fetchKey struct {
 	owner int
 	key   string
+	wait  bool // see Awaiter
+	keep  bool // the answer goes into the store
 }
 
 // flight is a fetch under way; ranks that ask the same meanwhile wait for its answer.
@@ -26,8 +28,13 @@ func (e *Engine) fetch(ctx context.Context, k fetchKey) ([]byte, bool, error) {
 	if f == nil {
 		f = &flight{over: make(chan struct{})}
 		e.fetches[k] = f
+		clock := e.store.clock
 		e.work.Go(func() {
-			f.value, f.found, f.err = e.cfg.Upstream.Fetch(e.ctx, k.owner, k.key)
+			ask := e.cfg.Upstream.Fetch
+			if k.wait {
+				ask = e.cfg.Upstream.(Awaiter).Await
+			}
+			f.value, f.found, f.err = ask(e.ctx, k.owner, k.key)
 			e.mu.Lock()
 			delete(e.fetches, k)
 			closed := e.closed
@@ -39,6 +46,10 @@ func (e *Engine) fetch(ctx context.Context, k fetchKey) ([]byte, bool, error) {
 				f.err = fmt.Errorf("key %q of other hosts: %w", k.key, f.err)
 			case f.found && len(f.value) > e.cfg.Limits.Value:
 				f.err = &LimitError{Owner: k.owner, Key: k.key, What: "value", Unit: "bytes", Got: len(f.value), Max: e.cfg.Limits.Value}
+			case f.found && k.keep:
+				e.mu.Lock()
+				f.err = e.keep(k, f.value, clock)
+				e.mu.Unlock()
 			}
 			close(f.over)
 		})

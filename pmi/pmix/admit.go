@@ -1,0 +1,87 @@
+package pmix
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+)
+
+// RefusedError is a rank whose libpmix this server cannot speak with.
+type RefusedError struct {
+	Rank    int
+	Version string // of its libpmix
+	Why     string // what does not fit, and what to do
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("rank %d: its PMIx %.40q cannot be served: %s", e.Rank, e.Version, e.Why)
+}
+
+var errStranger = errors.New("it does not know this job's PMIx namespace")
+
+// admit does the handshake, for at most five seconds. A stranger gets no answer; a rank that
+// cannot be served gets a status, and the caller a *RefusedError.
+func (s *Server) admit(nc net.Conn) (*conn, error) {
+	if s.job.Check != nil {
+		if err := s.job.Check(nc); err != nil {
+			return nil, err
+		}
+	}
+	if err := nc.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return nil, err
+	}
+	h, err := ptl.ReadHello(nc)
+	if err != nil {
+		return nil, err
+	}
+	if h.Kind != 0 {
+		return nil, fmt.Errorf("a PMIx tool or singleton (kind %d), which are not served", h.Kind)
+	}
+	if subtle.ConstantTimeCompare([]byte(h.Namespace), []byte(s.job.Namespace)) != 1 {
+		return nil, errStranger
+	}
+	number := int(h.Rank)
+	if _, ok := s.local[number]; !ok {
+		return nil, fmt.Errorf("rank %d of this job is not on this host", h.Rank)
+	}
+	c := &conn{s: s, nc: nc, rank: number, desc: h.Buffer == bfrops.FullyDesc, version: h.Version, events: newListener()}
+	dialect, why := s.choose(h)
+	if why != "" {
+		nc.Write(ptl.AppendAnswer(nil, int32(errNotSupported), 0)) // it is hung up on either way
+		return nil, &RefusedError{number, h.Version, why}
+	}
+	c.dialect = dialect
+	if !s.enter(c) {
+		nc.Write(ptl.AppendAnswer(nil, int32(errOutOfResource), 0))
+		return nil, &RefusedError{number, h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
+	}
+	if _, err = nc.Write(ptl.AppendAnswer(nil, 0, uint32(number&0x7fffffff))); err == nil {
+		err = nc.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		s.leave(c)
+		return nil, fmt.Errorf("rank %d: %w", number, err)
+	}
+	return c, nil
+}
+
+// choose finds the dialect of a client, or says why it cannot be served.
+func (s *Server) choose(h ptl.Hello) (*bfrops.Dialect, string) {
+	d, err := bfrops.Find(h.Codec)
+	switch {
+	case err != nil:
+		return nil, err.Error() + "; use Open MPI 4.0 or later, or start the program with --mpi pmi2 if its library speaks that"
+	case h.Buffer != bfrops.NonDesc && h.Buffer != bfrops.FullyDesc:
+		return nil, fmt.Sprintf("its buffers are of kind %d; unset PMIX_MCA_bfrops_base_default_type", h.Buffer)
+	case h.Store != "hash":
+		return nil, fmt.Sprintf("it keeps job data in the store %.20q, whose layout is private to libpmix; unset PMIX_MCA_gds and PMIX_GDS_MODULE, so that it uses \"hash\"", h.Store)
+	case h.Security != "native" && h.Security != "none":
+		return nil, fmt.Sprintf("it wants the security module %.20q; unset PMIX_MCA_psec, so that it uses \"native\"", h.Security)
+	}
+	return d, ""
+}

@@ -1,0 +1,59 @@
+package pmix
+
+import (
+	"context"
+
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
+
+// command is a row of the table: a request's number is its place.
+type command struct {
+	name   string
+	handle func(c *conn, ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error)
+	waits  bool                 // it may block, and has a goroutine of its own
+	silent bool                 // it has no answer
+	tail   func(*bfrops.Writer) // what follows an answer's status where that is not 0
+}
+
+// commands are pmix_cmd_t of openpmix src/include/pmix_globals.h. handle returns the answer, or a
+// status that is the answer by itself.
+var commands = [...]command{
+	0:  {name: "REQ", handle: (*conn).req},
+	1:  {name: "ABORT", handle: (*conn).abort},
+	2:  {name: "COMMIT", handle: (*conn).commit},
+	3:  {name: "FENCE", handle: (*conn).fence, waits: true},
+	4:  {name: "GET", handle: (*conn).get, waits: true},
+	5:  {name: "FINALIZE", handle: (*conn).finalize},
+	6:  {name: "PUBLISH", handle: (*conn).publish, waits: true},
+	7:  {name: "LOOKUP", handle: (*conn).lookup, waits: true},
+	8:  {name: "UNPUBLISH", handle: (*conn).unpublish, waits: true},
+	9:  {name: "SPAWN", handle: refuse, tail: noNamespace},
+	10: {name: "CONNECT", handle: (*conn).connect, waits: true},
+	11: {name: "DISCONNECT", handle: (*conn).connect, waits: true},
+	12: {name: "NOTIFY", handle: (*conn).notify},
+	13: {name: "REGEVENTS", handle: (*conn).register},
+	14: {name: "DEREGEVENTS", handle: (*conn).deregister, silent: true},
+	15: {name: "QUERY", handle: (*conn).query, tail: noInfos},
+	16: {name: "LOG", handle: (*conn).log},
+	17: {name: "ALLOC", handle: refuse, tail: noInfos},
+	18: {name: "JOB_CONTROL", handle: (*conn).jobControl, tail: noInfos},
+	19: {name: "MONITOR", handle: refuse, tail: noInfos},
+	24: {name: "GROUP_CONSTRUCT", handle: (*conn).groupConstruct, waits: true},
+	28: {name: "GROUP_DESTRUCT", handle: (*conn).groupDestruct, waits: true},
+}
+
+var unknown = command{name: "an unknown command", handle: refuse}
+
+func find(number uint64) *command {
+	if number < uint64(len(commands)) && commands[number].handle != nil {
+		return &commands[number]
+	}
+	return &unknown
+}
+
+func refuse(*conn, context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
+	return nil, errNotSupported
+}
+
+func noNamespace(w *bfrops.Writer) { w.Group(bfrops.String, nil) }
+func noInfos(w *bfrops.Writer)     { w.Infos(nil) }

@@ -1,0 +1,179 @@
+package pmix
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+)
+
+// maxWaiting bounds the requests of one connection that wait; a client's threads have one each.
+const maxWaiting = 256
+
+// conn is one connection of one rank, past the handshake.
+type conn struct {
+	s       *Server
+	nc      net.Conn
+	rank    int
+	dialect *bfrops.Dialect
+	desc    bool
+	version string // of its libpmix
+
+	running bool // guarded by Server.mu
+
+	events listener
+
+	write sync.Mutex // of nc
+}
+
+// run reads requests until the connection ends, which it tells the caller if it should not have.
+func (c *conn) run(ctx context.Context) {
+	job := ctx
+	ctx, cancel := context.WithCancel(job)
+	var wg sync.WaitGroup
+	wg.Go(func() { c.tell(ctx) })
+	err := c.serve(ctx, &wg)
+	cancel()
+	gone, alone := c.s.leave(c)
+	c.nc.Close()
+	wg.Wait()
+	if alone {
+		if err := c.s.names.left(job, c.rank); err != nil && job.Err() == nil {
+			c.s.job.Log.Warn("PMIx: names of a rank that has ended", "rank", c.rank, "cause", err)
+		}
+	}
+	var protocol *ProtocolError
+	switch {
+	case job.Err() != nil:
+	case errors.As(err, &protocol):
+		c.s.job.Engine.RankGone(c.rank, "broke the PMIx protocol")
+		c.s.failed(c.rank, err)
+	case gone:
+		c.s.job.Engine.RankGone(c.rank, "has closed its PMIx connection without MPI_Finalize")
+		c.s.failed(c.rank, &UnfinishedError{c.rank})
+	}
+}
+
+// serve answers what needs no waiting at once, so that a rank's commit is there before its fence.
+func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
+	slots := make(chan struct{}, maxWaiting)
+	for {
+		f, err := ptl.ReadFrame(c.nc)
+		if err != nil {
+			return c.hungUp(err)
+		}
+		if f.Tag == ptl.TagHeartbeat {
+			continue
+		}
+		r := bfrops.NewReader(c.dialect, c.desc, f.Payload)
+		number := bfrops.One[uint64](r, bfrops.Command)
+		if r.Err() != nil {
+			return &ProtocolError{c.rank, c.version, r.Err()}
+		}
+		cmd := find(number)
+		if !cmd.waits {
+			if err := c.answer(ctx, f.Tag, cmd, r); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			if err := c.reply(f.Tag, cmd, nil, errOutOfResource); err != nil {
+				return err
+			}
+			continue
+		}
+		wg.Go(func() {
+			if err := c.answer(ctx, f.Tag, cmd, r); err != nil && ctx.Err() == nil {
+				c.nc.Close() // the reader above ends with it
+				var protocol *ProtocolError
+				if errors.As(err, &protocol) {
+					c.s.failed(c.rank, err)
+				}
+			}
+			<-slots
+		})
+	}
+}
+
+// answer does what cmd says. Its error ends the connection.
+func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.Reader) error {
+	w, err := cmd.handle(c, ctx, r)
+	var (
+		st    status
+		limit *kvs.LimitError
+		enter *kvs.EnterError
+		wrong *bfrops.SyntaxError
+	)
+	switch {
+	case err == nil || errors.As(err, &st):
+	case errors.As(err, &limit):
+		c.s.job.Log.Warn("PMIx", "request", cmd.name, "cause", err)
+		st = errOutOfResource
+	case errors.As(err, &enter):
+		c.s.job.Log.Warn("PMIx", "request", cmd.name, "cause", err)
+		st = errBadParam
+	case errors.As(err, &wrong):
+		return &ProtocolError{c.rank, c.version, errors.New(cmd.name + ": " + wrong.Error())}
+	case ctx.Err() != nil:
+		return nil
+	default: // the rank waits for what will not come; whoever stops it says why
+		c.s.failed(c.rank, err)
+		return nil
+	}
+	c.s.job.Log.Debug("PMIx", "rank", c.rank, "request", cmd.name, "status", int(st))
+	if cmd.silent {
+		return nil
+	}
+	return c.reply(tag, cmd, w, st)
+}
+
+// reply sends w, or st alone.
+func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st status) error {
+	if w == nil {
+		w = c.writer()
+		w.Status(int(st))
+		if cmd.tail != nil {
+			cmd.tail(w)
+		}
+	}
+	b, err := w.Bytes()
+	if err != nil { // a value that this client's dialect lacks
+		c.s.job.Log.Warn("PMIx", "rank", c.rank, "request", cmd.name, "cause", err)
+		w = c.writer()
+		w.Status(int(errNotSupported))
+		b, _ = w.Bytes()
+	}
+	return c.send(b, tag)
+}
+
+// writer begins a frame; send ends it.
+func (c *conn) writer() *bfrops.Writer {
+	return bfrops.NewWriter(c.dialect, c.desc, make([]byte, ptl.HeaderLen, 256))
+}
+
+// section begins groups that become a value.
+func (c *conn) section() *bfrops.Writer { return bfrops.NewWriter(c.dialect, c.desc, nil) }
+
+func (c *conn) send(frame []byte, tag uint32) error {
+	ptl.FinishFrame(frame, tag)
+	c.write.Lock()
+	defer c.write.Unlock()
+	_, err := c.nc.Write(frame)
+	return err
+}
+
+// hungUp tells a peer that does not speak the protocol from a connection that has ended.
+func (c *conn) hungUp(err error) error {
+	var format *ptl.FormatError
+	if errors.As(err, &format) {
+		return &ProtocolError{c.rank, c.version, err}
+	}
+	return err
+}

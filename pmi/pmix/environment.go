@@ -1,0 +1,71 @@
+package pmix
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// serverVersion is what clients take the server for: 4.2.9 was run with every libpmix from 3.1 to
+// 7; without one, those of 3.x look other namespaces up by old rules and 7 refuses v3.
+const serverVersion = "4.2.9"
+
+// Environment is what a rank needs in order to find and understand the server: variables as
+// NAME=VALUE, to be set over what it has. PMIX_* and OMPI_MCA_ess*, OMPI_MCA_orte_* that were
+// inherited from another launcher must not be among the rest.
+//
+// Open MPI before 5 believes to be started alone unless it finds one of the launchers it knows
+// (orte/mca/schizo). Flux is the one whose variable nothing else reads; Open MPI 4.0 would then
+// look for Flux's own PMI, which the exclusion of its component prevents.
+func (s *Server) Environment(rank int) []string {
+	j := &s.job
+	uri := "mpiup-agent." + strconv.Itoa(j.Here) + ";tcp4://" + j.Address
+	env := []string{
+		"PMIX_NAMESPACE=" + j.Namespace,
+		"PMIX_RANK=" + strconv.Itoa(rank),
+		"PMIX_SERVER_URI41=" + uri, // a client takes the newest it knows
+		"PMIX_SERVER_URI4=" + uri,
+		"PMIX_SERVER_URI3=" + uri,
+		"PMIX_SERVER_URI21=" + uri,
+		"PMIX_VERSION=" + serverVersion,
+		"PMIX_GDS_MODULE=hash", // libpmix 5 and later would want shared memory of a layout of its own
+		"PMIX_SECURITY_MODE=native",
+		"PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
+		"PMIX_HOSTNAME=" + j.Hosts[j.Here].Name,
+		"FLUX_JOB_ID=1",
+		"OMPI_MCA_pmix=" + componentsWithout(s.userHas("OMPI_MCA_pmix")),
+	}
+	if j.SessionDir != "" {
+		env = append(env, "PMIX_SERVER_TMPDIR="+j.SessionDir)
+	}
+	if j.Crowded && s.userHas("OMPI_MCA_mpi_oversubscribe") == "" {
+		env = append(env, "OMPI_MCA_mpi_oversubscribe=1")
+	}
+	return env
+}
+
+func (s *Server) userHas(name string) string {
+	if s.job.Getenv == nil {
+		return ""
+	}
+	return s.job.Getenv(name)
+}
+
+// componentsWithout excludes Open MPI's other ways to a launcher from what the user selects. A
+// list of components to take stays as it is.
+func componentsWithout(user string) string {
+	list, excludes := strings.CutPrefix(user, "^")
+	if user != "" && !excludes {
+		return user
+	}
+	var names []string
+	if list != "" {
+		names = strings.Split(list, ",")
+	}
+	for _, name := range []string{"flux", "s1", "s2", "cray"} {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return "^" + strings.Join(names, ",")
+}

@@ -1,0 +1,93 @@
+package pmix
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
+
+// maxGroups bounds the groups that ranks of this host have made.
+const maxGroups = 64 << 10
+
+// groupConstruct is a barrier of the members (MPI sessions). All get one context id.
+func (c *conn) groupConstruct(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+	name := bfrops.One[string](r, bfrops.String)
+	procs := bfrops.Counted[bfrops.Proc](r, bfrops.ProcType)
+	infos := r.Infos()
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	set, st := c.s.members(procs)
+	if st != success {
+		return nil, st
+	}
+	id, st := c.s.contextID(c.rank, name, set)
+	if st != success {
+		return nil, st
+	}
+	ctx, cancel := within(ctx, infos)
+	defer cancel()
+	if err := c.s.meet(ctx, c.rank, set, false); err != nil {
+		return nil, err
+	}
+	w := c.writer()
+	w.Status(int(success))
+	major := majorVersion(c.version)
+	if major >= 5 {
+		bfrops.PutCounted(w, bfrops.ProcType, c.s.procs(set))
+	}
+	if major >= 6 {
+		w.Group(bfrops.Bool, true)
+	}
+	w.Group(bfrops.Size, id)
+	return w, nil
+}
+
+// contextID is the same for all members, since each has made as many groups of this name and
+// these members before, and differs between groups: 62 bits of a hash need no one to hand them
+// out. Small numbers are Open MPI's own.
+func (s *Server) contextID(rank int, name string, set []int) (uint64, status) {
+	slices.Sort(set)
+	key := fmt.Sprintf("%s\x00%v", name, set)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mine := strconv.Itoa(rank) + "\x00" + key
+	if s.group[mine] == 0 && len(s.group) >= maxGroups {
+		return 0, errOutOfResource
+	}
+	s.group[mine]++
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", s.job.Namespace, key, s.group[mine]))
+	return binary.BigEndian.Uint64(sum[:])>>2 | 1<<61, success
+}
+
+// procs names ranks; nil are all.
+func (s *Server) procs(set []int) []bfrops.Proc {
+	if set == nil {
+		set = make([]int, s.job.Engine.Size())
+		for r := range set {
+			set[r] = r
+		}
+	}
+	out := make([]bfrops.Proc, len(set))
+	for i, r := range set {
+		out[i] = bfrops.Proc{Namespace: s.job.Namespace, Rank: uint32(r)}
+	}
+	return out
+}
+
+// groupDestruct has nothing to undo: a group is its members' business.
+func (c *conn) groupDestruct(context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
+	return nil, success
+}
+
+func majorVersion(version string) int {
+	major, _, _ := strings.Cut(version, ".")
+	n, _ := strconv.Atoi(major)
+	return n
+}

@@ -1,0 +1,234 @@
+package pmix
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
+
+// jobData is the answer to REQ, packed once for each dialect and kind of buffer that clients of
+// this host use. Types are as openpmix include/pmix_common.h says: Open MPI reads values by
+// the type it expects.
+type jobData struct {
+	job *Job
+
+	mu   sync.Mutex
+	made map[jobDataKind][]byte // guarded by mu
+}
+
+type jobDataKind struct {
+	dialect *bfrops.Dialect
+	desc    bool
+}
+
+func (d *jobData) packed(dialect *bfrops.Dialect, desc bool) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := jobDataKind{dialect, desc}
+	if b, ok := d.made[k]; ok {
+		return b, nil
+	}
+	w := bfrops.NewWriter(dialect, desc, nil)
+	d.job.pack(w)
+	b, err := w.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	if d.made == nil {
+		d.made = map[jobDataKind][]byte{}
+	}
+	d.made[k] = b
+	return b, nil
+}
+
+func (j *Job) pack(w *bfrops.Writer) {
+	j.packJob(w)
+	j.packOwnHost(w)
+	for i := range j.Hosts {
+		w.KVal("pmix.node.arr", bfrops.DataArray, j.hostArray(i))
+	}
+	j.packMap(w)
+	apps := j.appSizes()
+	for i := range apps {
+		w.KVal("pmix.app.arr", bfrops.DataArray, bfrops.NewInfos(
+			info("pmix.appnum", bfrops.Uint32, uint64(i)),
+			info("pmix.app.size", bfrops.Uint32, uint64(apps[i])),
+			info("pmix.aldr", bfrops.ProcRank, uint64(j.firstOf(i))),
+		))
+	}
+	j.packRanks(w)
+}
+
+// packJob is what is true of the whole job.
+func (j *Job) packJob(w *bfrops.Writer) {
+	size := uint64(j.Engine.Size())
+	universe := max(uint64(max(j.Universe, 0)), size)
+	apps := j.appSizes()
+	w.KVal("pmix.jobid", bfrops.String, j.Namespace)
+	w.KVal("pmix.job.size", bfrops.Uint32, size)
+	w.KVal("pmix.max.size", bfrops.Uint32, size)
+	w.KVal("pmix.univ.size", bfrops.Uint32, universe)
+	w.KVal("pmix.num.nodes", bfrops.Uint32, uint64(len(j.Hosts)))
+	w.KVal("pmix.job.napps", bfrops.Uint32, uint64(len(apps)))
+	w.KVal("pmix.spawned", bfrops.Bool, false)
+	names := make([]string, len(j.Hosts))
+	for i, h := range j.Hosts {
+		names[i] = h.Name
+	}
+	w.KVal("pmix.nlist", bfrops.String, strings.Join(names, ","))
+	if j.SessionDir != "" {
+		w.KVal("pmix.tmpdir", bfrops.String, j.SessionDir)
+		w.KVal("pmix.nsdir", bfrops.String, j.SessionDir)
+		w.KVal("pmix.tdir.rmclean", bfrops.Bool, true)
+	}
+	if j.Mapping != "" {
+		w.KVal("pmix.anlmap", bfrops.String, j.Mapping)
+	}
+	if j.MapBy != "" {
+		w.KVal("pmix.mapby", bfrops.String, j.MapBy)
+	}
+	if j.Crowded {
+		w.KVal("pmix.ndosub", bfrops.Bool, true)
+	}
+	if j.HwlocXML != "" {
+		w.KVal("pmix.hwlocxml2", bfrops.String, j.HwlocXML)
+	}
+	if len(apps) > 1 { // Open MPI 5 asks for these by its own names
+		firsts := make([]int, len(apps))
+		for i := range apps {
+			firsts[i] = j.firstOf(i)
+		}
+		w.KVal("OMPI_APP_SIZES", bfrops.String, join(apps, " "))
+		w.KVal("OMPI_FIRST_RANKS", bfrops.String, join(firsts, " "))
+	}
+}
+
+// packOwnHost is what is true of this host. Clients before 3.1.5 know only these, later ones the
+// arrays as well.
+func (j *Job) packOwnHost(w *bfrops.Writer) {
+	h := j.Hosts[j.Here]
+	w.KVal("pmix.lpeers", bfrops.String, join(h.Ranks, ","))
+	w.KVal("pmix.local.size", bfrops.Uint32, uint64(len(h.Ranks)))
+	w.KVal("pmix.node.size", bfrops.Uint32, uint64(len(h.Ranks)))
+	if len(h.Ranks) > 0 {
+		w.KVal("pmix.lldr", bfrops.ProcRank, uint64(h.Ranks[0]))
+	}
+}
+
+func (j *Job) hostArray(i int) bfrops.Array {
+	h := j.Hosts[i]
+	infos := []bfrops.Info{
+		info("pmix.hname", bfrops.String, h.Name),
+		info("pmix.nodeid", bfrops.Uint32, uint64(i)),
+		info("pmix.lpeers", bfrops.String, join(h.Ranks, ",")),
+		info("pmix.local.size", bfrops.Uint32, uint64(len(h.Ranks))),
+		info("pmix.node.size", bfrops.Uint32, uint64(len(h.Ranks))),
+	}
+	if len(h.Ranks) > 0 {
+		infos = append(infos, info("pmix.lldr", bfrops.ProcRank, uint64(h.Ranks[0])))
+	}
+	return bfrops.NewInfos(infos...)
+}
+
+// packMap is host names and their ranks, as clients before 3.1.5 read them; all of those speak a
+// dialect of fixed width.
+func (j *Job) packMap(w *bfrops.Writer) {
+	if !w.Dialect().Fixed() {
+		return
+	}
+	m := w.Like()
+	m.Group(bfrops.Size, uint64(len(j.Hosts)))
+	for _, h := range j.Hosts {
+		m.KVal(h.Name, bfrops.String, join(h.Ranks, ","))
+	}
+	j.blob(w, "pmix.mblob", m)
+}
+
+// packRanks is a blob for each rank of the job: its number, then its values.
+func (j *Job) packRanks(w *bfrops.Writer) {
+	inApp := map[int]uint64{}
+	app := make([]uint64, j.Engine.Size()) // a rank's place in its program
+	for r := range app {
+		app[r] = inApp[j.appOf(r)]
+		inApp[j.appOf(r)]++
+	}
+	for i, h := range j.Hosts {
+		for l, r := range h.Ranks {
+			b := w.Like()
+			b.Group(bfrops.ProcRank, uint64(r))
+			b.KVal("pmix.hname", bfrops.String, h.Name)
+			b.KVal("pmix.nodeid", bfrops.Uint32, uint64(i))
+			b.KVal("pmix.lrank", bfrops.Uint16, uint64(l))
+			b.KVal("pmix.nrank", bfrops.Uint16, uint64(l))
+			b.KVal("pmix.appnum", bfrops.Uint32, uint64(j.appOf(r)))
+			b.KVal("pmix.reinc", bfrops.Uint32, uint64(0))
+			b.KVal("pmix.grank", bfrops.ProcRank, uint64(r))
+			b.KVal("pmix.apprank", bfrops.ProcRank, app[r])
+			if i == j.Here && j.Binding != nil {
+				locstr, cpuset := j.Binding(r)
+				if locstr != "" {
+					b.KVal("pmix.locstr", bfrops.String, locstr)
+				}
+				if cpuset != "" {
+					b.KVal("pmix.cpuset", bfrops.String, cpuset)
+				}
+			}
+			j.blob(w, "pmix.pblob", b)
+		}
+	}
+}
+
+func (j *Job) blob(w *bfrops.Writer, key string, groups *bfrops.Writer) {
+	b, err := groups.Bytes()
+	if err != nil {
+		w.Fail(err)
+		return
+	}
+	w.KVal(key, bfrops.ByteObject, b)
+}
+
+func (j *Job) appOf(rank int) int {
+	if j.Apps == nil {
+		return 0
+	}
+	return j.Apps[rank]
+}
+
+func (j *Job) appSizes() []int {
+	var sizes []int
+	for r := range j.Engine.Size() {
+		app := j.appOf(r)
+		for len(sizes) <= app {
+			sizes = append(sizes, 0)
+		}
+		sizes[app]++
+	}
+	return sizes
+}
+
+// firstOf is the lowest rank of a program.
+func (j *Job) firstOf(app int) int {
+	for r := range j.Engine.Size() {
+		if j.appOf(r) == app {
+			return r
+		}
+	}
+	return 0
+}
+
+func info(key string, t bfrops.Type, data any) bfrops.Info {
+	return bfrops.Info{Key: key, Value: bfrops.Value{Type: t, Data: data}}
+}
+
+func join(numbers []int, sep string) string {
+	var b []byte
+	for i, n := range numbers {
+		if i > 0 {
+			b = append(b, sep...)
+		}
+		b = strconv.AppendInt(b, int64(n), 10)
+	}
+	return string(b)
+}

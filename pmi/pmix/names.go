@@ -1,0 +1,166 @@
+package pmix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
+
+// Persistence of a published pair (pmix_persistence_t). What outlives its rank lives as long as
+// the job: indefinitely and a session are no longer than that here.
+const (
+	persistFirstRead = 1
+	persistProc      = 2
+	persistApp       = 3
+)
+
+// reach is who may look a pair up.
+type reach int
+
+const (
+	reachJob  reach = iota // namespace, session, global, and what is unknown
+	reachHost              // PMIX_RANGE_LOCAL
+	reachProc              // PMIX_RANGE_PROC_LOCAL
+)
+
+func reachOf(infos []bfrops.Info) reach {
+	v, _ := attribute(infos, "pmix.range")
+	switch n, _ := v.Number(); n {
+	case 2:
+		return reachHost
+	case 7:
+		return reachProc
+	}
+	return reachJob
+}
+
+// names is where ranks of this host publish. Pairs for the job are in the engine's Names, which
+// all hosts share; the others stay here.
+type names struct {
+	job, host kvs.Names
+
+	mu   sync.Mutex
+	mine map[int]map[place]uint64 // guarded by mu; what each rank has published, and its persistence
+}
+
+type place struct {
+	reach   reach
+	service string
+}
+
+func newNames(e *kvs.Engine) names {
+	return names{job: e.Names(), host: kvs.NewNames(kvs.Limits{}), mine: map[int]map[place]uint64{}}
+}
+
+// at is the store and the service name of a key, apart from those of PMI ranks.
+func (n *names) at(where reach, rank int, key string) (kvs.Names, place) {
+	switch where {
+	case reachHost:
+		return n.host, place{where, "pmix/" + key}
+	case reachProc:
+		return n.host, place{where, fmt.Sprintf("pmix/%d/%s", rank, key)}
+	}
+	return n.job, place{where, "pmix/" + key}
+}
+
+func (n *names) store(p place) kvs.Names {
+	if p.reach == reachJob {
+		return n.job
+	}
+	return n.host
+}
+
+func (n *names) publish(ctx context.Context, where reach, rank int, key string, entry []byte, persist uint64) error {
+	store, p := n.at(where, rank, key)
+	if err := store.Publish(ctx, p.service, entry); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mine[rank] == nil {
+		n.mine[rank] = map[place]uint64{}
+	}
+	if persist != persistFirstRead { // who reads it first may be anywhere
+		n.mine[rank][p] = persist
+	}
+	return nil
+}
+
+// lookup finds what the rank may see, nearest first. Of those who read a pair that is for its
+// first reader only, the one that takes it out has it.
+func (n *names) lookup(ctx context.Context, rank int, key string) (bfrops.PData, error) {
+	for _, where := range []reach{reachProc, reachHost, reachJob} {
+		store, p := n.at(where, rank, key)
+		entry, err := store.Lookup(ctx, p.service)
+		if errors.Is(err, kvs.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return bfrops.PData{}, err
+		}
+		r := bfrops.NewReader(bfrops.Canonical(), false, entry)
+		data := bfrops.One[bfrops.PData](r, bfrops.PDataType)
+		persist := bfrops.One[uint64](r, bfrops.Persist)
+		if r.Err() != nil {
+			return bfrops.PData{}, fmt.Errorf("published key %.64q: %w", key, r.Err())
+		}
+		if persist == persistFirstRead {
+			if err := store.Unpublish(ctx, p.service); errors.Is(err, kvs.ErrNotFound) {
+				continue
+			} else if err != nil {
+				return bfrops.PData{}, err
+			}
+		}
+		return data, nil
+	}
+	return bfrops.PData{}, kvs.ErrNotFound
+}
+
+func (n *names) unpublish(ctx context.Context, rank int, key string) error {
+	result := kvs.ErrNotFound
+	for _, where := range []reach{reachProc, reachHost, reachJob} {
+		_, p := n.at(where, rank, key)
+		err := n.take(ctx, rank, p)
+		if err != nil && !errors.Is(err, kvs.ErrNotFound) {
+			return err
+		}
+		if err == nil {
+			result = nil
+		}
+	}
+	return result
+}
+
+func (n *names) take(ctx context.Context, rank int, p place) error {
+	n.mu.Lock()
+	delete(n.mine[rank], p)
+	n.mu.Unlock()
+	return n.store(p).Unpublish(ctx, p.service)
+}
+
+// unpublishAll takes back what rank has published and which says so.
+func (n *names) unpublishAll(ctx context.Context, rank int, which func(persist uint64) bool) error {
+	n.mu.Lock()
+	var all []place
+	for p, persist := range n.mine[rank] {
+		if which(persist) {
+			all = append(all, p)
+		}
+	}
+	n.mu.Unlock()
+	for _, p := range all {
+		if err := n.take(ctx, rank, p); err != nil && !errors.Is(err, kvs.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// left takes back what a rank that has no connection any more published for as long as it lives.
+func (n *names) left(ctx context.Context, rank int) error {
+	return n.unpublishAll(ctx, rank, func(persist uint64) bool { return persist == persistProc })
+}

@@ -1,0 +1,150 @@
+package pmix
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
+
+const errDuplicate status = -53
+
+// publish makes pairs known to those in range; the request's own attributes begin with "pmix.".
+func (c *conn) publish(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+	bfrops.One[uint64](r, bfrops.Uint32) // uid: all ranks of a job have one
+	infos := r.Infos()
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	reach := reachOf(infos)
+	persist := uint64(persistApp)
+	if v, ok := attribute(infos, "pmix.persist"); ok {
+		persist, _ = v.Data.(uint64)
+	}
+	ctx, cancel := within(ctx, infos)
+	defer cancel()
+	for _, i := range infos {
+		if strings.HasPrefix(i.Key, "pmix.") {
+			continue
+		}
+		w := bfrops.NewWriter(bfrops.Canonical(), false, nil)
+		w.Group(bfrops.PDataType, bfrops.PData{
+			Proc: bfrops.Proc{Namespace: c.s.job.Namespace, Rank: uint32(c.rank)}, Key: i.Key, Value: i.Value})
+		w.Group(bfrops.Persist, persist)
+		entry, err := w.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		if err := c.s.names.publish(ctx, reach, c.rank, i.Key, entry, persist); err != nil {
+			return nil, published(err)
+		}
+	}
+	return nil, success
+}
+
+// published turns the answers of a store of names into statuses.
+func published(err error) error {
+	switch {
+	case errors.Is(err, kvs.ErrExists):
+		return errDuplicate
+	case errors.Is(err, kvs.ErrNotFound):
+		return errNotFound
+	}
+	return err
+}
+
+// How long a lookup that waits lets pass between questions.
+const (
+	firstPoll = 2 * time.Millisecond
+	lastPoll  = 100 * time.Millisecond
+)
+
+// lookup answers with the pairs that are there, or with pmix.wait when all are.
+func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+	bfrops.One[uint64](r, bfrops.Uint32)
+	keys, infos := readKeys(r)
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	_, wait := attribute(infos, "pmix.wait")
+	ctx, cancel := within(ctx, infos)
+	defer cancel()
+	found := map[string]bfrops.PData{}
+	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
+		for _, key := range keys {
+			if _, ok := found[key]; ok {
+				continue
+			}
+			p, err := c.s.names.lookup(ctx, c.rank, key)
+			if err == nil {
+				found[key] = p
+			} else if !errors.Is(err, kvs.ErrNotFound) {
+				return nil, err
+			}
+		}
+		if !wait || len(found) >= distinct(keys) {
+			break
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+	if len(found) == 0 {
+		return nil, errNotFound
+	}
+	var pairs []bfrops.PData
+	for _, key := range keys {
+		if p, ok := found[key]; ok {
+			pairs = append(pairs, p)
+		}
+	}
+	w := c.writer()
+	w.Status(int(success))
+	bfrops.PutCounted(w, bfrops.PDataType, pairs)
+	return w, nil
+}
+
+func distinct(keys []string) int {
+	set := map[string]bool{}
+	for _, k := range keys {
+		set[k] = true
+	}
+	return len(set)
+}
+
+// unpublish takes pairs back; without keys all that the rank has published.
+func (c *conn) unpublish(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+	bfrops.One[uint64](r, bfrops.Uint32)
+	keys, infos := readKeys(r)
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	ctx, cancel := within(ctx, infos)
+	defer cancel()
+	if len(keys) == 0 {
+		return nil, published(c.s.names.unpublishAll(ctx, c.rank, func(uint64) bool { return true }))
+	}
+	for _, key := range keys {
+		if err := c.s.names.unpublish(ctx, c.rank, key); err != nil {
+			return nil, published(err)
+		}
+	}
+	return nil, success
+}
+
+func readKeys(r *bfrops.Reader) (keys []string, infos []bfrops.Info) {
+	for range r.Count() {
+		if r.Err() != nil {
+			return nil, nil
+		}
+		keys = append(keys, bfrops.One[string](r, bfrops.String))
+	}
+	return keys, r.Infos()
+}
