@@ -1,0 +1,326 @@
+package kube_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mpiup/mpiup/test/netns"
+)
+
+// object is a Kubernetes object, as far as it matters here.
+type object struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     yaml.Node
+}
+
+type podSpec struct {
+	Subdomain       string
+	HostNetwork     bool           `yaml:"hostNetwork"`
+	SecurityContext map[string]any `yaml:"securityContext"`
+	InitContainers  []container    `yaml:"initContainers"`
+	Containers      []container
+	Volumes         []struct {
+		Name   string
+		Secret struct {
+			SecretName  string `yaml:"secretName"`
+			DefaultMode int    `yaml:"defaultMode"`
+		}
+	}
+}
+
+type container struct {
+	Name, Image     string
+	Command, Args   []string
+	Ports           []any
+	ReadinessProbe  struct{ Exec struct{ Command []string } } `yaml:"readinessProbe"`
+	SecurityContext map[string]any                            `yaml:"securityContext"`
+	VolumeMounts    []struct {
+		Name      string
+		MountPath string `yaml:"mountPath"`
+	} `yaml:"volumeMounts"`
+}
+
+func (c container) agent() bool {
+	return len(c.Command) > 1 && filepath.Base(c.Command[0]) == "mpiup" && c.Command[1] == "agent"
+}
+
+func (c container) runs() bool {
+	return len(c.Command) > 1 && filepath.Base(c.Command[0]) == "mpiup" && c.Command[1] == "run"
+}
+
+func (c container) mounts(path string) (volume string) {
+	for _, m := range c.VolumeMounts {
+		if m.MountPath == path {
+			volume = m.Name
+		}
+	}
+	return volume
+}
+
+// example reads the objects of a file.
+func example(t *testing.T, name string) (objects []object) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../examples", name))
+	must(t, err)
+	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var o object
+		err := d.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		objects = append(objects, o)
+	}
+}
+
+// pods are the pod specs anywhere below a node: the mappings that have containers.
+func pods(t *testing.T, n *yaml.Node) (out []podSpec) {
+	t.Helper()
+	if n.Kind == yaml.AliasNode {
+		return nil
+	}
+	if n.Kind == yaml.MappingNode {
+		for i := 0; i < len(n.Content); i += 2 {
+			if n.Content[i].Value == "containers" {
+				var p podSpec
+				must(t, n.Decode(&p))
+				return []podSpec{p}
+			}
+		}
+	}
+	for _, c := range n.Content {
+		out = append(out, pods(t, c)...)
+	}
+	return out
+}
+
+func exampleFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../examples/*.yaml")
+	must(t, err)
+	for i, f := range files {
+		files[i] = filepath.Base(f)
+	}
+	if len(files) < 8 {
+		t.Fatalf("examples: %v", files)
+	}
+	return files
+}
+
+// Every example says what mpiup relies on, and none asks for what mpiup does not need.
+func TestExamples(t *testing.T) {
+	for _, name := range exampleFiles(t) {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("../../examples", name))
+			must(t, err)
+			if !strings.HasPrefix(string(text), "# ") || !strings.Contains(string(text), "# mpiup relies on:") {
+				t.Error("it does not begin with a comment on what mpiup relies on")
+			}
+			for _, o := range example(t, name) {
+				if o.Kind == "" || o.Metadata.Name == "" {
+					t.Errorf("an object without kind or name: %+v", o)
+				}
+				for _, p := range pods(t, &o.Spec) {
+					checkPod(t, name, p)
+				}
+			}
+		})
+	}
+}
+
+func checkPod(t *testing.T, file string, p podSpec) {
+	t.Helper()
+	if p.HostNetwork {
+		t.Error("hostNetwork is not needed")
+	}
+	first := p.Containers[0]
+	for _, c := range slices.Concat(p.InitContainers, p.Containers) {
+		if len(c.Ports) > 0 {
+			t.Errorf("%s: ports need not be listed", c.Name)
+		}
+		if c.SecurityContext["privileged"] != nil || strings.Contains(strings.Join(c.Command, " "), "sshd") {
+			t.Errorf("%s asks for more than mpiup needs", c.Name)
+		}
+	}
+	if first.agent() {
+		if want := []string{first.Command[0], "agent", "--check"}; !slices.Equal(first.ReadinessProbe.Exec.Command, want) {
+			t.Errorf("%s: readiness is %q, want %q", first.Name, first.ReadinessProbe.Exec.Command, want)
+		}
+		if len(first.Args) > 0 {
+			t.Errorf("%s: an agent needs no arguments: %q", first.Name, first.Args)
+		}
+	}
+	scripted := strings.Contains(strings.Join(first.Command, " "), "mpiup agent")
+	if file == "leaderworkerset.yaml" || file == "indexed-job.yaml" { // nobody else brings a secret
+		volume := first.mounts("/etc/mpiup")
+		if len(p.Volumes) == 0 || p.Volumes[0].Name != volume || p.Volumes[0].Secret.SecretName == "" || p.Volumes[0].Secret.DefaultMode != 0o444 {
+			t.Errorf("%s has no readable Secret at /etc/mpiup: %+v", first.Name, p.Volumes)
+		}
+	}
+	if !first.agent() && !first.runs() && !scripted && file != "trainer-runtime.yaml" {
+		t.Errorf("%s: the first container runs %q, not mpiup", first.Name, first.Command)
+	}
+}
+
+type mpiJobSpec struct {
+	SlotsPerWorker   int    `yaml:"slotsPerWorker"`
+	SSHAuthMountPath string `yaml:"sshAuthMountPath"`
+	Replicas         map[string]struct {
+		Replicas      int
+		RestartPolicy string `yaml:"restartPolicy"`
+		Template      struct{ Spec podSpec }
+	} `yaml:"mpiReplicaSpecs"`
+}
+
+func TestMPIJobExamples(t *testing.T) {
+	for _, name := range []string{"mpijob.yaml", "mpijob-any-image.yaml", "mpijob-restricted.yaml"} {
+		t.Run(name, func(t *testing.T) {
+			var job mpiJobSpec
+			o := example(t, name)[0]
+			must(t, o.Spec.Decode(&job))
+			worker, launcher := job.Replicas["Worker"], job.Replicas["Launcher"]
+			if o.Kind != "MPIJob" || worker.RestartPolicy != "OnFailure" || job.SSHAuthMountPath == implicitAuth {
+				t.Errorf("kind %s, workers restart %s, key at %s", o.Kind, worker.RestartPolicy, job.SSHAuthMountPath)
+			}
+			w, l := worker.Template.Spec.Containers, launcher.Template.Spec.Containers
+			if len(w) != 1 || len(l) != 1 || !w[0].agent() || !l[0].runs() {
+				t.Fatalf("worker %+v, launcher %+v", w, l)
+			}
+			for _, p := range []podSpec{worker.Template.Spec, launcher.Template.Spec} {
+				switch name {
+				case "mpijob-any-image.yaml":
+					dir := filepath.Dir(p.Containers[0].Command[0])
+					if len(p.InitContainers) != 1 || !slices.Equal(p.InitContainers[0].Command, []string{"/mpiup", "install", dir}) ||
+						p.InitContainers[0].mounts(dir) == "" || p.Containers[0].mounts(dir) != p.InitContainers[0].mounts(dir) {
+						t.Errorf("the binary does not reach %s: %+v", dir, p)
+					}
+				case "mpijob-restricted.yaml":
+					c := p.Containers[0].SecurityContext
+					if p.SecurityContext["runAsNonRoot"] != true || p.SecurityContext["seccompProfile"] == nil ||
+						c["allowPrivilegeEscalation"] != false || c["readOnlyRootFilesystem"] != true || c["capabilities"] == nil {
+						t.Errorf("not restricted: %v, %v", p.SecurityContext, c)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestTrainerExample(t *testing.T) {
+	all := pods(t, &example(t, "trainer-runtime.yaml")[0].Spec)
+	if len(all) != 2 || !all[0].Containers[0].agent() || len(all[1].Containers[0].Command) > 0 {
+		t.Fatalf("want a node that runs the agent and a launcher without command: %+v", all)
+	}
+	for _, p := range all {
+		if p.Containers[0].Name != "node" || p.SecurityContext["fsGroup"] != p.Containers[0].SecurityContext["runAsUser"] {
+			t.Errorf("container %s, %v, %v", p.Containers[0].Name, p.SecurityContext, p.Containers[0].SecurityContext)
+		}
+	}
+	var job struct{ Trainer struct{ Command []string } }
+	must(t, example(t, "trainer-runtime.yaml")[1].Spec.Decode(&job))
+	if c := (container{Command: job.Trainer.Command}); !c.runs() {
+		t.Errorf("the TrainJob runs %q", job.Trainer.Command)
+	}
+}
+
+func TestVolcanoExample(t *testing.T) {
+	var job struct{ Plugins map[string][]string }
+	o := example(t, "volcano-job.yaml")[0]
+	must(t, o.Spec.Decode(&job))
+	if job.Plugins["ssh"] == nil || job.Plugins["svc"] == nil {
+		t.Errorf("plugins %v, want ssh and svc", job.Plugins)
+	}
+}
+
+func TestNetworkPolicyExample(t *testing.T) {
+	type peer struct {
+		PodSelector struct {
+			MatchLabels map[string]string `yaml:"matchLabels"`
+		} `yaml:"podSelector"`
+	}
+	var p struct {
+		peer    `yaml:",inline"`
+		Ingress []struct {
+			From  []peer
+			Ports []any
+		}
+	}
+	o := example(t, "network-policy.yaml")[0]
+	must(t, o.Spec.Decode(&p))
+	const label = "training.kubeflow.org/job-name"
+	if job := p.PodSelector.MatchLabels[label]; job == "" || len(p.Ingress) != 1 || len(p.Ingress[0].From) != 1 ||
+		p.Ingress[0].From[0].PodSelector.MatchLabels[label] != job || len(p.Ingress[0].Ports) > 0 {
+		t.Errorf("pods of one job cannot reach each other at all ports: %+v", p)
+	}
+}
+
+// exampleProgram stands for the programs of the examples.
+var exampleProgram = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(built, "program")
+	return path, os.WriteFile(path, []byte("#!/bin/sh\n"+whereAmI[2]+"\n"), 0o755)
+})
+
+// The commands of mpijob.yaml, as they stand there, in the operator's pods.
+func TestMPIJobExampleRuns(t *testing.T) {
+	t.Parallel()
+	program, err := exampleProgram()
+	must(t, err)
+	var spec mpiJobSpec
+	must(t, example(t, "mpijob.yaml")[0].Spec.Decode(&spec))
+	j := newMPIJob(t, netns.IPv4, "OpenMPI", spec.Replicas["Worker"].Replicas)
+	j.slots, j.auth = spec.SlotsPerWorker, spec.SSHAuthMountPath
+	j.mount()
+	here := func(c container) []string {
+		argv := slices.Clone(c.Command)
+		argv[0] = j.bin
+		return argv
+	}
+	c := spec.Replicas["Worker"].Template.Spec.Containers[0]
+	for _, w := range j.workers {
+		w.begin(here(c)...)
+		w.published()
+	}
+	argv := here(spec.Replicas["Launcher"].Template.Spec.Containers[0])
+	argv[len(argv)-1] = program
+	same(t, "ranks", j.launcher.launch(argv...).ok(t), fourOnTwo("rank %d of 4 on pi-worker-%d"))
+}
+
+// The script of indexed-job.yaml, as it stands there: all indexes succeed.
+func TestIndexedJobExampleRuns(t *testing.T) {
+	t.Parallel()
+	program, err := exampleProgram()
+	must(t, err)
+	spec := pods(t, &example(t, "indexed-job.yaml")[1].Spec)[0]
+	c := up(t, netns.IPv4, "cluster.local", "pi-0", "pi-1", "pi-2")
+	secret := c.keygen()
+	argv := slices.Clone(spec.Containers[0].Command)
+	argv[2] = strings.ReplaceAll(argv[2], "/opt/pi", program)
+	var waits []func() result
+	for _, index := range []string{"0", "1", "2"} {
+		p := c.pod("pi-"+index, spec.Subdomain+".ns.svc.cluster.local")
+		p.volumes = []volume{secret}
+		p.env = []string{"JOB_COMPLETION_INDEX=" + index, "PATH=" + built + ":/usr/bin:/bin"}
+		waits = append(waits, p.begin(argv...))
+		p.publish() // without a probe the pod is ready as it starts
+	}
+	for i, wait := range waits {
+		r := wait()
+		r.says(t, 0)
+		if i == 0 {
+			r.says(t, 0, "rank 0 of 6 on pi-0", "rank 1 of 6 on pi-0", "rank 2 of 6 on pi-1", "rank 3 of 6 on pi-1",
+				"rank 4 of 6 on pi-2", "rank 5 of 6 on pi-2")
+		}
+	}
+}
