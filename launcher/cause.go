@@ -51,11 +51,12 @@ func asCause(err error) *cause {
 	return &cause{stage: stageConnect, err: err}
 }
 
-// telling picks the cause that says most: the latest stage, the first of several.
+// telling picks the cause that says most: the latest stage, of one stage something that listens
+// before nothing, the first of several.
 func telling(causes []*cause) *cause {
 	var best *cause
 	for _, c := range causes {
-		if c != nil && (best == nil || c.stage > best.stage) {
+		if c != nil && (best == nil || c.stage > best.stage || c.stage == best.stage && best.refused && !c.refused) {
 			best = c
 		}
 	}

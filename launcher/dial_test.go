@@ -12,6 +12,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 )
 
@@ -84,14 +85,28 @@ func serveAgent(t testing.TB, key string, opened *apiv1.Opened) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-func TestAttach(t *testing.T) {
-	fine := &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: "x"}}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+// unheard is an address that is bound, so that no other test gets it, and where nobody listens.
+func unheard(t *testing.T) netip.AddrPort {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := free.Addr().(*net.TCPAddr).AddrPort()
-	free.Close()
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := sa.(*unix.SockaddrInet4)
+	return netip.AddrPortFrom(netip.AddrFrom4(in.Addr), uint16(in.Port))
+}
+
+func TestAttach(t *testing.T) {
+	fine := &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: "x"}}
+	nobody := unheard(t)
 	for _, tt := range []struct {
 		name  string
 		addr  netip.AddrPort

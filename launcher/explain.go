@@ -56,6 +56,8 @@ func (f fault) sentence() string {
 	who := fmt.Sprintf("rank %d on %s", f.rank, f.host)
 	if f.rank < 0 {
 		who = f.host
+	} else if f.command {
+		who = "the command on " + f.host
 	}
 	switch f.kind {
 	case faultRank:

@@ -90,6 +90,8 @@ func (g *gatherer) one(ctx context.Context, i int, w wanted, board *board) (*ses
 		}
 		if ctx.Err() == nil {
 			board.set(i, c)
+		} else {
+			board.last(i, c)
 		}
 		if c.stage == stageFenced {
 			g.cancel()

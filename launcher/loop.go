@@ -109,6 +109,7 @@ func (r *run) fail(f fault) {
 	}
 	r.order++
 	f.seq = r.order
+	f.command = r.exec != nil
 	r.verdict.add(f)
 	r.cfg.Log.Debug("fault", "what", f.sentence())
 }

@@ -56,6 +56,16 @@ func (b *board) set(i int, c *cause) {
 	b.changed = b.changed || c == nil || old == nil || old.label() != c.label()
 }
 
+// last is the cause of an attempt that the end of waiting cut short: it counts where it says
+// more than what was known.
+func (b *board) last(i int, c *cause) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if old := b.missing[i]; old == notYet || old != nil && c.stage > old.stage {
+		b.missing[i] = c
+	}
+}
+
 // Times of the display. A run whose hosts are there shows nothing.
 const (
 	firstDraw   = 400 * time.Millisecond // on a terminal
@@ -164,6 +174,7 @@ func (b *board) line(waited time.Duration) string {
 	defer b.mu.Unlock()
 	var order []string
 	by := map[string][]string{}
+	why := map[string]string{}
 	for i, c := range b.missing {
 		if c == nil {
 			continue
@@ -171,6 +182,9 @@ func (b *board) line(waited time.Duration) string {
 		k := c.label()
 		if by[k] == nil {
 			order = append(order, k)
+			if c.stage >= stageHosts { // waiting alone will hardly cure it
+				why[k] = fmt.Sprintf(" (%v)", c)
+			}
 		}
 		by[k] = append(by[k], b.names[i])
 	}
@@ -182,7 +196,7 @@ func (b *board) line(waited time.Duration) string {
 			more = fmt.Sprintf(" and %d more", len(names)-maxInOne)
 			names = names[:maxInOne]
 		}
-		parts[i] = fmt.Sprintf("%s: %s%s", k, strings.Join(names, ", "), more)
+		parts[i] = fmt.Sprintf("%s: %s%s%s", k, strings.Join(names, ", "), more, why[k])
 	}
 	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, hostCount(len(b.names)), waited, strings.Join(parts, "; "))
 }

@@ -42,6 +42,7 @@ type fault struct {
 	code        int    // faultAbort: MPI_Abort's; faultSignal: the signal's number
 	init        bool   // faultStart: not the program's fault, the rank could not be prepared
 	path        string // faultStart
+	command     bool   // it is exec's command, which users know by its host and not as a rank
 	ranks       string // faultLost, faultPreempted: the host's ranks
 	fenced      bool   // faultPreempted: by a newer launcher
 }
