@@ -22,6 +22,8 @@ type Agent struct {
 	front   *front         // nil when embedded
 	metrics *metrics
 
+	refusals refusals
+
 	stopping chan struct{}  // closed when the agent is to end
 	running  sync.WaitGroup // sessions
 	readers  sync.WaitGroup // goroutines that wait for a stream's first frame

@@ -48,6 +48,14 @@ type front struct {
 	shut  bool                      // guarded by mu
 }
 
+// ListenError is Run's error when the agent's port or address cannot be had.
+type ListenError struct{ err error }
+
+func (e *ListenError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of net.
+func (e *ListenError) Unwrap() error { return e.err }
+
 // listen binds the first free port of the candidates.
 func listen(ctx context.Context, host string, ports []int) (*net.TCPListener, error) {
 	lc := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: false}}

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/member"
@@ -16,13 +15,12 @@ import (
 
 // metrics is what /metrics shows.
 type metrics struct {
-	agent      *Agent
-	registry   *prometheus.Registry
-	started    prometheus.Counter
-	failed     prometheus.Counter
-	refusals   prometheus.Counter
-	outBytes   prometheus.Counter
-	lastReport atomic.Int64 // unix ns of the last refusal that was logged
+	agent    *Agent
+	registry *prometheus.Registry
+	started  prometheus.Counter
+	failed   prometheus.Counter
+	refusals prometheus.Counter
+	outBytes prometheus.Counter
 }
 
 func newMetrics(a *Agent) *metrics {
@@ -67,13 +65,6 @@ func (m *metrics) sessionCount() int {
 	m.agent.mu.Lock()
 	defer m.agent.mu.Unlock()
 	return len(m.agent.sessions)
-}
-
-// refused counts, and tells whether this one should be logged.
-func (m *metrics) refused() bool {
-	m.refusals.Inc()
-	now, last := time.Now().UnixNano(), m.lastReport.Load()
-	return now-last > int64(time.Second) && m.lastReport.CompareAndSwap(last, now)
 }
 
 // maxHTTP bounds the connections to the HTTP port, which asks nobody who he is.

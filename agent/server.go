@@ -28,7 +28,7 @@ func (a *Agent) serve(ctx context.Context) error {
 	}
 	l, err := listen(ctx, a.cfg.Listen, ports)
 	if err != nil {
-		return fmt.Errorf("agent on %s: %w", a.cfg.Name, err)
+		return fmt.Errorf("agent on %s: %w", a.cfg.Name, &ListenError{err})
 	}
 	bound := l.Addr().(*net.TCPAddr).AddrPort()
 	serverTLS := a.cfg.Identity.ServerConfig(alpnGRPC, alpnGossip)
@@ -160,13 +160,12 @@ func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv
 	return &apiv1.ShutdownReply{}, nil
 }
 
-// refusedHandshake says why a caller was not let in, at most once a second: strangers can be
-// many.
+// refusedHandshake says why a caller was not let in.
 func (a *Agent) refusedHandshake(addr net.Addr, err error) {
-	if !a.metrics.refused() {
-		return
+	a.metrics.refusals.Inc()
+	if a.refusals.worth(addr, err.Error(), time.Now()) {
+		a.cfg.Log.Warn("refused a connection", "from", addr.String(), "cause", err)
 	}
-	a.cfg.Log.Warn("refused a connection", "from", addr.String(), "cause", err)
 }
 
 func (a *Agent) startGossip(ctx context.Context, parts *sync.WaitGroup) error {

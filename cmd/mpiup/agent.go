@@ -76,7 +76,10 @@ func (f *agentFlags) run(p *process) error {
 	if f.name != "" {
 		p.host = f.name
 	}
-	id, err := p.identity(&f.hosts.IdentityFlags, identity.RoleAgent)
+	if f.port < 0 || f.port > 65535 {
+		return usage(fmt.Errorf("--port: %d is not a port; use 1 to 65535", f.port))
+	}
+	id, err := p.identity(&f.hosts.IdentityFlags, identity.RoleAgent, f.logger(p))
 	if err != nil {
 		return identityError(err)
 	}
@@ -105,7 +108,11 @@ func (f *agentFlags) run(p *process) error {
 	ctx, cancel := untilSignal()
 	defer cancel()
 	p.code, err = a.Run(ctx)
-	if err != nil {
+	var taken *agent.ListenError
+	switch {
+	case errors.As(err, &taken):
+		return usage(fmt.Errorf("%w; see --listen and --port", err))
+	case err != nil:
 		return &exitError{job.ExitInternal, err}
 	}
 	if ctx.Err() != nil && f.termExit >= 0 {

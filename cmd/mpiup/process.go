@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 )
 
 // identity loads this process's place in its job.
-func (p *process) identity(f *cli.IdentityFlags, role identity.Role) (*identity.Identity, error) {
+func (p *process) identity(f *cli.IdentityFlags, role identity.Role, log *slog.Logger) (*identity.Identity, error) {
 	return identity.Load(identity.Options{
 		KeyFile:  f.Key,
 		TLSDir:   f.TLSDir,
@@ -21,6 +22,7 @@ func (p *process) identity(f *cli.IdentityFlags, role identity.Role) (*identity.
 		Role:     role,
 		Name:     p.host,
 		Env:      p.getenv,
+		Log:      log,
 	})
 }
 

@@ -102,11 +102,6 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r lau
 	if err != nil {
 		return r, nil, usage(err)
 	}
-	id, err := p.identity(&h.IdentityFlags, identity.RoleLauncher)
-	if err != nil && !errors.Is(err, identity.ErrNoSecret) {
-		return r, nil, identityError(err)
-	}
-	noSecret := err
 	log := slog.New(slog.DiscardHandler)
 	if verbose > 0 {
 		level := slog.LevelInfo
@@ -115,6 +110,11 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r lau
 		}
 		log = slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: level}))
 	}
+	id, err := p.identity(&h.IdentityFlags, identity.RoleLauncher, log)
+	if err != nil && !errors.Is(err, identity.ErrNoSecret) {
+		return r, nil, identityError(err)
+	}
+	noSecret := err
 	e := &embedded{process: p, log: log}
 	r = launcher.Reach{
 		Sources: launcher.Sources{Entries: entries, Env: p.getenv, Environ: func() []string { return p.env },
