@@ -21,7 +21,7 @@ type visited struct {
 
 // visit asks each wanted host once who it is, then calls f (may be nil) with its connection.
 // Names of one address get its agents in order of port, as in a run. It waits for nobody to
-// appear.
+// appear. This very container is left out when no agent runs in it: a run has its own.
 func (r *Reach) visit(ctx context.Context, want []wanted, f func(context.Context, *visited, *agentConn) error) []visited {
 	d := newDialer(r.Identity, len(want))
 	out := make([]visited, len(want))
@@ -30,6 +30,10 @@ func (r *Reach) visit(ctx context.Context, want []wanted, f func(context.Context
 		out[i].wanted = want[i]
 		candidates[i] = want[i].fixed
 		if len(candidates[i]) > 0 {
+			return
+		}
+		if want[i].local {
+			candidates[i] = candidatesOf(here(), r.Identity.Ports())
 			return
 		}
 		addrs, err := r.Resolver.Lookup(ctx, want[i].entry.Name)
@@ -61,7 +65,9 @@ func (r *Reach) visit(ctx context.Context, want []wanted, f func(context.Context
 			d.greet(ctx, &out[i], conns[n], f)
 		}
 	})
-	return out
+	return slices.DeleteFunc(out, func(v visited) bool {
+		return v.local && v.hello == nil && v.cause != nil && v.cause.refused
+	})
 }
 
 // greeted is a connection to an agent that has said who it is.

@@ -121,7 +121,7 @@ func up(t *testing.T, family netns.Family, domain string, hosts ...string) *clus
 }
 
 // bound is far beyond what anything here takes on a slow machine.
-const bound = 20 * time.Second
+const bound = 90 * time.Second
 
 // eventually waits for a condition that some program brings about.
 func eventually(t *testing.T, what string, ok func() bool) {
