@@ -181,8 +181,15 @@ func (p *proc) sendExited(at time.Time) {
 func (p *proc) emit(c stdio.Chunk) {
 	st := p.step
 	st.s.agent.metrics.outBytes.Add(float64(len(c.Data)))
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: p.spec.Rank,
-		Stream: apiv1.Stream(c.Stream), Data: c.Data, Partial: c.Partial, TimeNs: c.Time.UnixNano()}}})
+	back := c.Release
+	if st.s.agent.cfg.Embedded { // the launcher has got the data itself
+		back = nil
+	}
+	err := st.s.link.Lend(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: p.spec.Rank,
+		Stream: apiv1.Stream(c.Stream), Data: c.Data, Partial: c.Partial, TimeNs: c.Time.UnixNano()}}}, back)
+	if err != nil {
+		st.s.end("the launcher takes no frames: " + err.Error())
+	}
 }
 
 func (p *proc) tookInput(n int) {

@@ -37,6 +37,7 @@ var levels = map[string]int{
 	"topology/discover":    1,
 	"topology/usable":      1,
 	"internal/resolve":     1,
+	"internal/api/codec":   1,
 	"internal/incarnation": 1,
 
 	"topology":          0,

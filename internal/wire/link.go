@@ -42,6 +42,8 @@ const (
 type queued struct {
 	frame *apiv1.Frame
 	size  int
+	sent  int    // on how many streams
+	back  func() // nil: nobody wants the frame's memory back
 }
 
 // Link is one end of a session, for the session's life.
@@ -80,7 +82,13 @@ func NewLink(cfg Config) *Link {
 
 // Send numbers a frame and queues it. It does not wait for the network. The frame belongs to
 // the Link from here on.
-func (l *Link) Send(f *apiv1.Frame) error {
+func (l *Link) Send(f *apiv1.Frame) error { return l.Lend(f, nil) }
+
+// Lend is Send of a frame that refers to memory which the caller wants back. back is called once
+// nobody reads the frame any more: when it was acknowledged and went over one stream only. A
+// frame that was sent again may still lie in a broken stream's buffers; for it back is never
+// called. It must not block, nor be used where the other side gets the frame itself (Pipe).
+func (l *Link) Lend(f *apiv1.Frame, back func()) error {
 	size := proto.Size(f)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +98,7 @@ func (l *Link) Send(f *apiv1.Frame) error {
 	}
 	l.seq++
 	f.Seq = l.seq
-	l.kept = append(l.kept, queued{f, size})
+	l.kept = append(l.kept, queued{frame: f, size: size, back: back})
 	l.keptLen += size
 	l.nudge()
 	return nil
@@ -197,8 +205,12 @@ func (l *Link) Wait() { l.wg.Wait() }
 func (l *Link) forget(ack uint64) {
 	n := 0
 	for n < len(l.kept) && l.kept[n].frame.Seq <= ack {
-		l.keptLen -= l.kept[n].size
-		l.kept[n] = queued{}
+		q := &l.kept[n]
+		l.keptLen -= q.size
+		if q.back != nil && q.sent == 1 {
+			q.back()
+		}
+		*q = queued{}
 		n++
 	}
 	if n == 0 {

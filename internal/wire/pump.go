@@ -59,6 +59,7 @@ func (l *Link) next(run int) *apiv1.Frame {
 		return nil
 	}
 	f := l.kept[l.unsent].frame
+	l.kept[l.unsent].sent++
 	l.unsent++
 	return &apiv1.Frame{Seq: f.Seq, Body: f.Body}
 }
