@@ -35,12 +35,14 @@ type session struct {
 	mu         sync.Mutex
 	state      state         // guarded by mu
 	streams    int           // streams carrying frames now, guarded by mu
+	missed     bool          // the log says that the connection was lost, guarded by mu
 	lostAt     time.Duration // Clock time when streams became 0, guarded by mu
 	pendingTil time.Duration // Clock time until which unread bytes put expiry off, guarded by mu
 	endText    string        // why it ends, guarded by mu
 	undrain    func()        // ends drain, guarded by mu
 	fencedBy   *session      // the newer incarnation's session, guarded by mu
 	step       *step         // from Launch on, guarded by mu
+	spent      bool          // nothing of step is left, guarded by mu
 }
 
 // launcherID is who opened a session: the identity its certificate states, the life of its
@@ -78,8 +80,13 @@ func newSession(a *Agent, o *apiv1.Open, identity string) *session {
 // carry runs the session over one stream until that breaks or the session is over.
 func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64) error {
 	s.mu.Lock()
+	resumed := s.missed
+	s.missed = false
 	s.streams++
 	s.mu.Unlock()
+	if resumed {
+		s.log.Info("connection resumed")
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(s.life, cancel)()
 	defer cancel()
@@ -94,11 +101,13 @@ func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64
 	}
 	over := s.life.Err() != nil
 	ends := s.state >= closing
+	missed := s.streams == 0 && !over && !ends && !errors.Is(err, wire.ErrReplaced)
+	s.missed = s.missed || missed
 	s.mu.Unlock()
 	if over {
 		return nil
 	}
-	if !ends && !errors.Is(err, wire.ErrReplaced) {
+	if missed {
 		s.log.Info("connection lost", "cause", err)
 	}
 	return err
@@ -222,6 +231,9 @@ func (s *session) run() {
 		}
 		st.stop(text, grace)
 		st.wait()
+		s.mu.Lock()
+		s.spent = true
+		s.mu.Unlock()
 	}
 	s.wg.Wait()
 	close(s.empty)

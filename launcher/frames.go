@@ -219,11 +219,23 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	switch {
 	case m.StoppedByUs:
 		r.verdict.stopped = true
+		r.unasked(h)
 	case bad:
 		r.fail(f)
 	}
 	r.hub.rankOver(int(m.Rank), f.sentence())
 	return nil
+}
+
+// unasked: the agent ended a rank that we had not told it to end, since it took us for dead or
+// fenced us. Why comes with its Closed or the next answer; till then the host is not done with,
+// lest a job that was cut short pass for one that ended well.
+func (r *run) unasked(h int) {
+	if r.job == jobStopping || r.ending[h] != "" || r.dropped[h] {
+		return
+	}
+	r.dropped[h] = true
+	r.timers.bound.Reset(r.cfg.Grace + stopBound)
 }
 
 func (r *run) onOutputEnd(h int, m *apiv1.OutputEnd) {
@@ -279,12 +291,17 @@ func (r *run) hostEnded(h int, err error) {
 			r.hub.rankOver(i, fmt.Sprintf("rank %d on %s is gone with its host", i, r.hosts[h].name))
 		}
 	}
+	if r.dropped[h] && !r.verdict.any() {
+		r.fail(fault{kind: faultLost, host: r.hosts[h].name, node: h, rank: -1, text: "its agent ended the ranks and does not say why", ranks: r.ranksOn(h)})
+	}
 	r.created[h], r.running[h], r.outputs[h] = 0, 0, 0
 	r.hub.hostGone(h)
 }
 
 // busy says that something is still to come of the host.
-func (r *run) busy(h int) bool { return r.created[h]+r.running[h]+r.outputs[h] > 0 }
+func (r *run) busy(h int) bool {
+	return r.created[h]+r.running[h]+r.outputs[h] > 0 || r.dropped[h]
+}
 
 // idle says goodbye to a host of which nothing more is to come. A host that was told to stop
 // starts no more ranks and does not speak of those it did not start.
@@ -293,7 +310,7 @@ func (r *run) idle(h int) {
 	if r.job != jobStopping {
 		waiting += r.created[h]
 	}
-	if waiting > 0 || r.byes[h] {
+	if waiting > 0 || r.byes[h] || r.dropped[h] && r.job != jobStopping {
 		return
 	}
 	r.byes[h] = true

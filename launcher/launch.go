@@ -30,7 +30,7 @@ func (r *run) prepare(have []found, o *opener) error {
 	n := len(r.plan.Hosts)
 	r.ranks = make([]rankInfo, len(r.plan.Placements))
 	r.created, r.running, r.outputs = make([]int, n), make([]int, n), make([]int, n)
-	r.byes, r.ending = make([]bool, n), make([]string, n)
+	r.byes, r.dropped, r.ending = make([]bool, n), make([]bool, n), make([]string, n)
 	hostOf := make([]int, len(r.plan.Placements))
 	for i, p := range r.plan.Placements {
 		hostOf[i] = p.Host

@@ -42,6 +42,7 @@ type run struct {
 	running []int        // by host: ranks that run
 	outputs []int        // by host: ranks whose output has not ended
 	byes    []bool       // by host: Bye was sent
+	dropped []bool       // by host: its agent ended ranks without being told to
 	ending  []string     // by host: why its agent is being ended, as it said
 	noticed map[string]bool
 	starred bool // the star was spoken of

@@ -144,8 +144,8 @@ func embed(life context.Context, serve func(context.Context, wire.Stream) error,
 	done := make(chan struct{})
 	var served error
 	go func() {
+		defer endTheirs() // after done: whoever reads the end asks for the reason
 		defer close(done)
-		defer endTheirs()
 		served = serve(ctx, theirs)
 	}()
 	why := func(err error) *cause {

@@ -26,9 +26,7 @@ func TestKilledLauncherLeavesNothing(t *testing.T) {
 	s := newSite(t, 2)
 	r := s.jobOf(grandchild("-deaf"), 8, "--grace", "2")
 	for _, w := range s.workers {
-		if n := len(w.processes()); n != 16 {
-			t.Errorf("%d processes on %s before, not 8 ranks and 8 grandchildren", n, w.host)
-		}
+		s.until("8 ranks and 8 grandchildren on "+w.host, func() bool { return len(w.processes()) == 16 })
 	}
 	begun := time.Now()
 	r.signal(syscall.SIGKILL)
@@ -54,7 +52,7 @@ func restartedAgent(t *testing.T, init bool) {
 	s := newSite(t, 2).forwarded()
 	w := s.workers[1]
 	if !init {
-		w.end()
+		w.kill()
 		if err := s.c.Boot(w.host); err != nil {
 			t.Fatal(err)
 		}

@@ -19,11 +19,31 @@ import (
 // bound is far beyond what anything here takes, on slow cores with neighbours.
 const bound = 90 * time.Second
 
+// pool is the hosts that no scenario has now.
 var pool struct {
-	mu        sync.Mutex
-	workers   int // handed out, guarded by mu
-	launchers int // handed out, guarded by mu
-	names     sync.Mutex
+	mu   sync.Mutex
+	free []string // guarded by mu; workers are w0, w1, ..., launchers' hosts l0, l1, ...
+
+	names sync.Mutex // held while a hosts file is changed
+}
+
+// take hands out a free host of a kind, "w" or "l", until the test's end.
+func take(t *testing.T, kind string) string {
+	t.Helper()
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	i := slices.IndexFunc(pool.free, func(h string) bool { return strings.HasPrefix(h, kind) })
+	if i < 0 {
+		t.Fatalf("no host %s… is free", kind)
+	}
+	host := pool.free[i]
+	pool.free = slices.Delete(pool.free, i, i+1)
+	t.Cleanup(func() {
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		pool.free = append(pool.free, host)
+	})
+	return host
 }
 
 // site is one scenario's hosts.
@@ -51,15 +71,8 @@ func newSite(t *testing.T, n int, flags ...string) *site {
 	t.Helper()
 	t.Parallel()
 	s := &site{t: t, c: cluster(t), launcher: netns.Launcher}
-	pool.mu.Lock()
-	first := pool.workers
-	pool.workers += n
-	pool.mu.Unlock()
-	if first+n > workers {
-		t.Fatalf("the pool of %d workers is too small", workers)
-	}
-	for i := range n {
-		host := fmt.Sprintf("w%d", first+i)
+	for range n {
+		host := take(t, "w")
 		w := &worker{s: s, host: host, name: host, flags: flags, init: true, log: &text{}}
 		s.workers = append(s.workers, w)
 		w.start()
@@ -74,13 +87,7 @@ func newSite(t *testing.T, n int, flags ...string) *site {
 
 // ownLauncher gives the scenario a launcher host of its own.
 func (s *site) ownLauncher() *site {
-	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	if pool.launchers == launchers {
-		s.t.Fatalf("the pool of %d launcher hosts is too small", launchers)
-	}
-	s.launcher = fmt.Sprintf("l%d", pool.launchers)
-	pool.launchers++
+	s.launcher = take(s.t, "l")
 	return s
 }
 
@@ -145,6 +152,9 @@ func (w *worker) kill() {
 func (w *worker) end() {
 	_ = w.agent.Process.Signal(syscall.SIGKILL)
 	_ = w.agent.Wait()
+	if w.fwd != nil {
+		_ = w.fwd.Close()
+	}
 	if w.s.t.Failed() {
 		w.s.t.Logf("agent on %s:\n%s", w.host, summary(w.log.String()))
 	}

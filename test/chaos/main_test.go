@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,8 +19,9 @@ import (
 // Hosts of the one cluster: workers are handed out to scenarios, launchers are for those that
 // stop, throttle or cut off the launcher's host.
 const (
-	workers   = 34
-	launchers = 9
+	workers   = 30
+	launchers = 10
+	parallel  = "10" // scenarios at once, of at most 3 workers each: they wait more than they work
 )
 
 // world is what all scenarios share.
@@ -35,9 +37,8 @@ var world struct {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Scenarios wait more than they work.
 	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() != "1" {
-		_ = f.Value.Set("10")
+		_ = f.Value.Set(parallel)
 	}
 	os.Exit(withWorld(m))
 }
@@ -53,13 +54,13 @@ func withWorld(m *testing.M) (code int) {
 		err = build()
 	}
 	if err == nil {
-		var hosts []string
 		for i := range workers {
-			hosts = append(hosts, fmt.Sprintf("w%d", i))
+			pool.free = append(pool.free, fmt.Sprintf("w%d", i))
 		}
 		for i := range launchers {
-			hosts = append(hosts, fmt.Sprintf("l%d", i))
+			pool.free = append(pool.free, fmt.Sprintf("l%d", i))
 		}
+		hosts := slices.Clone(pool.free)
 		world.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: hosts, Share: []string{dir, filepath.Dir(world.mpiup)}})
 	}
 	world.err = err

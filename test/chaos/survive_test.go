@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -44,19 +45,23 @@ func TestFencesGoOnThroughResets(t *testing.T) {
 		t.Skip("no C compiler")
 	}
 	r := s.launch(nil, []string{world.bigkvs, "300", "600"}, 4)
-	over := false
-	for !over {
+	resets := 0
+	for over := false; !over; { // as soon as a connection was resumed it is reset again
 		select {
 		case <-r.done:
 			over = true
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(10 * time.Millisecond):
 			for _, w := range s.workers {
-				w.fwd.Reset()
+				log := w.log.String()
+				if strings.Contains(log, "what=run") && strings.Count(log, "connection resumed") >= strings.Count(log, "connection lost") {
+					w.fwd.Reset()
+					resets++
+				}
 			}
 		}
 	}
-	if r.code != 0 {
-		t.Errorf("exit code %d", r.code)
+	if r.code != 0 || resets == 0 {
+		t.Errorf("exit code %d after %d resets", r.code, resets)
 	}
 }
 
