@@ -186,14 +186,18 @@ func TestHTTP(t *testing.T) {
 		}
 		return r.StatusCode, string(b)
 	}
-	l.run(t, job{hosts: "w0:3", args: []string{"true"}}).ok(t)
+	l.run(t, job{hosts: "w0:2", args: []string{"true"}}).ok(t)
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if code, text := get(path); code != http.StatusOK {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
+	eventually(t, "the session is over in /metrics", func() bool {
+		_, text := get("/metrics")
+		return strings.Contains(text, "mpiup_sessions 0\n")
+	})
 	code, text := get("/metrics")
-	for _, want := range []string{"mpiup_processes_started_total 3\n", "mpiup_sessions 0\n", "go_goroutines "} {
+	for _, want := range []string{"mpiup_processes_started_total 2\n", "go_goroutines "} {
 		if code != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("/metrics: %d, no %q in\n%s", code, want, text)
 		}

@@ -53,7 +53,7 @@ func testMain(m *testing.M) int {
 	}
 	shared = l
 	code := m.Run()
-	if err := l.close(); err != nil {
+	if err := l.close(); err != nil && code == 0 { // a failed test may leave its run behind
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -142,7 +142,7 @@ func (l *lab) close() error {
 		if r, err := a.end(); err != nil {
 			errs = append(errs, fmt.Errorf("agent on %s: %w", h, err))
 		} else if r.code != 0 {
-			errs = append(errs, fmt.Errorf("agent on %s ended with %d when idle:\n%s", h, r.code, r.stderr))
+			errs = append(errs, fmt.Errorf("agent on %s ended with %d when idle:\n%s", h, r.code, r.stderr[max(0, len(r.stderr)-2000):]))
 		}
 	}
 	if l.cluster != nil {
