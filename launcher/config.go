@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"time"
 
@@ -57,6 +58,8 @@ type Reach struct {
 	// TerminationLog gets the last lines of a failure (Kubernetes: /dev/termination-log). It is
 	// written only if it exists; "" is nowhere.
 	TerminationLog string
+
+	pinned netip.AddrPort // where the only host's agent is, if that is known already
 }
 
 // Config is one run. cmd/mpiup fills it from flags and environment, read once.

@@ -25,6 +25,9 @@ func (r *Reach) find(ctx context.Context) (*hostSet, error) {
 		if len(set.hosts) == 0 {
 			return nil, failf(job.ExitHosts, "%s names no hosts", set.from)
 		}
+		if r.pinned.IsValid() {
+			set.hosts[0].fixed = []netip.AddrPort{r.pinned}
+		}
 		return set, r.keyFor(set)
 	}
 	if r.Sources.Pod && r.Identity != nil {
@@ -85,6 +88,9 @@ func (r *Reach) service(ctx context.Context) (*hostSet, error) {
 			}
 			hosts = append(hosts, wanted{entry: hostlist.Entry{Name: a.String()}, bare: true})
 		}
+		if r.Size > 0 && len(hosts) > r.Size { // pods without an agent, such as a launcher's
+			hosts = r.served(ctx, d, hosts)
+		}
 		if len(hosts) >= max(r.Size, 1) {
 			slices.SortFunc(hosts, func(a, b wanted) int {
 				x, y := netip.MustParseAddr(a.entry.Name), netip.MustParseAddr(b.entry.Name)
@@ -110,6 +116,21 @@ func colonErr(err error) string {
 		return ""
 	}
 	return ": " + err.Error()
+}
+
+// served are the hosts where an agent of this job answers.
+func (r *Reach) served(ctx context.Context, d *dialer, hosts []wanted) []wanted {
+	yes := make([]bool, len(hosts))
+	inParallel(len(hosts), func(i int) {
+		yes[i] = r.agentAt(ctx, d, netip.MustParseAddr(hosts[i].entry.Name))
+	})
+	var out []wanted
+	for i, h := range hosts {
+		if yes[i] {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // agentAt says whether an agent of this job answers at an address.

@@ -3,7 +3,9 @@ package launcher
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,9 +37,12 @@ func Exec(ctx context.Context, cfg ExecConfig) int {
 	if cfg.TTY && (cfg.Stdin == nil || !iof.IsTerminal(cfg.Stdin)) {
 		return cfg.end(failf(job.ExitUsage, "-t needs a terminal as standard input"))
 	}
-	entry, err := cfg.pick()
+	entry, among, err := cfg.pick()
 	if err != nil {
 		return cfg.end(err)
+	}
+	if len(among) > 1 && cfg.Identity != nil {
+		cfg.pinned = cfg.sibling(ctx, entry.Name, among)
 	}
 	cfg.Entries = []hostlist.Entry{entry}
 	cfg.App.N = 1
@@ -47,11 +52,11 @@ func Exec(ctx context.Context, cfg ExecConfig) int {
 	}, &cfg)
 }
 
-// pick is the host that is meant, as the sources spell it.
-func (c *ExecConfig) pick() (hostlist.Entry, error) {
+// pick is the host that is meant, as the sources spell it, and the hosts that it is one of.
+func (c *ExecConfig) pick() (hostlist.Entry, []wanted, error) {
 	set, err := c.static()
 	if err != nil {
-		return hostlist.Entry{}, failf(job.ExitUsage, "%v", err)
+		return hostlist.Entry{}, nil, failf(job.ExitUsage, "%v", err)
 	}
 	if set != nil {
 		for _, whole := range []bool{true, false} {
@@ -61,7 +66,7 @@ func (c *ExecConfig) pick() (hostlist.Entry, error) {
 					name = firstLabel(name)
 				}
 				if strings.EqualFold(name, c.Host) {
-					return hostlist.Entry{Name: w.entry.Name, Slots: 1, Given: true}, nil
+					return hostlist.Entry{Name: w.entry.Name, Slots: 1, Given: true}, set.hosts, nil
 				}
 			}
 		}
@@ -71,9 +76,29 @@ func (c *ExecConfig) pick() (hostlist.Entry, error) {
 		err = errors.New("exec takes one host")
 	}
 	if err != nil {
-		return hostlist.Entry{}, failf(job.ExitUsage, "%v", err)
+		return hostlist.Entry{}, nil, failf(job.ExitUsage, "%v", err)
 	}
-	return hostlist.Entry{Name: entries[0].Name, Slots: 1, Given: true}, nil
+	return hostlist.Entry{Name: entries[0].Name, Slots: 1, Given: true}, nil, nil
+}
+
+// sibling is where the agent of a host is whose address others of the list have too: pods of
+// one hostNetwork node are told apart by the list's order. An agent that goes by the host's
+// name is no sibling, and the zero AddrPort leaves the search to the run.
+func (r *Reach) sibling(ctx context.Context, name string, among []wanted) (at netip.AddrPort) {
+	i := slices.IndexFunc(among, func(w wanted) bool { return w.entry.Name == name })
+	if i < 0 || among[i].local {
+		return at
+	}
+	alone := r.visit(ctx, among[i:i+1], nil)
+	if len(alone) == 0 || alone[0].hello == nil || strings.EqualFold(firstLabel(alone[0].hello.Name), firstLabel(name)) {
+		return at
+	}
+	for _, v := range r.visit(ctx, among, nil) {
+		if v.entry.Name == name && v.hello != nil {
+			at = v.addr
+		}
+	}
+	return at
 }
 
 // terminal is the part of Launch that makes an exec.

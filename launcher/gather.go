@@ -192,13 +192,19 @@ func (g *gatherer) free(candidates []netip.AddrPort) (out []netip.AddrPort, othe
 }
 
 // sortSiblings gives names with one address their agents in order of port: the first name of
-// the list gets the lowest, whichever answered first.
+// the list gets the lowest, whichever answered first. On a dual-stack node siblings may have
+// been reached by different families; the address that each advertises is the same.
 func sortSiblings(hosts []found) {
 	byAddr := map[netip.Addr][]int{}
 	for i, h := range hosts {
-		if h.session != nil && h.session.addr.IsValid() {
-			byAddr[h.session.addr.Addr()] = append(byAddr[h.session.addr.Addr()], i)
+		if h.session == nil || !h.session.addr.IsValid() {
+			continue
 		}
+		at := h.session.addr.Addr()
+		if a, err := netip.ParseAddrPort(h.session.opened.Host.Address); err == nil {
+			at = a.Addr()
+		}
+		byAddr[at] = append(byAddr[at], i)
 	}
 	for _, idx := range byAddr {
 		if len(idx) < 2 {

@@ -77,8 +77,11 @@ func Peers(ctx context.Context, cfg PeersConfig) int {
 		return cfg.end(failf(job.ExitInternal, "standard output: %v", err))
 	}
 	causes := make([]*cause, named)
+	nobody := !slices.ContainsFunc(found, func(v visited) bool { return v.hello != nil })
 	for i, v := range found[:named] {
-		causes[i] = v.cause
+		if nobody || !v.bare { // a pod of the service need not have an agent
+			causes[i] = v.cause
+		}
 	}
 	if c := telling(causes); c != nil {
 		return c.stage.exitCode()

@@ -33,6 +33,9 @@ func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 	var lines []string
 	causes := make([]*cause, len(found))
 	for i, v := range found {
+		if v.cause != nil && v.bare && v.cause.refused {
+			continue // a pod of the service that has no agent, such as a launcher's
+		}
 		if causes[i] = v.cause; v.cause != nil {
 			lines = append(lines, fmt.Sprintf("host %s was not shut down: %v", v.entry.Name, v.cause))
 		}

@@ -35,13 +35,19 @@ func (c *cluster) twin(node, label string, key keyPair) *twin {
 // worker starts `mpiup agent` in the container.
 func (w *twin) worker(args ...string) *twin {
 	w.t.Helper()
+	return w.start(append([]string{w.bin, "agent"}, args...)...)
+}
+
+// start makes the container and begins its command.
+func (w *twin) start(command ...string) *twin {
+	w.t.Helper()
 	w.kubelet()
 	// A container has a /tmp and a /run of its own; the binary lies below /tmp here.
 	own := fmt.Sprintf(`mkdir -p /run/keep.%[2]s; mount --bind %[1]s /run/keep.%[2]s; mount -t tmpfs -o mode=1777 tmpfs /tmp
 mkdir -p %[1]s; mount --bind /run/keep.%[2]s %[1]s; mount -t tmpfs tmpfs /run; mount -t tmpfs -o mode=700 tmpfs /root
 `, built, w.label)
 	argv := append([]string{"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"/bin/sh", "-c", own + w.script(), "sh", w.bin, "agent"}, args...)
+		"/bin/sh", "-c", own + w.script(), "sh"}, command...)
 	w.cmd = w.Command(context.WithoutCancel(w.t.Context()), w.name, argv...)
 	w.cmd.Env = w.environ()
 	w.log = &log{}
@@ -93,13 +99,13 @@ func (w *twin) publish() *twin {
 }
 
 // node is a cluster with one node and a launcher pod of job "pi" whose workers are on it.
-func node(t *testing.T, key keyPair, slots int) (*cluster, *pod) {
+func node(t *testing.T, family netns.Family, key keyPair) (*cluster, *pod) {
 	t.Helper()
-	c := up(t, netns.IPv4, "cluster.local", "node-0", "pi-launcher")
+	c := up(t, family, "cluster.local", "node-0", "pi-launcher")
 	l := c.pod("pi-launcher", "pi.ns.svc.cluster.local")
 	l.env = []string{"K_MPI_JOB_ROLE=launcher"}
 	l.volumes = []volume{key.sshAuth(implicitAuth), {at: "/etc/mpi", files: []file{{"hostfile",
-		fmt.Appendf(nil, "pi-worker-0.pi.ns.svc slots=%d\npi-worker-1.pi.ns.svc slots=%[1]d\n", slots), 0o444}}}}
+		[]byte("pi-worker-0.pi.ns.svc slots=2\npi-worker-1.pi.ns.svc slots=2\n"), 0o444}}}}
 	return c, l
 }
 
@@ -110,8 +116,13 @@ const defaultPort = 16748
 // Two workers of one job on one node: same address, secret and node name.
 func TestTwoWorkersOnOneNode(t *testing.T) {
 	t.Parallel()
+	t.Run("IPv4", func(t *testing.T) { t.Parallel(); twoWorkersOnOneNode(t, netns.IPv4) })
+	t.Run("dual stack", func(t *testing.T) { t.Parallel(); twoWorkersOnOneNode(t, netns.DualStack) })
+}
+
+func twoWorkersOnOneNode(t *testing.T, family netns.Family) {
 	key := operatorKey(t)
-	c, l := node(t, key, 2)
+	c, l := node(t, family, key)
 	a := c.twin("node-0", "pi-worker-0", key).worker()
 	first := a.port()
 	b := c.twin("node-0", "pi-worker-1", key).worker()
@@ -132,8 +143,12 @@ func TestTwoWorkersOnOneNode(t *testing.T) {
 	}
 	v := peers(t, l.idle())
 	for name, port := range map[string]int{"pi-worker-0": first, "pi-worker-1": second} {
-		if got := v.host(name).Address; got != c.Addr("node-0").String()+":"+strconv.Itoa(port) {
+		if got := v.host(name).Address; !strings.HasSuffix(got, ":"+strconv.Itoa(port)) {
 			t.Errorf("%s is at %s, want port %d", name, got, port)
+		}
+		out, code := l.exec(t.Context(), l.bin, "exec", name, "--", "sh", "-c", "echo $POD")
+		if out != name+"\n" || code != 0 {
+			t.Errorf("mpiup exec %s ran in %q, exit code %d", name, out, code)
 		}
 	}
 	eventually(t, "the siblings know each other by gossip", func() bool {
@@ -146,11 +161,41 @@ func TestTwoWorkersOnOneNode(t *testing.T) {
 	l.run(append([]string{"-n", "4", "--wait", "3"}, whichPod...)...).says(t, 241, "fewer agents than names")
 }
 
+// The launcher is on the workers' node and in its network too: nothing but the hostfile tells
+// which job it belongs to.
+func TestLauncherOnTheWorkersNode(t *testing.T) {
+	t.Parallel()
+	key := operatorKey(t)
+	c, l := node(t, netns.IPv4, key)
+	for _, name := range []string{"pi-worker-0", "pi-worker-1"} {
+		w := c.twin("node-0", name, key).worker()
+		w.port()
+		w.publish()
+	}
+	here := c.twin("node-0", "pi-launcher", key)
+	here.search, here.volumes = nil, l.volumes
+	here.start("sleep", "1000")
+	run := append([]string{here.bin, "run", "-n", "4"}, whichPod...)
+	var out string
+	eventually(t, "the container has its volumes", func() bool {
+		out, _ = here.inside("cat", "/proc/1/comm")
+		return out == "sleep\n"
+	})
+	out, code := here.inside(run...)
+	lines := strings.Join(result{out: out, code: code}.ok(t), "\n")
+	if strings.Count(lines, "pi-worker-0") != 2 || strings.Count(lines, "pi-worker-1") != 2 {
+		t.Errorf("ranks are in\n%s", lines)
+	}
+	if out, _ := here.inside(here.bin, "peers"); !strings.HasPrefix(out, "scope pi.ns (/etc/mpi/hostfile)") {
+		t.Error(out)
+	}
+}
+
 // Another job's agent has the default port of the node: it refuses us, ours is on a candidate.
 func TestNeighbourHasTheDefaultPort(t *testing.T) {
 	t.Parallel()
 	key := operatorKey(t)
-	c, l := node(t, key, 2)
+	c, l := node(t, netns.IPv4, key)
 	other := c.twin("node-0", "other-worker-0", operatorKey(t)).worker()
 	if p := other.port(); p != defaultPort {
 		t.Fatalf("the other job's agent is at port %d", p)
@@ -169,7 +214,7 @@ func TestNeighbourHasTheDefaultPort(t *testing.T) {
 // Only agents of another job answer: that is a TLS failure, whatever else is missing.
 func TestEverybodyRefusesTLS(t *testing.T) {
 	t.Parallel()
-	c, l := node(t, operatorKey(t), 2)
+	c, l := node(t, netns.IPv4, operatorKey(t))
 	w := c.twin("node-0", "pi-worker-0", operatorKey(t)).worker()
 	w.port()
 	w.publish()

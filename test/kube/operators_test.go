@@ -157,6 +157,7 @@ func TestOwnService(t *testing.T) {
 			}
 			front := c.pod("front", "set.ns.svc.cluster.local") // of the same service, with no agent
 			front.volumes = []volume{secret}
+			front.publish()
 			wait := front.begin(append([]string{c.bin, "run", "--size", "3", "--ppn", "1", "-n", "3"}, whereAmI...)...)
 			for _, i := range []int{2, 0, 1} {
 				pods[i].worker("--slots", "1").published()
@@ -167,7 +168,7 @@ func TestOwnService(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 			}
 			same(t, "ranks without --size", front.run(whereAmI...).ok(t), want)
-			out, code := pods[1].exec(t.Context(), append([]string{c.bin, "run"}, whereAmI...)...)
+			out, code := pods[1].exec(t.Context(), append([]string{c.bin, "run", "--size", "3"}, whereAmI...)...)
 			same(t, "ranks of a member's own run", result{out: out, code: code}.ok(t), want)
 		})
 	}

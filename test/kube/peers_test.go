@@ -60,6 +60,7 @@ func TestPeersPrintsTheScope(t *testing.T) {
 	t.Parallel()
 	j := newMPIJob(t, netns.IPv4, "OpenMPI", 2).mount().up()
 	l := j.launcher.idle()
+	l.publish() // it is of the service too, and has no agent
 	for _, p := range append(j.workers, l) {
 		v := peers(t, p)
 		if v.Scope != "pi.ns" || v.ScopeFrom != "/etc/hosts" || v.KeyFrom != "/root/.ssh/id_rsa" {
@@ -72,7 +73,11 @@ func TestPeersPrintsTheScope(t *testing.T) {
 	if v := peers(t, l); v.HostsFrom != "/etc/mpi/hostfile" {
 		t.Errorf("the launcher's hosts come from %q", v.HostsFrom)
 	}
-	out, code := l.exec(t.Context(), l.bin, "peers")
+	out, code := l.exec(t.Context(), l.bin, "exec", "pi-worker-1", "--", "cat", "/proc/sys/kernel/hostname")
+	if code != 0 || out != "pi-worker-1\n" { // the bare name resolves nowhere
+		t.Errorf("mpiup exec pi-worker-1: exit code %d: %s", code, out)
+	}
+	out, code = l.exec(t.Context(), l.bin, "peers")
 	if code != 0 || !strings.HasPrefix(out, "scope pi.ns (/etc/hosts), key /root/.ssh/id_rsa, hosts from /etc/mpi/hostfile\n") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
