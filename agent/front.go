@@ -23,7 +23,7 @@ const (
 
 const (
 	handshakeDeadline = 10 * time.Second
-	maxHandshakes     = 512 // half-open connections at once; more wait in the kernel's queue
+	maxHandshakes     = 512 // half-open connections at once; for more, old ones go
 )
 
 // front is the agent's port: it accepts, lets TLS prove who calls, and hands connections on.
@@ -35,10 +35,10 @@ type front struct {
 	gossip     func(*tls.Conn)
 	now        func() time.Duration // the agent's clock
 
-	grpc  chan net.Conn // handshaken connections for the gRPC server
-	slots chan struct{} // one per handshake under way
-	done  chan struct{}
-	wg    sync.WaitGroup
+	grpc chan net.Conn // handshaken connections for the gRPC server
+	half halfOpen
+	done chan struct{}
+	wg   sync.WaitGroup
 
 	served  chan struct{} // closed when the gRPC server takes no more
 	unserve func()
@@ -87,7 +87,6 @@ func newFront(l *net.TCPListener, advertised netip.AddrPort, accept func(context
 		accept:     accept,
 		now:        func() time.Duration { return 0 },
 		grpc:       make(chan net.Conn),
-		slots:      make(chan struct{}, maxHandshakes),
 		done:       make(chan struct{}),
 		conns:      make(map[*trackedConn]struct{}),
 	}
@@ -96,14 +95,8 @@ func newFront(l *net.TCPListener, advertised netip.AddrPort, accept func(context
 // run accepts until close.
 func (f *front) run() error {
 	for {
-		select {
-		case f.slots <- struct{}{}:
-		case <-f.done:
-			return nil
-		}
 		c, err := f.listener.AcceptTCP()
 		if err != nil {
-			<-f.slots
 			select {
 			case <-f.done:
 				return nil
@@ -119,24 +112,28 @@ func (f *front) run() error {
 			}
 			continue
 		}
-		f.wg.Go(func() { f.handshake(c) })
+		tracked := &trackedConn{TCPConn: c, front: f, born: f.now()}
+		from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+		if old := f.half.add(tracked, from, maxHandshakes); old != nil {
+			old.Close()
+		}
+		f.wg.Go(func() { f.handshake(tracked) })
 	}
 }
 
-func (f *front) handshake(c *net.TCPConn) {
-	tracked := &trackedConn{TCPConn: c, front: f, born: f.now()}
+func (f *front) handshake(tracked *trackedConn) {
 	if !f.track(tracked) {
-		<-f.slots
-		c.Close()
+		f.half.remove(tracked)
+		tracked.Close()
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeDeadline)
 	defer cancel()
 	conn, err := f.accept(ctx, tracked)
-	<-f.slots
+	f.half.remove(tracked)
 	if err != nil {
 		tracked.Close()
-		f.refused(c.RemoteAddr(), err)
+		f.refused(tracked.RemoteAddr(), err)
 		return
 	}
 	switch conn.ConnectionState().NegotiatedProtocol {

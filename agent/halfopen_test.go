@@ -1,0 +1,36 @@
+package agent
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func TestHalfOpenEvictsTheGreediest(t *testing.T) {
+	greedy, launcher, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.3")
+	var h halfOpen
+	named := map[*trackedConn]string{}
+	add := func(name string, from netip.Addr) string {
+		c := &trackedConn{}
+		named[c] = name
+		return named[h.add(c, from, 4)]
+	}
+	for i, tt := range []struct {
+		name  string
+		from  netip.Addr
+		evict string
+	}{
+		{"launcher", launcher, ""}, {"g1", greedy, ""}, {"g2", greedy, ""}, {"g3", greedy, ""},
+		{"g4", greedy, "g1"}, {"other", other, "g2"}, {"g5", greedy, "g3"},
+		{"launcher again", launcher, "g4"},
+	} {
+		if got := add(tt.name, tt.from); got != tt.evict {
+			t.Errorf("%d: %s evicts %q, not %q", i, tt.name, got, tt.evict)
+		}
+	}
+	for c := range named {
+		h.remove(c)
+	}
+	if h.any() {
+		t.Error("some are left")
+	}
+}
