@@ -1,0 +1,116 @@
+package badinput
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func write(t *testing.T, dir, name, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	badLine := write(t, dir, "badline", "w0 slots=1\nw1 slots=two\n", 0o644)
+	double := write(t, dir, "double", "w0\n# w1\nw0\n", 0o644)
+	zero := write(t, dir, "zero", "\nw0 slots=0\n", 0o644)
+	binaryFile := write(t, dir, "binary", "\xf2\xcb\x00\xff\n", 0o644)
+	for _, tt := range []struct {
+		name string
+		args string
+		code int
+		says []string
+	}{
+		{"unknown command", "bogus", 240, []string{`"bogus"`, "--help"}},
+		{"unknown flag", "run --bogus true", 240, []string{"--bogus", "--help"}},
+		{"no program", "run -n 2", 240, []string{"no program", "mpiup run -n 4"}},
+		{"a number that is none", "run -n x true", 240, []string{`"x" is not a number`}},
+		{"no ranks", "run -n 0 true", 240, []string{"-n", "out of range"}},
+		{"duplicate host", "run --host w0,w1,w0 true", 240, []string{"w0 is named twice", "w0:2"}},
+		{"zero slots", "run --host w0:0 true", 240, []string{"w0: 0 slots"}},
+		{"an empty list", "run --host , true", 240, []string{"name is missing"}},
+		{"hostfile missing", "run --hostfile /nope true", 240, []string{"/nope", "no such file"}},
+		{"hostfile a directory", "run --hostfile " + dir + " true", 240, []string{"is a directory"}},
+		{"hostfile bad line", "run --hostfile " + badLine + " true", 240, []string{"line 2", "w1", `"two"`}},
+		{"hostfile duplicate", "run --hostfile " + double + " true", 240, []string{"line 3", "line 1", "w0"}},
+		{"hostfile zero slots", "run --hostfile " + zero + " true", 240, []string{"line 2", "w0: 0 slots"}},
+		{"hostfile binary", "run --hostfile " + binaryFile + " true", 240, []string{"line 1", "no text"}},
+		{"both lists", "run --host w0 --hostfile " + double + " true", 240, []string{"--host and --hostfile"}},
+		{"more ranks than slots", "run --host w0:1,w1:1 -n 3 true", 240, []string{"3 ranks", "2 slots", "--oversubscribe"}},
+		{"a time that is none", "run --timeout soon true", 240, []string{"--timeout", `"soon"`, "30s"}},
+		{"a negative wait", "run --wait -3 true", 240, []string{"--wait", "negative"}},
+		{"an empty second program", "run -n 1 true :", 240, []string{"program 2"}},
+		{"a variable without name", "run -x =3 true", 240, []string{"-x", "VAR"}},
+		{"exec: flags behind the host", "exec w0 --wait 2 true", 240, []string{"--wait", "before"}},
+		{"exec: no command", "exec w0", 240, []string{"what is to run on w0"}},
+		{"agent: insecure and not loopback", "agent --insecure --listen 0.0.0.0", 240, []string{"loopback"}},
+		{"agent: no such port", "agent --port 99999", 240, []string{"99999"}},
+		{"agent: address of another machine", "agent --listen 192.0.2.1", 240, []string{"192.0.2.1", "--listen"}},
+		{"agent: key missing", "agent --key /nope", 244, []string{"/nope", "no such file"}},
+		{"agent: key and certificates", "agent --key /nope --tls-dir /nope", 244, []string{"--key and --tls-dir"}},
+		{"tls-dir missing", "agent --tls-dir /nope", 244, []string{"/nope/tls.crt"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			mpiup(t, nil, strings.Fields(tt.args)...).check(t, tt.code, tt.says...)
+		})
+	}
+}
+
+func TestNoSecret(t *testing.T) {
+	none := []string{"MPIUP_KEY="}
+	mpiup(t, none, "agent").check(t, 244, "no job secret", "MPI Operator", "/etc/mpiup", "--key")
+	mpiup(t, none, "run", "--host", "w0", "true").check(t, 244, "host w0", "no job secret")
+	mpiup(t, none, "exec", "w0", "--", "true").check(t, 244, "host w0", "no job secret")
+	mpiup(t, none, "peers").check(t, 244, "no job secret")
+}
+
+// TestPrograms are programs that cannot run, on the embedded agent and on one that is reached.
+func TestPrograms(t *testing.T) {
+	a := startAgent(t, nil, "--http", "off")
+	dir := t.TempDir()
+	elf := make([]byte, 64+56)
+	copy(elf, "\x7fELF\x02\x01\x01")
+	binary.LittleEndian.PutUint16(elf[16:], 2)   // ET_EXEC
+	binary.LittleEndian.PutUint16(elf[18:], 183) // EM_AARCH64
+	other := "arm64"
+	if strings.Contains(mpiup(t, nil, "version").stdout, "arm64") {
+		binary.LittleEndian.PutUint16(elf[18:], 62) // EM_X86_64
+		other = "amd64"
+	}
+	for _, tt := range []struct {
+		name    string
+		program []string
+		says    []string
+	}{
+		{"not on PATH", []string{"no-such-program"}, []string{"no-such-program", "not found on PATH"}},
+		{"no such file", []string{"/nope/a.out"}, []string{"/nope/a.out", "not found"}},
+		{"not executable", []string{write(t, dir, "plain", "#!/bin/sh\n", 0o644)}, []string{"not executable", "chmod +x"}},
+		{"other architecture", []string{write(t, dir, "other", string(elf), 0o755)}, []string{"built for " + other}},
+		{"no interpreter", []string{write(t, dir, "script", "#!/nope/python\n", 0o755)}, []string{"/nope/python", "interpreter"}},
+		{"empty", []string{write(t, dir, "empty", "", 0o755)}, []string{"empty file"}},
+		{"no program", []string{write(t, dir, "text", "just text\n", 0o755)}, []string{"#!"}},
+		{"a directory", []string{dir}, []string{"is a directory"}},
+		{"no working directory", []string{"--wdir", "/nope/dir", "true"}, []string{"/nope/dir", "working directory"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := mpiup(t, nil, append([]string{"run", "-n", "2", "--host", a.addr + ":2"}, tt.program...)...)
+			e.check(t, 246, append(tt.says, "rank ", a.addr)...)
+			e = mpiup(t, nil, append([]string{"run", "-n", "2"}, tt.program...)...)
+			e.check(t, 246, append(tt.says, "rank ")...)
+		})
+	}
+	mpiup(t, nil, "exec", a.addr, "--", "no-such-program").check(t, 246, "the command on "+a.addr, "no-such-program")
+}
