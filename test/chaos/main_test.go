@@ -32,6 +32,7 @@ var world struct {
 	key     string
 	counter string
 	bigkvs  string // "" without a compiler
+	steady  string // "" without MPICH
 	err     error
 }
 
@@ -94,10 +95,17 @@ func build() error {
 	}
 	errs = append(errs, os.WriteFile(world.key, []byte("the secret of the chaos tests\n"), 0o600),
 		goBuild(world.counter, "./counter"))
-	if cc, err := exec.LookPath("cc"); err == nil {
-		world.bigkvs = filepath.Join(world.dir, "bigkvs")
-		if b, err := exec.Command(cc, "-O1", "-o", world.bigkvs, "../mpi/bigkvs.c").CombinedOutput(); err != nil {
-			errs = append(errs, fmt.Errorf("cc bigkvs.c: %w: %s", err, b))
+	for _, p := range []struct {
+		out      *string
+		name, cc string
+	}{{&world.bigkvs, "bigkvs", "cc"}, {&world.steady, "steady", "mpicc.mpich"}} {
+		cc, err := exec.LookPath(p.cc)
+		if err != nil {
+			continue
+		}
+		*p.out = filepath.Join(world.dir, p.name)
+		if b, err := exec.Command(cc, "-O1", "-rdynamic", "-o", *p.out, "../mpi/"+p.name+".c").CombinedOutput(); err != nil {
+			errs = append(errs, fmt.Errorf("%s %s.c: %w: %s", p.cc, p.name, err, b))
 		}
 	}
 	return errors.Join(errs...)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -37,6 +38,28 @@ func TestResetWhileTheWayIsLong(t *testing.T) {
 		r.grow(5)
 	}
 	r.survived()
+}
+
+func TestMPIJobIsUndisturbed(t *testing.T) {
+	need.MPICH(t)
+	s := newSite(t, 2).forwarded()
+	r := s.jobOf([]string{world.steady, "6"}, 2, "--node-timeout", "6")
+	for range 5 {
+		for _, w := range s.workers {
+			w.fwd.Reset()
+		}
+		r.grow(2)
+	}
+	s.workers[0].signal(syscall.SIGSTOP)
+	s.workers[0].fwd.Reset()
+	s.last(time.Second)
+	s.workers[0].signal(syscall.SIGCONT)
+	r.grow(2)
+	s.workers[1].fwd.Freeze()
+	r.ends(0)
+	if n := r.out.ended("end"); n != r.ranks {
+		t.Errorf("%d of %d ranks ended well", n, r.ranks)
+	}
 }
 
 func TestFencesGoOnThroughResets(t *testing.T) {
