@@ -2,11 +2,13 @@
 # make lint: vet, staticcheck, gofmt, generated code unchanged, directions of imports.
 # Prints what is wrong and where; silence is good.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 bad=0
 fail() { echo "$1"; bad=1; }
 
-files=$(gofmt -l $(git ls-files -co --exclude-standard '*.go'))
+files=$(git ls-files -coz --exclude-standard '*.go' | while IFS= read -rd '' f; do
+    [ ! -e "$f" ] || printf '%s\0' "$f" # not one just removed
+done | xargs -0 gofmt -l)
 [ -z "$files" ] || fail "not gofmt-ed: $files"
 
 go vet ./... || fail "go vet found the above"

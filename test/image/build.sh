@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# make image-check: runs the steps of the Containerfile without a container tool, then tries the
+# result: mpiup must run in a root directory that holds nothing but itself, as any user.
+#
+# The build stage is a tree made by debootstrap with this machine's Go toolchain in it, as the
+# golang image has one; `FROM scratch` is an empty directory. Trees are kept in
+# $XDG_CACHE_HOME/mpiup/image. Needs root, Debian's packages and the Go module proxy.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+source=$PWD
+[ "$(id -u)" = 0 ] || { echo "chroot needs root" >&2; exit 1; }
+test/setup.sh go image
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup/image
+suite=bookworm
+base=$cache/$suite
+work=$cache/work
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock -w 600 9 || { echo "another image-check runs" >&2; exit 1; }
+# What an earlier run, killed, left mounted would be removed with the tree.
+if findmnt -rno TARGET | grep -qF "$work"; then
+    findmnt -rno TARGET | grep -F "$work" | sort -r | xargs -r umount
+fi
+rm -rf --one-file-system "$work"
+mkdir -p "$work"
+
+cleanup() {
+    findmnt -rno TARGET | grep -F "$work" | sort -r | xargs -r umount
+    rm -rf --one-file-system "$work"
+}
+trap cleanup EXIT
+
+if [ ! -e "$base.done" ]; then
+    echo "making a tree of Debian $suite in $base"
+    rm -rf --one-file-system "$base"
+    mirror=$(awk '$1 == "URIs:" { print $2; exit } $1 == "deb" { print $2; exit }' \
+        /etc/apt/sources.list.d/* /etc/apt/sources.list 2>/dev/null || true)
+    if ! debootstrap --variant=minbase --include=make,ca-certificates "$suite" "$base" \
+        "${mirror:-http://deb.debian.org/debian}" >"$cache/debootstrap.log" 2>&1; then
+        tail -20 "$cache/debootstrap.log" >&2
+        exit 1
+    fi
+    : >"$base.done"
+fi
+
+# stage NAME IMAGE: a new tree. The toolchain, certificates and resolver are this machine's.
+stage() {
+    root=$work/$1
+    mkdir -p "$root"
+    envs=() user=0:0 dir=/
+    [ "$2" != scratch ] || return 0
+    case $2 in */golang:*) ;; *) echo "no stand-in for the image $2" >&2; exit 1 ;; esac
+    cp -a --reflink=auto "$base/." "$root"
+    mkdir -p "$root/usr/local/go"
+    mount --bind -o ro "$(go env GOROOT)" "$root/usr/local/go"
+    mount -t proc proc "$root/proc"
+    mount --bind /dev "$root/dev"
+    cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+    cp -aL /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
+    envs=(PATH=/go/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+        GOPATH=/go GOTOOLCHAIN=local "GOPROXY=$(go env GOPROXY)" HOME=/root)
+}
+
+copy() { # copy [--from=STAGE] SOURCE... TARGET
+    local from=$source to f files
+    case $1 in --from=*) from=$work/${1#--from=}; shift ;; esac
+    to=${*: -1}
+    case $to in /*) to=$root$to ;; *) to=$root$dir/$to ;; esac
+    mkdir -p "$(dirname "$to")"
+    if [ "$from" = "$source" ] && [ "$1" = . ]; then # what git knows: the rest is ignored
+        mapfile -d '' files < <(git ls-files -coz --exclude-standard | while IFS= read -rd '' f; do
+            [ ! -e "$f" ] || printf '%s\0' "$f"
+        done)
+        printf '%s\0' "${files[@]}" | tar -c --null -T - | tar -x --no-same-owner -C "$to"
+        return
+    fi
+    for f in "${@:1:$#-1}"; do cp -a "$from/${f#/}" "$to"; done
+}
+
+entry=
+while read -r word rest; do
+    echo "STEP $word $rest"
+    case $word in
+        FROM)
+            name=${rest##* AS }
+            [ "$name" != "$rest" ] || name=final
+            stage "$name" "${rest%% *}"
+            ;;
+        ARG) envs+=("${rest%%=*}=image-check") ;;
+        ENV) envs+=("$rest") ;;
+        WORKDIR) dir=$rest; mkdir -p "$root$dir" ;;
+        COPY) # shellcheck disable=SC2086
+            copy $rest ;;
+        RUN) env -i "${envs[@]}" chroot "$root" /bin/sh -ec "cd $dir; $rest" ;;
+        USER) user=$rest ;;
+        ENTRYPOINT) entry=$(tr -d '[]" ' <<<"$rest") ;;
+        *) echo "an instruction that image-check does not know: $word" >&2; exit 1 ;;
+    esac
+done < <(grep -Ev '^ *(#|$)' Containerfile)
+
+echo "== the image"
+find "$root" -mindepth 1 -printf '%M %s %P\n'
+[ "$(find "$root" -mindepth 1 | wc -l)" = 1 ] || { echo "more than one file in the image" >&2; exit 1; }
+
+in_image() { chroot --userspec="$user" "$root" "$entry" "$@"; }
+echo "== it runs as $user in a root directory with nothing else"
+in_image version
+in_image keygen | head -1
+in_image version | grep -q image-check || { echo "the build argument VERSION did not reach the binary" >&2; exit 1; }
+
+echo "== install, as an init container does, and a run from there"
+mkdir -m 777 "$root/opt"
+mkdir -m 1777 "$root/tmp"
+mkdir "$root/proc" "$root/dev" # which every container has
+mount -t proc proc "$root/proc"
+mount --bind /dev "$root/dev"
+in_image install /opt
+got=$(in_image run -n 2 /opt/mpiup version | grep -c image-check)
+[ "$got" = 2 ] || { echo "2 ranks in the image gave $got lines" >&2; exit 1; }
+echo "ok"
