@@ -36,6 +36,9 @@ func (v *verdict) others(cause fault) []string {
 		if f.kind == faultRank && cause.kind == faultAbort && f.rank == cause.rank {
 			continue // it ended because it aborted
 		}
+		if f.kind == faultWireup && f.rank == cause.rank {
+			continue // its PMI connection ended with it
+		}
 		if n++; n > most {
 			continue
 		}
@@ -125,6 +128,8 @@ func (f fault) hint() string {
 		}
 		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
 			firstLabel(f.host))
+	case faultWireup:
+		return "the ranks of an MPI program start together: see what the one that is missing wrote, and that it calls MPI_Init"
 	case faultTimeout:
 		return "give it more time (--timeout), or look for the rank that hangs"
 	case faultInternal:

@@ -160,7 +160,7 @@ func (r *run) signal(s os.Signal) {
 		}
 		return
 	}
-	a := r.signals.on(sig)
+	a := r.signals.on(sig, time.Since(r.begun))
 	if r.exec != nil && a.grace {
 		a.say = ""
 	}

@@ -103,6 +103,9 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 			lines = append(lines, "its last lines: "+l)
 		}
 	}
+	if r.sink != nil && r.sink.MidLine() {
+		fmt.Fprintln(r.cfg.Stderr)
+	}
 	return r.cfg.last(r.verdict.exit(), lines, tail)
 }
 

@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 )
 
 // signalState turns signals that the launcher gets into what is done to the ranks.
 //
-//	INT, TERM        first: forwarded, and the grace runs; second of either: killed
+//	INT, TERM        first: forwarded, and the grace runs; second of either: killed, but not
+//	                 within a moment: timeout(1) and shells send one to us and to our group
 //	HUP USR1 USR2 WINCH CONT   forwarded
 //	TSTP             ranks get STOP; a second one lets them go on
 //
 // The launcher itself never stops on TSTP: its lease on the hosts would run out.
 type signalState struct {
 	first   syscall.Signal // INT or TERM that came first; 0: none
+	firstAt time.Duration  // when
 	stopped bool           // ranks got STOP
 	pid     int            // ours, for the sentence that says how to go on
 }
@@ -27,10 +30,14 @@ type signalAction struct {
 	say     string           // to the user; "" is nothing
 }
 
-func (s *signalState) on(sig syscall.Signal) signalAction {
+// echo is how long after the first INT or TERM the same one is taken for its double.
+const echo = 150 * time.Millisecond
+
+// on is what to do about a signal that came at now, by any clock.
+func (s *signalState) on(sig syscall.Signal, now time.Duration) signalAction {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGTERM:
-		return s.end(sig)
+		return s.end(sig, now)
 	case syscall.SIGTSTP:
 		return s.toggle()
 	case syscall.SIGCONT:
@@ -42,11 +49,14 @@ func (s *signalState) on(sig syscall.Signal) signalAction {
 	return signalAction{}
 }
 
-func (s *signalState) end(sig syscall.Signal) signalAction {
+func (s *signalState) end(sig syscall.Signal, now time.Duration) signalAction {
+	if sig == s.first && now-s.firstAt < echo {
+		return signalAction{}
+	}
 	if s.first != 0 {
 		return signalAction{kill: true, say: "killing the ranks"}
 	}
-	s.first = sig
+	s.first, s.firstAt = sig, now
 	a := signalAction{forward: []syscall.Signal{sig}, grace: true}
 	if s.stopped { // a stopped process acts on the signal only when it goes on
 		a.forward = append(a.forward, syscall.SIGCONT)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestSignals(t *testing.T) {
@@ -33,7 +34,7 @@ func TestSignals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := signalState{pid: 42}
 			for i, st := range tt.steps {
-				a := s.on(st.sig)
+				a := s.on(st.sig, time.Duration(i)*time.Second)
 				if !slices.Equal(a.forward, st.forward) || a.grace != st.grace || a.kill != st.kill {
 					t.Errorf("step %d: %+v, want %+v", i, a, st)
 				}
@@ -41,8 +42,15 @@ func TestSignals(t *testing.T) {
 		})
 	}
 	var s signalState
-	s.pid = 42
-	if say := s.on(TSTP).say; say == "" {
+	s.on(INT, time.Minute)
+	if a := s.on(INT, time.Minute+echo/2); a.kill {
+		t.Error("the double of an INT kills")
+	}
+	if a := s.on(TERM, time.Minute+echo/2); !a.kill {
+		t.Error("TERM after INT does not kill")
+	}
+	s = signalState{pid: 42}
+	if say := s.on(TSTP, 0).say; say == "" {
 		t.Error("TSTP does not say how to go on")
 	}
 }

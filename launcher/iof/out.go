@@ -21,6 +21,7 @@ type out struct {
 	buf     []byte
 	credits []credit // of what is in buf
 	err     error
+	midline bool // the last byte written was no line end
 	stopped atomic.Bool
 }
 
@@ -101,6 +102,7 @@ func (o *out) write(b []byte) {
 	if o.err != nil || o.stopped.Load() {
 		return
 	}
+	o.midline = b[len(b)-1] != '\n'
 	if _, err := o.w.Write(b); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		o.fail(err)
 	}

@@ -57,6 +57,7 @@ type Sink struct {
 	dests []*destination  // what Run runs
 	route [2]*destination // by Stream; nil: not written
 	files *destination    // nil: none
+	outs  [2]*out         // of route
 	tails *tails
 	book  *ledger
 }
@@ -95,26 +96,30 @@ func New(cfg Config) (*Sink, error) {
 func (s *Sink) streams() {
 	out, err := s.cfg.Stdout, s.cfg.Stderr
 	if out != nil {
-		s.route[Stdout] = s.terminal(out, "standard output")
+		s.route[Stdout], s.outs[Stdout] = s.terminal(out, "standard output")
 		s.dests = append(s.dests, s.route[Stdout])
 	}
 	switch {
 	case s.cfg.Merge || out != nil && sameFile(out, err):
-		s.route[Stderr] = s.route[Stdout]
+		s.route[Stderr], s.outs[Stderr] = s.route[Stdout], s.outs[Stdout]
 	case err != nil:
-		s.route[Stderr] = s.terminal(err, "standard error")
+		s.route[Stderr], s.outs[Stderr] = s.terminal(err, "standard error")
 		s.dests = append(s.dests, s.route[Stderr])
 	}
 }
 
 // terminal makes the destination for one of the launcher's streams.
-func (s *Sink) terminal(w io.Writer, name string) *destination {
+func (s *Sink) terminal(w io.Writer, name string) (*destination, *out) {
 	o := newOut(w, name, s.book.done, s.cfg.Broken)
 	if s.cfg.Mode == JSON {
-		return newDestination(newRecords(&s.cfg, o), s.book.done)
+		return newDestination(newRecords(&s.cfg, o), s.book.done), o
 	}
-	return newDestination(newLines(&s.cfg, o, isTerminal(w)), s.book.done)
+	return newDestination(newLines(&s.cfg, o, isTerminal(w)), s.book.done), o
 }
+
+// MidLine says, once Run has returned, that standard error was left within a line: what somebody
+// else has to say there needs a line end first.
+func (s *Sink) MidLine() bool { return s.outs[Stderr] != nil && s.outs[Stderr].midline }
 
 func sameFile(a, b io.Writer) bool {
 	fa, ok := a.(*os.File)
