@@ -23,6 +23,7 @@ type session struct {
 	log      *slog.Logger
 	link     *wire.Link
 	wg       sync.WaitGroup // goroutines that start and stop things
+	carriers sync.WaitGroup // of streams; none is added once the state is closed
 
 	audited sync.Once // guards the writing of caller
 	caller  []any     // who opened it, as attributes for the log; nil: this very process
@@ -80,6 +81,12 @@ func newSession(a *Agent, o *apiv1.Open, identity string) *session {
 // carry runs the session over one stream until that breaks or the session is over.
 func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64) error {
 	s.mu.Lock()
+	if s.state == closed { // it was found while it went
+		s.mu.Unlock()
+		return nil
+	}
+	s.carriers.Add(1)
+	defer s.carriers.Done()
 	resumed := s.missed
 	s.missed = false
 	s.streams++
@@ -247,6 +254,7 @@ func (s *session) run() {
 	s.state, _ = s.state.next(evGone)
 	s.mu.Unlock()
 	s.finish()
+	s.carriers.Wait()
 	s.link.Wait()
 	s.agent.forget(s)
 }

@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A stream may be replaced while it lives and carries, and what the ends told each other of
+// what they received may be old by the time the new one runs.
+func TestNothingLostOrDoubledOverReplacedStreams(t *testing.T) {
+	const frames, replacements = 3000, 60
+	ctx, cancel := context.WithCancel(context.Background())
+	clock := NewClock(0)
+	a, b := NewLink(Config{Clock: clock}), NewLink(Config{Clock: clock})
+	atA, atB := collect(frames), collect(frames)
+	var wg sync.WaitGroup
+	for _, l := range []*Link{a, b} {
+		wg.Go(func() {
+			for i := range frames {
+				if err := l.Send(notice(fmt.Sprint(i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range replacements {
+		gotA := a.Received()
+		sa, sb, endA, endB := Pipe(ctx)
+		gotB := b.Received()
+		wg.Go(func() { b.Run(ctx, sb, gotA, atB.deliver); endB() })
+		wg.Go(func() { a.Run(ctx, sa, gotB, atA.deliver); endA() })
+		for from := a.Received(); a.Received() < min(from+20, frames); {
+			select {
+			case <-time.After(100 * time.Microsecond):
+			case <-ctx.Done():
+			}
+		}
+	}
+	bound := time.After(time.Minute)
+	for _, c := range []*collector{atA, atB} {
+		select {
+		case <-c.done:
+		case <-bound:
+			t.Fatalf("only %d of %d frames arrived", len(c.got), frames)
+		}
+	}
+	cancel()
+	wg.Wait()
+	a.Wait()
+	b.Wait()
+	for _, c := range []*collector{atA, atB} {
+		for i, s := range c.got {
+			if s != fmt.Sprint(i) {
+				t.Fatalf("frame %d is %q", i, s)
+			}
+		}
+	}
+}
+
+// What is sent while there is no stream, or while the stream's pump waits, is carried without
+// waiting for a heartbeat.
+func TestNoFrameWaitsForAHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		clock := NewClock(0)
+		cfg := Config{Clock: clock, Heartbeat: time.Hour}
+		a, b := NewLink(cfg), NewLink(cfg)
+		var wg sync.WaitGroup
+		at := collect(-1)
+		for n := range 20 {
+			_ = a.Send(notice(fmt.Sprint(2 * n)))
+			sa, sb, _, _ := Pipe(ctx)
+			got := b.Received()
+			wg.Go(func() { b.Run(ctx, sb, 0, at.deliver) })
+			wg.Go(func() { a.Run(ctx, sa, got, at.deliver) })
+			synctest.Wait()
+			_ = a.Send(notice(fmt.Sprint(2*n + 1)))
+			synctest.Wait()
+			if len(at.got) != 2*n+2 {
+				t.Fatalf("%d frames arrived, not %d", len(at.got), 2*n+2)
+			}
+		}
+		cancel()
+		wg.Wait()
+		a.Wait()
+		b.Wait()
+	})
+}
