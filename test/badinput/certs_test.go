@@ -1,0 +1,122 @@
+package badinput
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// authority is a CA for --tls-dir.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour * 24 * 365),
+		NotAfter: time.Now().Add(time.Hour * 24 * 365)}
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &authority{cert, k}
+}
+
+// files is a --tls-dir with a leaf of ours, valid in the given hours from now, and trust's ca.crt.
+func (a *authority) files(t *testing.T, uri string, from, to time.Duration, trust *authority) string {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leaf"},
+		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(to), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}}
+	if uri != "" {
+		u, err := url.Parse(uri)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tmpl.URIs = []*url.URL{u}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &k.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, block := range map[string]*pem.Block{
+		"tls.crt": {Type: "CERTIFICATE", Bytes: der},
+		"tls.key": {Type: "PRIVATE KEY", Bytes: private},
+		"ca.crt":  {Type: "CERTIFICATE", Bytes: trust.cert.Raw},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const day = 24 * time.Hour
+
+func TestCertificates(t *testing.T) {
+	ca, foreign := newAuthority(t, "ca"), newAuthority(t, "foreign")
+	const launcherURI, agentURI = "mpiup://team/launcher/l", "mpiup://team/agent/a"
+	bare := []string{"MPIUP_KEY="}
+	a := startAgent(t, bare, "--http", "off", "--tls-dir", ca.files(t, agentURI, -day, day, ca))
+	shared := startAgent(t, nil, "--http", "off")
+	for _, tt := range []struct {
+		name string
+		dir  string // "": the shared secret
+		host string
+		code int
+		says []string
+	}{
+		{"it fits", ca.files(t, launcherURI, -day, day, ca), a.addr, 0, nil},
+		{"expired", ca.files(t, launcherURI, -2*day, -day, ca), a.addr, 244, []string{"expired"}},
+		{"not valid yet", ca.files(t, launcherURI, day, 2*day, ca), a.addr, 244, nil},
+		{"of another CA", foreign.files(t, launcherURI, -day, day, ca), a.addr, 244, nil},
+		{"trusts another CA", foreign.files(t, launcherURI, -day, day, foreign), a.addr, 244, []string{"ca.crt"}},
+		{"of another group", ca.files(t, "mpiup://other/launcher/l", -day, day, ca), a.addr, 244, nil},
+		{"an agent's", ca.files(t, agentURI, -day, day, ca), a.addr, 244, []string{"launcher"}},
+		{"without a role", ca.files(t, "", -day, day, ca), a.addr, 244, []string{"mpiup://GROUP/launcher/NAME"}},
+		{"secret against certificates", "", a.addr, 244, []string{"--tls-dir"}},
+		{"certificates against secret", ca.files(t, launcherURI, -day, day, ca), shared.addr, 244, []string{"shared secret"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"run", "--wait", "2", "--host", tt.host + ":1"}
+			env := bare
+			if tt.dir == "" {
+				env = nil
+			} else {
+				args = append(args, "--tls-dir", tt.dir)
+			}
+			e := mpiup(t, env, append(args, "true")...)
+			e.check(t, tt.code, tt.says...)
+			t.Log(e.stderr)
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package badinput
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"google.golang.org/grpc"
+)
+
+// TestHosts are hosts that are not what the user thinks: one clear line each, the host named,
+// and the exit code of the most telling.
+func TestHosts(t *testing.T) {
+	ours := startAgent(t, nil, "--http", "off")
+	scoped := startAgent(t, nil, "--http", "off", "--job", "theirs")
+	otherKey := filepath.Join(t.TempDir(), "key")
+	if err := keygen(otherKey); err != nil {
+		t.Fatal(err)
+	}
+	stranger := startAgent(t, []string{"MPIUP_KEY=" + otherKey}, "--http", "off")
+	silent := listen(t, func(c net.Conn) { c.Read(make([]byte, 1<<16)); c.Read(make([]byte, 1<<16)) })
+	for _, tt := range []struct {
+		name string
+		host string
+		args string
+		code int
+		says []string
+	}{
+		{"nobody listens", address(), "", 243, []string{"connection refused"}},
+		{"it hangs up", listen(t, func(net.Conn) {}), "", 243, nil},
+		{"it says nothing", silent, "", 243, []string{"says nothing"}},
+		{"an HTTP server", listen(t, func(c net.Conn) { c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }), "", 244, []string{"HTTP server"}},
+		{"an SSH server", listen(t, func(c net.Conn) { c.Write([]byte("SSH-2.0-OpenSSH_9.9\r\n")) }), "", 244, []string{"SSH server"}},
+		{"no such name", "no-such-host.invalid", "", 242, []string{"no such name"}},
+		{"secret of another job", stranger.addr, "", 244, []string{"secret of another job"}},
+		{"another scope", scoped.addr, "--job ours", 244, []string{`"theirs"`, `"ours"`, "MPIUP_JOB"}},
+		{"another protocol", oldAgent(t), "", 245, []string{"protocol 99", "v0.0.9", "one version"}},
+		{"one of two", ours.addr + "," + address(), "", 243, []string{"connection refused"}},
+		{"a refusal beats silence", silent + "," + stranger.addr, "", 244, []string{"secret of another job"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"run", "--wait", "3", "--host", tt.host}, strings.Fields(tt.args)...)
+			e := mpiup(t, nil, append(args, "true")...)
+			hosts := strings.Split(tt.host, ",")
+			e.check(t, tt.code, append(tt.says, "host "+hosts[len(hosts)-1], "--wait")...)
+			if e.took > 30*time.Second {
+				t.Errorf("3 s of waiting took %v", e.took)
+			}
+		})
+	}
+}
+
+// TestOneAgentTwoNames: an agent is one host, whatever it is called.
+func TestOneAgentTwoNames(t *testing.T) {
+	a := startAgent(t, nil, "--http", "off")
+	mapped := "[::ffff:" + a.addr + "]"
+	e := mpiup(t, nil, "run", "--wait", "2", "--host", a.addr+":1,"+mapped+":1", "true")
+	e.check(t, 241, a.addr, "fewer agents than names")
+}
+
+// oldAgent speaks protocol 99.
+func oldAgent(t *testing.T) (addr string) {
+	t.Helper()
+	id, err := identity.Load(identity.Options{KeyFile: key, Role: identity.RoleAgent, Name: "old"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = address()
+	l, err := net.Listen("tcp", net.JoinHostPort(addr, port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(grpc.Creds(identity.ServerTransport()))
+	apiv1.RegisterAgentServer(s, protocol99{})
+	done := make(chan struct{})
+	go func() { defer close(done); s.Serve(handshaking{l, id}) }()
+	t.Cleanup(func() { s.Stop(); <-done })
+	return addr
+}
+
+type protocol99 struct{ apiv1.UnimplementedAgentServer }
+
+func (protocol99) Attach(s grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) error {
+	if _, err := s.Recv(); err != nil {
+		return err
+	}
+	return s.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: &apiv1.Opened{
+		Refusal: apiv1.Refusal_REFUSAL_PROTOCOL, Protocol: 99, Version: "v0.0.9", Text: "too new"}}})
+}
+
+// handshaking is a listener of connections whose TLS handshake is done.
+type handshaking struct {
+	net.Listener
+	id *identity.Identity
+}
+
+func (h handshaking) Accept() (net.Conn, error) {
+	for {
+		raw, err := h.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c, err := h.id.Accept(context.Background(), raw, h.id.ServerConfig("h2")); err == nil {
+			return c, nil
+		}
+	}
+}
+
+// TestVersionsMix: builds of one protocol work together, and that is said once.
+func TestVersionsMix(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "mpiup")
+	build := exec.Command("go", "build", "-ldflags", "-X main.version=v9.9.9", "-o", other, "github.com/mpiup/mpiup/cmd/mpiup")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	a := startAgent(t, nil, "--http", "off")
+	was := bin
+	bin = other
+	t.Cleanup(func() { bin = was })
+	e := mpiup(t, nil, "run", "--host", a.addr+":1", "true")
+	e.check(t, 0, "v9.9.9", "one build")
+	if n := strings.Count(e.stderr, "v9.9.9"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, e.stderr)
+	}
+}
+
+// TestManyRanks: going over the CPUs is said once, and is no error.
+func TestManyRanks(t *testing.T) {
+	a := startAgent(t, nil, "--http", "off")
+	e := mpiup(t, nil, "run", "--host", a.addr+":300", "-n", "300", "true")
+	e.check(t, 0, "more ranks than usable CPUs")
+	if n := strings.Count(e.stderr, "more ranks"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, e.stderr)
+	}
+}
