@@ -38,6 +38,8 @@ type job struct {
 	env     []string
 	drop    []string // variables of the server's environment that are left out
 	change  func(*pmix.Job)
+	envOf   func(rank int) []string // besides env
+	dropOf  func(rank int) []string // besides drop
 
 	mu     sync.Mutex
 	events []string
@@ -71,6 +73,7 @@ func (j *job) describe(t *testing.T, namespace string, host int, kill func()) pm
 		OnInit:     func(r int) { j.event("init %d", r) },
 		OnFinalize: func(r int) { j.event("finalize %d", r) },
 		OnAbort:    func(r, code int, _ string, targets []int) { j.event("abort %d %d %v", r, code, targets); kill() },
+		OnLog:      func(r int, stderr bool, text string) { j.event("log %d %v %s", r, stderr, text) },
 		OnError: func(_ int, err error) {
 			j.mu.Lock()
 			j.errs = append(j.errs, err)
@@ -86,6 +89,11 @@ func (j *job) describe(t *testing.T, namespace string, host int, kill func()) pm
 func (j *job) run(t *testing.T, argv ...string) outcome {
 	t.Helper()
 	size := j.hosts * j.perHost
+	for _, f := range []*func(int) []string{&j.envOf, &j.dropOf} {
+		if *f == nil {
+			*f = func(int) []string { return nil }
+		}
+	}
 	engines, s := engines(t, j.hosts, j.perHost)
 	j.star, j.events, j.errs = s, nil, nil
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 60*time.Second, errors.New("the test's ranks took too long"))
@@ -129,11 +137,11 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 				"OMPI_MCA_btl_vader_backing_directory="+pj.SessionDir)
 			for _, v := range srv.Environment(r) {
 				name, _, _ := strings.Cut(v, "=")
-				if !slices.Contains(j.drop, name) {
+				if !slices.Contains(j.drop, name) && !slices.Contains(j.dropOf(r), name) {
 					cmd.Env = append(cmd.Env, v)
 				}
 			}
-			cmd.Env = append(cmd.Env, j.env...)
+			cmd.Env = append(append(cmd.Env, j.env...), j.envOf(r)...)
 			w := &lockedWriter{mu: &outMu, b: &stdout}
 			cmd.Stdout, cmd.Stderr = w, w
 			if err := cmd.Start(); err != nil {

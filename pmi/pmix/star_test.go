@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -69,7 +70,7 @@ func (s spoke) Exchange(ctx context.Context, set string, epoch uint64, _ bool, d
 		return nil, errors.New("a host contributed twice")
 	}
 	f.data[s.host] = append([]byte{}, data...)
-	if f.in++; f.in == len(s.engines) {
+	if f.in++; f.in == s.hostsOf(set) {
 		close(f.over)
 	}
 	s.mu.Unlock()
@@ -80,7 +81,7 @@ func (s spoke) Exchange(ctx context.Context, set string, epoch uint64, _ bool, d
 	}
 	var others [][]byte
 	for h, d := range f.data {
-		if h != s.host {
+		if h != s.host && d != nil {
 			others = append(others, d)
 		}
 	}
@@ -105,4 +106,22 @@ func (s spoke) Await(ctx context.Context, owner int, key string) ([]byte, bool, 
 	s.awaits++
 	s.mu.Unlock()
 	return s.engines[owner/perHost].LocalAwait(ctx, owner, key)
+}
+
+// hostsOf counts the hosts that have ranks of set ("0-3,8").
+func (s spoke) hostsOf(set string) int {
+	perHost := s.engines[s.host].Size() / len(s.engines)
+	hosts := map[int]bool{}
+	for part := range strings.SplitSeq(set, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		lo, _ := strconv.Atoi(first)
+		hi, _ := strconv.Atoi(last)
+		for r := lo; r <= hi; r++ {
+			hosts[r/perHost] = true
+		}
+	}
+	return len(hosts)
 }

@@ -1,0 +1,295 @@
+/* pmix_ompi: a PMIx client of its own (libpmix, no MPI) that asks for what Open MPI seldom does;
+ * "pmix ok" from rank 0, or which step went wrong. With an argument only that step:
+ *   basic    values of three scopes, absent keys, immediate, timeouts, subsets, a rank that
+ *            commits late, one that commits twice
+ *   names    publish, look up, wait, first read, take back
+ *   events   one rank tells the others
+ *   misc     query, log, connect, job control, groups
+ *   again    finalizes and initializes twice */
+#include <pmix.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pmix_proc_t me, all;
+static uint32_t size;
+
+static void fail(const char *what, int rc) {
+    fprintf(stderr, "rank %u: %s: %d\n", me.rank, what, rc);
+    exit(9);
+}
+#define WANT(want, call) do { pmix_status_t rc_ = (call); if (rc_ != (want)) fail(#call, rc_); } while (0)
+#define OK(call) WANT(PMIX_SUCCESS, call)
+
+static pmix_proc_t of(uint32_t rank) {
+    pmix_proc_t p;
+    PMIX_LOAD_PROCID(&p, me.nspace, rank);
+    return p;
+}
+
+static void put(pmix_scope_t scope, const char *key, uint32_t n) {
+    pmix_value_t v;
+    PMIX_VALUE_LOAD(&v, &n, PMIX_UINT32);
+    OK(PMIx_Put(scope, key, &v));
+}
+
+static pmix_status_t get(uint32_t rank, const char *key, uint32_t *n, const char *attr, int seconds) {
+    pmix_proc_t p = of(rank);
+    pmix_value_t *v = NULL;
+    pmix_info_t info;
+    bool yes = true;
+    if (attr && seconds) PMIX_INFO_LOAD(&info, attr, &seconds, PMIX_INT);
+    else if (attr) PMIX_INFO_LOAD(&info, attr, &yes, PMIX_BOOL);
+    pmix_status_t rc = PMIx_Get(&p, key, attr ? &info : NULL, attr ? 1 : 0, &v);
+    if (rc == PMIX_SUCCESS) {
+        if (v->type != PMIX_UINT32) fail(key, v->type);
+        *n = v->data.uint32;
+        PMIX_VALUE_RELEASE(v);
+    }
+    return rc;
+}
+
+static void fence(const pmix_proc_t *procs, size_t n, bool collect) {
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+    OK(PMIx_Fence(procs, n, &info, 1));
+}
+
+static uint32_t job_number(const char *key) {
+    pmix_value_t *v;
+    OK(PMIx_Get(&all, key, NULL, 0, &v));
+    uint32_t n = v->data.uint32;
+    PMIX_VALUE_RELEASE(v);
+    return n;
+}
+
+static void basic(void) {
+    uint32_t n, next = (me.rank + 1) % size, locals = job_number(PMIX_LOCAL_SIZE);
+    pmix_proc_t pair[2];
+    char text[64], *big = malloc(10000);
+    pmix_value_t v, *got;
+
+    put(PMIX_GLOBAL, "global", 100 + me.rank);
+    put(PMIX_LOCAL, "local", 200 + me.rank);
+    put(PMIX_REMOTE, "remote", 300 + me.rank);
+    memset(big, 'x', 9999), big[9999] = 0; /* long enough to be compressed on the way */
+    PMIX_VALUE_LOAD(&v, big, PMIX_STRING);
+    OK(PMIx_Put(PMIX_GLOBAL, "big", &v));
+    double d = 1.5;
+    PMIX_VALUE_LOAD(&v, &d, PMIX_DOUBLE);
+    OK(PMIx_Put(PMIX_GLOBAL, "double", &v));
+    OK(PMIx_Commit());
+    fence(&all, 1, true);
+    for (uint32_t r = 0; r < size; r++) {
+        bool here = r / locals == me.rank / locals;
+        OK(get(r, "global", &n, NULL, 0));
+        if (n != 100 + r) fail("global", n);
+        if (r == me.rank) continue;
+        WANT(here ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, get(r, "local", &n, NULL, 0));
+        WANT(here ? PMIX_ERR_NOT_FOUND : PMIX_SUCCESS, get(r, "remote", &n, NULL, 0));
+        WANT(PMIX_ERR_NOT_FOUND, get(r, "absent", &n, NULL, 0));
+        pmix_proc_t p = of(r);
+        OK(PMIx_Get(&p, "big", NULL, 0, &got));
+        if (strcmp(got->data.string, big)) fail("big", 0);
+        PMIX_VALUE_RELEASE(got);
+        OK(PMIx_Get(&p, "double", NULL, 0, &got));
+        if (got->data.dval != 1.5) fail("double", 0);
+        PMIX_VALUE_RELEASE(got);
+    }
+
+    /* rank 0 commits a second time, with a new key, without a fence that collects */
+    if (me.rank == 0) {
+        put(PMIX_GLOBAL, "second", 7);
+        OK(PMIx_Commit());
+    }
+    fence(&all, 1, false);
+    OK(get(0, "second", &n, NULL, 0));
+    if (n != 7) fail("second", n);
+
+    /* subsets, several in flight: neighbours meet in pairs */
+    if (size % 2 == 0) {
+        pair[0] = of(me.rank & ~1u), pair[1] = of(me.rank | 1u);
+        snprintf(text, sizeof text, "pair");
+        put(PMIX_GLOBAL, text, me.rank);
+        OK(PMIx_Commit());
+        fence(pair, 2, true);
+        OK(get(me.rank ^ 1u, text, &n, NULL, 0));
+        if (n != (me.rank ^ 1u)) fail("pair", n);
+    }
+    fence(&all, 1, true);
+    WANT(PMIX_ERR_NOT_FOUND, get(next, "never", &n, PMIX_IMMEDIATE, 0));
+    free(big);
+}
+
+/* before anybody else has committed: the last rank is late */
+static void late(void) {
+    uint32_t n, last = size - 1;
+    if (size == 1) return;
+    if (me.rank != last) {
+        WANT(PMIX_ERR_NOT_FOUND, get(last, "late", &n, PMIX_IMMEDIATE, 0));
+        WANT(PMIX_ERR_TIMEOUT, get(last, "late", &n, PMIX_TIMEOUT, 1));
+    }
+    fence(&all, 1, false);
+    if (me.rank == last) {
+        usleep(200000);
+        put(PMIX_GLOBAL, "late", 5);
+        OK(PMIx_Commit());
+    } else {
+        OK(get(last, "late", &n, NULL, 0));
+        if (n != 5) fail("late", n);
+    }
+    fence(&all, 1, false);
+}
+
+static void publish(const char *key, const char *text, pmix_persistence_t persist, pmix_data_range_t range) {
+    pmix_info_t info[3];
+    PMIX_INFO_LOAD(&info[0], key, text, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_PERSISTENCE, &persist, PMIX_PERSIST);
+    PMIX_INFO_LOAD(&info[2], PMIX_RANGE, &range, PMIX_DATA_RANGE);
+    OK(PMIx_Publish(info, 3));
+}
+
+static pmix_status_t lookup(const char *key, const char *want, int wait, int seconds) {
+    pmix_pdata_t p;
+    pmix_info_t info[2];
+    PMIX_PDATA_CONSTRUCT(&p);
+    PMIX_LOAD_KEY(p.key, key);
+    PMIX_INFO_LOAD(&info[0], PMIX_WAIT, &wait, PMIX_INT);
+    PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &seconds, PMIX_INT);
+    pmix_status_t rc = PMIx_Lookup(&p, 1, wait ? info : NULL, wait ? 2 : 0);
+    if (rc == PMIX_SUCCESS && strcmp(p.value.data.string, want)) fail(key, 0);
+    return rc;
+}
+
+static void names(void) {
+    char *keys[] = {"everywhere", NULL};
+    WANT(PMIX_ERR_NOT_FOUND, lookup("everywhere", "a", 0, 0));
+    fence(&all, 1, false);
+    if (me.rank == size - 1) {
+        usleep(100000);
+        publish("everywhere", "a", PMIX_PERSIST_SESSION, PMIX_RANGE_SESSION);
+        publish("here", "b", PMIX_PERSIST_SESSION, PMIX_RANGE_LOCAL);
+    }
+    OK(lookup("everywhere", "a", 1, 30));
+    fence(&all, 1, false);
+    uint32_t locals = job_number(PMIX_LOCAL_SIZE);
+    bool near = me.rank / locals == (size - 1) / locals;
+    WANT(near ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, lookup("here", "b", 0, 0));
+    WANT(PMIX_ERR_TIMEOUT, lookup("nobody", "", 1, 1));
+    fence(&all, 1, false);
+    if (me.rank == size - 1) OK(PMIx_Unpublish(keys, NULL, 0));
+    if (me.rank == 0) publish("once", "c", PMIX_PERSIST_FIRST_READ, PMIX_RANGE_SESSION);
+    fence(&all, 1, false);
+    WANT(PMIX_ERR_NOT_FOUND, lookup("everywhere", "a", 0, 0));
+    fence(&all, 1, false);
+    pmix_status_t rc = lookup("once", "c", 0, 0);
+    if (rc != PMIX_SUCCESS && rc != PMIX_ERR_NOT_FOUND) fail("once", rc);
+    put(PMIX_GLOBAL, "had", rc == PMIX_SUCCESS);
+    OK(PMIx_Commit());
+    fence(&all, 1, true);
+    uint32_t n, had = 0;
+    for (uint32_t r = 0; r < size; r++) {
+        OK(get(r, "had", &n, NULL, 0));
+        had += n;
+    }
+    if (had != 1) fail("first readers", had);
+}
+
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static int told, registered;
+
+static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                     pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t cb, void *arg) {
+    (void)id, (void)info, (void)ninfo, (void)results, (void)nresults;
+    pthread_mutex_lock(&mu);
+    if (status == -3001 && source->rank == 0) told = 1;
+    pthread_cond_broadcast(&cond);
+    pthread_mutex_unlock(&mu);
+    if (cb) cb(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
+}
+static void on_registered(pmix_status_t status, size_t id, void *arg) {
+    (void)id, (void)arg;
+    pthread_mutex_lock(&mu);
+    registered = status == PMIX_SUCCESS ? 1 : -1;
+    pthread_cond_broadcast(&cond);
+    pthread_mutex_unlock(&mu);
+}
+
+static void events(void) {
+    pmix_status_t code = -3001;
+    PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, on_registered, NULL);
+    pthread_mutex_lock(&mu);
+    while (!registered) pthread_cond_wait(&cond, &mu);
+    pthread_mutex_unlock(&mu);
+    if (registered < 0) fail("register", 0);
+    fence(&all, 1, false);
+    if (me.rank == 0) OK(PMIx_Notify_event(code, &me, PMIX_RANGE_SESSION, NULL, 0, NULL, NULL));
+    pthread_mutex_lock(&mu);
+    while (!told) pthread_cond_wait(&cond, &mu);
+    pthread_mutex_unlock(&mu);
+    fence(&all, 1, false);
+}
+
+static void misc(void) {
+    pmix_query_t q;
+    pmix_info_t *results, info;
+    size_t n;
+    PMIX_QUERY_CONSTRUCT(&q);
+    PMIX_ARGV_APPEND(n, q.keys, PMIX_QUERY_NAMESPACES);
+    OK(PMIx_Query_info(&q, 1, &results, &n));
+    if (n < 1 || strcmp(results[0].value.data.string, me.nspace)) fail("query", (int)n);
+    PMIX_INFO_LOAD(&info, PMIX_LOG_STDERR, "logged text\n", PMIX_STRING);
+    if (me.rank == 0) OK(PMIx_Log(&info, 1, NULL, 0));
+    OK(PMIx_Connect(&all, 1, NULL, 0));
+    OK(PMIx_Disconnect(&all, 1, NULL, 0));
+
+    pmix_proc_t *members = calloc(size, sizeof *members);
+    bool yes = true;
+    for (uint32_t r = 0; r < size; r++) members[r] = of(r);
+    PMIX_INFO_LOAD(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID, &yes, PMIX_BOOL);
+    pmix_info_t *out = NULL;
+    size_t nout = 0;
+    OK(PMIx_Group_construct("group", members, size, &info, 1, &out, &nout));
+    size_t id = 0;
+    for (size_t i = 0; i < nout; i++)
+        if (PMIX_CHECK_KEY(&out[i], PMIX_GROUP_CONTEXT_ID)) id = out[i].value.data.size;
+    if (!id) fail("no context id", (int)nout);
+    put(PMIX_GLOBAL, "context", (uint32_t)id);
+    OK(PMIx_Commit());
+    fence(&all, 1, true);
+    for (uint32_t r = 0, other; r < size; r++) {
+        OK(get(r, "context", &other, NULL, 0));
+        if (other != (uint32_t)id) fail("context ids differ", (int)r);
+    }
+    OK(PMIx_Group_destruct("group", NULL, 0));
+    free(members);
+}
+
+static void init(void) {
+    OK(PMIx_Init(&me, NULL, 0));
+    PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);
+    size = job_number(PMIX_JOB_SIZE);
+}
+
+int main(int argc, char **argv) {
+    const char *only = argc > 1 ? argv[1] : NULL;
+    struct { const char *name; void (*run)(void); } steps[] = {
+        {"late", late}, {"basic", basic}, {"names", names}, {"events", events}, {"misc", misc},
+    };
+    init();
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (!only || !strcmp(only, steps[i].name)) steps[i].run();
+    if (only && !strcmp(only, "again")) {
+        fence(&all, 1, false);
+        OK(PMIx_Finalize(NULL, 0));
+        init();
+        fence(&all, 1, false);
+    }
+    if (me.rank == 0) puts("pmix ok");
+    fflush(stdout);
+    OK(PMIx_Finalize(NULL, 0));
+    return 0;
+}
