@@ -84,11 +84,10 @@ func (s *site) command(ranks int, argv []string) *run {
 // grow waits until every rank has written n more lines.
 func (r *run) grow(n int) {
 	r.s.t.Helper()
-	from, changed := r.out.counts()
+	from, _ := r.out.counts()
 	limit := time.After(bound)
 	for {
-		now, next := r.out.counts()
-		changed = next
+		now, changed := r.out.counts()
 		slow := 0
 		for rank := range r.ranks {
 			if now[rank] < from[rank]+n {
