@@ -59,7 +59,8 @@ type Reach struct {
 	// written only if it exists; "" is nowhere.
 	TerminationLog string
 
-	pinned netip.AddrPort // where the only host's agent is, if that is known already
+	pinned   netip.AddrPort // where the only host's agent is, if that is known already
+	unserved string         // why this pod's service gives no hosts
 }
 
 // Config is one run. cmd/mpiup fills it from flags and environment, read once.

@@ -41,6 +41,13 @@ func (r *Reach) find(ctx context.Context) (*hostSet, error) {
 	if r.Embedded == nil {
 		return nil, failf(job.ExitHosts, "no hosts: name them with --host or --hostfile")
 	}
+	if r.Sources.Pod && r.Identity != nil { // lest somebody wait for workers that do not work
+		why := "nothing tells of other hosts"
+		if r.unserved != "" {
+			why = r.unserved
+		}
+		r.say("all ranks run on this host: %s (--host names hosts, --size how many there are)", why)
+	}
 	r.Identity = nil // the embedded agent needs none, and nothing is dialled
 	return &hostSet{from: "this host", hosts: []wanted{{entry: hostlist.Entry{Name: orLocal(r.Hostname)}, local: true}}}, nil
 }
@@ -102,6 +109,7 @@ func (r *Reach) service(ctx context.Context) (*hostSet, error) {
 			return &hostSet{from: "the service " + sub, hosts: hosts}, nil
 		}
 		if r.Size == 0 {
+			r.unserved = "the service " + sub + " has no agents" + colonErr(err)
 			return nil, nil
 		}
 		if sleep(ctx, pause); ctx.Err() != nil {

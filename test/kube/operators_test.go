@@ -174,6 +174,17 @@ func TestOwnService(t *testing.T) {
 	}
 }
 
+// A pod that is told of nobody runs the ranks itself, as a laptop does, and says so: somebody
+// may have expected workers.
+func TestNobodyElse(t *testing.T) {
+	t.Parallel()
+	c := up(t, netns.IPv4, "cluster.local", "front")
+	p := c.pod("front", "set.ns.svc.cluster.local")
+	p.volumes = []volume{c.keygen()}
+	r := p.run(append([]string{"-n", "2"}, whereAmI...)...)
+	r.says(t, 0, "rank 1 of 2 on front", "all ranks run on this host: the service set.ns.svc.cluster.local has no agents")
+}
+
 // Where neither environment, files nor DNS name a host, an agent in this container does.
 func TestGossipIsTheLastSource(t *testing.T) {
 	t.Parallel()
