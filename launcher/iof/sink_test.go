@@ -245,6 +245,21 @@ func TestReaderStopped(t *testing.T) {
 }
 
 // 2>&1: one destination, so that whole lines stay whole.
+func TestMidLine(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "line\n": false, "line\nbegin": true} {
+		var s *Sink
+		collect(t, Config{Ranks: 1}, func(it *Sink) {
+			s = it
+			s.Write(0, Stdout, []byte("not here"), true, time.Now())
+			s.Write(0, Stderr, []byte(text), true, time.Now())
+			s.End(0)
+		})
+		if s.MidLine() != want {
+			t.Errorf("after %q: %v", text, !want)
+		}
+	}
+}
+
 func TestSamePipeForBoth(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -1,6 +1,9 @@
 package integration
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,6 +28,31 @@ func TestDryRun(t *testing.T) {
 				t.Errorf("ended with %d and printed\n%swant\n%s%s", r.code, r.stdout, c.want, r.stderr)
 			}
 		})
+	}
+}
+
+func TestHostfile(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	file := filepath.Join(l.folder(t), "hosts")
+	if err := os.WriteFile(file, []byte("# the job's hosts\nw1 slots=2\n\nw0:1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := l.run(t, job{args: []string{"--hostfile", file, "sh", "-c", "echo $MPIUP_RANK $(hostname)"}}).ok(t)
+	if got := sorted(r.stdout); !slices.Equal(got, []string{"0 w1", "1 w1", "2 w0"}) {
+		t.Errorf("ranks ran as %q", got)
+	}
+	l.run(t, job{args: []string{"--hostfile", file, "-n", "4", "true"}}).fails(t, 240, "3 slots", "--oversubscribe")
+}
+
+// Two programs of one job, each with its own variables and directory.
+func TestTwoPrograms(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "1", "-x", "A=one", "sh", "-c", "echo $MPIUP_RANK/$MPIUP_SIZE $A $B $(pwd)",
+		":", "-n", "3", "-x", "B=two", "--wdir", "/usr", "sh", "-c", "echo $MPIUP_RANK/$MPIUP_SIZE $B $(pwd)"}}).ok(t)
+	if got := sorted(r.stdout); !slices.Equal(got, []string{"0/4 one /", "1/4 two /usr", "2/4 two /usr", "3/4 two /usr"}) {
+		t.Errorf("printed %q", got)
 	}
 }
 
