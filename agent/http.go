@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,7 +96,7 @@ func (a *Agent) serveHTTP(parts *sync.WaitGroup) (stop func()) {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
-	parts.Go(func() { s.Serve(&limited{Listener: l, slots: make(chan struct{}, maxHTTP), done: make(chan struct{})}) })
+	parts.Go(func() { s.Serve(&limited{Listener: l, most: maxHTTP}) })
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -105,39 +106,45 @@ func (a *Agent) serveHTTP(parts *sync.WaitGroup) (stop func()) {
 	}
 }
 
-// limited is a listener with a bounded number of open connections; more wait in the kernel.
+// limited is a listener with a bounded number of open connections: for one more the oldest is
+// closed. Probes and scrapes are short, so it is one that somebody holds open for no use, and a
+// probe is never kept waiting by such.
 type limited struct {
 	net.Listener
-	slots chan struct{}
-	done  chan struct{}
-	once  sync.Once
+	most int
+
+	mu    sync.Mutex
+	conns []*limitedConn // oldest first, guarded by mu
 }
 
 func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
 	c, err := l.Listener.Accept()
 	if err != nil {
-		<-l.slots
 		return nil, err
 	}
-	return &limitedConn{Conn: c, release: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.done) })
-	return l.Listener.Close()
+	lc := &limitedConn{Conn: c, listener: l}
+	l.mu.Lock()
+	var old *limitedConn
+	if len(l.conns) >= l.most {
+		old = l.conns[0]
+	}
+	l.conns = append(l.conns, lc)
+	l.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+	return lc, nil
 }
 
 type limitedConn struct {
 	net.Conn
-	release func()
+	listener *limited
 }
 
 func (c *limitedConn) Close() error {
-	defer c.release()
+	l := c.listener
+	l.mu.Lock()
+	l.conns = slices.DeleteFunc(l.conns, func(o *limitedConn) bool { return o == c })
+	l.mu.Unlock()
 	return c.Conn.Close()
 }
