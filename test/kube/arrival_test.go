@@ -51,13 +51,13 @@ func TestMissingWorkers(t *testing.T) {
 	j.workers[0].worker().published()
 	j.workers[1].kubelet()
 	j.workers[1].publish() // a record, and nobody behind it
-	r := j.launcher.run(append([]string{"-n", "6", "--wait", "4"}, whereAmI...)...)
+	r := j.launcher.run(append([]string{"-n", "6", "--wait", "8"}, whereAmI...)...)
 	r.says(t, 243, "pi-worker-1.pi.ns.svc", "refused", "pi-worker-2.pi.ns.svc", "no such name", "--wait")
 	if strings.Contains(r.out, "pi-worker-0.pi.ns.svc:") {
 		t.Errorf("a host that is there is called missing:\n%s", r.out)
 	}
 	j.DNS().Remove(j.workers[1].fqdn())
-	j.launcher.run(append([]string{"-n", "6", "--wait", "3"}, whereAmI...)...).says(t, 242, "no such name")
+	j.launcher.run(append([]string{"--host", "pi-worker-2.pi.ns.svc:2", "--wait", "2"}, whereAmI...)...).says(t, 242, "no such name")
 }
 
 // A DNS server that is silent, refuses or is not there delays neither readiness nor a run whose
@@ -86,20 +86,35 @@ func TestDNSThatDoesNotAnswer(t *testing.T) {
 			}
 			j.mount()
 			for _, w := range j.workers {
-				begun := time.Now()
-				w.worker()
-				eventually(t, w.name+" is ready", w.ready)
-				if d := time.Since(begun); d > soon {
-					t.Errorf("%s was ready after %v", w.name, d)
-				}
+				quick(t, w.name+" is ready", func() time.Duration {
+					begun := time.Now()
+					w.worker()
+					eventually(t, w.name+" is ready", w.ready)
+					return time.Since(begun)
+				})
 			}
-			r := j.launcher.run(append([]string{"-n", "4"}, whereAmI...)...)
-			same(t, "ranks", r.ok(t), fourOnTwo("rank %d of 4 on pi-worker-%d"))
-			if r.took > soon {
-				t.Errorf("the run took %v", r.took)
-			}
+			quick(t, "the run", func() time.Duration {
+				r := j.launcher.run(append([]string{"-n", "4"}, whereAmI...)...)
+				same(t, "ranks", r.ok(t), fourOnTwo("rank %d of 4 on pi-worker-%d"))
+				return r.took
+			})
 		})
 	}
+}
+
+// quick fails the test if f always takes longer than soon: a busy machine makes it so at times,
+// waiting for a server each time.
+func quick(t *testing.T, what string, f func() time.Duration) {
+	t.Helper()
+	var took []time.Duration
+	for range 5 {
+		d := f()
+		if d <= soon {
+			return
+		}
+		took = append(took, d)
+	}
+	t.Errorf("%s took %v", what, took)
 }
 
 // Hosts that were named are all that a run needs: agents without gossip serve it.

@@ -158,7 +158,7 @@ func twoWorkersOnOneNode(t *testing.T, family netns.Family) {
 	// One agent fewer than names is not two hosts.
 	must(t, b.cmd.Process.Kill())
 	_ = b.cmd.Wait()
-	l.run(append([]string{"-n", "4", "--wait", "3"}, whichPod...)...).says(t, 241, "fewer agents than names")
+	l.run(append([]string{"-n", "4", "--wait", "8"}, whichPod...)...).says(t, 241, "fewer agents than names")
 }
 
 // The launcher is on the workers' node and in its network too: nothing but the hostfile tells
@@ -218,6 +218,6 @@ func TestEverybodyRefusesTLS(t *testing.T) {
 	w := c.twin("node-0", "pi-worker-0", operatorKey(t)).worker()
 	w.port()
 	w.publish()
-	r := l.run(append([]string{"-n", "4", "--wait", "3"}, whichPod...)...)
+	r := l.run(append([]string{"-n", "4", "--wait", "8"}, whichPod...)...)
 	r.says(t, 244, "pi-worker-0", "secret", "pi-worker-1", "no such name")
 }
