@@ -117,7 +117,7 @@ func (d *dialer) overlay(addr netip.AddrPort, conn net.Conn) (*grpc.ClientConn, 
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
-		grpc.WithReadBufferSize(d.buffer), grpc.WithWriteBufferSize(d.buffer), grpc.WithSharedWriteBuffer(true),
+		grpc.WithReadBufferSize(d.buffer), grpc.WithWriteBufferSize(d.buffer),
 		experimental.WithBufferPool(&d.pages),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallRecvMsgSize(maxFrame), grpc.MaxCallSendMsgSize(maxFrame)),
 	)
