@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# make bench: mpiup's start-up times, output rate, clean-up time and memory. Where the peers'
+# scripts (../shared/bench, or $PEERS_BENCH) and the peers themselves (make bench-peers) are
+# there, mpiup and they take turns, and ratios of one run are judged; else mpiup is measured
+# alone. Needs root. ROUNDS=7 runs of each; on fewer than 4 cores nothing is judged.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+rounds=${ROUNDS:-7}
+peers=${PEERS_BENCH:-../shared/bench}
+
+[ "$(id -u)" = 0 ] || { echo "bench makes hosts out of network namespaces, which needs root" >&2; exit 1; }
+test/setup.sh go demo
+work=$(mktemp -d /var/tmp/mpiup-bench.XXXXXX) # seen by all hosts, as /tmp, /run and /root are not
+trap 'rm -rf "$work"' EXIT
+chmod 755 "$work"
+cp bin/mpiup "$work/mpiup"
+CGO_ENABLED=0 go build -o "$work/bench" ./test/bench
+mpicc.mpich -O2 -rdynamic -o "$work/hello" examples/hello/hello.c
+
+echo "$(nproc) cores, $(awk -F ': ' '/model name/ { print $2; exit }' /proc/cpuinfo), Linux $(uname -r), load $(cut -d' ' -f1-3 /proc/loadavg), $("$work/mpiup" version)"
+failed=0
+only=start,flood,kill,memory
+if [ ! -x "$peers/compare.sh" ]; then
+    echo "no peers' scripts in $peers: mpiup alone"
+elif ! missing=$(test/bench/peers.sh missing); then
+    echo "peers are not installed ($missing; make bench-peers): mpiup alone"
+else
+    only=memory
+    # Own mounts and processes: names in /run/netns are nobody else's, and nothing outlives this.
+    nice -n "${NICE:--15}" unshare --mount --pid --fork --kill-child --mount-proc --propagation private \
+        test/bench/peers.sh run "$peers" "$work" "$rounds" || failed=1
+    echo
+fi
+nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -only "$only" || failed=1
+exit $failed

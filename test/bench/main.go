@@ -1,0 +1,165 @@
+// Command bench measures mpiup alone on hosts that are network namespaces of this machine: how
+// long a job takes to start, how fast output comes, how soon a failure ends a job, and what
+// agents and launcher need. It is the part of make bench that needs nothing but the
+// repository; test/bench/peers.sh compares with other launchers.
+//
+// Times count from just before mpiup run is executed. A number is the median of -rounds, in
+// turn with the others of its cluster, after one round of warm-up; in parentheses the least
+// and the greatest.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	flood := flag.Int("flood", 0, "write so many `MB` of lines to standard output, and nothing else")
+	mpiup := flag.String("mpiup", "bin/mpiup", "the `binary` to measure")
+	hello := flag.String("hello", "", "examples/hello, compiled; empty: no MPI program")
+	rounds := flag.Int("rounds", 7, "`runs` of each kind")
+	only := flag.String("only", "start,flood,kill,memory", "what to measure")
+	flag.Parse()
+	if *flood > 0 {
+		writeLines(*flood)
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	b := &bench{mpiup: *mpiup, hello: *hello, rounds: *rounds, only: strings.Split(*only, ",")}
+	if err := b.run(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// bench is what is to be measured, and how.
+type bench struct {
+	mpiup, hello string
+	rounds       int
+	only         []string
+	dir          string
+	missed       int
+}
+
+func (b *bench) run(ctx context.Context) error {
+	for _, p := range []*string{&b.mpiup, &b.hello} {
+		if *p == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return err
+		}
+		*p = abs
+	}
+	var err error
+	if b.dir, err = os.MkdirTemp("", "mpiup-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	fmt.Printf("%-58s %-24s %s\n", "mpiup alone", "median (least-greatest)", "goal")
+	for _, part := range []struct {
+		hosts   int
+		measure func(context.Context, *lab) error
+	}{{16, b.small}, {64, b.large}} {
+		if err := b.on(ctx, part.hosts, part.measure); err != nil {
+			return err
+		}
+	}
+	if b.missed > 0 && runtime.NumCPU() >= 4 {
+		return fmt.Errorf("%d goals missed", b.missed)
+	}
+	return nil
+}
+
+// on runs a part on a cluster of its own: jobs on few hosts are slower beside many.
+func (b *bench) on(ctx context.Context, hosts int, measure func(context.Context, *lab) error) (err error) {
+	l, err := newLab(ctx, b, hosts)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := l.close(); err == nil {
+			err = e
+		}
+	}()
+	return measure(ctx, l)
+}
+
+func (b *bench) small(ctx context.Context, l *lab) error {
+	if b.wants("start") {
+		if err := b.starts(ctx, l, "4x2", "16x1"); err != nil {
+			return err
+		}
+	}
+	if b.wants("flood") {
+		if err := b.floods(ctx, l); err != nil {
+			return err
+		}
+	}
+	if b.wants("kill") {
+		return b.kills(ctx, l)
+	}
+	return nil
+}
+
+func (b *bench) large(ctx context.Context, l *lab) error {
+	if b.wants("memory") { // first: agents that have served nothing yet
+		if err := b.idleAgents(ctx, l); err != nil {
+			return err
+		}
+	}
+	if b.wants("start") {
+		if err := b.starts(ctx, l, "64x1"); err != nil {
+			return err
+		}
+	}
+	if b.wants("memory") {
+		return b.launcherMemory(ctx, l)
+	}
+	return nil
+}
+
+func (b *bench) wants(what string) bool { return slices.Contains(b.only, what) }
+
+// report prints one line. atMost 0 is no goal; a goal is said with how it is to be read.
+func (b *bench) report(what, unit string, values []float64, atMost float64) {
+	slices.Sort(values)
+	n := len(values)
+	if n == 0 {
+		fmt.Printf("%-58s %s\n", what, "-")
+		return
+	}
+	median := (values[(n-1)/2] + values[n/2]) / 2
+	goal := ""
+	if atMost > 0 {
+		goal = fmt.Sprintf("at most %g: ok", atMost)
+		if median > atMost {
+			goal = fmt.Sprintf("at most %g: MISSED", atMost)
+			b.missed++
+		}
+	}
+	fmt.Printf("%-58s %-24s %s\n", what, fmt.Sprintf("%.4g %s (%.4g-%.4g)", median, unit, values[0], values[n-1]), goal)
+}
+
+// writeLines writes n MB of lines of 80 bytes.
+func writeLines(n int) {
+	chunk := bytes.Repeat(append(bytes.Repeat([]byte("x"), 79), '\n'), 800)
+	for left := n * 1_000_000; left > 0; {
+		m, err := os.Stdout.Write(chunk[:min(left, len(chunk))])
+		if err != nil {
+			return
+		}
+		left -= m
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// idleAgents measures every agent, with its guard and whatever else it keeps running, while
+// nothing happens but gossip.
+func (b *bench) idleAgents(ctx context.Context, l *lab) error {
+	const span = 20 * time.Second
+	processes := make(map[string][]int)
+	for _, name := range l.cluster.Workers() {
+		ps, err := l.cluster.Processes(name)
+		if err != nil {
+			return err
+		}
+		for _, p := range ps {
+			processes[name] = append(processes[name], p.Pid)
+		}
+	}
+	before, err := cpuOf(processes)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(span):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := cpuOf(processes)
+	if err != nil {
+		return err
+	}
+	var pss, private, cpu []float64
+	for name, pids := range processes {
+		var sum memory
+		for _, pid := range pids {
+			m, err := memoryOf(pid)
+			if err != nil {
+				return fmt.Errorf("agent on %s: %w", name, err)
+			}
+			sum.pss += m.pss
+			sum.private += m.private
+		}
+		pss, private = append(pss, sum.pss), append(private, sum.private)
+		cpu = append(cpu, 100*(after[name]-before[name])/span.Seconds())
+	}
+	b.report("an idle agent of 64 with its guard, PSS", "MB", pss, 20)
+	b.report("an idle agent of 64 with its guard, private", "MB", private, 0)
+	b.report("an idle agent of 64 with its guard, CPU", "% of a core", cpu, 0.5)
+	return nil
+}
+
+// launcherMemory measures the launcher of a job of 512 ranks while they run.
+func (b *bench) launcherMemory(ctx context.Context, l *lab) error {
+	const hosts, ppn = 64, 8
+	cmd := l.job(ctx, hosts, ppn, "sleep", "54321")
+	cmd.Env = environ(time.Now())
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	}()
+	if _, err := l.untilRanks(ctx, hosts*ppn, "sleep 54321"); err != nil {
+		return err
+	}
+	m, err := memoryOf(cmd.Process.Pid)
+	if err != nil {
+		return fmt.Errorf("launcher: %w", err)
+	}
+	b.report("the launcher of 512 ranks, PSS", "MB", []float64{m.pss}, 60)
+	b.report("the launcher of 512 ranks, private", "MB", []float64{m.private}, 0)
+	return nil
+}
+
+// memory is in MB of 1000 kB, as /proc/PID/smaps_rollup counts it.
+type memory struct{ pss, private float64 }
+
+func memoryOf(pid int) (memory, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return memory{}, err
+	}
+	var m memory
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) != 3 || f[2] != "kB" {
+			continue
+		}
+		kb, err := strconv.ParseFloat(f[1], 64)
+		if err != nil {
+			return memory{}, fmt.Errorf("smaps_rollup: %q", line)
+		}
+		switch {
+		case f[0] == "Pss:":
+			m.pss += kb / 1000
+		case strings.HasPrefix(f[0], "Private_Clean"), strings.HasPrefix(f[0], "Private_Dirty"):
+			m.private += kb / 1000
+		}
+	}
+	return m, nil
+}
+
+// cpuOf are the seconds of CPU that each host's processes have used (utime and stime of
+// /proc/PID/stat, in hundredths of a second on Linux whatever the kernel's own clock).
+func cpuOf(processes map[string][]int) (map[string]float64, error) {
+	used := make(map[string]float64)
+	for name, pids := range processes {
+		for _, pid := range pids {
+			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			if err != nil {
+				return nil, fmt.Errorf("host %s: %w", name, err)
+			}
+			f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+			for _, ticks := range f[11:13] {
+				n, err := strconv.Atoi(ticks)
+				if err != nil {
+					return nil, fmt.Errorf("/proc/%d/stat: %q", pid, b)
+				}
+				used[name] += float64(n) / 100
+			}
+		}
+	}
+	return used, nil
+}
