@@ -64,6 +64,9 @@ func (f fault) sentence() string {
 	}
 	switch f.kind {
 	case faultRank:
+		if f.broke {
+			return who + " " + strings.TrimPrefix(f.text, fmt.Sprintf("rank %d ", f.rank)) + "; mpiup killed it"
+		}
 		return who + " " + f.ended() + colon(f.text)
 	case faultAbort:
 		return fmt.Sprintf("%s called MPI_Abort with code %d%s", who, f.code, colon(f.text))
@@ -140,6 +143,8 @@ func (f fault) hint() string {
 
 func (f fault) rankHint() string {
 	switch {
+	case f.broke:
+		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
 	case f.oom:
 		return fmt.Sprintf("the memory limit of %s was hit: raise resources.limits.memory, or put fewer ranks on a host (--ppn)", f.host)
 	case f.unfinalized && f.exit.Status() == 0:

@@ -215,6 +215,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	f := fault{kind: faultRank, at: at, host: r.hosts[h].name, node: h, rank: int(m.Rank), text: m.Text, timeNS: m.TimeNs,
 		exit: job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}, oom: m.Oom,
 		unfinalized: m.Pmi == apiv1.PmiState_PMI_RUNNING}
+	f.broke = m.Text != "" && f.exit.Signal == int(syscall.SIGKILL)
 	bad := f.exit.Status() != 0 || f.unfinalized
 	switch {
 	case m.StoppedByUs:

@@ -38,6 +38,7 @@ type fault struct {
 	exit        job.Exit
 	timeNS      int64  // faultRank: by the host's clock
 	unfinalized bool   // faultRank: exit 0 after MPI_Init without MPI_Finalize
+	broke       bool   // faultRank: its agent killed it for what text says, as it broke the PMI protocol
 	oom         bool   // faultRank: the container's memory limit struck
 	code        int    // faultAbort: MPI_Abort's; faultSignal: the signal's number
 	init        bool   // faultStart: not the program's fault, the rank could not be prepared
@@ -139,6 +140,9 @@ func (v *verdict) exit() int {
 func (f fault) status() int {
 	switch f.kind {
 	case faultRank:
+		if f.broke {
+			return job.ExitInit
+		}
 		if s := f.exit.Status(); s != 0 {
 			return s
 		}

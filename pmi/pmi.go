@@ -114,7 +114,7 @@ type ProtocolError struct {
 }
 
 func (e *ProtocolError) Error() string {
-	return fmt.Sprintf("rank %d broke the PMI protocol: %v (is its MPI library an MPICH, MVAPICH or Intel MPI that speaks PMI-1 or PMI-2?)", e.Rank, e.Err)
+	return fmt.Sprintf("rank %d broke the PMI protocol: %v", e.Rank, e.Err)
 }
 
 func (e *ProtocolError) Unwrap() error { return e.Err }
