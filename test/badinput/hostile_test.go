@@ -195,7 +195,7 @@ func (a *agent) recovers(t *testing.T, before load) {
 	if now.rssMB > before.rssMB+150 {
 		t.Errorf("it grew from %d to %d MB", before.rssMB, now.rssMB)
 	}
-	if log := a.log.String(); strings.Contains(log, "panic") || len(log) > 64<<10 {
+	if log := a.log.String(); strings.Contains(log, "panic") || len(log) > 256<<10 {
 		t.Errorf("log of %d bytes: %.4000s", len(log), log)
 	}
 }

@@ -1,0 +1,183 @@
+package badinput
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// dial is a client of an agent, as a process of the job with a role.
+func dial(t *testing.T, a *agent, role identity.Role) apiv1.AgentClient {
+	t.Helper()
+	id := loaded(t, key, role)
+	cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.ClientTransport()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(a.addr, port))
+			if err != nil {
+				return nil, err
+			}
+			return id.Connect(ctx, raw, id.ClientConfig("h2"))
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cc.Close() })
+	return apiv1.NewAgentClient(cc)
+}
+
+func openFrame(session byte) *apiv1.Frame {
+	return &apiv1.Frame{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Protocol: apiv1.Protocol, Version: "hostile",
+		Session: strings.Repeat(string("0123456789abcdef"[session%16]), 31) + "0", Secret: make([]byte, 16),
+		Incarnation: "hostile", LeaseMs: 60_000, Launcher: "hostile"}}}
+}
+
+func launchOf(l *apiv1.Launch) *apiv1.Frame {
+	return &apiv1.Frame{Seq: 1, Body: &apiv1.Frame_Launch{Launch: l}}
+}
+
+// TestFrames are members of the job that do not keep to the protocol: the stream ends, with a
+// reason, and the agent goes on.
+func TestFrames(t *testing.T) {
+	a := startAgent(t, nil)
+	runs(t, a)
+	client := dial(t, a, identity.RoleLauncher)
+	if _, err := client.Hello(context.Background(), &apiv1.HelloRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	before := a.load(t)
+	sleeper := &apiv1.Launch{Number: 1, Size: 1, Hosts: 1, Apps: []*apiv1.App{{Argv: []string{"sleep", "100"}}}, Procs: []*apiv1.Proc{{}}, Pmi: apiv1.Pmi_PMI_NONE}
+	huge := make([]*apiv1.Proc, 100_000)
+	for i := range huge {
+		huge[i] = &apiv1.Proc{Rank: uint32(i)}
+	}
+	withLauncher := openFrame(9)
+	withLauncher.GetOpen().Launcher = strings.Repeat("x", 1<<20)
+	signal := func(seq uint64) *apiv1.Frame {
+		return &apiv1.Frame{Seq: seq, Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: 9999}}}
+	}
+	for i, tt := range []struct {
+		name   string
+		frames []*apiv1.Frame // after Open, unless bare
+		bare   bool
+		says   string
+	}{
+		{name: "no Open", bare: true, frames: []*apiv1.Frame{signal(1)}, says: "first frame is not Open"},
+		{name: "an endless name", bare: true, frames: []*apiv1.Frame{withLauncher}, says: "1048576 bytes"},
+		{name: "signal before Launch", frames: []*apiv1.Frame{signal(1)}, says: "before Launch"},
+		{name: "a gap", frames: []*apiv1.Frame{signal(7)}, says: "frame 7 follows frame 0"},
+		{name: "acknowledges what was not sent", frames: []*apiv1.Frame{{Ack: 99}}, says: "acknowledges frame 99"},
+		{name: "no body", frames: []*apiv1.Frame{{Seq: 1}}, says: "without a body"},
+		{name: "empty Launch", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{})}, says: "launch of 0 processes"},
+		{name: "huge Launch", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Size: 100_000, Procs: huge, Apps: sleeper.Apps})}, says: "launch of 100000"},
+		{name: "a program that is not there", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Size: 1, Procs: []*apiv1.Proc{{App: 7}}})}, says: "out of range"},
+		{name: "no such signal", frames: []*apiv1.Frame{launchOf(sleeper), signal(2)}, says: "9999"},
+		{name: "two Launches", frames: []*apiv1.Frame{launchOf(sleeper), {Seq: 2, Body: launchOf(sleeper).Body}}, says: "launch is not possible"},
+		{name: "a frame for a launcher", frames: []*apiv1.Frame{launchOf(sleeper), {Seq: 2, Body: &apiv1.Frame_Started{Started: &apiv1.Started{}}}}, says: "not for an agent"},
+		{name: "too much input", frames: []*apiv1.Frame{launchOf(withStdin(sleeper)), {Seq: 2, Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: bytes.Repeat([]byte("x"), 32<<20)}}}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), bound)
+			defer cancel()
+			s, err := client.Attach(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !tt.bare {
+				tt.frames = append([]*apiv1.Frame{openFrame(byte(i))}, tt.frames...)
+			}
+			for _, f := range tt.frames {
+				s.Send(f) // an error shows in Recv
+			}
+			if tt.says == "" {
+				return
+			}
+			for err == nil {
+				_, err = s.Recv()
+			}
+			if !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v; it does not say %q", err, tt.says)
+			}
+		})
+	}
+	t.Run("many sessions", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), bound)
+		defer cancel()
+		var refused int
+		for range 5 {
+			c := dial(t, a, identity.RoleLauncher)
+			for i := range 80 {
+				s, err := c.Attach(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o := openFrame(1)
+				o.GetOpen().Session = loadedSession(refused, i)
+				s.Send(o)
+			}
+			refused++
+		}
+		if _, err := client.Hello(ctx, &apiv1.HelloRequest{}); err != nil {
+			t.Errorf("the agent no longer answers: %v", err)
+		}
+	})
+	t.Run("an agent's certificate starts nothing", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), bound)
+		defer cancel()
+		c := dial(t, a, identity.RoleAgent)
+		if _, err := c.Shutdown(ctx, &apiv1.ShutdownRequest{}); status.Code(err) != codes.PermissionDenied {
+			t.Errorf("Shutdown: %v", err)
+		}
+		s, err := c.Attach(ctx)
+		if err == nil {
+			_, err = s.Recv()
+		}
+		if status.Code(err) != codes.PermissionDenied {
+			t.Errorf("Attach: %v", err)
+		}
+	})
+	eventually(t, "the sessions are gone", func() bool { return a.load(t).sessions == 0 })
+	runs(t, a)
+	before.goroutines += 4 * 6 // the connections above are open still
+	before.descriptors += 6
+	a.recovers(t, before)
+	if log := a.log.String(); strings.Count(log, "msg=start ") < 4 || !strings.Contains(log, `identity=hostile role=launcher proven=false from=`) {
+		t.Errorf("audit lines are missing:\n%s", log)
+	}
+}
+
+func withStdin(l *apiv1.Launch) *apiv1.Launch {
+	return &apiv1.Launch{Number: 1, Size: 1, Hosts: 1, Apps: l.Apps, Procs: l.Procs, Pmi: l.Pmi, Stdin: []uint32{0}}
+}
+
+// loadedSession is an id of its own.
+func loadedSession(round, i int) string {
+	const digits = "0123456789abcdef"
+	id := bytes.Repeat([]byte{'e'}, 32)
+	id[0], id[1], id[2] = digits[round], digits[i/16], digits[i%16]
+	return string(id)
+}
+
+// TestSilentStream: a stream that never opens is let go.
+func TestSilentStream(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, nil, "--http", "off")
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	begun := time.Now()
+	s, err := dial(t, a, identity.RoleLauncher).Attach(ctx)
+	if err == nil {
+		_, err = s.Recv()
+	}
+	if err == nil || !strings.Contains(err.Error(), "no Open within") {
+		t.Errorf("after %v: %v", time.Since(begun), err)
+	}
+}
