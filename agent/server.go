@@ -86,7 +86,7 @@ func (a *Agent) grpcServer() *grpc.Server {
 		grpc.Creds(identity.ServerTransport()),
 		grpc.MaxRecvMsgSize(maxFrame), grpc.MaxSendMsgSize(maxFrame),
 		grpc.InitialWindowSize(4<<20), grpc.InitialConnWindowSize(8<<20),
-		grpc.ReadBufferSize(32<<10), grpc.WriteBufferSize(64<<10),
+		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(64<<10),
 		grpc.ForceServerCodecV2(codec.Codec{}), experimental.BufferPool(&codec.Pool{}),
 		grpc.MaxConcurrentStreams(maxSessions),
 		grpc.ConnectionTimeout(handshakeDeadline),

@@ -28,12 +28,16 @@ const (
 	maxFrame       = 1 << 30                // a fence's data of a large job is one frame
 )
 
+// readBuffer is gRPC's for received bytes: smaller than a DATA frame, most of which then goes
+// from TLS to where it belongs without passing through it.
+const readBuffer = 4 << 10
+
 // dialer makes connections to agents. It may be used by any number of goroutines.
 type dialer struct {
 	id     *identity.Identity
 	tls    *tls.Config
 	window int32 // HTTP/2 flow control window, bytes
-	buffer int   // read and write buffer of a connection, bytes
+	buffer int   // write buffer of a connection, bytes
 	pages  codec.Pool
 }
 
@@ -117,7 +121,7 @@ func (d *dialer) overlay(addr netip.AddrPort, conn net.Conn) (*grpc.ClientConn, 
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
-		grpc.WithReadBufferSize(d.buffer), grpc.WithWriteBufferSize(d.buffer),
+		grpc.WithReadBufferSize(readBuffer), grpc.WithWriteBufferSize(d.buffer),
 		experimental.WithBufferPool(&d.pages),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallRecvMsgSize(maxFrame), grpc.MaxCallSendMsgSize(maxFrame)),
 	)
