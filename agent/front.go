@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/peer"
 )
 
 // The two protocols on the agent's one port, told apart by ALPN.
@@ -144,9 +145,7 @@ func (f *front) handshake(tracked *trackedConn) {
 			conn.Close()
 		}
 	case alpnGossip:
-		f.mu.Lock()
-		tracked.peer = true
-		f.mu.Unlock()
+		f.settle(tracked.RemoteAddr())
 		f.gossip(conn)
 	default:
 		conn.Close()
@@ -202,14 +201,33 @@ func (f *front) track(c *trackedConn) bool {
 // trackedConn is a connection whose end the front notices.
 type trackedConn struct {
 	*net.TCPConn
-	front *front
-	born  time.Duration // by the agent's clock
-	peer  bool          // it gossips, guarded by front.mu
+	front   *front
+	born    time.Duration // by the agent's clock
+	settled bool          // it carries a session or gossip, guarded by front.mu
 }
 
 // youth is how long a connection may be a launcher's that is on its way to its session: it has
 // a handshake and an Open to bring, perhaps with little CPU.
-const youth = 2 * time.Second
+const youth = 5 * time.Second
+
+// settle says that the connection from addr is on its way no longer.
+func (f *front) settle(addr net.Addr) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	from := addr.String()
+	for c := range f.conns {
+		if c.RemoteAddr().String() == from {
+			c.settled = true
+		}
+	}
+}
+
+// settle is for the connection of a call; the embedded agent has none.
+func (a *Agent) settle(ctx context.Context) {
+	if p, ok := peer.FromContext(ctx); ok && a.front != nil {
+		a.front.settle(p.Addr)
+	}
+}
 
 func (c *trackedConn) Close() error {
 	c.front.mu.Lock()
@@ -227,7 +245,7 @@ func (f *front) unread() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for c := range f.conns {
-		if !c.peer && f.now()-c.born < youth {
+		if !c.settled && f.now()-c.born < youth {
 			return true
 		}
 		if raw, err := c.SyscallConn(); err == nil && inQueue(raw) > 0 {

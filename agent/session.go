@@ -91,6 +91,7 @@ func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64
 	s.missed = false
 	s.streams++
 	s.mu.Unlock()
+	s.agent.settle(ctx)
 	if resumed {
 		s.log.Info("connection resumed")
 	}

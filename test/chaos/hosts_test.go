@@ -99,7 +99,7 @@ func (s *site) forwarded() *site {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		w.fwd, w.name = f, w.host+"-by"
+		w.fwd, w.name = f, w.host+"-by-"+strings.ReplaceAll(f.Addr().String(), ".", "-")
 		pool.names.Lock()
 		path := s.c.Dir(s.launcher) + "/hosts"
 		b, err := os.ReadFile(path)
@@ -135,6 +135,17 @@ func (w *worker) start() {
 	w.s.until("the agent on "+w.host+" is ready", func() bool { return strings.Count(w.log.String(), "agent is ready") > ready })
 }
 
+// sound fails the test when a program fell over, or its race detector (an MPIUP_BIN that was
+// built with -race) found something.
+func sound(t *testing.T, who, log string) {
+	t.Helper()
+	for _, bad := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
+		if _, after, found := strings.Cut(log, bad); found {
+			t.Errorf("%s: %s%s", who, bad, after[:min(len(after), 4000)])
+		}
+	}
+}
+
 func (w *worker) signal(sig syscall.Signal) {
 	w.s.t.Helper()
 	if err := unix.Kill(w.agent.Process.Pid, sig); err != nil {
@@ -155,6 +166,7 @@ func (w *worker) end() {
 	if w.fwd != nil {
 		_ = w.fwd.Close()
 	}
+	sound(w.s.t, "agent on "+w.host, w.log.String())
 	if w.s.t.Failed() {
 		w.s.t.Logf("agent on %s:\n%s", w.host, summary(w.log.String()))
 	}

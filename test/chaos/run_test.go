@@ -74,6 +74,7 @@ func (s *site) command(ranks int, argv []string) *run {
 	s.t.Cleanup(func() {
 		_ = r.cmd.Process.Signal(syscall.SIGKILL)
 		<-r.done
+		sound(s.t, "launcher", r.err.String())
 		if s.t.Failed() {
 			s.t.Logf("launcher, exit %d:\n%s", r.code, summary(r.err.String()))
 		}
