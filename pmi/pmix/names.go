@@ -53,7 +53,7 @@ type place struct {
 }
 
 func newNames(e *kvs.Engine) names {
-	return names{job: e.Names(), host: kvs.NewNames(kvs.Limits{}), mine: map[int]map[place]uint64{}}
+	return names{job: e.Names(), host: kvs.NewNames(kvs.Limits{Value: 64 << 10}), mine: map[int]map[place]uint64{}}
 }
 
 // at is the store and the service name of a key, apart from those of PMI ranks.

@@ -3,9 +3,11 @@ package pmix
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -19,9 +21,10 @@ type Server struct {
 	turns turns
 
 	mu    sync.Mutex
-	ranks map[int]*rank      // guarded by mu
-	conns map[*conn]struct{} // guarded by mu; those past the handshake
-	group map[string]uint64  // guarded by mu; groups made so far, by name and rank
+	ranks map[int]*rank       // guarded by mu
+	conns map[*conn]struct{}  // guarded by mu; those past the handshake
+	group map[groupKey]uint64 // guarded by mu; groups made so far
+	told  int                 // guarded by mu; strangers in the log
 }
 
 // rank is what its connections share.
@@ -41,7 +44,7 @@ func New(job Job) (*Server, error) {
 		job.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		job: job, local: map[int]int{}, ranks: map[int]*rank{}, conns: map[*conn]struct{}{}, group: map[string]uint64{},
+		job: job, local: map[int]int{}, ranks: map[int]*rank{}, conns: map[*conn]struct{}{}, group: map[groupKey]uint64{},
 	}
 	for i, r := range job.Hosts[job.Here].Ranks {
 		s.local[r] = i
@@ -56,7 +59,8 @@ func New(job Job) (*Server, error) {
 const (
 	handshakeTime = 5 * time.Second
 	maxHandshakes = 64 // at one time; more wait in the listener's queue
-	maxPerRank    = 64 // connections open at one time
+	maxPerRank    = 16 // connections open at one time
+	maxTold       = 16 // refusals of strangers in the log; then at debug level only
 )
 
 // Run accepts and serves connections until ctx ends (its cause) or the listener fails. It closes
@@ -77,7 +81,11 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		}
 		nc, err := l.Accept()
 		if err != nil {
-			cancel(err)
+			<-slots
+			if ctx.Err() == nil && passes(ctx, err) {
+				continue
+			}
+			cancel(fmt.Errorf("PMIx listener: %w", err))
 			return context.Cause(ctx)
 		}
 		wg.Go(func() {
@@ -101,7 +109,29 @@ func (s *Server) refused(nc net.Conn, err error) {
 		s.failed(refused.Rank, err)
 		return
 	}
-	s.job.Log.Warn("refused a PMIx connection", "from", nc.RemoteAddr().String(), "cause", err)
+	s.mu.Lock()
+	s.told++
+	level := slog.LevelWarn
+	if s.told > maxTold {
+		level = slog.LevelDebug
+	}
+	s.mu.Unlock()
+	s.job.Log.Log(context.Background(), level, "refused a PMIx connection", "from", nc.RemoteAddr().String(), "cause", err)
+}
+
+// passes waits a moment where accepting can work again: the peer has gone, or descriptors ran out.
+func passes(ctx context.Context, err error) bool {
+	if !errors.Is(err, syscall.ECONNABORTED) && !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
+		return false
+	}
+	t := time.NewTimer(10 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (s *Server) failed(rank int, err error) {

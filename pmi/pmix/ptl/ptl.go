@@ -33,9 +33,9 @@ const (
 	// HeaderLen is the length of a frame's header.
 	HeaderLen = 16
 
-	// MaxFrame bounds a client's message: the largest are commits, and a rank's data is limited
-	// to less in the engine.
-	MaxFrame = 64 << 20
+	// MaxFrame bounds a client's message. The largest are commits, of two sections that the
+	// engine bounds to 4 MiB each.
+	MaxFrame = 16 << 20
 
 	// TagEvent is the tag of an event for the client.
 	TagEvent = 0

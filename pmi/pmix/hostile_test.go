@@ -1,0 +1,223 @@
+package pmix_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+)
+
+func world(w *bfrops.Writer) {
+	bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc{{Namespace: secret, Rank: bfrops.RankWildcard}})
+	w.Infos(nil)
+}
+
+func TestUnknownCommands(t *testing.T) {
+	l := newLab(t, nil)
+	defer l.stop()
+	c := l.connect(t, 0)
+	defer c.nc.Close()
+	for _, command := range []int{9, 17, 19, 20, 21, 22, 23, 25, 29, 30, 33, 38, 99, 255} {
+		if st := c.ask(uint32(200+command), command, nil); st != -47 {
+			t.Errorf("command %d: status %d", command, st)
+		}
+	}
+}
+
+func TestProtocolErrors(t *testing.T) {
+	oversize := ptl.AppendHeader(nil, 101, ptl.MaxFrame+1)
+	frame := func(payload ...byte) []byte {
+		f := append(make([]byte, ptl.HeaderLen), payload...)
+		ptl.FinishFrame(f, 101)
+		return f
+	}
+	for _, tt := range []struct {
+		name, want string
+		bytes      []byte
+	}{
+		{"oversize", "bytes, where", oversize},
+		{"no command", "integer", frame()},
+		{"garbage", "integer", frame(0xff, 0xff, 0xff)},
+		{"cut get", "GET: ", frame(2, 4, 2, 0x40, 'a')},
+		{"cut commit", "COMMIT: ", frame(2, 2, 2, 1, 2)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLab(t, nil)
+			defer l.stop()
+			c := l.connect(t, 1)
+			if _, err := c.nc.Write(tt.bytes); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := io.ReadAll(c.nc); err != nil || len(b) != 0 {
+				t.Errorf("it gets %x, %v", b, err)
+			}
+			l.stop()
+			var protocol *pmix.ProtocolError
+			if _, err := l.told(); !errors.As(err, &protocol) || !strings.Contains(err.Error(), tt.want) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A rank cannot make the server hold any number of requests.
+func TestTooManyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, nil)
+		defer l.stop()
+		c := l.connect(t, 0)
+		defer c.nc.Close()
+		get := request(4, func(w *bfrops.Writer) {
+			w.Group(bfrops.String, secret)
+			w.Group(bfrops.ProcRank, uint64(1))
+			w.Infos(nil)
+			w.Group(bfrops.String, "key")
+		})
+		for i := range 256 {
+			c.send(uint32(101+i), get)
+		}
+		synctest.Wait()
+		c.send(999, get)
+		if st := bfrops.One[int64](c.receive(999), bfrops.Status); st != -29 {
+			t.Error(st)
+		}
+	})
+}
+
+func TestTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, nil)
+		defer l.stop()
+		c := l.connect(t, 0)
+		defer c.nc.Close()
+		limit := []bfrops.Info{{Key: "pmix.timeout", Value: bfrops.Value{Type: bfrops.Int, Data: int64(3)}}}
+		for command, more := range map[int]func(*bfrops.Writer){
+			3: func(w *bfrops.Writer) {
+				bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc{{Namespace: secret, Rank: bfrops.RankWildcard}})
+				w.Infos(limit)
+			},
+			4: func(w *bfrops.Writer) {
+				w.Group(bfrops.String, secret)
+				w.Group(bfrops.ProcRank, uint64(1))
+				w.Infos(limit)
+			},
+			7: func(w *bfrops.Writer) {
+				w.Group(bfrops.Uint32, uint64(0))
+				w.Group(bfrops.Size, uint64(1))
+				w.Group(bfrops.String, "key")
+				w.Infos(append([]bfrops.Info{{Key: "pmix.wait", Value: bfrops.Value{Type: bfrops.Bool, Data: true}}}, limit...))
+			},
+		} {
+			begin := time.Now()
+			if st := c.ask(uint32(100+command), command, more); st != -24 || time.Since(begin) != 3*time.Second {
+				t.Errorf("command %d: status %d after %v", command, st, time.Since(begin))
+			}
+		}
+	})
+}
+
+// Who waits for a rank that is gone gets no answer; the caller is told.
+func TestFenceWithARankThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, nil)
+		defer l.stop()
+		c := l.connect(t, 0)
+		defer c.nc.Close()
+		c.send(101, request(3, world))
+		synctest.Wait()
+		l.connect(t, 1).nc.Close()
+		synctest.Wait()
+		var gone *kvs.GoneError
+		var unfinished *pmix.UnfinishedError
+		if _, err := l.told(); !errors.As(err, &gone) || !errors.As(err, &unfinished) || unfinished.Rank != 1 {
+			t.Error(err)
+		}
+	})
+}
+
+// Processes of other namespaces and ranks that are not there are refused, and change nothing.
+func TestForeignProcs(t *testing.T) {
+	l := newLab(t, nil)
+	defer l.stop()
+	c := l.connect(t, 0)
+	defer c.nc.Close()
+	for _, tt := range []struct {
+		command, want int
+		proc          bfrops.Proc
+	}{
+		{3, -47, bfrops.Proc{Namespace: "other", Rank: 0}},
+		{3, -27, bfrops.Proc{Namespace: secret, Rank: 2}},
+		{3, -27, bfrops.Proc{Namespace: secret, Rank: 1}}, // without itself
+		{10, -47, bfrops.Proc{Namespace: "other", Rank: bfrops.RankWildcard}},
+	} {
+		st := c.ask(101, tt.command, func(w *bfrops.Writer) {
+			bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc{tt.proc})
+			w.Infos(nil)
+		})
+		if st != tt.want {
+			t.Errorf("command %d with %v: %d", tt.command, tt.proc, st)
+		}
+	}
+	for rank, namespace := range map[uint64]string{0: "other", 5: secret, bfrops.RankWildcard: secret} {
+		st := c.ask(102, 4, func(w *bfrops.Writer) {
+			w.Group(bfrops.String, namespace)
+			w.Group(bfrops.ProcRank, rank)
+			w.Infos(nil)
+		})
+		if st != -46 {
+			t.Errorf("rank %d of %s: %d", rank, namespace, st)
+		}
+	}
+}
+
+// A hostile rank may send anything: the server goes on, and the other rank is served.
+func FuzzServe(f *testing.F) {
+	seed := func(payloads ...[]byte) {
+		var b []byte
+		for i, p := range payloads {
+			frame := append(make([]byte, ptl.HeaderLen), p...)
+			ptl.FinishFrame(frame, uint32(101+i))
+			b = append(b, frame...)
+		}
+		f.Add(b)
+	}
+	seed(request(0, nil), request(3, world), request(5, nil))
+	section := bfrops.NewWriter(bfrops.Canonical(), false, nil)
+	section.KVal("key", bfrops.String, "value")
+	packed, _ := section.Bytes()
+	seed(request(2, func(w *bfrops.Writer) {
+		w.Group(bfrops.Scope, uint64(2))
+		w.Group(bfrops.BufferType, bfrops.Buffer{Data: packed})
+	}), request(18, func(w *bfrops.Writer) {
+		w.Group(bfrops.Size, uint64(0))
+		w.Infos([]bfrops.Info{{Key: "pmix.reg.cleanup", Value: bfrops.Value{Type: bfrops.String, Data: "/nowhere/x"}}})
+	}), request(14, nil), request(24, func(w *bfrops.Writer) {
+		w.Group(bfrops.String, "group")
+		world(w)
+	}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l := newLab(t, nil)
+		defer l.stop()
+		c := l.connect(t, 0)
+		drained := make(chan struct{})
+		go func() {
+			defer close(drained)
+			io.Copy(io.Discard, c.nc)
+		}()
+		c.nc.Write(data)
+		other := l.connect(t, 1)
+		if st := other.ask(101, 2, nil); st != 0 {
+			t.Errorf("the other rank: status %d", st)
+		}
+		other.nc.Close()
+		c.nc.Close()
+		<-drained
+	})
+}
