@@ -3,13 +3,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 time=${1:-10s}
-n=0
+n=0 failed=()
 while read -r file; do
     dir=./$(dirname "$file")
     for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
         echo "== $dir $target"
-        go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$dir"
+        go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$dir" || failed+=("$dir.$target")
         n=$((n + 1))
     done
 done < <(git ls-files -co --exclude-standard '*_test.go' | sort)
 echo "$n fuzz targets, $time each"
+[ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}" >&2; exit 1; }

@@ -97,6 +97,7 @@ func TestSessionIsFoundInAnEnvironment(t *testing.T) {
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte(statLine))
 	f.Add([]byte("1 () S"))
+	f.Add([]byte("0()\xb0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := parseStat(b)
 		if err != nil {

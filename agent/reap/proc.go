@@ -39,7 +39,7 @@ func parseStat(b []byte) (stat, error) {
 		return s, errStat
 	}
 	f := bytes.Fields(b[end+1:])
-	if len(f) < 20 || len(f[0]) != 1 {
+	if len(f) < 20 || len(f[0]) != 1 || f[0][0] < 'A' || f[0][0] > 'z' { // a state is a letter
 		return s, errStat
 	}
 	s.state = f[0][0]
