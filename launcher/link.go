@@ -113,6 +113,7 @@ func (h *hostConn) carry(life context.Context, s *session) (*session, error) {
 	ctx, cancel := context.WithCancel(life)
 	defer cancel()
 	h.begun = h.clock.Now()
+	h.link.Heard() // Opened just came; a tick before Run has begun must not see the old silence
 	ended := make(chan error, 1)
 	go func() { ended <- h.link.Run(ctx, s.stream, s.opened.Received, h.deliver) }()
 	var probe chan probed // the answer of a second connection under way; nil: none is

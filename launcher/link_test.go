@@ -75,6 +75,7 @@ func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open 
 	a.mu.Unlock()
 	received := a.link.Received()
 	a.wg.Go(func() {
+		defer endTheirs()
 		_ = a.link.Run(sctx, theirs, open.Received, func(f *apiv1.Frame) error {
 			a.mu.Lock()
 			defer a.mu.Unlock()
