@@ -40,7 +40,7 @@ func (c *conn) jobControl(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, 
 	}
 	known := false
 	for _, i := range infos {
-		l := leftover{dir: i.Key == "pmix.reg.cleanupdir", recurse: flag(infos, "pmix.clnup.recurse"), keepTop: flag(infos, "pmix.clnup.lvtop")}
+		l := leftover{dir: i.Key == "pmix.reg.cleanupdir", recurse: isTrue(infos, "pmix.clnup.recurse"), keepTop: isTrue(infos, "pmix.clnup.lvtop")}
 		if !l.dir && i.Key != "pmix.reg.cleanup" {
 			continue
 		}

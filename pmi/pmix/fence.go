@@ -32,7 +32,7 @@ func (c *conn) barrier(ctx context.Context, r *bfrops.Reader, mayCollect bool) (
 	}
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
-	if err := c.s.meet(ctx, c.rank, set, mayCollect && flag(infos, "pmix.collect")); err != nil {
+	if err := c.s.meet(ctx, c.rank, set, mayCollect && isTrue(infos, "pmix.collect")); err != nil {
 		return nil, err
 	}
 	return nil, success

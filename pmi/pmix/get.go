@@ -28,7 +28,7 @@ func (c *conn) get(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 	}
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
-	sec, found, err := c.s.sectionOf(ctx, int(rank), key, !flag(infos, "pmix.immediate"))
+	sec, found, err := c.s.sectionOf(ctx, int(rank), key, !isTrue(infos, "pmix.immediate"))
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ func attribute(infos []bfrops.Info, key string) (bfrops.Value, bool) {
 	return bfrops.Value{}, false
 }
 
-// flag reads a BOOL attribute, which is false where it is absent and true without a value.
-func flag(infos []bfrops.Info, key string) bool {
+// isTrue reads a BOOL attribute, which is false where it is absent and true without a value.
+func isTrue(infos []bfrops.Info, key string) bool {
 	v, ok := attribute(infos, key)
 	return ok && v.True()
 }

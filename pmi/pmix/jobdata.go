@@ -154,9 +154,10 @@ func (j *Job) packRanks(w *bfrops.Writer) {
 		app[r] = inApp[j.appOf(r)]
 		inApp[j.appOf(r)]++
 	}
+	b := w.Like()
 	for i, h := range j.Hosts {
 		for l, r := range h.Ranks {
-			b := w.Like()
+			b.Reset()
 			b.Group(bfrops.ProcRank, uint64(r))
 			b.KVal("pmix.hname", bfrops.String, h.Name)
 			b.KVal("pmix.nodeid", bfrops.Uint32, uint64(i))

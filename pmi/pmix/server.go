@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
 // Server serves this host's ranks of one job.
@@ -72,6 +74,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
+	wg.Go(func() { s.data.packed(bfrops.Canonical(), false) }) // before the first rank asks
 	slots := make(chan struct{}, maxHandshakes)
 	for {
 		select {

@@ -16,6 +16,9 @@ func NewWriter(d *Dialect, desc bool, b []byte) *Writer { return &Writer{d: d, d
 // Like returns an empty writer of the same dialect and kind.
 func (w *Writer) Like() *Writer { return &Writer{d: w.d, desc: w.desc} }
 
+// Reset begins anew in the same memory: what Bytes returned is no longer valid.
+func (w *Writer) Reset() { w.b, w.err = w.b[:0], nil }
+
 // Dialect is what w writes.
 func (w *Writer) Dialect() *Dialect { return w.d }
 

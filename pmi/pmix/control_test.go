@@ -1,0 +1,70 @@
+package pmix
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestCleanup(t *testing.T) {
+	outside, j := t.TempDir(), sample(t, 2)
+	j.SessionDir = t.TempDir()
+	s, err := New(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(names ...string) string { return filepath.Join(append([]string{j.SessionDir}, names...)...) }
+	for _, dir := range []string{in("tree", "deep"), in("flat", "deep"), in("top", "deep"), filepath.Join(outside, "dir")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{in("file"), in("kept"), in("tree", "f"), in("flat", "f"), in("top", "f"), filepath.Join(outside, "f")} {
+		if err := os.WriteFile(file, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(outside, in("link")); err != nil {
+		t.Fatal(err)
+	}
+	shm, err := os.CreateTemp(sharedMemory, "mpiup-test-*")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.Remove(shm.Name())
+	shm.Close()
+	for path, l := range map[string]leftover{
+		in("file"):                       {},
+		shm.Name():                       {},
+		in("absent"):                     {},
+		in("tree"):                       {dir: true, recurse: true},
+		in("flat"):                       {dir: true},
+		in("top"):                        {dir: true, recurse: true, keepTop: true},
+		in("link", "f"):                  {},
+		in("..", filepath.Base(outside)): {dir: true, recurse: true},
+		outside:                          {dir: true, recurse: true},
+		j.SessionDir:                     {dir: true, recurse: true},
+		"/":                              {dir: true, recurse: true},
+		sharedMemory:                     {dir: true, recurse: true},
+		"tree":                           {dir: true},
+		"":                               {dir: true},
+	} {
+		if st := s.register(path, l); st != success {
+			t.Errorf("%s: %v", path, st)
+		}
+	}
+	if err := s.Cleanup(); err == nil {
+		t.Error("the way through the link was taken")
+	}
+	for path, want := range map[string]bool{
+		in("file"): false, shm.Name(): false, in("tree"): false, in("flat", "f"): false, in("flat", "deep"): true,
+		in("top"): true, in("top", "f"): false, in("top", "deep"): false, in("kept"): true, filepath.Join(outside, "f"): true,
+	} {
+		if _, err := os.Lstat(path); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := s.Cleanup(); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+}

@@ -1,0 +1,167 @@
+package pmix
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+type nowhere struct{ kvs.Upstream }
+
+// sample is host 1 of a job of two programs on hosts of 3 and 2 ranks.
+func sample(t testing.TB, hosts ...int) Job {
+	j := Job{Namespace: "job", Here: len(hosts) - 1, Universe: 8, SessionDir: "/run/mpiup/s1", MapBy: "slot", Crowded: true,
+		Address: "127.0.0.1:4711", Binding: func(r int) (string, string) { return fmt.Sprintf("NM0:SK0:CR%d:HT%d", r, r), fmt.Sprint(r) }}
+	size := 0
+	for h, n := range hosts {
+		host := Host{Name: fmt.Sprintf("w%d", h)}
+		for range n {
+			host.Ranks = append(host.Ranks, size)
+			size++
+		}
+		j.Hosts = append(j.Hosts, host)
+	}
+	var err error
+	j.Engine, err = kvs.New(kvs.Config{KVSName: "job", Size: size, Local: j.Hosts[j.Here].Ranks, Upstream: nowhere{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Engine.Close(nil) })
+	return j
+}
+
+// What ranks are told, as text.
+func TestJobDataGolden(t *testing.T) {
+	for _, name := range []string{"v41", "v21"} {
+		for _, desc := range []bool{false, true} {
+			j := sample(t, 3, 2)
+			j.Apps = []int{0, 0, 0, 1, 1}
+			d, err := bfrops.Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := jobData{job: &j}
+			packed, err := data.packed(d, desc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			dump(t, &out, bfrops.NewReader(d, desc, packed), desc, "")
+			golden(t, "jobdata-"+name+".txt", out.String())
+		}
+	}
+}
+
+func dump(t *testing.T, out *strings.Builder, r *bfrops.Reader, desc bool, indent string) {
+	pairs, err := readPairs(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pairs {
+		fmt.Fprintf(out, "%s%s %s", indent, p.Key, p.Value.Type)
+		switch v := p.Value.Data.(type) {
+		case []byte:
+			inner := r.Sub(bfrops.Buffer{Desc: desc, Data: v})
+			if p.Key == "pmix.pblob" {
+				fmt.Fprintf(out, " rank %d\n", bfrops.One[uint64](inner, bfrops.ProcRank))
+			} else {
+				fmt.Fprintf(out, " %d\n", inner.Count())
+			}
+			dump(t, out, inner, desc, indent+"  ")
+		case bfrops.Array:
+			out.WriteString("\n")
+			for _, e := range v.Data {
+				i := e.(bfrops.Info)
+				fmt.Fprintf(out, "%s  %s %s %v\n", indent, i.Key, i.Value.Type, i.Value.Data)
+			}
+		default:
+			fmt.Fprintf(out, " %v\n", v)
+		}
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || got != string(want) {
+		t.Errorf("%s: %v; got\n%s", name, err, got)
+	}
+}
+
+func TestEnvironmentGolden(t *testing.T) {
+	j := sample(t, 3, 2)
+	s, err := New(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "environment.txt", strings.Join(s.Environment(3), "\n")+"\n")
+	for user, want := range map[string]string{
+		"": "^flux,s1,s2,cray", "ext3x": "ext3x", "^ext3x,s1": "^ext3x,s1,flux,s2,cray", "^": "^flux,s1,s2,cray",
+	} {
+		if got := componentsWithout(user); got != want {
+			t.Errorf("OMPI_MCA_pmix=%s becomes %s, want %s", user, got, want)
+		}
+	}
+}
+
+func TestJobsThatAreRefused(t *testing.T) {
+	for name, spoil := range map[string]func(*Job){
+		"no engine":       func(j *Job) { j.Engine = nil },
+		"no namespace":    func(j *Job) { j.Namespace = "" },
+		"long namespace":  func(j *Job) { j.Namespace = strings.Repeat("n", 256) },
+		"no host":         func(j *Job) { j.Here = 2 },
+		"rank twice":      func(j *Job) { j.Hosts[0].Ranks = []int{0, 1, 3} },
+		"rank missing":    func(j *Job) { j.Hosts[0].Ranks = []int{0, 1} },
+		"ranks disorder":  func(j *Job) { j.Hosts[0].Ranks = []int{1, 0, 2} },
+		"too few apps":    func(j *Job) { j.Apps = []int{0} },
+		"app without end": func(j *Job) { j.Apps = []int{0, 0, 0, 0, 1 << 30} },
+	} {
+		j := sample(t, 3, 2)
+		spoil(&j)
+		if _, err := New(j); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+func TestNamespacesAreHardToGuess(t *testing.T) {
+	a, b := NewNamespace("job"), NewNamespace("job")
+	if a == b || len(a) != len("job-")+32 {
+		t.Error(a, b)
+	}
+}
+
+// A rank's copy of the job data of 1,024 ranks, packed for the first rank and for the others.
+func BenchmarkJobData(b *testing.B) {
+	for _, hosts := range []int{8, 128} {
+		shape := make([]int, hosts)
+		for i := range shape {
+			shape[i] = 1024 / hosts
+		}
+		j := sample(b, shape...)
+		b.Run(fmt.Sprintf("%dx%d", hosts, shape[0]), func(b *testing.B) {
+			for b.Loop() {
+				data := jobData{job: &j}
+				packed, err := data.packed(bfrops.Canonical(), false)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(len(packed)), "bytes")
+			}
+		})
+	}
+}
