@@ -236,16 +236,17 @@ func (c *trackedConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// unread tells whether bytes or connections have arrived that nobody has looked at yet, or
-// connections a moment ago: then it is we who are late, not the launcher.
-func (f *front) unread() bool {
+// unread tells whether bytes or connections have arrived that nobody has looked at yet: then it
+// is we who are late, not the launcher. With redial, a connection that came a moment ago and
+// may be a launcher's that comes back counts too.
+func (f *front) unread(redial bool) bool {
 	if raw, err := f.listener.SyscallConn(); err == nil && queued(raw) {
 		return true
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for c := range f.conns {
-		if !c.settled && f.now()-c.born < youth {
+		if redial && !c.settled && f.now()-c.born < youth {
 			return true
 		}
 		if raw, err := c.SyscallConn(); err == nil && inQueue(raw) > 0 {
@@ -274,4 +275,4 @@ func inQueue(raw syscall.RawConn) (n int) {
 }
 
 // unread is false for the embedded agent, whose pipe is read as soon as it is written.
-func (a *Agent) unread() bool { return a.front != nil && a.front.unread() }
+func (a *Agent) unread(redial bool) bool { return a.front != nil && a.front.unread(redial) }

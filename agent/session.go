@@ -307,7 +307,7 @@ func (s *session) tick(now time.Duration) {
 		s.mu.Unlock()
 		return
 	}
-	if now < til && s.agent.unread() {
+	if now < til && s.agent.unread(streams == 0) {
 		return
 	}
 	level := slog.LevelWarn
