@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// FuzzFrames gives a session whatever a member of the job may send once it has launched. Frames
+// that start or stop processes are only checked.
+func FuzzFrames(f *testing.F) {
+	for _, m := range []*apiv1.Frame{
+		{Seq: 1, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Size: 2, Procs: []*apiv1.Proc{{Rank: 1}}, Apps: []*apiv1.App{{Argv: []string{"a"}}}}}},
+		{Seq: 2, Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: 15, Ranks: []uint32{7}}}},
+		{Seq: 3, Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: []byte("x"), Eof: true}}},
+		{Seq: 4, Body: &apiv1.Frame_FenceResult{FenceResult: &apiv1.FenceResult{Set: "0-3", Epoch: 1, Data: [][]byte{{1}}}}},
+		{Seq: 5, Body: &apiv1.Frame_FetchRequest{FetchRequest: &apiv1.FetchRequest{Id: 1, Key: "k", AnyOwner: true}}},
+		{Seq: 6, Body: &apiv1.Frame_NameResult{NameResult: &apiv1.NameResult{Id: 1}}},
+		{Seq: 7, Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: 3, Bytes: 1 << 31}}},
+		{Seq: 8, Body: &apiv1.Frame_Resize{Resize: &apiv1.Resize{Rows: 1 << 31}}},
+		{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Launcher: strings.Repeat("x", 300)}}},
+	} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	a, err := New(Config{Name: "h", Incarnation: "i", Log: slog.New(slog.DiscardHandler), Embedded: true})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var frame apiv1.Frame
+		if proto.Unmarshal(b, &frame) != nil {
+			return
+		}
+		s := newSession(a, &apiv1.Open{Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, "launcher")
+		defer s.finish()
+		s.state = launched
+		s.step = newStep(s, &apiv1.Launch{Size: 4, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}})
+		switch m := frame.Body.(type) {
+		case *apiv1.Frame_Launch:
+			if checkLaunch(m.Launch) == nil {
+				commandOf(m.Launch.Apps)
+			}
+		case *apiv1.Frame_Open:
+			if checkOpen(m.Open) == nil && len(m.Open.Launcher) > maxOpenField {
+				t.Error("a long name passes")
+			}
+		case *apiv1.Frame_Stop, nil:
+		default:
+			s.deliver(&frame)
+		}
+	})
+}
+
+func TestCommandOf(t *testing.T) {
+	for _, tt := range []struct {
+		argv []string
+		want string
+	}{
+		{[]string{"a", "b c", ""}, `a "b c" ""`},
+		{[]string{"a", "x\nlevel=ERROR"}, `a "x\nlevel=ERROR"`},
+		{[]string{strings.Repeat("x", 5000), "y"}, strings.Repeat("x", maxAuditCommand) + "... ..."},
+	} {
+		if got := commandOf([]*apiv1.App{{Argv: tt.argv}}); got != tt.want {
+			t.Errorf("%.100q, not %.100q", got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package launcher
+
+import (
+	"testing"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/placement"
+	"google.golang.org/protobuf/proto"
+)
+
+// aboutToLaunch is a run of four ranks on two hosts that is about to launch.
+func aboutToLaunch(t testing.TB) *run {
+	r := &run{begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), noticed: map[string]bool{}}
+	r.cfg.Apps = []job.App{{Argv: []string{"a.out"}, N: 4}}
+	r.cfg.fill()
+	hosts := []job.Host{{Name: "w0", Slots: 2, SlotsGiven: true}, {Name: "w1", Slots: 2, SlotsGiven: true}}
+	var err error
+	if r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy); err != nil {
+		t.Fatal(err)
+	}
+	found := make([]found, len(hosts))
+	for i, h := range hosts {
+		found[i].entry = hostlist.Entry{Name: h.Name}
+		found[i].session = &session{opened: &apiv1.Opened{Host: &apiv1.HelloReply{}}, close: func() {}}
+	}
+	if err := r.prepare(found, newOpener(&r.cfg.Reach)); err != nil {
+		t.Fatal(err)
+	}
+	r.timers.quiet, r.timers.grace, r.timers.bound = time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTimer(time.Hour)
+	return r
+}
+
+// FuzzFrames gives a run what an agent that lost its mind may send: three frames from two hosts.
+func FuzzFrames(f *testing.F) {
+	seed := func(bodies ...*apiv1.Frame) {
+		var bs [3][]byte
+		for i, m := range bodies {
+			b, err := proto.Marshal(m)
+			if err != nil {
+				f.Fatal(err)
+			}
+			bs[i] = b
+		}
+		f.Add(bs[0], bs[1], bs[2])
+	}
+	started := &apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: 0, Pid: 7}}}
+	seed(started, &apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: 0, Data: []byte("x\n")}}},
+		&apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: &apiv1.Exited{Rank: 0, Signal: 9, Text: "rank 0 x"}}})
+	seed(started, started, &apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{Text: "x"}}})
+	seed(&apiv1.Frame{Body: &apiv1.Frame_FenceEnter{FenceEnter: &apiv1.FenceEnter{Set: "0-3", Epoch: 1, Data: []byte("x"), Collect: true}}},
+		&apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: &apiv1.FetchRequest{Id: 1, Owner: 1 << 31}}},
+		&apiv1.Frame{Body: &apiv1.Frame_NameRequest{NameRequest: &apiv1.NameRequest{Op: 9, Service: "s"}}})
+	seed(&apiv1.Frame{Body: &apiv1.Frame_Ending{Ending: &apiv1.Ending{Why: "x"}}},
+		&apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: "x"}}},
+		&apiv1.Frame{Body: &apiv1.Frame_OutputEnd{OutputEnd: &apiv1.OutputEnd{Rank: 99, Cut: true}}})
+	f.Fuzz(func(t *testing.T, a, b, c []byte) {
+		r := aboutToLaunch(t)
+		defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound)
+		for i, data := range [][]byte{a, b, c} {
+			var frame apiv1.Frame
+			if proto.Unmarshal(data, &frame) != nil || frame.Body == nil {
+				continue
+			}
+			if err := r.deliver(i%2, &frame); err != nil {
+				t.Error(err)
+			}
+			r.handle(event{host: i % 2, frame: &frame, at: r.clock.Now()})
+			r.judge()
+		}
+		r.verdict.explain()
+	})
+}
