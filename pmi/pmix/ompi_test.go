@@ -40,6 +40,7 @@ type job struct {
 	change  func(*pmix.Job)
 	envOf   func(rank int) []string // besides env
 	dropOf  func(rank int) []string // besides drop
+	tape    *tape                   // nil: not recorded
 
 	mu     sync.Mutex
 	events []string
@@ -128,6 +129,9 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 		srv, err := pmix.New(pj)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if j.tape != nil {
+			l = recorder{l, j.tape}
 		}
 		servers.Go(func() { srv.Run(serve, l) })
 		for _, r := range pj.Hosts[h].Ranks {

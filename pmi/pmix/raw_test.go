@@ -79,13 +79,15 @@ func (l *lab) told() ([]string, error) {
 	return slices.Clone(l.events), errors.Join(l.errs...)
 }
 
-func newLab(t testing.TB, change func(*pmix.Job)) *lab {
-	e, err := kvs.New(kvs.Config{KVSName: "test", Size: 2, Local: []int{0, 1}})
+func newLab(t testing.TB, change func(*pmix.Job)) *lab { return newLabOf(t, []int{0, 1}, change) }
+
+func newLabOf(t testing.TB, ranks []int, change func(*pmix.Job)) *lab {
+	e, err := kvs.New(kvs.Config{KVSName: "test", Size: len(ranks), Local: ranks})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &lab{pipes: newPipes(), engine: e}
-	job := pmix.Job{Namespace: secret, Engine: e, Hosts: []pmix.Host{{Name: "w0", Ranks: []int{0, 1}}}, Hooks: pmix.Hooks{
+	job := pmix.Job{Namespace: secret, Engine: e, Hosts: []pmix.Host{{Name: "w0", Ranks: ranks}}, Hooks: pmix.Hooks{
 		OnInit:     func(r int) { l.event("init " + string(rune('0'+r))) },
 		OnFinalize: func(r int) { l.event("finalize " + string(rune('0'+r))) },
 		OnError: func(_ int, err error) {
