@@ -45,7 +45,12 @@ func (s *Supervisor) check(ctx context.Context, cmd Command, deadline <-chan tim
 	case <-ctx.Done():
 		return "", ctx.Err()
 	case <-deadline:
-		return "", timeoutError(prog, s.cfg.SpawnDeadline)
+		e := timeoutError(prog, s.cfg.SpawnDeadline)
+		if cmd.Dir != "" { // which of the two it is only a stuck call could tell
+			e.Cause = "the file system of the program or of its working directory " + cmd.Dir +
+				strings.TrimPrefix(e.Cause, "the file system")
+		}
+		return "", e
 	}
 }
 
