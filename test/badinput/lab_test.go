@@ -81,12 +81,6 @@ type ended struct {
 	took   time.Duration
 }
 
-// last is the last line on stderr.
-func (e ended) last() string {
-	lines := strings.Split(strings.TrimSpace(e.stderr), "\n")
-	return lines[len(lines)-1]
-}
-
 const bound = 90 * time.Second // for any command, on a slow and busy machine
 
 // mpiup runs the binary to its end. The environment holds the job's key unless env sets
