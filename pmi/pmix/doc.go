@@ -10,13 +10,15 @@
 // fence carries it and a client of that dialect gets it as it came.
 //
 // A rank may connect several times, one after the other (MPI sessions, several programs of a
-// script) and at once (a child that initializes PMIx, a second libpmix in the process):
+// script) and at once (a child that initializes PMIx, a second libpmix in the process). The
+// first is its main connection, and how that ends is how the rank ends; those made while it
+// runs are served alike, and their ends mean nothing.
 //
-//	         handshake, and no other is running          last running one sends FINALIZE
-//	absent ─────────────────────────────────▶ running ─────────────────────────────────▶ finalized
-//	                                           │  ▲                                         │
-//	    *UnfinishedError, rank is gone ◀───────┘  └───────────── handshake ─────────────────┘
-//	         (the last one hangs up)
+//	         handshake                  FINALIZE on the main one
+//	absent ─────────────▶ running ─────────────────────────────────▶ finalized
+//	                        │  ▲                                         │
+//	   *UnfinishedError ◀───┘  └───────────────── handshake ─────────────┘
+//	     the main one hangs up
 //
 // Concurrency: a goroutine per connection reads requests and answers most of them; those that
 // wait (FENCE, GET, LOOKUP, CONNECT, groups) have a goroutine each, bounded per connection. Run

@@ -18,8 +18,10 @@ func (s *Server) enter(c *conn) bool {
 		return false
 	}
 	r.open++
-	r.running++
-	first := r.running == 1
+	first := r.main == nil
+	if first {
+		r.main = c
+	}
 	c.running = true
 	s.conns[c] = struct{}{}
 	s.mu.Unlock()
@@ -32,23 +34,22 @@ func (s *Server) enter(c *conn) bool {
 	return true
 }
 
-// stop notes that c is no longer running; last is true when no other connection of the rank is.
-func (s *Server) stop(c *conn) (was, last bool) {
+// stop notes that c is no longer running, and says whether it was the rank's main connection.
+func (s *Server) stop(c *conn) (main bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.running {
-		return false, false
-	}
 	c.running = false
 	r := s.ranks[c.rank]
-	r.running--
-	return true, r.running == 0
+	if main = r.main == c; main {
+		r.main = nil
+	}
+	return main
 }
 
-// leave forgets a connection that has ended. gone: its rank was running and no longer is; alone:
-// the rank has no other connection.
+// leave forgets a connection that has ended. gone: it was the rank's main one; alone: the rank has
+// no other.
 func (s *Server) leave(c *conn) (gone, alone bool) {
-	_, gone = s.stop(c)
+	gone = s.stop(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ranks[c.rank].open--
@@ -70,7 +71,7 @@ func (c *conn) req(context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
 
 // finalize leaves the connection open; the client closes it, or initializes again over another.
 func (c *conn) finalize(context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
-	if _, last := c.s.stop(c); last {
+	if c.s.stop(c) {
 		if f := c.s.job.Hooks.OnFinalize; f != nil {
 			f(c.rank)
 		}
@@ -136,7 +137,7 @@ func printable(s string) string {
 	return s
 }
 
-// UnfinishedError is a rank whose last connection ended between handshake and FINALIZE. Mostly
+// UnfinishedError is a rank whose main connection ended between handshake and FINALIZE. Mostly
 // the process has ended too, and how it did says more.
 type UnfinishedError struct{ Rank int }
 

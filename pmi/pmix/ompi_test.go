@@ -42,10 +42,11 @@ type job struct {
 	dropOf  func(rank int) []string // besides drop
 	tape    *tape                   // nil: not recorded
 
-	mu     sync.Mutex
-	events []string
-	errs   []error
-	star   *star
+	mu      sync.Mutex
+	events  []string
+	errs    []error
+	servers []*pmix.Server // by host
+	star    *star
 }
 
 type outcome struct {
@@ -74,7 +75,16 @@ func (j *job) describe(t *testing.T, namespace string, host int, kill func()) pm
 		OnInit:     func(r int) { j.event("init %d", r) },
 		OnFinalize: func(r int) { j.event("finalize %d", r) },
 		OnAbort:    func(r, code int, _ string, targets []int) { j.event("abort %d %d %v", r, code, targets); kill() },
-		OnLog:      func(r int, stderr bool, text string) { j.event("log %d %v %s", r, stderr, text) },
+		OnEvent: func(e pmix.Event) {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			for h, s := range j.servers {
+				if h != host {
+					s.Notify(e)
+				}
+			}
+		},
+		OnLog: func(r int, stderr bool, text string) { j.event("log %d %v %s", r, stderr, text) },
 		OnError: func(_ int, err error) {
 			j.mu.Lock()
 			j.errs = append(j.errs, err)
@@ -96,7 +106,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 		}
 	}
 	engines, s := engines(t, j.hosts, j.perHost)
-	j.star, j.events, j.errs = s, nil, nil
+	j.star, j.servers, j.events, j.errs = s, nil, nil, nil
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 60*time.Second, errors.New("the test's ranks took too long"))
 	defer cancel()
 	serve, stopServers := context.WithCancel(context.WithoutCancel(ctx))
@@ -130,6 +140,9 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 		if err != nil {
 			t.Fatal(err)
 		}
+		j.mu.Lock()
+		j.servers = append(j.servers, srv)
+		j.mu.Unlock()
 		if j.tape != nil {
 			l = recorder{l, j.tape}
 		}
@@ -174,8 +187,11 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 	}
 	stopServers()
 	servers.Wait()
-	for _, e := range engines {
+	for h, e := range engines {
 		e.Close(nil)
+		if err := j.servers[h].Cleanup(); err != nil {
+			t.Error(err)
+		}
 	}
 	res.out, res.errs = stdout.String(), j.errs
 	return res

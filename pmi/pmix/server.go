@@ -31,7 +31,7 @@ type Server struct {
 
 // rank is what its connections share.
 type rank struct {
-	running   int        // guarded by Server.mu; connections between handshake and FINALIZE
+	main      *conn      // guarded by Server.mu; see the package comment
 	open      int        // guarded by Server.mu; connections
 	committed bool       // guarded by Server.mu
 	sections  [2]section // guarded by Server.mu; local, remote
