@@ -11,8 +11,9 @@ import (
 // protocolPrefixes name variables by which an MPI library finds the server that started it.
 // Those an agent inherited (it may itself have been started by srun, mpirun or another mpiup)
 // belong to another server. MPICH 5 also dies when PMI_* and PMIX_* are both there
-// (pmi-wire.md 1.3).
-var protocolPrefixes = []string{"PMI_", "PMIX_"}
+// (pmi-wire.md 1.3). Open MPI 4 has its launcher's address in MCA parameters.
+var protocolPrefixes = []string{"PMI_", "PMIX_", "OMPI_MCA_ess", "OMPI_MCA_orte_ess_", "OMPI_MCA_orte_hnp_uri",
+	"OMPI_MCA_orte_local_daemon_uri", "OMPI_COMM_WORLD_"}
 
 // rankVariables are what mpiup tells a rank; those of an outer job are not this job's.
 var rankVariables = []string{

@@ -22,13 +22,6 @@ const pmiDescriptor = 3
 // newPMI is the server for this host's ranks of a launch.
 func (st *step) newPMI() *pmi.Server {
 	l := st.launch
-	state := func(s apiv1.PmiState) func(int) {
-		return func(rank int) {
-			if p := st.proc(uint32(rank)); p != nil {
-				p.pmi.Store(int32(s))
-			}
-		}
-	}
 	apps := make(map[int]int, len(l.Procs))
 	for _, p := range l.Procs {
 		apps[int(p.Rank)] = int(p.App)
@@ -41,8 +34,8 @@ func (st *step) newPMI() *pmi.Server {
 		Log:       st.s.log,
 		Reconnect: st.port != nil,
 		Hooks: pmi.Hooks{
-			OnInit:     state(apiv1.PmiState_PMI_RUNNING),
-			OnFinalize: state(apiv1.PmiState_PMI_FINALIZED),
+			OnInit:     st.pmiState(apiv1.PmiState_PMI_RUNNING),
+			OnFinalize: st.pmiState(apiv1.PmiState_PMI_FINALIZED),
 			OnAbort: func(rank, code int, text string) {
 				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{
 					Rank: uint32(rank), Code: int32(code), Text: text}}})

@@ -61,7 +61,9 @@ func (p *proc) start() *apiv1.StartFailed {
 	computed := computedEnv(p.step.s.id, p.dir, l, p.spec)
 	child := p.files.Child[:]
 	var pmiConn net.Conn
-	if p.step.engine != nil {
+	if p.step.pmix != nil {
+		computed = append(append(computed, p.step.pmix.Environment(int(p.spec.Rank))...), openMPIVariables(l, p.spec)...)
+	} else if p.step.engine != nil {
 		if p.step.port != nil {
 			computed = append(computed, p.step.port.variables(p.spec.Rank, l.Size)...)
 		} else {

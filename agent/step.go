@@ -13,6 +13,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/topology/usable"
 )
 
@@ -22,10 +23,11 @@ type step struct {
 	launch *apiv1.Launch
 	engine *kvs.Engine // nil without PMI
 	up     *upstream
-	server *pmi.Server // nil without PMI
-	port   *pmiPort    // nil unless ranks connect by TCP
-	tee    *stdio.Tee  // nil: output goes to the launcher only
-	oom    uint64      // OOM kills of the container before the start
+	server *pmi.Server  // nil without PMI
+	port   *pmiPort     // nil unless ranks connect by TCP
+	pmix   *pmix.Server // nil unless ranks speak PMIx
+	tee    *stdio.Tee   // nil: output goes to the launcher only
+	oom    uint64       // OOM kills of the container before the start
 
 	ctx  context.Context // ends what serves the processes: PMI, pumps
 	kill context.CancelFunc
@@ -116,6 +118,12 @@ func (st *step) prepare() error {
 	var err error
 	if st.engine, err = kvs.New(cfg); err != nil {
 		return fmt.Errorf("PMI: %w", err)
+	}
+	if l.Pmi == apiv1.Pmi_PMI_PMIX {
+		if err := st.startPMIx(); err != nil {
+			return fmt.Errorf("PMIx: %w", err)
+		}
+		return nil
 	}
 	if l.Pmi == apiv1.Pmi_PMI_PORT {
 		if st.port, err = newPMIPort(st); err != nil {
@@ -246,6 +254,10 @@ func (st *step) answerFetch(r *apiv1.FetchRequest) {
 		owner := int(r.Owner)
 		if r.AnyOwner {
 			owner = kvs.AnyOwner
+		}
+		if r.Wait && !r.AnyOwner {
+			st.wg.Go(func() { st.answerAwait(r) })
+			return
 		}
 		res.Value, res.Found = st.engine.LocalGet(owner, r.Key)
 	}

@@ -63,12 +63,21 @@ func (u *upstream) Exchange(ctx context.Context, set string, epoch uint64, colle
 
 // Fetch asks for a value that another host has.
 func (u *upstream) Fetch(ctx context.Context, owner int, key string) ([]byte, bool, error) {
-	req := &apiv1.FetchRequest{Key: key, AnyOwner: owner == kvs.AnyOwner}
+	return u.ask(ctx, owner, key, false)
+}
+
+// Await is Fetch that is answered when the owner has put the key, or never will.
+func (u *upstream) Await(ctx context.Context, owner int, key string) ([]byte, bool, error) {
+	return u.ask(ctx, owner, key, true)
+}
+
+func (u *upstream) ask(ctx context.Context, owner int, key string, wait bool) ([]byte, bool, error) {
+	req := &apiv1.FetchRequest{Key: key, AnyOwner: owner == kvs.AnyOwner, Wait: wait}
 	if !req.AnyOwner {
 		req.Owner = uint32(owner)
 	}
 	c := make(chan *apiv1.FetchResult, 1)
-	id := ask(u, u.fetch, c)
+	id := question(u, u.fetch, c)
 	defer answered(u, u.fetch, id)
 	req.Id = id
 	if err := u.link.Send(&apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: req}}); err != nil {
@@ -119,7 +128,7 @@ func (u *upstream) Unpublish(ctx context.Context, service string) error {
 
 func (u *upstream) name(ctx context.Context, op apiv1.NameOp, service string, value []byte) (*apiv1.NameResult, error) {
 	c := make(chan *apiv1.NameResult, 1)
-	id := ask(u, u.names, c)
+	id := question(u, u.names, c)
 	defer answered(u, u.names, id)
 	err := u.link.Send(&apiv1.Frame{Body: &apiv1.Frame_NameRequest{NameRequest: &apiv1.NameRequest{
 		Id: id, Op: op, Service: service, Value: value}}})
@@ -137,7 +146,7 @@ func (u *upstream) name(ctx context.Context, op apiv1.NameOp, service string, va
 	}
 }
 
-func ask[T any](u *upstream, waiting map[uint64]chan T, c chan T) uint64 {
+func question[T any](u *upstream, waiting map[uint64]chan T, c chan T) uint64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.lastID++

@@ -4,10 +4,12 @@ import (
 	"sync"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/pmi"
+	"github.com/mpiup/mpiup/pmi/pmix"
 )
 
 // starHosts is the number of hosts above which the user is told that the exchange is a star.
@@ -184,11 +186,13 @@ func (r *run) launch(number uint64) {
 			stdin[nodes[t]] = append(stdin[nodes[t]], uint32(t))
 		}
 	}
+	namespace, layout := r.pmix(procs)
 	for i := range r.hosts {
 		l := &apiv1.Launch{
 			Number: number, JobId: jobID, Size: uint32(len(r.ranks)), Universe: uint32(r.plan.Universe), Hosts: uint32(len(r.hosts)),
 			Mapping: mapping, Apps: apps, Procs: procs[i], Pmi: r.cfg.PMI, Window: uint32(r.window()),
 			GraceMs: uint64(r.cfg.Grace.Milliseconds()), Stdin: stdin[i], WorkerLogs: r.cfg.WorkerLogs,
+			Namespace: namespace, Layout: layout,
 		}
 		if r.exec != nil {
 			r.exec.terminal(l)
@@ -196,6 +200,22 @@ func (r *run) launch(number uint64) {
 		r.send(i, &apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
 	}
 	r.warnVersions()
+}
+
+// pmix is what PMIx servers know of the whole job: its namespace and who is where. Host names
+// are those the agents state, which are what gethostname(2) says there.
+func (r *run) pmix(procs [][]*apiv1.Proc) (namespace string, layout []*apiv1.HostRanks) {
+	if r.cfg.PMI != apiv1.Pmi_PMI_PMIX {
+		return "", nil
+	}
+	for i, h := range r.hosts {
+		var ranks idset.Set
+		for _, p := range procs[i] {
+			ranks.Add(int(p.Rank))
+		}
+		layout = append(layout, &apiv1.HostRanks{Name: h.first.opened.Host.GetName(), Ranks: ranks.String()})
+	}
+	return pmix.NewNamespace("mpiup"), layout
 }
 
 // warnVersions says once when builds of one protocol mix.

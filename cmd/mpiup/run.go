@@ -84,7 +84,7 @@ func runJob(p *process, f *cli.RunFlags, args []string) error {
 	return nil
 }
 
-var pmiModes = map[string]apiv1.Pmi{"fd": apiv1.Pmi_PMI_FD, "port": apiv1.Pmi_PMI_PORT, "none": apiv1.Pmi_PMI_NONE}
+var pmiModes = map[string]apiv1.Pmi{"fd": apiv1.Pmi_PMI_FD, "port": apiv1.Pmi_PMI_PORT, "pmix": apiv1.Pmi_PMI_PMIX, "none": apiv1.Pmi_PMI_NONE}
 
 var outputModes = map[string]iof.Mode{"plain": iof.Plain, "tag": iof.Tag, "json": iof.JSON}
 

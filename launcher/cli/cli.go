@@ -72,7 +72,7 @@ type RunFlags struct {
 	OutputDir  string // "": none
 	WorkerLogs bool
 	Stdin      string // a rank, all, none
-	PMI        string // fd, port, none
+	PMI        string // fd, port, pmix, none
 	Verbose    int    // times -v was given
 }
 
@@ -107,8 +107,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.OutputDir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
 	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
 	valueVar(fs, &f.Stdin, "stdin", "0", checkStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
-	valueVar(fs, &f.PMI, "pmi", "fd", oneOf("fd", "port", "none"),
-		"the `WAY` in which ranks reach PMI: fd (inherited descriptor), port (PMI_PORT and PMI_ID) or none")
+	valueVar(fs, &f.PMI, "pmi", "fd", oneOf("fd", "port", "pmix", "none"),
+		"the `WAY` in which ranks are wired up: fd (PMI-1 or PMI-2, inherited descriptor), port (the same by PMI_PORT and PMI_ID), pmix (Open MPI) or none")
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
 	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 }
@@ -124,7 +124,7 @@ func (a *AppFlags) register(fs *pflag.FlagSet) {
 func (f *RunFlags) RegisterCompletion(cmd *cobra.Command) error {
 	for name, values := range map[string][]string{
 		"map-by": {"slot", "node", "ppr:"}, "output": {"plain", "tag", "json"},
-		"stdin": {"0", "all", "none"}, "pmi": {"fd", "port", "none"},
+		"stdin": {"0", "all", "none"}, "pmi": {"fd", "port", "pmix", "none"},
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			return err

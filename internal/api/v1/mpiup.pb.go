@@ -107,6 +107,7 @@ const (
 	Pmi_PMI_FD   Pmi = 0 // PMI-1 or PMI-2 over an inherited descriptor
 	Pmi_PMI_PORT Pmi = 1 // PMI_PORT and PMI_ID: the rank connects to 127.0.0.1
 	Pmi_PMI_NONE Pmi = 2
+	Pmi_PMI_PMIX Pmi = 3 // PMIx (Open MPI): the rank connects to 127.0.0.1
 )
 
 // Enum value maps for Pmi.
@@ -115,11 +116,13 @@ var (
 		0: "PMI_FD",
 		1: "PMI_PORT",
 		2: "PMI_NONE",
+		3: "PMI_PMIX",
 	}
 	Pmi_value = map[string]int32{
 		"PMI_FD":   0,
 		"PMI_PORT": 1,
 		"PMI_NONE": 2,
+		"PMI_PMIX": 3,
 	}
 )
 
@@ -1384,6 +1387,59 @@ func (x *Proc) GetNodeRank() uint32 {
 	return 0
 }
 
+// HostRanks is one host of a job and its ranks, as PMIx clients are told.
+type HostRanks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`   // as its ranks see it: gethostname(2)
+	Ranks         string                 `protobuf:"bytes,2,opt,name=ranks,proto3" json:"ranks,omitempty"` // "0-7,16"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostRanks) Reset() {
+	*x = HostRanks{}
+	mi := &file_mpiup_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostRanks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostRanks) ProtoMessage() {}
+
+func (x *HostRanks) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostRanks.ProtoReflect.Descriptor instead.
+func (*HostRanks) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *HostRanks) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HostRanks) GetRanks() string {
+	if x != nil {
+		return x.Ranks
+	}
+	return ""
+}
+
 type Launch struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Number          uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`           // of the launcher's incarnation
@@ -1405,14 +1461,16 @@ type Launch struct {
 	WorkerLogs      bool                   `protobuf:"varint,17,opt,name=worker_logs,json=workerLogs,proto3" json:"worker_logs,omitempty"` // tee output to the agent's own stdout and stderr
 	Exec            bool                   `protobuf:"varint,18,opt,name=exec,proto3" json:"exec,omitempty"`                               // a command, not ranks: no MPIUP_RANK..., no PMI
 	SpawnDeadlineMs uint64                 `protobuf:"varint,19,opt,name=spawn_deadline_ms,json=spawnDeadlineMs,proto3" json:"spawn_deadline_ms,omitempty"`
-	Unset           []string               `protobuf:"bytes,20,rep,name=unset,proto3" json:"unset,omitempty"` // names taken out of the agent's environment
+	Unset           []string               `protobuf:"bytes,20,rep,name=unset,proto3" json:"unset,omitempty"`         // names taken out of the agent's environment
+	Namespace       string                 `protobuf:"bytes,21,opt,name=namespace,proto3" json:"namespace,omitempty"` // PMIx: the job's name, hard to guess
+	Layout          []*HostRanks           `protobuf:"bytes,22,rep,name=layout,proto3" json:"layout,omitempty"`       // PMIx: all hosts, in order of node rank
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Launch) Reset() {
 	*x = Launch{}
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1482,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1495,7 @@ func (x *Launch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Launch) GetNumber() uint64 {
@@ -1580,6 +1638,20 @@ func (x *Launch) GetUnset() []string {
 	return nil
 }
 
+func (x *Launch) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Launch) GetLayout() []*HostRanks {
+	if x != nil {
+		return x.Layout
+	}
+	return nil
+}
+
 type Started struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
@@ -1590,7 +1662,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1674,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1687,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -1645,7 +1717,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1729,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1742,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{9}
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -1721,7 +1793,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +1805,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +1818,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{10}
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -1795,7 +1867,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1879,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1892,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -1848,7 +1920,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1932,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +1945,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Input) GetRanks() []uint32 {
@@ -1908,7 +1980,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +1992,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2005,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -1960,7 +2032,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +2044,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +2057,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -2012,7 +2084,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2096,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2109,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -2064,7 +2136,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2148,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2161,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{16}
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Stop) GetWhy() string {
@@ -2124,7 +2196,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2208,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2221,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{17}
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -2234,7 +2306,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2318,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2331,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -2287,7 +2359,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2371,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2384,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -2347,7 +2419,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2431,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2444,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Notice) GetText() string {
@@ -2399,7 +2471,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2483,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2496,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Ending) GetWhy() string {
@@ -2442,7 +2514,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2526,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2539,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -2481,7 +2553,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2493,7 +2565,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2506,7 +2578,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Closed) GetText() string {
@@ -2531,7 +2603,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2615,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2628,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -2572,7 +2644,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2656,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2669,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -2640,7 +2712,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2724,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2737,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -2697,19 +2769,21 @@ func (x *FenceResult) GetError() string {
 }
 
 // FetchRequest: a value put on another host since its last fence.
+// With wait it is answered when the owner has put the key, or never will.
 type FetchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Owner         uint32                 `protobuf:"varint,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	Key           string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	AnyOwner      bool                   `protobuf:"varint,4,opt,name=any_owner,json=anyOwner,proto3" json:"any_owner,omitempty"`
+	Wait          bool                   `protobuf:"varint,5,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2795,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2808,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -2765,6 +2839,13 @@ func (x *FetchRequest) GetAnyOwner() bool {
 	return false
 }
 
+func (x *FetchRequest) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
 type FetchResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2777,7 +2858,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +2870,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +2883,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -2846,7 +2927,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2858,7 +2939,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2871,7 +2952,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -2921,7 +3002,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3014,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3027,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -2985,7 +3066,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3078,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3091,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 type Peer struct {
@@ -3030,7 +3111,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3123,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3136,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Peer) GetName() string {
@@ -3131,7 +3212,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3143,7 +3224,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3156,7 +3237,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -3182,7 +3263,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3275,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3288,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -3225,7 +3306,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3237,7 +3318,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3250,7 +3331,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 var File_mpiup_proto protoreflect.FileDescriptor
@@ -3345,7 +3426,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03app\x18\x02 \x01(\rR\x03app\x12\x1d\n" +
 	"\n" +
 	"local_rank\x18\x03 \x01(\rR\tlocalRank\x12\x1b\n" +
-	"\tnode_rank\x18\x04 \x01(\rR\bnodeRank\"\x9f\x04\n" +
+	"\tnode_rank\x18\x04 \x01(\rR\bnodeRank\"5\n" +
+	"\tHostRanks\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"\xea\x04\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -3368,7 +3452,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"workerLogs\x12\x12\n" +
 	"\x04exec\x18\x12 \x01(\bR\x04exec\x12*\n" +
 	"\x11spawn_deadline_ms\x18\x13 \x01(\x04R\x0fspawnDeadlineMs\x12\x14\n" +
-	"\x05unset\x18\x14 \x03(\tR\x05unset\"/\n" +
+	"\x05unset\x18\x14 \x03(\tR\x05unset\x12\x1c\n" +
+	"\tnamespace\x18\x15 \x01(\tR\tnamespace\x12+\n" +
+	"\x06layout\x18\x16 \x03(\v2\x13.mpiup.v1.HostRanksR\x06layout\"/\n" +
 	"\aStarted\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x05R\x03pid\"\x8b\x01\n" +
@@ -3442,12 +3528,13 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03set\x18\x01 \x01(\tR\x03set\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04data\x18\x03 \x03(\fR\x04data\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"c\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"w\n" +
 	"\fFetchRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\rR\x05owner\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12\x1b\n" +
-	"\tany_owner\x18\x04 \x01(\bR\banyOwner\"_\n" +
+	"\tany_owner\x18\x04 \x01(\bR\banyOwner\x12\x12\n" +
+	"\x04wait\x18\x05 \x01(\bR\x04wait\"_\n" +
 	"\vFetchResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05found\x18\x02 \x01(\bR\x05found\x12\x14\n" +
@@ -3490,12 +3577,13 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x17REFUSAL_UNKNOWN_SESSION\x10\x03\x12\x12\n" +
 	"\x0eREFUSAL_SECRET\x10\x04\x12\x12\n" +
 	"\x0eREFUSAL_ENDING\x10\x05\x12\x11\n" +
-	"\rREFUSAL_LIMIT\x10\x06*-\n" +
+	"\rREFUSAL_LIMIT\x10\x06*;\n" +
 	"\x03Pmi\x12\n" +
 	"\n" +
 	"\x06PMI_FD\x10\x00\x12\f\n" +
 	"\bPMI_PORT\x10\x01\x12\f\n" +
-	"\bPMI_NONE\x10\x02*N\n" +
+	"\bPMI_NONE\x10\x02\x12\f\n" +
+	"\bPMI_PMIX\x10\x03*N\n" +
 	"\n" +
 	"StartPhase\x12\x0e\n" +
 	"\n" +
@@ -3536,7 +3624,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_mpiup_proto_goTypes = []any{
 	(Refusal)(0),            // 0: mpiup.v1.Refusal
 	(Pmi)(0),                // 1: mpiup.v1.Pmi
@@ -3551,88 +3639,90 @@ var file_mpiup_proto_goTypes = []any{
 	(*HelloReply)(nil),      // 10: mpiup.v1.HelloReply
 	(*App)(nil),             // 11: mpiup.v1.App
 	(*Proc)(nil),            // 12: mpiup.v1.Proc
-	(*Launch)(nil),          // 13: mpiup.v1.Launch
-	(*Started)(nil),         // 14: mpiup.v1.Started
-	(*StartFailed)(nil),     // 15: mpiup.v1.StartFailed
-	(*Output)(nil),          // 16: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 17: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 18: mpiup.v1.Input
-	(*Credit)(nil),          // 19: mpiup.v1.Credit
-	(*Resize)(nil),          // 20: mpiup.v1.Resize
-	(*Signal)(nil),          // 21: mpiup.v1.Signal
-	(*Stop)(nil),            // 22: mpiup.v1.Stop
-	(*Exited)(nil),          // 23: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 24: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 25: mpiup.v1.Aborted
-	(*Notice)(nil),          // 26: mpiup.v1.Notice
-	(*Ending)(nil),          // 27: mpiup.v1.Ending
-	(*Bye)(nil),             // 28: mpiup.v1.Bye
-	(*Closed)(nil),          // 29: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 30: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 31: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 32: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 33: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 34: mpiup.v1.FetchResult
-	(*NameRequest)(nil),     // 35: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 36: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 37: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 38: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 39: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 40: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 41: mpiup.v1.ShutdownReply
+	(*HostRanks)(nil),       // 13: mpiup.v1.HostRanks
+	(*Launch)(nil),          // 14: mpiup.v1.Launch
+	(*Started)(nil),         // 15: mpiup.v1.Started
+	(*StartFailed)(nil),     // 16: mpiup.v1.StartFailed
+	(*Output)(nil),          // 17: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 18: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 19: mpiup.v1.Input
+	(*Credit)(nil),          // 20: mpiup.v1.Credit
+	(*Resize)(nil),          // 21: mpiup.v1.Resize
+	(*Signal)(nil),          // 22: mpiup.v1.Signal
+	(*Stop)(nil),            // 23: mpiup.v1.Stop
+	(*Exited)(nil),          // 24: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 25: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 26: mpiup.v1.Aborted
+	(*Notice)(nil),          // 27: mpiup.v1.Notice
+	(*Ending)(nil),          // 28: mpiup.v1.Ending
+	(*Bye)(nil),             // 29: mpiup.v1.Bye
+	(*Closed)(nil),          // 30: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 31: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 32: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 33: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 34: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 35: mpiup.v1.FetchResult
+	(*NameRequest)(nil),     // 36: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 37: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 38: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 39: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 40: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 41: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 42: mpiup.v1.ShutdownReply
 }
 var file_mpiup_proto_depIdxs = []int32{
 	7,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	13, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	18, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	21, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	22, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	20, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	32, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	36, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	28, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	14, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	19, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	22, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	23, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	21, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	33, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	37, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	29, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	8,  // 9: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	14, // 10: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	15, // 11: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	16, // 12: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	17, // 13: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	23, // 14: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	31, // 15: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	35, // 16: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	25, // 17: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	26, // 18: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	27, // 19: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	29, // 20: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	24, // 21: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	19, // 22: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	30, // 23: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	33, // 24: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	34, // 25: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	15, // 10: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	16, // 11: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	17, // 12: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	18, // 13: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	24, // 14: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	32, // 15: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	36, // 16: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	26, // 17: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	27, // 18: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	28, // 19: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	30, // 20: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	25, // 21: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	20, // 22: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	31, // 23: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	34, // 24: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	35, // 25: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
 	0,  // 26: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
 	10, // 27: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
 	11, // 28: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
 	12, // 29: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
 	1,  // 30: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	2,  // 31: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	3,  // 32: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	4,  // 33: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	0,  // 34: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	5,  // 35: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	38, // 36: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	10, // 37: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	6,  // 38: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	9,  // 39: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	37, // 40: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	40, // 41: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	6,  // 42: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	10, // 43: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	39, // 44: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	41, // 45: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	42, // [42:46] is the sub-list for method output_type
-	38, // [38:42] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	13, // 31: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	2,  // 32: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	3,  // 33: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	4,  // 34: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	0,  // 35: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	5,  // 36: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	39, // 37: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	10, // 38: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	6,  // 39: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	9,  // 40: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	38, // 41: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	41, // 42: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	6,  // 43: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	10, // 44: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	40, // 45: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	42, // 46: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	43, // [43:47] is the sub-list for method output_type
+	39, // [39:43] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -3674,7 +3764,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
