@@ -435,7 +435,12 @@ func TestLaunchIsChecked(t *testing.T) {
 		"nameless program": {Size: 1, Apps: []*apiv1.App{{}}, Procs: []*apiv1.Proc{{}}},
 		"huge job":         {Size: 1 << 31, Apps: app, Procs: []*apiv1.Proc{{}}},
 		"shared terminal":  {Size: 2, Terminal: true, Apps: app, Procs: []*apiv1.Proc{{}, {Rank: 1}}},
+		"no number":        {Size: 1, Apps: app, Procs: []*apiv1.Proc{{}}},
+		"endless number":   {Number: 1<<64 - 1, Size: 1, Apps: app, Procs: []*apiv1.Proc{{}}},
 	} {
+		if l.Number == 0 && name != "no number" {
+			l.Number = 1
+		}
 		if checkLaunch(l) == nil {
 			t.Errorf("%s was accepted", name)
 		}

@@ -29,6 +29,10 @@ type claims struct {
 	past map[string][]string // incarnations that had the floor, the latest last, guarded by mu
 }
 
+// maxNumber bounds a claim: a launcher's life takes one, so no honest number comes near, and one
+// above the highest must stay a number.
+const maxNumber = 1 << 53
+
 // maxPast bounds how many fenced incarnations of a launcher are remembered.
 const maxPast = 16
 
@@ -36,8 +40,12 @@ const maxPast = 16
 // numbers go, which are those of jobs that were retried least.
 const maxClaims = 1024
 
-// take records c for a launcher. ok is false when a newer incarnation holds it already.
+// take records c for a launcher. ok is false when a newer incarnation holds it already, or for a
+// number beyond maxNumber.
 func (cs *claims) take(launcher string, c claim) (ok bool) {
+	if c.number > maxNumber {
+		return false
+	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.held == nil {

@@ -19,6 +19,7 @@ func TestClaims(t *testing.T) {
 		{"the fenced one", claim{1, "a"}, false, claim{2, "b"}},
 		{"the fenced one with a guessed tie", claim{2, "a"}, false, claim{2, "b"}},
 		{"the fenced one with a higher number", claim{3, "a"}, false, claim{2, "b"}},
+		{"a number beyond all", claim{1<<64 - 1, "z"}, false, claim{2, "b"}},
 		{"a tie goes by name", claim{2, "c"}, true, claim{2, "c"}},
 	} {
 		if ok := cs.take("launcher", step.c); ok != step.ok {

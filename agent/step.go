@@ -49,6 +49,8 @@ func newStep(s *session, l *apiv1.Launch) *step {
 // checkLaunch bounds what a launcher may ask for.
 func checkLaunch(l *apiv1.Launch) error {
 	switch {
+	case l.Number == 0 || l.Number > maxNumber:
+		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(maxNumber))
 	case len(l.Procs) == 0 || len(l.Procs) > maxProcs:
 		return fmt.Errorf("launch of %d processes; 1 to %d are possible", len(l.Procs), maxProcs)
 	case l.Size == 0 || l.Size > maxRanks || int(l.Size) < len(l.Procs):

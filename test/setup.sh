@@ -54,6 +54,11 @@ mpi() {
     need mpicc.mpich mpich libmpich-dev
 }
 
+openmpi() {
+    need mpicc.openmpi openmpi-bin libopenmpi-dev
+    [ -e /usr/include/pmix.h ] || compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null || missing+=(libpmix-dev)
+}
+
 hosts() {
     need ip iproute2
     need nsenter util-linux
@@ -69,13 +74,11 @@ for what; do
             ;;
         peers)
             mpi; hosts
-            need mpirun.openmpi openmpi-bin libopenmpi-dev
+            openmpi
             need sshd openssh-server
             need srun slurmctld slurmd slurm-client munge
             need lstopo-no-graphics hwloc-nox
             need pkg-config pkg-config
-            [ -e /usr/include/pmix.h ] || compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null ||
-                missing+=(libpmix-dev)
             ;;
         image) need debootstrap debootstrap ;;
         *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;

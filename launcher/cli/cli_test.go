@@ -182,7 +182,7 @@ func TestRefuses(t *testing.T) {
 		{"--node-timeout 10ms a", "--node-timeout 10ms is too short to tell silence from a busy machine; use 1s or more"},
 		{"--output xml a", `--output: "xml" is not known; use plain, tag or json`},
 		{"--output json --tag-output a", "--tag-output and --output json are two forms of output; give one (json names the rank too)"},
-		{"--pmi pmix a", `--pmi: "pmix" is not known; use fd, port or none`},
+		{"--pmi pmi3 a", `--pmi: "pmi3" is not known; use fd, port, pmix or none`},
 		{"--stdin -1 a", `--stdin: "-1" is not known; use a rank, all or none`},
 		{"--stdin some a", `--stdin: "some" is not known; use a rank, all or none`},
 		{"--map-by socket a", `--map-by: "socket" is not known; use slot, node or ppr:N:node`},
