@@ -69,12 +69,11 @@ for what; do
         go) go_toolchain ;;
         demo) mpi; hosts ;;
         test)
-            mpi; hosts; need protoc protobuf-compiler
+            mpi; openmpi; hosts; need protoc protobuf-compiler
             compgen -G '/usr/lib/python3*/ensurepip' >/dev/null || missing+=(python3 python3-venv) # test/wheels.sh
             ;;
         peers)
-            mpi; hosts
-            openmpi
+            mpi; openmpi; hosts
             need sshd openssh-server
             need srun slurmctld slurmd slurm-client munge
             need lstopo-no-graphics hwloc-nox
