@@ -114,17 +114,9 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 	var stdout bytes.Buffer
 	var outMu sync.Mutex
 	res := outcome{exit: make([]string, size)}
-	var cmds []*exec.Cmd
-	ready := make(chan struct{}) // cmds is complete
+	var ranks processes
 	var wg, servers sync.WaitGroup
-	kill := func() {
-		wg.Go(func() {
-			<-ready
-			for _, c := range cmds {
-				c.Process.Kill()
-			}
-		})
-	}
+	kill := ranks.kill
 	namespace := pmix.NewNamespace("test")
 	for h, e := range engines {
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -161,10 +153,9 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 			cmd.Env = append(append(cmd.Env, j.env...), j.envOf(r)...)
 			w := &lockedWriter{mu: &outMu, b: &stdout}
 			cmd.Stdout, cmd.Stderr = w, w
-			if err := cmd.Start(); err != nil {
+			if err := ranks.start(cmd); err != nil {
 				t.Fatal(err)
 			}
-			cmds = append(cmds, cmd)
 			wg.Go(func() {
 				err := cmd.Wait()
 				res.exit[r] = "exit status 0"
@@ -178,7 +169,6 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 			})
 		}
 	}
-	close(ready)
 	stop := context.AfterFunc(ctx, kill)
 	wg.Wait()
 	stop()
@@ -195,6 +185,35 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 	}
 	res.out, res.errs = stdout.String(), j.errs
 	return res
+}
+
+// processes are a job's ranks. Those that start after the job was killed end at once.
+type processes struct {
+	mu     sync.Mutex
+	cmds   []*exec.Cmd
+	killed bool
+}
+
+func (p *processes) start(cmd *exec.Cmd) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.cmds = append(p.cmds, cmd)
+	if p.killed {
+		cmd.Process.Kill()
+	}
+	return nil
+}
+
+func (p *processes) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.killed = true
+	for _, c := range p.cmds {
+		c.Process.Kill()
+	}
 }
 
 type lockedWriter struct {
