@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/test/need"
 )
@@ -116,41 +117,13 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 	res := outcome{exit: make([]string, size)}
 	var ranks processes
 	var wg, servers sync.WaitGroup
-	kill := ranks.kill
 	namespace := pmix.NewNamespace("test")
 	for h, e := range engines {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		pj := j.describe(t, namespace, h, kill)
-		pj.Engine, pj.Address = e, l.Addr().String()
-		if j.change != nil {
-			j.change(&pj)
-		}
-		srv, err := pmix.New(pj)
-		if err != nil {
-			t.Fatal(err)
-		}
-		j.mu.Lock()
-		j.servers = append(j.servers, srv)
-		j.mu.Unlock()
-		if j.tape != nil {
-			l = recorder{l, j.tape}
-		}
+		pj := j.describe(t, namespace, h, ranks.kill)
+		srv, l := j.server(t, &pj, e)
 		servers.Go(func() { srv.Run(serve, l) })
 		for _, r := range pj.Hosts[h].Ranks {
-			cmd := exec.Command(argv[0], argv[1:]...)
-			cmd.Env = append(os.Environ(), "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader,tcp", "OMPI_MCA_btl_tcp_if_include=127.0.0.0/8", "OMPI_MCA_osc=^ucx",
-				// hosts here have one name, and so would their segments in /dev/shm
-				"OMPI_MCA_btl_vader_backing_directory="+pj.SessionDir)
-			for _, v := range srv.Environment(r) {
-				name, _, _ := strings.Cut(v, "=")
-				if !slices.Contains(j.drop, name) && !slices.Contains(j.dropOf(r), name) {
-					cmd.Env = append(cmd.Env, v)
-				}
-			}
-			cmd.Env = append(append(cmd.Env, j.env...), j.envOf(r)...)
+			cmd := j.command(srv, pj.SessionDir, r, argv)
 			w := &lockedWriter{mu: &outMu, b: &stdout}
 			cmd.Stdout, cmd.Stderr = w, w
 			if err := ranks.start(cmd); err != nil {
@@ -164,12 +137,12 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 				}
 				e.RankGone(r, "ended with "+res.exit[r])
 				if err != nil {
-					kill()
+					ranks.kill()
 				}
 			})
 		}
 	}
-	stop := context.AfterFunc(ctx, kill)
+	stop := context.AfterFunc(ctx, ranks.kill)
 	wg.Wait()
 	stop()
 	if ctx.Err() != nil {
@@ -185,6 +158,45 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 	}
 	res.out, res.errs = stdout.String(), j.errs
 	return res
+}
+
+// server makes the server of one host, and its listener.
+func (j *job) server(t *testing.T, pj *pmix.Job, e *kvs.Engine) (*pmix.Server, net.Listener) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pj.Engine, pj.Address = e, l.Addr().String()
+	if j.change != nil {
+		j.change(pj)
+	}
+	srv, err := pmix.New(*pj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.servers = append(j.servers, srv)
+	if j.tape != nil {
+		l = recorder{l, j.tape}
+	}
+	return srv, l
+}
+
+func (j *job) command(srv *pmix.Server, sessionDir string, rank int, argv []string) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader,tcp", "OMPI_MCA_btl_tcp_if_include=127.0.0.0/8", "OMPI_MCA_osc=^ucx",
+		// hosts here have one name, and so would their segments in /dev/shm
+		"OMPI_MCA_btl_vader_backing_directory="+sessionDir)
+	for _, v := range srv.Environment(rank) {
+		name, _, _ := strings.Cut(v, "=")
+		if !slices.Contains(j.drop, name) && !slices.Contains(j.dropOf(rank), name) {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(append(cmd.Env, j.env...), j.envOf(rank)...)
+	return cmd
 }
 
 // processes are a job's ranks. Those that start after the job was killed end at once.
