@@ -13,7 +13,7 @@ import (
 // that start or stop processes are only checked.
 func FuzzFrames(f *testing.F) {
 	for _, m := range []*apiv1.Frame{
-		{Seq: 1, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Size: 2, Procs: []*apiv1.Proc{{Rank: 1}}, Apps: []*apiv1.App{{Argv: []string{"a"}}}}}},
+		{Seq: 1, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: 1, Size: 2, Procs: []*apiv1.Proc{{Rank: 1}}, Apps: []*apiv1.App{{Argv: []string{"a"}}}}}},
 		{Seq: 2, Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: 15, Ranks: []uint32{7}}}},
 		{Seq: 3, Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: []byte("x"), Eof: true}}},
 		{Seq: 4, Body: &apiv1.Frame_FenceResult{FenceResult: &apiv1.FenceResult{Set: "0-3", Epoch: 1, Data: [][]byte{{1}}}}},
@@ -41,7 +41,7 @@ func FuzzFrames(f *testing.F) {
 		s := newSession(a, &apiv1.Open{Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, "launcher")
 		defer s.finish()
 		s.state = launched
-		s.step = newStep(s, &apiv1.Launch{Size: 4, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}})
+		s.step = newStep(s, &apiv1.Launch{Number: 1, Size: 4, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}})
 		switch m := frame.Body.(type) {
 		case *apiv1.Frame_Launch:
 			if checkLaunch(m.Launch) == nil {
