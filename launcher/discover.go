@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -151,8 +152,8 @@ func (r *Reach) agentAt(ctx context.Context, d *dialer, a netip.Addr) bool {
 	return true
 }
 
-// gossip asks an agent in this container for its view of the membership; nil when there is no
-// agent here or it knows nobody.
+// gossip asks an agent in this container for its view of the membership, and those it knows for
+// theirs; nil when there is no agent here or it knows nobody.
 func (r *Reach) gossip(ctx context.Context) *hostSet {
 	d := newDialer(r.Identity, 1)
 	reply, err := race(ctx, candidatesOf(here(), r.Identity.Ports()), func(ctx context.Context, addr netip.AddrPort) (*apiv1.PeersReply, error) {
@@ -170,6 +171,15 @@ func (r *Reach) gossip(ctx context.Context) *hostSet {
 	if err != nil {
 		return nil
 	}
+	set := memberHosts(reply)
+	if set == nil {
+		return nil
+	}
+	_, known := r.members(ctx, set.hosts)
+	for _, p := range reply.Peers {
+		delete(known, p.Incarnation)
+	}
+	reply.Peers = slices.AppendSeq(reply.Peers, maps.Values(known))
 	return memberHosts(reply)
 }
 

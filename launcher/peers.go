@@ -52,23 +52,7 @@ func Peers(ctx context.Context, cfg PeersConfig) int {
 	if err != nil {
 		return cfg.end(err)
 	}
-	var mu sync.Mutex
-	members := map[string]*apiv1.Peer{} // by incarnation
-	ask := func(ctx context.Context, _ *visited, c *agentConn) error {
-		reply, err := c.client.Peers(ctx, &apiv1.PeersRequest{})
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, p := range reply.Peers {
-			if old := members[p.Incarnation]; old == nil || p.State == "alive" {
-				members[p.Incarnation] = p
-			}
-		}
-		return nil
-	}
-	found := cfg.visit(ctx, set.hosts, ask)
+	found, members := cfg.members(ctx, set.hosts)
 	named := len(found)
 	found = append(found, cfg.visit(ctx, unvisited(found, members), nil)...)
 	view := peersView{Scope: cfg.Identity.Scope(), ScopeFrom: cfg.Identity.ScopeFrom(), KeyFrom: cfg.Identity.KeyFrom(),
@@ -87,6 +71,28 @@ func Peers(ctx context.Context, cfg PeersConfig) int {
 		return c.stage.exitCode()
 	}
 	return 0
+}
+
+// members asks hosts whom they know by gossip: views of agents that have just met differ. The
+// members are by incarnation; one that anybody knows alive is.
+func (r *Reach) members(ctx context.Context, hosts []wanted) (found []visited, members map[string]*apiv1.Peer) {
+	var mu sync.Mutex
+	members = map[string]*apiv1.Peer{}
+	found = r.visit(ctx, hosts, func(ctx context.Context, _ *visited, c *agentConn) error {
+		reply, err := c.client.Peers(ctx, &apiv1.PeersRequest{})
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, p := range reply.Peers {
+			if old := members[p.Incarnation]; old == nil || p.State == "alive" {
+				members[p.Incarnation] = p
+			}
+		}
+		return nil
+	})
+	return found, members
 }
 
 // others are the hosts to ask about when no run is meant: those of the sources, but never

@@ -201,7 +201,9 @@ func TestGossipIsTheLastSource(t *testing.T) {
 	for _, p := range pods {
 		p.worker("--slots", "1", "--host", seed)
 	}
-	eventually(t, "gossip knows three", func() bool { return len(peers(t, pods[0]).alive()) == 3 })
+	for _, p := range pods {
+		eventually(t, "gossip knows three", func() bool { return len(peers(t, p).alive()) == 3 })
+	}
 	if v := peers(t, pods[0]); v.HostsFrom != "gossip" || v.Scope != "default" {
 		t.Errorf("hosts from %q, scope %q", v.HostsFrom, v.Scope)
 	}
