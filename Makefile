@@ -44,10 +44,11 @@ unit:
 	@echo "== gossip in virtual time, which the race detector does not survive (golang/go#78156)"
 	@go test -timeout 5m ./agent/member
 
-# The tests on hosts share the machine's cores and clocks: one package at a time.
+# The tests on hosts share the machine's cores and clocks: one package at a time. They run the
+# built program, which go's test cache does not see.
 integration: build
 	@echo "== tests on network namespaces, with real MPI programs"
-	@go test -race -timeout 15m -p 1 ./test/...
+	@go test -race -count=1 -timeout 15m -p 1 ./test/...
 
 soak: build ## random faults on a running job for SOAK=5m, again with SEED=n; not in CI
 	@MPIUP_SOAK=$(or $(SOAK),5m) MPIUP_SOAK_SEED=$(SEED) go test -race -timeout 60m -count=1 -v -run '^TestSoak$$' ./test/chaos
