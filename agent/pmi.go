@@ -195,12 +195,8 @@ func (pp *pmiPort) serve(c net.Conn, admitted func()) {
 
 // admit takes a connection only from a process of our own user that knows a rank's id.
 func (pp *pmiPort) admit(c net.Conn) (rank int, leave func(), err error) {
-	uid, err := pmi.SocketUID(os.DirFS("/proc"), c)
-	if err != nil {
+	if err := ownUser(c); err != nil {
 		return 0, nil, err
-	}
-	if uid != uint32(os.Getuid()) {
-		return 0, nil, fmt.Errorf("%s: the connection belongs to uid %d, the ranks to uid %d", c.RemoteAddr(), uid, os.Getuid())
 	}
 	return pp.gate.Admit(c, int(pp.step.launch.Size))
 }
