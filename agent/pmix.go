@@ -150,9 +150,19 @@ func (st *step) pmixError(rank int, err error) {
 	}
 }
 
+// maxLogged bounds what the ranks of a launch may have shown by PMIx_Log, in bytes: unlike output
+// it waits for no credit.
+const maxLogged = 16 << 20
+
 // logged shows what a rank wants shown (PMIx_Log) with its output. The launcher's credit for it
 // is more than the pump has out, which it ignores.
 func (st *step) logged(rank int, stderr bool, text string) {
+	if n := st.logLen.Add(int64(len(text))); n > maxLogged {
+		if n-int64(len(text)) <= maxLogged {
+			st.s.notice(true, "rank %d logs through PMIx beyond %d MiB for its host's ranks; the rest is not shown", rank, maxLogged>>20)
+		}
+		return
+	}
 	o := &apiv1.Output{Rank: uint32(rank), Data: []byte(text), Partial: !strings.HasSuffix(text, "\n"), TimeNs: time.Now().UnixNano()}
 	if stderr {
 		o.Stream = apiv1.Stream_STDERR

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +27,7 @@ type step struct {
 	server *pmi.Server  // nil without PMI
 	port   *pmiPort     // nil unless ranks connect by TCP
 	pmix   *pmix.Server // nil unless ranks speak PMIx
+	logLen atomic.Int64 // bytes that ranks had shown by PMIx_Log
 	tee    *stdio.Tee   // nil: output goes to the launcher only
 	oom    uint64       // OOM kills of the container before the start
 
