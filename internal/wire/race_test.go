@@ -17,6 +17,7 @@ func TestNothingLostOrDoubledOverReplacedStreams(t *testing.T) {
 	clock := NewClock(0)
 	a, b := NewLink(Config{Clock: clock}), NewLink(Config{Clock: clock})
 	atA, atB := collect(frames), collect(frames)
+	bound := time.After(2 * time.Minute)
 	var wg sync.WaitGroup
 	for _, l := range []*Link{a, b} {
 		wg.Go(func() {
@@ -27,25 +28,23 @@ func TestNothingLostOrDoubledOverReplacedStreams(t *testing.T) {
 			}
 		})
 	}
-	for range replacements {
+	for n := range replacements {
 		gotA := a.Received()
 		sa, sb, endA, endB := Pipe(ctx)
 		gotB := b.Received()
 		wg.Go(func() { b.Run(ctx, sb, gotA, atB.deliver); endB() })
 		wg.Go(func() { a.Run(ctx, sa, gotB, atA.deliver); endA() })
-		for from := a.Received(); a.Received() < min(from+20, frames); {
-			select {
-			case <-time.After(100 * time.Microsecond):
-			case <-ctx.Done():
-			}
-		}
+		// A Run that begins after its successor would take the newer stream's place at one end
+		// only, and both would end.
+		until(t, bound, "both ends run the new stream", func() bool { return a.runs() > n && b.runs() > n })
+		from := a.Received()
+		until(t, bound, "the new stream carries", func() bool { return a.Received() >= min(from+20, frames) })
 	}
-	bound := time.After(time.Minute)
 	for _, c := range []*collector{atA, atB} {
 		select {
 		case <-c.done:
 		case <-bound:
-			t.Fatalf("only %d of %d frames arrived", len(c.got), frames)
+			t.Fatalf("%d frames of %d at a, %d at b", a.Received(), frames, b.Received())
 		}
 	}
 	cancel()
@@ -57,6 +56,25 @@ func TestNothingLostOrDoubledOverReplacedStreams(t *testing.T) {
 			if s != fmt.Sprint(i) {
 				t.Fatalf("frame %d is %q", i, s)
 			}
+		}
+	}
+}
+
+// runs is how many streams the link has run.
+func (l *Link) runs() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.run
+}
+
+// until waits for something that other goroutines bring about.
+func until(t *testing.T, bound <-chan time.Time, what string, holds func() bool) {
+	t.Helper()
+	for !holds() {
+		select {
+		case <-time.After(100 * time.Microsecond):
+		case <-bound:
+			t.Fatalf("not in time: %s", what)
 		}
 	}
 }
