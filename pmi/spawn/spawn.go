@@ -1,0 +1,102 @@
+// Package spawn is what a rank asks for with MPI_Comm_spawn or MPI_Comm_spawn_multiple, in the
+// same words for PMI-1, PMI-2 and PMIx. It has no I/O.
+//
+// The parsers of the three protocols fill a Request from what a rank sent, so everything in it is
+// hostile until Check has passed it.
+package spawn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Request is one call of MPI_Comm_spawn_multiple; all its programs become one job.
+type Request struct {
+	Parent   int // rank, in its own job, of the root of the call
+	Programs []Program
+	Preput   []Pair // PMI: keys the new job's ranks find (PMI_Spawn_multiple's preput_keyval)
+}
+
+// Program is one command of a request. Beyond Argv and Procs everything may be zero.
+type Program struct {
+	Argv        []string
+	Procs       int
+	Env         []string // NAME=value
+	Dir         string   // working directory (info key wdir)
+	Hosts       []string // "name" or "name:slots" (info key host)
+	AddHosts    []string // hosts that join the run (add-host)
+	Hostfile    string   // on the launcher's host (hostfile)
+	AddHostfile string   // (add-hostfile)
+	PerHost     int      // at most so many processes on a host (npernode, ppr); 0: no bound
+	MapBy       string   // "slot", "node", "ppr:N:node" (map_by); "": slot
+}
+
+// Pair is a key that the parent put for its children.
+type Pair struct {
+	Key   string
+	Value []byte
+}
+
+// Func starts a job and returns its number when all its processes run. Its error is a sentence
+// for people; the rank is answered that nothing was started.
+type Func func(ctx context.Context, r Request) (job int, err error)
+
+// What a request may hold.
+const (
+	MaxPrograms = 256
+	MaxProcs    = 1 << 16
+	MaxStrings  = 16 << 10 // arguments, variables and host names of a request
+	MaxBytes    = 4 << 20  // all of them and the preput pairs together
+	MaxPreput   = 1024
+)
+
+// Check refuses a request that no MPI library sends, or that is out of bounds.
+func (r *Request) Check() error {
+	if len(r.Programs) == 0 || len(r.Programs) > MaxPrograms {
+		return fmt.Errorf("spawn of %d programs; 1 to %d are possible", len(r.Programs), MaxPrograms)
+	}
+	if len(r.Preput) > MaxPreput {
+		return fmt.Errorf("spawn with %d keys for the new ranks; %d are possible", len(r.Preput), MaxPreput)
+	}
+	procs, count, size := 0, 0, 0
+	add := func(list ...string) bool {
+		for _, s := range list {
+			if strings.ContainsRune(s, 0) {
+				return false
+			}
+			count++
+			size += len(s)
+		}
+		return true
+	}
+	for i, p := range r.Programs {
+		if len(p.Argv) == 0 || p.Argv[0] == "" {
+			return fmt.Errorf("spawn: program %d has no name", i)
+		}
+		if p.Procs < 1 || p.Procs > MaxProcs || p.PerHost < 0 {
+			return fmt.Errorf("spawn of %d processes of %.100s; 1 to %d are possible", p.Procs, p.Argv[0], MaxProcs)
+		}
+		procs += p.Procs
+		clean := add(p.Argv...) && add(p.Env...) && add(p.Hosts...) && add(p.AddHosts...) &&
+			add(p.Dir, p.Hostfile, p.AddHostfile, p.MapBy)
+		if !clean {
+			return fmt.Errorf("spawn of %.100q: a NUL byte in its arguments, environment or info", p.Argv[0])
+		}
+		for _, kv := range p.Env {
+			if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
+				return fmt.Errorf("spawn of %.100s: %.100q is no NAME=value", p.Argv[0], kv)
+			}
+		}
+	}
+	for _, kv := range r.Preput {
+		size += len(kv.Key) + len(kv.Value)
+	}
+	switch {
+	case procs > MaxProcs:
+		return fmt.Errorf("spawn of %d processes; %d are possible", procs, MaxProcs)
+	case count > MaxStrings || size > MaxBytes:
+		return fmt.Errorf("spawn request of %d strings and %d bytes; %d and %d are possible", count, size, MaxStrings, MaxBytes)
+	}
+	return nil
+}
