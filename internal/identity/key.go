@@ -21,10 +21,10 @@ const (
 	maxKey = 64 << 10 // bytes of any key file
 )
 
-// parsedKey is the content of a key file. private is nil for an opaque file.
+// parsedKey is the content of a key file.
 type parsedKey struct {
 	material []byte
-	private  crypto.PrivateKey
+	private  func() any // the private key; nil for an opaque file
 }
 
 // parseKey turns the content of a key file into HKDF input.
@@ -45,6 +45,9 @@ func parseKey(data []byte) (parsedKey, error) {
 	}
 	if _, _, _, _, err := ssh.ParseAuthorizedKey(data); err == nil {
 		return parsedKey{}, errors.New("a public key, which is no secret: name the private one")
+	}
+	if k, ok := parseSEC1(data); ok {
+		return k, nil
 	}
 	if key := parseDER(data); key != nil {
 		return normalise(key)
@@ -77,6 +80,9 @@ var errEncrypted = errors.New("an encrypted private key, and mpiup asks for no p
 	"use a key without one (mpiup keygen makes one)")
 
 func parseBlock(block *pem.Block) (parsedKey, error) {
+	if k, ok := parseSEC1(block.Bytes); ok {
+		return k, nil
+	}
 	key, err := ssh.ParseRawPrivateKey(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes}))
 	var locked *ssh.PassphraseMissingError
 	if errors.As(err, &locked) {
@@ -137,7 +143,7 @@ func normalise(key crypto.PrivateKey) (parsedKey, error) {
 		}
 		parts = [][]byte{[]byte("pkcs8"), der}
 	}
-	return parsedKey{material: join("private key", parts), private: key}, nil
+	return parsedKey{material: join("private key", parts), private: func() any { return key }}, nil
 }
 
 func opaque(data []byte) (parsedKey, error) {
@@ -164,11 +170,11 @@ func join(kind string, parts [][]byte) []byte {
 // authorizes says whether an authorized_keys file names this key. An operator writes it from
 // the key it stands beside; ok is true too when it names no readable key or the key is
 // opaque, since then it says nothing.
-func authorizes(authorized []byte, key crypto.PrivateKey) (ok bool) {
-	if key == nil {
+func authorizes(authorized []byte, private func() any) (ok bool) {
+	if private == nil {
 		return true
 	}
-	signer, err := ssh.NewSignerFromKey(key)
+	signer, err := ssh.NewSignerFromKey(private())
 	if err != nil {
 		return true
 	}
