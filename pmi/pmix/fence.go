@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -46,7 +45,7 @@ func (s *Server) meet(ctx context.Context, rank int, set []int, collect bool) er
 		slices.Sort(set)
 		name = fmt.Sprint(set)
 	}
-	release, err := s.turns.take(ctx, turn{rank, name})
+	release, err := s.turns.Take(ctx, turn{rank, name})
 	if err != nil {
 		return err
 	}
@@ -58,34 +57,4 @@ func (s *Server) meet(ctx context.Context, rank int, set []int, collect bool) er
 type turn struct {
 	rank int
 	set  string
-}
-
-// turns lets one of those with the same turn go on at a time.
-type turns struct {
-	mu     sync.Mutex
-	queues map[turn]chan struct{} // guarded by mu; closed when the turn is over
-}
-
-func (t *turns) take(ctx context.Context, k turn) (release func(), err error) {
-	for {
-		t.mu.Lock()
-		busy := t.queues[k]
-		if busy == nil {
-			over := make(chan struct{})
-			t.queues[k] = over
-			t.mu.Unlock()
-			return func() {
-				t.mu.Lock()
-				delete(t.queues, k)
-				t.mu.Unlock()
-				close(over)
-			}, nil
-		}
-		t.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
@@ -20,7 +21,7 @@ type Server struct {
 	data  jobData
 	names names
 	done  cleanup
-	turns turns
+	turns kvs.Turns[turn]
 
 	mu    sync.Mutex
 	ranks map[int]*rank       // guarded by mu
@@ -54,7 +55,6 @@ func New(job Job) (*Server, error) {
 	}
 	s.data.job = &s.job
 	s.names = newNames(job.Engine)
-	s.turns.queues = map[turn]chan struct{}{}
 	return s, nil
 }
 
