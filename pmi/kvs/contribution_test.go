@@ -42,7 +42,7 @@ func TestForeignRanksAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close(nil)
-	f, _, _ := e.fences.enter(0, nil, true)
+	f, _, _ := e.fences.enter(0, nil, "", true)
 	for owner, ok := range map[int]bool{0: false, 2: true, 3: true, 4: false} {
 		err := e.check(f, [][]byte{appendEntry(appendHeader(nil), owner, "k", nil)})
 		if (err == nil) != ok {

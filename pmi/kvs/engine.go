@@ -22,14 +22,23 @@ type Config struct {
 	Local    []int    // those on this host
 	Upstream Upstream // nil: this host has all ranks
 	Names    Names    // nil: kept in memory, for a job on one host
+	Preput   []Pair   // what all ranks find from the start, the same on every host
 	Limits   Limits   // zero fields: DefaultLimits
+}
+
+// Pair is a key that no rank put: whoever spawned the job did. Get finds it for AnyOwner as long
+// as no rank has put the same.
+type Pair struct {
+	Key   string
+	Value []byte // must not be modified any more
 }
 
 // Upstream is the engine's only way out of the host.
 type Upstream interface {
 	// Exchange hands over what this host contributes to one fence and returns what each other
-	// host of the set contributed. set is canonical ("0-15", "0,4-7"); set and epoch together
-	// name the fence. It returns when ctx ends.
+	// host of the set contributed. set is canonical: ranks ("0-15", "0,4-7"), and "#" with the
+	// fence's tag if it has one ("0,4-7#7"). set and epoch together name the fence. It returns
+	// when ctx ends.
 	Exchange(ctx context.Context, set string, epoch uint64, collect bool, contribution []byte) (others [][]byte, err error)
 	// Fetch asks owner's host (AnyOwner: every other host) for a key that no fence brought here.
 	Fetch(ctx context.Context, owner int, key string) (value []byte, found bool, err error)
@@ -76,6 +85,9 @@ func New(cfg Config) (*Engine, error) {
 		fetches:  map[fetchKey]*flight{},
 		arrivals: map[int]chan struct{}{},
 	}
+	if err := e.store.preset(cfg.Preput); err != nil {
+		return nil, err
+	}
 	if e.names == nil {
 		e.names = NewNames(cfg.Limits)
 	}
@@ -109,6 +121,9 @@ func (e *Engine) KVSName() string { return e.cfg.KVSName }
 
 // Size is the number of ranks in the job.
 func (e *Engine) Size() int { return e.cfg.Size }
+
+// Local is the ranks of this host, ascending. It must not be modified.
+func (e *Engine) Local() []int { return e.fences.here }
 
 // Names is where the job's published names are kept.
 func (e *Engine) Names() Names { return e.names }
@@ -163,12 +178,19 @@ func (e *Engine) LocalGet(owner int, key string) (value []byte, found bool) {
 // when rank cannot enter, with ctx's error (the rank stays in, the others go on), or with what
 // Upstream or Close said.
 func (e *Engine) Fence(ctx context.Context, rank int, set []int, collect bool) error {
+	return e.FenceTagged(ctx, rank, set, "", collect)
+}
+
+// FenceTagged is Fence among those of set that gave the same tag, at most 512 bytes: fences of one
+// set with different tags may be under way at one time. A rank that is in a fence cannot enter it
+// again; threads of a rank take Turns.
+func (e *Engine) FenceTagged(ctx context.Context, rank int, set []int, tag string, collect bool) error {
 	e.mu.Lock()
 	if e.closed != nil {
 		defer e.mu.Unlock()
 		return e.closed
 	}
-	f, full, err := e.fences.enter(rank, set, collect)
+	f, full, err := e.fences.enter(rank, set, tag, collect)
 	if err != nil {
 		e.mu.Unlock()
 		return err

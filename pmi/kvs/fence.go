@@ -17,13 +17,14 @@ type fences struct {
 	all    string       // the set of all ranks
 	open   map[string]*fence
 	epochs map[string]uint64 // fences of the set begun so far
+	named  int               // bytes of the names in epochs
 	gone   map[int]string    // why
 }
 
 // fence is one set's fence between its first entry and its end.
 type fence struct {
-	set     string
-	ranks   []int // ascending; nil: all
+	set     string // its name to other hosts: the ranks, and "#" with the tag if it has one
+	ranks   []int  // ascending; nil: all
 	epoch   uint64
 	collect bool
 	local   []int        // those of this host, ascending
@@ -70,9 +71,10 @@ func (e *GoneError) Error() string {
 }
 
 // enter puts rank into its set's fence, opening it if rank is the first. full is true for the
-// last local rank: the host's contribution may leave.
-func (t *fences) enter(rank int, set []int, collect bool) (f *fence, full bool, err error) {
-	name, ranks, err := t.canonical(rank, set)
+// last local rank: the host's contribution may leave. Fences of one set with different tags are
+// different fences.
+func (t *fences) enter(rank int, set []int, tag string, collect bool) (f *fence, full bool, err error) {
+	name, ranks, err := t.canonical(rank, set, tag)
 	if err != nil {
 		return nil, false, err
 	}
@@ -113,6 +115,9 @@ func (t *fences) begin(name string, ranks []int, collect bool) (*fence, error) {
 		f.allHere = len(f.local) == len(ranks)
 	}
 	if !f.allHere { // a fence inside the host needs no name to others, and sets may be many
+		if t.epochs[name] == 0 {
+			t.named += len(name)
+		}
 		t.epochs[name]++
 		f.epoch = t.epochs[name]
 	}
@@ -120,16 +125,51 @@ func (t *fences) begin(name string, ranks []int, collect bool) (*fence, error) {
 	return f, nil
 }
 
+// What the names of fences that leave the host may take up: their epochs are kept for good, since
+// all hosts must count alike.
+const (
+	setMax   = 64 << 10 // bytes of a name
+	tagMax   = 512      // bytes of a tag
+	setsMax  = 1 << 16  // different names
+	namesMax = 16 << 20 // bytes of all names
+)
+
 // canonical checks the set and gives it the name by which all hosts know it. A set of all ranks
 // has no list, so that a world fence costs nothing per rank of the job.
-func (t *fences) canonical(rank int, set []int) (string, []int, error) {
+func (t *fences) canonical(rank int, set []int, tag string) (string, []int, error) {
+	name, ranks, err := t.members(rank, set)
+	if err != nil {
+		return "", nil, err
+	}
+	if tag != "" {
+		name += "#" + tag
+	}
+	limit := func(what, unit string, got, max int) error {
+		return &LimitError{Owner: rank, Key: name, What: what, Unit: unit, Got: got, Max: max}
+	}
+	switch {
+	case len(tag) > tagMax:
+		return "", nil, limit("tag", "bytes", len(tag), tagMax)
+	case len(name) > setMax:
+		return "", nil, limit("name of a set", "bytes", len(name), setMax)
+	case t.epochs[name] != 0:
+	case len(t.epochs) >= setsMax:
+		return "", nil, limit("one more than a total", "different sets", len(t.epochs)+1, setsMax)
+	case t.named+len(name) > namesMax:
+		return "", nil, limit("names of different sets", "bytes", t.named+len(name), namesMax)
+	}
+	return name, ranks, nil
+}
+
+// members checks that rank may be in a fence of set; ranks is nil for all.
+func (t *fences) members(rank int, set []int) (name string, ranks []int, err error) {
 	if !t.isHere[rank] {
 		return "", nil, &EnterError{rank, t.all, "it is not on this host"}
 	}
 	if set == nil {
 		return t.all, nil, nil
 	}
-	ranks := slices.Compact(slices.Sorted(slices.Values(set)))
+	ranks = slices.Compact(slices.Sorted(slices.Values(set)))
 	if len(ranks) == 0 || ranks[0] < 0 || ranks[len(ranks)-1] >= t.size {
 		return "", nil, &EnterError{rank, setName(ranks), fmt.Sprintf("the job has ranks %s", t.all)}
 	}
@@ -139,11 +179,7 @@ func (t *fences) canonical(rank int, set []int) (string, []int, error) {
 	if len(ranks) == t.size {
 		return t.all, nil, nil
 	}
-	name := setName(ranks)
-	if len(name) > 64<<10 || t.epochs[name] == 0 && len(t.epochs) > 16*t.max {
-		return "", nil, &LimitError{Owner: rank, Key: name, What: "one more than a total", Unit: "different sets", Got: len(t.epochs) + 1, Max: 16 * t.max}
-	}
-	return name, ranks, nil
+	return setName(ranks), ranks, nil
 }
 
 // leave marks rank as gone and returns the fences that this ends, not yet ended.

@@ -1,6 +1,7 @@
 package kvs
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,8 +16,8 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // A script is lines of "command -> what came of it"; the right side is golden. Commands:
 //
 //	job SIZE LOCAL...            a new table for a host with these ranks
-//	enter RANK [SET [direct]]    into the fence of SET ("0,2"; "all"), without collecting if direct
-//	done SET                     Upstream has answered
+//	enter RANK [SET[#TAG] [direct]]  into the fence of SET ("0,2"; "all"), without collecting if direct
+//	done SET[#TAG]               Upstream has answered
 //	gone RANK WHY...             back RANK
 //	open                         the fences in flight
 func TestFenceScripts(t *testing.T) {
@@ -42,6 +43,35 @@ func TestFenceScripts(t *testing.T) {
 	}
 }
 
+// The names of sets stay for good, so there cannot be any number of them.
+func TestNamesOfSetsAreBounded(t *testing.T) {
+	for _, tt := range []struct {
+		tag  string
+		fits int
+	}{{"", setsMax}, {strings.Repeat("t", 500), namesMax / 512}} {
+		tab := newFences(2, []int{0}, 3)
+		var limit *LimitError
+		for i := range setsMax + 1 {
+			f, _, err := tab.enter(0, nil, fmt.Sprintf("%s%07d", tt.tag, i), true)
+			if errors.As(err, &limit) {
+				if i < tt.fits {
+					t.Errorf("ended at %d: %v", i, err)
+				}
+				break
+			}
+			tab.end(f)
+		}
+		if limit == nil {
+			t.Error("any number was taken")
+		}
+	}
+	tab := newFences(2, []int{0}, 3)
+	var limit *LimitError
+	if _, _, err := tab.enter(0, nil, strings.Repeat("t", tagMax+1), true); !errors.As(err, &limit) {
+		t.Errorf("a long tag: %v", err)
+	}
+}
+
 func play(script string) string {
 	var out strings.Builder
 	var tab fences
@@ -64,10 +94,14 @@ func step(tab *fences, f []string) string {
 		return "ok"
 	case "enter":
 		var set []int
-		if len(f) > 2 && f[2] != "all" {
-			set = nums(f[2])
+		var tag string
+		if len(f) > 2 {
+			var ranks string
+			if ranks, tag, _ = strings.Cut(f[2], "#"); ranks != "all" {
+				set = nums(ranks)
+			}
 		}
-		fence, full, err := tab.enter(num(f[1]), set, len(f) < 4)
+		fence, full, err := tab.enter(num(f[1]), set, tag, len(f) < 4)
 		switch {
 		case err != nil:
 			return "error: " + err.Error()

@@ -10,6 +10,7 @@ type store struct {
 	ranks  []rankData
 	latest map[string]stamp // which owner AnyOwner means, per key
 	clock  uint64           // merges so far
+	preput map[string][]byte
 	local  []int
 	limits Limits
 }
@@ -43,6 +44,27 @@ func newStore(size int, local []int, limits Limits) store {
 		s.ranks[r].local = true
 	}
 	return s
+}
+
+// preset takes what the job was given at its start, bounded as what one rank may put.
+func (s *store) preset(pairs []Pair) error {
+	if len(pairs) > s.limits.RankKeys {
+		return &LimitError{Owner: AnyOwner, Key: pairs[0].Key, What: "preset", Unit: "keys", Got: len(pairs), Max: s.limits.RankKeys}
+	}
+	total := 0
+	for _, p := range pairs {
+		if err := s.limits.check(AnyOwner, p.Key, p.Value); err != nil {
+			return err
+		}
+		if total += len(p.Key) + len(p.Value); total > s.limits.RankData {
+			return &LimitError{Owner: AnyOwner, Key: p.Key, What: "preset", Unit: "bytes", Got: total, Max: s.limits.RankData}
+		}
+		if s.preput == nil {
+			s.preput = map[string][]byte{}
+		}
+		s.preput[p.Key] = p.Value
+	}
+	return nil
 }
 
 func (s *store) isLocal(rank int) bool {
@@ -96,7 +118,8 @@ func (s *store) get(owner int, key string) ([]byte, bool) {
 	if owner == AnyOwner {
 		st, ok := s.latest[key]
 		if !ok {
-			return nil, false
+			v, ok := s.preput[key]
+			return v, ok
 		}
 		owner = st.owner
 	}
