@@ -33,10 +33,8 @@ func (st *step) startPMIx() error {
 		apps[p.Rank] = int(p.App)
 	}
 	dir, remove := st.s.agent.sessionDir(st.s.id)
-	st.pmix, err = pmix.New(pmix.Job{
-		Namespace: l.Namespace, Hosts: hosts, Here: int(l.Procs[0].NodeRank), Apps: apps,
-		Universe: int(l.Universe), Mapping: l.Mapping,
-		Engine: st.engine, Address: lis.Addr().String(), SessionDir: dir,
+	st.pmix, err = pmix.New(pmix.Config{
+		Names: st.engine.Names(), Address: lis.Addr().String(), SessionDir: dir,
 		Crowded: len(l.Procs) > st.s.agent.cfg.Inventory.CPUs,
 		Getenv:  st.userVariable, Check: ownUser, Log: st.s.log,
 		Hooks: pmix.Hooks{
@@ -50,6 +48,12 @@ func (st *step) startPMIx() error {
 			OnLog:   st.logged,
 		},
 	})
+	if err == nil {
+		err = st.pmix.Add(pmix.Job{
+			Namespace: l.Namespace, Hosts: hosts, Here: int(l.Procs[0].NodeRank), Apps: apps,
+			Universe: int(l.Universe), Mapping: l.Mapping, Engine: st.engine,
+		})
+	}
 	if err != nil {
 		lis.Close()
 		remove()

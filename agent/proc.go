@@ -62,7 +62,7 @@ func (p *proc) start() *apiv1.StartFailed {
 	child := p.files.Child[:]
 	var pmiConn net.Conn
 	if p.step.pmix != nil {
-		computed = append(append(computed, p.step.pmix.Environment(int(p.spec.Rank))...), openMPIVariables(l, p.spec)...)
+		computed = append(append(computed, p.step.pmix.Environment(0, int(p.spec.Rank))...), openMPIVariables(l, p.spec)...)
 	} else if p.step.engine != nil {
 		if p.step.port != nil {
 			computed = append(computed, p.step.port.variables(p.spec.Rank, l.Size)...)

@@ -1,7 +1,6 @@
 package pmix
 
 import (
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
@@ -13,22 +12,22 @@ import (
 
 // RefusedError is a rank whose libpmix this server cannot speak with.
 type RefusedError struct {
-	Rank    int
+	Who
 	Version string // of its libpmix
 	Why     string // what does not fit, and what to do
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("rank %d: its PMIx %.40q cannot be served: %s", e.Rank, e.Version, e.Why)
+	return fmt.Sprintf("%s: its PMIx %.40q cannot be served: %s", e.Who, e.Version, e.Why)
 }
 
-var errStranger = errors.New("it does not know this job's PMIx namespace")
+var errStranger = errors.New("it does not know a PMIx namespace of this run")
 
 // admit does the handshake, for at most five seconds. A stranger gets no answer; a rank that
 // cannot be served gets a status, and the caller a *RefusedError.
 func (s *Server) admit(nc net.Conn) (*conn, error) {
-	if s.job.Check != nil {
-		if err := s.job.Check(nc); err != nil {
+	if s.cfg.Check != nil {
+		if err := s.cfg.Check(nc); err != nil {
 			return nil, err
 		}
 	}
@@ -42,26 +41,27 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 	if h.Kind != 0 {
 		return nil, fmt.Errorf("a PMIx tool or singleton (kind %d), which are not served", h.Kind)
 	}
-	if subtle.ConstantTimeCompare([]byte(h.Namespace), []byte(s.job.Namespace)) != 1 {
+	ns := s.called(h.Namespace)
+	if ns == nil {
 		return nil, errStranger
 	}
 	number := int(h.Rank)
-	if _, ok := s.local[number]; !ok {
-		return nil, fmt.Errorf("rank %d of this job is not on this host", h.Rank)
+	if _, ok := ns.local[number]; !ok {
+		return nil, fmt.Errorf("rank %d of job %d is not on this host", h.Rank, ns.Number)
 	}
-	c := &conn{s: s, nc: nc, rank: number, desc: h.Buffer == bfrops.FullyDesc, version: h.Version, events: newListener()}
+	c := &conn{s: s, nc: nc, ns: ns, rank: number, desc: h.Buffer == bfrops.FullyDesc, version: h.Version, events: newListener()}
 	dialect, why := s.choose(h)
 	if why != "" {
 		nc.Write(ptl.AppendAnswer(nil, int32(errNotSupported), 0)) // it is hung up on either way
-		return nil, &RefusedError{number, h.Version, why}
+		return nil, &RefusedError{ns.who(number), h.Version, why}
 	}
 	c.dialect = dialect
 	if !s.enter(c) {
 		nc.Write(ptl.AppendAnswer(nil, int32(errOutOfResource), 0))
-		return nil, &RefusedError{number, h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
+		return nil, &RefusedError{ns.who(number), h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
 	}
 	// If this fails the connection is over, which whoever reads from it next sees.
-	nc.Write(ptl.AppendAnswer(nil, 0, uint32(number)))
+	nc.Write(ptl.AppendAnswer(nil, 0, uint32(ns.Base+number)))
 	nc.SetDeadline(time.Time{})
 	return c, nil
 }

@@ -64,7 +64,7 @@ func TestManyStrangers(t *testing.T) {
 }
 
 func TestCheckComesFirst(t *testing.T) {
-	l := newLab(t, func(j *pmix.Job) { j.Check = func(net.Conn) error { return errors.New("not one of ours") } })
+	l := newLab(t, func(c *pmix.Config) { c.Check = func(net.Conn) error { return errors.New("not one of ours") } })
 	defer l.stop()
 	nc := l.pipes.dial(t)
 	if _, err := nc.Write([]byte{0xff}); err == nil {

@@ -162,7 +162,7 @@ func TestOpenMPINames(t *testing.T) {
 // What killed ranks leave behind is removed.
 func TestOpenMPILeavesNothing(t *testing.T) {
 	var dirs []string
-	j := &job{hosts: 2, perHost: 2, change: func(pj *pmix.Job) { dirs = append(dirs, pj.SessionDir) }}
+	j := &job{hosts: 2, perHost: 2, change: func(c *pmix.Config) { dirs = append(dirs, c.SessionDir) }}
 	j.run(t, program(t, "exitcode"), "9", "1", "signal")
 	for _, dir := range dirs {
 		filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

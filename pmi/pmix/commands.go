@@ -58,7 +58,7 @@ func refuse(*conn, context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
 // spawn is refused. Of Open MPI 4's ranks only the one that asked learns of it; those that wait
 // for its word in MPI_Comm_spawn wait on.
 func (c *conn) spawn(context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
-	c.s.job.Log.Warn("MPI_Comm_spawn is not supported over PMIx", "rank", c.rank)
+	c.s.log.Warn("MPI_Comm_spawn is not supported over PMIx", "id", c.id())
 	return nil, errNotSupported
 }
 

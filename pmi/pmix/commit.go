@@ -34,23 +34,23 @@ func (c *conn) commit(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, erro
 			return nil, errBadParam
 		}
 	}
-	return nil, c.s.put(c.rank, fresh)
+	return nil, c.s.put(c.ns, c.rank, fresh)
 }
 
 // put merges a commit into a rank's sections. Several connections of a rank share them.
-func (s *Server) put(rank int, fresh [2][]bfrops.KVal) error {
+func (s *Server) put(ns *namespace, rank int, fresh [2][]bfrops.KVal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rk := s.ranks[rank]
+	rk := ns.ranks[rank]
 	var next [2]section
 	for i := range next {
 		sec, err := rk.sections[i].with(fresh[i])
 		if err != nil {
-			s.job.Log.Warn("PMIx commit", "rank", rank, "cause", err)
+			s.log.Warn("PMIx commit", "job", ns.Number, "rank", rank, "cause", err)
 			return errNotSupported
 		}
 		if len(sec) > maxSection {
-			s.job.Log.Warn("PMIx commit of more than a rank may hold", "rank", rank, "bytes", len(sec), "max", maxSection)
+			s.log.Warn("PMIx commit of more than a rank may hold", "job", ns.Number, "rank", rank, "bytes", len(sec), "max", maxSection)
 			return errOutOfResource
 		}
 		next[i] = sec
@@ -61,16 +61,16 @@ func (s *Server) put(rank int, fresh [2][]bfrops.KVal) error {
 	if same {
 		return success
 	}
-	if err := s.job.Engine.Put(rank, sectionKey, next[remoteSection]); err != nil {
+	if err := ns.Engine.Put(rank, sectionKey, next[remoteSection]); err != nil {
 		return err
 	}
 	return success
 }
 
 // committed returns the local section of a rank of this host; false if it has not committed.
-func (s *Server) committed(rank int) (section, bool) {
+func (s *Server) committed(ns *namespace, rank int) (section, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rk := s.ranks[rank]
+	rk := ns.ranks[rank]
 	return rk.sections[localSection], rk.committed
 }

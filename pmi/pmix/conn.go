@@ -22,7 +22,8 @@ const (
 type conn struct {
 	s       *Server
 	nc      net.Conn
-	rank    int
+	ns      *namespace
+	rank    int // in it
 	dialect *bfrops.Dialect
 	desc    bool
 	version string // of its libpmix
@@ -33,6 +34,9 @@ type conn struct {
 
 	write sync.Mutex // of nc
 }
+
+func (c *conn) id() int  { return c.ns.Base + c.rank }
+func (c *conn) who() Who { return c.ns.who(c.rank) }
 
 // run reads requests until the connection ends, which it tells the caller if it should not have.
 func (c *conn) run(ctx context.Context) {
@@ -46,19 +50,19 @@ func (c *conn) run(ctx context.Context) {
 	c.nc.Close()
 	wg.Wait()
 	if alone {
-		if err := c.s.names.left(job, c.rank); err != nil && job.Err() == nil {
-			c.s.job.Log.Warn("PMIx: names of a rank that has ended", "rank", c.rank, "cause", err)
+		if err := c.s.names.left(job, c.id()); err != nil && job.Err() == nil {
+			c.s.log.Warn("PMIx: names of a rank that has ended", "id", c.id(), "cause", err)
 		}
 	}
 	var protocol *ProtocolError
 	switch {
 	case errors.As(err, &protocol):
-		c.s.job.Engine.RankGone(c.rank, "broke the PMIx protocol")
-		c.s.failed(c.rank, err)
+		c.ns.Engine.RankGone(c.rank, "broke the PMIx protocol")
+		c.s.failed(c.id(), err)
 	case job.Err() != nil:
 	case gone:
-		c.s.job.Engine.RankGone(c.rank, "has closed its PMIx connection without MPI_Finalize")
-		c.s.failed(c.rank, &UnfinishedError{c.rank})
+		c.ns.Engine.RankGone(c.rank, "has closed its PMIx connection without MPI_Finalize")
+		c.s.failed(c.id(), &UnfinishedError{c.who()})
 	}
 }
 
@@ -77,7 +81,7 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 		r := bfrops.NewReader(c.dialect, c.desc, f.Payload)
 		number := bfrops.One[uint64](r, bfrops.Command)
 		if r.Err() != nil {
-			return &ProtocolError{c.rank, c.version, r.Err()}
+			return &ProtocolError{c.who(), c.version, r.Err()}
 		}
 		cmd := find(number)
 		if !cmd.waits {
@@ -99,7 +103,7 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 				c.nc.Close() // the reader above ends with it
 				var protocol *ProtocolError
 				if errors.As(err, &protocol) {
-					c.s.failed(c.rank, err)
+					c.s.failed(c.id(), err)
 				}
 			}
 			waiting.Add(-held)
@@ -129,20 +133,20 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 	switch {
 	case err == nil || errors.As(err, &st):
 	case errors.As(err, &limit):
-		c.s.job.Log.Warn("PMIx", "request", cmd.name, "cause", err)
+		c.s.log.Warn("PMIx", "request", cmd.name, "cause", err)
 		st = errOutOfResource
 	case errors.As(err, &enter):
-		c.s.job.Log.Warn("PMIx", "request", cmd.name, "cause", err)
+		c.s.log.Warn("PMIx", "request", cmd.name, "cause", err)
 		st = errBadParam
 	case errors.As(err, &wrong):
-		return &ProtocolError{c.rank, c.version, errors.New(cmd.name + ": " + wrong.Error())}
+		return &ProtocolError{c.who(), c.version, errors.New(cmd.name + ": " + wrong.Error())}
 	case ctx.Err() != nil:
 		return nil
 	default: // the rank waits for what will not come; whoever stops it says why
-		c.s.failed(c.rank, err)
+		c.s.failed(c.id(), c.ns.byID(err))
 		return nil
 	}
-	c.s.job.Log.Debug("PMIx", "rank", c.rank, "request", cmd.name, "status", int(st))
+	c.s.log.Debug("PMIx", "id", c.id(), "request", cmd.name, "status", int(st))
 	if cmd.silent {
 		return nil
 	}
@@ -160,7 +164,7 @@ func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st status) erro
 	}
 	b, err := w.Bytes()
 	if err != nil { // a value that this client's dialect lacks
-		c.s.job.Log.Warn("PMIx", "rank", c.rank, "request", cmd.name, "cause", err)
+		c.s.log.Warn("PMIx", "id", c.id(), "request", cmd.name, "cause", err)
 		w = c.writer()
 		w.Status(int(errNotSupported))
 		b, _ = w.Bytes()
@@ -188,7 +192,7 @@ func (c *conn) send(frame []byte, tag uint32) error {
 func (c *conn) hungUp(err error) error {
 	var format *ptl.FormatError
 	if errors.As(err, &format) {
-		return &ProtocolError{c.rank, c.version, err}
+		return &ProtocolError{c.who(), c.version, err}
 	}
 	return err
 }

@@ -62,7 +62,7 @@ func (c *conn) jobControl(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, 
 func (s *Server) register(path string, l leftover) status {
 	base, _ := s.below(path)
 	if base == "" || len(path) > maxPath {
-		s.job.Log.Debug("PMIx: not to be removed", "path", path)
+		s.log.Debug("PMIx: not to be removed", "path", path)
 		return success
 	}
 	s.done.mu.Lock()
@@ -82,7 +82,7 @@ func (s *Server) below(path string) (base, rest string) {
 	if !filepath.IsAbs(path) {
 		return "", ""
 	}
-	for _, base := range []string{s.job.SessionDir, sharedMemory} {
+	for _, base := range []string{s.cfg.SessionDir, sharedMemory} {
 		if base == "" {
 			continue
 		}

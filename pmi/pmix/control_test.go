@@ -7,7 +7,7 @@ import (
 )
 
 func TestCleanup(t *testing.T) {
-	outside, j := t.TempDir(), sample(t, 2)
+	outside, j := t.TempDir(), config()
 	j.SessionDir = t.TempDir()
 	s, err := New(j)
 	if err != nil {

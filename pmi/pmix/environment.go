@@ -10,16 +10,19 @@ import (
 // 7; without one, those of 3.x look other namespaces up by old rules and 7 refuses v3.
 const serverVersion = "4.2.9"
 
-// Environment is what a rank needs in order to find and understand the server: variables as
+// Environment is what a rank of a job that was added needs in order to find and understand the server: variables as
 // NAME=VALUE, to be set over what it has. PMIX_* and OMPI_MCA_ess*, OMPI_MCA_orte_* that were
-// inherited from another launcher must not be among the rest.
+// inherited from another launcher must not be among the rest. It is empty for a job without ranks here.
 //
 // Open MPI before 5 believes to be started alone unless it finds one of the launchers it knows
 // (orte/mca/schizo). Flux is the one whose variable nothing else reads; Open MPI 4.0 would then
 // look for Flux's own PMI, which the exclusion of its component prevents.
-func (s *Server) Environment(rank int) []string {
-	j := &s.job
-	uri := "mpiup-agent." + strconv.Itoa(j.Here) + ";tcp4://" + j.Address
+func (s *Server) Environment(job, rank int) []string {
+	j := s.job(job)
+	if j == nil || j.Here < 0 {
+		return nil
+	}
+	uri := "mpiup-agent." + strconv.Itoa(j.Here) + ";tcp4://" + s.cfg.Address
 	env := []string{
 		"PMIX_NAMESPACE=" + j.Namespace,
 		"PMIX_RANK=" + strconv.Itoa(rank),
@@ -35,20 +38,20 @@ func (s *Server) Environment(rank int) []string {
 		"FLUX_JOB_ID=1",
 		"OMPI_MCA_pmix=" + componentsWithout(s.userHas("OMPI_MCA_pmix")),
 	}
-	if j.SessionDir != "" {
-		env = append(env, "PMIX_SERVER_TMPDIR="+j.SessionDir)
+	if s.cfg.SessionDir != "" {
+		env = append(env, "PMIX_SERVER_TMPDIR="+s.cfg.SessionDir)
 	}
-	if j.Crowded && s.userHas("OMPI_MCA_mpi_oversubscribe") == "" {
+	if s.cfg.Crowded && s.userHas("OMPI_MCA_mpi_oversubscribe") == "" {
 		env = append(env, "OMPI_MCA_mpi_oversubscribe=1")
 	}
 	return env
 }
 
 func (s *Server) userHas(name string) string {
-	if s.job.Getenv == nil {
+	if s.cfg.Getenv == nil {
 		return ""
 	}
-	return s.job.Getenv(name)
+	return s.cfg.Getenv(name)
 }
 
 // componentsWithout excludes Open MPI's other ways to a launcher from what the user selects. A

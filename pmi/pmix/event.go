@@ -32,13 +32,10 @@ type Event struct {
 	Range  byte // pmix_data_range_t
 }
 
-// RankEvent is an event about one of the job's ranks, or about the job for a negative rank.
-func (s *Server) RankEvent(code, rank int) Event {
-	p := bfrops.Proc{Namespace: s.job.Namespace, Rank: bfrops.RankWildcard}
-	if rank >= 0 {
-		p.Rank = uint32(rank)
-	}
-	return Event{Code: code, Source: p, Range: rangeSession, Infos: []bfrops.Info{info("pmix.evproc", bfrops.ProcType, p)}}
+// RankEvent is an event about one of the run's processes; false if no job that was added has it.
+func (s *Server) RankEvent(code, id int) (Event, bool) {
+	p, ok := s.proc(id)
+	return Event{Code: code, Source: p, Range: rangeSession, Infos: []bfrops.Info{info("pmix.evproc", bfrops.ProcType, p)}}, ok
 }
 
 // Notify gives an event to this host's ranks that asked for its code. It does not block: a client
@@ -55,7 +52,7 @@ func (s *Server) notify(e Event, from *conn) {
 		select {
 		case c.events.queue <- e:
 		default:
-			s.job.Log.Warn("PMIx event dropped", "rank", c.rank, "code", e.Code)
+			s.log.Warn("PMIx event dropped", "id", c.id(), "code", e.Code)
 		}
 	}
 }
@@ -111,7 +108,7 @@ func (c *conn) notify(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, erro
 		Code:   int(bfrops.One[int64](r, bfrops.Status)),
 		Range:  byte(bfrops.One[uint64](r, bfrops.Range)),
 		Infos:  r.Infos(),
-		Source: bfrops.Proc{Namespace: c.s.job.Namespace, Rank: uint32(c.rank)},
+		Source: bfrops.Proc{Namespace: c.ns.Namespace, Rank: uint32(c.rank)},
 	}
 	if r.Err() != nil {
 		return nil, r.Err()
@@ -120,7 +117,7 @@ func (c *conn) notify(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, erro
 		return nil, success
 	}
 	c.s.notify(e, c)
-	if f := c.s.job.Hooks.OnEvent; f != nil && e.Range != rangeLocal {
+	if f := c.s.cfg.Hooks.OnEvent; f != nil && e.Range != rangeLocal {
 		f(e)
 	}
 	return nil, success
@@ -144,7 +141,7 @@ func (c *conn) tell(ctx context.Context) {
 				err = c.send(b, ptl.TagEvent)
 			}
 			if err != nil {
-				c.s.job.Log.Debug("PMIx event", "rank", c.rank, "code", e.Code, "cause", err)
+				c.s.log.Debug("PMIx event", "id", c.id(), "code", e.Code, "cause", err)
 			}
 		}
 	}

@@ -2,8 +2,6 @@ package pmix
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -25,36 +23,37 @@ func (c *conn) barrier(ctx context.Context, r *bfrops.Reader, mayCollect bool) (
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	set, st := c.s.members(procs)
+	ctx, cancel := within(ctx, infos)
+	defer cancel()
+	all, st := c.s.party(ctx, c, procs)
 	if st != success {
 		return nil, st
 	}
-	ctx, cancel := within(ctx, infos)
-	defer cancel()
-	if err := c.s.meet(ctx, c.rank, set, mayCollect && isTrue(infos, "pmix.collect")); err != nil {
+	if err := c.meet(ctx, all, mayCollect && isTrue(infos, "pmix.collect")); err != nil {
 		return nil, err
 	}
 	return nil, success
 }
 
-// meet enters rank into the fence of set and waits for it. A rank whose threads are in several
-// barriers of one set is in one after the other: all its ranks enter as many.
-func (s *Server) meet(ctx context.Context, rank int, set []int, collect bool) error {
-	name := ""
-	if set != nil {
-		slices.Sort(set)
-		name = fmt.Sprint(set)
+// turn is a process's place in the barriers of one set.
+type turn struct {
+	id  int
+	set string
+}
+
+// meet enters c's rank into the barrier of a party and waits for it. A rank whose threads are in
+// several barriers of one set is in one after the other: all its ranks enter as many.
+func (c *conn) meet(ctx context.Context, all party, collect bool) error {
+	if !all.has(c.ns, c.rank) {
+		return errBadParam
 	}
-	release, err := s.turns.Take(ctx, turn{rank, name})
+	if len(all) > 1 {
+		return errNotSupported
+	}
+	release, err := c.s.turns.Take(ctx, turn{c.id(), all.set().String()})
 	if err != nil {
 		return err
 	}
 	defer release()
-	return s.job.Engine.Fence(ctx, rank, set, collect)
-}
-
-// turn is a rank's place in the barriers of one set.
-type turn struct {
-	rank int
-	set  string
+	return c.ns.Engine.Fence(ctx, c.rank, all[0].ranks, collect)
 }

@@ -23,12 +23,12 @@ func (c *conn) get(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	if namespace != c.s.job.Namespace || rank >= uint64(c.s.job.Engine.Size()) || strings.HasPrefix(key, "pmix") {
+	if namespace != c.ns.Namespace || rank >= uint64(c.ns.Engine.Size()) || strings.HasPrefix(key, "pmix") {
 		return nil, errNotFound
 	}
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
-	sec, found, err := c.s.sectionOf(ctx, int(rank), key, !isTrue(infos, "pmix.immediate"))
+	sec, found, err := c.s.sectionOf(ctx, c.ns, int(rank), key, !isTrue(infos, "pmix.immediate"))
 	if err != nil {
 		return nil, err
 	}
@@ -50,24 +50,24 @@ func (c *conn) get(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 	return w, nil
 }
 
-// sectionOf is what ranks of this host may see of rank. What a fence brought is asked for again
+// sectionOf is what ranks of this host may see of a rank. What a fence brought is asked for again
 // if key is not in it: the rank may have committed since.
-func (s *Server) sectionOf(ctx context.Context, rank int, key string, wait bool) (section, bool, error) {
-	if _, here := s.local[rank]; here {
-		sec, ok := s.committed(rank)
+func (s *Server) sectionOf(ctx context.Context, ns *namespace, rank int, key string, wait bool) (section, bool, error) {
+	if _, here := ns.local[rank]; here {
+		sec, ok := s.committed(ns, rank)
 		if ok || !wait {
 			return sec, ok, nil
 		}
-		if _, ok, err := s.job.Engine.LocalAwait(ctx, rank, sectionKey); err != nil || !ok {
+		if _, ok, err := ns.Engine.LocalAwait(ctx, rank, sectionKey); err != nil || !ok {
 			return nil, false, err
 		}
-		sec, ok = s.committed(rank)
+		sec, ok = s.committed(ns, rank)
 		return sec, ok, nil
 	}
-	if v, ok := s.job.Engine.Here(rank, sectionKey); ok && section(v).holds(key) {
+	if v, ok := ns.Engine.Here(rank, sectionKey); ok && section(v).holds(key) {
 		return v, true, nil
 	}
-	return s.job.Engine.Await(ctx, rank, sectionKey, wait)
+	return ns.Engine.Await(ctx, rank, sectionKey, wait)
 }
 
 // within bounds ctx by the request's pmix.timeout, in seconds; the cause is then errTimeout.

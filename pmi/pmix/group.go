@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -23,24 +22,24 @@ func (c *conn) groupConstruct(ctx context.Context, r *bfrops.Reader) (*bfrops.Wr
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	set, st := c.s.members(procs)
-	if st != success {
-		return nil, st
-	}
-	id, st := c.s.contextID(c.rank, name, set)
-	if st != success {
-		return nil, st
-	}
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
-	if err := c.s.meet(ctx, c.rank, set, false); err != nil {
+	all, st := c.s.party(ctx, c, procs)
+	if st != success {
+		return nil, st
+	}
+	id, st := c.s.contextID(c.id(), name, all)
+	if st != success {
+		return nil, st
+	}
+	if err := c.meet(ctx, all, false); err != nil {
 		return nil, err
 	}
 	w := c.writer()
 	w.Status(int(success))
 	major := majorVersion(c.version)
 	if major >= 5 {
-		bfrops.PutCounted(w, bfrops.ProcType, c.s.procs(set))
+		bfrops.PutCounted(w, bfrops.ProcType, all.procs())
 	}
 	if major >= 6 {
 		w.Group(bfrops.Bool, true)
@@ -51,16 +50,15 @@ func (c *conn) groupConstruct(ctx context.Context, r *bfrops.Reader) (*bfrops.Wr
 
 // groupKey is a member and a hash of the group's name and members.
 type groupKey struct {
-	rank  int
+	id    int
 	group [sha256.Size]byte
 }
 
 // contextID is the same for all members, since each has made as many groups of this name and
 // these members before, and differs between groups: 62 bits of a hash need no one to hand them
 // out. Small numbers are Open MPI's own.
-func (s *Server) contextID(rank int, name string, set []int) (uint64, status) {
-	slices.Sort(set)
-	mine := groupKey{rank, sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%v", s.job.Namespace, name, set))}
+func (s *Server) contextID(id int, name string, all party) (uint64, status) {
+	mine := groupKey{id, sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", all[0].ns.Namespace, name, all.set()))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.group[mine] == 0 && len(s.group) >= maxGroups {
@@ -69,21 +67,6 @@ func (s *Server) contextID(rank int, name string, set []int) (uint64, status) {
 	s.group[mine]++
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64(mine.group[:], s.group[mine]))
 	return binary.BigEndian.Uint64(sum[:])>>2 | 1<<61, success
-}
-
-// procs names ranks; nil are all.
-func (s *Server) procs(set []int) []bfrops.Proc {
-	if set == nil {
-		set = make([]int, s.job.Engine.Size())
-		for r := range set {
-			set[r] = r
-		}
-	}
-	out := make([]bfrops.Proc, len(set))
-	for i, r := range set {
-		out[i] = bfrops.Proc{Namespace: s.job.Namespace, Rank: uint32(r)}
-	}
-	return out
 }
 
 // groupDestruct has nothing to undo: a group is its members' business.

@@ -144,37 +144,39 @@ func TestFenceWithARankThatIsGone(t *testing.T) {
 
 // Processes of other namespaces and ranks that are not there are refused, and change nothing.
 func TestForeignProcs(t *testing.T) {
-	l := newLab(t, nil)
-	defer l.stop()
-	c := l.connect(t, 0)
-	defer c.nc.Close()
-	for _, tt := range []struct {
-		command, want int
-		proc          bfrops.Proc
-	}{
-		{3, -47, bfrops.Proc{Namespace: "other", Rank: 0}},
-		{3, -27, bfrops.Proc{Namespace: secret, Rank: 2}},
-		{3, -27, bfrops.Proc{Namespace: secret, Rank: 1}}, // without itself
-		{10, -47, bfrops.Proc{Namespace: "other", Rank: bfrops.RankWildcard}},
-	} {
-		st := c.ask(101, tt.command, func(w *bfrops.Writer) {
-			bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc{tt.proc})
-			w.Infos(nil)
-		})
-		if st != tt.want {
-			t.Errorf("command %d with %v: %d", tt.command, tt.proc, st)
+	synctest.Test(t, func(t *testing.T) { // unknown namespaces are waited for
+		l := newLab(t, nil)
+		defer l.stop()
+		c := l.connect(t, 0)
+		defer c.nc.Close()
+		for _, tt := range []struct {
+			command, want int
+			proc          bfrops.Proc
+		}{
+			{3, -46, bfrops.Proc{Namespace: "other", Rank: 0}},
+			{3, -27, bfrops.Proc{Namespace: secret, Rank: 2}},
+			{3, -27, bfrops.Proc{Namespace: secret, Rank: 1}}, // without itself
+			{10, -46, bfrops.Proc{Namespace: "other", Rank: bfrops.RankWildcard}},
+		} {
+			st := c.ask(101, tt.command, func(w *bfrops.Writer) {
+				bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc{tt.proc})
+				w.Infos(nil)
+			})
+			if st != tt.want {
+				t.Errorf("command %d with %v: %d", tt.command, tt.proc, st)
+			}
 		}
-	}
-	for rank, namespace := range map[uint64]string{0: "other", 5: secret, bfrops.RankWildcard: secret} {
-		st := c.ask(102, 4, func(w *bfrops.Writer) {
-			w.Group(bfrops.String, namespace)
-			w.Group(bfrops.ProcRank, rank)
-			w.Infos(nil)
-		})
-		if st != -46 {
-			t.Errorf("rank %d of %s: %d", rank, namespace, st)
+		for rank, namespace := range map[uint64]string{0: "other", 5: secret, bfrops.RankWildcard: secret} {
+			st := c.ask(102, 4, func(w *bfrops.Writer) {
+				w.Group(bfrops.String, namespace)
+				w.Group(bfrops.ProcRank, rank)
+				w.Infos(nil)
+			})
+			if st != -46 {
+				t.Errorf("rank %d of %s: %d", rank, namespace, st)
+			}
 		}
-	}
+	})
 }
 
 // A hostile rank may send anything: the server goes on, and the other rank is served.

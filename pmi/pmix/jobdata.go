@@ -12,7 +12,7 @@ import (
 // this host use. Types are as openpmix include/pmix_common.h says: Open MPI reads values by
 // the type it expects.
 type jobData struct {
-	job *Job
+	job *namespace
 
 	mu   sync.Mutex
 	made map[jobDataKind][]byte // guarded by mu
@@ -23,14 +23,13 @@ type jobDataKind struct {
 	desc    bool
 }
 
-func (d *jobData) packed(dialect *bfrops.Dialect, desc bool) ([]byte, error) {
+func (d *jobData) packed(k jobDataKind) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	k := jobDataKind{dialect, desc}
 	if b, ok := d.made[k]; ok {
 		return b, nil
 	}
-	w := bfrops.NewWriter(dialect, desc, nil)
+	w := bfrops.NewWriter(k.dialect, k.desc, nil)
 	d.job.pack(w)
 	b, err := w.Bytes()
 	if err != nil {
@@ -43,7 +42,7 @@ func (d *jobData) packed(dialect *bfrops.Dialect, desc bool) ([]byte, error) {
 	return b, nil
 }
 
-func (j *Job) pack(w *bfrops.Writer) {
+func (j *namespace) pack(w *bfrops.Writer) {
 	j.packJob(w)
 	j.packOwnHost(w)
 	for i := range j.Hosts {
@@ -62,7 +61,7 @@ func (j *Job) pack(w *bfrops.Writer) {
 }
 
 // packJob is what is true of the whole job.
-func (j *Job) packJob(w *bfrops.Writer) {
+func (j *namespace) packJob(w *bfrops.Writer) {
 	size := uint64(j.Engine.Size())
 	universe := max(uint64(max(j.Universe, 0)), size)
 	apps := j.appSizes()
@@ -72,15 +71,18 @@ func (j *Job) packJob(w *bfrops.Writer) {
 	w.KVal("pmix.univ.size", bfrops.Uint32, universe)
 	w.KVal("pmix.num.nodes", bfrops.Uint32, uint64(len(j.Hosts)))
 	w.KVal("pmix.job.napps", bfrops.Uint32, uint64(len(apps)))
-	w.KVal("pmix.spawned", bfrops.Bool, false)
+	w.KVal("pmix.spawned", bfrops.Bool, j.Parent != nil)
+	if j.Parent != nil {
+		w.KVal("pmix.parent", bfrops.ProcType, j.parent)
+	}
 	names := make([]string, len(j.Hosts))
 	for i, h := range j.Hosts {
 		names[i] = h.Name
 	}
 	w.KVal("pmix.nlist", bfrops.String, strings.Join(names, ","))
-	if j.SessionDir != "" {
-		w.KVal("pmix.tmpdir", bfrops.String, j.SessionDir)
-		w.KVal("pmix.nsdir", bfrops.String, j.SessionDir)
+	if j.cfg.SessionDir != "" {
+		w.KVal("pmix.tmpdir", bfrops.String, j.cfg.SessionDir)
+		w.KVal("pmix.nsdir", bfrops.String, j.cfg.SessionDir)
 		w.KVal("pmix.tdir.rmclean", bfrops.Bool, true)
 	}
 	if j.Mapping != "" {
@@ -89,11 +91,11 @@ func (j *Job) packJob(w *bfrops.Writer) {
 	if j.MapBy != "" {
 		w.KVal("pmix.mapby", bfrops.String, j.MapBy)
 	}
-	if j.Crowded {
+	if j.cfg.Crowded {
 		w.KVal("pmix.ndosub", bfrops.Bool, true)
 	}
-	if j.HwlocXML != "" {
-		w.KVal("pmix.hwlocxml2", bfrops.String, j.HwlocXML)
+	if j.cfg.HwlocXML != "" {
+		w.KVal("pmix.hwlocxml2", bfrops.String, j.cfg.HwlocXML)
 	}
 	if len(apps) > 1 { // Open MPI 5 asks for these by its own names
 		firsts := make([]int, len(apps))
@@ -107,7 +109,10 @@ func (j *Job) packJob(w *bfrops.Writer) {
 
 // packOwnHost is what is true of this host. Clients before 3.1.5 know only these, later ones the
 // arrays as well.
-func (j *Job) packOwnHost(w *bfrops.Writer) {
+func (j *namespace) packOwnHost(w *bfrops.Writer) {
+	if j.Here < 0 {
+		return
+	}
 	h := j.Hosts[j.Here]
 	w.KVal("pmix.lpeers", bfrops.String, join(h.Ranks, ","))
 	w.KVal("pmix.local.size", bfrops.Uint32, uint64(len(h.Ranks)))
@@ -117,7 +122,7 @@ func (j *Job) packOwnHost(w *bfrops.Writer) {
 	}
 }
 
-func (j *Job) hostArray(i int) bfrops.Array {
+func (j *namespace) hostArray(i int) bfrops.Array {
 	h := j.Hosts[i]
 	infos := []bfrops.Info{
 		info("pmix.hname", bfrops.String, h.Name),
@@ -134,7 +139,7 @@ func (j *Job) hostArray(i int) bfrops.Array {
 
 // packMap is host names and their ranks, as clients before 3.1.5 read them; all of those speak a
 // dialect of fixed width.
-func (j *Job) packMap(w *bfrops.Writer) {
+func (j *namespace) packMap(w *bfrops.Writer) {
 	if !w.Dialect().Fixed() {
 		return
 	}
@@ -147,7 +152,7 @@ func (j *Job) packMap(w *bfrops.Writer) {
 }
 
 // packRanks is a blob for each rank of the job: its number, then its values.
-func (j *Job) packRanks(w *bfrops.Writer) {
+func (j *namespace) packRanks(w *bfrops.Writer) {
 	inApp := map[int]uint64{}
 	app := make([]uint64, j.Engine.Size()) // a rank's place in its program
 	for r := range app {
@@ -181,7 +186,7 @@ func (j *Job) packRanks(w *bfrops.Writer) {
 	}
 }
 
-func (j *Job) blob(w *bfrops.Writer, key string, groups *bfrops.Writer) {
+func (j *namespace) blob(w *bfrops.Writer, key string, groups *bfrops.Writer) {
 	b, err := groups.Bytes()
 	if err != nil {
 		w.Fail(err)
@@ -190,14 +195,14 @@ func (j *Job) blob(w *bfrops.Writer, key string, groups *bfrops.Writer) {
 	w.KVal(key, bfrops.ByteObject, b)
 }
 
-func (j *Job) appOf(rank int) int {
+func (j *namespace) appOf(rank int) int {
 	if j.Apps == nil {
 		return 0
 	}
 	return j.Apps[rank]
 }
 
-func (j *Job) appSizes() []int {
+func (j *namespace) appSizes() []int {
 	var sizes []int
 	for r := range j.Engine.Size() {
 		app := j.appOf(r)
@@ -210,7 +215,7 @@ func (j *Job) appSizes() []int {
 }
 
 // firstOf is the lowest rank of a program.
-func (j *Job) firstOf(app int) int {
+func (j *namespace) firstOf(app int) int {
 	for r := range j.Engine.Size() {
 		if j.appOf(r) == app {
 			return r

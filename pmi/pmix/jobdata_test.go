@@ -16,10 +16,28 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 type nowhere struct{ kvs.Upstream }
 
+func config() Config {
+	return Config{Address: "127.0.0.1:4711", SessionDir: "/run/mpiup/s1", Crowded: true}
+}
+
+// serving is a server of j.
+func serving(t testing.TB, j Job) (*Server, *namespace) {
+	t.Helper()
+	s, err := New(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Add(j); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.end)
+	return s, s.job(j.Number)
+}
+
 // sample is host 1 of a job of two programs on hosts of 3 and 2 ranks.
 func sample(t testing.TB, hosts ...int) Job {
-	j := Job{Namespace: "job", Here: len(hosts) - 1, Universe: 8, SessionDir: "/run/mpiup/s1", MapBy: "slot", Crowded: true,
-		Address: "127.0.0.1:4711", Binding: func(r int) (string, string) { return fmt.Sprintf("NM0:SK0:CR%d:HT%d", r, r), fmt.Sprint(r) }}
+	j := Job{Namespace: "job", Here: len(hosts) - 1, Universe: 8, MapBy: "slot",
+		Binding: func(r int) (string, string) { return fmt.Sprintf("NM0:SK0:CR%d:HT%d", r, r), fmt.Sprint(r) }}
 	size := 0
 	for h, n := range hosts {
 		host := Host{Name: fmt.Sprintf("w%d", h)}
@@ -48,8 +66,8 @@ func TestJobDataGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			data := jobData{job: &j}
-			packed, err := data.packed(d, desc)
+			_, ns := serving(t, j)
+			packed, err := ns.data.packed(jobDataKind{d, desc})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,12 +121,8 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestEnvironmentGolden(t *testing.T) {
-	j := sample(t, 3, 2)
-	s, err := New(j)
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "environment.txt", strings.Join(s.Environment(3), "\n")+"\n")
+	s, _ := serving(t, sample(t, 3, 2))
+	golden(t, "environment.txt", strings.Join(s.Environment(0, 3), "\n")+"\n")
 	for user, want := range map[string]string{
 		"": "^flux,s1,s2,cray", "ext3x": "ext3x", "^ext3x,s1": "^ext3x,s1,flux,s2,cray", "^": "^flux,s1,s2,cray",
 	} {
@@ -132,7 +146,11 @@ func TestJobsThatAreRefused(t *testing.T) {
 	} {
 		j := sample(t, 3, 2)
 		spoil(&j)
-		if _, err := New(j); err == nil {
+		s, err := New(config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Add(j); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -152,11 +170,11 @@ func BenchmarkJobData(b *testing.B) {
 		for i := range shape {
 			shape[i] = 1024 / hosts
 		}
-		j := sample(b, shape...)
+		_, ns := serving(b, sample(b, shape...))
 		b.Run(fmt.Sprintf("%dx%d", hosts, shape[0]), func(b *testing.B) {
 			for b.Loop() {
-				data := jobData{job: &j}
-				packed, err := data.packed(bfrops.Canonical(), false)
+				data := jobData{job: ns}
+				packed, err := data.packed(jobDataKind{dialect: bfrops.Canonical()})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -3,7 +3,6 @@ package pmix
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
@@ -12,7 +11,7 @@ import (
 // enter counts a connection that passed the handshake; false if the rank has too many.
 func (s *Server) enter(c *conn) bool {
 	s.mu.Lock()
-	r := s.ranks[c.rank]
+	r := c.ns.ranks[c.rank]
 	if r.open >= maxPerRank {
 		s.mu.Unlock()
 		return false
@@ -26,9 +25,9 @@ func (s *Server) enter(c *conn) bool {
 	s.conns[c] = struct{}{}
 	s.mu.Unlock()
 	if first {
-		s.job.Engine.RankBack(c.rank)
-		if f := s.job.Hooks.OnInit; f != nil {
-			f(c.rank)
+		c.ns.Engine.RankBack(c.rank)
+		if f := s.cfg.Hooks.OnInit; f != nil {
+			f(c.id())
 		}
 	}
 	return true
@@ -39,7 +38,7 @@ func (s *Server) stop(c *conn) (main bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.running = false
-	r := s.ranks[c.rank]
+	r := c.ns.ranks[c.rank]
 	if main = r.main == c; main {
 		r.main = nil
 	}
@@ -52,19 +51,19 @@ func (s *Server) leave(c *conn) (gone, alone bool) {
 	gone = s.stop(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ranks[c.rank].open--
+	c.ns.ranks[c.rank].open--
 	delete(s.conns, c)
-	return gone, s.ranks[c.rank].open == 0
+	return gone, c.ns.ranks[c.rank].open == 0
 }
 
-// req answers with the job data, which every rank of a dialect gets alike.
+// req answers with the job data, which every rank of a job and a dialect gets alike.
 func (c *conn) req(context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
-	groups, err := c.s.data.packed(c.dialect, c.desc)
+	groups, err := c.ns.data.packed(jobDataKind{c.dialect, c.desc})
 	if err != nil {
 		return nil, err
 	}
 	w := c.writer()
-	w.Group(bfrops.String, c.s.job.Namespace)
+	w.Group(bfrops.String, c.ns.Namespace)
 	w.Raw(groups)
 	return w, nil
 }
@@ -72,53 +71,11 @@ func (c *conn) req(context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
 // finalize leaves the connection open; the client closes it, or initializes again over another.
 func (c *conn) finalize(context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
 	if c.s.stop(c) {
-		if f := c.s.job.Hooks.OnFinalize; f != nil {
-			f(c.rank)
+		if f := c.s.cfg.Hooks.OnFinalize; f != nil {
+			f(c.id())
 		}
 	}
 	return nil, success
-}
-
-// abort is MPI_Abort; the process ends by itself once it has the answer.
-func (c *conn) abort(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
-	code := bfrops.One[int64](r, bfrops.Status)
-	text := bfrops.One[string](r, bfrops.String)
-	procs := bfrops.Counted[bfrops.Proc](r, bfrops.ProcType)
-	if r.Err() != nil {
-		return nil, r.Err()
-	}
-	targets, st := c.s.members(procs)
-	if st != success {
-		return nil, st
-	}
-	if targets == nil || slices.Contains(targets, c.rank) {
-		c.s.stop(c) // what follows is no unfinished rank
-		c.s.job.Engine.RankGone(c.rank, "has called MPI_Abort")
-	}
-	if f := c.s.job.Hooks.OnAbort; f != nil {
-		f(c.rank, int(code), printable(text), targets)
-	}
-	return nil, success
-}
-
-// members turns a list of processes into ranks of this job; nil are all of them.
-func (s *Server) members(procs []bfrops.Proc) ([]int, status) {
-	ranks := make([]int, 0, len(procs))
-	for _, p := range procs {
-		switch {
-		case p.Namespace != s.job.Namespace:
-			return nil, errNotSupported
-		case p.Rank == bfrops.RankWildcard:
-			return nil, success
-		case int64(p.Rank) >= int64(s.job.Engine.Size()):
-			return nil, errBadParam
-		}
-		ranks = append(ranks, int(p.Rank))
-	}
-	if len(ranks) == 0 {
-		return nil, success
-	}
-	return ranks, success
 }
 
 const maxText = 4096
@@ -139,21 +96,21 @@ func printable(s string) string {
 
 // UnfinishedError is a rank whose main connection ended between handshake and FINALIZE. Mostly
 // the process has ended too, and how it did says more.
-type UnfinishedError struct{ Rank int }
+type UnfinishedError struct{ Who }
 
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("rank %d closed its PMIx connection after MPI_Init, without MPI_Finalize", e.Rank)
+	return fmt.Sprintf("%s closed its PMIx connection after MPI_Init, without MPI_Finalize", e.Who)
 }
 
 // ProtocolError is a rank that sent what no PMIx client sends.
 type ProtocolError struct {
-	Rank    int
+	Who
 	Version string // of its libpmix
 	Err     error
 }
 
 func (e *ProtocolError) Error() string {
-	return fmt.Sprintf("rank %d (PMIx %.40q) broke the PMIx protocol: %v", e.Rank, e.Version, e.Err)
+	return fmt.Sprintf("%s (PMIx %.40q) broke the PMIx protocol: %v", e.Who, e.Version, e.Err)
 }
 
 func (e *ProtocolError) Unwrap() error { return e.Err }

@@ -25,8 +25,8 @@ func (c *conn) log(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error) 
 			continue
 		}
 		shown = true
-		if f := c.s.job.Hooks.OnLog; f != nil {
-			f(c.rank, stderr, printable(text))
+		if f := c.s.cfg.Hooks.OnLog; f != nil {
+			f(c.id(), stderr, printable(text))
 		}
 	}
 	if !shown && len(data) > 0 {

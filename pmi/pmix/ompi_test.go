@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/test/need"
 )
@@ -38,7 +37,7 @@ type job struct {
 	perHost int
 	env     []string
 	drop    []string // variables of the server's environment that are left out
-	change  func(*pmix.Job)
+	change  func(*pmix.Config)
 	envOf   func(rank int) []string // besides env
 	dropOf  func(rank int) []string // besides drop
 	tape    *tape                   // nil: not recorded
@@ -62,9 +61,9 @@ func (j *job) event(format string, args ...any) {
 	j.events = append(j.events, fmt.Sprintf(format, args...))
 }
 
-// describe makes one host's job.
-func (j *job) describe(t *testing.T, namespace string, host int, kill func()) pmix.Job {
-	pj := pmix.Job{Namespace: namespace, Here: host, Universe: j.hosts * j.perHost, SessionDir: t.TempDir()}
+// describe makes one host's server and job.
+func (j *job) describe(t *testing.T, namespace string, host int, kill func()) (pmix.Config, pmix.Job) {
+	pj := pmix.Job{Namespace: namespace, Here: host, Universe: j.hosts * j.perHost}
 	for h := range j.hosts {
 		var ranks []int
 		for l := range j.perHost {
@@ -72,7 +71,8 @@ func (j *job) describe(t *testing.T, namespace string, host int, kill func()) pm
 		}
 		pj.Hosts = append(pj.Hosts, pmix.Host{Name: fmt.Sprintf("w%d", h), Ranks: ranks})
 	}
-	pj.Hooks = pmix.Hooks{
+	cfg := pmix.Config{SessionDir: t.TempDir()}
+	cfg.Hooks = pmix.Hooks{
 		OnInit:     func(r int) { j.event("init %d", r) },
 		OnFinalize: func(r int) { j.event("finalize %d", r) },
 		OnAbort:    func(r, code int, _ string, targets []int) { j.event("abort %d %d %v", r, code, targets); kill() },
@@ -93,7 +93,7 @@ func (j *job) describe(t *testing.T, namespace string, host int, kill func()) pm
 			kill()
 		},
 	}
-	return pj
+	return cfg, pj
 }
 
 // run starts the ranks and, as an agent does, tells the engines which ended, and kills the rest
@@ -119,11 +119,12 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 	var wg, servers sync.WaitGroup
 	namespace := pmix.NewNamespace("test")
 	for h, e := range engines {
-		pj := j.describe(t, namespace, h, ranks.kill)
-		srv, l := j.server(t, &pj, e)
+		cfg, pj := j.describe(t, namespace, h, ranks.kill)
+		pj.Engine, cfg.Names = e, s.names
+		srv, l := j.server(t, cfg, pj)
 		servers.Go(func() { srv.Run(serve, l) })
 		for _, r := range pj.Hosts[h].Ranks {
-			cmd := j.command(srv, pj.SessionDir, r, argv)
+			cmd := j.command(srv, cfg.SessionDir, r, argv)
 			w := &lockedWriter{mu: &outMu, b: &stdout}
 			cmd.Stdout, cmd.Stderr = w, w
 			if err := ranks.start(cmd); err != nil {
@@ -161,17 +162,20 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 }
 
 // server makes the server of one host, and its listener.
-func (j *job) server(t *testing.T, pj *pmix.Job, e *kvs.Engine) (*pmix.Server, net.Listener) {
+func (j *job) server(t *testing.T, cfg pmix.Config, pj pmix.Job) (*pmix.Server, net.Listener) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pj.Engine, pj.Address = e, l.Addr().String()
+	cfg.Address = l.Addr().String()
 	if j.change != nil {
-		j.change(pj)
+		j.change(&cfg)
 	}
-	srv, err := pmix.New(*pj)
+	srv, err := pmix.New(cfg)
+	if err == nil {
+		err = srv.Add(pj)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +193,7 @@ func (j *job) command(srv *pmix.Server, sessionDir string, rank int, argv []stri
 	cmd.Env = append(os.Environ(), "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader,tcp", "OMPI_MCA_btl_tcp_if_include=127.0.0.0/8", "OMPI_MCA_osc=^ucx",
 		// hosts here have one name, and so would their segments in /dev/shm
 		"OMPI_MCA_btl_vader_backing_directory="+sessionDir)
-	for _, v := range srv.Environment(rank) {
+	for _, v := range srv.Environment(0, rank) {
 		name, _, _ := strings.Cut(v, "=")
 		if !slices.Contains(j.drop, name) && !slices.Contains(j.dropOf(rank), name) {
 			cmd.Env = append(cmd.Env, v)

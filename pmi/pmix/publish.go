@@ -32,13 +32,13 @@ func (c *conn) publish(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, e
 		}
 		w := bfrops.NewWriter(bfrops.Canonical(), false, nil)
 		w.Group(bfrops.PDataType, bfrops.PData{
-			Proc: bfrops.Proc{Namespace: c.s.job.Namespace, Rank: uint32(c.rank)}, Key: i.Key, Value: i.Value})
+			Proc: bfrops.Proc{Namespace: c.ns.Namespace, Rank: uint32(c.rank)}, Key: i.Key, Value: i.Value})
 		w.Group(bfrops.Persist, persist)
 		entry, err := w.Bytes()
 		if err != nil {
 			return nil, err
 		}
-		if err := c.s.names.publish(ctx, reach, c.rank, i.Key, entry, persist); err != nil {
+		if err := c.s.names.publish(ctx, reach, c.id(), i.Key, entry, persist); err != nil {
 			return nil, published(err)
 		}
 	}
@@ -78,7 +78,7 @@ func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, er
 			if _, ok := found[key]; ok {
 				continue
 			}
-			p, err := c.s.names.lookup(ctx, c.rank, key)
+			p, err := c.s.names.lookup(ctx, c.id(), key)
 			if err == nil {
 				found[key] = p
 			} else if !errors.Is(err, kvs.ErrNotFound) {
@@ -129,10 +129,10 @@ func (c *conn) unpublish(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer,
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	if len(keys) == 0 {
-		return nil, published(c.s.names.unpublishAll(ctx, c.rank, func(uint64) bool { return true }))
+		return nil, published(c.s.names.unpublishAll(ctx, c.id(), func(uint64) bool { return true }))
 	}
 	for _, key := range keys {
-		if err := c.s.names.unpublish(ctx, c.rank, key); err != nil {
+		if err := c.s.names.unpublish(ctx, c.id(), key); err != nil {
 			return nil, published(err)
 		}
 	}

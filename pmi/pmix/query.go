@@ -19,7 +19,7 @@ func (c *conn) query(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 	for _, q := range queries {
 		for _, key := range q.Keys {
 			asked++
-			if i, ok := c.s.job.fact(key); ok {
+			if i, ok := c.ns.fact(key); ok {
 				found = append(found, i)
 			}
 		}
@@ -38,7 +38,7 @@ func (c *conn) query(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 }
 
 // fact is one answer to a query.
-func (j *Job) fact(key string) (bfrops.Info, bool) {
+func (j *namespace) fact(key string) (bfrops.Info, bool) {
 	switch key {
 	case "pmix.qry.ns": // PMIX_QUERY_NAMESPACES
 		return info(key, bfrops.String, j.Namespace), true
@@ -51,7 +51,7 @@ func (j *Job) fact(key string) (bfrops.Info, bool) {
 	case "pmix.qry.psetnum": // PMIX_QUERY_NUM_PSETS
 		return info(key, bfrops.Size, uint64(0)), true
 	case "pmix.hwlocxml2":
-		return info(key, bfrops.String, j.HwlocXML), j.HwlocXML != ""
+		return info(key, bfrops.String, j.cfg.HwlocXML), j.cfg.HwlocXML != ""
 	}
 	return bfrops.Info{}, false
 }

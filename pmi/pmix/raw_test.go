@@ -79,15 +79,17 @@ func (l *lab) told() ([]string, error) {
 	return slices.Clone(l.events), errors.Join(l.errs...)
 }
 
-func newLab(t testing.TB, change func(*pmix.Job)) *lab { return newLabOf(t, []int{0, 1}, change) }
+func newLab(t testing.TB, change func(*pmix.Config)) *lab {
+	return newLabOf(t, secret, []int{0, 1}, change)
+}
 
-func newLabOf(t testing.TB, ranks []int, change func(*pmix.Job)) *lab {
+func newLabOf(t testing.TB, namespace string, ranks []int, change func(*pmix.Config)) *lab {
 	e, err := kvs.New(kvs.Config{KVSName: "test", Size: len(ranks), Local: ranks})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &lab{pipes: newPipes(), engine: e}
-	job := pmix.Job{Namespace: secret, Engine: e, Hosts: []pmix.Host{{Name: "w0", Ranks: ranks}}, Hooks: pmix.Hooks{
+	cfg := pmix.Config{Address: "127.0.0.1:1", Hooks: pmix.Hooks{
 		OnInit:     func(r int) { l.event("init " + string(rune('0'+r))) },
 		OnFinalize: func(r int) { l.event("finalize " + string(rune('0'+r))) },
 		OnError: func(_ int, err error) {
@@ -97,10 +99,12 @@ func newLabOf(t testing.TB, ranks []int, change func(*pmix.Job)) *lab {
 		},
 	}}
 	if change != nil {
-		change(&job)
+		change(&cfg)
 	}
-	l.srv, err = pmix.New(job)
-	if err != nil {
+	if l.srv, err = pmix.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.srv.Add(pmix.Job{Namespace: namespace, Engine: e, Hosts: []pmix.Host{{Name: "w0", Ranks: ranks}}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -6,28 +6,54 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
-// Server serves this host's ranks of one job.
+// Config is what is one for the host and the run.
+type Config struct {
+	Address    string                   // of Run's listener: "127.0.0.1:41235"; never IPv6, whose port libpmix up to 5.0 loses
+	SessionDir string                   // where ranks of this host may make files, and Cleanup removes them; "": nowhere
+	Crowded    bool                     // more ranks than processors here: they should yield while they wait
+	HwlocXML   string                   // hwloc's version 2 XML of this host; "": none
+	Getenv     func(name string) string // what the user has set for ranks; nil: nothing
+
+	// Check says whether a connection may speak at all: that its socket belongs to one of this
+	// host's ranks or their descendants. It runs before anything is read. nil: all may.
+	Check func(net.Conn) error
+	Log   *slog.Logger // nil: none
+	Hooks Hooks
+
+	Span  kvs.Upstream // fences over processes of several jobs, by ids; nil: all jobs are on this host
+	Names kvs.Names    // of the run; nil: kept in memory, for a run on one host
+
+	// Spawn starts what a rank of job asks for and returns the new job's number, once it is
+	// added here and its processes run. nil: MPI_Comm_spawn is not supported.
+	Spawn func(ctx context.Context, job int, r spawn.Request) (child int, err error)
+}
+
+// Server serves this host's ranks of the jobs of one run.
 type Server struct {
-	job   Job
-	local map[int]int // local rank (place on its host) of this host's ranks
-	data  jobData
+	cfg   Config
+	log   *slog.Logger
 	names names
 	done  cleanup
 	turns kvs.Turns[turn]
 
 	mu    sync.Mutex
-	ranks map[int]*rank       // guarded by mu
+	jobs  map[int]*namespace  // guarded by mu; by number
+	added chan struct{}       // guarded by mu; closed and replaced when a job is added
 	conns map[*conn]struct{}  // guarded by mu; those past the handshake
 	group map[groupKey]uint64 // guarded by mu; groups made so far
 	told  int                 // guarded by mu; strangers in the log
+	over  bool                // guarded by mu; Run is ending
+
+	work sync.WaitGroup // job data being packed
 }
 
 // rank is what its connections share.
@@ -38,23 +64,18 @@ type rank struct {
 	sections  [2]section // guarded by Server.mu; local, remote
 }
 
-// New returns a server that starts nothing. It fails on a job that no launcher would send.
-func New(job Job) (*Server, error) {
-	if err := job.validate(); err != nil {
-		return nil, err
-	}
-	if job.Log == nil {
-		job.Log = slog.New(slog.DiscardHandler)
+// New returns a server that starts nothing and has no jobs yet.
+func New(cfg Config) (*Server, error) {
+	if host, _, err := net.SplitHostPort(cfg.Address); err != nil || strings.Contains(host, ":") {
+		return nil, fmt.Errorf("%q is no address of a PMIx server: an IPv4 address and a port", cfg.Address)
 	}
 	s := &Server{
-		job: job, local: map[int]int{}, ranks: map[int]*rank{}, conns: map[*conn]struct{}{}, group: map[groupKey]uint64{},
+		cfg: cfg, log: cfg.Log, jobs: map[int]*namespace{}, added: make(chan struct{}),
+		conns: map[*conn]struct{}{}, group: map[groupKey]uint64{}, names: newNames(cfg.Names),
 	}
-	for i, r := range job.Hosts[job.Here].Ranks {
-		s.local[r] = i
-		s.ranks[r] = &rank{}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.data.job = &s.job
-	s.names = newNames(job.Engine)
 	return s, nil
 }
 
@@ -70,11 +91,11 @@ const (
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer s.end()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
-	wg.Go(func() { s.data.packed(bfrops.Canonical(), false) }) // before the first rank asks
 	slots := make(chan struct{}, maxHandshakes)
 	for {
 		select {
@@ -105,11 +126,19 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	}
 }
 
+// end lets no more jobs in, and waits for what was started for them.
+func (s *Server) end() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
 // refused tells the caller if the connection was a rank's; of strangers the log knows.
 func (s *Server) refused(nc net.Conn, err error) {
 	var refused *RefusedError
 	if errors.As(err, &refused) {
-		s.failed(refused.Rank, err)
+		s.failed(refused.ID, err)
 		return
 	}
 	s.mu.Lock()
@@ -119,7 +148,7 @@ func (s *Server) refused(nc net.Conn, err error) {
 		level = slog.LevelDebug
 	}
 	s.mu.Unlock()
-	s.job.Log.Log(context.Background(), level, "refused a PMIx connection", "from", nc.RemoteAddr().String(), "cause", err)
+	s.log.Log(context.Background(), level, "refused a PMIx connection", "from", nc.RemoteAddr().String(), "cause", err)
 }
 
 // passes waits a moment where accepting can work again: the peer has gone, or descriptors ran out.
@@ -137,9 +166,9 @@ func passes(ctx context.Context, err error) bool {
 	}
 }
 
-func (s *Server) failed(rank int, err error) {
-	s.job.Log.Debug("PMIx", "rank", rank, "cause", err)
-	if f := s.job.Hooks.OnError; f != nil {
-		f(rank, err)
+func (s *Server) failed(id int, err error) {
+	s.log.Debug("PMIx", "id", id, "cause", err)
+	if f := s.cfg.Hooks.OnError; f != nil {
+		f(id, err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 )
@@ -154,7 +153,7 @@ func replay(t *testing.T, text string) {
 			if h, err = ptl.ReadHello(bytes.NewReader(b)); err != nil {
 				t.Fatal(err)
 			}
-			l := newLabOf(t, []int{0}, func(j *pmix.Job) { j.Namespace = h.Namespace })
+			l := newLabOf(t, h.Namespace, []int{0}, nil)
 			defer l.stop()
 			nc = l.pipes.dial(t)
 			defer nc.Close()

@@ -1,0 +1,158 @@
+package pmix
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
+
+// namespace is a job as the server keeps it.
+type namespace struct {
+	Job
+	cfg    *Config
+	local  map[int]int   // local rank (place on its host) of this host's ranks
+	ranks  map[int]*rank // this host's; guarded by Server.mu in what they point to
+	parent bfrops.Proc   // that spawned it, where Parent is set
+	data   jobData
+}
+
+// Add makes a job known, before its ranks start. Jobs without a rank here are added as well, so
+// that ranks here can connect to them. It fails on a job that no launcher would send.
+func (s *Server) Add(job Job) error {
+	if err := job.validate(); err != nil {
+		return err
+	}
+	ns := &namespace{Job: job, cfg: &s.cfg, local: map[int]int{}, ranks: map[int]*rank{}}
+	ns.data.job = ns
+	if job.Here >= 0 {
+		for i, r := range job.Hosts[job.Here].Ranks {
+			ns.local[r] = i
+			ns.ranks[r] = &rank{}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return errors.New("the PMIx server has ended")
+	}
+	for _, other := range s.jobs {
+		switch {
+		case other.Number == job.Number || other.Namespace == job.Namespace:
+			return fmt.Errorf("PMIx job %d is known already", job.Number)
+		case job.Base < other.Base+other.Engine.Size() && other.Base < job.Base+job.Engine.Size():
+			return fmt.Errorf("PMIx jobs %d and %d share ids", job.Number, other.Number)
+		}
+	}
+	if p := job.Parent; p != nil {
+		parent := s.jobs[p.Job]
+		if parent == nil || p.Rank < 0 || p.Rank >= parent.Engine.Size() {
+			return fmt.Errorf("PMIx job %d was spawned by rank %d of job %d, which is not known", job.Number, p.Rank, p.Job)
+		}
+		ns.parent = parent.proc(p.Rank)
+	}
+	s.jobs[job.Number] = ns
+	close(s.added)
+	s.added = make(chan struct{})
+	if job.Here >= 0 {
+		s.work.Go(func() { ns.data.packed(jobDataKind{dialect: bfrops.Canonical()}) }) // before the first rank asks
+	}
+	return nil
+}
+
+func (s *Server) job(number int) *namespace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.jobs[number]
+}
+
+// called finds a job by its namespace, in a time that does not tell a stranger how much of a
+// guess is right.
+func (s *Server) called(namespace string) *namespace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calledLocked(namespace)
+}
+
+func (s *Server) calledLocked(namespace string) (found *namespace) {
+	for _, ns := range s.jobs {
+		if subtle.ConstantTimeCompare([]byte(ns.Namespace), []byte(namespace)) == 1 {
+			found = ns
+		}
+	}
+	return found
+}
+
+// addTime bounds the wait for a job that another host knows already.
+const addTime = 10 * time.Second
+
+// await is called for a namespace that a rank names: the launcher may have told another host of
+// the job first. nil after addTime, or when ctx ends.
+func (s *Server) await(ctx context.Context, namespace string) *namespace {
+	t := time.NewTimer(addTime)
+	defer t.Stop()
+	for {
+		s.mu.Lock()
+		ns, added := s.calledLocked(namespace), s.added
+		s.mu.Unlock()
+		if ns != nil {
+			return ns
+		}
+		select {
+		case <-added:
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// proc names a process of the run; false if no job has it.
+func (s *Server) proc(id int) (bfrops.Proc, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ns := range s.jobs {
+		if r := id - ns.Base; r >= 0 && r < ns.Engine.Size() {
+			return ns.proc(r), true
+		}
+	}
+	return bfrops.Proc{}, false
+}
+
+func (ns *namespace) proc(rank int) bfrops.Proc {
+	return bfrops.Proc{Namespace: ns.Namespace, Rank: uint32(rank)}
+}
+
+// Who is a rank in an error.
+type Who struct {
+	ID        int // in the run
+	Job, Rank int
+}
+
+// String says the rank of the first job as users know it.
+func (w Who) String() string {
+	if w.Job == 0 {
+		return fmt.Sprintf("rank %d", w.Rank)
+	}
+	return fmt.Sprintf("rank %d of spawned job %d", w.Rank, w.Job)
+}
+
+func (ns *namespace) who(rank int) Who { return Who{ns.Base + rank, ns.Number, rank} }
+
+// byID restates an error of the job's engine, which knows ranks, for the run.
+func (ns *namespace) byID(err error) error {
+	var gone *kvs.GoneError
+	if ns.Base == 0 || !errors.As(err, &gone) {
+		return err
+	}
+	all := make([]int, len(gone.Gone))
+	for i, r := range gone.Gone {
+		all[i] = ns.Base + r
+	}
+	return &kvs.GoneError{Set: ns.idsOf(gone.Set), Gone: all, Why: gone.Why}
+}
