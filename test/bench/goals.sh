@@ -1,0 +1,57 @@
+# Sourced by peers.sh: medians of the run that $b/raw/times.tsv, $work/flood and $work/kill
+# hold, and the goals they are judged by. Goals are ratios of medians of one run, since they
+# hold on a busy machine too.
+
+# median SHAPE LAUNCHER PROGRAM FIELD (5: wall, 9: to the first barrier)
+median() {
+    awk -F'\t' -v s="$1" -v l="$2" -v p="$3" -v f="$4" '$1 == s && $2 == l && $3 == p && $f ~ /^[0-9]/ { print $f }' \
+        "$b/raw/times.tsv" | middle
+}
+middle() { sort -n | awk '{ v[NR] = $1 } END { if (NR) print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2; else print "-" }'; }
+
+missed=0
+# judge WHAT OURS PEER THEIRS LIMIT: OURS/THEIRS may be LIMIT at most; for a rate ("MB/s") at least.
+judge() {
+    local ratio verdict=ok
+    ratio=$(awk -v a="$2" -v b="$4" 'BEGIN { if (a > 0 && b > 0) printf "%.2f", a / b; else print "-" }')
+    if [ "$ratio" = - ]; then
+        verdict="not measured"
+    elif [[ $1 == *MB/s* ]]; then
+        awk -v r="$ratio" -v l="$5" 'BEGIN { exit !(r >= l) }' || verdict=MISSED
+    else
+        awk -v r="$ratio" -v l="$5" 'BEGIN { exit !(r <= l) }' || verdict=MISSED
+    fi
+    [ "$verdict" = ok ] || missed=$((missed + 1))
+    printf '%-36s %9s  %-18s %9s  ratio %-6s goal %-5s %s\n' "$1" "$2" "$3" "$4" "$ratio" "$5" "$verdict"
+}
+
+barrier() { # barrier SHAPE PEER LIMIT MPI
+    judge "$1 $4 to first barrier, ms" "$(median "$1" "mpiup-$4" init 9)" "$2" "$(median "$1" "$2" init 9)" "$3"
+}
+
+# goals of a run: a launcher that knows the machine, then every peer.
+goals() {
+    local s p
+    printf '\n%-36s %9s  %-18s %9s\n' "medians of this run" mpiup peer ""
+    for s in 1x4 4x2 16x1; do
+        barrier $s floor-pmi1-xml 1.25 mpich
+        barrier $s floor-pmix-xml 1.25 openmpi
+        barrier $s floor-pmi1 1 mpich
+        barrier $s floor-pmix-notopo 1 openmpi
+        for p in hydra srun-pmi2; do barrier $s $p 1 mpich; done
+        for p in openmpi srun-pmix; do barrier $s $p 1 openmpi; done
+    done
+    barrier 1x4 local-hydra 1 mpich
+    barrier 1x4 local-openmpi 1 openmpi
+    judge "16x1 true, ms" "$(median 16x1 mpiup-mpich true 5)" srun-pmi2 "$(median 16x1 srun-pmi2 true 5)" 0.5
+    judge "16x1 true, ms" "$(median 16x1 mpiup-mpich true 5)" openmpi "$(median 16x1 openmpi true 5)" 0.1
+    judge "64x1 true, ms" "$(median 64x1 mpiup-mpich true 5)" srun-pmi2 "$(median 64x1 srun-pmi2 true 5)" 1
+    judge "4x1 output, MB/s" "$(rate mpiup-mpich)" hydra "$(rate hydra)" 1
+    # The goal is 50 ms where Hydra takes 19; a ratio holds on a busy machine too.
+    for p in hydra srun-pmi2 openmpi; do
+        judge "4x2 kill -9 of a rank to exit, ms" "$(killed mpiup-mpich)" $p "$(killed $p)" "$([ $p = hydra ] && echo 2.6 || echo 1)"
+    done
+    [ "$missed" = 0 ] || [ "$(nproc)" -lt 4 ] || { echo "$missed goals missed or not measured" >&2; return 1; }
+}
+rate() { awk -v n="$1" '$1 == n { print $4 }' "$work/flood" | middle; }
+killed() { awk -v n="$1" '$1 == n && $2 == "rank9" { print $3 }' "$work/kill" | middle; }
