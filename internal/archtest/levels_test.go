@@ -19,6 +19,7 @@ var levels = map[string]int{
 
 	"launcher/placement": 2,
 	"launcher/cli":       2,
+	"launcher/cli/ssh":   2,
 	"launcher/iof":       2,
 	"agent/reap":         2,
 	"agent/stdio":        2,

@@ -1345,8 +1345,8 @@ func (x *HelloReply) GetSessions() int32 {
 
 type App struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Argv          []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
-	Env           []string               `protobuf:"bytes,2,rep,name=env,proto3" json:"env,omitempty"` // NAME=value, over the agent's own environment
+	Argv          []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"` // of Launch.shell one word, which may be empty
+	Env           []string               `protobuf:"bytes,2,rep,name=env,proto3" json:"env,omitempty"`   // NAME=value, over the agent's own environment
 	Wdir          string                 `protobuf:"bytes,3,opt,name=wdir,proto3" json:"wdir,omitempty"`
 	WdirExplicit  bool                   `protobuf:"varint,4,opt,name=wdir_explicit,json=wdirExplicit,proto3" json:"wdir_explicit,omitempty"` // missing: an error; else fall back to the container's own, said once
 	unknownFields protoimpl.UnknownFields
@@ -1618,6 +1618,8 @@ type Launch struct {
 	Preput          []*KeyValue            `protobuf:"bytes,27,rep,name=preput,proto3" json:"preput,omitempty"`                                          // PMI: keys its ranks find
 	NoTopologyHint  bool                   `protobuf:"varint,28,opt,name=no_topology_hint,json=noTopologyHint,proto3" json:"no_topology_hint,omitempty"` // ranks read the machine themselves
 	AppOf           []uint32               `protobuf:"varint,29,rep,packed,name=app_of,json=appOf,proto3" json:"app_of,omitempty"`                       // app of every rank of the job; empty: one app
+	Shell           bool                   `protobuf:"varint,30,opt,name=shell,proto3" json:"shell,omitempty"`                                           // exec: argv[0] is text for the user's login shell; empty: an interactive one
+	Keep            bool                   `protobuf:"varint,31,opt,name=keep,proto3" json:"keep,omitempty"`                                             // exec: what the command leaves behind when it ends well lives on
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1853,6 +1855,20 @@ func (x *Launch) GetAppOf() []uint32 {
 		return x.AppOf
 	}
 	return nil
+}
+
+func (x *Launch) GetShell() bool {
+	if x != nil {
+		return x.Shell
+	}
+	return false
+}
+
+func (x *Launch) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
 }
 
 // SpawnRequest: a rank called MPI_Comm_spawn or MPI_Comm_spawn_multiple.
@@ -4085,7 +4101,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\xaf\x06\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xd9\x06\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -4117,7 +4133,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06parent\x18\x1a \x01(\rR\x06parent\x12*\n" +
 	"\x06preput\x18\x1b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12(\n" +
 	"\x10no_topology_hint\x18\x1c \x01(\bR\x0enoTopologyHint\x12\x15\n" +
-	"\x06app_of\x18\x1d \x03(\rR\x05appOf\"\x8a\x01\n" +
+	"\x06app_of\x18\x1d \x03(\rR\x05appOf\x12\x14\n" +
+	"\x05shell\x18\x1e \x01(\bR\x05shell\x12\x12\n" +
+	"\x04keep\x18\x1f \x01(\bR\x04keep\"\x8a\x01\n" +
 	"\fSpawnRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\rR\x06parent\x12&\n" +

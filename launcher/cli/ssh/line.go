@@ -1,0 +1,175 @@
+package ssh
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// TTY says whether the command gets a terminal.
+type TTY int
+
+// A terminal is given as ssh gives it.
+const (
+	TTYAuto  TTY = iota // to a login shell when standard input is a terminal
+	TTYNever            // -T
+	TTYAsked            // -t: when standard input is a terminal
+	TTYForce            // -tt: even when it is none
+)
+
+// Line is what a command line of ssh said.
+type Line struct {
+	Host    string
+	User    string // "": not given; an agent runs everything as its own user
+	Command string // "": a login shell
+
+	TTY        TTY
+	NoStdin    bool          // -n: standard input is /dev/null
+	Background bool          // -f: return once the command runs; it has no standard input
+	Nothing    bool          // -N: hold the connection and run nothing
+	Quiet      bool          // -q
+	Verbose    int           // -v, up to three
+	Version    bool          // -V: say the version and end
+	Timeout    time.Duration // ConnectTimeout, for all attempts; 0: not given
+	SetEnv     []string      // NAME=value, for the command
+	SendEnv    []string      // patterns of variables of ours that the command gets
+
+	Without []string // options that were accepted and have no effect here, as written
+}
+
+// Parse reads the words after ssh's own name. Errors are the user's: ssh ends with 255.
+func Parse(args []string) (Line, error) {
+	p := parser{args: args}
+	if err := p.options(); err != nil {
+		return Line{}, err
+	}
+	if p.line.Version {
+		return p.line, nil
+	}
+	if len(p.args) == 0 {
+		return Line{}, errors.New("which host? write ssh [options] HOST [command]")
+	}
+	if err := p.destination(p.args[0]); err != nil {
+		return Line{}, err
+	}
+	p.args = p.args[1:]
+	if err := p.options(); err != nil {
+		return Line{}, err
+	}
+	return p.finish()
+}
+
+type parser struct {
+	args     []string
+	line     Line
+	remote   string // RemoteCommand
+	timeout  int    // ConnectTimeout, s
+	attempts int    // ConnectionAttempts
+}
+
+// options takes the options at the front of args, and a "--" that ends them.
+func (p *parser) options() error {
+	for len(p.args) > 0 {
+		word := p.args[0]
+		if len(word) < 2 || word[0] != '-' {
+			return nil
+		}
+		p.args = p.args[1:]
+		if word == "--" {
+			return nil
+		}
+		if err := p.letters(word[1:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// letters takes one word of options: "-Tx", "-p22", "-oBatchMode=yes".
+func (p *parser) letters(word string) error {
+	for i := 0; i < len(word); i++ {
+		o, ok := options[word[i]]
+		if !ok {
+			return fmt.Errorf("unknown option -%c", word[i])
+		}
+		name := "-" + word[i:i+1]
+		if !o.takesValue {
+			if err := p.take(name, o.row, ""); err != nil {
+				return err
+			}
+			continue
+		}
+		value := word[i+1:]
+		if value == "" {
+			if len(p.args) == 0 {
+				return fmt.Errorf("option %s needs a value", name)
+			}
+			value, p.args = p.args[0], p.args[1:]
+		}
+		return p.take(name, o.row, value)
+	}
+	return nil
+}
+
+// take does what a row of a table says.
+func (p *parser) take(name string, r row, value string) error {
+	switch {
+	case r.refused != "":
+		return fmt.Errorf("%s %s", name, r.refused)
+	case r.set == nil:
+		p.line.Without = append(p.line.Without, strings.TrimSpace(name+" "+value))
+		return nil
+	}
+	if err := r.set(p, value); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// destination is "[user@]host" or "ssh://[user@]host[:port]".
+func (p *parser) destination(word string) error {
+	if strings.HasPrefix(word, "ssh://") {
+		u, err := url.Parse(word)
+		if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
+			return fmt.Errorf("%q is no ssh://[user@]host[:port]", word)
+		}
+		p.line.Host = u.Hostname()
+		if u.User != nil {
+			p.line.User = u.User.Username()
+		}
+		return nil
+	}
+	host := word
+	if i := strings.LastIndexByte(word, '@'); i >= 0 {
+		p.line.User, host = word[:i], word[i+1:]
+	}
+	if host == "" || strings.ContainsAny(host, " \t\n,") {
+		return fmt.Errorf("%q is no host", word)
+	}
+	p.line.Host = host
+	return nil
+}
+
+func (p *parser) finish() (Line, error) {
+	l := &p.line
+	l.Command = strings.Join(p.args, " ")
+	switch {
+	case l.Command == "":
+		l.Command = p.remote
+	case p.remote != "":
+		return Line{}, errors.New("a command is given twice: as words and as -o RemoteCommand")
+	}
+	if l.Nothing && l.Command != "" {
+		return Line{}, errors.New("-N runs nothing, and a command is given")
+	}
+	if l.Background && l.Command == "" && !l.Nothing {
+		return Line{}, errors.New("-f goes to the background with a command, and none is given")
+	}
+	if p.timeout > 0 {
+		l.Timeout = time.Duration(p.timeout) * time.Second * time.Duration(max(p.attempts, 1))
+	}
+	l.NoStdin = l.NoStdin || l.Background
+	return *l, nil
+}
