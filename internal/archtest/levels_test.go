@@ -29,12 +29,12 @@ var levels = map[string]int{
 	"pmi/pmi1":           2,
 	"pmi/pmi2":           2,
 	"pmi/pmix":           2,
-	"pmi/lobby":          2,
 	"agent/mpilib":       2,
 	"internal/wire":      2,
 
 	"pmi/kvs":              1,
 	"pmi/message":          1,
+	"pmi/lobby":            1,
 	"pmi/spawn":            1,
 	"topology/hwlocxml":    1,
 	"gpu":                  1,
