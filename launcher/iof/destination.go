@@ -8,12 +8,12 @@ import (
 
 // piece is one call of Write or End on its way to a destination.
 type piece struct {
-	rank   int
+	id     int // of the process
 	stream Stream
 	data   []byte
 	time   time.Time
 	whole  bool // data is known to end with '\n'
-	end    bool // nothing more comes from this rank and stream; no data
+	end    bool // nothing more comes from this process and stream; no data
 }
 
 // writer is what a destination does with pieces. Its methods are called from one goroutine.
@@ -65,7 +65,7 @@ func (d *destination) put(p piece) {
 
 func (d *destination) drop(p piece) {
 	if n := len(p.data); n > 0 {
-		d.done(laneKey{p.rank, p.stream}, n)
+		d.done(laneKey{p.id, p.stream}, n)
 	}
 }
 

@@ -3,41 +3,62 @@ package iof
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// files writes each rank's streams to files of their own, byte by byte.
+// files writes each process's streams to files of their own, byte by byte.
 type files struct {
+	cfg     *Config
 	book    *ledger
-	broken  func(error)
-	byLane  map[laneKey]*os.File
 	err     error // the first
 	stopped atomic.Bool
+
+	mu     sync.Mutex
+	byLane map[laneKey]*os.File // guarded by mu
 }
 
-// openFiles makes the files of all ranks, so that what is wrong with the place shows before
-// anything runs.
-func openFiles(cfg *Config, book *ledger) (*files, error) {
-	fs := &files{book: book, broken: cfg.Broken, byLane: map[laneKey]*os.File{}}
-	for rank := range cfg.Ranks {
+func newFiles(cfg *Config, book *ledger) *files {
+	return &files{cfg: cfg, book: book, byLane: map[laneKey]*os.File{}}
+}
+
+// add makes the files of a job's processes, so that what is wrong with the place shows before
+// any of them runs.
+func (fs *files) add(job, base, size int) error {
+	path := rankPath(job, size)
+	made := map[laneKey]*os.File{}
+	for rank := range size {
 		for _, s := range []Stream{Stdout, Stderr} {
-			if s == Stderr && cfg.Merge {
-				fs.byLane[laneKey{rank, s}] = fs.byLane[laneKey{rank, Stdout}]
+			k := laneKey{base + rank, s}
+			if s == Stderr && fs.cfg.Merge {
+				made[k] = made[laneKey{base + rank, Stdout}]
 				continue
 			}
-			f, err := create(filepath.Join(cfg.Dir, cfg.Path(rank, s)))
+			f, err := create(filepath.Join(fs.cfg.Dir, path(rank, s)))
 			if err != nil {
-				fs.closeAll()
-				return nil, fmt.Errorf("output file of rank %d: %w", rank, err)
+				for _, f := range made {
+					f.Close()
+				}
+				return fmt.Errorf("output file of rank %s: %w", tag(job, rank), err)
 			}
-			fs.byLane[laneKey{rank, s}] = f
+			made[k] = f
 		}
 	}
-	return fs, nil
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	maps.Copy(fs.byLane, made)
+	return nil
+}
+
+func (fs *files) file(k laneKey) *os.File {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return fs.byLane[k]
 }
 
 func create(path string) (*os.File, error) {
@@ -57,8 +78,8 @@ func (fs *files) expire(time.Time) (t time.Time) { return t }
 func (fs *files) interrupt()                     { fs.stopped.Store(true) }
 
 func (fs *files) put(p piece, _ time.Time) {
-	k := laneKey{p.rank, p.stream}
-	if f := fs.byLane[k]; f != nil && len(p.data) > 0 && !fs.stopped.Load() {
+	k := laneKey{p.id, p.stream}
+	if f := fs.file(k); f != nil && len(p.data) > 0 && !fs.stopped.Load() {
 		if _, err := f.Write(p.data); err != nil {
 			fs.fail(k, f, err)
 		}
@@ -71,25 +92,27 @@ func (fs *files) put(p piece, _ time.Time) {
 // fail gives one file up; the others go on. Only the first failure is told.
 func (fs *files) fail(k laneKey, f *os.File, err error) {
 	f.Close()
+	fs.mu.Lock()
 	for _, s := range []Stream{Stdout, Stderr} {
-		if fs.byLane[laneKey{k.rank, s}] == f {
-			delete(fs.byLane, laneKey{k.rank, s})
+		if fs.byLane[laneKey{k.id, s}] == f {
+			delete(fs.byLane, laneKey{k.id, s})
 		}
 	}
+	fs.mu.Unlock()
 	if fs.err != nil {
 		return
 	}
-	fs.err = fmt.Errorf("output file of rank %d: %w", k.rank, err)
-	if fs.broken != nil {
-		fs.broken(fs.err)
+	fs.err = fmt.Errorf("output file of rank %s: %w", fs.cfg.names.tag(k.id), err)
+	if fs.cfg.Broken != nil {
+		fs.cfg.Broken(fs.err)
 	}
 }
 
 func (fs *files) close() error {
 	if err := fs.closeAll(); err != nil && fs.err == nil {
 		fs.err = err
-		if fs.broken != nil {
-			fs.broken(err)
+		if fs.cfg.Broken != nil {
+			fs.cfg.Broken(err)
 		}
 	}
 	return fs.err
@@ -97,11 +120,13 @@ func (fs *files) close() error {
 
 // closeAll returns the first error: a network file system may keep it until then.
 func (fs *files) closeAll() error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
 	var first error
 	for k, f := range fs.byLane {
 		err := f.Close()
 		if err != nil && !errors.Is(err, os.ErrClosed) && first == nil {
-			first = fmt.Errorf("output file of rank %d: %w", k.rank, err)
+			first = fmt.Errorf("output file of rank %s: %w", fs.cfg.names.tag(k.id), err)
 		}
 	}
 	return first

@@ -2,7 +2,6 @@ package iof
 
 import (
 	"bytes"
-	"strconv"
 	"time"
 )
 
@@ -29,7 +28,7 @@ func (s *stamper) append(dst []byte, at time.Time) []byte {
 //	                       └─────'\r'──▶ return ──'\n'──▶ start
 //	                                       └────byte: tag──▶ within
 type tagger struct {
-	tag   []byte // "[rank] ", empty: none
+	tag   []byte // "[rank] " or "[job.rank] ", empty: none
 	stamp bool   // the time before the tag
 	times stamper
 	state lineState
@@ -43,10 +42,10 @@ const (
 	atReturn                  // after '\r'
 )
 
-func newTagger(rank int, tag, stamp bool) tagger {
+func newTagger(name string, tag, stamp bool) tagger {
 	t := tagger{stamp: stamp}
 	if tag {
-		t.tag = append(strconv.AppendInt([]byte{'['}, int64(rank), 10), "] "...)
+		t.tag = []byte("[" + name + "] ")
 	}
 	return t
 }

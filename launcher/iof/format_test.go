@@ -25,7 +25,7 @@ func TestTagger(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := newTagger(3, tt.tag, tt.stamp)
+			g := newTagger("3", tt.tag, tt.stamp)
 			if got := string(g.append(nil, []byte(tt.in), noon)); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -38,9 +38,9 @@ func FuzzTagger(f *testing.F) {
 	f.Add([]byte("a\nb\r\nc\rd\n\n"), []byte{1, 2}, true)
 	f.Add([]byte("\r\r\n\n\r"), []byte{0}, false)
 	f.Fuzz(func(t *testing.T, data, splits []byte, stamp bool) {
-		whole := newTagger(1, true, stamp)
+		whole := newTagger("1", true, stamp)
 		want := whole.append(nil, data, noon)
-		parts := newTagger(1, true, stamp)
+		parts := newTagger("1", true, stamp)
 		var got []byte
 		for i, d := 0, data; len(d) > 0; i++ {
 			n := len(d)

@@ -1,10 +1,13 @@
 // Package iof is the launcher's end of the ranks' standard streams: it merges their output
 // onto the launcher's own streams and files, and reads the launcher's standard input for them.
 //
-//	Write(rank, stream, data) ──▶ queue ──▶ lines ──▶ format ──▶ stdout
-//	                         ├──▶ queue ──▶ lines ──▶ format ──▶ stderr
-//	                         └──▶ queue ──────────────────────▶ DIR/rank.N/{stdout,stderr}
-//	                                                    Written(rank, n) when n bytes have left
+//	Write(id, stream, data) ──▶ queue ──▶ lines ──▶ format ──▶ stdout
+//	                       ├──▶ queue ──▶ lines ──▶ format ──▶ stderr
+//	                       └──▶ queue ──────────────────────▶ DIR/rank.N/{stdout,stderr}
+//	                                                    Written(id, n) when n bytes have left
+//
+// A process goes by its id here: the ranks of the command line's job have the first, jobs that
+// ranks spawn get those that follow (Grow).
 //
 // # Lines
 //
@@ -22,21 +25,23 @@
 //     directly.
 //
 // Plain output without timestamps to a file or pipe is, rank by rank and byte by byte, what the
-// ranks wrote. With tags every line begins with "[rank] "; with timestamps that is preceded by the
-// time the host read the line's first bytes (UTC, RFC 3339 with milliseconds). '\r' starts a line
-// anew, as on a terminal, and so gets a tag after it, unless '\n' follows.
+// ranks wrote. With tags every line begins with "[rank] ", those of spawned job 1 with "[1.rank] "
+// (whose files are below job.1); with timestamps that is preceded by the time the host read the
+// line's first bytes (UTC, RFC 3339 with milliseconds). '\r' starts a line anew, as on a terminal,
+// and so gets a tag after it, unless '\n' follows.
 //
 // With JSON every line is one object:
 //
 //	{"time":"2026-11-20T23:27:10.042Z","rank":3,"host":"worker-1","stream":"stdout","text":"hi"}
 //
-// text is the line without its '\n'. "partial":true: the '\n' is not there (not yet, or never). Bytes
-// that are not UTF-8 show as U+FFFD in text, and "base64" then has the exact bytes.
+// A spawned job's records have "job":1 before the rank. text is the line without its '\n'.
+// "partial":true: the '\n' is not there (not yet, or never). Bytes that are not UTF-8 show as U+FFFD
+// in text, and "base64" then has the exact bytes.
 //
 // # Concurrency
 //
-// Write, End, Close and Tail may be called from any goroutine. Write never blocks: what waits is
-// bounded by the credit that the caller gives out, which Written brings back. One goroutine per
+// Write, End, Close and Tail may be called from any goroutine, Grow from one. Write never blocks:
+// what waits is bounded by the credit that the caller gives out, which Written brings back. One goroutine per
 // destination writes; Run waits for all.
 //
 // # What it does not do

@@ -4,7 +4,7 @@ import "sync"
 
 // ledger gives bytes back when they have left: everywhere, where a stream goes to two places.
 type ledger struct {
-	written func(rank, n int)
+	written func(id, n int)
 	both    [2]bool // by Stream: goes to a file and to a stream of the launcher
 
 	mu   sync.Mutex
@@ -12,11 +12,11 @@ type ledger struct {
 }
 
 type laneKey struct {
-	rank   int
+	id     int // of the process
 	stream Stream
 }
 
-func newLedger(written func(rank, n int)) *ledger {
+func newLedger(written func(id, n int)) *ledger {
 	return &ledger{written: written, lead: map[laneKey]int{}}
 }
 
@@ -28,7 +28,7 @@ func (l *ledger) filed(k laneKey, n int) { l.count(k, -n) }
 
 func (l *ledger) count(k laneKey, n int) {
 	if !l.both[k.stream] {
-		l.written(k.rank, max(n, -n))
+		l.written(k.id, max(n, -n))
 		return
 	}
 	l.mu.Lock()
@@ -44,6 +44,6 @@ func (l *ledger) count(k laneKey, n int) {
 		back = min(-n, before)
 	}
 	if back > 0 {
-		l.written(k.rank, back)
+		l.written(k.id, back)
 	}
 }

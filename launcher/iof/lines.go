@@ -22,7 +22,7 @@ type lines struct {
 	lastAt, otherAt time.Time // when
 }
 
-// lane is one stream of one rank.
+// lane is one stream of one process.
 //
 //	held:  ....\n....\n....\n|begin of a line
 //	       └──── whole ─────┘
@@ -51,14 +51,14 @@ func (ls *lines) interrupt() { ls.out.interrupt() }
 func (ls *lines) lane(k laneKey) *lane {
 	l := ls.lanes[k]
 	if l == nil {
-		l = &lane{key: k, tag: newTagger(k.rank, ls.cfg.Mode == Tag, ls.cfg.Timestamps)}
+		l = &lane{key: k, tag: newTagger(ls.cfg.names.tag(k.id), ls.cfg.Mode == Tag, ls.cfg.Timestamps)}
 		ls.lanes[k] = l
 	}
 	return l
 }
 
 func (ls *lines) put(p piece, now time.Time) {
-	l := ls.lane(laneKey{p.rank, p.stream})
+	l := ls.lane(laneKey{p.id, p.stream})
 	switch {
 	case p.end:
 		l.ended = true

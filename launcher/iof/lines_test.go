@@ -15,7 +15,7 @@ func script(t *testing.T, cfg Config, terminal bool, steps string) (results []st
 	cfg.Hold = time.Second
 	var b bytes.Buffer
 	credit := map[int]int{}
-	o := newOut(&b, "test", func(k laneKey, n int) { credit[k.rank] += n }, nil)
+	o := newOut(&b, "test", func(k laneKey, n int) { credit[k.id] += n }, nil)
 	ls := newLines(&cfg, o, terminal)
 	ls.open()
 	now, sent := noon, map[int]int{}
@@ -33,12 +33,12 @@ func script(t *testing.T, cfg Config, terminal bool, steps string) (results []st
 			now = now.Add(d)
 		case word == "end":
 			fmt.Sscan(rest, &rank)
-			ls.put(piece{rank: rank, end: true}, now)
+			ls.put(piece{id: rank, end: true}, now)
 		default:
 			fmt.Sscan(word, &rank)
 			text := strings.NewReplacer(`\n`, "\n", `\r`, "\r").Replace(rest)
 			sent[rank] += len(text)
-			ls.put(piece{rank: rank, data: []byte(text), time: now, whole: strings.HasSuffix(text, "\n")}, now)
+			ls.put(piece{id: rank, data: []byte(text), time: now, whole: strings.HasSuffix(text, "\n")}, now)
 		}
 		ls.expire(now)
 		ls.flush()
@@ -97,7 +97,7 @@ func TestLongLinesFlow(t *testing.T) {
 	ls := newLines(&cfg, newOut(&b, "test", func(_ laneKey, n int) { back += n }, nil), false)
 	ls.open()
 	for i := range 64 {
-		ls.put(piece{rank: i % 2, data: make([]byte, 32<<10)}, noon)
+		ls.put(piece{id: i % 2, data: make([]byte, 32<<10)}, noon)
 	}
 	ls.flush()
 	if held := 2<<20 - back; held > 2*(longLine+32<<10) {
@@ -157,11 +157,11 @@ func checkLines(t *testing.T, mode Mode, data [2][]byte, plan []byte) {
 		d := left[r][:n]
 		left[r] = left[r][n:]
 		now = now.Add(time.Duration(step>>4) * 100 * time.Millisecond)
-		ls.put(piece{rank: r, data: d, time: now, whole: d[n-1] == '\n'}, now)
+		ls.put(piece{id: r, data: d, time: now, whole: d[n-1] == '\n'}, now)
 		ls.expire(now)
 		ls.flush()
 	}
-	ls.put(piece{rank: 0, end: true}, now)
+	ls.put(piece{id: 0, end: true}, now)
 	ls.close()
 	if back != len(data[0])+len(data[1]) {
 		t.Fatalf("%v: %d bytes given back of %d", mode, back, len(data[0])+len(data[1]))

@@ -38,7 +38,7 @@ func (rs *records) flush()     { rs.out.flush() }
 func (rs *records) interrupt() { rs.out.interrupt() }
 
 func (rs *records) put(p piece, now time.Time) {
-	k := laneKey{p.rank, p.stream}
+	k := laneKey{p.id, p.stream}
 	r := rs.lanes[k]
 	if r == nil {
 		r = &record{key: k}
@@ -136,10 +136,15 @@ func (rs *records) write(r *record, more []byte, whole bool) {
 
 // head is what is the same in all records of a stream, from the end of the time to the text.
 func (rs *records) head(k laneKey) []byte {
-	b := append([]byte(`","rank":`), strconv.Itoa(k.rank)...)
+	b := []byte(`",`)
+	job, rank := rs.cfg.names.of(k.id)
+	if job > 0 {
+		b = append(b, fmt.Sprintf(`"job":%d,`, job)...)
+	}
+	b = append(append(b, `"rank":`...), strconv.Itoa(rank)...)
 	if rs.cfg.Host != nil {
 		b = append(b, `,"host":`...)
-		b = appendString(b, []byte(strings.ToValidUTF8(rs.cfg.Host(k.rank), "\uFFFD")))
+		b = appendString(b, []byte(strings.ToValidUTF8(rs.cfg.Host(k.id), "\uFFFD")))
 	}
 	return append(b, fmt.Sprintf(`,"stream":"%v","text":`, k.stream)...)
 }

@@ -3,12 +3,9 @@ package iof
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"reflect"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,39 +22,32 @@ type Config struct {
 	// are made by New. The streams get a copy unless NoCopy.
 	Dir    string
 	NoCopy bool
-	// Path is a file's path below Dir. Default RankPath(Ranks).
-	Path func(rank int, s Stream) string
 
-	Ranks int                   // of the job
-	Host  func(rank int) string // for JSON; nil: left out
+	Ranks int                 // of the first job; Grow adds others
+	Host  func(id int) string // for JSON; nil: left out
 
 	// Written gives back window: n bytes of the rank have left, or were dropped. Called from
 	// Run's goroutines and from Write; must not block.
-	Written func(rank int, n int)
+	Written func(id int, n int)
 
 	// Broken is called once for each destination that takes no more, with an error that names
 	// it; errors.Is(err, syscall.EPIPE) when its reader has gone, as `| head` does. May be nil.
 	Broken func(err error)
 
 	Hold time.Duration // default DefaultHold
+
+	names *roster // nil: there is only the first job
 }
 
-// RankPath is the default layout of per-rank files: rank.N/stdout and rank.N/stderr, N as wide
-// as the highest rank (rank.00 of 11), as Open MPI's --output-filename has them below its job.
-func RankPath(ranks int) func(int, Stream) string {
-	width := len(strconv.Itoa(max(ranks-1, 0)))
-	return func(rank int, s Stream) string {
-		return filepath.Join(fmt.Sprintf("rank.%0*d", width, rank), s.String())
-	}
-}
-
-// Sink writes the output of a job's ranks.
+// Sink writes the output of a run's processes, each known by its id: its rank in the first job,
+// or where Grow put it.
 type Sink struct {
 	cfg   Config
 	dests []*destination  // what Run runs
 	route [2]*destination // by Stream; nil: not written
 	files *destination    // nil: none
 	outs  [2]*out         // of route
+	byID  *files          // of files
 	tails *tails
 	book  *ledger
 }
@@ -67,19 +57,17 @@ func New(cfg Config) (*Sink, error) {
 	if cfg.Hold == 0 {
 		cfg.Hold = DefaultHold
 	}
-	if cfg.Path == nil {
-		cfg.Path = RankPath(cfg.Ranks)
-	}
 	if cfg.Written == nil {
 		cfg.Written = func(int, int) {}
 	}
+	cfg.names = newRoster(cfg.Ranks)
 	s := &Sink{cfg: cfg, tails: newTails(), book: newLedger(cfg.Written)}
 	if cfg.Dir != "" {
-		files, err := openFiles(&s.cfg, s.book)
-		if err != nil {
+		s.byID = newFiles(&s.cfg, s.book)
+		if err := s.byID.add(0, 0, cfg.Ranks); err != nil {
 			return nil, err
 		}
-		s.files = newDestination(files, s.book.filed)
+		s.files = newDestination(s.byID, s.book.filed)
 		s.dests = append(s.dests, s.files)
 	}
 	if cfg.Dir == "" || !cfg.NoCopy {
@@ -89,6 +77,19 @@ func New(cfg Config) (*Sink, error) {
 		s.book.both[st] = s.files != nil && s.route[st] != nil
 	}
 	return s, nil
+}
+
+// Grow makes room for the next job: size processes, whose ids follow all before. Its files are
+// made at once; with an error there is no such job. One goroutine may call it.
+func (s *Sink) Grow(size int) error {
+	job, base := s.cfg.names.next()
+	if s.byID != nil {
+		if err := s.byID.add(job, base, size); err != nil {
+			return err
+		}
+	}
+	s.cfg.names.grow(size)
+	return nil
 }
 
 // streams makes the destinations of the launcher's own streams. One for both when they are
@@ -145,19 +146,19 @@ func (s *Sink) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Write takes what a rank wrote; data is the Sink's from then on. partial and t come from the
+// Write takes what a process wrote; data is the Sink's from then on. partial and t come from the
 // agent: data does not end at a line end; when it was read.
-func (s *Sink) Write(rank int, stream Stream, data []byte, partial bool, t time.Time) {
+func (s *Sink) Write(id int, stream Stream, data []byte, partial bool, t time.Time) {
 	if len(data) == 0 {
 		return
 	}
-	s.tails.add(rank, stream, data)
+	s.tails.add(id, stream, data)
 	term := s.route[stream]
 	if term == nil && s.files == nil {
-		s.cfg.Written(rank, len(data))
+		s.cfg.Written(id, len(data))
 		return
 	}
-	p := piece{rank: rank, stream: stream, data: data, time: t, whole: !partial && data[len(data)-1] == '\n'}
+	p := piece{id: id, stream: stream, data: data, time: t, whole: !partial && data[len(data)-1] == '\n'}
 	if term != nil {
 		term.put(p)
 	}
@@ -166,11 +167,11 @@ func (s *Sink) Write(rank int, stream Stream, data []byte, partial bool, t time.
 	}
 }
 
-// End says that rank writes no more: what is held of an unfinished line is written as it is.
-func (s *Sink) End(rank int) {
+// End says that a process writes no more: what is held of an unfinished line is written as it is.
+func (s *Sink) End(id int) {
 	for _, d := range s.dests {
 		for _, st := range []Stream{Stdout, Stderr} {
-			d.put(piece{rank: rank, stream: st, end: true})
+			d.put(piece{id: id, stream: st, end: true})
 		}
 	}
 }
@@ -182,5 +183,5 @@ func (s *Sink) Close() {
 	}
 }
 
-// Tail returns the last lines a rank wrote to stderr, else to stdout: at most 10 and 2 KiB.
-func (s *Sink) Tail(rank int) []string { return s.tails.lines(rank) }
+// Tail returns the last lines a process wrote to stderr, else to stdout: at most 10 and 2 KiB.
+func (s *Sink) Tail(id int) []string { return s.tails.lines(id) }

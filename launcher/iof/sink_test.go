@@ -108,7 +108,7 @@ func FuzzJSON(f *testing.F) {
 		rs.open()
 		for d := data; len(d) > 0; {
 			n := min(len(d), 1+int(split)*300)
-			rs.put(piece{rank: 1, data: d[:n], time: noon}, noon)
+			rs.put(piece{id: 1, data: d[:n], time: noon}, noon)
 			d = d[n:]
 		}
 		rs.close()

@@ -11,7 +11,7 @@ const (
 	tailLines = 10
 )
 
-// tails keeps the end of what each rank wrote, for the message about its failure.
+// tails keeps the end of what each process wrote, for the message about its failure.
 type tails struct {
 	mu   sync.Mutex
 	ends map[laneKey][]byte // at most twice tailBytes each, guarded by mu
@@ -19,11 +19,11 @@ type tails struct {
 
 func newTails() *tails { return &tails{ends: map[laneKey][]byte{}} }
 
-func (t *tails) add(rank int, s Stream, data []byte) {
+func (t *tails) add(id int, s Stream, data []byte) {
 	if len(data) > tailBytes {
 		data = data[len(data)-tailBytes:]
 	}
-	k := laneKey{rank, s}
+	k := laneKey{id, s}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	have := t.ends[k]
@@ -34,11 +34,11 @@ func (t *tails) add(rank int, s Stream, data []byte) {
 }
 
 // lines returns the last lines of stderr, or of stdout if there is nothing on stderr.
-func (t *tails) lines(rank int) []string {
+func (t *tails) lines(id int) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range []Stream{Stderr, Stdout} {
-		if ls := lastLines(t.ends[laneKey{rank, s}]); len(ls) > 0 {
+		if ls := lastLines(t.ends[laneKey{id, s}]); len(ls) > 0 {
 			return ls
 		}
 	}

@@ -1,0 +1,79 @@
+package iof
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+// roster names processes of a run by their ids: those of the first job by their rank, those of
+// a job that came later (Sink.Grow) by job and rank in it.
+//
+//	id    0 1 2 3 | 4 5 | 6 7 8
+//	tag   0 1 2 3 | 1.0 1.1 | 2.0 2.1 2.2
+//
+// A nil roster knows the first job only. It may be used by any number of goroutines.
+type roster struct {
+	mu    sync.RWMutex
+	bases []int // id of rank 0, by job, guarded by mu
+	end   int   // the next job's, guarded by mu
+}
+
+func newRoster(ranks int) *roster { return &roster{bases: []int{0}, end: ranks} }
+
+// next is the number of a job that grow would add, and the id of its rank 0.
+func (o *roster) next() (job, base int) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return len(o.bases), o.end
+}
+
+// grow adds a job of size processes.
+func (o *roster) grow(size int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.bases = append(o.bases, o.end)
+	o.end += size
+}
+
+// of is the job of a process and its rank there.
+func (o *roster) of(id int) (job, rank int) {
+	if o == nil {
+		return 0, id
+	}
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	job, same := slices.BinarySearch(o.bases, id)
+	if !same {
+		job--
+	}
+	return job, id - o.bases[job]
+}
+
+// tag is how a process is called before its lines: "3", or "1.0".
+func (o *roster) tag(id int) string {
+	return tag(o.of(id))
+}
+
+func tag(job, rank int) string {
+	if job == 0 {
+		return strconv.Itoa(rank)
+	}
+	return fmt.Sprintf("%d.%d", job, rank)
+}
+
+// rankPath is the layout of per-rank files of a job: rank.N/stdout and rank.N/stderr, N as wide
+// as the highest rank (rank.00 of 11), as Open MPI's --output-filename has them below its job.
+// Those of a job that came later are below job.M.
+func rankPath(job, ranks int) func(rank int, s Stream) string {
+	width := len(strconv.Itoa(max(ranks-1, 0)))
+	below := ""
+	if job > 0 {
+		below = fmt.Sprintf("job.%d", job)
+	}
+	return func(rank int, s Stream) string {
+		return filepath.Join(below, fmt.Sprintf("rank.%0*d", width, rank), s.String())
+	}
+}

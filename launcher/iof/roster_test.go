@@ -1,0 +1,78 @@
+package iof
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestGrow(t *testing.T) {
+	use := func(s *Sink) {
+		for _, size := range []int{1, 2} {
+			if err := s.Grow(size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id, text := range []string{"a\n", "b\n", "c\n", "d\n", "e\n"} {
+			s.Write(id, Stdout, []byte(text), false, noon)
+		}
+		for id := range 5 {
+			s.End(id)
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		mode Mode
+		want []string // lines
+	}{
+		{"plain", Plain, []string{"a", "b", "c", "d", "e"}},
+		{"tags", Tag, []string{"[0] a", "[1] b", "[1.0] c", "[2.0] d", "[2.1] e"}},
+		{"JSON", JSON, []string{
+			`{"time":"2026-11-20T12:00:00.042Z","rank":0,"stream":"stdout","text":"a"}`,
+			`{"time":"2026-11-20T12:00:00.042Z","rank":1,"stream":"stdout","text":"b"}`,
+			`{"time":"2026-11-20T12:00:00.042Z","job":1,"rank":0,"stream":"stdout","text":"c"}`,
+			`{"time":"2026-11-20T12:00:00.042Z","job":2,"rank":0,"stream":"stdout","text":"d"}`,
+			`{"time":"2026-11-20T12:00:00.042Z","job":2,"rank":1,"stream":"stdout","text":"e"}`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if out, _ := collect(t, Config{Mode: tt.mode, Ranks: 2}, use); out != strings.Join(tt.want, "\n")+"\n" {
+				t.Errorf("got\n%s", out)
+			}
+		})
+	}
+	t.Run("files", func(t *testing.T) {
+		dir := t.TempDir()
+		collect(t, Config{Dir: dir, Ranks: 2}, use)
+		for path, want := range map[string]string{"rank.1/stdout": "b\n", "job.1/rank.0/stdout": "c\n",
+			"job.2/rank.1/stdout": "e\n", "job.2/rank.1/stderr": ""} {
+			if got, err := os.ReadFile(filepath.Join(dir, path)); err != nil || string(got) != want {
+				t.Errorf("%s: %q, %v; want %q", path, got, err, want)
+			}
+		}
+	})
+}
+
+// A job whose files cannot be made does not exist: the next one gets its number and ids.
+func TestGrowThatFails(t *testing.T) {
+	dir := t.TempDir()
+	out, _ := collect(t, Config{Mode: Tag, Dir: dir, Ranks: 1}, func(s *Sink) {
+		in := filepath.Join(dir, "job.1")
+		if err := os.WriteFile(in, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Grow(3); err == nil || !strings.Contains(err.Error(), "rank 1.0") {
+			t.Errorf("error %v does not name the rank", err)
+		}
+		if err := os.Remove(in); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Grow(1); err != nil {
+			t.Fatal(err)
+		}
+		s.Write(1, Stdout, []byte("x\n"), false, noon)
+	})
+	if out != "[1.0] x\n" {
+		t.Errorf("got %q", out)
+	}
+}
