@@ -56,7 +56,7 @@ func (v *verdict) others(cause fault) []string {
 
 // sentence names rank, host and cause, without what to do.
 func (f fault) sentence() string {
-	who := fmt.Sprintf("rank %d on %s", f.rank, f.host)
+	who := rankName(f.job, f.rank-f.base) + " on " + f.host
 	if f.rank < 0 {
 		who = f.host
 	} else if f.command {
@@ -65,7 +65,7 @@ func (f fault) sentence() string {
 	switch f.kind {
 	case faultRank:
 		if f.broke {
-			return who + " " + strings.TrimPrefix(f.text, fmt.Sprintf("rank %d ", f.rank)) + "; mpiup killed it"
+			return who + " " + strings.TrimPrefix(f.text, rankName(f.job, f.rank-f.base)+" ") + "; mpiup killed it"
 		}
 		return who + " " + f.ended() + colon(f.text)
 	case faultAbort:

@@ -20,26 +20,22 @@ func (r *run) deliver(h int, f *apiv1.Frame) error {
 	switch b := f.Body.(type) {
 	case *apiv1.Frame_Output:
 		o := b.Output
-		if r.ownsRank(h, o.Rank) {
+		if r.places.owns(h, o.Rank) {
 			r.sink.Write(int(o.Rank), iof.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
 			return nil
 		}
 	case *apiv1.Frame_OutputEnd:
-		if r.ownsRank(h, b.OutputEnd.Rank) {
+		if r.places.owns(h, b.OutputEnd.Rank) {
 			r.sink.End(int(b.OutputEnd.Rank))
 		}
 	case *apiv1.Frame_Credit:
-		if r.ownsRank(h, b.Credit.Rank) && r.input != nil {
+		if r.places.owns(h, b.Credit.Rank) && r.input != nil {
 			r.input.Grant(int(b.Credit.Rank), int(b.Credit.Bytes))
 			return nil
 		}
 	}
 	r.mail.put(event{host: h, frame: f, at: r.clock.Now()})
 	return nil
-}
-
-func (r *run) ownsRank(host int, rank uint32) bool {
-	return int(rank) < len(r.ranks) && r.plan.Placements[rank].Host == host
 }
 
 // rankOf is the rank that a frame speaks of, if it speaks of one.
@@ -69,7 +65,7 @@ func rankOf(f *apiv1.Frame) (uint32, bool) {
 func (r *run) handle(e event) {
 	switch {
 	case e.frame != nil:
-		if rank, ok := rankOf(e.frame); ok && !r.ownsRank(e.host, rank) {
+		if rank, ok := rankOf(e.frame); ok && !r.places.owns(e.host, rank) {
 			r.nonsense(e.host, fmt.Errorf("a frame about rank %d, which is not there", rank))
 			return
 		}
@@ -94,11 +90,11 @@ func (r *run) frame(e event) {
 	case *apiv1.Frame_OutputEnd:
 		r.onOutputEnd(h, b.OutputEnd)
 	case *apiv1.Frame_Aborted:
-		a := b.Aborted
-		r.fail(fault{kind: faultAbort, at: e.at, host: r.hosts[h].name, node: h, rank: int(a.Rank), code: int(a.Code), text: a.Text})
+		r.onAborted(h, b.Aborted, e.at)
 	case *apiv1.Frame_WireupFailed:
-		w := b.WireupFailed
-		r.fail(fault{kind: faultWireup, at: e.at, host: r.hosts[h].name, node: h, rank: int(w.Rank), text: w.Text})
+		f := r.about(faultWireup, h, int(b.WireupFailed.Rank))
+		f.at, f.text = e.at, b.WireupFailed.Text
+		r.fail(f)
 	case *apiv1.Frame_Notice:
 		r.notice(h, b.Notice)
 	case *apiv1.Frame_Ending:
@@ -117,6 +113,8 @@ func (r *run) frame(e event) {
 		r.hub.fetch(h, b.FetchRequest)
 	case *apiv1.Frame_FetchResult:
 		r.hub.answered(b.FetchResult.Id, h, b.FetchResult)
+	case *apiv1.Frame_Event:
+		r.forward(h, b.Event)
 	case *apiv1.Frame_Credit: // of input, from a host whose rank gets none
 	default:
 		err = fmt.Errorf("a frame %T, which is not for a launcher", b)
@@ -129,14 +127,14 @@ func (r *run) frame(e event) {
 
 // nonsense is an agent that does not keep to the protocol.
 func (r *run) nonsense(h int, err error) {
-	r.fail(fault{kind: faultInternal, host: r.hosts[h].name, node: h, rank: -1, text: fmt.Sprintf("host %s: %v", r.hosts[h].name, err)})
+	r.fail(fault{kind: faultInternal, host: r.host(h).name, node: h, rank: -1, text: fmt.Sprintf("host %s: %v", r.host(h).name, err)})
 }
 
 func (r *run) rank(rank uint32, e rankEvent) error {
 	s := &r.ranks[rank]
 	next, ok := s.state.next(e)
 	if !ok {
-		return fmt.Errorf("rank %d: a frame out of turn in state %v", rank, s.state)
+		return fmt.Errorf("%s: a frame out of turn in state %v", r.rankName(int(rank)), s.state)
 	}
 	s.state = next
 	r.feedInput(int(rank))
@@ -165,16 +163,22 @@ func (r *run) onStarted(h int, m *apiv1.Started) error {
 	}
 	r.ranks[m.Rank].pid = m.Pid
 	r.ranks[m.Rank].output = true
-	r.created[h]--
-	r.running[h]++
-	r.outputs[h]++
-	if r.started++; r.started == len(r.ranks) {
-		r.move(jobStarted)
-		if len(r.hosts) == 1 || r.cfg.PMI == apiv1.Pmi_PMI_NONE {
-			r.move(jobWired)
-		}
-	}
+	r.at[h].created--
+	r.at[h].running++
+	r.at[h].outputs++
+	r.heard(r.jobOf(int(m.Rank)))
 	return nil
+}
+
+// heard counts a process that has started.
+func (r *run) heard(j *jobRun) {
+	if j.silent--; j.silent > 0 || j.number > 0 {
+		return
+	}
+	r.move(jobStarted)
+	if len(j.hosts) == 1 || r.cfg.PMI == apiv1.Pmi_PMI_NONE {
+		r.move(jobWired)
+	}
 }
 
 func (r *run) move(e jobEvent) {
@@ -188,12 +192,12 @@ func (r *run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	if err := r.rank(m.Rank, rankDidNotStart); err != nil {
 		return err
 	}
-	r.created[h]--
+	r.at[h].created--
 	if r.job == jobStopping { // it was told not to start any more
 		return nil
 	}
-	f := fault{kind: faultStart, host: r.hosts[h].name, node: h, rank: int(m.Rank), text: m.Text,
-		init: m.Phase == apiv1.StartPhase_START_INIT, path: m.Path}
+	f := r.about(faultStart, h, int(m.Rank))
+	f.text, f.path, f.init = m.Text, m.Path, m.Phase == apiv1.StartPhase_START_INIT
 	if f.text == "" {
 		f.text = fmt.Sprintf("%s: %v", m.Path, syscall.Errno(m.Errno))
 	}
@@ -208,13 +212,15 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		return err
 	}
 	if was == rankRunning {
-		r.running[h]--
+		r.at[h].running--
 	} else {
-		r.created[h]--
+		r.at[h].created--
+		r.heard(r.jobOf(int(m.Rank)))
 	}
-	f := fault{kind: faultRank, at: at, host: r.hosts[h].name, node: h, rank: int(m.Rank), text: m.Text, timeNS: m.TimeNs,
-		exit: job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}, oom: m.Oom,
-		unfinalized: m.Pmi == apiv1.PmiState_PMI_RUNNING}
+	f := r.about(faultRank, h, int(m.Rank))
+	f.at, f.text, f.timeNS, f.oom = at, m.Text, m.TimeNs, m.Oom
+	f.exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}
+	f.unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
 	f.broke = m.Text != "" && f.exit.Signal == int(syscall.SIGKILL)
 	bad := f.exit.Status() != 0 || f.unfinalized
 	switch {
@@ -222,20 +228,34 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		r.verdict.stopped = true
 		r.unasked(h)
 	case bad:
+		r.goneRank(f)
 		r.fail(f)
 	}
 	r.hub.rankOver(int(m.Rank), f.sentence())
 	return nil
 }
 
+// about is the beginning of a fault of one process.
+func (r *run) about(kind faultKind, h, id int) fault {
+	j := r.jobOf(id)
+	return fault{kind: kind, host: r.host(h).name, node: h, rank: id, job: j.number, base: j.base}
+}
+
+func (r *run) onAborted(h int, m *apiv1.Aborted, at time.Duration) {
+	f := r.about(faultAbort, h, int(m.Rank))
+	f.at, f.code, f.text = at, int(m.Code), m.Text
+	r.goneAbort(f)
+	r.fail(f)
+}
+
 // unasked: the agent ended a rank that we had not told it to end, since it took us for dead or
 // fenced us. Why comes with its Closed or the next answer; till then the host is not done with,
 // lest a job that was cut short pass for one that ended well.
 func (r *run) unasked(h int) {
-	if r.job == jobStopping || r.ending[h] != "" || r.dropped[h] {
+	if r.job == jobStopping || r.at[h].ending != "" || r.at[h].dropped {
 		return
 	}
-	r.dropped[h] = true
+	r.at[h].dropped = true
 	r.timers.bound.Reset(r.cfg.Grace + stopBound)
 }
 
@@ -243,27 +263,27 @@ func (r *run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 	s := &r.ranks[m.Rank]
 	if s.output {
 		s.output = false
-		r.outputs[h]--
+		r.at[h].outputs--
 	}
 	if m.Cut {
-		r.say("rank %d on %s: a process it left behind still holds its output, which ends here", m.Rank, r.hosts[h].name)
+		r.say("%s on %s: a process it left behind still holds its output, which ends here", r.rankName(int(m.Rank)), r.host(h).name)
 	}
 }
 
 func (r *run) onEnding(h int, why string, at time.Duration) {
-	r.ending[h] = why
+	r.at[h].ending = why
 	if r.busy(h) {
-		r.fail(fault{kind: faultPreempted, at: at, host: r.hosts[h].name, node: h, rank: -1, text: why, ranks: r.ranksOn(h)})
+		r.fail(fault{kind: faultPreempted, at: at, host: r.host(h).name, node: h, rank: -1, text: why, ranks: r.ranksOn(h)})
 	}
 }
 
 func (r *run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
-		r.fail(fault{kind: faultPreempted, fenced: true, at: at, host: r.hosts[h].name, node: h, rank: -1, text: m.Text, ranks: r.ranksOn(h)})
-	} else if !r.byes[h] && r.ending[h] == "" && r.busy(h) {
-		r.fail(fault{kind: faultLost, at: at, host: r.hosts[h].name, node: h, rank: -1, text: "its agent ended the session" + colon(m.Text), ranks: r.ranksOn(h)})
+		r.fail(fault{kind: faultPreempted, fenced: true, at: at, host: r.host(h).name, node: h, rank: -1, text: m.Text, ranks: r.ranksOn(h)})
+	} else if !r.at[h].bye && r.at[h].ending == "" && r.busy(h) {
+		r.fail(fault{kind: faultLost, at: at, host: r.host(h).name, node: h, rank: -1, text: "its agent ended the session" + colon(m.Text), ranks: r.ranksOn(h)})
 	}
-	r.hosts[h].finish()
+	r.host(h).finish()
 }
 
 // hostEnded: the host's connection is over, because all is done there or with err.
@@ -271,15 +291,16 @@ func (r *run) hostEnded(h int, err error) {
 	r.active--
 	var lost *lostError
 	if errors.As(err, &lost) && r.busy(h) {
-		f := fault{kind: faultLost, at: lost.since, host: r.hosts[h].name, node: h, rank: -1, text: lost.why, ranks: r.ranksOn(h)}
-		if lost.fenced || r.ending[h] != "" {
+		f := fault{kind: faultLost, at: lost.since, host: r.host(h).name, node: h, rank: -1, text: lost.why, ranks: r.ranksOn(h)}
+		if lost.fenced || r.at[h].ending != "" {
 			f.kind, f.fenced = faultPreempted, lost.fenced
 		}
 		r.fail(f)
 	}
+	var left idset.Set
 	for i := range r.ranks {
 		s := &r.ranks[i]
-		if r.plan.Placements[i].Host != h {
+		if r.places.hostOf(i) != h {
 			continue
 		}
 		if s.output {
@@ -288,36 +309,38 @@ func (r *run) hostEnded(h int, err error) {
 		}
 		if next, ok := s.state.next(rankHostLost); ok {
 			s.state = next
+			left.Add(i)
 			r.feedInput(i)
-			r.hub.rankOver(i, fmt.Sprintf("rank %d on %s is gone with its host", i, r.hosts[h].name))
+			r.hub.rankOver(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.host(h).name))
 		}
 	}
-	if r.dropped[h] && !r.verdict.any() {
-		r.fail(fault{kind: faultLost, host: r.hosts[h].name, node: h, rank: -1, text: "its agent ended the ranks and does not say why", ranks: r.ranksOn(h)})
+	if r.at[h].dropped && !r.verdict.any() {
+		r.fail(fault{kind: faultLost, host: r.host(h).name, node: h, rank: -1, text: "its agent ended the ranks and does not say why", ranks: r.ranksOn(h)})
 	}
-	r.created[h], r.running[h], r.outputs[h] = 0, 0, 0
+	r.at[h].created, r.at[h].running, r.at[h].outputs = 0, 0, 0
 	r.hub.hostGone(h)
+	r.goneHost(left)
 }
 
 // busy says that something is still to come of the host.
 func (r *run) busy(h int) bool {
-	return r.created[h]+r.running[h]+r.outputs[h] > 0 || r.dropped[h]
+	return r.at[h].created+r.at[h].running+r.at[h].outputs > 0 || r.at[h].dropped
 }
 
 // idle says goodbye to a host of which nothing more is to come. A host that was told to stop
 // starts no more ranks and does not speak of those it did not start.
 func (r *run) idle(h int) {
-	waiting := r.running[h] + r.outputs[h]
+	waiting := r.at[h].running + r.at[h].outputs
 	if r.job != jobStopping {
-		waiting += r.created[h]
+		waiting += r.at[h].created
 	}
-	if waiting > 0 || r.byes[h] || r.dropped[h] && r.job != jobStopping {
+	if waiting > 0 || r.at[h].bye || r.at[h].dropped && r.job != jobStopping {
 		return
 	}
-	r.byes[h] = true
+	r.at[h].bye = true
 	r.hub.hostGone(h)
 	r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
-	if !slices.Contains(r.byes, false) {
+	if !slices.ContainsFunc(r.at, func(s hostState) bool { return !s.bye }) {
 		r.timers.bound.Reset(r.cfg.Grace + stopBound) // what the ranks left behind is ended too
 	}
 }
@@ -330,20 +353,6 @@ func (r *run) outputBroken(err error) {
 	r.fail(f)
 }
 
-// ranksOn names a host's ranks, "ranks 8-15".
-func (r *run) ranksOn(h int) string {
-	var s idset.Set
-	for _, p := range r.plan.Placements {
-		if p.Host == h {
-			s.Add(int(p.Rank))
-		}
-	}
-	if s.Len() == 1 {
-		return "rank " + s.String()
-	}
-	return "ranks " + s.String()
-}
-
 // notice shows what an agent says, once, however many hosts say it, as the first one's.
 func (r *run) notice(h int, m *apiv1.Notice) {
 	const most = 64
@@ -351,7 +360,5 @@ func (r *run) notice(h int, m *apiv1.Notice) {
 		return
 	}
 	r.noticed[m.Text] = true
-	r.say("host %s: %s", r.hosts[h].name, m.Text)
+	r.say("host %s: %s", r.host(h).name, m.Text)
 }
-
-func (r *run) send(h int, f *apiv1.Frame) { r.hosts[h].send(f) }

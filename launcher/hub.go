@@ -3,6 +3,7 @@ package launcher
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -15,9 +16,11 @@ const (
 	maxFences    = 4096
 	maxFetches   = 1 << 20
 	maxKnownSets = 1024
+	maxTag       = 256 // bytes
 )
 
-// hub is the middle of the star: it joins fences, keeps the job's names and routes fetches.
+// hub is the middle of the star: it joins fences, keeps the run's names and routes fetches.
+// Processes go by their ids, so a set may be of several jobs: those of a PMIx connect.
 // It has no I/O, clock or goroutine; what is to be sent goes to send, in order.
 //
 //	host 0 ─FenceEnter{data 0}─▶ hub ─FenceResult{data 1, data 2}─▶ host 0
@@ -25,15 +28,17 @@ const (
 //	host 2 ─FenceEnter{data 2}─▶     ─FenceResult{data 0, data 1}─▶ host 2
 //
 // A fence's data goes to each host once; a fence that needs a rank that is over fails at once,
-// for those inside and for those that come later.
+// for those inside and for those that come later. A set's text may end in "#tag": fences of other
+// tags are others, of the same processes (a PMIx group).
 type hub struct {
-	hostOf []int // host of each rank
+	hostOf []int // host of each process, by id
+	jobs   []hubJob
 	hosts  int
 	send   func(host int, f *apiv1.Frame)
 
 	fences  map[fenceKey]*fence
 	sets    map[string]*rankSet
-	over    map[int]string // rank → what became of it
+	over    map[int]string // id → what became of it
 	gone    map[int]bool   // hosts given up
 	names   map[string][]byte
 	nameLen int
@@ -53,11 +58,17 @@ type fence struct {
 	err     string // it has failed; late hosts are told
 }
 
-// rankSet is a set of ranks with its hosts.
+// rankSet is a set of processes with its hosts.
 type rankSet struct {
 	ranks idset.Set
 	hosts []int // sorted
-	whole bool  // every rank of the job
+	whole bool  // every rank of the first job
+}
+
+// hubJob is one job's ids and hosts.
+type hubJob struct {
+	base, size int
+	hosts      []int // sorted
 }
 
 type fetch struct {
@@ -66,15 +77,25 @@ type fetch struct {
 	waiting map[int]bool
 }
 
-func newHub(hostOf []int, hosts int, send func(int, *apiv1.Frame)) *hub {
+func newHub(send func(int, *apiv1.Frame)) *hub {
 	return &hub{
-		hostOf: hostOf, hosts: hosts, send: send,
+		send:   send,
 		fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{}, gone: map[int]bool{},
 		names: map[string][]byte{}, fetches: map[uint64]*fetch{},
 	}
 }
 
-// enter handles a host's FenceEnter. wired says that a fence of the whole job is through.
+// grow adds a job, whose processes get the next ids; hosts is how many hosts the run has now.
+func (h *hub) grow(hostOf []int, hosts int) {
+	j := hubJob{base: len(h.hostOf), size: len(hostOf), hosts: slices.Clone(hostOf)}
+	slices.Sort(j.hosts)
+	j.hosts = slices.Compact(j.hosts)
+	h.hostOf = append(h.hostOf, hostOf...)
+	h.hosts = hosts
+	h.jobs = append(h.jobs, j)
+}
+
+// enter handles a host's FenceEnter. wired says that a fence of the whole first job is through.
 func (h *hub) enter(host int, m *apiv1.FenceEnter) (wired bool, err error) {
 	key := fenceKey{m.Set, m.Epoch}
 	set, err := h.set(m.Set)
@@ -114,7 +135,7 @@ func (h *hub) enter(host int, m *apiv1.FenceEnter) (wired bool, err error) {
 	for _, to := range set.hosts {
 		h.result(key, to, f.others(to), "")
 	}
-	return set.whole, nil
+	return set.whole && !strings.Contains(m.Set, "#"), nil
 }
 
 // others is what the other hosts contributed, in order of host.
@@ -137,8 +158,12 @@ func (h *hub) result(key fenceKey, host int, data [][]byte, err string) {
 	}}})
 }
 
-// set parses a set once; agents name the same few again and again.
-func (h *hub) set(text string) (*rankSet, error) {
+// set parses a set once, without its tag; agents name the same few again and again.
+func (h *hub) set(key string) (*rankSet, error) {
+	text, tag, _ := strings.Cut(key, "#")
+	if len(tag) > maxTag {
+		return nil, fmt.Errorf("fence %s: a tag of %d bytes; %d are possible", text, len(tag), maxTag)
+	}
 	if s := h.sets[text]; s != nil {
 		return s, nil
 	}
@@ -146,11 +171,12 @@ func (h *hub) set(text string) (*rankSet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fence: %w", err)
 	}
-	s := &rankSet{ranks: ranks, whole: ranks.Len() == len(h.hostOf)}
+	first := h.jobs[0].size
+	s := &rankSet{ranks: ranks, whole: ranks.Len() == first && ranks.Equal(idset.Range(0, first-1))}
 	on := make([]bool, h.hosts)
 	for r := range ranks.All() {
 		if r >= len(h.hostOf) {
-			return nil, fmt.Errorf("fence %s: the job has %d ranks", text, len(h.hostOf))
+			return nil, fmt.Errorf("fence %s: the run has %d processes", text, len(h.hostOf))
 		}
 		on[h.hostOf[r]] = true
 	}
@@ -183,7 +209,7 @@ func (h *hub) missing(set *rankSet) string {
 	return h.over[first]
 }
 
-// rankOver tells that a rank will enter no more fences; why names rank, host and cause.
+// rankOver tells that a process will enter no more fences; why names rank, host and cause.
 func (h *hub) rankOver(rank int, why string) {
 	if _, known := h.over[rank]; known {
 		return

@@ -15,7 +15,8 @@ import (
 var update = flag.Bool("update", false, "rewrite golden files")
 
 // The scripts in testdata/hub: lines are events, and what the hub sends in answer follows each
-// with "> ". "ranks 0 0 1 1" gives the host of each rank.
+// with "> ". "ranks 0 0 1 1" gives the host of each rank of the first job, "spawn 1 2" those of
+// the next.
 func TestHubScripts(t *testing.T) {
 	files, _ := filepath.Glob("testdata/hub/*.txt")
 	if len(files) == 0 {
@@ -42,6 +43,7 @@ func TestHubScripts(t *testing.T) {
 func playHub(t *testing.T, script string) string {
 	var out strings.Builder
 	var h *hub
+	hosts := 0
 	send := func(host int, f *apiv1.Frame) { fmt.Fprintf(&out, "> %d %s\n", host, show(f)) }
 	for sc := bufio.NewScanner(strings.NewReader(script)); sc.Scan(); {
 		line := sc.Text()
@@ -63,14 +65,16 @@ func playHub(t *testing.T, script string) string {
 			return n
 		}
 		switch f[0] {
-		case "ranks":
+		case "ranks", "spawn":
+			if f[0] == "ranks" {
+				h, hosts = newHub(send), 0
+			}
 			var hostOf []int
-			top := 0
 			for i := range f[1:] {
 				hostOf = append(hostOf, num(i+1))
-				top = max(top, num(i+1))
+				hosts = max(hosts, num(i+1)+1)
 			}
-			h = newHub(hostOf, top+1, send)
+			h.grow(hostOf, hosts)
 		case "enter": // host set epoch data
 			data := f[4]
 			if data == "-" {
@@ -93,8 +97,8 @@ func playHub(t *testing.T, script string) string {
 			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_LOOKUP, Service: f[3]})
 		case "unpublish":
 			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNPUBLISH, Service: f[3]})
-		case "fetch": // host id owner|any key
-			m := &apiv1.FetchRequest{Id: uint64(num(2)), Key: f[4], AnyOwner: f[3] == "any"}
+		case "fetch": // host id owner|any key [job]
+			m := &apiv1.FetchRequest{Id: uint64(num(2)), Key: f[4], AnyOwner: f[3] == "any", Job: uint32(num(5))}
 			if !m.AnyOwner {
 				m.Owner = uint32(num(3))
 			}
@@ -123,7 +127,11 @@ func show(f *apiv1.Frame) string {
 	case *apiv1.Frame_NameResult:
 		return fmt.Sprintf("name %d found=%v %s %s", b.NameResult.Id, b.NameResult.Found, b.NameResult.Value, b.NameResult.Error)
 	case *apiv1.Frame_FetchRequest:
-		return fmt.Sprintf("fetch? %d owner=%d any=%v %s", b.FetchRequest.Id, b.FetchRequest.Owner, b.FetchRequest.AnyOwner, b.FetchRequest.Key)
+		job := ""
+		if b.FetchRequest.Job > 0 {
+			job = fmt.Sprintf(" job=%d", b.FetchRequest.Job)
+		}
+		return fmt.Sprintf("fetch? %d owner=%d any=%v %s%s", b.FetchRequest.Id, b.FetchRequest.Owner, b.FetchRequest.AnyOwner, b.FetchRequest.Key, job)
 	case *apiv1.Frame_FetchResult:
 		return fmt.Sprintf("fetched %d found=%v %s %s", b.FetchResult.Id, b.FetchResult.Found, b.FetchResult.Value, b.FetchResult.Error)
 	}
@@ -139,7 +147,7 @@ func TestFenceBytes(t *testing.T) {
 		hostOf[r] = r / 8
 	}
 	got := make([]int, n)
-	h := newHub(hostOf, n, func(host int, f *apiv1.Frame) {
+	h := newHub(func(host int, f *apiv1.Frame) {
 		seen := map[string]bool{}
 		for _, d := range f.GetFenceResult().Data {
 			if seen[string(d)] {
@@ -149,6 +157,7 @@ func TestFenceBytes(t *testing.T) {
 			got[host] += len(d)
 		}
 	})
+	h.grow(hostOf, n)
 	for i := range n {
 		data := fmt.Appendf(nil, "%*d", size, i)
 		if _, err := h.enter(i, &apiv1.FenceEnter{Set: "0-511", Epoch: 1, Data: data, Collect: true}); err != nil {
@@ -163,11 +172,13 @@ func TestFenceBytes(t *testing.T) {
 }
 
 func FuzzHubSet(f *testing.F) {
-	for _, s := range []string{"0-3", "0,2", "", "9", "3-1", "0-99999999999"} {
+	for _, s := range []string{"0-3", "0,2", "0,4", "0-3#7", "#", "", "9", "3-1", "0-99999999999"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, set string) {
-		h := newHub([]int{0, 0, 1, 1}, 2, func(int, *apiv1.Frame) {})
+		h := newHub(func(int, *apiv1.Frame) {})
+		h.grow([]int{0, 0, 1, 1}, 2)
+		h.grow([]int{1}, 2)
 		for i := range 2 {
 			_, _ = h.enter(i, &apiv1.FenceEnter{Set: set, Data: []byte("x")})
 		}

@@ -1,15 +1,13 @@
 package launcher
 
 import (
+	"slices"
 	"sync"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
-	"github.com/mpiup/mpiup/pmi"
-	"github.com/mpiup/mpiup/pmi/pmix"
 )
 
 // starHosts is the number of hosts above which the user is told that the exchange is a star.
@@ -17,9 +15,9 @@ const starHosts = 32
 
 // sayStar tells, at the first fence, that the star is used.
 func (r *run) sayStar() {
-	if len(r.hosts) > starHosts && !r.starred {
+	if len(r.places.hosts()) > starHosts && !r.starred {
 		r.starred = true
-		r.say("%d hosts: the ranks' exchange goes through the launcher (a star), which serves a few dozen hosts well", len(r.hosts))
+		r.say("%d hosts: the ranks' exchange goes through the launcher (a star), which serves a few dozen hosts well", len(r.places.hosts()))
 	}
 }
 
@@ -29,34 +27,33 @@ func (r *run) prepare(have []found, o *opener) error {
 	for _, f := range have {
 		byName[f.entry.Name] = f
 	}
-	n := len(r.plan.Hosts)
-	r.ranks = make([]rankInfo, len(r.plan.Placements))
-	r.created, r.running, r.outputs = make([]int, n), make([]int, n), make([]int, n)
-	r.byes, r.dropped, r.ending = make([]bool, n), make([]bool, n), make([]string, n)
-	hostOf := make([]int, len(r.plan.Placements))
-	for i, p := range r.plan.Placements {
-		hostOf[i] = p.Host
-		r.created[p.Host]++
-	}
-	d := newDialer(r.cfg.Identity, n)
-	for i, h := range r.plan.Hosts {
-		r.hosts = append(r.hosts, r.newHost(i, byName[h.Name], d, o))
+	r.opener, r.dialer = o, newDialer(r.cfg.Identity, len(r.plan.Hosts))
+	r.places, r.hub = newPlaces(), newHub(r.send)
+	first := &jobRun{plan: r.plan, apps: r.cfg.Apps}
+	for _, h := range r.plan.Hosts {
+		first.hosts = append(first.hosts, r.addHost(byName[h.Name]))
 		delete(byName, h.Name)
+	}
+	for _, a := range r.cfg.Apps {
+		first.exports = append(first.exports, a.Env)
 	}
 	for _, unused := range byName {
 		closeAll([]found{unused})
 	}
-	r.active = n
-	r.hub = newHub(hostOf, n, r.send)
-	if err := r.prepareOutput(hostOf); err != nil {
+	if err := r.prepareOutput(); err != nil {
 		return err
+	}
+	if err := r.addJob(first); err != nil {
+		return failf(job.ExitUsage, "%v", err)
 	}
 	return r.prepareInput()
 }
 
-func (r *run) newHost(i int, f found, d *dialer, o *opener) *hostConn {
+// addHost makes a host of the run from one that was found, and returns its index.
+func (r *run) addHost(f found) int {
+	i := len(r.places.hosts())
 	h := &hostConn{
-		index: i, name: r.plan.Hosts[i].Name, first: f.session, wait: f.wait, attach: d.attach, timeout: r.cfg.NodeTimeout,
+		index: i, name: f.entry.Name, first: f.session, wait: f.wait, attach: r.dialer.attach, timeout: r.cfg.NodeTimeout,
 		link: wire.NewLink(wire.Config{Clock: r.clock}), clock: r.clock,
 		tick: make(chan struct{}, 1), over: make(chan struct{}),
 		deliver: func(fr *apiv1.Frame) error { return r.deliver(i, fr) },
@@ -64,14 +61,17 @@ func (r *run) newHost(i int, f found, d *dialer, o *opener) *hostConn {
 	if f.wait != nil {
 		h.attach = nil
 	}
-	h.open = o.open()
+	h.open = r.opener.open()
 	h.open.Session, h.open.Secret = f.session.id, f.session.secret
-	return h
+	r.places.join(h)
+	r.at = append(r.at, hostState{})
+	r.active++
+	return i
 }
 
 // tickHosts passes a step of the clock on to every host's connection.
 func (r *run) tickHosts() {
-	for _, h := range r.hosts {
+	for _, h := range r.places.hosts() {
 		select {
 		case h.tick <- struct{}{}:
 		default:
@@ -79,7 +79,7 @@ func (r *run) tickHosts() {
 	}
 }
 
-func (r *run) prepareOutput(hostOf []int) error {
+func (r *run) prepareOutput() error {
 	out := r.cfg.Output
 	if out.Stdout == nil {
 		out.Stdout = r.cfg.Stdout
@@ -87,15 +87,12 @@ func (r *run) prepareOutput(hostOf []int) error {
 	if out.Stderr == nil {
 		out.Stderr = r.cfg.Stderr
 	}
-	out.Ranks = len(r.ranks)
-	out.Host = func(rank int) string { return r.hosts[hostOf[rank]].name }
-	out.Written = func(rank, n int) { r.back.written(rank, n) }
+	out.Ranks = len(r.plan.Placements)
+	out.Host = func(id int) string { return r.host(r.places.hostOf(id)).name }
+	out.Written = r.back.written
 	out.Broken = func(err error) { r.mail.put(event{host: -1, err: err, at: r.clock.Now()}) }
-	r.back = credits{
-		due: max(r.window()/4, 1), owed: make([]int, len(r.ranks)),
-		send: func(rank, n int) {
-			r.send(hostOf[rank], &apiv1.Frame{Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: uint32(rank), Bytes: uint32(n)}}})
-		},
+	r.back.send = func(id, n int) {
+		r.send(r.places.hostOf(id), &apiv1.Frame{Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: uint32(id), Bytes: uint32(n)}}})
 	}
 	sink, err := iof.New(out)
 	if err != nil {
@@ -113,45 +110,53 @@ const (
 	minWindow  = 64 << 10
 )
 
-// window is the bytes of output that one rank may have under way.
+// window is the bytes of output that one process may have under way, of a job that is added now.
 func (r *run) window() int {
 	if r.cfg.Window > 0 {
 		return r.cfg.Window
 	}
-	return min(max(allWindows/len(r.ranks), minWindow), maxWindow)
+	return min(max(allWindows/max(r.places.ids(), 1), minWindow), maxWindow)
 }
 
 // credits gathers written bytes into few frames.
 type credits struct {
-	due  int // bytes owed to a rank that are worth a frame
-	send func(rank, n int)
+	send func(id, n int)
 
 	mu   sync.Mutex
-	owed []int // by rank, guarded by mu
+	owed []int32 // by id, guarded by mu
+	due  []int32 // bytes owed to a process that are worth a frame, by id, guarded by mu
 }
 
-func (c *credits) written(rank, n int) {
+// grow adds n processes with that window.
+func (c *credits) grow(n, window int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.owed[rank] += n; c.owed[rank] >= c.due {
-		c.send(rank, c.owed[rank])
-		c.owed[rank] = 0
+	c.owed = append(c.owed, make([]int32, n)...)
+	c.due = append(c.due, slices.Repeat([]int32{int32(max(window/4, 1))}, n)...)
+}
+
+func (c *credits) written(id, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owed[id] += int32(n); c.owed[id] >= c.due[id] {
+		c.send(id, int(c.owed[id]))
+		c.owed[id] = 0
 	}
 }
 
 func (r *run) prepareInput() error {
-	targets, err := iof.Targets(r.cfg.StdinTarget, len(r.ranks))
+	targets, err := iof.Targets(r.cfg.StdinTarget, r.jobs[0].size())
 	if err != nil {
 		return failf(job.ExitUsage, "%v", err)
 	}
 	if r.cfg.Stdin == nil || len(targets) == 0 {
 		return nil
 	}
-	byHost := make([][]uint32, len(r.hosts))
+	byHost := make([][]uint32, len(r.places.hosts()))
 	r.feed, r.hungry = make(chan struct{}), map[int]bool{}
 	for _, t := range targets {
 		r.hungry[t] = true
-		h := r.plan.Placements[t].Host
+		h := r.places.hostOf(t)
 		byHost[h] = append(byHost[h], uint32(t))
 	}
 	r.input = iof.NewInput(iof.InputConfig{File: r.cfg.Stdin, Targets: targets, Send: func(data []byte, eof bool) {
@@ -164,64 +169,24 @@ func (r *run) prepareInput() error {
 	return nil
 }
 
-// launch sends each host its part of the job.
-func (r *run) launch(number uint64) {
-	apps := make([]*apiv1.App, len(r.cfg.Apps))
-	for i, a := range r.cfg.Apps {
-		apps[i] = &apiv1.App{Argv: a.Argv, Env: a.Env, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit}
+// stdinOn are the ranks of a job on a host that get our standard input.
+func (r *run) stdinOn(j *jobRun, host int) (ranks []uint32) {
+	if r.input == nil || j.number > 0 {
+		return nil
 	}
-	nodes := make([]int, len(r.plan.Placements))
-	procs := make([][]*apiv1.Proc, len(r.hosts))
-	for i, p := range r.plan.Placements {
-		nodes[i] = p.Host
-		procs[p.Host] = append(procs[p.Host], &apiv1.Proc{Rank: uint32(p.Rank), App: uint32(p.App),
-			LocalRank: uint32(p.LocalRank), NodeRank: uint32(p.Host)})
-	}
-	mapping := pmi.ProcessMapping(nodes)
-	jobID := r.hosts[0].open.Session[:16]
-	stdin := map[int][]uint32{}
-	if r.input != nil {
-		targets, _ := iof.Targets(r.cfg.StdinTarget, len(r.ranks)) // was fine in prepareInput
-		for _, t := range targets {
-			stdin[nodes[t]] = append(stdin[nodes[t]], uint32(t))
+	targets, _ := iof.Targets(r.cfg.StdinTarget, j.size()) // was fine in prepareInput
+	for _, t := range targets {
+		if r.places.hostOf(t) == host {
+			ranks = append(ranks, uint32(t))
 		}
 	}
-	namespace, layout := r.pmix(procs)
-	for i := range r.hosts {
-		l := &apiv1.Launch{
-			Number: number, JobId: jobID, Size: uint32(len(r.ranks)), Universe: uint32(r.plan.Universe), Hosts: uint32(len(r.hosts)),
-			Mapping: mapping, Apps: apps, Procs: procs[i], Pmi: r.cfg.PMI, Window: uint32(r.window()),
-			GraceMs: uint64(r.cfg.Grace.Milliseconds()), Stdin: stdin[i], WorkerLogs: r.cfg.WorkerLogs,
-			Namespace: namespace, Layout: layout,
-		}
-		if r.exec != nil {
-			r.exec.terminal(l)
-		}
-		r.send(i, &apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
-	}
-	r.warnVersions()
-}
-
-// pmix is what PMIx servers know of the whole job: its namespace and who is where. Host names
-// are those the agents state, which are what gethostname(2) says there.
-func (r *run) pmix(procs [][]*apiv1.Proc) (namespace string, layout []*apiv1.HostRanks) {
-	if r.cfg.PMI != apiv1.Pmi_PMI_PMIX {
-		return "", nil
-	}
-	for i, h := range r.hosts {
-		var ranks idset.Set
-		for _, p := range procs[i] {
-			ranks.Add(int(p.Rank))
-		}
-		layout = append(layout, &apiv1.HostRanks{Name: h.first.opened.Host.GetName(), Ranks: ranks.String()})
-	}
-	return pmix.NewNamespace("mpiup"), layout
+	return ranks
 }
 
 // warnVersions says once when builds of one protocol mix.
 func (r *run) warnVersions() {
 	others := map[string][]string{}
-	for _, h := range r.hosts {
+	for _, h := range r.places.hosts() {
 		if v := h.first.opened.Version; v != r.cfg.Version {
 			others[v] = append(others[v], h.name)
 		}

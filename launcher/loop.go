@@ -67,6 +67,7 @@ func (r *run) loop(ctx context.Context) {
 			for _, e := range r.mail.take() {
 				r.handle(e)
 			}
+			r.tellGone()
 			r.judge()
 		case s := <-r.cfg.Signals:
 			r.signal(s)
@@ -132,7 +133,7 @@ func (r *run) stop(why string, now bool) {
 	r.timers.grace.Stop()
 	r.timers.quiet.Reset(quietStop)
 	r.timers.bound.Reset(r.cfg.Grace + stopBound)
-	for _, h := range r.hosts {
+	for _, h := range r.places.hosts() {
 		r.send(h.index, &apiv1.Frame{Body: &apiv1.Frame_Stop{Stop: &apiv1.Stop{Why: why, Now: now}}})
 		r.idle(h.index)
 	}
@@ -140,7 +141,7 @@ func (r *run) stop(why string, now bool) {
 
 // abandon gives up hosts that did not do what they were told in time.
 func (r *run) abandon() {
-	for _, h := range r.hosts {
+	for _, h := range r.places.hosts() {
 		if !h.finished() {
 			r.say("host %s did not end what it runs within %v; it is left to its lease", h.name, r.cfg.Grace+stopBound)
 			h.finish()
@@ -168,8 +169,8 @@ func (r *run) signal(s os.Signal) {
 		r.say("%s", a.say)
 	}
 	for _, f := range a.forward {
-		for _, h := range r.hosts {
-			if r.running[h.index] > 0 || r.job == jobLaunching {
+		for _, h := range r.places.hosts() {
+			if r.at[h.index].running > 0 || r.job == jobLaunching {
 				r.send(h.index, &apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(f)}}})
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
-// name serves MPI_Publish_name and its kin for the whole job. Found in the answer says that a
+// name serves MPI_Publish_name and its kin for the whole run. Found in the answer says that a
 // name was published (it was free), found, or taken away (it was there).
 func (h *hub) name(host int, m *apiv1.NameRequest) {
 	res := &apiv1.NameResult{Id: m.Id}
@@ -17,7 +17,7 @@ func (h *hub) name(host int, m *apiv1.NameRequest) {
 		switch {
 		case known: // not published: Found stays false
 		case len(h.names) >= maxNames || h.nameLen+size > maxNameBytes:
-			res.Error = fmt.Sprintf("the job has published %d names (%d bytes): no room for more", len(h.names), h.nameLen)
+			res.Error = fmt.Sprintf("the run has published %d names (%d bytes): no room for more", len(h.names), h.nameLen)
 		default:
 			h.names[m.Service] = m.Value
 			h.nameLen += size
@@ -36,11 +36,15 @@ func (h *hub) name(host int, m *apiv1.NameRequest) {
 	h.send(host, &apiv1.Frame{Body: &apiv1.Frame_NameResult{NameResult: res}})
 }
 
-// fetch routes a request to the owner's host, or to every other host when the owner is not
-// known: the first that has the value answers for all.
+// fetch routes a request to the owner's host, or to every other host of the job when the owner
+// is not known: the first that has the value answers for all.
 func (h *hub) fetch(host int, m *apiv1.FetchRequest) {
 	if !m.AnyOwner && int(m.Owner) >= len(h.hostOf) {
-		h.fetched(host, &apiv1.FetchResult{Id: m.Id, Error: fmt.Sprintf("no rank %d in a job of %d", m.Owner, len(h.hostOf))})
+		h.fetched(host, &apiv1.FetchResult{Id: m.Id, Error: fmt.Sprintf("no process %d in a run of %d", m.Owner, len(h.hostOf))})
+		return
+	}
+	if m.AnyOwner && int(m.Job) >= len(h.jobs) {
+		h.fetched(host, &apiv1.FetchResult{Id: m.Id, Error: fmt.Sprintf("no job %d in a run of %d", m.Job, len(h.jobs))})
 		return
 	}
 	if len(h.fetches) >= maxFetches {
@@ -49,7 +53,7 @@ func (h *hub) fetch(host int, m *apiv1.FetchRequest) {
 	}
 	f := &fetch{host: host, id: m.Id, waiting: map[int]bool{}}
 	if m.AnyOwner {
-		for i := range h.hosts {
+		for _, i := range h.jobs[m.Job].hosts {
 			if i != host && !h.gone[i] {
 				f.waiting[i] = true
 			}
@@ -68,7 +72,7 @@ func (h *hub) fetch(host int, m *apiv1.FetchRequest) {
 			continue
 		}
 		h.send(i, &apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: &apiv1.FetchRequest{
-			Id: h.fetchID, Owner: m.Owner, Key: m.Key, AnyOwner: m.AnyOwner, Wait: m.Wait,
+			Id: h.fetchID, Owner: m.Owner, Key: m.Key, AnyOwner: m.AnyOwner, Wait: m.Wait, Job: m.Job,
 		}}})
 	}
 }

@@ -18,34 +18,33 @@ import (
 // run is one job's life here. After start, the fields below "loop" belong to the goroutine of
 // loop.
 type run struct {
-	cfg   Config
-	exec  *ExecConfig // nil: a run
-	begun time.Time
-	clock *wire.Clock
-	plan  *job.Plan
-	hosts []*hostConn // by node rank
-	sink  *iof.Sink
-	input *iof.Input    // nil: nobody gets standard input
-	feed  chan struct{} // closed when every rank that gets it runs
-	mail  *mailbox
-	back  credits
+	cfg    Config
+	exec   *ExecConfig // nil: a run
+	begun  time.Time
+	clock  *wire.Clock
+	plan   *job.Plan // of the first job
+	number uint64    // of this incarnation, in every Launch
+	opener *opener
+	dialer *dialer
+	places *places
+	sink   *iof.Sink
+	input  *iof.Input    // nil: nobody gets standard input
+	feed   chan struct{} // closed when every rank that gets it runs
+	mail   *mailbox
+	back   credits
 
 	unblock context.CancelFunc // output is waited for no longer
 
 	// loop
 	job     jobState
-	ranks   []rankInfo
-	started int
+	jobs    []*jobRun
+	ranks   []rankInfo // by id
+	at      []hostState
 	active  int          // hosts whose connection has not ended
 	hungry  map[int]bool // ranks that get standard input and do not run yet
-	created []int        // by host: ranks not heard of yet
-	running []int        // by host: ranks that run
-	outputs []int        // by host: ranks whose output has not ended
-	byes    []bool       // by host: Bye was sent
-	dropped []bool       // by host: its agent ended ranks without being told to
-	ending  []string     // by host: why its agent is being ended, as it said
 	noticed map[string]bool
-	starred bool // the star was spoken of
+	went    []*apiv1.Gone // not told yet
+	starred bool          // the star was spoken of
 	hub     *hub
 	verdict verdict
 	order   int
@@ -53,7 +52,17 @@ type run struct {
 	timers  struct{ quiet, grace, bound *time.Timer }
 }
 
-// rankInfo is what is known of one rank.
+// hostState is what is known of one host's processes.
+type hostState struct {
+	created int    // processes not heard of yet
+	running int    // processes that run
+	outputs int    // processes whose output has not ended
+	bye     bool   // Bye was sent
+	dropped bool   // its agent ended processes without being told to
+	ending  string // why its agent is being ended, as it said
+}
+
+// rankInfo is what is known of one process.
 type rankInfo struct {
 	state  rankState
 	output bool // its output has begun and not ended
@@ -125,17 +134,17 @@ func (r *run) all(ctx context.Context) error {
 		}
 		return nil
 	}
-	number := number(found)
+	r.number = number(found)
 	if err := r.prepare(found, opener); err != nil {
 		closeAll(found)
 		return err
 	}
-	return r.exec.raw(func() error { return r.carry(ctx, life, cancel, number) })
+	return r.exec.raw(func() error { return r.carry(ctx, life, cancel) })
 }
 
 // carry launches and stays with the job until its end; what it starts has ended when it
 // returns.
-func (r *run) carry(ctx, life context.Context, cancel context.CancelFunc, number uint64) error {
+func (r *run) carry(ctx, life context.Context, cancel context.CancelFunc) error {
 	var parts, sink, input sync.WaitGroup
 	defer parts.Wait()
 	defer cancel()
@@ -144,8 +153,9 @@ func (r *run) carry(ctx, life context.Context, cancel context.CancelFunc, number
 	r.unblock = unblock
 	defer unblock()
 	sink.Go(func() { _ = r.sink.Run(sinkCtx) }) // each error came through Broken
-	r.launch(number)
-	for _, h := range r.hosts {
+	r.launchJob(r.jobs[0])
+	r.warnVersions()
+	for _, h := range r.places.hosts() {
 		parts.Go(func() {
 			err := h.run(life)
 			r.mail.put(event{host: h.index, end: true, err: err, at: r.clock.Now()})

@@ -3,6 +3,7 @@ package launcher
 import (
 	"cmp"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
@@ -32,7 +33,9 @@ type fault struct {
 	seq  int           // order of arrival, for those of one time
 	host string
 	node int // index of the host in the plan; -1: none
-	rank int // -1: none
+	rank int // id of the process; -1: none
+	job  int // its job's number,
+	base int // and the id of rank 0 there
 	text string
 	// of the kinds that have them:
 	exit        job.Exit
@@ -51,7 +54,8 @@ type fault struct {
 // verdict gathers faults and says whose the job's exit code is.
 //
 // Order: an MPI_Abort comes before ranks' own exits, however late it is reported, since a rank
-// that dies of another's abort may be reported first. All else goes by arrival, a lost host's
+// that dies of another's abort may be reported first. But a rank that was killed just before or
+// after comes before it (killed): its peers' libraries abort over the loss. All else goes by arrival, a lost host's
 // by the time it was last heard, since ranks elsewhere may die of it before it is given up; two
 // ranks of one host go by that host's clock. A failed wire-up, and then a signal to mpiup, is
 // the cause only when no rank failed by itself, a signal only when ranks had to be stopped.
@@ -75,17 +79,44 @@ func (v *verdict) any() bool { return len(v.faults) > 0 }
 // cause is the fault that the job's exit code comes from; false when all went well.
 func (v *verdict) cause() (fault, bool) {
 	first, ok := v.first()
-	if !ok || first.kind != faultRank && first.kind != faultSignal {
+	if !ok || first.kind != faultRank && first.kind != faultSignal && first.kind != faultAbort {
 		return first, ok
 	}
 	if a, ok := v.earliest(func(f fault) bool { return f.kind == faultAbort }); ok {
-		return a, true
+		return v.killed(a), true
 	}
 	if first.kind == faultSignal {
 		return first, true
 	}
-	same := v.of(func(f fault) bool { return f.kind == faultRank && f.node == first.node })
-	return slices.MinFunc(same, func(a, b fault) int { return cmp.Or(cmp.Compare(a.timeNS, b.timeNS), cmp.Compare(a.seq, b.seq)) }), true
+	return v.onHost(first, func(f fault) bool { return f.kind == faultRank }), true
+}
+
+// abortEcho is how long after a rank was killed its peers' libraries call MPI_Abort over it; the
+// reports of both may pass each other on their way.
+const abortEcho = 250 * time.Millisecond
+
+// killed is the cause of an abort: the abort itself, unless another rank was ended at that time
+// by a signal that is neither the program's own doing (abort(3), a pipe without reader) nor one
+// that mpiup passed on.
+func (v *verdict) killed(abort fault) fault {
+	passed := v.signalled()
+	struck := func(f fault) bool {
+		switch sig := syscall.Signal(f.exit.Signal); sig {
+		case 0, syscall.SIGABRT, syscall.SIGPIPE, syscall.Signal(passed):
+			return false
+		}
+		return f.kind == faultRank && !f.broke && f.rank != abort.rank && (f.at-abort.at).Abs() <= abortEcho
+	}
+	if f, ok := v.earliest(struck); ok {
+		return v.onHost(f, struck)
+	}
+	return abort
+}
+
+// onHost is the first on f's host, by its clock, of those that are wanted; f is one of them.
+func (v *verdict) onHost(f fault, want func(fault) bool) fault {
+	same := v.of(func(g fault) bool { return g.node == f.node && want(g) })
+	return slices.MinFunc(same, func(a, b fault) int { return cmp.Or(cmp.Compare(a.timeNS, b.timeNS), cmp.Compare(a.seq, b.seq)) })
 }
 
 // first is the earliest fault that has an effect of its own.

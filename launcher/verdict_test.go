@@ -37,7 +37,21 @@ func TestVerdict(t *testing.T) {
 		{name: "an earlier one of the first host arrives last", faults: []fault{
 			rankFault(2, 1, ms, 200, code(2)), rankFault(8, 2, 2*ms, 10, code(8)), rankFault(3, 1, 3*ms, 100, code(3))}, want: 3, says: "rank 3"},
 		{name: "abort is above a code that came first", faults: []fault{rankFault(2, 1, ms, 1, code(2)), abort(42, 2*ms)}, want: 42, says: "rank 5 on w1 called MPI_Abort with code 42"},
-		{name: "abort is above a signal that came first", faults: []fault{rankFault(2, 1, ms, 1, sig(9)), abort(42, 2*ms)}, want: 42, says: "MPI_Abort"},
+		{name: "a rank is killed, and a peer's library aborts over it", faults: []fault{
+			rankFault(2, 2, ms, 1, sig(9)), abort(42, 2*ms)}, want: 137, says: "rank 2 on w2 was killed by signal 9"},
+		{name: "the abort over it is reported first", faults: []fault{abort(42, ms), rankFault(2, 2, 251*ms, 1, sig(11))}, want: 139, says: "rank 2 on w2"},
+		{name: "killed long after the abort", faults: []fault{abort(42, ms), rankFault(2, 2, 252*ms, 1, sig(9))}, want: 42, says: "MPI_Abort"},
+		{name: "killed long before the abort", faults: []fault{rankFault(2, 2, ms, 1, sig(9)), abort(42, 252*ms)}, want: 42, says: "MPI_Abort"},
+		{name: "a signal that a rank sends itself is below an abort", faults: []fault{
+			rankFault(2, 2, ms, 1, sig(6)), rankFault(3, 2, ms, 1, sig(13)), abort(42, 2*ms)}, want: 42, says: "MPI_Abort"},
+		{name: "the aborting rank's own signal", faults: []fault{abort(42, ms), rankFault(5, 1, 2*ms, 1, sig(9))}, want: 42, says: "MPI_Abort"},
+		{name: "of two that were killed the host's clock decides", faults: []fault{
+			rankFault(2, 2, ms, 9, sig(11)), abort(42, 2*ms), rankFault(3, 2, 3*ms, 5, sig(9)), rankFault(4, 2, 3*ms, 1, code(1))}, want: 137, says: "rank 3"},
+		{name: "killed by what mpiup passed on", faults: []fault{interrupt, rankFault(2, 2, ms, 1, sig(2)), abort(42, 2*ms)}, want: 42, says: "MPI_Abort"},
+		{name: "killed for breaking the protocol", faults: []fault{
+			{kind: faultRank, rank: 2, node: 2, host: "w2", at: ms, exit: sig(9), broke: true, text: "x"}, abort(42, 2*ms)}, want: 42, says: "MPI_Abort"},
+		{name: "a rank of a spawned job", faults: []fault{
+			{kind: faultRank, rank: 6, job: 1, base: 4, node: 2, host: "w2", at: ms, exit: code(3)}}, want: 3, says: "rank 2 of spawned job 1 on w2 exited with code 3"},
 		{name: "abort with 0", faults: []fault{abort(0, ms)}, want: 1},
 		{name: "abort with 512", faults: []fault{abort(512, ms)}, want: 1},
 		{name: "abort with 298", faults: []fault{abort(298, ms)}, want: 42},

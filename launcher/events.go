@@ -1,0 +1,75 @@
+package launcher
+
+import (
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// maxEvent bounds an event that a rank sends to ranks elsewhere, bytes as pmi/pmix packs it.
+const maxEvent = 1 << 20
+
+// forward passes a PMIx event on to all other hosts: only they know who listens.
+func (r *run) forward(from int, e *apiv1.Event) {
+	if len(e.Data) > maxEvent {
+		r.cfg.Log.Debug("event dropped", "host", r.host(from).name, "bytes", len(e.Data))
+		return
+	}
+	r.live(func(h int) {
+		if h != from {
+			r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Event{Event: e}})
+		}
+	})
+}
+
+// maxGone is how many processes that went at once are told of one by one, with how they went;
+// the rest is one frame. That keeps the ends of n ranks on n hosts from being n² frames.
+const maxGone = 8
+
+// gone remembers that processes will not come back; tellGone passes it on. Once the ranks are
+// being stopped nobody needs it.
+func (r *run) gone(g *apiv1.Gone) {
+	if r.job != jobStopping && r.exec == nil {
+		r.went = append(r.went, g)
+	}
+}
+
+// tellGone tells every host, for ranks that asked to be told (PMIx events), who has gone since
+// the last time, before what is done about it.
+func (r *run) tellGone() {
+	went := r.went
+	r.went = nil
+	if len(went) > maxGone {
+		went = append(went[:maxGone:maxGone], together(went[maxGone:]))
+	}
+	for _, g := range went {
+		r.live(func(h int) { r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Gone{Gone: g}}) })
+	}
+}
+
+// together is several as one: without codes, and a host's loss only where all were that.
+func together(went []*apiv1.Gone) *apiv1.Gone {
+	all, host := idset.Set{}, true
+	for _, g := range went {
+		ids, _ := idset.Parse(g.Ids) // our own text
+		all = all.Union(ids)
+		host = host && g.Host
+	}
+	return &apiv1.Gone{Ids: all.String(), Host: host}
+}
+
+// goneRank is the end of one process that went badly.
+func (r *run) goneRank(f fault) {
+	r.gone(&apiv1.Gone{Ids: idset.Of(f.rank).String(), Code: int32(f.exit.Code), Signal: int32(f.exit.Signal)})
+}
+
+// goneAbort is a process that called MPI_Abort.
+func (r *run) goneAbort(f fault) {
+	r.gone(&apiv1.Gone{Ids: idset.Of(f.rank).String(), Code: int32(f.code), Aborted: true})
+}
+
+// goneHost is all that was left on a host that was lost.
+func (r *run) goneHost(left idset.Set) {
+	if !left.Empty() {
+		r.gone(&apiv1.Gone{Ids: left.String(), Host: true})
+	}
+}

@@ -1,0 +1,162 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/pmi"
+	"github.com/mpiup/mpiup/pmi/pmix"
+)
+
+// jobRun is one job of a run: the command line's, or one that a rank spawned.
+type jobRun struct {
+	number  int // 0: the command line's
+	base    int // id of rank 0
+	plan    *job.Plan
+	hosts   []int // index in the run of each of plan.Hosts
+	apps    []job.App
+	exports [][]string // by app: the environment that jobs it spawns begin with
+	launch  *apiv1.Launch
+	silent  int // processes whose start was not heard of
+}
+
+func (j *jobRun) size() int { return len(j.plan.Placements) }
+
+// jobOf is the job of a process.
+func (r *run) jobOf(id int) *jobRun {
+	i, same := slices.BinarySearchFunc(r.jobs, id, func(j *jobRun, id int) int { return j.base - id })
+	if !same {
+		i--
+	}
+	return r.jobs[i]
+}
+
+// rankName is how users know a process: "rank 3", "rank 0 of spawned job 1".
+func (r *run) rankName(id int) string {
+	j := r.jobOf(id)
+	return rankName(j.number, id-j.base)
+}
+
+func rankName(number, rank int) string {
+	if number == 0 {
+		return fmt.Sprintf("rank %d", rank)
+	}
+	return fmt.Sprintf("rank %d of spawned job %d", rank, number)
+}
+
+// addJob gives a job its ids. Its hosts have joined.
+func (r *run) addJob(j *jobRun) error {
+	j.number, j.base, j.silent = len(r.jobs), r.places.ids(), j.size()
+	if j.number > 0 {
+		if err := r.sink.Grow(j.size()); err != nil {
+			return err
+		}
+	}
+	hostOf := make([]int, j.size())
+	for i, p := range j.plan.Placements {
+		hostOf[i] = j.hosts[p.Host]
+		r.at[hostOf[i]].created++
+	}
+	r.jobs = append(r.jobs, j)
+	r.ranks = append(r.ranks, make([]rankInfo, j.size())...)
+	r.places.grow(hostOf)
+	r.back.grow(j.size(), r.window())
+	r.hub.grow(hostOf, len(r.places.hosts()))
+	return nil
+}
+
+// launchJob sends each host of the run its part of a job: its processes, or that there is such
+// a job.
+func (r *run) launchJob(j *jobRun) {
+	j.launch = r.describe(j)
+	procs := make([][]*apiv1.Proc, len(r.places.hosts()))
+	for _, p := range j.plan.Placements {
+		h := j.hosts[p.Host]
+		procs[h] = append(procs[h], &apiv1.Proc{Rank: uint32(p.Rank), App: uint32(p.App),
+			LocalRank: uint32(p.LocalRank), NodeRank: uint32(p.Host)})
+	}
+	r.live(func(h int) {
+		if len(procs[h]) == 0 {
+			r.sendKnown(h, j)
+			return
+		}
+		l := r.part(j)
+		l.Procs, l.Apps, l.Stdin = procs[h], j.launchApps(true), r.stdinOn(j, h)
+		if r.exec != nil {
+			r.exec.terminal(l)
+		}
+		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+	})
+}
+
+// sendKnown tells a host of a job that has no process there, so that its ranks may connect to it.
+func (r *run) sendKnown(h int, j *jobRun) {
+	l := r.part(j)
+	l.Apps = j.launchApps(false)
+	r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+}
+
+// describe is what all hosts are told of a job alike.
+func (r *run) describe(j *jobRun) *apiv1.Launch {
+	nodes := make([]int, j.size())
+	for i, p := range j.plan.Placements {
+		nodes[i] = p.Host
+	}
+	l := &apiv1.Launch{
+		Number: r.number, JobId: r.opener.run, Size: uint32(j.size()), Universe: uint32(r.universe()), Hosts: uint32(len(j.hosts)),
+		Mapping: pmi.ProcessMapping(nodes), Pmi: r.cfg.PMI, Window: uint32(r.window()),
+		GraceMs: uint64(r.cfg.Grace.Milliseconds()), WorkerLogs: r.cfg.WorkerLogs,
+		Job: uint32(j.number), Base: uint32(j.base),
+	}
+	if len(j.apps) > 1 {
+		for _, p := range j.plan.Placements {
+			l.AppOf = append(l.AppOf, uint32(p.App))
+		}
+	}
+	if r.cfg.PMI == apiv1.Pmi_PMI_PMIX || r.cfg.PMI == apiv1.Pmi_PMI_AUTO {
+		l.Namespace, l.Layout = pmix.NewNamespace("mpiup"), r.layout(j)
+	}
+	return l
+}
+
+// part is a copy of what all hosts are told; the lists in it are shared.
+func (r *run) part(j *jobRun) *apiv1.Launch {
+	d := j.launch
+	return &apiv1.Launch{
+		Number: d.Number, JobId: d.JobId, Size: d.Size, Universe: d.Universe, Hosts: d.Hosts, Mapping: d.Mapping,
+		Pmi: d.Pmi, Window: d.Window, GraceMs: d.GraceMs, WorkerLogs: d.WorkerLogs, Job: d.Job, Base: d.Base,
+		Spawned: d.Spawned, Parent: d.Parent, AppOf: d.AppOf, Namespace: d.Namespace, Layout: d.Layout,
+	}
+}
+
+// layout is which ranks of a job are where. Host names are those the agents state, which are
+// what gethostname(2) says there.
+func (r *run) layout(j *jobRun) []*apiv1.HostRanks {
+	ranks := make([]idset.Set, len(j.hosts))
+	for _, p := range j.plan.Placements {
+		ranks[p.Host].Add(int(p.Rank))
+	}
+	out := make([]*apiv1.HostRanks, len(j.hosts))
+	for i, h := range j.hosts {
+		out[i] = &apiv1.HostRanks{Name: r.host(h).first.opened.Host.GetName(), Ranks: ranks[i].String()}
+	}
+	return out
+}
+
+// launchApps are a job's programs, for hosts that do not run them without their environment.
+func (j *jobRun) launchApps(whole bool) []*apiv1.App {
+	apps := make([]*apiv1.App, len(j.apps))
+	for i, a := range j.apps {
+		apps[i] = &apiv1.App{Argv: a.Argv, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit}
+		if whole {
+			apps[i].Env = a.Env
+		}
+	}
+	return apps
+}
+
+// universe is the number of slots of the run's hosts (MPI_UNIVERSE_SIZE).
+func (r *run) universe() int { return max(r.plan.Universe, r.places.ids()) }

@@ -1,0 +1,113 @@
+package launcher
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// places says where the processes of a run are. Hosts and processes have an index and an id that
+// stay theirs; both only ever grow.
+//
+//	hosts   0: w0   1: w1   2: w0 again, reached anew after it was let go
+//	ids     0 1 2 3 | 4 5       the first job's ranks, then those of jobs that ranks spawned
+//	host of 0 0 1 1 | 1 2
+//
+// The loop adds; any goroutine may read.
+type places struct {
+	list atomic.Pointer[[]*hostConn]
+	of   atomic.Pointer[[]int32] // by id
+}
+
+func newPlaces() *places {
+	p := &places{}
+	p.list.Store(&[]*hostConn{})
+	p.of.Store(&[]int32{})
+	return p
+}
+
+// hosts are all hosts that the run has or had, by index.
+func (p *places) hosts() []*hostConn { return *p.list.Load() }
+
+// ids is how many processes the run has or had.
+func (p *places) ids() int { return len(*p.of.Load()) }
+
+// hostOf is the host of a process, -1 if there is none such.
+func (p *places) hostOf(id int) int {
+	of := *p.of.Load()
+	if id < 0 || id >= len(of) {
+		return -1
+	}
+	return int(of[id])
+}
+
+// owns says that a process is on that host, with an id from a frame.
+func (p *places) owns(host int, id uint32) bool {
+	of := *p.of.Load()
+	return int(id) < len(of) && int(of[id]) == host
+}
+
+// join adds a host, whose index must be the next.
+func (p *places) join(h *hostConn) {
+	hosts := append(p.hosts(), h) // beyond what readers of the older slice see
+	p.list.Store(&hosts)
+}
+
+// grow adds processes on the given hosts.
+func (p *places) grow(hosts []int) {
+	of := *p.of.Load()
+	for _, h := range hosts {
+		of = append(of, int32(h))
+	}
+	p.of.Store(&of)
+}
+
+// host is one of the run's hosts.
+func (r *run) host(h int) *hostConn { return r.places.hosts()[h] }
+
+// send queues a frame for a host.
+func (r *run) send(h int, f *apiv1.Frame) { r.host(h).send(f) }
+
+// live calls f with every host that still takes frames.
+func (r *run) live(f func(h int)) {
+	for h, host := range r.places.hosts() {
+		if !r.at[h].bye && !host.finished() {
+			f(h)
+		}
+	}
+}
+
+// ranksOn names a host's processes, "ranks 8-15 and rank 0 of spawned job 1".
+func (r *run) ranksOn(h int) string {
+	var parts []string
+	for _, j := range r.jobs {
+		var s idset.Set
+		for rank := range j.size() {
+			if r.places.hostOf(j.base+rank) == h {
+				s.Add(rank)
+			}
+		}
+		if s.Empty() {
+			continue
+		}
+		if len(parts) == maxInOne {
+			parts = append(parts, "others")
+			break
+		}
+		name := "ranks " + s.String()
+		if s.Len() == 1 {
+			name = "rank " + s.String()
+		}
+		if j.number > 0 {
+			name += fmt.Sprintf(" of spawned job %d", j.number)
+		}
+		parts = append(parts, name)
+	}
+	if len(parts) == 0 {
+		return "no ranks"
+	}
+	return strings.Join(parts, " and ")
+}
