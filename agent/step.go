@@ -182,6 +182,7 @@ func (st *step) deliver(f *apiv1.Frame) error {
 		st.up.fetchResult(b.FetchResult)
 	case *apiv1.Frame_FetchRequest:
 		st.answerFetch(b.FetchRequest)
+	case *apiv1.Frame_Event, *apiv1.Frame_Gone: // nobody here has asked to be told
 	default:
 		return fmt.Errorf("frame %T is not for an agent", f.Body)
 	}

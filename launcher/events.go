@@ -25,10 +25,10 @@ func (r *run) forward(from int, e *apiv1.Event) {
 // the rest is one frame. That keeps the ends of n ranks on n hosts from being n² frames.
 const maxGone = 8
 
-// gone remembers that processes will not come back; tellGone passes it on. Once the ranks are
-// being stopped nobody needs it.
+// gone remembers that processes will not come back; tellGone passes it on. PMI-1 and PMI-2 know
+// no events, and once the ranks are being stopped nobody needs them.
 func (r *run) gone(g *apiv1.Gone) {
-	if r.job != jobStopping && r.exec == nil {
+	if r.job != jobStopping && r.pmix() {
 		r.went = append(r.went, g)
 	}
 }

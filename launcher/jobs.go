@@ -116,10 +116,15 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 			l.AppOf = append(l.AppOf, uint32(p.App))
 		}
 	}
-	if r.cfg.PMI == apiv1.Pmi_PMI_PMIX || r.cfg.PMI == apiv1.Pmi_PMI_AUTO {
+	if r.pmix() {
 		l.Namespace, l.Layout = pmix.NewNamespace("mpiup"), r.layout(j)
 	}
 	return l
+}
+
+// pmix says that ranks may speak PMIx.
+func (r *run) pmix() bool {
+	return r.cfg.PMI == apiv1.Pmi_PMI_PMIX || r.cfg.PMI == apiv1.Pmi_PMI_AUTO
 }
 
 // part is a copy of what all hosts are told; the lists in it are shared.
