@@ -427,7 +427,7 @@ func TestHostileLaunchersAreRefused(t *testing.T) {
 func TestLaunchIsChecked(t *testing.T) {
 	app := []*apiv1.App{{Argv: []string{"true"}}}
 	for name, l := range map[string]*apiv1.Launch{
-		"no processes":     {Size: 1, Apps: app},
+		"no command":       {Size: 1, Exec: true},
 		"more than a job":  {Size: 1, Apps: app, Procs: []*apiv1.Proc{{}, {Rank: 1}}},
 		"rank twice":       {Size: 2, Apps: app, Procs: []*apiv1.Proc{{}, {}}},
 		"rank too high":    {Size: 2, Apps: app, Procs: []*apiv1.Proc{{Rank: 2}}},

@@ -38,7 +38,7 @@ func (s *session) audit(l *apiv1.Launch) {
 	if l.Exec {
 		kind = "exec"
 	}
-	s.agent.cfg.Log.Info("start", append([]any{"what", kind, "session", short(s.id), "number", l.Number,
+	s.agent.cfg.Log.Info("start", append([]any{"what", kind, "session", short(s.id), "number", l.Number, "job", l.Job,
 		"processes", len(l.Procs), "of", l.Size, "command", commandOf(l.Apps), "uid", os.Getuid()}, s.caller...)...)
 }
 

@@ -5,13 +5,19 @@
 //	launcher ──Attach──▶ server ──▶ session ──▶ step ──▶ proc, proc, ...
 //	                     (TLS,       (link,      (one job's   (reap + stdio
 //	                      roles)      lease,      ranks here,   + pmi)
-//	                                  fencing)    PMI engine)
+//	                                  fencing,    PMI engine)
+//	                                  jobs)  ───▶ step: a job that a rank spawned
 //
 // A session is one launcher process's use of this agent. It outlives its streams: when one
 // breaks the launcher resumes over another. It ends by the launcher's Bye, by its lease, by a
 // newer incarnation of the same launcher, or with the agent:
 //
 //	opened ──Launch──▶ launched ──Stop──▶ stopping ──Bye | lost | fenced | ending──▶ closed
+//	                    │    ▲
+//	                    └────┘ Launch: another job
+//
+// Every process of a run has an id, the base of its job plus its rank there. Frames, and whatever
+// the session does, name ids; a step, its engine and its PMI server name ranks of their job.
 //
 // Concurrency: New only builds. Run blocks until everything it and its sessions started has
 // ended. A session's frames are handled in order on the goroutine that reads its stream;

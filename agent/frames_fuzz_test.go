@@ -21,6 +21,10 @@ func FuzzFrames(f *testing.F) {
 		{Seq: 6, Body: &apiv1.Frame_NameResult{NameResult: &apiv1.NameResult{Id: 1}}},
 		{Seq: 7, Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: 3, Bytes: 1 << 31}}},
 		{Seq: 8, Body: &apiv1.Frame_Resize{Resize: &apiv1.Resize{Rows: 1 << 31}}},
+		{Seq: 9, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: 1, Job: 1, Base: 4, Size: 2, Spawned: true, AppOf: []uint32{0, 1}}}},
+		{Seq: 9, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: 1, Job: 1, Base: 1<<32 - 1, Size: 2}}},
+		{Seq: 10, Body: &apiv1.Frame_SpawnResult{SpawnResult: &apiv1.SpawnResult{Id: 1, Job: 1}}},
+		{Seq: 11, Body: &apiv1.Frame_FetchRequest{FetchRequest: &apiv1.FetchRequest{Id: 1, Owner: 9, Key: "k", Wait: true}}},
 		{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Launcher: strings.Repeat("x", 300)}}},
 	} {
 		b, err := proto.Marshal(m)
@@ -41,11 +45,22 @@ func FuzzFrames(f *testing.F) {
 		s := newSession(a, &apiv1.Open{Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, "launcher")
 		defer s.finish()
 		s.state = launched
-		s.step = newStep(s, &apiv1.Launch{Number: 1, Size: 4, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}})
+		s.jobs.add(newStep(s, &apiv1.Launch{Number: 1, Size: 4, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}}))
+		s.jobs.add(newStep(s, &apiv1.Launch{Number: 1, Job: 3, Base: 9, Size: 4, Spawned: true}))
+		defer func() {
+			for _, st := range s.steps() {
+				st.release()
+			}
+			s.wg.Wait()
+		}()
 		switch m := frame.Body.(type) {
 		case *apiv1.Frame_Launch:
 			if checkLaunch(m.Launch) == nil {
 				commandOf(m.Launch.Apps)
+				if s.jobs.check(m.Launch) == nil {
+					s.jobs.add(newStep(s, m.Launch))
+					fuzzJobs(t, &s.jobs)
+				}
 			}
 		case *apiv1.Frame_Open:
 			if checkOpen(m.Open) == nil && len(m.Open.Launcher) > maxOpenField {
@@ -56,6 +71,18 @@ func FuzzFrames(f *testing.F) {
 			s.deliver(&frame)
 		}
 	})
+}
+
+// fuzzJobs checks what every table of jobs must hold.
+func fuzzJobs(t *testing.T, j *jobs) {
+	for i, st := range j.byBase {
+		if i > 0 && j.byBase[i-1].end() > st.launch.Base {
+			t.Errorf("jobs %d and %d overlap", j.byBase[i-1].launch.Job, st.launch.Job)
+		}
+		if j.of(st.launch.Base) != st || j.of(st.end()-1) != st || j.byNumber[st.launch.Job] != st {
+			t.Errorf("job %d is not found", st.launch.Job)
+		}
+	}
 }
 
 func TestCommandOf(t *testing.T) {

@@ -37,11 +37,56 @@ func (st *step) newPMI() *pmi.Server {
 			OnInit:     st.pmiState(apiv1.PmiState_PMI_RUNNING),
 			OnFinalize: st.pmiState(apiv1.PmiState_PMI_FINALIZED),
 			OnAbort: func(rank, code int, text string) {
-				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{
-					Rank: uint32(rank), Code: int32(code), Text: text}}})
+				st.aborted(rank, code, text)
 			},
 		},
 	})
+}
+
+// aborted tells the launcher that a rank called MPI_Abort.
+func (st *step) aborted(rank, code int, text string) {
+	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{
+		Rank: st.launch.Base + uint32(rank), Code: int32(code), Text: text}}})
+}
+
+// protocolOf is how ranks of a program speak with us. PMI_NONE: they do not.
+func (st *step) protocolOf(app uint32) apiv1.Pmi {
+	switch {
+	case st.engine == nil:
+		return apiv1.Pmi_PMI_NONE
+	case st.launch.Pmi == apiv1.Pmi_PMI_AUTO:
+		return apiv1.Pmi_PMI_FD
+	}
+	return st.launch.Pmi
+}
+
+// wiring is how one rank finds its PMI server.
+type wiring struct {
+	env    []string
+	ours   net.Conn // nil unless theirs is inherited
+	theirs *os.File // the rank's end, as pmiDescriptor
+}
+
+// wire prepares the way between a rank and its server.
+func (p *proc) wire() (w wiring, err error) {
+	st, l := p.step, p.step.launch
+	switch st.protocolOf(p.spec.App) {
+	case apiv1.Pmi_PMI_NONE:
+		return w, nil
+	case apiv1.Pmi_PMI_PMIX:
+		w.env = append(st.pmix.Environment(0, int(p.spec.Rank)), openMPIVariables(l, p.spec)...)
+		return w, nil
+	case apiv1.Pmi_PMI_PORT:
+		w.env = st.port.variables(p.spec.Rank)
+	default:
+		if w.ours, w.theirs, err = pmiPair(); err != nil {
+			return w, err
+		}
+		// PMI_ID must not stand beside PMI_FD (pmi-wire.md 3.2).
+		w.env = []string{"PMI_FD=" + strconv.Itoa(pmiDescriptor)}
+	}
+	w.env = append(w.env, pmiVariables(l, p.spec)...)
+	return w, nil
 }
 
 // pmiPair is a rank's PMI connection: ours, and the descriptor it inherits.
@@ -60,10 +105,14 @@ func pmiPair() (ours net.Conn, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// pmiVariables tell a rank's MPI library about its inherited descriptor. PMI_ID must not stand
-// beside PMI_FD (pmi-wire.md 3.2).
-func pmiVariables(rank, size uint32) []string {
-	return []string{"PMI_FD=" + strconv.Itoa(pmiDescriptor), "PMI_RANK=" + utoa(rank), "PMI_SIZE=" + utoa(size)}
+// pmiVariables go with either way to the server. With PMI_PORT, rank and size are for scripts: the
+// library learns both over the connection.
+func pmiVariables(l *apiv1.Launch, p *apiv1.Proc) []string {
+	env := []string{"PMI_RANK=" + utoa(p.Rank), "PMI_SIZE=" + utoa(l.Size)}
+	if l.Spawned {
+		env = append(env, "PMI_SPAWNED=1")
+	}
+	return env
 }
 
 // servePMI answers a rank until its connection ends, and sees to what follows from how it did.
@@ -84,11 +133,11 @@ func (p *proc) servePMI(conn net.Conn) {
 	case errors.As(err, &protocol):
 		p.fail(err.Error())
 	case errors.As(err, &unfinished):
-		st.wireupFailed(p.spec.Rank, err, []int{int(p.spec.Rank)})
+		p.wireupFailed(err, []int{int(p.spec.Rank)})
 	case errors.As(err, &gone):
-		st.wireupFailed(p.spec.Rank, err, gone.Gone)
+		p.wireupFailed(err, gone.Gone)
 	default:
-		st.wireupFailed(p.spec.Rank, err, nil)
+		p.wireupFailed(err, nil)
 	}
 	select {
 	case <-p.process.Done():
@@ -101,17 +150,18 @@ func (p *proc) servePMI(conn net.Conn) {
 const exitBound = time.Second
 
 // wireupFailed tells the launcher that a rank's PMI cannot go on because of others, after the
-// exits of those others if they come.
-func (st *step) wireupFailed(rank uint32, err error, culprits []int) {
+// exits of those others, ranks of the same job, if they come.
+func (p *proc) wireupFailed(err error, culprits []int) {
+	st := p.step
 	t := time.NewTimer(exitBound)
 	defer t.Stop()
 	for _, r := range culprits {
-		p := st.proc(uint32(r))
-		if p == nil {
+		culprit := st.proc(uint32(r))
+		if culprit == nil {
 			continue
 		}
 		select {
-		case <-p.told:
+		case <-culprit.told:
 		case <-t.C:
 		case <-st.ctx.Done():
 			return
@@ -119,7 +169,7 @@ func (st *step) wireupFailed(rank uint32, err error, culprits []int) {
 	}
 	if !st.isStopped() {
 		st.s.send(&apiv1.Frame{Body: &apiv1.Frame_WireupFailed{WireupFailed: &apiv1.WireupFailed{
-			Rank: rank, Text: err.Error()}}})
+			Rank: p.id, Text: err.Error()}}})
 	}
 }
 
@@ -145,11 +195,9 @@ func newPMIPort(st *step) (*pmiPort, error) {
 	return port, nil
 }
 
-// variables point a rank at the port. PMI_RANK and PMI_SIZE are for scripts: the library
-// learns both over the connection.
-func (pp *pmiPort) variables(rank, size uint32) []string {
-	return []string{"PMI_PORT=" + pp.listener.Addr().String(), "PMI_ID=" + strconv.Itoa(pp.gate.ID(int(rank))),
-		"PMI_RANK=" + utoa(rank), "PMI_SIZE=" + utoa(size)}
+// variables point a rank at the port.
+func (pp *pmiPort) variables(rank uint32) []string {
+	return []string{"PMI_PORT=" + pp.listener.Addr().String(), "PMI_ID=" + strconv.Itoa(pp.gate.ID(int(rank)))}
 }
 
 // maxPMIHandshakes bounds strangers on the loopback port.

@@ -28,10 +28,6 @@ func (st *step) startPMIx() error {
 	if err != nil {
 		return err
 	}
-	apps := make([]int, l.Size)
-	for _, p := range l.Procs {
-		apps[p.Rank] = int(p.App)
-	}
 	dir, remove := st.s.agent.sessionDir(st.s.id)
 	st.pmix, err = pmix.New(pmix.Config{
 		Names: st.engine.Names(), Address: lis.Addr().String(), SessionDir: dir,
@@ -40,17 +36,14 @@ func (st *step) startPMIx() error {
 		Hooks: pmix.Hooks{
 			OnInit:     st.pmiState(apiv1.PmiState_PMI_RUNNING),
 			OnFinalize: st.pmiState(apiv1.PmiState_PMI_FINALIZED),
-			OnAbort: func(rank, code int, text string, _ []int) {
-				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{
-					Rank: uint32(rank), Code: int32(code), Text: text}}})
-			},
-			OnError: st.pmixError,
-			OnLog:   st.logged,
+			OnAbort:    func(rank, code int, text string, _ []int) { st.aborted(rank, code, text) },
+			OnError:    st.pmixError,
+			OnLog:      st.logged,
 		},
 	})
 	if err == nil {
 		err = st.pmix.Add(pmix.Job{
-			Namespace: l.Namespace, Hosts: hosts, Here: int(l.Procs[0].NodeRank), Apps: apps,
+			Namespace: l.Namespace, Hosts: hosts, Here: int(l.Procs[0].NodeRank), Apps: appsOf(l),
 			Universe: int(l.Universe), Mapping: l.Mapping, Engine: st.engine,
 		})
 	}
@@ -69,6 +62,18 @@ func (st *step) startPMIx() error {
 		}
 	})
 	return nil
+}
+
+// appsOf is the program of every rank.
+func appsOf(l *apiv1.Launch) []int {
+	apps := make([]int, l.Size)
+	for _, p := range l.Procs {
+		apps[p.Rank] = int(p.App)
+	}
+	for r, app := range l.AppOf {
+		apps[r] = int(app)
+	}
+	return apps
 }
 
 // layout is the job's hosts as the launcher states them, checked against what is to start here.
@@ -110,7 +115,11 @@ func (st *step) pmiState(s apiv1.PmiState) func(rank int) {
 
 // userVariable is what the user exported for all programs of the launch, else the container's.
 func (st *step) userVariable(name string) string {
-	for _, list := range [][]string{st.launch.Apps[0].Env, st.s.agent.cfg.Env} {
+	var app []string
+	if len(st.launch.Apps) > 0 {
+		app = st.launch.Apps[0].Env
+	}
+	for _, list := range [][]string{app, st.s.agent.cfg.Env} {
 		for _, kv := range list {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok {
 				return v
@@ -146,11 +155,11 @@ func (st *step) pmixError(rank int, err error) {
 	case errors.As(err, &protocol), errors.As(err, &refused):
 		p.fail(err.Error())
 	case errors.As(err, &unfinished):
-		st.wg.Go(func() { st.wireupFailed(p.spec.Rank, err, []int{rank}) })
+		st.wg.Go(func() { p.wireupFailed(err, []int{rank}) })
 	case errors.As(err, &gone):
-		st.wg.Go(func() { st.wireupFailed(p.spec.Rank, err, gone.Gone) })
+		st.wg.Go(func() { p.wireupFailed(err, gone.Gone) })
 	default:
-		st.wg.Go(func() { st.wireupFailed(p.spec.Rank, err, nil) })
+		st.wg.Go(func() { p.wireupFailed(err, nil) })
 	}
 }
 
@@ -167,21 +176,11 @@ func (st *step) logged(rank int, stderr bool, text string) {
 		}
 		return
 	}
-	o := &apiv1.Output{Rank: uint32(rank), Data: []byte(text), Partial: !strings.HasSuffix(text, "\n"), TimeNs: time.Now().UnixNano()}
+	o := &apiv1.Output{Rank: st.launch.Base + uint32(rank), Data: []byte(text), Partial: !strings.HasSuffix(text, "\n"), TimeNs: time.Now().UnixNano()}
 	if stderr {
 		o.Stream = apiv1.Stream_STDERR
 	}
 	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: o}})
-}
-
-// answerAwait answers another host's question once the rank here has put the key.
-func (st *step) answerAwait(r *apiv1.FetchRequest) {
-	res := &apiv1.FetchResult{Id: r.Id}
-	var err error
-	if res.Value, res.Found, err = st.engine.LocalAwait(st.ctx, int(r.Owner), r.Key); err != nil {
-		res.Error = err.Error()
-	}
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_FetchResult{FetchResult: res}})
 }
 
 // sessionDir makes a directory that ranks of a session may use for files, and returns what

@@ -23,6 +23,7 @@ import (
 type proc struct {
 	step    *step
 	spec    *apiv1.Proc
+	id      uint32 // in the run
 	dir     string
 	stdin   bool
 	files   *stdio.Files
@@ -40,14 +41,14 @@ type proc struct {
 }
 
 func newProc(st *step, spec *apiv1.Proc, dir string, stdin bool) *proc {
-	return &proc{step: st, spec: spec, dir: dir, stdin: stdin, told: make(chan struct{}), done: make(chan struct{})}
+	return &proc{step: st, spec: spec, id: st.launch.Base + spec.Rank, dir: dir, stdin: stdin, told: make(chan struct{}), done: make(chan struct{})}
 }
 
 // start makes the process and what serves it. A failure is for the launcher to tell.
 func (p *proc) start() *apiv1.StartFailed {
 	l, app := p.step.launch, p.step.launch.Apps[p.spec.App]
 	failed := func(err error) *apiv1.StartFailed {
-		return &apiv1.StartFailed{Rank: p.spec.Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
+		return &apiv1.StartFailed{Rank: p.id, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
 	}
 	var err error
 	if l.Terminal {
@@ -60,23 +61,16 @@ func (p *proc) start() *apiv1.StartFailed {
 	}
 	computed := computedEnv(p.step.s.id, p.dir, l, p.spec)
 	child := p.files.Child[:]
-	var pmiConn net.Conn
-	if p.step.pmix != nil {
-		computed = append(append(computed, p.step.pmix.Environment(0, int(p.spec.Rank))...), openMPIVariables(l, p.spec)...)
-	} else if p.step.engine != nil {
-		if p.step.port != nil {
-			computed = append(computed, p.step.port.variables(p.spec.Rank, l.Size)...)
-		} else {
-			var theirs *os.File
-			if pmiConn, theirs, err = pmiPair(); err != nil {
-				p.files.Close()
-				return failed(err)
-			}
-			defer theirs.Close()
-			child = append(child, theirs)
-			computed = append(computed, pmiVariables(p.spec.Rank, l.Size)...)
-		}
+	w, err := p.wire()
+	if err != nil {
+		p.files.Close()
+		return failed(err)
 	}
+	if w.theirs != nil {
+		defer w.theirs.Close()
+		child = append(child, w.theirs)
+	}
+	computed = append(computed, w.env...)
 	agentCfg := &p.step.s.agent.cfg
 	p.process, err = p.step.s.agent.super.Start(p.step.ctx, reap.Command{
 		Argv:     app.Argv,
@@ -88,13 +82,13 @@ func (p *proc) start() *apiv1.StartFailed {
 	})
 	if err != nil {
 		p.files.Close()
-		if pmiConn != nil {
-			pmiConn.Close()
+		if w.ours != nil {
+			w.ours.Close()
 		}
 		return p.startFailed(err)
 	}
 	p.files.CloseChild()
-	p.serve(pmiConn)
+	p.serve(w.ours)
 	return nil
 }
 
@@ -103,12 +97,12 @@ func (p *proc) serve(pmiConn net.Conn) {
 	st := p.step
 	l := st.launch
 	p.pump = stdio.NewPump(stdio.Config{
-		Rank: int(p.spec.Rank), Out: p.files.Out, Err: p.files.Err,
+		Rank: int(p.id), Out: p.files.Out, Err: p.files.Err,
 		Window: int(min(max(l.Window, minWindow), maxWindow)),
 		Emit:   p.emit, Exited: p.process.Done(), Tee: st.tee,
 	})
 	if p.files.In != nil {
-		p.input = stdio.NewInput(stdio.InputConfig{Rank: int(p.spec.Rank), File: p.files.In,
+		p.input = stdio.NewInput(stdio.InputConfig{Rank: int(p.id), File: p.files.In,
 			Terminal: p.files.Terminal, Exited: p.process.Done(), Done: p.tookInput})
 		st.wg.Go(func() {
 			if err := p.input.Run(st.ctx); err != nil {
@@ -124,7 +118,7 @@ func (p *proc) serve(pmiConn net.Conn) {
 	}
 	st.mu.Unlock()
 	st.s.agent.metrics.started.Inc()
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: p.spec.Rank, Pid: int32(p.process.Pid())}}})
+	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: p.id, Pid: int32(p.process.Pid())}}})
 	if stopped { // a stop came while it was being started, and may have missed it
 		p.process.Signal(syscall.SIGKILL)
 	}
@@ -142,7 +136,7 @@ func (p *proc) follow() {
 	st.wg.Go(func() {
 		cut, err := p.pump.Run(st.ctx)
 		if err != nil {
-			st.s.agent.cfg.Log.Debug("output ended", "rank", p.spec.Rank, "cause", err)
+			st.s.agent.cfg.Log.Debug("output ended", "rank", p.id, "cause", err)
 		}
 		drained <- cut
 	})
@@ -150,9 +144,9 @@ func (p *proc) follow() {
 	p.sendExited(p.process.Ended())
 	cut := <-drained
 	if st.tee != nil {
-		st.tee.End(int(p.spec.Rank))
+		st.tee.End(int(p.id))
 	}
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_OutputEnd{OutputEnd: &apiv1.OutputEnd{Rank: p.spec.Rank, Cut: cut}}})
+	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_OutputEnd{OutputEnd: &apiv1.OutputEnd{Rank: p.id, Cut: cut}}})
 }
 
 func (p *proc) sendExited(at time.Time) {
@@ -160,7 +154,7 @@ func (p *proc) sendExited(at time.Time) {
 	ex := p.process.Exit()
 	p.mu.Lock()
 	p.ended = true
-	x := &apiv1.Exited{Rank: p.spec.Rank, Code: int32(ex.Code), Signal: int32(ex.Signal), Core: ex.Core,
+	x := &apiv1.Exited{Rank: p.id, Code: int32(ex.Code), Signal: int32(ex.Signal), Core: ex.Core,
 		Pmi: apiv1.PmiState(p.pmi.Load()), TimeNs: at.UnixNano(), StoppedByUs: p.ours,
 		MaxRss: p.process.MaxRSS(), Text: p.failure}
 	p.mu.Unlock()
@@ -187,7 +181,7 @@ func (p *proc) emit(c stdio.Chunk) {
 	if st.s.agent.cfg.Embedded { // the launcher has got the data itself
 		back = nil
 	}
-	err := st.s.link.Lend(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: p.spec.Rank,
+	err := st.s.link.Lend(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: p.id,
 		Stream: apiv1.Stream(c.Stream), Data: c.Data, Partial: c.Partial, TimeNs: c.Time.UnixNano()}}}, back)
 	if err != nil {
 		st.s.end("the launcher takes no frames: " + err.Error())
@@ -195,7 +189,7 @@ func (p *proc) emit(c stdio.Chunk) {
 }
 
 func (p *proc) tookInput(n int) {
-	p.step.s.send(&apiv1.Frame{Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: p.spec.Rank, Bytes: uint32(n)}}})
+	p.step.s.send(&apiv1.Frame{Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: p.id, Bytes: uint32(n)}}})
 }
 
 // markStopped: what follows is not the process's own doing.
@@ -222,7 +216,7 @@ func (p *proc) fail(text string) {
 
 // startFailed turns a start's error into what the launcher is told.
 func (p *proc) startFailed(err error) *apiv1.StartFailed {
-	f := &apiv1.StartFailed{Rank: p.spec.Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
+	f := &apiv1.StartFailed{Rank: p.id, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
 	var se *reap.StartError
 	if !errors.As(err, &se) {
 		return f

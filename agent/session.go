@@ -22,6 +22,7 @@ type session struct {
 	lease    time.Duration
 	log      *slog.Logger
 	link     *wire.Link
+	up       *upstream
 	wg       sync.WaitGroup // goroutines that start and stop things
 	carriers sync.WaitGroup // of streams; none is added once the state is closed
 
@@ -42,8 +43,9 @@ type session struct {
 	endText    string        // why it ends, guarded by mu
 	undrain    func()        // ends drain, guarded by mu
 	fencedBy   *session      // the newer incarnation's session, guarded by mu
-	step       *step         // from Launch on, guarded by mu
-	spent      bool          // nothing of step is left, guarded by mu
+	jobs       jobs          // guarded by mu; none is added once a stop has begun
+	spent      bool          // nothing of jobs is left, guarded by mu
+	sealed     bool          // nothing may be added to wg any more, guarded by mu
 }
 
 // launcherID is who opened a session: the identity its certificate states, the life of its
@@ -74,6 +76,7 @@ func newSession(a *Agent, o *apiv1.Open, identity string) *session {
 		empty:  make(chan struct{}),
 		lostAt: a.clock.Now(), // its first stream is about to carry
 	}
+	s.up = newUpstream(s.link)
 	s.life, s.finish = context.WithCancel(context.Background())
 	return s
 }
@@ -121,59 +124,13 @@ func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64
 	return err
 }
 
-// deliver handles one frame. It runs on the stream's reading goroutine and may not block.
-func (s *session) deliver(f *apiv1.Frame) error {
-	switch b := f.Body.(type) {
-	case *apiv1.Frame_Launch:
-		return s.onLaunch(b.Launch)
-	case *apiv1.Frame_Stop:
-		s.stop(b.Stop.Why, b.Stop.Now)
-	case *apiv1.Frame_Bye:
-		s.end("the launcher is done")
-	default:
-		s.mu.Lock()
-		st := s.step
-		s.mu.Unlock()
-		if st == nil {
-			return fmt.Errorf("frame %T before Launch", f.Body)
-		}
-		return st.deliver(f)
-	}
-	return nil
-}
-
-// onLaunch starts what the launcher asks for, after whatever an older incarnation of it left
-// is gone.
-func (s *session) onLaunch(l *apiv1.Launch) error {
-	if err := checkLaunch(l); err != nil {
-		return err
-	}
-	if held, ok := s.agent.claim(s.launcher, l.Number); !ok {
-		s.refuse(fmt.Sprintf("a newer incarnation of this launcher (%s, number %d) has taken over host %s",
-			short(held.incarnation), held.number, s.agent.cfg.Name))
-		return nil
-	}
+// while runs f on a goroutine that the session waits for; at its very end it does not.
+func (s *session) while(f func()) {
 	s.mu.Lock()
-	to, err := s.state.next(evLaunch)
-	if err != nil {
-		stopped := s.state != launched
-		s.mu.Unlock()
-		if stopped {
-			return nil // a Stop overtook it; the launcher knows
-		}
-		return err
+	defer s.mu.Unlock()
+	if !s.sealed {
+		s.wg.Go(f)
 	}
-	s.state = to
-	st := newStep(s, l)
-	s.step = st
-	s.wg.Add(1)
-	s.mu.Unlock()
-	go func() {
-		defer s.wg.Done()
-		s.agent.fenceOlder(s)
-		st.start()
-	}()
-	return nil
 }
 
 // stop ends the session's processes; the session itself goes on, to tell how they ended.
@@ -183,18 +140,42 @@ func (s *session) stop(why string, now bool) {
 	if err == nil {
 		s.state = to
 	}
-	st := s.step
-	if err != nil || st == nil {
-		s.mu.Unlock()
+	s.mu.Unlock()
+	if err != nil {
 		return
 	}
-	s.wg.Add(1)
-	s.mu.Unlock()
-	grace := st.grace()
+	steps := s.steps()
+	grace := graceOf(steps)
 	if now {
 		grace = 0
 	}
-	go func() { defer s.wg.Done(); st.stop(why, grace) }()
+	s.while(func() { s.stopSteps(steps, why, grace) })
+}
+
+// stopSteps ends the processes of all jobs: TERM, grace, CONT and KILL, then whatever of theirs is
+// left. It returns when nothing is, or after a bound that only a process in uninterruptible sleep
+// reaches.
+func (s *session) stopSteps(steps []*step, why string, grace time.Duration) {
+	if len(steps) == 0 {
+		return
+	}
+	for _, st := range steps {
+		st.markStopped()
+	}
+	left := s.agent.super.StopSession(context.Background(), s.id, min(grace, maxGrace))
+	if len(left) > 0 {
+		s.notice(true, "processes %v do not end (stopped for: %s); they wait for a device or file system", left, why)
+	}
+}
+
+const maxGrace = time.Hour
+
+// graceOf is the time between TERM and KILL that the launcher asked for.
+func graceOf(steps []*step) (grace time.Duration) {
+	for _, st := range steps {
+		grace = max(grace, time.Duration(min(st.launch.GraceMs, uint64(maxGrace/time.Millisecond)))*time.Millisecond)
+	}
+	return grace
 }
 
 // end begins the end of the session; run does the rest. The first reason counts.
@@ -229,20 +210,21 @@ func (s *session) run() {
 		s.end(s.agent.stopText())
 	}
 	s.mu.Lock()
-	st, text, fenced := s.step, s.endText, s.fencedBy != nil
+	text, fenced := s.endText, s.fencedBy != nil
 	s.mu.Unlock()
 	s.log.Debug("session ends", "why", text)
-	if st != nil {
-		grace := st.grace()
-		if s.agent.isStopping() {
-			grace = min(grace, s.agent.cfg.Grace)
-		}
-		st.stop(text, grace)
-		st.wait()
-		s.mu.Lock()
-		s.spent = true
-		s.mu.Unlock()
+	steps := s.steps()
+	grace := graceOf(steps)
+	if s.agent.isStopping() {
+		grace = min(grace, s.agent.cfg.Grace)
 	}
+	s.stopSteps(steps, text, grace)
+	for _, st := range steps {
+		st.wait()
+	}
+	s.mu.Lock()
+	s.spent, s.sealed = true, true
+	s.mu.Unlock()
 	s.wg.Wait()
 	close(s.empty)
 	c := &apiv1.Closed{Text: text}

@@ -171,7 +171,7 @@ func (a *Agent) activeSessions() (n int) {
 	defer a.mu.Unlock()
 	for _, s := range a.sessions {
 		s.mu.Lock()
-		if s.step != nil && !s.spent {
+		if len(s.jobs.byBase) > 0 && !s.spent {
 			n++
 		}
 		s.mu.Unlock()

@@ -38,7 +38,8 @@ var transitions = []struct {
 	to   state
 }{
 	{evLaunch, opened, launched},
-	{evStop, opened, stopping}, // a Launch that follows is refused
+	{evLaunch, launched, launched}, // a job that ranks spawned
+	{evStop, opened, stopping},     // a Launch that follows is refused
 	{evStop, launched, stopping},
 	{evStop, stopping, stopping}, // again, perhaps without grace
 	{evEnd, opened, closing},

@@ -25,8 +25,11 @@ func TestSessionStates(t *testing.T) {
 	if _, err := opened.next(evLaunch); err != nil {
 		t.Error(err)
 	}
-	if _, err := launched.next(evLaunch); err == nil {
-		t.Error("a session can be launched twice")
+	if _, err := launched.next(evLaunch); err != nil {
+		t.Errorf("no second job: %v", err)
+	}
+	if _, err := stopping.next(evLaunch); err == nil {
+		t.Error("a session that is stopped takes another job")
 	}
 	if _, err := closed.next(evEnd); err == nil {
 		t.Error("a closed session can end")

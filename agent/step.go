@@ -7,8 +7,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
-	"time"
 
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -22,8 +20,8 @@ import (
 type step struct {
 	s      *session
 	launch *apiv1.Launch
-	engine *kvs.Engine // nil without PMI
-	up     *upstream
+	engine *kvs.Engine  // nil without PMI
+	unfit  error        // why engine could not be made
 	server *pmi.Server  // nil without PMI
 	port   *pmiPort     // nil unless ranks connect by TCP
 	pmix   *pmix.Server // nil unless ranks speak PMIx
@@ -37,42 +35,34 @@ type step struct {
 	over chan struct{}  // closed when start has returned
 
 	mu      sync.Mutex
-	procs   map[uint32]*proc // started, by rank, guarded by mu
+	procs   map[uint32]*proc // started, by rank in the job, guarded by mu
 	stopped bool             // no further process is started, guarded by mu
 }
 
+// newStep makes the job's part here, which is known to other hosts' ranks before it is started.
 func newStep(s *session, l *apiv1.Launch) *step {
 	st := &step{s: s, launch: l, procs: make(map[uint32]*proc), over: make(chan struct{})}
 	st.ctx, st.kill = context.WithCancel(context.Background())
-	st.up = newUpstream(s.link)
+	if !l.Exec && l.Pmi != apiv1.Pmi_PMI_NONE {
+		st.engine, st.unfit = newEngine(s, l)
+	}
 	return st
 }
 
-// checkLaunch bounds what a launcher may ask for.
-func checkLaunch(l *apiv1.Launch) error {
-	switch {
-	case l.Number == 0 || l.Number > maxNumber:
-		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(maxNumber))
-	case len(l.Procs) == 0 || len(l.Procs) > maxProcs:
-		return fmt.Errorf("launch of %d processes; 1 to %d are possible", len(l.Procs), maxProcs)
-	case l.Size == 0 || l.Size > maxRanks || int(l.Size) < len(l.Procs):
-		return fmt.Errorf("launch of %d processes of a job of %d", len(l.Procs), l.Size)
-	case l.Terminal && len(l.Procs) != 1:
-		return errors.New("launch of several processes on one terminal")
+// newEngine is the job's PMI data on this host. Names are kept by the launcher, for all jobs.
+func newEngine(s *session, l *apiv1.Launch) (*kvs.Engine, error) {
+	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
+	cfg := kvs.Config{KVSName: "mpiup-" + s.id[:16], Size: int(l.Size), Names: s.up}
+	if l.Job > 0 {
+		cfg.KVSName += "-" + utoa(l.Job)
 	}
-	seen := make(map[uint32]bool, len(l.Procs))
 	for _, p := range l.Procs {
-		if p.Rank >= l.Size || seen[p.Rank] || int(p.App) >= len(l.Apps) {
-			return fmt.Errorf("launch: rank %d is out of range or there twice", p.Rank)
-		}
-		seen[p.Rank] = true
+		cfg.Local = append(cfg.Local, int(p.Rank))
 	}
-	for i, a := range l.Apps {
-		if len(a.Argv) == 0 || a.Argv[0] == "" {
-			return fmt.Errorf("launch: program %d has no name", i)
-		}
+	if len(l.Procs) < int(l.Size) {
+		cfg.Upstream = jobUpstream{s.up, l.Job, l.Base}
 	}
-	return nil
+	return kvs.New(cfg)
 }
 
 // start starts the processes in order and tells the launcher of each. The first that cannot
@@ -82,20 +72,19 @@ func (st *step) start() {
 	l := st.launch
 	st.oom, _ = usable.OOMKills(os.DirFS("/"))
 	if err := st.prepare(); err != nil {
-		st.s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: &apiv1.StartFailed{
-			Rank: l.Procs[0].Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}}})
+		st.unprepared(err)
 		return
 	}
 	dirs := st.directories()
 	stdin := make(map[uint32]bool, len(l.Stdin))
-	for _, r := range l.Stdin {
-		stdin[r] = true
+	for _, id := range l.Stdin {
+		stdin[id] = l.Job == 0
 	}
 	for _, p := range l.Procs {
 		if st.isStopped() {
 			return
 		}
-		pr := newProc(st, p, dirs[p.App], stdin[p.Rank])
+		pr := newProc(st, p, dirs[p.App], stdin[l.Base+p.Rank])
 		if failed := pr.start(); failed != nil && !st.isStopped() {
 			st.s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: failed}})
 			return
@@ -103,31 +92,36 @@ func (st *step) start() {
 	}
 }
 
-// prepare makes what the ranks share: the PMI engine, and a port when they want one.
+// unprepared tells the launcher why nothing can be started here; where nothing was to be, ranks of
+// other jobs cannot reach the job from here.
+func (st *step) unprepared(err error) {
+	if len(st.launch.Procs) == 0 {
+		st.s.notice(true, "job %d: %v", st.launch.Job, err)
+		return
+	}
+	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: &apiv1.StartFailed{
+		Rank: st.launch.Base + st.launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}}})
+}
+
+// prepare makes what the ranks share: the PMI server, and a port when they want one.
 func (st *step) prepare() error {
 	l := st.launch
-	st.s.audit(l)
-	st.startTee()
-	if l.Exec || l.Pmi == apiv1.Pmi_PMI_NONE {
+	if len(l.Procs) > 0 {
+		st.s.audit(l)
+		st.startTee()
+	}
+	switch {
+	case st.unfit != nil:
+		return fmt.Errorf("PMI: %w", st.unfit)
+	case st.engine == nil || len(l.Procs) == 0:
 		return nil
-	}
-	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
-	cfg := kvs.Config{KVSName: "mpiup-" + st.s.id[:16], Size: int(l.Size)}
-	for _, p := range l.Procs {
-		cfg.Local = append(cfg.Local, int(p.Rank))
-	}
-	if len(l.Procs) < int(l.Size) {
-		cfg.Upstream, cfg.Names = st.up, st.up
 	}
 	var err error
-	if st.engine, err = kvs.New(cfg); err != nil {
-		return fmt.Errorf("PMI: %w", err)
-	}
 	if l.Pmi == apiv1.Pmi_PMI_PMIX {
-		if err := st.startPMIx(); err != nil {
-			return fmt.Errorf("PMIx: %w", err)
+		if err = st.startPMIx(); err != nil {
+			err = fmt.Errorf("PMIx: %w", err)
 		}
-		return nil
+		return err
 	}
 	if l.Pmi == apiv1.Pmi_PMI_PORT {
 		if st.port, err = newPMIPort(st); err != nil {
@@ -159,36 +153,6 @@ func (st *step) directories() []string {
 	return dirs
 }
 
-// deliver handles the frames of a running step. It may not block.
-func (st *step) deliver(f *apiv1.Frame) error {
-	switch b := f.Body.(type) {
-	case *apiv1.Frame_Signal:
-		return st.signal(b.Signal)
-	case *apiv1.Frame_Input:
-		return st.input(b.Input)
-	case *apiv1.Frame_Credit:
-		if p := st.proc(b.Credit.Rank); p != nil {
-			p.pump.Grant(int(min(b.Credit.Bytes, maxWindow)))
-		}
-	case *apiv1.Frame_Resize:
-		for _, p := range st.all() {
-			p.files.Resize(uint16(b.Resize.Rows), uint16(b.Resize.Columns))
-		}
-	case *apiv1.Frame_FenceResult:
-		st.up.fenceResult(b.FenceResult)
-	case *apiv1.Frame_NameResult:
-		st.up.nameResult(b.NameResult)
-	case *apiv1.Frame_FetchResult:
-		st.up.fetchResult(b.FetchResult)
-	case *apiv1.Frame_FetchRequest:
-		st.answerFetch(b.FetchRequest)
-	case *apiv1.Frame_Event, *apiv1.Frame_Gone: // nobody here has asked to be told
-	default:
-		return fmt.Errorf("frame %T is not for an agent", f.Body)
-	}
-	return nil
-}
-
 func (st *step) proc(rank uint32) *proc {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -212,83 +176,16 @@ func (st *step) all() []*proc {
 	return list
 }
 
-func (st *step) signal(s *apiv1.Signal) error {
-	if s.Number <= 0 || s.Number > 64 {
-		return fmt.Errorf("signal %d does not exist", s.Number)
-	}
-	to := st.all()
-	if len(s.Ranks) > 0 {
-		to = to[:0]
-		for _, r := range s.Ranks {
-			if p := st.proc(r); p != nil {
-				to = append(to, p)
-			}
-		}
-	}
-	for _, p := range to {
-		p.process.Signal(syscall.Signal(s.Number)) // one that has ended needs none
-	}
-	return nil
-}
-
-func (st *step) input(in *apiv1.Input) error {
-	ranks := in.Ranks
-	if len(ranks) == 0 {
-		ranks = st.launch.Stdin
-	}
-	for _, r := range ranks {
-		p := st.proc(r)
-		if p == nil || p.input == nil {
-			continue
-		}
-		if len(in.Data) > 0 {
-			if err := p.input.Write(in.Data); err != nil {
-				return err
-			}
-		}
-		if in.Eof {
-			p.input.CloseWrite()
-		}
-	}
-	return nil
-}
-
-func (st *step) answerFetch(r *apiv1.FetchRequest) {
-	res := &apiv1.FetchResult{Id: r.Id}
-	if st.engine != nil {
-		owner := int(r.Owner)
-		if r.AnyOwner {
-			owner = kvs.AnyOwner
-		}
-		if r.Wait && !r.AnyOwner {
-			st.wg.Go(func() { st.answerAwait(r) })
-			return
-		}
-		res.Value, res.Found = st.engine.LocalGet(owner, r.Key)
-	}
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_FetchResult{FetchResult: res}})
-}
-
-// stop ends the processes: TERM, grace, CONT and KILL, then whatever of theirs is left. It
-// returns when nothing is, or after a bound that only a process in uninterruptible sleep
-// reaches.
-func (st *step) stop(why string, grace time.Duration) {
+// markStopped: no further process is started, and the ends that follow are not the processes' own
+// doing.
+func (st *step) markStopped() {
 	st.mu.Lock()
+	defer st.mu.Unlock()
 	st.stopped = true
 	for _, p := range st.procs {
 		p.markStopped()
 	}
-	st.mu.Unlock()
-	left := st.s.agent.super.StopSession(context.Background(), st.s.id, min(grace, maxGrace))
-	if len(left) > 0 {
-		st.s.notice(true, "processes %v do not end (stopped for: %s); they wait for a device or file system", left, why)
-	}
 }
-
-// grace is the time between TERM and KILL that the launcher asked for.
-func (st *step) grace() time.Duration { return time.Duration(st.launch.GraceMs) * time.Millisecond }
-
-const maxGrace = time.Hour
 
 // wait returns when all processes have ended and all that served them has.
 func (st *step) wait() {
@@ -296,6 +193,12 @@ func (st *step) wait() {
 	for _, p := range st.all() {
 		<-p.done
 	}
+	st.release()
+	st.wg.Wait()
+}
+
+// release ends what serves the processes.
+func (st *step) release() {
 	if st.port != nil {
 		st.port.close()
 	}
@@ -303,5 +206,4 @@ func (st *step) wait() {
 		st.engine.Close(errors.New("the job has ended"))
 	}
 	st.kill()
-	st.wg.Wait()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -11,8 +13,9 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
-// upstream is the engine's way to the job's other hosts: a star, through the launcher. Each
-// question waits for its answer; the session's end ends them all.
+// upstream is a session's way to the run's other hosts: a star, through the launcher. Sets and
+// owners are ids; jobUpstream is it for one job. Each question waits for its answer, and ends
+// with its context.
 type upstream struct {
 	link *wire.Link
 
@@ -21,6 +24,7 @@ type upstream struct {
 	fences map[fenceKey]chan *apiv1.FenceResult // guarded by mu
 	names  map[uint64]chan *apiv1.NameResult    // guarded by mu
 	fetch  map[uint64]chan *apiv1.FetchResult   // guarded by mu
+	spawns map[uint64]chan *apiv1.SpawnResult   // guarded by mu
 }
 
 type fenceKey struct {
@@ -30,71 +34,101 @@ type fenceKey struct {
 
 func newUpstream(l *wire.Link) *upstream {
 	return &upstream{link: l, fences: map[fenceKey]chan *apiv1.FenceResult{},
-		names: map[uint64]chan *apiv1.NameResult{}, fetch: map[uint64]chan *apiv1.FetchResult{}}
+		names: map[uint64]chan *apiv1.NameResult{}, fetch: map[uint64]chan *apiv1.FetchResult{},
+		spawns: map[uint64]chan *apiv1.SpawnResult{}}
 }
 
-// Exchange sends this host's contribution to a fence and returns the other hosts'.
-func (u *upstream) Exchange(ctx context.Context, set string, epoch uint64, collect bool, data []byte) ([][]byte, error) {
-	k := fenceKey{set, epoch}
-	c := make(chan *apiv1.FenceResult, 1)
+// ask sends f and waits for the answer to k.
+func ask[K comparable, A any](ctx context.Context, u *upstream, waiting map[K]chan A, k K, f *apiv1.Frame) (a A, err error) {
+	c := make(chan A, 1)
 	u.mu.Lock()
-	u.fences[k] = c
+	waiting[k] = c
 	u.mu.Unlock()
 	defer func() {
 		u.mu.Lock()
-		delete(u.fences, k)
+		delete(waiting, k)
 		u.mu.Unlock()
 	}()
-	err := u.link.Send(&apiv1.Frame{Body: &apiv1.Frame_FenceEnter{FenceEnter: &apiv1.FenceEnter{
-		Set: set, Epoch: epoch, Collect: collect, Data: data}}})
-	if err != nil {
-		return nil, err
+	if err := u.link.Send(f); err != nil {
+		return a, err
 	}
 	select {
-	case r := <-c:
-		if r.Error != "" {
-			return nil, errors.New(r.Error)
-		}
-		return r.Data, nil
+	case a = <-c:
+		return a, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return a, context.Cause(ctx)
 	}
 }
 
-// Fetch asks for a value that another host has.
+// question is ask with a number of its own, which frame puts in.
+func question[A any](ctx context.Context, u *upstream, waiting map[uint64]chan A, frame func(id uint64) *apiv1.Frame) (A, error) {
+	u.mu.Lock()
+	u.lastID++
+	id := u.lastID
+	u.mu.Unlock()
+	return ask(ctx, u, waiting, id, frame(id))
+}
+
+// answer hands a reply to who waits for it; one that nobody waits for (any more) is dropped.
+func answer[K comparable, A any](u *upstream, waiting map[K]chan A, k K, a A) {
+	u.mu.Lock()
+	c := waiting[k]
+	u.mu.Unlock()
+	if c == nil {
+		return
+	}
+	select {
+	case c <- a:
+	default: // answered twice
+	}
+}
+
+func (u *upstream) fenceResult(r *apiv1.FenceResult) {
+	answer(u, u.fences, fenceKey{r.Set, r.Epoch}, r)
+}
+func (u *upstream) nameResult(r *apiv1.NameResult)   { answer(u, u.names, r.Id, r) }
+func (u *upstream) fetchResult(r *apiv1.FetchResult) { answer(u, u.fetch, r.Id, r) }
+func (u *upstream) spawnResult(r *apiv1.SpawnResult) { answer(u, u.spawns, r.Id, r) }
+
+// Exchange sends this host's contribution to a fence and returns the other hosts'.
+func (u *upstream) Exchange(ctx context.Context, set string, epoch uint64, collect bool, data []byte) ([][]byte, error) {
+	r, err := ask(ctx, u, u.fences, fenceKey{set, epoch}, &apiv1.Frame{Body: &apiv1.Frame_FenceEnter{
+		FenceEnter: &apiv1.FenceEnter{Set: set, Epoch: epoch, Collect: collect, Data: data}}})
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Error != "":
+		return nil, errors.New(r.Error)
+	}
+	return r.Data, nil
+}
+
+// value asks for a value that another host has.
+func (u *upstream) value(ctx context.Context, r *apiv1.FetchRequest) ([]byte, bool, error) {
+	a, err := question(ctx, u, u.fetch, func(id uint64) *apiv1.Frame {
+		r.Id = id
+		return &apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: r}}
+	})
+	switch {
+	case err != nil:
+		return nil, false, err
+	case a.Error != "":
+		return nil, false, errors.New(a.Error)
+	}
+	return a.Value, a.Found, nil
+}
+
+// Fetch asks for what the process with the id owner has put.
 func (u *upstream) Fetch(ctx context.Context, owner int, key string) ([]byte, bool, error) {
-	return u.ask(ctx, owner, key, false)
+	return u.value(ctx, &apiv1.FetchRequest{Owner: uint32(owner), Key: key})
 }
 
 // Await is Fetch that is answered when the owner has put the key, or never will.
 func (u *upstream) Await(ctx context.Context, owner int, key string) ([]byte, bool, error) {
-	return u.ask(ctx, owner, key, true)
+	return u.value(ctx, &apiv1.FetchRequest{Owner: uint32(owner), Key: key, Wait: true})
 }
 
-func (u *upstream) ask(ctx context.Context, owner int, key string, wait bool) ([]byte, bool, error) {
-	req := &apiv1.FetchRequest{Key: key, AnyOwner: owner == kvs.AnyOwner, Wait: wait}
-	if !req.AnyOwner {
-		req.Owner = uint32(owner)
-	}
-	c := make(chan *apiv1.FetchResult, 1)
-	id := question(u, u.fetch, c)
-	defer answered(u, u.fetch, id)
-	req.Id = id
-	if err := u.link.Send(&apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: req}}); err != nil {
-		return nil, false, err
-	}
-	select {
-	case r := <-c:
-		if r.Error != "" {
-			return nil, false, errors.New(r.Error)
-		}
-		return r.Value, r.Found, nil
-	case <-ctx.Done():
-		return nil, false, ctx.Err()
-	}
-}
-
-// Publish, Lookup and Unpublish are kvs.Names over the whole job.
+// Publish, Lookup and Unpublish are kvs.Names over the whole run.
 
 // Publish makes a service known.
 func (u *upstream) Publish(ctx context.Context, service string, value []byte) error {
@@ -127,55 +161,65 @@ func (u *upstream) Unpublish(ctx context.Context, service string) error {
 }
 
 func (u *upstream) name(ctx context.Context, op apiv1.NameOp, service string, value []byte) (*apiv1.NameResult, error) {
-	c := make(chan *apiv1.NameResult, 1)
-	id := question(u, u.names, c)
-	defer answered(u, u.names, id)
-	err := u.link.Send(&apiv1.Frame{Body: &apiv1.Frame_NameRequest{NameRequest: &apiv1.NameRequest{
-		Id: id, Op: op, Service: service, Value: value}}})
-	if err != nil {
-		return nil, err
+	r, err := question(ctx, u, u.names, func(id uint64) *apiv1.Frame {
+		return &apiv1.Frame{Body: &apiv1.Frame_NameRequest{NameRequest: &apiv1.NameRequest{
+			Id: id, Op: op, Service: service, Value: value}}}
+	})
+	if err == nil && r.Error != "" {
+		err = fmt.Errorf("service %q: %s", service, r.Error)
 	}
-	select {
-	case r := <-c:
-		if r.Error != "" {
-			return nil, fmt.Errorf("service %q: %s", service, r.Error)
+	return r, err
+}
+
+// jobUpstream is a session's upstream as one job's engine sees it: in ranks of the job.
+type jobUpstream struct {
+	*upstream
+	job  uint32
+	base uint32
+}
+
+// Exchange is upstream's for a set of the job's ranks.
+func (u jobUpstream) Exchange(ctx context.Context, set string, epoch uint64, collect bool, data []byte) ([][]byte, error) {
+	return u.upstream.Exchange(ctx, shiftSet(set, u.base), epoch, collect, data)
+}
+
+// Fetch is upstream's for a rank of the job, or for whoever of it has put the key.
+func (u jobUpstream) Fetch(ctx context.Context, owner int, key string) ([]byte, bool, error) {
+	if owner == kvs.AnyOwner {
+		return u.value(ctx, &apiv1.FetchRequest{Key: key, AnyOwner: true, Job: u.job})
+	}
+	return u.upstream.Fetch(ctx, owner+int(u.base), key)
+}
+
+// Await is upstream's for a rank of the job.
+func (u jobUpstream) Await(ctx context.Context, owner int, key string) ([]byte, bool, error) {
+	return u.upstream.Await(ctx, owner+int(u.base), key)
+}
+
+// shiftSet turns a set of ranks as an engine names it into ids: "0-3,5" from base 8 is "8-11,13".
+// What follows a '#' stays.
+func shiftSet(set string, base uint32) string {
+	if base == 0 {
+		return set
+	}
+	ranks, tag, tagged := strings.Cut(set, "#")
+	var b strings.Builder
+	for len(ranks) > 0 {
+		n := strings.IndexAny(ranks, ",-")
+		if n < 0 {
+			n = len(ranks)
 		}
-		return r, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		if id, err := strconv.ParseUint(ranks[:n], 10, 32); err == nil {
+			b.WriteString(strconv.FormatUint(id+uint64(base), 10))
+		}
+		ranks = ranks[n:]
+		if len(ranks) > 0 {
+			b.WriteByte(ranks[0])
+			ranks = ranks[1:]
+		}
 	}
-}
-
-func question[T any](u *upstream, waiting map[uint64]chan T, c chan T) uint64 {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.lastID++
-	waiting[u.lastID] = c
-	return u.lastID
-}
-
-func answered[T any](u *upstream, waiting map[uint64]chan T, id uint64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(waiting, id)
-}
-
-// answer hands a reply to who waits for it; one that nobody waits for (any more) is dropped.
-func answer[K comparable, T any](u *upstream, waiting map[K]chan T, k K, r T) {
-	u.mu.Lock()
-	c := waiting[k]
-	u.mu.Unlock()
-	if c == nil {
-		return
+	if tagged {
+		b.WriteString("#" + tag)
 	}
-	select {
-	case c <- r:
-	default: // answered twice
-	}
+	return b.String()
 }
-
-func (u *upstream) fenceResult(r *apiv1.FenceResult) {
-	answer(u, u.fences, fenceKey{r.Set, r.Epoch}, r)
-}
-func (u *upstream) nameResult(r *apiv1.NameResult)   { answer(u, u.names, r.Id, r) }
-func (u *upstream) fetchResult(r *apiv1.FetchResult) { answer(u, u.fetch, r.Id, r) }

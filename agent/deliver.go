@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"fmt"
+	"syscall"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/pmi/kvs"
+)
+
+// deliver handles one frame. It runs on the stream's reading goroutine and may not block.
+func (s *session) deliver(f *apiv1.Frame) error {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Launch:
+		return s.onLaunch(b.Launch)
+	case *apiv1.Frame_Stop:
+		s.stop(b.Stop.Why, b.Stop.Now)
+	case *apiv1.Frame_Bye:
+		s.end("the launcher is done")
+	default:
+		if s.job(0) == nil {
+			return fmt.Errorf("frame %T before Launch", f.Body)
+		}
+		return s.deliverToJobs(f)
+	}
+	return nil
+}
+
+// deliverToJobs handles the frames of a session that was launched. Processes are named by id.
+func (s *session) deliverToJobs(f *apiv1.Frame) error {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Signal:
+		return s.signal(b.Signal)
+	case *apiv1.Frame_Input:
+		return s.input(b.Input)
+	case *apiv1.Frame_Credit:
+		if p := s.proc(b.Credit.Rank); p != nil {
+			p.pump.Grant(int(min(b.Credit.Bytes, maxWindow)))
+		}
+	case *apiv1.Frame_Resize:
+		for _, p := range s.procs() {
+			p.files.Resize(uint16(b.Resize.Rows), uint16(b.Resize.Columns))
+		}
+	case *apiv1.Frame_FenceResult:
+		s.up.fenceResult(b.FenceResult)
+	case *apiv1.Frame_NameResult:
+		s.up.nameResult(b.NameResult)
+	case *apiv1.Frame_FetchResult:
+		s.up.fetchResult(b.FetchResult)
+	case *apiv1.Frame_SpawnResult:
+		s.up.spawnResult(b.SpawnResult)
+	case *apiv1.Frame_FetchRequest:
+		s.answerFetch(b.FetchRequest)
+	case *apiv1.Frame_Event, *apiv1.Frame_Gone: // nobody here has asked to be told
+	default:
+		return fmt.Errorf("frame %T is not for an agent", f.Body)
+	}
+	return nil
+}
+
+func (s *session) signal(sig *apiv1.Signal) error {
+	if sig.Number <= 0 || sig.Number > 64 {
+		return fmt.Errorf("signal %d does not exist", sig.Number)
+	}
+	to := s.procs()
+	if len(sig.Ranks) > 0 {
+		to = to[:0]
+		for _, id := range sig.Ranks {
+			if p := s.proc(id); p != nil {
+				to = append(to, p)
+			}
+		}
+	}
+	for _, p := range to {
+		p.process.Signal(syscall.Signal(sig.Number)) // one that has ended needs none
+	}
+	return nil
+}
+
+// input writes to processes' standard input. What no process is named for goes where the first
+// job's Launch says; a spawned job has none.
+func (s *session) input(in *apiv1.Input) error {
+	ids := in.Ranks
+	if len(ids) == 0 {
+		ids = s.job(0).launch.Stdin
+	}
+	for _, id := range ids {
+		p := s.proc(id)
+		if p == nil || p.input == nil {
+			continue
+		}
+		if len(in.Data) > 0 {
+			if err := p.input.Write(in.Data); err != nil {
+				return err
+			}
+		}
+		if in.Eof {
+			p.input.CloseWrite()
+		}
+	}
+	return nil
+}
+
+// answerFetch answers another host's question for what ranks here have put. The job is known from
+// its Launch on, before its ranks run.
+func (s *session) answerFetch(r *apiv1.FetchRequest) {
+	res := &apiv1.FetchResult{Id: r.Id}
+	reply := func() { s.send(&apiv1.Frame{Body: &apiv1.Frame_FetchResult{FetchResult: res}}) }
+	if r.AnyOwner {
+		if st := s.job(r.Job); st != nil && st.engine != nil {
+			res.Value, res.Found = st.engine.LocalGet(kvs.AnyOwner, r.Key)
+		}
+		reply()
+		return
+	}
+	st := s.jobOf(r.Owner)
+	if st == nil || st.engine == nil {
+		reply()
+		return
+	}
+	rank := int(r.Owner - st.launch.Base)
+	if !r.Wait {
+		res.Value, res.Found = st.engine.LocalGet(rank, r.Key)
+		reply()
+		return
+	}
+	s.while(func() {
+		var err error
+		if res.Value, res.Found, err = st.engine.LocalAwait(st.ctx, rank, r.Key); err != nil {
+			res.Error = err.Error()
+		}
+		reply()
+	})
+}

@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// maxJobs bounds the jobs of one session: its first and those that ranks spawned, whether or not
+// they have ended.
+const maxJobs = 4096
+
+// jobs is a session's jobs. Every process of the run has an id, the base of its job plus its rank
+// there:
+//
+//	ids   0 ........ 7   8 .. 9   10 ....... 17
+//	      job 0          job 1    job 2
+//
+// A job without processes on this host is there too: ranks of other jobs may ask for it. The zero
+// value is empty and ready for use.
+type jobs struct {
+	byNumber map[uint32]*step
+	byBase   []*step // ascending
+}
+
+// check says whether the job of a Launch that checkLaunch has passed may join the others.
+func (j *jobs) check(l *apiv1.Launch) error {
+	first := j.byNumber[0]
+	switch {
+	case j.byNumber[l.Job] != nil:
+		return fmt.Errorf("launch: job %d is there already", l.Job)
+	case l.Job > 0 && first == nil:
+		return fmt.Errorf("launch of job %d before job 0", l.Job)
+	case first != nil && (first.launch.Exec || l.Exec):
+		return errors.New("launch: a command is a session's only job")
+	case first != nil && first.launch.Number != l.Number:
+		return fmt.Errorf("launch of job %d with number %d; the session's is %d", l.Job, l.Number, first.launch.Number)
+	case len(j.byBase) >= maxJobs:
+		return fmt.Errorf("launch of more than %d jobs in one session", maxJobs)
+	}
+	i := j.above(l.Base)
+	if i > 0 && j.byBase[i-1].end() > l.Base || i < len(j.byBase) && l.Base+l.Size > j.byBase[i].launch.Base {
+		return fmt.Errorf("launch of job %d: ids %d to %d belong to another job too", l.Job, l.Base, l.Base+l.Size-1)
+	}
+	return nil
+}
+
+// add takes a job that check has passed.
+func (j *jobs) add(st *step) {
+	if j.byNumber == nil {
+		j.byNumber = map[uint32]*step{}
+	}
+	j.byNumber[st.launch.Job] = st
+	j.byBase = slices.Insert(j.byBase, j.above(st.launch.Base), st)
+}
+
+// above is the index of the first job whose ids begin above id.
+func (j *jobs) above(id uint32) int {
+	i, _ := slices.BinarySearchFunc(j.byBase, id, func(st *step, id uint32) int {
+		if st.launch.Base > id {
+			return 1
+		}
+		return -1
+	})
+	return i
+}
+
+// of is the job that a process belongs to, nil for an id of none.
+func (j *jobs) of(id uint32) *step {
+	if i := j.above(id); i > 0 && id < j.byBase[i-1].end() {
+		return j.byBase[i-1]
+	}
+	return nil
+}
+
+// end is the first id above those of the job.
+func (st *step) end() uint32 { return st.launch.Base + st.launch.Size }
+
+// job is the session's job of a number, nil if there is none.
+func (s *session) job(number uint32) *step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.jobs.byNumber[number]
+}
+
+// jobOf is the job that a process belongs to, nil for an id of none.
+func (s *session) jobOf(id uint32) *step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.jobs.of(id)
+}
+
+// steps is the session's jobs in the order of their ids.
+func (s *session) steps() []*step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.jobs.byBase)
+}
+
+// proc is a process here that was started, nil for any other id.
+func (s *session) proc(id uint32) *proc {
+	if st := s.jobOf(id); st != nil {
+		return st.proc(id - st.launch.Base)
+	}
+	return nil
+}
+
+// procs is all processes of the session that were started.
+func (s *session) procs() (all []*proc) {
+	for _, st := range s.steps() {
+		all = append(all, st.all()...)
+	}
+	return all
+}

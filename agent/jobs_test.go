@@ -1,0 +1,264 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/pmi/spawn"
+)
+
+// jobLaunch is a job whose ranks are all on this host, running a shell script.
+func jobLaunch(job, base, size uint32, script string) *apiv1.Launch {
+	l := &apiv1.Launch{Number: 1, JobId: "job", Job: job, Base: base, Size: size, Spawned: job > 0, Window: 64 << 10,
+		GraceMs: 2000, Apps: []*apiv1.App{{Argv: []string{"sh", "-c", script}}}}
+	for r := range size {
+		l.Procs = append(l.Procs, &apiv1.Proc{Rank: r, LocalRank: r})
+	}
+	return l
+}
+
+// elsewhere is a job without ranks on this host.
+func elsewhere(job, base, size uint32) *apiv1.Launch {
+	return &apiv1.Launch{Number: 1, Job: job, Base: base, Size: size, Spawned: job > 0}
+}
+
+func (c *client) start(l *apiv1.Launch) {
+	c.t.Helper()
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+}
+
+// session is the agent's side of the client's.
+func (c *client) session() *session {
+	c.agent.mu.Lock()
+	defer c.agent.mu.Unlock()
+	return c.agent.sessions[c.open.Session]
+}
+
+// times collects frames until n of them satisfied done.
+func (c *client) times(n int, done func(*apiv1.Frame) bool) (seen []*apiv1.Frame) {
+	c.t.Helper()
+	for range n {
+		seen = append(seen, c.until(done)...)
+	}
+	return seen
+}
+
+func TestJobsAreFoundByID(t *testing.T) {
+	var j jobs
+	for _, l := range []*apiv1.Launch{elsewhere(0, 0, 4), elsewhere(2, 6, 3), elsewhere(1, 4, 1)} {
+		if err := j.check(l); err != nil {
+			t.Fatalf("job %d: %v", l.Job, err)
+		}
+		j.add(&step{launch: l})
+	}
+	for id, want := range map[uint32]int{0: 0, 3: 0, 4: 1, 5: -1, 6: 2, 8: 2, 9: -1, 1<<32 - 1: -1} {
+		got := -1
+		if st := j.of(id); st != nil {
+			got = int(st.launch.Job)
+		}
+		if got != want {
+			t.Errorf("id %d belongs to job %d, not %d", id, got, want)
+		}
+	}
+}
+
+func TestJobsThatMayNotJoin(t *testing.T) {
+	first, second := elsewhere(0, 0, 4), elsewhere(1, 8, 4)
+	command := elsewhere(2, 12, 1)
+	command.Exec = true
+	other := elsewhere(2, 12, 1)
+	other.Number = 2
+	for _, tt := range []struct {
+		name  string
+		known []*apiv1.Launch
+		l     *apiv1.Launch
+		want  string // of the error; empty: none
+	}{
+		{"first", nil, first, ""},
+		{"between", []*apiv1.Launch{first, second}, elsewhere(2, 4, 4), ""},
+		{"above", []*apiv1.Launch{first, second}, elsewhere(2, 12, 1), ""},
+		{"before the first", nil, second, "before job 0"},
+		{"number twice", []*apiv1.Launch{first, second}, elsewhere(1, 12, 1), "already"},
+		{"reaches into the next", []*apiv1.Launch{first, second}, elsewhere(2, 4, 5), "ids 4 to 8"},
+		{"begins in the last", []*apiv1.Launch{first, second}, elsewhere(2, 11, 1), "ids 11 to 11"},
+		{"same base", []*apiv1.Launch{first, second}, elsewhere(2, 8, 1), "ids 8 to 8"},
+		{"around another", []*apiv1.Launch{first, second}, elsewhere(2, 7, 9), "ids 7 to 15"},
+		{"command", []*apiv1.Launch{first, second}, command, "only job"},
+		{"other incarnation", []*apiv1.Launch{first, second}, other, "number 2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var j jobs
+			for _, l := range tt.known {
+				j.add(&step{launch: l})
+			}
+			err := j.check(tt.l)
+			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestJobsAreBounded(t *testing.T) {
+	var j jobs
+	for n := range uint32(maxJobs) {
+		j.add(&step{launch: elsewhere(n, n, 1)})
+	}
+	if err := j.check(elsewhere(maxJobs, maxJobs, 1)); err == nil {
+		t.Error("one job more was taken")
+	}
+}
+
+func TestShiftSet(t *testing.T) {
+	for _, tt := range []struct {
+		set  string
+		base uint32
+		want string
+	}{
+		{"0-15", 0, "0-15"},
+		{"0-15", 16, "16-31"},
+		{"0,2-3,7", 10, "10,12-13,17"},
+		{"1#t-0,1", 4, "5#t-0,1"},
+		{"", 4, ""},
+	} {
+		if got := shiftSet(tt.set, tt.base); got != tt.want {
+			t.Errorf("%q from %d: %q, not %q", tt.set, tt.base, got, tt.want)
+		}
+	}
+}
+
+func TestTwoJobsOfASession(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1")
+	c.dial(false)
+	c.start(jobLaunch(0, 0, 2, `sleep 1000`))
+	c.times(2, started)
+	c.start(jobLaunch(1, 2, 2, `echo "$MPIUP_RANK/$MPIUP_SIZE $PMI_RANK $PMI_SPAWNED"; exec sleep 1000`))
+	seen := c.times(2, func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
+	said := map[uint32]string{}
+	for _, f := range seen {
+		if o := f.GetOutput(); o != nil {
+			said[o.Rank] = string(o.Data)
+		}
+	}
+	if said[2] != "0/2 0 1\n" || said[3] != "1/2 1 1\n" {
+		t.Errorf("output by id: %v", said)
+	}
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(syscall.SIGUSR1), Ranks: []uint32{3, 77}}}})
+	if x := exitOf(c.until(exited)); x.Rank != 3 || x.Signal != int32(syscall.SIGUSR1) {
+		t.Errorf("exit %v", x)
+	}
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_Stop{Stop: &apiv1.Stop{Why: "test"}}})
+	var ended []uint32
+	for _, f := range c.times(3, exited) {
+		if x := f.GetExited(); x != nil {
+			ended = append(ended, x.Rank)
+			if !x.StoppedByUs {
+				t.Errorf("exit %v", x)
+			}
+		}
+	}
+	if slices.Sort(ended); !slices.Equal(ended, []uint32{0, 1, 2}) {
+		t.Errorf("a stop ended %v", ended)
+	}
+	c.start(jobLaunch(2, 4, 1, "exit 0"))
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	if slices.ContainsFunc(c.until(isClosed), started) {
+		t.Error("a job was started after the stop")
+	}
+}
+
+func TestFetchBeforeTheRanksStart(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1")
+	c.dial(false)
+	c.start(elsewhere(0, 0, 4))
+	part := jobLaunch(1, 4, 3, "exit 0")
+	part.Procs = part.Procs[1:2]
+	c.start(part)
+	ask := func(r *apiv1.FetchRequest) {
+		c.send(&apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: r}})
+	}
+	ask(&apiv1.FetchRequest{Id: 1, Owner: 5, Key: "k", Wait: true}) // until the rank is gone
+	ask(&apiv1.FetchRequest{Id: 2, Owner: 99, Key: "k", Wait: true})
+	ask(&apiv1.FetchRequest{Id: 3, Owner: 4, Key: "k", Wait: true})
+	ask(&apiv1.FetchRequest{Id: 4, AnyOwner: true, Job: 7, Key: "k"})
+	answers := map[uint64]*apiv1.FetchResult{}
+	for _, f := range c.times(4, func(f *apiv1.Frame) bool { return f.GetFetchResult() != nil }) {
+		if r := f.GetFetchResult(); r != nil {
+			answers[r.Id] = r
+		}
+	}
+	if r := answers[1]; r == nil || r.Found || r.Error != "" {
+		t.Errorf("of a rank that has ended: %v", r)
+	}
+	if r := answers[3]; r == nil || !strings.Contains(r.Error, "not on this host") {
+		t.Errorf("of a rank of another host: %v", r)
+	}
+	for _, id := range []uint64{2, 4} {
+		if r := answers[id]; r == nil || r.Found {
+			t.Errorf("of no job: %v", r)
+		}
+	}
+}
+
+func TestSpawnAsksTheLauncher(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1")
+	c.dial(false)
+	c.start(elsewhere(0, 0, 4))
+	c.start(jobLaunch(1, 4, 2, "sleep 1000"))
+	c.times(2, started)
+	s := c.session()
+	request := spawn.Request{Parent: 1, Preput: []spawn.Pair{{Key: "port", Value: []byte("p")}},
+		Programs: []spawn.Program{{Argv: []string{"worker", "-v"}, Procs: 3, Dir: "/w", Hosts: []string{"a:2"}}}}
+	type result struct {
+		job int
+		err error
+	}
+	got := make(chan result, 1)
+	begin := func() *apiv1.SpawnRequest {
+		c.wg.Go(func() {
+			job, err := s.spawn(context.Background(), 1, request)
+			got <- result{job, err}
+		})
+		seen := c.until(func(f *apiv1.Frame) bool { return f.GetSpawnRequest() != nil })
+		return seen[len(seen)-1].GetSpawnRequest()
+	}
+	answer := func(r *apiv1.SpawnResult) { c.send(&apiv1.Frame{Body: &apiv1.Frame_SpawnResult{SpawnResult: r}}) }
+
+	q := begin()
+	app := q.Apps[0]
+	if q.Parent != 5 || app.Procs != 3 || !slices.Equal(app.App.Argv, []string{"worker", "-v"}) || !app.App.WdirExplicit ||
+		!slices.Equal(app.Hosts, []string{"a:2"}) || string(q.Preput[0].Value) != "p" {
+		t.Errorf("the launcher is asked %v", q)
+	}
+	c.start(elsewhere(2, 6, 3))
+	answer(&apiv1.SpawnResult{Id: q.Id, Job: 2})
+	if r := <-got; r.job != 2 || r.err != nil {
+		t.Errorf("spawned %v", r)
+	}
+	answer(&apiv1.SpawnResult{Id: begin().Id, Error: "no room"})
+	if r := <-got; r.err == nil || r.err.Error() != "no room" {
+		t.Errorf("refused: %v", r)
+	}
+	answer(&apiv1.SpawnResult{Id: begin().Id, Job: 9})
+	if r := <-got; r.err == nil {
+		t.Error("a job that was not launched is taken for spawned")
+	}
+	for name, bad := range map[string]spawn.Request{
+		"no program":  {},
+		"no such one": {Parent: 2, Programs: request.Programs},
+	} {
+		if _, err := s.spawn(context.Background(), 1, bad); err == nil {
+			t.Errorf("%s: asked", name)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(fmt.Errorf("the rank has gone"))
+	if _, err := s.spawn(ctx, 1, request); err == nil || err.Error() != "the rank has gone" {
+		t.Errorf("after the rank's end: %v", err)
+	}
+}

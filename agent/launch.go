@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// checkLaunch bounds what a launcher may ask for. A job may have all its processes on other hosts.
+func checkLaunch(l *apiv1.Launch) error {
+	switch {
+	case l.Number == 0 || l.Number > maxNumber:
+		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(maxNumber))
+	case len(l.Procs) > maxProcs:
+		return fmt.Errorf("launch of %d processes; %d are possible", len(l.Procs), maxProcs)
+	case len(l.Procs) == 0 && (l.Exec || l.Terminal):
+		return errors.New("launch of a command without a process")
+	case l.Size == 0 || l.Size > maxRanks || int(l.Size) < len(l.Procs):
+		return fmt.Errorf("launch of %d processes of a job of %d", len(l.Procs), l.Size)
+	case l.Base > maxRanks-l.Size:
+		return fmt.Errorf("launch of %d ranks from id %d; ids below %d are possible", l.Size, l.Base, maxRanks)
+	case l.Job == 0 && (l.Base != 0 || l.Spawned):
+		return errors.New("launch: the first job begins at id 0 and nobody spawned it")
+	case l.Terminal && len(l.Procs) != 1:
+		return errors.New("launch of several processes on one terminal")
+	case len(l.AppOf) > 0 && len(l.AppOf) != int(l.Size):
+		return fmt.Errorf("launch: programs of %d ranks of a job of %d", len(l.AppOf), l.Size)
+	}
+	seen := make(map[uint32]bool, len(l.Procs))
+	for _, p := range l.Procs {
+		if p.Rank >= l.Size || seen[p.Rank] || int(p.App) >= len(l.Apps) {
+			return fmt.Errorf("launch: rank %d is out of range or there twice", p.Rank)
+		}
+		seen[p.Rank] = true
+	}
+	for i, a := range l.Apps {
+		if len(a.Argv) == 0 || a.Argv[0] == "" {
+			return fmt.Errorf("launch: program %d has no name", i)
+		}
+	}
+	return nil
+}
+
+// onLaunch starts what the launcher asks for, after whatever an older incarnation of it left
+// is gone.
+func (s *session) onLaunch(l *apiv1.Launch) error {
+	if err := checkLaunch(l); err != nil {
+		return err
+	}
+	if held, ok := s.agent.claim(s.launcher, l.Number); !ok {
+		s.refuse(fmt.Sprintf("a newer incarnation of this launcher (%s, number %d) has taken over host %s",
+			short(held.incarnation), held.number, s.agent.cfg.Name))
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to, err := s.state.next(evLaunch)
+	if err != nil {
+		return nil // a Stop overtook it; the launcher knows
+	}
+	if err := s.jobs.check(l); err != nil {
+		return err
+	}
+	s.state = to
+	st := newStep(s, l)
+	s.jobs.add(st)
+	s.wg.Go(func() {
+		s.agent.fenceOlder(s)
+		st.start()
+	})
+	return nil
+}

@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/pmi/spawn"
+)
+
+// spawn asks the launcher for what a rank of a job wants started, and returns the number of the
+// new job once all its processes run. The job's Launch has been here by then.
+func (s *session) spawn(ctx context.Context, job int, r spawn.Request) (child int, err error) {
+	if err := r.Check(); err != nil {
+		return 0, err
+	}
+	st := s.job(uint32(job))
+	if st == nil || r.Parent < 0 || r.Parent >= int(st.launch.Size) {
+		return 0, fmt.Errorf("spawn for rank %d of job %d, which does not exist", r.Parent, job)
+	}
+	parent := st.launch.Base + uint32(r.Parent)
+	a, err := question(ctx, s.up, s.up.spawns, func(id uint64) *apiv1.Frame {
+		return &apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: spawnRequest(id, parent, r)}}
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case a.Error != "":
+		return 0, errors.New(a.Error)
+	case s.job(a.Job) == nil:
+		return 0, fmt.Errorf("job %d was spawned and is not known on host %s", a.Job, s.agent.cfg.Name)
+	}
+	return int(a.Job), nil
+}
+
+// spawnRequest is what the launcher is asked.
+func spawnRequest(id uint64, parent uint32, r spawn.Request) *apiv1.SpawnRequest {
+	q := &apiv1.SpawnRequest{Id: id, Parent: parent}
+	for _, p := range r.Programs {
+		q.Apps = append(q.Apps, &apiv1.SpawnApp{
+			App:   &apiv1.App{Argv: p.Argv, Env: p.Env, Wdir: p.Dir, WdirExplicit: p.Dir != ""},
+			Procs: uint32(p.Procs), Hosts: p.Hosts, AddHosts: p.AddHosts, Hostfile: p.Hostfile,
+			AddHostfile: p.AddHostfile, PerHost: uint32(p.PerHost), MapBy: p.MapBy,
+		})
+	}
+	for _, kv := range r.Preput {
+		q.Preput = append(q.Preput, &apiv1.KeyValue{Key: kv.Key, Value: kv.Value})
+	}
+	return q
+}
