@@ -95,6 +95,8 @@ func (r *run) frame(e event) {
 		f := r.about(faultWireup, h, int(b.WireupFailed.Rank))
 		f.at, f.text = e.at, b.WireupFailed.Text
 		r.fail(f)
+	case *apiv1.Frame_Chosen:
+		err = r.onChosen(h, b.Chosen)
 	case *apiv1.Frame_Notice:
 		r.notice(h, b.Notice)
 	case *apiv1.Frame_Ending:

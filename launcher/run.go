@@ -43,6 +43,7 @@ type run struct {
 	active  int          // hosts whose connection has not ended
 	hungry  map[int]bool // ranks that get standard input and do not run yet
 	noticed map[string]bool
+	chosen  choices
 	went    []*apiv1.Gone // not told yet
 	starred bool          // the star was spoken of
 	hub     *hub
