@@ -22,6 +22,7 @@ type Process struct {
 	guard    bool
 	pidfd    *os.File // nil without pidfds
 	done     chan struct{}
+	found    int // guarded by Supervisor.mu: sockets it was found to hold, see Holds
 
 	mu     sync.Mutex
 	reaped bool      // guarded by mu: the pid may belong to another process

@@ -101,7 +101,8 @@ type Supervisor struct {
 	poke     chan struct{} // to the orphan loop, capacity 1
 	pokeHelp chan struct{} // to the guard keeper, capacity 1
 	checks   singleflight.Group
-	checking atomic.Int32 // checks under way or stuck
+	looks    singleflight.Group // at what sessions have open, by session
+	checking atomic.Int32       // checks under way or stuck
 	waiters  sync.WaitGroup
 	ledger   *ledger // nil without a guard
 
@@ -114,6 +115,7 @@ type Supervisor struct {
 	forks    uint64                    // guarded by mu: forks begun
 	forking  *request                  // guarded by mu: the fork in flight
 	keeper   *Process                  // guarded by mu: the guard, nil when there is none
+	rested   time.Time                 // guarded by mu: when the next look at what sessions have open may begin
 }
 
 // leader remembers whose a process session is. start tells it from a later process that got

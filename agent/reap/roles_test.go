@@ -14,6 +14,8 @@ var roles = map[string]func(args []string) int{
 	"supervisor": supervisorRole,
 	"agent":      agentRole,
 	"churn":      churnRole,
+	"connect":    connectRole,
+	"holds":      holdsRole,
 }
 
 func roleSupervisor(exe string) (*Supervisor, func() error) {

@@ -59,8 +59,9 @@ type request struct {
 	cmd   Command
 	path  string
 	guard bool
-	reply chan spawned // capacity 1
-	state requestState // guarded by Supervisor.mu
+	reply chan spawned  // capacity 1
+	state requestState  // guarded by Supervisor.mu
+	born  chan struct{} // made when the fork begins, closed when the child is in the table, or there is none
 }
 
 type requestState int
@@ -211,6 +212,7 @@ func (s *Supervisor) beginFork(req *request) error {
 	req.state = requestForking
 	s.forks++
 	s.forking = req
+	req.born = make(chan struct{})
 	if name := req.cmd.Session; name != "" && s.known[name] == nil {
 		s.known[name] = &sessionRecord{slot: s.ledger.add(record{session: name})}
 	}
@@ -223,6 +225,7 @@ func (s *Supervisor) endFork(req *request, p *Process) (unwanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forking = nil
+	defer close(req.born)
 	if p == nil {
 		return false
 	}

@@ -1,0 +1,190 @@
+package reap
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+)
+
+// Holding says whether a process of a session has a socket open.
+type Holding int
+
+const (
+	NotHeld Holding = iota // no process of the session has it
+	Held                   // one has
+	Hidden                 // perhaps: /proc does not show what a process of the socket's user has open
+)
+
+// forkWait bounds the wait for a fork of the session in flight: a child runs before it is in the
+// table.
+const forkWait = time.Second
+
+// Holds says whether a process of a session has the socket of that inode open, whose creator had
+// uid. The session's own children and theirs are asked first, those last that were found to hold a
+// socket before: a rank connects once as a rule. Then all of /proc is looked at for descendants,
+// twice, because a process may fork while it is looked at; many calls share one such look.
+func (s *Supervisor) Holds(ctx context.Context, session string, inode uint64, uid uint32) Holding {
+	if s.proc.verify() != nil {
+		if uid == uint32(os.Getuid()) {
+			return Hidden
+		}
+		return NotHeld
+	}
+	if s.childHolds(session, inode) || s.awaitFork(ctx, session) && s.childHolds(session, inode) {
+		return Held
+	}
+	var h holdings
+	for range 2 { // the first look may have begun before this call
+		if h = s.holdings(session); h.sockets[inode] {
+			return Held
+		}
+	}
+	s.rest(h.took)
+	if h.blind[uid] {
+		return Hidden
+	}
+	return NotHeld
+}
+
+// childHolds looks at the session's children in the table and at their descendants, and remembers
+// the child that has it.
+func (s *Supervisor) childHolds(session string, inode uint64) bool {
+	type child struct {
+		*Process
+		found int
+	}
+	var list []child
+	s.mu.Lock()
+	for _, p := range s.table {
+		if !p.guard && p.session == session {
+			list = append(list, child{p, p.found})
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(list, func(a, b child) int {
+		return cmp.Or(cmp.Compare(a.found, b.found), cmp.Compare(a.pid, b.pid))
+	})
+	for _, c := range list {
+		if s.proc.branchHolds(c.pid, inode) {
+			s.mu.Lock()
+			c.Process.found++
+			s.mu.Unlock()
+			return true
+		}
+	}
+	return false
+}
+
+// awaitFork waits for the end of a fork for the session, and says whether there was one.
+func (s *Supervisor) awaitFork(ctx context.Context, session string) bool {
+	s.mu.Lock()
+	req := s.forking
+	s.mu.Unlock()
+	if req == nil || req.cmd.Session != session {
+		return false
+	}
+	t := time.NewTimer(forkWait)
+	defer t.Stop()
+	select {
+	case <-req.born:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// holdings is what all processes of a session have open.
+type holdings struct {
+	sockets map[uint64]bool
+	blind   map[uint32]bool // users of the processes that do not show what they have
+	took    time.Duration
+}
+
+// maxSockets bounds what is noted of a session. Of processes with more nothing is known.
+const maxSockets = 1 << 18
+
+// holdings looks at all of the session's processes. Calls that come while another looks get what
+// that one sees.
+func (s *Supervisor) holdings(session string) holdings {
+	v, _, _ := s.looks.Do(session, func() (any, error) {
+		s.awaitRest()
+		begin := time.Now()
+		h := holdings{sockets: map[uint64]bool{}, blind: map[uint32]bool{}}
+		all, err := s.proc.snapshot()
+		if err != nil {
+			return h, nil
+		}
+		f := s.family(all)
+		for _, p := range all {
+			if !p.alive() || p.pid == f.self || f.exempt[p.pid] || f.lineage(p.pid) != session {
+				continue
+			}
+			err := s.proc.eachSocket(p.pid, func(n uint64) bool {
+				h.sockets[n] = true
+				return len(h.sockets) < maxSockets
+			})
+			if errors.Is(err, os.ErrPermission) || errors.Is(err, errTooMany) || len(h.sockets) >= maxSockets {
+				for _, uid := range s.proc.uids(p.pid) {
+					h.blind[uid] = true
+				}
+			}
+		}
+		h.took = time.Since(begin)
+		return h, nil
+	})
+	return v.(holdings)
+}
+
+// maxRest bounds the pause between looks.
+const maxRest = 50 * time.Millisecond
+
+// rest puts the next look off, after one for a stranger: four times as long as that took, so that
+// those who come again and again do not keep the host busy with looks.
+func (s *Supervisor) rest(took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rested = time.Now().Add(min(4*took, maxRest))
+}
+
+func (s *Supervisor) awaitRest() {
+	s.mu.Lock()
+	d := time.Until(s.rested)
+	s.mu.Unlock()
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
+// lineage is the session that a process descends from: the first of its ancestors that is in the
+// table or in a process session that is known decides, so that no process of one session passes for
+// one of another by what it has in its environment. That counts where ancestors have ended: of a
+// process that this one has adopted. "" for all others.
+func (f *family) lineage(pid int) string {
+	last := 0
+	for range len(f.procs) {
+		p, ok := f.procs[pid]
+		if !ok || f.exempt[pid] {
+			return ""
+		}
+		if pid == f.self {
+			break
+		}
+		if name, ok := f.table[pid]; ok {
+			return name
+		}
+		if l, ok := f.leaders[p.sid]; ok && !f.reused(p.sid, l) {
+			return l.session
+		}
+		last, pid = pid, p.ppid
+	}
+	if pid != f.self || last == 0 {
+		return ""
+	}
+	if name := f.environ(last); f.known[name] {
+		return name
+	}
+	return ""
+}

@@ -1,0 +1,376 @@
+package reap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/pmi/lobby"
+	"github.com/mpiup/mpiup/test/need"
+)
+
+func (h Holding) String() string { return [...]string{"not held", "held", "hidden"}[h] }
+
+// connectRole opens descriptors and a connection, and holds all until it is hung up on.
+func connectRole(args []string) int {
+	var many int
+	if _, err := fmt.Sscan(args[1], &many); err != nil {
+		return 95
+	}
+	for range many {
+		if f, err := os.Open("/dev/null"); err != nil || f == nil {
+			return 94
+		}
+	}
+	if len(args) > 2 && args[2] == "hidden" {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return 93
+		}
+	}
+	c, err := net.Dial("tcp4", args[0])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 92
+	}
+	_, _ = io.Copy(io.Discard, c)
+	return 0
+}
+
+// desk is a port that the tests' processes connect to.
+type desk struct{ net.Listener }
+
+func newDesk(t testing.TB) desk {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return desk{l}
+}
+
+// next is whose the next connection is. It is open until the test ends.
+func (d desk) next(t testing.TB) lobby.Peer {
+	t.Helper()
+	if err := d.Listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	p, err := lobby.PeerOf(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// connecting is this binary, connecting to d; script says how the shell makes it ("$@").
+func connecting(t testing.TB, d desk, session, script string, args ...string) Command {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(args) == 0 {
+		args = []string{"30"}
+	}
+	c := inSession(sh(script, append([]string{exe, d.Addr().String()}, args...)...), session)
+	c.Env = append(c.Env, "REAP_TEST_ROLE=connect")
+	return c
+}
+
+func TestHolderIsAProcessOfTheSession(t *testing.T) {
+	d := newDesk(t)
+	s := supervise(t)
+	for _, tt := range []struct{ name, script string }{
+		{"a rank", `exec "$@"`},
+		{"its child", `"$@"; exit 0`},
+		{"a grandchild in a process session of its own", `sh -c 'setsid "$@"; exit 0' sh "$@"; exit 0`},
+		{"a daemon, whose parents have ended", `(setsid "$@" &) ; exit 0`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			start(t, s, connecting(t, d, "aa", tt.script))
+			p := d.next(t)
+			if h := s.Holds(t.Context(), "aa", p.Inode, p.UID); h != Held {
+				t.Error(h)
+			}
+			if h := s.Holds(t.Context(), "bb", p.Inode, p.UID); h != NotHeld {
+				t.Errorf("for another session: %v", h)
+			}
+		})
+	}
+}
+
+func TestHolderIsAStranger(t *testing.T) {
+	d := newDesk(t)
+	s := supervise(t)
+	start(t, s, inSession(sh("sleep 100"), "aa"))
+	pretender := func(session string) Command {
+		c := connecting(t, d, "aa", `"$@"; exit 0`)
+		c.Session = session
+		return c
+	}
+	for _, tt := range []struct {
+		name    string
+		connect func()
+	}{
+		{"this process", func() {
+			c, err := net.Dial("tcp4", d.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+		}},
+		{"another job's rank with this job's variables", func() { start(t, s, pretender("bb")) }},
+		{"a process of no job with this job's variables", func() { start(t, s, pretender("")) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.connect()
+			p := d.next(t)
+			if h := s.Holds(t.Context(), "aa", p.Inode, p.UID); h != NotHeld {
+				t.Error(h)
+			}
+		})
+	}
+	if h := s.Holds(t.Context(), "never heard of", 1, 0); h != NotHeld {
+		t.Error(h)
+	}
+}
+
+// A child runs before it is in the table; who it is shows when its fork is over.
+func TestHolderIsBeingForked(t *testing.T) {
+	d := newDesk(t)
+	s := supervise(t)
+	start(t, s, connecting(t, d, "aa", `exec "$@"`))
+	p := d.next(t)
+
+	// As it is between clone and the table.
+	req := &request{cmd: Command{Session: "aa"}}
+	var unborn *Process
+	s.mu.Lock()
+	for pid, child := range s.table {
+		unborn = child
+		delete(s.table, pid)
+		delete(s.leaders, pid)
+	}
+	s.mu.Unlock()
+	if err := s.beginFork(req); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan Holding)
+	go func() { got <- s.Holds(t.Context(), "aa", p.Inode, p.UID) }()
+	s.endFork(req, unborn)
+	if h := <-got; h != Held {
+		t.Error(h)
+	}
+	if s.awaitFork(t.Context(), "aa") {
+		t.Error("there is a fork")
+	}
+	// One that hangs is waited for no longer than the caller wants.
+	if err := s.beginFork(req); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if !s.awaitFork(ctx, "aa") || s.awaitFork(ctx, "bb") {
+		t.Error("the wrong fork")
+	}
+	s.endFork(req, nil)
+}
+
+// holdsRole, run as root, lives on as nobody, starts the processes its arguments name, and prints
+// what it sees of them.
+func holdsRole(kinds []string) int {
+	must := func(err error) {
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(98)
+		}
+	}
+	must(errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)))
+	s, end := roleSupervisor("")
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	must(err)
+	accept := func() lobby.Peer {
+		c, err := l.Accept()
+		must(err)
+		p, err := lobby.PeerOf(c)
+		must(err)
+		return p
+	}
+	ctx := context.Background()
+	for _, kind := range kinds {
+		p, err := s.Start(ctx, Command{Argv: []string{"connect", l.Addr().String(), "10", kind}, Path: "/proc/self/exe",
+			Env: []string{"REAP_TEST_ROLE=connect", "MPIUP_SESSION=aa"}, Session: "aa"})
+		must(err)
+		peer := accept()
+		fmt.Println(kind, s.Holds(ctx, "aa", peer.Inode, peer.UID))
+		c, err := net.Dial("tcp4", l.Addr().String())
+		must(err)
+		fmt.Println("this process", s.Holds(ctx, "aa", accept().Inode, nobody))
+		fmt.Println("another user", s.Holds(ctx, "aa", 1, nobody+1))
+		_ = c.Close()
+		must(p.Signal(syscall.SIGKILL))
+		<-p.Done()
+	}
+	must(end())
+	return 0
+}
+
+const nobody = 65534
+
+// A rank that is not dumpable does not show what it has open to its own user: then anyone of that
+// user may be it.
+func TestHolderIsHidden(t *testing.T) {
+	need.Root(t)
+	got := output(t, supervise(t), inRole(t, "holds", "plain", "hidden"))
+	want := "plain held\nthis process not held\nanother user not held\n" +
+		"hidden hidden\nthis process hidden\nanother user not held\n"
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// With hidepid=2, /proc shows a user's own processes only, and of those everything.
+func TestHolderUnderHidepid(t *testing.T) {
+	need.Root(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, opt := range []string{"hidepid=2", "hidepid=1"} {
+		c := inRole(t, "holds")
+		c.Argv = []string{"unshare", "-m", "sh", "-c",
+			`mount -t proc -o ` + opt + ` proc /proc && grep -q "^proc /proc proc.*hidepid=" /proc/mounts && exec "$0" plain`, exe}
+		if got, want := output(t, supervise(t), c), "plain held\nthis process not held\nanother user not held\n"; got != want {
+			t.Errorf("%s: got\n%swant\n%s", opt, got, want)
+		}
+	}
+}
+
+// Where /proc is of no use, the user decides.
+func TestHolderWithoutProc(t *testing.T) {
+	s := New(Config{Log: quiet()})
+	s.proc.root = t.TempDir()
+	self := uint32(os.Getuid())
+	if h := s.Holds(t.Context(), "aa", 1, self); h != Hidden {
+		t.Error(h)
+	}
+	if h := s.Holds(t.Context(), "aa", 1, self+1); h != NotHeld {
+		t.Error(h)
+	}
+}
+
+// After a stranger the next look is put off, and comes all the same.
+func TestLooksForStrangersArePaced(t *testing.T) {
+	s := supervise(t)
+	start(t, s, inSession(sh("sleep 100"), "aa"))
+	s.holdings("aa")
+	if !s.rested.IsZero() {
+		t.Error("a look that found nobody to be a stranger")
+	}
+	before := time.Now()
+	if h := s.Holds(t.Context(), "aa", 1, 0); h != NotHeld {
+		t.Error(h)
+	}
+	if !s.rested.After(before) || s.rested.After(time.Now().Add(maxRest)) {
+		t.Errorf("the next look is at %v, this one was at %v", s.rested, before)
+	}
+	s.rested = time.Now().Add(maxRest) // no look is under way
+	if s.holdings("aa"); time.Now().Before(s.rested) {
+		t.Error("a look began too early")
+	}
+}
+
+func TestDescriptorsAreBounded(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(root+"/7/fd", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxDescriptors {
+		if err := os.Symlink("socket:[5]", fmt.Sprintf("%s/7/fd/%d", root, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := 0
+	err := procfs{root: root}.eachSocket(7, func(n uint64) bool { calls++; return n == 5 })
+	if !errors.Is(err, errTooMany) || calls != maxDescriptors {
+		t.Errorf("%d sockets, %v", calls, err)
+	}
+	if err := (procfs{root: root}).eachSocket(8, nil); err != nil {
+		t.Errorf("of a process that is gone: %v", err)
+	}
+}
+
+func TestSocketLinks(t *testing.T) {
+	for link, want := range map[string]uint64{
+		"socket:[12345]": 12345, "socket:[]": 0, "socket:[1": 0, "socket:[x]": 0, "pipe:[12]": 0, "/tmp/socket:[3]": 0, "": 0,
+		"socket:[99999999999999999999]": 0,
+	} {
+		if n, ok := socketLink([]byte(link)); n != want && ok || ok != (want != 0) {
+			t.Errorf("%q: %d %v", link, n, ok)
+		}
+	}
+}
+
+func TestUidsOfAStatus(t *testing.T) {
+	for status, want := range map[string]string{
+		"Name:\tUid:\nUmask:\t0022\nUid:\t1000\t0\t1000\t1001\nGid:\t7\n": "[1000 0 1000 1001]",
+		"Uid:\t4294967295\n": "[]", "Uid:\tx\n": "[]", "": "[]",
+	} {
+		if got := fmt.Sprint(uidsOf([]byte(status))); got != want {
+			t.Errorf("%q: %s, want %s", status, got, want)
+		}
+	}
+}
+
+func FuzzUidsOf(f *testing.F) {
+	f.Add([]byte("Uid:\t1000\t0\t1000\t1001\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if ids := uidsOf(b); len(ids) > len(b) {
+			t.Error(ids)
+		}
+	})
+}
+
+func BenchmarkHolds(b *testing.B) {
+	d := newDesk(b)
+	s := supervise(b)
+	var ranks []lobby.Peer
+	for range 8 {
+		start(b, s, connecting(b, d, "aa", `exec "$@"`, "60"))
+		ranks = append(ranks, d.next(b))
+	}
+	start(b, s, connecting(b, d, "aa", `"$@"; exit 0`))
+	child := d.next(b)
+	each := func(name string, peers ...lobby.Peer) {
+		b.Run(name, func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				p := peers[i%len(peers)]
+				s.Holds(b.Context(), "aa", p.Inode, p.UID)
+			}
+		})
+	}
+	each("ranks", ranks...)
+	each("rank", ranks[0])
+	each("child", child)
+	start(b, s, connecting(b, d, "aa", `(setsid "$@" &); exit 0`))
+	each("daemon", d.next(b))
+	each("stranger", lobby.Peer{Inode: 1})
+	if n, err := exec.Command("sh", "-c", "ls -d /proc/[0-9]* | wc -l").Output(); err == nil {
+		b.Logf("%s processes here", strings.TrimSpace(string(n)))
+	}
+}

@@ -1,0 +1,129 @@
+package reap
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+var errTooMany = errors.New("more descriptors than are looked at")
+
+// maxDescriptors bounds the look at one process.
+const maxDescriptors = 1 << 14
+
+// eachSocket calls f with the inode of every socket that a process has open, until f returns false.
+// The names in /proc/PID/fd are read as links ("socket:[12345]", proc_pid_fd(5)) and not followed:
+// a file system behind one may not answer. The error is os.ErrPermission where the kernel does not
+// show them, and nil for a process that has ended.
+func (p procfs) eachSocket(pid int, f func(inode uint64) bool) error {
+	d, err := os.Open(filepath.Join(p.root, strconv.Itoa(pid), "fd"))
+	if err != nil {
+		return notGone(err)
+	}
+	defer func() { _ = d.Close() }()
+	var link [64]byte
+	for seen := 0; seen < maxDescriptors; {
+		names, err := d.Readdirnames(256)
+		for _, name := range slices.Backward(names) { // the newest is often the last
+			n, err := unix.Readlinkat(int(d.Fd()), name, link[:])
+			if err != nil && notGone(err) != nil {
+				return err
+			}
+			if inode, ok := socketLink(link[:max(n, 0)]); ok && !f(inode) {
+				return nil
+			}
+		}
+		seen += len(names)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return notGone(err)
+		}
+	}
+	return errTooMany
+}
+
+// maxBranch bounds the look at a process's descendants.
+const maxBranch = 64
+
+// branchHolds says whether a process or one of its nearest descendants shows that it has a socket
+// open. Those that a process forked on threads other than its first are not seen, nor any where the
+// kernel lacks /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN).
+func (p procfs) branchHolds(pid int, inode uint64) bool {
+	todo := []int{pid}
+	for i := 0; i < len(todo) && i < maxBranch; i++ {
+		has := false
+		_ = p.eachSocket(todo[i], func(n uint64) bool { // what does not show, holdings sees to
+			has = n == inode
+			return !has
+		})
+		if has {
+			return true
+		}
+		at := strconv.Itoa(todo[i])
+		b, _ := readSome(filepath.Join(p.root, at, "task", at, "children"), 16*maxBranch)
+		for _, f := range bytes.Fields(b[:bytes.LastIndexByte(b, ' ')+1]) { // each number ends in a space
+			if n, err := strconv.Atoi(string(f)); err == nil && n > 0 {
+				todo = append(todo, n)
+			}
+		}
+	}
+	return false
+}
+
+func notGone(err error) error {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// socketLink reads "socket:[12345]".
+func socketLink(b []byte) (inode uint64, ok bool) {
+	b, ok = bytes.CutPrefix(b, []byte("socket:["))
+	if !ok {
+		return 0, false
+	}
+	b, ok = bytes.CutSuffix(b, []byte("]"))
+	n, err := strconv.ParseUint(string(b), 10, 64)
+	return n, ok && err == nil
+}
+
+// uids are a process's user ids, real, effective, saved and of the file system: a socket has one of
+// them. What cannot be read is this process's own.
+func (p procfs) uids(pid int) []uint32 {
+	b, _ := readSome(filepath.Join(p.root, strconv.Itoa(pid), "status"), 4096)
+	ids := uidsOf(b)
+	if ids == nil {
+		ids = []uint32{uint32(os.Getuid())}
+	}
+	return ids
+}
+
+// uidsOf reads the line "Uid:" of /proc/PID/status.
+func uidsOf(status []byte) []uint32 {
+	for line := range bytes.Lines(status) {
+		rest, ok := bytes.CutPrefix(line, []byte("Uid:"))
+		if !ok {
+			continue
+		}
+		var ids []uint32
+		for _, f := range bytes.Fields(rest) {
+			n, err := strconv.ParseUint(string(f), 10, 32)
+			if err != nil || n == math.MaxUint32 {
+				return nil
+			}
+			ids = append(ids, uint32(n))
+		}
+		return ids
+	}
+	return nil
+}
