@@ -78,6 +78,9 @@ func (j *jobs) of(id uint32) *step {
 // end is the first id above those of the job.
 func (st *step) end() uint32 { return st.launch.Base + st.launch.Size }
 
+// id is a rank's in the run.
+func (st *step) id(rank int) int { return int(st.launch.Base) + rank }
+
 // job is the session's job of a number, nil if there is none.
 func (s *session) job(number uint32) *step {
 	s.mu.Lock()

@@ -53,14 +53,23 @@ func (s *session) onLaunch(l *apiv1.Launch) error {
 			short(held.incarnation), held.number, s.agent.cfg.Name))
 		return nil
 	}
+	st, err := s.addJob(l)
+	if st != nil {
+		s.pmix.know(st)
+	}
+	return err
+}
+
+// addJob takes a job and begins to start it; nil when the session starts no more.
+func (s *session) addJob(l *apiv1.Launch) (*step, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to, err := s.state.next(evLaunch)
 	if err != nil {
-		return nil // a Stop overtook it; the launcher knows
+		return nil, nil // a Stop overtook it; the launcher knows
 	}
 	if err := s.jobs.check(l); err != nil {
-		return err
+		return nil, err
 	}
 	s.state = to
 	st := newStep(s, l)
@@ -69,5 +78,5 @@ func (s *session) onLaunch(l *apiv1.Launch) error {
 		s.agent.fenceOlder(s)
 		st.start()
 	})
-	return nil
+	return st, nil
 }

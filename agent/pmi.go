@@ -34,19 +34,17 @@ func (st *step) newPMI() *pmi.Server {
 		Log:       st.s.log,
 		Reconnect: st.port != nil,
 		Hooks: pmi.Hooks{
-			OnInit:     st.pmiState(apiv1.PmiState_PMI_RUNNING),
-			OnFinalize: st.pmiState(apiv1.PmiState_PMI_FINALIZED),
-			OnAbort: func(rank, code int, text string) {
-				st.aborted(rank, code, text)
-			},
+			OnInit:     func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_RUNNING) },
+			OnFinalize: func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_FINALIZED) },
+			OnAbort:    func(rank, code int, text string) { st.s.aborted(st.id(rank), code, text) },
 		},
 	})
 }
 
 // aborted tells the launcher that a rank called MPI_Abort.
-func (st *step) aborted(rank, code int, text string) {
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{
-		Rank: st.launch.Base + uint32(rank), Code: int32(code), Text: text}}})
+func (s *session) aborted(id, code int, text string) {
+	s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{
+		Rank: uint32(id), Code: int32(code), Text: text}}})
 }
 
 // protocolOf is how ranks of a program speak with us. PMI_NONE: they do not.
@@ -74,7 +72,7 @@ func (p *proc) wire() (w wiring, err error) {
 	case apiv1.Pmi_PMI_NONE:
 		return w, nil
 	case apiv1.Pmi_PMI_PMIX:
-		w.env = append(st.pmix.Environment(0, int(p.spec.Rank)), openMPIVariables(l, p.spec)...)
+		w.env = append(st.s.pmix.running().Environment(int(l.Job), int(p.spec.Rank)), openMPIVariables(l, p.spec)...)
 		return w, nil
 	case apiv1.Pmi_PMI_PORT:
 		w.env = st.port.variables(p.spec.Rank)
@@ -133,9 +131,13 @@ func (p *proc) servePMI(conn net.Conn) {
 	case errors.As(err, &protocol):
 		p.fail(err.Error())
 	case errors.As(err, &unfinished):
-		p.wireupFailed(err, []int{int(p.spec.Rank)})
+		p.wireupFailed(err, []int{int(p.id)})
 	case errors.As(err, &gone):
-		p.wireupFailed(err, gone.Gone)
+		culprits := make([]int, len(gone.Gone))
+		for i, rank := range gone.Gone {
+			culprits[i] = st.id(rank)
+		}
+		p.wireupFailed(err, culprits)
 	default:
 		p.wireupFailed(err, nil)
 	}
@@ -150,13 +152,13 @@ func (p *proc) servePMI(conn net.Conn) {
 const exitBound = time.Second
 
 // wireupFailed tells the launcher that a rank's PMI cannot go on because of others, after the
-// exits of those others, ranks of the same job, if they come.
+// exits of those others (ids) if they come.
 func (p *proc) wireupFailed(err error, culprits []int) {
 	st := p.step
 	t := time.NewTimer(exitBound)
 	defer t.Stop()
-	for _, r := range culprits {
-		culprit := st.proc(uint32(r))
+	for _, id := range culprits {
+		culprit := st.s.proc(uint32(id))
 		if culprit == nil {
 			continue
 		}

@@ -1,125 +1,150 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 )
 
-// startPMIx serves this host's ranks with PMIx, on a loopback port of this launch's own.
+// pmixHost is the PMIx server of a session: one for all its jobs, on a loopback port of its own,
+// from the first job on whose ranks here speak PMIx. Other jobs of the session are known to it
+// too, so that ranks can connect with theirs. The zero value is one that has not begun.
+type pmixHost struct {
+	beginning sync.Mutex // held while the server is being made
+
+	mu     sync.Mutex
+	server *pmix.Server       // guarded by mu; nil: not begun
+	joined map[uint32]error   // guarded by mu; by job number, what Add said
+	cancel context.CancelFunc // guarded by mu; ends the server
+}
+
+// startPMIx serves the job's ranks with PMIx.
 func (st *step) startPMIx() error {
-	l := st.launch
-	hosts, err := layout(l)
-	if err != nil {
-		return err
+	s := st.s
+	h := &s.pmix
+	h.beginning.Lock()
+	defer h.beginning.Unlock()
+	if h.running() == nil {
+		if err := s.beginPMIx(len(st.launch.Procs) > s.agent.cfg.Inventory.CPUs); err != nil {
+			return err
+		}
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.joined[st.launch.Job]
+}
+
+// beginPMIx starts the server and makes all jobs known to it.
+func (s *session) beginPMIx(crowded bool) error {
 	lis, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	dir, remove := st.s.agent.sessionDir(st.s.id)
-	st.pmix, err = pmix.New(pmix.Config{
-		Names: st.engine.Names(), Address: lis.Addr().String(), SessionDir: dir,
-		Crowded: len(l.Procs) > st.s.agent.cfg.Inventory.CPUs,
-		Getenv:  st.userVariable, Check: ownUser, Log: st.s.log,
+	dir, remove := s.agent.sessionDir(s.id)
+	server, err := pmix.New(pmix.Config{
+		Address: lis.Addr().String(), SessionDir: dir, Crowded: crowded,
+		Getenv: s.userVariable, Check: ownUser, Log: s.log,
+		Span: s.up, Names: s.up, Spawn: s.spawn,
 		Hooks: pmix.Hooks{
-			OnInit:     st.pmiState(apiv1.PmiState_PMI_RUNNING),
-			OnFinalize: st.pmiState(apiv1.PmiState_PMI_FINALIZED),
-			OnAbort:    func(rank, code int, text string, _ []int) { st.aborted(rank, code, text) },
-			OnError:    st.pmixError,
-			OnLog:      st.logged,
+			OnInit:     func(id int) { s.setPMI(id, apiv1.PmiState_PMI_RUNNING) },
+			OnFinalize: func(id int) { s.setPMI(id, apiv1.PmiState_PMI_FINALIZED) },
+			OnAbort:    func(id, code int, text string, _ []int) { s.aborted(id, code, text) },
+			OnError:    s.pmixError,
+			OnLog:      s.logged,
 		},
 	})
-	if err == nil {
-		err = st.pmix.Add(pmix.Job{
-			Namespace: l.Namespace, Hosts: hosts, Here: int(l.Procs[0].NodeRank), Apps: appsOf(l),
-			Universe: int(l.Universe), Mapping: l.Mapping, Engine: st.engine,
-		})
-	}
 	if err != nil {
 		lis.Close()
 		remove()
 		return err
 	}
-	st.wg.Go(func() {
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &s.pmix
+	h.mu.Lock()
+	h.server, h.joined, h.cancel = server, map[uint32]error{}, cancel
+	for _, st := range s.steps() {
+		h.join(st)
+	}
+	h.mu.Unlock()
+	s.wg.Go(func() { // the caller is one of wg too, so it is not waited for yet
 		defer remove()
-		if err := st.pmix.Run(st.ctx, lis); st.ctx.Err() == nil {
-			st.s.notice(true, "PMIx ended: %v", err)
+		if err := server.Run(ctx, lis); ctx.Err() == nil {
+			s.notice(true, "PMIx ended: %v", err)
 		}
-		if err := st.pmix.Cleanup(); err != nil {
-			st.s.log.Info("what ranks asked to be removed", "cause", err)
+		if err := server.Cleanup(); err != nil {
+			s.log.Info("what ranks asked to be removed", "cause", err)
 		}
 	})
 	return nil
 }
 
-// appsOf is the program of every rank.
-func appsOf(l *apiv1.Launch) []int {
-	apps := make([]int, l.Size)
-	for _, p := range l.Procs {
-		apps[p.Rank] = int(p.App)
-	}
-	for r, app := range l.AppOf {
-		apps[r] = int(app)
-	}
-	return apps
+// running is the server, nil before it has begun.
+func (h *pmixHost) running() *pmix.Server {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.server
 }
 
-// layout is the job's hosts as the launcher states them, checked against what is to start here.
-func layout(l *apiv1.Launch) ([]pmix.Host, error) {
-	if int(l.Procs[0].NodeRank) >= len(l.Layout) {
-		return nil, fmt.Errorf("host %d of a job of %d hosts", l.Procs[0].NodeRank, len(l.Layout))
+// know tells the server of a new job, if it has begun; a job without ranks here is none of its
+// ranks' failures.
+func (h *pmixHost) know(st *step) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.server == nil {
+		return // join follows
 	}
-	hosts := make([]pmix.Host, len(l.Layout))
-	total := 0
-	for i, h := range l.Layout {
-		ranks, err := idset.Parse(h.Ranks)
-		if err != nil {
-			return nil, fmt.Errorf("ranks of host %d: %w", i, err)
-		}
-		hosts[i] = pmix.Host{Name: h.Name, Ranks: ranks.Slice()}
-		if total += ranks.Len(); total > int(l.Size) {
-			return nil, fmt.Errorf("more than %d ranks on the hosts of the job", l.Size)
-		}
-	}
-	here := make([]int, 0, len(l.Procs))
-	for _, p := range l.Procs {
-		here = append(here, int(p.Rank))
-	}
-	slices.Sort(here)
-	if !slices.Equal(here, hosts[l.Procs[0].NodeRank].Ranks) {
-		return nil, errors.New("the ranks to start here are not those the job has here")
-	}
-	return hosts, nil
-}
-
-// pmiState notes how far a rank's library has come: an end without finalize is a failure.
-func (st *step) pmiState(s apiv1.PmiState) func(rank int) {
-	return func(rank int) {
-		if p := st.proc(uint32(rank)); p != nil {
-			p.pmi.Store(int32(s))
-		}
+	h.join(st)
+	if err := h.joined[st.launch.Job]; err != nil && len(st.launch.Procs) == 0 {
+		st.s.notice(true, "PMIx: job %d: %v", st.launch.Job, err)
 	}
 }
 
-// userVariable is what the user exported for all programs of the launch, else the container's.
-func (st *step) userVariable(name string) string {
-	var app []string
-	if len(st.launch.Apps) > 0 {
-		app = st.launch.Apps[0].Env
+// join adds a job once. mu is held.
+func (h *pmixHost) join(st *step) {
+	if _, done := h.joined[st.launch.Job]; done || st.engine == nil || st.launch.Namespace == "" {
+		return
 	}
-	for _, list := range [][]string{app, st.s.agent.cfg.Env} {
+	j, err := st.pmixJob()
+	if err == nil {
+		err = h.server.Add(j)
+	}
+	h.joined[st.launch.Job] = err
+}
+
+// end ends the server; the session waits for it.
+func (h *pmixHost) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cancel != nil {
+		h.cancel()
+	}
+}
+
+// setPMI notes how far a rank's library has come: an end without finalize is a failure.
+func (s *session) setPMI(id int, state apiv1.PmiState) {
+	if p := s.proc(uint32(id)); p != nil {
+		p.pmi.Store(int32(state))
+	}
+}
+
+// userVariable is what the user exported for the command line's programs, else the container's.
+func (s *session) userVariable(name string) string {
+	var exported []string
+	if first := s.job(0); first != nil && len(first.launch.Apps) > 0 {
+		exported = first.launch.Apps[0].Env
+	}
+	for _, list := range [][]string{exported, s.agent.cfg.Env} {
 		for _, kv := range list {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok {
 				return v
@@ -142,45 +167,45 @@ func ownUser(c net.Conn) error {
 }
 
 // pmixError sees to a rank whose PMIx cannot go on. It runs on a connection's goroutine.
-func (st *step) pmixError(rank int, err error) {
+func (s *session) pmixError(id int, err error) {
 	var (
 		protocol   *pmix.ProtocolError
 		refused    *pmix.RefusedError
 		unfinished *pmix.UnfinishedError
 		gone       *kvs.GoneError
 	)
-	p := st.proc(uint32(rank))
+	p := s.proc(uint32(id))
 	switch {
-	case st.ctx.Err() != nil || p == nil:
+	case p == nil || p.step.ctx.Err() != nil:
 	case errors.As(err, &protocol), errors.As(err, &refused):
 		p.fail(err.Error())
 	case errors.As(err, &unfinished):
-		st.wg.Go(func() { p.wireupFailed(err, []int{rank}) })
+		s.while(func() { p.wireupFailed(err, []int{id}) })
 	case errors.As(err, &gone):
-		st.wg.Go(func() { p.wireupFailed(err, gone.Gone) })
+		s.while(func() { p.wireupFailed(err, gone.Gone) })
 	default:
-		st.wg.Go(func() { p.wireupFailed(err, nil) })
+		s.while(func() { p.wireupFailed(err, nil) })
 	}
 }
 
-// maxLogged bounds what the ranks of a launch may have shown by PMIx_Log, in bytes: unlike output
+// maxLogged bounds what the ranks of a session may have shown by PMIx_Log, in bytes: unlike output
 // it waits for no credit.
 const maxLogged = 16 << 20
 
 // logged shows what a rank wants shown (PMIx_Log) with its output. The launcher's credit for it
 // is more than the pump has out, which it ignores.
-func (st *step) logged(rank int, stderr bool, text string) {
-	if n := st.logLen.Add(int64(len(text))); n > maxLogged {
+func (s *session) logged(id int, stderr bool, text string) {
+	if n := s.logLen.Add(int64(len(text))); n > maxLogged {
 		if n-int64(len(text)) <= maxLogged {
-			st.s.notice(true, "rank %d logs through PMIx beyond %d MiB for its host's ranks; the rest is not shown", rank, maxLogged>>20)
+			s.notice(true, "ranks log through PMIx beyond %d MiB for their host; the rest is not shown", maxLogged>>20)
 		}
 		return
 	}
-	o := &apiv1.Output{Rank: st.launch.Base + uint32(rank), Data: []byte(text), Partial: !strings.HasSuffix(text, "\n"), TimeNs: time.Now().UnixNano()}
+	o := &apiv1.Output{Rank: uint32(id), Data: []byte(text), Partial: !strings.HasSuffix(text, "\n"), TimeNs: time.Now().UnixNano()}
 	if stderr {
 		o.Stream = apiv1.Stream_STDERR
 	}
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: o}})
+	s.send(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: o}})
 }
 
 // sessionDir makes a directory that ranks of a session may use for files, and returns what
@@ -202,16 +227,4 @@ func (a *Agent) sessionDir(session string) (dir string, remove func()) {
 		os.Remove(dir)
 	}
 	return "", func() {}
-}
-
-// openMPIVariables are what scripts of Open MPI's users look at (mpirun-cli.md 3.5).
-func openMPIVariables(l *apiv1.Launch, p *apiv1.Proc) []string {
-	return []string{
-		"OMPI_COMM_WORLD_RANK=" + utoa(p.Rank),
-		"OMPI_COMM_WORLD_SIZE=" + utoa(l.Size),
-		"OMPI_COMM_WORLD_LOCAL_RANK=" + utoa(p.LocalRank),
-		"OMPI_COMM_WORLD_LOCAL_SIZE=" + utoa(uint32(len(l.Procs))),
-		"OMPI_COMM_WORLD_NODE_RANK=" + utoa(p.LocalRank),
-		"OMPI_UNIVERSE_SIZE=" + utoa(l.Universe),
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -23,6 +24,8 @@ type session struct {
 	log      *slog.Logger
 	link     *wire.Link
 	up       *upstream
+	pmix     pmixHost
+	logLen   atomic.Int64   // bytes that ranks had shown by PMIx_Log
 	wg       sync.WaitGroup // goroutines that start and stop things
 	carriers sync.WaitGroup // of streams; none is added once the state is closed
 
@@ -222,6 +225,7 @@ func (s *session) run() {
 	for _, st := range steps {
 		st.wait()
 	}
+	s.pmix.end()
 	s.mu.Lock()
 	s.spent, s.sealed = true, true
 	s.mu.Unlock()

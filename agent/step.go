@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/topology/usable"
 )
 
@@ -20,14 +18,12 @@ import (
 type step struct {
 	s      *session
 	launch *apiv1.Launch
-	engine *kvs.Engine  // nil without PMI
-	unfit  error        // why engine could not be made
-	server *pmi.Server  // nil without PMI
-	port   *pmiPort     // nil unless ranks connect by TCP
-	pmix   *pmix.Server // nil unless ranks speak PMIx
-	logLen atomic.Int64 // bytes that ranks had shown by PMIx_Log
-	tee    *stdio.Tee   // nil: output goes to the launcher only
-	oom    uint64       // OOM kills of the container before the start
+	engine *kvs.Engine // nil without PMI
+	unfit  error       // why engine could not be made
+	server *pmi.Server // nil without PMI
+	port   *pmiPort    // nil unless ranks connect by TCP
+	tee    *stdio.Tee  // nil: output goes to the launcher only
+	oom    uint64      // OOM kills of the container before the start
 
 	ctx  context.Context // ends what serves the processes: PMI, pumps
 	kill context.CancelFunc
@@ -53,6 +49,9 @@ func newStep(s *session, l *apiv1.Launch) *step {
 func newEngine(s *session, l *apiv1.Launch) (*kvs.Engine, error) {
 	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
 	cfg := kvs.Config{KVSName: "mpiup-" + s.id[:16], Size: int(l.Size), Names: s.up}
+	for _, kv := range l.Preput {
+		cfg.Preput = append(cfg.Preput, kvs.Pair{Key: kv.Key, Value: kv.Value})
+	}
 	if l.Job > 0 {
 		cfg.KVSName += "-" + utoa(l.Job)
 	}

@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// pmixLaunch is a job for PMIx of which this host, "w0", has all ranks.
+func pmixLaunch(job, base, size uint32, script string) *apiv1.Launch {
+	l := jobLaunch(job, base, size, script)
+	l.Pmi, l.Namespace = apiv1.Pmi_PMI_PMIX, "ns-"+utoa(job)
+	l.Layout = []*apiv1.HostRanks{{Name: "w0", Ranks: "0-" + utoa(size-1)}}
+	return l
+}
+
+// TestOnePMIxServerForAllJobs: ranks of all jobs of a session find the same server, which tells
+// each of its own job.
+func TestOnePMIxServerForAllJobs(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1")
+	c.dial(false)
+	script := `echo "$PMIX_SERVER_URI41 $PMIX_NAMESPACE.$PMIX_RANK $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE"; exec sleep 1000`
+	wrote := func(f *apiv1.Frame) bool { return f.GetOutput() != nil }
+	c.start(pmixLaunch(0, 0, 1, script))
+	first := strings.Fields(stdout(c.until(wrote)))
+	c.start(elsewhere(1, 1, 2)) // of another host, and without PMIx
+	child := pmixLaunch(2, 3, 1, script)
+	child.Parent = 0
+	c.start(child)
+	second := strings.Fields(stdout(c.until(wrote)))
+	if len(first) != 3 || len(second) != 3 || first[0] != second[0] || !strings.Contains(first[0], "tcp4://127.0.0.1:") {
+		t.Fatalf("told %q and %q", first, second)
+	}
+	if first[1] != "ns-0.0" || second[1] != "ns-2.0" || second[2] != "0/1" {
+		t.Errorf("told %q and %q", first, second)
+	}
+}
+
+func TestJobsThatPMIxRefuses(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1")
+	c.dial(false)
+	c.start(pmixLaunch(0, 0, 1, "sleep 1000"))
+	c.until(started)
+	orphan := pmixLaunch(1, 1, 1, "sleep 1000")
+	orphan.Parent = 77
+	c.start(orphan)
+	seen := c.until(func(f *apiv1.Frame) bool { return f.GetStartFailed() != nil })
+	if f := seen[len(seen)-1].GetStartFailed(); f.Rank != 1 || !strings.Contains(f.Text, "process 77") {
+		t.Errorf("got %v", f)
+	}
+	strange := elsewhere(2, 2, 2)
+	strange.Namespace, strange.Layout = "ns-2", []*apiv1.HostRanks{{Name: "w1", Ranks: "0-8"}}
+	c.start(strange)
+	seen = c.until(func(f *apiv1.Frame) bool { return f.GetNotice() != nil })
+	if n := seen[len(seen)-1].GetNotice(); !strings.Contains(n.Text, "job 2") {
+		t.Errorf("got %v", n)
+	}
+}
