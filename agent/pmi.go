@@ -245,7 +245,7 @@ func (pp *pmiPort) serve(c net.Conn, admitted func()) {
 
 // admit takes a connection only from a process of our own user that knows a rank's id.
 func (pp *pmiPort) admit(c net.Conn) (rank int, leave func(), err error) {
-	if err := ownUser(c); err != nil {
+	if err := ownUser(pp.step.ctx, c); err != nil {
 		return 0, nil, err
 	}
 	return pp.gate.Admit(c, int(pp.step.launch.Size))

@@ -155,7 +155,7 @@ func (s *session) userVariable(name string) string {
 }
 
 // ownUser lets only processes of our own user speak.
-func ownUser(c net.Conn) error {
+func ownUser(_ context.Context, c net.Conn) error {
 	uid, err := pmi.SocketUID(os.DirFS("/proc"), c)
 	if err != nil {
 		return err

@@ -44,8 +44,9 @@ type Config struct {
 	Check func(ctx context.Context, conn net.Conn) error
 
 	// Admit does the handshake; its reads and writes end with the guest's time. It returns what
-	// serves the connection until its end, or the reason why it is not served; both are nil for one
-	// that was turned away and needs no word in the log. It never closes the connection.
+	// serves the connection until its end and is called in any case, or the reason why it is not
+	// served; both are nil for one that was turned away and needs no word in the log. It never
+	// closes the connection.
 	Admit func(conn net.Conn) (serve func(ctx context.Context), err error)
 
 	Log *slog.Logger // nil: none
@@ -132,7 +133,8 @@ func (lb *Lobby) admit(g *guest) (serve func(context.Context), err error) {
 	if serve, err = lb.cfg.Admit(g.conn); err != nil || serve == nil {
 		return nil, err
 	}
-	return serve, g.conn.SetDeadline(time.Time{})
+	g.conn.SetDeadline(time.Time{}) // if this fails the connection is over, which serve sees
+	return serve, nil
 }
 
 // tell logs a stranger.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
@@ -23,17 +22,9 @@ func (e *RefusedError) Error() string {
 
 var errStranger = errors.New("it does not know a PMIx namespace of this run")
 
-// admit does the handshake, for at most five seconds. A stranger gets no answer; a rank that
-// cannot be served gets a status, and the caller a *RefusedError.
+// admit does the handshake, in the time that the lobby gives. A stranger gets no answer; a rank
+// that cannot be served gets a status, and the caller a *RefusedError.
 func (s *Server) admit(nc net.Conn) (*conn, error) {
-	if s.cfg.Check != nil {
-		if err := s.cfg.Check(nc); err != nil {
-			return nil, err
-		}
-	}
-	if err := nc.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
-		return nil, err
-	}
 	h, err := ptl.ReadHello(nc)
 	if err != nil {
 		return nil, err
@@ -62,7 +53,6 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 	}
 	// If this fails the connection is over, which whoever reads from it next sees.
 	nc.Write(ptl.AppendAnswer(nil, 0, uint32(ns.Base+number)))
-	nc.SetDeadline(time.Time{})
 	return c, nil
 }
 

@@ -8,10 +8,9 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/lobby"
 	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
@@ -24,8 +23,9 @@ type Config struct {
 	Getenv     func(name string) string // what the user has set for ranks; nil: nothing
 
 	// Check says whether a connection may speak at all: that its socket belongs to one of this
-	// host's ranks or their descendants. It runs before anything is read. nil: all may.
-	Check func(net.Conn) error
+	// host's ranks or their descendants. It runs before anything is read, and may wait until ctx
+	// ends. nil: all may.
+	Check func(ctx context.Context, conn net.Conn) error
 	Log   *slog.Logger // nil: none
 	Hooks Hooks
 
@@ -50,7 +50,6 @@ type Server struct {
 	added chan struct{}       // guarded by mu; closed and replaced when a job is added
 	conns map[*conn]struct{}  // guarded by mu; those past the handshake
 	group map[groupKey]uint64 // guarded by mu; groups made so far
-	told  int                 // guarded by mu; strangers in the log
 	over  bool                // guarded by mu; Run is ending
 
 	work sync.WaitGroup // job data being packed
@@ -79,51 +78,27 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-const (
-	handshakeTime = 5 * time.Second
-	maxHandshakes = 64 // at one time; more wait in the listener's queue
-	maxPerRank    = 16 // connections open at one time
-	maxTold       = 16 // refusals of strangers in the log; then at debug level only
-)
+const maxPerRank = 16 // connections open at one time
 
 // Run accepts and serves connections until ctx ends (its cause) or the listener fails. It closes
 // the listener, and waits for everything it started.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	defer s.end()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer context.AfterFunc(ctx, func() { l.Close() })()
-	defer l.Close()
-	slots := make(chan struct{}, maxHandshakes)
-	for {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		nc, err := l.Accept()
-		if err != nil {
-			<-slots
-			if ctx.Err() == nil && passes(ctx, err) {
-				continue
-			}
-			cancel(fmt.Errorf("PMIx listener: %w", err))
-			return context.Cause(ctx)
-		}
-		wg.Go(func() {
-			defer nc.Close()
-			defer context.AfterFunc(ctx, func() { nc.Close() })()
-			c, err := s.admit(nc)
-			<-slots
-			if err != nil {
-				s.refused(nc, err)
-				return
-			}
-			c.run(ctx)
-		})
+	return lobby.New(lobby.Config{Name: "PMIx", Check: s.cfg.Check, Admit: s.receive, Log: s.log}).Run(ctx, l)
+}
+
+// receive admits a connection. The caller is told of a rank that cannot be served.
+func (s *Server) receive(nc net.Conn) (serve func(context.Context), err error) {
+	c, err := s.admit(nc)
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
+		s.failed(refused.ID, err)
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
+	return c.run, nil
 }
 
 // end lets no more jobs in, and waits for what was started for them.
@@ -132,38 +107,6 @@ func (s *Server) end() {
 	s.over = true
 	s.mu.Unlock()
 	s.work.Wait()
-}
-
-// refused tells the caller if the connection was a rank's; of strangers the log knows.
-func (s *Server) refused(nc net.Conn, err error) {
-	var refused *RefusedError
-	if errors.As(err, &refused) {
-		s.failed(refused.ID, err)
-		return
-	}
-	s.mu.Lock()
-	s.told++
-	level := slog.LevelWarn
-	if s.told > maxTold {
-		level = slog.LevelDebug
-	}
-	s.mu.Unlock()
-	s.log.Log(context.Background(), level, "refused a PMIx connection", "from", nc.RemoteAddr().String(), "cause", err)
-}
-
-// passes waits a moment where accepting can work again: the peer has gone, or descriptors ran out.
-func passes(ctx context.Context, err error) bool {
-	if !errors.Is(err, syscall.ECONNABORTED) && !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
-		return false
-	}
-	t := time.NewTimer(10 * time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (s *Server) failed(id int, err error) {
