@@ -12,25 +12,23 @@ import (
 	"github.com/mpiup/mpiup/pmi/message"
 )
 
-// fence is PMI-1's barrier and PMI-2's fence: all ranks of the job, with their data. When it
-// cannot end, no reply goes out: PMI-1 clients up to MPICH 4.0 would take any for success.
+// fence is PMI-1's barrier and PMI-2's fence: all ranks of the job, with their data.
 func (s *session) fence(ctx context.Context, m *message.Message, r *reply) error {
-	if group, ok := m.Get("group"); ok {
-		r.refuse(-1, "group barriers are not supported by mpiup, which answered PMI 1.1; group "+group)
-		return nil
+	if !r.v2 {
+		return s.barrier(ctx, m, r)
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.srv.enter(ctx, s.rank, nil, ""); err != nil {
 		return err
 	}
 	r.ok()
 	return nil
 }
 
-func (s *session) enter(ctx context.Context) error {
-	err := s.srv.job.Engine.Fence(ctx, s.rank, nil, true)
+func (s *Server) enter(ctx context.Context, rank int, set []int, tag string) error {
+	err := s.job.Engine.FenceTagged(ctx, rank, set, tag, true)
 	var enter *kvs.EnterError
 	if errors.As(err, &enter) {
-		return &ProtocolError{s.rank, err}
+		return &ProtocolError{rank, err}
 	}
 	return err
 }
@@ -70,7 +68,7 @@ func (s *session) ring(ctx context.Context, m *message.Message, r *reply) error 
 	if err := s.srv.job.Engine.Put(s.rank, ringKey, []byte(part)); err != nil {
 		return err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.srv.enter(ctx, s.rank, nil, ""); err != nil {
 		return err
 	}
 	p, err := s.srv.ringPlace(ctx, round, s.rank)

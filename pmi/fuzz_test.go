@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/pmi/message"
 	"github.com/mpiup/mpiup/pmi/pmi1"
 	"github.com/mpiup/mpiup/pmi/pmi2"
+	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // pieces gives its parts one Read each.
@@ -49,7 +50,7 @@ func readAll(read func(*bufio.Reader) (*message.Message, error), parts ...string
 // The same input in one piece and in two must read the same, wherever it is cut.
 func TestInputInTwoPieces(t *testing.T) {
 	v1, v2 := requests(t)
-	v1 = append(v1, "mcmd=spawn\nnprocs=2\nexecname=a b\ntotspawns=1\nspawnssofar=1\nendcmd\ncmd=get_appnum\n")
+	v1 = append(v1, "mcmd=spawn\nnprocs=2\nexecname=a b\narg1=x\ny\n\nz\ntotspawns=1\nspawnssofar=1\nendcmd\ncmd=get_appnum\n")
 	for _, dialect := range []struct {
 		read   func(*bufio.Reader) (*message.Message, error)
 		inputs []string
@@ -131,7 +132,13 @@ func FuzzServe(f *testing.F) {
 		}()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, fmt.Errorf("Serve hangs"))
 		defer cancel()
-		_ = pmi.New(pmi.Job{Engine: engine}).Serve(ctx, server, 0)
+		job := pmi.Job{Engine: engine, Spawn: func(_ context.Context, r spawn.Request) (int, error) {
+			if err := r.Check(); err != nil {
+				t.Errorf("asked to spawn what nobody can: %v", err)
+			}
+			return 1, nil
+		}}
+		_ = pmi.New(job).Serve(ctx, server, 0)
 		server.Close()
 		<-drained
 		if ctx.Err() != nil {

@@ -9,12 +9,15 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmi1"
 )
 
-// init begins, or begins again, in the version that the client names. Answering PMI 1.1 keeps
-// newer clients from group barriers. Where it stands in the other version it is refused and
+// init begins, or begins again, in the version that the client names. Clients ask for 1.1, and use
+// group barriers when the answer is 1.2 (MPICH 5, src/pmi/src/pmi_v1.c). Where it stands in the other version it is refused and
 // nothing changes.
 func (s *session) init(_ context.Context, m *message.Message, r *reply) error {
 	v, _ := m.Int("pmi_version")
-	sub := 1
+	sub := 2
+	if s.srv.job.PlainBarriers {
+		sub = 1
+	}
 	switch {
 	case v != 1 && v != 2:
 		r.add("pmi_version", "1")
@@ -54,6 +57,9 @@ func (s *session) fullInit(_ context.Context, _ *message.Message, r *reply) erro
 	r.addInt("appnum", s.srv.job.AppNum(s.rank))
 	r.add("debugged", "FALSE")
 	r.add("pmiverbose", "FALSE")
+	if s.srv.job.Spawned { // its presence is what clients look at
+		r.add("spawner-jobid", "spawner")
+	}
 	return nil
 }
 

@@ -10,15 +10,14 @@
 //
 // Both dialects begin with the same line, cmd=init, whose pmi_version decides; PMI-1 goes on
 // with lines, PMI-2 with counted messages. Each message is a row of one table (messages.go)
-// with its two spellings and one handler.
+// with its two spellings and one handler. PMI-1 is answered as 1.2, which has barriers of groups.
 //
-// Serve blocks in the calling goroutine, which is one per rank; a rank that waits for a barrier
-// or a node attribute blocks only itself. A Server may serve all its ranks at once. Hooks run
-// in the rank's goroutine.
+// Serve blocks in the calling goroutine, which is one per rank; a rank that waits for a fence, a
+// node attribute or a spawn blocks only itself. A barrier of PMI-1 has a goroutine that Serve waits
+// for. A Server may serve all its ranks at once. Hooks run in the rank's goroutine.
 //
 // The package starts no process, makes no listener and does not end a rank: its caller does,
-// with the error that Serve returns. Spawning processes and group barriers (PMI 1.2) are
-// answered as not supported.
+// with the error that Serve returns.
 package pmi
 
 import (
@@ -30,6 +29,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // Job is what the server tells ranks about their job. All fields but Engine may be zero.
@@ -41,6 +41,17 @@ type Job struct {
 	HwlocXML string             // path of an hwloc XML file that ranks can read; "": none
 	Log      *slog.Logger       // nil: none; debug only
 	Hooks    Hooks
+
+	// PlainBarriers answers PMI 1.1, without barriers of groups; see GroupBarriers.
+	PlainBarriers bool
+
+	// Spawn starts the processes that a rank asks for; nil: no rank can. Serve calls it in the
+	// rank's goroutine.
+	Spawn spawn.Func
+	// Spawned says that the job was spawned: its ranks have a parent. They find the parent's
+	// port, PARENT_ROOT_PORT_NAME, among the engine's Preput; PMI-1 clients also need
+	// PMI_SPAWNED=1 in their environment.
+	Spawned bool
 
 	// Reconnect is set where a rank may come back over another connection (PMI_PORT). A rank
 	// that finalizes and hangs up is then not gone yet. With MPI sessions, MPICH 4.3 and later
@@ -61,8 +72,9 @@ type Hooks struct {
 
 // Server serves all ranks of one job on one host; ranks share what they need (ring, connections).
 type Server struct {
-	job  Job
-	ring ring
+	job   Job
+	ring  ring
+	turns kvs.Turns[turn]
 
 	mu     sync.Mutex
 	latest map[int]*session // guarded by mu; of each rank, the session that began last

@@ -15,6 +15,7 @@ type reply struct {
 	rank   int
 	v2     bool
 	silent bool // abort: nobody reads an answer
+	later  bool // somebody else answers
 	name   string
 	pairs  []message.Pair
 }
@@ -62,8 +63,11 @@ func (r *reply) append(b []byte) []byte {
 
 // text is the reply for a log.
 func (r *reply) text() string {
-	if r.silent {
+	switch {
+	case r.silent:
 		return ""
+	case r.later:
+		return "later"
 	}
 	return strings.TrimSpace(string(r.append(nil)))
 }

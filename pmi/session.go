@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/mpiup/mpiup/pmi/message"
 	"github.com/mpiup/mpiup/pmi/pmi1"
@@ -42,19 +45,56 @@ type session struct {
 	rank int
 	conn net.Conn
 	in   *bufio.Reader
-	out  []byte
 
 	state state
 	v2    bool // since the last init
+
+	barriers   sync.WaitGroup
+	inBarriers atomic.Int32
+
+	mu     sync.Mutex
+	out    []byte // guarded by mu
+	failed error  // guarded by mu; of a barrier
 }
 
 func newSession(srv *Server, conn net.Conn, rank int) *session {
 	return &session{srv: srv, rank: rank, conn: conn, in: bufio.NewReader(conn), state: fresh}
 }
 
+// longAgo is a deadline that has passed.
+var longAgo = time.Unix(1, 0)
+
 func (s *session) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	err := s.converse(ctx)
+	cancel()
+	s.conn.SetDeadline(longAgo) // nobody waits for a rank that does not read
+	s.barriers.Wait()
+	return err
+}
+
+// fail ends the conversation with a barrier's error.
+func (s *session) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		s.failed = err
+	}
+	s.conn.SetReadDeadline(longAgo)
+}
+
+func (s *session) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+func (s *session) converse(ctx context.Context) error {
 	for s.state != aborted {
 		m, asV2, err := s.read()
+		if failed := s.failure(); failed != nil {
+			return failed
+		}
 		if err != nil {
 			return s.hungUp(err)
 		}
@@ -119,9 +159,11 @@ func version(v2 bool) int {
 }
 
 func (s *session) write(r *reply) error {
-	if r.silent {
+	if r.silent || r.later {
 		return nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.out = r.append(s.out[:0])
 	_, err := s.conn.Write(s.out)
 	return err

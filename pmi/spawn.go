@@ -2,13 +2,123 @@ package pmi
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
-// spawn is MPI_Comm_spawn. The request has been read to its end, so the connection stays in step;
-// the program gets MPI_ERR_SPAWN. Error codes are left out, since clients expect exactly one per
-// process asked for or none.
+// spawn is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The request has been read to its end, so
+// the connection stays in step when it is refused; the program then gets MPI_ERR_SPAWN. Error
+// codes of processes are left out, since clients expect exactly one per process asked for or none.
 func (s *session) spawn(ctx context.Context, m *message.Message, r *reply) error {
-	return unsupported(-1, "starting processes from a running job (MPI_Comm_spawn)")(s, ctx, m, r)
+	if s.srv.job.Spawn == nil {
+		return unsupported(-1, "starting processes from a running job (MPI_Comm_spawn)")(s, ctx, m, r)
+	}
+	req, err := spawnRequest(m, r.v2)
+	if err == nil {
+		req.Parent = s.rank
+		err = req.Check()
+	}
+	job := 0
+	if err == nil {
+		job, err = s.srv.job.Spawn(ctx, req)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		r.refuse(-1, err.Error())
+	default:
+		r.ok()
+		if r.v2 { // Slurm's libpmi2 reads jobid, for job-connect only
+			r.add("jobid", strconv.Itoa(job))
+			r.add("nerrs", "0")
+		}
+	}
+	return nil
+}
+
+// spawnWords are the keys of a spawn request in one dialect. Where a word is followed by a number,
+// it counts from 0, but for arguments of PMI-1, which count from 1.
+type spawnWords struct {
+	programs, name, procs           string
+	args, arg                       string
+	infos, infoKey, infoValue       string
+	preputs, preputKey, preputValue string
+}
+
+// MPICH src/pmi/maint/pmi-1.2.txt and pmi-2.0.txt. Arguments of PMI-2 begin at argv0 from all
+// clients known, although pmi-2.0.txt says 1.
+var (
+	spawnWords1 = spawnWords{"totspawns", "execname", "nprocs", "argcnt", "arg",
+		"info_num", "info_key_", "info_val_", "preput_num", "preput_key_", "preput_val_"}
+	spawnWords2 = spawnWords{"ncmds", "subcmd", "maxprocs", "argc", "argv",
+		"infokeycount", "infokey", "infoval", "preputcount", "ppkey", "ppval"}
+)
+
+// spawnRequest reads what a rank asks for. Everything but counts is as it came; Check is the
+// caller's. The order of keys inside a program is free: clients of one version differ.
+func spawnRequest(m *message.Message, v2 bool) (spawn.Request, error) {
+	w, parts := &spawnWords1, programs1(m.Pairs)
+	if v2 {
+		w, parts = &spawnWords2, programs2(m.Pairs)
+	}
+	var req spawn.Request
+	head := fieldsOf(parts[0])
+	if v2 {
+		parts = parts[1:]
+	}
+	n, err := head.count(w.programs, spawn.MaxPrograms)
+	if err != nil {
+		return req, err
+	}
+	if n != len(parts) {
+		return req, malformed("%d programs where %s says %d", len(parts), w.programs, n)
+	}
+	pairs, err := head.pairs(w.preputs, w.preputKey, w.preputValue, spawn.MaxPreput)
+	if err != nil {
+		return req, err
+	}
+	for _, p := range pairs {
+		if why := refusedPair(p.Key, p.Value, v2); why != "" {
+			return req, malformed("a key for the new ranks: %s", why)
+		}
+		req.Preput = append(req.Preput, spawn.Pair{Key: p.Key, Value: []byte(p.Value)})
+	}
+	for _, part := range parts {
+		p, err := w.program(fieldsOf(part))
+		if err != nil {
+			return req, err
+		}
+		req.Programs = append(req.Programs, p)
+	}
+	return req, nil
+}
+
+// programs1 cuts a PMI-1 request where each block ends.
+func programs1(pairs []message.Pair) (parts [][]message.Pair) {
+	start := 0
+	for i, p := range pairs {
+		if p.Key == "endcmd" {
+			parts = append(parts, pairs[start:i])
+			start = i + 1
+		}
+	}
+	if start < len(pairs) || parts == nil {
+		parts = append(parts, pairs[start:])
+	}
+	return parts
+}
+
+// programs2 cuts a PMI-2 request into what comes before the first program, and the programs.
+func programs2(pairs []message.Pair) (parts [][]message.Pair) {
+	start := 0
+	for i, p := range pairs {
+		if p.Key == spawnWords2.name {
+			parts = append(parts, pairs[start:i])
+			start = i
+		}
+	}
+	return append(parts, pairs[start:])
 }

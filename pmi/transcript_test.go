@@ -3,6 +3,7 @@ package pmi_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -22,6 +23,7 @@ import (
 	"github.com/mpiup/mpiup/pmi/message"
 	"github.com/mpiup/mpiup/pmi/pmi1"
 	"github.com/mpiup/mpiup/pmi/pmi2"
+	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -31,7 +33,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A transcript is a conversation of ranks with the server of one host. What the server does is
 // golden and rewritten by -update:
 //
-//	job SIZE [MAPPING]   first line
+//	job SIZE [WORD...]   first line; a word is the mapping, or "spawns" where processes can be
+//	                     started, "spawned" where the job was, "plain" without groups
 //	0< TEXT              rank 0 sends a line
 //	0<< TEXT             rank 0 sends a PMI-2 message, the length is put before it
 //	0<= TEXT             rank 0 sends exactly this (Go escapes)
@@ -127,7 +130,7 @@ func cutRank(line string) (rank int, what string, ok bool) {
 	return rank, line[i:], true
 }
 
-func input(t *testing.T, what string) []byte {
+func input(t testing.TB, what string) []byte {
 	if text, ok := strings.CutPrefix(what, "<< "); ok {
 		return fmt.Appendf(nil, "%6d%s", len(text), text)
 	}
@@ -150,17 +153,25 @@ func (s *stage) begin(f []string) *kvs.Engine {
 	for r := range size {
 		cfg.Local = append(cfg.Local, r)
 	}
+	words := f[2:]
+	spawned := slices.Contains(words, "spawned")
+	if spawned {
+		cfg.Preput = []kvs.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: []byte("tag#0$a b$")}}
+	}
 	engine, err := kvs.New(cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	job := pmi.Job{Engine: engine, Universe: 2 * size, Hooks: pmi.Hooks{
+	job := pmi.Job{Engine: engine, Universe: 2 * size, Spawned: spawned, PlainBarriers: slices.Contains(words, "plain"), Hooks: pmi.Hooks{
 		OnInit:     func(r int) { s.note(r, "init") },
 		OnFinalize: func(r int) { s.note(r, "finalize") },
 		OnAbort:    func(r, code int, text string) { s.note(r, "abort %d %q", code, text) },
 	}}
-	if len(f) > 2 {
-		job.Mapping = f[2]
+	if slices.Contains(words, "spawns") {
+		job.Spawn = s.spawn
+	}
+	if len(words) > 0 && words[0][0] == '(' {
+		job.Mapping = words[0]
 	}
 	srv := pmi.New(job)
 	s.out = make([]bytes.Buffer, size)
@@ -186,6 +197,20 @@ func (s *stage) begin(f []string) *kvs.Engine {
 		})
 	}
 	return engine
+}
+
+// spawn is the launcher's answer: all can be started but what is under /no.
+func (s *stage) spawn(_ context.Context, r spawn.Request) (job int, err error) {
+	for i, p := range r.Programs {
+		s.note(r.Parent, "spawn %d: %d of %q %+v", i, p.Procs, p.Argv, spawn.Program{Hosts: p.Hosts, Dir: p.Dir, Env: p.Env, MapBy: p.MapBy, PerHost: p.PerHost})
+	}
+	for _, p := range r.Preput {
+		s.note(r.Parent, "preput %s=%q", p.Key, p.Value)
+	}
+	if strings.HasPrefix(r.Programs[0].Argv[0], "/no/") {
+		return 0, errors.New("no such program on any host")
+	}
+	return 1, nil
 }
 
 func (s *stage) drain(out *strings.Builder) {
@@ -220,8 +245,8 @@ func requests(t testing.TB) (v1, v2 []string) {
 			switch {
 			case ok && strings.HasPrefix(what, "<< "):
 				v2 = append(v2, string(message2(what[3:])))
-			case ok && strings.HasPrefix(what, "< "):
-				v1 = append(v1, what[2:]+"\n")
+			case ok && (strings.HasPrefix(what, "< ") || strings.HasPrefix(what, "<= mcmd")):
+				v1 = append(v1, string(input(t, what)))
 			}
 		}
 	}

@@ -87,6 +87,11 @@ func (s *session) stored(err error, r *reply) error {
 // pair reads the key and value of a request that stores one, and why it is refused.
 func pair(m *message.Message, v2 bool) (key, value, why string) {
 	key, value = m.Value("key"), m.Value("value")
+	return key, value, refusedPair(key, value, v2)
+}
+
+// refusedPair says why a key and its value cannot be stored; "": they can.
+func refusedPair(key, value string, v2 bool) (why string) {
 	limit := accepted1
 	if v2 {
 		limit = valueMax2
@@ -103,7 +108,7 @@ func pair(m *message.Message, v2 bool) (key, value, why string) {
 	case len(value) > limit:
 		why = fmt.Sprintf("a value of %d bytes is too long", len(value))
 	}
-	return key, value, why
+	return why
 }
 
 // ownSpace: a job has one key-value space. Clients may leave its name out.

@@ -11,9 +11,13 @@ import (
 )
 
 // readSpawn reads the rest of an mcmd request: blocks of key=value lines, one per program,
-// each ended by "endcmd". The last block is the one whose spawnssofar equals its totspawns
-// (MPICH src/pmi/simple/simple_pmi.c, PMI_Spawn_multiple); other mcmd requests have one block.
-// Values may hold blanks and "=".
+// each ended by "endcmd", which becomes a pair without value. The last block is the one whose
+// spawnssofar equals its totspawns (MPICH src/pmi/simple/simple_pmi.c, PMI_Spawn_multiple); other
+// mcmd requests have one block.
+//
+// Values may hold blanks and "=", and nothing in them is escaped. Where an argument holds a line
+// end, clients send it as it is: a line that does not begin with a key of spawn belongs to the
+// value above it.
 func readSpawn(r *bufio.Reader, first []byte) (*message.Message, error) {
 	m := &message.Message{Name: string(first[len("mcmd="):])}
 	if !validName(m.Name) {
@@ -21,6 +25,7 @@ func readSpawn(r *bufio.Reader, first []byte) (*message.Message, error) {
 	}
 	size, blocks := len(first), 1
 	sofar, total := 0, 0
+	var more []byte // lines that belong to the value above
 	for {
 		line, err := readLine(r)
 		if err == io.EOF {
@@ -32,40 +37,52 @@ func readSpawn(r *bufio.Reader, first []byte) (*message.Message, error) {
 		if size += len(line) + 1; size > MaxSpawn {
 			return nil, syntax(fmt.Sprintf("a spawn request of more than %d bytes", MaxSpawn), first)
 		}
-		text := strings.Trim(string(line), " ")
-		if text == "endcmd" {
+		if len(m.Pairs) >= MaxPairs*16 {
+			return nil, syntax(fmt.Sprintf("a spawn request of more than %d lines", MaxPairs*16), first)
+		}
+		key, value, _ := strings.Cut(string(line), "=")
+		isKey := isSpawnKey(key) || key == "cmd" || key == "mcmd" || string(line) == "endcmd"
+		if isKey && len(more) > 0 {
+			m.Pairs[len(m.Pairs)-1].Value += string(more)
+			more = more[:0]
+		}
+		switch {
+		case string(line) == "endcmd":
+			m.Add("endcmd", "")
 			if sofar >= total {
 				return m, nil
 			}
 			blocks++
-			continue
-		}
-		key, value, ok := strings.Cut(text, "=")
-		switch {
-		case text == "":
-			continue
-		case !ok || key == "":
-			return nil, syntax("a line of a spawn request without =", line)
-		case key == "mcmd":
-			if value != m.Name || blocks == 1 {
-				return nil, syntax("another request inside a spawn request", line)
-			}
-			continue
-		case key == "cmd":
+		case key == "mcmd" && blocks > 1 && value == m.Name:
+		case key == "cmd" || key == "mcmd":
 			return nil, syntax("another request inside a spawn request", line)
-		}
-		if len(m.Pairs) >= MaxPairs*16 {
-			return nil, syntax(fmt.Sprintf("a spawn request of more than %d lines", MaxPairs*16), first)
-		}
-		m.Add(key, value)
-		switch key {
-		case "totspawns":
-			total, err = strconv.Atoi(value)
-		case "spawnssofar":
-			sofar, err = strconv.Atoi(value)
-		}
-		if err != nil {
-			return nil, syntax("a number that is none", line)
+		case isKey:
+			m.Add(key, value)
+			if key == "totspawns" {
+				total, err = strconv.Atoi(value)
+			}
+			if key == "spawnssofar" {
+				sofar, err = strconv.Atoi(value)
+			}
+			if err != nil {
+				return nil, syntax("a number that is none", line)
+			}
+		case len(m.Pairs) == 0:
+			return nil, syntax("a line of a spawn request without =", line)
+		default:
+			more = append(append(more, '\n'), line...)
 		}
 	}
+}
+
+// isSpawnKey says whether s is a key of spawn, with a number where it takes one.
+func isSpawnKey(s string) bool {
+	name := strings.TrimRight(s, "0123456789")
+	switch name {
+	case "nprocs", "execname", "totspawns", "spawnssofar", "argcnt", "preput_num", "info_num":
+		return name == s
+	case "arg", "preput_key_", "preput_val_", "info_key_", "info_val_":
+		return name != s
+	}
+	return false
 }

@@ -31,8 +31,9 @@ const (
 	// MaxReply is the longest reply, line end included, that every client reads in one piece
 	// (PMIU_MAXLINE of MPICH 1 to 4.0).
 	MaxReply = 1023
-	// MaxLine is the longest line accepted from a client, in bytes with its end.
-	MaxLine = 64 << 10
+	// MaxLine is the longest line accepted from a client, in bytes with its end: a barrier of a
+	// group names every rank.
+	MaxLine = 256 << 10
 	// MaxPairs is the most pairs accepted in a request (MAX_PMI_ARGS of MPICH 4.1 and later).
 	MaxPairs = 1000
 	// MaxSpawn is the most bytes accepted in one spawn request.

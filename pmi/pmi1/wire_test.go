@@ -24,7 +24,10 @@ func TestParse(t *testing.T) {
 		{"escaped blank", `cmd=put value=a\ b\\ key=k` + "\n", `put [{value a\ b\\} {key k}]`},
 		{"blank as it is", "cmd=abort message=two words exitcode=3\n", `abort [{message two words} {exitcode 3}]`},
 		{"empty value", "cmd=put value= key=k\n", `put [{value } {key k}]`},
-		{"spawn", "mcmd=spawn\nexecname=a b\narg1=c=d\ntotspawns=1\nspawnssofar=1\nendcmd\n", `spawn [{execname a b} {arg1 c=d} {totspawns 1} {spawnssofar 1}]`},
+		{"spawn", "mcmd=spawn\nexecname=a b\narg1=c=d\ntotspawns=1\nspawnssofar=1\nendcmd\n", `spawn [{execname a b} {arg1 c=d} {totspawns 1} {spawnssofar 1} {endcmd }]`},
+		{"spawn of two", "mcmd=spawn\nexecname=a\ntotspawns=2\nspawnssofar=1\nendcmd\nmcmd=spawn\nexecname=b\ntotspawns=2\nspawnssofar=2\nendcmd\n",
+			`spawn [{execname a} {totspawns 2} {spawnssofar 1} {endcmd } {execname b} {totspawns 2} {spawnssofar 2} {endcmd }]`},
+		{"a program as an argument", "mcmd=spawn\narg1=-c\narg2=import x\nfor i in x:\n  a=i\n\nendcmd\n", "spawn [{arg1 -c} {arg2 import x\nfor i in x:\n  a=i\n} {endcmd }]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, err := read(tt.in)
@@ -49,7 +52,8 @@ func TestBounds(t *testing.T) {
 		{"long line", "cmd=put value=" + strings.Repeat("v", pmi1.MaxLine) + "\n", nil},
 		{"many pairs", "cmd=put" + strings.Repeat(" a=b", pmi1.MaxPairs+1) + "\n", nil},
 		{"long spawn", "mcmd=spawn\n" + strings.Repeat("arg1="+strings.Repeat("v", 1000)+"\n", 1100), nil},
-		{"many spawn lines", "mcmd=spawn\n" + strings.Repeat("a=b\n", 20000), nil},
+		{"many spawn lines", "mcmd=spawn\n" + strings.Repeat("arg1=b\n", 20000), nil},
+		{"many blank lines", "mcmd=spawn\narg1=x\n" + strings.Repeat("\n", pmi1.MaxSpawn), nil},
 		{"spawn number", "mcmd=spawn\ntotspawns=x\n", nil},
 		{"spawn word", "mcmd=spawn\nword\n", nil},
 		{"spawn inside", "mcmd=spawn\nmcmd=spawn\n", nil},

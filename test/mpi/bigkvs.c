@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
     long read = 0;
     if (bytes > 866 || bytes < 1) die("BYTES is 1 to 866");
     connect_server();
-    ask("cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
+    ask("cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 ");
     ask("cmd=get_maxes\n", "cmd=maxes ");
     if (atoi(field("vallen_max=")) < bytes) die("vallen_max");
     ask("cmd=get_my_kvsname\n", "cmd=my_kvsname ");

@@ -1,0 +1,174 @@
+package pmi
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/spawn"
+)
+
+// fields are the pairs of one part of a spawn request by key, the first of each.
+type fields map[string]string
+
+func fieldsOf(pairs []message.Pair) fields {
+	f := make(fields, len(pairs))
+	for _, p := range pairs {
+		if _, ok := f[p.Key]; !ok {
+			f[p.Key] = p.Value
+		}
+	}
+	return f
+}
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("a spawn request with "+format, args...)
+}
+
+// count is a number that may be missing, which means 0.
+func (f fields) count(key string, max int) (int, error) {
+	text, ok := f[key]
+	if !ok {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > max {
+		return 0, malformed("%s=%.20q; 0 to %d are possible", key, text, max)
+	}
+	return n, nil
+}
+
+// pairs reads as many keys and values as the number under count says.
+func (f fields) pairs(count, key, value string, max int) ([]message.Pair, error) {
+	n, err := f.count(count, max)
+	if err != nil {
+		return nil, err
+	}
+	var out []message.Pair
+	for i := range n {
+		k, hasKey := f[key+strconv.Itoa(i)]
+		v, hasValue := f[value+strconv.Itoa(i)]
+		if !hasKey || !hasValue {
+			return nil, malformed("%s=%d and without %s%d or %s%d", count, n, key, i, value, i)
+		}
+		out = append(out, message.Pair{Key: k, Value: v})
+	}
+	return out, nil
+}
+
+// program reads one program of a request.
+func (w *spawnWords) program(f fields) (spawn.Program, error) {
+	p := spawn.Program{Argv: []string{f[w.name]}}
+	var err error
+	if p.Procs, err = f.count(w.procs, spawn.MaxProcs); err != nil {
+		return p, err
+	}
+	n, err := f.count(w.args, spawn.MaxStrings)
+	if err != nil {
+		return p, err
+	}
+	first := 1
+	if _, ok := f[w.arg+"0"]; ok {
+		first = 0
+	}
+	for i := range n {
+		key := w.arg + strconv.Itoa(first+i)
+		arg, ok := f[key]
+		if !ok {
+			return p, malformed("%s=%d and without %s", w.args, n, key)
+		}
+		p.Argv = append(p.Argv, arg)
+	}
+	infos, err := f.pairs(w.infos, w.infoKey, w.infoValue, spawn.MaxStrings)
+	if err != nil {
+		return p, err
+	}
+	for _, info := range infos {
+		if err := inform(&p, info.Key, info.Value); err != nil {
+			return p, fmt.Errorf("spawn of %.100s: info key %s: %w", f[w.name], info.Key, err)
+		}
+	}
+	return p, nil
+}
+
+// inform takes in one info key: those that MPI reserves (MPI 4.1, 11.8.4), those of Hydra
+// (MPICH src/pm/hydra/mpiexec/pmiserv_spawn.c) and those of Open MPI that say what MPI has no word
+// for (MPI_Comm_spawn(3)). Others are for somebody else, as MPI wants it.
+func inform(p *spawn.Program, key, value string) (err error) {
+	switch strings.ReplaceAll(key, "-", "_") {
+	case "host", "hosts":
+		p.Hosts = append(p.Hosts, list(value)...)
+	case "add_host":
+		p.AddHosts = append(p.AddHosts, list(value)...)
+	case "hostfile":
+		p.Hostfile = value
+	case "add_hostfile":
+		p.AddHostfile = value
+	case "wdir":
+		p.Dir = value
+	case "env":
+		for line := range strings.Lines(value) {
+			if line = strings.TrimSuffix(line, "\n"); line != "" {
+				p.Env = append(p.Env, line)
+			}
+		}
+	case "path":
+		if strings.Contains(value, ":") {
+			return errors.New("one directory is possible")
+		}
+		if !strings.Contains(p.Argv[0], "/") {
+			p.Argv[0] = strings.TrimSuffix(value, "/") + "/" + p.Argv[0]
+		}
+	case "map_by":
+		p.MapBy = strings.ToLower(value)
+	case "ppn", "npernode":
+		if p.PerHost, err = strconv.Atoi(value); err != nil || p.PerHost < 1 {
+			return fmt.Errorf("%.20q is no number of processes", value)
+		}
+	case "soft":
+		p.Procs, err = largest(value, p.Procs)
+	}
+	return err
+}
+
+// list splits names at commas.
+func list(s string) []string {
+	return strings.FieldsFunc(s, func(c rune) bool { return c == ',' || c == ' ' })
+}
+
+// largest is the highest number up to limit in a soft specification: a comma-separated list of
+// numbers and of ranges a:b and a:b:step (MPI 4.1, 11.8.1). As many processes as possible is what
+// every program hopes for.
+func largest(soft string, limit int) (int, error) {
+	best := -1
+	for _, text := range list(soft) {
+		part := strings.Split(text, ":")
+		n := []int{0, 0, 1}
+		for i, s := range part {
+			v, err := strconv.Atoi(s)
+			if err != nil || i > 2 || v > 1<<30 || v < -1<<30 {
+				return 0, fmt.Errorf("%.40q is no number or range", text)
+			}
+			n[i] = v
+		}
+		if len(part) == 1 {
+			n[1] = n[0]
+		}
+		first, last, step := n[0], n[1], n[2]
+		switch {
+		case step == 0:
+			return 0, fmt.Errorf("%.40q has no step", text)
+		case step < 0 && first >= last: // the same numbers, from below
+			first, last, step = first-(first-last)/-step*-step, first, -step
+		}
+		if last = min(last, limit); first <= last && step > 0 {
+			best = max(best, first+(last-first)/step*step)
+		}
+	}
+	if best < 1 {
+		return 0, fmt.Errorf("%.40q allows for no number of processes up to %d", soft, limit)
+	}
+	return best, nil
+}
