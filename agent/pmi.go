@@ -27,18 +27,30 @@ func (st *step) newPMI() *pmi.Server {
 		apps[int(p.Rank)] = int(p.App)
 	}
 	return pmi.New(pmi.Job{
-		Engine:    st.engine,
-		AppNum:    func(rank int) int { return apps[rank] },
-		Universe:  int(l.Universe),
-		Mapping:   l.Mapping,
-		Log:       st.s.log,
-		Reconnect: st.port != nil,
+		Engine:        st.engine,
+		AppNum:        func(rank int) int { return apps[rank] },
+		Universe:      int(l.Universe),
+		Mapping:       l.Mapping,
+		Log:           st.s.log,
+		Reconnect:     st.port != nil,
+		Spawned:       l.Spawned,
+		PlainBarriers: !groupBarriers(l.Apps),
 		Hooks: pmi.Hooks{
 			OnInit:     func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_FINALIZED) },
 			OnAbort:    func(rank, code int, text string) { st.s.aborted(st.id(rank), code, text) },
 		},
 	})
+}
+
+// groupBarriers is pmi.GroupBarriers for all programs of a job.
+func groupBarriers(apps []*apiv1.App) bool {
+	for _, a := range apps {
+		if !pmi.GroupBarriers(a.Argv, a.Env) {
+			return false
+		}
+	}
+	return true
 }
 
 // aborted tells the launcher that a rank called MPI_Abort.

@@ -58,6 +58,9 @@ func newEngine(s *session, l *apiv1.Launch) (*kvs.Engine, error) {
 	for _, p := range l.Procs {
 		cfg.Local = append(cfg.Local, int(p.Rank))
 	}
+	for _, kv := range l.Preput {
+		cfg.Preput = append(cfg.Preput, kvs.Pair{Key: kv.Key, Value: kv.Value})
+	}
 	if len(l.Procs) < int(l.Size) {
 		cfg.Upstream = jobUpstream{s.up, l.Job, l.Base}
 	}
