@@ -73,6 +73,7 @@ func (s *session) addJob(l *apiv1.Launch) (*step, error) {
 	}
 	s.state = to
 	st := newStep(s, l)
+	st.tee = s.teeFor(l)
 	s.jobs.add(st)
 	s.wg.Go(func() {
 		s.agent.fenceOlder(s)

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -24,9 +23,8 @@ type pmixHost struct {
 	beginning sync.Mutex // held while the server is being made
 
 	mu     sync.Mutex
-	server *pmix.Server       // guarded by mu; nil: not begun
-	joined map[uint32]error   // guarded by mu; by job number, what Add said
-	cancel context.CancelFunc // guarded by mu; ends the server
+	server *pmix.Server     // guarded by mu; nil: not begun
+	joined map[uint32]error // guarded by mu; by job number, what Add said
 }
 
 // startPMIx serves the job's ranks with PMIx.
@@ -69,17 +67,16 @@ func (s *session) beginPMIx(crowded bool) error {
 		remove()
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	h := &s.pmix
 	h.mu.Lock()
-	h.server, h.joined, h.cancel = server, map[uint32]error{}, cancel
+	h.server, h.joined = server, map[uint32]error{}
 	for _, st := range s.steps() {
 		h.join(st)
 	}
 	h.mu.Unlock()
 	s.wg.Go(func() { // the caller is one of wg too, so it is not waited for yet
 		defer remove()
-		if err := server.Run(ctx, lis); ctx.Err() == nil {
+		if err := server.Run(s.serving, lis); s.serving.Err() == nil {
 			s.notice(true, "PMIx ended: %v", err)
 		}
 		if err := server.Cleanup(); err != nil {
@@ -120,15 +117,6 @@ func (h *pmixHost) join(st *step) {
 		err = h.server.Add(j)
 	}
 	h.joined[st.launch.Job] = err
-}
-
-// end ends the server; the session waits for it.
-func (h *pmixHost) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.cancel != nil {
-		h.cancel()
-	}
 }
 
 // setPMI notes how far a rank's library has come: an end without finalize is a failure.

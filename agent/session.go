@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
 )
@@ -32,10 +33,12 @@ type session struct {
 	audited sync.Once // guards the writing of caller
 	caller  []any     // who opened it, as attributes for the log; nil: this very process
 
-	life   context.Context // ends when the session is closed
-	finish context.CancelFunc
-	ending chan struct{} // closed when the session is to end
-	empty  chan struct{} // closed when, after that, nothing it started is left
+	life    context.Context // ends when the session is closed
+	finish  context.CancelFunc
+	serving context.Context // of what serves all jobs; ends when their processes have
+	unserve context.CancelFunc
+	ending  chan struct{} // closed when the session is to end
+	empty   chan struct{} // closed when, after that, nothing it started is left
 
 	mu         sync.Mutex
 	state      state         // guarded by mu
@@ -48,6 +51,7 @@ type session struct {
 	fencedBy   *session      // the newer incarnation's session, guarded by mu
 	jobs       jobs          // guarded by mu; none is added once a stop has begun
 	spent      bool          // nothing of jobs is left, guarded by mu
+	tee        *stdio.Tee    // nil: output goes to the launcher only, guarded by mu
 	sealed     bool          // nothing may be added to wg any more, guarded by mu
 }
 
@@ -80,6 +84,7 @@ func newSession(a *Agent, o *apiv1.Open, identity string) *session {
 		lostAt: a.clock.Now(), // its first stream is about to carry
 	}
 	s.up = newUpstream(s.link)
+	s.serving, s.unserve = context.WithCancel(context.Background())
 	s.life, s.finish = context.WithCancel(context.Background())
 	return s
 }
@@ -225,7 +230,7 @@ func (s *session) run() {
 	for _, st := range steps {
 		st.wait()
 	}
-	s.pmix.end()
+	s.unserve()
 	s.mu.Lock()
 	s.spent, s.sealed = true, true
 	s.mu.Unlock()

@@ -110,7 +110,6 @@ func (st *step) prepare() error {
 	l := st.launch
 	if len(l.Procs) > 0 {
 		st.s.audit(l)
-		st.startTee()
 	}
 	switch {
 	case st.unfit != nil:

@@ -1,17 +1,25 @@
 package agent
 
-import "github.com/mpiup/mpiup/agent/stdio"
+import (
+	"github.com/mpiup/mpiup/agent/stdio"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
 
-// startTee copies the step's output to the worker's own log if the launcher wants that.
-func (st *step) startTee() {
-	cfg := &st.s.agent.cfg
-	if !st.launch.WorkerLogs || cfg.Stdout == nil || cfg.Stderr == nil {
-		return
+// teeFor is where a job's output goes besides the launcher, nil for nowhere: the worker's own log,
+// one for all jobs of the session. mu is held.
+func (s *session) teeFor(l *apiv1.Launch) *stdio.Tee {
+	cfg := &s.agent.cfg
+	if !l.WorkerLogs || cfg.Stdout == nil || cfg.Stderr == nil || len(l.Procs) == 0 {
+		return nil
 	}
-	st.tee = stdio.NewTee(cfg.Stdout, cfg.Stderr)
-	st.wg.Go(func() {
-		if err := st.tee.Run(st.ctx); err != nil {
-			cfg.Log.Warn("worker log", "cause", err)
-		}
-	})
+	if s.tee == nil {
+		tee := stdio.NewTee(cfg.Stdout, cfg.Stderr)
+		s.tee = tee
+		s.wg.Go(func() {
+			if err := tee.Run(s.serving); err != nil {
+				cfg.Log.Warn("worker log", "cause", err)
+			}
+		})
+	}
+	return s.tee
 }
