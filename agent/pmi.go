@@ -12,6 +12,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/spawn"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,13 +28,16 @@ func (st *step) newPMI() *pmi.Server {
 		apps[int(p.Rank)] = int(p.App)
 	}
 	return pmi.New(pmi.Job{
-		Engine:        st.engine,
-		AppNum:        func(rank int) int { return apps[rank] },
-		Universe:      int(l.Universe),
-		Mapping:       l.Mapping,
-		Log:           st.s.log,
-		Reconnect:     st.port != nil,
-		Spawned:       l.Spawned,
+		Engine:    st.engine,
+		AppNum:    func(rank int) int { return apps[rank] },
+		Universe:  int(l.Universe),
+		Mapping:   l.Mapping,
+		Log:       st.s.log,
+		Reconnect: st.port != nil,
+		Spawned:   l.Spawned,
+		Spawn: func(ctx context.Context, r spawn.Request) (int, error) {
+			return st.s.spawn(ctx, int(l.Job), r)
+		},
 		PlainBarriers: !groupBarriers(l.Apps),
 		Hooks: pmi.Hooks{
 			OnInit:     func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_RUNNING) },

@@ -49,9 +49,6 @@ func newStep(s *session, l *apiv1.Launch) *step {
 func newEngine(s *session, l *apiv1.Launch) (*kvs.Engine, error) {
 	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
 	cfg := kvs.Config{KVSName: "mpiup-" + s.id[:16], Size: int(l.Size), Names: s.up}
-	for _, kv := range l.Preput {
-		cfg.Preput = append(cfg.Preput, kvs.Pair{Key: kv.Key, Value: kv.Value})
-	}
 	if l.Job > 0 {
 		cfg.KVSName += "-" + utoa(l.Job)
 	}
