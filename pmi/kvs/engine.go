@@ -181,7 +181,7 @@ func (e *Engine) Fence(ctx context.Context, rank int, set []int, collect bool) e
 	return e.FenceTagged(ctx, rank, set, "", collect)
 }
 
-// FenceTagged is Fence among those of set that gave the same tag, at most 512 bytes: fences of one
+// FenceTagged is Fence among those of set that gave the same tag, at most 256 bytes: fences of one
 // set with different tags may be under way at one time. A rank that is in a fence cannot enter it
 // again; threads of a rank take Turns.
 func (e *Engine) FenceTagged(ctx context.Context, rank int, set []int, tag string, collect bool) error {

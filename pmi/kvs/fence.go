@@ -129,9 +129,9 @@ func (t *fences) begin(name string, ranks []int, collect bool) (*fence, error) {
 // all hosts must count alike.
 const (
 	setMax   = 64 << 10 // bytes of a name
-	tagMax   = 512      // bytes of a tag
+	tagMax   = 256      // bytes of a tag, as the launcher takes
 	setsMax  = 1 << 16  // different names
-	namesMax = 16 << 20 // bytes of all names
+	namesMax = 8 << 20  // bytes of all names
 )
 
 // canonical checks the set and gives it the name by which all hosts know it. A set of all ranks

@@ -48,7 +48,7 @@ func TestNamesOfSetsAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		tag  string
 		fits int
-	}{{"", setsMax}, {strings.Repeat("t", 500), namesMax / 512}} {
+	}{{"", setsMax}, {strings.Repeat("t", 240), namesMax / 256}} {
 		tab := newFences(2, []int{0}, 3)
 		var limit *LimitError
 		for i := range setsMax + 1 {

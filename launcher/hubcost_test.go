@@ -1,0 +1,140 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/pmi/kvs"
+)
+
+// star joins the engines of hosts by a hub, in memory, and counts frames as they would be written.
+type star struct {
+	mu     sync.Mutex
+	hub    *hub
+	wait   map[int]chan *apiv1.FenceResult // guarded by mu; by host
+	in     traffic                         // guarded by mu; to the launcher
+	out    traffic                         // guarded by mu; from the launcher
+	toHost []traffic                       // guarded by mu
+}
+
+type traffic struct{ frames, bytes int }
+
+func (t *traffic) add(f *apiv1.Frame) {
+	f.Seq, f.Ack = 1<<20, 1<<20 // as in a long run
+	t.frames++
+	t.bytes += proto.Size(f)
+}
+
+// ray is one host's way to the others.
+type ray struct {
+	*star
+	host int
+}
+
+func newStar(hosts, perHost int) *star {
+	s := &star{wait: map[int]chan *apiv1.FenceResult{}, toHost: make([]traffic, hosts)}
+	s.hub = newHub(func(host int, f *apiv1.Frame) { // with mu held, by Exchange
+		s.out.add(f)
+		s.toHost[host].add(f)
+		s.wait[host] <- f.GetFenceResult()
+	})
+	hostOf := make([]int, hosts*perHost)
+	for r := range hostOf {
+		hostOf[r] = r / perHost
+	}
+	s.hub.grow(hostOf, hosts)
+	return s
+}
+
+func (r ray) Exchange(ctx context.Context, set string, epoch uint64, collect bool, data []byte) ([][]byte, error) {
+	f := &apiv1.FenceEnter{Set: set, Epoch: epoch, Collect: collect, Data: data}
+	c := make(chan *apiv1.FenceResult, 1)
+	r.mu.Lock()
+	r.in.add(&apiv1.Frame{Body: &apiv1.Frame_FenceEnter{FenceEnter: f}})
+	r.wait[r.host] = c
+	_, err := r.hub.enter(r.host, f)
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-c:
+		if a.Error != "" {
+			return nil, errors.New(a.Error)
+		}
+		return a.Data, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (r ray) Fetch(context.Context, int, string) ([]byte, bool, error) {
+	return nil, false, fmt.Errorf("host %d asked for a value that the fence should have brought", r.host)
+}
+
+// A collecting fence of 1 KiB a rank over 64 hosts of 8 ranks: the data goes to the launcher once,
+// and from it to each host at most once, in one message each way for a host. A rank's part is one
+// key of 24 bytes and its value.
+func TestCollectingFenceCost(t *testing.T) {
+	const hosts, perHost, part = 64, 8, 1 << 10
+	const data = hosts * perHost * part
+	s := newStar(hosts, perHost)
+	key := func(rank int) string { return fmt.Sprintf("business-card-of-%07d", rank) }
+	var engines []*kvs.Engine
+	for h := range hosts {
+		cfg := kvs.Config{KVSName: "job", Size: hosts * perHost, Upstream: ray{s, h}}
+		for l := range perHost {
+			cfg.Local = append(cfg.Local, h*perHost+l)
+		}
+		e, err := kvs.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close(nil) })
+		engines = append(engines, e)
+	}
+	var g errgroup.Group
+	for rank := range hosts * perHost {
+		e := engines[rank/perHost]
+		g.Go(func() error {
+			value := strings.Repeat(string(rune('a'+rank%26)), part-len(key(rank)))
+			if err := e.Put(rank, key(rank), []byte(value)); err != nil {
+				return err
+			}
+			return e.Fence(t.Context(), rank, nil, true)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for h, e := range engines { // all is there, without a question
+		for rank := range hosts * perHost {
+			if v, found, err := e.Get(t.Context(), rank, key(rank)); !found || err != nil || len(v) != part-len(key(rank)) {
+				t.Fatalf("host %d, of rank %d: %d bytes, %v, %v", h, rank, len(v), found, err)
+			}
+		}
+	}
+	t.Logf("data %d; to the launcher %+v; from it %+v; to host 0 %+v", data, s.in, s.out, s.toHost[0])
+	if s.in.frames != hosts || s.out.frames != hosts {
+		t.Errorf("%d messages to the launcher and %d from it for %d hosts", s.in.frames, s.out.frames, hosts)
+	}
+	if limit := data * 101 / 100; s.in.bytes > limit { // owners, lengths and frames are below 1 %
+		t.Errorf("%d bytes to the launcher, more than %d", s.in.bytes, limit)
+	}
+	if s.out.bytes > hosts*data {
+		t.Errorf("the launcher sends %d bytes, more than %d hosts x %d", s.out.bytes, hosts, data)
+	}
+	for h, to := range s.toHost {
+		if to.bytes > data {
+			t.Errorf("host %d gets %d bytes, more than the %d there are", h, to.bytes, data)
+		}
+	}
+}
