@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -140,7 +141,9 @@ func (s *session) answer(ctx context.Context, m *message.Message, asV2 bool) (*r
 	if err := cmd.handle(s, ctx, m, r); err != nil {
 		return nil, err
 	}
-	s.srv.job.Log.Debug("pmi", "rank", s.rank, "request", m.Name, "reply", r.text())
+	if s.srv.job.Log.Enabled(ctx, slog.LevelDebug) {
+		s.srv.job.Log.Debug("pmi", "rank", s.rank, "request", m.Name, "reply", r.text())
+	}
 	return r, nil
 }
 
