@@ -219,7 +219,7 @@ func (r *Reach) assemble(ctx, life context.Context, want []wanted, o *opener) ([
 	showing, hide := context.WithCancel(ctx)
 	shown := make(chan struct{})
 	go func() { defer close(shown); b.show(showing) }()
-	g := &gatherer{reach: r, attach: newDialer(r.Identity, len(want)).attach, opener: o, life: life}
+	g := newGatherer(r, newDialer(r.Identity, len(want)).attach, o, life)
 	found := g.gather(ctx, want, b)
 	hide()
 	<-shown

@@ -64,6 +64,8 @@ func rankOf(f *apiv1.Frame) (uint32, bool) {
 // handle does what one event asks for.
 func (r *run) handle(e event) {
 	switch {
+	case e.do != nil:
+		e.do()
 	case e.frame != nil:
 		if rank, ok := rankOf(e.frame); ok && !r.places.owns(e.host, rank) {
 			r.nonsense(e.host, fmt.Errorf("a frame about rank %d, which is not there", rank))
@@ -92,9 +94,7 @@ func (r *run) frame(e event) {
 	case *apiv1.Frame_Aborted:
 		r.onAborted(h, b.Aborted, e.at)
 	case *apiv1.Frame_WireupFailed:
-		f := r.about(faultWireup, h, int(b.WireupFailed.Rank))
-		f.at, f.text = e.at, b.WireupFailed.Text
-		r.fail(f)
+		r.onWireupFailed(h, b.WireupFailed, e.at)
 	case *apiv1.Frame_Chosen:
 		err = r.onChosen(h, b.Chosen)
 	case *apiv1.Frame_Notice:
@@ -115,6 +115,8 @@ func (r *run) frame(e event) {
 		r.hub.fetch(h, b.FetchRequest)
 	case *apiv1.Frame_FetchResult:
 		r.hub.answered(b.FetchResult.Id, h, b.FetchResult)
+	case *apiv1.Frame_SpawnRequest:
+		err = r.onSpawn(h, b.SpawnRequest)
 	case *apiv1.Frame_Event:
 		r.forward(h, b.Event)
 	case *apiv1.Frame_Credit: // of input, from a host whose rank gets none
@@ -168,13 +170,21 @@ func (r *run) onStarted(h int, m *apiv1.Started) error {
 	r.at[h].created--
 	r.at[h].running++
 	r.at[h].outputs++
-	r.heard(r.jobOf(int(m.Rank)))
+	j := r.jobOf(int(m.Rank))
+	if j.dropped {
+		r.end(int(m.Rank))
+	}
+	r.heard(j)
 	return nil
 }
 
 // heard counts a process that has started.
 func (r *run) heard(j *jobRun) {
-	if j.silent--; j.silent > 0 || j.number > 0 {
+	if j.silent--; j.silent > 0 || j.dropped {
+		return
+	}
+	if j.asked != nil {
+		r.answer(j.asked, j.number, "")
 		return
 	}
 	r.move(jobStarted)
@@ -203,8 +213,13 @@ func (r *run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	if f.text == "" {
 		f.text = fmt.Sprintf("%s: %v", m.Path, syscall.Errno(m.Errno))
 	}
-	r.fail(f)
 	r.hub.rankOver(int(m.Rank), f.sentence())
+	if j := r.jobOf(int(m.Rank)); j.asked != nil {
+		r.never(j, h, f.sentence())
+		r.drop(j, f.sentence())
+		return nil
+	}
+	r.fail(f)
 	return nil
 }
 
@@ -226,6 +241,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	f.broke = m.Text != "" && f.exit.Signal == int(syscall.SIGKILL)
 	bad := f.exit.Status() != 0 || f.unfinalized
 	switch {
+	case r.jobOf(f.rank).dropped:
 	case m.StoppedByUs:
 		r.verdict.stopped = true
 		r.unasked(h)
@@ -244,9 +260,21 @@ func (r *run) about(kind faultKind, h, id int) fault {
 }
 
 func (r *run) onAborted(h int, m *apiv1.Aborted, at time.Duration) {
+	if r.jobOf(int(m.Rank)).dropped {
+		return
+	}
 	f := r.about(faultAbort, h, int(m.Rank))
 	f.at, f.code, f.text = at, int(m.Code), m.Text
 	r.goneAbort(f)
+	r.fail(f)
+}
+
+func (r *run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
+	if r.jobOf(int(m.Rank)).dropped {
+		return
+	}
+	f := r.about(faultWireup, h, int(m.Rank))
+	f.at, f.text = at, m.Text
 	r.fail(f)
 }
 

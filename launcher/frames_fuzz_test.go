@@ -1,22 +1,22 @@
 package launcher
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"google.golang.org/protobuf/proto"
 )
 
 // aboutToLaunch is a run of four ranks on two hosts that is about to launch.
 func aboutToLaunch(t testing.TB) *run {
-	r := &run{begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), noticed: map[string]bool{}}
-	r.cfg.Apps = []job.App{{Argv: []string{"a.out"}, N: 4}}
-	r.cfg.fill()
+	cfg := Config{Apps: []job.App{{Argv: []string{"a.out"}, N: 4}}}
+	cfg.fill()
+	r := newRun(cfg)
 	hosts := []job.Host{{Name: "w0", Slots: 2, SlotsGiven: true}, {Name: "w1", Slots: 2, SlotsGiven: true}}
 	var err error
 	if r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy); err != nil {
@@ -26,6 +26,16 @@ func aboutToLaunch(t testing.TB) *run {
 	for i, h := range hosts {
 		found[i].entry = hostlist.Entry{Name: h.Name}
 		found[i].session = &session{opened: &apiv1.Opened{Host: &apiv1.HelloReply{}}, close: func() {}}
+	}
+	var want []wanted
+	for _, f := range found {
+		want = append(want, f.wanted)
+	}
+	r.sites = newSites(want, hosts, found)
+	r.aside = func(f func(context.Context)) {
+		life, cancel := context.WithCancel(context.Background())
+		cancel()
+		f(life)
 	}
 	if err := r.prepare(found, newOpener(&r.cfg.Reach)); err != nil {
 		t.Fatal(err)
@@ -57,6 +67,15 @@ func FuzzFrames(f *testing.F) {
 	seed(&apiv1.Frame{Body: &apiv1.Frame_Ending{Ending: &apiv1.Ending{Why: "x"}}},
 		&apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: "x"}}},
 		&apiv1.Frame{Body: &apiv1.Frame_OutputEnd{OutputEnd: &apiv1.OutputEnd{Rank: 99, Cut: true}}})
+	spawned := func(asked *apiv1.SpawnRequest) *apiv1.Frame {
+		return &apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: asked}}
+	}
+	child := &apiv1.SpawnApp{App: &apiv1.App{Argv: []string{"c"}, Wdir: "d"}, Procs: 2}
+	seed(started, spawned(&apiv1.SpawnRequest{Id: 1, Parent: 0, Apps: []*apiv1.SpawnApp{child}, Preput: []*apiv1.KeyValue{{Key: "k"}}}),
+		&apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: 4, Pid: 8}}})
+	seed(spawned(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{{Procs: 1 << 31, MapBy: "ppr:0:node"}, nil, child}}),
+		spawned(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{{App: child.App, Procs: 1, Hosts: []string{"w1:2", "9.9.9.9"}, Hostfile: "/dev/zero"}}}),
+		&apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte("x")}}})
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		r := aboutToLaunch(t)
 		defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound)
@@ -69,6 +88,12 @@ func FuzzFrames(f *testing.F) {
 				t.Error(err)
 			}
 			r.handle(event{host: i % 2, frame: &frame, at: r.clock.Now()})
+			for _, e := range r.mail.take() {
+				if e.do != nil {
+					r.handle(e)
+				}
+			}
+			r.tellGone()
 			r.judge()
 		}
 		r.verdict.explain()

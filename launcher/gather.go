@@ -37,6 +37,7 @@ type gatherer struct {
 	attach attachFunc
 	opener *opener
 	life   context.Context // of the streams
+	hasty  bool            // what waiting does not change ends it: another host's agent, TLS, another version
 
 	mu      sync.Mutex
 	claimed map[string]int         // incarnation → index of the wanted host, guarded by mu
@@ -45,12 +46,15 @@ type gatherer struct {
 	muster  *muster
 }
 
+func newGatherer(r *Reach, attach attachFunc, o *opener, life context.Context) *gatherer {
+	return &gatherer{reach: r, attach: attach, opener: o, life: life, claimed: map[string]int{}, taken: map[netip.AddrPort]int{}}
+}
+
 // gather blocks until every wanted host has answered or ctx ends. The result is in the order
 // of want; an entry without session was not reached, and board tells why.
 func (g *gatherer) gather(ctx context.Context, want []wanted, board *board) []found {
 	ctx, g.cancel = context.WithCancel(ctx)
 	defer g.cancel()
-	g.claimed, g.taken = map[string]int{}, map[netip.AddrPort]int{}
 	g.muster = newMuster(len(want))
 	out := make([]found, len(want))
 	var wg sync.WaitGroup
@@ -93,7 +97,7 @@ func (g *gatherer) one(ctx context.Context, i int, w wanted, board *board) (*ses
 		} else {
 			board.last(i, c)
 		}
-		if c.stage == stageFenced {
+		if c.stage == stageFenced || g.hasty && c.stage >= stageHosts {
 			g.cancel()
 			return nil, nil
 		}

@@ -116,7 +116,7 @@ func TestGather(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), r.Wait)
 				defer cancel()
 				begun := time.Now()
-				g := &gatherer{reach: r, attach: n.attach, opener: newOpener(r), life: ctx}
+				g := newGatherer(r, n.attach, newOpener(r), ctx)
 				found := g.gather(ctx, tt.want, b)
 				var got []string
 				for _, f := range found {
@@ -150,7 +150,7 @@ func TestGatherWaitsForLateHosts(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		time.AfterFunc(20*time.Second, func() { n.mu.Lock(); n.agents["10.0.0.1:2"] = "A"; n.mu.Unlock() })
-		g := &gatherer{reach: r, attach: n.attach, opener: newOpener(r), life: ctx}
+		g := newGatherer(r, n.attach, newOpener(r), ctx)
 		begun := time.Now()
 		found := g.gather(ctx, []wanted{wantAt("a", 1)}, newBoard([]string{"a"}, r))
 		if found[0].session == nil {
@@ -205,7 +205,7 @@ func TestUnknownNameIsACauseOfItsOwn(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		b := newBoard([]string{"bad..name"}, r)
-		g := &gatherer{reach: r, attach: (&fakeNet{}).attach, opener: newOpener(r), life: ctx}
+		g := newGatherer(r, (&fakeNet{}).attach, newOpener(r), ctx)
 		g.gather(ctx, []wanted{{entry: hostlist.Entry{Name: "bad..name"}}}, b)
 		if lines, code := b.verdict(); code != 242 {
 			t.Errorf("code %d: %q", code, lines)
@@ -298,7 +298,7 @@ func TestGatheringHoldsWhatItHas(t *testing.T) {
 			n.agents["10.0.0.2:1"] = "B"
 			n.mu.Unlock()
 		}()
-		g := &gatherer{reach: r, attach: n.attach, opener: newOpener(r), life: ctx}
+		g := newGatherer(r, n.attach, newOpener(r), ctx)
 		found := g.gather(ctx, []wanted{wantAt("a", 1), wantAt("b", 2)}, newBoard([]string{"a", "b"}, r))
 		if found[0].session == nil || found[1].session == nil || n.open != 2 {
 			t.Errorf("not all hosts were reached: %v, %d sessions", found, n.open)

@@ -19,8 +19,10 @@ type jobRun struct {
 	hosts   []int // index in the run of each of plan.Hosts
 	apps    []job.App
 	exports [][]string // by app: the environment that jobs it spawns begin with
+	asked   *ask       // nil: the command line's
 	launch  *apiv1.Launch
-	silent  int // processes whose start was not heard of
+	silent  int  // processes whose start was not heard of
+	dropped bool // one of it could not be started: what did start is ended, and fails nobody
 }
 
 func (j *jobRun) size() int { return len(j.plan.Placements) }
@@ -47,14 +49,9 @@ func rankName(number, rank int) string {
 	return fmt.Sprintf("rank %d of spawned job %d", rank, number)
 }
 
-// addJob gives a job its ids. Its hosts have joined.
-func (r *run) addJob(j *jobRun) error {
+// addJob gives a job its ids. Its hosts and the place for its output are there.
+func (r *run) addJob(j *jobRun) {
 	j.number, j.base, j.silent = len(r.jobs), r.places.ids(), j.size()
-	if j.number > 0 {
-		if err := r.sink.Grow(j.size()); err != nil {
-			return err
-		}
-	}
 	hostOf := make([]int, j.size())
 	for i, p := range j.plan.Placements {
 		hostOf[i] = j.hosts[p.Host]
@@ -65,7 +62,6 @@ func (r *run) addJob(j *jobRun) error {
 	r.places.grow(hostOf)
 	r.back.grow(j.size(), r.window())
 	r.hub.grow(hostOf, len(r.places.hosts()))
-	return nil
 }
 
 // launchJob sends each host of the run its part of a job: its processes, or that there is such
@@ -85,6 +81,9 @@ func (r *run) launchJob(j *jobRun) {
 		}
 		l := r.part(j)
 		l.Procs, l.Apps, l.Stdin = procs[h], j.launchApps(true), r.stdinOn(j, h)
+		if j.asked != nil {
+			l.Preput = j.asked.preput
+		}
 		if r.exec != nil {
 			r.exec.terminal(l)
 		}
@@ -110,6 +109,9 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 		Mapping: pmi.ProcessMapping(nodes), Pmi: r.cfg.PMI, Window: uint32(r.window()),
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), WorkerLogs: r.cfg.WorkerLogs,
 		Job: uint32(j.number), Base: uint32(j.base),
+	}
+	if j.asked != nil {
+		l.Spawned, l.Parent = true, uint32(j.asked.parent)
 	}
 	if len(j.apps) > 1 {
 		for _, p := range j.plan.Placements {
@@ -163,5 +165,11 @@ func (j *jobRun) launchApps(whole bool) []*apiv1.App {
 	return apps
 }
 
-// universe is the number of slots of the run's hosts (MPI_UNIVERSE_SIZE).
-func (r *run) universe() int { return max(r.plan.Universe, r.places.ids()) }
+// universe is the number of slots of the hosts that jobs may be placed on (MPI_UNIVERSE_SIZE).
+func (r *run) universe() int {
+	slots := 0
+	for _, s := range r.sites {
+		slots += s.Slots
+	}
+	return max(slots, r.plan.Universe)
+}

@@ -27,11 +27,18 @@ func (r *run) prepare(have []found, o *opener) error {
 	for _, f := range have {
 		byName[f.entry.Name] = f
 	}
-	r.opener, r.dialer = o, newDialer(r.cfg.Identity, len(r.plan.Hosts))
+	r.opener = o
+	attach := r.dial(&r.cfg.Reach, len(r.plan.Hosts))
 	r.places, r.hub = newPlaces(), newHub(r.send)
 	first := &jobRun{plan: r.plan, apps: r.cfg.Apps}
 	for _, h := range r.plan.Hosts {
-		first.hosts = append(first.hosts, r.addHost(byName[h.Name]))
+		i := r.addHost(byName[h.Name], attach)
+		first.hosts = append(first.hosts, i)
+		for _, s := range r.sites {
+			if s.entry.Name == h.Name {
+				s.host = i
+			}
+		}
 		delete(byName, h.Name)
 	}
 	for _, a := range r.cfg.Apps {
@@ -43,17 +50,15 @@ func (r *run) prepare(have []found, o *opener) error {
 	if err := r.prepareOutput(); err != nil {
 		return err
 	}
-	if err := r.addJob(first); err != nil {
-		return failf(job.ExitUsage, "%v", err)
-	}
+	r.addJob(first)
 	return r.prepareInput()
 }
 
 // addHost makes a host of the run from one that was found, and returns its index.
-func (r *run) addHost(f found) int {
+func (r *run) addHost(f found, attach attachFunc) int {
 	i := len(r.places.hosts())
 	h := &hostConn{
-		index: i, name: f.entry.Name, first: f.session, wait: f.wait, attach: r.dialer.attach, timeout: r.cfg.NodeTimeout,
+		index: i, name: f.entry.Name, first: f.session, wait: f.wait, attach: attach, timeout: r.cfg.NodeTimeout,
 		link: wire.NewLink(wire.Config{Clock: r.clock}), clock: r.clock,
 		tick: make(chan struct{}, 1), over: make(chan struct{}),
 		deliver: func(fr *apiv1.Frame) error { return r.deliver(i, fr) },
@@ -183,10 +188,10 @@ func (r *run) stdinOn(j *jobRun, host int) (ranks []uint32) {
 	return ranks
 }
 
-// warnVersions says once when builds of one protocol mix.
-func (r *run) warnVersions() {
+// warnVersions says once when builds of one protocol mix, of hosts from an index on.
+func (r *run) warnVersions(from int) {
 	others := map[string][]string{}
-	for _, h := range r.places.hosts() {
+	for _, h := range r.places.hosts()[from:] {
 		if v := h.first.opened.Version; v != r.cfg.Version {
 			others[v] = append(others[v], h.name)
 		}

@@ -16,6 +16,7 @@ type event struct {
 	frame *apiv1.Frame  // of that host, or
 	end   bool          // that host's connection has ended: with err, the host was lost
 	err   error         // of end, or of the output
+	do    func()        // called on the loop's goroutine
 	at    time.Duration // Clock time
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
@@ -25,13 +26,18 @@ type run struct {
 	plan   *job.Plan // of the first job
 	number uint64    // of this incarnation, in every Launch
 	opener *opener
-	dialer *dialer
 	places *places
-	sink   *iof.Sink
-	input  *iof.Input    // nil: nobody gets standard input
-	feed   chan struct{} // closed when every rank that gets it runs
-	mail   *mailbox
-	back   credits
+	// dial makes the way to hosts that join later (newDialer, but in tests); identity is what they
+	// are spoken to with, which a run of the embedded agent alone does without.
+	dial     func(r *Reach, hosts int) attachFunc
+	identity *identity.Identity
+	// aside starts f on a goroutine that the run waits for; life ends with the run.
+	aside func(f func(life context.Context))
+	sink  *iof.Sink
+	input *iof.Input    // nil: nobody gets standard input
+	feed  chan struct{} // closed when every rank that gets it runs
+	mail  *mailbox
+	back  credits
 
 	unblock context.CancelFunc // output is waited for no longer
 
@@ -40,6 +46,9 @@ type run struct {
 	jobs    []*jobRun
 	ranks   []rankInfo // by id
 	at      []hostState
+	sites   []*site
+	asks    []*ask       // the first is being served
+	refused int          // spawns
 	active  int          // hosts whose connection has not ended
 	hungry  map[int]bool // ranks that get standard input and do not run yet
 	noticed map[string]bool
@@ -90,8 +99,8 @@ func Run(ctx context.Context, cfg Config) int { return runJob(ctx, cfg, nil) }
 // runJob is Run, or Exec where exec is not nil.
 func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	cfg.fill()
-	r := &run{cfg: cfg, exec: exec, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), noticed: map[string]bool{}}
-	r.signals.pid = os.Getpid()
+	r := newRun(cfg)
+	r.exec = exec
 	err := r.all(ctx)
 	if err != nil {
 		return r.cfg.end(err)
@@ -117,6 +126,13 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 		fmt.Fprintln(r.cfg.Stderr)
 	}
 	return r.cfg.last(r.verdict.exit(), lines, tail)
+}
+
+func newRun(cfg Config) *run {
+	r := &run{cfg: cfg, identity: cfg.Identity, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), noticed: map[string]bool{}}
+	r.signals.pid = os.Getpid()
+	r.dial = func(reach *Reach, hosts int) attachFunc { return newDialer(reach.Identity, hosts).attach }
+	return r
 }
 
 // all is the sequence: hosts, plan, launch, loop. An error ends it before the job has a
@@ -147,20 +163,25 @@ func (r *run) all(ctx context.Context) error {
 // returns.
 func (r *run) carry(ctx, life context.Context, cancel context.CancelFunc) error {
 	var parts, sink, input sync.WaitGroup
-	defer parts.Wait()
+	defer func() {
+		parts.Wait()
+		for _, e := range r.mail.take() {
+			if e.do != nil { // hosts that joined too late
+				e.do()
+			}
+		}
+	}()
 	defer cancel()
+	r.aside = func(f func(context.Context)) { parts.Go(func() { f(life) }) }
 	parts.Go(func() { r.clock.Run(life, r.tickHosts) })
 	sinkCtx, unblock := context.WithCancel(life)
 	r.unblock = unblock
 	defer unblock()
 	sink.Go(func() { _ = r.sink.Run(sinkCtx) }) // each error came through Broken
 	r.launchJob(r.jobs[0])
-	r.warnVersions()
+	r.warnVersions(0)
 	for _, h := range r.places.hosts() {
-		parts.Go(func() {
-			err := h.run(life)
-			r.mail.put(event{host: h.index, end: true, err: err, at: r.clock.Now()})
-		})
+		r.aside(r.carryHost(h))
 	}
 	inputCtx, endInput := context.WithCancel(life)
 	if r.input != nil {
@@ -236,6 +257,7 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	for _, w := range r.plan.Warnings {
 		r.say("%s", w)
 	}
+	r.sites = newSites(set.hosts, hosts, found)
 	r.move(jobPlaced)
 	return found, opener, nil
 }

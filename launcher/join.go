@@ -1,0 +1,228 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/placement"
+)
+
+// joinWait bounds the time that a spawn waits for hosts which the run does not have; it is never
+// longer than --wait.
+const joinWait = 10 * time.Second
+
+// site is a host that jobs may be placed on: of the command line, with a session or not, or one
+// that a rank named. It has one session at a time.
+//
+//	named ─join─▶ found ─enlist─▶ host of the run ─Bye─▶ named
+//	                └────dismiss────────────────────────▶
+type site struct {
+	wanted
+	job.Host
+	stated string     // host name, as its agent states it; "": not reached yet
+	host   int        // index in the run; -1: none so far
+	found  *found     // reached, and not of the run yet
+	attach attachFunc // of found
+}
+
+// newSites are the hosts of the command line. Those that were reached are found anew where they
+// were found.
+func newSites(want []wanted, hosts []job.Host, have []found) []*site {
+	sites := make([]*site, len(want))
+	for i, w := range want {
+		sites[i] = &site{wanted: w, Host: hosts[i], host: -1}
+	}
+	for _, f := range have {
+		i := slices.IndexFunc(sites, func(s *site) bool { return s.entry.Name == f.entry.Name })
+		if i >= 0 {
+			sites[i].reached(f)
+		}
+	}
+	return sites
+}
+
+// reached notes what a session tells of its host.
+func (s *site) reached(f found) {
+	host := f.session.opened.Host
+	s.stated, s.CPUs = host.GetName(), int(host.GetCpus())
+	if !s.SlotsGiven {
+		s.Slots = max(int(host.GetSlots()), 1)
+	}
+	if f.session.addr.IsValid() {
+		s.fixed = append(s.fixed[:0:0], f.session.addr)
+	}
+}
+
+// alive says that the run has a session with the site that takes a Launch.
+func (r *run) alive(s *site) bool {
+	return s.host >= 0 && !r.at[s.host].bye && !r.host(s.host).finished()
+}
+
+// siteOf is the site that a rank means by a name, -1 for none: spelled as on the command line, as
+// its agent states it, or either by the first label.
+func (r *run) siteOf(name string) int {
+	name = strings.TrimSuffix(name, ".")
+	same := func(spell func(string) string) int {
+		return slices.IndexFunc(r.sites, func(s *site) bool {
+			return strings.EqualFold(spell(s.entry.Name), spell(name)) || s.stated != "" && strings.EqualFold(spell(s.stated), spell(name))
+		})
+	}
+	if i := same(func(s string) string { return s }); i >= 0 {
+		return i
+	}
+	if r.cfg.self(name) {
+		if i := slices.IndexFunc(r.sites, func(s *site) bool { return s.local }); i >= 0 {
+			return i
+		}
+	}
+	return same(firstLabel)
+}
+
+// stranger is a host that the run does not know.
+func (r *run) stranger(t target) wanted {
+	return wanted{entry: hostlist.Entry{Name: t.name}, local: r.cfg.self(t.name)}
+}
+
+// placementSites is the sites as placement takes them.
+func (r *run) placementSites() []placement.Site {
+	out := make([]placement.Site, len(r.sites))
+	for i, s := range r.sites {
+		out[i] = placement.Site{Host: s.Host}
+		if s.host >= 0 {
+			out[i].Busy = r.at[s.host].created + r.at[s.host].running
+		}
+	}
+	return out
+}
+
+// join reaches hosts for the first ask, which waits for them. Those the run did not know become
+// sites.
+func (r *run) join(want []wanted) (waits bool, err error) {
+	reach := r.cfg.Reach
+	reach.Identity = r.identity
+	set := &hostSet{from: "MPI_Comm_spawn", hosts: want}
+	if err := reach.keyFor(set); err != nil {
+		return false, errors.New(plain(err))
+	}
+	claims := r.claims()
+	r.aside(func(life context.Context) {
+		ctx, cancel := context.WithTimeout(life, min(joinWait, reach.Wait))
+		defer cancel()
+		attach := r.dial(&reach, len(want))
+		have, err := reach.reinforce(ctx, life, want, claims, attach, r.opener)
+		r.mail.put(event{host: -1, do: func() { r.joined(have, attach, err) }})
+	})
+	return true, nil
+}
+
+// claims are the agents that the run has.
+func (r *run) claims() (have []found) {
+	for _, s := range r.sites {
+		if r.alive(s) {
+			have = append(have, found{wanted: s.wanted, session: r.host(s.host).first})
+		}
+	}
+	return have
+}
+
+// reinforce reaches hosts beside those the run has. What waiting does not change ends it at once.
+func (r *Reach) reinforce(ctx, life context.Context, want []wanted, have []found, attach attachFunc, o *opener) ([]found, error) {
+	names := make([]string, 0, len(want)+len(have))
+	for _, w := range want {
+		names = append(names, w.entry.Name)
+	}
+	for _, f := range have {
+		names = append(names, f.entry.Name)
+	}
+	b := newBoard(names, r)
+	g := newGatherer(r, attach, o, life)
+	g.hasty = true
+	for i, f := range have {
+		b.set(len(want)+i, nil)
+		g.claim(f.session, len(want)+i)
+	}
+	out := g.gather(ctx, want, b)
+	if lines, _ := b.verdict(); lines != nil {
+		closeAll(out)
+		return nil, errors.New(strings.Join(lines, "; "))
+	}
+	return out, nil
+}
+
+// joined goes on with the first ask once its hosts were reached, or not.
+func (r *run) joined(have []found, attach attachFunc, err error) {
+	if r.job == jobStopping || r.job == jobDone {
+		closeAll(have)
+		return
+	}
+	for _, f := range have {
+		if o := f.session.opened; err == nil && o.OwnNumber == 0 && o.HighestNumber >= r.number {
+			err = fmt.Errorf("host %s knows a newer launcher of this job", f.entry.Name)
+		}
+	}
+	if err != nil {
+		closeAll(have)
+		r.endAsk(err)
+		return
+	}
+	for _, f := range have {
+		i := slices.IndexFunc(r.sites, func(s *site) bool { return s.entry.Name == f.entry.Name })
+		if i < 0 {
+			i = len(r.sites)
+			r.sites = append(r.sites, &site{wanted: f.wanted, host: -1, Host: job.Host{Name: f.entry.Name}})
+		}
+		s := r.sites[i]
+		s.reached(f)
+		s.found, s.attach = &f, attach
+	}
+	r.serveAsks()
+}
+
+// enlist makes a site that was found a host of the run, which learns first what jobs there are;
+// one that is a host already stays it. It returns the index.
+func (r *run) enlist(s *site) int {
+	if r.alive(s) {
+		return s.host
+	}
+	s.host = r.addHost(*s.found, s.attach)
+	s.found = nil
+	for _, j := range r.jobs {
+		r.sendKnown(s.host, j)
+	}
+	r.aside(r.carryHost(r.host(s.host)))
+	r.warnVersions(s.host)
+	return s.host
+}
+
+// dismiss closes sessions with hosts that were reached for an ask and not used.
+func (r *run) dismiss() {
+	for _, s := range r.sites {
+		if f := s.found; f != nil {
+			s.found = nil
+			r.aside(func(context.Context) { closeAll([]found{*f}) })
+		}
+	}
+}
+
+// plain is a failure's text in one line.
+func plain(err error) string {
+	var f *failure
+	if errors.As(err, &f) {
+		return strings.Join(f.lines, "; ")
+	}
+	return err.Error()
+}
+
+// carryHost keeps a host's session on a connection until it is over.
+func (r *run) carryHost(h *hostConn) func(context.Context) {
+	return func(life context.Context) {
+		err := h.run(life)
+		r.mail.put(event{host: h.index, end: true, err: err, at: r.clock.Now()})
+	}
+}

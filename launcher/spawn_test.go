@@ -1,0 +1,354 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/placement"
+)
+
+// player is an agent whose ranks do what their program's name says:
+//
+//	parent    rank 0 sends the test's spawn request, and once it is answered an Event, and ends;
+//	          the others end at the Event
+//	child     writes its name and ends
+//	bad       ends with code 3
+//	missing   cannot be started
+//	stays     runs until it gets a signal, or is stopped
+//	gone      ends its agent's stream
+type player struct {
+	name  string
+	ask   *apiv1.SpawnRequest
+	mu    sync.Mutex
+	seen  []string // frames, guarded by mu
+	alive []uint32 // ids
+}
+
+func (p *player) serve(ctx context.Context, s wire.Stream) error {
+	if _, err := s.Recv(); err != nil {
+		return err
+	}
+	hello := &apiv1.HelloReply{Incarnation: p.name, Name: p.name + "-pod", Slots: 2, Cpus: 8}
+	if err := s.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: &apiv1.Opened{Protocol: apiv1.Protocol, Host: hello}}}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	link := wire.NewLink(wire.Config{Clock: wire.NewClock(0)})
+	_ = link.Run(ctx, s, 0, func(f *apiv1.Frame) error { // its end is the launcher's doing, or gone's
+		p.see(f)
+		answer, err := p.answer(f)
+		for _, f := range answer {
+			_ = link.Send(f)
+		}
+		return err
+	})
+	return fmt.Errorf("%s ended", p.name)
+}
+
+func (p *player) see(f *apiv1.Frame) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Launch:
+		l := b.Launch
+		var ranks []string
+		for _, pr := range l.Procs {
+			ranks = append(ranks, fmt.Sprintf("%d@%d.%d", pr.Rank, pr.NodeRank, pr.LocalRank))
+		}
+		line := fmt.Sprintf("job %d from %d, %d on %d hosts: %s", l.Job, l.Base, l.Size, l.Hosts, l.Apps[0].Argv[0])
+		if len(ranks) > 0 {
+			line += " " + strings.Join(ranks, " ")
+		}
+		if l.Spawned {
+			line += fmt.Sprintf(" by %d", l.Parent)
+		}
+		p.seen = append(p.seen, line)
+	case *apiv1.Frame_SpawnResult:
+		p.seen = append(p.seen, fmt.Sprintf("result %d: job %d %.30s", b.SpawnResult.Id, b.SpawnResult.Job, b.SpawnResult.Error))
+	case *apiv1.Frame_Signal:
+		p.seen = append(p.seen, fmt.Sprintf("signal %d to %v", b.Signal.Number, b.Signal.Ranks))
+	case *apiv1.Frame_Gone:
+		p.seen = append(p.seen, fmt.Sprintf("gone %s code %d signal %d host %v", b.Gone.Ids, b.Gone.Code, b.Gone.Signal, b.Gone.Host))
+	case *apiv1.Frame_Event:
+		p.seen = append(p.seen, "event "+string(b.Event.Data))
+	}
+}
+
+func (p *player) answer(f *apiv1.Frame) (out []*apiv1.Frame, err error) {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Launch:
+		return p.launch(b.Launch)
+	case *apiv1.Frame_SpawnResult:
+		out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte("e")}}})
+		out = append(out, p.end(0, 0)...)
+	case *apiv1.Frame_Event:
+		if len(p.alive) > 0 {
+			out = p.end(slices.Max(p.alive), 0)
+		}
+	case *apiv1.Frame_Signal:
+		for _, id := range b.Signal.Ranks {
+			out = append(out, p.end(id, b.Signal.Number)...)
+		}
+	case *apiv1.Frame_Stop:
+		for _, id := range slices.Clone(p.alive) {
+			p.end(id, 0)
+			out = append(out, stoppedByUs(int(id))...)
+		}
+	case *apiv1.Frame_Bye:
+		out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{}}})
+	}
+	return out, nil
+}
+
+func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
+	for _, pr := range l.Procs {
+		id, does := l.Base+pr.Rank, l.Apps[pr.App].Argv[0]
+		if does == "missing" {
+			f := &apiv1.StartFailed{Rank: id, Text: "/x: not found"}
+			return append(out, &apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: f}}), nil
+		}
+		p.alive = append(p.alive, id)
+		out = append(out, started(int(id)))
+		switch does {
+		case "parent":
+			if pr.Rank == 0 {
+				out = append(out, &apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}})
+			}
+		case "child":
+			out = append(out, output(int(id), strings.Join(l.Apps[pr.App].Env, " ")+"\n"))
+			out = append(out, p.end(id, 0)...)
+		case "bad":
+			p.end(id, 0)
+			out = append(out, exited(int(id), 3)...)
+		case "gone":
+			return out, fmt.Errorf("gone")
+		}
+	}
+	return out, nil
+}
+
+// end is the end of a process, by a signal or with 0.
+func (p *player) end(id uint32, signal int32) []*apiv1.Frame {
+	i := slices.Index(p.alive, id)
+	if i < 0 {
+		return nil
+	}
+	p.alive = slices.Delete(p.alive, i, i+1)
+	fs := exited(int(id), 0)
+	fs[0].GetExited().Signal = signal
+	return fs
+}
+
+func program(name string, procs int, hosts ...string) *apiv1.SpawnApp {
+	return &apiv1.SpawnApp{App: &apiv1.App{Argv: []string{name}, Env: []string{"B=b"}}, Procs: uint32(procs), Hosts: hosts}
+}
+
+// playSpawn runs "parent" on hosts of two slots each, w0 and those that follow as ranks go.
+// 10.0.0.9 is an agent that the run does not have.
+func playSpawn(t *testing.T, hosts []job.Host, ranks int, pmi apiv1.Pmi, apps ...*apiv1.SpawnApp) (code int, out, errs string, seen map[string][]string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cfg := Config{Apps: []job.App{{Argv: []string{"parent"}, N: ranks, Env: []string{"A=a"}}}, Policy: placement.Policy{MapBy: placement.ByNode},
+		PMI: pmi, Output: iof.Config{Mode: iof.Tag}, Reach: Reach{Sources: Sources{Root: t.TempDir()}, Stdout: &stdout, Stderr: &stderr,
+			Embedded: func(context.Context, wire.Stream) error { return nil }}}
+	cfg.Identity = loadIdentity(t, ourKey, identity.RoleLauncher)
+	cfg.fill()
+	r := newRun(cfg)
+	players := map[string]*player{}
+	meet := func(name string) *player {
+		players[name] = &player{name: name, ask: &apiv1.SpawnRequest{Id: 7, Apps: apps}}
+		return players[name]
+	}
+	life, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var err error
+	if r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy); err != nil {
+		t.Fatal(err)
+	}
+	o := newOpener(&r.cfg.Reach)
+	var have []found
+	want := make([]wanted, len(hosts))
+	for i, h := range hosts {
+		want[i].entry = hostlist.Entry{Name: h.Name, Slots: h.Slots, Given: h.SlotsGiven}
+		want[i].fixed = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 1)}
+		if i < len(r.plan.Hosts) {
+			s, wait, err := embed(life, meet(h.Name).serve, o.open())
+			if err != nil {
+				t.Fatal(err)
+			}
+			have = append(have, found{wanted: want[i], session: s, wait: wait})
+		}
+	}
+	r.dial = func(*Reach, int) attachFunc {
+		return func(_, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*session, error) {
+			name := addr.Addr().String()
+			if b := addr.Addr().As4(); int(b[3]) < len(hosts) {
+				name = hosts[b[3]].Name
+			} else if b[3] != 9 {
+				return nil, causef(stageTLS, "%v: no", addr.Addr())
+			}
+			s, _, err := embed(life, meet(name).serve, open)
+			if s != nil {
+				s.addr = addr
+			}
+			return s, err
+		}
+	}
+	r.sites, r.number = newSites(want, hosts, have), 1
+	r.move(jobGathered)
+	r.move(jobPlaced)
+	if err := r.prepare(have, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.carry(context.Background(), life, cancel); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range r.verdict.explain() {
+		r.say("%s", l)
+	}
+	seen = map[string][]string{}
+	for name, p := range players {
+		seen[name] = p.seen
+	}
+	return r.verdict.exit(), stdout.String(), stderr.String(), seen
+}
+
+func TestSpawn(t *testing.T) {
+	given := func(names ...string) (hosts []job.Host) {
+		for _, n := range names {
+			hosts = append(hosts, job.Host{Name: n, Slots: 2, SlotsGiven: true})
+		}
+		return hosts
+	}
+	for _, tt := range []struct {
+		name  string
+		hosts []job.Host
+		ranks int
+		pmi   apiv1.Pmi
+		apps  []*apiv1.SpawnApp
+		code  int
+		out   []string // lines, sorted
+		says  string
+		seen  map[string][]string
+		told  string // to the last host of the command line
+	}{
+		{name: "on the run's hosts", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("child", 2)},
+			out: []string{"[1.0] A=a B=b", "[1.1] A=a B=b"},
+			seen: map[string][]string{
+				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 2 on 2 hosts: child 0@0.0 by 0", "result 7: job 1 "},
+				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: child 1@1.0 by 0", "event e"}}},
+		{name: "on one of them", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("child", 1, "W1-pod")},
+			out: []string{"[1.0] A=a B=b"},
+			seen: map[string][]string{
+				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 1 on 1 hosts: child by 0", "result 7: job 1 "},
+				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 1 on 1 hosts: child 0@0.0 by 0", "event e"}}},
+		{name: "on a host of the command line that has no rank", hosts: given("w0", "w1"), ranks: 1, apps: []*apiv1.SpawnApp{program("child", 3)},
+			out: []string{"[1.0] A=a B=b", "[1.1] A=a B=b", "[1.2] A=a B=b"},
+			seen: map[string][]string{
+				"w0": {"job 0 from 0, 1 on 1 hosts: parent 0@0.0", "job 1 from 1, 3 on 2 hosts: child 0@0.0 by 0", "result 7: job 1 "},
+				"w1": {"job 0 from 0, 1 on 1 hosts: parent", "job 1 from 1, 3 on 2 hosts: child 1@1.0 2@1.1 by 0"}}},
+		{name: "on a host that nobody knew", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{program("child", 1), program("child", 1, "10.0.0.9:1")},
+			out: []string{"[1.0] A=a B=b", "[1.1] A=a B=b"},
+			seen: map[string][]string{
+				"w0":       {"job 0 from 0, 1 on 1 hosts: parent 0@0.0", "job 1 from 1, 2 on 2 hosts: child 0@0.0 by 0", "result 7: job 1 "},
+				"10.0.0.9": {"job 0 from 0, 1 on 1 hosts: parent", "job 1 from 1, 2 on 2 hosts: child 1@1.0 by 0"}}},
+		{name: "on a host that refuses us", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{program("child", 1, "10.0.0.8")},
+			says: "mpiup: rank 0 on w0 could not spawn child: host 10.0.0.8: 10.0.0.8: no\n",
+			seen: map[string][]string{"w0": {"job 0 from 0, 1 on 1 hosts: parent 0@0.0", "result 7: job 0 host 10.0.0.8: 10.0.0.8: no"}}},
+		{name: "no room", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("child", 3)},
+			says: "mpiup: rank 0 on w0 could not spawn child: spawn of 3 processes of child, but there is room for 2",
+			seen: map[string][]string{
+				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "result 7: job 0 spawn of 3 processes of child,"},
+				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "event e"}}},
+		{name: "nonsense", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{{}}, says: "could not spawn a program: spawn: program 0 has no name",
+			seen: map[string][]string{"w0": {"job 0 from 0, 1 on 1 hosts: parent 0@0.0", "result 7: job 0 spawn: program 0 has no name"}}},
+		{name: "a program that is missing", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("stays", 1), program("missing", 1)},
+			says: "mpiup: rank 0 on w0 could not spawn stays: rank 1 of spawned job 1 on w1 could not be started: /x: not found\n",
+			seen: map[string][]string{
+				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 2 on 2 hosts: stays 0@0.0 by 0",
+					"result 7: job 0 rank 1 of spawned job 1 on w1 ", "signal 9 to [2]"},
+				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: stays 1@1.0 by 0", "event e"}}},
+		{name: "one that a host did not try after it", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{
+			{App: &apiv1.App{Argv: []string{"missing"}}, Procs: 2, PerHost: 2, AddHosts: []string{"10.0.0.9"}}},
+			says: "rank 0 of spawned job 1 on 10.0.0.9 could not be started",
+			seen: map[string][]string{
+				"w0":       {"job 0 from 0, 1 on 1 hosts: parent 0@0.0", "job 1 from 1, 2 on 1 hosts: missing by 0", "result 7: job 0 rank 0 of spawned job 1 on 10."},
+				"10.0.0.9": {"job 0 from 0, 1 on 1 hosts: parent", "job 1 from 1, 2 on 1 hosts: missing 0@0.0 1@0.1 by 0"}}},
+		{name: "a child that fails", hosts: given("w0", "w1"), ranks: 2, pmi: apiv1.Pmi_PMI_PMIX, apps: []*apiv1.SpawnApp{program("stays", 1, "w1"), program("bad", 1, "w0")},
+			code: 3, says: "mpiup: rank 1 of spawned job 1 on w0 exited with code 3\n", told: "gone 3 code 3 signal 0 host false"},
+		{name: "a child's host that is lost", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{program("stays", 1, "w0"), program("gone", 1, "10.0.0.9")},
+			code: 248, says: "host 10.0.0.9 with rank 1 of spawned job 1 was lost", pmi: apiv1.Pmi_PMI_AUTO, told: "gone 2 code 0 signal 0 host true"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				code, out, errs, seen := playSpawn(t, tt.hosts, tt.ranks, tt.pmi, tt.apps...)
+				lines := strings.Split(strings.TrimSpace(out), "\n")
+				slices.Sort(lines)
+				if code != tt.code || !strings.Contains(errs, tt.says) || len(tt.says) == 0 && errs != "" {
+					t.Errorf("code %d, %q; want %d, %q", code, errs, tt.code, tt.says)
+				}
+				if strings.Join(lines, "\n") != strings.Join(tt.out, "\n") {
+					t.Errorf("output %q, want %q", lines, tt.out)
+				}
+				if last := tt.hosts[len(tt.hosts)-1].Name; tt.told != "" && !slices.Contains(seen[last], tt.told) {
+					t.Errorf("%s was told %q, not %q", last, seen[last], tt.told)
+				}
+				if tt.seen != nil {
+					if d := cmp.Diff(tt.seen, seen); d != "" {
+						t.Error(d)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestTargets(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(file, []byte("w3 slots=4\nw4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		app  *apiv1.SpawnApp
+		want string // or the error
+	}{
+		{"none", &apiv1.SpawnApp{}, "[]"},
+		{"hosts", &apiv1.SpawnApp{Hosts: []string{"w0", "w1:2", "w2,w0"}}, "[{w0 2} {w1 2} {w2 0}]"},
+		{"hosts that join, hosts in files", &apiv1.SpawnApp{AddHosts: []string{"w9"}, Hostfile: file, AddHostfile: file}, "[{w9 0} {w3 8} {w4 2}]"},
+		{"no name", &apiv1.SpawnApp{Hosts: []string{"w0,"}}, "the host list is empty"},
+		{"no file", &apiv1.SpawnApp{Hostfile: "/nowhere"}, "hostfile /nowhere on the launcher's host: no such file"},
+		{"a file without end", &apiv1.SpawnApp{Hostfile: "/dev/zero"}, "no regular file"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := targetsOf(spawnRequest(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{tt.app}}).Programs)
+			if err != nil {
+				if !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%v, want %q", err, tt.want)
+				}
+				return
+			}
+			if fmt.Sprint(got[0]) != tt.want {
+				t.Errorf("%v, want %s", got[0], tt.want)
+			}
+		})
+	}
+}
