@@ -51,7 +51,9 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 		s.up.spawnResult(b.SpawnResult)
 	case *apiv1.Frame_FetchRequest:
 		s.answerFetch(b.FetchRequest)
-	case *apiv1.Frame_Event, *apiv1.Frame_Gone: // nobody here has asked to be told
+	case *apiv1.Frame_Gone:
+		return s.gone(b.Gone)
+	case *apiv1.Frame_Event: // nobody here has asked to be told
 	default:
 		return fmt.Errorf("frame %T is not for an agent", f.Body)
 	}
