@@ -112,6 +112,8 @@ func (p *proc) serve(pmiConn net.Conn) {
 	}
 	st.mu.Lock()
 	st.procs[p.spec.Rank] = p
+	close(st.noted)
+	st.noted = make(chan struct{})
 	stopped := st.stopped
 	if stopped {
 		p.markStopped()
