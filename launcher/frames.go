@@ -165,6 +165,7 @@ func (r *run) onStarted(h int, m *apiv1.Started) error {
 	if err := r.rank(m.Rank, rankStarted); err != nil {
 		return err
 	}
+	r.exec.started()
 	r.ranks[m.Rank].pid = m.Pid
 	r.ranks[m.Rank].output = true
 	r.at[h].created--
