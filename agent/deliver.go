@@ -16,6 +16,9 @@ func (s *session) deliver(f *apiv1.Frame) error {
 	case *apiv1.Frame_Stop:
 		s.stop(b.Stop.Why, b.Stop.Now)
 	case *apiv1.Frame_Bye:
+		s.mu.Lock()
+		s.done = true
+		s.mu.Unlock()
 		s.end("the launcher is done")
 	default:
 		if s.job(0) == nil {

@@ -137,7 +137,7 @@ func (st *step) directories() []string {
 	for i, a := range st.launch.Apps {
 		dirs[i] = a.Wdir
 		if a.Wdir == "" {
-			dirs[i] = st.s.agent.cfg.Dir
+			dirs[i] = st.ownDir()
 			continue
 		}
 		if a.WdirExplicit {
@@ -150,6 +150,15 @@ func (st *step) directories() []string {
 		}
 	}
 	return dirs
+}
+
+// ownDir is where a program runs that was not told: where the container starts, a shell at home.
+func (st *step) ownDir() string {
+	cfg := &st.s.agent.cfg
+	if home := accountOf(os.DirFS("/"), os.Getuid()).homeIn(cfg.Env); st.launch.Shell && dirExists(home) == nil {
+		return home
+	}
+	return cfg.Dir
 }
 
 func (st *step) proc(rank uint32) *proc {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // readyVariable names the descriptor on which a background process says that it is ready.
@@ -68,4 +70,23 @@ func Ready(env []string) (ready func(), rest []string) {
 		_, _ = f.Write([]byte{1}) // who waited for it may be gone
 		f.Close()
 	}, rest
+}
+
+// Detach lets go of the standard output and error that this process was given, as a daemon does:
+// whoever reads them would wait for its end. What it writes from here on goes where the container's
+// own process writes, the container's log, or nowhere.
+func Detach() error {
+	out, err := os.OpenFile("/proc/1/fd/1", os.O_WRONLY|os.O_APPEND|syscall.O_NOCTTY, 0)
+	if err != nil {
+		if out, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
+			return err
+		}
+	}
+	defer out.Close()
+	for _, fd := range []int{1, 2} {
+		if err := unix.Dup3(int(out.Fd()), fd, 0); err != nil {
+			return os.NewSyscallError("dup3", err)
+		}
+	}
+	return nil
 }

@@ -66,7 +66,14 @@ func sshdApplet(p *process, args []string) int {
 	ready, env := reap.Ready(p.env)
 	p.env = env
 	if l.foreground || ready != nil {
-		p.ready = ready
+		if ready != nil {
+			p.ready = func() {
+				if err := reap.Detach(); err != nil {
+					fmt.Fprintln(p.stderr, "sshd (mpiup): its output stays where it was:", err)
+				}
+				ready()
+			}
+		}
 		return p.command("agent")
 	}
 	code, err := reap.Background(append([]string{"sshd"}, args...), p.env)
