@@ -124,7 +124,7 @@ func (p *process) sshConfig(line ssh.Line, reach launcher.Reach) (cfg launcher.E
 			fmt.Fprintln(p.stderr, "Pseudo-terminal will not be allocated because stdin is not a terminal.")
 		}
 	case ssh.TTYForce:
-		cfg.TTY = true
+		cfg.TTY, cfg.Force = true, true
 	}
 	return cfg, end, nil
 }
