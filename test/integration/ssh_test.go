@@ -39,7 +39,7 @@ func TestSSH(t *testing.T) {
 		{"stderr", []string{"w0", "echo e >&2"}, "", "", "e\n", 0},
 		{"shell reads stdin", []string{"w0"}, "hostname; exit 4", "w0\n", "", 4},
 		{"signal", []string{"w0", "kill -9 $$"}, "", "", "", 255},
-		{"no program", []string{"w0", "/no/such/program"}, "", "", "", 127},
+		{"no program", []string{"w0", "/no/such/program"}, "", "", "bash: ", 127},
 		{"variable", []string{"-o", "SetEnv=V=1", "w0", "echo $V"}, "", "1\n", "", 0},
 		{"no job's variables", []string{"w0", "env | grep -c -E '^(PMI|MPIUP_RANK|MPIUP_READY)'"}, "", "0\n", "", 1},
 		{"asked for a terminal", []string{"-t", "w0", "test -t 0 || echo none"}, "", "none\n", "Pseudo-terminal", 0},
