@@ -6,8 +6,10 @@
 //	3  launcher              agent                 never each other: they meet in internal/api
 //	2  launcher/{placement,cli,iof}   agent/{reap,stdio,member,exchange}
 //	   pmi, pmi/{pmi1,pmi2,pmix}      internal/wire
-//	1  pmi/{kvs,message,lobby}   gpu   rdma   topology/{discover,usable}   internal/{resolve,incarnation,api/codec}
-//	0  topology   topology/sysfs   internal/{job,idset,hostlist,identity,api}
+//	1  pmi/{kvs,message,lobby}   gpu   rdma   topology/{discover,hwlocxml,usable}
+//	   internal/{resolve,incarnation,api/codec}
+//	0  topology   topology/sysfs   internal/{job,hostlist,identity,api}
+//	-1 internal/idset
 //
 // A package imports packages of lower levels, and those below its own directory. levels_test.go is
 // the table, rules_test.go the single rules; each carries its reason, which the failing test prints.

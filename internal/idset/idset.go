@@ -105,6 +105,49 @@ func (s Set) trimmed() []uint64 {
 	return s.words[:n]
 }
 
+// Covers reports whether every number of t is in s.
+func (s Set) Covers(t Set) bool {
+	for i, w := range t.words {
+		if i >= len(s.words) {
+			if w != 0 {
+				return false
+			}
+		} else if w&^s.words[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Overlaps reports whether some number is in both sets.
+func (s Set) Overlaps(t Set) bool {
+	for i := range min(len(s.words), len(t.words)) {
+		if s.words[i]&t.words[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// First is the smallest number of the set; -1 of an empty one.
+func (s Set) First() int {
+	for i, w := range s.words {
+		if w != 0 {
+			return i*wordBits + bits.TrailingZeros64(w)
+		}
+	}
+	return -1
+}
+
+// Last is the largest number of the set; -1 of an empty one.
+func (s Set) Last() int {
+	words := s.trimmed()
+	if len(words) == 0 {
+		return -1
+	}
+	return len(words)*wordBits - 1 - bits.LeadingZeros64(words[len(words)-1])
+}
+
 // All yields the numbers in ascending order.
 func (s Set) All() iter.Seq[int] {
 	return func(yield func(int) bool) {

@@ -94,6 +94,16 @@ func TestOperationsAgreeWithAMap(t *testing.T) {
 				n++
 			}
 		}
+		first, last := -1, -1
+		if n > 0 {
+			first, last = slices.Min(a.Slice()), slices.Max(a.Slice())
+		}
+		if a.First() != first || a.Last() != last {
+			t.Fatalf("%s: First %d, Last %d", a, a.First(), a.Last())
+		}
+		if a.Covers(b) != b.Sub(a).Empty() || a.Overlaps(b) == both.Empty() || !a.Covers(sub) || sub.Overlaps(b) {
+			t.Fatalf("a %s b %s: Covers %t, Overlaps %t", a, b, a.Covers(b), a.Overlaps(b))
+		}
 		if a.Len() != n || a.Empty() != (n == 0) || len(a.Slice()) != n || !slices.IsSorted(a.Slice()) {
 			t.Fatalf("%s: Len %d, Slice %v, want %d", a, a.Len(), a.Slice(), n)
 		}
@@ -115,6 +125,31 @@ func TestResultsShareNothing(t *testing.T) {
 	}
 	if a.String() != "0-100" {
 		t.Fatal(a)
+	}
+}
+
+func TestMask(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"0\n", ""},
+		{"3", "0-1"},
+		{"00000000,80000001", "0,31"},
+		{"00000001,00000000,000000f0\n", "4-7,64"},
+	} {
+		s, err := ParseMask(tt.in)
+		if err != nil || s.String() != tt.want {
+			t.Errorf("ParseMask(%q) = %q, %v; want %q", tt.in, s, err, tt.want)
+		}
+	}
+	for _, tt := range []struct{ in, want string }{
+		{"", `"" is not a hexadecimal word`},
+		{"1,,2", `"" is not a hexadecimal word`},
+		{"0x3", `"0x3" is not a hexadecimal word`},
+		{"100000000", `is not a hexadecimal word of 32 bits`},
+		{"1" + strings.Repeat(",00000000", 1<<15), "bit 1048576 is above 1048575"},
+	} {
+		if s, err := ParseMask(tt.in); err == nil || !strings.Contains(err.Error(), tt.want) || !s.Empty() {
+			t.Errorf("ParseMask(%.40q) = %q, %v; want %q", tt.in, s, err, tt.want)
+		}
 	}
 }
 

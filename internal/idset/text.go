@@ -90,3 +90,35 @@ func clip(s string) string {
 	}
 	return strconv.Quote(s)
 }
+
+// ParseMask reads a bit mask as the kernel prints one ("%*pb", lib/vsprintf.c): hexadecimal
+// words of 32 bits with commas between them, the highest first.
+func ParseMask(text string) (Set, error) {
+	text = strings.TrimSpace(text)
+	if len(text) > MaxText {
+		return Set{}, fmt.Errorf("bit mask of %d bytes is longer than %d", len(text), MaxText)
+	}
+	var s Set
+	base, rest := 0, text
+	for {
+		comma := strings.LastIndexByte(rest, ',')
+		word := rest[comma+1:]
+		bits, err := strconv.ParseUint(word, 16, 32)
+		if err != nil {
+			return Set{}, fmt.Errorf("bit mask %s: %s is not a hexadecimal word of 32 bits", clip(text), clip(word))
+		}
+		for i := range 32 {
+			if bits>>i&1 == 0 {
+				continue
+			}
+			if base+i > MaxID {
+				return Set{}, fmt.Errorf("bit mask %s: bit %d is above %d", clip(text), base+i, MaxID)
+			}
+			s.Add(base + i)
+		}
+		if comma < 0 {
+			return s, nil
+		}
+		base, rest = base+32, rest[:comma]
+	}
+}
