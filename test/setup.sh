@@ -70,6 +70,7 @@ for what; do
         demo) mpi; hosts ;;
         test)
             mpi; openmpi; hosts; need protoc protobuf-compiler
+            need lstopo-no-graphics hwloc-nox
             compgen -G '/usr/lib/python3*/ensurepip' >/dev/null || missing+=(python3 python3-venv) # test/wheels.sh
             ;;
         peers)

@@ -1,0 +1,75 @@
+// Package discover reads a Linux machine from /sys and /proc into topology.Parts and has the
+// machine assembled.
+//
+//	cpu.go      /sys/devices/system/cpu           packages, dies, clusters, cores, caches
+//	node.go     /sys/devices/system/node          memory, distances
+//	pci.go      /sys/bus/pci/devices              functions and bridges
+//	device.go   /sys/class/{net,infiniband}       what the kernel calls them
+//	allowed.go  cpuset (cgroup v1, v2), /proc/self/status
+//	identity.go /proc/cpuinfo, /sys/class/dmi/id
+//
+// It reads as little as the answer needs: a core's, package's or cache's files are read at its
+// first CPU only, for the kernel tells every sharer the same; PCI's configuration space, whose
+// reading can wake a sleeping device, only where the kernel gives a bridge's buses nowhere else
+// (before 4.13). One machine is some hundred to two thousand files.
+//
+// Everything may be missing (a container without /sys/devices/system/node), offline or nonsense:
+// what cannot be understood is left out, and only a machine without any CPU is an error. What is
+// read is bounded (topology/sysfs), and so are the numbers of things.
+//
+// The package keeps no state and starts nothing. It finds no GPUs, and no devices that have no
+// part in messages (disks, consoles): packages gpu and rdma know more of theirs.
+package discover
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+// Config says what to look at. The zero Config is all of it.
+type Config struct {
+	NoIO     bool // no PCI functions and devices
+	PageSize int  // bytes of a normal page; 0: this machine's
+}
+
+// Machine reads the machine of fsys.
+func Machine(fsys sysfs.FS, cfg Config) (*topology.Machine, error) {
+	if cfg.PageSize <= 0 {
+		cfg.PageSize = os.Getpagesize()
+	}
+	id := readIdentity(fsys)
+	r := reader{fs: fsys, cfg: cfg, threadsAreCores: id.moduleOfCores()}
+	r.readAllowed()
+	if err := r.readCPUs(); err != nil {
+		return nil, err
+	}
+	for i := range r.parts.Packages {
+		r.parts.Packages[i].Infos = id.cpu
+	}
+	r.readNodes(id.power)
+	if !cfg.NoIO {
+		r.readPCI()
+		r.readDevices()
+	}
+	r.parts.Hardware = id.board
+	r.parts.Software = []topology.Info{{Name: "Backend", Value: "Linux"}, {Name: "Creator", Value: "mpiup"}}
+	m, err := topology.New(r.parts)
+	if err != nil {
+		return nil, fmt.Errorf("/sys/devices/system: %w", err)
+	}
+	return m, nil
+}
+
+// reader collects the parts.
+type reader struct {
+	fs              sysfs.FS
+	cfg             Config
+	parts           topology.Parts
+	threadsAreCores bool // core_cpus is two cores that share a module (AMD family 15h)
+}
+
+var errNoCPU = errors.New("no CPU is to be seen in /sys/devices/system/cpu, /proc/cpuinfo or /proc/self/status")

@@ -1,0 +1,262 @@
+package discover_test
+
+import (
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/mpiup/mpiup/test/machine"
+	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/discover"
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+func read(t testing.TB, files fs.FS) *topology.Machine {
+	t.Helper()
+	m, err := discover.Machine(sysfs.New(files), discover.Config{PageSize: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// counts is how many of each type a machine has: "2 Package, 4 Core".
+func counts(m *topology.Machine, types ...topology.Type) string {
+	var parts []string
+	for _, typ := range types {
+		parts = append(parts, fmt.Sprintf("%d %s", len(m.All(typ)), typ))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// The whole of each machine is in topology/hwlocxml's golden files; this is what to look at.
+func TestMachines(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		counts  string
+		present string
+		allowed string
+		mask    string
+	}{
+		{"dual", "2 Package, 0 Die, 0 Group, 4 Core, 8 PU, 2 NUMANode", "0-7", "0-7", "0-7"},
+		{"container", "1 Package, 0 Die, 0 Group, 1 Core, 1 PU, 1 NUMANode", "0", "0", "0"},
+		{"hybrid", "1 Package, 0 Die, 0 Group, 6 Core, 8 PU, 1 NUMANode", "0-7", "0-7", "0-7"},
+		{"offline", "1 Package, 0 Die, 0 Group, 2 Core, 2 PU, 1 NUMANode", "0-3", "0,2", "0,2"},
+		{"cgroup", "2 Package, 0 Die, 0 Group, 4 Core, 8 PU, 2 NUMANode", "0-7", "0,4", "4"},
+		{"devices", "2 Package, 0 Die, 0 Group, 4 Core, 8 PU, 2 NUMANode", "0-7", "0-7", "0-7"},
+		{"memory", "4 Package, 0 Die, 3 Group, 8 Core, 8 PU, 7 NUMANode", "0-7", "0-7", "0-7"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := read(t, machine.Load(t, tt.name))
+			got := counts(m, topology.TypePackage, topology.TypeDie, topology.TypeGroup, topology.TypeCore, topology.TypePU, topology.TypeNUMANode)
+			if got != tt.counts {
+				t.Errorf("got %s, want %s", got, tt.counts)
+			}
+			if m.Present.String() != tt.present || m.AllowedCPUs.String() != tt.allowed || m.Affinity.String() != tt.mask {
+				t.Errorf("present %s, allowed %s, mask %s; want %s, %s, %s", m.Present, m.AllowedCPUs, m.Affinity, tt.present, tt.allowed, tt.mask)
+			}
+		})
+	}
+}
+
+func TestHybridKinds(t *testing.T) {
+	m := read(t, machine.Load(t, "hybrid"))
+	if got := fmt.Sprint(m.Kinds); got != "[{4-7 IntelAtom 1} {0-3 IntelCore 2}]" {
+		t.Error(got)
+	}
+	if c := m.Of(topology.TypeL2Cache, 5); c == nil || c.CPUs.String() != "4-7" || c.Cache.Size != 2<<20 {
+		t.Errorf("L2 of an efficiency core: %+v", c)
+	}
+}
+
+func TestDevicesBehindASwitch(t *testing.T) {
+	m := read(t, machine.Load(t, "devices"))
+	gpu, _ := topology.ParsePCIAddr("0000:83:00.0")
+	hca := m.Of(topology.TypePackage, 2)
+	if got := m.Near(gpu); !got.Equal(hca.CPUs) {
+		t.Errorf("near the GPU: %s, want %s", got, hca.CPUs)
+	}
+	var names []string
+	for _, o := range m.All(topology.TypeOSDevice) {
+		names = append(names, o.Parent.PCI.Addr.String()+"="+o.Name)
+	}
+	if got := strings.Join(names, " "); got != "0000:01:00.0=eth0 0000:84:00.0=ib0 0000:84:00.0=mlx5_0" {
+		t.Error(got)
+	}
+	quiet, err := discover.Machine(sysfs.New(machine.Load(t, "devices")), discover.Config{NoIO: true})
+	if err != nil || counts(quiet, topology.TypeBridge, topology.TypePCIDevice, topology.TypeOSDevice) != "0 Bridge, 0 PCIDev, 0 OSDev" {
+		t.Error("NoIO: ", err)
+	}
+}
+
+// Where a container's cpuset is to be found.
+func TestAllowed(t *testing.T) {
+	base := machine.Load(t, "dual")
+	for _, tt := range []struct{ name, files, cpus, nodes string }{
+		{"none", "", "0-7", "0-1"},
+		{"v2 in a cgroup namespace", `
+-- proc/self/cpuset --
+/
+-- sys/fs/cgroup/cpuset.cpus.effective --
+1,5
+-- sys/fs/cgroup/cpuset.mems.effective --
+0
+`, "1,5", "0"},
+		{"v2 in the host's tree, controller found by mounts", `
+-- proc/mounts --
+x /a cgroup rw,cpu 0 0
+x /u cgroup2 rw 0 0
+-- u/cgroup.controllers --
+cpu cpuset
+-- proc/self/cpuset --
+/job
+-- u/job/cpuset.cpus.effective --
+2
+-- u/job/cpuset.mems.effective --
+1
+`, "2", "1"},
+		{"v1", `
+-- proc/self/cgroup --
+4:memory:/x
+3:cpuset:/job
+0::/other
+-- sys/fs/cgroup/cpuset/cpuset.cpus --
+0-7
+-- sys/fs/cgroup/cpuset/job/cpuset.cpus --
+0-1
+-- sys/fs/cgroup/cpuset/job/cpuset.mems --
+0
+`, "0-1", "0"},
+		{"v1 of a container: the group's directory is the mount", `
+-- proc/self/cpuset --
+/kubepods/pod
+-- sys/fs/cgroup/cpuset/cpuset.cpus --
+3
+-- sys/fs/cgroup/cpuset/cpuset.mems --
+1
+`, "3", "1"},
+		{"the cpuset file system", `
+-- proc/self/cpuset --
+/batch
+-- dev/cpuset/cpus --
+0-7
+-- dev/cpuset/batch/cpus --
+6-7
+`, "6-7", "0-1"},
+		{"a group outside of the root", `
+-- proc/self/cpuset --
+/../../etc
+-- sys/fs/cgroup/cpuset.cpus.effective --
+4
+`, "4", "0-1"},
+		{"nothing online is allowed", `
+-- proc/self/cpuset --
+/
+-- sys/fs/cgroup/cpuset.cpus.effective --
+64
+`, "0-7", "0-1"},
+		{"nonsense", `
+-- proc/self/cpuset --
+/
+-- sys/fs/cgroup/cpuset.cpus.effective --
+all of them
+`, "0-7", "0-1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := fstest.MapFS{}
+			for name, f := range base {
+				if !strings.HasPrefix(name, "proc/self/c") {
+					files[name] = f
+				}
+			}
+			for name, f := range machine.Parse(t, tt.files) {
+				files[name] = f
+			}
+			m := read(t, files)
+			if m.AllowedCPUs.String() != tt.cpus || m.AllowedNodes.String() != tt.nodes {
+				t.Errorf("CPUs %s, nodes %s; want %s, %s", m.AllowedCPUs, m.AllowedNodes, tt.cpus, tt.nodes)
+			}
+		})
+	}
+}
+
+// Containers hide things.
+func TestHidden(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		hidden string // names that begin so
+		want   string
+	}{
+		{"no node directory", "sys/devices/system/node", "2 Package, 4 Core, 8 PU, 1 NUMANode"},
+		{"no caches", "sys/devices/system/cpu/cpu0/cache", "2 Package, 4 Core, 8 PU, 2 NUMANode"},
+		{"no topology", "sys/devices/system/cpu/cpu", "0 Package, 0 Core, 8 PU, 2 NUMANode"},
+		{"no /sys", "sys", "0 Package, 0 Core, 8 PU, 1 NUMANode"},
+		{"no /proc", "proc", "2 Package, 4 Core, 8 PU, 2 NUMANode"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := machine.Load(t, "dual")
+			for name := range files {
+				if strings.HasPrefix(name, tt.hidden) {
+					delete(files, name)
+				}
+			}
+			m := read(t, files)
+			if got := counts(m, topology.TypePackage, topology.TypeCore, topology.TypePU, topology.TypeNUMANode); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+	if _, err := discover.Machine(sysfs.New(fstest.MapFS{}), discover.Config{}); err == nil || !strings.Contains(err.Error(), "no CPU is to be seen") {
+		t.Errorf("nothing at all: %v", err)
+	}
+}
+
+// This machine's own files, whatever they are.
+func TestHere(t *testing.T) {
+	m, err := discover.Machine(sysfs.Host(), discover.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(m.All(topology.TypePU)); n < runtime.NumCPU() {
+		t.Errorf("%d hardware threads, the Go runtime sees %d", n, runtime.NumCPU())
+	}
+}
+
+func BenchmarkHere(b *testing.B) {
+	for b.Loop() {
+		if _, err := discover.Machine(sysfs.Host(), discover.Config{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// FuzzMachine: a tree may hold anything.
+func FuzzMachine(f *testing.F) {
+	for _, name := range machine.Names(f) {
+		var a txtar.Archive
+		for file, content := range machine.Load(f, name) {
+			if content.Mode&fs.ModeSymlink == 0 {
+				a.Files = append(a.Files, txtar.File{Name: file, Data: content.Data})
+			}
+		}
+		f.Add(txtar.Format(&a))
+	}
+	f.Add([]byte("-- sys/devices/system/cpu/online --\n0-8191\n-- sys/devices/system/node/online --\n0-1023\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		files := fstest.MapFS{}
+		for _, file := range txtar.Parse(text).Files {
+			if fs.ValidPath(file.Name) {
+				files[file.Name] = &fstest.MapFile{Data: file.Data}
+			}
+		}
+		m, err := discover.Machine(sysfs.New(files), discover.Config{PageSize: 4096})
+		if err == nil && (len(m.All(topology.TypePU)) == 0 || len(m.All(topology.TypeNUMANode)) == 0 || m.AllowedCPUs.Empty()) {
+			t.Fatalf("%d hardware threads, %d nodes, allowed %s", len(m.All(topology.TypePU)), len(m.All(topology.TypeNUMANode)), m.AllowedCPUs)
+		}
+	})
+}

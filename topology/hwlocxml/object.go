@@ -1,0 +1,114 @@
+package hwlocxml
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/mpiup/mpiup/topology"
+)
+
+// object writes o and what is below it: memory, then CPUs, then I/O.
+func (x *writer) object(o *topology.Object) {
+	x.open("object")
+	x.attr("type", o.Type.String())
+	if o.OS != topology.NoIndex {
+		x.number("os_index", o.OS)
+	}
+	switch o.Type {
+	case topology.TypeBridge, topology.TypePCIDevice, topology.TypeOSDevice:
+	default:
+		x.sets(o)
+	}
+	x.gp++
+	x.number("gp_index", x.gp)
+	if o.Name != "" {
+		x.attr("name", o.Name)
+	}
+	if o.Subtype != "" {
+		x.attr("subtype", o.Subtype)
+	}
+	x.attributes(o)
+	for _, i := range o.Infos {
+		x.info(i)
+	}
+	if o == x.m.Root {
+		for _, i := range x.m.Software {
+			x.info(i)
+		}
+	}
+	for _, list := range [][]*topology.Object{o.Memory, o.Children, o.IO} {
+		for _, c := range list {
+			x.object(c)
+		}
+	}
+	x.close("object")
+}
+
+func (x *writer) sets(o *topology.Object) {
+	x.attr("cpuset", bitmap(o.CPUs))
+	x.attr("complete_cpuset", bitmap(o.CompleteCPUs))
+	if o == x.m.Root {
+		x.attr("allowed_cpuset", bitmap(x.m.AllowedCPUs))
+	}
+	x.attr("nodeset", bitmap(o.Nodes))
+	x.attr("complete_nodeset", bitmap(o.CompleteNodes))
+	if o == x.m.Root {
+		x.attr("allowed_nodeset", bitmap(x.m.AllowedNodes))
+	}
+}
+
+// attributes writes what objects of one type have. A NUMA node's pages are elements, and the last
+// thing written of its attributes for that.
+func (x *writer) attributes(o *topology.Object) {
+	switch {
+	case o.Cache != nil:
+		x.attr("cache_size", strconv.FormatUint(o.Cache.Size, 10))
+		x.number("depth", o.Cache.Level)
+		x.number("cache_linesize", o.Cache.Line)
+		x.number("cache_associativity", o.Cache.Associativity)
+		x.number("cache_type", int(o.Cache.Kind))
+	case o.Group != nil:
+		x.number("kind", o.Group.Kind)
+		x.number("subkind", o.Group.Subkind)
+	case o.Type == topology.TypeOSDevice:
+		x.number("osdev_type", int(o.OSDev))
+	case o.Memo != nil:
+		x.memory(o.Memo)
+	}
+	if o.Bridge != nil {
+		x.bridge(o.Bridge)
+	}
+	if o.PCI != nil {
+		x.pci(o.PCI)
+	}
+}
+
+func (x *writer) memory(m *topology.Memory) {
+	if m.Size > 0 {
+		x.attr("local_memory", strconv.FormatUint(m.Size, 10))
+	}
+	for _, p := range m.Pages {
+		x.open("page_type")
+		x.attr("size", strconv.FormatUint(p.Size, 10))
+		x.attr("count", strconv.FormatUint(p.Count, 10))
+		x.close("page_type")
+	}
+}
+
+// bridge: type "0-1" leads from the host to PCI, "1-1" from PCI to PCI.
+func (x *writer) bridge(b *topology.Bridge) {
+	kind := "1-1"
+	if b.Host {
+		kind = "0-1"
+	}
+	x.attr("bridge_type", kind)
+	x.number("depth", b.Depth)
+	x.attr("bridge_pci", fmt.Sprintf("%04x:[%02x-%02x]", b.Domain, b.Secondary, b.Subordinate))
+}
+
+func (x *writer) pci(p *topology.PCIDevice) {
+	x.attr("pci_busid", p.Addr.String())
+	x.attr("pci_type", fmt.Sprintf("%04x [%04x:%04x] [%04x:%04x] %02x",
+		p.Class, p.Vendor, p.Device, p.SubVendor, p.SubDevice, p.Revision))
+	x.attr("pci_link_speed", strconv.FormatFloat(float64(p.LinkSpeed), 'f', 6, 32))
+}

@@ -1,0 +1,217 @@
+// Package sysfs reads the small files in which the kernel describes a machine.
+//
+//	FS{fsys}   rooted at "/" of a machine: the host's own (Host), or a captured or written
+//	           one (any fs.FS: os.Root's, a test's); names have no leading "/"
+//
+//	Text       one trimmed text         "0x8086\n"        → "0x8086"
+//	Int        one decimal number       "-1\n"            → -1
+//	List       a CPU or node list       "0-3,8\n"         → {0, 1, 2, 3, 8}
+//	Mask       a CPU mask               "00000001,0000000f\n"
+//	Names      a directory's entries    sorted
+//	Link       a symbolic link's text
+//
+// All of it may be missing, wrong or hostile: what is read is bounded, and an error names the
+// file as the user knows it ("/sys/..."). Nothing outside the root is named; that a symbolic
+// link does not lead out of it is the fs.FS's duty (os.Root keeps it, os.DirFS does not).
+//
+// An FS keeps no state and may be used by several goroutines when its fs.FS may.
+//
+// It does not know what any file means; topology/discover does.
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// MaxText bounds one file, in bytes. The longest of those we read are one page (4 KiB) of
+// sysfs; a mask of 8,192 CPUs has 2.3 KiB.
+const MaxText = 64 << 10
+
+// MaxNames bounds a directory's entries that are looked at.
+const MaxNames = 1 << 16
+
+// FS is a machine's files. The zero FS has none.
+type FS struct{ fsys fs.FS }
+
+// New reads below the root of fsys.
+func New(fsys fs.FS) FS { return FS{fsys} }
+
+// Host reads this machine.
+func Host() FS { return FS{host{}} }
+
+// prefixReader is an fs.FS that reads the beginning of a file with fewer calls than Open takes.
+type prefixReader interface {
+	readPrefix(name string, buf []byte) (int, error)
+}
+
+// Prefix is the first at most n bytes of a file; what follows is not asked for.
+func (f FS) Prefix(name string, n int) ([]byte, error) {
+	if f.fsys == nil {
+		return nil, pathError("open", name, fs.ErrNotExist)
+	}
+	if r, ok := f.fsys.(prefixReader); ok {
+		buf := make([]byte, min(n, MaxText))
+		got, err := r.readPrefix(name, buf)
+		if err != nil {
+			return nil, pathError("read", name, err)
+		}
+		return buf[:got], nil
+	}
+	file, err := f.fsys.Open(name)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, int64(min(n, MaxText))))
+	if err != nil {
+		return nil, pathError("read", name, err)
+	}
+	return b, nil
+}
+
+// pathError names the file as the user does.
+func pathError(op, name string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return &fs.PathError{Op: op, Path: "/" + name, Err: err}
+}
+
+// page is what nearly every file of sysfs fits into.
+const page = 4 << 10
+
+// Text is a whole file without the white space around it.
+func (f FS) Text(name string) (string, error) {
+	b, err := f.Prefix(name, page)
+	if err == nil && len(b) == page {
+		b, err = f.Prefix(name, MaxText)
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(b) == MaxText {
+		return "", fmt.Errorf("/%s is longer than %d bytes", name, MaxText-1)
+	}
+	return strings.Trim(string(b), blank), nil
+}
+
+// blank is what surrounds a value. Some kernels (5.15's masks) end files with a zero byte.
+const blank = " \t\r\n\x00"
+
+// Int is a file that holds one decimal number of an int32, as the kernel's "%d" and "%u" do. What
+// follows the digits ("32K") is ignored.
+func (f FS) Int(name string) (int, error) {
+	text, err := f.Text(name)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := leadingInt(text)
+	if !ok {
+		return 0, fmt.Errorf("/%s: %.40q is not a number", name, text)
+	}
+	return n, nil
+}
+
+func leadingInt(text string) (int, bool) {
+	end := 0
+	for end < len(text) && (text[end] >= '0' && text[end] <= '9' || end == 0 && text[end] == '-') {
+		end++
+	}
+	n, err := strconv.ParseInt(text[:end], 10, 32)
+	return int(n), err == nil
+}
+
+// List is a file that holds a list of numbers.
+func (f FS) List(name string) (idset.Set, error) { return f.set(name, idset.Parse) }
+
+// Mask is a file that holds a bit mask.
+func (f FS) Mask(name string) (idset.Set, error) { return f.set(name, idset.ParseMask) }
+
+func (f FS) set(name string, parse func(string) (idset.Set, error)) (idset.Set, error) {
+	text, err := f.Text(name)
+	if err != nil {
+		return idset.Set{}, err
+	}
+	s, err := parse(text)
+	if err != nil {
+		return idset.Set{}, fmt.Errorf("/%s: %w", name, err)
+	}
+	return s, nil
+}
+
+// Names is the sorted names in a directory, MaxNames of them at most.
+func (f FS) Names(dir string) ([]string, error) {
+	if f.fsys == nil {
+		return nil, pathError("open", dir, fs.ErrNotExist)
+	}
+	if _, ours := f.fsys.(host); ours {
+		return hostNames(dir)
+	}
+	file, err := f.fsys.Open(dir)
+	if err != nil {
+		return nil, pathError("open", dir, err)
+	}
+	defer file.Close()
+	d, ok := file.(fs.ReadDirFile)
+	if !ok {
+		return nil, pathError("readdir", dir, errors.New("not a directory"))
+	}
+	entries, err := d.ReadDir(MaxNames)
+	if err != nil && err != io.EOF {
+		return nil, pathError("readdir", dir, err)
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Link is the text of a symbolic link.
+func (f FS) Link(name string) (string, error) {
+	if f.fsys == nil {
+		return "", pathError("readlink", name, fs.ErrNotExist)
+	}
+	text, err := fs.ReadLink(f.fsys, name)
+	if err != nil {
+		return "", pathError("readlink", name, err)
+	}
+	if len(text) > page {
+		return "", fmt.Errorf("/%s: a link of %d bytes", name, len(text))
+	}
+	return text, nil
+}
+
+// Exists reports whether something of that name can be seen.
+func (f FS) Exists(name string) bool {
+	if f.fsys == nil {
+		return false
+	}
+	_, err := fs.Stat(f.fsys, name)
+	return err == nil
+}
+
+func hostNames(dir string) ([]string, error) {
+	d, err := os.Open("/" + dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(MaxNames)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	slices.Sort(names)
+	return names, nil
+}
