@@ -190,3 +190,81 @@ func (p *proc) wireupFailed(err error, culprits []int) {
 			Rank: p.id, Text: err.Error()}}})
 	}
 }
+
+// pmiPort is where ranks connect that got PMI_PORT and PMI_ID, because something between us and
+// them closes descriptors.
+type pmiPort struct {
+	step     *step
+	gate     *pmi.Gate
+	listener net.Listener
+}
+
+func newPMIPort(st *step) (*pmiPort, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	ranks := make([]int, 0, len(st.launch.Procs))
+	for _, p := range st.launch.Procs {
+		ranks = append(ranks, int(p.Rank))
+	}
+	port := &pmiPort{step: st, gate: pmi.NewGate(ranks), listener: l}
+	st.wg.Go(port.accept)
+	return port, nil
+}
+
+// variables point a rank at the port.
+func (pp *pmiPort) variables(rank uint32) []string {
+	return []string{"PMI_PORT=" + pp.listener.Addr().String(), "PMI_ID=" + strconv.Itoa(pp.gate.ID(int(rank)))}
+}
+
+// maxPMIHandshakes bounds strangers on the loopback port.
+const maxPMIHandshakes = 64
+
+func (pp *pmiPort) accept() {
+	slots := make(chan struct{}, maxPMIHandshakes)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-pp.step.ctx.Done():
+			return
+		}
+		c, err := pp.listener.Accept()
+		if err != nil {
+			return
+		}
+		pp.step.wg.Go(func() { pp.serve(c, func() { <-slots }) })
+	}
+}
+
+func (pp *pmiPort) serve(c net.Conn, admitted func()) {
+	defer context.AfterFunc(pp.step.ctx, func() { c.Close() })()
+	rank, leave, err := pp.admit(c)
+	admitted()
+	if err != nil {
+		c.Close()
+		pp.step.s.log.Warn("refused a PMI connection", "cause", err)
+		return
+	}
+	defer leave()
+	p := pp.step.proc(uint32(rank))
+	if p == nil { // it connected before its start was noted
+		<-pp.step.over
+		p = pp.step.proc(uint32(rank))
+	}
+	if p == nil {
+		c.Close()
+		return
+	}
+	p.servePMI(c)
+}
+
+// admit takes a connection only from a process of our own user that knows a rank's id.
+func (pp *pmiPort) admit(c net.Conn) (rank int, leave func(), err error) {
+	if err := ownUser(pp.step.ctx, c); err != nil {
+		return 0, nil, err
+	}
+	return pp.gate.Admit(c, int(pp.step.launch.Size))
+}
+
+func (pp *pmiPort) close() { pp.listener.Close() }

@@ -54,13 +54,14 @@ type Engine struct {
 	work   sync.WaitGroup // exchanges
 
 	mu       sync.Mutex
-	store    store                 // guarded by mu
-	fences   fences                // guarded by mu
-	waits    map[*fence]*waiter    // guarded by mu; of fences that are not over
-	attrs    attrs                 // guarded by mu
-	fetches  map[fetchKey]*flight  // guarded by mu
-	arrivals map[int]chan struct{} // guarded by mu; by owner, of those somebody waits for
-	closed   error                 // guarded by mu; nil: open
+	store    store                        // guarded by mu
+	fences   fences                       // guarded by mu
+	waits    map[*fence]*waiter           // guarded by mu; of fences that are not over
+	attrs    attrs                        // guarded by mu
+	fetches  map[fetchKey]*flight         // guarded by mu
+	arrivals map[int]chan struct{}        // guarded by mu; by owner, of those somebody waits for
+	closed   error                        // guarded by mu; nil: open
+	onGone   []func(rank int, why string) // guarded by mu
 }
 
 // waiter is what the ranks inside one fence wait for.
@@ -274,13 +275,17 @@ func (e *Engine) end(f *fence, err error) {
 // could have put. The first why stays. rank may be on another host.
 func (e *Engine) RankGone(rank int, why string) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	for _, f := range e.fences.leave(rank, why) {
 		e.end(f, e.fences.goneError(f))
 	}
 	if e.store.isLocal(rank) {
 		e.attrs.gone(rank)
 		e.arrived(rank)
+	}
+	told := e.onGone
+	e.mu.Unlock()
+	for _, f := range told {
+		f(rank, why)
 	}
 }
 

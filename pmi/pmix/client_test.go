@@ -139,12 +139,6 @@ func TestOpenMPIRankEndsWithoutFinalize(t *testing.T) {
 	}
 }
 
-func TestOpenMPISpawnIsRefused(t *testing.T) {
-	if o := (&job{hosts: 1, perHost: 1}).run(t, program(t, "spawn")); !strings.Contains(o.out, "spawn refused") {
-		t.Errorf("printed %q, %v", o.out, o.errs)
-	}
-}
-
 func TestOpenMPINames(t *testing.T) {
 	for _, name := range []string{"publish", "accept_ompi"} {
 		exe := program(t, name)

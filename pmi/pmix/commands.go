@@ -27,9 +27,9 @@ var commands = [...]command{
 	6:  {name: "PUBLISH", handle: (*conn).publish, waits: true},
 	7:  {name: "LOOKUP", handle: (*conn).lookup, waits: true},
 	8:  {name: "UNPUBLISH", handle: (*conn).unpublish, waits: true},
-	9:  {name: "SPAWN", handle: (*conn).spawn, tail: noNamespace},
+	9:  {name: "SPAWN", handle: (*conn).spawn, waits: true, tail: noNamespace},
 	10: {name: "CONNECT", handle: (*conn).connect, waits: true},
-	11: {name: "DISCONNECT", handle: (*conn).connect, waits: true},
+	11: {name: "DISCONNECT", handle: (*conn).disconnect, waits: true},
 	12: {name: "NOTIFY", handle: (*conn).notify},
 	13: {name: "REGEVENTS", handle: (*conn).register},
 	14: {name: "DEREGEVENTS", handle: (*conn).deregister, silent: true},
@@ -52,13 +52,6 @@ func find(number uint64) *command {
 }
 
 func refuse(*conn, context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
-	return nil, errNotSupported
-}
-
-// spawn is refused. Of Open MPI 4's ranks only the one that asked learns of it; those that wait
-// for its word in MPI_Comm_spawn wait on.
-func (c *conn) spawn(context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
-	c.s.log.Warn("MPI_Comm_spawn is not supported over PMIx", "id", c.id())
 	return nil, errNotSupported
 }
 

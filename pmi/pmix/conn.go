@@ -143,7 +143,7 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 	case ctx.Err() != nil:
 		return nil
 	default: // the rank waits for what will not come; whoever stops it says why
-		c.s.failed(c.id(), c.ns.byID(err))
+		c.s.failed(c.id(), err)
 		return nil
 	}
 	c.s.log.Debug("PMIx", "id", c.id(), "request", cmd.name, "status", int(st))

@@ -2,104 +2,80 @@ package pmix
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 )
 
 // Codes of events that an agent has to tell (pmix_common.h).
 const (
-	EventAborted        = -7   // a process ended with an error
-	EventRequested      = -8   // MPI_Abort
-	EventLeft           = -200 // a process ended without finalizing
-	EventEnded          = -201 // a process ended
-	EventHostDown       = -231
-	EventKilledBy       = -402 // a process ended by a signal
-	defaultHandler      = -1 << 31
-	rangeLocal          = 2
-	rangeProcLocal      = 7
-	maxCodes            = 1024 // that a connection may ask for
-	maxPending          = 64   // events that a client has not read yet; more are dropped
-	commandNotify       = 12
-	rangeSession   byte = 4
+	EventAborted   = -7   // a process ended with an error
+	EventRequested = -8   // MPI_Abort
+	EventLeft      = -200 // a process ended without finalizing
+	EventEnded     = -201 // a process ended
+	EventHostDown  = -231
+	EventKilledBy  = -402 // a process ended by a signal
 )
+
+const maxEvent = 64 << 10 // bytes of an event as EncodeEvent packs it
 
 // Event is something that ranks may have asked to be told.
 type Event struct {
-	Code   int
-	Source bfrops.Proc
-	Infos  []bfrops.Info
-	Range  byte // pmix_data_range_t
+	Code    int
+	Source  bfrops.Proc
+	Infos   []bfrops.Info
+	Range   byte          // pmix_data_range_t
+	Targets []bfrops.Proc // whom alone it is for; nil: all in range
+
+	fleeting bool // not for those who listen later
 }
 
 // RankEvent is an event about one of the run's processes; false if no job that was added has it.
+// Each host makes its own, and who registers a handler later is not told: the default handler of
+// Open MPI 4 ends its rank at any of them, and a job that was spawned later has nothing to do with
+// the end of an earlier one.
 func (s *Server) RankEvent(code, id int) (Event, bool) {
 	p, ok := s.proc(id)
-	return Event{Code: code, Source: p, Range: rangeSession, Infos: []bfrops.Info{info("pmix.evproc", bfrops.ProcType, p)}}, ok
+	return Event{Code: code, Source: p, Range: rangeSession, Infos: []bfrops.Info{info("pmix.evproc", bfrops.ProcType, p)}, fleeting: true}, ok
 }
 
-// Notify gives an event to this host's ranks that asked for its code. It does not block: a client
-// that does not read its events loses them.
-func (s *Server) Notify(e Event) { s.notify(e, nil) }
-
-func (s *Server) notify(e Event, from *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
-		if c == from || !c.running || !c.events.wants(e.Code) {
-			continue
-		}
-		select {
-		case c.events.queue <- e:
-		default:
-			s.log.Warn("PMIx event dropped", "id", c.id(), "code", e.Code)
-		}
+// EncodeEvent packs an event for servers of other hosts. It fails on one that is too large, or
+// that holds what DecodeEvent would not read.
+func EncodeEvent(e Event) ([]byte, error) {
+	w := bfrops.NewWriter(bfrops.Canonical(), false, nil)
+	w.Status(e.Code)
+	w.Group(bfrops.ProcType, e.Source)
+	w.Group(bfrops.Range, uint64(e.Range))
+	bfrops.PutCounted(w, bfrops.ProcType, e.Targets)
+	w.Infos(e.Infos)
+	b, err := w.Bytes()
+	if err == nil && len(b) > maxEvent {
+		err = fmt.Errorf("a PMIx event of %d bytes, where %d are the most", len(b), maxEvent)
 	}
+	return b, err
 }
 
-// listener is what a connection wants to be told. Guarded by Server.mu but for queue.
-type listener struct {
-	codes map[int]bool
-	all   bool
-	queue chan Event
-}
-
-func newListener() listener {
-	return listener{codes: map[int]bool{}, queue: make(chan Event, maxPending)}
-}
-
-func (l *listener) wants(code int) bool { return l.all || l.codes[code] }
-
-func (c *conn) register(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
-	codes := bfrops.Counted[int64](r, bfrops.Status)
-	if r.Err() != nil {
-		return nil, r.Err()
+// DecodeEvent reads what EncodeEvent packed.
+func DecodeEvent(b []byte) (Event, error) {
+	if len(b) > maxEvent {
+		return Event{}, fmt.Errorf("a PMIx event of %d bytes, where %d are the most", len(b), maxEvent)
 	}
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	if len(c.events.codes)+len(codes) > maxCodes {
-		return nil, errOutOfResource
+	r := bfrops.NewReader(bfrops.Canonical(), false, b)
+	e := Event{
+		Code:    int(bfrops.One[int64](r, bfrops.Status)),
+		Source:  bfrops.One[bfrops.Proc](r, bfrops.ProcType),
+		Range:   byte(bfrops.One[uint64](r, bfrops.Range)),
+		Targets: bfrops.Counted[bfrops.Proc](r, bfrops.ProcType),
+		Infos:   r.Infos(),
 	}
-	if len(codes) == 0 {
-		c.events.all = true
+	switch {
+	case r.Err() != nil:
+		return Event{}, fmt.Errorf("a PMIx event: %w", r.Err())
+	case r.More():
+		return Event{}, fmt.Errorf("a PMIx event with something behind it")
 	}
-	for _, code := range codes {
-		c.events.codes[int(code)] = true
-	}
-	return nil, success
-}
-
-func (c *conn) deregister(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	for r.More() {
-		code := int(bfrops.One[int64](r, bfrops.Status))
-		if code == defaultHandler {
-			c.events.all = false
-		}
-		delete(c.events.codes, code)
-	}
-	return nil, r.Err()
+	return e, nil
 }
 
 // notify is an event that a rank raises. Itself it has told already.
@@ -108,41 +84,63 @@ func (c *conn) notify(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, erro
 		Code:   int(bfrops.One[int64](r, bfrops.Status)),
 		Range:  byte(bfrops.One[uint64](r, bfrops.Range)),
 		Infos:  r.Infos(),
-		Source: bfrops.Proc{Namespace: c.ns.Namespace, Rank: uint32(c.rank)},
+		Source: c.ns.proc(c.rank),
 	}
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	if e.Range == rangeProcLocal {
+	if e.Range == rangeProcLocal || e.Range == rangeResourceManager {
 		return nil, success
 	}
+	e.Targets = procsOf(e.Infos, "pmix.evrange")
+	if e.Range == rangeCustom && len(e.Targets) == 0 {
+		return nil, errBadParam
+	}
+	if _, err := EncodeEvent(e); err != nil {
+		return nil, errOutOfResource
+	}
 	c.s.notify(e, c)
-	if f := c.s.cfg.Hooks.OnEvent; f != nil && e.Range != rangeLocal {
+	if f := c.s.cfg.Hooks.OnEvent; f != nil && e.Range != rangeLocal && c.s.elsewhere(e) {
 		f(e)
 	}
 	return nil, success
 }
 
-// tell sends events until the connection ends.
-func (c *conn) tell(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e := <-c.events.queue:
-			w := c.writer()
-			w.Group(bfrops.Command, uint64(commandNotify))
-			w.Status(e.Code)
-			w.Group(bfrops.ProcType, e.Source)
-			w.Infos(e.Infos)
-			w.Group(bfrops.Range, uint64(e.Range))
-			b, err := w.Bytes()
-			if err == nil {
-				err = c.send(b, ptl.TagEvent)
-			}
-			if err != nil {
-				c.s.log.Debug("PMIx event", "id", c.id(), "code", e.Code, "cause", err)
+// elsewhere says whether ranks of other hosts may be meant.
+func (s *Server) elsewhere(e Event) bool {
+	if e.Targets == nil {
+		return true
+	}
+	return slices.ContainsFunc(e.Targets, func(p bfrops.Proc) bool {
+		ns := s.called(p.Namespace)
+		if ns == nil {
+			return true
+		}
+		_, here := ns.local[int(p.Rank)]
+		return !here
+	})
+}
+
+// reaches says whether the event is for a process of its range.
+func (e *Event) reaches(who process) bool {
+	if e.Targets != nil {
+		return slices.ContainsFunc(e.Targets, who.is)
+	}
+	return e.Range != rangeNamespace || e.Source.Namespace == who.Namespace
+}
+
+// procsOf reads an attribute that lists processes, or is one.
+func procsOf(infos []bfrops.Info, key string) (procs []bfrops.Proc) {
+	v, _ := attribute(infos, key)
+	switch d := v.Data.(type) {
+	case bfrops.Proc:
+		return []bfrops.Proc{d}
+	case bfrops.Array:
+		for _, e := range d.Data {
+			if p, ok := e.(bfrops.Proc); ok {
+				procs = append(procs, p)
 			}
 		}
 	}
+	return procs
 }

@@ -6,18 +6,17 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
-// fence returns when all its ranks are in, and their data is here if it collects.
+// fence returns when all its ranks are in, and their data is here if it collects. Over several jobs
+// nothing is collected: what is asked for is fetched.
 func (c *conn) fence(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
-	return c.barrier(ctx, r, true)
+	if _, err := c.barrier(ctx, r, true); err != nil {
+		return nil, err
+	}
+	return nil, success
 }
 
-// connect and disconnect are barriers of the listed processes, in any order on each side. Of one
-// namespace nothing more is to be told: other namespaces come with spawning.
-func (c *conn) connect(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
-	return c.barrier(ctx, r, false)
-}
-
-func (c *conn) barrier(ctx context.Context, r *bfrops.Reader, mayCollect bool) (*bfrops.Writer, error) {
+// barrier reads a list of processes and attributes, and is over when all of them are in it.
+func (c *conn) barrier(ctx context.Context, r *bfrops.Reader, mayCollect bool) (party, error) {
 	procs := bfrops.Counted[bfrops.Proc](r, bfrops.ProcType)
 	infos := r.Infos()
 	if r.Err() != nil {
@@ -29,10 +28,7 @@ func (c *conn) barrier(ctx context.Context, r *bfrops.Reader, mayCollect bool) (
 	if st != success {
 		return nil, st
 	}
-	if err := c.meet(ctx, all, mayCollect && isTrue(infos, "pmix.collect")); err != nil {
-		return nil, err
-	}
-	return nil, success
+	return all, c.meet(ctx, all, mayCollect && isTrue(infos, "pmix.collect"))
 }
 
 // turn is a process's place in the barriers of one set.
@@ -47,13 +43,13 @@ func (c *conn) meet(ctx context.Context, all party, collect bool) error {
 	if !all.has(c.ns, c.rank) {
 		return errBadParam
 	}
-	if len(all) > 1 {
-		return errNotSupported
-	}
 	release, err := c.s.turns.Take(ctx, turn{c.id(), all.set().String()})
 	if err != nil {
 		return err
 	}
 	defer release()
-	return c.ns.Engine.Fence(ctx, c.rank, all[0].ranks, collect)
+	if len(all) > 1 {
+		return c.s.enterSpan(ctx, c.id(), all)
+	}
+	return c.ns.byID(c.ns.Engine.Fence(ctx, c.rank, all[0].ranks, collect))
 }

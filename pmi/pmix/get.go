@@ -2,6 +2,7 @@ package pmix
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,33 +12,30 @@ import (
 // get answers with everything that the asked rank has committed for this host, since the client
 // keeps it all and asks once per rank then. It waits for a rank that has not committed yet; what
 // a rank did not commit is not found at once, because waiting for a key that never comes hangs
-// Open MPI 4.1.0. Job data is never asked for by who has it already (REQ).
+// Open MPI 4.1.0. Job data of the client's own job is never asked for: it has it already (REQ).
 func (c *conn) get(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
-	namespace := bfrops.One[string](r, bfrops.String)
-	rank := bfrops.One[uint64](r, bfrops.ProcRank)
+	q := question{namespace: bfrops.One[string](r, bfrops.String), rank: bfrops.One[uint64](r, bfrops.ProcRank)}
 	infos := r.Infos()
-	key := ""
 	if r.More() {
-		key = bfrops.One[string](r, bfrops.String)
+		q.key = bfrops.One[string](r, bfrops.String)
 	}
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	if namespace != c.ns.Namespace || rank >= uint64(c.ns.Engine.Size()) || strings.HasPrefix(key, "pmix") {
-		return nil, errNotFound
-	}
+	q.wait = !isTrue(infos, "pmix.immediate") && !isTrue(infos, "pmix.optional")
+	q.fresh = isTrue(infos, "pmix.get.refresh")
+	q.qualifiers = slices.DeleteFunc(slices.Clone(infos), func(i bfrops.Info) bool { return i.Flags&bfrops.InfoQualifier == 0 })
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
-	sec, found, err := c.s.sectionOf(ctx, c.ns, int(rank), key, !isTrue(infos, "pmix.immediate"))
-	if err != nil {
-		return nil, err
+	ns := c.s.called(q.namespace)
+	if ns == nil && q.wait {
+		ns = c.s.await(ctx, q.namespace)
 	}
-	if !found || !sec.holds(key) {
+	if ns == nil {
 		return nil, errNotFound
 	}
-	values := c.section()
-	values.Group(bfrops.ProcType, bfrops.Proc{Namespace: namespace, Rank: uint32(rank)})
-	if err := sec.appendTo(values, c.desc); err != nil {
+	values, err := c.s.find(ctx, c, ns, q)
+	if err != nil {
 		return nil, err
 	}
 	packed, err := values.Bytes()
@@ -50,12 +48,74 @@ func (c *conn) get(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 	return w, nil
 }
 
+// question is what a GET asks.
+type question struct {
+	namespace  string
+	rank       uint64
+	key        string // "": everything
+	qualifiers []bfrops.Info
+	wait       bool // for a rank that has not committed yet
+	fresh      bool // what is here may be old
+}
+
+// reserved says whether the key is of the job data, which servers make: groups put keys of such a
+// name for their members.
+func (q *question) reserved() bool {
+	return strings.HasPrefix(q.key, "pmix.") && !strings.HasPrefix(q.key, "pmix.grp.")
+}
+
+// find returns the process that has the answer and all its values; errNotFound.
+func (s *Server) find(ctx context.Context, c *conn, ns *namespace, q question) (*bfrops.Writer, error) {
+	rank := int(q.rank)
+	switch {
+	case q.reserved() && ns == c.ns:
+		return nil, errNotFound
+	case q.rank >= uint64(ns.Engine.Size()) && (q.reserved() || q.key == "") && ns != c.ns:
+		return ns.jobLevel(c), nil
+	case q.rank == bfrops.RankUndef && q.key != "":
+		var ok bool
+		if rank, ok = s.whoHas(ns, q); !ok {
+			return nil, errNotFound
+		}
+	case q.rank >= uint64(ns.Engine.Size()):
+		return nil, errNotFound
+	case q.reserved():
+		return ns.rankLevel(c, rank), nil
+	}
+	sec, found, err := s.sectionOf(ctx, ns, rank, q)
+	if err != nil {
+		return nil, err
+	}
+	if !found || !sec.holds(q.key, q.qualifiers) {
+		return nil, errNotFound
+	}
+	values := c.section()
+	values.Group(bfrops.ProcType, ns.proc(rank))
+	return values, sec.appendTo(values, c.desc)
+}
+
+// whoHas finds the lowest rank that is known here to have put a key.
+func (s *Server) whoHas(ns *namespace, q question) (rank int, ok bool) {
+	for r := range ns.Engine.Size() {
+		sec := section(nil)
+		if _, here := ns.local[r]; here {
+			sec, _ = s.committed(ns, r)
+		} else if v, ok := ns.Engine.Here(r, sectionKey); ok {
+			sec = v
+		}
+		if len(sec) > 0 && sec.holds(q.key, q.qualifiers) {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
 // sectionOf is what ranks of this host may see of a rank. What a fence brought is asked for again
 // if key is not in it: the rank may have committed since.
-func (s *Server) sectionOf(ctx context.Context, ns *namespace, rank int, key string, wait bool) (section, bool, error) {
+func (s *Server) sectionOf(ctx context.Context, ns *namespace, rank int, q question) (section, bool, error) {
 	if _, here := ns.local[rank]; here {
 		sec, ok := s.committed(ns, rank)
-		if ok || !wait {
+		if ok || !q.wait {
 			return sec, ok, nil
 		}
 		if _, ok, err := ns.Engine.LocalAwait(ctx, rank, sectionKey); err != nil || !ok {
@@ -64,10 +124,45 @@ func (s *Server) sectionOf(ctx context.Context, ns *namespace, rank int, key str
 		sec, ok = s.committed(ns, rank)
 		return sec, ok, nil
 	}
-	if v, ok := ns.Engine.Here(rank, sectionKey); ok && section(v).holds(key) {
+	if v, ok := ns.Engine.Here(rank, sectionKey); ok && !q.fresh && section(v).holds(q.key, q.qualifiers) {
 		return v, true, nil
 	}
-	return ns.Engine.Await(ctx, rank, sectionKey, wait)
+	return ns.Engine.Await(ctx, rank, sectionKey, q.wait)
+}
+
+// jobLevel is what is true of a job as a whole, and of each of its ranks, for ranks of others.
+func (ns *namespace) jobLevel(c *conn) *bfrops.Writer {
+	w := c.section()
+	w.Group(bfrops.ProcType, bfrops.Proc{Namespace: ns.Namespace, Rank: bfrops.RankWildcard})
+	ns.packJob(w)
+	ns.packOwnHost(w)
+	for i := range ns.Hosts {
+		w.KVal("pmix.node.arr", bfrops.DataArray, ns.hostArray(i))
+	}
+	ns.packApps(w)
+	for p := range ns.places() {
+		infos := []bfrops.Info{info("pmix.rank", bfrops.ProcRank, uint64(p.rank))}
+		for _, v := range ns.rankValues(p) {
+			infos = append(infos, info(v.Key, v.Value.Type, v.Value.Data))
+		}
+		w.KVal("pmix.pdata", bfrops.DataArray, bfrops.NewInfos(infos...))
+	}
+	return w
+}
+
+// rankLevel is what is true of one rank.
+func (ns *namespace) rankLevel(c *conn, rank int) *bfrops.Writer {
+	w := c.section()
+	w.Group(bfrops.ProcType, ns.proc(rank))
+	for p := range ns.places() {
+		if p.rank != rank {
+			continue
+		}
+		for _, v := range ns.rankValues(p) {
+			w.KVal(v.Key, v.Value.Type, v.Value.Data)
+		}
+	}
+	return w
 }
 
 // within bounds ctx by the request's pmix.timeout, in seconds; the cause is then errTimeout.

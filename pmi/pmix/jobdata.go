@@ -1,6 +1,7 @@
 package pmix
 
 import (
+	"iter"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ type jobData struct {
 type jobDataKind struct {
 	dialect *bfrops.Dialect
 	desc    bool
+	others  bool // for ranks of other jobs: without what is theirs already
 }
 
 func (d *jobData) packed(k jobDataKind) ([]byte, error) {
@@ -30,7 +32,7 @@ func (d *jobData) packed(k jobDataKind) ([]byte, error) {
 		return b, nil
 	}
 	w := bfrops.NewWriter(k.dialect, k.desc, nil)
-	d.job.pack(w)
+	d.job.pack(w, k.others)
 	b, err := w.Bytes()
 	if err != nil {
 		return nil, err
@@ -42,13 +44,21 @@ func (d *jobData) packed(k jobDataKind) ([]byte, error) {
 	return b, nil
 }
 
-func (j *namespace) pack(w *bfrops.Writer) {
+func (j *namespace) pack(w *bfrops.Writer, others bool) {
 	j.packJob(w)
+	if !others {
+		j.packHost(w)
+	}
 	j.packOwnHost(w)
 	for i := range j.Hosts {
 		w.KVal("pmix.node.arr", bfrops.DataArray, j.hostArray(i))
 	}
 	j.packMap(w)
+	j.packApps(w)
+	j.packRanks(w)
+}
+
+func (j *namespace) packApps(w *bfrops.Writer) {
 	apps := j.appSizes()
 	for i := range apps {
 		w.KVal("pmix.app.arr", bfrops.DataArray, bfrops.NewInfos(
@@ -57,7 +67,6 @@ func (j *namespace) pack(w *bfrops.Writer) {
 			info("pmix.aldr", bfrops.ProcRank, uint64(j.firstOf(i))),
 		))
 	}
-	j.packRanks(w)
 }
 
 // packJob is what is true of the whole job.
@@ -80,22 +89,11 @@ func (j *namespace) packJob(w *bfrops.Writer) {
 		names[i] = h.Name
 	}
 	w.KVal("pmix.nlist", bfrops.String, strings.Join(names, ","))
-	if j.cfg.SessionDir != "" {
-		w.KVal("pmix.tmpdir", bfrops.String, j.cfg.SessionDir)
-		w.KVal("pmix.nsdir", bfrops.String, j.cfg.SessionDir)
-		w.KVal("pmix.tdir.rmclean", bfrops.Bool, true)
-	}
 	if j.Mapping != "" {
 		w.KVal("pmix.anlmap", bfrops.String, j.Mapping)
 	}
 	if j.MapBy != "" {
 		w.KVal("pmix.mapby", bfrops.String, j.MapBy)
-	}
-	if j.cfg.Crowded {
-		w.KVal("pmix.ndosub", bfrops.Bool, true)
-	}
-	if j.cfg.HwlocXML != "" {
-		w.KVal("pmix.hwlocxml2", bfrops.String, j.cfg.HwlocXML)
 	}
 	if len(apps) > 1 { // Open MPI 5 asks for these by its own names
 		firsts := make([]int, len(apps))
@@ -107,7 +105,22 @@ func (j *namespace) packJob(w *bfrops.Writer) {
 	}
 }
 
-// packOwnHost is what is true of this host. Clients before 3.1.5 know only these, later ones the
+// packHost is what a rank finds on its host.
+func (j *namespace) packHost(w *bfrops.Writer) {
+	if j.cfg.SessionDir != "" {
+		w.KVal("pmix.tmpdir", bfrops.String, j.cfg.SessionDir)
+		w.KVal("pmix.nsdir", bfrops.String, j.cfg.SessionDir)
+		w.KVal("pmix.tdir.rmclean", bfrops.Bool, true)
+	}
+	if j.cfg.Crowded {
+		w.KVal("pmix.ndosub", bfrops.Bool, true)
+	}
+	if j.cfg.HwlocXML != "" {
+		w.KVal("pmix.hwlocxml2", bfrops.String, j.cfg.HwlocXML)
+	}
+}
+
+// packOwnHost is who is on this host. Clients before 3.1.5 know only these, later ones the
 // arrays as well.
 func (j *namespace) packOwnHost(w *bfrops.Writer) {
 	if j.Here < 0 {
@@ -153,37 +166,68 @@ func (j *namespace) packMap(w *bfrops.Writer) {
 
 // packRanks is a blob for each rank of the job: its number, then its values.
 func (j *namespace) packRanks(w *bfrops.Writer) {
-	inApp := map[int]uint64{}
-	app := make([]uint64, j.Engine.Size()) // a rank's place in its program
-	for r := range app {
-		app[r] = inApp[j.appOf(r)]
-		inApp[j.appOf(r)]++
-	}
 	b := w.Like()
-	for i, h := range j.Hosts {
-		for l, r := range h.Ranks {
-			b.Reset()
-			b.Group(bfrops.ProcRank, uint64(r))
-			b.KVal("pmix.hname", bfrops.String, h.Name)
-			b.KVal("pmix.nodeid", bfrops.Uint32, uint64(i))
-			b.KVal("pmix.lrank", bfrops.Uint16, uint64(l))
-			b.KVal("pmix.nrank", bfrops.Uint16, uint64(l))
-			b.KVal("pmix.appnum", bfrops.Uint32, uint64(j.appOf(r)))
-			b.KVal("pmix.reinc", bfrops.Uint32, uint64(0))
-			b.KVal("pmix.grank", bfrops.ProcRank, uint64(r))
-			b.KVal("pmix.apprank", bfrops.ProcRank, app[r])
-			if i == j.Here && j.Binding != nil {
-				locstr, cpuset := j.Binding(r)
-				if locstr != "" {
-					b.KVal("pmix.locstr", bfrops.String, locstr)
-				}
-				if cpuset != "" {
-					b.KVal("pmix.cpuset", bfrops.String, cpuset)
+	for p := range j.places() {
+		b.Reset()
+		b.Group(bfrops.ProcRank, uint64(p.rank))
+		for _, v := range j.rankValues(p) {
+			b.KVal(v.Key, v.Value.Type, v.Value.Data)
+		}
+		j.blob(w, "pmix.pblob", b)
+	}
+}
+
+// rankPlace is where a rank is.
+type rankPlace struct {
+	rank, host, local int // local: its place on its host
+	inApp             int // and in its program
+}
+
+// places are all ranks, by host.
+func (j *namespace) places() iter.Seq[rankPlace] {
+	return func(yield func(rankPlace) bool) {
+		counts := map[int]int{}
+		inApp := make([]int, j.Engine.Size())
+		for r := range inApp {
+			inApp[r] = counts[j.appOf(r)]
+			counts[j.appOf(r)]++
+		}
+		for i, h := range j.Hosts {
+			for l, r := range h.Ranks {
+				if !yield(rankPlace{r, i, l, inApp[r]}) {
+					return
 				}
 			}
-			j.blob(w, "pmix.pblob", b)
 		}
 	}
+}
+
+// rankValues is what is true of one rank.
+func (j *namespace) rankValues(p rankPlace) []bfrops.KVal {
+	value := func(key string, t bfrops.Type, data any) bfrops.KVal {
+		return bfrops.KVal{Key: key, Value: bfrops.Value{Type: t, Data: data}}
+	}
+	values := []bfrops.KVal{
+		value("pmix.hname", bfrops.String, j.Hosts[p.host].Name),
+		value("pmix.nodeid", bfrops.Uint32, uint64(p.host)),
+		value("pmix.lrank", bfrops.Uint16, uint64(p.local)),
+		value("pmix.nrank", bfrops.Uint16, uint64(p.local)),
+		value("pmix.appnum", bfrops.Uint32, uint64(j.appOf(p.rank))),
+		value("pmix.reinc", bfrops.Uint32, uint64(0)),
+		value("pmix.grank", bfrops.ProcRank, uint64(p.rank)),
+		value("pmix.apprank", bfrops.ProcRank, uint64(p.inApp)),
+	}
+	if p.host != j.Here || j.Binding == nil {
+		return values
+	}
+	locstr, cpuset := j.Binding(p.rank)
+	if locstr != "" {
+		values = append(values, value("pmix.locstr", bfrops.String, locstr))
+	}
+	if cpuset != "" {
+		values = append(values, value("pmix.cpuset", bfrops.String, cpuset))
+	}
+	return values
 }
 
 func (j *namespace) blob(w *bfrops.Writer, key string, groups *bfrops.Writer) {

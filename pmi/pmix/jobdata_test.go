@@ -67,7 +67,7 @@ func TestJobDataGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, ns := serving(t, j)
-			packed, err := ns.data.packed(jobDataKind{d, desc})
+			packed, err := ns.data.packed(jobDataKind{d, desc, false})
 			if err != nil {
 				t.Fatal(err)
 			}

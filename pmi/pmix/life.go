@@ -53,12 +53,15 @@ func (s *Server) leave(c *conn) (gone, alone bool) {
 	defer s.mu.Unlock()
 	c.ns.ranks[c.rank].open--
 	delete(s.conns, c)
+	for _, r := range s.recent {
+		delete(r.told, c)
+	}
 	return gone, c.ns.ranks[c.rank].open == 0
 }
 
 // req answers with the job data, which every rank of a job and a dialect gets alike.
 func (c *conn) req(context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
-	groups, err := c.ns.data.packed(jobDataKind{c.dialect, c.desc})
+	groups, err := c.ns.data.packed(jobDataKind{c.dialect, c.desc, false})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -18,24 +19,72 @@ const (
 	persistApp       = 3
 )
 
-// reach is who may look a pair up.
+// reach is who may look a pair up, nearest first.
 type reach int
 
 const (
-	reachRun  reach = iota // namespace, session, global, and what is unknown
-	reachHost              // PMIX_RANGE_LOCAL
-	reachProc              // PMIX_RANGE_PROC_LOCAL
+	reachProc   reach = iota // PMIX_RANGE_PROC_LOCAL
+	reachHost                // PMIX_RANGE_LOCAL
+	reachJob                 // PMIX_RANGE_NAMESPACE
+	reachCustom              // PMIX_RANGE_CUSTOM: those that the publisher lists
+	reachRun                 // session, global, and what is unknown
+	reaches
+)
+
+// Ranges of data and events (pmix_data_range_t).
+const (
+	rangeResourceManager = 1
+	rangeLocal           = 2
+	rangeNamespace       = 3
+	rangeSession         = 4
+	rangeCustom          = 6
+	rangeProcLocal       = 7
 )
 
 func reachOf(infos []bfrops.Info) reach {
 	v, _ := attribute(infos, "pmix.range")
 	switch n, _ := v.Number(); n {
-	case 2:
+	case rangeLocal:
 		return reachHost
-	case 7:
+	case rangeNamespace:
+		return reachJob
+	case rangeCustom:
+		return reachCustom
+	case rangeProcLocal:
 		return reachProc
 	}
 	return reachRun
+}
+
+// process is who publishes and asks.
+type process struct {
+	id, job int
+	bfrops.Proc
+}
+
+func (c *conn) process() process { return process{c.id(), c.ns.Number, c.ns.proc(c.rank)} }
+
+// publication is what is stored of a pair: groups in bfrops.Canonical.
+type publication struct {
+	data    bfrops.PData
+	persist uint64
+	custom  []bfrops.Proc // who may see it, for reachCustom
+}
+
+func (p publication) pack() ([]byte, error) {
+	w := bfrops.NewWriter(bfrops.Canonical(), false, nil)
+	w.Group(bfrops.PDataType, p.data)
+	w.Group(bfrops.Persist, p.persist)
+	bfrops.PutCounted(w, bfrops.ProcType, p.custom)
+	return w.Bytes()
+}
+
+func unpackPublication(b []byte) (p publication, err error) {
+	r := bfrops.NewReader(bfrops.Canonical(), false, b)
+	p.data = bfrops.One[bfrops.PData](r, bfrops.PDataType)
+	p.persist = bfrops.One[uint64](r, bfrops.Persist)
+	p.custom = bfrops.Counted[bfrops.Proc](r, bfrops.ProcType)
+	return p, r.Err()
 }
 
 // names is where ranks of this host publish. Pairs for the run are in Config.Names, which
@@ -60,44 +109,56 @@ func newNames(run kvs.Names) names {
 }
 
 // at is the store and the service name of a key, apart from those of PMI ranks.
-func (n *names) at(where reach, id int, key string) (kvs.Names, place) {
+func (n *names) at(where reach, who process, key string) (kvs.Names, place) {
+	service := ""
 	switch where {
-	case reachHost:
-		return n.host, place{where, "pmix/" + key}
 	case reachProc:
-		return n.host, place{where, fmt.Sprintf("pmix/%d/%s", id, key)}
+		service = fmt.Sprintf("pmix/proc/%d/%s", who.id, key)
+	case reachHost:
+		service = "pmix/host/" + key
+	case reachJob:
+		service = fmt.Sprintf("pmix/job/%d/%s", who.job, key)
+	case reachCustom:
+		service = "pmix/custom/" + key
+	default:
+		service = "pmix/run/" + key
 	}
-	return n.run, place{where, "pmix/" + key}
+	p := place{where, service}
+	return n.store(p), p
 }
 
 func (n *names) store(p place) kvs.Names {
-	if p.reach == reachRun {
-		return n.run
+	if p.reach == reachProc || p.reach == reachHost {
+		return n.host
 	}
-	return n.host
+	return n.run
 }
 
-func (n *names) publish(ctx context.Context, where reach, id int, key string, entry []byte, persist uint64) error {
-	store, p := n.at(where, id, key)
+func (n *names) publish(ctx context.Context, where reach, who process, pub publication) error {
+	entry, err := pub.pack()
+	if err != nil {
+		return err
+	}
+	store, p := n.at(where, who, pub.data.Key)
 	if err := store.Publish(ctx, p.service, entry); err != nil {
 		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.mine[id] == nil {
-		n.mine[id] = map[place]uint64{}
+	if n.mine[who.id] == nil {
+		n.mine[who.id] = map[place]uint64{}
 	}
-	if persist != persistFirstRead { // who reads it first may be anywhere
-		n.mine[id][p] = persist
+	if pub.persist != persistFirstRead { // who reads it first may be anywhere
+		n.mine[who.id][p] = pub.persist
 	}
 	return nil
 }
 
 // lookup finds what the rank may see, nearest first. Of those who read a pair that is for its
 // first reader only, the one that takes it out has it.
-func (n *names) lookup(ctx context.Context, id int, key string) (bfrops.PData, error) {
-	for _, where := range []reach{reachProc, reachHost, reachRun} {
-		store, p := n.at(where, id, key)
+func (n *names) lookup(ctx context.Context, who process, key string) (bfrops.PData, error) {
+	for where := range reaches {
+		store, p := n.at(where, who, key)
 		entry, err := store.Lookup(ctx, p.service)
 		if errors.Is(err, kvs.ErrNotFound) {
 			continue
@@ -105,29 +166,35 @@ func (n *names) lookup(ctx context.Context, id int, key string) (bfrops.PData, e
 		if err != nil {
 			return bfrops.PData{}, err
 		}
-		r := bfrops.NewReader(bfrops.Canonical(), false, entry)
-		data := bfrops.One[bfrops.PData](r, bfrops.PDataType)
-		persist := bfrops.One[uint64](r, bfrops.Persist)
-		if r.Err() != nil {
-			return bfrops.PData{}, fmt.Errorf("published key %.64q: %w", key, r.Err())
+		pub, err := unpackPublication(entry)
+		if err != nil {
+			return bfrops.PData{}, fmt.Errorf("published key %.64q: %w", key, err)
 		}
-		if persist == persistFirstRead {
+		if where == reachCustom && !slices.ContainsFunc(pub.custom, who.is) {
+			continue
+		}
+		if pub.persist == persistFirstRead {
 			if err := store.Unpublish(ctx, p.service); errors.Is(err, kvs.ErrNotFound) {
 				continue
 			} else if err != nil {
 				return bfrops.PData{}, err
 			}
 		}
-		return data, nil
+		return pub.data, nil
 	}
 	return bfrops.PData{}, kvs.ErrNotFound
 }
 
-func (n *names) unpublish(ctx context.Context, id int, key string) error {
+// is says whether a process of a list means who.
+func (who process) is(p bfrops.Proc) bool {
+	return p.Namespace == who.Namespace && (p.Rank == who.Rank || p.Rank == bfrops.RankWildcard)
+}
+
+func (n *names) unpublish(ctx context.Context, who process, key string) error {
 	result := kvs.ErrNotFound
-	for _, where := range []reach{reachProc, reachHost, reachRun} {
-		_, p := n.at(where, id, key)
-		err := n.take(ctx, id, p)
+	for where := range reaches {
+		_, p := n.at(where, who, key)
+		err := n.take(ctx, who.id, p)
 		if err != nil && !errors.Is(err, kvs.ErrNotFound) {
 			return err
 		}

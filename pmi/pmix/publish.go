@@ -24,21 +24,15 @@ func (c *conn) publish(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, e
 	if v, ok := attribute(infos, "pmix.persist"); ok {
 		persist, _ = v.Data.(uint64)
 	}
+	custom := procsOf(infos, "pmix.evrange")
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	for _, i := range infos {
 		if strings.HasPrefix(i.Key, "pmix.") {
 			continue
 		}
-		w := bfrops.NewWriter(bfrops.Canonical(), false, nil)
-		w.Group(bfrops.PDataType, bfrops.PData{
-			Proc: bfrops.Proc{Namespace: c.ns.Namespace, Rank: uint32(c.rank)}, Key: i.Key, Value: i.Value})
-		w.Group(bfrops.Persist, persist)
-		entry, err := w.Bytes()
-		if err != nil {
-			return nil, err
-		}
-		if err := c.s.names.publish(ctx, reach, c.id(), i.Key, entry, persist); err != nil {
+		pub := publication{bfrops.PData{Proc: c.ns.proc(c.rank), Key: i.Key, Value: i.Value}, persist, custom}
+		if err := c.s.names.publish(ctx, reach, c.process(), pub); err != nil {
 			return nil, published(err)
 		}
 	}
@@ -78,7 +72,7 @@ func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, er
 			if _, ok := found[key]; ok {
 				continue
 			}
-			p, err := c.s.names.lookup(ctx, c.id(), key)
+			p, err := c.s.names.lookup(ctx, c.process(), key)
 			if err == nil {
 				found[key] = p
 			} else if !errors.Is(err, kvs.ErrNotFound) {
@@ -132,7 +126,7 @@ func (c *conn) unpublish(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer,
 		return nil, published(c.s.names.unpublishAll(ctx, c.id(), func(uint64) bool { return true }))
 	}
 	for _, key := range keys {
-		if err := c.s.names.unpublish(ctx, c.id(), key); err != nil {
+		if err := c.s.names.unpublish(ctx, c.process(), key); err != nil {
 			return nil, published(err)
 		}
 	}

@@ -2,6 +2,8 @@ package pmix
 
 import (
 	"bytes"
+	"reflect"
+	"slices"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -78,24 +80,38 @@ func identity(p bfrops.KVal) string {
 	return first.Key + "\x00" + string(b)
 }
 
-// holds says whether key ("": anything) is in the section, with whatever qualifiers.
-func (s section) holds(key string) bool {
+// holds says whether key ("": anything) is in the section, with these qualifiers or, if there are
+// none, with whatever qualifiers.
+func (s section) holds(key string, qualifiers []bfrops.Info) bool {
 	if key == "" {
 		return len(s) > 0
 	}
 	r := bfrops.NewReader(bfrops.Canonical(), false, s)
 	for r.More() {
 		p := bfrops.One[bfrops.KVal](r, bfrops.KValType)
-		if p.Key == key {
+		if p.Key == key && len(qualifiers) == 0 {
 			return true
 		}
 		if a, ok := p.Value.Data.(bfrops.Array); ok && p.Key == qualified && len(a.Data) > 0 {
-			if first, _ := a.Data[0].(bfrops.Info); first.Key == key {
+			if first, _ := a.Data[0].(bfrops.Info); first.Key == key && contains(a.Data[1:], qualifiers) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// contains says whether a value has all qualifiers that are asked for.
+func contains(have []any, qualifiers []bfrops.Info) bool {
+	for _, q := range qualifiers {
+		if !slices.ContainsFunc(have, func(h any) bool {
+			i, ok := h.(bfrops.Info)
+			return ok && i.Key == q.Key && reflect.DeepEqual(i.Value, q.Value)
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // appendTo writes the section for a client, as it is if the client speaks our dialect. Values of

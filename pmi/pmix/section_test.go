@@ -27,7 +27,7 @@ func TestSections(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]bool{"": true, "a": true, "b": true, "c": true, "d": false, "qualifier": false} {
-		if s.holds(key) != want {
+		if s.holds(key, nil) != want {
 			t.Errorf("%q: %v", key, !want)
 		}
 	}
@@ -35,7 +35,7 @@ func TestSections(t *testing.T) {
 	if string(s) != string(want) {
 		t.Errorf("got %x, want %x", s, want)
 	}
-	if section(nil).holds("") {
+	if section(nil).holds("", nil) {
 		t.Error("nothing holds something")
 	}
 }

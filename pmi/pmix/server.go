@@ -44,15 +44,20 @@ type Server struct {
 	names names
 	done  cleanup
 	turns kvs.Turns[turn]
+	spans spans
 
-	mu    sync.Mutex
-	jobs  map[int]*namespace  // guarded by mu; by number
-	added chan struct{}       // guarded by mu; closed and replaced when a job is added
-	conns map[*conn]struct{}  // guarded by mu; those past the handshake
-	group map[groupKey]uint64 // guarded by mu; groups made so far
-	over  bool                // guarded by mu; Run is ending
+	ctx    context.Context // of what is started for no connection; ends with Run
+	cancel context.CancelCauseFunc
 
-	work sync.WaitGroup // job data being packed
+	mu     sync.Mutex
+	jobs   map[int]*namespace  // guarded by mu; by number
+	added  chan struct{}       // guarded by mu; closed and replaced when a job is added
+	conns  map[*conn]struct{}  // guarded by mu; those past the handshake
+	group  map[groupKey]uint64 // guarded by mu; groups made so far
+	recent []recent            // guarded by mu; oldest first
+	over   bool                // guarded by mu; Run is ending
+
+	work sync.WaitGroup // job data being packed, barriers on their way to other hosts
 }
 
 // rank is what its connections share.
@@ -70,8 +75,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Log, jobs: map[int]*namespace{}, added: make(chan struct{}),
-		conns: map[*conn]struct{}{}, group: map[groupKey]uint64{}, names: newNames(cfg.Names),
+		conns: map[*conn]struct{}{}, group: map[groupKey]uint64{}, names: newNames(cfg.Names), spans: newSpans(cfg.Span),
 	}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -106,7 +112,19 @@ func (s *Server) end() {
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
+	s.cancel(errors.New("the PMIx server has ended"))
 	s.work.Wait()
+}
+
+// start runs f, which Run waits for; false after it.
+func (s *Server) start(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return false
+	}
+	s.work.Go(f)
+	return true
 }
 
 func (s *Server) failed(id int, err error) {

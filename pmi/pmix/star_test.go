@@ -5,123 +5,204 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
-// star joins engines in memory, as the launcher joins agents.
+// star joins the hosts of a run in memory, as the launcher joins agents.
 type star struct {
 	names kvs.Names
+	hosts int
 
-	mu      sync.Mutex
-	awaits  int // guarded by mu; questions between hosts
-	engines []*kvs.Engine
-	fences  map[string]*starFence
+	mu     sync.Mutex
+	awaits int                 // guarded by mu; questions between hosts
+	jobs   []*starJob          // guarded by mu; by number
+	where  map[int]int         // guarded by mu; host of each id
+	fences map[fence]*exchange // guarded by mu
+	gone   map[int]string      // guarded by mu; why, by id
 }
 
-type starFence struct {
-	data [][]byte // by host
-	in   int
+type starJob struct {
+	base    int
+	layout  [][]int // ranks of each host
+	size    int
+	engines []*kvs.Engine // by host
+}
+
+type fence struct {
+	set   string
+	epoch uint64
+}
+
+type exchange struct {
+	ids  idset.Set
+	data map[int][]byte // by host
+	err  error
 	over chan struct{}
 }
 
-// spoke is one host's end.
-type spoke struct {
-	*star
-	host int
+func (x *exchange) end(err error) {
+	select {
+	case <-x.over:
+	default:
+		x.err = err
+		close(x.over)
+	}
 }
 
-// engines returns one engine per host, with perHost ranks each.
-func engines(t testing.TB, hosts, perHost int) ([]*kvs.Engine, *star) {
-	t.Helper()
-	s := &star{names: kvs.NewNames(kvs.Limits{}), fences: map[string]*starFence{}}
-	name := "test-" + strings.ToLower(rand.Text()[:16]) // see kvs.Config
-	for h := range hosts {
-		cfg := kvs.Config{KVSName: name, Size: hosts * perHost, Names: s.names}
-		for l := range perHost {
-			cfg.Local = append(cfg.Local, h*perHost+l)
+// leave fails the fences that wait for id, as a launcher does.
+func (s *star) leave(id int, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone[id] = why
+	for _, x := range s.fences {
+		if x.ids.Contains(id) {
+			x.end(&kvs.GoneError{Set: x.ids.String(), Gone: []int{id}, Why: why})
 		}
-		if hosts > 1 {
-			cfg.Upstream = spoke{s, h}
+	}
+}
+
+func newStar(hosts int) *star {
+	return &star{hosts: hosts, names: kvs.NewNames(kvs.Limits{}), where: map[int]int{}, fences: map[fence]*exchange{}, gone: map[int]string{}}
+}
+
+// add makes the engines of another job, one per host.
+func (s *star) add(t testing.TB, layout [][]int) (number int, j *starJob) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j = &starJob{layout: layout}
+	for _, other := range s.jobs {
+		j.base += other.size
+	}
+	for h, ranks := range layout {
+		j.size += len(ranks)
+		for _, r := range ranks {
+			s.where[j.base+r] = h
+		}
+	}
+	name := "test-" + strings.ToLower(rand.Text()[:16]) // see kvs.Config
+	for h, ranks := range layout {
+		cfg := kvs.Config{KVSName: name, Size: j.size, Local: ranks, Names: s.names}
+		if s.hosts > 1 {
+			cfg.Upstream = spoke{s, h, j}
 		}
 		e, err := kvs.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.engines = append(s.engines, e)
+		j.engines = append(j.engines, e)
 	}
-	return s.engines, s
+	s.jobs = append(s.jobs, j)
+	return len(s.jobs) - 1, j
+}
+
+func (s *star) close() {
+	for _, j := range s.jobs {
+		for _, e := range j.engines {
+			e.Close(nil)
+		}
+	}
+}
+
+// span is a host's way to the others for several jobs.
+func (s *star) span(host int) kvs.Upstream {
+	if s.hosts == 1 {
+		return nil
+	}
+	return spoke{s, host, nil}
+}
+
+// spoke is one host's end, of a job or (nil) of all.
+type spoke struct {
+	*star
+	host int
+	job  *starJob
 }
 
 func (s spoke) Exchange(ctx context.Context, set string, epoch uint64, _ bool, data []byte) ([][]byte, error) {
-	key := fmt.Sprint(set, "/", epoch)
+	hosts, ids, err := s.hostsOf(set)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
-	f := s.fences[key]
-	if f == nil {
-		f = &starFence{data: make([][]byte, len(s.engines)), over: make(chan struct{})}
-		s.fences[key] = f
+	k := fence{ids.String(), epoch}
+	x := s.fences[k]
+	if x == nil {
+		x = &exchange{ids: ids, data: map[int][]byte{}, over: make(chan struct{})}
+		s.fences[k] = x
 	}
-	if f.data[s.host] != nil {
+	for id, why := range s.gone {
+		if ids.Contains(id) {
+			x.end(&kvs.GoneError{Set: k.set, Gone: []int{id}, Why: why})
+		}
+	}
+	if _, twice := x.data[s.host]; twice || !hosts[s.host] {
 		s.mu.Unlock()
-		return nil, errors.New("a host contributed twice")
+		return nil, errors.New("a host contributed twice, or has no rank of the set")
 	}
-	f.data[s.host] = append([]byte{}, data...)
-	if f.in++; f.in == s.hostsOf(set) {
-		close(f.over)
+	x.data[s.host] = append([]byte{}, data...)
+	if len(x.data) == len(hosts) {
+		x.end(nil)
 	}
 	s.mu.Unlock()
 	select {
-	case <-f.over:
+	case <-x.over:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	if x.err != nil {
+		return nil, x.err
+	}
 	var others [][]byte
-	for h, d := range f.data {
-		if h != s.host && d != nil {
+	for h, d := range x.data {
+		if h != s.host {
 			others = append(others, d)
 		}
 	}
 	return others, nil
 }
 
-func (s spoke) Fetch(_ context.Context, owner int, key string) ([]byte, bool, error) {
-	for h, e := range s.engines {
-		if h == s.host {
-			continue
-		}
-		if v, ok := e.LocalGet(owner, key); ok {
-			return v, true, nil
-		}
+// hostsOf is the hosts that have processes of set, and the set by ids.
+func (s spoke) hostsOf(text string) (hosts map[int]bool, ids idset.Set, err error) {
+	set, err := idset.Parse(text)
+	if err != nil {
+		return nil, ids, err
 	}
-	return nil, false, nil
+	hosts = map[int]bool{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range set.All() {
+		if s.job != nil {
+			id += s.job.base
+		}
+		h, ok := s.where[id]
+		if !ok {
+			return nil, ids, fmt.Errorf("no process %d", id)
+		}
+		hosts[h] = true
+		ids.Add(id)
+	}
+	return hosts, ids, nil
+}
+
+func (s spoke) Fetch(_ context.Context, owner int, key string) ([]byte, bool, error) {
+	v, ok := s.owner(owner).LocalGet(owner, key)
+	return v, ok, nil
 }
 
 func (s spoke) Await(ctx context.Context, owner int, key string) ([]byte, bool, error) {
-	perHost := s.engines[s.host].Size() / len(s.engines)
-	s.mu.Lock()
-	s.awaits++
-	s.mu.Unlock()
-	return s.engines[owner/perHost].LocalAwait(ctx, owner, key)
+	return s.owner(owner).LocalAwait(ctx, owner, key)
 }
 
-// hostsOf counts the hosts that have ranks of set ("0-3,8").
-func (s spoke) hostsOf(set string) int {
-	perHost := s.engines[s.host].Size() / len(s.engines)
-	hosts := map[int]bool{}
-	for part := range strings.SplitSeq(set, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		lo, _ := strconv.Atoi(first)
-		hi, _ := strconv.Atoi(last)
-		for r := lo; r <= hi; r++ {
-			hosts[r/perHost] = true
-		}
-	}
-	return len(hosts)
+// owner is the engine of a rank's host.
+func (s spoke) owner(rank int) *kvs.Engine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.awaits++
+	return s.job.engines[s.where[s.job.base+rank]]
 }

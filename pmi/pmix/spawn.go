@@ -1,0 +1,147 @@
+package pmix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/spawn"
+)
+
+// spawn is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The answer names the new job and tells what
+// ranks of other jobs are told of it.
+func (c *conn) spawn(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+	infos := r.Infos()
+	apps := bfrops.Counted[bfrops.App](r, bfrops.AppType)
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	ctx, cancel := within(ctx, infos)
+	defer cancel()
+	child, err := c.start(ctx, infos, apps)
+	if err != nil {
+		return c.spawnRefused(ctx, infos, apps, err)
+	}
+	groups, err := child.data.packed(jobDataKind{c.dialect, c.desc, true})
+	if err != nil {
+		return nil, err
+	}
+	w := c.writer()
+	w.Status(int(success))
+	w.Group(bfrops.String, child.Namespace)
+	w.Raw(groups)
+	return w, nil
+}
+
+// start has the job started. Its errors are sentences for people.
+func (c *conn) start(ctx context.Context, infos []bfrops.Info, apps []bfrops.App) (*namespace, error) {
+	if c.s.cfg.Spawn == nil {
+		return nil, errors.New("this job was started in a way that cannot start more processes")
+	}
+	req, err := c.s.request(c.rank, infos, apps)
+	if err != nil {
+		return nil, err
+	}
+	number, err := c.s.cfg.Spawn(ctx, c.ns.Number, req)
+	if err != nil {
+		return nil, err
+	}
+	child := c.s.job(number)
+	if child == nil {
+		return nil, fmt.Errorf("job %d was started, and its ranks are not known here", number)
+	}
+	return child, nil
+}
+
+const errFailedToLaunch status = -181
+
+// spawnRefused says so with the rank's output, since the statuses that MPI libraries make of it say
+// little, and answers the rank.
+func (c *conn) spawnRefused(ctx context.Context, infos []bfrops.Info, apps []bfrops.App, cause error) (*bfrops.Writer, error) {
+	c.s.log.Warn("MPI_Comm_spawn is refused", "id", c.id(), "cause", cause)
+	program := "nothing"
+	if len(apps) > 0 {
+		program = appArgv(apps[0])[0]
+	}
+	if f := c.s.cfg.Hooks.OnLog; f != nil {
+		f(c.id(), true, printable(fmt.Sprintf("mpiup: MPI_Comm_spawn of %.200s by %s: %v\n", program, c.who(), cause)))
+	}
+	if port, ok := waitingRanks(infos, apps); ok && c.ns.Engine.Size() > 1 {
+		if err := c.releaseOthers(ctx, port); err == nil {
+			w := c.writer()
+			w.Status(int(success))
+			w.Group(bfrops.String, "mpiup-refused-"+NewNamespace(port)[:8])
+			return w, nil
+		}
+	}
+	return nil, errFailedToLaunch
+}
+
+// waitingRanks says whether other ranks may wait for what the root of the spawn finds out. In Open
+// MPI before 5 they wait in MPI_Comm_spawn for the root to tell them who was started, and a root
+// whose request failed returns without a word (ompi/mpi/c/comm_spawn.c, v4.1.4). 5.0 tells them.
+// port is where the new ranks would have called.
+func waitingRanks(infos []bfrops.Info, apps []bfrops.App) (port string, waiting bool) {
+	personality, _ := attribute(infos, "pmix.pers")
+	if personality.Text() != "ompi" || len(apps) == 0 {
+		return "", false
+	}
+	for _, kv := range apps[0].Env {
+		if port, ok := strings.CutPrefix(kv, "OMPI_PARENT_PORT="); ok && port != "" {
+			return port, true
+		}
+	}
+	return "", false
+}
+
+// releaseOthers answers at the port in place of the new ranks, with a list of processes that is
+// none: the root takes it and tells the others, and all fail together (ompi_dpm_connect_accept).
+func (c *conn) releaseOthers(ctx context.Context, port string) error {
+	key := port + ":connect"
+	err := c.s.names.publish(ctx, reachProc, c.process(), publication{
+		data:    bfrops.PData{Proc: c.ns.proc(c.rank), Key: key, Value: bfrops.Value{Type: bfrops.String, Data: "refused"}},
+		persist: persistFirstRead,
+	})
+	if errors.Is(err, kvs.ErrExists) {
+		return nil
+	}
+	return err
+}
+
+// appArgv is the command line of a program; its first is never missing.
+func appArgv(a bfrops.App) []string {
+	switch {
+	case len(a.Argv) == 0 || a.Cmd != "" && len(a.Argv) == 1:
+		return []string{a.Cmd}
+	case a.Cmd == "":
+		return a.Argv
+	}
+	return append([]string{a.Cmd}, a.Argv[1:]...)
+}
+
+// request is what infos and apps ask for, within the bounds of spawn.Request.Check.
+func (s *Server) request(parent int, infos []bfrops.Info, apps []bfrops.App) (spawn.Request, error) {
+	req := spawn.Request{Parent: parent}
+	for _, a := range apps {
+		p := spawn.Program{Argv: appArgv(a), Procs: a.MaxProcs, Dir: a.Dir}
+		env := envList{getenv: s.userHas}
+		for _, kv := range a.Env {
+			if name, value, ok := strings.Cut(kv, "="); ok && name != "" {
+				env.set(name, value)
+			}
+		}
+		for _, list := range [][]bfrops.Info{infos, a.Infos} { // what is said of the program prevails
+			for _, i := range list {
+				if err := applyInfo(&p, &env, i); err != nil {
+					return req, err
+				}
+			}
+		}
+		p.Env = env.list()
+		req.Programs = append(req.Programs, p)
+	}
+	return req, req.Check()
+}

@@ -1,0 +1,40 @@
+package pmix_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestOpenMPISpawns(t *testing.T) {
+	exe := program(t, "spawned")
+	for _, shape := range [][2]int{{1, 1}, {1, 2}, {2, 1}, {2, 2}} {
+		for step, want := range map[string]int{"one": 4, "multiple": 3, "self": shape[0] * shape[1], "chain": 1} {
+			t.Run(fmt.Sprintf("%dx%d %s", shape[0], shape[1], step), func(t *testing.T) {
+				j := &job{hosts: shape[0], perHost: shape[1]}
+				o := j.run(t, exe, step)
+				o.clean(t)
+				if !strings.Contains(o.out, fmt.Sprintf("spawned ok %d\n", want)) {
+					t.Errorf("printed %q", o.out)
+				}
+			})
+		}
+	}
+}
+
+// A spawn that is refused is said to the user and to all ranks, which go on.
+func TestOpenMPISpawnIsRefused(t *testing.T) {
+	exe := program(t, "spawned")
+	for _, n := range []int{1, 2} {
+		j := &job{hosts: 1, perHost: n}
+		o := j.run(t, exe, "failing")
+		o.clean(t)
+		said := slices.ContainsFunc(j.events, func(e string) bool {
+			return strings.HasPrefix(e, "log 0 true mpiup: MPI_Comm_spawn of /nowhere/program by rank 0: ")
+		})
+		if !said || !strings.Contains(o.out, "spawned ok 0\n") {
+			t.Errorf("printed %q, events %q", o.out, j.events)
+		}
+	}
+}
