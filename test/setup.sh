@@ -72,6 +72,7 @@ for what; do
             mpi; openmpi; hosts; need protoc protobuf-compiler
             need lstopo-no-graphics hwloc-nox
             compgen -G '/usr/lib/python3*/ensurepip' >/dev/null || missing+=(python3 python3-venv) # test/wheels.sh
+            [ -e /usr/include/slurm/pmi2.h ] || missing+=(libpmi2-0-dev)
             ;;
         peers)
             mpi; openmpi; hosts
