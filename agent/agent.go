@@ -18,6 +18,7 @@ type Agent struct {
 	clock   *wire.Clock
 	super   *reap.Supervisor
 	claims  claims
+	kept    kept
 	gossip  *member.Gossip // nil when embedded or switched off
 	front   *front         // nil when embedded
 	metrics *metrics
@@ -94,7 +95,7 @@ func (a *Agent) Run(ctx context.Context) (code int, err error) {
 const sigtermCode = 128 + 15
 
 func (a *Agent) termCode() int {
-	if a.activeSessions() > 0 {
+	if a.activeSessions() > 0 || a.keptLive() {
 		return sigtermCode
 	}
 	return 0

@@ -35,7 +35,10 @@ func (s *session) auditOpen(ctx context.Context) {
 // audit writes who starts what, as which user: one line per Launch.
 func (s *session) audit(l *apiv1.Launch) {
 	kind := "run"
-	if l.Exec {
+	switch {
+	case l.Shell:
+		kind = "shell"
+	case l.Exec:
 		kind = "exec"
 	}
 	s.agent.cfg.Log.Info("start", append([]any{"what", kind, "session", short(s.id), "number", l.Number, "job", l.Job,

@@ -36,6 +36,7 @@ type Config struct {
 	Seeds    []string      // names of hosts to find peers by; own subdomain and operators' variables are added
 	Grace    time.Duration // between TERM and KILL when the agent is ended; default 5 s
 	Gossip   bool
+	Ready    func() // called once the agent can be reached; nil: nobody waits for it
 }
 
 func (c *Config) validate() error {

@@ -16,6 +16,9 @@ func (s *session) deliver(f *apiv1.Frame) error {
 	case *apiv1.Frame_Stop:
 		s.stop(b.Stop.Why, b.Stop.Now)
 	case *apiv1.Frame_Bye:
+		s.mu.Lock()
+		s.done = true
+		s.mu.Unlock()
 		s.end("the launcher is done")
 	default:
 		if s.job(0) == nil {
@@ -51,7 +54,9 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 		s.up.spawnResult(b.SpawnResult)
 	case *apiv1.Frame_FetchRequest:
 		s.answerFetch(b.FetchRequest)
-	case *apiv1.Frame_Event, *apiv1.Frame_Gone: // nobody here has asked to be told
+	case *apiv1.Frame_Gone:
+		return s.gone(b.Gone)
+	case *apiv1.Frame_Event: // nobody here has asked to be told
 	default:
 		return fmt.Errorf("frame %T is not for an agent", f.Body)
 	}

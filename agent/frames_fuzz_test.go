@@ -25,6 +25,8 @@ func FuzzFrames(f *testing.F) {
 		{Seq: 9, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: 1, Job: 1, Base: 1<<32 - 1, Size: 2}}},
 		{Seq: 10, Body: &apiv1.Frame_SpawnResult{SpawnResult: &apiv1.SpawnResult{Id: 1, Job: 1}}},
 		{Seq: 11, Body: &apiv1.Frame_FetchRequest{FetchRequest: &apiv1.FetchRequest{Id: 1, Owner: 9, Key: "k", Wait: true}}},
+		{Seq: 12, Body: &apiv1.Frame_Gone{Gone: &apiv1.Gone{Ids: "0-1048575", Host: true}}},
+		{Seq: 13, Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte{0, 0, 0, 1}}}},
 		{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Launcher: strings.Repeat("x", 300)}}},
 	} {
 		b, err := proto.Marshal(m)

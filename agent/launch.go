@@ -22,6 +22,8 @@ func checkLaunch(l *apiv1.Launch) error {
 		return fmt.Errorf("launch of %d ranks from id %d; ids below %d are possible", l.Size, l.Base, maxRanks)
 	case l.Job == 0 && (l.Base != 0 || l.Spawned):
 		return errors.New("launch: the first job begins at id 0 and nobody spawned it")
+	case (l.Shell || l.Keep) && !l.Exec:
+		return errors.New("launch: ranks are not a shell's")
 	case l.Terminal && len(l.Procs) != 1:
 		return errors.New("launch of several processes on one terminal")
 	case len(l.AppOf) > 0 && len(l.AppOf) != int(l.Size):
@@ -35,7 +37,7 @@ func checkLaunch(l *apiv1.Launch) error {
 		seen[p.Rank] = true
 	}
 	for i, a := range l.Apps {
-		if len(a.Argv) == 0 || a.Argv[0] == "" {
+		if len(a.Argv) == 0 || a.Argv[0] == "" && !l.Shell {
 			return fmt.Errorf("launch: program %d has no name", i)
 		}
 	}

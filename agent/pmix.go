@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 )
@@ -53,7 +50,7 @@ func (s *session) beginPMIx(crowded bool) error {
 	dir, remove := s.agent.sessionDir(s.id)
 	server, err := pmix.New(pmix.Config{
 		Address: lis.Addr().String(), SessionDir: dir, Crowded: crowded,
-		Getenv: s.userVariable, Check: ownUser, Log: s.log,
+		Getenv: s.userVariable, Check: s.maySpeak, Log: s.log,
 		Span: s.up, Names: s.up, Spawn: s.spawn,
 		Hooks: pmix.Hooks{
 			OnInit:     func(id int) { s.setPMI(id, apiv1.PmiState_PMI_RUNNING) },
@@ -122,7 +119,11 @@ func (h *pmixHost) join(st *step) {
 
 // setPMI notes how far a rank's library has come: an end without finalize is a failure.
 func (s *session) setPMI(id int, state apiv1.PmiState) {
-	if p := s.proc(uint32(id)); p != nil {
+	st := s.jobOf(uint32(id))
+	if st == nil {
+		return
+	}
+	if p := st.started(uint32(id) - st.launch.Base); p != nil {
 		p.pmi.Store(int32(state))
 	}
 }
@@ -141,18 +142,6 @@ func (s *session) userVariable(name string) string {
 		}
 	}
 	return ""
-}
-
-// ownUser lets only processes of our own user speak.
-func ownUser(_ context.Context, c net.Conn) error {
-	uid, err := pmi.SocketUID(os.DirFS("/proc"), c)
-	if err != nil {
-		return err
-	}
-	if uid != uint32(os.Getuid()) {
-		return fmt.Errorf("%s: the connection belongs to uid %d, the ranks to uid %d", c.RemoteAddr(), uid, os.Getuid())
-	}
-	return nil
 }
 
 // pmixError sees to a rank whose PMIx cannot go on. It runs on a connection's goroutine.

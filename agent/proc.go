@@ -72,8 +72,15 @@ func (p *proc) start() *apiv1.StartFailed {
 	}
 	computed = append(computed, w.env...)
 	agentCfg := &p.step.s.agent.cfg
+	argv, path := app.Argv, ""
+	if l.Shell {
+		user := accountOf(os.DirFS("/"), os.Getuid())
+		argv, path = user.argv(app.Argv[0]), user.shell
+		computed = append(computed, user.variables(agentCfg.Env)...)
+	}
 	p.process, err = p.step.s.agent.super.Start(p.step.ctx, reap.Command{
-		Argv:     app.Argv,
+		Argv:     argv,
+		Path:     path,
 		Env:      environment(agentCfg.Env, l.Unset, app.Env, computed),
 		Dir:      p.dir,
 		Files:    child,
@@ -112,6 +119,8 @@ func (p *proc) serve(pmiConn net.Conn) {
 	}
 	st.mu.Lock()
 	st.procs[p.spec.Rank] = p
+	close(st.noted)
+	st.noted = make(chan struct{})
 	stopped := st.stopped
 	if stopped {
 		p.markStopped()

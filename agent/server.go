@@ -56,6 +56,9 @@ func (a *Agent) serve(ctx context.Context) error {
 	remove := a.record(bound)
 	a.cfg.Log.Info("agent is ready", "host", a.cfg.Name, "address", a.front.advertised.String(),
 		"slots", a.cfg.Slots, "scope", a.cfg.Identity.Scope(), "incarnation", short(a.cfg.Incarnation))
+	if a.cfg.Ready != nil {
+		a.cfg.Ready()
+	}
 
 	select {
 	case <-ctx.Done():

@@ -47,6 +47,7 @@ type session struct {
 	lostAt     time.Duration // Clock time when streams became 0, guarded by mu
 	pendingTil time.Duration // Clock time until which unread bytes put expiry off, guarded by mu
 	endText    string        // why it ends, guarded by mu
+	done       bool          // the launcher said Bye, guarded by mu
 	undrain    func()        // ends drain, guarded by mu
 	fencedBy   *session      // the newer incarnation's session, guarded by mu
 	jobs       jobs          // guarded by mu; none is added once a stop has begun
@@ -226,7 +227,11 @@ func (s *session) run() {
 	if s.agent.isStopping() {
 		grace = min(grace, s.agent.cfg.Grace)
 	}
-	s.stopSteps(steps, text, grace)
+	if s.keeps(steps) {
+		s.agent.keep(s)
+	} else {
+		s.stopSteps(steps, text, grace)
+	}
 	for _, st := range steps {
 		st.wait()
 	}

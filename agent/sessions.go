@@ -163,6 +163,7 @@ func (a *Agent) fenceOlder(s *session) {
 	for _, o := range old {
 		<-o.empty
 	}
+	a.endKept(s.launcher)
 }
 
 // activeSessions counts sessions that hold processes.

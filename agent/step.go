@@ -32,12 +32,13 @@ type step struct {
 
 	mu      sync.Mutex
 	procs   map[uint32]*proc // started, by rank in the job, guarded by mu
+	noted   chan struct{}    // closed and replaced when procs grows, guarded by mu
 	stopped bool             // no further process is started, guarded by mu
 }
 
 // newStep makes the job's part here, which is known to other hosts' ranks before it is started.
 func newStep(s *session, l *apiv1.Launch) *step {
-	st := &step{s: s, launch: l, procs: make(map[uint32]*proc), over: make(chan struct{})}
+	st := &step{s: s, launch: l, procs: make(map[uint32]*proc), noted: make(chan struct{}), over: make(chan struct{})}
 	st.ctx, st.kill = context.WithCancel(context.Background())
 	if !l.Exec && l.Pmi != apiv1.Pmi_PMI_NONE {
 		st.engine, st.unfit = newEngine(s, l)
@@ -136,7 +137,7 @@ func (st *step) directories() []string {
 	for i, a := range st.launch.Apps {
 		dirs[i] = a.Wdir
 		if a.Wdir == "" {
-			dirs[i] = st.s.agent.cfg.Dir
+			dirs[i] = st.ownDir()
 			continue
 		}
 		if a.WdirExplicit {
@@ -149,6 +150,15 @@ func (st *step) directories() []string {
 		}
 	}
 	return dirs
+}
+
+// ownDir is where a program runs that was not told: where the container starts, a shell at home.
+func (st *step) ownDir() string {
+	cfg := &st.s.agent.cfg
+	if home := accountOf(os.DirFS("/"), os.Getuid()).homeIn(cfg.Env); st.launch.Shell && dirExists(home) == nil {
+		return home
+	}
+	return cfg.Dir
 }
 
 func (st *step) proc(rank uint32) *proc {
@@ -197,9 +207,6 @@ func (st *step) wait() {
 
 // release ends what serves the processes.
 func (st *step) release() {
-	if st.port != nil {
-		st.port.close()
-	}
 	if st.engine != nil {
 		st.engine.Close(errors.New("the job has ended"))
 	}

@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"slices"
@@ -26,20 +27,37 @@ type ExecConfig struct {
 	Timeout time.Duration // 0: none
 	Stdin   *os.File      // nil: the command reads end of file
 	TTY     bool          // -t: the command gets a terminal of its own, ours is raw meanwhile
+	Force   bool          // with TTY: also where ours is no terminal
 	Term    string        // $TERM
 	Signals <-chan os.Signal
+	Started func() // called when the command runs; nil: nobody waits for it
+
+	// Shell: App.Argv is one text for the login shell of the agent's user, in its home directory;
+	// "" is an interactive shell.
+	Shell bool
+	// Keep: what the command leaves behind when it ends lives on, until the agent or another
+	// incarnation of this launcher ends it.
+	Keep bool
+	// Failed is the exit code for all that is not the command's own, and for a command that a
+	// signal ended; 0: mpiup's codes, and 128+signal.
+	Failed int
+	Quiet  bool // nothing of mpiup's own is said
 }
 
 // Exec runs the command and returns its exit code, 128+signal if one killed it, or mpiup's own
 // (docs/exit-codes.md). The first INT and TERM are passed on, the second kills.
 func Exec(ctx context.Context, cfg ExecConfig) int {
 	cfg.fill()
-	if cfg.TTY && (cfg.Stdin == nil || !iof.IsTerminal(cfg.Stdin)) {
-		return cfg.end(failf(job.ExitUsage, "-t needs a terminal as standard input"))
+	var out iof.Config
+	if cfg.Quiet {
+		out.Stderr, cfg.Stderr = cfg.Stderr, io.Discard
+	}
+	if cfg.TTY && !cfg.Force && !cfg.terminal() {
+		return cfg.failed(cfg.end(failf(job.ExitUsage, "-t needs a terminal as standard input")))
 	}
 	entry, among, err := cfg.pick()
 	if err != nil {
-		return cfg.end(err)
+		return cfg.failed(cfg.end(err))
 	}
 	if len(among) > 1 && cfg.Identity != nil {
 		cfg.pinned = cfg.sibling(ctx, entry.Name, among)
@@ -48,8 +66,34 @@ func Exec(ctx context.Context, cfg ExecConfig) int {
 	cfg.App.N = 1
 	return runJob(ctx, Config{
 		Reach: cfg.Reach, Apps: []job.App{cfg.App}, Timeout: cfg.Timeout, PMI: apiv1.Pmi_PMI_NONE,
-		Stdin: cfg.Stdin, Signals: cfg.Signals,
+		Output: out, Stdin: cfg.Stdin, Signals: cfg.Signals,
 	}, &cfg)
+}
+
+// terminal tells whether our standard input is one.
+func (c *ExecConfig) terminal() bool { return c.Stdin != nil && iof.IsTerminal(c.Stdin) }
+
+// failed is the exit code of what is not the command's own doing. c may be nil: a run.
+func (c *ExecConfig) failed(code int) int {
+	if c != nil && c.Failed != 0 {
+		return c.Failed
+	}
+	return code
+}
+
+// status is the exit code of the command's own end.
+func (c *ExecConfig) status(f fault) int {
+	if f.exit.Signal != 0 {
+		return c.failed(f.status())
+	}
+	return f.status()
+}
+
+// started tells whoever waits that the command runs.
+func (c *ExecConfig) started() {
+	if c != nil && c.Started != nil {
+		c.Started()
+	}
 }
 
 // pick is the host that is meant, as the sources spell it, and the hosts that it is one of.
@@ -101,13 +145,16 @@ func (r *Reach) sibling(ctx context.Context, name string, among []wanted) (at ne
 	return at
 }
 
-// terminal is the part of Launch that makes an exec.
-func (c *ExecConfig) terminal(l *apiv1.Launch) {
-	l.Exec = true
+// ask is the part of Launch that makes an exec.
+func (c *ExecConfig) ask(l *apiv1.Launch) {
+	l.Exec, l.Shell, l.Keep = true, c.Shell, c.Keep
 	if !c.TTY {
 		return
 	}
 	l.Terminal, l.Term = true, c.Term
+	if !c.terminal() {
+		return
+	}
 	if rows, columns, err := iof.TerminalSize(c.Stdin); err == nil {
 		l.Rows, l.Columns = uint32(rows), uint32(columns)
 	}
@@ -115,7 +162,7 @@ func (c *ExecConfig) terminal(l *apiv1.Launch) {
 
 // raw calls f with our terminal in raw mode if the command has one of its own.
 func (c *ExecConfig) raw(f func() error) error {
-	if c == nil || !c.TTY {
+	if c == nil || !c.TTY || !c.terminal() {
 		return f()
 	}
 	return iof.Raw(c.Stdin, func(*iof.RawTerminal) error { return f() })

@@ -165,6 +165,7 @@ func (r *run) onStarted(h int, m *apiv1.Started) error {
 	if err := r.rank(m.Rank, rankStarted); err != nil {
 		return err
 	}
+	r.exec.started()
 	r.ranks[m.Rank].pid = m.Pid
 	r.ranks[m.Rank].output = true
 	r.at[h].created--
@@ -295,7 +296,7 @@ func (r *run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 		s.output = false
 		r.at[h].outputs--
 	}
-	if m.Cut {
+	if m.Cut && (r.exec == nil || !r.exec.Keep) {
 		r.say("%s on %s: a process it left behind still holds its output, which ends here", r.rankName(int(m.Rank)), r.host(h).name)
 	}
 }

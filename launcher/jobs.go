@@ -85,7 +85,7 @@ func (r *run) launchJob(j *jobRun) {
 			l.Preput = j.asked.preput
 		}
 		if r.exec != nil {
-			r.exec.terminal(l)
+			r.exec.ask(l)
 		}
 		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
 	})

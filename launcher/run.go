@@ -103,14 +103,14 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	r.exec = exec
 	err := r.all(ctx)
 	if err != nil {
-		return r.cfg.end(err)
+		return exec.failed(r.cfg.end(err))
 	}
 	cause, bad := r.verdict.cause()
 	if !bad {
 		return 0
 	}
 	if exec != nil && cause.kind == faultRank { // the command's own exit code says all
-		return cause.status()
+		return exec.status(cause)
 	}
 	var tail []string
 	if r.sink != nil && (cause.kind == faultRank || cause.kind == faultAbort) {
@@ -125,7 +125,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	if r.sink != nil && r.sink.MidLine() {
 		fmt.Fprintln(r.cfg.Stderr)
 	}
-	return r.cfg.last(r.verdict.exit(), lines, tail)
+	return exec.failed(r.cfg.last(r.verdict.exit(), lines, tail))
 }
 
 func newRun(cfg Config) *run {

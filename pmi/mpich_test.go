@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/pmi"
+	"github.com/mpiup/mpiup/pmi/lobby"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/test/need"
 )
@@ -174,9 +175,9 @@ func (j *job) attach(t *testing.T, cmd *exec.Cmd, r, size int) (accept iter.Seq[
 			if err != nil {
 				return
 			}
-			uid, err := pmi.SocketUID(os.DirFS("/proc"), conn)
-			if err != nil || int(uid) != os.Getuid() {
-				t.Errorf("uid %d, %v", uid, err)
+			peer, err := lobby.PeerOf(conn)
+			if err != nil || int(peer.UID) != os.Getuid() {
+				t.Errorf("%+v, %v", peer, err)
 			}
 			rank, leave, err := gate.Admit(conn, size)
 			if err != nil || rank != r {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -95,62 +94,6 @@ func TestGateReadsNoFurther(t *testing.T) {
 	if _, err := io.ReadFull(server, b); err != nil || string(b) != "cmd=init" {
 		t.Errorf("%q, %v", b, err)
 	}
-}
-
-// tcpConn has the addresses of a connection.
-type tcpConn struct {
-	net.Conn
-	local, remote string
-}
-
-func (c tcpConn) LocalAddr() net.Addr  { a, _ := net.ResolveTCPAddr("tcp", c.local); return a }
-func (c tcpConn) RemoteAddr() net.Addr { a, _ := net.ResolveTCPAddr("tcp", c.remote); return a }
-
-const procTCP = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0
-   1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 20 4 30 10 -1
-   2: 0100007F:D431 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0 20 4 30 10 -1
-garbage
-   3: 0100007F:D432
-`
-
-const procTCP6 = `  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 00000000000000000000000001000000:D433 00000000000000000000000001000000:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 4 1 0
-   1: 0000000000000000FFFF00000100007F:D434 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 00:00000000 00000000  1002        0 5 1 0
-`
-
-func TestSocketUID(t *testing.T) {
-	proc := fstest.MapFS{"net/tcp": {Data: []byte(procTCP)}, "net/tcp6": {Data: []byte(procTCP6)}}
-	for _, tt := range []struct {
-		name, local, remote string
-		uid                 uint32
-		ok                  bool
-	}{
-		{"IPv4", "127.0.0.1:8080", "127.0.0.1:54321", 1000, true},
-		{"IPv6", "[::1]:8080", "[::1]:54323", 1001, true},
-		{"IPv4 through an IPv6 socket", "127.0.0.1:8080", "127.0.0.1:54324", 1002, true},
-		{"not here", "127.0.0.1:8080", "127.0.0.1:54399", 0, false},
-		{"other port of ours", "127.0.0.1:8081", "127.0.0.1:54321", 0, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			uid, err := pmi.SocketUID(proc, tcpConn{local: tt.local, remote: tt.remote})
-			if uid != tt.uid || (err == nil) != tt.ok {
-				t.Errorf("uid %d, %v", uid, err)
-			}
-		})
-	}
-	if _, err := pmi.SocketUID(fstest.MapFS{}, tcpConn{local: "127.0.0.1:1", remote: "127.0.0.1:2"}); err == nil {
-		t.Error("found in nothing")
-	}
-}
-
-func FuzzSocketUID(f *testing.F) {
-	f.Add(procTCP)
-	f.Add(procTCP6)
-	f.Fuzz(func(t *testing.T, text string) {
-		proc := fstest.MapFS{"net/tcp": {Data: []byte(text)}, "net/tcp6": {Data: []byte(text)}}
-		_, _ = pmi.SocketUID(proc, tcpConn{local: "127.0.0.1:8080", remote: "127.0.0.1:54321"})
-	})
 }
 
 func FuzzGate(f *testing.F) {

@@ -179,3 +179,20 @@ func (f *family) reused(sid int, l leader) bool {
 	p, ok := f.procs[sid]
 	return ok && l.start != 0 && p.start != l.start
 }
+
+// Left tells whether a process of a session lives, started here or not. Once none does, the session
+// is forgotten. Where /proc cannot be used nothing is known to live.
+func (s *Supervisor) Left(session string) bool {
+	if session == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killWait)
+	defer cancel()
+	if len(s.search(ofSession(session)).settle(ctx)) > 0 {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropSession(session)
+	return false
+}

@@ -151,7 +151,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
-		Grace: f.grace, Gossip: !f.noGossip,
+		Grace: f.grace, Gossip: !f.noGossip, Ready: p.ready,
 	}, nil
 }
 

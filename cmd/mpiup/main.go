@@ -37,6 +37,7 @@ type process struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	host           string // --name, else the host's name
+	ready          func() // called when an agent can be reached; nil: nobody waits
 	code           int    // exit code, set by the subcommand
 }
 
@@ -57,10 +58,19 @@ func (p *process) lookup(name string) (string, bool) {
 func run(args, env []string, stdin, stdout, stderr *os.File) int {
 	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	p.host, _ = os.Hostname()
+	if a, ok := appletOf(args[0]); ok {
+		return a(p, args[1:])
+	}
+	return p.command(args[1:]...)
+}
+
+// command runs a subcommand and returns the process's exit code.
+func (p *process) command(args ...string) int {
 	root := rootCommand(p)
-	root.SetArgs(oneDash(root, args[1:]))
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetArgs(oneDash(root, args))
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	stderr := p.stderr
 	err := root.Execute()
 	var ended *exitError
 	switch {
@@ -121,6 +131,7 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(cli.FlagError(c.Flags(), err)) })
 	root.AddCommand(runCommand(p), agentCommand(p), execCommand(p), peersCommand(p), shutdownCommand(p),
 		keygenCommand(p), installCommand(p), versionCommand(p))
+	root.AddCommand(appletCommands(p)...)
 	return root
 }
 

@@ -104,6 +104,11 @@ type LeaseFlags struct {
 	Grace           time.Duration
 }
 
+// DefaultLease is what the flags say when none is given.
+func DefaultLease() LeaseFlags {
+	return LeaseFlags{LauncherTimeout: DefaultLauncherTimeout, NodeTimeout: DefaultNodeTimeout, Grace: DefaultGrace}
+}
+
 // Register adds the flags to fs.
 func (f *LeaseFlags) Register(fs *pflag.FlagSet) {
 	durationVar(fs, &f.LauncherTimeout, "launcher-timeout", DefaultLauncherTimeout, false, "hosts keep the ranks of a launcher that is silent for `TIME`")

@@ -96,7 +96,7 @@ func TestExecOnATerminal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := l.cluster.Command(ctx, netns.Launcher, l.bin, "exec", "--key", l.key, "-t", "w1", "--", "sh", "-c",
-		"tty; stty size; trap 'echo interrupted' INT; until [ \"$(stty size)\" = '40 100' ]; do sleep 0.05; done; echo resized; read -r word; echo \"read $word\"; exit 9")
+		"trap 'echo interrupted' INT; tty; stty size; until [ \"$(stty size)\" = '40 100' ]; do sleep 0.05; done; echo resized; read -r word; echo \"read $word\"; exit 9")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "TERM=vt100"}

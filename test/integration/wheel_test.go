@@ -28,7 +28,6 @@ func TestMPICH5(t *testing.T) {
 		{"ring", "ring", "w0:2,w1:2", "-n 4", "", "ring"},
 		{"publish", "publish", "w0:1,w1:1", "-n 2", "", "publish ok"},
 		{"sessions", "session", "w0:1,w1:1", "-n 2", "", "session ok"},
-		{"spawn", "spawn", "w0:1,w1:1", "-n 2", "", "spawn refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

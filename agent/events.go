@@ -1,0 +1,56 @@
+package agent
+
+import (
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
+
+// maxGone bounds the processes of one Gone frame that ranks here are told of: a rank that reads
+// no events loses all but the first of them anyway.
+const maxGone = 1024
+
+// nonDefault is PMIX_EVENT_NON_DEFAULT.
+const nonDefault = "pmix.evnondef"
+
+// gone tells ranks here that asked for it by its code (PMIx events) that processes will not come
+// back. The launcher says it to every host, that of the processes too. Handlers for all codes are
+// passed by: Open MPI's default one would call MPI_Abort, which says less than how the process went.
+func (s *session) gone(g *apiv1.Gone) error {
+	ids, err := idset.Parse(g.Ids)
+	if err != nil {
+		return err
+	}
+	server := s.pmix.running()
+	if server == nil {
+		return nil
+	}
+	code, n := goneCode(g), 0
+	for id := range ids.All() {
+		e, known := server.RankEvent(code, id)
+		if !known {
+			continue
+		}
+		if n++; n > maxGone {
+			break
+		}
+		e.Infos = append(e.Infos, bfrops.Info{Key: nonDefault, Value: bfrops.Value{Type: bfrops.Bool, Data: true}})
+		server.Notify(e)
+	}
+	return nil
+}
+
+// goneCode is PMIx's code for how processes went. Several that went together have no code of their
+// own.
+func goneCode(g *apiv1.Gone) int {
+	switch {
+	case g.Host:
+		return pmix.EventHostDown
+	case g.Aborted:
+		return pmix.EventRequested
+	case g.Signal != 0:
+		return pmix.EventKilledBy
+	}
+	return pmix.EventAborted
+}

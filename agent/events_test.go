@@ -1,0 +1,47 @@
+package agent
+
+import (
+	"testing"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/pmi/pmix"
+)
+
+func TestGoneCode(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		gone *apiv1.Gone
+		want int
+	}{
+		{"host lost", &apiv1.Gone{Host: true}, pmix.EventHostDown},
+		{"abort", &apiv1.Gone{Aborted: true, Code: 3}, pmix.EventRequested},
+		{"signal", &apiv1.Gone{Signal: 9}, pmix.EventKilledBy},
+		{"exit code", &apiv1.Gone{Code: 1}, pmix.EventAborted},
+		{"several", &apiv1.Gone{Ids: "3-9"}, pmix.EventAborted},
+	} {
+		if got := goneCode(tt.gone); got != tt.want {
+			t.Errorf("%s: %d, not %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestGoneNeedsNoRanksToTell: before anybody speaks PMIx, and of processes that no job has.
+func TestGoneNeedsNoRanksToTell(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1")
+	c.dial(false)
+	first := elsewhere(0, 0, 2)
+	first.Namespace, first.Layout = "ns-0", []*apiv1.HostRanks{{Name: "w1", Ranks: "0-1"}}
+	c.start(first)
+	gone := func(ids string) {
+		c.send(&apiv1.Frame{Body: &apiv1.Frame_Gone{Gone: &apiv1.Gone{Ids: ids, Host: true}}})
+	}
+	gone("0-1")
+	c.start(pmixLaunch(1, 2, 1, "sleep 1000"))
+	c.until(started)
+	gone("0-2,7,1048575")
+	if s := c.session(); s.gone(&apiv1.Gone{Ids: "x"}) == nil {
+		t.Error("a set that is none was taken")
+	}
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.until(isClosed)
+}

@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const passwd = `root:x:0:0:root:/root:/bin/bash
+broken:x:7
+mpiuser:x:1000:1000::/home/mpiuser:
+odd:x:1001:1001::/home/odd:bash
+`
+
+func TestAccountOf(t *testing.T) {
+	etc := fstest.MapFS{"etc/passwd": {Data: []byte(passwd)}}
+	for _, tt := range []struct {
+		name string
+		uid  int
+		want account
+	}{
+		{"root", 0, account{"root", "/root", "/bin/bash"}},
+		{"no shell named", 1000, account{"mpiuser", "/home/mpiuser", "/bin/sh"}},
+		{"no path", 1001, account{"odd", "/home/odd", "/bin/sh"}},
+		{"no entry", 1000660000, account{shell: "/bin/sh"}},
+	} {
+		if got := accountOf(etc, tt.uid); got != tt.want {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+	if got := accountOf(fstest.MapFS{}, 0); got != (account{shell: "/bin/sh"}) {
+		t.Errorf("no password file: %+v", got)
+	}
+}
+
+func TestShellOfAnAccount(t *testing.T) {
+	a := account{"me", "/home/me", "/bin/bash"}
+	for text, want := range map[string][]string{"": {"-bash"}, "a  'b'": {"bash", "-c", "a  'b'"}} {
+		if d := cmp.Diff(want, a.argv(text)); d != "" {
+			t.Error(d)
+		}
+	}
+	if d := cmp.Diff([]string{"USER=me", "LOGNAME=me", "SHELL=/bin/bash"}, a.variables([]string{"HOME=/data", "X=1"})); d != "" {
+		t.Error(d)
+	}
+	if home := a.homeIn([]string{"HOME=/data"}); home != "/data" {
+		t.Errorf("home is %s", home)
+	}
+	if home := a.homeIn(nil); home != "/home/me" {
+		t.Errorf("home is %s", home)
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/cli/ssh"
+	"github.com/mpiup/mpiup/launcher/iof"
+)
+
+const (
+	// sshFailed is ssh's exit code for everything that is not the command's own.
+	sshFailed = 255
+	// sshWait is about as long as Linux tries a TCP connection to a host that is silent, which is
+	// what ssh does without ConnectTimeout; a pod whose name is not there yet is waited for alike.
+	sshWait = 2 * time.Minute
+)
+
+// sshApplet is ssh: a command, or a shell, on one host through its agent.
+func sshApplet(p *process, args []string) int {
+	line, err := ssh.Parse(args)
+	if err != nil {
+		fmt.Fprintf(p.stderr, "ssh (mpiup): %v\n", err)
+		return sshFailed
+	}
+	if line.Version { // scripts look for the first word, on standard error as ssh has it
+		fmt.Fprintf(p.stderr, "OpenSSH_9.2p1 (mpiup %s), TLS 1.3\n", version)
+		return 0
+	}
+	return p.ssh(line, args)
+}
+
+// kubexecApplet is the script of the first MPI Operator that Horovod still calls: HOST CMD...
+func kubexecApplet(p *process, args []string) int {
+	if len(args) < 2 {
+		fmt.Fprintln(p.stderr, "kubexec.sh (mpiup): write kubexec.sh HOST COMMAND")
+		return sshFailed
+	}
+	return p.ssh(ssh.Line{Host: args[0], Command: strings.Join(args[1:], " ")}, args)
+}
+
+func (p *process) ssh(line ssh.Line, args []string) int {
+	ready, env := reap.Ready(p.env)
+	p.env = env
+	if line.Background && ready == nil {
+		code, err := reap.Background(append([]string{"ssh"}, args...), p.env)
+		if err != nil {
+			fmt.Fprintln(p.stderr, "ssh (mpiup):", err)
+			return sshFailed
+		}
+		return code
+	}
+	for _, o := range line.Without {
+		if line.Verbose > 0 {
+			fmt.Fprintf(p.stderr, "ssh (mpiup): %s has no effect: agents are found and trusted by the job's own means\n", o)
+		}
+	}
+	hosts, lease := cli.HostFlags{Wait: sshWait}, cli.DefaultLease()
+	if line.Timeout > 0 {
+		hosts.Wait = line.Timeout
+	}
+	reach, done, err := p.reach(&hosts, &lease, line.Verbose)
+	if err != nil {
+		fmt.Fprintln(p.stderr, "ssh (mpiup):", errors.Unwrap(err))
+		return sshFailed
+	}
+	defer done()
+	cfg, end, err := p.sshConfig(line, reach)
+	if err != nil {
+		fmt.Fprintln(p.stderr, "ssh (mpiup):", err)
+		return sshFailed
+	}
+	defer end()
+	cfg.Started = ready
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGWINCH)
+	defer signal.Stop(signals)
+	cfg.Signals = signals
+	return launcher.Exec(context.Background(), cfg)
+}
+
+// holding runs until its standard input ends, with nothing but what every shell has built in.
+const holding = "while read -r _; do :; done"
+
+// sshConfig is the exec that a command line of ssh asks for. end lets go of what it holds.
+func (p *process) sshConfig(line ssh.Line, reach launcher.Reach) (cfg launcher.ExecConfig, end func(), err error) {
+	end = func() {}
+	reach.Embedded = nil
+	reach.TerminationLog = "" // the launcher that calls ssh says what became of the job
+	cfg = launcher.ExecConfig{
+		Reach: reach, Host: line.Host, Shell: true, Keep: true, Failed: sshFailed, Quiet: line.Quiet,
+		App:   job.App{Argv: []string{line.Command}, Env: p.sent(line)},
+		Stdin: p.stdin, Term: p.getenv("TERM"),
+	}
+	terminal := iof.IsTerminal(p.stdin)
+	switch {
+	case line.Nothing:
+		r, w, err := os.Pipe()
+		if err != nil {
+			return cfg, end, err
+		}
+		cfg.App.Argv[0], cfg.Stdin = holding, r
+		return cfg, func() { w.Close(); r.Close() }, nil
+	case line.NoStdin:
+		cfg.Stdin = nil
+	}
+	switch line.TTY {
+	case ssh.TTYAuto:
+		cfg.TTY = line.Command == "" && terminal && !line.NoStdin
+	case ssh.TTYAsked:
+		cfg.TTY = terminal && !line.NoStdin
+		if !cfg.TTY && !line.Quiet {
+			fmt.Fprintln(p.stderr, "Pseudo-terminal will not be allocated because stdin is not a terminal.")
+		}
+	case ssh.TTYForce:
+		cfg.TTY, cfg.Force = true, true
+	}
+	return cfg, end, nil
+}
+
+// sent is the environment that the line gives the command.
+func (p *process) sent(line ssh.Line) []string {
+	env := line.SetEnv
+	for _, kv := range p.env {
+		name, _, _ := strings.Cut(kv, "=")
+		for _, pattern := range line.SendEnv {
+			if ok, err := path.Match(pattern, name); ok && err == nil {
+				env = append(env, kv)
+				break
+			}
+		}
+	}
+	return env
+}
