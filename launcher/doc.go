@@ -8,7 +8,21 @@
 //	           Exited, FenceEnter ──▶   fences, names, fetches (hub.go)
 //	                                    whose failure it is (verdict.go)
 //
-// A rank and the job move through these states:
+// A run begins with one job, and ranks may spawn others (spawn.go), on the run's hosts and on hosts
+// that join for it (join.go). Each process has an id that stays its own; frames, fences and exits
+// are of ids, whatever the job (places.go, jobs.go):
+//
+//	ids          0 1 2 3 | 4 5 | 6       hosts  0: w0   1: w1   2: w7, which joined
+//	job          0       | 1   | 2       users  know id 5 as "rank 1 of spawned job 1", its lines
+//	host of id   0 0 1 1 | 1 2 | 0              as "[1.1] "
+//
+//	rank ─SpawnRequest─▶ loop: place, join hosts ─Launch{job, base}─▶ every host, also those that
+//	     ◀─SpawnResult─ once all of it runs, or why not                get none of its processes
+//
+// All jobs are one run: it ends when every process has, and a rank that fails in any of them ends
+// it. A job that cannot be started as a whole is no failure: what did start is ended.
+//
+// A rank and the first job move through these states:
 //
 //	created ─started─▶ running ─exited─▶ exited
 //	   ├─start-failed─▶ start-failed       (created, running ─host lost─▶ lost)

@@ -386,10 +386,15 @@ func (r *run) outputBroken(err error) {
 
 // notice shows what an agent says, once, however many hosts say it, as the first one's.
 func (r *run) notice(h int, m *apiv1.Notice) {
+	r.once(m.Text, "host "+r.host(h).name+": "+m.Text)
+}
+
+// once says line, unless something of the same key was said.
+func (r *run) once(key, line string) {
 	const most = 64
-	if r.noticed[m.Text] || len(r.noticed) >= most {
+	if r.noticed[key] || len(r.noticed) >= most {
 		return
 	}
-	r.noticed[m.Text] = true
-	r.say("host %s: %s", r.host(h).name, m.Text)
+	r.noticed[key] = true
+	r.say("%s", line)
 }

@@ -198,7 +198,7 @@ func (r *run) start(a *ask, plan *job.Plan, used []int) error {
 		j.hosts = append(j.hosts, r.enlist(r.sites[i]))
 	}
 	for _, w := range plan.Warnings {
-		r.notice(j.hosts[0], &apiv1.Notice{Text: w})
+		r.once(w, w)
 	}
 	r.addJob(j)
 	r.launchJob(j)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,6 +29,7 @@ import (
 //
 //	parent    rank 0 sends the test's spawn request, and once it is answered an Event, and ends;
 //	          the others end at the Event
+//	later     as parent, a second after it has started
 //	child     writes its name and ends
 //	bad       ends with code 3
 //	missing   cannot be started
@@ -36,6 +38,7 @@ import (
 type player struct {
 	name  string
 	ask   *apiv1.SpawnRequest
+	send  func(*apiv1.Frame) error
 	mu    sync.Mutex
 	seen  []string // frames, guarded by mu
 	alive []uint32 // ids
@@ -52,6 +55,7 @@ func (p *player) serve(ctx context.Context, s wire.Stream) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	link := wire.NewLink(wire.Config{Clock: wire.NewClock(0)})
+	p.send = link.Send
 	_ = link.Run(ctx, s, 0, func(f *apiv1.Frame) error { // its end is the launcher's doing, or gone's
 		p.see(f)
 		answer, err := p.answer(f)
@@ -87,8 +91,6 @@ func (p *player) see(f *apiv1.Frame) {
 		p.seen = append(p.seen, fmt.Sprintf("signal %d to %v", b.Signal.Number, b.Signal.Ranks))
 	case *apiv1.Frame_Gone:
 		p.seen = append(p.seen, fmt.Sprintf("gone %s code %d signal %d host %v", b.Gone.Ids, b.Gone.Code, b.Gone.Signal, b.Gone.Host))
-	case *apiv1.Frame_Event:
-		p.seen = append(p.seen, "event "+string(b.Event.Data))
 	}
 }
 
@@ -132,6 +134,10 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 			if pr.Rank == 0 {
 				out = append(out, &apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}})
 			}
+		case "later":
+			time.AfterFunc(time.Second, func() {
+				_ = p.send(&apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}})
+			})
 		case "child":
 			out = append(out, output(int(id), strings.Join(l.Apps[pr.App].Env, " ")+"\n"))
 			out = append(out, p.end(id, 0)...)
@@ -161,12 +167,12 @@ func program(name string, procs int, hosts ...string) *apiv1.SpawnApp {
 	return &apiv1.SpawnApp{App: &apiv1.App{Argv: []string{name}, Env: []string{"B=b"}}, Procs: uint32(procs), Hosts: hosts}
 }
 
-// playSpawn runs "parent" on hosts of two slots each, w0 and those that follow as ranks go.
+// playSpawn runs a job whose ranks go round the hosts. Their addresses are 10.0.0.0 and up, and at
 // 10.0.0.9 is an agent that the run does not have.
-func playSpawn(t *testing.T, hosts []job.Host, ranks int, pmi apiv1.Pmi, apps ...*apiv1.SpawnApp) (code int, out, errs string, seen map[string][]string) {
+func playSpawn(t *testing.T, hosts []job.Host, first []job.App, pmi apiv1.Pmi, apps ...*apiv1.SpawnApp) (code int, out, errs string, seen map[string][]string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cfg := Config{Apps: []job.App{{Argv: []string{"parent"}, N: ranks, Env: []string{"A=a"}}}, Policy: placement.Policy{MapBy: placement.ByNode},
+	cfg := Config{Apps: first, Policy: placement.Policy{MapBy: placement.ByNode},
 		PMI: pmi, Output: iof.Config{Mode: iof.Tag}, Reach: Reach{Sources: Sources{Root: t.TempDir()}, Stdout: &stdout, Stderr: &stderr,
 			Embedded: func(context.Context, wire.Stream) error { return nil }}}
 	cfg.Identity = loadIdentity(t, ourKey, identity.RoleLauncher)
@@ -205,6 +211,9 @@ func playSpawn(t *testing.T, hosts []job.Host, ranks int, pmi apiv1.Pmi, apps ..
 			} else if b[3] != 9 {
 				return nil, causef(stageTLS, "%v: no", addr.Addr())
 			}
+			if p := addr.Port(); p != 1 && p != uint16(cfg.Identity.Ports()[0]) {
+				return nil, &cause{stage: stageConnect, refused: true, err: fmt.Errorf("%v: connection refused", addr)}
+			}
 			s, _, err := embed(life, meet(name).serve, open)
 			if s != nil {
 				s.addr = addr
@@ -241,7 +250,8 @@ func TestSpawn(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		hosts []job.Host
-		ranks int
+		ranks int       // of "parent"
+		first []job.App // instead of it
 		pmi   apiv1.Pmi
 		apps  []*apiv1.SpawnApp
 		code  int
@@ -254,12 +264,12 @@ func TestSpawn(t *testing.T) {
 			out: []string{"[1.0] A=a B=b", "[1.1] A=a B=b"},
 			seen: map[string][]string{
 				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 2 on 2 hosts: child 0@0.0 by 0", "result 7: job 1 "},
-				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: child 1@1.0 by 0", "event e"}}},
+				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: child 1@1.0 by 0"}}},
 		{name: "on one of them", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("child", 1, "W1-pod")},
 			out: []string{"[1.0] A=a B=b"},
 			seen: map[string][]string{
 				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 1 on 1 hosts: child by 0", "result 7: job 1 "},
-				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 1 on 1 hosts: child 0@0.0 by 0", "event e"}}},
+				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 1 on 1 hosts: child 0@0.0 by 0"}}},
 		{name: "on a host of the command line that has no rank", hosts: given("w0", "w1"), ranks: 1, apps: []*apiv1.SpawnApp{program("child", 3)},
 			out: []string{"[1.0] A=a B=b", "[1.1] A=a B=b", "[1.2] A=a B=b"},
 			seen: map[string][]string{
@@ -273,11 +283,18 @@ func TestSpawn(t *testing.T) {
 		{name: "on a host that refuses us", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{program("child", 1, "10.0.0.8")},
 			says: "mpiup: rank 0 on w0 could not spawn child: host 10.0.0.8: 10.0.0.8: no\n",
 			seen: map[string][]string{"w0": {"job 0 from 0, 1 on 1 hosts: parent 0@0.0", "result 7: job 0 host 10.0.0.8: 10.0.0.8: no"}}},
-		{name: "no room", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("child", 3)},
-			says: "mpiup: rank 0 on w0 could not spawn child: spawn of 3 processes of child, but there is room for 2",
+		{name: "on a host that was let go", hosts: given("w0", "w1"), first: []job.App{{Argv: []string{"later"}, N: 1}, {Argv: []string{"child"}, N: 1}},
+			apps: []*apiv1.SpawnApp{program("child", 2, "w1")}, out: []string{"[1.0] B=b", "[1.1] B=b", "[1] "},
 			seen: map[string][]string{
-				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "result 7: job 0 spawn of 3 processes of child,"},
-				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "event e"}}},
+				"w0": {"job 0 from 0, 2 on 2 hosts: later 0@0.0", "job 1 from 2, 2 on 1 hosts: child by 0", "result 7: job 1 "},
+				"w1": {"job 0 from 0, 2 on 2 hosts: later", "job 1 from 2, 2 on 1 hosts: child 0@0.0 1@0.1 by 0"}}},
+		{name: "on a host of the run by another name", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{program("child", 1, "10.0.0.0")},
+			says: "could not spawn child: host 10.0.0.0: 10.0.0.0:16748: the agent there is host w0 already\n"},
+		{name: "no room", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("child", 3)},
+			says: "mpiup: rank 0 on w0 could not spawn child: 3 processes of child asked for, but there is room for 2",
+			seen: map[string][]string{
+				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "result 7: job 0 3 processes of child asked for"},
+				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0"}}},
 		{name: "nonsense", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{{}}, says: "could not spawn a program: spawn: program 0 has no name",
 			seen: map[string][]string{"w0": {"job 0 from 0, 1 on 1 hosts: parent 0@0.0", "result 7: job 0 spawn: program 0 has no name"}}},
 		{name: "a program that is missing", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("stays", 1), program("missing", 1)},
@@ -285,7 +302,7 @@ func TestSpawn(t *testing.T) {
 			seen: map[string][]string{
 				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 2 on 2 hosts: stays 0@0.0 by 0",
 					"result 7: job 0 rank 1 of spawned job 1 on w1 ", "signal 9 to [2]"},
-				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: stays 1@1.0 by 0", "event e"}}},
+				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: stays 1@1.0 by 0"}}},
 		{name: "one that a host did not try after it", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{
 			{App: &apiv1.App{Argv: []string{"missing"}}, Procs: 2, PerHost: 2, AddHosts: []string{"10.0.0.9"}}},
 			says: "rank 0 of spawned job 1 on 10.0.0.9 could not be started",
@@ -299,8 +316,12 @@ func TestSpawn(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				code, out, errs, seen := playSpawn(t, tt.hosts, tt.ranks, tt.pmi, tt.apps...)
-				lines := strings.Split(strings.TrimSpace(out), "\n")
+				first := tt.first
+				if first == nil {
+					first = []job.App{{Argv: []string{"parent"}, N: tt.ranks, Env: []string{"A=a"}}}
+				}
+				code, out, errs, seen := playSpawn(t, tt.hosts, first, tt.pmi, tt.apps...)
+				lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 				slices.Sort(lines)
 				if code != tt.code || !strings.Contains(errs, tt.says) || len(tt.says) == 0 && errs != "" {
 					t.Errorf("code %d, %q; want %d, %q", code, errs, tt.code, tt.says)

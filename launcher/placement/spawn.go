@@ -109,8 +109,8 @@ func (b Batch) rooms(sites []Site, oversubscribe bool) (rooms []room, on int) {
 func (b Batch) spread(sites []Site, oversubscribe bool) ([]int, error) {
 	rooms, on := b.rooms(sites, oversubscribe)
 	if b.PerHost > 0 && b.PerHost*on < b.Procs {
-		return nil, fmt.Errorf("spawn of %d processes of %s, but %d per host on %s makes %d; ask for fewer, for more per host or for more hosts",
-			b.Procs, b.Name, b.PerHost, plural(on, "host"), b.PerHost*on)
+		return nil, fmt.Errorf("%s asked for, but %d per host on %s makes %d; ask for fewer, for more per host or for more hosts",
+			b.what(), b.PerHost, plural(on, "host"), b.PerHost*on)
 	}
 	free, elastic := 0, 0
 	for _, r := range rooms {
@@ -140,5 +140,13 @@ func (b Batch) tooMany(sites []Site, rooms []room, free int) error {
 	if free > 0 {
 		way = fmt.Sprintf("ask for %d or less, ", free) + way
 	}
-	return fmt.Errorf("spawn of %d processes of %s, but there is room for %d (%s); %s", b.Procs, b.Name, free, list(each), way)
+	return fmt.Errorf("%s asked for, but there is room for %d (%s); %s", b.what(), free, list(each), way)
+}
+
+// what is "1 process of ./child".
+func (b Batch) what() string {
+	if b.Procs == 1 {
+		return "1 process of " + b.Name
+	}
+	return fmt.Sprintf("%d processes of %s", b.Procs, b.Name)
 }

@@ -46,12 +46,12 @@ func TestSpawn(t *testing.T) {
 		{name: "beyond slots, one a host", sites: "w0~2/1 w1~1/0", batches: []Batch{n(5)}, want: "w0 w0 w0 w1 w1"},
 		{name: "beyond slots, only where they were counted", sites: "w0:1/0 w1~1/1", batches: []Batch{n(3)}, want: "w0 w1 w1"},
 		{name: "given slots are a limit", sites: "w0:2/2 w1:1/0", batches: []Batch{n(2)},
-			want: "spawn of 2 processes of c, but there is room for 1 (w0: 2 slots, 2 taken, w1: 1 slot, 0 taken); ask for 1 or less, give more slots, or start mpiup with --oversubscribe"},
+			want: "2 processes of c asked for, but there is room for 1 (w0: 2 slots, 2 taken, w1: 1 slot, 0 taken); ask for 1 or less, give more slots, or start mpiup with --oversubscribe"},
 		{name: "none is free", sites: "w0:2/3", batches: []Batch{n(1)},
-			want: "spawn of 1 processes of c, but there is room for 0 (w0: 2 slots, 2 taken); give more slots, or start mpiup with --oversubscribe"},
+			want: "1 process of c asked for, but there is room for 0 (w0: 2 slots, 2 taken); give more slots, or start mpiup with --oversubscribe"},
 		{name: "oversubscribed", sites: "w0:1/1 w1:1/1", batches: []Batch{n(3)}, over: true, want: "w0 w0 w1"},
 		{name: "the second program takes what the first leaves", sites: "w0:2/0 w1:2/0", batches: []Batch{n(1), n(2)}, want: "w0 w0 w1"},
-		{name: "and finds too little", sites: "w0:2/0", batches: []Batch{n(1), n(2)}, want: "spawn of 2 processes of c, but there is room for 1 (w0: 2 slots, 1 taken)"},
+		{name: "and finds too little", sites: "w0:2/0", batches: []Batch{n(1), n(2)}, want: "2 processes of c asked for, but there is room for 1 (w0: 2 slots, 1 taken)"},
 		{name: "on one host", sites: "w0:2/0 w1:2/0", batches: []Batch{on(2, Share{Site: 1})}, want: "w1 w1"},
 		{name: "on one host that is full", sites: "w0:2/0 w1:2/2", batches: []Batch{on(1, Share{Site: 1})}, want: "there is room for 0 (w1: 2 slots, 2 taken)"},
 		{name: "a share of a host", sites: "w0:4/0 w1:4/0", batches: []Batch{on(3, Share{Site: 0, Slots: 1}, Share{Site: 1, Slots: 2})}, want: "w0 w1 w1"},
@@ -62,7 +62,7 @@ func TestSpawn(t *testing.T) {
 		{name: "at most so many on a host", sites: "w0:4/0 w1:4/0", batches: []Batch{ppr(3, 2)}, want: "w0 w0 w1"},
 		{name: "at most so many, beyond slots", sites: "w0~1/0 w1~1/0", batches: []Batch{ppr(4, 2)}, want: "w0 w0 w1 w1"},
 		{name: "more than so many", sites: "w0:4/0 w1:4/0", batches: []Batch{ppr(5, 2)}, over: true,
-			want: "spawn of 5 processes of c, but 2 per host on 2 hosts makes 4; ask for fewer, for more per host or for more hosts"},
+			want: "5 processes of c asked for, but 2 per host on 2 hosts makes 4; ask for fewer, for more per host or for more hosts"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			plan, used, err := Spawn(sites(t, tt.sites), tt.batches, tt.over)

@@ -1,0 +1,55 @@
+package integration
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Where spawned ranks go: MPICH 5's own spawn, hosts of the run and others.
+func TestSpawnPlaces(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	exe, err := l.compiled(filepath.Join(l.wheels(t), "mpicc"), "nursery")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, hosts, flags string
+		args               []string // of nursery
+		want               []string // lines
+		says               string
+	}{
+		{name: "on a host without ranks", hosts: "w0:1,w1:2", flags: "-n 1", args: []string{"2"},
+			want: []string{"child 0 of 2 on w1", "child 1 of 2 on w1", "nursery ok"}},
+		{name: "on free slots of all hosts", hosts: "w0:2,w1:2", flags: "-n 2 --map-by node", args: []string{"2"},
+			want: []string{"child 0 of 2 on w0", "child 1 of 2 on w1", "nursery ok"}},
+		{name: "on a host by name", hosts: "w0:2,w1:2", flags: "-n 1", args: []string{"1", "", "host", "w1"},
+			want: []string{"child 0 of 1 on w1", "nursery ok"}},
+		{name: "on a host that joins", hosts: "w0:2", flags: "-n 1", args: []string{"2", "", "host", "w0:1,w2:1"},
+			want: []string{"child 0 of 2 on w0", "child 1 of 2 on w2", "nursery ok"}},
+		{name: "on a host that is nowhere", hosts: "w0:2", flags: "-n 1", args: []string{"1", "", "host", "nowhere"},
+			want: []string{"spawn refused"}, says: "rank 0 on w0 could not spawn " + exe + ": host nowhere: no answer from DNS"},
+		{name: "without room", hosts: "w0:1,w1:1", flags: "-n 2", args: []string{"1"},
+			want: []string{"spawn refused"}, says: "but there is room for 0 (w0: 1 slot, 1 taken, w1: 1 slot, 1 taken)"},
+		{name: "with --oversubscribe", hosts: "w0:1,w1:1", flags: "-n 2 --oversubscribe", args: []string{"1"},
+			want: []string{"child 0 of 1 on w0", "nursery ok"}},
+		{name: "a program that is missing", hosts: "w0:1,w1:1", flags: "-n 1", args: []string{"1", "/missing"},
+			want: []string{"spawn refused"}, says: "could not spawn /missing: rank 0 of spawned job 1 on w1 could not be started: /missing: program not found"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			args := append(append(strings.Fields(c.flags), "-x", "MPIR_CVAR_CH4_NETMOD=ofi", exe), c.args...)
+			r := l.run(t, job{hosts: c.hosts, args: args})
+			lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+			slices.Sort(lines)
+			if !slices.Equal(lines, c.want) {
+				t.Errorf("printed %q, not %q\n%s", lines, c.want, r.stderr)
+			}
+			if r.code != 0 || !strings.Contains(r.stderr, c.says) || c.says == "" && r.stderr != "" {
+				t.Errorf("code %d, said %q, not %q", r.code, r.stderr, c.says)
+			}
+		})
+	}
+}
