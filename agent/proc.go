@@ -117,15 +117,7 @@ func (p *proc) serve(pmiConn net.Conn) {
 			}
 		})
 	}
-	st.mu.Lock()
-	st.procs[p.spec.Rank] = p
-	close(st.noted)
-	st.noted = make(chan struct{})
-	stopped := st.stopped
-	if stopped {
-		p.markStopped()
-	}
-	st.mu.Unlock()
+	stopped := st.note(p)
 	st.s.agent.metrics.started.Inc()
 	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: p.id, Pid: int32(p.process.Pid())}}})
 	if stopped { // a stop came while it was being started, and may have missed it

@@ -24,23 +24,3 @@ func (s *session) maySpeak(ctx context.Context, c net.Conn) error {
 	}
 	return nil
 }
-
-// started is a rank's process once its start is noted, before which it may speak already. nil: its
-// job is over, or it was never started.
-func (st *step) started(rank uint32) *proc {
-	for {
-		st.mu.Lock()
-		p, noted := st.procs[rank], st.noted
-		st.mu.Unlock()
-		if p != nil {
-			return p
-		}
-		select {
-		case <-noted:
-		case <-st.over:
-			return st.proc(rank)
-		case <-st.ctx.Done():
-			return nil
-		}
-	}
-}

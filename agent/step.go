@@ -167,6 +167,39 @@ func (st *step) proc(rank uint32) *proc {
 	return st.procs[rank]
 }
 
+// started is a rank's process once its start is noted, before which it may speak already. nil: its
+// job is over, or it was never started.
+func (st *step) started(rank uint32) *proc {
+	for {
+		st.mu.Lock()
+		p, noted := st.procs[rank], st.noted
+		st.mu.Unlock()
+		if p != nil {
+			return p
+		}
+		select {
+		case <-noted:
+		case <-st.over:
+			return st.proc(rank)
+		case <-st.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// note enters a process that was started, and says whether a stop has begun.
+func (st *step) note(p *proc) (stopped bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.procs[p.spec.Rank] = p
+	close(st.noted)
+	st.noted = make(chan struct{})
+	if st.stopped {
+		p.markStopped()
+	}
+	return st.stopped
+}
+
 // isStopped tells that a stop has begun: what cannot be started any more is no failure.
 func (st *step) isStopped() bool {
 	st.mu.Lock()

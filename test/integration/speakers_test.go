@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/test/need"
+	"github.com/mpiup/mpiup/test/netns"
 )
 
 // knock is a bash script that says the right words as rank 0, with the namespace and port of its
@@ -131,6 +132,62 @@ func TestStrangersGetNoAnswer(t *testing.T) {
 			if strings.Contains(r.stdout, "answer") {
 				t.Errorf("on another host: %q", r.stdout)
 			}
+		})
+	}
+}
+
+// Agents that see less of /proc than root does.
+func TestWhoSpeaksWhereProcHides(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	need.Program(t, "bash", "bash")
+	need.Program(t, "setpriv", "util-linux")
+	const drop = "setpriv --reuid 1000 --regid 1000 --clear-groups "
+	for _, tt := range []struct {
+		name   string
+		agent  string // what it is started by, as root
+		rank   string
+		other  int    // a user whose socket is refused
+		same   int    // the user of the ranks
+		answer string // to a stranger that is of that user
+	}{
+		{"hidepid", "mount -o remount,hidepid=2 /proc; grep -q hidepid= /proc/mounts || exit; exec " + drop +
+			"--no-new-privs --bounding-set -all ", "exec sh -c", 0, 1000, noAnswer},
+		// Without CAP_SYS_PTRACE, as container runtimes have it, root does not see what other users
+		// have open: a rank that gives root up is told from strangers by its user only.
+		{"root without ptrace", "exec setpriv --bounding-set -sys_ptrace ", "exec " + drop + "sh -c", 0, 1000, pmixAnswer},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := l.apart(t, netns.Config{Hosts: []string{"w0"}})
+			cmd := l.cluster.RunInit(t.Context(), "w0", "sh", "-c", tt.agent+`"$@"`, "sh", l.bin, "agent", "--key", l.key)
+			agent, err := startCommand(cmd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := agent.until(agent.stderr, "agent is ready"); err != nil {
+				t.Fatal(err)
+			}
+			dir := l.folder(t)
+			script := tt.rank + ` 'bash -c "$1"; echo $PMIX_SERVER_URI41 $PMIX_NAMESPACE >$2/new; mv $2/new $2/env; exec sleep 1000' sh "$1" "$2"`
+			run := l.start(t, job{hosts: "w0:1", args: []string{"--pmi", "pmix", "-n", "1", "sh", "-c", script, "sh", knock, dir}})
+			defer func() {
+				run.cmd.Process.Signal(syscall.SIGTERM)
+				run.wait(t)
+			}()
+			var env []byte
+			eventually(t, "the rank has spoken", func() bool {
+				env, err = os.ReadFile(dir + "/env")
+				return err == nil
+			})
+			if err := run.until(run.stdout, pmixAnswer); err != nil {
+				t.Errorf("the rank got no answer: %v\n%s", err, agent.stderr)
+			}
+			known := strings.Fields(string(env))
+			r := l.on(t, "w0", tt.other, knock, "bash", known[0], known[1])
+			answered(t, "another user", r.stdout, noAnswer, r.took)
+			r = l.on(t, "w0", tt.same, knock, "bash", known[0], known[1])
+			answered(t, "a stranger of the rank's user", r.stdout, tt.answer, r.took)
 		})
 	}
 }
