@@ -43,6 +43,13 @@ goals() {
     done
     barrier 1x4 local-hydra 1 mpich
     barrier 1x4 local-openmpi 1 openmpi
+    if [ -z "$(dvm_missing)" ]; then
+        for s in 4x2 16x1; do
+            judge "$s Open MPI 5 to first barrier, ms" "$(median $s mpiup-ompi5 init 9)" prun "$(median $s prun init 9)" 1
+        done
+    else
+        echo "prun on a running DVM: not measured, no $(dvm_missing)"
+    fi
     judge "16x1 true, ms" "$(median 16x1 mpiup-mpich true 5)" srun-pmi2 "$(median 16x1 srun-pmi2 true 5)" 0.5
     judge "16x1 true, ms" "$(median 16x1 mpiup-mpich true 5)" openmpi "$(median 16x1 openmpi true 5)" 0.1
     judge "64x1 true, ms" "$(median 64x1 mpiup-mpich true 5)" srun-pmi2 "$(median 64x1 srun-pmi2 true 5)" 1

@@ -10,6 +10,7 @@
 # a daemon that serves all runs: agents are started here, on every host, before the first run.
 set -euo pipefail
 . "$(dirname "$0")/goals.sh"
+. "$(dirname "$0")/dvm.sh"
 
 missing() {
     local lack=() p
@@ -71,6 +72,8 @@ run() {
     cluster_up 64
     "$b/peers-bench.sh" -r "$(((rounds + 1) / 2))" -p srun-pmi2,mpiup-mpich 64x1
     cluster_down
+    trap dvm_down EXIT
+    [ -n "$(dvm_missing)" ] || { dvm_tree && dvm_run "$rounds"; }
     trap - EXIT
     echo
     "$b/peers-bench.sh" -s
