@@ -56,7 +56,8 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 		s.answerFetch(b.FetchRequest)
 	case *apiv1.Frame_Gone:
 		return s.gone(b.Gone)
-	case *apiv1.Frame_Event: // nobody here has asked to be told
+	case *apiv1.Frame_Event:
+		s.event(b.Event)
 	default:
 		return fmt.Errorf("frame %T is not for an agent", f.Body)
 	}

@@ -11,6 +11,31 @@ import (
 // no events loses all but the first of them anyway.
 const maxGone = 1024
 
+// raised passes a rank's event on to ranks of other hosts, by the launcher.
+func (s *session) raised(e pmix.Event) {
+	b, err := pmix.EncodeEvent(e)
+	if err != nil {
+		s.log.Info("a PMIx event stays on this host", "cause", err)
+		return
+	}
+	s.send(&apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: b}}})
+}
+
+// event gives ranks here what a rank of another host raised. One that cannot be read is no reason
+// to part with the launcher: a rank made it.
+func (s *session) event(e *apiv1.Event) {
+	server := s.pmix.running()
+	if server == nil {
+		return
+	}
+	decoded, err := pmix.DecodeEvent(e.Data)
+	if err != nil {
+		s.log.Info("a PMIx event from another host", "cause", err)
+		return
+	}
+	server.Notify(decoded)
+}
+
 // nonDefault is PMIX_EVENT_NON_DEFAULT.
 const nonDefault = "pmix.evnondef"
 

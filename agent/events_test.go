@@ -45,3 +45,27 @@ func TestGoneNeedsNoRanksToTell(t *testing.T) {
 	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
 	c.until(isClosed)
 }
+
+func TestEventsOfRanksTravel(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1")
+	c.dial(false)
+	event := func(data []byte) {
+		c.send(&apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: data}}})
+	}
+	c.start(elsewhere(0, 0, 2))
+	event(nil) // nobody here speaks PMIx
+	first := pmixLaunch(1, 2, 1, "sleep 1000")
+	first.Spawned = false
+	c.start(first)
+	c.until(started)
+	c.session().raised(pmix.Event{Code: -3, Range: 4})
+	seen := c.until(func(f *apiv1.Frame) bool { return f.GetEvent() != nil })
+	packed := seen[len(seen)-1].GetEvent().Data
+	if e, err := pmix.DecodeEvent(packed); err != nil || e.Code != -3 {
+		t.Errorf("sent %v, %v", e, err)
+	}
+	event(packed)
+	event([]byte("no event"))
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.until(isClosed) // over the same stream: what cannot be read has not broken it
+}

@@ -58,6 +58,7 @@ func (s *session) beginPMIx(crowded bool) error {
 			OnAbort:    func(id, code int, text string, _ []int) { s.aborted(id, code, text) },
 			OnError:    s.pmixError,
 			OnLog:      s.logged,
+			OnEvent:    s.raised,
 		},
 	})
 	if err != nil {
