@@ -25,6 +25,10 @@
 // waits for all. Methods of Server may be called from any goroutine; hooks run in the
 // connection's and must not block.
 //
+// The server knows all jobs of a run (Add), since ranks of one may connect to those of another:
+// what a request names is (namespace, rank), which party.go resolves. Outside, a process has an
+// id, base of its job + rank.
+//
 // The package starts no process and makes no listener, and ends no rank: its caller does.
-// Spawning is answered as not supported, and so are fabrics, allocation and credentials.
+// Fabrics, allocation and credentials are answered as not supported.
 package pmix

@@ -115,6 +115,7 @@ func (w *play) spawn(_ context.Context, parent int, r spawn.Request) (int, error
 	n := 0
 	for _, p := range r.Programs {
 		if _, err := exec.LookPath(p.Argv[0]); err != nil {
+			w.event("not started: %s", p.Argv[0])
 			return 0, err
 		}
 		for range p.Procs {

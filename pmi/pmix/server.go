@@ -33,7 +33,8 @@ type Config struct {
 	Names kvs.Names    // of the run; nil: kept in memory, for a run on one host
 
 	// Spawn starts what a rank of job asks for and returns the new job's number, once it is
-	// added here and its processes run. nil: MPI_Comm_spawn is not supported.
+	// added here and its processes run; why it does not, it tells the user itself. nil:
+	// MPI_Comm_spawn is not supported.
 	Spawn func(ctx context.Context, job int, r spawn.Request) (child int, err error)
 }
 

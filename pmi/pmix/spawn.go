@@ -21,9 +21,15 @@ func (c *conn) spawn(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, err
 	}
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
-	child, err := c.start(ctx, infos, apps)
+	req, err := c.s.request(c.rank, infos, apps)
 	if err != nil {
-		return c.spawnRefused(ctx, infos, apps, err)
+		c.sayRefused(apps, err)
+		return c.spawnRefused(ctx, infos, apps)
+	}
+	child, err := c.start(ctx, req)
+	if err != nil {
+		c.s.log.Info("MPI_Comm_spawn failed", "id", c.id(), "cause", err)
+		return c.spawnRefused(ctx, infos, apps)
 	}
 	groups, err := child.data.packed(jobDataKind{c.dialect, c.desc, true})
 	if err != nil {
@@ -36,15 +42,8 @@ func (c *conn) spawn(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, err
 	return w, nil
 }
 
-// start has the job started. Its errors are sentences for people.
-func (c *conn) start(ctx context.Context, infos []bfrops.Info, apps []bfrops.App) (*namespace, error) {
-	if c.s.cfg.Spawn == nil {
-		return nil, errors.New("this job was started in a way that cannot start more processes")
-	}
-	req, err := c.s.request(c.rank, infos, apps)
-	if err != nil {
-		return nil, err
-	}
+// start has the job started.
+func (c *conn) start(ctx context.Context, req spawn.Request) (*namespace, error) {
 	number, err := c.s.cfg.Spawn(ctx, c.ns.Number, req)
 	if err != nil {
 		return nil, err
@@ -58,9 +57,9 @@ func (c *conn) start(ctx context.Context, infos []bfrops.Info, apps []bfrops.App
 
 const errFailedToLaunch status = -181
 
-// spawnRefused says so with the rank's output, since the statuses that MPI libraries make of it say
-// little, and answers the rank.
-func (c *conn) spawnRefused(ctx context.Context, infos []bfrops.Info, apps []bfrops.App, cause error) (*bfrops.Writer, error) {
+// sayRefused shows with the rank's output why nothing is spawned: the statuses that MPI libraries
+// make of the answer say little.
+func (c *conn) sayRefused(apps []bfrops.App, cause error) {
 	c.s.log.Warn("MPI_Comm_spawn is refused", "id", c.id(), "cause", cause)
 	program := "nothing"
 	if len(apps) > 0 {
@@ -69,6 +68,10 @@ func (c *conn) spawnRefused(ctx context.Context, infos []bfrops.Info, apps []bfr
 	if f := c.s.cfg.Hooks.OnLog; f != nil {
 		f(c.id(), true, printable(fmt.Sprintf("mpiup: MPI_Comm_spawn of %.200s by %s: %v\n", program, c.who(), cause)))
 	}
+}
+
+// spawnRefused answers the rank.
+func (c *conn) spawnRefused(ctx context.Context, infos []bfrops.Info, apps []bfrops.App) (*bfrops.Writer, error) {
 	if port, ok := waitingRanks(infos, apps); ok && c.ns.Engine.Size() > 1 {
 		if err := c.releaseOthers(ctx, port); err == nil {
 			w := c.writer()
@@ -125,6 +128,9 @@ func appArgv(a bfrops.App) []string {
 // request is what infos and apps ask for, within the bounds of spawn.Request.Check.
 func (s *Server) request(parent int, infos []bfrops.Info, apps []bfrops.App) (spawn.Request, error) {
 	req := spawn.Request{Parent: parent}
+	if s.cfg.Spawn == nil {
+		return req, errors.New("this job was started in a way that cannot start more processes")
+	}
 	for _, a := range apps {
 		p := spawn.Program{Argv: appArgv(a), Procs: a.MaxProcs, Dir: a.Dir}
 		env := envList{getenv: s.userHas}
