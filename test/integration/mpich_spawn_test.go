@@ -38,6 +38,39 @@ func TestMPICH5Dynamic(t *testing.T) {
 	}
 }
 
+// The info keys that PMI-1 carries, over three hosts.
+func TestMPICH5SpawnInfo(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	python := filepath.Join(l.wheels(t), "python")
+	dir := l.folder(t)
+	script, err := os.ReadFile("../mpi/spawn_info.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, hostfile := filepath.Join(dir, "spawn_info.py"), filepath.Join(dir, "more hosts")
+	for name, text := range map[string]string{file: string(script), hostfile: "w1 slots=2\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := l.run(t, job{hosts: "w0:5,w1:5,w2:5", args: []string{"-n", "1", "-x", "MPIR_CVAR_CH4_NETMOD=ofi", python, file, hostfile}})
+	want := `host w2 w2
+hosts w1 w2
+hostfile w1
+ppn w0 w1 w2
+map_by w0 w1 w2
+soft 3
+wdir /usr
+env ('1', 'two words')
+program refused
+spawn_info ok
+`
+	if r.code != 0 || r.stdout != want {
+		t.Errorf("ended with %d and printed\n%s\nwant\n%s\n%s", r.code, r.stdout, want, r.stderr)
+	}
+}
+
 // mpi4py.futures over workers that MPICH 5 spawns.
 func TestMPI4PyPoolSpawns(t *testing.T) {
 	t.Parallel()
