@@ -22,6 +22,7 @@ type Agent struct {
 	gossip  *member.Gossip // nil when embedded or switched off
 	front   *front         // nil when embedded
 	metrics *metrics
+	machine machineXML
 
 	refusals refusals
 
@@ -72,6 +73,7 @@ func (a *Agent) Run(ctx context.Context) (code int, err error) {
 	if !a.cfg.Embedded {
 		err = a.serve(ctx)
 	} else {
+		a.readMachine()
 		select {
 		case <-ctx.Done():
 		case <-a.stopping:

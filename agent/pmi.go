@@ -32,6 +32,7 @@ func (st *step) newPMI() *pmi.Server {
 		AppNum:    func(rank int) int { return apps[rank] },
 		Universe:  int(l.Universe),
 		Mapping:   l.Mapping,
+		HwlocXML:  st.hint.path,
 		Log:       st.s.log,
 		Reconnect: st.port != nil,
 		Spawned:   l.Spawned,

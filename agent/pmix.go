@@ -32,7 +32,7 @@ func (st *step) startPMIx() error {
 	h.beginning.Lock()
 	defer h.beginning.Unlock()
 	if h.running() == nil {
-		if err := s.beginPMIx(len(st.launch.Procs) > s.agent.cfg.Inventory.CPUs); err != nil {
+		if err := s.beginPMIx(len(st.launch.Procs) > s.agent.cfg.Inventory.CPUs, st.hint.xml); err != nil {
 			return err
 		}
 	}
@@ -42,14 +42,14 @@ func (st *step) startPMIx() error {
 }
 
 // beginPMIx starts the server and makes all jobs known to it.
-func (s *session) beginPMIx(crowded bool) error {
+func (s *session) beginPMIx(crowded bool, machine string) error {
 	lis, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	dir, remove := s.agent.sessionDir(s.id)
 	server, err := pmix.New(pmix.Config{
-		Address: lis.Addr().String(), SessionDir: dir, Crowded: crowded,
+		Address: lis.Addr().String(), SessionDir: dir, Crowded: crowded, HwlocXML: machine,
 		Getenv: s.userVariable, Check: s.maySpeak, Log: s.log,
 		Span: s.up, Names: s.up, Spawn: s.spawn,
 		Hooks: pmix.Hooks{

@@ -70,7 +70,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		defer w.theirs.Close()
 		child = append(child, w.theirs)
 	}
-	computed = append(computed, w.env...)
+	computed = append(append(computed, w.env...), p.hwlocVariables(app)...)
 	agentCfg := &p.step.s.agent.cfg
 	argv, path := app.Argv, ""
 	if l.Shell {

@@ -26,6 +26,7 @@ type session struct {
 	link     *wire.Link
 	up       *upstream
 	pmix     pmixHost
+	hints    hintFile
 	logLen   atomic.Int64   // bytes that ranks had shown by PMIx_Log
 	wg       sync.WaitGroup // goroutines that start and stop things
 	carriers sync.WaitGroup // of streams; none is added once the state is closed

@@ -109,6 +109,7 @@ func (a *Agent) admit(o *apiv1.Open, identity string) (*session, *apiv1.Opened) 
 	s = newSession(a, o, identity)
 	a.sessions[o.Session] = s
 	a.running.Go(s.run)
+	a.readMachine()
 	return s, reply
 }
 

@@ -22,6 +22,7 @@ type step struct {
 	unfit  error       // why engine could not be made
 	server *pmi.Server // nil without PMI
 	port   *pmiPort    // nil unless ranks connect by TCP
+	hint   hint        // what ranks are told of the machine
 	tee    *stdio.Tee  // nil: output goes to the launcher only
 	oom    uint64      // OOM kills of the container before the start
 
@@ -109,6 +110,7 @@ func (st *step) prepare() error {
 	if len(l.Procs) > 0 {
 		st.s.audit(l)
 	}
+	st.hint = st.topologyHint()
 	switch {
 	case st.unfit != nil:
 		return fmt.Errorf("PMI: %w", st.unfit)

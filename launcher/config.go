@@ -72,6 +72,8 @@ type Config struct {
 	Timeout time.Duration // for the whole run, from the call of Run; 0: none
 	PMI     apiv1.Pmi
 
+	NoTopologyHint bool // ranks read /sys themselves
+
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run
 	WorkerLogs bool       // agents tee the ranks' output to their own logs too
 	Window     int        // bytes of output one rank may have under way; default 1 MiB, less with many ranks

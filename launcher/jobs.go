@@ -108,7 +108,7 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 		Number: r.number, JobId: r.opener.run, Size: uint32(j.size()), Universe: uint32(r.universe()), Hosts: uint32(len(j.hosts)),
 		Mapping: pmi.ProcessMapping(nodes), Pmi: r.cfg.PMI, Window: uint32(r.window()),
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), WorkerLogs: r.cfg.WorkerLogs,
-		Job: uint32(j.number), Base: uint32(j.base),
+		Job: uint32(j.number), Base: uint32(j.base), NoTopologyHint: r.cfg.NoTopologyHint,
 	}
 	if j.asked != nil {
 		l.Spawned, l.Parent = true, uint32(j.asked.parent)
@@ -136,6 +136,7 @@ func (r *run) part(j *jobRun) *apiv1.Launch {
 		Number: d.Number, JobId: d.JobId, Size: d.Size, Universe: d.Universe, Hosts: d.Hosts, Mapping: d.Mapping,
 		Pmi: d.Pmi, Window: d.Window, GraceMs: d.GraceMs, WorkerLogs: d.WorkerLogs, Job: d.Job, Base: d.Base,
 		Spawned: d.Spawned, Parent: d.Parent, AppOf: d.AppOf, Namespace: d.Namespace, Layout: d.Layout,
+		NoTopologyHint: d.NoTopologyHint,
 	}
 }
 

@@ -70,7 +70,7 @@ func runJob(p *process, f *cli.RunFlags, args []string) error {
 	}
 	defer done()
 	cfg := launcher.Config{
-		Reach: reach, Apps: apps, DryRun: f.DryRun, Timeout: f.Timeout, PMI: pmiModes[f.PMI],
+		Reach: reach, Apps: apps, DryRun: f.DryRun, Timeout: f.Timeout, PMI: pmiModes[f.PMI], NoTopologyHint: f.NoTopologyHint,
 		Policy:     placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy)},
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
 		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin,

@@ -74,6 +74,8 @@ type RunFlags struct {
 	Stdin      string // a rank, all, none
 	PMI        string // fd, port, pmix, none
 	Verbose    int    // times -v was given
+
+	NoTopologyHint bool
 }
 
 // AppFlags is what may stand before each program.
@@ -109,6 +111,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.Stdin, "stdin", "0", checkStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
 	valueVar(fs, &f.PMI, "pmi", "fd", oneOf("fd", "port", "pmix", "none"),
 		"the `WAY` in which ranks are wired up: fd (PMI-1 or PMI-2, inherited descriptor), port (the same by PMI_PORT and PMI_ID), pmix (Open MPI) or none")
+	fs.BoolVar(&f.NoTopologyHint, "no-topology-hint", false,
+		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
 	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 }

@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/topology/discover"
+	"github.com/mpiup/mpiup/topology/hwlocxml"
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+// Most of a rank's MPI_Init is hwloc reading /sys, the same on every rank. So the agent reads the
+// machine once and hands its ranks hwloc's XML of it:
+//
+//	HWLOC_XMLFILE                        a file in the session's directory
+//	HWLOC_THISSYSTEM=1                   it describes this machine: binding works as without
+//	HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1 what the rank's cpuset allows is still asked of the kernel
+//	pmix.hwlocxml2, PMI_hwloc_xmlfile    the same by PMIx (the text) and PMI (the file)
+//
+// It is a hint: where it cannot be made, ranks find out themselves.
+
+// machineXML is hwloc's XML of this host, read when first wanted and again when what this
+// container may use has changed. The zero value is ready for use.
+type machineXML struct {
+	mu      sync.Mutex
+	allowed string // what was allowed when text was made, guarded by mu
+	text    string // guarded by mu
+	err     error  // guarded by mu
+}
+
+// get is the XML. It takes some milliseconds the first time, and reads one file afterwards.
+func (m *machineXML) get(fsys sysfs.FS) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	allowed := allowedText(fsys)
+	if (m.text != "" || m.err != nil) && m.allowed == allowed {
+		return m.text, m.err
+	}
+	m.allowed, m.text = allowed, ""
+	machine, err := discover.Machine(fsys, discover.Config{})
+	if m.err = err; err == nil {
+		m.text = hwlocxml.String(machine)
+	}
+	return m.text, m.err
+}
+
+// allowedText is the lines Cpus_allowed_list and Mems_allowed_list of /proc/self/status: they
+// change with the cpuset, and when a CPU goes on- or offline.
+func allowedText(fsys sysfs.FS) string {
+	status, err := fsys.Prefix("proc/self/status", 16<<10)
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "Cpus_allowed_list:") || strings.HasPrefix(line, "Mems_allowed_list:") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// readMachine begins to read the machine, so that it is known when the first job comes.
+func (a *Agent) readMachine() {
+	a.running.Go(func() { a.machine.get(sysfs.Host()) }) // who needs it asks again and gets the error
+}
+
+// hint is what ranks of one job are told of the machine; empty fields: nothing.
+type hint struct {
+	path string // of a file with xml
+	xml  string
+}
+
+// topologyHint makes a job's hint. A rank that looks for the machine elsewhere, by the user's or the
+// container's will, gets none.
+func (st *step) topologyHint() hint {
+	s, l := st.s, st.launch
+	if l.Exec || l.NoTopologyHint || len(l.Procs) == 0 || s.userLooksElsewhere() {
+		return hint{}
+	}
+	xml, err := s.agent.machine.get(sysfs.Host())
+	if err != nil {
+		s.log.Info("ranks get no topology", "cause", err)
+		return hint{}
+	}
+	path, err := s.hints.write(s, xml)
+	if err != nil {
+		s.log.Info("ranks get no topology file", "cause", err)
+	}
+	return hint{path, xml}
+}
+
+// hintFile is the file of a session's hints, in the session's directory. The zero value has none.
+type hintFile struct {
+	mu   sync.Mutex
+	path string // guarded by mu
+	text string // guarded by mu
+}
+
+const topologyName = "topology.xml"
+
+// write puts the text into the file and returns its path, "" where the session has no directory.
+// The file goes with the session.
+func (f *hintFile) write(s *session, text string) (path string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.path != "" && f.text == text {
+		return f.path, nil
+	}
+	dir, remove := s.agent.sessionDir(s.id)
+	if dir == "" {
+		return "", nil
+	}
+	path = filepath.Join(dir, topologyName)
+	if err := writeWhole(path, text); err != nil {
+		if f.path == "" {
+			remove()
+		}
+		return "", err
+	}
+	if f.path == "" {
+		s.while(func() {
+			<-s.serving.Done()
+			remove()
+		})
+	}
+	f.path, f.text = path, text
+	return path, nil
+}
+
+// writeWhole writes a file that is there whole or not at all, for our user only.
+func writeWhole(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("topology: %w", err)
+	}
+	return nil
+}
+
+// hwlocNames are the variables by which hwloc is told where to look, ours first.
+var hwlocNames = []string{"HWLOC_XMLFILE", "HWLOC_THISSYSTEM", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES",
+	"HWLOC_FSROOT", "HWLOC_SYNTHETIC", "HWLOC_CPUID_PATH", "HWLOC_COMPONENTS"}
+
+// hwlocVariables tell a rank of the file at path, unless a variable of hwlocNames is set already.
+func hwlocVariables(path string, set func(name string) bool) []string {
+	if path == "" || slices.ContainsFunc(hwlocNames, set) {
+		return nil
+	}
+	return []string{"HWLOC_XMLFILE=" + path, "HWLOC_THISSYSTEM=1", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1"}
+}
+
+// userLooksElsewhere: the command line's programs are told by the user where hwloc looks.
+func (s *session) userLooksElsewhere() bool {
+	return slices.ContainsFunc(hwlocNames, func(name string) bool { return s.userVariable(name) != "" })
+}
+
+// hwlocVariables are a rank's, by its program's own environment.
+func (p *proc) hwlocVariables(app *apiv1.App) []string {
+	l := p.step.launch
+	return hwlocVariables(p.step.hint.path, func(name string) bool {
+		has := func(kv string) bool { return strings.HasPrefix(kv, name+"=") }
+		return slices.ContainsFunc(app.Env, has) ||
+			slices.ContainsFunc(p.step.s.agent.cfg.Env, has) && !slices.Contains(l.Unset, name)
+	})
+}
