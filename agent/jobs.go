@@ -37,6 +37,8 @@ func (j *jobs) check(l *apiv1.Launch) error {
 		return errors.New("launch: a command is a session's only job")
 	case first != nil && first.launch.Number != l.Number:
 		return fmt.Errorf("launch of job %d with number %d; the session's is %d", l.Job, l.Number, first.launch.Number)
+	case l.Spawned && j.of(l.Parent) == nil:
+		return fmt.Errorf("launch of job %d: process %d, which spawned it, belongs to no job", l.Job, l.Parent)
 	case len(j.byBase) >= maxJobs:
 		return fmt.Errorf("launch of more than %d jobs in one session", maxJobs)
 	}
@@ -116,4 +118,27 @@ func (s *session) procs() (all []*proc) {
 		all = append(all, st.all()...)
 	}
 	return all
+}
+
+// crowded says that the session's jobs have more processes here than there are processors: those
+// that wait should yield.
+func (s *session) crowded() bool {
+	n := 0
+	for _, st := range s.steps() {
+		n += st.live()
+	}
+	return n > s.agent.cfg.Inventory.CPUs
+}
+
+// live is how many of the job's processes here run, or are to be started.
+func (st *step) live() int {
+	n := len(st.launch.Procs)
+	for _, p := range st.all() {
+		select {
+		case <-p.told:
+			n--
+		default:
+		}
+	}
+	return n
 }

@@ -69,6 +69,8 @@ func TestJobsAreFoundByID(t *testing.T) {
 
 func TestJobsThatMayNotJoin(t *testing.T) {
 	first, second := elsewhere(0, 0, 4), elsewhere(1, 8, 4)
+	orphan, own := elsewhere(2, 12, 1), elsewhere(2, 12, 1)
+	orphan.Parent, own.Parent = 7, 12
 	command := elsewhere(2, 12, 1)
 	command.Exec = true
 	other := elsewhere(2, 12, 1)
@@ -88,6 +90,8 @@ func TestJobsThatMayNotJoin(t *testing.T) {
 		{"begins in the last", []*apiv1.Launch{first, second}, elsewhere(2, 11, 1), "ids 11 to 11"},
 		{"same base", []*apiv1.Launch{first, second}, elsewhere(2, 8, 1), "ids 8 to 8"},
 		{"around another", []*apiv1.Launch{first, second}, elsewhere(2, 7, 9), "ids 7 to 15"},
+		{"parent unknown", []*apiv1.Launch{first, second}, orphan, "process 7"},
+		{"its own parent", []*apiv1.Launch{first, second}, own, "process 12"},
 		{"command", []*apiv1.Launch{first, second}, command, "only job"},
 		{"other incarnation", []*apiv1.Launch{first, second}, other, "number 2"},
 	} {

@@ -31,8 +31,9 @@ func (st *step) startPMIx() error {
 	h := &s.pmix
 	h.beginning.Lock()
 	defer h.beginning.Unlock()
+	st.crowded = s.crowded()
 	if h.running() == nil {
-		if err := s.beginPMIx(len(st.launch.Procs) > s.agent.cfg.Inventory.CPUs, st.hint.xml); err != nil {
+		if err := s.beginPMIx(st.crowded, st.hint.xml); err != nil {
 			return err
 		}
 	}

@@ -40,13 +40,10 @@ func TestOnePMIxServerForAllJobs(t *testing.T) {
 func TestJobsThatPMIxRefuses(t *testing.T) {
 	c := newClient(t, newAgent(t), '1', "life-1")
 	c.dial(false)
-	c.start(pmixLaunch(0, 0, 1, "sleep 1000"))
-	c.until(started)
-	orphan := pmixLaunch(1, 1, 1, "sleep 1000")
-	orphan.Parent = 77
-	c.start(orphan)
+	c.start(elsewhere(0, 0, 1)) // does not speak PMIx
+	c.start(pmixLaunch(1, 1, 1, "sleep 1000"))
 	seen := c.until(func(f *apiv1.Frame) bool { return f.GetStartFailed() != nil })
-	if f := seen[len(seen)-1].GetStartFailed(); f.Rank != 1 || !strings.Contains(f.Text, "process 77") {
+	if f := seen[len(seen)-1].GetStartFailed(); f.Rank != 1 || !strings.Contains(f.Text, "rank 0 of job 0") {
 		t.Errorf("got %v", f)
 	}
 	strange := elsewhere(2, 2, 2)
@@ -55,5 +52,31 @@ func TestJobsThatPMIxRefuses(t *testing.T) {
 	seen = c.until(func(f *apiv1.Frame) bool { return f.GetNotice() != nil })
 	if n := seen[len(seen)-1].GetNotice(); !strings.Contains(n.Text, "job 2") {
 		t.Errorf("got %v", n)
+	}
+}
+
+func TestCrowdedRanksYield(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1") // of 2 CPUs
+	c.dial(false)
+	script := `echo "$OMPI_MCA_mpi_oversubscribe"; exec sleep 1000`
+	say := func(job, base uint32, env ...string) string {
+		l := pmixLaunch(job, base, 1, script)
+		l.Apps[0].Env = env
+		c.start(l)
+		return strings.TrimSpace(stdout(c.until(func(f *apiv1.Frame) bool { return f.GetOutput() != nil })))
+	}
+	for i, tt := range []struct {
+		name string
+		env  []string
+		want string
+	}{
+		{"alone", nil, ""},
+		{"a processor each", nil, ""},
+		{"one too many", nil, "1"},
+		{"as the user says", []string{"OMPI_MCA_mpi_oversubscribe=0"}, "0"},
+	} {
+		if got := say(uint32(i), uint32(i), tt.env...); got != tt.want {
+			t.Errorf("%s: %q", tt.name, got)
+		}
 	}
 }

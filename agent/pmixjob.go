@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -75,6 +76,17 @@ func layout(l *apiv1.Launch) ([]pmix.Host, error) {
 		return nil, errors.New("the ranks to start here are not those the job has here")
 	}
 	return hosts, nil
+}
+
+// yielding lets Open MPI's ranks yield while they wait where jobs crowd the host, unless the user
+// has decided. The server, which is as old as the first job, may know of fewer.
+func (st *step) yielding(app uint32) []string {
+	const name = "OMPI_MCA_mpi_oversubscribe"
+	decided := slices.ContainsFunc(st.launch.Apps[app].Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+	if !st.crowded || decided || st.s.userVariable(name) != "" {
+		return nil
+	}
+	return []string{name + "=1"}
 }
 
 // openMPIVariables are what scripts of Open MPI's users look at (mpirun-cli.md 3.5).

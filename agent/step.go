@@ -16,15 +16,16 @@ import (
 
 // step is one job's processes on this host: what a Launch asked for.
 type step struct {
-	s      *session
-	launch *apiv1.Launch
-	engine *kvs.Engine // nil without PMI
-	unfit  error       // why engine could not be made
-	server *pmi.Server // nil without PMI
-	port   *pmiPort    // nil unless ranks connect by TCP
-	hint   hint        // what ranks are told of the machine
-	tee    *stdio.Tee  // nil: output goes to the launcher only
-	oom    uint64      // OOM kills of the container before the start
+	s       *session
+	launch  *apiv1.Launch
+	engine  *kvs.Engine // nil without PMI
+	unfit   error       // why engine could not be made
+	server  *pmi.Server // nil without PMI
+	port    *pmiPort    // nil unless ranks connect by TCP
+	hint    hint        // what ranks are told of the machine
+	tee     *stdio.Tee  // nil: output goes to the launcher only
+	oom     uint64      // OOM kills of the container before the start
+	crowded bool        // PMIx: more processes of the session here than processors when it was started
 
 	ctx  context.Context // ends what serves the processes: PMI, pumps
 	kill context.CancelFunc
