@@ -73,6 +73,7 @@ func parseGroup(text string, local []int) (g group, err error) {
 		g.ranks = append(g.ranks, n)
 	}
 	slices.Sort(g.ranks)
+	g.ranks = slices.Compact(g.ranks)
 	g.name = fmt.Sprint(g.ranks)
 	return g, nil
 }

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/pmi"
-	"github.com/mpiup/mpiup/pmi/lobby"
 	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/lobby"
 	"github.com/mpiup/mpiup/test/need"
 )
 

@@ -50,12 +50,12 @@ type session struct {
 	state state
 	v2    bool // since the last init
 
+	cancel     context.CancelCauseFunc // ends what the session waits for
 	barriers   sync.WaitGroup
 	inBarriers atomic.Int32
 
-	mu     sync.Mutex
-	out    []byte // guarded by mu
-	failed error  // guarded by mu; of a barrier
+	mu  sync.Mutex
+	out []byte // guarded by mu
 }
 
 func newSession(srv *Server, conn net.Conn, rank int) *session {
@@ -66,35 +66,25 @@ func newSession(srv *Server, conn net.Conn, rank int) *session {
 var longAgo = time.Unix(1, 0)
 
 func (s *session) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, s.cancel = context.WithCancelCause(ctx)
 	err := s.converse(ctx)
-	cancel()
+	s.cancel(nil)
 	s.conn.SetDeadline(longAgo) // nobody waits for a rank that does not read
 	s.barriers.Wait()
 	return err
 }
 
-// fail ends the conversation with a barrier's error.
+// fail ends the conversation with a barrier's error, whatever it is waiting for.
 func (s *session) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed == nil {
-		s.failed = err
-	}
+	s.cancel(err)
 	s.conn.SetReadDeadline(longAgo)
-}
-
-func (s *session) failure() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failed
 }
 
 func (s *session) converse(ctx context.Context) error {
 	for s.state != aborted {
 		m, asV2, err := s.read()
-		if failed := s.failure(); failed != nil {
-			return failed
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if err != nil {
 			return s.hungUp(err)
