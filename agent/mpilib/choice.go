@@ -1,0 +1,165 @@
+package mpilib
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Protocol is what a rank speaks to whoever started it.
+type Protocol int
+
+const (
+	PMI1 Protocol = iota + 1 // or PMI-2, as the library likes
+	PMIx
+)
+
+func (p Protocol) String() string {
+	switch p {
+	case PMI1:
+		return "PMI-1"
+	case PMIx:
+		return "PMIx"
+	}
+	return "no protocol"
+}
+
+// Choice is the protocol that a program's ranks need, and how it was found out.
+type Choice struct {
+	Protocol Protocol
+	Library  string // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "" none was found
+	Sure     bool   // the command runs a program that needs Library, as far as one can see
+	Why      string // the end of "..., since "
+}
+
+// choose makes a choice of what was found for a command.
+func (k *look) choose(c command, h hit) Choice {
+	if !h.found() {
+		return k.guess(c)
+	}
+	choice := Choice{Protocol: h.library.protocol(), Sure: h.sure}
+	if h.library.family != pmixClient && h.library.family != pmiClient {
+		choice.Library = h.library.String()
+	}
+	who := "it"
+	if exe := k.resolve(c.argv[0], c.env, c.dir); h.program != exe {
+		who = h.program + ", which it runs,"
+	}
+	if h.module != "" {
+		who = h.module + " of " + h.program
+	}
+	choice.Why = who + " loads " + h.library.String()
+	if h.library.static {
+		choice.Why = fmt.Sprintf("%s has %s in it", strings.TrimSuffix(who, ","), familyNames[h.library.family])
+	}
+	if p, name := wish(h.library.family, c.env); p != 0 && p != choice.Protocol {
+		choice.Protocol = p
+		choice.Why += ", and " + name + " asks for " + p.String()
+	}
+	return choice
+}
+
+// wish is the protocol that the user's environment asks a library to speak.
+func wish(f family, e environ) (p Protocol, name string) {
+	var names []string
+	switch f {
+	case intelMPI:
+		names = []string{"I_MPI_PMI", "I_MPI_PMI_LIBRARY"}
+	case mpich, mvapich:
+		names = []string{"MPIR_CVAR_PMI_VERSION", "MPICH_PMI_VERSION"}
+	}
+	for _, name := range names {
+		switch v := strings.ToLower(path.Base(e.get(name))); {
+		case v == "x", strings.Contains(v, "pmix"):
+			return PMIx, name
+		case v == "1", v == "2", v == "pmi1", v == "pmi2", pmiLibrary.MatchString(v):
+			return PMI1, name
+		}
+	}
+	return 0, ""
+}
+
+// homes are variables that point at an MPI installation, of a family where it is not 0.
+var homes = []struct {
+	name   string
+	family family
+}{{"MPI_HOME", 0}, {"MPI_ROOT", 0}, {"MPI_DIR", 0}, {"OPAL_PREFIX", openMPI}, {"OMPI_DIR", openMPI}, {"EBROOTOPENMPI", openMPI},
+	{"I_MPI_ROOT", intelMPI}, {"MPICH_HOME", mpich}, {"MPICH_DIR", mpich}, {"EBROOTMPICH", mpich}, {"EBROOTIMPI", intelMPI}}
+
+// guess chooses where no library was found: what the environment points at, what mpirun on PATH is,
+// the only MPI the loader knows; else PMI-1, which more libraries speak, and without which those that
+// do not need it come to no harm.
+func (k *look) guess(c command) Choice {
+	program := c.argv[0]
+	none := "no MPI library was found in " + program
+	by := func(f family, why string) Choice {
+		return Choice{Protocol: library{family: f}.protocol(), Why: none + ", and " + why + " " + familyNames[f] + "'s"}
+	}
+	for _, h := range homes {
+		root := c.env.get(h.name)
+		if root == "" {
+			continue
+		}
+		if h.family != 0 {
+			return by(h.family, h.name+" is")
+		}
+		for _, lib := range []string{"lib", "lib64", "lib/release"} {
+			if f := k.familyIn(path.Join("/", root, lib)); f != noFamily {
+				return by(f, h.name+"="+root+" is")
+			}
+		}
+	}
+	for _, dir := range strings.Split(c.env.get("LD_LIBRARY_PATH"), ":") {
+		if dir == "" {
+			continue
+		}
+		if f := k.familyIn(absolute(c.dir, dir)); f != noFamily {
+			return by(f, dir+" on LD_LIBRARY_PATH is")
+		}
+	}
+	for _, name := range []string{"mpirun", "mpiexec"} {
+		if exe := k.resolve(name, c.env, c.dir); exe != "" {
+			if f := k.launcher(exe, c); f != noFamily {
+				return by(f, exe+" is")
+			}
+		}
+	}
+	ompi, others := k.ldCache().find("libmpi.so.40"), append(k.ldCache().find("libmpich.so.12"), k.ldCache().find("libmpi.so.12")...)
+	if len(ompi) > 0 && len(others) == 0 {
+		return by(openMPI, "the only one here is")
+	}
+	return Choice{Protocol: PMI1, Why: none}
+}
+
+// familyIn is the MPI whose libraries lie in a directory.
+func (k *look) familyIn(dir string) family {
+	for _, name := range []string{"libmpi.so.40", "libmpi.so.12", "libmpich.so.12"} {
+		if k.files.stat(path.Join(dir, name)).regular() {
+			return byName(name).family
+		}
+	}
+	return noFamily
+}
+
+// launcher is the MPI that an mpirun belongs to, by its real name or what it loads: orterun and
+// prterun are Open MPI's, mpiexec.hydra is MPICH's.
+func (k *look) launcher(exe string, c command) family {
+	name := path.Base(k.files.real(exe))
+	switch {
+	case strings.Contains(name, "orterun"), strings.Contains(name, "prterun"), strings.Contains(name, "openmpi"):
+		return openMPI
+	case strings.Contains(name, "hydra"), strings.Contains(name, "mpich"):
+		return mpich
+	}
+	o, err := k.files.openObject(exe)
+	if err != nil {
+		return noFamily
+	}
+	defer o.close()
+	for _, n := range o.needed {
+		if strings.HasPrefix(n, "libopen-rte.") || strings.HasPrefix(n, "libprrte.") || strings.HasPrefix(n, "libopen-pal.") {
+			return openMPI
+		}
+	}
+	return noFamily
+}

@@ -1,0 +1,200 @@
+package mpilib
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// look is one search for the library of a command.
+type look struct {
+	files    *files
+	commands int
+	cache    ldCache // once read
+	cached   bool
+}
+
+// hit is a library that was found, and where.
+type hit struct {
+	library library
+	program string // that loads it
+	module  string // of Python, which does: mpi4py; "" none
+	sure    bool   // the command will run the program, as far as one can see
+}
+
+func (h hit) found() bool { return h.library.family != noFamily }
+
+// command is a program with its arguments, environment and directory.
+type command struct {
+	argv []string
+	env  environ
+	dir  string
+}
+
+func (k *look) ldCache() ldCache {
+	if !k.cached {
+		k.cached = true
+		k.cache = parseLdCache(k.files.head("/etc/ld.so.cache", maxLdCache))
+	}
+	return k.cache
+}
+
+// Programs that are known by name, with a version behind it perhaps.
+var (
+	pythonName = regexp.MustCompile(`^(python|pypy)[0-9.]*$`)
+	shellName  = regexp.MustCompile(`^(ba|da|k|mk|z|a)?sh[0-9.]*$`)
+)
+
+// wrappers run the program that their arguments name, whatever their options are.
+var wrappers = map[string]bool{"catchsegv": true, "chrt": true, "ddt": true, "dumb-init": true, "gdb": true, "gdbserver": true,
+	"gosu": true, "hpcrun": true, "ionice": true, "ltrace": true, "map": true, "ncu": true, "nice": true, "nohup": true,
+	"nsys": true, "numactl": true, "perf": true, "prlimit": true, "rocprof": true, "rocprofv3": true, "setarch": true,
+	"setpriv": true, "setsid": true, "stdbuf": true, "strace": true, "su-exec": true, "taskset": true, "tau_exec": true,
+	"time": true, "timeout": true, "tini": true, "valgrind": true, "vtune": true, "xvfb-run": true}
+
+// command looks for the library of a command.
+func (k *look) command(c command, depth int) hit {
+	if k.commands++; len(c.argv) == 0 || depth > maxDepth || k.commands > maxCommands {
+		return hit{}
+	}
+	exe := k.resolve(c.argv[0], c.env, c.dir)
+	if exe == "" { // a script's wrapper that some module brings perhaps
+		return k.arguments(c, 1, false, depth)
+	}
+	head := k.files.head(exe, 512)
+	if bytes.HasPrefix(head, []byte("#!")) {
+		argv := append(interpreter(head), exe)
+		return k.command(command{slices.Concat(argv, c.argv[1:]), c.env, c.dir}, depth+1)
+	}
+	name := path.Base(exe)
+	switch {
+	case name == "env":
+		return k.env(c, depth)
+	case pythonName.MatchString(name):
+		return k.python(exe, c, depth)
+	case shellName.MatchString(name):
+		return k.shell(c, depth)
+	case (name == "conda" || name == "mamba" || name == "micromamba") && len(c.argv) > 1 && c.argv[1] == "run":
+		return k.condaRun(c, depth)
+	}
+	if !wrappers[name] {
+		if h := k.elf(exe, c); h.found() {
+			return h
+		}
+	}
+	return k.arguments(c, 1, wrappers[name], depth)
+}
+
+// resolve finds a program as execvp(3) does; "" if there is none.
+func (k *look) resolve(name string, e environ, dir string) string {
+	if name == "" || len(name) > maxName {
+		return ""
+	}
+	runs := func(p string) bool {
+		s := k.files.stat(p)
+		return s.regular() && s.mode.Perm()&0o111 != 0
+	}
+	if strings.Contains(name, "/") {
+		if p := absolute(dir, name); runs(p) {
+			return p
+		}
+		return ""
+	}
+	for _, d := range strings.Split(e.get("PATH"), ":") {
+		if p := absolute(dir, path.Join(d, name)); runs(p) {
+			return p
+		}
+	}
+	return ""
+}
+
+// interpreter is the words of a #! line: the interpreter, and one argument at most.
+func interpreter(head []byte) []string {
+	line, _, _ := bytes.Cut(head[2:], []byte("\n"))
+	name, arg, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+	if arg = strings.TrimSpace(arg); arg == "" {
+		return []string{name}
+	}
+	return []string{name, arg}
+}
+
+// elf looks into a program.
+func (k *look) elf(exe string, c command) hit {
+	o, err := k.files.openObject(exe)
+	if err != nil {
+		return hit{}
+	}
+	defer o.close()
+	var preloaded []string
+	if len(o.needed) > 0 {
+		preloaded = strings.FieldsFunc(c.env.get("LD_PRELOAD"), func(r rune) bool { return r == ' ' || r == ':' })
+	}
+	l, ok := k.loader(o, c.env, c.dir).mpi(o, preloaded)
+	if !ok {
+		l, ok = within(o)
+	}
+	if !ok {
+		return hit{}
+	}
+	return hit{library: l, program: exe, sure: true}
+}
+
+// arguments tries the words of a command, from the from-th on, as a command.
+func (k *look) arguments(c command, from int, sure bool, depth int) hit {
+	for i := from; i < min(len(c.argv), maxArgs); i++ {
+		if word := c.argv[i]; strings.HasPrefix(word, "-") || k.resolve(word, c.env, c.dir) == "" {
+			continue
+		}
+		if h := k.command(command{c.argv[i:], c.env, c.dir}, depth+1); h.found() {
+			h.sure = h.sure && sure
+			return h
+		}
+	}
+	return hit{}
+}
+
+// env follows env(1).
+func (k *look) env(c command, depth int) hit {
+	args := c.argv[1:]
+	for len(args) > 0 {
+		word := args[0]
+		args = args[1:]
+		value := func(long string) (string, bool) { // of -u NAME, -uNAME, --unset=NAME
+			short := long[2:3]
+			if long == "--split-string" {
+				short = "S"
+			} else if long == "--chdir" {
+				short = "C"
+			}
+			if v, ok := strings.CutPrefix(word, long+"="); ok {
+				return v, true
+			}
+			if v, ok := strings.CutPrefix(word, "-"+short); ok && v != "" {
+				return v, true
+			}
+			if word == "-"+short && len(args) > 0 {
+				v := args[0]
+				args = args[1:]
+				return v, true
+			}
+			return "", false
+		}
+		if word == "-i" || word == "-" || word == "--ignore-environment" {
+			c.env = environ{}
+		} else if v, ok := value("--unset"); ok {
+			c.env = c.env.without(v)
+		} else if v, ok := value("--chdir"); ok {
+			c.dir = absolute(c.dir, v)
+		} else if v, ok := value("--split-string"); ok {
+			args = append(strings.Fields(v), args...)
+		} else if name, v, ok := strings.Cut(word, "="); ok && !strings.HasPrefix(word, "-") {
+			c.env = c.env.with(name, v)
+		} else if !strings.HasPrefix(word, "-") {
+			c.argv = append([]string{word}, args...)
+			return k.command(c, depth+1)
+		}
+	}
+	return hit{}
+}

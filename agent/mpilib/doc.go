@@ -1,0 +1,21 @@
+// Package mpilib answers which MPI library a program will load, and so which protocol its ranks
+// need: an MPI library speaks either PMI or PMIx to whoever started it, dies or runs alone with the
+// other, and some die when they find both.
+//
+//	argv ──PATH──▶ script ──#! line──▶ interpreter and its arguments ─┐
+//	  ▲            shell script ──its commands──┐                     │
+//	  └── wrapper's arguments ◀── env, numactl ◀┴─────────────────────┘
+//	ELF file ──DT_NEEDED, as ld.so searches──▶ libmpi.so.40 ──symbols, strings──▶ Open MPI 4.1.4: PMIx
+//	python   ──site-packages──▶ mpi4py/MPI.*.so ──────┘
+//	nothing  ──MPI_HOME, LD_LIBRARY_PATH, mpirun on PATH, ld.so.cache──▶ a guess, else PMI-1
+//
+// Files are read, nothing is executed. What is read may be hostile or may not answer: the number
+// of files, their bytes, the depth and the time are bounded (limits.go), and a look that finds
+// nothing within them says so and falls back.
+//
+// A Memory keeps what it found, with every file and variable it asked for, and answers from that as
+// long as all of them are as they were. It may be used by several goroutines.
+//
+// It does not follow what a program opens by name at run time, but for Python's mpi4py, and reads
+// 64-bit little-endian ELF files only.
+package mpilib

@@ -1,0 +1,193 @@
+package mpilib
+
+import (
+	"debug/elf"
+	"path"
+	"slices"
+	"strings"
+)
+
+// loader finds the libraries of one program as the dynamic loader does (ld.so(8)): DT_RPATH of
+// what needs them and of what loaded that, LD_LIBRARY_PATH, DT_RUNPATH, the cache, the default
+// directories. Directories of ld.so.conf count through the cache only, as there.
+type loader struct {
+	look    *look
+	machine elf.Machine
+	musl    bool
+	path    []string // LD_LIBRARY_PATH
+	objects int
+}
+
+// loaded is an object and what loaded it.
+type loaded struct {
+	path    string
+	rpath   []string // DT_RPATH where there is no DT_RUNPATH, origin filled in
+	runpath []string
+	needed  []string
+	by      *loaded
+}
+
+func (k *look) loader(program *object, e environ, dir string) *loader {
+	d := &loader{look: k, machine: program.machine, musl: strings.Contains(program.interp, "ld-musl-")}
+	for _, p := range strings.FieldsFunc(e.get("LD_LIBRARY_PATH"), func(r rune) bool { return r == ':' || r == ';' }) {
+		d.path = append(d.path, absolute(dir, p))
+	}
+	return d
+}
+
+// load notes what an opened object needs, and where that is searched.
+func (d *loader) load(o *object, by *loaded) *loaded {
+	fill := func(dirs []string) (out []string) {
+		for _, s := range dirs {
+			out = append(out, d.substitute(s, path.Dir(o.path)))
+		}
+		return out
+	}
+	l := &loaded{path: o.path, needed: o.needed, runpath: fill(o.runpath), by: by}
+	if len(l.runpath) == 0 {
+		l.rpath = fill(o.rpath)
+	}
+	return l
+}
+
+// substitute fills in $ORIGIN and $LIB, as far as they are known without the loader.
+func (d *loader) substitute(s, origin string) string {
+	if !strings.Contains(s, "$") {
+		return s
+	}
+	return strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin, "$LIB", "lib64", "${LIB}", "lib64").Replace(s)
+}
+
+// mpi finds the first MPI library, breadth first as symbols are, that an object needs. preloaded
+// names come before its own.
+func (d *loader) mpi(o *object, preloaded []string) (library, bool) {
+	root := d.load(o, nil)
+	root.needed = slices.Concat(preloaded, root.needed)
+	queue, seen := []*loaded{root}, map[string]bool{}
+	var other library // PMI or PMIx without MPI
+	for len(queue) > 0 {
+		l := queue[0]
+		queue = queue[1:]
+		for _, name := range l.needed {
+			base := path.Base(name)
+			if seen[name] || systemLibrary.MatchString(base) {
+				continue
+			}
+			seen[name] = true
+			switch {
+			case mpiLibrary.MatchString(base):
+				return d.recognised(name, l), true
+			case pmixLibrary.MatchString(base):
+				other = library{family: pmixClient, path: name}
+			case pmiLibrary.MatchString(base) && other.family == noFamily:
+				other = library{family: pmiClient, path: name}
+			}
+			if next, ok := d.find(name, l); ok {
+				queue = append(queue, d.load(next, l))
+				next.close()
+			}
+		}
+	}
+	return other, other.family != noFamily
+}
+
+// recognised opens an MPI library and says what it is.
+func (d *loader) recognised(name string, by *loaded) library {
+	o, ok := d.find(name, by)
+	if !ok {
+		return byName(path.Base(name))
+	}
+	defer o.close()
+	return recognise(o, d.needs(o, by))
+}
+
+// needs is the names of what an MPI library needs, and of what those need that bear its protocol.
+func (d *loader) needs(o *object, by *loaded) []string {
+	names := slices.Clone(o.needed)
+	l := d.load(o, by)
+	for _, name := range o.needed {
+		if base := path.Base(name); strings.HasPrefix(base, "libmpi") || strings.HasPrefix(base, "libopen-rte.") || pmiLibrary.MatchString(base) {
+			if next, ok := d.find(name, l); ok {
+				names = append(names, next.needed...)
+				next.close()
+			}
+		}
+	}
+	return names
+}
+
+// find opens a library that an object needs.
+func (d *loader) find(name string, by *loaded) (*object, bool) {
+	if strings.Contains(name, "/") {
+		return d.open(name)
+	}
+	if len(by.runpath) == 0 {
+		for l := by; l != nil; l = l.by {
+			if o, ok := d.in(l.rpath, name); ok {
+				return o, true
+			}
+		}
+	}
+	for _, dirs := range [][]string{d.path, by.runpath} {
+		if o, ok := d.in(dirs, name); ok {
+			return o, true
+		}
+	}
+	if !d.musl {
+		for _, p := range d.look.ldCache().find(name) {
+			if o, ok := d.open(p); ok {
+				return o, true
+			}
+		}
+	}
+	return d.in(d.defaults(), name)
+}
+
+func (d *loader) in(dirs []string, name string) (*object, bool) {
+	for _, dir := range dirs {
+		if o, ok := d.open(path.Join(dir, name)); ok {
+			return o, true
+		}
+	}
+	return nil, false
+}
+
+// open opens a library, unless it is of another machine.
+func (d *loader) open(p string) (*object, bool) {
+	if d.objects >= maxObjects || !d.look.files.stat(p).regular() {
+		return nil, false
+	}
+	o, err := d.look.files.openObject(p)
+	if err != nil {
+		return nil, false
+	}
+	if o.machine != d.machine {
+		o.close()
+		return nil, false
+	}
+	d.objects++
+	return o, true
+}
+
+// multiarch are Debian's names of machines, which its glibc has in the default directories.
+var multiarch = map[elf.Machine]string{elf.EM_X86_64: "x86_64-linux-gnu", elf.EM_AARCH64: "aarch64-linux-gnu",
+	elf.EM_PPC64: "powerpc64le-linux-gnu", elf.EM_RISCV: "riscv64-linux-gnu"}
+
+func (d *loader) defaults() []string {
+	if d.musl {
+		return []string{"/lib", "/usr/local/lib", "/usr/lib"}
+	}
+	dirs := []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib"}
+	if m := multiarch[d.machine]; m != "" {
+		dirs = append([]string{"/lib/" + m, "/usr/lib/" + m}, dirs...)
+	}
+	return dirs
+}
+
+// absolute is a path as a process in dir understands it.
+func absolute(dir, p string) string {
+	if path.IsAbs(p) {
+		return path.Clean(p)
+	}
+	return path.Join("/", dir, p)
+}

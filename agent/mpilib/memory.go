@@ -1,0 +1,103 @@
+package mpilib
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Query is a command as a rank will be started.
+type Query struct {
+	Argv []string
+	Env  []string // NAME=value, the whole environment
+	Dir  string   // absolute
+}
+
+// Memory looks, and remembers. What it found holds as long as the files and variables it asked for
+// are as they were.
+type Memory struct {
+	fsys fs.FS
+
+	mu      sync.Mutex
+	choices map[string]*remembered // by command and directory, guarded by mu
+}
+
+// remembered is a choice and what it was made of. It does not change.
+type remembered struct {
+	choice Choice
+	files  map[string]state
+	vars   map[string]string
+}
+
+// NewMemory makes an empty one. fsys is the tree that the programs see, os.DirFS("/").
+func NewMemory(fsys fs.FS) *Memory {
+	return &Memory{fsys: fsys, choices: map[string]*remembered{}}
+}
+
+// Look says which protocol a command's ranks need. It returns within two seconds, whatever the
+// file systems do: one that does not answer costs a goroutine until it does.
+func (m *Memory) Look(q Query) Choice {
+	if len(q.Argv) == 0 {
+		return Choice{Protocol: PMI1, Why: "no program is named"}
+	}
+	got := make(chan Choice, 1)
+	go func() { got <- m.look(q) }() // ends when the file system answers
+	t := time.NewTimer(lookDeadline)
+	defer t.Stop()
+	select {
+	case c := <-got:
+		return c
+	case <-t.C:
+		return Choice{Protocol: PMI1, Why: fmt.Sprintf("the file system of %s or its libraries did not answer within %v", q.Argv[0], lookDeadline)}
+	}
+}
+
+func (m *Memory) look(q Query) Choice {
+	argv := q.Argv[:min(len(q.Argv), maxArgs)]
+	key := strings.Join(argv, "\x00") + "\x00\x00" + q.Dir
+	vars := parseEnv(q.Env)
+	if c, ok := m.remember(key, vars); ok {
+		return c
+	}
+	asked := &asked{vars: vars, seen: map[string]string{}}
+	k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
+	c := command{argv: argv, env: environ{base: asked}, dir: q.Dir}
+	r := &remembered{choice: k.choose(c, k.command(c, 0)), files: k.files.seen, vars: asked.seen}
+	if k.files.spent() {
+		if r.choice.Library == "" {
+			r.choice.Why = "looking for an MPI library in " + argv[0] + " took too long"
+		}
+		return r.choice
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.choices) >= maxRemember {
+		clear(m.choices)
+	}
+	m.choices[key] = r
+	return r.choice
+}
+
+// remember answers from memory, if all is as it was.
+func (m *Memory) remember(key string, vars map[string]string) (Choice, bool) {
+	m.mu.Lock()
+	r := m.choices[key]
+	m.mu.Unlock()
+	if r == nil {
+		return Choice{}, false
+	}
+	now := &asked{vars: vars, seen: map[string]string{}}
+	for name, v := range r.vars {
+		if now.lookup(name) != v {
+			return Choice{}, false
+		}
+	}
+	for p, s := range r.files {
+		if stateOf(m.fsys, p) != s {
+			return Choice{}, false
+		}
+	}
+	return r.choice, true
+}

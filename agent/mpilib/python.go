@@ -1,0 +1,254 @@
+package mpilib
+
+import (
+	"bytes"
+	"path"
+	"slices"
+	"strings"
+)
+
+// interp is a Python interpreter.
+type interp struct {
+	exe    string
+	venv   string   // prefix of its virtual environment; "" none
+	base   string   // prefix of its installation
+	user   string   // base of the user's own packages; "" not used
+	sites  []string // where it looks for packages, in order
+	binary *object
+}
+
+// python looks for MPI in the packages of an interpreter.
+func (k *look) python(exe string, c command, depth int) hit {
+	text, script, first := k.pythonArgs(c)
+	says := bytes.Contains(text, []byte("mpi4py")) || bytes.Contains(text, []byte("horovod")) || bytes.Contains(text, []byte("petsc4py"))
+	in := k.interpreter(exe, c, script)
+	var own hit
+	if o, err := k.files.openObject(exe); err == nil {
+		defer o.close()
+		in.binary = o
+		own = k.packages(in, c)
+	}
+	own.sure = says
+	if own.found() && says {
+		return own
+	}
+	if h := k.arguments(c, first, false, depth); h.found() {
+		return h
+	}
+	return own
+}
+
+// pythonArgs is what shows of the program: its text as far as it is read, or its module's name, the
+// script's path, and where in argv its own arguments begin.
+func (k *look) pythonArgs(c command) (text []byte, script string, first int) {
+	for i := 1; i < len(c.argv); i++ {
+		switch word := c.argv[i]; {
+		case word == "-c" || word == "-m":
+			if i+1 < len(c.argv) {
+				text = []byte(c.argv[i+1])
+			}
+			return text, "", i + 2
+		case word == "-W" || word == "-X" || word == "--check-hash-based-pycs":
+			i++
+		case strings.HasPrefix(word, "-"):
+		default:
+			script = absolute(c.dir, word)
+			return k.files.head(script, maxScript), script, i + 1
+		}
+	}
+	return nil, "", len(c.argv)
+}
+
+// interpreter says where an interpreter looks for packages (CPython's getpath and site).
+func (k *look) interpreter(exe string, c command, script string) interp {
+	in := interp{exe: exe}
+	system := true
+	for _, dir := range []string{path.Dir(exe), path.Dir(path.Dir(exe))} {
+		cfg := k.files.head(path.Join(dir, "pyvenv.cfg"), maxScript)
+		if cfg == nil {
+			continue
+		}
+		in.venv, system = dir, setting(cfg, "include-system-site-packages") == "true"
+		in.base = path.Dir(setting(cfg, "home"))
+		break
+	}
+	version := path.Base(k.files.real(exe))
+	if in.venv == "" {
+		in.base = path.Dir(path.Dir(k.files.real(exe)))
+	}
+	if home := c.env.get("PYTHONHOME"); home != "" && in.venv == "" {
+		in.base, _, _ = strings.Cut(home, ":")
+	}
+	if home := c.env.get("HOME"); system && c.env.get("PYTHONNOUSERSITE") == "" && home != "" {
+		in.user = path.Join(home, ".local")
+		if v := c.env.get("PYTHONUSERBASE"); v != "" {
+			in.user = v
+		}
+	}
+	in.sites = append(in.sites, c.dir)
+	if script != "" {
+		in.sites[0] = path.Dir(script)
+	}
+	for _, p := range strings.Split(c.env.get("PYTHONPATH"), ":") {
+		if p != "" {
+			in.sites = append(in.sites, absolute(c.dir, p))
+		}
+	}
+	if in.venv != "" {
+		in.sites = append(in.sites, k.siteDirs(in.venv, version)...)
+	}
+	if in.user != "" {
+		in.sites = append(in.sites, k.siteDirs(in.user, version)...)
+	}
+	if system {
+		if in.base == "/usr" { // Debian's order
+			in.sites = append(in.sites, k.siteDirs("/usr/local", version)...)
+		}
+		in.sites = append(in.sites, k.siteDirs(in.base, version)...)
+	}
+	return in
+}
+
+// setting is a value of pyvenv.cfg.
+func setting(cfg []byte, key string) string {
+	for line := range strings.Lines(string(cfg)) {
+		if k, v, ok := strings.Cut(line, "="); ok && strings.EqualFold(strings.TrimSpace(k), key) {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// siteDirs are the directories of packages under a prefix: of the interpreter's own version where
+// that is known, lib/python3.11, else of all that are there.
+func (k *look) siteDirs(prefix, version string) (dirs []string) {
+	for _, lib := range []string{"lib", "lib64"} {
+		root := path.Join(prefix, lib)
+		versions := []string{path.Join(root, version)}
+		if !strings.Contains(version, ".") || !k.files.stat(versions[0]).dir() {
+			versions = k.files.match(root, "python3.*")
+		}
+		for _, v := range append(versions, path.Join(root, "python3")) {
+			for _, name := range []string{"site-packages", "dist-packages"} {
+				if d := path.Join(v, name); k.files.stat(d).dir() {
+					dirs = append(dirs, d)
+				}
+			}
+		}
+	}
+	return dirs
+}
+
+// modules are packages with MPI in them besides mpi4py, and their files that need it.
+var modules = []struct{ name, dir, pattern string }{
+	{"horovod", "horovod/torch", "mpi_lib*.so"},
+	{"horovod", "horovod/tensorflow", "mpi_lib*.so"},
+	{"petsc4py", "petsc4py/lib", "PETSc*.so"},
+	{"h5py", "h5py", "defs*.so"},
+}
+
+// packages finds the MPI of an interpreter's packages.
+func (k *look) packages(in interp, c command) hit {
+	for _, site := range in.sites {
+		if dir := path.Join(site, "mpi4py"); k.files.stat(dir).dir() {
+			if l, ok := k.mpi4py(in, dir, c); ok {
+				return hit{library: l, program: in.exe, module: "mpi4py"}
+			}
+		}
+		for _, m := range modules {
+			dir := path.Join(site, m.dir)
+			if !k.files.stat(dir).dir() {
+				continue
+			}
+			for _, file := range k.files.match(dir, m.pattern) {
+				if l, ok := k.extension(in, file, c); ok {
+					return hit{library: l, program: in.exe, module: m.name}
+				}
+			}
+		}
+	}
+	return hit{}
+}
+
+// extension is the MPI library of a Python extension.
+func (k *look) extension(in interp, file string, c command) (library, bool) {
+	o, err := k.files.openObject(file)
+	if err != nil {
+		return library{}, false
+	}
+	defer o.close()
+	return k.loader(in.binary, c.env, c.dir).mpi(o, nil)
+}
+
+// mpi4py is the MPI library of a package. Its wheels hold extensions for several (MPI.mpich.*.so,
+// MPI.openmpi.*.so) and take the one that fits the first libmpi they can open, in this order
+// (mpi4py 4.1, _mpiabi.py): MPI4PY_LIBMPI; lib in the virtual environment, the user's base, the
+// installation unless it is /usr; wherever the loader finds it.
+func (k *look) mpi4py(in interp, dir string, c command) (library, bool) {
+	files := k.files.match(dir, "MPI.*so")
+	variant := func(file string) string {
+		fields := strings.Split(path.Base(file), ".")
+		if len(fields) > 3 && !strings.HasPrefix(fields[1], "cpython") && !strings.HasPrefix(fields[1], "pypy") {
+			return fields[1]
+		}
+		return ""
+	}
+	if i := slices.IndexFunc(files, func(f string) bool { return variant(f) == "" }); i >= 0 {
+		return k.extension(in, files[i], c)
+	}
+	if len(files) == 0 {
+		return library{}, false
+	}
+	if abi := c.env.get("MPI4PY_MPIABI"); abi != "" {
+		abi = strings.ToLower(strings.NewReplacer(" ", "", "-", "", "_", "").Replace(abi))
+		if abi == "impi" {
+			abi = "mpich"
+		}
+		if i := slices.IndexFunc(files, func(f string) bool { return variant(f) == abi }); i >= 0 {
+			return k.extension(in, files[i], c)
+		}
+		return library{}, false
+	}
+	return k.openedMPI(in, c)
+}
+
+// openedMPI is what mpi4py's wheel finds.
+func (k *look) openedMPI(in interp, c command) (library, bool) {
+	var entries []string
+	if v := c.env.get("MPI4PY_LIBMPI"); v != "" {
+		entries = strings.Split(v, ":")
+	} else {
+		if in.venv != "" {
+			entries = append(entries, path.Join(in.venv, "lib"))
+		}
+		if in.user != "" {
+			entries = append(entries, path.Join(in.user, "lib"))
+		}
+		if in.base != "/usr" {
+			entries = append(entries, path.Join(in.base, "lib"))
+		}
+		entries = append(entries, "")
+	}
+	d := k.loader(in.binary, c.env, c.dir)
+	root := d.load(in.binary, nil)
+	for _, e := range entries {
+		names := []string{e}
+		if dir := absolute(c.dir, e); e == "" || k.files.stat(dir).dir() {
+			names = names[:0]
+			for _, n := range []string{"libmpi.so", "libmpi.so.12", "libmpi.so.40"} {
+				if e != "" {
+					n = path.Join(dir, n)
+				}
+				names = append(names, n)
+			}
+		}
+		for _, n := range names {
+			if o, ok := d.find(n, root); ok {
+				l := recognise(o, d.needs(o, root))
+				o.close()
+				return l, true
+			}
+		}
+	}
+	return library{}, false
+}
