@@ -3,10 +3,12 @@ package agent
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/member"
+	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -23,6 +25,7 @@ type Agent struct {
 	front   *front         // nil when embedded
 	metrics *metrics
 	machine machineXML
+	libs    *mpilib.Memory
 
 	refusals refusals
 
@@ -52,6 +55,7 @@ func New(cfg Config) (*Agent, error) {
 		clock:    wire.NewClock(0),
 		stopping: make(chan struct{}),
 		sessions: make(map[string]*session),
+		libs:     mpilib.NewMemory(os.DirFS("/")),
 	}
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable})
 	a.metrics = newMetrics(a)

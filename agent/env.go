@@ -13,7 +13,7 @@ import (
 // belong to another server. MPICH 5 also dies when PMI_* and PMIX_* are both there
 // (pmi-wire.md 1.3). Open MPI 4 has its launcher's address in MCA parameters.
 var protocolPrefixes = []string{"PMI_", "PMIX_", "OMPI_MCA_ess", "OMPI_MCA_orte_ess_", "OMPI_MCA_orte_hnp_uri",
-	"OMPI_MCA_orte_local_daemon_uri", "OMPI_COMM_WORLD_"}
+	"OMPI_MCA_orte_local_daemon_uri"}
 
 // rankVariables are what mpiup tells a rank; those of an outer job are not this job's.
 var rankVariables = []string{
@@ -48,7 +48,7 @@ func inherited(name string) bool {
 			return true
 		}
 	}
-	return slices.Contains(rankVariables, name)
+	return slices.Contains(rankVariables, name) || isScriptVariable(name)
 }
 
 type envList struct {
@@ -77,13 +77,14 @@ func computedEnv(session, dir string, l *apiv1.Launch, p *apiv1.Proc) []string {
 	if l.Exec {
 		return env
 	}
-	return append(env,
+	env = append(env,
 		"MPIUP_RANK="+utoa(p.Rank),
 		"MPIUP_SIZE="+utoa(l.Size),
 		"MPIUP_LOCAL_RANK="+utoa(p.LocalRank),
 		"MPIUP_LOCAL_SIZE="+strconv.Itoa(len(l.Procs)),
 		"MPIUP_NODE_RANK="+utoa(p.NodeRank),
 	)
+	return append(env, scriptVariables(l, p, dir)...)
 }
 
 func utoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

@@ -4,11 +4,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
 func TestEnvironmentLayers(t *testing.T) {
-	base := []string{"PATH=/bin", "HOME=/root", "PMI_FD=9", "PMIX_RANK=3", "MPIUP_RANK=7", "LANG=C", "broken"}
+	base := []string{"PATH=/bin", "HOME=/root", "PMI_FD=9", "PMIX_RANK=3", "MPIUP_RANK=7", "OMPI_COMM_WORLD_RANK=1", "MPI_LOCALRANKID=1", "LANG=C", "broken"}
 	for _, tt := range []struct {
 		name           string
 		unset          []string
@@ -32,12 +33,18 @@ func TestEnvironmentLayers(t *testing.T) {
 }
 
 func TestComputedVariables(t *testing.T) {
-	l := &apiv1.Launch{Size: 6, JobId: "j", Procs: make([]*apiv1.Proc, 2)}
-	got := computedEnv("s", "/w", l, &apiv1.Proc{Rank: 5, LocalRank: 1, NodeRank: 2})
+	l := &apiv1.Launch{Size: 6, Universe: 8, JobId: "j", Procs: make([]*apiv1.Proc, 2), AppOf: []uint32{1, 1, 0, 0, 0, 1},
+		Apps: []*apiv1.App{{Argv: []string{"a"}}, {Argv: []string{"b", "-x", "1"}}}}
+	got := computedEnv("s", "/w", l, &apiv1.Proc{Rank: 5, LocalRank: 1, NodeRank: 2, App: 1})
 	want := []string{"MPIUP_SESSION=s", "MPIUP_JOB_ID=j", "PWD=/w", "MPIUP_RANK=5", "MPIUP_SIZE=6",
-		"MPIUP_LOCAL_RANK=1", "MPIUP_LOCAL_SIZE=2", "MPIUP_NODE_RANK=2"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
+		"MPIUP_LOCAL_RANK=1", "MPIUP_LOCAL_SIZE=2", "MPIUP_NODE_RANK=2",
+		"OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=6", "OMPI_COMM_WORLD_LOCAL_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+		"OMPI_COMM_WORLD_NODE_RANK=1", "OMPI_UNIVERSE_SIZE=8", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2",
+		"MV2_COMM_WORLD_RANK=5", "MV2_COMM_WORLD_SIZE=6", "MV2_COMM_WORLD_LOCAL_RANK=1", "MV2_COMM_WORLD_LOCAL_SIZE=2",
+		"OMPI_NUM_APP_CTX=2", "OMPI_FIRST_RANKS=2 0", "OMPI_APP_CTX_NUM_PROCS=3 3", "OMPI_COMMAND=b", "OMPI_ARGV=-x 1",
+		"OMPI_MCA_initial_wdir=/w"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 	l.Exec = true
 	if got := computedEnv("s", "", l, &apiv1.Proc{}); !slices.Equal(got, []string{"MPIUP_SESSION=s", "MPIUP_JOB_ID=j"}) {

@@ -64,17 +64,6 @@ func (s *session) aborted(id, code int, text string) {
 		Rank: uint32(id), Code: int32(code), Text: text}}})
 }
 
-// protocolOf is how ranks of a program speak with us. PMI_NONE: they do not.
-func (st *step) protocolOf(app uint32) apiv1.Pmi {
-	switch {
-	case st.engine == nil:
-		return apiv1.Pmi_PMI_NONE
-	case st.launch.Pmi == apiv1.Pmi_PMI_AUTO:
-		return apiv1.Pmi_PMI_FD
-	}
-	return st.launch.Pmi
-}
-
 // wiring is how one rank finds its PMI server.
 type wiring struct {
 	env    []string
@@ -89,7 +78,7 @@ func (p *proc) wire() (w wiring, err error) {
 	case apiv1.Pmi_PMI_NONE:
 		return w, nil
 	case apiv1.Pmi_PMI_PMIX:
-		w.env = append(st.s.pmix.running().Environment(int(l.Job), int(p.spec.Rank)), openMPIVariables(l, p.spec)...)
+		w.env = st.s.pmix.running().Environment(int(l.Job), int(p.spec.Rank))
 		w.env = append(w.env, st.yielding(p.spec.App)...)
 		return w, nil
 	case apiv1.Pmi_PMI_PORT:
@@ -100,6 +89,9 @@ func (p *proc) wire() (w wiring, err error) {
 		}
 		// PMI_ID must not stand beside PMI_FD (pmi-wire.md 3.2).
 		w.env = []string{"PMI_FD=" + strconv.Itoa(pmiDescriptor)}
+		if st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_2 {
+			w.env = append(w.env, pmi2Variables...)
+		}
 	}
 	w.env = append(w.env, pmiVariables(l, p.spec)...)
 	return w, nil

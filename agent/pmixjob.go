@@ -88,15 +88,3 @@ func (st *step) yielding(app uint32) []string {
 	}
 	return []string{name + "=1"}
 }
-
-// openMPIVariables are what scripts of Open MPI's users look at (mpirun-cli.md 3.5).
-func openMPIVariables(l *apiv1.Launch, p *apiv1.Proc) []string {
-	return []string{
-		"OMPI_COMM_WORLD_RANK=" + utoa(p.Rank),
-		"OMPI_COMM_WORLD_SIZE=" + utoa(l.Size),
-		"OMPI_COMM_WORLD_LOCAL_RANK=" + utoa(p.LocalRank),
-		"OMPI_COMM_WORLD_LOCAL_SIZE=" + utoa(uint32(len(l.Procs))),
-		"OMPI_COMM_WORLD_NODE_RANK=" + utoa(p.LocalRank),
-		"OMPI_UNIVERSE_SIZE=" + utoa(l.Universe),
-	}
-}

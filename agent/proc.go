@@ -29,10 +29,11 @@ type proc struct {
 	files   *stdio.Files
 	process *reap.Process
 	pump    *stdio.Pump
-	input   *stdio.Input  // nil: /dev/null
-	pmi     atomic.Int32  // apiv1.PmiState
-	told    chan struct{} // closed when Exited was sent
-	done    chan struct{} // closed when OutputEnd was sent
+	input   *stdio.Input           // nil: /dev/null
+	pmi     atomic.Int32           // apiv1.PmiState
+	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
+	told    chan struct{}          // closed when Exited was sent
+	done    chan struct{}          // closed when OutputEnd was sent
 
 	mu      sync.Mutex
 	ours    bool   // we stopped it, guarded by mu
@@ -166,6 +167,8 @@ func (p *proc) sendExited(at time.Time) {
 	}
 	if ex.Status() != 0 {
 		st.s.agent.metrics.failed.Inc()
+	} else {
+		x.Library = p.unspoken()
 	}
 	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: x}})
 	close(p.told)

@@ -20,7 +20,8 @@ type step struct {
 	launch  *apiv1.Launch
 	engine  *kvs.Engine // nil without PMI
 	unfit   error       // why engine could not be made
-	server  *pmi.Server // nil without PMI
+	server  *pmi.Server // nil unless ranks here speak PMI
+	chosen  []apiv1.Pmi // by program: its ranks' protocol
 	port    *pmiPort    // nil unless ranks connect by TCP
 	hint    hint        // what ranks are told of the machine
 	tee     *stdio.Tee  // nil: output goes to the launcher only
@@ -73,11 +74,12 @@ func (st *step) start() {
 	defer close(st.over)
 	l := st.launch
 	st.oom, _ = usable.OOMKills(os.DirFS("/"))
+	dirs := st.directories()
+	st.choose(dirs)
 	if err := st.prepare(); err != nil {
 		st.unprepared(err)
 		return
 	}
-	dirs := st.directories()
 	stdin := make(map[uint32]bool, len(l.Stdin))
 	for _, id := range l.Stdin {
 		stdin[id] = l.Job == 0
@@ -105,7 +107,8 @@ func (st *step) unprepared(err error) {
 		Rank: st.launch.Base + st.launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}}})
 }
 
-// prepare makes what the ranks share: the PMI server, and a port when they want one.
+// prepare makes what the ranks share: the servers of the protocols that they speak, and a port when
+// they want one.
 func (st *step) prepare() error {
 	l := st.launch
 	if len(l.Procs) > 0 {
@@ -119,18 +122,22 @@ func (st *step) prepare() error {
 		return nil
 	}
 	var err error
-	if l.Pmi == apiv1.Pmi_PMI_PMIX {
-		if err = st.startPMIx(); err != nil {
-			err = fmt.Errorf("PMIx: %w", err)
-		}
-		return err
+	if l.Size > 1 {
+		st.wg.Go(st.watchUnspoken)
 	}
-	if l.Pmi == apiv1.Pmi_PMI_PORT {
+	if st.speaks(apiv1.Pmi_PMI_PMIX) {
+		if err = st.startPMIx(); err != nil {
+			return fmt.Errorf("PMIx: %w", err)
+		}
+	}
+	if st.speaks(apiv1.Pmi_PMI_PORT) {
 		if st.port, err = newPMIPort(st); err != nil {
 			return fmt.Errorf("PMI port: %w", err)
 		}
 	}
-	st.server = st.newPMI()
+	if st.speaks(apiv1.Pmi_PMI_FD, apiv1.Pmi_PMI_PORT, apiv1.Pmi_PMI_2) {
+		st.server = st.newPMI()
+	}
 	return nil
 }
 

@@ -42,15 +42,22 @@ func (m *Memory) Look(q Query) Choice {
 	if len(q.Argv) == 0 {
 		return Choice{Protocol: PMI1, Why: "no program is named"}
 	}
-	got := make(chan Choice, 1)
-	go func() { got <- m.look(q) }() // ends when the file system answers
+	return answered(func() Choice { return m.look(q) },
+		Choice{Protocol: PMI1, Why: fmt.Sprintf("the file system of %s or its libraries did not answer within %v", q.Argv[0], lookDeadline)})
+}
+
+// answered is what f returns, or otherwise where it does not within the deadline. f's goroutine
+// ends when the file system answers.
+func answered[T any](f func() T, otherwise T) T {
+	got := make(chan T, 1)
+	go func() { got <- f() }()
 	t := time.NewTimer(lookDeadline)
 	defer t.Stop()
 	select {
-	case c := <-got:
-		return c
+	case v := <-got:
+		return v
 	case <-t.C:
-		return Choice{Protocol: PMI1, Why: fmt.Sprintf("the file system of %s or its libraries did not answer within %v", q.Argv[0], lookDeadline)}
+		return otherwise
 	}
 }
 

@@ -70,7 +70,7 @@ func runJob(p *process, f *cli.RunFlags, args []string) error {
 	}
 	defer done()
 	cfg := launcher.Config{
-		Reach: reach, Apps: apps, DryRun: f.DryRun, Timeout: f.Timeout, PMI: pmiModes[f.PMI], NoTopologyHint: f.NoTopologyHint,
+		Reach: reach, Apps: apps, DryRun: f.DryRun, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
 		Policy:     placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy)},
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
 		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin,
@@ -84,7 +84,8 @@ func runJob(p *process, f *cli.RunFlags, args []string) error {
 	return nil
 }
 
-var pmiModes = map[string]apiv1.Pmi{"fd": apiv1.Pmi_PMI_FD, "port": apiv1.Pmi_PMI_PORT, "pmix": apiv1.Pmi_PMI_PMIX, "none": apiv1.Pmi_PMI_NONE}
+var protocols = map[string]apiv1.Pmi{"auto": apiv1.Pmi_PMI_AUTO, "pmix": apiv1.Pmi_PMI_PMIX, "pmi1": apiv1.Pmi_PMI_FD,
+	"pmi2": apiv1.Pmi_PMI_2, "pmi-port": apiv1.Pmi_PMI_PORT, "none": apiv1.Pmi_PMI_NONE}
 
 var outputModes = map[string]iof.Mode{"plain": iof.Plain, "tag": iof.Tag, "json": iof.JSON}
 

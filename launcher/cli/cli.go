@@ -72,11 +72,14 @@ type RunFlags struct {
 	OutputDir  string // "": none
 	WorkerLogs bool
 	Stdin      string // a rank, all, none
-	PMI        string // fd, port, pmix, none
+	MPI        string // auto, pmix, pmi1, pmi2, pmi-port, none
 	Verbose    int    // times -v was given
 
 	NoTopologyHint bool
 }
+
+// protocols are the values of --mpi.
+var protocols = []string{"auto", "pmix", "pmi1", "pmi2", "pmi-port", "none"}
 
 // AppFlags is what may stand before each program.
 type AppFlags struct {
@@ -109,8 +112,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.OutputDir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
 	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
 	valueVar(fs, &f.Stdin, "stdin", "0", checkStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
-	valueVar(fs, &f.PMI, "pmi", "fd", oneOf("fd", "port", "pmix", "none"),
-		"the `WAY` in which ranks are wired up: fd (PMI-1 or PMI-2, inherited descriptor), port (the same by PMI_PORT and PMI_ID), pmix (Open MPI) or none")
+	valueVar(fs, &f.MPI, "mpi", "auto", oneOf(protocols...),
+		"the `PROTOCOL` that ranks speak: auto (each host looks at the program), pmix (Open MPI), pmi1 (MPICH, Intel MPI, MVAPICH), pmi2, pmi-port (PMI-1 over TCP, where descriptors are closed) or none")
 	fs.BoolVar(&f.NoTopologyHint, "no-topology-hint", false,
 		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
@@ -128,7 +131,7 @@ func (a *AppFlags) register(fs *pflag.FlagSet) {
 func (f *RunFlags) RegisterCompletion(cmd *cobra.Command) error {
 	for name, values := range map[string][]string{
 		"map-by": {"slot", "node", "ppr:"}, "output": {"plain", "tag", "json"},
-		"stdin": {"0", "all", "none"}, "pmi": {"fd", "port", "pmix", "none"},
+		"stdin": {"0", "all", "none"}, "mpi": protocols,
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			return err

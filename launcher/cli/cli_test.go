@@ -53,7 +53,7 @@ func TestDefaults(t *testing.T) {
 	want := RunFlags{
 		HostFlags:  HostFlags{Wait: 5 * time.Minute},
 		LeaseFlags: LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
-		MapBy:      "slot", Output: "plain", Stdin: "0", PMI: "fd",
+		MapBy:      "slot", Output: "plain", Stdin: "0", MPI: "auto",
 	}
 	if d := cmp.Diff(want, f); d != "" {
 		t.Error(d)
@@ -90,8 +90,8 @@ func TestFlags(t *testing.T) {
 		{"-tag-output -timestamp", func(f *RunFlags) { f.TagOutput, f.Output, f.Timestamp = true, "tag", true }},
 		{"--tag --output-dir /tmp/o", func(f *RunFlags) { f.TagOutput, f.Output, f.OutputDir = true, "tag", "/tmp/o" }},
 		{"--output json --worker-logs", func(f *RunFlags) { f.Output, f.WorkerLogs = "json", true }},
-		{"--stdin 3 --pmi port --oversubscribe --dry-run", func(f *RunFlags) {
-			f.Stdin, f.PMI, f.Oversubscribe, f.DryRun = "3", "port", true, true
+		{"--stdin 3 --mpi pmi-port --oversubscribe --dry-run", func(f *RunFlags) {
+			f.Stdin, f.MPI, f.Oversubscribe, f.DryRun = "3", "pmi-port", true, true
 		}},
 		{"--stdin all -vv", func(f *RunFlags) { f.Stdin, f.Verbose = "all", 2 }},
 		{"-vn2", func(f *RunFlags) { f.Verbose, f.Program.N = 1, 2 }},
@@ -182,7 +182,7 @@ func TestRefuses(t *testing.T) {
 		{"--node-timeout 10ms a", "--node-timeout 10ms is too short to tell silence from a busy machine; use 1s or more"},
 		{"--output xml a", `--output: "xml" is not known; use plain, tag or json`},
 		{"--output json --tag-output a", "--tag-output and --output json are two forms of output; give one (json names the rank too)"},
-		{"--pmi pmi3 a", `--pmi: "pmi3" is not known; use fd, port, pmix or none`},
+		{"--mpi pmi3 a", `--mpi: "pmi3" is not known; use auto, pmix, pmi1, pmi2, pmi-port or none`},
 		{"--stdin -1 a", `--stdin: "-1" is not known; use a rank, all or none`},
 		{"--stdin some a", `--stdin: "some" is not known; use a rank, all or none`},
 		{"--map-by socket a", `--map-by: "socket" is not known; use slot, node or ppr:N:node`},

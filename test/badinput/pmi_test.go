@@ -28,7 +28,7 @@ func TestPMI(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			e := mpiup(t, nil, "run", "-n", "2", "--host", a.addr+":2", "sh", "-c",
+			e := mpiup(t, nil, "run", "--mpi", "pmi1", "-n", "2", "--host", a.addr+":2", "sh", "-c",
 				`if [ $MPIUP_RANK = 1 ]; then `+tt.script+`; else sleep 60; fi`)
 			t.Logf("%d: %s", e.code, e.stderr)
 			e.check(t, 247, append(tt.says, "rank 1 on "+a.addr+" broke the PMI protocol", "mpiup killed it", "PMI_FD")...)
@@ -45,7 +45,7 @@ func TestPMI(t *testing.T) {
 
 // TestUnknownPMICommand is answered, so that a library that asks for more than there is goes on.
 func TestUnknownPMICommand(t *testing.T) {
-	e := mpiup(t, nil, "run", "-n", "1", "sh", "-c",
+	e := mpiup(t, nil, "run", "--mpi", "pmi1", "-n", "1", "sh", "-c",
 		`echo "cmd=init pmi_version=1 pmi_subversion=1" >&3; read line <&3; echo "cmd=make_coffee" >&3; read line <&3; echo "$line"; exit 7`)
 	t.Logf("%s%s", e.stdout, e.stderr)
 	e.check(t, e.code, "rank 0")

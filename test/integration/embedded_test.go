@@ -43,7 +43,7 @@ func TestEmbeddedLeavesNothing(t *testing.T) {
 		code int
 	}{
 		{"hello", []string{"-n", "4", hello}, 0},
-		{"hello over a port", []string{"-n", "4", "--pmi", "port", hello}, 0},
+		{"hello over a port", []string{"-n", "4", "--mpi", "pmi-port", hello}, 0},
 		{"failure", []string{"-n", "4", exits, "3"}, 3},
 		{"killed in a barrier", []string{"-n", "4", exits, "9", "2", "signal"}, 137},
 		{"abort", []string{"-n", "4", aborts, "42"}, 42},
@@ -65,7 +65,7 @@ func TestEmbeddedLeavesNothing(t *testing.T) {
 		})
 	}
 	t.Run("kill -9", func(t *testing.T) {
-		r := l.embedded(t, job{}, "-n", "2", "sh", "-c", "setsid sh -c 'trap \"\" TERM HUP; sleep 1000' & echo ready; sleep 1000")
+		r := l.embedded(t, job{}, "--mpi", "pmi1", "-n", "2", "sh", "-c", "setsid sh -c 'trap \"\" TERM HUP; sleep 1000' & echo ready; sleep 1000")
 		r.says(t, "ready\nready\n")
 		r.signal(t, syscall.SIGKILL)
 		r.wait(t)
@@ -78,16 +78,16 @@ func TestEmbeddedListensNowhere(t *testing.T) {
 	l := hosted(t)
 	need.Program(t, "ss", "iproute2")
 	l = l.apart(t, netns.Config{})
-	for _, flag := range []string{"fd", "none", "port"} {
-		r := l.embedded(t, job{}, "--pmi", flag, "-n", "2", "sh", "-c", "echo ready; exec sleep 1000")
+	for _, flag := range []string{"pmi1", "none", "pmi-port"} {
+		r := l.embedded(t, job{}, "--mpi", flag, "-n", "2", "sh", "-c", "echo ready; exec sleep 1000")
 		r.says(t, "ready\nready\n")
 		sockets := l.command(t, job{}, "ss", "-Hltun").wait(t).ok(t).stdout
-		if flag != "port" && sockets != "" {
-			t.Errorf("--pmi %s: somebody listens:\n%s", flag, sockets)
+		if flag != "pmi-port" && sockets != "" {
+			t.Errorf("--mpi %s: somebody listens:\n%s", flag, sockets)
 		}
 		for line := range strings.Lines(sockets) {
 			if !strings.Contains(line, "127.0.0.1:") {
-				t.Errorf("--pmi %s: not on loopback: %s", flag, line)
+				t.Errorf("--mpi %s: not on loopback: %s", flag, line)
 			}
 		}
 		r.signal(t, syscall.SIGTERM)

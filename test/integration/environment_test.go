@@ -25,7 +25,7 @@ func TestEnvironmentOfARank(t *testing.T) {
 	r := l.run(t, job{hosts: "w0:2,w1:2",
 		env: []string{"EXPORTED=from the launcher", "NOT_EXPORTED=1", "PMI_RANK=9", "PMIX_RANK=9", "PMI_ANYTHING=1", "MPIUP_RANK=77",
 			"KUBERNETES_SERVICE_HOST=10.0.0.1", "K_MPI_JOB_ROLE=launcher"},
-		args: []string{"-n", "4", "-x", "EXPORTED", "-x", "GIVEN=a=b c", "-x", "HOME=/there", "--output-dir", dir, "env"}}).ok(t)
+		args: []string{"-n", "4", "--mpi", "pmi1", "-x", "EXPORTED", "-x", "GIVEN=a=b c", "-x", "HOME=/there", "--output-dir", dir, "env"}}).ok(t)
 	if r.stdout == "" {
 		t.Error("--output-dir took the output away from standard output")
 	}
@@ -73,7 +73,7 @@ func TestEnvironmentOfARank(t *testing.T) {
 func TestNoPMI(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	r := l.run(t, job{hosts: "w0:1", env: []string{"PMI_FD=3"}, args: []string{"--pmi", "none", "env"}}).ok(t)
+	r := l.run(t, job{hosts: "w0:1", env: []string{"PMI_FD=3"}, args: []string{"--mpi", "none", "env"}}).ok(t)
 	if strings.Contains(r.stdout, "PMI_") || !strings.Contains(r.stdout, "MPIUP_RANK=0\n") {
 		t.Errorf("environment:\n%s", r.stdout)
 	}

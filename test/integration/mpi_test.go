@@ -36,8 +36,8 @@ func TestHello(t *testing.T) {
 		{"by node", []string{"-n", "6", "--map-by", "node", hello}, byNode},
 		{"every slot", []string{"--", hello}, bySlot},
 		{"two programs", []string{"-n", "2", hello, ":", "-n", "4", hello}, bySlot},
-		{"port", []string{"-n", "6", "--pmi", "port", hello}, bySlot},
-		{"port, closed descriptors", append([]string{"-n", "6", "--pmi", "port"}, append(launderer, hello)...), bySlot},
+		{"port", []string{"-n", "6", "--mpi", "pmi-port", hello}, bySlot},
+		{"port, closed descriptors", append([]string{"-n", "6", "--mpi", "pmi-port"}, append(launderer, hello)...), bySlot},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +66,7 @@ func TestPrograms(t *testing.T) {
 		{"allreduce of 5", "allreduce", three, "-n 5", "", "allreduce ok"},
 		{"publish", "publish", "w0:1,w1:1,w2:1", "-n 3", "", "publish ok"},
 		{"large KVS", "bigkvs", three, "-n 6", "600 600", "bigkvs ok 450 values"},
-		{"large KVS over a port", "bigkvs", three, "-n 6 --pmi port", "200 866", "bigkvs ok 150 values"},
+		{"large KVS over a port", "bigkvs", three, "-n 6 --mpi pmi-port", "200 866", "bigkvs ok 150 values"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

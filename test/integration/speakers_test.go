@@ -50,7 +50,7 @@ func TestDescendantsSpeak(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	need.Program(t, "bash", "bash")
-	for _, p := range []struct{ flag, knock, want string }{{"pmix", knock, pmixAnswer}, {"port", knockPMI, pmiAnswer}} {
+	for _, p := range []struct{ flag, knock, want string }{{"pmix", knock, pmixAnswer}, {"pmi-port", knockPMI, pmiAnswer}} {
 		for _, c := range []struct{ who, script string }{
 			{"a rank", `exec bash -c "$1"`},
 			{"a child", `bash -c "$1"; exit 0`},
@@ -60,7 +60,7 @@ func TestDescendantsSpeak(t *testing.T) {
 		} {
 			t.Run(p.flag+", "+c.who, func(t *testing.T) {
 				t.Parallel()
-				r := l.run(t, job{hosts: "w0:1", args: []string{"--pmi", p.flag, "-n", "1", "sh", "-c", c.script, "sh",
+				r := l.run(t, job{hosts: "w0:1", args: []string{"--mpi", p.flag, "-n", "1", "sh", "-c", c.script, "sh",
 					p.knock, l.folder(t) + "/fifo"}})
 				answered(t, c.who, r.stdout, p.want, r.took)
 			})
@@ -103,12 +103,12 @@ func TestStrangersGetNoAnswer(t *testing.T) {
 	l := hosted(t)
 	need.Program(t, "bash", "bash")
 	for i, p := range []struct{ flag, knock, port, secret string }{
-		{"pmix", knock, "PMIX_SERVER_URI41", "PMIX_NAMESPACE"}, {"port", knockPMI, "PMI_PORT", "PMI_ID"},
+		{"pmix", knock, "PMIX_SERVER_URI41", "PMIX_NAMESPACE"}, {"pmi-port", knockPMI, "PMI_PORT", "PMI_ID"},
 	} {
 		t.Run(p.flag, func(t *testing.T) {
 			t.Parallel()
 			name := fmt.Sprintf("98765.%d4321", i)
-			run := l.start(t, job{hosts: "w0:1", args: []string{"--pmi", p.flag, "-n", "1", "sleep", name}})
+			run := l.start(t, job{hosts: "w0:1", args: []string{"--mpi", p.flag, "-n", "1", "sleep", name}})
 			defer func() {
 				run.cmd.Process.Signal(syscall.SIGTERM)
 				run.wait(t)
@@ -126,7 +126,7 @@ func TestStrangersGetNoAnswer(t *testing.T) {
 			answered(t, "the same user with the session's variable", r.stdout, noAnswer, r.took)
 			r = l.on(t, "w0", 65534, p.knock, "bash", port, secret)
 			answered(t, "another user", r.stdout, noAnswer, r.took)
-			r = l.run(t, job{hosts: "w0:1", args: []string{"--pmi", "pmix", "-n", "1", "bash", "-c", pretend + p.knock, "bash", port, secret}})
+			r = l.run(t, job{hosts: "w0:1", args: []string{"--mpi", "pmix", "-n", "1", "bash", "-c", pretend + p.knock, "bash", port, secret}})
 			answered(t, "another job's rank", r.stdout, noAnswer, r.took)
 			r = l.on(t, "w1", 0, p.knock, "bash", port, secret)
 			if strings.Contains(r.stdout, "answer") {

@@ -24,7 +24,7 @@ func TestMPICH5(t *testing.T) {
 	bin := l.wheels(t)
 	for _, c := range []struct{ name, program, hosts, flags, args, want string }{
 		{"hello", "hello", "w0:2,w1:2", "-n 4", "", "rank 3 of 4 on w1, 1 of 2 there"},
-		{"hello over a port", "hello", "w0:2,w1:2", "-n 4 --pmi port", "", "rank 3 of 4 on w1, 1 of 2 there"},
+		{"hello over a port", "hello", "w0:2,w1:2", "-n 4 --mpi pmi-port", "", "rank 3 of 4 on w1, 1 of 2 there"},
 		{"ring", "ring", "w0:2,w1:2", "-n 4", "", "ring"},
 		{"publish", "publish", "w0:1,w1:1", "-n 2", "", "publish ok"},
 		{"sessions", "session", "w0:1,w1:1", "-n 2", "", "session ok"},

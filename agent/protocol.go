@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"github.com/mpiup/mpiup/agent/mpilib"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// choose settles which protocol the ranks of each program of a job get here, before any of them is
+// started, and tells the launcher where that was left to us.
+func (st *step) choose(dirs []string) {
+	l := st.launch
+	st.chosen = make([]apiv1.Pmi, len(l.Apps))
+	here := make([]bool, len(l.Apps))
+	for _, p := range l.Procs {
+		here[p.App] = true
+	}
+	for app := range l.Apps {
+		switch {
+		case st.engine == nil:
+			st.chosen[app] = apiv1.Pmi_PMI_NONE
+		case l.Pmi != apiv1.Pmi_PMI_AUTO:
+			st.chosen[app] = l.Pmi
+		case here[app]:
+			c := st.library(app, dirs[app])
+			st.chosen[app] = protocols[c.Protocol]
+			if c.Library == "" && l.Spawned {
+				st.likeParent(app, &c)
+			}
+			st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: &apiv1.Chosen{
+				Job: l.Job, App: uint32(app), Pmi: st.chosen[app], Library: c.Library, Why: c.Why}}})
+		}
+	}
+}
+
+var protocols = map[mpilib.Protocol]apiv1.Pmi{mpilib.PMI1: apiv1.Pmi_PMI_FD, mpilib.PMIx: apiv1.Pmi_PMI_PMIX}
+
+// likeParent gives a spawned program that does not show what it needs what its parent's job got
+// here.
+func (st *step) likeParent(app int, c *mpilib.Choice) {
+	parent := st.s.jobOf(st.launch.Parent)
+	if parent == nil || len(parent.launch.Procs) == 0 {
+		return
+	}
+	<-parent.over // it has been chosen for, since one of its ranks spawned
+	st.chosen[app] = parent.protocolOf(parent.launch.Procs[0].App)
+	c.Why += ", and the ranks that spawned it got this"
+}
+
+// protocolOf is how ranks of a program here speak with us. PMI_NONE: they do not.
+func (st *step) protocolOf(app uint32) apiv1.Pmi {
+	if int(app) >= len(st.chosen) {
+		return apiv1.Pmi_PMI_NONE
+	}
+	return st.chosen[app]
+}
+
+// speaks says that a program of the job here uses one of the protocols.
+func (st *step) speaks(which ...apiv1.Pmi) bool {
+	for _, p := range st.launch.Procs {
+		for _, w := range which {
+			if st.protocolOf(p.App) == w {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// library looks for the MPI library of a program as its ranks are started.
+func (st *step) library(app int, dir string) mpilib.Choice {
+	l, cfg := st.launch, &st.s.agent.cfg
+	a := l.Apps[app]
+	return st.s.agent.libs.Look(mpilib.Query{Argv: a.Argv, Env: environment(cfg.Env, l.Unset, a.Env, nil), Dir: dir})
+}
+
+// pmi2Variables ask libraries that can use either for PMI-2: MPICH since 4.2, Intel MPI since 2019.
+// Older MPICH was built for one of the two.
+var pmi2Variables = []string{"MPIR_CVAR_PMI_VERSION=2", "I_MPI_PMI=pmi2"}
