@@ -18,10 +18,10 @@ func TestMPICH5Dynamic(t *testing.T) {
 		{"spawn", "family", "w0:4,w1:4", "-n 2 --map-by node" + ofi, "family ok"},
 		{"spawn with UCX", "family", "w0:4,w1:4", "-n 2 --map-by node", "family ok"},
 		{"spawn from one rank", "family", "w0:2,w1:2,w2:2", "-n 1" + ofi, "family ok"},
-		{"spawn over a port", "family", "w0:4,w1:4", "-n 2 --map-by node --pmi port" + ofi, "family ok"},
+		{"spawn over a port", "family", "w0:4,w1:4", "-n 2 --map-by node --mpi pmi-port" + ofi, "family ok"},
 		{"accept and connect", "accept_ompi", "w0:2,w1:2", "-n 4" + ofi, "accept ok"},
 		{"groups of a session", "groups", "w0:2,w1:2", "-n 4" + ofi, "groups ok"},
-		{"groups of a session over a port", "groups", "w0:1,w1:1,w2:1", "-n 3 --pmi port", "groups ok"},
+		{"groups of a session over a port", "groups", "w0:1,w1:1,w2:1", "-n 3 --mpi pmi-port", "groups ok"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -170,7 +170,7 @@ func TestWhoSpeaksWhereProcHides(t *testing.T) {
 			}
 			dir := l.folder(t)
 			script := tt.rank + ` 'bash -c "$1"; echo $PMIX_SERVER_URI41 $PMIX_NAMESPACE >$2/new; mv $2/new $2/env; exec sleep 1000' sh "$1" "$2"`
-			run := l.start(t, job{hosts: "w0:1", args: []string{"--pmi", "pmix", "-n", "1", "sh", "-c", script, "sh", knock, dir}})
+			run := l.start(t, job{hosts: "w0:1", args: []string{"--mpi", "pmix", "-n", "1", "sh", "-c", script, "sh", knock, dir}})
 			defer func() {
 				run.cmd.Process.Signal(syscall.SIGTERM)
 				run.wait(t)
