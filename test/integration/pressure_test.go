@@ -41,8 +41,12 @@ func TestStoppedReader(t *testing.T) {
 	w.Close()
 	var writers []int
 	for _, h := range []string{"w0", "w1"} {
-		eventually(t, "dd runs on "+h, func() bool { return len(l.matching(t, h, "dd if=/dev/zero bs=1M")) == 1 })
-		writers = append(writers, l.matching(t, h, "dd if=/dev/zero bs=1M")...)
+		var pids []int
+		eventually(t, "dd runs on "+h, func() bool {
+			pids = l.matching(t, h, "dd if=/dev/zero bs=1M")
+			return len(pids) == 1
+		})
+		writers = append(writers, pids...)
 	}
 	var last [2]int
 	same := 0
