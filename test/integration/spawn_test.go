@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Where spawned ranks go: MPICH 5's own spawn, hosts of the run and others.
+// Where spawned ranks go, on hosts of the run and others: MPICH 5 over PMI-1, Open MPI over PMIx.
 func TestSpawnPlaces(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
@@ -15,6 +15,13 @@ func TestSpawnPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Run("MPICH 5", func(t *testing.T) { l.spawnPlaces(t, exe, "-x", "MPIR_CVAR_CH4_NETMOD=ofi") })
+	other := l.openMPI(t, "nursery")
+	t.Run("Open MPI 4.1.4", func(t *testing.T) { l.spawnPlaces(t, other, ompiFlags...) })
+}
+
+func (l *lab) spawnPlaces(t *testing.T, exe string, flags ...string) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, hosts, flags string
 		args               []string // of nursery
@@ -40,7 +47,7 @@ func TestSpawnPlaces(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			args := append(append(strings.Fields(c.flags), "-x", "MPIR_CVAR_CH4_NETMOD=ofi", exe), c.args...)
+			args := slices.Concat(strings.Fields(c.flags), flags, []string{exe}, c.args)
 			r := l.run(t, job{hosts: c.hosts, args: args})
 			lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
 			slices.Sort(lines)
