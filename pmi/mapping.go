@@ -12,7 +12,8 @@ import (
 // libraries then compare host names.
 //
 // The value is a list of blocks (X,Y,Z): nodes X to X+Y-1 with Z consecutive ranks each. A list
-// that gives fewer ranks than there are begins again. Only this form is used: MPICH up to 4.0
+// that gives fewer ranks than there are begins again, which Intel MPI (2021.18) does not know: it
+// is used only where the whole list would be too long. Only this form is used: MPICH up to 4.0
 // crashes on the shorter ones that MPICH's src/mpl/src/mpl_rankmap.c writes today. Node numbers
 // that leave gaps are closed up, because clients use them as indices.
 func ProcessMapping(nodeOfRank []int) string {
@@ -20,7 +21,14 @@ func ProcessMapping(nodeOfRank []int) string {
 		return ""
 	}
 	nodes := dense(nodeOfRank)
-	nodes = nodes[:period(nodes)]
+	if whole := vector(nodes); whole != "" {
+		return whole
+	}
+	return vector(nodes[:period(nodes)])
+}
+
+// vector spells nodes out, or is "" when that is too long.
+func vector(nodes []int) string {
 	var b strings.Builder
 	b.WriteString("(vector")
 	for _, k := range blocks(nodes) {

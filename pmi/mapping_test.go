@@ -42,12 +42,13 @@ func TestProcessMapping(t *testing.T) {
 		{"none", nil, ""},
 		{"one rank", []int{0}, "(vector,(0,1,1))"},
 		{"2 nodes of 4, in blocks", []int{0, 0, 0, 0, 1, 1, 1, 1}, "(vector,(0,2,4))"},
-		{"2 nodes of 4, in turn", []int{0, 1, 0, 1, 0, 1, 0, 1}, "(vector,(0,2,1))"},
+		{"2 nodes of 4, in turn", []int{0, 1, 0, 1, 0, 1, 0, 1}, "(vector,(0,2,1),(0,2,1),(0,2,1),(0,2,1))"},
 		{"4, 2 and 2", []int{0, 0, 0, 0, 1, 1, 2, 2}, "(vector,(0,1,4),(1,2,2))"},
-		{"in turn, cut short", []int{0, 1, 2, 0, 1}, "(vector,(0,3,1))"},
+		{"in turn, cut short", []int{0, 1, 2, 0, 1}, "(vector,(0,3,1),(0,2,1))"},
 		{"backwards", []int{1, 1, 0, 0}, "(vector,(1,1,2),(0,1,2))"},
 		{"numbers with gaps", []int{7, 7, 3}, "(vector,(1,1,2),(0,1,1))"},
-		{"one node", []int{5, 5, 5}, "(vector,(0,1,1))"},
+		{"one node", []int{5, 5, 5}, "(vector,(0,1,3))"},
+		{"in turn, too often to say", slices.Repeat([]int{0, 1, 2}, 200), "(vector,(0,3,1))"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := ProcessMapping(tt.nodes)
