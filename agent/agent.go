@@ -57,7 +57,7 @@ func New(cfg Config) (*Agent, error) {
 		sessions: make(map[string]*session),
 		libs:     mpilib.NewMemory(os.DirFS("/")),
 	}
-	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable})
+	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.runDir()})
 	a.metrics = newMetrics(a)
 	return a, nil
 }

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
@@ -188,14 +188,19 @@ func (s *session) logged(id int, stderr bool, text string) {
 	s.send(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: o}})
 }
 
+// runDir is where sessions have directories.
+func (a *Agent) runDir() string {
+	if a.cfg.RunDir != "" {
+		return a.cfg.RunDir
+	}
+	return RunDir(os.TempDir(), os.Getuid())
+}
+
 // sessionDir makes a directory that ranks of a session may use for files, and returns what
 // removes it. A container without a writable one has "".
 func (a *Agent) sessionDir(session string) (dir string, remove func()) {
-	base := a.cfg.RunDir
-	if base == "" {
-		base = RunDir(os.TempDir(), os.Getuid())
-	}
-	dir = filepath.Join(base, "session-"+session)
+	base := a.runDir()
+	dir = reap.SessionDir(base, session)
 	if err := os.MkdirAll(dir, 0o700); err == nil {
 		err = checkOwned(base)
 		if err == nil {

@@ -52,10 +52,32 @@ func GuardMain() int {
 		return 1
 	}
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
-	if !endAll(procfs{root: "/proc"}, readLedger(b), time.Now().Add(guardPatience)) {
+	records := readLedger(b)
+	ended := endAll(procfs{root: "/proc"}, records, time.Now().Add(guardPatience))
+	removeDirs(records)
+	if !ended {
 		return 1
 	}
 	return 0
+}
+
+// SessionDir is a session's directory below Config.SessionDirs.
+func SessionDir(dirs, session string) string { return filepath.Join(dirs, "session-"+session) }
+
+// removeDirs removes the directories of the records' sessions, and what holds them if nothing else
+// is in it.
+func removeDirs(records []record) {
+	for _, in := range records {
+		if !filepath.IsAbs(in.dirs) {
+			continue
+		}
+		for _, r := range records {
+			if r.session != "" && filepath.Base(r.session) == r.session {
+				_ = os.RemoveAll(SessionDir(in.dirs, r.session))
+			}
+		}
+		_ = os.Remove(in.dirs)
+	}
 }
 
 // dropProgramPages unmaps what the start of the program has touched of its file, which is most
@@ -167,9 +189,11 @@ func leftBehind(proc procfs, records []record) []stat {
 		f.procs[p.pid] = p
 	}
 	for _, r := range records {
-		if r.pid == 0 {
+		switch {
+		case r.dirs != "":
+		case r.pid == 0:
 			f.known[r.session] = true
-		} else {
+		default:
 			f.leaders[r.pid] = leader{session: r.session, start: r.start}
 		}
 	}

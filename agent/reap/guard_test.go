@@ -218,3 +218,33 @@ func TestLedgerKeepsWhatLives(t *testing.T) {
 	none.remove(none.add(record{session: "x"}))
 	none.close()
 }
+
+func TestGuardRemovesSessionDirs(t *testing.T) {
+	l, err := newLedger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	dirs := filepath.Join(t.TempDir(), "of mpiup")
+	for _, name := range []string{"aa", "bb", "stranger"} {
+		if err := os.MkdirAll(filepath.Join(SessionDir(dirs, name), "sub"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.add(record{dirs: dirs})
+	l.add(record{dirs: "/" + strings.Repeat("x", slotBytes)}) // does not fit, and is no record
+	l.add(record{session: "aa"})
+	l.add(record{session: "bb", pid: 1 << 22, start: 1})
+	l.add(record{session: "../session-stranger"})
+	raw := make([]byte, 5*slotBytes)
+	n, _ := l.file.ReadAt(raw, 0)
+	records := readLedger(raw[:n])
+	if len(records) != 4 {
+		t.Errorf("read %+v", records)
+	}
+	removeDirs(records)
+	left, err := filepath.Glob(filepath.Join(dirs, "*"))
+	if err != nil || !slices.Equal(left, []string{SessionDir(dirs, "stranger")}) {
+		t.Errorf("left are %q, %v", left, err)
+	}
+}

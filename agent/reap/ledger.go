@@ -19,6 +19,7 @@ const slotBytes = 128
 // wakes nobody.
 //
 //	"session 5c1f…\n" NUL…     a session that may have processes
+//	"dirs /tmp/mpiup-0\n" NUL…  Config.SessionDirs
 //	"leader 4711 998877 5c1f…\n" NUL…  pid, starttime, session ("-": none)
 //	NUL…                       a free slot
 //
@@ -31,8 +32,10 @@ type ledger struct {
 	free []int // guarded by mu
 }
 
-// record is one slot: a session, or, with a pid, the leader of a process session.
+// record is one slot: a session, or, with a pid, the leader of a process session, or where sessions
+// have directories.
 type record struct {
+	dirs    string
 	session string
 	pid     int
 	start   uint64
@@ -48,6 +51,10 @@ func newLedger() (*ledger, error) {
 
 func (r record) encode() []byte {
 	b := make([]byte, slotBytes)
+	if r.dirs != "" { // one that is too long has no line end, and is skipped
+		copy(b, "dirs "+r.dirs+"\n")
+		return b
+	}
 	if r.pid == 0 {
 		copy(b, "session "+r.session+"\n")
 		return b
@@ -111,7 +118,9 @@ func readLedger(b []byte) []record {
 		if !whole {
 			continue
 		}
-		if r, ok := parseRecord(bytes.Fields(line)); ok {
+		if dirs, ok := bytes.CutPrefix(line, []byte("dirs ")); ok {
+			out = append(out, record{dirs: string(dirs)})
+		} else if r, ok := parseRecord(bytes.Fields(line)); ok {
 			out = append(out, r)
 		}
 	}

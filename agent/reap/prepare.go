@@ -34,6 +34,8 @@ func (s *Supervisor) prepare() (undo func()) {
 		var err error
 		if s.ledger, err = newLedger(); err != nil {
 			log.Warn("no guard: grandchildren may outlive a killed agent", "err", err)
+		} else if s.cfg.SessionDirs != "" {
+			s.ledger.add(record{dirs: s.cfg.SessionDirs})
 		}
 	}
 	restore, err := defaultDispositions()

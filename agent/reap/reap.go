@@ -78,6 +78,10 @@ type Config struct {
 	// GuardExe is the program that runs GuardMain when its argv[0] is GuardName, normally
 	// /proc/self/exe. Empty: no guard. PID 1 has none: the kernel ends everything with it.
 	GuardExe string
+
+	// SessionDirs is the directory in which a session may have one of its own, SessionDir; the
+	// guard removes it. Empty: sessions have none.
+	SessionDirs string
 }
 
 func (c Config) withDefaults() Config {
