@@ -235,6 +235,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		r.at[h].created--
 		r.heard(r.jobOf(int(m.Rank)))
 	}
+	r.noteAlone(m)
 	f := r.about(faultRank, h, int(m.Rank))
 	f.at, f.text, f.timeNS, f.oom = at, m.Text, m.TimeNs, m.Oom
 	f.exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}

@@ -53,6 +53,7 @@ type run struct {
 	hungry  map[int]bool // ranks that get standard input and do not run yet
 	noticed map[string]bool
 	chosen  choices
+	alone   alone
 	went    []*apiv1.Gone // not told yet
 	starred bool          // the star was spoken of
 	hub     *hub
@@ -202,6 +203,7 @@ func (r *run) carry(ctx, life context.Context, cancel context.CancelFunc) error 
 	r.job, _ = r.job.next(jobEnded)
 	r.sink.Close()
 	r.flush(&sink)
+	r.sayAlone()
 	return nil
 }
 
