@@ -90,7 +90,7 @@ func (p *proc) wire() (w wiring, err error) {
 		// PMI_ID must not stand beside PMI_FD (pmi-wire.md 3.2).
 		w.env = []string{"PMI_FD=" + strconv.Itoa(pmiDescriptor)}
 		if st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_2 {
-			w.env = append(w.env, pmi2Variables...)
+			w.env = append(w.env, pmi2Variable)
 		}
 	}
 	w.env = append(w.env, pmiVariables(l, p.spec)...)

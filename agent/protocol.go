@@ -73,6 +73,6 @@ func (st *step) library(app int, dir string) mpilib.Choice {
 	return st.s.agent.libs.Look(mpilib.Query{Argv: a.Argv, Env: environment(cfg.Env, l.Unset, a.Env, nil), Dir: dir})
 }
 
-// pmi2Variables ask libraries that can use either for PMI-2: MPICH since 4.2, Intel MPI since 2019.
-// Older MPICH was built for one of the two.
-var pmi2Variables = []string{"MPIR_CVAR_PMI_VERSION=2", "I_MPI_PMI=pmi2"}
+// pmi2Variable asks MPICH since 4.2 for PMI-2; a build without it, as in the wheels, then dies in
+// MPI_Init, under Hydra too. Older MPICH, and Slurm's libpmi2, were built for one of the two.
+const pmi2Variable = "MPIR_CVAR_PMI_VERSION=2"

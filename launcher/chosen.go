@@ -29,7 +29,12 @@ type appChoices struct {
 type choice struct {
 	pmi          apiv1.Pmi
 	library, why string
-	hosts        []string // names
+	hosts        []namedHost
+}
+
+type namedHost struct {
+	index int
+	name  string
 }
 
 // maxReason bounds what an agent may have shown of a choice, in bytes.
@@ -57,7 +62,7 @@ func (c *choices) add(host int, name string, hosts int, m *apiv1.Chosen) (all bo
 		i = len(a.distinct)
 		a.distinct = append(a.distinct, choice{pmi: m.Pmi, library: library, why: why})
 	}
-	a.distinct[i].hosts = append(a.distinct[i].hosts, name)
+	a.distinct[i].hosts = append(a.distinct[i].hosts, namedHost{host, name})
 	return len(a.heard) == hosts, nil
 }
 
@@ -181,9 +186,14 @@ func clipped(s string) string {
 	return s
 }
 
-// hostNames names hosts: "host w0", "hosts w0, w1, w2 and 5 more".
-func hostNames(names []string) string {
+// hostNames names hosts in their order: "host w0", "hosts w0, w1, w2, w3 and 5 more".
+func hostNames(hosts []namedHost) string {
 	const most = 4
+	hosts = slices.SortedFunc(slices.Values(hosts), func(a, b namedHost) int { return a.index - b.index })
+	var names []string
+	for _, h := range hosts {
+		names = append(names, h.name)
+	}
 	if len(names) == 1 {
 		return "host " + names[0]
 	}

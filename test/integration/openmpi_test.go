@@ -19,7 +19,7 @@ func (l *lab) openMPI(t *testing.T, name string) string {
 	return exe
 }
 
-var ompiFlags = []string{"--mpi", "pmix", "-x", "OMPI_MCA_pml=ob1", "-x", "OMPI_MCA_btl=self,vader,tcp",
+var ompiFlags = []string{"-x", "OMPI_MCA_pml=ob1", "-x", "OMPI_MCA_btl=self,vader,tcp",
 	"-x", "OMPI_MCA_mpi_yield_when_idle=1"}
 
 func TestOpenMPI(t *testing.T) {
