@@ -36,14 +36,14 @@ func (k *kept) add(session string, of launcherID) (over string) {
 	return over
 }
 
-// older takes out the sessions of the launcher's other incarnations.
-func (k *kept) older(than launcherID) (sessions []string) {
+// take takes out a launcher's sessions, but for those of one incarnation.
+func (k *kept) take(identity, but string) (sessions []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	stay := k.order[:0]
 	for _, id := range k.order {
 		of := k.of[id]
-		if of.identity == than.identity && of.incarnation != than.incarnation {
+		if of.identity == identity && of.incarnation != but {
 			sessions = append(sessions, id)
 			delete(k.of, id)
 			continue
@@ -66,9 +66,9 @@ func (a *Agent) keep(s *session) {
 	}
 }
 
-// endKept ends what older incarnations of a launcher left behind here.
-func (a *Agent) endKept(than launcherID) {
-	for _, id := range a.kept.older(than) {
+// endKept ends what a launcher left behind here, but for the incarnation that is to keep it.
+func (a *Agent) endKept(identity, but string) {
+	for _, id := range a.kept.take(identity, but) {
 		a.super.StopSession(context.Background(), id, a.cfg.Grace)
 	}
 }

@@ -13,10 +13,10 @@ func TestKept(t *testing.T) {
 	k.add("a", first)
 	k.add("b", other)
 	k.add("c", second)
-	if got := k.older(second); !slices.Equal(got, []string{"a"}) {
+	if got := k.take("l", "2"); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("ended are %v", got)
 	}
-	if got := k.older(second); got != nil {
+	if got := k.take("l", "2"); got != nil {
 		t.Errorf("ended twice: %v", got)
 	}
 	for i := range maxKept - 2 {

@@ -158,6 +158,11 @@ func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv
 	if err != nil {
 		return nil, err
 	}
+	if r.Rest {
+		s.agent.cfg.Log.Info("what commands left behind ends", "by", who.Name, "why", r.Why)
+		s.agent.endKept(who.Name, "")
+		return &apiv1.ShutdownReply{}, nil
+	}
 	s.agent.cfg.Log.Info("shutdown", "by", who.Name, "why", r.Why)
 	s.agent.stop("shut down by "+who.Name, 0)
 	return &apiv1.ShutdownReply{}, nil

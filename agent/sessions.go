@@ -164,7 +164,7 @@ func (a *Agent) fenceOlder(s *session) {
 	for _, o := range old {
 		<-o.empty
 	}
-	a.endKept(s.launcher)
+	a.endKept(s.launcher.identity, s.launcher.incarnation)
 }
 
 // activeSessions counts sessions that hold processes.

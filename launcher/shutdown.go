@@ -12,7 +12,8 @@ import (
 // ShutdownConfig ends the job's agents.
 type ShutdownConfig struct {
 	Reach
-	Why string // for the agents' logs; default "mpiup shutdown"
+	Why  string // for the agents' logs; default "mpiup shutdown"
+	Rest bool   // agents stay; only what our commands left behind on them ends
 }
 
 // Shutdown tells every agent of the job to end with exit code 0, so that worker pods succeed,
@@ -27,7 +28,7 @@ func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 		return cfg.end(err)
 	}
 	found := cfg.visit(ctx, set.hosts, func(ctx context.Context, _ *visited, c *agentConn) error {
-		_, err := c.client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why})
+		_, err := c.client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why, Rest: cfg.Rest})
 		return err
 	})
 	var lines []string
@@ -43,7 +44,9 @@ func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 	if c := telling(causes); c != nil {
 		return cfg.end(&failure{c.stage.exitCode(), lines})
 	}
-	cfg.say("%s told to end", hostCount(len(found)))
+	if !cfg.Rest {
+		cfg.say("%s told to end", hostCount(len(found)))
+	}
 	return 0
 }
 

@@ -3922,6 +3922,7 @@ func (x *PeersReply) GetSelf() *HelloReply {
 type ShutdownRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	Rest          bool                   `protobuf:"varint,2,opt,name=rest,proto3" json:"rest,omitempty"` // the agent stays; only what the caller's commands left behind ends
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3961,6 +3962,13 @@ func (x *ShutdownRequest) GetWhy() string {
 		return x.Why
 	}
 	return ""
+}
+
+func (x *ShutdownRequest) GetRest() bool {
+	if x != nil {
+		return x.Rest
+	}
+	return false
 }
 
 type ShutdownReply struct {
@@ -4281,9 +4289,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\n" +
 	"PeersReply\x12$\n" +
 	"\x05peers\x18\x01 \x03(\v2\x0e.mpiup.v1.PeerR\x05peers\x12(\n" +
-	"\x04self\x18\x02 \x01(\v2\x14.mpiup.v1.HelloReplyR\x04self\"#\n" +
+	"\x04self\x18\x02 \x01(\v2\x14.mpiup.v1.HelloReplyR\x04self\"7\n" +
 	"\x0fShutdownRequest\x12\x10\n" +
-	"\x03why\x18\x01 \x01(\tR\x03why\"\x0f\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\x12\x12\n" +
+	"\x04rest\x18\x02 \x01(\bR\x04rest\"\x0f\n" +
 	"\rShutdownReply*\x9d\x01\n" +
 	"\aRefusal\x12\x10\n" +
 	"\fREFUSAL_NONE\x10\x00\x12\x14\n" +

@@ -60,7 +60,8 @@ type AgentClient interface {
 	Hello(ctx context.Context, in *HelloRequest, opts ...grpc.CallOption) (*HelloReply, error)
 	// Peers returns this agent's view of the membership. Any member.
 	Peers(ctx context.Context, in *PeersRequest, opts ...grpc.CallOption) (*PeersReply, error)
-	// Shutdown ends the agent with exit code 0 once its sessions are stopped. Launcher role.
+	// Shutdown ends the agent with exit code 0 once its sessions are stopped, or only what was left
+	// behind. Launcher role.
 	Shutdown(ctx context.Context, in *ShutdownRequest, opts ...grpc.CallOption) (*ShutdownReply, error)
 }
 
@@ -125,7 +126,8 @@ type AgentServer interface {
 	Hello(context.Context, *HelloRequest) (*HelloReply, error)
 	// Peers returns this agent's view of the membership. Any member.
 	Peers(context.Context, *PeersRequest) (*PeersReply, error)
-	// Shutdown ends the agent with exit code 0 once its sessions are stopped. Launcher role.
+	// Shutdown ends the agent with exit code 0 once its sessions are stopped, or only what was left
+	// behind. Launcher role.
 	Shutdown(context.Context, *ShutdownRequest) (*ShutdownReply, error)
 	mustEmbedUnimplementedAgentServer()
 }

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/spf13/cobra"
+)
+
+func launcherCommand(p *process) *cobra.Command {
+	var (
+		hosts   cli.HostFlags
+		verbose int
+	)
+	c := &cobra.Command{
+		Use:   "launcher [flags] [--] command [args]",
+		Short: "Run a launcher's script, and let the workers succeed when it does",
+		Long: `Run a launcher's script, which may start any number of jobs with mpiup run, mpirun or ssh, and
+end with its exit code.
+
+When the script ends well, the job's agents end with exit code 0: worker pods succeed and their
+GPUs are free, whatever the operator cleans up. When it fails, agents stay for the next attempt,
+and what its commands left behind on them is ended. It may be PID 1.`,
+		Example: `  mpiup launcher -- ./train.sh
+  mpiup launcher -- sh -c 'mpirun ./prepare && mpirun ./train'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(errors.New("launcher: which command? write mpiup launcher -- COMMAND"))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("wait") {
+				hosts.Wait = execWait
+			}
+			return p.wrap(&hosts, verbose, args)
+		},
+	}
+	fs := c.Flags()
+	hosts.Register(fs)
+	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
+	fs.SetInterspersed(false)
+	return c
+}
+
+// wrap runs the script to its end, and then tells the agents.
+func (p *process) wrap(hosts *cli.HostFlags, verbose int, argv []string) error {
+	reach, done, err := p.reach(hosts, &cli.LeaseFlags{}, verbose)
+	if err != nil {
+		return err
+	}
+	defer done()
+	exit, err := p.script(argv, reach.Log)
+	if err != nil {
+		return err
+	}
+	p.code = exit.Status()
+	if reach.Identity == nil { // no agents but the one that each run was itself
+		return nil
+	}
+	cfg := launcher.ShutdownConfig{Reach: reach, Why: fmt.Sprintf("mpiup launcher: its command ended with %v", exit), Rest: p.code != 0}
+	if code := launcher.Shutdown(context.Background(), cfg); code != 0 && p.code == 0 {
+		fmt.Fprintln(p.stderr, "mpiup: the command has succeeded, but not every agent was told; mpiup shutdown tells them again")
+	}
+	return nil
+}
+
+// scriptSignals are passed on to the script.
+var scriptSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH}
+
+// script runs argv with our streams and signals, and ends what it leaves behind.
+func (p *process) script(argv []string, log *slog.Logger) (exit job.Exit, err error) {
+	exe := "/proc/self/exe"
+	if os.Getpid() == 1 {
+		exe = "" // the kernel ends everything with PID 1
+	}
+	super := reap.New(reap.Config{Log: log, Subreaper: true, GuardExe: exe})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if e := super.Run(ctx); e != nil {
+			log.Warn("processes", "cause", e)
+		}
+	})
+	defer running.Wait()
+	defer cancel()
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, scriptSignals...)
+	defer signal.Stop(signals)
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/"
+	}
+	session := "launcher-" + rand.Text() // by which what it leaves behind is found
+	script, err := super.Start(ctx, reap.Command{Argv: argv, Env: append(p.env[:len(p.env):len(p.env)], "MPIUP_SESSION="+session),
+		Dir: dir, Files: []*os.File{p.stdin, p.stdout, p.stderr}, Session: session})
+	if err != nil {
+		return exit, &exitError{job.ExitExec, fmt.Errorf("launcher: %w", err)}
+	}
+	for {
+		select {
+		case s := <-signals:
+			_ = script.Signal(s.(syscall.Signal)) // one that has ended needs none
+		case <-script.Done():
+			return script.Exit(), nil
+		}
+	}
+}
