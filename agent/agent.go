@@ -21,6 +21,7 @@ type Agent struct {
 	super   *reap.Supervisor
 	claims  claims
 	kept    kept
+	idle    idle
 	gossip  *member.Gossip // nil when embedded or switched off
 	front   *front         // nil when embedded
 	metrics *metrics
@@ -55,6 +56,7 @@ func New(cfg Config) (*Agent, error) {
 		clock:    wire.NewClock(0),
 		stopping: make(chan struct{}),
 		sessions: make(map[string]*session),
+		idle:     idle{after: cfg.IdleExit},
 		libs:     mpilib.NewMemory(os.DirFS("/")),
 	}
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.runDir()})
@@ -114,6 +116,7 @@ func (a *Agent) stop(why string, code int) {
 	if a.isStopping() {
 		return
 	}
+	a.cfg.Log.Info("agent ends", "why", why, "code", code)
 	a.stopWhy, a.stopCode = why, code
 	close(a.stopping)
 }

@@ -36,7 +36,8 @@ type Config struct {
 	Seeds    []string      // names of hosts to find peers by; own subdomain and operators' variables are added
 	Grace    time.Duration // between TERM and KILL when the agent is ended; default 5 s
 	Gossip   bool
-	Ready    func() // called once the agent can be reached; nil: nobody waits for it
+	IdleExit time.Duration // a job has run, and no session since for so long: end with code 0; 0: never
+	Ready    func()        // called once the agent can be reached; nil: nobody waits for it
 }
 
 func (c *Config) validate() error {

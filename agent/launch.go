@@ -64,6 +64,9 @@ func (s *session) onLaunch(l *apiv1.Launch) error {
 
 // addJob takes a job and begins to start it; nil when the session starts no more.
 func (s *session) addJob(l *apiv1.Launch) (*step, error) {
+	if !l.Exec {
+		s.agent.idle.launched()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to, err := s.state.next(evLaunch)

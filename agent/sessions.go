@@ -192,4 +192,5 @@ func (a *Agent) tick() {
 	for _, s := range all {
 		s.tick(now)
 	}
+	a.endIfIdle(now, len(all))
 }

@@ -31,6 +31,7 @@ type agentFlags struct {
 	slots    int
 	termExit int
 	grace    time.Duration
+	idleExit time.Duration
 	noGossip bool
 	check    bool
 	verbose  bool
@@ -65,6 +66,7 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 	fs.IntVar(&f.slots, "slots", 0, "ranks this host takes when the launcher does not say (default: GPUs, else CPUs)")
 	fs.IntVar(&f.termExit, "term-exit", -1, "exit code after SIGTERM (default: 0 when idle, 143 while a job runs)")
 	cli.DurationVar(fs, &f.grace, "grace", cli.DefaultGrace, true, "between SIGTERM and SIGKILL of ranks when the agent is told to end")
+	cli.DurationVar(fs, &f.idleExit, "idle-exit", 0, true, "end with exit code 0 when a job has run and no session has come for `TIME`; 0 is never (default 0)")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not look for peers; launchers must name their hosts")
 	fs.BoolVar(&f.check, "check", false, "ask this container's agent whether it serves, and exit")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more in the log")
@@ -151,7 +153,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
-		Grace: f.grace, Gossip: !f.noGossip, Ready: p.ready,
+		Grace: f.grace, Gossip: !f.noGossip, Ready: p.ready, IdleExit: f.idleExit,
 	}, nil
 }
 
