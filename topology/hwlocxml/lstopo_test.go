@@ -12,12 +12,15 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/test/need"
+	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/hwlocxml"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -73,6 +76,52 @@ func TestLstopoAgreesHere(t *testing.T) {
 		// memory comes and goes on a virtual machine
 		compare(t, view, native, ours, "local_memory", "count", "pci_link_speed")
 	}
+}
+
+// TestBindingIsTheSame: hwloc with our XML binds, and says what is bound, as without.
+func TestBindingIsTheSame(t *testing.T) {
+	need.Program(t, "lstopo-no-graphics", "hwloc-nox")
+	m, err := discover.Machine(sysfs.Host(), discover.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hint := []string{"HWLOC_XMLFILE=" + write(t, hwlocxml.String(m)), "HWLOC_THISSYSTEM=1", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1"}
+	last := m.Affinity.Last()
+	core, node := m.Of(topology.TypeCore, last), m.Of(topology.TypeNUMANode, last)
+	if core == nil || node == nil {
+		t.Fatalf("CPU %d is in no core or near no memory", last)
+	}
+	one := ""
+	if last < 32 {
+		one = fmt.Sprintf("0x%08x", 1<<last)
+	}
+	for _, tt := range []struct {
+		name, want string // "": as without
+		command    []string
+	}{
+		{"unbound", "", []string{"hwloc-bind", "--get"}},
+		{"one of two by the kernel", one, []string{"taskset", "-c", strconv.Itoa(last), "hwloc-bind", "--get"}},
+		{"a core", "", []string{"hwloc-bind", fmt.Sprintf("core:%d", core.Logical), "--", "hwloc-bind", "--get"}},
+		{"a hardware thread by its number", one, []string{"hwloc-bind", "--physical", fmt.Sprintf("pu:%d", last), "--", "hwloc-bind", "--get"}},
+		{"a memory", "", []string{"hwloc-bind", "--membind", fmt.Sprintf("node:%d", node.Logical), "--", "hwloc-bind", "--get", "--membind"}},
+		{"what is allowed", "", []string{"hwloc-calc", "all"}},
+	} {
+		native, hinted := run(t, tt.command), run(t, tt.command, hint...)
+		if native != hinted || tt.want != "" && native != tt.want {
+			t.Errorf("%s: %v says %q without and %q with the XML, want %q", tt.name, tt.command, native, hinted, tt.want)
+		}
+	}
+}
+
+func run(t *testing.T, command []string, env ...string) string {
+	t.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", command, err, out)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 func agree(t *testing.T, root string, pageSize int) {
@@ -232,7 +281,7 @@ func untar(t *testing.T, archive string) string {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	top := ""
+	top, made := "", map[string]bool{}
 	for r := tar.NewReader(bzip2.NewReader(f)); ; {
 		h, err := r.Next()
 		if err == io.EOF {
@@ -241,7 +290,9 @@ func untar(t *testing.T, archive string) string {
 		if err == nil {
 			name := path.Clean(h.Name)
 			top, _, _ = strings.Cut(name, "/")
-			err = unpack(root, name, h, r)
+			if !unused(name, h) {
+				err = unpack(root, made, name, h, r)
+			}
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -249,12 +300,36 @@ func untar(t *testing.T, archive string) string {
 	}
 }
 
-func unpack(root *os.Root, name string, h *tar.Header, r io.Reader) error {
-	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return err
+// wanted are the files under /sys/devices and /sys/bus that hwloc or we look at, of thousands.
+var wanted = strings.Fields(`online core_cpus package_cpus thread_siblings core_siblings die_cpus cluster_cpus core_id
+	physical_package_id die_id cluster_id shared_cpu_map level type size id coherency_line_size number_of_sets
+	physical_line_partition cpumap distance meminfo nr_hugepages cpus numa_node local_cpus uevent class vendor device
+	subsystem_vendor subsystem_device revision config secondary_bus_number subordinate_bus_number current_link_speed
+	current_link_width address dev_port dev_id node_guid sys_image_guid`)
+
+var unwantedLink = regexp.MustCompile(`/node/node\d+/cpu\d|/cpu\d+/node\d|/(driver|subsystem|firmware_node|bdi|of_node|module)$`)
+
+func unused(name string, h *tar.Header) bool {
+	if h.Typeflag == tar.TypeSymlink {
+		return unwantedLink.MatchString(name)
+	}
+	return (strings.Contains(name, "/sys/devices/") || strings.Contains(name, "/sys/bus/")) && h.Typeflag == tar.TypeReg && !strings.Contains(name, "/dmi/") &&
+		(!slices.Contains(wanted, path.Base(name)) || strings.Contains(name, "/cpufreq/"))
+}
+
+func unpack(root *os.Root, made map[string]bool, name string, h *tar.Header, r io.Reader) error {
+	if dir := path.Dir(name); !made[dir] {
+		if err := root.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		made[dir] = true
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
+		if made[name] {
+			return nil
+		}
+		made[name] = true
 		return root.MkdirAll(name, 0o755)
 	case tar.TypeSymlink:
 		return root.Symlink(h.Linkname, name)
