@@ -26,7 +26,7 @@ type session struct {
 	link     *wire.Link
 	up       *upstream
 	pmix     pmixHost
-	hints    hintFile
+	hints    hintFiles
 	logLen   atomic.Int64   // bytes that ranks had shown by PMIx_Log
 	wg       sync.WaitGroup // goroutines that start and stop things
 	carriers sync.WaitGroup // of streams; none is added once the state is closed
@@ -241,6 +241,7 @@ func (s *session) run() {
 	s.spent, s.sealed = true, true
 	s.mu.Unlock()
 	s.wg.Wait()
+	s.hints.close()
 	close(s.empty)
 	c := &apiv1.Closed{Text: text}
 	if fenced {

@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,12 +11,13 @@ import (
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/hwlocxml"
 	"github.com/mpiup/mpiup/topology/sysfs"
+	"golang.org/x/sys/unix"
 )
 
 // Most of a rank's MPI_Init is hwloc reading /sys, the same on every rank. So the agent reads the
 // machine once and hands its ranks hwloc's XML of it:
 //
-//	HWLOC_XMLFILE                        a file in the session's directory
+//	HWLOC_XMLFILE                        a file in the agent's memory, /proc/PID/fd/N
 //	HWLOC_THISSYSTEM=1                   it describes this machine: binding works as without
 //	HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1 what the rank's cpuset allows is still asked of the kernel
 //	pmix.hwlocxml2, PMI_hwloc_xmlfile    the same by PMIx (the text) and PMI (the file)
@@ -88,69 +88,66 @@ func (st *step) topologyHint() hint {
 		s.log.Info("ranks get no topology", "cause", err)
 		return hint{}
 	}
-	path, err := s.hints.write(s, xml)
+	path, err := s.hints.path(xml)
 	if err != nil {
 		s.log.Info("ranks get no topology file", "cause", err)
 	}
 	return hint{path, xml}
 }
 
-// hintFile is the file of a session's hints, in the session's directory. The zero value has none.
-type hintFile struct {
+// hintFiles is what a session's ranks were given: files in memory, which ranks open by their names
+// under /proc. They need no directory that can be written to, nobody can change them, and nothing
+// of them is left however the agent ends. A rank that may not look there (of another user, in a
+// container of its own) finds no file, and hwloc reads /sys. The zero value has none.
+type hintFiles struct {
 	mu   sync.Mutex
-	path string // guarded by mu
-	text string // guarded by mu
+	text string     // of the latest, guarded by mu
+	all  []*os.File // guarded by mu
 }
 
-const topologyName = "topology.xml"
-
-// write puts the text into the file and returns its path, "" where the session has no directory.
-// The file goes with the session.
-func (f *hintFile) write(s *session, text string) (path string, err error) {
+// path is that of a file with the text.
+func (f *hintFiles) path(text string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.path != "" && f.text == text {
-		return f.path, nil
-	}
-	dir, remove := s.agent.sessionDir(s.id)
-	if dir == "" {
-		return "", nil
-	}
-	path = filepath.Join(dir, topologyName)
-	if err := writeWhole(path, text); err != nil {
-		if f.path == "" {
-			remove()
+	if len(f.all) == 0 || f.text != text {
+		file, err := sealed("mpiup-topology.xml", text)
+		if err != nil {
+			return "", err
 		}
-		return "", err
+		f.text, f.all = text, append(f.all, file)
 	}
-	if f.path == "" {
-		s.while(func() {
-			<-s.serving.Done()
-			remove()
-		})
-	}
-	f.path, f.text = path, text
-	return path, nil
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.all[len(f.all)-1].Fd()), nil
 }
 
-// writeWhole writes a file that is there whole or not at all, for our user only.
-func writeWhole(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+// close ends the files; a rank that has one open goes on reading.
+func (f *hintFiles) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, file := range f.all {
+		file.Close()
+	}
+	f.all, f.text = nil, ""
+}
+
+// sealed is a file in memory that holds the text and never anything else.
+func sealed(name, text string) (*os.File, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
+	if err == unix.EINVAL { // before Linux 6.3
+		fd, err = unix.MemfdCreate(name, flags)
+	}
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("memfd_create: %w", err)
 	}
-	_, err = f.WriteString(text)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+	f := os.NewFile(uintptr(fd), name)
+	if _, err = f.WriteString(text); err == nil {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
 	}
 	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("topology: %w", err)
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return nil
+	return f, nil
 }
 
 // hwlocNames are the variables by which hwloc is told where to look, ours first.

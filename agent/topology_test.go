@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -64,27 +62,27 @@ func hinted(t *testing.T, c *client, l *apiv1.Launch) (path string, size string)
 }
 
 func TestRanksAreHandedTheTopology(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
 	c := newClient(t, newAgent(t), '1', "life-1")
 	c.dial(false)
-	l := jobLaunch(0, 0, 1, "")
-	path, size := hinted(t, c, l)
-	info, err := os.Stat(path)
-	if err != nil || info.Mode() != fs.FileMode(0o600) || utoa(uint32(info.Size())) != size || info.Size() < 500 {
-		t.Fatalf("%s of %s bytes: %v, %v", path, size, info, err)
+	path, size := hinted(t, c, jobLaunch(0, 0, 1, ""))
+	text, err := os.ReadFile(path)
+	if err != nil || utoa(uint32(len(text))) != size || !strings.Contains(string(text), `type="PU"`) || c.session().job(0).hint.xml != string(text) {
+		t.Fatalf("%s of %s bytes holds %d: %v", path, size, len(text), err)
+	}
+	if err := os.WriteFile(path, nil, 0); err == nil {
+		t.Error("a rank can change the file")
 	}
 	if again, _ := hinted(t, c, jobLaunch(1, 1, 1, "")); again != path {
 		t.Errorf("the next job got %s, want %s", again, path)
 	}
 	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
 	c.until(isClosed)
-	if _, err := os.Stat(filepath.Dir(filepath.Dir(path))); !os.IsNotExist(err) {
-		t.Errorf("after the session: %v", err)
+	if target, err := os.Readlink(path); strings.Contains(target, "topology") {
+		t.Errorf("after the session: %s, %v", target, err)
 	}
 }
 
 func TestWhoIsNotHandedTheTopology(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
 	for _, tt := range []struct {
 		name string
 		set  func(*apiv1.Launch)
@@ -110,40 +108,24 @@ func TestWhoIsNotHandedTheTopology(t *testing.T) {
 	}
 }
 
-// A container may have no directory to write to: PMIx ranks get the text all the same.
-func TestTopologyWithoutADirectory(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
+// A job that ranks spawn after the cpuset has changed gets another file; the first stays.
+func TestHintFiles(t *testing.T) {
+	var f hintFiles
+	defer f.close()
+	first, err := f.path("one")
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TMPDIR", file)
-	c := newClient(t, newAgent(t), '1', "life-1")
-	c.dial(false)
-	path, _ := hinted(t, c, jobLaunch(0, 0, 1, ""))
-	if h := c.session().job(0).hint; path != "" || h.path != "" || !strings.Contains(h.xml, "<topology ") {
-		t.Errorf("path %q, hint %q with %d bytes", path, h.path, len(h.xml))
+	second, err := f.path("two")
+	if err != nil || second == first {
+		t.Fatalf("%s after %s: %v", second, first, err)
 	}
-}
-
-func TestWriteWhole(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f")
-	for _, text := range []string{"one", "another"} {
-		if err := writeWhole(path, text); err != nil {
-			t.Fatal(err)
-		}
-		if b, err := os.ReadFile(path); string(b) != text || err != nil {
-			t.Errorf("%q, %v", b, err)
+	for path, want := range map[string]string{first: "one", second: "two"} {
+		if text, err := os.ReadFile(path); string(text) != want || err != nil {
+			t.Errorf("%s holds %q, %v; want %q", path, text, err, want)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "d"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeWhole(filepath.Join(dir, "d"), "x"); err == nil { // a file cannot replace a directory
-		t.Error("no error")
-	}
-	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	if again, err := f.path("two"); again != second || err != nil {
+		t.Errorf("%s after %s: %v", again, second, err)
 	}
 }
