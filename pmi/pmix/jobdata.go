@@ -127,7 +127,12 @@ func (j *namespace) packOwnHost(w *bfrops.Writer) {
 		return
 	}
 	h := j.Hosts[j.Here]
+	procs := bfrops.Array{Type: bfrops.ProcType, Data: make([]any, len(h.Ranks))}
+	for i, r := range h.Ranks {
+		procs.Data[i] = bfrops.Proc{Namespace: j.Namespace, Rank: uint32(r)}
+	}
 	w.KVal("pmix.lpeers", bfrops.String, join(h.Ranks, ","))
+	w.KVal("pmix.lprocs", bfrops.DataArray, procs)
 	w.KVal("pmix.local.size", bfrops.Uint32, uint64(len(h.Ranks)))
 	w.KVal("pmix.node.size", bfrops.Uint32, uint64(len(h.Ranks)))
 	if len(h.Ranks) > 0 {

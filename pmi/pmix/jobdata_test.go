@@ -97,8 +97,11 @@ func dump(t *testing.T, out *strings.Builder, r *bfrops.Reader, desc bool, inden
 		case bfrops.Array:
 			out.WriteString("\n")
 			for _, e := range v.Data {
-				i := e.(bfrops.Info)
-				fmt.Fprintf(out, "%s  %s %s %v\n", indent, i.Key, i.Value.Type, i.Value.Data)
+				if i, ok := e.(bfrops.Info); ok {
+					fmt.Fprintf(out, "%s  %s %s %v\n", indent, i.Key, i.Value.Type, i.Value.Data)
+				} else {
+					fmt.Fprintf(out, "%s  %v\n", indent, e)
+				}
 			}
 		default:
 			fmt.Fprintf(out, " %v\n", v)
