@@ -16,7 +16,7 @@ FUZZTIME ?= 10s
 export MPIUP_TEST_REQUIRE ?=
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build static test unit integration soak lint generate fuzz demo bench bench-peers image image-check clean setup setup-demo
+.PHONY: help build static test unit integration soak lint generate fuzz demo bench bench-peers matrix image image-check clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -76,6 +76,12 @@ bench: build ## start-up times, output rate, memory; against peers where they ar
 
 bench-peers: ## installs the peers that make bench compares with
 	@test/setup.sh peers
+
+matrix: build ## real MPI libraries and programs, and docs/matrix.md; CELL=STACK/PROGRAM for some (root; an hour)
+	@test/setup.sh test image
+	@mkdir -p bin
+	@go build -o bin/matrix ./test/matrix
+	@bin/matrix -mpiup bin/mpiup -cell '$(CELL)'
 
 image: ## the container image, with podman or docker
 	@test/image/image.sh

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/mpiup/mpiup/test/netns"
+)
+
+//go:embed enter.sh
+var enter string
+
+// lab is two hosts with an agent each and the host that runs start from, all in the stack's
+// tree of files.
+type lab struct {
+	m       *matrix
+	tree    string // root of the stack's files, "" for this machine's
+	cluster *netns.Cluster
+	agents  []*agent
+}
+
+// agent is an agent that was started, and what it said.
+type agent struct {
+	host string
+	cmd  *netns.Cmd
+	log  *output
+}
+
+// output is what a process wrote; it may be read while it grows.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+// Write appends; it never fails.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+var workers = []string{"w0", "w1"}
+
+func newLab(ctx context.Context, m *matrix, s stack) (*lab, error) {
+	l := &lab{m: m}
+	share := []string{m.dir, filepath.Join(m.cache, "matrix")}
+	if s.tree != "" {
+		l.tree = filepath.Join(m.cache, s.tree)
+		share = append(share, l.tree)
+	}
+	var err error
+	if l.cluster, err = netns.Up(ctx, netns.Config{Hosts: workers, Share: share}); err != nil {
+		return nil, err
+	}
+	if err := l.start(ctx); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+func (l *lab) start(ctx context.Context) error {
+	if l.tree != "" { // once for all commands on the launcher's host
+		if out, err := l.cluster.Command(ctx, netns.Launcher, l.into()...).CombinedOutput(); err != nil {
+			return fmt.Errorf("enter %s: %w: %s", l.tree, err, out)
+		}
+	}
+	for _, host := range workers {
+		argv := []string{l.m.bin, "agent", "--key", l.m.key, "--http", "off"}
+		if l.tree != "" {
+			argv = append(l.into(), argv...)
+		}
+		a := &agent{host: host, cmd: l.cluster.RunInit(ctx, host, argv...), log: new(output)}
+		a.cmd.Stdout, a.cmd.Stderr = a.log, a.log
+		if err := a.cmd.Start(); err != nil {
+			return fmt.Errorf("agent on %s: %w", host, err)
+		}
+		l.agents = append(l.agents, a)
+	}
+	return nil
+}
+
+// into is the command that makes the tree a host's; more arguments are then run in it.
+func (l *lab) into() []string { return []string{"/bin/sh", "-c", enter, "enter.sh", l.tree, l.m.dir} }
+
+// command prepares argv in the stack's files on the host that runs start from.
+func (l *lab) command(ctx context.Context, argv ...string) *netns.Cmd {
+	if l.tree != "" {
+		argv = append([]string{"chroot", l.tree}, argv...)
+	}
+	return l.cluster.Command(ctx, netns.Launcher, argv...)
+}
+
+// left are processes on the hosts that a run left behind although it has ended, given a few
+// seconds to go.
+func (l *lab) left(ctx context.Context) []string {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(10 * time.Second); ; {
+		var found []string
+		for _, host := range append([]string{netns.Launcher}, workers...) {
+			ps, err := l.cluster.Processes(host)
+			if err != nil {
+				return []string{err.Error()}
+			}
+			for _, p := range ps {
+				found = append(found, host+": "+p.Argv)
+			}
+		}
+		if len(found) == 0 || time.Now().After(end) {
+			return found
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// said is what the agents wrote so far.
+func (l *lab) said() string {
+	var text string
+	for _, a := range l.agents {
+		text += "-- the agent on " + a.host + ":\n" + a.log.String()
+	}
+	return text
+}
+
+// close ends the agents and removes the hosts.
+func (l *lab) close() error {
+	for _, a := range l.agents {
+		_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	}
+	for _, a := range l.agents {
+		kill := time.AfterFunc(20*time.Second, func() { _ = a.cmd.Process.Kill() })
+		_ = a.cmd.Wait() // how an agent ends is not what the cell is about
+		kill.Stop()
+	}
+	return l.cluster.Close()
+}
+
+// makeKey makes the secret of all runs, once.
+func (m *matrix) makeKey(ctx context.Context) error {
+	if _, err := os.Stat(m.key); err == nil {
+		return nil
+	}
+	out, err := m.tool(ctx, m.bin, "keygen")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(m.key, []byte(out), 0o600)
+}

