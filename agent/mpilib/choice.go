@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode"
 )
 
 // Protocol is what a rank speaks to whoever started it.
@@ -32,8 +33,29 @@ type Choice struct {
 	Why      string // the end of "..., since "
 }
 
-// choose makes a choice of what was found for a command.
+// choose makes a choice of what was found for a command. Its texts are for a terminal, and what they
+// name may be anything.
 func (k *look) choose(c command, h hit) Choice {
+	choice := k.settle(c, h)
+	choice.Library, choice.Why = printable(choice.Library), printable(choice.Why)
+	return choice
+}
+
+// printable is a text in one line of bearable length.
+func printable(s string) string {
+	const most = 400
+	if len(s) > most {
+		s = s[:most] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}
+
+func (k *look) settle(c command, h hit) Choice {
 	if !h.found() {
 		return k.guess(c)
 	}

@@ -28,7 +28,7 @@ func (m *Memory) mappedBy(pid int) string {
 		proc := fmt.Sprintf("/proc/%d", queue[i])
 		for line := range strings.Lines(k.whole(proc+"/maps", maxMap)) {
 			if l, ok := k.mapped(proc, line); ok {
-				return l.String()
+				return printable(l.String())
 			}
 		}
 		for _, child := range strings.Fields(k.whole(fmt.Sprintf("%s/task/%d/children", proc, queue[i]), maxScript)) {

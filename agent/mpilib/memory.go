@@ -3,6 +3,7 @@ package mpilib
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,8 +43,9 @@ func (m *Memory) Look(q Query) Choice {
 	if len(q.Argv) == 0 {
 		return Choice{Protocol: PMI1, Why: "no program is named"}
 	}
+	q.Argv = slices.Clone(q.Argv[:min(len(q.Argv), maxArgs)])
 	return answered(func() Choice { return m.look(q) },
-		Choice{Protocol: PMI1, Why: fmt.Sprintf("the file system of %s or its libraries did not answer within %v", q.Argv[0], lookDeadline)})
+		Choice{Protocol: PMI1, Why: fmt.Sprintf("the file system of %s or its libraries did not answer within %v", printable(q.Argv[0]), lookDeadline)})
 }
 
 // answered is what f returns, or otherwise where it does not within the deadline. f's goroutine
@@ -62,19 +64,18 @@ func answered[T any](f func() T, otherwise T) T {
 }
 
 func (m *Memory) look(q Query) Choice {
-	argv := q.Argv[:min(len(q.Argv), maxArgs)]
-	key := strings.Join(argv, "\x00") + "\x00\x00" + q.Dir
+	key := strings.Join(q.Argv, "\x00") + "\x00\x00" + q.Dir
 	vars := parseEnv(q.Env)
 	if c, ok := m.remember(key, vars); ok {
 		return c
 	}
 	asked := &asked{vars: vars, seen: map[string]string{}}
 	k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
-	c := command{argv: argv, env: environ{base: asked}, dir: q.Dir}
+	c := command{argv: q.Argv, env: environ{base: asked}, dir: q.Dir}
 	r := &remembered{choice: k.choose(c, k.command(c, 0)), files: k.files.seen, vars: asked.seen}
 	if k.files.spent() {
 		if r.choice.Library == "" {
-			r.choice.Why = "looking for an MPI library in " + argv[0] + " took too long"
+			r.choice.Why = "looking for an MPI library in " + printable(q.Argv[0]) + " took too long"
 		}
 		return r.choice
 	}

@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// documented is the table of docs/environment.md: who gets a variable, and whether always.
+func documented(t *testing.T) map[string]struct {
+	who    string
+	always bool
+} {
+	t.Helper()
+	text, err := os.ReadFile("../docs/environment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]struct {
+		who    string
+		always bool
+	}{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(string(text), -1) {
+		who, _, sometimes := strings.Cut(m[2], ",")
+		rows[m[1]] = struct {
+			who    string
+			always bool
+		}{who, !sometimes}
+	}
+	return rows
+}
+
+// Every variable that processes get is in docs/environment.md, and they get what it says.
+func TestEnvironmentIsDocumented(t *testing.T) {
+	rows := documented(t)
+	theirs := []string{"PATH", "HOST_VAR"} // the container's
+	given := map[string]bool{}
+	for _, c := range []struct {
+		name   string
+		launch *apiv1.Launch
+		who    []string
+	}{
+		{"a command", &apiv1.Launch{Exec: true}, []string{"every process"}},
+		{"none", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_NONE}, []string{"every process", "every rank"}},
+		{"PMI-1", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_FD}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI by descriptor"}},
+		{"PMI-2", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_2}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI by descriptor", "ranks with PMI-2"}},
+		{"a port", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_PORT}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI over a port"}},
+		{"PMIx", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_PMIX, Namespace: "n", Layout: []*apiv1.HostRanks{{Name: "w0", Ranks: "0-2"}}},
+			[]string{"every process", "every rank", "ranks with PMIx"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := newClient(t, newAgent(t), '1', "life-1")
+			client.dial(false)
+			l := c.launch
+			l.Number, l.JobId, l.Size, l.Universe, l.Hosts, l.Window = 1, "job", 3, 3, 1, 64<<10
+			l.Apps = []*apiv1.App{{Argv: []string{"env", "-u", "NONE"}}}
+			for rank := range l.Size {
+				l.Procs = append(l.Procs, &apiv1.Proc{Rank: rank, LocalRank: rank})
+			}
+			client.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+			ends := 0
+			seen := client.until(func(f *apiv1.Frame) bool {
+				if outputEnd(f) {
+					ends++
+				}
+				return ends == int(l.Size)
+			})
+			got := map[string]bool{}
+			for line := range strings.Lines(stdout(seen)) {
+				name, _, _ := strings.Cut(line, "=")
+				if !slices.Contains(theirs, name) {
+					got[name], given[name] = true, true
+				}
+			}
+			for name := range got {
+				if row, ok := rows[name]; !ok || !slices.Contains(c.who, row.who) {
+					t.Errorf("%s is given and not documented for this", name)
+				}
+			}
+			for name, row := range rows {
+				if row.always && slices.Contains(c.who, row.who) && !got[name] {
+					t.Errorf("%s is documented and not given", name)
+				}
+			}
+		})
+	}
+	// What only a terminal or a spawning rank brings is tested with those.
+	elsewhere := []string{"TERM", "PMI_SPAWNED"}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		if !given[name] && !slices.Contains(elsewhere, name) {
+			t.Errorf("nobody got %s", name)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package mpilib
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// far is much longer than a look of something small may take, under the race detector too.
+const far = 10 * time.Second
+
+func bounded(t *testing.T, files tree, argv ...string) {
+	begin := time.Now()
+	c := NewMemory(files.fs()).Look(Query{Argv: argv, Env: []string{"PATH=/bin:/usr/bin", "LD_LIBRARY_PATH=/lib"}, Dir: "/work"})
+	if took := time.Since(begin); took > far {
+		t.Errorf("it took %v", took)
+	}
+	if c.Protocol != PMI1 && c.Protocol != PMIx || c.Why == "" || len(c.Library) > 1000 || len(c.Why) > 2000 || strings.ContainsAny(c.Why+c.Library, "\n\x1b") {
+		t.Errorf("chose %+v", c)
+	}
+}
+
+// FuzzELF takes any bytes for a program, for a library, and for the loader's cache.
+func FuzzELF(f *testing.F) {
+	for _, m := range []image{program("libmpi.so.40"), ompi4, ompi5, mpich5, {rpath: "$ORIGIN", runpath: "/x", golang: true}} {
+		f.Add(m.bytes(), ompi4.bytes(), ldCacheOf("/lib/libmpi.so.40"))
+		f.Add(program("libmpi.so.40").bytes(), m.bytes(), []byte(ldCacheMagic))
+	}
+	f.Fuzz(func(t *testing.T, exe, library, cache []byte) {
+		bounded(t, tree{"work/a.out": string(exe), "lib/libmpi.so.40": library, "etc/ld.so.cache": cache}, "./a.out")
+	})
+}
+
+// FuzzScript takes any text for a script, and for one that it may read.
+func FuzzScript(f *testing.F) {
+	f.Add("exec \"$@\" ${X:-$(dirname $0)} <<EOF\n./mpich\nEOF\n", "A=`which x` B=$((1)) # c")
+	f.Add("if [ a ]; then . ./env.sh; eval \"./ompi 'a' \\\"b\\\" $1\"; fi", "export PATH=/work:$PATH; cd $(cd /; pwd)")
+	f.Add("${${${ $($($( \"'`", "source ./run.sh; source ./env.sh")
+	f.Fuzz(func(t *testing.T, text, sourced string) {
+		bounded(t, both.with(tree{"work/run.sh": "#!/bin/sh\n" + text, "work/env.sh": sourced}), "./run.sh", "./ompi", "b")
+		bounded(t, both.with(tree{"work/env.sh": sourced}), "sh", "-c", text, "a", "./mpich")
+	})
+}
+
+// FuzzCommand takes any words for a command.
+func FuzzCommand(f *testing.F) {
+	f.Add("env -u A -S ./ompi", "")
+	f.Add("python3 -X a -m mpi4py", "home = /\n")
+	f.Add("conda run -n x -p y --cwd / ./mpich", "a")
+	f.Fuzz(func(t *testing.T, words, cfg string) {
+		argv := strings.Fields(words)
+		if len(argv) > 0 {
+			bounded(t, both.with(tree{"usr/bin/pyvenv.cfg": cfg, "usr/bin/conda": program()}), argv...)
+		}
+	})
+}
