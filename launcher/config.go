@@ -28,6 +28,7 @@ type Sources struct {
 	Hostname string              // this host's name
 	Size     int                 // --size: hosts of an Indexed Job; 0: not given
 	Pod      bool                // in a pod with a mounted secret: DNS and gossip may be asked
+	NotHere  bool                // no rank on this host, whoever names it
 }
 
 // Reach is how agents are found and spoken to; every command needs one.
@@ -69,6 +70,8 @@ type Config struct {
 	Apps    []job.App
 	Policy  placement.Policy
 	DryRun  bool          // gather and place, print the plan to Stdout, start nothing
+	ShowMap bool          // print the plan to Stderr before the ranks are started
+	KeepOn  bool          // a rank's exit code other than 0 ends nothing and is no failure; signals and aborts are
 	Timeout time.Duration // for the whole run, from the call of Run; 0: none
 	PMI     apiv1.Pmi
 

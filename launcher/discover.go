@@ -29,6 +29,9 @@ func (r *Reach) find(ctx context.Context) (*hostSet, error) {
 		if r.pinned.IsValid() {
 			set.hosts[0].fixed = []netip.AddrPort{r.pinned}
 		}
+		if err := r.elsewhere(set); err != nil {
+			return nil, failf(job.ExitUsage, "%v", err)
+		}
 		return set, r.keyFor(set)
 	}
 	if r.Sources.Pod && r.Identity != nil {
@@ -36,10 +39,13 @@ func (r *Reach) find(ctx context.Context) (*hostSet, error) {
 			return set, err
 		}
 		if set = r.gossip(ctx); set != nil {
+			if err := r.elsewhere(set); err != nil {
+				return nil, failf(job.ExitHosts, "%v", err)
+			}
 			return set, nil
 		}
 	}
-	if r.Embedded == nil {
+	if r.Embedded == nil || r.NotHere {
 		return nil, failf(job.ExitHosts, "no hosts: name them with --host or --hostfile")
 	}
 	if r.Sources.Pod && r.Identity != nil { // lest somebody wait for workers that do not work
@@ -91,7 +97,7 @@ func (r *Reach) service(ctx context.Context) (*hostSet, error) {
 		var hosts []wanted
 		for _, a := range addrs {
 			// A pod of a dual-stack cluster has a record of each family.
-			if a.Is4() != addrs[0].Is4() || own[a] && !r.agentAt(ctx, d, a) {
+			if a.Is4() != addrs[0].Is4() || own[a] && (r.NotHere || !r.agentAt(ctx, d, a)) {
 				continue
 			}
 			hosts = append(hosts, wanted{entry: hostlist.Entry{Name: a.String()}, bare: true})

@@ -242,6 +242,9 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	f.unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
 	f.broke = m.Text != "" && f.exit.Signal == int(syscall.SIGKILL)
 	bad := f.exit.Status() != 0 || f.unfinalized
+	if r.cfg.KeepOn && f.exit.Code != 0 && f.exit.Signal == 0 {
+		bad = false
+	}
 	switch {
 	case r.jobOf(f.rank).dropped:
 	case m.StoppedByUs:

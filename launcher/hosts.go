@@ -60,6 +60,27 @@ func (s *Sources) self(name string) bool {
 		s.Hostname != "" && strings.EqualFold(firstLabel(name), firstLabel(s.Hostname))
 }
 
+// elsewhere leaves out this container where it is to have no ranks.
+func (s *Sources) elsewhere(set *hostSet) error {
+	if !s.NotHere {
+		return nil
+	}
+	set.hosts = slices.DeleteFunc(set.hosts, func(w wanted) bool { return w.local || s.self(w.entry.Name) })
+	if len(set.hosts) == 0 {
+		return fmt.Errorf("%s names this host alone, and it is to have no ranks; name others, or let this one have some", set.from)
+	}
+	return nil
+}
+
+// Operators is what the MPI operators' hostfile says; nil where there is none.
+func (s *Sources) Operators() ([]hostlist.Entry, error) {
+	if s.Root == "" {
+		s.Root = "/"
+	}
+	_, entries, err := s.hostfile()
+	return entries, err
+}
+
 // operatorFiles are variables in which MPI Operator and Trainer name their hostfile.
 var operatorFiles = []string{"OMPI_MCA_orte_default_hostfile", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"}
 

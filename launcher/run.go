@@ -152,6 +152,9 @@ func (r *run) all(ctx context.Context) error {
 		}
 		return nil
 	}
+	if r.cfg.ShowMap {
+		fmt.Fprint(r.cfg.Stderr, placement.Render(r.plan, r.cfg.Apps))
+	}
 	r.number = number(found)
 	if err := r.prepare(found, opener); err != nil {
 		closeAll(found)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
@@ -81,6 +82,12 @@ func stoppedByUs(rank int) []*apiv1.Frame {
 	return fs
 }
 
+func signalled(rank, signal int) []*apiv1.Frame {
+	fs := exited(rank, 0)
+	fs[0].GetExited().Signal = int32(signal)
+	return fs
+}
+
 func output(rank int, text string) *apiv1.Frame {
 	return &apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: uint32(rank), Data: []byte(text), Partial: !strings.HasSuffix(text, "\n")}}}
 }
@@ -116,6 +123,7 @@ func TestRun(t *testing.T) {
 		code  int
 		out   string
 		says  string
+		cfg   Config
 	}{
 		{name: "all well", agent: scripted{launch: frames(both, output(0, "hi\n"), exited(0, 0), exited(1, 0))}, out: "hi\n"},
 		{name: "output after the exit", agent: scripted{launch: frames(both, exited(1, 0),
@@ -136,6 +144,10 @@ func TestRun(t *testing.T) {
 		{name: "a rank that is not there", agent: scripted{launch: frames(both, exited(9, 0)), stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 250, says: "rank 9"},
 		{name: "a rank exits twice", agent: scripted{launch: frames(both, exited(0, 0), exited(0, 0)), stop: stoppedByUs(1)}, code: 250, says: "out of turn"},
 		{name: "an agent that does not stop its ranks", agent: scripted{launch: frames(both, exited(1, 7))}, code: 7, says: "rank 1"},
+		{name: "codes are no failures, all well", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, exited(1, 7), exited(0, 5))}},
+		{name: "codes are no failures, a signal is", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, exited(1, 7), signalled(0, 9))}, code: 137, says: "rank 0"},
+		{name: "codes are no failures, an abort is", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, aborted, exited(1, 42)), stop: stoppedByUs(0)}, code: 42, says: "MPI_Abort"},
+		{name: "the plan is shown", cfg: Config{ShowMap: true}, agent: scripted{launch: frames(both, exited(0, 0), exited(1, 0))}, says: "2 ranks on 1 host: x\nh  ranks 0-1  (2 of 2 slots)\n"},
 		{name: "notices are said once", agent: scripted{launch: frames(notice("mind"), notice("mind"), both, exited(0, 0), exited(1, 0))}, says: "mpiup: host h: mind\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -148,7 +160,7 @@ func TestRun(t *testing.T) {
 				}
 				code := Run(context.Background(), Config{
 					Reach: Reach{Sources: Sources{Root: root, Hostname: "h"}, Embedded: tt.agent.serve, Stdout: &out, Stderr: &errs, TerminationLog: termination},
-					Apps:  []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit,
+					Apps:  []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit, KeepOn: tt.cfg.KeepOn, ShowMap: tt.cfg.ShowMap,
 				})
 				if code != tt.code || out.String() != tt.out || !strings.Contains(errs.String(), tt.says) || strings.Count(errs.String(), "mind") > 1 {
 					t.Errorf("code %d, stdout %q, stderr %q; want %d, %q, %q", code, out.String(), errs.String(), tt.code, tt.out, tt.says)
@@ -171,6 +183,10 @@ func TestRunRefusesBadInput(t *testing.T) {
 	}{
 		{name: "no program", cfg: Config{}, code: 240, says: "no program"},
 		{name: "no agent and no hosts", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}}}, code: 241, says: "--host"},
+		{name: "no rank here, and no other host", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}},
+			Reach: Reach{Embedded: fine.serve, Sources: Sources{NotHere: true}}}, code: 241, says: "--host"},
+		{name: "no rank here, and no other host is named", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}},
+			Reach: Reach{Embedded: fine.serve, Sources: Sources{NotHere: true, Entries: []hostlist.Entry{{Name: "localhost"}, {Name: "H.ns"}}}}}, code: 240, says: "this host alone"},
 		{name: "standard input for a rank that is not there", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, StdinTarget: "7",
 			Reach: Reach{Embedded: fine.serve}}, code: 240, says: "--stdin 7"},
 		{name: "output into a file that is in the way", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, Output: iof.Config{Dir: "/dev/null/x"},

@@ -17,22 +17,29 @@ const maxLine = 64 << 10
 var aroundEquals = regexp.MustCompile(`[ \t]*=[ \t]*`)
 
 // ReadFile reads the hostfile at path. An error names path, and errno when it cannot be read.
-func ReadFile(path string) ([]Entry, error) {
+func ReadFile(path string) ([]Entry, error) { return ReadFileAs(path, Own) }
+
+// ReadFileAs is ReadFile by the rules of a dialect.
+func ReadFileAs(path string, d Dialect) ([]Entry, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("hostfile %s: %w; name a readable file, or the hosts with --host", path, errno(err))
 	}
 	defer f.Close()
-	return ParseFile(f, path)
+	return ParseFileAs(f, path, d)
 }
 
 // ParseFile reads a hostfile from r; name stands in errors and in Entry.File.
 // A file that names no host is an error.
-func ParseFile(r io.Reader, name string) ([]Entry, error) {
+func ParseFile(r io.Reader, name string) ([]Entry, error) { return ParseFileAs(r, name, Own) }
+
+// ParseFileAs is ParseFile by the rules of a dialect.
+func ParseFileAs(r io.Reader, name string, d Dialect) ([]Entry, error) {
 	limited := &io.LimitedReader{R: r, N: MaxFile + 1}
 	scan := bufio.NewScanner(limited)
 	scan.Buffer(nil, maxLine)
 	var entries []Entry
+	seen := map[string]int{}
 	line := 0
 	for scan.Scan() {
 		line++
@@ -40,15 +47,17 @@ func ParseFile(r io.Reader, name string) ([]Entry, error) {
 		if len(fields) == 0 {
 			continue
 		}
-		e, err := parseLine(fields)
+		e, err := parseLine(fields, d)
 		if err != nil {
 			return nil, fmt.Errorf("hostfile %s line %d: %w", name, line, err)
 		}
-		if len(entries) == MaxHosts {
+		e.Line, e.File = line, name
+		if entries, err = d.add(entries, seen, e); err != nil {
+			return nil, err
+		}
+		if len(entries) > MaxHosts {
 			return nil, fmt.Errorf("hostfile %s line %d: more than %d hosts", name, line, MaxHosts)
 		}
-		e.Line, e.File = line, name
-		entries = append(entries, e)
 	}
 	switch err := scan.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
@@ -61,9 +70,6 @@ func ParseFile(r io.Reader, name string) ([]Entry, error) {
 		return nil, fmt.Errorf("hostfile %s: larger than %d bytes; is this a hostfile?", name, MaxFile)
 	case len(entries) == 0:
 		return nil, fmt.Errorf("hostfile %s names no host", name)
-	}
-	if err := CheckDistinct(entries); err != nil {
-		return nil, err
 	}
 	return entries, nil
 }
@@ -80,8 +86,8 @@ func fieldsOf(line string) []string {
 }
 
 // parseLine reads one line's words: the host, then slots= and max_slots= in any order.
-func parseLine(fields []string) (Entry, error) {
-	e, err := parseHost(fields[0])
+func parseLine(fields []string, d Dialect) (Entry, error) {
+	e, err := parseHost(d.bare(fields[0]))
 	if err != nil {
 		return e, err
 	}
@@ -91,20 +97,25 @@ func parseLine(fields []string) (Entry, error) {
 		if !ok {
 			return e, fmt.Errorf("%s after host %s is not known; a line is \"host\", \"host slots=N\" or \"host:N\"", clip(field), e.Name)
 		}
+		meaning := d.meaning(key)
+		switch meaning {
+		case asUser:
+			continue
+		case unknown:
+			return e, fmt.Errorf("host %s: %s is not known; write slots=N", e.Name, clip(key+"="))
+		}
 		n, err := parseSlots(value)
 		if err != nil {
 			return e, fmt.Errorf("host %s: %w", e.Name, err)
 		}
-		switch strings.ToLower(strings.ReplaceAll(key, "-", "_")) {
-		case "slots":
+		switch meaning {
+		case asSlots:
 			if e.Given {
 				return e, fmt.Errorf("host %s: slots are given twice", e.Name)
 			}
 			e.Slots, e.Given = n, true
-		case "max_slots", "slots_max":
+		case asLimit:
 			limit, limited = n, true
-		default:
-			return e, fmt.Errorf("host %s: %s is not known; write slots=N", e.Name, clip(key+"="))
 		}
 	}
 	if limited && e.Slots > limit {

@@ -14,6 +14,8 @@
 // shares hides it. Names keep their spelling, but two that differ in case or in a final dot
 // are the same host.
 //
+// Files and lists meant for another launcher are read by its rules (Dialect).
+//
 // All functions are pure but ReadFile, which opens a file. The package does not resolve names
 // and does not know that two names are one host, or that a name stands for several agents.
 package hostlist

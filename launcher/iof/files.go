@@ -30,7 +30,7 @@ func newFiles(cfg *Config, book *ledger) *files {
 // add makes the files of a job's processes, so that what is wrong with the place shows before
 // any of them runs.
 func (fs *files) add(job, base, size int) error {
-	path := rankPath(job, size)
+	path := fs.cfg.rankPath(job, size)
 	made := map[laneKey]*os.File{}
 	for rank := range size {
 		for _, s := range []Stream{Stdout, Stderr} {

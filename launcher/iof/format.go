@@ -2,20 +2,29 @@ package iof
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 )
 
 // stampLayout is RFC 3339 with milliseconds.
 const stampLayout = "2006-01-02T15:04:05.000Z07:00"
 
+// openMPILayout is that of ctime(3), in local time (orte/mca/iof/base/iof_base_output.c of 4.1).
+const openMPILayout = time.ANSIC
+
 // stamper formats times; lines that came in one piece have the same.
 type stamper struct {
-	at   time.Time
-	text []byte
+	style Style
+	at    time.Time
+	text  []byte
 }
 
 func (s *stamper) append(dst []byte, at time.Time) []byte {
-	if len(s.text) == 0 || at != s.at {
+	switch {
+	case len(s.text) > 0 && at == s.at:
+	case s.style == OpenMPIStyle:
+		s.at, s.text = at, at.Local().AppendFormat(s.text[:0], openMPILayout)
+	default:
 		s.at, s.text = at, at.UTC().AppendFormat(s.text[:0], stampLayout)
 	}
 	return append(dst, s.text...)
@@ -28,7 +37,7 @@ func (s *stamper) append(dst []byte, at time.Time) []byte {
 //	                       └─────'\r'──▶ return ──'\n'──▶ start
 //	                                       └────byte: tag──▶ within
 type tagger struct {
-	tag   []byte // "[rank] " or "[job.rank] ", empty: none
+	tag   []byte // "[rank] ", "[job.rank] " or what Open MPI has; empty: none
 	stamp bool   // the time before the tag
 	times stamper
 	state lineState
@@ -42,10 +51,24 @@ const (
 	atReturn                  // after '\r'
 )
 
-func newTagger(name string, tag, stamp bool) tagger {
-	t := tagger{stamp: stamp}
-	if tag {
-		t.tag = []byte("[" + name + "] ")
+// tagger is that of one stream of a process.
+func (c *Config) tagger(k laneKey) tagger {
+	t := tagger{stamp: c.Timestamps, times: stamper{style: c.Style}}
+	switch {
+	case c.Style == OpenMPIStyle:
+		if c.Mode == Tag {
+			job, rank := c.names.of(k.id)
+			t.tag = fmt.Appendf(t.tag, "[%d,%d]", job+1, rank)
+		}
+		if c.Mode == Tag || c.Timestamps {
+			stream := k.stream
+			if c.Merge { // Open MPI merges where the rank is started
+				stream = Stdout
+			}
+			t.tag = fmt.Appendf(t.tag, "<%v>:", stream)
+		}
+	case c.Mode == Tag:
+		t.tag = []byte("[" + c.names.tag(k.id) + "] ")
 	}
 	return t
 }
@@ -62,11 +85,13 @@ func (g *tagger) append(dst, data []byte, at time.Time) []byte {
 		if g.state != within {
 			if g.stamp {
 				dst = g.times.append(dst, at)
-				dst = append(dst, ' ')
+				if g.times.style == OwnStyle {
+					dst = append(dst, ' ')
+				}
 			}
 			dst = append(dst, g.tag...)
 		}
-		n, state := line(data)
+		n, state := line(data, g.times.style == OwnStyle)
 		dst = append(dst, data[:n]...)
 		data = data[n:]
 		g.state = state
@@ -74,13 +99,14 @@ func (g *tagger) append(dst, data []byte, at time.Time) []byte {
 	return dst
 }
 
-// line returns how many bytes of data belong to the line it begins with, and what follows.
-func line(data []byte) (n int, after lineState) {
+// line returns how many bytes of data belong to the line it begins with, and what follows. A '\r'
+// ends it where returns do.
+func line(data []byte, returns bool) (n int, after lineState) {
 	n, after = len(data), within
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		n, after = i+1, atStart
 	}
-	if i := bytes.IndexByte(data[:n], '\r'); i >= 0 {
+	if i := bytes.IndexByte(data[:n], '\r'); i >= 0 && returns {
 		n, after = i+1, atReturn
 	}
 	return n, after

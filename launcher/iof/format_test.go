@@ -9,23 +9,31 @@ import (
 var noon = time.Date(2026, 11, 20, 13, 0, 0, 42_000_000, time.FixedZone("", 3600))
 
 func TestTagger(t *testing.T) {
+	was := time.Local
+	time.Local = noon.Location()
+	t.Cleanup(func() { time.Local = was })
 	tests := []struct {
 		name       string
 		tag, stamp bool
 		in, want   string
+		style      Style
 	}{
-		{"lines", true, false, "a\nb\n", "[3] a\n[3] b\n"},
-		{"no end", true, false, "a\nb", "[3] a\n[3] b"},
-		{"empty lines", true, false, "\n\n", "[3] \n[3] \n"},
-		{"progress bar", true, false, "1%\r2%\n", "[3] 1%\r[3] 2%\n"},
-		{"return and newline", true, false, "a\r\nb\r\n", "[3] a\r\n[3] b\r\n"},
-		{"time", false, true, "a\nb\n", "2026-11-20T12:00:00.042Z a\n2026-11-20T12:00:00.042Z b\n"},
-		{"both", true, true, "a\n", "2026-11-20T12:00:00.042Z [3] a\n"},
-		{"neither", false, false, "a\x00\r\xff\n", "a\x00\r\xff\n"},
+		{"lines", true, false, "a\nb\n", "[3] a\n[3] b\n", OwnStyle},
+		{"no end", true, false, "a\nb", "[3] a\n[3] b", OwnStyle},
+		{"empty lines", true, false, "\n\n", "[3] \n[3] \n", OwnStyle},
+		{"progress bar", true, false, "1%\r2%\n", "[3] 1%\r[3] 2%\n", OwnStyle},
+		{"return and newline", true, false, "a\r\nb\r\n", "[3] a\r\n[3] b\r\n", OwnStyle},
+		{"time", false, true, "a\nb\n", "2026-11-20T12:00:00.042Z a\n2026-11-20T12:00:00.042Z b\n", OwnStyle},
+		{"both", true, true, "a\n", "2026-11-20T12:00:00.042Z [3] a\n", OwnStyle},
+		{"neither", false, false, "a\x00\r\xff\n", "a\x00\r\xff\n", OwnStyle},
+		{"Open MPI's tag", true, false, "a\rb\nc", "[1,3]<stdout>:a\rb\n[1,3]<stdout>:c", OpenMPIStyle},
+		{"Open MPI's time", false, true, "a\n", "Fri Nov 20 13:00:00 2026<stdout>:a\n", OpenMPIStyle},
+		{"Open MPI's both", true, true, "a\n", "Fri Nov 20 13:00:00 2026[1,3]<stdout>:a\n", OpenMPIStyle},
+		{"Open MPI's neither", false, false, "a\r\n", "a\r\n", OpenMPIStyle},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := newTagger("3", tt.tag, tt.stamp)
+			g := taggerOf(3, tt.tag, tt.stamp, tt.style)
 			if got := string(g.append(nil, []byte(tt.in), noon)); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -33,14 +41,22 @@ func TestTagger(t *testing.T) {
 	}
 }
 
+func taggerOf(id int, tag, stamp bool, style Style) tagger {
+	c := Config{Timestamps: stamp, Style: style}
+	if tag {
+		c.Mode = Tag
+	}
+	return c.tagger(laneKey{id, Stdout})
+}
+
 // Any split of the same bytes gives the same output, and without the tags it is the input.
 func FuzzTagger(f *testing.F) {
 	f.Add([]byte("a\nb\r\nc\rd\n\n"), []byte{1, 2}, true)
 	f.Add([]byte("\r\r\n\n\r"), []byte{0}, false)
 	f.Fuzz(func(t *testing.T, data, splits []byte, stamp bool) {
-		whole := newTagger("1", true, stamp)
+		whole := taggerOf(1, true, stamp, OwnStyle)
 		want := whole.append(nil, data, noon)
-		parts := newTagger("1", true, stamp)
+		parts := taggerOf(1, true, stamp, OwnStyle)
 		var got []byte
 		for i, d := 0, data; len(d) > 0; i++ {
 			n := len(d)

@@ -30,6 +30,10 @@
 // line's first bytes (UTC, RFC 3339 with milliseconds). '\r' starts a line anew, as on a terminal,
 // and so gets a tag after it, unless '\n' follows.
 //
+// With OpenMPIStyle lines and files are as Open MPI 4's mpirun has them, for what reads those: a tag
+// after '\n' only, "[1,3]<stdout>:" (job, counted from 1, and rank), timestamps in local time,
+// "Fri Nov 20 23:27:10 2026[1,3]<stdout>:"; files are below the job's number, DIR/1/rank.3/stdout.
+//
 // With JSON every line is one object:
 //
 //	{"time":"2026-11-20T23:27:10.042Z","rank":3,"host":"worker-1","stream":"stdout","text":"hi"}
@@ -76,6 +80,15 @@ const (
 	Plain Mode = iota // the ranks' own bytes
 	Tag               // "[rank] " before each line
 	JSON              // an object a line
+)
+
+// Style is whose tags, timestamps and files they are; JSON is the same in all.
+type Style int
+
+// The styles.
+const (
+	OwnStyle Style = iota
+	OpenMPIStyle
 )
 
 // DefaultHold is how long the beginning of a line may keep others from writing, and how long

@@ -51,7 +51,7 @@ func (ls *lines) interrupt() { ls.out.interrupt() }
 func (ls *lines) lane(k laneKey) *lane {
 	l := ls.lanes[k]
 	if l == nil {
-		l = &lane{key: k, tag: newTagger(ls.cfg.names.tag(k.id), ls.cfg.Mode == Tag, ls.cfg.Timestamps)}
+		l = &lane{key: k, tag: ls.cfg.tagger(k)}
 		ls.lanes[k] = l
 	}
 	return l

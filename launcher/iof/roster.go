@@ -67,10 +67,13 @@ func tag(job, rank int) string {
 // rankPath is the layout of per-rank files of a job: rank.N/stdout and rank.N/stderr, N as wide
 // as the highest rank (rank.00 of 11), as Open MPI's --output-filename has them below its job.
 // Those of a job that came later are below job.M.
-func rankPath(job, ranks int) func(rank int, s Stream) string {
+func (c *Config) rankPath(job, ranks int) func(rank int, s Stream) string {
 	width := len(strconv.Itoa(max(ranks-1, 0)))
 	below := ""
-	if job > 0 {
+	switch {
+	case c.Style == OpenMPIStyle && (job > 0 || !c.NoJobID):
+		below = strconv.Itoa(job + 1)
+	case job > 0:
 		below = fmt.Sprintf("job.%d", job)
 	}
 	return func(rank int, s Stream) string {

@@ -41,6 +41,36 @@ func TestGrow(t *testing.T) {
 			}
 		})
 	}
+	t.Run("Open MPI's tags", func(t *testing.T) {
+		out, _ := collect(t, Config{Mode: Tag, Style: OpenMPIStyle, Ranks: 2}, use)
+		if want := "[1,0]<stdout>:a\n[1,1]<stdout>:b\n[2,0]<stdout>:c\n[3,0]<stdout>:d\n[3,1]<stdout>:e\n"; out != want {
+			t.Errorf("got\n%s", out)
+		}
+	})
+	t.Run("Open MPI's files", func(t *testing.T) {
+		for _, noID := range []bool{false, true} {
+			dir := t.TempDir()
+			first := "1/"
+			if noID {
+				first = ""
+			}
+			collect(t, Config{Dir: dir, Style: OpenMPIStyle, NoJobID: noID, Ranks: 2}, use)
+			for path, want := range map[string]string{first + "rank.1/stdout": "b\n", "2/rank.0/stdout": "c\n",
+				"3/rank.1/stdout": "e\n", "3/rank.1/stderr": ""} {
+				if got, err := os.ReadFile(filepath.Join(dir, path)); err != nil || string(got) != want {
+					t.Errorf("%s: %q, %v; want %q", path, got, err, want)
+				}
+			}
+		}
+	})
+	t.Run("Open MPI's tags of what was merged", func(t *testing.T) {
+		out, _ := collect(t, Config{Mode: Tag, Style: OpenMPIStyle, Merge: true, Ranks: 1}, func(s *Sink) {
+			s.Write(0, Stderr, []byte("a\n"), false, noon)
+		})
+		if out != "[1,0]<stdout>:a\n" {
+			t.Errorf("got %q", out)
+		}
+	})
 	t.Run("files", func(t *testing.T) {
 		dir := t.TempDir()
 		collect(t, Config{Dir: dir, Ranks: 2}, use)

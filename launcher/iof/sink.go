@@ -15,13 +15,16 @@ import (
 type Config struct {
 	Stdout, Stderr io.Writer // nil: forget what would go there
 	Mode           Mode
+	Style          Style
 	Timestamps     bool // before each line, in Plain and Tag; JSON always has them
 	Merge          bool // the ranks' stderr goes to Stdout too
 
 	// Dir is where each rank's bytes go, unformatted, one file a stream; empty: no files. They
-	// are made by New. The streams get a copy unless NoCopy.
-	Dir    string
-	NoCopy bool
+	// are made by New. The streams get a copy unless NoCopy. NoJobID leaves the first job's number
+	// out of OpenMPIStyle's paths.
+	Dir     string
+	NoCopy  bool
+	NoJobID bool
 
 	Ranks int                 // of the first job; Grow adds others
 	Host  func(id int) string // for JSON; nil: left out

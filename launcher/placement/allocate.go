@@ -21,7 +21,10 @@ func allocate(hosts []job.Host, apps []job.App, p Policy) (counts, sizes []int, 
 	if total == 0 {
 		for _, h := range hosts {
 			n := h.Slots
-			if p.PerNode > 0 {
+			switch {
+			case p.MapBy == ByRound:
+				n = p.block(h)
+			case p.PerNode > 0:
 				n = p.PerNode
 			}
 			if total += n; n > MaxRanks || total > MaxRanks {
@@ -36,12 +39,31 @@ func allocate(hosts []job.Host, apps []job.App, p Policy) (counts, sizes []int, 
 	if len(apps) == 1 {
 		sizes[0] = total
 	}
-	if p.PerNode > 0 {
+	switch {
+	case p.MapBy == ByRound:
+		counts = allocateRounds(hosts, total, p)
+	case p.PerNode > 0:
 		counts, err = allocatePerNode(hosts, total, p)
-	} else {
+	default:
 		counts, err = allocateSlots(hosts, total, p.MapBy, p.Oversubscribe)
 	}
 	return counts, sizes, err
+}
+
+// allocateRounds gives each host in turn its block, as often as it takes.
+func allocateRounds(hosts []job.Host, total int, p Policy) []int {
+	once := 0
+	for _, h := range hosts {
+		once += p.block(h)
+	}
+	counts := make([]int, len(hosts))
+	left := total % once
+	for h, host := range hosts {
+		rest := min(left, p.block(host))
+		counts[h] = total/once*p.block(host) + rest
+		left -= rest
+	}
+	return counts
 }
 
 // allocatePerNode gives every host p.PerNode ranks while they last; by node they are spread

@@ -9,6 +9,7 @@
 //	node   0 2 4 6 | 1 3 5 7     deal the ranks out, one a host and round again
 //	ppr    PerNode ranks on every host, in either order; fewer only on the last ones, when the
 //	       job has fewer ranks
+//	round  0 1 4 5 | 2 3 6 7     a block of ranks on each host, and round again (Hydra)
 //
 // Slots are a limit only where somebody wrote them, in a hostfile or as ":N": a number that
 // mpiup counted itself (GPUs, else usable CPUs) is how many ranks a host gets when nothing
@@ -41,13 +42,17 @@ type MapBy string
 const (
 	BySlot MapBy = "slot"
 	ByNode MapBy = "node"
+	// ByRound is Hydra's: a host's block is PerNode ranks, else its slots where they were given,
+	// else 1. Nothing is a limit.
+	ByRound MapBy = "round"
 )
 
 // Policy is what the user said about placement.
 type Policy struct {
 	MapBy         MapBy
-	PerNode       int  // exactly so many ranks on every host (-N, ppr:N:node); 0: by slots
-	Oversubscribe bool // slots that were given are no limit
+	RankBy        MapBy // the order in which ranks are numbered; "": as MapBy
+	PerNode       int   // exactly so many ranks on every host (-N, ppr:N:node); 0: by slots
+	Oversubscribe bool  // slots that were given are no limit
 }
 
 // Place gives every rank of apps a host. Hosts are taken in their order and need at least one
@@ -68,7 +73,16 @@ func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	for _, n := range sizes {
 		total += n
 	}
-	plan := number(hosts, sizes, hostOfRank(counts, total, p.MapBy))
+	var hostOf []int
+	switch {
+	case p.MapBy == ByRound:
+		hostOf = deal(counts, total, func(h int) int { return p.block(hosts[h]) })
+	case p.RankBy != "":
+		hostOf = hostOfRank(counts, total, p.RankBy)
+	default:
+		hostOf = hostOfRank(counts, total, p.MapBy)
+	}
+	plan := number(hosts, sizes, hostOf)
 	for _, h := range hosts {
 		plan.Universe += h.Slots
 	}
@@ -83,8 +97,10 @@ func check(hosts []job.Host, apps []job.App, p Policy) error {
 		return fmt.Errorf("there is no host to run on")
 	case len(apps) == 0:
 		return fmt.Errorf("there is no program to run")
-	case p.MapBy != BySlot && p.MapBy != ByNode:
+	case p.MapBy != BySlot && p.MapBy != ByNode && p.MapBy != ByRound:
 		return fmt.Errorf("mapping by %q is not known; use slot, node or ppr:N:node", p.MapBy)
+	case p.RankBy != "" && p.RankBy != BySlot && p.RankBy != ByNode:
+		return fmt.Errorf("ranking by %q is not known; use slot or node", p.RankBy)
 	case p.PerNode < 0 || p.PerNode > MaxRanks:
 		return fmt.Errorf("%d ranks per host; use 1 to %d", p.PerNode, MaxRanks)
 	}
@@ -108,30 +124,46 @@ func check(hosts []job.Host, apps []job.App, p Policy) error {
 
 // hostOfRank deals ranks 0 to total-1 out to hosts that take counts ranks each.
 func hostOfRank(counts []int, total int, by MapBy) []int {
-	of := make([]int, 0, total)
 	if by == BySlot {
-		for h, n := range counts {
-			for range n {
-				of = append(of, h)
-			}
-		}
-		return of
+		return deal(counts, total, func(h int) int { return counts[h] })
 	}
+	return deal(counts, total, func(int) int { return 1 })
+}
+
+// deal gives each host in turn its block of ranks, and round again, up to counts.
+func deal(counts []int, total int, block func(h int) int) []int {
+	of := make([]int, 0, total)
 	open := make([]int, 0, len(counts)) // hosts that take more, in order
-	for h := range counts {
-		open = append(open, h)
+	for h, n := range counts {
+		if n > 0 {
+			open = append(open, h)
+		}
 	}
 	for round := 0; len(of) < total; round++ {
 		still := open[:0]
 		for _, h := range open {
-			if counts[h] > round {
+			done := round * block(h)
+			for range min(counts[h]-done, block(h)) {
 				of = append(of, h)
+			}
+			if counts[h] > done+block(h) {
 				still = append(still, h)
 			}
 		}
 		open = still
 	}
 	return of
+}
+
+// block is how many ranks ByRound gives a host at a time.
+func (p Policy) block(h job.Host) int {
+	switch {
+	case p.PerNode > 0:
+		return p.PerNode
+	case h.SlotsGiven:
+		return h.Slots
+	}
+	return 1
 }
 
 // number builds the plan: hosts that got ranks in their order, local ranks dense.

@@ -62,6 +62,8 @@ func play(t *testing.T, words []string) string {
 				p.PerNode = atoi(t, args[1])
 			case "--map-by":
 				p.MapBy = MapBy(args[1])
+			case "--rank-by":
+				p.RankBy = MapBy(args[1])
 			case "--oversubscribe":
 				p.Oversubscribe = true
 				args = args[1:]

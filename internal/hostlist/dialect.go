@@ -1,0 +1,134 @@
+package hostlist
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Dialect is whose rules a hostfile or list is read by. They differ in what a host that is named
+// again means, and in what may stand beside it.
+type Dialect int
+
+const (
+	// Own refuses a repeated host, and everything but slots.
+	Own Dialect = iota
+	// OpenMPI counts each bare mention of a host as a slot; slots that are written a second time
+	// are an error (orte/util/hostfile). A user is left out: agents run everything as their own.
+	OpenMPI
+	// Hydra adds a host's numbers where its mentions follow each other. Apart they would have to be
+	// two turns of ranks, which are not done, and so are an error. A user is left out.
+	Hydra
+)
+
+// meaning of a word before "=" in a hostfile.
+type meaning int
+
+const (
+	unknown meaning = iota
+	asSlots
+	asLimit
+	asUser
+)
+
+// meaning reads Open MPI's spellings (orte/util/hostfile/hostfile_lex.l) and Hydra's "user".
+func (d Dialect) meaning(key string) meaning {
+	switch key = strings.ToLower(strings.ReplaceAll(key, "-", "_")); key {
+	case "slots":
+		return asSlots
+	case "max_slots", "slots_max":
+		return asLimit
+	}
+	if d == Own {
+		return unknown
+	}
+	switch key {
+	case "cpu", "count":
+		return asSlots
+	case "cpu_max", "max_cpu", "count_max", "max_count":
+		return asLimit
+	case "username", "user_name", "user":
+		return asUser
+	}
+	return unknown
+}
+
+// bare is a host without the user before it.
+func (d Dialect) bare(host string) string {
+	if i := strings.LastIndexByte(host, '@'); i >= 0 && d != Own {
+		return host[i+1:]
+	}
+	return host
+}
+
+// ParseListAs is ParseList by the rules of a dialect. In Open MPI's a bare mention is one slot, and
+// ":*" or ":auto" the host's own number (orte/util/dash_host).
+func ParseListAs(list string, d Dialect) (entries []Entry, err error) {
+	if d == Own {
+		return ParseList(list)
+	}
+	if len(list) > MaxFile {
+		return nil, fmt.Errorf("host list of %d bytes is longer than %d", len(list), MaxFile)
+	}
+	seen := map[string]int{}
+	for item := range strings.SplitSeq(list, ",") {
+		item = d.bare(strings.TrimSpace(item))
+		auto := false
+		for _, own := range []string{":*", ":auto"} {
+			if bare, ok := strings.CutSuffix(item, own); ok && d == OpenMPI {
+				item, auto = bare, true
+			}
+		}
+		if item == "" {
+			return nil, fmt.Errorf("host list %s: a name is missing beside a comma", clip(list))
+		}
+		e, err := parseHost(item)
+		if err != nil {
+			return nil, err
+		}
+		if d == OpenMPI && !e.Given && !auto {
+			e.Slots, e.Given = 1, true
+		}
+		if entries, err = d.add(entries, seen, e); err != nil {
+			return nil, err
+		}
+		if len(entries) > MaxHosts {
+			return nil, fmt.Errorf("more than %d hosts", MaxHosts)
+		}
+	}
+	return entries, nil
+}
+
+// key is a name by which two mentions of a host are known to be one.
+func key(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// add puts e behind entries, or adds it to the entry of its host. seen has the entries' indices.
+func (d Dialect) add(entries []Entry, seen map[string]int, e Entry) ([]Entry, error) {
+	i, again := seen[key(e.Name)]
+	if !again {
+		seen[key(e.Name)] = len(entries)
+		return append(entries, e), nil
+	}
+	first := &entries[i]
+	inFile := e.File != ""
+	switch {
+	case d == OpenMPI && (!e.Given || !inFile), d == Hydra && i == len(entries)-1:
+		first.Slots, first.Given = slotsOf(*first)+slotsOf(e), true
+	case d == Hydra:
+		return nil, fmt.Errorf("%shost %s is named again after another host: ranks that go back to it before all hosts had theirs are not done; write it once with its number, %s",
+			e.where(), e.Name, inList(e.Name, slotsOf(*first)+slotsOf(e)))
+	default:
+		return nil, CheckDistinct([]Entry{*first, e})
+	}
+	if first.Slots > MaxSlots {
+		return nil, fmt.Errorf("%shost %s: %d slots are more than %d", e.where(), e.Name, first.Slots, MaxSlots)
+	}
+	return entries, nil
+}
+
+// where is the beginning of an error about an entry.
+func (e Entry) where() string {
+	if e.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("hostfile %s line %d: ", e.File, e.Line)
+}
