@@ -153,7 +153,11 @@ func (r *run) appHosts(job, app uint32) (program string, hosts int) {
 			on[p.Host] = true
 		}
 	}
-	return j.apps[app].Argv[0], len(on)
+	program = j.apps[app].Argv[0]
+	if job > 0 {
+		program += fmt.Sprintf(" of spawned job %d", job)
+	}
+	return program, len(on)
 }
 
 // pmiName is a protocol as users know it.

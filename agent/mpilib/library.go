@@ -154,7 +154,7 @@ func lone(piece []byte, fits func(v string) bool) string {
 
 // complete reads the version, and tells MPICH's relatives apart, by the texts in a library.
 func (l *library) complete(o *object) {
-	if l.version != "" && l.family != mpich {
+	if l.settled() {
 		return
 	}
 	o.constants(func(piece []byte) bool {
@@ -164,8 +164,14 @@ func (l *library) complete(o *object) {
 		if l.version == "" {
 			l.version = l.family.versionIn(piece)
 		}
-		return l.family == mpich || l.version == ""
+		return !l.settled()
 	})
+}
+
+// settled says that the texts would tell nothing new: MVAPICH's releases are 2.x.y, 3.0 and 4.0, those
+// of MPICH with its names 3.1 and later, with three numbers mostly.
+func (l *library) settled() bool {
+	return l.version != "" && (l.family != mpich || l.version[0] > '2' && strings.Count(l.version, ".") > 1)
 }
 
 // marks are texts that a program with an MPI library in it must hold, the telling ones first.

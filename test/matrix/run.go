@@ -167,7 +167,7 @@ func (m *matrix) flags(s stack, p program, at where) []string {
 	}
 	args = append(args, "-n", strconv.Itoa(p.size()), "--oversubscribe")
 	if s.openMPI && !m.auto {
-		args = append(args, "--pmi", "pmix")
+		args = append(args, "--mpi", "pmix")
 	}
 	for _, e := range s.environ(m) {
 		args = append(args, "-x", e)
