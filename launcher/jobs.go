@@ -74,13 +74,14 @@ func (r *run) launchJob(j *jobRun) {
 		procs[h] = append(procs[h], &apiv1.Proc{Rank: uint32(p.Rank), App: uint32(p.App),
 			LocalRank: uint32(p.LocalRank), NodeRank: uint32(p.Host)})
 	}
+	apps := j.launchApps(true)
 	r.live(func(h int) {
 		if len(procs[h]) == 0 {
 			r.sendKnown(h, j)
 			return
 		}
 		l := r.part(j)
-		l.Procs, l.Apps, l.Stdin = procs[h], j.launchApps(true), r.stdinOn(j, h)
+		l.Procs, l.Apps, l.Stdin = procs[h], apps, r.stdinOn(j, h)
 		if j.asked != nil {
 			l.Preput = j.asked.preput
 		}

@@ -26,6 +26,7 @@ func (l *lab) spawnPlaces(t *testing.T, exe string, flags ...string) {
 		name, hosts, flags string
 		args               []string // of nursery
 		want               []string // lines
+		code               int
 		says               string
 	}{
 		{name: "on a host without ranks", hosts: "w0:1,w1:2", flags: "-n 1", args: []string{"2"},
@@ -44,17 +45,19 @@ func (l *lab) spawnPlaces(t *testing.T, exe string, flags ...string) {
 			want: []string{"child 0 of 1 on w0", "nursery ok"}},
 		{name: "a program that is missing", hosts: "w0:1,w1:1", flags: "-n 1", args: []string{"1", "/missing"},
 			want: []string{"spawn refused"}, says: "could not spawn /missing: rank 0 of spawned job 1 on w1 could not be started: /missing: program not found"},
+		{name: "a program that fails", hosts: "w0:1,w1:1", flags: "-n 1", args: []string{"1", "/bin/false"},
+			code: 1, says: "rank 0 of spawned job 1 on w1 exited with code 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			args := slices.Concat(strings.Fields(c.flags), flags, []string{exe}, c.args)
 			r := l.run(t, job{hosts: c.hosts, args: args})
-			lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+			lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
 			slices.Sort(lines)
-			if !slices.Equal(lines, c.want) {
+			if strings.Join(lines, "\n") != strings.Join(c.want, "\n") {
 				t.Errorf("printed %q, not %q\n%s", lines, c.want, r.stderr)
 			}
-			if r.code != 0 || !strings.Contains(r.stderr, c.says) || c.says == "" && r.stderr != "" {
+			if r.code != c.code || !strings.Contains(r.stderr, c.says) || c.says == "" && r.stderr != "" {
 				t.Errorf("code %d, said %q, not %q", r.code, r.stderr, c.says)
 			}
 		})
