@@ -387,18 +387,3 @@ func (r *run) outputBroken(err error) {
 	}
 	r.fail(f)
 }
-
-// notice shows what an agent says, once, however many hosts say it, as the first one's.
-func (r *run) notice(h int, m *apiv1.Notice) {
-	r.once(m.Text, "host "+r.host(h).name+": "+m.Text)
-}
-
-// once says line, unless something of the same key was said.
-func (r *run) once(key, line string) {
-	const most = 64
-	if r.noticed[key] || len(r.noticed) >= most {
-		return
-	}
-	r.noticed[key] = true
-	r.say("%s", line)
-}

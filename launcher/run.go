@@ -345,6 +345,21 @@ func (r *Reach) say(format string, args ...any) {
 	fmt.Fprintf(r.Stderr, "mpiup: %s\n", fmt.Sprintf(format, args...))
 }
 
+// notice shows what an agent says, once, however many hosts say it, as the first one's.
+func (r *run) notice(h int, m *apiv1.Notice) {
+	r.once(m.Text, "host "+r.host(h).name+": "+m.Text)
+}
+
+// once says line, unless something of the same key was said.
+func (r *run) once(key, line string) {
+	const most = 64
+	if r.noticed[key] || len(r.noticed) >= most {
+		return
+	}
+	r.noticed[key] = true
+	r.say("%s", line)
+}
+
 // sentence is the cause as it stands.
 func (r *run) sentence() string {
 	if f, ok := r.verdict.cause(); ok {
