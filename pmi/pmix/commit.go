@@ -34,11 +34,12 @@ func (c *conn) commit(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, erro
 			return nil, errBadParam
 		}
 	}
-	return nil, c.s.put(c.ns, c.rank, fresh)
+	return nil, c.s.add(c.ns, c.rank, fresh, true)
 }
 
-// put merges a commit into a rank's sections. Several connections of a rank share them.
-func (s *Server) put(ns *namespace, rank int, fresh [2][]bfrops.KVal) error {
+// add merges pairs into a rank's sections. Several connections of a rank share them. Others see
+// them once the rank has committed.
+func (s *Server) add(ns *namespace, rank int, fresh [2][]bfrops.KVal, commit bool) status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rk := ns.ranks[rank]
@@ -57,12 +58,13 @@ func (s *Server) put(ns *namespace, rank int, fresh [2][]bfrops.KVal) error {
 	}
 	same := rk.committed && bytes.Equal(next[remoteSection], rk.sections[remoteSection])
 	rk.sections = next
-	rk.committed = true
-	if same {
+	rk.committed = rk.committed || commit
+	if same || !rk.committed {
 		return success
 	}
 	if err := ns.Engine.Put(rank, sectionKey, next[remoteSection]); err != nil {
-		return err
+		s.log.Warn("PMIx commit", "job", ns.Number, "rank", rank, "cause", err)
+		return errOutOfResource
 	}
 	return success
 }

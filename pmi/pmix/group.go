@@ -32,6 +32,9 @@ func (c *conn) groupConstruct(ctx context.Context, r *bfrops.Reader) (*bfrops.Wr
 	if st != success {
 		return nil, st
 	}
+	if err := c.s.share(c.ns, c.rank, id, infos); err != success {
+		return nil, err
+	}
 	if err := c.meet(ctx, all, false); err != nil {
 		return nil, err
 	}
@@ -67,6 +70,27 @@ func (s *Server) contextID(id int, name string, all party) (uint64, status) {
 	s.group[mine]++
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64(mine.group[:], s.group[mine]))
 	return binary.BigEndian.Uint64(sum[:])>>2 | 1<<61, success
+}
+
+// share puts what a member tells the others (pmix.grp.info; Open MPI its own number of the group)
+// with what the member has committed, as values that belong to the group's context id.
+func (s *Server) share(ns *namespace, rank int, id uint64, infos []bfrops.Info) status {
+	told, _ := attribute(infos, "pmix.grp.info")
+	array, _ := told.Data.(bfrops.Array)
+	context := info("pmix.grp.ctxid", bfrops.Size, id)
+	context.Flags = bfrops.InfoQualifier
+	var pairs []bfrops.KVal
+	for _, d := range array.Data {
+		i, ok := d.(bfrops.Info)
+		if !ok || i.Key == "pmix.procid" { // whose it is, which libpmix 6 says first
+			continue
+		}
+		pairs = append(pairs, bfrops.KVal{Key: qualified, Value: bfrops.Value{Type: bfrops.DataArray, Data: bfrops.NewInfos(i, context)}})
+	}
+	if len(pairs) == 0 {
+		return success
+	}
+	return s.add(ns, rank, [2][]bfrops.KVal{pairs, pairs}, false)
 }
 
 // groupDestruct has nothing to undo: a group is its members' business.
