@@ -20,14 +20,15 @@ import (
 
 // job runs real ranks, and those that they spawn, on servers in this process, one per host.
 type job struct {
-	hosts   int
-	perHost int
-	env     []string
-	drop    []string // variables of the server's environment that are left out
-	change  func(*pmix.Config)
-	envOf   func(rank int) []string // besides env; of the first job
-	dropOf  func(rank int) []string // besides drop; of the first job
-	tape    *tape                   // nil: not recorded
+	hosts    int
+	perHost  int
+	env      []string
+	drop     []string // variables of the server's environment that are left out
+	change   func(*pmix.Config)
+	envOf    func(rank int) []string // besides env; of the first job
+	dropOf   func(rank int) []string // besides drop; of the first job
+	tape     *tape                   // of a job of one rank; nil: not recorded
+	dialogue *dialogue               // of a job of one host; nil: not recorded
 
 	mu      sync.Mutex
 	events  []string
@@ -229,7 +230,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 		srv, l := j.server(t, w.config(h))
 		servers.Go(func() { srv.Run(serve, l) })
 	}
-	if _, err := w.launch(layout, nil, []spawn.Program{{Argv: argv, Procs: j.hosts * j.perHost}}); err != nil {
+	if _, err := w.launch(layout, nil, []spawn.Program{{Argv: argv, Procs: j.hosts * j.perHost, Dir: "/"}}); err != nil {
 		t.Fatal(err)
 	}
 	stop := context.AfterFunc(ctx, w.ranks.kill)
@@ -269,6 +270,9 @@ func (j *job) server(t *testing.T, cfg pmix.Config) (*pmix.Server, net.Listener)
 	j.servers = append(j.servers, srv)
 	if j.tape != nil {
 		l = recorder{l, j.tape}
+	}
+	if j.dialogue != nil {
+		l = overhearing{l, j.dialogue}
 	}
 	return srv, l
 }
