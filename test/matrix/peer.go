@@ -54,7 +54,8 @@ func (m *matrix) peerEnv() []string {
 
 // peer runs one cell with the library's own launcher and shows what comes of it; nothing is kept.
 func (m *matrix) peer(ctx context.Context, l *lab, s stack, p program, at where) error {
-	if reason := p.missing(s, at, m.cache); reason != "" && s.lacks[p.name] == "" {
+	s.lacks = nil // which is what is to be seen
+	if p.missing(s, at, m.cache) != "" {
 		return nil
 	}
 	program, err := m.program(ctx, l, s, p)

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // program is a row of the matrix: what is started and what must come of it.
 type program struct {
@@ -115,7 +118,7 @@ func (p program) limit() time.Duration {
 
 // missing is why the program cannot be run on the stack, "" when it can.
 func (p program) missing(s stack, at where, cache string) string {
-	if reason := s.lacks[p.name]; reason != "" {
+	if reason := cmp.Or(s.lacks[p.name], s.lacks[p.name+" on "+string(at)]); reason != "" {
 		return reason
 	}
 	switch {

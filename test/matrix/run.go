@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,6 +144,10 @@ func (m *matrix) start(ctx context.Context, l *lab, p program, argv, env []strin
 	var stdout, stderr output
 	cmd := l.command(ctx, argv...)
 	cmd.Stdout, cmd.Stderr, cmd.Env = &stdout, &stderr, env
+	if now, err := os.Create(filepath.Join(m.dir, "now.txt")); err == nil { // for who watches
+		defer now.Close()
+		cmd.Stderr = io.MultiWriter(&stderr, now)
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
 	err := cmd.Run()
@@ -186,7 +191,7 @@ func (m *matrix) program(ctx context.Context, l *lab, s stack, p program) ([]str
 		return append(argv, filepath.Join(m.dir, "src", p.source+".py")), nil
 	case suite:
 		dir, err := m.suiteDir(s)
-		return []string{s.interpreter(m.cache), filepath.Join(m.dir, "src", "suite.py"), dir}, err
+		return []string{s.interpreter(m.cache), filepath.Join(m.dir, "src", "suite.py"), dir, filepath.Join(m.dir, "files")}, err
 	}
 	exe, err := m.compile(ctx, l, s, p)
 	if err != nil {

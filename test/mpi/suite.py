@@ -1,9 +1,12 @@
-"""suite DIR [ARGUMENT...]: mpi4py's own test suite, whose folder is DIR. Rank 0 tells of every test, the others of their failures."""
+"""suite DIR TMP [ARGUMENT...]: mpi4py's own test suite, whose folder is DIR. Rank 0 tells of every test, the others of
+their failures. TMP takes the files of tests; all hosts see it."""
 import os
 import runpy
 import sys
+import tempfile
 
-folder = sys.argv[1]
+folder, tempfile.tempdir = sys.argv[1:3]
 sys.path.insert(0, folder)
-sys.argv = [os.path.join(folder, "main.py"), "-v" if os.environ.get("MPIUP_RANK") == "0" else "-q", "--no-builddir"] + sys.argv[2:]
+verbosity = "-v" if os.environ.get("MPIUP_RANK") == "0" else "-q"
+sys.argv = [os.path.join(folder, "main.py"), verbosity, "--no-builddir"] + sys.argv[3:]
 runpy.run_path(sys.argv[0], run_name="__main__")
