@@ -255,6 +255,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		r.fail(f)
 	}
 	r.hub.rankOver(int(m.Rank), f.sentence())
+	r.roomCame()
 	return nil
 }
 

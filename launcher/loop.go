@@ -55,9 +55,11 @@ func (r *run) loop(ctx context.Context) {
 	r.timers.quiet = time.NewTimer(time.Hour)
 	r.timers.grace = time.NewTimer(time.Hour)
 	r.timers.bound = time.NewTimer(time.Hour)
+	r.timers.room = time.NewTimer(time.Hour)
 	limit := time.NewTimer(time.Hour)
-	stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound, limit)
-	defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound, limit)
+	timers := []*time.Timer{r.timers.quiet, r.timers.grace, r.timers.bound, r.timers.room, limit}
+	stopTimers(timers...)
+	defer stopTimers(timers...)
 	if r.cfg.Timeout > 0 {
 		limit.Reset(max(r.cfg.Timeout-time.Since(r.begun), 0))
 	}
@@ -79,6 +81,9 @@ func (r *run) loop(ctx context.Context) {
 			r.stop("the launcher got "+signalName(int(r.signals.first)), false)
 		case <-r.timers.quiet.C:
 			r.say("stopping the ranks: %s", r.sentence())
+		case <-r.timers.room.C:
+			r.roomLate()
+			r.judge()
 		case <-r.timers.bound.C:
 			r.abandon()
 		case <-done:

@@ -60,7 +60,7 @@ type run struct {
 	verdict verdict
 	order   int
 	signals signalState
-	timers  struct{ quiet, grace, bound *time.Timer }
+	timers  struct{ quiet, grace, bound, room *time.Timer }
 }
 
 // hostState is what is known of one host's processes.

@@ -35,6 +35,8 @@ type ask struct {
 	preput  []*apiv1.KeyValue
 	targets [][]target // by program, once read
 	read    bool
+	cramped bool // it waits for room
+	waited  bool // it has waited for room
 }
 
 // onSpawn takes a rank's request.
@@ -122,8 +124,12 @@ func (r *run) advance(a *ask) (waits bool, err error) {
 	sites := r.placementSites()
 	plan, used, err := placement.Spawn(sites, batches, r.cfg.Policy.Oversubscribe)
 	if err != nil {
+		if r.awaitRoom(a) {
+			return true, nil
+		}
 		return false, err
 	}
+	a.cramped = false
 	var missing []wanted
 	for _, i := range used {
 		if s := r.sites[i]; !r.alive(s) && s.found == nil {

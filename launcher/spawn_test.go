@@ -30,7 +30,10 @@ import (
 //	parent    rank 0 sends the test's spawn request, and once it is answered an Event, and ends;
 //	          the others end at the Event
 //	later     as parent, a second after it has started
+//	again     as parent, but asks once more when it is answered
 //	child     writes its name and ends
+//	lingers   ends some time after it has started
+//	lasts     ends longer after that
 //	bad       ends with code 3
 //	missing   cannot be started
 //	stays     runs until it gets a signal, or is stopped
@@ -41,7 +44,8 @@ type player struct {
 	send  func(*apiv1.Frame) error
 	mu    sync.Mutex
 	seen  []string // frames, guarded by mu
-	alive []uint32 // ids
+	alive []uint32 // ids, guarded by mu
+	again bool     // one more request is to be sent
 }
 
 func (p *player) serve(ctx context.Context, s wire.Stream) error {
@@ -99,6 +103,10 @@ func (p *player) answer(f *apiv1.Frame) (out []*apiv1.Frame, err error) {
 	case *apiv1.Frame_Launch:
 		return p.launch(b.Launch)
 	case *apiv1.Frame_SpawnResult:
+		if p.again {
+			p.again = false
+			return []*apiv1.Frame{{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}}}, nil
+		}
 		out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte("e")}}})
 		out = append(out, p.end(0, 0)...)
 	case *apiv1.Frame_Event:
@@ -127,16 +135,29 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 			f := &apiv1.StartFailed{Rank: id, Text: "/x: not found"}
 			return append(out, &apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: f}}), nil
 		}
+		p.mu.Lock()
 		p.alive = append(p.alive, id)
+		p.mu.Unlock()
 		out = append(out, started(int(id)))
 		switch does {
-		case "parent":
+		case "parent", "again":
 			if pr.Rank == 0 {
+				p.again = does == "again"
 				out = append(out, &apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}})
 			}
 		case "later":
 			time.AfterFunc(time.Second, func() {
 				_ = p.send(&apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}})
+			})
+		case "lingers", "lasts":
+			after := roomWait / 2
+			if does == "lasts" {
+				after = 3 * roomWait
+			}
+			time.AfterFunc(after, func() {
+				for _, f := range p.end(id, 0) {
+					_ = p.send(f)
+				}
 			})
 		case "child":
 			out = append(out, output(int(id), strings.Join(l.Apps[pr.App].Env, " ")+"\n"))
@@ -153,6 +174,8 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 
 // end is the end of a process, by a signal or with 0.
 func (p *player) end(id uint32, signal int32) []*apiv1.Frame {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	i := slices.Index(p.alive, id)
 	if i < 0 {
 		return nil
@@ -295,6 +318,12 @@ func TestSpawn(t *testing.T) {
 			seen: map[string][]string{
 				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "result 7: job 0 3 processes of child asked for"},
 				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0"}}},
+		{name: "room that comes", hosts: given("w0"), first: []job.App{{Argv: []string{"again"}, N: 1}}, apps: []*apiv1.SpawnApp{program("lingers", 1)},
+			seen: map[string][]string{
+				"w0": {"job 0 from 0, 1 on 1 hosts: again 0@0.0", "job 1 from 1, 1 on 1 hosts: lingers 0@0.0 by 0", "result 7: job 1 ",
+					"job 2 from 2, 1 on 1 hosts: lingers 0@0.0 by 0", "result 7: job 2 "}}},
+		{name: "no room, also later", hosts: given("w0"), first: []job.App{{Argv: []string{"again"}, N: 1}}, apps: []*apiv1.SpawnApp{program("lasts", 1)},
+			says: "mpiup: rank 0 on w0 could not spawn lasts: 1 process of lasts asked for, but there is room for 0"},
 		{name: "nonsense", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{{}}, says: "could not spawn a program: spawn: program 0 has no name",
 			seen: map[string][]string{"w0": {"job 0 from 0, 1 on 1 hosts: parent 0@0.0", "result 7: job 0 spawn: program 0 has no name"}}},
 		{name: "a program that is missing", hosts: given("w0", "w1"), ranks: 2, apps: []*apiv1.SpawnApp{program("stays", 1), program("missing", 1)},
