@@ -81,7 +81,7 @@ func TestFrames(t *testing.T) {
 		{name: "huge Launch", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Number: 1, Size: 100_000, Procs: huge, Apps: sleeper.Apps})}, says: "launch of 100000"},
 		{name: "a program that is not there", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Number: 1, Size: 1, Procs: []*apiv1.Proc{{App: 7}}})}, says: "out of range"},
 		{name: "no such signal", frames: []*apiv1.Frame{launchOf(sleeper), signal(2)}, says: "9999"},
-		{name: "two Launches", frames: []*apiv1.Frame{launchOf(sleeper), {Seq: 2, Body: launchOf(sleeper).Body}}, says: "launch is not possible"},
+		{name: "two Launches", frames: []*apiv1.Frame{launchOf(sleeper), {Seq: 2, Body: launchOf(sleeper).Body}}, says: "job 0 is there already"},
 		{name: "a frame for a launcher", frames: []*apiv1.Frame{launchOf(sleeper), {Seq: 2, Body: &apiv1.Frame_Started{Started: &apiv1.Started{}}}}, says: "not for an agent"},
 		{name: "too much input", frames: []*apiv1.Frame{launchOf(withStdin(sleeper)), {Seq: 2, Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: bytes.Repeat([]byte("x"), 32<<20)}}}}},
 	} {
