@@ -13,10 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/policy"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/topology/usable"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/peer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,9 +29,15 @@ const testBound = 30 * time.Second
 // newAgent runs an embedded agent until the test's end.
 func newAgent(t *testing.T) *Agent {
 	t.Helper()
+	return agentWith(t, slog.New(slog.DiscardHandler), nil)
+}
+
+// agentWith is newAgent with a log and a policy.
+func agentWith(t *testing.T, log *slog.Logger, rules *policy.Policy) *Agent {
+	t.Helper()
 	a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Embedded: true,
 		Inventory: usable.Inventory{CPUs: 2}, Env: []string{"PATH=/usr/bin:/bin", "HOST_VAR=1"}, Dir: "/",
-		Log: slog.New(slog.DiscardHandler)})
+		Log: log, Policy: rules})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +63,7 @@ type client struct {
 	t      *testing.T
 	agent  *Agent
 	name   string
+	peer   *peer.Peer // whom the network names; nil: this process
 	open   *apiv1.Open
 	clock  *wire.Clock
 	link   *wire.Link
@@ -81,10 +90,13 @@ func newClient(t *testing.T, a *Agent, session byte, incarnation string) *client
 func (c *client) dial(resume bool) *apiv1.Opened {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
+	if c.peer != nil {
+		ctx = peer.NewContext(ctx, c.peer)
+	}
 	mine, theirs, endMine, endTheirs := wire.Pipe(ctx)
 	c.wg.Go(func() { c.agent.Attach(ctx, theirs, c.name); endTheirs() })
 	o := &apiv1.Open{Protocol: c.open.Protocol, Version: c.open.Version, Session: c.open.Session, Secret: c.open.Secret,
-		Incarnation: c.open.Incarnation, LeaseMs: c.open.LeaseMs, Launcher: c.open.Launcher,
+		Incarnation: c.open.Incarnation, LeaseMs: c.open.LeaseMs, Launcher: c.open.Launcher, Namespace: c.open.Namespace, Pod: c.open.Pod,
 		Resume: resume, Received: c.link.Received()}
 	if err := mine.Send(&apiv1.Frame{Body: &apiv1.Frame_Open{Open: o}}); err != nil {
 		c.t.Fatal(err)

@@ -6,13 +6,15 @@ import (
 	"os"
 	"strings"
 
+	"github.com/mpiup/mpiup/agent/policy"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc/peer"
 )
 
-// The audit trail is two kinds of line in the agent's log (docs/security.md): "session" for each
-// session that is opened and "start" for each Launch.
+// The audit trail is three kinds of line in the agent's log (docs/security.md): "session" for each
+// session that is opened, "start" for each Launch, and "start refused" for each that the policy
+// does not allow.
 
 // auditOpen writes who opened the session, once. ctx is the call that carries the first stream;
 // the embedded agent's has no peer and leaves no line.
@@ -22,6 +24,7 @@ func (s *session) auditOpen(ctx context.Context) {
 		if !ok {
 			return
 		}
+		s.who = who
 		s.caller = []any{"identity", who.Name, "role", string(who.Role), "proven", who.RoleProven}
 		if p, ok := peer.FromContext(ctx); ok {
 			s.caller = append(s.caller, "from", p.Addr.String())
@@ -34,15 +37,18 @@ func (s *session) auditOpen(ctx context.Context) {
 
 // audit writes who starts what, as which user: one line per Launch.
 func (s *session) audit(l *apiv1.Launch) {
-	kind := "run"
-	switch {
-	case l.Shell:
-		kind = "shell"
-	case l.Exec:
-		kind = "exec"
-	}
-	s.agent.cfg.Log.Info("start", append([]any{"what", kind, "session", short(s.id), "number", l.Number, "job", l.Job,
-		"processes", len(l.Procs), "of", l.Size, "command", commandOf(l.Apps), "uid", os.Getuid()}, s.caller...)...)
+	s.agent.cfg.Log.Info("start", s.startLine(l)...)
+}
+
+// auditRefused is audit for a Launch that the policy does not allow.
+func (s *session) auditRefused(l *apiv1.Launch, why *policy.Refusal) {
+	s.agent.cfg.Log.Warn("start refused", append(s.startLine(l), "rule", why.Rule)...)
+}
+
+// startLine is a Launch as attributes for the log.
+func (s *session) startLine(l *apiv1.Launch) []any {
+	return append([]any{"what", kindOf(l).String(), "session", short(s.id), "number", l.Number, "job", l.Job,
+		"processes", len(l.Procs), "of", l.Size, "command", commandOf(l.Apps), "uid", os.Getuid()}, s.caller...)
 }
 
 const maxAuditCommand = 1024 // bytes of all programs of a Launch, about

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/topology/usable"
@@ -36,8 +37,9 @@ type Config struct {
 	Seeds    []string      // names of hosts to find peers by; own subdomain and operators' variables are added
 	Grace    time.Duration // between TERM and KILL when the agent is ended; default 5 s
 	Gossip   bool
-	IdleExit time.Duration // a job has run, and no session since for so long: end with code 0; 0: never
-	Ready    func()        // called once the agent can be reached; nil: nobody waits for it
+	Policy   *policy.Policy // what is started for whom; nil: launchers may start everything, agents nothing
+	IdleExit time.Duration  // a job has run, and no session since for so long: end with code 0; 0: never
+	Ready    func()         // called once the agent can be reached; nil: nobody waits for it
 }
 
 func (c *Config) validate() error {

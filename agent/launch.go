@@ -50,12 +50,21 @@ func (s *session) onLaunch(l *apiv1.Launch) error {
 	if err := checkLaunch(l); err != nil {
 		return err
 	}
+	if no := s.forbidden(l); no != nil {
+		return s.addForbidden(l, no)
+	}
 	if held, ok := s.agent.claim(s.launcher, l.Number); !ok {
 		s.refuse(fmt.Sprintf("a newer incarnation of this launcher (%s, number %d) has taken over host %s",
 			short(held.incarnation), held.number, s.agent.cfg.Name))
 		return nil
 	}
-	st, err := s.addJob(l)
+	if !l.Exec {
+		s.agent.idle.launched()
+	}
+	st, err := s.addJob(l, func(st *step) {
+		s.agent.fenceOlder(s)
+		st.start()
+	})
 	if st != nil {
 		s.pmix.know(st)
 	}
@@ -63,10 +72,7 @@ func (s *session) onLaunch(l *apiv1.Launch) error {
 }
 
 // addJob takes a job and begins to start it; nil when the session starts no more.
-func (s *session) addJob(l *apiv1.Launch) (*step, error) {
-	if !l.Exec {
-		s.agent.idle.launched()
-	}
+func (s *session) addJob(l *apiv1.Launch, start func(*step)) (*step, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to, err := s.state.next(evLaunch)
@@ -80,9 +86,6 @@ func (s *session) addJob(l *apiv1.Launch) (*step, error) {
 	st := newStep(s, l)
 	st.tee = s.teeFor(l)
 	s.jobs.add(st)
-	s.wg.Go(func() {
-		s.agent.fenceOlder(s)
-		st.start()
-	})
+	s.wg.Go(func() { start(st) })
 	return st, nil
 }

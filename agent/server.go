@@ -56,6 +56,9 @@ func (a *Agent) serve(ctx context.Context) error {
 	remove := a.record(bound)
 	a.cfg.Log.Info("agent is ready", "host", a.cfg.Name, "address", a.front.advertised.String(),
 		"slots", a.cfg.Slots, "scope", a.cfg.Identity.Scope(), "incarnation", short(a.cfg.Incarnation))
+	if a.cfg.Policy != nil {
+		a.cfg.Log.Info("policy", "allows", a.cfg.Policy.String())
+	}
 	if a.cfg.Ready != nil {
 		a.cfg.Ready()
 	}
@@ -117,7 +120,7 @@ func caller(ctx context.Context, roles ...identity.Role) (identity.Peer, error) 
 }
 
 func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) error {
-	who, err := caller(stream.Context(), identity.RoleLauncher)
+	who, err := caller(stream.Context(), s.agent.cfg.Policy.Callers()...)
 	if err != nil {
 		return err
 	}

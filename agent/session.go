@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -31,8 +32,9 @@ type session struct {
 	wg       sync.WaitGroup // goroutines that start and stop things
 	carriers sync.WaitGroup // of streams; none is added once the state is closed
 
-	audited sync.Once // guards the writing of caller
-	caller  []any     // who opened it, as attributes for the log; nil: this very process
+	audited sync.Once     // guards the writing of who and caller
+	who     identity.Peer // who opened it
+	caller  []any         // the same as attributes for the log; nil: this very process
 
 	life    context.Context // ends when the session is closed
 	finish  context.CancelFunc

@@ -28,6 +28,7 @@ func (s stage) exitCode() int {
 type cause struct {
 	stage    stage
 	refused  bool // nothing listens there
+	role     bool // it does not let certificates of our role start anything
 	stranger bool // another incarnation answered, or one that does not know the session
 	err      error
 }

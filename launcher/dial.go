@@ -71,7 +71,7 @@ func (a *agentConn) explain(err error) *cause {
 	text := errors.New(status.Convert(err).Message())
 	switch status.Code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated: // the role in our certificate
-		return causef(stageTLS, "%v: it refused us: %w", a.addr, text)
+		return &cause{stage: stageTLS, role: true, err: fmt.Errorf("%v: it refused us: %w", a.addr, text)}
 	case codes.Unimplemented:
 		return causef(stageVersion, "%v: another version of mpiup: %w", a.addr, text)
 	}

@@ -97,7 +97,7 @@ func (g *gatherer) one(ctx context.Context, i int, w wanted, board *board) (*ses
 		} else {
 			board.last(i, c)
 		}
-		if c.stage == stageFenced || g.hasty && c.stage >= stageHosts {
+		if c.stage == stageFenced || c.role || g.hasty && c.stage >= stageHosts {
 			g.cancel()
 			return nil, nil
 		}

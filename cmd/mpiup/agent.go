@@ -24,6 +24,7 @@ import (
 // agentFlags are the agent's own; which secret and which peers it shares with every command.
 type agentFlags struct {
 	hosts    cli.HostFlags
+	policy   policyFlags
 	name     string
 	listen   string
 	port     int
@@ -69,6 +70,7 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 	cli.DurationVar(fs, &f.idleExit, "idle-exit", 0, true, "end with exit code 0 when a job has run and no session has come for `TIME`; 0 is never (default 0)")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not look for peers; launchers must name their hosts")
 	fs.BoolVar(&f.check, "check", false, "ask this container's agent whether it serves, and exit")
+	f.policy.register(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more in the log")
 	fs.BoolVar(&f.logJSON, "log-json", false, "log in JSON")
 	return c
@@ -129,6 +131,10 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 	if err != nil {
 		log.Info("inventory", "cause", err)
 	}
+	rules, err := f.policy.read(p.lookup)
+	if err != nil {
+		return agent.Config{}, usage(err)
+	}
 	entries, err := f.hosts.Entries()
 	if err != nil {
 		return agent.Config{}, usage(err)
@@ -153,7 +159,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
-		Grace: f.grace, Gossip: !f.noGossip, Ready: p.ready, IdleExit: f.idleExit,
+		Grace: f.grace, Gossip: !f.noGossip, Ready: p.ready, IdleExit: f.idleExit, Policy: rules,
 	}, nil
 }
 

@@ -60,28 +60,39 @@ func serviceNames(root, host string) []string {
 			}
 		}
 	}
-	if b, err = os.ReadFile(filepath.Join(root, "etc/resolv.conf")); err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) == 0 || f[0] != "search" {
-			continue
-		}
-		for _, s := range f[1:] {
-			if l := strings.Split(s, "."); len(l) > 3 && l[2] == "svc" {
-				return []string{strings.Join(l[:3], ".")}
-			}
+	for _, s := range searched(root) {
+		if l := strings.Split(s, "."); len(l) > 3 && l[2] == "svc" {
+			return []string{strings.Join(l[:3], ".")}
 		}
 	}
 	return nil
 }
 
-// namespace of this pod, if kubelet mounted a service account.
-func namespace() string {
-	b, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-	if err != nil || len(b) > 253 {
-		return ""
+// searched is the resolver's search list; none is as good as an unreadable one.
+func searched(root string) (names []string) {
+	b, err := os.ReadFile(filepath.Join(root, "etc/resolv.conf"))
+	if err != nil {
+		return nil
 	}
-	return strings.TrimSpace(string(b))
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 0 && f[0] == "search" {
+			names = append(names, f[1:]...)
+		}
+	}
+	return names
+}
+
+// namespace of this pod: in the service account that kubelet mounts, else in the search list that
+// it writes ("NS.svc.DOMAIN svc.DOMAIN DOMAIN").
+func namespace(root string) string {
+	b, err := os.ReadFile(filepath.Join(root, "var/run/secrets/kubernetes.io/serviceaccount/namespace"))
+	if err == nil && len(b) <= 253 {
+		return strings.TrimSpace(string(b))
+	}
+	for _, s := range searched(root) {
+		if l := strings.Split(s, "."); len(l) > 2 && l[1] == "svc" && len(l[0]) <= 63 {
+			return l[0]
+		}
+	}
+	return ""
 }

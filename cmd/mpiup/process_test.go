@@ -36,3 +36,30 @@ func TestServiceNames(t *testing.T) {
 		})
 	}
 }
+
+func TestNamespace(t *testing.T) {
+	const resolv = "nameserver 10.0.0.10\nsearch job.other.svc.cluster.local ns.svc.cluster.local svc.cluster.local cluster.local\n"
+	for _, tt := range []struct{ name, account, resolv, want string }{
+		{"service account", "team-a\n", resolv, "team-a"},
+		{"search list", "", resolv, "ns"},
+		{"neither", "", "search example.org svc.cluster.local\n", ""},
+		{"no files", "", "", ""},
+	} {
+		root := t.TempDir()
+		for name, text := range map[string]string{"var/run/secrets/kubernetes.io/serviceaccount/namespace": tt.account, "etc/resolv.conf": tt.resolv} {
+			if text == "" {
+				continue
+			}
+			file := filepath.Join(root, name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := namespace(root); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

@@ -212,7 +212,7 @@ func TestCertificateFilesRefusedAtLoad(t *testing.T) {
 		do   func(dir string)
 		want string
 	}{
-		{name: "wrong role", spec: uri("agent", "w"), role: RoleLauncher, want: `"w" has the role "agent" in its certificate, this needs launcher`},
+		{name: "wrong role", spec: uri("launcher", "l"), role: RoleAgent, want: `"l" has the role "launcher" in its certificate, this needs agent`},
 		{name: "no role", spec: leafSpec{cn: "w"}, role: RoleAgent, want: "names no role"},
 		{name: "expired", spec: leafSpec{uris: []string{"mpiup://g/agent/w"}, until: time.Now().Add(-time.Minute)}, role: RoleAgent, want: "expired"},
 		{name: "agent without server auth", spec: leafSpec{uris: []string{"mpiup://g/agent/w"}, uses: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, role: RoleAgent, want: "usage"},

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -118,5 +119,45 @@ func TestCertificates(t *testing.T) {
 			e.check(t, tt.code, tt.says...)
 			t.Log(e.stderr)
 		})
+	}
+}
+
+// What the policy gives to agents' certificates is theirs, and no more; launchers have only what it
+// gives to launchers.
+func TestPolicyByRole(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	bare := []string{"MPIUP_KEY="}
+	policy := write(t, t.TempDir(), "policy", "allow exec agent\nallow run launcher\n", 0o644)
+	dirs := map[string]string{}
+	for _, role := range []string{"launcher", "agent"} {
+		dirs[role] = ca.files(t, "mpiup://team/"+role+"/one", -day, day, ca)
+	}
+	a := startAgent(t, bare, "--http", "off", "--policy", policy, "--tls-dir", dirs["agent"])
+	usual := startAgent(t, bare, "--http", "off", "--tls-dir", dirs["agent"])
+	run := func(a *agent, role string) ended {
+		return mpiup(t, bare, "run", "--wait", "20", "--host", a.addr+":1", "--tls-dir", dirs[role], "true")
+	}
+	exec := func(a *agent, role string) ended {
+		return mpiup(t, bare, "exec", "--tls-dir", dirs[role], a.addr, "--", "true")
+	}
+	run(a, "launcher").check(t, 0)
+	exec(a, "agent").check(t, 0)
+	run(a, "agent").check(t, 246, "rank 0", a.addr, "refuses run to agents (no line of "+policy+" allows it) and allows them exec")
+	exec(a, "launcher").check(t, 246, "the command on "+a.addr, "refuses exec to launchers", "allows them run")
+	exec(usual, "launcher").check(t, 0)
+	exec(usual, "agent").check(t, 244, a.addr[:4], `the role "agent" in its certificate, this needs launcher`)
+	if e := run(usual, "agent"); e.took > 15*time.Second {
+		t.Errorf("a role that does not fit was waited with for %v: %s", e.took, e.stderr)
+	}
+	for log, lines := range map[string][]string{
+		a.log.String(): {`msg=policy allows="launcher: run; agent: exec; all else is refused (` + policy, `msg="start refused" what=run`,
+			`identity=one role=agent proven=true`, `msg="start refused" what=exec`, `msg=start what=exec`},
+		usual.log.String(): {`msg=start what=exec`, `role=launcher proven=true`},
+	} {
+		for _, l := range lines {
+			if !strings.Contains(log, l) {
+				t.Errorf("the log lacks %q:\n%s", l, log)
+			}
+		}
 	}
 }

@@ -26,6 +26,8 @@ func TestCommandLine(t *testing.T) {
 	double := write(t, dir, "double", "w0\n# w1\nw0\n", 0o644)
 	zero := write(t, dir, "zero", "\nw0 slots=0\n", 0o644)
 	binaryFile := write(t, dir, "binary", "\xf2\xcb\x00\xff\n", 0o644)
+	badPolicy := write(t, dir, "badpolicy", "allow run launcher\ndeny exce *\n", 0o644)
+	noPolicy := write(t, dir, "nopolicy", "# allow run launcher\n", 0o644)
 	for _, tt := range []struct {
 		name string
 		args string
@@ -57,6 +59,14 @@ func TestCommandLine(t *testing.T) {
 		{"agent: insecure and not loopback", "agent --insecure --listen 0.0.0.0", 240, []string{"loopback"}},
 		{"agent: no such port", "agent --port 99999", 240, []string{"99999"}},
 		{"agent: address of another machine", "agent --listen 192.0.2.1", 240, []string{"192.0.2.1", "--listen"}},
+		{"agent: policy missing", "agent --policy /nope", 240, []string{"policy", "/nope", "no such file"}},
+		{"agent: policy a directory", "agent --policy " + dir, 240, []string{"policy", "is a directory"}},
+		{"agent: policy without a name", "agent --policy=", 240, []string{"--policy", "empty"}},
+		{"agent: policy bad line", "agent --policy " + badPolicy, 240, []string{badPolicy + ", line 2", `"exce"`, "run, exec, shell, copy or *"}},
+		{"agent: policy that allows nothing", "agent --policy " + noPolicy, 240, []string{noPolicy, "allow run"}},
+		{"agent: no such start", "agent --deny exec,ssh", 240, []string{"--deny exec,ssh", `"ssh"`, "shell"}},
+		{"agent: nothing is left", "agent --deny run --deny exec,shell", 240, []string{"--deny run,exec,shell", "nobody"}},
+		{"agent: two policies", "agent --allow run --deny exec", 240, []string{"--allow and --deny exclude each other"}},
 		{"agent: key missing", "agent --key /nope", 244, []string{"/nope", "no such file"}},
 		{"agent: key and certificates", "agent --key /nope --tls-dir /nope", 244, []string{"--key and --tls-dir"}},
 		{"tls-dir missing", "agent --tls-dir /nope", 244, []string{"/nope/tls.crt"}},

@@ -212,6 +212,9 @@ func TestMPIJobExamples(t *testing.T) {
 						c["allowPrivilegeEscalation"] != false || c["readOnlyRootFilesystem"] != true || c["capabilities"] == nil {
 						t.Errorf("not restricted: %v, %v", p.SecurityContext, c)
 					}
+					if want := []string{"mpiup", "agent", "--deny", "exec,shell"}; !slices.Equal(w[0].Command, want) {
+						t.Errorf("workers run %q, want %q", w[0].Command, want)
+					}
 				}
 			}
 		})

@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/mpiup/mpiup/agent/policy"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// kindOf is what a Launch is to the policy. What ranks spawn are ranks.
+func kindOf(l *apiv1.Launch) policy.Kind {
+	switch {
+	case l.Shell:
+		return policy.Shell
+	case l.Exec:
+		return policy.Exec
+	}
+	return policy.Run
+}
+
+// forbidden says why the session's launcher may not start l here, nil if it may: the policy is for
+// those who come over the network, and a Launch of no processes starts nothing.
+func (s *session) forbidden(l *apiv1.Launch) *policy.Refusal {
+	var no *policy.Refusal
+	if s.caller != nil && len(l.Procs) > 0 {
+		errors.As(s.agent.cfg.Policy.Check(kindOf(l), s.who), &no)
+	}
+	return no
+}
+
+// addForbidden takes a job of which nothing is started, as if its program were not there. It claims
+// nothing and ends nothing of an older launcher.
+func (s *session) addForbidden(l *apiv1.Launch, no *policy.Refusal) error {
+	_, err := s.addJob(l, func(st *step) {
+		defer close(st.over)
+		s.auditRefused(l, no)
+		s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: &apiv1.StartFailed{
+			Rank: l.Base + l.Procs[0].Rank, Phase: apiv1.StartPhase_START_EXEC, Errno: int32(syscall.EPERM), Text: no.Error()}}})
+	})
+	return err
+}

@@ -1,0 +1,146 @@
+// Package policy says what an agent starts for whom: a table of kinds of start and roles of
+// certificates. Without a policy it is
+//
+//	         launcher  agent
+//	run      yes       no     ranks of jobs, and of jobs that ranks spawn
+//	exec     yes       no     mpiup exec
+//	shell    yes       no     commands and shells by the name of ssh
+//	copy     yes       no     nothing copies yet; the word has its place
+//
+// A policy is written as rules, one a line in a file, in any order:
+//
+//	# what          whose certificate
+//	allow run,exec  launcher
+//	deny  shell     *
+//
+// What no rule allows is refused, and what a rule refuses no other allows. So a file says all of
+// what may be, and a kind of start that a later mpiup learns is refused until it is named.
+//
+// A Policy does not change; it may be used by any number of goroutines. The package reads no files.
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/identity"
+)
+
+// Kind is what is to be started.
+type Kind uint8
+
+// The kinds of start.
+const (
+	Run   Kind = iota // ranks
+	Exec              // a command, as words
+	Shell             // a command as text for the user's shell, or a shell
+	Copy              // files
+	kinds = iota
+)
+
+var kindNames = [kinds]string{"run", "exec", "shell", "copy"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// roles are the table's columns.
+var roles = [...]identity.Role{identity.RoleLauncher, identity.RoleAgent}
+
+// cell is one entry of the table: the rules that speak of it, "" for none.
+type cell struct{ allow, deny string }
+
+func (c cell) allowed() bool { return c.allow != "" && c.deny == "" }
+
+// Policy is the table. nil is the default.
+type Policy struct {
+	from    string // file, or the flag as it was written
+	nothing string // the rule of what no rule speaks of
+	cells   [kinds][len(roles)]cell
+}
+
+// Refusal is a start that the policy does not allow.
+type Refusal struct {
+	Kind Kind
+	Role identity.Role
+	Rule string // as a person finds it: `--deny exec`, `line 3 of /etc/policy, "deny exec *"`
+	Else string // what the role may start, "run, exec"; "" is nothing
+}
+
+// Error says what is refused and what to do, without the host.
+func (r *Refusal) Error() string {
+	instead := "nothing else"
+	if r.Else != "" {
+		instead = r.Else
+	}
+	return fmt.Sprintf("the agent's policy refuses %v to %ss (%s) and allows them %s; whoever starts the agent can change that",
+		r.Kind, r.Role, r.Rule, instead)
+}
+
+// Check is a *Refusal unless who may start things of the kind. A certificate of two roles may what
+// either of them may.
+func (p *Policy) Check(k Kind, who identity.Peer) error {
+	if p.allows(k, who.Role) || who.Also != "" && p.allows(k, who.Also) {
+		return nil
+	}
+	r := &Refusal{Kind: k, Role: who.Role, Rule: "the default, without --policy", Else: p.list(who.Role, Shell)}
+	if p != nil {
+		r.Rule = p.nothing
+		if c := column(who.Role); c >= 0 && p.cells[k][c].deny != "" {
+			r.Rule = p.cells[k][c].deny
+		}
+	}
+	return r
+}
+
+// Callers are the roles that may start anything at all, and launchers in any case: they are told
+// what they may not.
+func (p *Policy) Callers() (list []identity.Role) {
+	for _, r := range roles {
+		if r == identity.RoleLauncher || p.list(r, Shell) != "" {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// String is the policy for a log.
+func (p *Policy) String() string {
+	if p == nil {
+		return "launcher: everything"
+	}
+	var b strings.Builder
+	for _, r := range roles {
+		if l := p.list(r, Copy); l != "" {
+			fmt.Fprintf(&b, "%s: %s; ", r, l)
+		}
+	}
+	return b.String() + "all else is refused (" + p.from + ")"
+}
+
+func (p *Policy) allows(k Kind, r identity.Role) bool {
+	c := column(r)
+	if p == nil || c < 0 {
+		return r == identity.RoleLauncher
+	}
+	return p.cells[k][c].allowed()
+}
+
+// list is what a role may start, of the kinds up to last.
+func (p *Policy) list(r identity.Role, last Kind) string {
+	var names []string
+	for k := range last + 1 {
+		if p.allows(k, r) {
+			names = append(names, k.String())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// column is a role's place in the table, -1 for one that it does not have.
+func column(role identity.Role) int {
+	for i, r := range roles {
+		if r == role {
+			return i
+		}
+	}
+	return -1
+}
