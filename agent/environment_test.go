@@ -3,6 +3,7 @@ package agent
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,6 +60,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 			l := c.launch
 			l.Number, l.JobId, l.Size, l.Universe, l.Hosts, l.Window = 1, "job", 3, 3, 1, 64<<10
 			l.Apps = []*apiv1.App{{Argv: []string{"env", "-u", "NONE"}}}
+			l.Net, l.MpiPorts = "lo", "18000-18099"
 			for rank := range l.Size {
 				l.Procs = append(l.Procs, &apiv1.Proc{Rank: rank, LocalRank: rank})
 			}
@@ -91,6 +93,9 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 	// What only a terminal or a spawning rank brings is tested with those.
 	elsewhere := []string{"TERM", "PMI_SPAWNED"}
+	if verbs, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(verbs) > 0 {
+		elsewhere = append(elsewhere, "UCX_NET_DEVICES")
+	}
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		if !given[name] && !slices.Contains(elsewhere, name) {
 			t.Errorf("nobody got %s", name)

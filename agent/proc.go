@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -71,7 +72,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		defer w.theirs.Close()
 		child = append(child, w.theirs)
 	}
-	computed = append(append(computed, w.env...), p.hwlocVariables(app)...)
+	computed = slices.Concat(computed, w.env, p.hwlocVariables(app), p.networkVariables(app))
 	agentCfg := &p.step.s.agent.cfg
 	argv, path := app.Argv, ""
 	if l.Shell {

@@ -24,6 +24,7 @@ type step struct {
 	chosen  []apiv1.Pmi // by program: its ranks' protocol
 	port    *pmiPort    // nil unless ranks connect by TCP
 	hint    hint        // what ranks are told of the machine
+	net     netChoice   // what MPI libraries are told of the network
 	tee     *stdio.Tee  // nil: output goes to the launcher only
 	oom     uint64      // OOM kills of the container before the start
 	crowded bool        // PMIx: more processes of the session here than processors when it was started
@@ -115,13 +116,16 @@ func (st *step) prepare() error {
 		st.s.audit(l)
 	}
 	st.hint = st.topologyHint()
+	var err error
+	if st.net, err = st.chooseNet(); err != nil {
+		return err
+	}
 	switch {
 	case st.unfit != nil:
 		return fmt.Errorf("PMI: %w", st.unfit)
 	case st.engine == nil || len(l.Procs) == 0:
 		return nil
 	}
-	var err error
 	if l.Size > 1 {
 		st.wg.Go(st.watchUnspoken)
 	}

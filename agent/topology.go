@@ -169,10 +169,12 @@ func (s *session) userLooksElsewhere() bool {
 
 // hwlocVariables are a rank's, by its program's own environment.
 func (p *proc) hwlocVariables(app *apiv1.App) []string {
-	l := p.step.launch
-	return hwlocVariables(p.step.hint.path, func(name string) bool {
-		has := func(kv string) bool { return strings.HasPrefix(kv, name+"=") }
-		return slices.ContainsFunc(app.Env, has) ||
-			slices.ContainsFunc(p.step.s.agent.cfg.Env, has) && !slices.Contains(l.Unset, name)
-	})
+	return hwlocVariables(p.step.hint.path, func(name string) bool { return p.has(app, name) })
+}
+
+// has says that the user or the container gives ranks of a program a variable.
+func (p *proc) has(app *apiv1.App, name string) bool {
+	is := func(kv string) bool { return strings.HasPrefix(kv, name+"=") }
+	return slices.ContainsFunc(app.Env, is) ||
+		slices.ContainsFunc(p.step.s.agent.cfg.Env, is) && !slices.Contains(p.step.launch.Unset, name)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
@@ -76,6 +77,9 @@ type Config struct {
 	PMI     apiv1.Pmi
 
 	NoTopologyHint bool // ranks read /sys themselves
+
+	Net      network.Wish  // for MPI's traffic; zero: each host chooses, if it has several interfaces
+	MPIPorts network.Ports // that MPI libraries may listen on; zero: any
 
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run
 	WorkerLogs bool       // agents tee the ranks' output to their own logs too

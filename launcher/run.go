@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"syscall"
@@ -345,8 +346,12 @@ func (r *Reach) say(format string, args ...any) {
 	fmt.Fprintf(r.Stderr, "mpiup: %s\n", fmt.Sprintf(format, args...))
 }
 
-// notice shows what an agent says, once, however many hosts say it, as the first one's.
+// notice shows what an agent says, once, however many hosts say it, as the first one's. What is no
+// warning is for -v.
 func (r *run) notice(h int, m *apiv1.Notice) {
+	if !m.Warning && !r.cfg.Log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
 	r.once(m.Text, "host "+r.host(h).name+": "+m.Text)
 }
 

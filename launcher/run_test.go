@@ -108,6 +108,9 @@ func frames(parts ...any) []*apiv1.Frame {
 func TestRun(t *testing.T) {
 	both := frames(started(0), started(1))
 	notice := func(text string) *apiv1.Frame {
+		return &apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: text, Warning: true}}}
+	}
+	quiet := func(text string) *apiv1.Frame {
 		return &apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: text}}}
 	}
 	closed := &apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{Text: "why"}}}
@@ -148,6 +151,8 @@ func TestRun(t *testing.T) {
 		{name: "codes are no failures, a signal is", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, exited(1, 7), signalled(0, 9))}, code: 137, says: "rank 0"},
 		{name: "codes are no failures, an abort is", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, aborted, exited(1, 42)), stop: stoppedByUs(0)}, code: 42, says: "MPI_Abort"},
 		{name: "the plan is shown", cfg: Config{ShowMap: true}, agent: scripted{launch: frames(both, exited(0, 0), exited(1, 0))}, says: "2 ranks on 1 host: x\nh  ranks 0-1  (2 of 2 slots)\n"},
+		{name: "what is no warning is for -v", agent: scripted{launch: frames(quiet("mind one"), quiet("mind two"), notice("beware"), both, exited(0, 0), exited(1, 0))},
+			says: "mpiup: host h: beware\n"},
 		{name: "notices are said once", agent: scripted{launch: frames(notice("mind"), notice("mind"), both, exited(0, 0), exited(1, 0))}, says: "mpiup: host h: mind\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

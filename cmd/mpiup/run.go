@@ -14,6 +14,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/iof"
@@ -64,6 +65,10 @@ func runJob(p *process, f *cli.RunFlags, args []string) error {
 	for _, w := range warnings {
 		fmt.Fprintln(p.stderr, "mpiup: warning:", w)
 	}
+	wish, ports, err := p.network(f.Net, f.MPIPorts)
+	if err != nil {
+		return usage(err)
+	}
 	reach, done, err := p.reach(&f.HostFlags, &f.LeaseFlags, f.Verbose)
 	if err != nil {
 		return err
@@ -73,7 +78,7 @@ func runJob(p *process, f *cli.RunFlags, args []string) error {
 		Reach: reach, Apps: apps, DryRun: f.DryRun, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
 		Policy:     placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy)},
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
-		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin,
+		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
 	}
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
@@ -82,6 +87,25 @@ func runJob(p *process, f *cli.RunFlags, args []string) error {
 	cfg.Signals = signals
 	p.code = launcher.Run(context.Background(), cfg)
 	return nil
+}
+
+// network is the values of --net and --mpi-ports, each of its variable where the flag was not given.
+func (p *process) network(net, ports string) (n network.Wish, r network.Ports, err error) {
+	orElse := func(value, name string) (string, string) {
+		if value != "" {
+			return value, ""
+		}
+		return p.getenv(name), name + ": "
+	}
+	net, from := orElse(net, "MPIUP_NET")
+	if n, err = network.ParseWish(net); err != nil {
+		return n, r, fmt.Errorf("%s%w", from, err)
+	}
+	ports, from = orElse(ports, "MPIUP_MPI_PORTS")
+	if r, err = network.ParsePorts(ports); err != nil {
+		return n, r, fmt.Errorf("%s%w", from, err)
+	}
+	return n, r, nil
 }
 
 var protocols = map[string]apiv1.Pmi{"auto": apiv1.Pmi_PMI_AUTO, "pmix": apiv1.Pmi_PMI_PMIX, "pmi1": apiv1.Pmi_PMI_FD,

@@ -32,6 +32,7 @@ var levels = map[string]int{
 	"pmi/pmi2":            2,
 	"pmi/pmix":            2,
 	"agent/mpilib":        2,
+	"agent/mpinet":        2,
 	"internal/wire":       2,
 
 	"pmi/kvs":              1,
@@ -51,6 +52,7 @@ var levels = map[string]int{
 	"topology/sysfs":    0,
 	"internal/job":      0,
 	"internal/hostlist": 0,
+	"internal/network":  0,
 	"internal/identity": 0,
 	"internal/api":      0,
 	"internal/archtest": 0,

@@ -76,6 +76,9 @@ type RunFlags struct {
 	Verbose    int    // times -v was given
 
 	NoTopologyHint bool
+
+	Net      string // interface or CIDR, as network.ParseWish reads it; "": not given
+	MPIPorts string // A-B, as network.ParsePorts reads it; "": not given
 }
 
 // protocols are the values of --mpi.
@@ -116,6 +119,10 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"the `PROTOCOL` that ranks speak: auto (each host looks at the program), pmix (Open MPI), pmi1 (MPICH, Intel MPI, MVAPICH), pmi2, pmi-port (PMI-1 over TCP, where descriptors are closed) or none")
 	fs.BoolVar(&f.NoTopologyHint, "no-topology-hint", false,
 		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
+	valueVar(fs, &f.Net, "net", "", checkNet,
+		"`IFACE` or network (10.98.0.0/16) for MPI's own traffic, found on each host (default: $MPIUP_NET; of several the RDMA-backed secondary one, else that of the default route)")
+	valueVar(fs, &f.MPIPorts, "mpi-ports", "", checkPorts,
+		"TCP ports `A-B` that MPI libraries may listen on, at least one for each rank of a host, so that a NetworkPolicy can name them (default: $MPIUP_MPI_PORTS, else any)")
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
 	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/mpiup/mpiup/internal/network"
 )
 
 // maxCount is the largest number of ranks or hosts, as launcher/placement.MaxRanks.
@@ -170,6 +172,22 @@ func checkStdin(s string) error {
 		return fmt.Errorf("%s is not known; use a rank, all or none", clip(s))
 	}
 	return nil
+}
+
+func checkNet(s string) error {
+	if s == "" {
+		return errors.New("the value is empty; name an interface or a network")
+	}
+	_, err := network.ParseWish(s)
+	return err
+}
+
+func checkPorts(s string) error {
+	if s == "" {
+		return errors.New("the value is empty; write a range as 18000-18999")
+	}
+	_, err := network.ParsePorts(s)
+	return err
 }
 
 func checkMapBy(s string) error {

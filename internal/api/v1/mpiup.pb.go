@@ -1620,6 +1620,8 @@ type Launch struct {
 	AppOf           []uint32               `protobuf:"varint,29,rep,packed,name=app_of,json=appOf,proto3" json:"app_of,omitempty"`                       // app of every rank of the job; empty: one app
 	Shell           bool                   `protobuf:"varint,30,opt,name=shell,proto3" json:"shell,omitempty"`                                           // exec: argv[0] is text for the user's login shell; empty: an interactive one
 	Keep            bool                   `protobuf:"varint,31,opt,name=keep,proto3" json:"keep,omitempty"`                                             // exec: what the command leaves behind when it ends well lives on
+	Net             string                 `protobuf:"bytes,40,opt,name=net,proto3" json:"net,omitempty"`                                                // interface or network (CIDR) for MPI's traffic; empty: the host chooses
+	MpiPorts        string                 `protobuf:"bytes,41,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1869,6 +1871,20 @@ func (x *Launch) GetKeep() bool {
 		return x.Keep
 	}
 	return false
+}
+
+func (x *Launch) GetNet() string {
+	if x != nil {
+		return x.Net
+	}
+	return ""
+}
+
+func (x *Launch) GetMpiPorts() string {
+	if x != nil {
+		return x.MpiPorts
+	}
+	return ""
 }
 
 // SpawnRequest: a rank called MPI_Comm_spawn or MPI_Comm_spawn_multiple.
@@ -4109,7 +4125,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\xd9\x06\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\x88\a\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -4143,7 +4159,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x10no_topology_hint\x18\x1c \x01(\bR\x0enoTopologyHint\x12\x15\n" +
 	"\x06app_of\x18\x1d \x03(\rR\x05appOf\x12\x14\n" +
 	"\x05shell\x18\x1e \x01(\bR\x05shell\x12\x12\n" +
-	"\x04keep\x18\x1f \x01(\bR\x04keep\"\x8a\x01\n" +
+	"\x04keep\x18\x1f \x01(\bR\x04keep\x12\x10\n" +
+	"\x03net\x18( \x01(\tR\x03net\x12\x1b\n" +
+	"\tmpi_ports\x18) \x01(\tR\bmpiPorts\"\x8a\x01\n" +
 	"\fSpawnRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\rR\x06parent\x12&\n" +

@@ -1,0 +1,19 @@
+// Package mpinet chooses the interface of this host that the ranks' MPI libraries use for TCP, and says it,
+// and the range of ports they may listen on, to each library in its own variables.
+//
+//	--net net1 ────────────────────────────▶ the interface of that name      ┐
+//	--net 10.98.0.0/16 ────────────────────▶ the first with an address in it │  OMPI_MCA_btl_tcp_if_include
+//	nothing, one interface ────────────────▶ none: nothing is set            ├─▶ UCX_NET_DEVICES
+//	nothing, several ──RDMA-backed, not the ▶ that one                       │  FI_TCP_IFACE
+//	                   default route's                                       │  NCCL_SOCKET_IFNAME ...
+//	                 └─else────────────────▶ the one of the default route    ┘
+//
+// A pod with several interfaces (Multus, hostNetwork) makes some libraries use all of them, and some the wrong
+// one, whose packets go nowhere. The choice is each host's own: names may differ where networks do not.
+//
+// Reading, choosing and naming are apart: Links and Read know the host, Choose and Variables are pure.
+// Nothing here is kept; all may be called from any goroutine.
+//
+// It does not see what stands in files of the libraries (openmpi-mca-params.conf, nccl.conf), and leaves RDMA
+// devices to those who use them.
+package mpinet
