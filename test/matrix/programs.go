@@ -13,6 +13,7 @@ type program struct {
 	// source is a file of test/mpi without .c or .py, or of openpmix's examples.
 	source string
 	args   []string         // {file} is a new path that all hosts see
+	also   string           // another source of its kind, which it starts
 	module string           // run by python -m MODULE before the script
 	ranks  int              // default 4
 	want   map[where]string // in standard output, on one host and on several; both when only one is there
@@ -94,7 +95,7 @@ var programs = []program{
 	{name: "pmix-asyncgroup", what: "openpmix's examples/asyncgroup.c", kind: example, source: "asyncgroup"},
 	{name: "pmix-fault", what: "openpmix's examples/fault.c", kind: example, source: "fault", code: 1,
 		cause: `rank 0 on .*code 1`},
-	{name: "pmix-dynamic", what: "openpmix's examples/dynamic.c", kind: example, source: "dynamic"},
+	{name: "pmix-dynamic", what: "openpmix's examples/dynamic.c", kind: example, source: "dynamic", also: "client"},
 	{name: "mpi4py-1", what: "mpi4py's own test suite on 1 rank", kind: suite, ranks: 1, bound: 15 * minute},
 	{name: "mpi4py-2", what: "mpi4py's own test suite on 2 ranks", kind: suite, ranks: 2, bound: 20 * minute},
 	{name: "mpi4py-4", what: "mpi4py's own test suite on 4 ranks", kind: suite, ranks: 4, bound: 30 * minute},

@@ -174,6 +174,9 @@ func (m *matrix) flags(s stack, p program, at where) []string {
 	if s.openMPI && !m.auto {
 		args = append(args, "--mpi", "pmix")
 	}
+	if p.kind == example { // some spawn another one, which is in their directory
+		args = append(args, "--wdir", filepath.Join(m.dir, "build", s.name))
+	}
 	for _, e := range s.environ(m) {
 		args = append(args, "-x", e)
 	}
@@ -192,6 +195,13 @@ func (m *matrix) program(ctx context.Context, l *lab, s stack, p program) ([]str
 	case suite:
 		dir, err := m.suiteDir(s)
 		return []string{s.interpreter(m.cache), filepath.Join(m.dir, "src", "suite.py"), dir, filepath.Join(m.dir, "files")}, err
+	}
+	if p.also != "" {
+		other := p
+		other.source = p.also
+		if _, err := m.compile(ctx, l, s, other); err != nil {
+			return nil, err
+		}
 	}
 	exe, err := m.compile(ctx, l, s, p)
 	if err != nil {

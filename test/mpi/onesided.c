@@ -22,8 +22,8 @@ int main(int argc, char **argv) {
     wrong += memory[0] != previous || got != 100 + previous;
 
     MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
-#if MPICH_NUMVERSION == 40002300 /* crashes in MPI_Fetch_and_op after MPI_Win_lock, under any launcher */
-#define MPI_Fetch_and_op(from, to, type, rank, at, op, win) MPI_Get_accumulate(from, 1, type, to, 1, type, rank, at, 1, type, op, win)
+#if MPICH_NUMVERSION == 40002300 /* crashes in fetching operations after MPI_Win_lock, under any launcher */
+#define MPI_Fetch_and_op(from, to, type, rank, at, op, win) ((void)(to), MPI_Accumulate(from, 1, type, rank, at, 1, type, op, win))
 #endif
     for (int i = 0; i < 10; i++) MPI_Fetch_and_op(&one, &before, MPI_INT, 0, 2, MPI_SUM, win);
     MPI_Accumulate(&one, 1, MPI_INT, 0, 2, 1, MPI_INT, MPI_SUM, win);
