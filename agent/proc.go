@@ -199,10 +199,8 @@ func (p *proc) tookInput(n int) {
 
 // markStopped: what follows is not the process's own doing.
 func (p *proc) markStopped() {
-	select {
-	case <-p.process.Done():
+	if p.process.Over() {
 		return
-	default:
 	}
 	p.mu.Lock()
 	p.ours = p.ours || !p.ended

@@ -101,6 +101,35 @@ func TestKillIsNoticedAtOnce(t *testing.T) {
 	}
 }
 
+// From the moment the kernel knows of an end, Over does, whether or not the waiter has run.
+func TestOverKnowsAtOnce(t *testing.T) {
+	s := supervise(t)
+	for range 200 {
+		p := start(t, s, sh("exec sleep 100"))
+		if p.Over() {
+			t.Fatal("over before its end")
+		}
+		fd, err := unix.PidfdOpen(p.Pid(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Kill(p.Pid(), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; n == 0 && (err == nil || errors.Is(err, unix.EINTR)); {
+			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+		}
+		unix.Close(fd)
+		if !p.Over() {
+			t.Fatal("the kernel knows of the end, and it is not over")
+		}
+		wait(t, p)
+		if p.Exit().Signal != int(unix.SIGKILL) {
+			t.Fatalf("%+v", p.Exit())
+		}
+	}
+}
+
 func TestStoppingRunStopsEverything(t *testing.T) {
 	dir := t.TempDir()
 	s := New(Config{Log: quiet(), Subreaper: true, StopGrace: 100 * time.Millisecond})
