@@ -28,28 +28,33 @@ func (c *conn) barrier(ctx context.Context, r *bfrops.Reader, mayCollect bool) (
 	if st != success {
 		return nil, st
 	}
-	return all, c.meet(ctx, all, mayCollect && isTrue(infos, "pmix.collect"))
+	return all, c.meet(ctx, all, "", mayCollect && isTrue(infos, "pmix.collect"))
 }
 
-// turn is a process's place in the barriers of one set.
+// turn is a process's place in the barriers of one set and tag.
 type turn struct {
 	id  int
 	set string
 }
 
-// meet enters c's rank into the barrier of a party and waits for it. A rank whose threads are in
-// several barriers of one set is in one after the other: all its ranks enter as many.
-func (c *conn) meet(ctx context.Context, all party, collect bool) error {
+// meet enters c's rank into the barrier of a party and waits for it. Barriers of one set with
+// different tags are apart. A rank whose threads are in several of one tag is in one after the
+// other: all its ranks enter as many.
+func (c *conn) meet(ctx context.Context, all party, tag string, collect bool) error {
 	if !all.has(c.ns, c.rank) {
 		return errBadParam
 	}
-	release, err := c.s.turns.Take(ctx, turn{c.id(), all.set().String()})
+	name := all.set().String()
+	if tag != "" {
+		name += "#" + tag // as kvs and the launcher write it
+	}
+	release, err := c.s.turns.Take(ctx, turn{c.id(), name})
 	if err != nil {
 		return err
 	}
 	defer release()
 	if len(all) > 1 {
-		return c.s.enterSpan(ctx, c.id(), all)
+		return c.s.enterSpan(ctx, c.id(), name, all)
 	}
-	return c.ns.byID(c.ns.Engine.Fence(ctx, c.rank, all[0].ranks, collect))
+	return c.ns.byID(c.ns.Engine.FenceTagged(ctx, c.rank, all[0].ranks, tag, collect))
 }

@@ -35,7 +35,7 @@ func (c *conn) groupConstruct(ctx context.Context, r *bfrops.Reader) (*bfrops.Wr
 	if err := c.s.share(c.ns, c.rank, id, infos); err != success {
 		return nil, err
 	}
-	if err := c.meet(ctx, all, false); err != nil {
+	if err := c.meet(ctx, all, groupTag(name), false); err != nil {
 		return nil, err
 	}
 	w := c.writer()
@@ -49,6 +49,17 @@ func (c *conn) groupConstruct(ctx context.Context, r *bfrops.Reader) (*bfrops.Wr
 	}
 	w.Group(bfrops.Size, id)
 	return w, nil
+}
+
+// groupTags bounds the different barriers of one set of members: each is remembered. Groups that
+// share a tag and are made by several threads at once take turns.
+const groupTags = 32
+
+// groupTag keeps groups of the same members apart that threads of theirs make at one time, in
+// different orders.
+func groupTag(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return "g" + strconv.Itoa(int(sum[0])%groupTags)
 }
 
 // groupKey is a member and a hash of the group's name and members.

@@ -21,7 +21,7 @@ type spans struct {
 	up kvs.Upstream
 
 	mu     sync.Mutex
-	open   map[string]*span  // guarded by mu; by set
+	open   map[string]*span  // guarded by mu; by name
 	epochs map[string]uint64 // guarded by mu; barriers of the set that left this host
 }
 
@@ -45,10 +45,10 @@ func newSpans(up kvs.Upstream) spans {
 	return spans{up: up, open: map[string]*span{}, epochs: map[string]uint64{}}
 }
 
-// enterSpan puts id into the barrier of all and waits for its end. It fails as kvs.Engine.Fence does.
-func (s *Server) enterSpan(ctx context.Context, id int, all party) error {
+// enterSpan puts id into the barrier of all, whose name is their set's and its tag, and waits for its end. It fails as kvs.Engine.Fence does.
+func (s *Server) enterSpan(ctx context.Context, id int, name string, all party) error {
 	t := &s.spans
-	b, full, err := t.enter(id, all)
+	b, full, err := t.enter(id, name, all)
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,7 @@ func (s *Server) enterSpan(ctx context.Context, id int, all party) error {
 }
 
 // enter says whether the barrier is full: all of it that is here is in it.
-func (t *spans) enter(id int, all party) (b *span, full bool, err error) {
-	set := all.set()
-	name := set.String()
+func (t *spans) enter(id int, name string, all party) (b *span, full bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	gone := all.gone() // with mu held: who leaves after this is told to gone
@@ -76,7 +74,7 @@ func (t *spans) enter(id int, all party) (b *span, full bool, err error) {
 			return nil, false, &kvs.LimitError{Owner: kvs.AnyOwner, Key: name, What: "one more than a total",
 				Unit: "barriers over several jobs", Got: len(t.open) + 1, Max: maxSpans}
 		}
-		b = &span{set: set, name: name, local: all.here(), entered: map[int]bool{}, over: make(chan struct{})}
+		b = &span{set: all.set(), name: name, local: all.here(), entered: map[int]bool{}, over: make(chan struct{})}
 		t.open[name] = b
 	}
 	if gone != nil {

@@ -130,7 +130,8 @@ func (s spoke) Exchange(ctx context.Context, set string, epoch uint64, _ bool, d
 		return nil, err
 	}
 	s.mu.Lock()
-	k := fence{ids.String(), epoch}
+	_, tag, _ := strings.Cut(set, "#")
+	k := fence{ids.String() + "#" + tag, epoch}
 	x := s.fences[k]
 	if x == nil {
 		x = &exchange{ids: ids, data: map[int][]byte{}, over: make(chan struct{})}
@@ -138,7 +139,7 @@ func (s spoke) Exchange(ctx context.Context, set string, epoch uint64, _ bool, d
 	}
 	for id, why := range s.gone {
 		if ids.Contains(id) {
-			x.end(&kvs.GoneError{Set: k.set, Gone: []int{id}, Why: why})
+			x.end(&kvs.GoneError{Set: ids.String(), Gone: []int{id}, Why: why})
 		}
 	}
 	if _, twice := x.data[s.host]; twice || !hosts[s.host] {
@@ -169,6 +170,7 @@ func (s spoke) Exchange(ctx context.Context, set string, epoch uint64, _ bool, d
 
 // hostsOf is the hosts that have processes of set, and the set by ids.
 func (s spoke) hostsOf(text string) (hosts map[int]bool, ids idset.Set, err error) {
+	text, _, _ = strings.Cut(text, "#")
 	set, err := idset.Parse(text)
 	if err != nil {
 		return nil, ids, err
