@@ -16,6 +16,12 @@ var applets = map[string]applet{
 	"ssh":        sshApplet,
 	"sshd":       sshdApplet,
 	"kubexec.sh": kubexecApplet,
+
+	"mpirun":        mpirunApplet("mpirun"),
+	"mpiexec":       mpirunApplet("mpiexec"),
+	"mpiexec.hydra": mpirunApplet("mpiexec.hydra"),
+	"orterun":       mpirunApplet("orterun"),
+	"prterun":       mpirunApplet("prterun"),
 }
 
 // appletCommands are the applets as subcommands, "mpiup ssh HOST CMD", for where no link can be made.
@@ -26,6 +32,8 @@ func appletCommands(p *process) (list []*cobra.Command) {
 	}{
 		{"ssh", "Stand in for ssh: a command or shell on one host, through its agent", sshApplet},
 		{"sshd", "Stand in for sshd: the agent", sshdApplet},
+		{"mpirun", "Stand in for Open MPI's mpirun and for Hydra's mpiexec: run a job", mpirunApplet("mpirun")},
+		{"mpiexec", "The same", mpirunApplet("mpiexec")},
 	} {
 		list = append(list, &cobra.Command{
 			Use: a.name + " [arguments of " + a.name + "]", Short: a.short,

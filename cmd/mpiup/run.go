@@ -51,9 +51,7 @@ only this machine. The exit code is that of the first rank that failed; mpiup's 
 const launcherGC = 400
 
 func runJob(p *process, f *cli.RunFlags, args []string) error {
-	if p.getenv("GOGC") == "" {
-		debug.SetGCPercent(launcherGC)
-	}
+	p.relaxGC()
 	dir, err := os.Getwd()
 	if err != nil {
 		return usage(fmt.Errorf("the working directory: %w; change to one that exists", err))
@@ -80,13 +78,24 @@ func runJob(p *process, f *cli.RunFlags, args []string) error {
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
 		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
 	}
+	p.code = launch(cfg)
+	return nil
+}
+
+func (p *process) relaxGC() {
+	if p.getenv("GOGC") == "" {
+		debug.SetGCPercent(launcherGC)
+	}
+}
+
+// launch runs a job to its end, with this process's signals, and returns its exit code.
+func launch(cfg launcher.Config) int {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
 		syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGWINCH)
 	defer signal.Stop(signals)
 	cfg.Signals = signals
-	p.code = launcher.Run(context.Background(), cfg)
-	return nil
+	return launcher.Run(context.Background(), cfg)
 }
 
 // network is the values of --net and --mpi-ports, each of its variable where the flag was not given.

@@ -52,24 +52,46 @@ func Decide(name string, args []string, lookup func(string) (string, bool), ofPr
 // telling is the first option that only one family has, and the first program's words.
 func telling(args []string) (option string, family Family, program []string) {
 	ompi, hydra := index(tableOf(OpenMPI)), index(tableOf(Hydra))
-	for i := 0; i < len(args); i++ {
-		word := args[i]
-		if len(word) < 2 || word[0] != '-' || word == "--" {
-			return "", "", args[i:]
+	for more := true; more; {
+		var words []string
+		words, args, more = cut(args)
+		option, family, words = tellingOf(words, ompi, hydra)
+		if program == nil {
+			program = words
+		}
+		if family != "" || len(words) == 0 {
+			break
+		}
+	}
+	return option, family, program
+}
+
+// tellingOf is telling for one program. No program is returned where an option is nobody's, or
+// where it cannot be known how many words belong to it.
+func tellingOf(words []string, ompi, hydra table) (option string, family Family, program []string) {
+	for len(words) > 0 {
+		word := words[0]
+		if len(word) < 2 || word[0] != '-' {
+			return "", "", words
+		}
+		if word == "--" {
+			return "", "", words[1:]
 		}
 		name, _, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		o, h := ompi[name], hydra[name]
 		switch {
-		case o == nil && h == nil:
-			return "", "", nil // Parse will say so
-		case h == nil:
+		case h == nil && o != nil:
 			return word, OpenMPI, nil
-		case o == nil:
+		case o == nil && h != nil:
 			return word, Hydra, nil
+		case o == nil || o.args != h.args:
+			return "", "", nil
 		}
-		if !joined {
-			i += o.args
+		take := 1 + o.args
+		if joined {
+			take = max(o.args, 1)
 		}
+		words = words[min(take, len(words)):]
 	}
 	return "", "", nil
 }
@@ -85,4 +107,15 @@ func VersionText(f Family, name, mpiup string) string {
 		what = "OpenRTE"
 	}
 	return fmt.Sprintf("%s (%s) 4.1.6 (mpiup %s)\n\nReport bugs to https://github.com/mpiup/mpiup/issues\n", path.Base(name), what, mpiup)
+}
+
+// HelpText is what --help prints.
+func HelpText(f Family, name string) string {
+	return fmt.Sprintf(`%s (mpiup), read as %s's
+
+Usage: %[1]s [options] program [args] [: [options] program [args]] ...
+
+docs/mpirun.md lists the options and what they mean here:
+https://github.com/mpiup/mpiup/blob/main/docs/mpirun.md
+`, path.Base(name), f)
 }

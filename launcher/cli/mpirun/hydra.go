@@ -3,76 +3,136 @@ package mpirun
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // hydraRows are mpiexec's options of Hydra (src/pm/hydra/mpiexec/options.c), of MPICH 3.2 to 5,
 // MVAPICH and Intel MPI.
 func hydraRows() []row {
-	return []row{
-		{names: "hosts host hostlist", args: 1, level: Done, means: "the hosts; :N is how many ranks go to one at a time", set: (*parser).list},
-		{names: "f hostfile", args: 1, level: Done, means: "file with the hosts, \"name:N\" a line", set: (*parser).file},
-		{names: "ppn perhost grr", args: 1, level: Done, means: "so many ranks on a host, then the next", set: (*parser).wrapEvery},
-		{names: "rr", level: Done, means: "one rank a host, and round again", set: on(func(l *Line) { l.MapBy = "node" })},
-		{names: "genv", args: 2, joins: true, level: Done, means: "a variable for all programs", set: (*parser).genv},
-		{names: "env", args: 2, joins: true, level: Done, local: true, means: "a variable for one program", set: (*parser).env},
-		{names: "genvnone envnone", level: Done, means: "nothing of the launcher's environment goes along", set: on(func(l *Line) { l.NoExport = true })},
-		{names: "genvall envall", level: Done, means: "all of the launcher's environment goes along (so anyway)", set: on(func(l *Line) { l.NoExport, l.Export = false, nil })},
-		{names: "genvlist envlist", args: 1, level: Done, means: "only these variables of the launcher go along", set: (*parser).envList},
-		{names: "genvexcl", args: 1, level: Done, means: "all but these variables go along", set: (*parser).envExcept},
-		{names: "configfile", args: 1, level: Done, means: "file with a program and its options a line", set: func(p *parser, v []string) error { p.appfile = v[0]; return nil }},
-		{names: "l prepend-rank", level: Done, means: "\"[rank] \" before every line", set: on(func(l *Line) { l.TagOutput = true })},
-		{names: "s stdin", args: 1, level: Done, means: "who reads the launcher's standard input: a rank, all or none", set: (*parser).stdin},
-		{names: "info", level: Done, means: "as --version", set: on(func(l *Line) { l.Version = true })},
-		{names: "rank-by", args: 1, level: NoEffect, means: "ranks are numbered by slot"},
+	return append(hydraMeant(), hydraRest()...)
+}
 
-		{names: "launcher bootstrap launcher-exec bootstrap-exec rmk iface usize membind topolib pmi-port-range ckpoint-interval ckpointlib ckpoint-prefix demux localhost gpus-per-proc gpu-subdevs-per-proc tune gtool gtoolfile bootstrap-exec-args nettype order-hosts timeout-exec", args: 1, level: NoEffect,
-			means: "of Hydra's own daemons, or of binding"},
-		{names: "disable-auto-cleanup enable-auto-cleanup disable-hostname-propagation disable-x order-nodes print-all-exitcodes print-rank-map skip-launch-node nolocal pmi-port pmi-aggregate no-pmi-aggregate profile trace check_mpi branch-count silent-abort", level: NoEffect,
-			means: "of Hydra's own daemons"},
-		{names: "prepend-pattern outfile-pattern errfile-pattern", args: 1, level: Refused, means: "patterns of Hydra are not done: use -l, or mpiup run --output-dir DIR"},
-		{names: "hosts-group", args: 1, level: Refused, means: "groups of hosts are not expanded: list them, -hosts a,b"},
+func hydraMeant() []row {
+	return []row{
+		{names: "hosts host hostlist machine machines machinelist", args: 1, level: Done, set: (*parser).list,
+			means: "the hosts; `:N` is how many ranks go to one at a time, else 1"},
+		{names: "f hostfile machinefile", args: 1, level: Done, means: "file with the hosts, `name:N` a line", set: (*parser).file},
+		{names: "ppn perhost grr", args: 1, level: Done, means: "so many ranks on a host, then the next, and round again; also `I_MPI_PERHOST`", set: (*parser).perHost},
+		{names: "rr", level: Done, means: "one rank a host, and round again", set: on(func(l *Line) { l.PerHost = 1 })},
+		{names: "genv", args: 2, joins: true, level: Done, means: "a variable for all programs, `NAME value` or `NAME=value`", set: (*parser).genv},
+		{names: "env", args: 2, joins: true, level: Done, means: "a variable for one program", set: (*parser).env},
+		{names: "genvnone", level: Done, means: "nothing of the launcher's environment goes along; also `HYDRA_ENV=none`", set: inheriting(Inherit{None: true}, false)},
+		{names: "genvall", level: Done, means: "all of it goes along (so anyway)", set: inheriting(Inherit{}, false)},
+		{names: "genvlist", args: 1, level: Done, means: "only these variables of it do", set: (*parser).genvList},
+		{names: "genvexcl", args: 1, level: Done, means: "all but these do", set: (*parser).genvExcept},
+		{names: "envnone", level: Done, means: "as `-genvnone`, for one program", set: inheriting(Inherit{None: true}, true)},
+		{names: "envall", level: Done, means: "as `-genvall`, for one program", set: inheriting(Inherit{}, true)},
+		{names: "envlist", args: 1, level: Done, means: "as `-genvlist`, for one program", set: (*parser).envList},
+		{names: "envexcl", args: 1, level: Done, means: "as `-genvexcl`, for one program", set: (*parser).envExcept},
+		{names: "iface", args: 1, level: Done, means: "the interface, `MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE` for the ranks; also `HYDRA_IFACE`", set: (*parser).iface},
+		{names: "configfile", args: 1, level: Done, means: "file with programs and their options, a line as between two `:`, without quotes", set: (*parser).programFile},
+		{names: "l prepend-rank", level: Done, means: "`[rank] ` before every line", set: on(func(l *Line) { l.TagOutput = true })},
+		{names: "s stdin", args: 1, level: Done, means: "who reads the launcher's standard input: a rank, `all` or `none`", set: (*parser).stdin},
+		{names: "timeout", args: 1, level: Done, means: "ends the job after so many seconds, code 110; also `MPIEXEC_TIMEOUT`", set: (*parser).timeout},
+		{names: "pmi-port", level: Done, means: "ranks of PMI-1 reach their agent by `PMI_PORT`", set: on(func(l *Line) { l.PMIPort = true })},
+		{names: "skip-launch-node nolocal", level: Done, means: "no rank on the launcher's own host", set: on(func(l *Line) { l.NoLocal = true })},
+		{names: "info", level: Done, means: "as `-version`", set: on(func(l *Line) { l.Version = true })},
+		{names: "debug", level: Done, means: "as `-v`", set: on(func(l *Line) { l.Verbose++ })},
+		{names: "map-by", args: 1, level: NoEffect, means: "objects within a host: ranks are not bound", set: (*parser).within},
 	}
 }
 
-// wrapEvery is -ppn: the slots that hosts without a number have.
-func (p *parser) wrapEvery(v []string) error { return p.perHost(v) }
+func hydraRest() []row {
+	return []row{
+		{names: "membind", args: 1, level: NoEffect, means: "ranks are not bound"},
+		{names: "report-bindings", level: NoEffect, means: "ranks are not bound"},
+		{names: "launcher bootstrap launcher-exec bootstrap-exec bootstrap-exec-args rmk topolib demux localhost usize branch-count order-nodes memory-alloc-kinds tmpdir", args: 1, level: NoEffect,
+			means: "of Hydra's own daemons"},
+		{names: "enable-x disable-x enable-auto-cleanup enable-hostname-propagation disable-hostname-propagation hybrid-hosts print-all-exitcodes print-rank-map pmi-aggregate no-pmi-aggregate profile silent-abort cleanup nocleanup ordered-output", level: NoEffect,
+			means: "of Hydra's own daemons"},
+		{names: "disable-auto-cleanup dac", level: Refused, means: "a rank that fails ends the job"},
+		{names: "gpus-per-proc g gpu-subdevs-per-proc", args: 1, level: Refused, means: "ranks see all GPUs of their host: choose by MPI_LOCALRANKID"},
+		{names: "rankmap", args: 1, level: Refused, means: "name the hosts in their order with their numbers, -hosts a:2,b:2"},
+		{names: "prepend-pattern outfile-pattern errfile-pattern outfile errfile", args: 1, level: Refused,
+			means: "patterns are not done: use -l, or mpiup run --output-dir DIR"},
+		{names: "output-from", args: 1, level: Refused, means: "every rank's output is shown: use -l, or mpiup run --output-dir DIR"},
+		{names: "hosts-group", args: 1, level: Refused, means: "groups of hosts are not expanded: list them, -hosts a,b"},
+		{names: "gtool gtoolfile", args: 1, level: Refused, means: "tools are not started: write the tool before the program"},
+		{names: "trace t mps aps check_mpi trace-pt2pt trace-collectives", level: Refused, means: "libraries are not preloaded: write -genv LD_PRELOAD FILE"},
+		{names: "tune", args: 1, level: Refused, means: "write -genv I_MPI_TUNING_BIN FILE"},
+		{names: "path", args: 1, level: Refused, means: "programs are looked for on PATH alone: write the program with its directory, or -genv PATH ..."},
+		{names: "umask", args: 1, level: Refused, means: "ranks have their agent's: write sh -c 'umask 022; exec PROGRAM'"},
+		{names: "gdb gdba tv tva", level: Refused, means: "debuggers are not started: use mpiup exec HOST -- gdb -p PID"},
+		{names: "nameserver", args: 1, level: Refused, means: "there is no other server to join: jobs of one mpiexec find each other's names"},
+		{names: "preload-binary", level: Refused, means: "the program is not copied to hosts: put it into the image or on a shared volume"},
+	}
+}
 
 func (p *parser) genv(v []string) error {
-	p.common = setVar(p.common, v[0]+"="+v[1])
-	return variable(v[0])
+	if err := variable(v); err != nil {
+		return err
+	}
+	p.common = append(p.common, v[0]+"="+v[1])
+	return nil
 }
 
 func (p *parser) env(v []string) error {
-	p.ctx.Env = setVar(p.ctx.Env, v[0]+"="+v[1])
-	return variable(v[0])
+	if err := variable(v); err != nil {
+		return err
+	}
+	return p.give(v[0] + "=" + v[1])
 }
 
-func variable(name string) error {
-	if name == "" || strings.ContainsAny(name, "=\x00") {
-		return fmt.Errorf("%.60q is no variable's name", name)
+func (p *parser) iface(v []string) error {
+	return p.genv([]string{"MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE", v[0]})
+}
+
+// variable checks a name and its value.
+func variable(v []string) error {
+	switch {
+	case v[0] == "" || strings.ContainsAny(v[0], "=\x00") || strings.ContainsRune(v[1], 0):
+		return fmt.Errorf("%.60q is no variable's name, or its value has a zero byte", v[0])
+	case len(v[0])+1+len(v[1]) > maxVar:
+		return fmt.Errorf("variable %.60s has %d bytes, more than the %d that one can have", v[0], len(v[0])+1+len(v[1]), maxVar)
 	}
 	return nil
 }
 
-func (p *parser) envList(v []string) error {
-	p.line.Export = names(v[0])
-	if p.line.Export == nil {
+// inheriting is -genvnone and its like; own is those of one program.
+func inheriting(in Inherit, own bool) func(*parser, []string) error {
+	return func(p *parser, _ []string) error { return p.inherit(in, own) }
+}
+
+// inherit takes one wish for all programs, or for one; several are an error, as with Hydra.
+func (p *parser) inherit(in Inherit, own bool) error {
+	in.given = true
+	switch {
+	case own && p.ctx.Inherit != nil, !own && p.line.Inherit.given:
+		return errors.New("what goes along of the environment is said already; say it once")
+	case own:
+		p.ctx.Inherit = &in
+	default:
+		p.line.Inherit = in
+	}
+	return nil
+}
+
+func (p *parser) genvList(v []string) error   { return p.inheritNames(v[0], false, false) }
+func (p *parser) genvExcept(v []string) error { return p.inheritNames(v[0], true, false) }
+func (p *parser) envList(v []string) error    { return p.inheritNames(v[0], false, true) }
+func (p *parser) envExcept(v []string) error  { return p.inheritNames(v[0], true, true) }
+
+func (p *parser) inheritNames(list string, except, own bool) error {
+	names := slices.DeleteFunc(strings.Split(list, ","), func(n string) bool { return strings.TrimSpace(n) == "" })
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	switch {
+	case len(names) == 0:
 		return errors.New("the list is empty")
+	case except:
+		return p.inherit(Inherit{Except: names}, own)
 	}
-	return nil
-}
-
-func (p *parser) envExcept(v []string) error {
-	p.line.Unset = append(p.line.Unset, names(v[0])...)
-	return nil
-}
-
-func names(list string) (out []string) {
-	for n := range strings.SplitSeq(list, ",") {
-		if n = strings.TrimSpace(n); n != "" {
-			out = append(out, n)
-		}
-	}
-	return out
+	return p.inherit(Inherit{Only: names}, own)
 }

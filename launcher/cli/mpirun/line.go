@@ -23,49 +23,63 @@ type Line struct {
 	Entries       []hostlist.Entry // the hosts of -H, -hosts or a file; nil: none were named
 	Oversubscribe bool
 	NoLocal       bool   // not on the launcher's own host
-	MapBy         string // "slot" or "node"; "": slot
-	PerHost       int    // so many ranks a host; 0: by slots
+	MapBy         string // Open MPI: "slot" or "node"; "": slot
+	RankBy        string // Open MPI: the same for the ranks' numbers; "": as MapBy
+	PerHost       int    // so many ranks a host, with Hydra so many at a time; 0: by slots
 	BindTo        string // as it was given; "": not given
 
-	TagOutput   bool
-	Timestamps  bool
-	Merge       bool   // standard error goes where standard output goes
-	OutputDir   string // "": none
-	NoJobID     bool   // without a directory of the job's number in OutputDir
-	NoCopy      bool   // nothing of the output is shown
-	DisplayMap  bool
-	Quiet       bool
-	Verbose     int
-	Stdin       string // a rank, "all" or "none"; "": rank 0
-	Timeout     time.Duration
-	KeepOn      bool // a rank's code other than 0 ends nothing and is nobody's fault
-	ReportBinds bool
-	DryRun      bool
-	Version     bool
-	Help        bool
+	TagOutput  bool
+	Timestamps bool
+	Merge      bool   // standard error goes where standard output goes
+	OutputDir  string // "": none
+	NoJobID    bool   // without a directory of the job's number in OutputDir
+	NoCopy     bool   // nothing of the output is shown
+	DisplayMap bool
+	Quiet      bool // no warnings
+	Verbose    int
+	Stdin      string // a rank, "all" or "none"; "": rank 0
+	Timeout    time.Duration
+	KeepOn     bool // a rank's code other than 0 ends nothing and is nobody's fault
+	PMIPort    bool // Hydra: PMI-1 by PMI_PORT instead of a descriptor
+	DryRun     bool
+	Version    bool
+	Help       bool
 
-	NoExport bool     // Hydra: nothing of the launcher's environment goes along
-	Export   []string // Hydra: only these names of it do; nil: all
-	Unset    []string // variables that ranks do not get
+	Inherit Inherit // Hydra: what of the launcher's environment goes along
 
-	Without  []string // options that were accepted and have no effect, as they were written
+	Without  []string // what was accepted and has no effect, as it was written
 	Warnings []string // sentences for the user
 }
 
 // Context is one program with what stands before it.
 type Context struct {
-	Argv []string
-	N    int      // ranks; 0: not given
-	Wdir string   // "": the launcher's
-	Env  []string // NAME=value
+	Argv    []string
+	N       int      // ranks; 0: not given
+	Wdir    string   // absolute; "": the launcher's
+	Env     []string // NAME=value
+	Inherit *Inherit // Hydra: nil: the line's
+
+	prefix string // --prefix
+}
+
+// Inherit is which variables of the launcher's own environment go along. The zero value is all.
+type Inherit struct {
+	None   bool
+	Only   []string
+	Except []string
+	given  bool
 }
 
 // Outside is what a command line refers to.
 type Outside struct {
 	Lookup   func(name string) (string, bool) // the launcher's environment
 	Environ  []string                         // all of it
+	Dir      string                           // the launcher's working directory
+	Host     string                           // the launcher's host
 	ReadFile func(path string) ([]byte, error)
-	Hostfile func(path string) ([]hostlist.Entry, error)
+	Hostfile func(path string, d hostlist.Dialect) ([]hostlist.Entry, error)
+	// Operators is the hosts of the operators' hostfile; nil where there is none.
+	Operators func() ([]hostlist.Entry, error)
 }
 
 func (o *Outside) getenv(name string) string {

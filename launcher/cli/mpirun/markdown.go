@@ -10,19 +10,19 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(head)
 	for _, f := range []Family{OpenMPI, Hydra} {
-		fmt.Fprintf(&b, "\n## %s\n\n| option | values | level | meaning here |\n|---|---|---|---|\n", f)
+		fmt.Fprintf(&b, "\n## Options of %s\n\n| option | values | level | meaning here |\n|---|---|---|---|\n", f)
 		for _, r := range tableOf(f) {
 			where := ""
-			if r.local {
+			if r.local && f == OpenMPI {
 				where = " (each program)"
 			}
-			fmt.Fprintf(&b, "| `%s` | %d | %s | %s%s |\n", strings.ReplaceAll(r.spelled(), ", ", "` `"), r.args, r.level,
+			fmt.Fprintf(&b, "| `%s` | %d | %s | %s%s |\n", strings.Join(r.spelled(), "` `"), r.args, r.level,
 				strings.ReplaceAll(r.means, "|", "\\|"), where)
 		}
 	}
-	b.WriteString("\n## Parameters of Open MPI's launcher\n\nOthers of its frameworks (" +
-		strings.Join(launcherFrameworks, " ") + ") have no effect; all that remain go to the ranks as `OMPI_MCA_NAME`.\n\n| parameter | as |\n|---|---|\n")
-	for _, l := range launcherParams {
+	fmt.Fprintf(&b, "\n## Parameters of Open MPI's launcher\n\nAs `--mca NAME VALUE`, `OMPI_MCA_NAME` or `PRTE_MCA_NAME`. Others of its frameworks\n(`%s`)\nhave no effect; all that remain go to the ranks as `OMPI_MCA_NAME`.\n\n| parameter | as |\n|---|---|\n",
+		strings.Join(launcherFrameworks, " "))
+	for _, l := range launcherParams() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(l.names, " ", "` `"), l.means)
 	}
 	return b.String()
@@ -30,18 +30,34 @@ func Markdown() string {
 
 const head = `# mpiup as mpirun and mpiexec
 
-<!-- Written from the tables in launcher/cli/mpirun by go test -update; change it there. -->
+<!-- Written from the tables in launcher/cli/mpirun by go test ./launcher/cli/mpirun -update; change it there. -->
 
 Called ` + "`mpirun`, `mpiexec`, `mpiexec.hydra`, `orterun` or `prterun`" + ` (a link or a copy), or as ` + "`mpiup mpirun ...`" + `, mpiup
-reads the command line as that launcher would. Whose it is, Open MPI's or Hydra's, is decided by ` + "`MPIUP_FAMILY`" + `, the
-name, an option that only one has, the operator's variables, the MPI library of the program, else it is Open MPI's;
-` + "`-v`" + ` says which. Exit codes are mpiup's in both (docs/exit-codes.md), not Hydra's OR of all ranks' codes.
+reads the command line as that launcher would. Whose it is, Open MPI's or Hydra's, is decided by ` + "`MPIUP_FAMILY`" + `
+(openmpi or hydra), the name, an option that only one has, the operator's variables, the MPI library of the program, else
+it is Open MPI's; ` + "`-v`" + ` says which, and why. Exit codes are mpiup's in both ([exit-codes.md](exit-codes.md)), not Hydra's OR of
+all ranks' codes.
 
 Levels: **done**, it means here what it means there; **no effect**, accepted, and said with ` + "`-v`" + `; **refused**, an error
-that says what to use. What is not listed is an error.
+that says what to use. What is not listed is an error. Long options may have one hyphen or two, and a value after ` + "`=`" + `.
 
-Environment of ranks: the agent's own, that is the worker container's; then, for Open MPI, the launcher's ` + "`OMPI_*`, `PMIX_MCA_*` and `PRTE_*`" + `
-without parameters of the launcher; for Hydra, the launcher's whole environment without what is its container's own
-(` + "`HOME HOSTNAME PWD PATH LD_LIBRARY_PATH NVIDIA_* K_MPI_* KUBERNETES_* *_SERVICE_* *_PORT *_PORT_* MPIUP_* HYDRA_* I_MPI_HYDRA_*`" + `); then what the
-command line says.
+Not done: binding of ranks to CPUs (` + "`--bind-to none`" + ` is how all run), mapping and numbering by objects within a host, rankfiles,
+hosts of one program alone, files of parameters, copying of programs and files to hosts.
+
+## Hosts
+
+Those of ` + "`-H`, `-hosts`" + ` or a file, else what the operator says: ` + "`/etc/mpi/hostfile`, `OMPI_MCA_orte_default_hostfile`, `HYDRA_HOST_FILE`, `I_MPI_HYDRA_HOST_FILE`" + `,
+LeaderWorkerSet's and Volcano's variables, the pod's service; else this machine. So an Open MPI 5 program runs on the MPI
+Operator's workers too. The operator's hostfile gives a listed host its full name: ` + "`-H worker-0:8`" + ` is enough.
+
+- Open MPI: slots are a limit; a bare mention is one slot, a repeated one another, and ` + "`:N`" + ` is N. A user before the name is left out.
+- Hydra: a host's number is how many ranks go to it at a time, and then round again; nothing is a limit. A host that is
+  named again after another one is an error: write it once.
+
+## Environment of ranks
+
+The agent's own, that is the worker container's; then, for Open MPI, the launcher's ` + "`OMPI_*`, `PMIX_MCA_*` and `PRTE_*`" + `
+without parameters of the launcher and addresses of servers; for Hydra, the launcher's whole environment without what is its
+container's own (` + "`HOME HOSTNAME PWD PATH LD_LIBRARY_PATH NVIDIA_* K_MPI_* KUBERNETES_* *_SERVICE_* *_PORT *_PORT_* MPIUP_* HYDRA_* I_MPI_HYDRA_*`" + `);
+then what the command line says.
 `

@@ -10,11 +10,8 @@ import (
 
 // Parse reads the words after the launcher's own name. Errors are the user's.
 func Parse(f Family, args []string, o Outside) (Line, error) {
-	p := &parser{line: Line{Family: f}, out: o, table: index(tableOf(f)), params: map[string]string{}}
-	if err := p.parameters(); err != nil {
-		return Line{}, err
-	}
-	if err := p.contexts(args); err != nil {
+	p := &parser{line: Line{Family: f}, out: o, table: index(tableOf(f)), params: map[string]string{}, given: map[string]bool{}}
+	if err := p.programs(args); err != nil {
 		return Line{}, err
 	}
 	return p.finish()
@@ -27,9 +24,12 @@ type parser struct {
 	ctx   Context // that is being read
 	first bool    // ctx is the first
 
-	listed   []string          // values of -H and the like that concern the whole line
+	given    map[string]bool   // options, by their usual names
+	listed   []string          // values of -H and the like
 	hostfile string            // "": none given
-	params   map[string]string // Open MPI: parameters given on the command line
+	slots    int               // of hosts without a number; 0: their own
+	params   map[string]string // Open MPI: parameters of all programs given on the command line
+	own      map[string]string // and of ctx alone, where it is not the first
 	common   []string          // NAME=value for every program
 	appfile  string
 }
@@ -37,26 +37,20 @@ type parser struct {
 // maxWords bounds a command line with all its files.
 const maxWords = 1 << 20
 
-// contexts reads programs up to the end of args.
-func (p *parser) contexts(args []string) error {
+// programs reads programs up to the end of args. A ":" at the end begins none.
+func (p *parser) programs(args []string) error {
 	if len(args) > maxWords {
 		return fmt.Errorf("a command line of %d words; %d are possible", len(args), maxWords)
 	}
 	for p.first = true; ; p.first = false {
-		p.ctx = Context{}
 		words, rest, more := cut(args)
-		argv, err := p.options(words)
-		if err != nil {
+		if err := p.program(words); err != nil || p.line.Version || p.line.Help {
 			return err
 		}
-		if p.line.Version || p.line.Help {
-			return nil
-		}
-		p.ctx.Argv = argv
 		switch {
-		case len(argv) > 0:
+		case len(p.ctx.Argv) > 0:
 			p.line.Contexts = append(p.line.Contexts, p.ctx)
-		case more || !p.first:
+		case more || len(words) > 0 && !p.first:
 			return fmt.Errorf("program %d has no name; a program stands on each side of \":\"", len(p.line.Contexts)+1)
 		}
 		if !more {
@@ -64,6 +58,16 @@ func (p *parser) contexts(args []string) error {
 		}
 		args = rest
 	}
+}
+
+// program reads one program with the options before it.
+func (p *parser) program(words []string) (err error) {
+	p.ctx, p.own = Context{}, map[string]string{}
+	p.ctx.Argv, err = p.options(words)
+	if err == nil && len(p.ctx.Argv) > 0 && p.ctx.Argv[0] == "" {
+		err = fmt.Errorf("program %d has an empty name", len(p.line.Contexts)+1)
+	}
+	return err
 }
 
 func cut(args []string) (before, after []string, found bool) {
@@ -88,16 +92,18 @@ func (p *parser) options(words []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.joins && len(words) > 0 {
-			if name, v, ok := strings.Cut(words[0], "="); ok {
-				value, words = []string{name, v}, words[1:]
-			}
+		if r.level == Refused {
+			return nil, fmt.Errorf("%s: %s", word, r.means)
 		}
-		if r.args > len(words)+len(value) {
-			return nil, fmt.Errorf("%s needs %s", word, count(r.args, "value"))
-		}
-		take := r.args - len(value)
+		take := min(r.args-len(value), len(words))
 		value = append(value, words[:take]...)
+		if name, v, ok := strings.Cut(first(value), "="); ok && r.joins {
+			take -= len(value) - 1 // a second word that was taken is not needed
+			value = []string{name, v}
+		}
+		if len(value) < r.args {
+			return nil, fmt.Errorf("%s needs %s", word, values(r.args))
+		}
 		words = words[take:]
 		if err := p.take(word, r, value); err != nil {
 			return nil, err
@@ -106,49 +112,64 @@ func (p *parser) options(words []string) ([]string, error) {
 	return nil, nil
 }
 
-// find is an option's row, and its value where that is part of the word.
-func (p *parser) find(word string) (*row, []string, error) {
-	name := strings.TrimLeft(word, "-")
-	if len(word)-len(name) > 2 || name == "" {
-		return nil, nil, fmt.Errorf("unknown option %s", word)
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
 	}
-	if r := p.table[name]; r != nil {
-		return r, nil, nil
-	}
-	if name, value, ok := strings.Cut(name, "="); ok {
-		if r := p.table[name]; r != nil && r.args == 1 {
-			return r, []string{value}, nil
-		}
-	}
-	if other := p.elsewhere(name); other != "" {
-		return nil, nil, fmt.Errorf("unknown option %s: it is %s's, and this is %s's mpirun (MPIUP_FAMILY chooses)", word, other, p.line.Family)
-	}
-	return nil, nil, fmt.Errorf("unknown option %s; docs/mpirun.md lists them", word)
+	return list[0]
 }
 
-func (p *parser) elsewhere(name string) Family {
+// find is an option's row, and its value where that is part of the word. Hydra does not look at
+// case (HYDU_parse_array).
+func (p *parser) find(word string) (*row, []string, error) {
+	bare := strings.TrimLeft(word, "-")
+	if len(word)-len(bare) > 2 || bare == "" {
+		return nil, nil, fmt.Errorf("unknown option %.60s", word)
+	}
+	name, value, joined := strings.Cut(bare, "=")
+	r := p.table[name]
+	if r == nil && p.line.Family == Hydra {
+		r = p.table[strings.ToLower(name)]
+	}
+	switch {
+	case r == nil:
+		return nil, nil, p.unknown(word, name)
+	case !joined:
+		return r, nil, nil
+	case r.level == Refused, r.args == 1, r.args == 2 && p.line.Family == Hydra:
+		return r, []string{value}, nil
+	case r.args == 0:
+		return nil, nil, fmt.Errorf("%.60s: %s%s takes no value", word, hyphens(name), name)
+	}
+	return nil, nil, fmt.Errorf("%.60s: %s%s takes %s, in words of their own", word, hyphens(name), name, values(r.args))
+}
+
+func (p *parser) unknown(word, name string) error {
 	for _, f := range []Family{OpenMPI, Hydra} {
 		if f != p.line.Family && index(tableOf(f))[name] != nil {
-			return f
+			return fmt.Errorf("unknown option %.60s: it is %s's, and this is read as %s's command line (MPIUP_FAMILY=openmpi or hydra chooses)", word, f, p.line.Family)
 		}
 	}
-	return ""
+	return fmt.Errorf("unknown option %.60s; docs/mpirun.md lists them", word)
 }
 
 func (p *parser) take(word string, r *row, value []string) error {
-	switch {
-	case r.level == Refused:
-		return fmt.Errorf("%s: %s", word, r.means)
-	case !r.local && !p.first:
-		return fmt.Errorf("%s concerns all programs and stands before the first", word)
-	case r.level == NoEffect:
-		p.line.Without = append(p.line.Without, strings.Join(append([]string{word}, value...), " "))
+	written := strings.Join(append([]string{word}, value...), " ")
+	if len(value) > 0 && strings.Contains(word, "=") {
+		written = word
 	}
+	switch {
+	case r.level == NoEffect:
+		p.without(written)
+	case !r.local && !p.first && p.line.Family == OpenMPI:
+		return fmt.Errorf("%s concerns all programs here and stands before the first", word)
+	}
+	p.given[r.name()] = true
 	if r.set == nil {
 		return nil
 	}
 	if err := r.set(p, value); err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(append([]string{word}, value...), " "), err)
+		return fmt.Errorf("%.200s: %w", written, err)
 	}
 	return nil
 }
@@ -159,46 +180,53 @@ func (p *parser) finish() (Line, error) {
 	if l.Version || l.Help {
 		return *l, nil
 	}
-	if p.appfile != "" {
-		if err := p.readAppfile(); err != nil {
+	for _, step := range []func() error{p.readAppfile, p.environment, p.hosts} {
+		if err := step(); err != nil {
 			return Line{}, err
 		}
 	}
 	if len(l.Contexts) == 0 {
 		return Line{}, errors.New("which program? write mpirun -n 4 ./a.out")
 	}
-	if err := p.hosts(); err != nil {
-		return Line{}, err
+	if l.OutputDir != "" {
+		l.OutputDir = p.absolute(l.OutputDir)
 	}
 	for i := range l.Contexts {
 		c := &l.Contexts[i]
-		if c.Wdir != "" && !filepath.IsAbs(c.Wdir) {
-			c.Wdir = filepath.Join(p.out.getenv("PWD"), c.Wdir)
+		if c.Wdir != "" {
+			c.Wdir = p.absolute(c.Wdir)
 		}
-		env := slices.Clone(p.common)
-		for _, kv := range c.Env {
-			env = setVar(env, kv)
-		}
-		c.Env = env
+		c.Env = distinct(append(slices.Clone(p.common), c.Env...))
+		p.setPrefix(c)
 	}
 	return *l, nil
 }
 
-// setVar adds NAME=value; a later one replaces an earlier.
-func setVar(env []string, kv string) []string {
-	name, _, _ := strings.Cut(kv, "=")
-	for i := range env {
-		if strings.HasPrefix(env[i], name+"=") {
-			env[i] = kv
-			return env
-		}
+func (p *parser) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
 	}
-	return append(env, kv)
+	return filepath.Join(p.out.Dir, path)
 }
 
-func count(n int, noun string) string {
-	if n == 1 {
-		return "a " + noun
+// distinct leaves of several NAME=value of one name the last, in the place of the first.
+func distinct(env []string) (out []string) {
+	at := make(map[string]int, len(env))
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if i, again := at[name]; again {
+			out[i] = kv
+			continue
+		}
+		at[name] = len(out)
+		out = append(out, kv)
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return out
+}
+
+func values(n int) string {
+	if n == 1 {
+		return "a value"
+	}
+	return fmt.Sprintf("%d values", n)
 }

@@ -24,15 +24,18 @@ type row struct {
 }
 
 // names of a row as a user writes them.
-func (r *row) spelled() string {
-	var b strings.Builder
-	for i, n := range strings.Fields(r.names) {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(hyphens(n) + n)
+func (r *row) spelled() []string {
+	names := strings.Fields(r.names)
+	for i, n := range names {
+		names[i] = hyphens(n) + n
 	}
-	return b.String()
+	return names
+}
+
+// name is the usual one.
+func (r *row) name() string {
+	name, _, _ := strings.Cut(r.names, " ")
+	return name
 }
 
 func hyphens(name string) string {
@@ -55,7 +58,8 @@ func index(rows []row) table {
 	return t
 }
 
-// tables of the families. They are made when they are first needed, as rows refer to the parser.
+// tableOf is the rows of a family. They are made when they are first needed, as rows refer to the
+// parser.
 func tableOf(f Family) []row {
 	if f == Hydra {
 		return append(hydraRows(), commonRows()...)

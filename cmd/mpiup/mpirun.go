@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/mpiup/mpiup/agent/mpilib"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun"
+	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/placement"
+)
+
+// mpirunApplet is mpirun or mpiexec: a job, described as to Open MPI's or Hydra's launcher.
+func mpirunApplet(name string) applet {
+	return func(p *process, args []string) int {
+		p.relaxGC()
+		err := p.mpirun(name, args)
+		if err == nil {
+			return p.code
+		}
+		code := job.ExitUsage
+		var ended *exitError
+		if errors.As(err, &ended) {
+			code, err = ended.code, ended.err
+		}
+		fmt.Fprintf(p.stderr, "%s (mpiup): %v\n", name, err)
+		return code
+	}
+}
+
+// mpirun runs the job of a command line. Errors are the user's, unless they bring a code.
+func (p *process) mpirun(name string, args []string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("the working directory: %w; change to one that exists", err)
+	}
+	family, why, err := mpirun.Decide(name, args, p.lookup, p.familyOf(dir))
+	if err != nil {
+		return err
+	}
+	line, err := mpirun.Parse(family, args, p.outside(dir))
+	switch {
+	case err != nil:
+		return err
+	case line.Version:
+		_, err = io.WriteString(p.stdout, mpirun.VersionText(family, name, version))
+		return err
+	case line.Help:
+		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
+		return err
+	}
+	say := func(format string, args ...any) {
+		fmt.Fprintf(p.stderr, "%s (mpiup): %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if line.Verbose > 0 {
+		say("read as %s's command line: %s", family, why)
+		for _, w := range line.Without {
+			say("%s has no effect", w)
+		}
+	}
+	if !line.Quiet {
+		for _, w := range line.Warnings {
+			say("warning: %s", w)
+		}
+	}
+	hosts, lease := cli.HostFlags{Wait: cli.DefaultWait}, cli.DefaultLease()
+	reach, done, err := p.reach(&hosts, &lease, line.Verbose)
+	if err != nil {
+		return err
+	}
+	defer done()
+	reach.Entries, reach.NotHere = line.Entries, line.NoLocal
+	p.code = launch(p.mpirunConfig(&line, reach, dir))
+	return nil
+}
+
+// mpirunConfig is the run that a command line asks for.
+func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir string) launcher.Config {
+	cfg := launcher.Config{
+		Reach: reach, DryRun: line.DryRun, ShowMap: line.DisplayMap, KeepOn: line.KeepOn, Timeout: line.Timeout,
+		PMI: apiv1.Pmi_PMI_AUTO,
+		Output: iof.Config{Timestamps: line.Timestamps, Merge: line.Merge, Dir: line.OutputDir,
+			NoCopy: line.NoCopy, NoJobID: line.NoJobID},
+		Policy: placement.Policy{PerNode: line.PerHost, Oversubscribe: line.Oversubscribe,
+			MapBy: placement.MapBy(line.MapBy), RankBy: placement.MapBy(line.RankBy)},
+		Stdin: p.stdin, StdinTarget: line.Stdin,
+	}
+	if cfg.StdinTarget == "" {
+		cfg.StdinTarget = "0"
+	}
+	if line.TagOutput {
+		cfg.Output.Mode = iof.Tag
+	}
+	if line.PMIPort {
+		cfg.PMI = apiv1.Pmi_PMI_PORT
+	}
+	switch line.Family {
+	case mpirun.Hydra:
+		cfg.Policy.MapBy, cfg.Policy.RankBy, cfg.Policy.Oversubscribe = placement.ByRound, "", true
+	case mpirun.OpenMPI:
+		cfg.Output.Style = iof.OpenMPIStyle
+	}
+	for i, c := range line.Contexts {
+		app := job.App{Argv: c.Argv, N: c.N, Wdir: dir, Env: overlaid(line.Forward(i, p.env), c.Env)}
+		if c.Wdir != "" {
+			app.Wdir, app.WdirExplicit = c.Wdir, true
+		}
+		cfg.Apps = append(cfg.Apps, app)
+	}
+	return cfg
+}
+
+// overlaid is env with the variables of over in the place of those of the same name.
+func overlaid(env, over []string) []string {
+	set := map[string]bool{}
+	for _, kv := range over {
+		name, _, _ := strings.Cut(kv, "=")
+		set[name] = true
+	}
+	var out []string
+	for _, kv := range env {
+		if name, _, _ := strings.Cut(kv, "="); !set[name] {
+			out = append(out, kv)
+		}
+	}
+	return append(out, over...)
+}
+
+// outside is what a command line may refer to in this process.
+func (p *process) outside(dir string) mpirun.Outside {
+	return mpirun.Outside{
+		Lookup: p.lookup, Environ: p.env, Dir: dir, Host: p.host,
+		ReadFile: readProgramFile, Hostfile: hostlist.ReadFileAs,
+		Operators: (&launcher.Sources{Env: p.getenv}).Operators,
+	}
+}
+
+// maxProgramFile is how long a file with programs may be, in bytes.
+const maxProgramFile = 16 << 20
+
+func readProgramFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Unwrap(err) // the caller names the file
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxProgramFile+1))
+	switch {
+	case err != nil:
+		return nil, errors.Unwrap(err)
+	case len(b) > maxProgramFile:
+		return nil, fmt.Errorf("longer than %d bytes; is this a file with programs?", maxProgramFile)
+	}
+	return b, nil
+}
+
+// familyOf tells whose MPI library a program needs, as far as this host's files show.
+func (p *process) familyOf(dir string) func(argv []string) mpirun.Family {
+	return func(argv []string) mpirun.Family {
+		c := mpilib.NewMemory(os.DirFS("/")).Look(mpilib.Query{Argv: argv, Env: p.env, Dir: dir})
+		switch {
+		case c.Library == "":
+			return ""
+		case strings.HasPrefix(c.Library, "Open MPI"):
+			return mpirun.OpenMPI
+		}
+		return mpirun.Hydra
+	}
+}

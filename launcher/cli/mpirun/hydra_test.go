@@ -1,0 +1,83 @@
+package mpirun
+
+import (
+	"testing"
+	"time"
+)
+
+func TestHydra(t *testing.T) {
+	ranks := func(n int) func(*Line) { return one(func(c *Context) { c.N = n }) }
+	files := map[string]string{"f": "a:2\nb # c\n", "again": "a:2\nb\na\n"}
+	has := world{env: "HOME=/root A=1 B=2", files: files}
+	read(t, Hydra, []reading{
+		{line: "a"},
+		{line: "-n 4 a", is: ranks(4)},
+		{line: "-n=4 a", is: ranks(4)},
+		{line: "--NP 4 a", is: ranks(4)},
+		{line: "-ppn 2 a", is: func(l *Line) { l.PerHost = 2 }},
+		{line: "-perhost 2 a", is: func(l *Line) { l.PerHost = 2 }},
+		{line: "-rr a", is: func(l *Line) { l.PerHost = 1 }},
+		{line: "-hosts a,b:2 a", is: hosts(t, "a b:2")},
+		{line: "-host a a", is: hosts(t, "a")},
+		{line: "-hosts a,a:2,b a", is: hosts(t, "a:3 b")},
+		{line: "-f f a", world: has, is: hosts(t, "a:2 b")},
+		{line: "-machinefile f a", world: has, is: hosts(t, "a:2 b")},
+		{line: "-hosts pi-worker-1 a", world: world{operators: workers}, is: hosts(t, "pi-worker-1.pi.ns.svc")},
+		{line: "-genv K V -genv L=W=X a", is: env("K=V", "L=W=X")},
+		{line: "-genv K a=b a", is: env("K=a=b")},
+		{line: "-genv=K=V a", is: env("K=V")},
+		{line: "-genv=K V a", is: env("K=V")},
+		{line: `-env K="V" a`, is: env(`K="V"`)},
+		{line: "-genv K 1 -env K 2 a", is: env("K=2")},
+		{line: "-n 1 -env A 1 a : -n 2 -genv B 2 b", is: func(l *Line) {
+			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, Env: []string{"B=2", "A=1"}}, {Argv: []string{"b"}, N: 2, Env: []string{"B=2"}}}
+		}},
+		{line: "-genvnone a", is: func(l *Line) { l.Inherit.None = true }},
+		{line: "-genvlist A,B a", is: func(l *Line) { l.Inherit.Only = []string{"A", "B"} }},
+		{line: "-genvexcl A a", is: func(l *Line) { l.Inherit.Except = []string{"A"} }},
+		{line: "-genvnone -envall a", is: func(l *Line) { l.Inherit.None, l.Contexts[0].Inherit = true, &Inherit{} }},
+		{line: "-envlist A a", is: one(func(c *Context) { c.Inherit = &Inherit{Only: []string{"A"}} })},
+		{line: "a", world: world{env: "HYDRA_ENV=none"}, is: func(l *Line) { l.Inherit.None = true }},
+		{line: "a", world: world{env: "HYDRA_ENV=all"}},
+		{line: "-genvall a", world: world{env: "HYDRA_ENV=none"}},
+		{line: "-iface eth1 a", is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth1")},
+		{line: "a", world: world{env: "HYDRA_IFACE=eth2"}, is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth2")},
+		{line: "-iface eth1 a", world: world{env: "HYDRA_IFACE=eth2"}, is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth1")},
+		{line: "a", world: world{env: "I_MPI_HYDRA_HOST_FILE=/etc/mpi/hostfile I_MPI_PERHOST=2"}, is: func(l *Line) { l.PerHost, l.Contexts[0].N = 2, 0 }},
+		{line: "-ppn 4 a", world: world{env: "I_MPI_PERHOST=2"}, is: func(l *Line) { l.PerHost = 4 }},
+		{line: "a", world: world{env: "I_MPI_PERHOST=all"}},
+		{line: "a : b", is: func(l *Line) { l.Contexts = []Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 1}} }},
+		{line: "-l a", is: func(l *Line) { l.TagOutput = true }},
+		{line: "-prepend-rank -s all -pmi-port -skip-launch-node a", is: func(l *Line) { l.TagOutput, l.Stdin, l.PMIPort, l.NoLocal = true, "all", true, true }},
+		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *Line) { l.Timeout = 5 * time.Second }},
+		{line: "-wdir d a : b", is: func(l *Line) {
+			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, Wdir: "/here/d"}, {Argv: []string{"b"}, N: 1}}
+		}},
+		{line: "-bind-to none -map-by slot a", is: func(l *Line) { l.BindTo, l.Without = "none", []string{"-map-by slot"} }},
+		{line: "-bind-to socket:2 -map-by l3cache a", is: func(l *Line) { l.BindTo, l.Without = "socket", []string{"--bind-to socket:2", "-map-by l3cache"} }},
+		{line: "-bootstrap=ssh -usize 5 -print-all-exitcodes a", is: without("-bootstrap=ssh", "-usize 5", "-print-all-exitcodes")},
+	})
+	refuse(t, Hydra, []refusal{
+		{line: "-n", says: "-n needs a value"},
+		{line: "-n x a", says: `-n x: "x" is no number`},
+		{line: "-genv K", says: "-genv needs 2 values"},
+		{line: "-genv '' V a", says: "is no variable's name"},
+		{line: "-bogus a", says: "unknown option -bogus"},
+		{line: "-x A a", says: "unknown option -x: it is Open MPI's"},
+		{line: "-hosts a -hosts b a", says: "the hosts are named already"},
+		{line: "-host a a : -host b b", says: "programs have no hosts of their own here"},
+		{line: "-f f -hosts a a", world: has, says: "the hosts are named already"},
+		{line: "-hosts a -f f a", world: has, says: "the hosts are listed already"},
+		{line: "-hosts a,b,a a", says: "host a is named again after another host"},
+		{line: "-f again a", world: has, says: "hostfile again line 3: host a is named again"},
+		{line: "-genvnone -genvall a", says: "is said already; say it once"},
+		{line: "-envnone -envlist A a", says: "is said already"},
+		{line: "-genvlist , a", says: "the list is empty"},
+		{line: "-map-by bogus a", says: `"bogus" is not known`},
+		{line: "-bind-to user:0,1 a", says: "not bound to CPUs of a list"},
+		{line: "-outfile-pattern o.%r a", says: "patterns are not done"},
+		{line: "-disable-auto-cleanup a", says: "a rank that fails ends the job"},
+		{line: "-rankmap 0,1 a", says: "name the hosts in their order"},
+		{line: "a", world: world{env: "I_MPI_PERHOST=x"}, says: `I_MPI_PERHOST: "x" is no number`},
+	})
+}

@@ -1,0 +1,178 @@
+package mpirun
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write docs/mpirun.md anew")
+
+func TestMarkdown(t *testing.T) {
+	const file = "../../../docs/mpirun.md"
+	got := Markdown()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (go test ./launcher/cli/mpirun -update writes it anew):\n%s", file, d)
+	}
+}
+
+// No two rows of a family have one name, and each says what it means.
+func TestTables(t *testing.T) {
+	for _, f := range []Family{OpenMPI, Hydra} {
+		seen := map[string]bool{}
+		for _, r := range tableOf(f) {
+			for _, n := range strings.Fields(r.names) {
+				if seen[n] || strings.HasPrefix(n, "-") {
+					t.Errorf("%s: %s stands twice", f, n)
+				}
+				seen[n] = true
+			}
+			if r.means == "" || r.level == Done && r.set == nil || r.level == Refused && r.set != nil || r.args == 2 && r.level != Done {
+				t.Errorf("%s: the row of %s makes no sense", f, r.names)
+			}
+		}
+	}
+}
+
+// Every option, with one hyphen or two: with too few values it is an error, misspelt it is one that
+// names it, and with values the program is what follows them, or the error is about the values.
+func TestEveryOption(t *testing.T) {
+	o := world{files: map[string]string{"v": "h slots=1\n"}}.outside()
+	for _, f := range []Family{OpenMPI, Hydra} {
+		for _, r := range tableOf(f) {
+			for _, name := range strings.Fields(r.names) {
+				for _, h := range []string{"-", "--"} {
+					everyOption(t, f, r, h+name, o)
+				}
+			}
+		}
+	}
+}
+
+func everyOption(t *testing.T, f Family, r row, word string, o Outside) {
+	t.Helper()
+	for n := range r.args {
+		_, err := Parse(f, append([]string{word}, slices.Repeat([]string{"v"}, n)...), o)
+		if err == nil || !strings.HasPrefix(err.Error(), word+" needs ") && r.level != Refused {
+			t.Errorf("%s: %s with %d values: %v", f, word, n, err)
+		}
+	}
+	for _, wrong := range []string{word + "xq", word + "x=1"} {
+		_, err := Parse(f, []string{wrong, "v", "v", "a"}, o)
+		if err == nil || !strings.HasPrefix(err.Error(), "unknown option "+wrong) {
+			t.Errorf("%s: %s: %v", f, wrong, err)
+		}
+	}
+	line, err := Parse(f, append(append([]string{word}, slices.Repeat([]string{"v"}, r.args)...), "program", "-x", ":", "--", "other"), o)
+	switch {
+	case r.level == Refused:
+		if err == nil || err.Error() != word+": "+r.means {
+			t.Errorf("%s: %s: %v", f, word, err)
+		}
+	case err != nil:
+		if !strings.HasPrefix(err.Error(), strings.Join(append([]string{word}, slices.Repeat([]string{"v"}, r.args)...), " ")+": ") && r.name() != "app" && r.name() != "configfile" {
+			t.Errorf("%s: %s: the error does not name it: %v", f, word, err)
+		}
+	case line.Version || line.Help:
+	case len(line.Contexts) != 2 || !slices.Equal(line.Contexts[0].Argv, []string{"program", "-x"}) || !slices.Equal(line.Contexts[1].Argv, []string{"other"}):
+		t.Errorf("%s: %s: programs %v", f, word, line.Contexts)
+	case r.level == NoEffect && len(line.Without) == 0:
+		t.Errorf("%s: %s has no effect, which nobody is told", f, word)
+	}
+}
+
+// A megabyte of arguments is nothing special.
+func TestLongLines(t *testing.T) {
+	o := world{}.outside()
+	long := slices.Repeat([]string{"-x", "A=" + strings.Repeat("v", 1000)}, 500)
+	long = append(append(long, "a"), slices.Repeat([]string{strings.Repeat("w", 100)}, 5000)...)
+	line, err := Parse(OpenMPI, long, o)
+	if err != nil || len(line.Contexts[0].Argv) != 5001 || len(line.Contexts[0].Env) != 1 {
+		t.Errorf("%v, %d words", err, len(line.Contexts[0].Argv))
+	}
+	var distinct []string
+	for i := range 100_000 {
+		distinct = append(distinct, "-genv", fmt.Sprintf("V%d=", i))
+	}
+	if line, err := Parse(Hydra, append(distinct, "a"), o); err != nil || len(line.Contexts[0].Env) != 100_000 {
+		t.Errorf("%v, %d variables", err, len(line.Contexts[0].Env))
+	}
+	if _, err := Parse(Hydra, slices.Repeat([]string{"a"}, maxWords+1), o); err == nil || !strings.Contains(err.Error(), "are possible") {
+		t.Errorf("too many words: %v", err)
+	}
+	many := strings.Repeat("-np 1 a : ", 3000)
+	if line, err := Parse(OpenMPI, strings.Fields(many), o); err != nil || len(line.Contexts) != 3000 {
+		t.Errorf("%v, %d programs", err, len(line.Contexts))
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"-np\x004\x00a", "-genv\x00A=1\x00-n\x002\x00a\x00:\x00b", "--map-by\x00ppr:2:node:pe=2\x00-H\x00a:2,b\x00a", "--app\x00v",
+		"-configfile\x00v", "--hostfile\x00v\x00-H\x00h\x00a", "--mca\x00orte_default_hostfile\x00v\x00a"} {
+		f.Add(s, "A=1\x00OMPI_MCA_orte_tag_output=1\x00MPIUP_FAMILY=openmpi", "h slots=2\n-n 1 a : b\n")
+	}
+	f.Fuzz(func(t *testing.T, line, env, file string) {
+		args := strings.Split(line, "\x00")
+		o := world{files: map[string]string{"v": file}, operators: ""}.outside()
+		o.Environ = strings.Split(env, "\x00")
+		o.Lookup = func(name string) (string, bool) {
+			for _, kv := range o.Environ {
+				if v, ok := strings.CutPrefix(kv, name+"="); ok {
+					return v, true
+				}
+			}
+			return "", false
+		}
+		if _, why, err := Decide("mpirun", args, o.Lookup, func([]string) Family { return "" }); err == nil && why == "" {
+			t.Error("no reason is given")
+		}
+		for _, family := range []Family{OpenMPI, Hydra} {
+			l, err := Parse(family, args, o)
+			if err != nil || l.Version || l.Help {
+				continue
+			}
+			sound(t, &l)
+			for i := range l.Contexts {
+				l.Forward(i, o.Environ)
+			}
+		}
+	})
+}
+
+// sound is what every line that was read keeps to.
+func sound(t *testing.T, l *Line) {
+	t.Helper()
+	if len(l.Contexts) == 0 {
+		t.Error("no program")
+	}
+	for _, c := range l.Contexts {
+		if len(c.Argv) == 0 || c.Argv[0] == "" || c.N < 0 || c.N > maxRanks || c.Wdir != "" && c.Wdir[0] != '/' {
+			t.Errorf("program %+v", c)
+		}
+		seen := map[string]bool{}
+		for _, kv := range c.Env {
+			name, _, ok := strings.Cut(kv, "=")
+			if !ok || name == "" || seen[name] {
+				t.Errorf("variable %q", kv)
+			}
+			seen[name] = true
+		}
+	}
+	if l.PerHost < 0 || l.PerHost > maxRanks || l.Timeout < 0 {
+		t.Errorf("%+v", l)
+	}
+}
