@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -296,4 +297,32 @@ func FuzzRoots(f *testing.F) {
 			t.Errorf("%d roots, %v", len(roots), err)
 		}
 	})
+}
+
+func TestCertificateFilesByVariable(t *testing.T) {
+	ca, dir := newCA(t, "ca"), t.TempDir()
+	ca.put(t, dir, ca.issue(t, uri("agent", "w")))
+	key := filepath.Join(t.TempDir(), "key")
+	write(t, key, []byte("0123456789abcdef"))
+	for _, tt := range []struct {
+		name string
+		flag string // of KeyFile
+		env  map[string]string
+		from string // of the key, or the error as far as its first colon
+	}{
+		{"variable", "", map[string]string{"MPIUP_TLS_DIR": dir}, "--tls-dir " + dir},
+		{"the flag counts", key, map[string]string{"MPIUP_TLS_DIR": dir}, "--key " + key},
+		{"two variables", "", map[string]string{"MPIUP_TLS_DIR": dir, "MPIUP_KEY": key}, "MPIUP_KEY and MPIUP_TLS_DIR exclude each other"},
+	} {
+		id, err := Load(Options{KeyFile: tt.flag, Role: RoleAgent, Root: t.TempDir(), Env: func(name string) string { return tt.env[name] }})
+		got := ""
+		if err == nil {
+			got = id.KeyFrom()
+		} else if got, _, _ = strings.Cut(err.Error(), ":"); id != nil {
+			t.Errorf("%s: an identity and %v", tt.name, err)
+		}
+		if got != tt.from {
+			t.Errorf("%s: %q, %v", tt.name, got, err)
+		}
+	}
 }

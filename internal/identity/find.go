@@ -262,7 +262,7 @@ func (f *finder) none() error {
   Kubeflow Trainer  in the containers called "node"
   Volcano           with the plugin ssh (plugins: {ssh: []})
   elsewhere         mpiup keygen > key; kubectl create secret generic NAME --from-file=key; mount it at %s
-Or name a file with --key or MPIUP_KEY, or certificates with --tls-dir. Looked at:
+Or name a file with --key or MPIUP_KEY, or certificates with --tls-dir or MPIUP_TLS_DIR. Looked at:
   --key and MPIUP_KEY (not given)
   %s`, ErrNoSecret, DefaultKeyDir, strings.Join(f.passed, "\n  "))
 }

@@ -39,7 +39,7 @@ const (
 // Options says where to look. Zero values are useful but for Role.
 type Options struct {
 	KeyFile  string              // --key: a file, or a directory with one; "" is MPIUP_KEY, then the search (see find.go)
-	TLSDir   string              // --tls-dir: a directory with tls.crt, tls.key and ca.crt, read again when they change
+	TLSDir   string              // --tls-dir: a directory with tls.crt, tls.key and ca.crt, read again when they change; "" is MPIUP_TLS_DIR
 	Insecure bool                // a key that everybody knows; the caller binds loopback only
 	Scope    string              // --job; "" is MPIUP_JOB, then the search (see scope.go)
 	Role     Role                // of this process
@@ -139,6 +139,11 @@ func (o Options) complete() (Options, error) {
 	}
 	if !goodName(o.Name) {
 		return o, fmt.Errorf("%.64q cannot be the name of a host: at most %d bytes of printable ASCII", o.Name, maxName)
+	}
+	if o.TLSDir == "" && o.KeyFile == "" && !o.Insecure {
+		if o.TLSDir = o.Env("MPIUP_TLS_DIR"); o.TLSDir != "" && o.Env("MPIUP_KEY") != "" {
+			return o, errors.New("MPIUP_KEY and MPIUP_TLS_DIR exclude each other: give the secret or the certificates")
+		}
 	}
 	switch {
 	case o.Role != RoleLauncher && o.Role != RoleAgent:

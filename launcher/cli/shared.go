@@ -21,7 +21,7 @@ type IdentityFlags struct {
 // Register adds the flags to fs.
 func (f *IdentityFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.Key, "key", "", notEmpty("a file"), "`FILE` with the job's secret (default: $MPIUP_KEY, then where the operators mount it)")
-	valueVar(fs, &f.TLSDir, "tls-dir", "", notEmpty("a directory"), "use tls.crt, tls.key and ca.crt of `DIR` instead of a shared secret (default: the secret)")
+	valueVar(fs, &f.TLSDir, "tls-dir", "", notEmpty("a directory"), "use tls.crt, tls.key and ca.crt of `DIR` instead of a shared secret (default: $MPIUP_TLS_DIR, else the secret)")
 	valueVar(fs, &f.Job, "job", "", notEmpty("a name"), "`NAME` that separates jobs with one secret (default: $MPIUP_JOB, then the operator's job and namespace)")
 	fs.BoolVar(&f.Insecure, "insecure", false, "no secret: agents on this machine's loopback addresses only")
 }

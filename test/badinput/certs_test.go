@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"net/url"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -145,6 +146,15 @@ func TestPolicyByRole(t *testing.T) {
 	run(a, "agent").check(t, 246, "rank 0", a.addr, "refuses run to agents (no line of "+policy+" allows it) and allows them exec")
 	exec(a, "launcher").check(t, 246, "the command on "+a.addr, "refuses exec to launchers", "allows them run")
 	exec(usual, "launcher").check(t, 0)
+	link := filepath.Join(t.TempDir(), "ssh")
+	if err := os.Symlink(bin, link); err != nil {
+		t.Fatal(err)
+	}
+	ssh := osexec.Command(link, a.addr, "hostname")
+	ssh.Env = []string{"PATH=/usr/bin:/bin", "MPIUP_TLS_DIR=" + dirs["agent"]}
+	if out, err := ssh.CombinedOutput(); ssh.ProcessState.ExitCode() != 255 || !strings.Contains(string(out), "refuses shell to agents") {
+		t.Errorf("ssh with the agent's certificate: %v, %s", err, out)
+	}
 	exec(usual, "agent").check(t, 244, a.addr[:4], `the role "agent" in its certificate, this needs launcher`)
 	if e := run(usual, "agent"); e.took > 15*time.Second {
 		t.Errorf("a role that does not fit was waited with for %v: %s", e.took, e.stderr)
