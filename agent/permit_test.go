@@ -66,7 +66,6 @@ func rules(t *testing.T, text string) *policy.Policy {
 
 // Every start, and every one that is refused, has its line: who, from where, what, as which user.
 func TestAuditLines(t *testing.T) {
-	t.Parallel()
 	var log logged
 	a := agentWith(t, log.logger(), rules(t, "allow run launcher"))
 	c := newClient(t, a, 'a', "launcher-life")
@@ -112,7 +111,6 @@ func TestAuditLines(t *testing.T) {
 // A start that is refused is as one that failed: the session goes on and ends as others do, and
 // nothing of an older launcher has gone for it.
 func TestForbiddenLaunchChangesNothing(t *testing.T) {
-	t.Parallel()
 	var log logged
 	a := agentWith(t, log.logger(), rules(t, "allow run launcher\ndeny run agent\nallow exec agent\n"))
 	old := newClient(t, a, 'a', "older-life")
