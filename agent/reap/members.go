@@ -54,7 +54,7 @@ func (l *search) look() (found []stat, sure bool) {
 		if o.claimed || o.ours && l.w.matches(o.session) || l.w.all && f.self == 1 {
 			found = append(found, p)
 			now[p.pid] = p
-		} else if !o.ours && p.unsettled && l.s.adopts {
+		} else if !o.ours && l.s.adopts && (p.unsettled || l.s.proc.changes(p)) {
 			sure = false
 		}
 	}
@@ -63,7 +63,7 @@ func (l *search) look() (found []stat, sure bool) {
 }
 
 // maxWaits bounds the wait for processes in mid-exec, one of which may hang there.
-const maxWaits = 200
+const maxWaits = 1000
 
 // settle is look, once all is settled or for as long as it may take.
 func (l *search) settle(ctx context.Context) []stat {

@@ -21,8 +21,11 @@ type stat struct {
 	state     byte
 	start     uint64 // starttime, clock ticks since boot
 
-	// unsettled: between fork and the end of exec, or at its exit, when the kernel shows no
-	// environment yet or any more (startcode and env_end are 0; 1 and 0 mean not permitted).
+	// image is startcode and env_end, which an exec changes. Both are 0 between fork and the end of
+	// exec, and at the exit, when the kernel shows no environment yet or any more; 1 and 0 mean not
+	// permitted.
+	image [2]uint64
+	// unsettled: image was all 0.
 	unsettled bool
 }
 
@@ -58,8 +61,20 @@ func parseStat(b []byte) (stat, error) {
 		return stat{}, errStat
 	}
 	s.start = start
-	s.unsettled = len(f) >= 49 && string(f[23]) == "0" && string(f[48]) == "0"
+	if len(f) >= 49 {
+		for i, field := range [][]byte{f[23], f[48]} {
+			s.image[i], _ = strconv.ParseUint(string(field), 10, 64) // what is no number is no image
+		}
+		s.unsettled = s.image == [2]uint64{}
+	}
 	return s, nil
+}
+
+// changes says whether a process is another program than when it was looked at, or is about to be
+// one: its environment may have been asked for in the middle of the exec.
+func (p procfs) changes(seen stat) bool {
+	now, err := p.stat(seen.pid)
+	return err == nil && now.start == seen.start && (now.unsettled || now.image != seen.image)
 }
 
 func (p procfs) stat(pid int) (stat, error) {

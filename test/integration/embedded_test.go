@@ -65,7 +65,7 @@ func TestEmbeddedLeavesNothing(t *testing.T) {
 		})
 	}
 	t.Run("kill -9", func(t *testing.T) {
-		r := l.embedded(t, job{}, "--mpi", "pmi1", "-n", "2", "sh", "-c", "setsid sh -c 'trap \"\" TERM HUP; sleep 1000' & echo ready; sleep 1000")
+		r := l.embedded(t, job{}, "-n", "2", "sh", "-c", "setsid sh -c 'trap \"\" TERM HUP; sleep 1000' & echo ready; sleep 1000")
 		r.says(t, "ready\nready\n")
 		r.signal(t, syscall.SIGKILL)
 		r.wait(t)
