@@ -1,0 +1,262 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// called runs the binary under another launcher's name, which finds its key as it would in a pod.
+func (l *lab) called(t *testing.T, name string, j job, args ...string) result {
+	t.Helper()
+	link := filepath.Join(filepath.Dir(l.key), name)
+	if err := os.Symlink(l.bin, link); err != nil && !os.IsExist(err) {
+		t.Fatal(err)
+	}
+	j.env = append(j.env, "MPIUP_KEY="+l.key)
+	return l.command(t, j, append([]string{link}, args...)...).wait(t)
+}
+
+// mounted runs a command as called does, with a file at /etc/mpi/hostfile, where the operators
+// mount it. Another mount namespace is another container, whose name no other has: under one name
+// the newer would take the older one's hosts over.
+func (l *lab) mounted(t *testing.T, hostfile, name string, j job, args ...string) result {
+	t.Helper()
+	const script = `set -e
+mount -t tmpfs tmpfs /mnt
+cp -a /etc /mnt/etc
+rm -f /mnt/etc/hosts /mnt/etc/resolv.conf
+cp /etc/hosts /etc/resolv.conf /mnt/etc
+mkdir /mnt/etc/mpi
+cp "$1" /mnt/etc/mpi/hostfile
+mount --bind /mnt/etc /etc
+hostname launcher-$$
+shift
+exec "$@"`
+	l.called(t, name, job{}, "--version") // makes the link
+	j.env = append(j.env, "MPIUP_KEY="+l.key)
+	link := filepath.Join(filepath.Dir(l.key), name)
+	return l.command(t, j, append([]string{"unshare", "-m", "-u", "sh", "-c", script, "sh", hostfile, link}, args...)...).wait(t)
+}
+
+// file is a file of the test that all hosts see.
+func (l *lab) file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(l.folder(t), "file")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// inOrder is the lines of a text in order.
+func inOrder(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// Ranks say where they are: each on its own host, whichever family's line it is.
+const where = `echo $MPIUP_RANK@$(hostname)`
+
+func TestMpirun(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	dir := l.folder(t)
+	hostfile := l.file(t, "w0 slots=2\nw1\nw1\nw2 slots=1 max_slots=4\n")
+	appfile := l.file(t, "# programs\n-np 1 -x A=1 printenv A\n-np 2 -wdir "+dir+" pwd\n")
+	three := []string{"-H", "w0:2,w1:2,w2:2"}
+	for _, c := range []struct {
+		name   string
+		args   []string
+		env    []string
+		stdin  string
+		stdout string // lines, sorted
+		stderr string // a part
+		code   int
+	}{
+		{name: "by slot", args: append(three, "sh", "-c", where), stdout: "0@w0\n1@w0\n2@w1\n3@w1\n4@w2\n5@w2\n"},
+		{name: "by node", args: append(three, "--map-by", "node", "-np", "4", "sh", "-c", where), stdout: "0@w0\n1@w1\n2@w2\n3@w0\n"},
+		{name: "numbered by node", args: append(three, "--rank-by", "node", "-np", "4", "sh", "-c", where), stdout: "0@w0\n1@w1\n2@w0\n3@w1\n"},
+		{name: "one a host", args: append(three, "-N", "1", "sh", "-c", where), stdout: "0@w0\n1@w1\n2@w2\n"},
+		{name: "hostfile", args: []string{"--hostfile", hostfile, "sh", "-c", where}, stdout: "0@w0\n1@w0\n2@w1\n3@w1\n4@w2\n"},
+		{name: "of the hostfile", args: []string{"--hostfile", hostfile, "-H", "w2:2,w0", "sh", "-c", where}, stdout: "0@w2\n1@w2\n2@w0\n"},
+		{name: "too few slots", args: []string{"-H", "w0,w1", "-np", "3", "true"}, code: 240, stderr: "--oversubscribe"},
+		{name: "oversubscribed", args: []string{"-H", "w0,w1", "-np", "4", "--oversubscribe", "sh", "-c", where}, stdout: "0@w0\n1@w0\n2@w1\n3@w1\n"},
+		{name: "tags", args: []string{"-H", "w0,w1", "--tag-output", "sh", "-c", "hostname; hostname >&2"}, stdout: "[1,0]<stdout>:w0\n[1,1]<stdout>:w1\n",
+			stderr: "[1,0]<stderr>:w0\n"},
+		{name: "merged", args: []string{"-H", "w0", "--tag-output", "--merge-stderr-to-stdout", "sh", "-c", "echo e >&2"}, stdout: "[1,0]<stdout>:e\n"},
+		{name: "variables", args: []string{"-H", "w0", "-x", "A", "-x", `B="q"`, "--mca", "btl", "self", "sh", "-c", `echo "$A $B $OMPI_MCA_btl $OMPI_MCA_pml $OMPI_MCA_plm_rsh_args $C"`},
+			env: []string{"A=x y", "C=no", "OMPI_MCA_pml=ob1", "OMPI_MCA_plm_rsh_args=-o"}, stdout: "x y \"q\" self ob1  \n"},
+		{name: "one that is not set", args: []string{"-H", "w0", "-x", "NOPE", "true"}, stderr: `mpirun (mpiup): warning: could not find environment variable "NOPE"`},
+		{name: "several programs", args: []string{"-H", "w0,w1,w2", "-np", "1", "-x", "A=1", "sh", "-c", `echo a$A@$(hostname)`, ":", "-np", "2", "-wdir", dir, "sh", "-c", `echo b$A@$(hostname) $PWD`},
+			stdout: "a1@w0\nb@w1 " + dir + "\nb@w2 " + dir + "\n"},
+		{name: "appfile", args: []string{"-H", "w0,w1,w2", "--app", appfile}, stdout: dir + "\n" + dir + "\n1\n"},
+		{name: "input", args: []string{"-H", "w0,w1", "--stdin", "1", "sh", "-c", "cat"}, stdin: "in\n", stdout: "in\n"},
+		{name: "code", args: []string{"-H", "w0,w1", "sh", "-c", "exit 9"}, code: 9, stderr: "exited with code 9"},
+		{name: "signal", args: []string{"-H", "w0", "sh", "-c", "kill -9 $$"}, code: 137},
+		{name: "codes that pass", args: []string{"-H", "w0,w1", "--mca", "orte_abort_on_non_zero_status", "0", "sh", "-c", "exit $((MPIUP_RANK+3))"}},
+		{name: "time limit", args: []string{"-H", "w0", "--timeout", "1", "sleep", "100"}, code: 110},
+		{name: "time limit in the environment", args: []string{"-H", "w0", "sleep", "100"}, env: []string{"MPIEXEC_TIMEOUT=1"}, code: 110},
+		{name: "no program", args: []string{"-H", "w0", "/no/such/program"}, code: 246, stderr: "/no/such/program"},
+		{name: "no directory", args: []string{"-H", "w0", "-wdir", "/no/such", "true"}, code: 246, stderr: "/no/such"},
+		{name: "unknown option", args: []string{"-H", "w0", "--bogus", "true"}, code: 240, stderr: "mpirun (mpiup): unknown option --bogus"},
+		{name: "the plan", args: []string{"-H", "w0,w1", "--display-map", "true"}, stderr: "2 ranks on 2 hosts: true\nw0  rank 0  (1 of 1 slot)\n"},
+		{name: "nothing is started", args: []string{"-H", "w0,w1", "--do-not-launch", "false"}, stdout: "2 ranks on 2 hosts: false\nw0  rank 0  (1 of 1 slot)\nw1  rank 1  (1 of 1 slot)\n"},
+		{name: "version", args: []string{"--version"}, stdout: "\nReport bugs to https://github.com/mpiup/mpiup/issues\nmpirun (Open MPI) 4.1.6 (mpiup "},
+		{name: "what is done", args: []string{"-v", "-H", "w0", "--bind-to", "socket", "true"}, stderr: "mpirun (mpiup): read as Open MPI's command line: only Open MPI has -H\nmpirun (mpiup): --bind-to socket has no effect\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := l.called(t, "mpirun", job{env: c.env, stdin: strings.NewReader(c.stdin)}, c.args...)
+			if got := inOrder(r.stdout); r.code != c.code || !strings.HasPrefix(got, c.stdout) || c.stdout == "" && got != "" || !strings.Contains(r.stderr, c.stderr) {
+				t.Errorf("ended with %d\n%s%s", r.code, got, r.stderr)
+			}
+		})
+	}
+}
+
+func TestMpiexec(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	dir := l.folder(t)
+	hostfile, config := l.file(t, "w0:2\nw1:1 # one\n"), l.file(t, "-n 1 -env A 1 printenv A\n-n 2 -wdir "+dir+" pwd\n")
+	for _, c := range []struct {
+		name   string
+		args   []string
+		env    []string
+		stdout string
+		stderr string
+		code   int
+	}{
+		{name: "one rank", args: []string{"-hosts", "w1,w0", "sh", "-c", where}, stdout: "0@w1\n"},
+		{name: "one at a time", args: []string{"-n", "4", "-hosts", "w0,w1", "-l", "hostname"}, stdout: "[0] w0\n[1] w1\n[2] w0\n[3] w1\n"},
+		{name: "blocks", args: []string{"-n", "6", "-ppn", "2", "-hosts", "w0,w1", "-l", "hostname"}, stdout: "[0] w0\n[1] w0\n[2] w1\n[3] w1\n[4] w0\n[5] w0\n"},
+		{name: "file", args: []string{"-n", "5", "-f", hostfile, "-l", "hostname"}, stdout: "[0] w0\n[1] w0\n[2] w1\n[3] w0\n[4] w0\n"},
+		{name: "environment", args: []string{"-hosts", "w0", "-genv", "K", "V", "-env", "L=W", "sh", "-c", `echo "$A $K $L $HOME $HOSTNAME $K_MPI_JOB_ROLE $HYDRA_HOST_FILE"`},
+			env: []string{"A=x y", "HOSTNAME=l", "K_MPI_JOB_ROLE=launcher", "HYDRA_HOST_FILE=/none"}, stdout: "x y V W /root w0  \n"},
+		{name: "no environment", args: []string{"-hosts", "w0", "-genvnone", "-genv", "K", "V", "sh", "-c", `echo "$A$K"`}, env: []string{"A=1"}, stdout: "V\n"},
+		{name: "some of it", args: []string{"-hosts", "w0", "-genvlist", "A", "sh", "-c", `echo "$A$B"`}, env: []string{"A=1", "B=2"}, stdout: "1\n"},
+		{name: "several programs", args: []string{"-hosts", "w0,w1", "-n", "1", "-env", "A", "1", "sh", "-c", `echo a$A@$(hostname)`, ":", "-n", "1", "sh", "-c", `echo b$A@$(hostname)`},
+			stdout: "a1@w0\nb@w1\n"},
+		{name: "file of programs", args: []string{"-hosts", "w0", "-configfile", config}, stdout: dir + "\n" + dir + "\n1\n"},
+		{name: "code", args: []string{"-hosts", "w0,w1", "-n", "2", "sh", "-c", "exit 6"}, code: 6},
+		{name: "unknown option", args: []string{"-ppn", "2", "-bogus", "x", "true"}, code: 240, stderr: "mpiexec (mpiup): unknown option -bogus"},
+		{name: "the other family's", args: []string{"-ppn", "2", "-x", "A", "true"}, code: 240, stderr: "it is Open MPI's, and this is read as Hydra's"},
+		{name: "version", args: []string{"-ppn", "2", "-version"}, stdout: "    Process Manager:                         mpiup\n    Version:                                 4.2.1 (mpiup "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := l.called(t, "mpiexec", job{env: append(c.env, "HERE=1")}, c.args...)
+			if got := inOrder(r.stdout); r.code != c.code || !strings.HasPrefix(got, c.stdout) || c.stdout == "" && got != "" || !strings.Contains(r.stderr, c.stderr) {
+				t.Errorf("ended with %d\n%s%s", r.code, got, r.stderr)
+			}
+		})
+	}
+}
+
+// What the operators tell the launcher is enough, for every family and version.
+func TestOperatorsHosts(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	ompi, hydra := l.file(t, "w1 slots=2\nw2 slots=2\n"), l.file(t, "w1:2\nw2:2\n")
+	const both = "0@w1\n1@w1\n2@w2\n3@w2\n"
+	for _, c := range []struct {
+		name, applet string
+		env, args    []string
+		mount        string
+		family       string // and why
+		want         string
+	}{
+		{"Open MPI", "mpirun", []string{"OMPI_MCA_orte_default_hostfile=" + ompi, "OMPI_MCA_orte_keep_fqdn_hostnames=true", "OMPI_MCA_orte_set_default_slots=2"}, nil, "",
+			"Open MPI's command line: OMPI_MCA_orte_default_hostfile is set", both},
+		{"MPICH", "mpiexec", []string{"HYDRA_HOST_FILE=" + hydra}, []string{"-n", "4"}, "", "Hydra's command line: HYDRA_HOST_FILE is set", both},
+		{"MPICH, round again", "mpiexec", []string{"HYDRA_HOST_FILE=" + hydra}, []string{"-n", "6"}, "", "HYDRA_HOST_FILE is set", both + "4@w1\n5@w1\n"},
+		{"MPICH, one at a time", "mpiexec", []string{"HYDRA_HOST_FILE=" + hydra}, []string{"-n", "4", "-ppn", "1"}, "", "only Hydra has -ppn", "0@w1\n1@w2\n2@w1\n3@w2\n"},
+		{"Intel MPI", "mpirun", []string{"I_MPI_HYDRA_HOST_FILE=" + hydra, "I_MPI_PERHOST=2"}, nil, "", "Hydra's command line: I_MPI_HYDRA_HOST_FILE is set", both},
+		{"the mounted file alone", "mpirun", nil, []string{"-np", "4"}, ompi, "Open MPI's command line: nothing says otherwise", both},
+		{"the mounted file and a list", "mpirun", nil, []string{"-H", "w2:2,w1:1"}, ompi, "only Open MPI has -H", "0@w2\n1@w2\n2@w1\n"},
+		{"prterun", "prterun", nil, []string{"--map-by", "ppr:1:node"}, ompi, "it is called prterun", "0@w1\n1@w2\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			args := append(append([]string{"-v"}, c.args...), "sh", "-c", where)
+			j := job{env: append(c.env, "HERE=1")}
+			var r result
+			if c.mount != "" {
+				r = l.mounted(t, c.mount, c.applet, j, args...)
+			} else {
+				r = l.called(t, c.applet, j, args...)
+			}
+			if got := inOrder(r.stdout); r.code != 0 || got != c.want || !strings.Contains(r.stderr, c.family) {
+				t.Errorf("ended with %d\n%s%s", r.code, got, r.stderr)
+			}
+		})
+	}
+	r := l.mounted(t, ompi, "mpirun", job{}, "-H", "w0", "true")
+	r.fails(t, 240, "mpirun (mpiup): host w0 is not one of the job's 2 hosts, w1 and so on")
+}
+
+// Open MPI's layout, with a copy on the terminal.
+func TestOutputFilename(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	for _, modifier := range []string{"", ":nojobid", ":nocopy"} {
+		dir := l.folder(t)
+		r := l.called(t, "mpirun", job{}, "-H", "w0:6,w1:6", "-np", "11", "--output-filename", dir+modifier, "sh", "-c", "hostname; echo e >&2")
+		if r.code != 0 || (r.stdout == "") != (modifier == ":nocopy") {
+			t.Errorf("%s: ended with %d, the terminal has %q", modifier, r.code, r.stdout)
+		}
+		below := dir + "/1"
+		if modifier == ":nojobid" {
+			below = dir
+		}
+		for rank, want := range map[int]string{0: "w0\n", 10: "w1\n"} {
+			for stream, want := range map[string]string{"stdout": want, "stderr": "e\n"} {
+				file := fmt.Sprintf("%s/rank.%02d/%s", below, rank, stream)
+				if got, err := os.ReadFile(file); err != nil || string(got) != want {
+					t.Errorf("%s: %q, %v", file, got, err)
+				}
+			}
+		}
+	}
+}
+
+// Programs of both libraries are wired up, and their library says whose line it is where nothing
+// else does.
+func TestMpirunOfMPIPrograms(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	ompi, mpich := l.openMPI(t, "hello"), l.program(t, "hello")
+	quick := []string{"--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", "--mca", "mpi_yield_when_idle", "1"}
+	hostfile := l.file(t, "w0 slots=2\nw1 slots=2\n")
+	for _, c := range []struct {
+		name, applet string
+		args         []string
+		says         string
+	}{
+		{"Open MPI", "mpirun", append(append([]string{"-np", "4", "--allow-run-as-root"}, quick...), ompi), "only Open MPI has --allow-run-as-root"},
+		{"Open MPI, by its library", "mpiexec", []string{"-n", "4", ompi}, "Open MPI's command line: its library is what " + ompi + " needs"},
+		{"MPICH", "mpiexec", []string{"-n", "4", "-ppn", "2", mpich}, "only Hydra has -ppn"},
+		{"MPICH, by its library", "mpirun", []string{"-n", "4", mpich}, "Hydra's command line: its library is what " + mpich + " needs"},
+		{"MPICH by a port", "mpiexec.hydra", []string{"-n", "4", "-pmi-port", mpich}, "it is called mpiexec.hydra"},
+		{"MPICH with Open MPI's line", "orterun", []string{"-np", "4", "--oversubscribe", mpich}, "it is called orterun"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := l.mounted(t, hostfile, c.applet, job{env: []string{"OMPI_MCA_btl=self,vader,tcp", "OMPI_MCA_pml=ob1"}}, append([]string{"-v"}, c.args...)...)
+			for _, line := range []string{"rank 0 of 4 on w0, 0 of 2 there", "rank 3 of 4 on w1, 1 of 2 there"} {
+				if r.code != 0 || !strings.Contains(r.stdout, line) || !strings.Contains(r.stderr, c.says) {
+					t.Errorf("ended with %d, without %q or %q\n%s%s", r.code, line, c.says, r.stdout, r.stderr)
+				}
+			}
+		})
+	}
+	aborts := l.openMPI(t, "abort")
+	if r := l.called(t, "mpirun", job{}, append(append([]string{"-np", "4", "-H", "w0:2,w1:2"}, quick...), aborts, "42")...); r.code != 42 {
+		t.Errorf("MPI_Abort's 42 became %d: %s", r.code, r.stderr)
+	}
+}
