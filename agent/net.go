@@ -14,6 +14,7 @@ type netChoice struct {
 	host   mpinet.Host
 	choice mpinet.Choice
 	ports  network.Ports
+	files  map[string]string // Open MPI's files set these variables' parameters
 }
 
 // chooseNet makes the choice for a job. A job of one host does as it likes unless it was asked: its ranks
@@ -33,28 +34,43 @@ func (st *step) chooseNet() (n netChoice, err error) {
 	if !n.ports.IsZero() && n.ports.Len() < len(l.Procs) { // UCX would look for a free one for ever
 		return n, fmt.Errorf("--mpi-ports %s has fewer ports than there are ranks here, %d; each listens on one of its own", n.ports, len(l.Procs))
 	}
-	if asked.IsZero() && l.Hosts < 2 {
-		return n, nil
-	}
-	links, err := mpinet.Links()
-	if err != nil {
-		if asked.IsZero() {
-			st.s.log.Info("no interface is chosen for MPI", "cause", err)
-			return n, nil
+	if !asked.IsZero() || l.Hosts > 1 {
+		if err := st.chooseInterface(&n, asked); err != nil {
+			return n, err
 		}
-		return n, err
 	}
-	n.host = mpinet.Read(sysfs.Host(), links)
-	if n.choice, err = mpinet.Choose(n.host, asked); err != nil {
-		return n, err
+	if st.speaks(apiv1.Pmi_PMI_PMIX) && (n.choice.Name != "" || !n.ports.IsZero()) {
+		n.files = mpinet.MCAFiles(sysfs.Host(), st.s.userVariable)
 	}
-	if n.choice.Name != "" {
-		st.s.notice(false, "MPI libraries use interface %s for TCP, since %s", n.choice.Name, n.choice.Why)
+	for _, param := range []string{"btl_tcp_if_include", "btl_tcp_if_exclude"} {
+		if file := n.files["OMPI_MCA_"+param]; file != "" && n.choice.Name != "" {
+			st.s.notice(!asked.IsZero(), "Open MPI's %s sets %s, which stays: Open MPI is not told of interface %s", file, param, n.choice.Name)
+		}
 	}
 	return n, nil
 }
 
-// networkVariables are a rank's. What its program's own environment says stays.
+// chooseInterface says which with -v, once for all hosts that choose the same for the same reason.
+func (st *step) chooseInterface(n *netChoice, asked network.Wish) error {
+	links, err := mpinet.Links()
+	if err != nil && asked.IsZero() {
+		st.s.log.Info("no interface is chosen for MPI", "cause", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n.host = mpinet.Read(sysfs.Host(), links)
+	if n.choice, err = mpinet.Choose(n.host, asked); err != nil {
+		return err
+	}
+	if n.choice.Name != "" {
+		st.s.notice(false, "MPI libraries use interface %s for TCP, since %s", n.choice.Name, n.choice.Why)
+	}
+	return nil
+}
+
+// networkVariables are a rank's. What its program's own environment says stays, and so do Open MPI's files.
 func (p *proc) networkVariables(app *apiv1.App) []string {
 	n := &p.step.net
 	speaks := mpinet.PMI
@@ -64,5 +80,5 @@ func (p *proc) networkVariables(app *apiv1.App) []string {
 	case apiv1.Pmi_PMI_PMIX:
 		speaks = mpinet.PMIx
 	}
-	return mpinet.Variables(n.host, n.choice, n.ports, speaks, func(name string) bool { return p.has(app, name) })
+	return mpinet.Variables(n.host, n.choice, n.ports, speaks, func(name string) bool { return n.files[name] != "" || p.has(app, name) })
 }

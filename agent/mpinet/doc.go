@@ -14,6 +14,5 @@
 // Reading, choosing and naming are apart: Links and Read know the host, Choose and Variables are pure.
 // Nothing here is kept; all may be called from any goroutine.
 //
-// It does not see what stands in files of the libraries (openmpi-mca-params.conf, nccl.conf), and leaves RDMA
-// devices to those who use them.
+// Of the libraries' own files it reads Open MPI's only (mcafiles.go). It leaves RDMA devices to those who use them.
 package mpinet
