@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -247,25 +248,48 @@ func TestVolcanoExample(t *testing.T) {
 	}
 }
 
+// The policy's ports are mpiup's own and those that the jobs' run lines name.
 func TestNetworkPolicyExample(t *testing.T) {
 	type peer struct {
 		PodSelector struct {
 			MatchLabels map[string]string `yaml:"matchLabels"`
 		} `yaml:"podSelector"`
 	}
+	type port struct {
+		Protocol string
+		Port     int
+		EndPort  int `yaml:"endPort"`
+	}
+	type rule struct {
+		From, To []peer
+		Ports    []port
+	}
 	var p struct {
-		peer    `yaml:",inline"`
-		Ingress []struct {
-			From  []peer
-			Ports []any
-		}
+		peer            `yaml:",inline"`
+		Ingress, Egress []rule
 	}
 	o := example(t, "network-policy.yaml")[0]
 	must(t, o.Spec.Decode(&p))
+	if len(p.Ingress) != 1 || len(p.Egress) != 2 {
+		t.Fatalf("want one rule for what comes in and two for what goes out: %+v", p)
+	}
+	var spec mpiJobSpec
+	must(t, example(t, "mpijob.yaml")[0].Spec.Decode(&spec))
+	argv := spec.Replicas["Launcher"].Template.Spec.Containers[0].Command
+	at := slices.Index(argv, "--mpi-ports")
+	if at < 0 {
+		t.Fatalf("mpijob.yaml runs %q, without --mpi-ports", argv)
+	}
+	mpi, err := network.ParsePorts(argv[at+1])
+	must(t, err)
+	want := []port{{Protocol: "TCP", Port: 16748}, {Protocol: "TCP", Port: int(mpi.Low), EndPort: int(mpi.High)}}
 	const label = "training.kubeflow.org/job-name"
-	if job := p.PodSelector.MatchLabels[label]; job == "" || len(p.Ingress) != 1 || len(p.Ingress[0].From) != 1 ||
-		p.Ingress[0].From[0].PodSelector.MatchLabels[label] != job || len(p.Ingress[0].Ports) > 0 {
-		t.Errorf("pods of one job cannot reach each other at all ports: %+v", p)
+	job := p.PodSelector.MatchLabels[label]
+	for way, r := range map[string]rule{"in": p.Ingress[0], "out": p.Egress[0]} {
+		peers := append(r.From, r.To...)
+		if job == "" || len(peers) != 1 || peers[0].PodSelector.MatchLabels[label] != job || !slices.Equal(r.Ports, want) {
+			t.Errorf("%s: pods of one job cannot reach each other at %+v: %+v", way, want, r)
+		}
 	}
 }
 
