@@ -4,11 +4,11 @@
 //
 //	4  cmd/mpiup
 //	3  launcher              agent                 never each other: they meet in internal/api
-//	2  launcher/{placement,cli,iof}   agent/{reap,stdio,member,exchange,mpilib}
+//	2  launcher/{placement,cli,iof}   agent/{reap,stdio,member,exchange,mpilib,mpinet}
 //	   pmi, pmi/{pmi1,pmi2,pmix}      internal/wire
 //	1  pmi/{kvs,message,lobby}   gpu   rdma   topology/{discover,hwlocxml,usable}
 //	   internal/{resolve,incarnation,api/codec}
-//	0  topology   topology/sysfs   internal/{job,hostlist,identity,api}
+//	0  topology   topology/sysfs   internal/{job,hostlist,identity,network,api}
 //	-1 internal/idset
 //
 // A package imports packages of lower levels, and those below its own directory. levels_test.go is
