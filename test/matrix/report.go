@@ -17,7 +17,8 @@ runs some cells again. Programs are in test/mpi, openpmix's examples come from D
 test suite from its sources on PyPI. A host is a set of Linux namespaces; one host is a run without agents, two
 hosts have an agent each as PID 1. Unless said otherwise there are 4 ranks. A cell is ok when the exit code, the
 output and, for failures that are meant, the sentence that tells the cause are the expected ones, in time, and
-no process is left on a host. n/a: cannot work, or there is nothing to run; the notes say why.
+no process is left on a host. n/a cells cannot work, the notes say why, and were tried with the library's own launcher
+where they say so; – is a program of PMIx's own with a library that speaks PMI-1, or that is a wheel, which has no PMIx headers.
 
 `
 
@@ -137,7 +138,9 @@ func writeTable(out *bytes.Buffer, all results, at where, n *notes) {
 			switch {
 			case r == nil:
 				out.WriteString(" not run |")
-			case r.Word == ok:
+			case r.Reason == noPMIx:
+				out.WriteString(" – |")
+			case r.Word == ok && r.Reason == "":
 				out.WriteString(" ok |")
 			default:
 				fmt.Fprintf(out, " %s [%d] |", r.Word, n.number(r))
@@ -152,6 +155,9 @@ func writeTable(out *bytes.Buffer, all results, at where, n *notes) {
 func writeSuites(out *bytes.Buffer, all results) {
 	out.WriteString("## What mpi4py's test suite skipped\n\n")
 	for _, s := range stacks {
+		for _, test := range slices.Sorted(maps.Keys(s.leftOut)) {
+			fmt.Fprintf(out, "%s: %s is left out, since it fails under the library's own launcher too: %s.\n\n", s.title, test, s.leftOut[test])
+		}
 		for _, p := range programs {
 			r := all.of(s, p, several)
 			if r == nil || r.Suite == nil || r.Suite.Ran == 0 {

@@ -23,7 +23,7 @@ type result struct {
 	Stack, Program string
 	Where          where
 	Word           word
-	Reason         string // empty with ok
+	Reason         string // mostly empty with ok
 	Command        string // of one that fails
 	Seconds        float64
 	Suite          *suiteResult // of mpi4py's test suite

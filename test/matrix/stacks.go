@@ -25,8 +25,13 @@ type stack struct {
 	// pmixHeaders says that programs can be built with libpmix itself.
 	pmixHeaders bool
 	version     []string // prints the library's version
-	// lacks are the programs that cannot work, with the reason.
+	// lacks are the programs that cannot work, with the reason, as PROGRAM or PROGRAM on WHERE.
 	lacks map[string]string
+	// races are the programs that the library itself fails in now and then: they get a second chance.
+	races map[string]string
+	// leftOut are tests of mpi4py's suite that fail under the library's own launcher as well: a part of
+	// the name, and the reason.
+	leftOut map[string]string
 }
 
 // mpi4pyVersion is also the version of the test suite that is fetched for wheels.
@@ -58,7 +63,7 @@ var stacks = []stack{
 	{
 		name: "debian12-mpich", title: "MPICH 4.0.2 (Debian 12)", mpicc: "mpicc.mpich",
 		env:     []string{"MPI4PY_MPIABI=mpich", "LD_LIBRARY_PATH={venv}/mpich", "UCX_TLS=tcp,self,sysv,posix"},
-		version: []string{"mpichversion.mpich"},
+		version: []string{"mpichversion"},
 		lacks: map[string]string{
 			"accept": noSpawnUCX, "spawn": noSpawnUCX, "pool-spawn": noSpawnUCX,
 			"sessions": "MPICH before 4.3 crashes in the second session under any launcher",
@@ -71,7 +76,7 @@ var stacks = []stack{
 	},
 	{
 		name: "trixie-mpich", title: "MPICH 4.2.1 (Debian 13)", tree: "trixie",
-		mpicc: "mpicc.mpich", env: []string{"UCX_TLS=tcp,self,sysv,posix"}, version: []string{"mpichversion.mpich"},
+		mpicc: "mpicc.mpich", env: []string{"UCX_TLS=tcp,self,sysv,posix"}, version: []string{"mpichversion"},
 		lacks: map[string]string{
 			"accept": noSpawnUCX42, "spawn": noSpawnUCX42,
 			"sessions": "MPICH before 4.3 crashes in the second session under any launcher",
@@ -99,7 +104,15 @@ func wheel(name, title string, env []string, wheels ...string) stack {
 		s.version = []string{"{venv}/bin/impi_info", "-v"}
 	}
 	s.lacks = wheelLacks[name]
+	s.leftOut = wheelLeftOut[name]
+	if strings.HasPrefix(name, "wheel-mpich") {
+		s.races = map[string]string{"sessions": "the second session of MPICH hangs once in 100 times under Hydra, too"}
+	}
 	return s
+}
+
+var wheelLeftOut = map[string]map[string]string{
+	"wheel-mpich5": {"TestMPIABI.testGetFortranInfo": "MPICH's sizes of Fortran types are not those that mpi4py expects"},
 }
 
 var wheelLacks = map[string]map[string]string{
