@@ -71,6 +71,10 @@ func (p *process) mpirun(name string, args []string) error {
 			say("warning: %s", w)
 		}
 	}
+	wish, ports, err := p.network("", "") // no mpirun has flags for them
+	if err != nil {
+		return usage(err)
+	}
 	hosts, lease := cli.HostFlags{Wait: cli.DefaultWait}, cli.DefaultLease()
 	reach, done, err := p.reach(&hosts, &lease, line.Verbose)
 	if err != nil {
@@ -78,7 +82,9 @@ func (p *process) mpirun(name string, args []string) error {
 	}
 	defer done()
 	reach.Entries, reach.NotHere = line.Entries, line.NoLocal
-	p.code = launch(p.mpirunConfig(&line, reach, dir))
+	cfg := p.mpirunConfig(&line, reach, dir)
+	cfg.Net, cfg.MPIPorts = wish, ports
+	p.code = launch(cfg)
 	return nil
 }
 

@@ -143,6 +143,14 @@ func TestNetworkOfMPI(t *testing.T) {
 			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.stdout)
 		}
 	})
+	t.Run("by a variable of mpirun's", func(t *testing.T) {
+		t.Parallel()
+		r := l.called(t, "mpirun", job{env: []string{"MPIUP_NET=net1", "MPIUP_MPI_PORTS=18800-18899"}},
+			"-np", "4", "-H", "w0:2,w1:2", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", ompi).ok(t)
+		if bad := onlyIn(sockets(t, r.stdout), secondNet, network.Ports{Low: 18800, High: 18899}); len(bad) > 0 {
+			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.stdout)
+		}
+	})
 	for _, c := range []struct{ name, flag, value, says string }{
 		{"no such interface", "--net", "net7", "--net net7: there is no such interface here; there are lo (127.0.0.1/8"},
 		{"no such network", "--net", "10.79.0.0/16", "--net 10.79.0.0/16: no interface here that is up has an address in it"},
