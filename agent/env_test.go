@@ -2,6 +2,7 @@ package agent
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,6 +46,10 @@ func TestComputedVariables(t *testing.T) {
 		"OMPI_MCA_initial_wdir=/w"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	l.Apps[1].Argv[2] = strings.Repeat("x", 1<<17)
+	if got := computedEnv("s", "/w", l, &apiv1.Proc{Rank: 5, App: 1}); len(got) != len(want)-1 || slices.ContainsFunc(got, func(kv string) bool { return strings.HasPrefix(kv, "OMPI_ARGV=") }) {
+		t.Errorf("OMPI_ARGV that no program can have is not left out: %d variables", len(got))
 	}
 	l.Exec = true
 	if got := computedEnv("s", "", l, &apiv1.Proc{}); !slices.Equal(got, []string{"MPIUP_SESSION=s", "MPIUP_JOB_ID=j"}) {

@@ -70,8 +70,13 @@ func appVariables(l *apiv1.Launch, p *apiv1.Proc, dir string) []string {
 	if dir != "" {
 		env = append(env, "OMPI_MCA_initial_wdir="+dir)
 	}
-	return env
+	return slices.DeleteFunc(env, func(kv string) bool { return len(kv) >= maxString })
 }
+
+// maxString is what no argument and no variable of a program may be as long as, with its final zero
+// byte (MAX_ARG_STRLEN of Linux). A rank with more arguments than that goes without OMPI_ARGV; under
+// Open MPI it could not be started.
+const maxString = 32 * 4096
 
 // isScriptVariable says that a variable is one of scriptVariables, which an outer job may have left.
 func isScriptVariable(name string) bool {

@@ -81,8 +81,15 @@ func (s *Sources) Operators() ([]hostlist.Entry, error) {
 	return entries, err
 }
 
-// operatorFiles are variables in which MPI Operator and Trainer name their hostfile.
-var operatorFiles = []string{"OMPI_MCA_orte_default_hostfile", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"}
+// operatorFiles are variables in which MPI Operator and Trainer, or users, name a hostfile, and whose
+// rules it is read by.
+var operatorFiles = []struct {
+	name    string
+	dialect hostlist.Dialect
+}{
+	{"OMPI_MCA_orte_default_hostfile", hostlist.OpenMPI}, {"PRTE_MCA_prte_default_hostfile", hostlist.OpenMPI},
+	{"HYDRA_HOST_FILE", hostlist.Hydra}, {"I_MPI_HYDRA_HOST_FILE", hostlist.Hydra},
+}
 
 func (s *Sources) hostfile() (string, []hostlist.Entry, error) {
 	const mounted = "etc/mpi/hostfile"
@@ -92,10 +99,10 @@ func (s *Sources) hostfile() (string, []hostlist.Entry, error) {
 		return "/" + mounted, entries, err
 	}
 	for _, v := range operatorFiles {
-		if path := s.Env(v); path != "" {
-			entries, err := hostlist.ReadFile(path)
+		if path := s.Env(v.name); path != "" {
+			entries, err := hostlist.ReadFileAs(path, v.dialect)
 			if err != nil {
-				err = fmt.Errorf("$%s: %w", v, err)
+				err = fmt.Errorf("$%s: %w", v.name, err)
 			}
 			return path, entries, err
 		}

@@ -61,11 +61,7 @@ func (c *Config) tagger(k laneKey) tagger {
 			t.tag = fmt.Appendf(t.tag, "[%d,%d]", job+1, rank)
 		}
 		if c.Mode == Tag || c.Timestamps {
-			stream := k.stream
-			if c.Merge { // Open MPI merges where the rank is started
-				stream = Stdout
-			}
-			t.tag = fmt.Appendf(t.tag, "<%v>:", stream)
+			t.tag = fmt.Appendf(t.tag, "<%v>:", k.stream) // of what was merged, too
 		}
 	case c.Mode == Tag:
 		t.tag = []byte("[" + c.names.tag(k.id) + "] ")

@@ -67,7 +67,7 @@ func TestGrow(t *testing.T) {
 		out, _ := collect(t, Config{Mode: Tag, Style: OpenMPIStyle, Merge: true, Ranks: 1}, func(s *Sink) {
 			s.Write(0, Stderr, []byte("a\n"), false, noon)
 		})
-		if out != "[1,0]<stdout>:a\n" {
+		if out != "[1,0]<stderr>:a\n" {
 			t.Errorf("got %q", out)
 		}
 	})

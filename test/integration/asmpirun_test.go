@@ -88,7 +88,7 @@ func TestMpirun(t *testing.T) {
 		{name: "oversubscribed", args: []string{"-H", "w0,w1", "-np", "4", "--oversubscribe", "sh", "-c", where}, stdout: "0@w0\n1@w0\n2@w1\n3@w1\n"},
 		{name: "tags", args: []string{"-H", "w0,w1", "--tag-output", "sh", "-c", "hostname; hostname >&2"}, stdout: "[1,0]<stdout>:w0\n[1,1]<stdout>:w1\n",
 			stderr: "[1,0]<stderr>:w0\n"},
-		{name: "merged", args: []string{"-H", "w0", "--tag-output", "--merge-stderr-to-stdout", "sh", "-c", "echo e >&2"}, stdout: "[1,0]<stdout>:e\n"},
+		{name: "merged", args: []string{"-H", "w0", "--tag-output", "--merge-stderr-to-stdout", "sh", "-c", "echo e >&2"}, stdout: "[1,0]<stderr>:e\n"},
 		{name: "variables", args: []string{"-H", "w0", "-x", "A", "-x", `B="q"`, "--mca", "btl", "self", "sh", "-c", `echo "$A $B $OMPI_MCA_btl $OMPI_MCA_pml $OMPI_MCA_plm_rsh_args $C"`},
 			env: []string{"A=x y", "C=no", "OMPI_MCA_pml=ob1", "OMPI_MCA_plm_rsh_args=-o"}, stdout: "x y \"q\" self ob1  \n"},
 		{name: "one that is not set", args: []string{"-H", "w0", "-x", "NOPE", "true"}, stderr: `mpirun (mpiup): warning: could not find environment variable "NOPE"`},

@@ -1,0 +1,149 @@
+package integration
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/need"
+)
+
+// likeReal runs one line with a real launcher and with mpiup under a name of that, on one machine.
+// Standard output, line by line, and success are to be the same.
+func (l *lab) likeReal(t *testing.T, real []string, name string, env, args []string) {
+	t.Helper()
+	env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "MPIUP_FAMILY="+map[string]string{"mpirun": "openmpi", "mpiexec": "hydra"}[name])
+	dir := l.folder(t)
+	want := l.command(t, job{env: env, dir: dir}, append(real, args...)...).wait(t)
+	got := l.called(t, name, job{env: env, dir: dir}, args...)
+	if inOrder(got.stdout) != inOrder(want.stdout) || (got.code == 0) != (want.code == 0) {
+		t.Errorf("%q ended with %d:\n%s%s\nwith mpiup %d:\n%s%s", args, want.code, inOrder(want.stdout), want.stderr, got.code, inOrder(got.stdout), got.stderr)
+	}
+}
+
+// show prints words and a variable so that nothing of them is lost.
+const show = `for a in "$@"; do printf '<%s>' "$a"; done; printf ' %s\n' "$V"`
+
+// metacharacters mean something to a shell, and nothing to a launcher.
+var metacharacters = []string{"a b", `"q"`, `'s'`, `$HOME`, "`x`", `\`, "*", "?", "[a]", "~", "{x,y}", "!", ";", "&", "|", "<", ">", "(", ")", "#", "%", "=", "", "\t", "\n", "ü", "-np", ","}
+
+func TestLikeOpenMPI(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	need.Program(t, "mpirun.openmpi", "openmpi-bin")
+	apps, more := l.file(t, "-np 1 echo \"a b\" 'c' # rest\n\n  -np 1 echo $HOME http://x\n"), l.file(t, "-np 1 echo one : -np 1 echo two\n")
+	two, bare, again := l.file(t, "localhost slots=2\n"), l.file(t, "localhost\nlocalhost\nlocalhost\n"), l.file(t, "localhost slots=1\nlocalhost slots=1\n")
+	for _, c := range []struct {
+		name string
+		env  []string
+		args []string
+	}{
+		{"one", nil, []string{"-np", "1", "echo", "a"}},
+		{"words", nil, append([]string{"-np", "1", "sh", "-c", show, "sh"}, metacharacters...)},
+		{"a variable", nil, []string{"-np", "1", "-x", `V=a "b" $HOME \ ;'`, "sh", "-c", show}},
+		{"a variable of two lines", nil, []string{"-np", "1", "-x", "V=a\nb", "sh", "-c", show}},
+		{"a variable of here", []string{"V=x=\"y\""}, []string{"-np", "1", "-x", "V", "sh", "-c", show}},
+		{"a variable twice", nil, []string{"-np", "1", "-x", "V=1", "-x", "V=2", "sh", "-c", show}},
+		{"a variable of one program", nil, []string{"-np", "1", "-x", "V=1", "sh", "-c", show, ":", "-np", "1", "-x", "V=", "sh", "-c", show}},
+		{"no such variable", nil, []string{"-np", "1", "-x", "NOPE", "sh", "-c", show}},
+		{"a parameter", nil, []string{"-np", "1", "--mca", "btl", `"self,tcp"`, "printenv", "OMPI_MCA_btl"}},
+		{"a parameter of all", nil, []string{"--mca", "btl", "self", "-np", "1", "printenv", "OMPI_MCA_btl", ":", "-np", "1", "printenv", "OMPI_MCA_btl"}},
+		{"a parameter twice", nil, []string{"--mca", "btl", "self", "--mca", "btl", "tcp", "-np", "1", "true"}},
+		{"parameters of variables", []string{"W=2"}, []string{"-np", "1", "--mca", "mca_base_env_list", "V=1;W", "sh", "-c", `echo $V $W`}},
+		{"-np twice", nil, []string{"-H", "localhost:4", "-np", "1", "-np", "2", "echo", "a"}},
+		{"a colon at the end", nil, []string{"-np", "1", "echo", "a", ":"}},
+		{"directory", nil, []string{"-np", "1", "-wdir", "/", "pwd", ":", "-np", "1", "pwd"}},
+		{"no directory", nil, []string{"-np", "1", "-wdir", "/no/such", "pwd"}},
+		{"no program", nil, []string{"-np", "1", "/no/such"}},
+		{"an empty program", nil, []string{"-np", "1", ""}},
+		{"no words", nil, nil},
+		{"code", nil, []string{"-np", "1", "sh", "-c", "exit 3"}},
+		{"codes that pass", nil, []string{"-np", "1", "--mca", "orte_abort_on_non_zero_status", "0", "sh", "-c", "exit 3"}},
+		{"tags", nil, []string{"-np", "1", "--tag-output", "printf", `a\rb\nc\n`}},
+		{"hosts", nil, []string{"-H", "localhost,localhost:2", "echo", "a"}},
+		{"too few slots", nil, []string{"-H", "localhost:2", "-np", "3", "echo", "a"}},
+		{"too few slots for -N", nil, []string{"-H", "localhost:1", "-N", "2", "echo", "a"}},
+		{"oversubscribed", nil, []string{"-H", "localhost:2", "--oversubscribe", "-np", "3", "echo", "a"}},
+		{"oversubscribed by mapping", nil, []string{"-H", "localhost:2", "--map-by", "slot:OVERSUBSCRIBE", "-np", "3", "echo", "a"}},
+		{"hostfile", nil, []string{"--hostfile", two, "echo", "a"}},
+		{"hostfile, a mention each", nil, []string{"--hostfile", bare, "echo", "a"}},
+		{"hostfile, slots twice", nil, []string{"--hostfile", again, "echo", "a"}},
+		{"hostfile and list", nil, []string{"--hostfile", two, "-H", "localhost", "echo", "a"}},
+		{"hostfile and list of more", nil, []string{"--hostfile", two, "-H", "localhost:3", "echo", "a"}},
+		{"no hostfile", nil, []string{"--hostfile", "/no/such", "echo", "a"}},
+		{"default hostfile", []string{"OMPI_MCA_orte_default_hostfile=" + bare}, []string{"echo", "a"}},
+		{"no rank here", nil, []string{"-H", "localhost:2", "--nolocal", "-np", "1", "echo", "a"}},
+		{"programs of a file", nil, []string{"-H", "localhost:2", "--app", apps}},
+		{"programs of a file with a colon", nil, []string{"--app", more}},
+		{"no file of programs", nil, []string{"--app", "/no/such"}},
+		{"unknown option", nil, []string{"-np", "1", "--bogus", "echo", "a"}},
+		{"unknown mapping", nil, []string{"-np", "1", "--map-by", "bogus", "echo", "a"}},
+		{"unknown ranking", nil, []string{"-np", "1", "--rank-by", "bogus", "echo", "a"}},
+		{"unknown binding", nil, []string{"-np", "1", "--bind-to", "bogus", "echo", "a"}},
+		{"too few values", nil, []string{"-np"}},
+		{"no number", nil, []string{"-np", "x", "echo", "a"}},
+		{"no time", nil, []string{"-np", "1", "--timeout", "x", "echo", "a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l.likeReal(t, []string{"mpirun.openmpi"}, "mpirun", c.env, c.args)
+		})
+	}
+}
+
+func TestLikeHydra(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	need.MPICH(t)
+	config := l.file(t, "-n 1 -env V 1 printenv V # rest\n\n-n 1 echo \"a b\" : -n 1 echo c\n")
+	for _, c := range []struct {
+		name string
+		env  []string
+		args []string
+	}{
+		{"one", nil, []string{"echo", "a"}},
+		{"words", nil, append([]string{"-n", "1", "sh", "-c", show, "sh"}, metacharacters...)},
+		{"a variable", nil, []string{"-n", "1", "-genv", "V", `a "b" $HOME \ ;'`, "sh", "-c", show}},
+		{"a variable with =", nil, []string{"-n", "1", "-genv", "V=x=y", "sh", "-c", show}},
+		{"a value with =", nil, []string{"-n", "1", "-genv", "V", "x=y", "sh", "-c", show}},
+		{"a variable of here", []string{"V=x=\"y\""}, []string{"-n", "1", "sh", "-c", show}},
+		{"of one program", []string{"V=0"}, []string{"-n", "1", "-env", "V", "1", "sh", "-c", show, ":", "-n", "1", "sh", "-c", show}},
+		{"of all, said late", nil, []string{"-n", "1", "sh", "-c", show, ":", "-genv", "V", "2", "-n", "1", "sh", "-c", show}},
+		{"one before all", nil, []string{"-genv", "V", "1", "-n", "1", "-env", "V", "2", "sh", "-c", show}},
+		{"= after the option", nil, []string{"-n=2", "echo", "a"}},
+		{"capitals", nil, []string{"-NP", "2", "echo", "a"}},
+		{"ranks before lines", nil, []string{"-l", "-n", "3", "echo", "a"}},
+		{"directory", nil, []string{"-n", "1", "-wdir", "/", "pwd", ":", "-n", "1", "pwd"}},
+		{"no directory", nil, []string{"-n", "1", "-wdir", "/no/such", "pwd"}},
+		{"no program", nil, []string{"-n", "1", "/no/such"}},
+		{"code", nil, []string{"-n", "1", "sh", "-c", "exit 3"}},
+		{"interface", nil, []string{"-n", "1", "-iface", "lo", "printenv", "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE"}},
+		{"programs of a file", nil, []string{"-configfile", config}},
+		{"hosts twice", nil, []string{"-hosts", "localhost", "-hosts", "localhost", "echo", "a"}},
+		{"environment twice", nil, []string{"-genvnone", "-genvall", "echo", "a"}},
+		{"no value", nil, []string{"-genv", "V"}},
+		{"too few values", nil, []string{"-n"}},
+		{"unknown option", nil, []string{"-bogus", "echo", "a"}},
+		{"no hostfile", nil, []string{"-f", "/no/such", "echo", "a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l.likeReal(t, []string{"mpirun.mpich"}, "mpiexec", c.env, c.args)
+		})
+	}
+}
+
+// A megabyte of arguments arrives.
+func TestLongCommandLines(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	var args []string
+	for range 8 {
+		args = append(args, strings.Repeat("x", 120_000))
+	}
+	for name, flags := range map[string][]string{"mpirun": {"-H", "w1", "-x", "V=" + strings.Repeat("v", 100_000)}, "mpiexec": {"-hosts", "w1", "-genv", "V", strings.Repeat("v", 100_000)}} {
+		line := append(append(flags, "sh", "-c", `echo $* $V | wc -c`, "sh"), args...)
+		if r := l.called(t, name, job{}, line...); r.stdout != "1060009\n" {
+			t.Errorf("%s: %q, ended with %d: %.500s", name, r.stdout, r.code, r.stderr)
+		}
+	}
+}
