@@ -384,6 +384,19 @@ func TestStopEscalates(t *testing.T) {
 	}
 }
 
+// A rank that somebody kills lets its peers abort, and the job stop, before it has ended itself: the
+// stop has not killed it as long as it has sent no SIGKILL.
+func TestKillDuringAStopIsNotOurs(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1")
+	c.dial(false)
+	c.launch(1, 1, `trap "kill -KILL $$" TERM; echo ready; while :; do sleep 0.01; done`)
+	c.until(func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_Stop{Stop: &apiv1.Stop{Why: "test"}}})
+	if x := exitOf(c.until(exited)); x.Signal != int32(syscall.SIGKILL) || x.StoppedByUs {
+		t.Errorf("exit %v", x)
+	}
+}
+
 func TestStartFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

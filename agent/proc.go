@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/topology/usable"
 	"golang.org/x/sys/unix"
 )
@@ -37,9 +38,10 @@ type proc struct {
 	done    chan struct{}          // closed when OutputEnd was sent
 
 	mu      sync.Mutex
-	ours    bool   // we stopped it, guarded by mu
-	ended   bool   // guarded by mu
-	failure string // what was wrong besides how it ended, guarded by mu
+	ours    bool      // we stopped it, guarded by mu
+	kill    time.Time // when that comes to SIGKILL, guarded by mu
+	ended   bool      // guarded by mu
+	failure string    // what was wrong besides how it ended, guarded by mu
 }
 
 func newProc(st *step, spec *apiv1.Proc, dir string, stdin bool) *proc {
@@ -158,7 +160,7 @@ func (p *proc) sendExited(at time.Time) {
 	p.mu.Lock()
 	p.ended = true
 	x := &apiv1.Exited{Rank: p.id, Code: int32(ex.Code), Signal: int32(ex.Signal), Core: ex.Core,
-		Pmi: apiv1.PmiState(p.pmi.Load()), TimeNs: at.UnixNano(), StoppedByUs: p.ours,
+		Pmi: apiv1.PmiState(p.pmi.Load()), TimeNs: at.UnixNano(), StoppedByUs: p.ours && !p.killed(ex, at),
 		MaxRss: p.process.MaxRSS(), Text: p.failure}
 	p.mu.Unlock()
 	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs {
@@ -197,14 +199,23 @@ func (p *proc) tookInput(n int) {
 	p.step.s.send(&apiv1.Frame{Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: p.id, Bytes: uint32(n)}}})
 }
 
-// markStopped: what follows is not the process's own doing.
-func (p *proc) markStopped() {
+// markStopped: what follows is not the process's own doing. It is sent SIGKILL only at kill.
+func (p *proc) markStopped(kill time.Time) {
 	if p.process.Over() {
 		return
 	}
 	p.mu.Lock()
-	p.ours = p.ours || !p.ended
+	if !p.ended && (!p.ours || kill.Before(p.kill)) {
+		p.ours, p.kill = true, kill
+	}
 	p.mu.Unlock()
+}
+
+// killed says that somebody else ended a process that we were stopping. One that gets SIGKILL closes its
+// connections before it has ended: its peers abort over the loss, and the stop comes in between.
+// mu is held.
+func (p *proc) killed(ex job.Exit, at time.Time) bool {
+	return ex.Signal == int(unix.SIGKILL) && at.Before(p.kill) && p.failure == ""
 }
 
 // fail ends a process that broke a rule; its exit will carry the text.

@@ -171,10 +171,11 @@ func (s *session) stopSteps(steps []*step, why string, grace time.Duration) {
 	if len(steps) == 0 {
 		return
 	}
+	grace = min(grace, maxGrace)
 	for _, st := range steps {
-		st.markStopped()
+		st.markStopped(time.Now().Add(grace))
 	}
-	left := s.agent.super.StopSession(context.Background(), s.id, min(grace, maxGrace))
+	left := s.agent.super.StopSession(context.Background(), s.id, grace)
 	if len(left) > 0 {
 		s.notice(true, "processes %v do not end (stopped for: %s); they wait for a device or file system", left, why)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -209,7 +210,7 @@ func (st *step) note(p *proc) (stopped bool) {
 	close(st.noted)
 	st.noted = make(chan struct{})
 	if st.stopped {
-		p.markStopped()
+		p.markStopped(time.Now())
 	}
 	return st.stopped
 }
@@ -232,13 +233,13 @@ func (st *step) all() []*proc {
 }
 
 // markStopped: no further process is started, and the ends that follow are not the processes' own
-// doing.
-func (st *step) markStopped() {
+// doing; those that do not end are sent SIGKILL at kill.
+func (st *step) markStopped(kill time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.stopped = true
 	for _, p := range st.procs {
-		p.markStopped()
+		p.markStopped(kill)
 	}
 }
 
