@@ -45,6 +45,7 @@ func (s *Supervisor) StopSession(ctx context.Context, session string, grace time
 			s.dropSession(session)
 		}
 	}()
+	s.awaitFork(ctx, session) // what is being started cannot be found yet, and starts others when it is left alone
 	return s.stop(ctx, ofSession(session), grace)
 }
 

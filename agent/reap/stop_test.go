@@ -192,3 +192,29 @@ func TestOwnershipOfProcesses(t *testing.T) {
 		t.Error("whom")
 	}
 }
+
+// A process that is between fork and the table when its session is stopped would be found by
+// nobody, nor would what it starts before it is killed.
+func TestStopWaitsForAFork(t *testing.T) {
+	s := supervise(t)
+	req := &request{cmd: inSession(sh("true"), "aa"), reply: make(chan spawned, 1)}
+	if err := s.beginFork(req); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan []int)
+	go func() { stopped <- s.StopSession(t.Context(), "aa", 0) }()
+	for range 20 { // as long as many a stop takes
+		if _, err := s.proc.snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-stopped:
+			t.Fatal("the stop did not wait for the fork")
+		default:
+		}
+	}
+	s.endFork(req, nil)
+	if left := <-stopped; len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
