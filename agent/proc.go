@@ -82,7 +82,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		argv, path = user.argv(app.Argv[0]), user.shell
 		computed = append(computed, user.variables(agentCfg.Env)...)
 	}
-	p.process, err = p.step.s.agent.super.Start(p.step.ctx, reap.Command{
+	p.process, err = p.step.s.agent.super.Start(p.step.may, reap.Command{
 		Argv:     argv,
 		Path:     path,
 		Env:      environment(agentCfg.Env, l.Unset, app.Env, computed),

@@ -32,6 +32,8 @@ type step struct {
 
 	ctx  context.Context // ends what serves the processes: PMI, pumps
 	kill context.CancelFunc
+	may  context.Context // ends when no further process is to be started
+	halt context.CancelFunc
 	wg   sync.WaitGroup // everything that serves the processes
 	over chan struct{}  // closed when start has returned
 
@@ -45,6 +47,7 @@ type step struct {
 func newStep(s *session, l *apiv1.Launch) *step {
 	st := &step{s: s, launch: l, procs: make(map[uint32]*proc), noted: make(chan struct{}), over: make(chan struct{})}
 	st.ctx, st.kill = context.WithCancel(context.Background())
+	st.may, st.halt = context.WithCancel(st.ctx)
 	if !l.Exec && l.Pmi != apiv1.Pmi_PMI_NONE {
 		st.engine, st.unfit = newEngine(s, l)
 	}
@@ -235,6 +238,7 @@ func (st *step) all() []*proc {
 // markStopped: no further process is started, and the ends that follow are not the processes' own
 // doing; those that do not end are sent SIGKILL at kill.
 func (st *step) markStopped(kill time.Time) {
+	st.halt() // before the stop looks for processes: one that is about to be forked is not, or is waited for
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.stopped = true

@@ -57,6 +57,7 @@ func (c *Command) validate() error {
 // request is a Command on its way through the spawner.
 type request struct {
 	cmd   Command
+	ctx   context.Context // nil: never withdrawn
 	path  string
 	guard bool
 	reply chan spawned  // capacity 1
@@ -90,7 +91,7 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.submit(ctx, &request{cmd: cmd, path: path, reply: make(chan spawned, 1)}, deadline.C)
+	return s.submit(ctx, &request{cmd: cmd, ctx: ctx, path: path, reply: make(chan spawned, 1)}, deadline.C)
 }
 
 // submit hands a request to the spawner and waits for what becomes of it.
@@ -206,6 +207,8 @@ func (s *Supervisor) beginFork(req *request) error {
 		return ErrEnded
 	case req.state == requestAbandoned:
 		return ErrEnded
+	case req.ctx != nil && req.ctx.Err() != nil:
+		return req.ctx.Err()
 	case req.cmd.Session != "" && s.stopping[req.cmd.Session] > 0:
 		return &StartError{Phase: PhaseInit, Cause: "the session is being stopped"}
 	}

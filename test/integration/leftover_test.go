@@ -36,8 +36,12 @@ func TestWorkersKeepNothing(t *testing.T) {
 		{"sh", "-c", "setsid sleep 1000 & kill -9 $$"}} {
 		l.run(t, job{hosts: "w0:2,w1:2", args: append([]string{"--grace", "1", "-n", "4"}, c...)})
 		for i, host := range []string{"w0", "w1"} {
-			left := slices.DeleteFunc(kept(host), func(s string) bool {
-				return slices.Contains(before[i], s) || strings.Contains(s, "guard") // which comes with the first run beside a PID 1
+			var left []string
+			eventually(t, "the dead are buried", func() bool { // they have a name in brackets and no arguments
+				left = slices.DeleteFunc(kept(host), func(s string) bool {
+					return slices.Contains(before[i], s) || strings.Contains(s, "guard") // which comes with the first run beside a PID 1
+				})
+				return !slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, "[") })
 			})
 			if len(left) > 0 {
 				t.Errorf("after %q there is %q on %s", c, left, host)
