@@ -116,6 +116,13 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 	}
 	for i, c := range line.Contexts {
 		app := job.App{Argv: c.Argv, N: c.N, Wdir: dir, Env: overlaid(line.Forward(i, p.env), c.Env)}
+		for _, e := range c.On {
+			share := job.Share{Host: e.Name, Slots: e.Slots}
+			if line.Family == mpirun.Hydra && !e.Given {
+				share.Slots = max(line.PerHost, 1)
+			}
+			app.On = append(app.On, share)
+		}
 		if c.Wdir != "" {
 			app.Wdir, app.WdirExplicit = c.Wdir, true
 		}

@@ -15,6 +15,13 @@ type App struct {
 	Env          []string // NAME=value from -x, over the host's environment
 	Wdir         string   // working directory on every host
 	WdirExplicit bool     // a missing Wdir is an error instead of a fallback
+	On           []Share  // the hosts it may use; empty: all
+}
+
+// Share is a host that a program may use.
+type Share struct {
+	Host  string
+	Slots int // that it may take there; 0: the host's own
 }
 
 // Host is a host as the allocation knows it: an agent, never an address.

@@ -19,6 +19,8 @@
 //   - Ranks fill slots first. What is left is dealt out again over the hosts whose slots were
 //     not given, in proportion to their slots; with Oversubscribe over all hosts.
 //   - Ranks that fit nowhere are an error that says the numbers and the way out.
+//   - Programs with hosts of their own (job.App.On) are placed one after the other, each on its
+//     hosts, by the rules of Spawn.
 //   - PerNode counts ranks of the whole job, over all its programs, and obeys the same limit.
 //     Asking for more ranks than PerNode times the hosts is an error, Oversubscribe or not.
 //   - More ranks on a host than CPUs it may use is one warning for the plan.
@@ -65,6 +67,13 @@ func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	if err := check(hosts, apps, p); err != nil {
 		return nil, err
 	}
+	if ownHosts(apps) {
+		plan, err := placePrograms(hosts, apps, p)
+		if err == nil {
+			plan.Universe = universe(hosts, len(plan.Placements))
+		}
+		return plan, err
+	}
 	counts, sizes, err := allocate(hosts, apps, p)
 	if err != nil {
 		return nil, err
@@ -83,12 +92,18 @@ func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 		hostOf = hostOfRank(counts, total, p.MapBy)
 	}
 	plan := number(hosts, sizes, hostOf)
-	for _, h := range hosts {
-		plan.Universe += h.Slots
-	}
-	plan.Universe = max(plan.Universe, total) // MPI 4.1, 11.10.1: never below MPI_COMM_WORLD's size
+	plan.Universe = universe(hosts, total)
 	plan.Warnings = warnCPUs(hosts, counts)
 	return plan, nil
+}
+
+// universe is MPI_UNIVERSE_SIZE: never below MPI_COMM_WORLD's size (MPI 4.1, 11.10.1).
+func universe(hosts []job.Host, ranks int) int {
+	slots := 0
+	for _, h := range hosts {
+		slots += h.Slots
+	}
+	return max(slots, ranks)
 }
 
 func check(hosts []job.Host, apps []job.App, p Policy) error {
@@ -115,7 +130,7 @@ func check(hosts []job.Host, apps []job.App, p Policy) error {
 			return fmt.Errorf("program %d of %d has no name", i+1, len(apps))
 		case a.N < 0:
 			return fmt.Errorf("%d ranks of %s; use 1 or more", a.N, a.Argv[0])
-		case a.N == 0 && len(apps) > 1:
+		case a.N == 0 && (len(apps) > 1 || len(a.On) > 0):
 			return fmt.Errorf("program %d of %d, %s, needs its own -n: one rank a slot is for a single program", i+1, len(apps), a.Argv[0])
 		}
 	}

@@ -62,6 +62,15 @@ func play(t *testing.T, words []string) string {
 				p.PerNode = atoi(t, args[1])
 			case "--map-by":
 				p.MapBy = MapBy(args[1])
+			case "--on":
+				for share := range strings.SplitSeq(args[1], ",") {
+					name, slots, given := strings.Cut(share, ":")
+					s := job.Share{Host: name}
+					if given {
+						s.Slots = atoi(t, slots)
+					}
+					app.On = append(app.On, s)
+				}
 			case "--rank-by":
 				p.RankBy = MapBy(args[1])
 			case "--oversubscribe":

@@ -18,10 +18,11 @@ func (p *parser) readAppfile() error {
 		return nil
 	case len(p.line.Contexts) > 0:
 		return fmt.Errorf("programs are named on the command line and in %s; name them in one place", p.appfile)
-	case !reflect.DeepEqual(p.ctx, Context{}):
+	case !reflect.DeepEqual(p.ctx, Context{listed: p.ctx.listed}):
 		return fmt.Errorf("the options of a program stand beside %s, and those of its programs in it; write them there", p.appfile)
 	}
 	file := p.appfile
+	p.listed = append(p.listed, p.ctx.listed...)
 	text, err := p.out.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)

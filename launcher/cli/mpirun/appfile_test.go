@@ -8,11 +8,13 @@ func TestAppfile(t *testing.T) {
 	ompi := world{files: map[string]string{
 		"f":     "# programs\n-np 1 -x A=1 echo \"a b\" c # rest\n\n  --np 2 -wdir d $HOME 'x y'\n//c\n-np 1 echo http://x\n",
 		"colon": "-np 1 echo one : two\n", "bad": "-np 1 a\n--bogus b\n", "empty": "\n#\n", "none": "-np 2\n", "again": "--app f a\n",
-		"late": "-np 1 a\n--tag-output b\n",
+		"hosts": "-np 1 -H b x\n-np 1 y\n", "late": "-np 1 a\n--tag-output b\n",
 	}}
 	read(t, OpenMPI, []reading{
 		{line: "--app f", world: ompi, is: programs(Context{Argv: []string{"echo", `"a`, `b"`, "c"}, N: 1, Env: []string{"A=1"}},
 			Context{Argv: []string{"$HOME", "'x", "y'"}, N: 2, Wdir: "/here/d"}, Context{Argv: []string{"echo", "http:"}, N: 1})},
+		{line: "-H a,b --app hosts", world: ompi, is: all(programs(Context{Argv: []string{"x"}, N: 1, On: entries(t, "b:1")}, Context{Argv: []string{"y"}, N: 1}),
+			hosts(t, "a:1 b:1"))},
 		{line: "--app colon", world: ompi, is: programs(Context{Argv: []string{"echo", "one", ":", "two"}, N: 1})},
 		{line: "--tag-output --app f --oversubscribe", world: ompi, is: all(
 			programs(Context{Argv: []string{"echo", `"a`, `b"`, "c"}, N: 1, Env: []string{"A=1"}},

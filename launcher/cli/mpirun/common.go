@@ -61,21 +61,27 @@ func (p *parser) file(v []string) error {
 		return errors.New("a file has a name")
 	case p.hostfile != "" && p.hostfile != v[0]:
 		return fmt.Errorf("the hosts are in %s already; give one file", p.hostfile)
-	case p.line.Family == Hydra && p.listed != nil:
+	case p.line.Family == Hydra && (p.listed != nil || p.ctx.listed != nil):
 		return errors.New("the hosts are listed already; give a list or a file")
 	}
 	p.hostfile = v[0]
 	return nil
 }
 
-func (p *parser) list(v []string) error {
+// list is hosts for all programs.
+func (p *parser) list(v []string) error { return p.addList(&p.listed, v[0]) }
+
+// ownList is hosts for one.
+func (p *parser) ownList(v []string) error { return p.addList(&p.ctx.listed, v[0]) }
+
+func (p *parser) addList(to *[]string, list string) error {
 	switch {
-	case strings.TrimSpace(v[0]) == "":
+	case strings.TrimSpace(list) == "":
 		return errors.New("the list is empty")
-	case p.line.Family == Hydra && (p.listed != nil || p.hostfile != ""):
-		return errors.New("the hosts are named already, and programs have no hosts of their own here; name all hosts once, in the ranks' order")
+	case p.line.Family == Hydra && (*to != nil || p.hostfile != ""):
+		return errors.New("the hosts are named already")
 	}
-	p.listed = append(p.listed, v[0])
+	*to = append(*to, list)
 	return nil
 }
 

@@ -19,35 +19,75 @@ func (f Family) dialect() hostlist.Dialect {
 // hosts joins lists and file. With Open MPI a list chooses from a file. The operator's hostfile,
 // where there is one, completes the names of a list: a worker has no name but its full one.
 func (p *parser) hosts() error {
-	d := p.line.Family.dialect()
-	var named []hostlist.Entry
-	if p.listed != nil {
-		var err error
-		if named, err = hostlist.ParseListAs(strings.Join(p.listed, ","), d); err != nil {
-			return fmt.Errorf("the host list: %w", err)
-		}
-	}
-	var err error
-	switch {
-	case p.hostfile == "":
-		p.line.Entries, err = p.complete(named)
-	case named == nil:
-		p.line.Entries, err = p.out.Hostfile(p.hostfile, d)
-	default:
-		var all []hostlist.Entry
-		if all, err = p.out.Hostfile(p.hostfile, d); err == nil {
-			p.line.Entries, err = choose(named, all, p.hostfile)
-		}
-	}
+	all, err := p.named(p.listed)
 	if err != nil {
 		return err
 	}
-	for i := range p.line.Entries {
-		if e := &p.line.Entries[i]; !e.Given && p.slots > 0 && p.line.Family == OpenMPI {
+	for i := range p.line.Contexts {
+		c := &p.line.Contexts[i]
+		if c.On, err = p.named(c.listed); err != nil {
+			return err
+		}
+		c.listed = nil
+		all = union(all, c.On)
+	}
+	for i := range p.line.Contexts { // one program's may be all there are
+		if c := &p.line.Contexts[i]; slices.Equal(c.On, all) {
+			c.On = nil
+		}
+	}
+	if all == nil && p.hostfile != "" {
+		all, err = p.out.Hostfile(p.hostfile, p.line.Family.dialect())
+	}
+	for i := range all {
+		if e := &all[i]; !e.Given && p.slots > 0 && p.line.Family == OpenMPI {
 			e.Slots, e.Given = p.slots, true
 		}
 	}
-	return nil
+	p.line.Entries = all
+	return err
+}
+
+// named are the hosts of one program's or of all programs' lists, by their whole names; nil: there
+// are none.
+func (p *parser) named(lists []string) ([]hostlist.Entry, error) {
+	if lists == nil {
+		return nil, nil
+	}
+	d := p.line.Family.dialect()
+	named, err := hostlist.ParseListAs(strings.Join(lists, ","), d)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the host list: %w", err)
+	case p.hostfile == "":
+		return p.complete(named)
+	}
+	all, err := p.out.Hostfile(p.hostfile, d)
+	if err != nil {
+		return nil, err
+	}
+	return choose(named, all, p.hostfile)
+}
+
+// union adds hosts that are not among all yet; one that is gets the larger number of slots.
+func union(all, more []hostlist.Entry) []hostlist.Entry {
+	if all == nil {
+		return slices.Clone(more)
+	}
+	at := make(map[string]int, len(all))
+	for i, e := range all {
+		at[strings.ToLower(e.Name)] = i
+	}
+	for _, e := range more {
+		i, there := at[strings.ToLower(e.Name)]
+		if !there {
+			at[strings.ToLower(e.Name)] = len(all)
+			all = append(all, e)
+		} else if a := &all[i]; a.Given && e.Given {
+			a.Slots = max(a.Slots, e.Slots)
+		}
+	}
+	return all
 }
 
 // choose takes the hosts of a file that a list names, with the slots of the list, which may be more

@@ -15,8 +15,9 @@ func hydraRows() []row {
 
 func hydraMeant() []row {
 	return []row{
-		{names: "hosts host hostlist machine machines machinelist", args: 1, level: Done, set: (*parser).list,
+		{names: "hosts hostlist machine machines machinelist", args: 1, level: Done, set: (*parser).list,
 			means: "the hosts; `:N` is how many ranks go to one at a time, else 1"},
+		{names: "host", args: 1, level: Done, set: (*parser).ownList, means: "the hosts of one program (Intel MPI); of one program alone as `-hosts`"},
 		{names: "f hostfile machinefile", args: 1, level: Done, means: "file with the hosts, `name:N` a line", set: (*parser).file},
 		{names: "ppn perhost grr", args: 1, level: Done, means: "so many ranks on a host, then the next, and round again; also `I_MPI_PERHOST`", set: (*parser).perHost},
 		{names: "rr", level: Done, means: "one rank a host, and round again", set: on(func(l *Line) { l.PerHost = 1 })},

@@ -19,6 +19,10 @@ func TestHydra(t *testing.T) {
 		{line: "-rr a", is: func(l *Line) { l.PerHost = 1 }},
 		{line: "-hosts a,b:2 a", is: hosts(t, "a b:2")},
 		{line: "-host a a", is: hosts(t, "a")},
+		{line: "-host a a : -host b:2 b", is: func(l *Line) {
+			l.Entries = entries(t, "a b:2")
+			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a")}, {Argv: []string{"b"}, N: 1, On: entries(t, "b:2")}}
+		}},
 		{line: "-hosts a,a:2,b a", is: hosts(t, "a:3 b")},
 		{line: "-f f a", world: has, is: hosts(t, "a:2 b")},
 		{line: "-machinefile f a", world: has, is: hosts(t, "a:2 b")},
@@ -65,7 +69,7 @@ func TestHydra(t *testing.T) {
 		{line: "-bogus a", says: "unknown option -bogus"},
 		{line: "-x A a", says: "unknown option -x: it is Open MPI's"},
 		{line: "-hosts a -hosts b a", says: "the hosts are named already"},
-		{line: "-host a a : -host b b", says: "programs have no hosts of their own here"},
+		{line: "-host a -host b a", says: "the hosts are named already"},
 		{line: "-f f -hosts a a", world: has, says: "the hosts are named already"},
 		{line: "-hosts a -f f a", world: has, says: "the hosts are listed already"},
 		{line: "-hosts a,b,a a", says: "host a is named again after another host"},

@@ -20,7 +20,7 @@ type Line struct {
 	Family   Family
 	Contexts []Context // the programs; none for Version and Help
 
-	Entries       []hostlist.Entry // the hosts of -H, -hosts or a file; nil: none were named
+	Entries       []hostlist.Entry // the hosts of -H, -hosts (all programs') or a file; nil: none were named
 	Oversubscribe bool
 	NoLocal       bool   // not on the launcher's own host
 	MapBy         string // Open MPI: "slot" or "node"; "": slot
@@ -54,12 +54,14 @@ type Line struct {
 // Context is one program with what stands before it.
 type Context struct {
 	Argv    []string
-	N       int      // ranks; 0: not given
-	Wdir    string   // absolute; "": the launcher's
-	Env     []string // NAME=value
-	Inherit *Inherit // Hydra: nil: the line's
+	N       int              // ranks; 0: not given
+	Wdir    string           // absolute; "": the launcher's
+	On      []hostlist.Entry // its own hosts, of Entries; nil: all
+	Env     []string         // NAME=value
+	Inherit *Inherit         // Hydra: nil: the line's
 
-	prefix string // --prefix
+	prefix string   // --prefix
+	listed []string // hosts of its own
 }
 
 // Inherit is which variables of the launcher's own environment go along. The zero value is all.

@@ -30,9 +30,7 @@ const mapping = "map-by N pernode bynode byslot ppr"
 func launcherParams() []launcherParam {
 	return []launcherParam{
 		{"orte_default_hostfile prte_default_hostfile", "hostfile host", "the hostfile, where no hosts are named", func(p *parser, v string) error {
-			if p.hostfile == "" && len(p.listed) == 0 {
-				p.hostfile = v
-			}
+			p.hostfile = v
 			return nil
 		}},
 		{"orte_set_default_slots prte_set_default_slots", "", "slots of hosts that are named without", func(p *parser, v string) (err error) {

@@ -12,8 +12,8 @@ func openMPIRows() []row {
 func openMPIPlacement() []row {
 	return []row{
 		{names: "c", args: 1, level: Done, local: true, means: "as `-n`", set: (*parser).ranks},
-		{names: "host H", args: 1, level: Done, set: (*parser).list,
-			means: "the hosts: each bare mention is a slot, `:N` is N, `:*` what the hostfile or the host itself says; with a hostfile it chooses from that"},
+		{names: "host H", args: 1, level: Done, local: true, set: (*parser).ownList,
+			means: "the hosts: each bare mention is a slot, `:N` is N, `:*` what the hostfile or the host itself says; with a hostfile it chooses from that. The job has the hosts of all programs' lists; a program without a list may use all"},
 		{names: "hostfile machinefile default-hostfile", args: 1, level: Done, means: "file with the hosts, `name slots=N` a line", set: (*parser).file},
 		{names: "map-by", args: 1, level: Done, set: (*parser).mapBy,
 			means: "`slot`, `node`, `ppr:N:node`; modifiers `oversubscribe`, `nooversubscribe`, `nolocal`. Objects within a host and `PE=n` have no effect, since ranks are not bound; `seq`, `rankfile`, `dist`, `ppr` of other objects and `span` are refused"},

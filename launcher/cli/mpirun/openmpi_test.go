@@ -133,6 +133,22 @@ func TestOpenMPIHosts(t *testing.T) {
 		{line: "--mca orte_default_hostfile f a", world: world{files: files}, is: hosts(t, "a:4 b:3")},
 		{line: "a", world: world{operators: workers, env: "OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile"}}, // the launcher finds them
 		{line: "-H pi-worker-1:2,pi-worker-0.pi a", world: world{operators: workers}, is: hosts(t, "pi-worker-1.pi.ns.svc:2 pi-worker-0.pi.ns.svc:1")},
+		{line: "-np 1 -H a a : -np 2 -H b:2 b : -np 1 c", is: func(l *Line) {
+			l.Entries = entries(t, "a:1 b:2")
+			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1")}, {Argv: []string{"b"}, N: 2, On: entries(t, "b:2")}, {Argv: []string{"c"}, N: 1}}
+		}},
+		{line: "-np 1 -H a,b:3 a : -np 3 b", is: func(l *Line) {
+			l.Entries = entries(t, "a:1 b:3")
+			l.Contexts = []Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 3}}
+		}},
+		{line: "-np 1 -H a a : -np 3 -H a:3,b b", world: world{files: files}, is: func(l *Line) {
+			l.Entries = entries(t, "a:3 b:1")
+			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1")}, {Argv: []string{"b"}, N: 3}}
+		}},
+		{line: "-np 1 -H pi-worker-1 a : -np 1 -H pi-worker-0 b", world: world{operators: workers}, is: func(l *Line) {
+			l.Entries = entries(t, "pi-worker-1.pi.ns.svc:1 pi-worker-0.pi.ns.svc:1")
+			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, On: entries(t, "pi-worker-1.pi.ns.svc:1")}, {Argv: []string{"b"}, N: 1, On: entries(t, "pi-worker-0.pi.ns.svc:1")}}
+		}},
 		{line: "-H localhost,me,10.0.0.7 a", world: world{operators: workers}, is: hosts(t, "localhost:1 me:1 10.0.0.7:1")},
 	})
 	refuse(t, OpenMPI, []refusal{
@@ -147,7 +163,8 @@ func TestOpenMPIHosts(t *testing.T) {
 		{line: "-H pi-wroker-1 a", world: world{operators: workers}, says: "host pi-wroker-1 is not one of the job's 2 hosts, pi-worker-0.pi.ns.svc and so on"},
 		{line: "-H w a", world: world{operators: "w.a\nw.b\n"}, says: "host w may be w.a or w.b; write the whole name"},
 		{line: "-H w,w.a a", world: world{operators: "w.a\nv.a\n"}, says: "host w.a is named twice"},
-		{line: "-np 1 a : -H b -np 1 b", says: "-H concerns all programs here and stands before the first"},
+		{line: "--hostfile f -H b -np 1 a : -H c -np 1 b", world: world{files: files}, says: "host c is not in hostfile f"},
+		{line: "a : --hostfile f b", world: world{files: files}, says: "--hostfile concerns all programs here"},
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
 )
 
 var update = flag.Bool("update", false, "write docs/mpirun.md anew")
@@ -122,7 +124,8 @@ func TestLongLines(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"-np\x004\x00a", "-genv\x00A=1\x00-n\x002\x00a\x00:\x00b", "--map-by\x00ppr:2:node:pe=2\x00-H\x00a:2,b\x00a", "--app\x00v",
-		"-configfile\x00v", "--hostfile\x00v\x00-H\x00h\x00a", "--mca\x00orte_default_hostfile\x00v\x00a"} {
+		"-configfile\x00v", "--hostfile\x00v\x00-H\x00h\x00a", "--mca\x00orte_default_hostfile\x00v\x00a",
+		"-n\x001\x00-host\x00a\x00x\x00:\x00-n\x001\x00-host\x00b:2,c\x00y"} {
 		f.Add(s, "A=1\x00OMPI_MCA_orte_tag_output=1\x00MPIUP_FAMILY=openmpi", "h slots=2\n-n 1 a : b\n")
 	}
 	f.Fuzz(func(t *testing.T, line, env, file string) {
@@ -162,6 +165,11 @@ func sound(t *testing.T, l *Line) {
 	for _, c := range l.Contexts {
 		if len(c.Argv) == 0 || c.Argv[0] == "" || c.N < 0 || c.N > maxRanks || c.Wdir != "" && c.Wdir[0] != '/' {
 			t.Errorf("program %+v", c)
+		}
+		for _, own := range c.On {
+			if !slices.ContainsFunc(l.Entries, func(e hostlist.Entry) bool { return strings.EqualFold(e.Name, own.Name) }) {
+				t.Errorf("%s of %s is none of the job's hosts", own.Name, c.Argv[0])
+			}
 		}
 		seen := map[string]bool{}
 		for _, kv := range c.Env {

@@ -1,0 +1,46 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// ownHosts says that programs have hosts of their own.
+func ownHosts(apps []job.App) bool {
+	return slices.ContainsFunc(apps, func(a job.App) bool { return len(a.On) > 0 })
+}
+
+// placePrograms places programs with hosts of their own one after the other, as they would be if each
+// were spawned.
+func placePrograms(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
+	if p.RankBy != "" && p.RankBy != p.MapBy {
+		return nil, fmt.Errorf("ranks cannot be numbered by %s where programs have hosts of their own", p.RankBy)
+	}
+	sites := make([]Site, len(hosts))
+	for i, h := range hosts {
+		sites[i].Host = h
+	}
+	batches := make([]Batch, len(apps))
+	total := 0
+	for i, a := range apps {
+		b := Batch{Name: a.Argv[0], Procs: a.N, PerHost: p.PerNode, MapBy: p.MapBy}
+		if p.MapBy == ByRound {
+			b.MapBy, b.PerHost = BySlot, 0
+		}
+		for _, s := range a.On {
+			h := slices.IndexFunc(hosts, func(h job.Host) bool { return h.Name == s.Host })
+			if h < 0 {
+				return nil, fmt.Errorf("host %s of %s is not one of the job's", s.Host, a.Argv[0])
+			}
+			b.On = append(b.On, Share{Site: h, Slots: s.Slots})
+		}
+		if total += b.Procs; b.Procs > MaxRanks || total > MaxRanks {
+			return nil, fmt.Errorf("more than %d ranks are asked for, the largest job", MaxRanks)
+		}
+		batches[i] = b
+	}
+	plan, _, err := Spawn(sites, batches, p.Oversubscribe)
+	return plan, err
+}
