@@ -73,6 +73,8 @@ var stacks = []stack{
 		name: "trixie-openmpi", title: "Open MPI 5.0.7 (Debian 13)", openMPI: true, pmixHeaders: true, tree: "trixie",
 		mpicc: "mpicc.openmpi", python: "/usr/bin/python3", env: openMPI5, version: []string{"ompi_info", "--version"},
 		lacks: map[string]string{"pmix-asyncgroup": noInvite},
+		leftOut: map[string]string{
+			"TestWinAllocateSharedWorld": "mpi4py 4.0.3 allocates memory that all ranks share, which those of two hosts cannot"},
 	},
 	{
 		name: "trixie-mpich", title: "MPICH 4.2.1 (Debian 13)", tree: "trixie",
