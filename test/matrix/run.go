@@ -137,7 +137,7 @@ func (m *matrix) cell(ctx context.Context, l *lab, s stack, p program, at where)
 	if p.kind == suite {
 		r.Suite = summary(end.stderr)
 		if n := len(r.Suite.Failed); n > 0 {
-			r.Reason = fmt.Sprintf("%d of %d tests failed: %s", n, r.Suite.Ran, strings.Join(r.Suite.Failed, ", "))
+			r.Reason = fmt.Sprintf("%d of %d tests failed: %s", n, r.Suite.Ran, grouped(r.Suite.Failed))
 		}
 	}
 	if r.Word == fails {
@@ -204,6 +204,7 @@ func (m *matrix) program(ctx context.Context, l *lab, s stack, p program) ([]str
 	case suite:
 		dir, err := m.suiteDir(s)
 		argv := []string{s.interpreter(m.cache), filepath.Join(m.dir, "src", "suite.py"), dir, filepath.Join(m.dir, "files")}
+		argv = append(argv, s.suiteArgs...)
 		for _, test := range slices.Sorted(maps.Keys(s.leftOut)) {
 			argv = append(argv, "-x", test)
 		}
