@@ -94,6 +94,7 @@ func (r *run) prepareOutput() error {
 	}
 	out.Ranks = len(r.plan.Placements)
 	out.Host = func(id int) string { return r.host(r.places.hostOf(id)).name }
+	out.Node = r.places.hostOf
 	out.Written = r.back.written
 	out.Broken = func(err error) { r.mail.put(event{host: -1, err: err, at: r.clock.Now()}) }
 	r.back.send = func(id, n int) {

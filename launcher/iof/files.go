@@ -21,10 +21,11 @@ type files struct {
 
 	mu     sync.Mutex
 	byLane map[laneKey]*os.File // guarded by mu
+	byPath map[string]*os.File  // those of patterns, guarded by mu
 }
 
 func newFiles(cfg *Config, book *ledger) *files {
-	return &files{cfg: cfg, book: book, byLane: map[laneKey]*os.File{}}
+	return &files{cfg: cfg, book: book, byLane: map[laneKey]*os.File{}, byPath: map[string]*os.File{}}
 }
 
 // add makes the files of a job's processes, so that what is wrong with the place shows before
@@ -79,7 +80,14 @@ func (fs *files) interrupt()                     { fs.stopped.Store(true) }
 
 func (fs *files) put(p piece, _ time.Time) {
 	k := laneKey{p.id, p.stream}
-	if f := fs.file(k); f != nil && len(p.data) > 0 && !fs.stopped.Load() {
+	f := fs.file(k)
+	if f == nil && fs.cfg.Files[k.stream] != "" && len(p.data) > 0 && fs.err == nil {
+		if err := fs.patterned(k); err != nil {
+			fs.tell(k, err)
+		}
+		f = fs.file(k)
+	}
+	if f != nil && len(p.data) > 0 && !fs.stopped.Load() {
 		if _, err := f.Write(p.data); err != nil {
 			fs.fail(k, f, err)
 		}
@@ -99,6 +107,11 @@ func (fs *files) fail(k laneKey, f *os.File, err error) {
 		}
 	}
 	fs.mu.Unlock()
+	fs.tell(k, err)
+}
+
+// tell says the first failure.
+func (fs *files) tell(k laneKey, err error) {
 	if fs.err != nil {
 		return
 	}

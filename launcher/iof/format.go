@@ -63,6 +63,8 @@ func (c *Config) tagger(k laneKey) tagger {
 		if c.Mode == Tag || c.Timestamps {
 			t.tag = fmt.Appendf(t.tag, "<%v>:", k.stream) // of what was merged, too
 		}
+	case c.Prepend != "" && c.Mode == Plain:
+		t.tag = []byte(c.expand(c.Prepend, k.id))
 	case c.Mode == Tag:
 		t.tag = []byte("[" + c.names.tag(k.id) + "] ")
 	}

@@ -34,6 +34,8 @@
 // after '\n' only, "[1,3]<stdout>:" (job, counted from 1, and rank), timestamps in local time,
 // "Fri Nov 20 23:27:10 2026[1,3]<stdout>:"; files are below the job's number, DIR/1/rank.3/stdout.
 //
+// Prepend and Files are Hydra's ways: a text of the user's own before each line, files by patterns.
+//
 // With JSON every line is one object:
 //
 //	{"time":"2026-11-20T23:27:10.042Z","rank":3,"host":"worker-1","stream":"stdout","text":"hi"}

@@ -40,7 +40,7 @@ type lane struct {
 }
 
 func newLines(cfg *Config, o *out, terminal bool) *lines {
-	exact := cfg.Mode == Plain && !cfg.Timestamps
+	exact := cfg.Mode == Plain && !cfg.Timestamps && cfg.Prepend == ""
 	return &lines{cfg: cfg, out: o, exact: exact, feed: !exact || terminal, lanes: map[laneKey]*lane{}}
 }
 

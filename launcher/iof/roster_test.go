@@ -1,8 +1,10 @@
 package iof
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -69,6 +71,46 @@ func TestGrow(t *testing.T) {
 		})
 		if out != "[1,0]<stderr>:a\n" {
 			t.Errorf("got %q", out)
+		}
+	})
+	t.Run("a pattern before lines", func(t *testing.T) {
+		out, _ := collect(t, Config{Prepend: "%r/%g/%p/%h/%%%x: ", Ranks: 2, Host: func(id int) string { return "h" + strconv.Itoa(id) }, Node: func(id int) int { return 10 + id }}, use)
+		if want := "0/0/10/h0/%: a\n1/0/11/h1/%: b\n0/1/12/h2/%: c\n0/2/13/h3/%: d\n1/2/14/h4/%: e\n"; out != want {
+			t.Errorf("got\n%s", out)
+		}
+	})
+	t.Run("patterns of files", func(t *testing.T) {
+		dir := t.TempDir()
+		var c credits
+		out, errs := collect(t, Config{Files: [2]Pattern{Pattern(dir) + "/sub/o.%g", ""}, Ranks: 2, Written: c.written}, func(s *Sink) {
+			use(s)
+			s.Write(1, Stderr, []byte("f\n"), false, noon)
+		})
+		if out != "" || errs != "f\n" {
+			t.Errorf("the streams got %q and %q", out, errs)
+		}
+		for path, want := range map[string]string{"o.0": "a\nb\n", "o.1": "c\n", "o.2": "d\ne\n"} {
+			if got, err := os.ReadFile(filepath.Join(dir, "sub", path)); err != nil || string(got) != want {
+				t.Errorf("%s: %q, %v; want %q", path, got, err, want)
+			}
+		}
+		if c.of(0) != 2 || c.of(1) != 4 || c.of(4) != 2 {
+			t.Errorf("given back: %d, %d and %d bytes", c.of(0), c.of(1), c.of(4))
+		}
+	})
+	t.Run("a file that cannot be", func(t *testing.T) {
+		var broken []error
+		cfg := Config{Files: [2]Pattern{"/dev/null/o.%r", "/dev/null/e"}, Ranks: 2, Broken: func(err error) { broken = append(broken, err) }}
+		var out, errs bytes.Buffer
+		cfg.Stdout, cfg.Stderr = &out, &errs
+		s, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		use(s)
+		s.Close()
+		if err := s.Run(t.Context()); err == nil || len(broken) != 1 || !strings.Contains(broken[0].Error(), "output file of rank 0: mkdir /dev/null") {
+			t.Errorf("%v, told %v", err, broken)
 		}
 	})
 	t.Run("files", func(t *testing.T) {

@@ -26,8 +26,14 @@ type Config struct {
 	NoCopy  bool
 	NoJobID bool
 
+	// Files are where each stream goes instead of the launcher's own, by a pattern; empty: it does
+	// not. They are made when they are first written to. Not with Dir.
+	Files   [2]Pattern
+	Prepend Pattern // before each line, in Plain; empty: nothing
+
 	Ranks int                 // of the first job; Grow adds others
-	Host  func(id int) string // for JSON; nil: left out
+	Host  func(id int) string // for JSON and patterns; nil: left out
+	Node  func(id int) int    // index of the host, for patterns; nil: left out
 
 	// Written gives back window: n bytes of the rank have left, or were dropped. Called from
 	// Run's goroutines and from Write; must not block.
@@ -73,20 +79,33 @@ func New(cfg Config) (*Sink, error) {
 		s.files = newDestination(s.byID, s.book.filed)
 		s.dests = append(s.dests, s.files)
 	}
+	if cfg.Files != [2]Pattern{} {
+		s.byID = newFiles(&s.cfg, s.book)
+		s.files = newDestination(s.byID, s.book.filed)
+		s.dests = append(s.dests, s.files)
+	}
 	if cfg.Dir == "" || !cfg.NoCopy {
 		s.streams()
 	}
+	for st, p := range cfg.Files {
+		if p != "" {
+			s.route[st] = nil
+		}
+	}
 	for _, st := range []Stream{Stdout, Stderr} {
-		s.book.both[st] = s.files != nil && s.route[st] != nil
+		s.book.both[st] = s.filed(st) && s.route[st] != nil
 	}
 	return s, nil
 }
+
+// filed says that a stream goes to files.
+func (s *Sink) filed(st Stream) bool { return s.cfg.Dir != "" || s.cfg.Files[st] != "" }
 
 // Grow makes room for the next job: size processes, whose ids follow all before. Its files are
 // made at once; with an error there is no such job. One goroutine may call it.
 func (s *Sink) Grow(size int) error {
 	job, base := s.cfg.names.next()
-	if s.byID != nil {
+	if s.cfg.Dir != "" {
 		if err := s.byID.add(job, base, size); err != nil {
 			return err
 		}
@@ -157,7 +176,7 @@ func (s *Sink) Write(id int, stream Stream, data []byte, partial bool, t time.Ti
 	}
 	s.tails.add(id, stream, data)
 	term := s.route[stream]
-	if term == nil && s.files == nil {
+	if term == nil && !s.filed(stream) {
 		s.cfg.Written(id, len(data))
 		return
 	}
@@ -165,7 +184,7 @@ func (s *Sink) Write(id int, stream Stream, data []byte, partial bool, t time.Ti
 	if term != nil {
 		term.put(p)
 	}
-	if s.files != nil {
+	if s.filed(stream) {
 		s.files.put(p)
 	}
 }

@@ -264,3 +264,19 @@ func TestMpirunOfMPIPrograms(t *testing.T) {
 		t.Errorf("MPI_Abort's 42 became %d: %s", r.code, r.stderr)
 	}
 }
+
+// Hydra's files, which the ranks of a host may share.
+func TestOutfilePattern(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	dir := l.folder(t)
+	r := l.called(t, "mpiexec", job{dir: dir}, "-hosts", "w0,w1", "-ppn", "2", "-n", "4", "-outfile-pattern", "o/%h", "-errfile-pattern", dir+"/e.%p.%r", "sh", "-c", "echo $MPIUP_RANK; hostname >&2")
+	if r.code != 0 || r.stdout+r.stderr != "" {
+		t.Errorf("ended with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	for file, want := range map[string]string{"o/w0": "0\n1\n", "o/w1": "2\n3\n", "e.0.1": "w0\n", "e.1.2": "w1\n"} {
+		if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || inOrder(string(got)) != want {
+			t.Errorf("%s: %q, %v", file, got, err)
+		}
+	}
+}

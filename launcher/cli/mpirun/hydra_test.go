@@ -54,6 +54,9 @@ func TestHydra(t *testing.T) {
 		{line: "-l a", is: func(l *Line) { l.TagOutput = true }},
 		{line: "-prepend-rank -s all -pmi-port -skip-launch-node a", is: func(l *Line) { l.TagOutput, l.Stdin, l.PMIPort, l.NoLocal = true, "all", true, true }},
 		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *Line) { l.Timeout = 5 * time.Second }},
+		{line: "-prepend-pattern '%r/%h: ' -outfile-pattern d/o.%r -errfile /e.%%.%g.%p a", is: func(l *Line) {
+			l.Prepend, l.OutFile, l.ErrFile = "%r/%h: ", "/here/d/o.%r", "/e.%%.%g.%p"
+		}},
 		{line: "-wdir d a : b", is: func(l *Line) {
 			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, Wdir: "/here/d"}, {Argv: []string{"b"}, N: 1}}
 		}},
@@ -79,7 +82,10 @@ func TestHydra(t *testing.T) {
 		{line: "-genvlist , a", says: "the list is empty"},
 		{line: "-map-by bogus a", says: `"bogus" is not known`},
 		{line: "-bind-to user:0,1 a", says: "not bound to CPUs of a list"},
-		{line: "-outfile-pattern o.%r a", says: "patterns are not done"},
+		{line: "-outfile-pattern o.%x a", says: "%x stands for nothing here"},
+		{line: "-errfile-pattern o% a", says: "% stands for nothing here"},
+		{line: "-prepend-pattern '' a", says: "the pattern is empty"},
+		{line: "-l -prepend-pattern x a", says: "is said already"},
 		{line: "-disable-auto-cleanup a", says: "a rank that fails ends the job"},
 		{line: "-rankmap 0,1 a", says: "name the hosts in their order"},
 		{line: "a", world: world{env: "I_MPI_PERHOST=x"}, says: `I_MPI_PERHOST: "x" is no number`},

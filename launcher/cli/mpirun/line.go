@@ -34,6 +34,9 @@ type Line struct {
 	OutputDir  string // "": none
 	NoJobID    bool   // without a directory of the job's number in OutputDir
 	NoCopy     bool   // nothing of the output is shown
+	Prepend    string // Hydra: a pattern before every line; "": none
+	OutFile    string // Hydra: a pattern of files, absolute; "": none
+	ErrFile    string
 	DisplayMap bool
 	Quiet      bool // no warnings
 	Verbose    int

@@ -3,6 +3,7 @@ package mpirun
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 )
 
@@ -56,6 +57,31 @@ func (p *parser) output(v []string) error {
 				return unknownItem(m, "nocopy after directory=DIR:")
 			}
 		}
+	}
+	return nil
+}
+
+// pattern is one of Hydra's patterns, of a file or of what stands before lines.
+func (p *parser) pattern(to *string, text string, file bool) error {
+	switch {
+	case text == "":
+		return errors.New("the pattern is empty")
+	case *to != "" || !file && p.line.TagOutput:
+		return errors.New("what stands there is said already; say it once")
+	}
+	for rest := text; ; {
+		_, after, found := strings.Cut(rest, "%")
+		if !found {
+			break
+		}
+		if after == "" || !strings.Contains("rghp%", after[:1]) {
+			return fmt.Errorf("%%%.1s stands for nothing here; use %%r, %%h, %%p, %%g and %%%%", after)
+		}
+		rest = after[1:]
+	}
+	*to = text
+	if file && !filepath.IsAbs(text) {
+		*to = filepath.Join(strings.ReplaceAll(p.out.Dir, "%", "%%"), text)
 	}
 	return nil
 }

@@ -1,0 +1,59 @@
+package iof
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Pattern is a text with places for what a process is, as Hydra has them: %r its rank, %g its job's
+// number, %p the index of its host, %h the host's name, %% a percent sign. Other letters after a
+// percent sign stand for nothing.
+type Pattern string
+
+// expand fills a pattern in for a process.
+func (c *Config) expand(p Pattern, id int) string {
+	job, rank := c.names.of(id)
+	var b strings.Builder
+	for text := string(p); text != ""; {
+		before, after, found := strings.Cut(text, "%")
+		b.WriteString(before)
+		if !found || after == "" {
+			break
+		}
+		switch after[0] {
+		case 'r':
+			b.WriteString(strconv.Itoa(rank))
+		case 'g':
+			b.WriteString(strconv.Itoa(job))
+		case 'p':
+			if c.Node != nil {
+				b.WriteString(strconv.Itoa(c.Node(id)))
+			}
+		case 'h':
+			if c.Host != nil {
+				b.WriteString(c.Host(id))
+			}
+		case '%':
+			b.WriteByte('%')
+		}
+		text = after[1:]
+	}
+	return b.String()
+}
+
+// patterned is the file of a stream by its pattern, opened when it is first written to. Streams
+// whose patterns come out as one name share one file.
+func (fs *files) patterned(k laneKey) (err error) {
+	path := fs.cfg.expand(fs.cfg.Files[k.stream], k.id)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f := fs.byPath[path]
+	if f == nil {
+		if f, err = create(path); err != nil {
+			return err
+		}
+		fs.byPath[path] = f
+	}
+	fs.byLane[k] = f
+	return nil
+}
