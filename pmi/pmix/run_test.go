@@ -21,7 +21,6 @@ type multi struct {
 	pipes   []*pipes       // by host
 	servers []*pmix.Server // by host
 	jobs    []pmix.Job
-	change  func(*pmix.Config)
 	stop    func()
 
 	mu     sync.Mutex

@@ -3,7 +3,6 @@ package pmix_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -174,7 +173,7 @@ func (c *raw) wants(tag uint32, command, status int, more func(*bfrops.Writer)) 
 	c.send(tag, request(command, more))
 	r := c.receive(tag)
 	if st := int(bfrops.One[int64](r, bfrops.Status)); st != status {
-		c.t.Fatal(fmt.Sprintf("status %d, want %d", st, status))
+		c.t.Fatalf("status %d, want %d", st, status)
 	}
 	return r
 }

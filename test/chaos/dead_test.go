@@ -14,7 +14,7 @@ func TestSilenceEndsBothSides(t *testing.T) {
 	r := s.jobOf(grandchild(), 2, "--launcher-timeout", "3", "--node-timeout", "8", "--grace", "1")
 	begun := time.Now()
 	s.workers[1].fwd.Stall()
-	s.workers[1].gone() // by its own lease, while the launcher still waits
+	s.workers[1].gone()                                        // by its own lease, while the launcher still waits
 	took(t, "the lease", begun, 2*time.Second, 40*time.Second) // the last heartbeat was a while before
 	r.running("before --node-timeout")
 	r.ends(248, "host "+s.workers[1].name+" with ranks 2-3 was lost", "--node-timeout", "kubectl describe pod")

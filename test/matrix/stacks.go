@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -157,14 +155,6 @@ func (s stack) interpreter(cache string) string {
 		return s.expand(cache, "{venv}/bin/python")
 	}
 	return s.expand(cache, s.python)
-}
-
-func stackNamed(name string) (stack, error) {
-	i := slices.IndexFunc(stacks, func(s stack) bool { return s.name == name })
-	if i < 0 {
-		return stack{}, fmt.Errorf("no stack %q; there are %s", name, strings.Join(names(), ", "))
-	}
-	return stacks[i], nil
 }
 
 func names() []string {
