@@ -57,11 +57,29 @@ func (p *process) mpirun(name string, args []string) error {
 		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
 		return err
 	}
+	p.tellOfLine(name, &line, why)
+	hosts, lease := cli.HostFlags{Wait: cli.DefaultWait}, cli.DefaultLease()
+	reach, done, err := p.reach(&hosts, &lease, line.Verbose)
+	if err != nil {
+		return err
+	}
+	defer done()
+	reach.Entries, reach.NotHere = line.Entries, line.NoLocal
+	cfg := p.mpirunConfig(&line, reach, dir)
+	if err := p.mpirunSettings(&cfg); err != nil {
+		return err
+	}
+	p.code = launch(cfg)
+	return nil
+}
+
+// tellOfLine says how a command line was understood, as far as it is to be said.
+func (p *process) tellOfLine(name string, line *mpirun.Line, why string) {
 	say := func(format string, args ...any) {
 		fmt.Fprintf(p.stderr, "%s (mpiup): %s\n", name, fmt.Sprintf(format, args...))
 	}
 	if line.Verbose > 0 {
-		say("read as %s's command line: %s", family, why)
+		say("read as %s's command line: %s", line.Family, why)
 		for _, w := range line.Without {
 			say("%s has no effect", w)
 		}
@@ -71,20 +89,25 @@ func (p *process) mpirun(name string, args []string) error {
 			say("warning: %s", w)
 		}
 	}
-	wish, ports, err := p.network("", "") // no mpirun has flags for them
-	if err != nil {
-		return usage(err)
-	}
-	hosts, lease := cli.HostFlags{Wait: cli.DefaultWait}, cli.DefaultLease()
-	reach, done, err := p.reach(&hosts, &lease, line.Verbose)
-	if err != nil {
+}
+
+// mpirunSettings are those of mpiup run that no mpirun has options for.
+func (p *process) mpirunSettings(cfg *launcher.Config) (err error) {
+	if cfg.Net, cfg.MPIPorts, err = p.network("", ""); err != nil {
 		return err
 	}
-	defer done()
-	reach.Entries, reach.NotHere = line.Entries, line.NoLocal
-	cfg := p.mpirunConfig(&line, reach, dir)
-	cfg.Net, cfg.MPIPorts = wish, ports
-	p.code = launch(cfg)
+	if v := p.getenv("MPIUP_MPI"); v != "" {
+		pmi, ok := protocols[v]
+		if !ok {
+			return fmt.Errorf("MPIUP_MPI is %.40q; set it to auto, pmix, pmi1, pmi2, pmi-port or none", v)
+		}
+		cfg.PMI = pmi
+	}
+	if v := p.getenv("MPIUP_WAIT"); v != "" {
+		if cfg.Wait, err = cli.ParseDuration(v); err != nil {
+			return fmt.Errorf("MPIUP_WAIT: %w", err)
+		}
+	}
 	return nil
 }
 

@@ -38,6 +38,9 @@ reads the command line as that launcher would. Whose it is, Open MPI's or Hydra'
 it is Open MPI's; ` + "`-v`" + ` says which, and why. Exit codes are mpiup's in both ([exit-codes.md](exit-codes.md)), not Hydra's OR of
 all ranks' codes.
 
+What ` + "`mpiup run`" + ` has flags for and these launchers have no options for is in variables: ` + "`MPIUP_WAIT`" + ` (how long to wait for all hosts,
+5m), ` + "`MPIUP_MPI`" + ` (the protocol, instead of what each host finds the program to need), ` + "`MPIUP_NET` and `MPIUP_MPI_PORTS`" + `.
+
 Levels: **done**, it means here what it means there; **no effect**, accepted, and said with ` + "`-v`" + `; **refused**, an error
 that says what to use. What is not listed is an error. Long options may have one hyphen or two, and a value after ` + "`=`" + `.
 
