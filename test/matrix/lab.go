@@ -22,6 +22,7 @@ var enter string
 // tree of files.
 type lab struct {
 	m       *matrix
+	stack   stack
 	tree    string // root of the stack's files, "" for this machine's
 	cluster *netns.Cluster
 	agents  []*agent
@@ -56,7 +57,7 @@ func (o *output) String() string {
 var workers = []string{"w0", "w1"}
 
 func newLab(ctx context.Context, m *matrix, s stack) (*lab, error) {
-	l := &lab{m: m}
+	l := &lab{m: m, stack: s}
 	share := []string{m.dir, filepath.Join(m.cache, "matrix")}
 	if s.tree != "" {
 		l.tree = filepath.Join(m.cache, s.tree)
@@ -151,6 +152,24 @@ func (l *lab) close() error {
 		kill.Stop()
 	}
 	return l.cluster.Close()
+}
+
+// renew replaces the hosts and agents by new ones.
+func (l *lab) renew(ctx context.Context) error {
+	l.warn(l.close)
+	next, err := newLab(ctx, l.m, l.stack)
+	if err != nil {
+		return err
+	}
+	*l = *next
+	return nil
+}
+
+// warn tells of what went wrong where it says nothing about a cell.
+func (l *lab) warn(f func() error) {
+	if err := f(); err != nil {
+		fmt.Fprintf(l.m.out, "%s: %v\n", l.stack.name, err)
+	}
 }
 
 // makeKey makes the secret of all runs, once.
