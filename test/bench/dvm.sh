@@ -55,7 +55,7 @@ dvm_run() { # dvm_run ROUNDS
     local in="chroot $tree env PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1"
     {
         echo "prun | openmpi | $in prun --dvm-uri file:/dvm.uri --map-by ppr:{ppn}:node -x T0 --host {hosts:ppn} -n {np} {prog}"
-        echo "mpiup-ompi5 | openmpi | $in /mpiup run --key /key -x T0 --host {hosts:ppn} -n {np} {prog}"
+        echo "mpiup-ompi5 | openmpi | $in /mpiup run --key /key -x T0 $ompi --host {hosts:ppn} -n {np} {prog}"
     } >>"$b/peers.list"
     dvm_up 16
     MB_LIMIT=15 "$b/peers-bench.sh" -r "$1" -p prun,mpiup-ompi5 4x2 16x1 # a prun that hangs costs no more

@@ -57,8 +57,10 @@ run() {
     mount -t tmpfs tmpfs /run/netns
     mount -t tmpfs tmpfs /etc/netns
     "$work/mpiup" keygen >"$work/key"
+    # What lib.sh sets for all launchers, and mpirun of Open MPI sends along.
+    local ompi="-x OMPI_MCA_pml -x OMPI_MCA_btl -x OMPI_MCA_mpi_yield_when_idle"
     for mpi in mpich openmpi; do
-        echo "mpiup-$mpi | $mpi | $work/mpiup run --key $work/key -x T0 --host {hosts:ppn} -n {np} {prog}"
+        echo "mpiup-$mpi | $mpi | $work/mpiup run --key $work/key -x T0 $ompi --host {hosts:ppn} -n {np} {prog}"
     done >>"$b/peers.list"
     "$b/build.sh"
     trap cluster_down EXIT
