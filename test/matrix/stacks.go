@@ -50,6 +50,10 @@ var (
 // serialized: the only one-sided component of Open MPI 4 over TCP is not for many threads at once.
 var serialized = []string{"--thread-level", "serialized"}
 
+var waitsForever = map[string]string{
+	"*test_util_sync.*World*": "Open MPI 4's one-sided component over TCP makes no progress while a rank waits in another call",
+}
+
 const (
 	noSpawnUCX   = "MPICH 4.0.2 over UCX has no dynamic processes under any launcher"
 	noSpawnUCX42 = "MPICH 4.2.1 over UCX has no ports and no dynamic processes under any launcher"
@@ -60,7 +64,7 @@ const (
 var stacks = []stack{
 	{
 		name: "debian12-openmpi", title: "Open MPI 4.1.4 (Debian 12)", openMPI: true, pmixHeaders: true,
-		mpicc: "mpicc.openmpi", env: openMPI4, suiteArgs: serialized, version: []string{"ompi_info", "--version"},
+		mpicc: "mpicc.openmpi", env: openMPI4, suiteArgs: serialized, leftOut: waitsForever, version: []string{"ompi_info", "--version"},
 		lacks: map[string]string{"sessions": noSession, "pmix-asyncgroup": noInvite},
 	},
 	{
@@ -111,7 +115,7 @@ func wheel(name, title string, env []string, wheels ...string) stack {
 	s.lacks = wheelLacks[name]
 	s.leftOut = wheelLeftOut[name]
 	if name == "wheel-openmpi4" {
-		s.suiteArgs = serialized
+		s.suiteArgs, s.leftOut = serialized, waitsForever
 	}
 	if strings.HasPrefix(name, "wheel-mpich") {
 		s.races = map[string]string{"sessions": "the second session of MPICH hangs once in 100 times under Hydra, too"}
