@@ -156,7 +156,7 @@ func writeSuites(out *bytes.Buffer, all results) {
 	out.WriteString("## What mpi4py's test suite skipped\n\n")
 	for _, s := range stacks {
 		for _, test := range slices.Sorted(maps.Keys(s.leftOut)) {
-			fmt.Fprintf(out, "%s: %s is left out, since it fails under the library's own launcher too: %s.\n\n", s.title, test, s.leftOut[test])
+			fmt.Fprintf(out, "%s: %s is left out: %s.\n\n", s.title, test, s.leftOut[test])
 		}
 		for _, p := range programs {
 			r := all.of(s, p, several)

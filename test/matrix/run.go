@@ -105,7 +105,10 @@ func (m *matrix) version(ctx context.Context, l *lab, s stack) string {
 			return strings.Join(strings.Fields(line), " ")
 		}
 	}
-	return fmt.Sprintf("not known (%v)", err)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "version of %s: %v\n", s.name, err)
+	}
+	return "not known"
 }
 
 // cell runs one cell and judges it.
