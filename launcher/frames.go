@@ -374,7 +374,7 @@ func (r *run) idle(h int) {
 		return
 	}
 	r.at[h].bye = true
-	r.hub.hostGone(h)
+	r.hub.hostDone(h)
 	r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
 	if !slices.ContainsFunc(r.at, func(s hostState) bool { return !s.bye }) {
 		r.timers.bound.Reset(r.cfg.Grace + stopBound) // what the ranks left behind is ended too

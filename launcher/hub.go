@@ -228,13 +228,18 @@ func (h *hub) rankOver(rank int, why string) {
 }
 
 // hostGone answers what waits for a host that was given up; its ranks are told one by one.
-func (h *hub) hostGone(host int) {
+func (h *hub) hostGone(host int) { h.answerFor(host, "the host that has it was lost") }
+
+// hostDone answers what waits for a host whose ranks have all ended: it has no more than it gave.
+func (h *hub) hostDone(host int) { h.answerFor(host, "") }
+
+func (h *hub) answerFor(host int, err string) {
 	h.gone[host] = true
 	for id, f := range h.fetches {
 		if f.host == host {
 			delete(h.fetches, id)
 		} else if f.waiting[host] {
-			h.answered(id, host, &apiv1.FetchResult{Error: "the host that has it was lost"})
+			h.answered(id, host, &apiv1.FetchResult{Error: err})
 		}
 	}
 }
