@@ -78,7 +78,7 @@ func (p *proc) start() *apiv1.StartFailed {
 	agentCfg := &p.step.s.agent.cfg
 	argv, path := app.Argv, ""
 	if l.Shell {
-		user := accountOf(os.DirFS("/"), os.Getuid())
+		user := p.step.user()
 		argv, path = user.argv(app.Argv[0]), user.shell
 		computed = append(computed, user.variables(agentCfg.Env)...)
 	}

@@ -41,11 +41,14 @@ type step struct {
 	procs   map[uint32]*proc // started, by rank in the job, guarded by mu
 	noted   chan struct{}    // closed and replaced when procs grows, guarded by mu
 	stopped bool             // no further process is started, guarded by mu
+
+	user func() account // whose shell runs what Launch.shell hands over; looked up once
 }
 
 // newStep makes the job's part here, which is known to other hosts' ranks before it is started.
 func newStep(s *session, l *apiv1.Launch) *step {
 	st := &step{s: s, launch: l, procs: make(map[uint32]*proc), noted: make(chan struct{}), over: make(chan struct{})}
+	st.user = sync.OnceValue(func() account { return accountOf(os.DirFS("/"), os.Getuid()) })
 	st.ctx, st.kill = context.WithCancel(context.Background())
 	st.may, st.halt = context.WithCancel(st.ctx)
 	if !l.Exec && l.Pmi != apiv1.Pmi_PMI_NONE {
@@ -173,7 +176,10 @@ func (st *step) directories() []string {
 // ownDir is where a program runs that was not told: where the container starts, a shell at home.
 func (st *step) ownDir() string {
 	cfg := &st.s.agent.cfg
-	if home := accountOf(os.DirFS("/"), os.Getuid()).homeIn(cfg.Env); st.launch.Shell && dirExists(home) == nil {
+	if !st.launch.Shell {
+		return cfg.Dir
+	}
+	if home := st.user().homeIn(cfg.Env); dirExists(home) == nil {
 		return home
 	}
 	return cfg.Dir

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -114,19 +113,7 @@ func TestSpawnDialogues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := filepath.Glob("testdata/*.dialogue")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no dialogues", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			replayDialogue(t, string(text))
-		})
-	}
+	replayAll(t, "testdata/*.dialogue", replayDialogue)
 }
 
 // actor is a client of a dialogue.

@@ -74,9 +74,15 @@ func TestTranscripts(t *testing.T) {
 			}
 		}
 	}
-	files, err := filepath.Glob("testdata/*.transcript")
+	replayAll(t, "testdata/*.transcript", replay)
+}
+
+// replayAll replays every file of a pattern, each as a test of its own.
+func replayAll(t *testing.T, pattern string, replay func(t *testing.T, text string)) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
+		t.Fatalf("no %s: %v", pattern, err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {

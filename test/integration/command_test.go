@@ -195,6 +195,15 @@ func (r result) fails(t *testing.T, code int, texts ...string) result {
 	return r
 }
 
+// ends fails the test unless the command ended with code and printed exactly stdout; stderr is how
+// its standard error begins, "" that there is none.
+func (r result) ends(t *testing.T, code int, stdout, stderr string) {
+	t.Helper()
+	if r.code != code || r.stdout != stdout || !strings.HasPrefix(r.stderr, stderr) || stderr == "" && r.stderr != "" {
+		t.Errorf("ended with %d, printed %q and %q", r.code, r.stdout, r.stderr)
+	}
+}
+
 // transcript is a stream that can be watched while it is written.
 type transcript struct {
 	mu   sync.Mutex

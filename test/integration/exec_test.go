@@ -46,9 +46,7 @@ func TestExec(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := l.exec(t, job{stdin: strings.NewReader(c.stdin)}, c.args...).wait(t)
-			if r.code != c.code || r.stdout != c.stdout || !strings.HasPrefix(r.stderr, c.stderr) || c.stderr == "" && r.stderr != "" {
-				t.Errorf("ended with %d, printed %q and %q", r.code, r.stdout, r.stderr)
-			}
+			r.ends(t, c.code, c.stdout, c.stderr)
 		})
 	}
 	l.exec(t, job{}, "w0", "--", "/no/such/program").wait(t).fails(t, 246, "/no/such/program", "w0")

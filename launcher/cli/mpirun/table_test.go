@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write docs/mpirun.md anew")
 
 func TestMarkdown(t *testing.T) {
 	const file = "../../../docs/mpirun.md"
-	got := Markdown()
+	got := markdown()
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Markdown is docs/mpirun.md: every option of both families.
-func Markdown() string {
+// markdown is docs/mpirun.md: every option of both families.
+func markdown() string {
 	var b strings.Builder
 	b.WriteString(head)
 	for _, f := range []Family{OpenMPI, Hydra} {
