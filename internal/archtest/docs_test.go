@@ -5,6 +5,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,9 +58,45 @@ func TestExitCodesAreDocumented(t *testing.T) {
 }
 
 // Every module whose packages our code, tests or tools use has its line in
-// docs/dependencies.md, and every line is of a module that go.mod requires.
+// docs/dependencies.md, and every line is of a module that a go.mod requires: that of the product,
+// or that of the tests against Kubernetes' code.
 func TestDependenciesAreDocumented(t *testing.T) {
-	out, err := exec.Command("go", "mod", "edit", "-json", filepath.Join("..", "..", "go.mod")).Output()
+	required, used := requirements(t, "../../go.mod")
+	for _, p := range packages(t) {
+		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if m := moduleOf(imp, required); m != "" {
+				used[m] = p.Path()
+			}
+		}
+	}
+	kube, usedThere := requirements(t, "../../test/kube/go.mod")
+	for file, imports := range importsBelow(t, "../../test/kube") {
+		for _, imp := range imports {
+			if m := moduleOf(imp, kube); m != "" && m != module {
+				usedThere[m] = file
+			}
+		}
+	}
+	maps.Copy(required, kube)
+	maps.Copy(used, usedThere)
+	lines := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(doc(t, "dependencies.md"), -1) {
+		lines[m[1]] = true
+		if !required[m[1]] {
+			t.Errorf("docs/dependencies.md has a line for %s, which no go.mod requires", m[1])
+		}
+	}
+	for m, user := range used {
+		if !lines[m] {
+			t.Errorf("docs/dependencies.md has no line for %s, used by %s: why was it chosen?", m, user)
+		}
+	}
+}
+
+// requirements are the modules that a go.mod requires, and those that its tools are of.
+func requirements(t *testing.T, path string) (required map[string]bool, used map[string]string) {
+	t.Helper()
+	out, err := exec.Command("go", "mod", "edit", "-json", path).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,35 +107,40 @@ func TestDependenciesAreDocumented(t *testing.T) {
 	if err := json.Unmarshal(out, &mod); err != nil {
 		t.Fatal(err)
 	}
-	required := map[string]bool{}
+	required, used = map[string]bool{}, map[string]string{}
 	for _, r := range mod.Require {
 		required[r.Path] = true
-	}
-	used := map[string]string{} // module to one user
-	for _, p := range packages(t) {
-		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
-			if m := moduleOf(imp, required); m != "" {
-				used[m] = p.Path()
-			}
-		}
 	}
 	for _, tool := range mod.Tool {
 		if m := moduleOf(tool.Path, required); m != "" {
 			used[m] = "go tool"
 		}
 	}
-	lines := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(doc(t, "dependencies.md"), -1) {
-		lines[m[1]] = true
-		if !required[m[1]] {
-			t.Errorf("docs/dependencies.md has a line for %s, which go.mod does not require", m[1])
+	return required, used
+}
+
+// importsBelow reads the imports of every Go file of a module without asking go list, which
+// would want the module's own modules.
+func importsBelow(t *testing.T, root string) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" {
+			return err
 		}
-	}
-	for m, user := range used {
-		if !lines[m] {
-			t.Errorf("docs/dependencies.md has no line for %s, used by %s: why was it chosen?", m, user)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
 		}
+		for _, imp := range file.Imports {
+			found[path] = append(found[path], strings.Trim(imp.Path.Value, `"`))
+		}
+		return nil
+	})
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%s: %d Go files: %v", root, len(found), err)
 	}
+	return found
 }
 
 // moduleOf is the required module with the longest path that holds pkg; "" for others.

@@ -43,7 +43,8 @@ var mpiup = sync.OnceValues(func() (string, error) {
 	bin := os.Getenv("MPIUP_BIN")
 	path := filepath.Join(built, "mpiup")
 	if bin == "" {
-		cmd := exec.Command("go", "build", "-o", path, "github.com/mpiup/mpiup/cmd/mpiup")
+		cmd := exec.Command("go", "build", "-o", path, "./cmd/mpiup")
+		cmd.Dir = "../.." // the binary of its own module, with its own requirements
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build: %w\n%s", err, out)
