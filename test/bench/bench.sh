@@ -11,7 +11,17 @@ peers=${PEERS_BENCH:-../shared/bench}
 [ "$(id -u)" = 0 ] || { echo "bench makes hosts out of network namespaces, which needs root" >&2; exit 1; }
 test/setup.sh go demo
 work=$(mktemp -d /var/tmp/mpiup-bench.XXXXXX) # seen by all hosts, as /tmp, /run and /root are not
-trap 'rm -rf "$work"' EXIT
+# Pods are in cpu cgroups. Outside one, Linux gives each process session a share of its own (autogroup), and
+# sched_yield of a rank that waits, a session of its own under mpiup, gives way to nobody.
+home=$(awk -F: '$2 ~ /(^|,)cpu(,|$)/ { print "/sys/fs/cgroup/" $2 $3 }' /proc/self/cgroup)
+[ -n "$home" ] || { home=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup); echo +cpu >"$home/cgroup.subtree_control"; } 2>/dev/null || true
+pod=${home%/}/mpiup-bench.$$
+leave() {
+    echo $$ >"$home/cgroup.procs" && rmdir "$pod"
+    rm -rf "$work"
+} 2>/dev/null
+trap leave EXIT
+{ mkdir "$pod" && echo $$ >"$pod/cgroup.procs"; } 2>/dev/null || echo "no cpu cgroup can be made: ranks do not share CPUs as in a pod" >&2
 chmod 755 "$work"
 cp bin/mpiup "$work/mpiup"
 CGO_ENABLED=0 go build -o "$work/bench" ./test/bench
