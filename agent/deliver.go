@@ -132,7 +132,7 @@ func (s *session) answerFetch(r *apiv1.FetchRequest) {
 	}
 	s.while(func() {
 		var err error
-		if res.Value, res.Found, err = st.engine.LocalAwait(st.ctx, rank, r.Key); err != nil {
+		if res.Value, res.Found, err = st.engine.LocalAwait(st.ctx, rank, r.Key, string(r.Not)); err != nil {
 			res.Error = err.Error()
 		}
 		reply()

@@ -123,9 +123,10 @@ func (u *upstream) Fetch(ctx context.Context, owner int, key string) ([]byte, bo
 	return u.value(ctx, &apiv1.FetchRequest{Owner: uint32(owner), Key: key})
 }
 
-// Await is Fetch that is answered when the owner has put the key, or never will.
-func (u *upstream) Await(ctx context.Context, owner int, key string) ([]byte, bool, error) {
-	return u.value(ctx, &apiv1.FetchRequest{Owner: uint32(owner), Key: key, Wait: true})
+// Await is Fetch that is answered when the owner has put the key, with another value than that of the
+// digest not ("": any), or never will.
+func (u *upstream) Await(ctx context.Context, owner int, key, not string) ([]byte, bool, error) {
+	return u.value(ctx, &apiv1.FetchRequest{Owner: uint32(owner), Key: key, Wait: true, Not: []byte(not)})
 }
 
 // Publish, Lookup and Unpublish are kvs.Names over the whole run.
@@ -192,8 +193,8 @@ func (u jobUpstream) Fetch(ctx context.Context, owner int, key string) ([]byte, 
 }
 
 // Await is upstream's for a rank of the job.
-func (u jobUpstream) Await(ctx context.Context, owner int, key string) ([]byte, bool, error) {
-	return u.upstream.Await(ctx, owner+int(u.base), key)
+func (u jobUpstream) Await(ctx context.Context, owner int, key, not string) ([]byte, bool, error) {
+	return u.upstream.Await(ctx, owner+int(u.base), key, not)
 }
 
 // shiftSet turns a set of ranks as an engine names it into ids: "0-3,5" from base 8 is "8-11,13".

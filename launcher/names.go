@@ -72,7 +72,7 @@ func (h *hub) fetch(host int, m *apiv1.FetchRequest) {
 			continue
 		}
 		h.send(i, &apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: &apiv1.FetchRequest{
-			Id: h.fetchID, Owner: m.Owner, Key: m.Key, AnyOwner: m.AnyOwner, Wait: m.Wait, Job: m.Job,
+			Id: h.fetchID, Owner: m.Owner, Key: m.Key, AnyOwner: m.AnyOwner, Wait: m.Wait, Not: m.Not, Job: m.Job,
 		}}})
 	}
 }

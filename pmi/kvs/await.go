@@ -2,6 +2,7 @@ package kvs
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 )
@@ -9,7 +10,13 @@ import (
 // Awaiter is what an Upstream may have besides: Await is Fetch, but the owner's host answers when
 // the owner has put the key (LocalAwait), found being false when it never will.
 type Awaiter interface {
-	Await(ctx context.Context, owner int, key string) (value []byte, found bool, err error)
+	Await(ctx context.Context, owner int, key, not string) (value []byte, found bool, err error)
+}
+
+// Digest is what Await calls a value that is not waited for; it has 32 bytes.
+func Digest(value []byte) string {
+	sum := sha256.Sum256(value)
+	return string(sum[:])
 }
 
 // Here returns what this host has of owner's now, and asks nobody. The bytes must not be modified.
@@ -20,9 +27,10 @@ func (e *Engine) Here(owner int, key string) (value []byte, found bool) {
 }
 
 // Await asks owner's host for a key, whether or not an older value is here, and keeps the answer.
-// With wait it blocks until owner has put the key, where Upstream is an Awaiter; it answers not
-// found when owner is gone. For owners on this host it is LocalAwait, or Here without wait.
-func (e *Engine) Await(ctx context.Context, owner int, key string, wait bool) (value []byte, found bool, err error) {
+// With wait it blocks until owner has put the key, and another value than that of the digest not
+// ("": any), where Upstream is an Awaiter; it answers not found when owner is gone. For owners on
+// this host it is LocalAwait, or Here without wait.
+func (e *Engine) Await(ctx context.Context, owner int, key string, wait bool, not string) (value []byte, found bool, err error) {
 	e.mu.Lock()
 	switch {
 	case e.closed != nil:
@@ -32,20 +40,23 @@ func (e *Engine) Await(ctx context.Context, owner int, key string, wait bool) (v
 		e.mu.Unlock()
 		return nil, false, nil
 	case !e.store.isLocal(owner) && e.cfg.Upstream != nil:
-		_, ok := e.cfg.Upstream.(Awaiter)
-		return e.fetch(ctx, fetchKey{owner, key, wait && ok, true}) // unlocks
+		if _, ok := e.cfg.Upstream.(Awaiter); !ok || !wait {
+			wait, not = false, ""
+		}
+		return e.fetch(ctx, fetchKey{owner, key, wait, not, true}) // unlocks
 	}
 	e.mu.Unlock()
 	if wait {
-		return e.LocalAwait(ctx, owner, key)
+		return e.LocalAwait(ctx, owner, key, not)
 	}
 	value, found = e.Here(owner, key)
 	return value, found, nil
 }
 
-// LocalAwait returns what a rank of this host has put, and blocks until it has; found is false
-// when the rank is gone. It answers another host's Await.
-func (e *Engine) LocalAwait(ctx context.Context, owner int, key string) (value []byte, found bool, err error) {
+// LocalAwait returns what a rank of this host has put, and blocks until it has, and another value
+// than that of the digest not ("": any); found is false when the rank is gone. It answers another
+// host's Await.
+func (e *Engine) LocalAwait(ctx context.Context, owner int, key, not string) (value []byte, found bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.store.isLocal(owner) {
@@ -58,7 +69,7 @@ func (e *Engine) LocalAwait(ctx context.Context, owner int, key string) (value [
 		if e.closed != nil {
 			return nil, false, e.closed
 		}
-		if v, ok := e.store.get(owner, key); ok {
+		if v, ok := e.store.get(owner, key); ok && (not == "" || Digest(v) != not) {
 			return v, true, nil
 		}
 		if _, gone := e.fences.gone[owner]; gone {

@@ -23,9 +23,9 @@ func (p *pair) Fetch(_ context.Context, owner int, key string) ([]byte, bool, er
 	return v, ok, nil
 }
 
-func (p *pair) Await(ctx context.Context, owner int, key string) ([]byte, bool, error) {
+func (p *pair) Await(ctx context.Context, owner int, key, not string) ([]byte, bool, error) {
 	p.asked++
-	return p.other.LocalAwait(ctx, owner, key)
+	return p.other.LocalAwait(ctx, owner, key, not)
 }
 
 func newPair(t *testing.T) (near, far *Engine, up *pair) {
@@ -46,13 +46,13 @@ func TestAwait(t *testing.T) {
 		near, far, up := newPair(t)
 		defer far.Close(nil)
 		defer near.Close(nil)
-		if _, ok, err := near.Await(t.Context(), 1, "k", false); ok || err != nil {
+		if _, ok, err := near.Await(t.Context(), 1, "k", false, ""); ok || err != nil {
 			t.Error("found before it was put", err)
 		}
 		got := make(chan string, 3)
 		for range 3 {
 			go func() {
-				v, ok, err := near.Await(t.Context(), 1, "k", true)
+				v, ok, err := near.Await(t.Context(), 1, "k", true, "")
 				if !ok || err != nil {
 					t.Error(ok, err)
 				}
@@ -84,7 +84,7 @@ func TestAwait(t *testing.T) {
 		if err := far.Put(1, "k", []byte("newer")); err != nil {
 			t.Error(err)
 		}
-		if v, ok, err := near.Await(t.Context(), 1, "k", true); !ok || string(v) != "newer" || err != nil {
+		if v, ok, err := near.Await(t.Context(), 1, "k", true, ""); !ok || string(v) != "newer" || err != nil {
 			t.Errorf("%q %v", v, err)
 		}
 	})
@@ -102,7 +102,7 @@ func TestAwaitEnds(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				over := make(chan error, 1)
 				go func() {
-					_, ok, err := near.Await(ctx, 1, "k", true)
+					_, ok, err := near.Await(ctx, 1, "k", true, "")
 					if ok {
 						t.Error("found")
 					}
@@ -143,11 +143,47 @@ func TestAwaitOfWhatCannotBe(t *testing.T) {
 	defer far.Close(nil)
 	defer near.Close(nil)
 	for _, owner := range []int{-1, 2} {
-		if _, ok, err := near.Await(t.Context(), owner, "k", true); ok || err != nil {
+		if _, ok, err := near.Await(t.Context(), owner, "k", true, ""); ok || err != nil {
 			t.Errorf("owner %d: %v, %v", owner, ok, err)
 		}
 	}
-	if _, _, err := near.LocalAwait(t.Context(), 1, "k"); err == nil {
+	if _, _, err := near.LocalAwait(t.Context(), 1, "k", ""); err == nil {
 		t.Error("a rank that is not here is waited for")
 	}
+}
+
+// Who has a value already waits for another one.
+func TestAwaitAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far, _ := newPair(t)
+		defer far.Close(nil)
+		defer near.Close(nil)
+		put := func(v string) {
+			if err := far.Put(1, "k", []byte(v)); err != nil {
+				t.Error(err)
+			}
+		}
+		put("one")
+		got := make(chan string, 1)
+		go func() {
+			v, ok, err := near.Await(t.Context(), 1, "k", true, Digest([]byte("one")))
+			if !ok || err != nil {
+				t.Error(ok, err)
+			}
+			got <- string(v)
+		}()
+		synctest.Wait()
+		put("one")
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Error("the same value was enough")
+		}
+		put("two")
+		if v := <-got; v != "two" {
+			t.Errorf("got %q", v)
+		}
+		if v, _, _ := near.Await(t.Context(), 1, "k", true, Digest([]byte("one"))); string(v) != "two" {
+			t.Errorf("got %q", v)
+		}
+	})
 }

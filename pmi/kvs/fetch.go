@@ -9,8 +9,9 @@ import (
 type fetchKey struct {
 	owner int
 	key   string
-	wait  bool // see Awaiter
-	keep  bool // the answer goes into the store
+	wait  bool   // see Awaiter
+	not   string // with wait
+	keep  bool   // the answer goes into the store
 }
 
 // flight is a fetch under way; ranks that ask the same meanwhile wait for its answer.
@@ -30,11 +31,11 @@ func (e *Engine) fetch(ctx context.Context, k fetchKey) ([]byte, bool, error) {
 		e.fetches[k] = f
 		clock := e.store.clock
 		e.work.Go(func() {
-			ask := e.cfg.Upstream.Fetch
 			if k.wait {
-				ask = e.cfg.Upstream.(Awaiter).Await
+				f.value, f.found, f.err = e.cfg.Upstream.(Awaiter).Await(e.ctx, k.owner, k.key, k.not)
+			} else {
+				f.value, f.found, f.err = e.cfg.Upstream.Fetch(e.ctx, k.owner, k.key)
 			}
-			f.value, f.found, f.err = ask(e.ctx, k.owner, k.key)
 			e.mu.Lock()
 			delete(e.fetches, k)
 			closed := e.closed

@@ -59,6 +59,7 @@ func (s *Server) add(ns *namespace, rank int, fresh [2][]bfrops.KVal, commit boo
 	same := rk.committed && bytes.Equal(next[remoteSection], rk.sections[remoteSection])
 	rk.sections = next
 	rk.committed = rk.committed || commit
+	rk.wake()
 	if same || !rk.committed {
 		return success
 	}

@@ -24,9 +24,6 @@ func conversation(payloads ...[]byte) (b []byte) {
 
 // seeds are requests of every command that a rank of job 0 sends in a run of two jobs.
 func seeds(m *multi) [][]byte {
-	yes := func(key string) bfrops.Info {
-		return bfrops.Info{Key: key, Value: bfrops.Value{Type: bfrops.Bool, Data: true}}
-	}
 	both := list(m.proc(0, bfrops.RankWildcard), m.proc(1, 0))
 	published := func(w *bfrops.Writer) {
 		w.Group(bfrops.Uint32, uint64(0))

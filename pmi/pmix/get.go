@@ -10,9 +10,9 @@ import (
 )
 
 // get answers with everything that the asked rank has committed for this host, since the client
-// keeps it all and asks once per rank then. It waits for a rank that has not committed yet; what
-// a rank did not commit is not found at once, because waiting for a key that never comes hangs
-// Open MPI 4.1.0. Job data of the client's own job is never asked for: it has it already (REQ).
+// keeps it all and asks once per rank then. It waits for a rank that has not committed yet, and for
+// a while for a key that the rank may commit later (sectionOf). Job data of the client's own job is
+// never asked for: it has it already (REQ).
 func (c *conn) get(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
 	q := question{namespace: bfrops.One[string](r, bfrops.String), rank: bfrops.One[uint64](r, bfrops.ProcRank)}
 	infos := r.Infos()
@@ -24,6 +24,7 @@ func (c *conn) get(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 	}
 	q.wait = !isTrue(infos, "pmix.immediate") && !isTrue(infos, "pmix.optional")
 	q.fresh = isTrue(infos, "pmix.get.refresh")
+	q.bounded = seconds(infos) > 0
 	q.qualifiers = slices.DeleteFunc(slices.Clone(infos), func(i bfrops.Info) bool { return i.Flags&bfrops.InfoQualifier == 0 })
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
@@ -54,7 +55,8 @@ type question struct {
 	rank       uint64
 	key        string // "": everything
 	qualifiers []bfrops.Info
-	wait       bool // for a rank that has not committed yet
+	wait       bool // for the rank to commit
+	bounded    bool // the client says for how long
 	fresh      bool // what is here may be old
 }
 
@@ -82,12 +84,9 @@ func (s *Server) find(ctx context.Context, c *conn, ns *namespace, q question) (
 	case q.reserved():
 		return ns.rankLevel(c, rank), nil
 	}
-	sec, found, err := s.sectionOf(ctx, ns, rank, q)
+	sec, err := s.sectionOf(ctx, ns, rank, q)
 	if err != nil {
 		return nil, err
-	}
-	if !found || !sec.holds(q.key, q.qualifiers) {
-		return nil, errNotFound
 	}
 	values := c.section()
 	values.Group(bfrops.ProcType, ns.proc(rank))
@@ -108,26 +107,6 @@ func (s *Server) whoHas(ns *namespace, q question) (rank int, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// sectionOf is what ranks of this host may see of a rank. What a fence brought is asked for again
-// if key is not in it: the rank may have committed since.
-func (s *Server) sectionOf(ctx context.Context, ns *namespace, rank int, q question) (section, bool, error) {
-	if _, here := ns.local[rank]; here {
-		sec, ok := s.committed(ns, rank)
-		if ok || !q.wait {
-			return sec, ok, nil
-		}
-		if _, ok, err := ns.Engine.LocalAwait(ctx, rank, sectionKey); err != nil || !ok {
-			return nil, false, err
-		}
-		sec, ok = s.committed(ns, rank)
-		return sec, ok, nil
-	}
-	if v, ok := ns.Engine.Here(rank, sectionKey); ok && !q.fresh && section(v).holds(q.key, q.qualifiers) {
-		return v, true, nil
-	}
-	return ns.Engine.Await(ctx, rank, sectionKey, q.wait)
 }
 
 // jobLevel is what is true of a job as a whole, and of each of its ranks, for ranks of others.
@@ -167,12 +146,19 @@ func (ns *namespace) rankLevel(c *conn, rank int) *bfrops.Writer {
 
 // within bounds ctx by the request's pmix.timeout, in seconds; the cause is then errTimeout.
 func within(ctx context.Context, infos []bfrops.Info) (context.Context, context.CancelFunc) {
-	if v, ok := attribute(infos, "pmix.timeout"); ok {
-		if n, ok := v.Number(); ok && n > 0 && n < 1<<31 {
-			return context.WithTimeoutCause(ctx, time.Duration(n)*time.Second, errTimeout)
-		}
+	if n := seconds(infos); n > 0 {
+		return context.WithTimeoutCause(ctx, time.Duration(n)*time.Second, errTimeout)
 	}
 	return ctx, func() {}
+}
+
+// seconds is the request's pmix.timeout; 0: none.
+func seconds(infos []bfrops.Info) int64 {
+	v, _ := attribute(infos, "pmix.timeout")
+	if n, ok := v.Number(); ok && n > 0 && n < 1<<31 {
+		return int64(n)
+	}
+	return 0
 }
 
 func attribute(infos []bfrops.Info, key string) (bfrops.Value, bool) {

@@ -58,7 +58,14 @@ func (s *Server) Add(job Job) error {
 	s.jobs[job.Number] = ns
 	close(s.added)
 	s.added = make(chan struct{})
-	job.Engine.OnGone(func(rank int, why string) { s.spans.gone(job.Base+rank, why) })
+	job.Engine.OnGone(func(rank int, why string) {
+		s.spans.gone(job.Base+rank, why)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if rk := ns.ranks[rank]; rk != nil {
+			rk.wake()
+		}
+	})
 	if job.Here >= 0 {
 		s.work.Go(func() { ns.data.packed(jobDataKind{dialect: bfrops.Canonical()}) }) // before the first rank asks
 	}

@@ -174,6 +174,10 @@ func committing(key, value string) func(*bfrops.Writer) {
 	}
 }
 
+func yes(key string) bfrops.Info {
+	return bfrops.Info{Key: key, Value: bfrops.Value{Type: bfrops.Bool, Data: true}}
+}
+
 // values reads the answer to a GET: whose they are, and the values.
 func (c *raw) values(tag uint32) (status int, of bfrops.Proc, values map[string]bfrops.Value) {
 	c.t.Helper()

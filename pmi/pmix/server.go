@@ -63,10 +63,11 @@ type Server struct {
 
 // rank is what its connections share.
 type rank struct {
-	main      *conn      // guarded by Server.mu; see the package comment
-	open      int        // guarded by Server.mu; connections
-	committed bool       // guarded by Server.mu
-	sections  [2]section // guarded by Server.mu; local, remote
+	main      *conn         // guarded by Server.mu; see the package comment
+	open      int           // guarded by Server.mu; connections
+	committed bool          // guarded by Server.mu
+	sections  [2]section    // guarded by Server.mu; local, remote
+	changed   chan struct{} // guarded by Server.mu; closed at the next commit, or when it is gone; nil: nobody waits
 }
 
 // New returns a server that starts nothing and has no jobs yet.

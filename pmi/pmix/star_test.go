@@ -197,8 +197,8 @@ func (s spoke) Fetch(_ context.Context, owner int, key string) ([]byte, bool, er
 	return v, ok, nil
 }
 
-func (s spoke) Await(ctx context.Context, owner int, key string) ([]byte, bool, error) {
-	return s.owner(owner).LocalAwait(ctx, owner, key)
+func (s spoke) Await(ctx context.Context, owner int, key, not string) ([]byte, bool, error) {
+	return s.owner(owner).LocalAwait(ctx, owner, key, not)
 }
 
 // owner is the engine of a rank's host.

@@ -2,6 +2,7 @@
  * "pmix ok" from rank 0, or which step went wrong. With an argument only that step:
  *   basic    values of three scopes, absent keys, immediate, timeouts, subsets, a rank that
  *            commits late, one that commits twice
+ *   late     a rank that commits late, and again later
  *   names    publish, look up, wait, first read, take back
  *   events   one rank tells the others
  *   misc     query, log, connect, job control, groups
@@ -87,9 +88,9 @@ static void basic(void) {
         OK(get(r, "global", &n, NULL, 0));
         if (n != 100 + r) fail("global", n);
         if (r == me.rank) continue;
-        WANT(here ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, get(r, "local", &n, NULL, 0));
+        WANT(here ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, get(r, "local", &n, here ? NULL : PMIX_IMMEDIATE, 0));
         WANT(here ? PMIX_ERR_NOT_FOUND : PMIX_SUCCESS, get(r, "remote", &n, NULL, 0));
-        WANT(PMIX_ERR_NOT_FOUND, get(r, "absent", &n, NULL, 0));
+        WANT(PMIX_ERR_NOT_FOUND, get(r, "absent", &n, PMIX_IMMEDIATE, 0));
         pmix_proc_t p = of(r);
         OK(PMIx_Get(&p, "big", NULL, 0, &got));
         if (strcmp(got->data.string, big)) fail("big", 0);
@@ -139,6 +140,19 @@ static void late(void) {
     } else {
         OK(get(last, "late", &n, NULL, 0));
         if (n != 5) fail("late", n);
+    }
+    fence(&all, 1, false);
+
+    /* a key that a rank commits later than others, while it is asked for */
+    if (me.rank == last) {
+        usleep(300000);
+        put(PMIX_GLOBAL, "later", 6);
+        OK(PMIx_Commit());
+    } else {
+        OK(get(last, "later", &n, PMIX_TIMEOUT, 60));
+        if (n != 6) fail("later", n);
+        pmix_status_t rc = get(last, "never", &n, NULL, 0);
+        if (rc != PMIX_ERR_NOT_FOUND && rc != PMIX_ERR_TIMEOUT) fail("never", rc); /* openpmix says timeout */
     }
     fence(&all, 1, false);
 }

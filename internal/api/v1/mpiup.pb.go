@@ -3329,6 +3329,7 @@ type FetchRequest struct {
 	AnyOwner      bool                   `protobuf:"varint,4,opt,name=any_owner,json=anyOwner,proto3" json:"any_owner,omitempty"` // whoever of job has put it
 	Wait          bool                   `protobuf:"varint,5,opt,name=wait,proto3" json:"wait,omitempty"`
 	Job           uint32                 `protobuf:"varint,6,opt,name=job,proto3" json:"job,omitempty"`
+	Not           []byte                 `protobuf:"bytes,7,opt,name=not,proto3" json:"not,omitempty"` // with wait: SHA-256 of the value that the asker has; another is waited for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3403,6 +3404,13 @@ func (x *FetchRequest) GetJob() uint32 {
 		return x.Job
 	}
 	return 0
+}
+
+func (x *FetchRequest) GetNot() []byte {
+	if x != nil {
+		return x.Not
+	}
+	return nil
 }
 
 type FetchResult struct {
@@ -4260,14 +4268,15 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03set\x18\x01 \x01(\tR\x03set\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04data\x18\x03 \x03(\fR\x04data\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\x89\x01\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\x9b\x01\n" +
 	"\fFetchRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\rR\x05owner\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12\x1b\n" +
 	"\tany_owner\x18\x04 \x01(\bR\banyOwner\x12\x12\n" +
 	"\x04wait\x18\x05 \x01(\bR\x04wait\x12\x10\n" +
-	"\x03job\x18\x06 \x01(\rR\x03job\"_\n" +
+	"\x03job\x18\x06 \x01(\rR\x03job\x12\x10\n" +
+	"\x03not\x18\a \x01(\fR\x03not\"_\n" +
 	"\vFetchResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05found\x18\x02 \x01(\bR\x05found\x12\x14\n" +
