@@ -115,7 +115,7 @@ func (b *builder) addDevices(devices []DevicePart, nodes map[int]*Object) {
 	for _, d := range devices {
 		parent := b.root
 		if node := nodes[d.Node]; node != nil {
-			parent = node.place()
+			parent = node.Place()
 		}
 		if d.At != nil && at[*d.At] != nil {
 			parent = at[*d.At]

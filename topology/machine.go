@@ -47,7 +47,7 @@ type Object struct {
 	OS      int    // the kernel's number for it; NoIndex: none
 	Logical int    // its place among those of its type, in the tree's order
 	Name    string // of an OSDevice
-	Subtype string // of a Group "Cluster", of a NUMANode "GPUMemory"; else mostly ""
+	Subtype string // of a Group "Cluster", of a GPU's NUMANode GPUMemory; else mostly ""
 
 	CPUs          idset.Set // hardware threads within; of memory: those near it; none of I/O
 	CompleteCPUs  idset.Set // offline ones too
@@ -67,6 +67,9 @@ type Object struct {
 	OSDev  OSDevKind
 	Infos  []Info
 }
+
+// GPUMemory is the subtype of a NUMANode that is the memory of a GPU.
+const GPUMemory = "GPUMemory"
 
 // NoIndex is the OS number of what the kernel does not count.
 const NoIndex = -1
@@ -181,12 +184,12 @@ func (m *Machine) Near(at PCIAddr) idset.Set {
 	if o == nil {
 		return idset.Set{}
 	}
-	return o.place().CPUs
+	return o.Place().CPUs
 }
 
-// place is o itself, or what an I/O object or a memory hangs at.
-func (o *Object) place() *Object {
-	for o.Type.io() || o.Type == TypeNUMANode {
+// Place is o itself, or what an I/O object or a memory hangs at.
+func (o *Object) Place() *Object {
+	for o.Type.IO() || o.Type == TypeNUMANode {
 		o = o.Parent
 	}
 	return o

@@ -50,7 +50,7 @@ type NodePart struct {
 	OS    int
 	CPUs  idset.Set // near it; empty of a node of memory only
 	Near  []int     // nodes whose CPUs reach a node without CPUs fastest; none: by distance
-	Kind  string    // "GPUMemory"; "" of main memory
+	Kind  string    // GPUMemory; "" of main memory
 	Infos []Info
 }
 

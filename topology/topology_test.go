@@ -24,7 +24,7 @@ func part(list string) Part { return Part{CPUs: set(list)} }
 func tree(o *Object) string {
 	var b strings.Builder
 	b.WriteString(o.Type.String())
-	if !o.Type.io() {
+	if !o.Type.IO() {
 		b.WriteString(":" + o.CPUs.String())
 	}
 	for _, list := range []struct {
@@ -96,7 +96,7 @@ func sound(t *testing.T, m *Machine) {
 				}
 			}
 		}
-		if o.Type.io() {
+		if o.Type.IO() {
 			return
 		}
 		if o.Type == TypePU {

@@ -40,7 +40,8 @@ func (t Type) String() string {
 	return typeNames[t]
 }
 
-func (t Type) io() bool { return t == TypeBridge || t == TypePCIDevice || t == TypeOSDevice }
+// IO reports whether objects of the type are bridges or devices.
+func (t Type) IO() bool { return t == TypeBridge || t == TypePCIDevice || t == TypeOSDevice }
 
 // cacheType is the type of a cache of a level (1 to 5) and kind; ok is false where hwloc has
 // none.

@@ -39,6 +39,7 @@ var levels = map[string]int{
 	"pmi/message":          1,
 	"pmi/lobby":            1,
 	"pmi/spawn":            1,
+	"topology/draw":        2,
 	"topology/hwlocxml":    1,
 	"gpu":                  1,
 	"rdma":                 1,

@@ -2,89 +2,107 @@ package discover
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // readAllowed finds what the cpuset of this process gives it, and its affinity mask
 // (Cpus_allowed_list of /proc/self/status, which the kernel has cut to the cpuset).
 //
 //	v2     MOUNT/GROUP/cpuset.{cpus,mems}.effective
-//	v1     MOUNT/GROUP/cpuset.{cpus,mems}
-//	older  MOUNT/GROUP/{cpus,mems}                    the cpuset file system
+//	v1     MOUNT/GROUP/cpuset.{cpus,mems}, where nothing was written cpuset.effective_{cpus,mems}
+//	older  MOUNT/GROUP/{cpus,mems}        the cpuset file system
 //
-// GROUP is /proc/self/cpuset, or named in /proc/self/cgroup. In a container GROUP may be the host's
-// name for what is mounted at MOUNT itself.
+// MOUNT is what /proc/mounts names, else where it usually is. GROUP is /proc/self/cpuset, or named
+// in /proc/self/cgroup; a v2 group without the controller has its parent's. In a container GROUP may
+// be the host's name for what is mounted at MOUNT itself.
 func (r *reader) readAllowed() {
-	if status, err := r.fs.Prefix("proc/self/status", 16<<10); err == nil {
-		if _, rest, ok := strings.Cut(string(status), "\nCpus_allowed_list:"); ok {
-			list, _, _ := strings.Cut(rest, "\n")
-			if cpus, err := idset.Parse(list); err == nil && cpus.Last() <= maxCPU {
-				r.parts.Affinity = cpus
+	r.parts.Affinity = r.affinity()
+	group := r.cpusetGroup()
+	for _, m := range r.cpusetMounts() {
+		for _, dir := range upwards(m.dir, group) {
+			for _, file := range m.files {
+				if !r.fs.Exists(dir + "/" + file.cpus) {
+					continue
+				}
+				cpus, err := r.fs.List(dir + "/" + file.cpus)
+				if err == nil && !cpus.Empty() {
+					r.parts.AllowedCPUs = cpus
+					r.parts.AllowedNodes, _ = r.fs.List(dir + "/" + file.mems)
+					return
+				}
 			}
 		}
 	}
-	mount, ok := r.cpusetMount()
-	if !ok {
-		return
-	}
-	group := r.cpusetGroup()
-	for _, dir := range []string{path.Join(mount.dir, group), mount.dir} {
-		cpus, err := r.fs.List(dir + "/" + mount.prefix + "cpus" + mount.suffix)
-		if err != nil {
-			continue
-		}
-		r.parts.AllowedCPUs = cpus
-		r.parts.AllowedNodes, _ = r.fs.List(dir + "/" + mount.prefix + "mems" + mount.suffix)
-		return
-	}
 }
 
-// cpusetMount is where cpusets can be seen and what their files are called.
-type cpusetMount struct{ dir, prefix, suffix string }
+// affinity is the mask of this process, empty if it cannot be known.
+func (r *reader) affinity() idset.Set {
+	status, err := r.fs.Prefix("proc/self/status", 16<<10)
+	if err != nil {
+		return idset.Set{}
+	}
+	_, rest, ok := strings.Cut(string(status), "\nCpus_allowed_list:")
+	if !ok {
+		return idset.Set{}
+	}
+	list, _, _ := strings.Cut(rest, "\n")
+	cpus, err := idset.Parse(list)
+	if err != nil || cpus.Last() > maxCPU {
+		r.fs.Note("proc/self/status", "Cpus_allowed_list %.40q is not understood", strings.TrimSpace(list))
+		return idset.Set{}
+	}
+	return cpus
+}
+
+// upwards is the directories of a group and those above it, up to the mount point.
+func upwards(mount, group string) (dirs []string) {
+	for group = path.Clean("/" + group); group != "/" && len(dirs) < maxDepth; group = path.Dir(group) {
+		dirs = append(dirs, path.Join(mount, group))
+	}
+	return append(dirs, mount)
+}
+
+// maxDepth bounds a group's levels; Kubernetes has five.
+const maxDepth = 64
+
+// cpusetMount is where cpusets can be seen and what their files are called, in the order in which they are asked.
+type cpusetMount struct {
+	dir   string
+	files []cpusetFiles
+}
+
+type cpusetFiles struct{ cpus, mems string }
 
 var (
-	cgroup2 = cpusetMount{prefix: "cpuset.", suffix: ".effective"}
-	cgroup1 = cpusetMount{prefix: "cpuset."}
-	cpusets = cpusetMount{}
+	cgroup2 = []cpusetFiles{{"cpuset.cpus.effective", "cpuset.mems.effective"}}
+	cgroup1 = []cpusetFiles{{"cpuset.cpus", "cpuset.mems"}, {"cpuset.effective_cpus", "cpuset.effective_mems"}}
+	cpusets = []cpusetFiles{{"cpus", "mems"}, {"effective_cpus", "effective_mems"}}
 )
 
-func (m cpusetMount) at(dir string) cpusetMount {
-	m.dir = strings.TrimPrefix(path.Clean("/"+dir), "/")
-	return m
+// cpusetMounts are those of /proc/mounts, then the usual places.
+func (r *reader) cpusetMounts() (all []cpusetMount) {
+	text, _ := r.fs.Text("proc/mounts")
+	for _, m := range sysfs.ParseMounts(text, func(fstype string) bool {
+		return fstype == "cgroup2" || fstype == "cgroup" || fstype == "cpuset"
+	}) {
+		switch {
+		case m.Type == "cgroup2":
+			all = append(all, cpusetMount{m.Dir, cgroup2})
+		case m.Type == "cpuset", m.Has("cpuset") && m.Has("noprefix"):
+			all = append(all, cpusetMount{m.Dir, cpusets})
+		case m.Has("cpuset"):
+			all = append(all, cpusetMount{m.Dir, cgroup1})
+		}
+	}
+	return append(all[:min(len(all), maxMounts)],
+		cpusetMount{"sys/fs/cgroup", cgroup2}, cpusetMount{"sys/fs/cgroup/cpuset", cgroup1}, cpusetMount{"dev/cpuset", cpusets})
 }
 
-// cpusetMount looks at the usual places, then at all mounts.
-func (r *reader) cpusetMount() (cpusetMount, bool) {
-	for _, m := range []cpusetMount{
-		cgroup2.at("/sys/fs/cgroup"), cgroup1.at("/sys/fs/cgroup/cpuset"), cpusets.at("/dev/cpuset"),
-	} {
-		if r.fs.Exists(m.dir + "/" + m.prefix + "cpus" + m.suffix) {
-			return m, true
-		}
-	}
-	mounts, _ := r.fs.Text("proc/mounts")
-	for line := range strings.Lines(mounts) {
-		f := strings.Fields(line) // device, directory, type, options
-		if len(f) < 4 {
-			continue
-		}
-		switch options := strings.Split(f[3], ","); {
-		case f[2] == "cgroup2":
-			controllers, _ := r.fs.Text(cgroup2.at(f[1]).dir + "/cgroup.controllers")
-			if slices.Contains(strings.Fields(controllers), "cpuset") {
-				return cgroup2.at(f[1]), true
-			}
-		case f[2] == "cpuset", f[2] == "cgroup" && slices.Contains(options, "cpuset") && slices.Contains(options, "noprefix"):
-			return cpusets.at(f[1]), true
-		case f[2] == "cgroup" && slices.Contains(options, "cpuset"):
-			return cgroup1.at(f[1]), true
-		}
-	}
-	return cpusetMount{}, false
-}
+// maxMounts bounds the places that are looked at.
+const maxMounts = 64
 
 // cpusetGroup is this process's group.
 func (r *reader) cpusetGroup() string {
@@ -93,10 +111,15 @@ func (r *reader) cpusetGroup() string {
 		text, _ := r.fs.Text("proc/self/cgroup")
 		for line := range strings.Lines(text) {
 			f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-			if len(f) == 3 && (f[1] == "" || f[1] == "cpuset") {
-				if group = f[2]; f[1] == "cpuset" {
-					break
-				}
+			if len(f) != 3 {
+				continue
+			}
+			v1 := strings.Contains(","+f[1]+",", ",cpuset,")
+			if f[1] == "" || v1 {
+				group = f[2]
+			}
+			if v1 {
+				break
 			}
 		}
 	}

@@ -28,17 +28,19 @@ func (r *reader) readNodes(power bool) {
 		sizes, _ = r.fs.Names("sys/kernel/mm/hugepages")
 	}
 	var kept idset.Set
+	seen := make(map[string]bool) // CPUs of nodes; firmware that has told them wrong says the same of each
 	for n := range online.All() {
 		dir := nodeDir + "/node" + strconv.Itoa(n)
 		cpus, err := r.fs.Mask(dir + "/cpumap")
 		gpu, isGPU := gpus[n]
-		if err != nil || isGPU && power {
+		if err != nil || isGPU && power || seen[cpus.String()] {
 			continue
 		}
+		seen[cpus.String()] = !cpus.Empty()
 		node := topology.NodePart{OS: n, CPUs: cpus, Memory: topology.Memory{Size: r.memTotal(dir + "/meminfo")}}
 		node.Pages = r.pages(dir, node.Size, sizes)
 		if isGPU {
-			node.Kind, node.Infos = "GPUMemory", []topology.Info{{Name: "PCIBusID", Value: gpu}}
+			node.Kind, node.Infos = topology.GPUMemory, []topology.Info{{Name: "PCIBusID", Value: gpu}}
 			node.CPUs, _ = r.fs.Mask(pciDir + "/" + gpu + "/local_cpus")
 		}
 		if cpus.Empty() {

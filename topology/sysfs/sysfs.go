@@ -40,13 +40,36 @@ const MaxText = 64 << 10
 const MaxNames = 1 << 16
 
 // FS is a machine's files. The zero FS has none.
-type FS struct{ fsys fs.FS }
+type FS struct {
+	fsys fs.FS
+	note func(error)
+}
 
 // New reads below the root of fsys.
-func New(fsys fs.FS) FS { return FS{fsys} }
+func New(fsys fs.FS) FS { return FS{fsys: fsys} }
 
 // Host reads this machine.
-func Host() FS { return FS{host{}} }
+func Host() FS { return FS{fsys: host{}} }
+
+// Noting is f that also tells of each file that is there and cannot be read or understood. What is
+// missing, or not for this process, is nothing to tell of.
+func (f FS) Noting(note func(error)) FS {
+	f.note = note
+	return f
+}
+
+// Note tells that a file was not understood.
+func (f FS) Note(name, format string, args ...any) {
+	f.tell(fmt.Errorf("/%s: "+format, append([]any{name}, args...)...))
+}
+
+// tell passes an error on to who wants to know, and returns it.
+func (f FS) tell(err error) error {
+	if f.note != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		f.note(err)
+	}
+	return err
+}
 
 // prefixReader is an fs.FS that reads the beginning of a file with fewer calls than Open takes.
 type prefixReader interface {
@@ -62,18 +85,18 @@ func (f FS) Prefix(name string, n int) ([]byte, error) {
 		buf := make([]byte, min(n, MaxText))
 		got, err := r.readPrefix(name, buf)
 		if err != nil {
-			return nil, pathError("read", name, err)
+			return nil, f.tell(pathError("read", name, err))
 		}
 		return buf[:got], nil
 	}
 	file, err := f.fsys.Open(name)
 	if err != nil {
-		return nil, pathError("open", name, err)
+		return nil, f.tell(pathError("open", name, err))
 	}
 	defer file.Close()
 	b, err := io.ReadAll(io.LimitReader(file, int64(min(n, MaxText))))
 	if err != nil {
-		return nil, pathError("read", name, err)
+		return nil, f.tell(pathError("read", name, err))
 	}
 	return b, nil
 }
@@ -100,7 +123,7 @@ func (f FS) Text(name string) (string, error) {
 		return "", err
 	}
 	if len(b) == MaxText {
-		return "", fmt.Errorf("/%s is longer than %d bytes", name, MaxText-1)
+		return "", f.tell(fmt.Errorf("/%s is longer than %d bytes", name, MaxText-1))
 	}
 	return strings.Trim(string(b), blank), nil
 }
@@ -117,7 +140,7 @@ func (f FS) Int(name string) (int, error) {
 	}
 	n, ok := leadingInt(text)
 	if !ok {
-		return 0, fmt.Errorf("/%s: %.40q is not a number", name, text)
+		return 0, f.tell(fmt.Errorf("/%s: %.40q is not a number", name, text))
 	}
 	return n, nil
 }
@@ -144,7 +167,7 @@ func (f FS) set(name string, parse func(string) (idset.Set, error)) (idset.Set, 
 	}
 	s, err := parse(text)
 	if err != nil {
-		return idset.Set{}, fmt.Errorf("/%s: %w", name, err)
+		return idset.Set{}, f.tell(fmt.Errorf("/%s: %w", name, err))
 	}
 	return s, nil
 }

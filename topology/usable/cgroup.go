@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // hierarchy is one cgroup tree this process is in, as far as its mount shows it.
@@ -26,41 +28,37 @@ type hierarchy struct {
 //	                    shows "/kubepods/x"             the group is the mount point
 //	host's whole tree   path "/a/b", mount shows "/"    the group is mount/a/b
 //
-// A path that leads out of what is mounted falls back to the mount point.
+// A path that leads out of what is mounted falls back to the mount point. A machine's tree that
+// was gathered by hwloc has /proc/mounts and /proc/self/cpuset only, and those do.
 func hierarchies(fsys fs.FS) ([]hierarchy, error) {
 	membership, err := readFile(fsys, "proc/self/cgroup")
 	if err != nil {
-		return nil, err
+		group, err2 := readFile(fsys, "proc/self/cpuset")
+		if err2 != nil {
+			return nil, err
+		}
+		membership = "0::" + strings.TrimSpace(group) + "\n"
 	}
-	mounts, err := readFile(fsys, "proc/self/mountinfo")
+	mounts, err := cgroupMounts(fsys)
 	if err != nil {
 		return nil, err
 	}
 	v2path, v1path := parseMembership(membership)
 	var all []hierarchy
-	for line := range strings.Lines(mounts) {
-		m, ok := parseMount(line)
-		if !ok {
-			continue
-		}
-		h := hierarchy{mount: strings.TrimPrefix(path.Clean(m.point), "/")}
+	for _, m := range mounts {
+		h := hierarchy{mount: m.Dir, v2: m.Type == "cgroup2"}
 		own := v2path
-		switch m.fstype {
-		case "cgroup2":
-			h.v2 = true
-		case "cgroup":
-			h.controllers = strings.Split(m.options, ",")
+		if !h.v2 {
+			h.controllers = m.Options
 			own = ""
 			for _, c := range h.controllers {
 				if p, ok := v1path[c]; ok {
 					own = p
 				}
 			}
-		default:
-			continue
 		}
 		h.own = h.mount
-		if rest, inside := below(own, m.root); inside {
+		if rest, inside := below(own, m.Root); inside {
 			candidate := path.Join(h.mount, rest)
 			if info, err := fs.Stat(fsys, candidate); err == nil && info.IsDir() {
 				h.own = candidate
@@ -69,6 +67,19 @@ func hierarchies(fsys fs.FS) ([]hierarchy, error) {
 		all = append(all, h)
 	}
 	return all, nil
+}
+
+// cgroupMounts is where cgroups can be seen.
+func cgroupMounts(fsys fs.FS) ([]sysfs.Mount, error) {
+	cgroup := func(fstype string) bool { return fstype == "cgroup" || fstype == "cgroup2" }
+	text, err := readFile(fsys, "proc/self/mountinfo")
+	if err == nil {
+		return sysfs.ParseMountinfo(text, cgroup), nil
+	}
+	if text, err2 := readFile(fsys, "proc/mounts"); err2 == nil {
+		return sysfs.ParseMounts(text, cgroup), nil
+	}
+	return nil, err
 }
 
 // parseMembership reads lines "4:memory,cpu:/path" (v1) and "0::/path" (v2).
@@ -88,37 +99,6 @@ func parseMembership(text string) (v2 string, v1 map[string]string) {
 		}
 	}
 	return v2, v1
-}
-
-type mount struct{ root, point, fstype, options string }
-
-// parseMount reads "31 23 0:28 / /sys/fs/cgroup rw shared:9 - tmpfs tmpfs rw,mode=755".
-func parseMount(line string) (mount, bool) {
-	f := strings.Fields(line)
-	dash := slices.Index(f, "-")
-	if dash < 6 || len(f) < dash+4 {
-		return mount{}, false
-	}
-	return mount{root: unescape(f[3]), point: unescape(f[4]), fstype: f[dash+1], options: f[dash+3]}, true
-}
-
-// unescape undoes the octal of mountinfo: space, tab, newline and backslash are "\040" etc.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
 
 // below is the part of p under root, and whether p is root or under it.

@@ -1,0 +1,88 @@
+package draw_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mpiup/mpiup/test/machine"
+	"github.com/mpiup/mpiup/topology/discover"
+	"github.com/mpiup/mpiup/topology/draw"
+	"github.com/mpiup/mpiup/topology/sysfs"
+	"github.com/mpiup/mpiup/topology/usable"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// view looks at a machine as mpiup topo does.
+func view(t testing.TB, name string, files fs.FS) *draw.View {
+	t.Helper()
+	v := &draw.View{Name: name}
+	f := sysfs.New(files).Noting(func(err error) { v.Notes = append(v.Notes, err.Error()) })
+	var err error
+	if v.Machine, err = discover.Machine(f, discover.Config{PageSize: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	if v.Limits, err = usable.Limit(files, v.Machine); err != nil {
+		t.Fatal(err)
+	}
+	v.Devices = usable.Devices(f, v.Machine)
+	return v
+}
+
+func golden(t *testing.T, file string, write func(io.Writer) error) {
+	t.Helper()
+	var got bytes.Buffer
+	if err := write(&got); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got.String()); d != "" {
+		t.Errorf("not %s; look at the difference with -update:\n%s", file, d)
+	}
+}
+
+func TestText(t *testing.T) {
+	for _, name := range machine.Names(t) {
+		t.Run(name, func(t *testing.T) {
+			v := view(t, name, machine.Load(t, name))
+			golden(t, name+".txt", func(w io.Writer) error { return draw.Text(w, v) })
+		})
+	}
+}
+
+func TestJSON(t *testing.T) {
+	v := view(t, "devices", machine.Load(t, "devices"))
+	golden(t, "devices.json", func(w io.Writer) error { return draw.JSON(w, v) })
+	for _, name := range machine.Names(t) {
+		v := view(t, name, machine.Load(t, name))
+		var b bytes.Buffer
+		if err := draw.JSON(&b, v); err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Summary usable.Summary }
+		if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.Summary != v.Limits.Summary(v.Machine, v.Devices) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if !strings.HasPrefix(b.String(), "{\n  \"summary\": {") {
+			t.Errorf("%s does not begin with the summary: %.40q", name, b.String())
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package draw
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/usable"
+)
+
+// document is the JSON. Sets of CPUs and nodes are lists as the kernel writes them ("0-3,8"); sizes
+// are bytes. Fields are added, never changed.
+type document struct {
+	Summary   usable.Summary `json:"summary"`
+	Name      string         `json:"name,omitempty"`
+	Hardware  string         `json:"hardware,omitempty"`
+	Limits    limits         `json:"limits"`
+	CPUs      cpus           `json:"cpus"`
+	Distances *distances     `json:"distances,omitempty"`
+	GPUs      []device       `json:"gpus"`
+	HCAs      []device       `json:"hcas"`
+	Tree      *object        `json:"tree"`
+	Notes     []string       `json:"notes,omitempty"`
+}
+
+type limits struct {
+	CPUs     string   `json:"cpus"`
+	Memory   string   `json:"numa_nodes"`
+	Affinity string   `json:"affinity,omitempty"`
+	Cpuset   string   `json:"cpuset"`
+	Quota    *float64 `json:"quota"` // in CPUs; null: none
+	Sharing  string   `json:"sharing"`
+}
+
+type cpus struct {
+	Online  string `json:"online"`
+	Offline string `json:"offline"`
+	Kinds   []kind `json:"kinds,omitempty"`
+}
+
+type kind struct {
+	Name string `json:"name"`
+	CPUs string `json:"cpus"`
+}
+
+type distances struct {
+	Nodes  []int      `json:"numa_nodes"`
+	Values [][]uint64 `json:"values"`
+}
+
+type device struct {
+	Name    string        `json:"name"`
+	PCI     string        `json:"pci,omitempty"`
+	Usable  bool          `json:"usable"`
+	Missing string        `json:"missing,omitempty"`
+	CPUs    string        `json:"near_cpus,omitempty"`
+	Nodes   string        `json:"near_numa_nodes,omitempty"`
+	Ports   []usable.Port `json:"ports,omitempty"`
+}
+
+// object is one of the tree.
+type object struct {
+	Type     string    `json:"type"`
+	OS       *int      `json:"os_index,omitempty"`
+	Name     string    `json:"name,omitempty"`
+	Subtype  string    `json:"subtype,omitempty"`
+	CPUs     string    `json:"cpus,omitempty"`
+	Usable   *bool     `json:"usable,omitempty"`
+	Size     uint64    `json:"size,omitempty"`
+	PCI      string    `json:"pci,omitempty"`
+	Class    string    `json:"class,omitempty"`
+	ID       string    `json:"id,omitempty"`
+	Speed    float32   `json:"link_gb_per_s,omitempty"`
+	Buses    string    `json:"buses,omitempty"`
+	Memory   []*object `json:"memory,omitempty"`
+	Children []*object `json:"children,omitempty"`
+	IO       []*object `json:"io,omitempty"`
+}
+
+// JSON writes the view as one object, indented.
+func JSON(w io.Writer, v *View) error {
+	m := v.Machine
+	d := document{
+		Summary: v.Limits.Summary(m, v.Devices), Name: v.Name, Hardware: v.hardware(),
+		Limits: limits{CPUs: v.Limits.CPUs.String(), Memory: v.Limits.Memory.String(), Affinity: m.Affinity.String(),
+			Cpuset: m.AllowedCPUs.String(), Sharing: string(v.Limits.Sharing)},
+		CPUs: cpus{Online: m.Root.CPUs.String(), Offline: v.offline().String()},
+		GPUs: []device{}, HCAs: []device{}, Tree: v.object(m.Root), Notes: v.Notes,
+	}
+	if v.Limits.Quota > 0 {
+		d.Limits.Quota = &v.Limits.Quota
+	}
+	for _, k := range m.Kinds {
+		d.CPUs.Kinds = append(d.CPUs.Kinds, kind{k.Name, k.CPUs.String()})
+	}
+	if m.Latency != nil {
+		d.Distances = &distances{m.Latency.Nodes, m.Latency.Values}
+	}
+	for _, dev := range v.Devices {
+		if dev.Kind == usable.GPU {
+			d.GPUs = append(d.GPUs, v.deviceJSON(dev))
+		} else {
+			d.HCAs = append(d.HCAs, v.deviceJSON(dev))
+		}
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(d)
+}
+
+func (v *View) deviceJSON(d usable.Device) device {
+	j := device{Name: clean(d.Name), Usable: d.Usable(), Missing: d.Missing, Ports: d.Ports}
+	if d.At != nil {
+		j.PCI = d.At.String()
+		if o := v.Machine.Device(*d.At); o != nil {
+			j.CPUs, j.Nodes = o.Place().CPUs.String(), o.Place().Nodes.String()
+		}
+	}
+	return j
+}
+
+func (v *View) object(o *topology.Object) *object {
+	j := &object{Type: o.Type.String(), Name: clean(o.Name), Subtype: clean(o.Subtype), CPUs: o.CPUs.String()}
+	if o.OS >= 0 {
+		j.OS = &o.OS
+	}
+	if !o.Type.IO() {
+		can := v.Limits.Of(o)
+		j.Usable = &can
+	}
+	switch {
+	case o.Cache != nil:
+		j.Size = o.Cache.Size
+	case o.Memo != nil:
+		j.Size = o.Memo.Size
+	}
+	if o.PCI != nil {
+		j.PCI, j.Class, j.ID, j.Speed = o.PCI.Addr.String(), hex(o.PCI.Class), hex(o.PCI.Vendor)+":"+hex(o.PCI.Device), o.PCI.LinkSpeed
+	}
+	if o.Bridge != nil {
+		j.Buses = buses(o.Bridge)
+	}
+	for _, list := range []struct {
+		from []*topology.Object
+		to   *[]*object
+	}{{o.Memory, &j.Memory}, {o.Children, &j.Children}, {o.IO, &j.IO}} {
+		for _, c := range list.from {
+			*list.to = append(*list.to, v.object(c))
+		}
+	}
+	return j
+}

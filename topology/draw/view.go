@@ -1,0 +1,141 @@
+// Package draw shows a machine to people and programs: where processors, caches, memories, GPUs and
+// HCAs lie to each other, and what of it this container may use.
+//
+//	Text   a tree of lines for a terminal; what is alike is one line
+//	JSON   everything, with a summary first
+//	SVG    one picture of the host
+//
+// All three are made from one View and are the same bytes for the same View. The package reads
+// nothing and keeps no state.
+package draw
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/usable"
+)
+
+// View is one machine and what is known of it.
+type View struct {
+	Name    string // of the host or of what was read; ""
+	Machine *topology.Machine
+	Limits  usable.Limits
+	Devices []usable.Device
+	Notes   []string // what could not be read or understood
+}
+
+// device is the GPU or HCA at a PCI function. A function can be several HCAs; the first is enough to
+// know it by.
+func (v *View) device(at topology.PCIAddr) (usable.Device, bool) {
+	for _, d := range v.Devices {
+		if d.At != nil && *d.At == at {
+			return d, true
+		}
+	}
+	return usable.Device{}, false
+}
+
+// offline is the CPUs the kernel knows and does not run.
+func (v *View) offline() idset.Set { return v.Machine.Present.Sub(v.Machine.Root.CPUs) }
+
+// info is what the machine, or an object of it, says of itself.
+func info(infos []topology.Info, name string) string {
+	for _, i := range infos {
+		if i.Name == name {
+			return clean(i.Value)
+		}
+	}
+	return ""
+}
+
+// clean is text of the machine's as one line of printable characters.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' || r >= 0x80 && r < 0xa0 || !strconv.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// hardware is what the machine calls itself: "Dell Inc. PowerEdge XE9680".
+func (v *View) hardware() string {
+	infos := v.Machine.Root.Infos
+	vendor, product := info(infos, "DMISysVendor"), info(infos, "DMIProductName")
+	if vendor == "" {
+		vendor = info(infos, "DMIBoardVendor")
+	}
+	if product == "" {
+		product = info(infos, "DMIBoardName")
+	}
+	if strings.HasPrefix(product, vendor) {
+		vendor = ""
+	}
+	return strings.TrimSpace(vendor + " " + product)
+}
+
+// processor is its packages' model: "2 × Intel(R) Xeon(R) Platinum 8480C".
+func (v *View) processor() string {
+	packages := v.Machine.All(topology.TypePackage)
+	if len(packages) == 0 {
+		return "processors of an unknown kind"
+	}
+	model := info(packages[0].Infos, "CPUModel")
+	if model == "" {
+		if model = "ARM part " + info(packages[0].Infos, "CPUPart"); model == "ARM part " {
+			model = "processor"
+		}
+	}
+	return fmt.Sprintf("%d × %s", len(packages), model)
+}
+
+// size is bytes in the largest unit with at least three digits of them, "126 GiB", "1008 KiB".
+func size(bytes uint64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	v, u := float64(bytes), 0
+	for u < len(units)-1 && v >= 1024 {
+		v /= 1024
+		u++
+	}
+	if v == float64(uint64(v)) || v >= 100 {
+		return fmt.Sprintf("%.0f %s", v, units[u])
+	}
+	return fmt.Sprintf("%.3g %s", v, units[u])
+}
+
+// count is "1 core", "2 cores".
+func count(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
+}
+
+// nodes is the NUMA nodes that are main memory.
+func (v *View) nodes() []*topology.Object {
+	return slices.DeleteFunc(slices.Clone(v.Machine.All(topology.TypeNUMANode)),
+		func(o *topology.Object) bool { return o.Subtype == topology.GPUMemory })
+}
+
+// sharing says in a sentence what Limits.Sharing means here.
+func (v *View) sharing() string {
+	l := v.Limits
+	quota := "no CPU quota"
+	if l.Quota > 0 {
+		quota = "CPU quota " + strconv.FormatFloat(l.Quota, 'f', -1, 64)
+	}
+	switch l.Sharing {
+	case usable.Shared:
+		return fmt.Sprintf("shared (%s of %s: others run on them too)", quota, count(l.CPUs.Len(), "CPU"))
+	case usable.Exclusive:
+		return fmt.Sprintf("exclusive (some of the machine's CPUs, %s)", quota)
+	default:
+		return fmt.Sprintf("the whole machine (all CPUs that are online, %s)", quota)
+	}
+}
