@@ -2,11 +2,13 @@ package iof
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"reflect"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -156,6 +158,59 @@ func TestInputLeavesNoReadBehind(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A signal that comes while the input is waited for, as Go's own do all the time, leads to no read
+// that would block: a socket (pdsh's, and rsh's before it) cannot be made non-blocking here.
+func TestInputIsInterrupted(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	defer ours.Close()
+	defer theirs.Close()
+	s, err := openSource(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread, ended := make(chan int), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		thread <- unix.Gettid()
+		s.serve(make(chan readResult, 1))
+	}()
+	tid := <-thread
+	s.ask <- 1
+	for range 20 {
+		for !sleeps(t, tid) {
+			runtime.Gosched()
+		}
+		if err := unix.Tgkill(os.Getpid(), tid, unix.SIGURG); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.stop()
+	select {
+	case <-ended:
+		s.close()
+	case <-time.After(time.Minute):
+		t.Error("a read blocks")
+		theirs.Close()
+		<-ended
+	}
+}
+
+// sleeps says that a thread of ours waits for something (proc_pid_stat(5)).
+func sleeps(t *testing.T, tid int) bool {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/stat", tid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.HasPrefix(string(b[bytes.LastIndexByte(b, ')')+1:]), " S")
 }
 
 func TestInputForNobody(t *testing.T) {

@@ -100,7 +100,7 @@ func (s *source) read(n int) ([]byte, error) {
 		switch {
 		case err == unix.EAGAIN || err == unix.EINTR:
 		case err == errNotNow || err == unix.EIO && !s.foreground():
-			if s.poll(background, false) {
+			if stopped, _ := s.poll(background, false); stopped {
 				return nil, errStopped
 			}
 		case err == unix.EIO && s.tty: // the terminal is gone
@@ -115,22 +115,26 @@ func (s *source) read(n int) ([]byte, error) {
 	}
 }
 
-// wait returns nil when a read is worth a try.
+// wait returns nil when a read gives something at once.
 func (s *source) wait() error {
 	if !s.foreground() {
 		return errNotNow
 	}
-	if s.poll(-1, true) {
+	stopped, data := s.poll(-1, true)
+	switch {
+	case stopped:
 		return errStopped
-	}
-	if !s.foreground() { // in the meantime
+	case !data: // a signal came; a read of a shared file would block, and nothing would end it
+		return unix.EAGAIN
+	case !s.foreground(): // in the meantime
 		return errNotNow
 	}
 	return nil
 }
 
-// poll waits for the end, at most d (-1: for ever), and for data if input is set.
-func (s *source) poll(d time.Duration, input bool) (stopped bool) {
+// poll waits for the end, at most d (-1: for ever), and for data if input is set. A signal, such as
+// the one by which Go interrupts a thread, ends the wait with neither.
+func (s *source) poll(d time.Duration, input bool) (stopped, data bool) {
 	fds := []unix.PollFd{{Fd: int32(s.event), Events: unix.POLLIN}}
 	if input {
 		fds = append(fds, unix.PollFd{Fd: int32(s.fd), Events: unix.POLLIN})
@@ -140,7 +144,7 @@ func (s *source) poll(d time.Duration, input bool) (stopped bool) {
 		ms = int(d.Milliseconds())
 	}
 	unix.Poll(fds, ms) // EINTR: the caller tries again
-	return fds[0].Revents != 0
+	return fds[0].Revents != 0, input && fds[1].Revents != 0
 }
 
 // foreground: the file is no terminal, or our process group may read from it.
