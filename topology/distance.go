@@ -75,7 +75,7 @@ func (m *Machine) PCIPath(at PCIAddr) (PCIPath, bool) {
 		return PCIPath{}, false
 	}
 	p := PCIPath{Node: NoIndex}
-	for ; o != nil && o.Type.io(); o = o.Parent {
+	for ; o != nil && o.Type.IO(); o = o.Parent {
 		switch {
 		case o.PCI != nil:
 			p.Way = append(p.Way, o.PCI.Addr)

@@ -11,6 +11,8 @@
 // once in a name; " -> " makes a symbolic link of the name; (hex) is a file of bytes. Everything
 // before the first file is a comment.
 //
+// Machines with eight GPUs and eight HCAs are under testdata/gpu, "gpu/NAME" to Load.
+//
 // It is for tests only.
 package machine
 
@@ -32,7 +34,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
-//go:embed testdata/*.txtar
+//go:embed testdata/*.txtar testdata/gpu/*.txtar
 var corpus embed.FS
 
 // Names is the machines there are.

@@ -45,6 +45,13 @@ func (host) readPrefix(name string, b []byte) (int, error) {
 	return total, nil
 }
 
+// writable asks with the effective user, as an open would, and does not open: some devices wake.
+func writable(name string) bool {
+	return again(func() error {
+		return unix.Faccessat(unix.AT_FDCWD, "/"+name, unix.R_OK|unix.W_OK, unix.AT_EACCESS)
+	}) == nil
+}
+
 // sysfsFile: files of /sys whose show function fills one page, thus all but the binary ones.
 func sysfsFile(name string) bool { return len(name) > 4 && name[:4] == "sys/" }
 

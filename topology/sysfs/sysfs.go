@@ -225,6 +225,15 @@ func (f FS) Exists(name string) bool {
 	return err == nil
 }
 
+// Writable reports whether this process may read and write something, as it must a device that it
+// is to use. Of a root that is not this machine's it is whether it is there.
+func (f FS) Writable(name string) bool {
+	if _, ours := f.fsys.(host); ours {
+		return writable(name)
+	}
+	return f.Exists(name)
+}
+
 func hostNames(dir string) ([]string, error) {
 	d, err := os.Open("/" + dir)
 	if err != nil {

@@ -1,0 +1,135 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/topology"
+)
+
+// kfdNodes has a directory for each node of AMD's compute driver (kfd_topology.c); processors are
+// nodes too.
+const kfdNodes = "sys/class/kfd/kfd/topology/nodes"
+
+// maxKFDNodes bounds nodes, and links of one. A host of 8 GPUs in 8 partitions has 66.
+const maxKFDNodes = 1 << 10
+
+// amd finds the nodes that have vector units (simd_count) and whose render device this process may
+// open, as it must /dev/kfd: /sys shows all GPUs of the machine, /dev/dri only the container's.
+func (r reader) amd() (gpus []GPU) {
+	if !r.fs.Writable("dev/kfd") {
+		return nil
+	}
+	nodes := r.kfdNumbers(kfdNodes)
+	at := map[int]topology.PCIAddr{} // by node
+	var from []int                   // the node of each GPU
+	for _, n := range nodes {
+		dir := fmt.Sprintf("%s/%d", kfdNodes, n)
+		g, ok := r.amdGPU(dir)
+		if !ok || len(gpus) == maxGPUs {
+			continue
+		}
+		g.Number = len(gpus) // ROCr counts nodes that it may open
+		gpus, from = append(gpus, g), append(from, n)
+		at[n] = g.At
+	}
+	for i := range gpus {
+		gpus[i].Links = r.xgmi(fmt.Sprintf("%s/%d/io_links", kfdNodes, from[i]), at)
+	}
+	dropShared(gpus)
+	return gpus
+}
+
+// kfdNumbers is the names in a directory that are numbers, in their order.
+func (r reader) kfdNumbers(dir string) (numbers []int) {
+	names, _ := r.fs.Names(dir)
+	for _, name := range names[:min(len(names), maxKFDNodes)] {
+		if n := decimal(name, maxKFDNodes); n >= 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// properties are a file's lines "simd_count 304". A node of another container has none: the kernel
+// answers EPERM.
+func (r reader) properties(path string) map[string]uint64 {
+	text, err := r.fs.Text(path)
+	if err != nil {
+		return nil
+	}
+	values := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseUint(value, 10, 64); err == nil && len(values) < maxKFDNodes {
+			values[name] = n
+		}
+	}
+	return values
+}
+
+func (r reader) amdGPU(dir string) (GPU, bool) {
+	p := r.properties(dir + "/properties")
+	minor := p["drm_render_minor"]
+	if p["simd_count"] == 0 || minor == 0 || minor > maxMinor || p["domain"] > 1<<32-1 {
+		return GPU{}, false
+	}
+	render := fmt.Sprintf("renderD%d", minor)
+	if !r.fs.Writable("dev/dri/" + render) {
+		return GPU{}, false
+	}
+	where := p["location_id"] // bus, device and function as PCI packs them; above, which partition
+	g := GPU{
+		Minor: int(minor),
+		At: topology.PCIAddr{Domain: uint32(p["domain"]), Bus: uint8(where >> 8),
+			Device: uint8(where>>3) & 31, Function: uint8(where) & 7},
+	}
+	if id := p["unique_id"]; id != 0 {
+		g.UUID = fmt.Sprintf("GPU-%016x", id)
+	}
+	if name, err := r.fs.Text("sys/class/drm/" + render + "/device/product_name"); err == nil {
+		g.Model = clean(name)
+	}
+	g.Memory = r.vram(dir + "/mem_banks")
+	return g, true
+}
+
+// vram adds a node's banks of its own memory: heap types 1, which processors can reach, and 2
+// (kfd_crat.h).
+func (r reader) vram(dir string) (bytes uint64) {
+	for _, n := range r.kfdNumbers(dir) {
+		if p := r.properties(fmt.Sprintf("%s/%d/properties", dir, n)); p["heap_type"] == 1 || p["heap_type"] == 2 {
+			bytes += p["size_in_bytes"]
+		}
+	}
+	return bytes
+}
+
+// linkXGMI is the type of a link between AMD's GPUs (kfd_crat.h); 2 is PCI Express.
+const linkXGMI = 11
+
+func (r reader) xgmi(dir string, at map[int]topology.PCIAddr) (links []Link) {
+	for _, n := range r.kfdNumbers(dir) {
+		p := r.properties(fmt.Sprintf("%s/%d/properties", dir, n))
+		if to, ok := at[int(min(p["node_to"], maxKFDNodes))]; ok && p["type"] == linkXGMI && len(links) < maxGPUs {
+			links = append(links, Link{To: to, Kind: XGMI, Count: 1})
+		}
+	}
+	return links
+}
+
+// dropShared takes names away that several GPUs have: partitions of one, before Linux 6.12.
+func dropShared(gpus []GPU) {
+	count := map[string]int{}
+	for i := range gpus {
+		count[gpus[i].UUID]++
+	}
+	for i := range gpus {
+		if count[gpus[i].UUID] > 1 {
+			gpus[i].UUID = ""
+		}
+	}
+}

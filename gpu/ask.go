@@ -1,0 +1,137 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+// Command is a program to run for its output.
+type Command struct {
+	Argv  []string // the program, with its directory or to be looked up on PATH, and arguments
+	Limit int      // more bytes of standard output are an error
+}
+
+// Result is what a program wrote and how it ended.
+type Result struct {
+	Out  []byte
+	Err  string // the last line of standard error
+	Code int    // exit status, or 128 and the signal
+}
+
+// Config is what Ask needs.
+type Config struct {
+	FS     sysfs.FS
+	Env    LookupEnv
+	Helper string // mpiup-nvml with its directory; "": there is none
+
+	// Run runs a program to its end and returns at the latest when ctx ends, whatever becomes of
+	// the program: NVML can hang in the kernel. nil: no program is asked.
+	Run func(context.Context, Command) (Result, error)
+
+	Timeout time.Duration // of each program; 0: DefaultTimeout
+}
+
+// DefaultTimeout is how long a program may take. NVML wakes GPUs that are not kept awake, some
+// seconds each, with 8 of them at once.
+const DefaultTimeout = 20 * time.Second
+
+// Ask is the inventory as the best source tells it that is there. Programs are only asked of
+// NVIDIA's GPUs, and where files show one. The error says why better sources told nothing; the
+// inventory is good even so.
+func Ask(ctx context.Context, cfg Config) (Inventory, error) {
+	files := Read(cfg.FS, cfg.Env)
+	if files.Vendor != NVIDIA || cfg.Run == nil {
+		return files, nil
+	}
+	var whys []error
+	for _, source := range []func(context.Context) (Inventory, error){cfg.askHelper, cfg.askSMI} {
+		inv, err := source(ctx)
+		if err == nil && len(inv.GPUs) == 0 {
+			err = fmt.Errorf("%s sees no GPU, and there are %d device files", inv.Source, len(files.GPUs))
+		}
+		if err == nil {
+			inv.fill(files)
+			reader{cfg.FS}.place(inv.GPUs)
+			return inv, errors.Join(whys...)
+		}
+		whys = append(whys, err)
+	}
+	return files, errors.Join(whys...)
+}
+
+// fill takes from files what the better source does not know.
+func (inv *Inventory) fill(files Inventory) {
+	if inv.Driver == "" {
+		inv.Driver = files.Driver
+	}
+	for i := range inv.GPUs {
+		g := &inv.GPUs[i]
+		j := slices.IndexFunc(files.GPUs, func(f GPU) bool { return f.At == g.At })
+		if j < 0 {
+			continue
+		}
+		if g.Minor < 0 {
+			g.Minor = files.GPUs[j].Minor
+		}
+		if g.UUID == "" {
+			g.UUID = files.GPUs[j].UUID
+		}
+	}
+}
+
+var errNoHelper = errors.New("there is no mpiup-nvml beside mpiup")
+
+func (cfg Config) askHelper(ctx context.Context) (Inventory, error) {
+	if cfg.Helper == "" {
+		return Inventory{}, errNoHelper
+	}
+	out, err := cfg.run(ctx, cfg.Helper)
+	if err != nil {
+		return Inventory{}, err
+	}
+	return parseReport(out)
+}
+
+func (cfg Config) askSMI(ctx context.Context) (Inventory, error) {
+	out, err := cfg.run(ctx, "nvidia-smi", "-q", "-x")
+	if err != nil {
+		return Inventory{}, err
+	}
+	inv, err := parseSMI(out, nil)
+	if err != nil || !slices.ContainsFunc(inv.GPUs, func(g GPU) bool { return len(g.MIG) > 0 }) {
+		return inv, err
+	}
+	list, err := cfg.run(ctx, "nvidia-smi", "-L")
+	if err != nil {
+		return inv, nil // without names
+	}
+	return parseSMI(out, list)
+}
+
+func (cfg Config) run(ctx context.Context, argv ...string) ([]byte, error) {
+	timeout := cfg.Timeout
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := cfg.Run(ctx, Command{Argv: argv, Limit: MaxReport})
+	name := strings.Join(argv, " ")
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%s did not answer in %v", name, timeout)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case r.Code != 0 && r.Err != "":
+		return nil, fmt.Errorf("%s ended with code %d: %s", name, r.Code, clean(r.Err))
+	case r.Code != 0:
+		return nil, fmt.Errorf("%s ended with code %d", name, r.Code)
+	}
+	return r.Out, nil
+}

@@ -1,0 +1,152 @@
+// Package gpu says which GPUs this container may use, where they hang in the machine and how they
+// are linked, and which of them a rank is to see.
+//
+//	                    knows besides the list             asked
+//	bin/mpiup-nvml      MIG names, NVLink, memory          when wanted, a process   NVIDIA
+//	nvidia-smi -q -x    MIG names, memory                  when wanted, a process   NVIDIA
+//	/proc/driver/nvidia MIG instances without names        at once                  NVIDIA
+//	/sys/class/kfd      xGMI, memory                       at once                  AMD
+//	/sys/class/drm                                         at once                  Intel
+//
+// Read takes what files tell and is cheap; Ask asks the programs, the better one first, and falls
+// back to files. An Inventory names its source. Sources tell the same of what both know.
+//
+// A GPU is usable when its device files were given to the container: /sys shows every GPU of the
+// machine whatever was granted. A host's GPUs are of one vendor, the first of NVIDIA, AMD and Intel
+// that has a usable one. Units are what is counted and given to ranks: each MIG device of a GPU that
+// has some, else the GPU; the order is that of PCI addresses, as NVML numbers them.
+//
+// Everything that is read may be missing, wrong or hostile: it is bounded (topology/sysfs, MaxReport)
+// and what cannot be understood is left out. The package keeps no state and starts nothing; processes
+// are made by whoever gives Config.Run.
+//
+// It does not ask whether a GPU works, and sets nothing on it.
+package gpu
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/topology"
+)
+
+// Vendor is who made a GPU, by the name that users know; "" without any.
+type Vendor string
+
+// The vendors.
+const (
+	NVIDIA Vendor = "nvidia"
+	AMD    Vendor = "amd"
+	Intel  Vendor = "intel"
+)
+
+// maxGPUs bounds GPUs of a host, and MIG devices of a GPU. The largest hosts have 16, or 64 of
+// AMD's partitions; a GPU has at most 7 MIG devices.
+const maxGPUs = 256
+
+// Inventory is the usable GPUs of a host. The zero Inventory has none.
+type Inventory struct {
+	Source string // "mpiup-nvml", "nvidia-smi" or a directory; "" without GPUs
+	Vendor Vendor
+	Driver string // the kernel driver's version; "": unknown
+	CUDA   string // the version the driver is for, "12.4"; "": unknown, or not NVIDIA's
+	GPUs   []GPU  // in the order of PCI addresses; those without one last
+}
+
+// GPU is one of them.
+type GPU struct {
+	Number int              // in the vendor's own count of the usable ones, which its variables name
+	Model  string           // "NVIDIA H100 80GB HBM3"; "": unknown
+	UUID   string           // "GPU-…", as the vendor's variable takes it; "": unknown
+	At     topology.PCIAddr // zero: unknown
+	Minor  int              // N of /dev/nvidiaN or /dev/dri/renderDN; -1: unknown
+	Memory uint64           // bytes; 0: unknown
+	MIG    []MIG            // by Instance, then Compute
+	Links  []Link           // to other GPUs, past PCI
+	Path   topology.PCIPath // where it hangs; zero: unknown
+	Near   idset.Set        // CPUs of the host near it, usable or not; empty: unknown
+	Health *Health          // nil: unknown
+}
+
+// MIG is one instance of a partitioned NVIDIA GPU.
+type MIG struct {
+	UUID     string // "MIG-…"; "": unknown
+	Instance int    // of the GPU
+	Compute  int    // instance within that
+	Memory   uint64 // bytes; 0: unknown
+}
+
+// Link is what joins a GPU to another directly.
+type Link struct {
+	To    topology.PCIAddr
+	Kind  LinkKind
+	Count int // how many side by side
+}
+
+// LinkKind is what a link is.
+type LinkKind string
+
+// The kinds, as nvidia-smi and rocm-smi call them.
+const (
+	NVLink LinkKind = "NV"
+	XGMI   LinkKind = "XGMI"
+)
+
+// Health is what is wrong or slow with an NVIDIA GPU.
+type Health struct {
+	Persistence bool   `json:"persistence"` // the driver keeps it awake
+	ECC         bool   `json:"ecc"`         // memory errors are corrected
+	Uncorrected uint64 `json:"uncorrected"` // memory errors since the driver was loaded
+}
+
+// Unit is what one rank can be given: a GPU or one MIG device.
+type Unit struct {
+	GPU *GPU
+	MIG *MIG // nil: all of the GPU
+}
+
+// Units are those of an inventory in their order.
+func (inv *Inventory) Units() (units []Unit) {
+	for i := range inv.GPUs {
+		g := &inv.GPUs[i]
+		for j := range g.MIG {
+			units = append(units, Unit{g, &g.MIG[j]})
+		}
+		if len(g.MIG) == 0 {
+			units = append(units, Unit{GPU: g})
+		}
+	}
+	return units
+}
+
+// Name is the unit's as the vendor's variables take it; "" where only its number is known.
+func (u Unit) Name() string {
+	if u.MIG != nil {
+		return u.MIG.UUID
+	}
+	return u.GPU.UUID
+}
+
+// order sorts GPUs by address and drops what is there twice or too much.
+func order(gpus []GPU) []GPU {
+	slices.SortStableFunc(gpus, func(a, b GPU) int {
+		if x, y := a.located(), b.located(); x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Minor, b.Minor))
+	})
+	gpus = slices.CompactFunc(gpus, func(a, b GPU) bool { return a.located() && a.At == b.At && a.Minor == b.Minor })
+	return gpus[:min(len(gpus), maxGPUs)]
+}
+
+func sortMIG(all []MIG) {
+	slices.SortFunc(all, func(a, b MIG) int {
+		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Compute, b.Compute))
+	})
+}
+
+func (g *GPU) located() bool { return g.At != topology.PCIAddr{} }

@@ -1,0 +1,221 @@
+package gpu
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mpiup/mpiup/test/machine"
+	"github.com/mpiup/mpiup/topology/discover"
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func noEnv(string) (string, bool) { return "", false }
+
+func env(pairs ...string) LookupEnv {
+	return func(name string) (string, bool) {
+		for _, p := range pairs {
+			if n, v, _ := strings.Cut(p, "="); n == name {
+				return v, true
+			}
+		}
+		return "", false
+	}
+}
+
+// load is a machine of this package's testdata.
+func load(t testing.TB, name string) fstest.MapFS {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name + ".txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return machine.Parse(t, string(text))
+}
+
+func describe(inv *Inventory) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s from %s, driver %s\n", inv.Vendor, inv.Source, inv.Driver)
+	for _, u := range inv.Units() {
+		g := u.GPU
+		fmt.Fprintf(&b, "%d %s %s %s minor %d, %d MiB, node %d, CPUs %s, below %s\n",
+			g.Number, g.At, u.Name(), g.Model, g.Minor, g.Memory>>20, g.Path.Node, g.Near, g.Path.Host)
+		if u.MIG != nil {
+			fmt.Fprintf(&b, "  instance %d/%d\n", u.MIG.Instance, u.MIG.Compute)
+		}
+	}
+	for _, row := range inv.Matrix() {
+		fmt.Fprintf(&b, "%s\n", strings.Join(row, " "))
+	}
+	return b.String()
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := "testdata/" + name + ".golden"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s: %s", file, d)
+	}
+}
+
+func TestMachines(t *testing.T) {
+	for name, files := range map[string]fstest.MapFS{
+		"azure-ndv5": machine.Load(t, "gpu/azure-ndv5"),
+		"mi300x":     machine.Load(t, "gpu/mi300x"),
+		"mig":        load(t, "mig"),
+		"intel":      load(t, "intel"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := Read(sysfs.New(files), noEnv)
+			golden(t, name, describe(&inv))
+		})
+	}
+}
+
+// What a container was not given it does not use, whatever /sys shows.
+func TestOnlyWhatWasGranted(t *testing.T) {
+	without := func(files fstest.MapFS, names ...string) fstest.MapFS {
+		for _, name := range names {
+			if files[name] == nil {
+				t.Fatalf("%s is not there anyway", name)
+			}
+			delete(files, name)
+		}
+		return files
+	}
+	excluded := machine.Load(t, "gpu/azure-ndv5")
+	info := excluded["proc/driver/nvidia/gpus/0003:00:00.0/information"]
+	info.Data = []byte(strings.Replace(string(info.Data), "Excluded:\t No", "Excluded:\t Yes", 1))
+	amdMinors := func(n int) []string { return []string{fmt.Sprintf("dev/dri/renderD%d", 128+8*n)} }
+	for _, tt := range []struct {
+		name  string
+		files fstest.MapFS
+		env   LookupEnv
+		want  string // vendor and minors
+	}{
+		{"two of eight", without(machine.Load(t, "gpu/azure-ndv5"), "dev/nvidia0", "dev/nvidia2", "dev/nvidia3", "dev/nvidia4", "dev/nvidia5", "dev/nvidia6"), noEnv, "nvidia [1 7]"},
+		{"MPI Operator's launcher", machine.Load(t, "gpu/azure-ndv5"), env("NVIDIA_VISIBLE_DEVICES="), " []"},
+		{"none", machine.Load(t, "gpu/azure-ndv5"), env("NVIDIA_VISIBLE_DEVICES=none"), " []"},
+		{"CDI", machine.Load(t, "gpu/azure-ndv5"), env("NVIDIA_VISIBLE_DEVICES=void"), "nvidia [0 1 2 3 4 5 6 7]"},
+		{"excluded by the administrator, and with its file", excluded, noEnv, "nvidia [0 1 3 4 5 6 7]"},
+		{"no /proc/driver", fstest.MapFS{"dev/nvidia1": {}, "dev/nvidia0": {}, "dev/nvidia-modeset": {}}, noEnv, "nvidia [0 1]"},
+		{"one of AMD's", without(machine.Load(t, "gpu/mi300x"), slices.Concat(amdMinors(0), amdMinors(1), amdMinors(2), amdMinors(3), amdMinors(4), amdMinors(5), amdMinors(7))...), noEnv, "amd [176]"},
+		{"AMD's without its compute device", without(machine.Load(t, "gpu/mi300x"), "dev/kfd"), noEnv, " []"},
+		{"Intel's, without the render device", without(load(t, "intel"), "dev/dri/renderD130"), noEnv, "intel [129]"},
+		{"only the processor's graphics", without(load(t, "intel"), "dev/dri/renderD130", "dev/dri/renderD129"), noEnv, " []"},
+		{"nothing", fstest.MapFS{}, noEnv, " []"},
+	} {
+		inv := Read(sysfs.New(tt.files), tt.env)
+		minors := []int{}
+		for i := range inv.GPUs {
+			minors = append(minors, inv.GPUs[i].Minor)
+		}
+		if got := fmt.Sprint(inv.Vendor, " ", minors); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+		if (inv.Source == "") != (len(minors) == 0) {
+			t.Errorf("%s: source %q of %d GPUs", tt.name, inv.Source, len(minors))
+		}
+	}
+}
+
+// Level Zero counts the processor's graphics, which comes first.
+func TestIntelsNumbers(t *testing.T) {
+	inv := Read(sysfs.New(load(t, "intel")), noEnv)
+	vars, err := Variables(inv.Vendor, inv.Units(), []int{0, 1})
+	if want := []string{"ZE_AFFINITY_MASK=1,2", "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"}; err != nil || !slices.Equal(vars, want) {
+		t.Errorf("%q, %v", vars, err)
+	}
+}
+
+// Where a GPU hangs is the same by its path in /sys and by the numbers of the buses.
+func TestPathsAgreeWithTheMachine(t *testing.T) {
+	for _, name := range []string{"gpu/azure-ndv5", "gpu/mi300x"} {
+		files := sysfs.New(machine.Load(t, name))
+		m, err := discover.Machine(files, discover.Config{PageSize: 4096})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inv := Read(files, noEnv)
+		if len(inv.GPUs) != 8 {
+			t.Fatalf("%s: %d GPUs", name, len(inv.GPUs))
+		}
+		for i := range inv.GPUs {
+			g := &inv.GPUs[i]
+			path, ok := m.PCIPath(g.At)
+			if d := cmp.Diff(path, g.Path); !ok || d != "" {
+				t.Errorf("%s: %s: %s", name, g.At, d)
+			}
+			if near := m.Near(g.At); !near.Equal(g.Near) {
+				t.Errorf("%s: %s is near %s, and by the machine near %s", name, g.At, g.Near, near)
+			}
+		}
+	}
+}
+
+// AMD's partitions of one GPU have its name before Linux 6.12; numbers tell them apart.
+func TestPartitionsAreNumbered(t *testing.T) {
+	files := machine.Load(t, "gpu/mi300x")
+	for n := 3; n <= 9; n++ {
+		f := files[fmt.Sprintf("sys/class/kfd/kfd/topology/nodes/%d/properties", n)]
+		f.Data = []byte(strings.Replace(string(f.Data), fmt.Sprintf("unique_id %d", 11000000000000000000+uint64(n-2)), "unique_id 11000000000000000000", 1))
+	}
+	inv := Read(sysfs.New(files), noEnv)
+	vars, err := Variables(inv.Vendor, inv.Units(), []int{3, 5})
+	if err != nil || !slices.Equal(vars, []string{"ROCR_VISIBLE_DEVICES=3,5"}) {
+		t.Errorf("%q, %v", vars, err)
+	}
+}
+
+func TestNearCPUs(t *testing.T) {
+	inv := Read(sysfs.New(machine.Load(t, "gpu/azure-ndv5")), noEnv)
+	units := inv.Units()
+	for rank, want := range map[int]string{0: "0-47", 3: "0-47", 4: "48-95", 7: "48-95", 8: "0-47", 12: "48-95"} {
+		u, ok := UnitOf(units, rank)
+		if got := NearCPUs(u).String(); !ok || got != want {
+			t.Errorf("local rank %d: %s, want %s", rank, got, want)
+		}
+	}
+	if got := NearCPUs(units[3], units[4]).String(); got != "0-95" {
+		t.Errorf("near GPU 3 or 4: %s", got)
+	}
+	if u, ok := UnitOf(nil, 0); ok || u.GPU != nil {
+		t.Errorf("a unit of none: %+v", u)
+	}
+}
+
+// An agent takes the inventory at its start (its budget for all of a machine is 20 ms).
+func BenchmarkRead(b *testing.B) {
+	for _, name := range []string{"gpu/azure-ndv5", "gpu/mi300x"} {
+		files := sysfs.New(os.DirFS(machine.Unpack(b, machine.Load(b, name))))
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if inv := Read(files, noEnv); len(inv.GPUs) != 8 {
+					b.Fatal(len(inv.GPUs))
+				}
+			}
+		})
+	}
+	b.Run("here", func(b *testing.B) {
+		for b.Loop() {
+			Read(sysfs.Host(), os.LookupEnv)
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package gpu
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mpiup/mpiup/topology"
+)
+
+const drm = "sys/class/drm"
+
+// intel finds Intel's GPUs whose render device this process may open. One inside a processor is
+// none for us, but Level Zero counts it: all of them are at device 2 of bus 0 (virtual functions
+// too), where Intel puts nothing else.
+func (r reader) intel() []GPU {
+	names, _ := r.fs.Names(drm)
+	var all []GPU
+	for _, name := range names {
+		minor, ok := numbered(name, "renderD")
+		if !ok || len(all) == maxGPUs {
+			continue
+		}
+		link, err := r.fs.Link(drm + "/" + name)
+		if err != nil {
+			continue
+		}
+		// ../../devices/pci0000:00/0000:00:01.0/0000:03:00.0/drm/renderD128
+		path, err := topology.ParsePCIPath(link, topology.NoIndex)
+		if err != nil || !r.intelDriver(path.At()) || !r.fs.Writable(fmt.Sprintf("dev/dri/renderD%d", minor)) {
+			continue
+		}
+		all = append(all, GPU{At: path.At(), Minor: minor})
+	}
+	all = order(all)
+	number(all)
+	var discrete []GPU
+	for _, g := range all {
+		if g.At.Domain == 0 && g.At.Bus == 0 && g.At.Device == 2 {
+			continue
+		}
+		discrete = append(discrete, g)
+	}
+	return discrete
+}
+
+// intelDriver: the function is Intel's, and a driver has it that Level Zero can use.
+func (r reader) intelDriver(at topology.PCIAddr) bool {
+	dir := "sys/bus/pci/devices/" + at.String()
+	if vendor, err := r.fs.Text(dir + "/vendor"); err != nil || vendor != "0x8086" {
+		return false
+	}
+	driver, err := r.fs.Link(dir + "/driver")
+	name := driver[strings.LastIndexByte(driver, '/')+1:]
+	return err == nil && (name == "xe" || name == "i915")
+}

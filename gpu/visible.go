@@ -1,0 +1,155 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// Wish is which units each rank of a host is to see. The zero Wish leaves all of them to all
+// ranks, by setting nothing.
+type Wish struct {
+	PerRank int         // units of a rank; 0: not given
+	Closest bool        // those nearest the rank's CPUs
+	Sets    []idset.Set // of unit numbers, of local rank 0, 1 ... and from the first again; of map and mask
+}
+
+// IsZero: nothing was wished.
+func (w Wish) IsZero() bool { return w.PerRank == 0 && !w.Closest && len(w.Sets) == 0 }
+
+// maxSets bounds what --gpu-bind lists.
+const maxSets = 1 << 12
+
+// ParseWish reads the values of --gpus-per-rank (0: not given) and --gpu-bind ("": not given):
+//
+//	closest           those nearest the rank's CPUs; with --gpus-per-rank so many of them
+//	map:0,1,1,0       one unit for local rank 0, 1 ...
+//	mask:0x3,0xc      bits of units for local rank 0, 1 ...
+//
+// These are Slurm's closest, map_gpu and mask_gpu; like Slurm's, a list that is too short begins
+// anew.
+func ParseWish(perRank int, bind string) (Wish, error) {
+	w := Wish{PerRank: perRank}
+	if perRank < 0 || perRank > maxGPUs {
+		return Wish{}, fmt.Errorf("--gpus-per-rank: %d is out of range; use 1 to %d", perRank, maxGPUs)
+	}
+	kind, list, _ := strings.Cut(bind, ":")
+	item := func(text string) (idset.Set, error) {
+		n := decimal(text, maxGPUs-1)
+		if n < 0 {
+			return idset.Set{}, fmt.Errorf("--gpu-bind map: %.20q is no GPU's number; write map:0,1,2,3", text)
+		}
+		return idset.Of(n), nil
+	}
+	switch {
+	case bind == "":
+		return w, nil
+	case bind == "closest":
+		w.Closest = true
+		return w, nil
+	case kind == "mask":
+		item = parseMask
+	case kind != "map":
+		return Wish{}, fmt.Errorf("--gpu-bind: %.40q is not known; use closest, map:0,1 or mask:0x3,0xc", bind)
+	}
+	if perRank > 0 {
+		return Wish{}, errors.New("--gpu-bind lists each rank's GPUs already; leave out --gpus-per-rank")
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		set, err := item(strings.TrimSpace(text))
+		if err != nil {
+			return Wish{}, err
+		}
+		if len(w.Sets) == maxSets {
+			return Wish{}, fmt.Errorf("--gpu-bind lists more than %d ranks", maxSets)
+		}
+		w.Sets = append(w.Sets, set)
+	}
+	return w, nil
+}
+
+func parseMask(text string) (idset.Set, error) {
+	digits := strings.TrimPrefix(strings.ToLower(text), "0x")
+	bits, err := strconv.ParseUint(digits, 16, 64)
+	if err != nil || bits == 0 {
+		return idset.Set{}, fmt.Errorf("--gpu-bind mask: %.20q is no mask of GPUs; write mask:0x3,0xc", text)
+	}
+	var set []int
+	for n := range 64 {
+		if bits>>n&1 == 1 {
+			set = append(set, n)
+		}
+	}
+	return idset.Of(set...), nil
+}
+
+// Assign is the numbers of the units that each local rank is to see. cpus is each rank's CPUs,
+// which Closest asks for; an empty set is all of the host.
+func Assign(w Wish, units []Unit, cpus []idset.Set) ([][]int, error) {
+	ranks := len(cpus)
+	out := make([][]int, ranks)
+	if w.IsZero() {
+		return out, nil
+	}
+	if len(units) == 0 {
+		return nil, errors.New("this host has no GPU that can be used here")
+	}
+	if w.PerRank > len(units) {
+		return nil, fmt.Errorf("a rank is to have %d GPUs, and this host has %d", w.PerRank, len(units))
+	}
+	if !w.Closest && w.PerRank*ranks > len(units) {
+		return nil, fmt.Errorf("%d ranks with %d GPUs each need %d, and this host has %d; start fewer ranks here, or share GPUs by --gpu-bind map",
+			ranks, w.PerRank, ranks*w.PerRank, len(units))
+	}
+	used := make([]int, len(units))
+	for i := range out {
+		switch {
+		case w.Closest:
+			out[i] = closest(units, cpus[i], w.PerRank, used)
+		case w.PerRank > 0:
+			for n := range w.PerRank {
+				out[i] = append(out[i], i*w.PerRank+n)
+			}
+		default:
+			out[i] = slices.Collect(w.Sets[i%len(w.Sets)].All())
+			if last := out[i][len(out[i])-1]; last >= len(units) {
+				return nil, fmt.Errorf("--gpu-bind gives local rank %d GPU %d, and this host has %d, numbered from 0", i, last, len(units))
+			}
+		}
+	}
+	return out, nil
+}
+
+// closest is the units near a rank's CPUs, those near most of them; with count so many, those
+// first that the fewest ranks have, and from further away where there are not enough near.
+func closest(units []Unit, cpus idset.Set, count int, used []int) (chosen []int) {
+	share := func(i int) int { // of the rank's CPUs near the unit
+		return units[i].GPU.Near.Intersect(cpus).Len()
+	}
+	best := 0
+	all := make([]int, len(units))
+	for i := range units {
+		all[i] = i
+		best = max(best, share(i))
+	}
+	if count == 0 {
+		chosen = slices.DeleteFunc(all, func(i int) bool { return share(i) < best })
+	} else {
+		slices.SortStableFunc(all, func(a, b int) int {
+			if d := share(b) - share(a); d != 0 {
+				return d
+			}
+			return used[a] - used[b]
+		})
+		chosen = all[:count]
+		slices.Sort(chosen)
+	}
+	for _, i := range chosen {
+		used[i]++
+	}
+	return chosen
+}
