@@ -51,6 +51,9 @@ func (s *session) gone(g *apiv1.Gone) error {
 	if server == nil {
 		return nil
 	}
+	if g.Wanted {
+		server.Aborted(ids)
+	}
 	code, n := goneCode(g), 0
 	for id := range ids.All() {
 		e, known := server.RankEvent(code, id)

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/spawn"
@@ -43,7 +45,7 @@ func (st *step) newPMI() *pmi.Server {
 		Hooks: pmi.Hooks{
 			OnInit:     func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_FINALIZED) },
-			OnAbort:    func(rank, code int, text string) { st.s.aborted(st.id(rank), code, text) },
+			OnAbort:    func(rank, code int, text string) { st.s.aborted(st.id(rank), code, text, nil) },
 		},
 	})
 }
@@ -58,10 +60,14 @@ func groupBarriers(apps []*apiv1.App) bool {
 	return true
 }
 
-// aborted tells the launcher that a rank called MPI_Abort.
-func (s *session) aborted(id, code int, text string) {
-	s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{
-		Rank: uint32(id), Code: int32(code), Text: text}}})
+// aborted tells the launcher that a rank called MPI_Abort. targets are the processes to end; nil, or
+// with the rank among them, it is the run.
+func (s *session) aborted(id, code int, text string, targets []int) {
+	a := &apiv1.Aborted{Rank: uint32(id), Code: int32(code), Text: text}
+	if !slices.Contains(targets, id) {
+		a.Targets = idset.Of(targets...).String()
+	}
+	s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: a}})
 }
 
 // wiring is how one rank finds its PMI server.

@@ -56,7 +56,7 @@ func (s *session) beginPMIx(crowded bool, machine string) error {
 		Hooks: pmix.Hooks{
 			OnInit:     func(id int) { s.setPMI(id, apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(id int) { s.setPMI(id, apiv1.PmiState_PMI_FINALIZED) },
-			OnAbort:    func(id, code int, text string, _ []int) { s.aborted(id, code, text) },
+			OnAbort:    s.aborted,
 			OnError:    s.pmixError,
 			OnLog:      s.logged,
 			OnEvent:    s.raised,

@@ -92,7 +92,7 @@ func (r *run) frame(e event) {
 	case *apiv1.Frame_OutputEnd:
 		r.onOutputEnd(h, b.OutputEnd)
 	case *apiv1.Frame_Aborted:
-		r.onAborted(h, b.Aborted, e.at)
+		err = r.onAborted(h, b.Aborted, e.at)
 	case *apiv1.Frame_WireupFailed:
 		r.onWireupFailed(h, b.WireupFailed, e.at)
 	case *apiv1.Frame_Chosen:
@@ -172,7 +172,7 @@ func (r *run) onStarted(h int, m *apiv1.Started) error {
 	r.at[h].running++
 	r.at[h].outputs++
 	j := r.jobOf(int(m.Rank))
-	if j.dropped {
+	if j.dropped || r.ranks[m.Rank].wanted {
 		r.end(int(m.Rank))
 	}
 	r.heard(j)
@@ -246,7 +246,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		bad = false
 	}
 	switch {
-	case r.jobOf(f.rank).dropped:
+	case r.excused(f.rank):
 	case m.StoppedByUs:
 		r.verdict.stopped = true
 		r.unasked(h)
@@ -265,18 +265,8 @@ func (r *run) about(kind faultKind, h, id int) fault {
 	return fault{kind: kind, host: r.host(h).name, node: h, rank: id, job: j.number, base: j.base}
 }
 
-func (r *run) onAborted(h int, m *apiv1.Aborted, at time.Duration) {
-	if r.jobOf(int(m.Rank)).dropped {
-		return
-	}
-	f := r.about(faultAbort, h, int(m.Rank))
-	f.at, f.code, f.text = at, int(m.Code), m.Text
-	r.goneAbort(f)
-	r.fail(f)
-}
-
 func (r *run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
-	if r.jobOf(int(m.Rank)).dropped {
+	if r.excused(int(m.Rank)) {
 		return
 	}
 	f := r.about(faultWireup, h, int(m.Rank))

@@ -80,17 +80,44 @@ func (r *run) live(f func(h int)) {
 	}
 }
 
-// ranksOn names a host's processes, "ranks 8-15 and rank 0 of spawned job 1".
+// ranksOn names a host's processes, "ranks 8-15 and rank 0 of spawned job 1": those of jobs of which
+// something is left there, else all.
 func (r *run) ranksOn(h int) string {
-	var parts []string
+	var all, left idset.Set
 	for _, j := range r.jobs {
 		var s idset.Set
-		for rank := range j.size() {
-			if r.places.hostOf(j.base+rank) == h {
-				s.Add(rank)
+		over := true
+		for id := j.base; id < j.base+j.size(); id++ {
+			if r.places.hostOf(id) == h {
+				s.Add(id)
+				over = over && r.ranks[id].state.over()
 			}
 		}
-		if s.Empty() {
+		all = all.Union(s)
+		if !over {
+			left = left.Union(s)
+		}
+	}
+	if left.Empty() {
+		return r.named(all)
+	}
+	return r.named(left)
+}
+
+// named is processes as users know them.
+func (r *run) named(ids idset.Set) string {
+	of := map[*jobRun]*idset.Set{}
+	for id := range ids.All() {
+		j := r.jobOf(id)
+		if of[j] == nil {
+			of[j] = &idset.Set{}
+		}
+		of[j].Add(id - j.base)
+	}
+	var parts []string
+	for _, j := range r.jobs {
+		s := of[j]
+		if s == nil {
 			continue
 		}
 		if len(parts) == maxInOne {

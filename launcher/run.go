@@ -78,6 +78,7 @@ type hostState struct {
 type rankInfo struct {
 	state  rankState
 	output bool // its output has begun and not ended
+	wanted bool // another process has it ended: that is no failure
 	pid    int32
 }
 

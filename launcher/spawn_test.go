@@ -36,6 +36,7 @@ import (
 //	lasts     ends longer after that
 //	bad       ends with code 3
 //	missing   cannot be started
+//	culler    has process 1 ended, and ends
 //	stays     runs until it gets a signal, or is stopped
 //	gone      ends its agent's stream
 type player struct {
@@ -145,6 +146,10 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 				p.again = does == "again"
 				out = append(out, &apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}})
 			}
+		case "culler":
+			a := &apiv1.Aborted{Rank: id, Code: 3, Text: "enough", Targets: "1"}
+			out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: a}})
+			out = append(out, p.end(id, 0)...)
 		case "later":
 			time.AfterFunc(time.Second, func() {
 				_ = p.send(&apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}})

@@ -2,12 +2,16 @@ package pmix
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
-// abort is MPI_Abort; the process ends by itself once it has the answer.
+// abort is MPI_Abort; the process ends by itself once it has the answer. One that names others only
+// goes on: MPI libraries do not, but clients that call PMIx_Abort may.
 func (c *conn) abort(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
 	code := bfrops.One[int64](r, bfrops.Status)
 	text := bfrops.One[string](r, bfrops.String)
@@ -36,4 +40,38 @@ func (c *conn) abort(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, err
 		f(c.id(), int(code), printable(text), targets)
 	}
 	return nil, success
+}
+
+// Aborted is told of processes, by id, that another process has ended: barriers with them are
+// answered with errAborted, and are nobody's failure.
+func (s *Server) Aborted(ids idset.Set) {
+	s.mu.Lock()
+	s.aborted = s.aborted.Union(ids)
+	all := slices.Collect(maps.Values(s.jobs))
+	s.mu.Unlock()
+	for _, ns := range all {
+		for r := range ns.Engine.Size() {
+			if ids.Contains(ns.Base + r) {
+				ns.Engine.RankGone(r, "was ended by another process")
+			}
+		}
+	}
+}
+
+// withoutAborted is the error of a barrier of all, which is the answer where a process of it was
+// ended by another.
+func (s *Server) withoutAborted(all party, err error) error {
+	var st status
+	if err == nil || errors.As(err, &st) {
+		return err
+	}
+	s.mu.Lock()
+	aborted := s.aborted
+	s.mu.Unlock()
+	for id := range aborted.All() {
+		if all.hasID(id) {
+			return errAborted
+		}
+	}
+	return err
 }

@@ -54,7 +54,9 @@ func (c *conn) meet(ctx context.Context, all party, tag string, collect bool) er
 	}
 	defer release()
 	if len(all) > 1 {
-		return c.s.enterSpan(ctx, c.id(), name, all)
+		err = c.s.enterSpan(ctx, c.id(), name, all)
+	} else {
+		err = c.ns.byID(c.ns.Engine.FenceTagged(ctx, c.rank, all[0].ranks, tag, collect))
 	}
-	return c.ns.byID(c.ns.Engine.FenceTagged(ctx, c.rank, all[0].ranks, tag, collect))
+	return c.s.withoutAborted(all, err)
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
@@ -230,6 +231,41 @@ func TestAbortTargets(t *testing.T) {
 			t.Errorf("%v: status %d, %q, want %q", tt.procs, st, m.events, tt.want)
 		}
 		c.nc.Close()
+	}
+}
+
+// A barrier with a process that another has ended is answered, and nobody's failure.
+func TestBarrierWithAnAbortedRank(t *testing.T) {
+	for name, all := range map[string]func(m *multi) func(*bfrops.Writer){
+		"one job":   func(m *multi) func(*bfrops.Writer) { return list(m.proc(0, bfrops.RankWildcard)) },
+		"over jobs": func(m *multi) func(*bfrops.Writer) { return list(m.proc(0, 1), m.proc(0, 0), m.proc(1, 0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMulti(t, 2, nil)
+				defer m.stop()
+				m.add([]int{0}, []int{1})
+				m.add([]int{0}, nil)
+				c, ended := m.connect(0, 0), m.connect(0, 1)
+				defer c.nc.Close()
+				c.send(101, request(cmdFence, all(m)))
+				synctest.Wait()
+				for _, s := range m.servers {
+					s.Aborted(idset.Of(1))
+				}
+				ended.nc.Close()
+				if st := bfrops.One[int64](c.receive(101), bfrops.Status); st != -8 {
+					t.Errorf("status %d", st)
+				}
+				if st := c.ask(102, cmdFence, list(m.proc(0, 0))); st != 0 {
+					t.Errorf("without it: status %d", st)
+				}
+				var gone *kvs.GoneError
+				if errors.As(m.err(), &gone) {
+					t.Error(gone)
+				}
+			})
+		})
 	}
 }
 

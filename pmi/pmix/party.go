@@ -80,6 +80,16 @@ func (p party) has(ns *namespace, rank int) bool {
 	return false
 }
 
+// hasID is has for a process of the run.
+func (p party) hasID(id int) bool {
+	for _, m := range p {
+		if rank := id - m.ns.Base; rank >= 0 && rank < m.ns.Engine.Size() {
+			return p.has(m.ns, rank)
+		}
+	}
+	return false
+}
+
 // set is the party's ids.
 func (p party) set() idset.Set {
 	var s idset.Set

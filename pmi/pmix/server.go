@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/lobby"
 	"github.com/mpiup/mpiup/pmi/spawn"
@@ -50,13 +51,14 @@ type Server struct {
 	ctx    context.Context // of what is started for no connection; ends with Run
 	cancel context.CancelCauseFunc
 
-	mu     sync.Mutex
-	jobs   map[int]*namespace  // guarded by mu; by number
-	added  chan struct{}       // guarded by mu; closed and replaced when a job is added
-	conns  map[*conn]struct{}  // guarded by mu; those past the handshake
-	group  map[groupKey]uint64 // guarded by mu; groups made so far
-	recent []recent            // guarded by mu; oldest first
-	over   bool                // guarded by mu; Run is ending
+	mu      sync.Mutex
+	jobs    map[int]*namespace  // guarded by mu; by number
+	added   chan struct{}       // guarded by mu; closed and replaced when a job is added
+	conns   map[*conn]struct{}  // guarded by mu; those past the handshake
+	group   map[groupKey]uint64 // guarded by mu; groups made so far
+	recent  []recent            // guarded by mu; oldest first
+	aborted idset.Set           // guarded by mu; ids of processes that others have ended
+	over    bool                // guarded by mu; Run is ending
 
 	work sync.WaitGroup // job data being packed, barriers on their way to other hosts
 }

@@ -7,6 +7,7 @@ type status int
 
 const (
 	success          status = 0
+	errAborted       status = -8 // PMIX_ERR_PROC_REQUESTED_ABORT
 	errExists        status = -11
 	errInvalidCred   status = -12
 	errNoPermissions status = -23

@@ -6,6 +6,7 @@
  *   names    publish, look up, wait, first read, take back
  *   events   one rank tells the others
  *   misc     query, log, connect, job control, groups
+ *   abort    rank 0 ends the last rank, and the others go on
  *   again    finalizes and initializes twice */
 #include <pmix.h>
 #include <pthread.h>
@@ -282,6 +283,17 @@ static void misc(void) {
     free(members);
 }
 
+static void aborts(void) {
+    pmix_proc_t last = of(size - 1), *rest = calloc(size, sizeof *rest);
+    fence(&all, 1, false);
+    if (me.rank == size - 1) sleep(600);
+    if (me.rank == 0) OK(PMIx_Abort(3, "it has nothing to do", &last, 1));
+    WANT(PMIX_ERR_PROC_REQUESTED_ABORT, PMIx_Fence(&all, 1, NULL, 0));
+    for (uint32_t r = 0; r < size; r++) rest[r] = of(r);
+    fence(rest, size - 1, true);
+    free(rest);
+}
+
 static void init(void) {
     OK(PMIx_Init(&me, NULL, 0));
     PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);
@@ -296,6 +308,7 @@ int main(int argc, char **argv) {
     init();
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!only || !strcmp(only, steps[i].name)) steps[i].run();
+    if (only && !strcmp(only, "abort")) aborts();
     if (only && !strcmp(only, "again")) {
         fence(&all, 1, false);
         OK(PMIx_Finalize(NULL, 0));

@@ -2904,6 +2904,7 @@ type Aborted struct {
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
 	Code          int32                  `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
 	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	Targets       string                 `protobuf:"bytes,4,opt,name=targets,proto3" json:"targets,omitempty"` // ids of the processes to end, without rank; empty: the whole run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2955,6 +2956,13 @@ func (x *Aborted) GetCode() int32 {
 func (x *Aborted) GetText() string {
 	if x != nil {
 		return x.Text
+	}
+	return ""
+}
+
+func (x *Aborted) GetTargets() string {
+	if x != nil {
+		return x.Targets
 	}
 	return ""
 }
@@ -3534,6 +3542,7 @@ type Gone struct {
 	Code          int32                  `protobuf:"varint,3,opt,name=code,proto3" json:"code,omitempty"` // of one process
 	Signal        int32                  `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`
 	Aborted       bool                   `protobuf:"varint,5,opt,name=aborted,proto3" json:"aborted,omitempty"` // it called MPI_Abort
+	Wanted        bool                   `protobuf:"varint,6,opt,name=wanted,proto3" json:"wanted,omitempty"`   // a process has them ended (Aborted.targets), which is no failure
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3599,6 +3608,13 @@ func (x *Gone) GetSignal() int32 {
 func (x *Gone) GetAborted() bool {
 	if x != nil {
 		return x.Aborted
+	}
+	return false
+}
+
+func (x *Gone) GetWanted() bool {
+	if x != nil {
+		return x.Wanted
 	}
 	return false
 }
@@ -4243,11 +4259,12 @@ const file_mpiup_proto_rawDesc = "" +
 	"\alibrary\x18\v \x01(\tR\alibrary\"6\n" +
 	"\fWireupFailed\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"E\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"_\n" +
 	"\aAborted\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"6\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x18\n" +
+	"\atargets\x18\x04 \x01(\tR\atargets\"6\n" +
 	"\x06Notice\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x18\n" +
 	"\awarning\x18\x02 \x01(\bR\awarning\"\x1a\n" +
@@ -4283,13 +4300,14 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05value\x18\x03 \x01(\fR\x05value\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\"\x1b\n" +
 	"\x05Event\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"r\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x8a\x01\n" +
 	"\x04Gone\x12\x10\n" +
 	"\x03ids\x18\x01 \x01(\tR\x03ids\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\bR\x04host\x12\x12\n" +
 	"\x04code\x18\x03 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x04 \x01(\x05R\x06signal\x12\x18\n" +
-	"\aaborted\x18\x05 \x01(\bR\aaborted\"\x83\x01\n" +
+	"\aaborted\x18\x05 \x01(\bR\aaborted\x12\x16\n" +
+	"\x06wanted\x18\x06 \x01(\bR\x06wanted\"\x83\x01\n" +
 	"\vNameRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12 \n" +
 	"\x02op\x18\x02 \x01(\x0e2\x10.mpiup.v1.NameOpR\x02op\x12\x18\n" +
