@@ -37,18 +37,43 @@ func (s *session) auditOpen(ctx context.Context) {
 
 // audit writes who starts what, as which user: one line per Launch.
 func (s *session) audit(l *apiv1.Launch) {
-	s.agent.cfg.Log.Info("start", s.startLine(l)...)
+	s.agent.cfg.Log.Info("start", s.startLine(kindOf(l), l)...)
+}
+
+// auditCopy is audit for the files that come before the ranks of a Launch.
+func (s *session) auditCopy(l *apiv1.Launch) {
+	s.agent.cfg.Log.Info("start", s.startLine(policy.Copy, l)...)
 }
 
 // auditRefused is audit for a Launch that the policy does not allow.
 func (s *session) auditRefused(l *apiv1.Launch, why *policy.Refusal) {
-	s.agent.cfg.Log.Warn("start refused", append(s.startLine(l), "rule", why.Rule)...)
+	s.agent.cfg.Log.Warn("start refused", append(s.startLine(why.Kind, l), "rule", why.Rule)...)
 }
 
 // startLine is a Launch as attributes for the log.
-func (s *session) startLine(l *apiv1.Launch) []any {
-	return append([]any{"what", kindOf(l).String(), "session", short(s.id), "number", l.Number, "job", l.Job,
+func (s *session) startLine(what policy.Kind, l *apiv1.Launch) []any {
+	if what == policy.Copy {
+		return append([]any{"what", what.String(), "session", short(s.id), "number", l.Number, "job", l.Job,
+			"files", filesText(l), "uid", os.Getuid()}, s.caller...)
+	}
+	return append([]any{"what", what.String(), "session", short(s.id), "number", l.Number, "job", l.Job,
 		"processes", len(l.Procs), "of", l.Size, "command", commandOf(l.Apps), "uid", os.Getuid()}, s.caller...)
+}
+
+// filesText is the files of a launch with their sizes, cut at maxAuditCommand.
+func filesText(l *apiv1.Launch) string {
+	var b strings.Builder
+	for i, f := range l.Files {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if b.Len() > maxAuditCommand {
+			b.WriteString("...")
+			break
+		}
+		fmt.Fprintf(&b, "%.1024q:%d", f.Name, f.Size)
+	}
+	return b.String()
 }
 
 const maxAuditCommand = 1024 // bytes of all programs of a Launch, about

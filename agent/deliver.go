@@ -58,6 +58,8 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 		return s.gone(b.Gone)
 	case *apiv1.Frame_Event:
 		s.event(b.Event)
+	case *apiv1.Frame_CopyData:
+		return s.copyData(b.CopyData)
 	default:
 		return fmt.Errorf("frame %T is not for an agent", f.Body)
 	}

@@ -18,7 +18,7 @@ var protocolPrefixes = []string{"PMI_", "PMIX_", "OMPI_MCA_ess", "OMPI_MCA_orte_
 // rankVariables are what mpiup tells a rank; those of an outer job are not this job's.
 var rankVariables = []string{
 	"MPIUP_RANK", "MPIUP_SIZE", "MPIUP_LOCAL_RANK", "MPIUP_LOCAL_SIZE", "MPIUP_NODE_RANK",
-	"MPIUP_JOB_ID", "MPIUP_SESSION",
+	"MPIUP_JOB_ID", "MPIUP_SESSION", "MPIUP_FILES",
 }
 
 // environment is a process's: the container's own, then what the user exported, then what

@@ -53,6 +53,8 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 		{"a port", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_PORT}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI over a port"}},
 		{"PMIx", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_PMIX, Namespace: "n", Layout: []*apiv1.HostRanks{{Name: "w0", Ranks: "0-2"}}},
 			[]string{"every process", "every rank", "ranks with PMIx"}},
+		{"files", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_NONE, Files: []*apiv1.CopyFile{{Name: "a"}}},
+			[]string{"every process", "every rank", "ranks of a job with copied files"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := newClient(t, newAgent(t), '1', "life-1")

@@ -41,7 +41,7 @@ func checkLaunch(l *apiv1.Launch) error {
 			return fmt.Errorf("launch: program %d has no name", i)
 		}
 	}
-	return nil
+	return checkFiles(l)
 }
 
 // onLaunch starts what the launcher asks for, after whatever an older incarnation of it left

@@ -22,9 +22,18 @@ func kindOf(l *apiv1.Launch) policy.Kind {
 // forbidden says why the session's launcher may not start l here, nil if it may: the policy is for
 // those who come over the network, and a Launch of no processes starts nothing.
 func (s *session) forbidden(l *apiv1.Launch) *policy.Refusal {
+	if s.caller == nil || len(l.Procs) == 0 {
+		return nil
+	}
 	var no *policy.Refusal
-	if s.caller != nil && len(l.Procs) > 0 {
-		errors.As(s.agent.cfg.Policy.Check(kindOf(l), s.who), &no)
+	kinds := []policy.Kind{kindOf(l)}
+	if len(l.Files) > 0 {
+		kinds = append(kinds, policy.Copy)
+	}
+	for _, k := range kinds {
+		if errors.As(s.agent.cfg.Policy.Check(k, s.who), &no) {
+			break
+		}
 	}
 	return no
 }

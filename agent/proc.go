@@ -50,7 +50,7 @@ func newProc(st *step, spec *apiv1.Proc, dir string, stdin bool) *proc {
 
 // start makes the process and what serves it. A failure is for the launcher to tell.
 func (p *proc) start() *apiv1.StartFailed {
-	l, app := p.step.launch, p.step.launch.Apps[p.spec.App]
+	l, app := p.step.launch, p.step.apps[p.spec.App]
 	failed := func(err error) *apiv1.StartFailed {
 		return &apiv1.StartFailed{Rank: p.id, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
 	}
@@ -74,7 +74,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		defer w.theirs.Close()
 		child = append(child, w.theirs)
 	}
-	computed = slices.Concat(computed, w.env, p.hwlocVariables(app), p.networkVariables(app))
+	computed = slices.Concat(computed, w.env, p.hwlocVariables(app), p.networkVariables(app), p.step.fileVariables())
 	agentCfg := &p.step.s.agent.cfg
 	argv, path := app.Argv, ""
 	if l.Shell {

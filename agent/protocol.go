@@ -69,7 +69,7 @@ func (st *step) speaks(which ...apiv1.Pmi) bool {
 // library looks for the MPI library of a program as its ranks are started.
 func (st *step) library(app int, dir string) mpilib.Choice {
 	l, cfg := st.launch, &st.s.agent.cfg
-	a := l.Apps[app]
+	a := st.apps[app]
 	return st.s.agent.libs.Look(mpilib.Query{Argv: a.Argv, Env: environment(cfg.Env, l.Unset, a.Env, nil), Dir: dir})
 }
 

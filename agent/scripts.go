@@ -82,5 +82,5 @@ const maxString = 32 * 4096
 func isScriptVariable(name string) bool {
 	return strings.HasPrefix(name, "OMPI_COMM_WORLD_") || strings.HasPrefix(name, "MV2_COMM_WORLD_") || slices.Contains([]string{
 		"OMPI_UNIVERSE_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "OMPI_NUM_APP_CTX", "OMPI_FIRST_RANKS",
-		"OMPI_APP_CTX_NUM_PROCS", "OMPI_COMMAND", "OMPI_ARGV", "OMPI_MCA_initial_wdir"}, name)
+		"OMPI_APP_CTX_NUM_PROCS", "OMPI_COMMAND", "OMPI_ARGV", "OMPI_MCA_initial_wdir", "OMPI_FILE_LOCATION"}, name)
 }

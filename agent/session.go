@@ -245,6 +245,7 @@ func (s *session) run() {
 	s.mu.Unlock()
 	s.wg.Wait()
 	s.hints.close()
+	s.removeFiles(steps)
 	close(s.empty)
 	c := &apiv1.Closed{Text: text}
 	if fenced {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/pmi"
@@ -19,16 +20,19 @@ import (
 type step struct {
 	s       *session
 	launch  *apiv1.Launch
-	engine  *kvs.Engine // nil without PMI
-	unfit   error       // why engine could not be made
-	server  *pmi.Server // nil unless ranks here speak PMI
-	chosen  []apiv1.Pmi // by program: its ranks' protocol
-	port    *pmiPort    // nil unless ranks connect by TCP
-	hint    hint        // what ranks are told of the machine
-	net     netChoice   // what MPI libraries are told of the network
-	tee     *stdio.Tee  // nil: output goes to the launcher only
-	oom     uint64      // OOM kills of the container before the start
-	crowded bool        // PMIx: more processes of the session here than processors when it was started
+	apps    []*apiv1.App // of launch, with copied files in their places once receive has returned
+	copies  *copies.Set  // nil: no files come
+	files   string       // where they are; "": nowhere
+	engine  *kvs.Engine  // nil without PMI
+	unfit   error        // why engine could not be made
+	server  *pmi.Server  // nil unless ranks here speak PMI
+	chosen  []apiv1.Pmi  // by program: its ranks' protocol
+	port    *pmiPort     // nil unless ranks connect by TCP
+	hint    hint         // what ranks are told of the machine
+	net     netChoice    // what MPI libraries are told of the network
+	tee     *stdio.Tee   // nil: output goes to the launcher only
+	oom     uint64       // OOM kills of the container before the start
+	crowded bool         // PMIx: more processes of the session here than processors when it was started
 
 	ctx  context.Context // ends what serves the processes: PMI, pumps
 	kill context.CancelFunc
@@ -47,10 +51,11 @@ type step struct {
 
 // newStep makes the job's part here, which is known to other hosts' ranks before it is started.
 func newStep(s *session, l *apiv1.Launch) *step {
-	st := &step{s: s, launch: l, procs: make(map[uint32]*proc), noted: make(chan struct{}), over: make(chan struct{})}
+	st := &step{s: s, launch: l, apps: l.Apps, procs: make(map[uint32]*proc), noted: make(chan struct{}), over: make(chan struct{})}
 	st.user = sync.OnceValue(func() account { return accountOf(os.DirFS("/"), os.Getuid()) })
 	st.ctx, st.kill = context.WithCancel(context.Background())
 	st.may, st.halt = context.WithCancel(st.ctx)
+	st.copies = st.newCopies()
 	if !l.Exec && l.Pmi != apiv1.Pmi_PMI_NONE {
 		st.engine, st.unfit = newEngine(s, l)
 	}
@@ -82,6 +87,12 @@ func (st *step) start() {
 	defer close(st.over)
 	l := st.launch
 	st.oom, _ = usable.OOMKills(os.DirFS("/"))
+	if failed := st.receive(); failed != nil {
+		if !st.isStopped() {
+			st.s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: failed}})
+		}
+		return
+	}
 	dirs := st.directories()
 	st.choose(dirs)
 	if err := st.prepare(); err != nil {
@@ -154,8 +165,8 @@ func (st *step) prepare() error {
 
 // directories is the working directory of each program of the launch.
 func (st *step) directories() []string {
-	dirs := make([]string, len(st.launch.Apps))
-	for i, a := range st.launch.Apps {
+	dirs := make([]string, len(st.apps))
+	for i, a := range st.apps {
 		dirs[i] = a.Wdir
 		if a.Wdir == "" {
 			dirs[i] = st.ownDir()

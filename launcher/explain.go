@@ -87,6 +87,8 @@ func (f fault) sentence() string {
 		return who + " could not be wired up" + colon(f.text)
 	case faultWrite:
 		return "output could not be written" + colon(f.text)
+	case faultCopy:
+		return "files could not be copied" + colon(f.text)
 	case faultTimeout:
 		return "the job ran longer than --timeout " + f.text
 	case faultSignal:

@@ -33,6 +33,11 @@ func (r *run) deliver(h int, f *apiv1.Frame) error {
 			r.input.Grant(int(b.Credit.Rank), int(b.Credit.Bytes))
 			return nil
 		}
+	case *apiv1.Frame_CopyCredit:
+		if b.CopyCredit.Job == 0 {
+			r.copier.grant(h, int(min(b.CopyCredit.Bytes, apiv1.CopyWindow)))
+			return nil
+		}
 	}
 	r.mail.put(event{host: h, frame: f, at: r.clock.Now()})
 	return nil
@@ -315,6 +320,7 @@ func (r *run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 // hostEnded: the host's connection is over, because all is done there or with err.
 func (r *run) hostEnded(h int, err error) {
 	r.active--
+	r.copier.gone(h)
 	var lost *lostError
 	if errors.As(err, &lost) && r.busy(h) {
 		f := fault{kind: faultLost, at: lost.since, host: r.host(h).name, node: h, rank: -1, text: lost.why, ranks: r.ranksOn(h)}

@@ -75,6 +75,11 @@ func (r *run) launchJob(j *jobRun) {
 			LocalRank: uint32(p.LocalRank), NodeRank: uint32(p.Host)})
 	}
 	apps := j.launchApps(true)
+	if j.number == 0 {
+		for i, a := range apps {
+			a.Copied, a.SessionDir = r.sources.program(i), j.apps[i].SessionDir
+		}
+	}
 	r.live(func(h int) {
 		if len(procs[h]) == 0 {
 			r.sendKnown(h, j)
@@ -82,6 +87,9 @@ func (r *run) launchJob(j *jobRun) {
 		}
 		l := r.part(j)
 		l.Procs, l.Apps, l.Stdin = procs[h], apps, r.stdinOn(j, h)
+		if j.number == 0 {
+			l.Files = r.sources.announced()
+		}
 		if j.asked != nil {
 			l.Preput = j.asked.preput
 		}

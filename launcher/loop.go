@@ -136,6 +136,7 @@ func (r *run) stop(why string, now bool) {
 	if next, ok := r.job.next(jobFailed); ok {
 		r.job = next
 	}
+	r.copier.gone()
 	r.timers.grace.Stop()
 	r.timers.quiet.Reset(quietStop)
 	r.timers.bound.Reset(r.cfg.Grace + stopBound)

@@ -40,6 +40,9 @@ type run struct {
 	mail  *mailbox
 	back  credits
 
+	sources *sources
+	copier  *copier // nil: nothing is copied
+
 	unblock context.CancelFunc // output is waited for no longer
 
 	// loop
@@ -132,7 +135,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 }
 
 func newRun(cfg Config) *run {
-	r := &run{cfg: cfg, identity: cfg.Identity, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), noticed: map[string]bool{}}
+	r := &run{cfg: cfg, identity: cfg.Identity, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), sources: &sources{}, noticed: map[string]bool{}}
 	r.signals.pid = os.Getpid()
 	r.dial = func(reach *Reach, hosts int) attachFunc { return newDialer(reach.Identity, hosts).attach }
 	return r
@@ -144,6 +147,7 @@ func (r *run) all(ctx context.Context) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	found, opener, err := r.gather(ctx, life)
+	defer r.sources.close()
 	if err != nil {
 		return err
 	}
@@ -185,6 +189,7 @@ func (r *run) carry(ctx, life context.Context, cancel context.CancelFunc) error 
 	defer unblock()
 	sink.Go(func() { _ = r.sink.Run(sinkCtx) }) // each error came through Broken
 	r.launchJob(r.jobs[0])
+	r.startCopy()
 	r.warnVersions(0)
 	for _, h := range r.places.hosts() {
 		r.aside(r.carryHost(h))
@@ -233,6 +238,10 @@ func (r *run) flush(sink *sync.WaitGroup) {
 func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	if len(r.cfg.Apps) == 0 {
 		return nil, nil, failf(job.ExitUsage, "no program was given")
+	}
+	var err error
+	if r.sources, err = openSources(r.cfg.Apps); err != nil {
+		return nil, nil, failf(job.ExitUsage, "%v", err)
 	}
 	ctx, cancel := r.patience(ctx)
 	defer cancel()

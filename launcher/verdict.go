@@ -23,6 +23,7 @@ const (
 	faultOutput                     // nobody reads our standard output any more
 	faultWrite                      // output could not be written
 	faultWireup                     // wire-up failed for a reason that is no rank's exit
+	faultCopy                       // a file for the hosts could not be read
 	faultInternal                   // a bug, here or in an agent
 )
 
@@ -187,6 +188,8 @@ func (f fault) status() int {
 		if f.init {
 			return job.ExitInit
 		}
+		return job.ExitExec
+	case faultCopy:
 		return job.ExitExec
 	case faultLost:
 		return job.ExitAgentLost

@@ -5,7 +5,7 @@
 //	run      yes       no     ranks of jobs, and of jobs that ranks spawn
 //	exec     yes       no     mpiup exec
 //	shell    yes       no     commands and shells by the name of ssh
-//	copy     yes       no     nothing copies yet; the word has its place
+//	copy     yes       no     files for ranks (--preload-binary, --preload-files)
 //
 // A policy is written as rules, one a line in a file, in any order:
 //
@@ -81,7 +81,7 @@ func (p *Policy) Check(k Kind, who identity.Peer) error {
 	if p.allows(k, who.Role) || who.Also != "" && p.allows(k, who.Also) {
 		return nil
 	}
-	r := &Refusal{Kind: k, Role: who.Role, Rule: "the default, without --policy", Else: p.list(who.Role, Shell)}
+	r := &Refusal{Kind: k, Role: who.Role, Rule: "the default, without --policy", Else: p.list(who.Role, Copy)}
 	if p != nil {
 		r.Rule = p.nothing
 		if c := column(who.Role); c >= 0 && p.cells[k][c].deny != "" {

@@ -129,7 +129,7 @@ func TestCheck(t *testing.T) {
 		{"no line", file, Exec, launcher, "the agent's policy refuses exec to launchers (no line of /etc/mpiup/policy allows it) and allows them run; whoever starts the agent can change that"},
 		{"allowed line", file, Run, launcher, ""},
 		{"both roles", file, Run, both, ""},
-		{"flag", flag, Exec, launcher, "the agent's policy refuses exec to launchers (--deny exec,shell) and allows them run; whoever starts the agent can change that"},
+		{"flag", flag, Exec, launcher, "the agent's policy refuses exec to launchers (--deny exec,shell) and allows them run, copy; whoever starts the agent can change that"},
 		{"flag, agent", flag, Run, agent, "the agent's policy refuses run to agents (the default) and allows them nothing else; whoever starts the agent can change that"},
 	} {
 		err := tt.policy.Check(tt.kind, tt.who)

@@ -65,7 +65,10 @@ func (p *process) mpirun(name string, args []string) error {
 	}
 	defer done()
 	reach.Entries, reach.NotHere = line.Entries, line.NoLocal
-	cfg := p.mpirunConfig(&line, reach, dir)
+	cfg, err := p.mpirunConfig(&line, reach, dir)
+	if err != nil {
+		return err
+	}
 	if err := p.mpirunSettings(&cfg); err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func (p *process) mpirunSettings(cfg *launcher.Config) (err error) {
 }
 
 // mpirunConfig is the run that a command line asks for.
-func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir string) launcher.Config {
+func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir string) (launcher.Config, error) {
 	cfg := launcher.Config{
 		Reach: reach, DryRun: line.DryRun, ShowMap: line.DisplayMap, KeepOn: line.KeepOn, Timeout: line.Timeout,
 		PMI: apiv1.Pmi_PMI_AUTO,
@@ -150,9 +153,13 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 		if c.Wdir != "" {
 			app.Wdir, app.WdirExplicit = c.Wdir, true
 		}
+		app.SessionDir = c.SessionDir
+		if err := cli.Preload(&app, c.PreloadBinary, c.PreloadFiles, dir, p.lookPath(dir)); err != nil {
+			return cfg, err
+		}
 		cfg.Apps = append(cfg.Apps, app)
 	}
-	return cfg
+	return cfg, nil
 }
 
 // overlaid is env with the variables of over in the place of those of the same name.

@@ -56,7 +56,7 @@ func runJob(p *process, f *cli.RunFlags, args []string) error {
 	if err != nil {
 		return usage(fmt.Errorf("the working directory: %w; change to one that exists", err))
 	}
-	apps, warnings, err := f.ParseApps(args, cli.Environment{LookupEnv: p.lookup, Dir: dir})
+	apps, warnings, err := f.ParseApps(args, cli.Environment{LookupEnv: p.lookup, Dir: dir, LookPath: p.lookPath(dir)})
 	if err != nil {
 		return usage(err)
 	}

@@ -33,6 +33,7 @@ var levels = map[string]int{
 	"pmi/pmix":            2,
 	"agent/mpilib":        2,
 	"agent/mpinet":        2,
+	"agent/copies":        2,
 	"internal/wire":       2,
 
 	"pmi/kvs":              1,

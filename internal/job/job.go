@@ -16,6 +16,15 @@ type App struct {
 	Wdir         string   // working directory on every host
 	WdirExplicit bool     // a missing Wdir is an error instead of a fallback
 	On           []Share  // the hosts it may use; empty: all
+	Program      *File    // the program itself is copied to the hosts; nil: they have it
+	Files        []File   // that are copied to the hosts too
+	SessionDir   bool     // runs in the directory of copied files, unless WdirExplicit
+}
+
+// File is a file of the launcher's host that hosts get before their ranks start.
+type File struct {
+	From string // on the launcher's host
+	Name string // on the others: absolute, or below the session's directory
 }
 
 // Share is a host that a program may use.

@@ -89,6 +89,9 @@ type AppFlags struct {
 	N    int      // ranks; 0: not given
 	Env  []string // VAR or VAR=V, as written
 	Wdir string   // "": not given
+
+	PreloadBinary bool
+	PreloadFiles  []string // lists with commas
 }
 
 // Register adds all flags of mpiup run to fs, with their defaults.
@@ -132,6 +135,8 @@ func (a *AppFlags) register(fs *pflag.FlagSet) {
 	countVar(fs, &a.N, "np", "n", "start `N` ranks of the program (default: one a slot)")
 	fs.VarP(&envValue{&a.Env}, "export", "x", "give the ranks `VAR[=V]`; without =V this command's own value; may be repeated (default: none)")
 	valueVar(fs, &a.Wdir, "wdir", "", notEmpty("a directory"), "working `DIR` of the ranks (default: this one, where a host has it)")
+	fs.BoolVar(&a.PreloadBinary, "preload-binary", false, "copy the program to the hosts, where its ranks run in a directory of the session's; gone at the end")
+	fs.StringArrayVar(&a.PreloadFiles, "preload-files", nil, "copy `FILES`, with commas between, to the hosts: a relative name to $MPIUP_FILES there, an absolute one to its place; gone at the end (default: none)")
 }
 
 // RegisterCompletion offers the values of flags to the shell.

@@ -16,6 +16,7 @@ import (
 type Environment struct {
 	LookupEnv func(name string) (string, bool) // for -x VAR
 	Dir       string                           // working directory, absolute
+	LookPath  func(string) (string, error)     // a program on PATH, for --preload-binary
 }
 
 // maxVar is the longest NAME=value that exec takes (MAX_ARG_STRLEN, 32 pages, less the final
@@ -100,6 +101,9 @@ func (a *AppFlags) app(words []string, env Environment) (job.App, []string, erro
 		if !filepath.IsAbs(a.Wdir) {
 			app.Wdir = filepath.Join(env.Dir, a.Wdir)
 		}
+	}
+	if err := Preload(&app, a.PreloadBinary, a.PreloadFiles, env.Dir, env.LookPath); err != nil {
+		return app, nil, err
 	}
 	var warnings []string
 	for _, def := range a.Env {

@@ -27,6 +27,8 @@ func TestPolicy(t *testing.T) {
 	}
 	rule := map[string]string{"file": "line 3 of " + file + `, "deny exec,shell *"`, "flag": "--deny exec,shell", "norun": "--allow exec"}
 
+	allowed := map[string]string{"file": "run", "flag": "run, copy"}
+
 	r := l.run(t, job{hosts: "file:1,flag:1", args: []string{"-n", "2", "hostname"}}).ok(t)
 	if !strings.Contains(r.stdout, "file\n") || !strings.Contains(r.stdout, "flag\n") {
 		t.Errorf("printed %q", r.stdout)
@@ -48,9 +50,9 @@ func TestPolicy(t *testing.T) {
 		}
 	}
 	for _, host := range []string{"file", "flag"} {
-		refused(l.exec(t, job{}, host, "--", "hostname").wait(t), 246, host, "the command", "exec", "run", "hostname")
-		refused(l.ssh(t, job{stdin: strings.NewReader("hostname\n")}, host).wait(t), 255, host, "the command", "shell", "run", `"\"\""`)
-		refused(l.ssh(t, job{}, host, "echo", "a  b").wait(t), 255, host, "the command", "shell", "run", `"\"echo a  b\""`)
+		refused(l.exec(t, job{}, host, "--", "hostname").wait(t), 246, host, "the command", "exec", allowed[host], "hostname")
+		refused(l.ssh(t, job{stdin: strings.NewReader("hostname\n")}, host).wait(t), 255, host, "the command", "shell", allowed[host], `"\"\""`)
+		refused(l.ssh(t, job{}, host, "echo", "a  b").wait(t), 255, host, "the command", "shell", allowed[host], `"\"echo a  b\""`)
 	}
 	refused(l.run(t, job{hosts: "norun:2", args: []string{"-n", "2", "hostname"}}), 246, "norun", "rank 0", "run", "exec", "hostname")
 	if r := l.exec(t, job{}, "norun", "--", "hostname").wait(t); r.code != 0 || r.stdout != "norun\n" {

@@ -7,3 +7,6 @@ package apiv1
 
 // Protocol is this build's protocol number.
 const Protocol = 1
+
+// CopyWindow is how many bytes of CopyData may be under way to one host.
+const CopyWindow = 4 << 20

@@ -10,6 +10,7 @@
 //     Open{session, secret, received}     →
 //                                         ←   Opened{name, incarnation, slots, received | refusal}
 //     Launch{number, apps, procs}         →       fences older incarnations, starts ranks
+//     CopyData ...                        →       of Launch.files, before any rank is started
 //                                         ←   Started | StartFailed   per process
 //     Input, Signal, Credit, ...          ↔   Output, FenceEnter, NameRequest, ...
 //                                         ←   Exited, OutputEnd       per process
@@ -172,6 +173,7 @@ const (
 	StartPhase_START_DIR     StartPhase = 1 // working directory
 	StartPhase_START_INIT    StartPhase = 2 // descriptors, terminal, PMI server
 	StartPhase_START_TIMEOUT StartPhase = 3 // the file system did not answer
+	StartPhase_START_COPY    StartPhase = 4 // a file of Launch.files
 )
 
 // Enum value maps for StartPhase.
@@ -181,12 +183,14 @@ var (
 		1: "START_DIR",
 		2: "START_INIT",
 		3: "START_TIMEOUT",
+		4: "START_COPY",
 	}
 	StartPhase_value = map[string]int32{
 		"START_EXEC":    0,
 		"START_DIR":     1,
 		"START_INIT":    2,
 		"START_TIMEOUT": 3,
+		"START_COPY":    4,
 	}
 )
 
@@ -379,6 +383,7 @@ type Frame struct {
 	//	*Frame_Bye
 	//	*Frame_SpawnResult
 	//	*Frame_Gone
+	//	*Frame_CopyData
 	//	*Frame_Opened
 	//	*Frame_Started
 	//	*Frame_StartFailed
@@ -394,6 +399,7 @@ type Frame struct {
 	//	*Frame_WireupFailed
 	//	*Frame_SpawnRequest
 	//	*Frame_Chosen
+	//	*Frame_CopyCredit
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -554,6 +560,15 @@ func (x *Frame) GetGone() *Gone {
 	return nil
 }
 
+func (x *Frame) GetCopyData() *CopyData {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_CopyData); ok {
+			return x.CopyData
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetOpened() *Opened {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Opened); ok {
@@ -689,6 +704,15 @@ func (x *Frame) GetChosen() *Chosen {
 	return nil
 }
 
+func (x *Frame) GetCopyCredit() *CopyCredit {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_CopyCredit); ok {
+			return x.CopyCredit
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -783,6 +807,10 @@ type Frame_Gone struct {
 	Gone *Gone `protobuf:"bytes,20,opt,name=gone,proto3,oneof"`
 }
 
+type Frame_CopyData struct {
+	CopyData *CopyData `protobuf:"bytes,21,opt,name=copy_data,json=copyData,proto3,oneof"`
+}
+
 type Frame_Opened struct {
 	// agent to launcher
 	Opened *Opened `protobuf:"bytes,30,opt,name=opened,proto3,oneof"`
@@ -844,6 +872,10 @@ type Frame_Chosen struct {
 	Chosen *Chosen `protobuf:"bytes,44,opt,name=chosen,proto3,oneof"`
 }
 
+type Frame_CopyCredit struct {
+	CopyCredit *CopyCredit `protobuf:"bytes,45,opt,name=copy_credit,json=copyCredit,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -887,6 +919,8 @@ func (*Frame_SpawnResult) isFrame_Body() {}
 
 func (*Frame_Gone) isFrame_Body() {}
 
+func (*Frame_CopyData) isFrame_Body() {}
+
 func (*Frame_Opened) isFrame_Body() {}
 
 func (*Frame_Started) isFrame_Body() {}
@@ -916,6 +950,8 @@ func (*Frame_WireupFailed) isFrame_Body() {}
 func (*Frame_SpawnRequest) isFrame_Body() {}
 
 func (*Frame_Chosen) isFrame_Body() {}
+
+func (*Frame_CopyCredit) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -1349,6 +1385,8 @@ type App struct {
 	Env           []string               `protobuf:"bytes,2,rep,name=env,proto3" json:"env,omitempty"`   // NAME=value, over the agent's own environment
 	Wdir          string                 `protobuf:"bytes,3,opt,name=wdir,proto3" json:"wdir,omitempty"`
 	WdirExplicit  bool                   `protobuf:"varint,4,opt,name=wdir_explicit,json=wdirExplicit,proto3" json:"wdir_explicit,omitempty"` // missing: an error; else fall back to the container's own, said once
+	Copied        uint32                 `protobuf:"varint,5,opt,name=copied,proto3" json:"copied,omitempty"`                                 // 1 + index in Launch.files of the program itself; 0: the host has it
+	SessionDir    bool                   `protobuf:"varint,6,opt,name=session_dir,json=sessionDir,proto3" json:"session_dir,omitempty"`       // runs in the session's directory, where relative files are
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1411,6 +1449,189 @@ func (x *App) GetWdirExplicit() bool {
 	return false
 }
 
+func (x *App) GetCopied() uint32 {
+	if x != nil {
+		return x.Copied
+	}
+	return 0
+}
+
+func (x *App) GetSessionDir() bool {
+	if x != nil {
+		return x.SessionDir
+	}
+	return false
+}
+
+// CopyFile is a file that hosts with ranks of the job get before any rank is started. It is gone
+// again when the session has ended.
+type CopyFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`  // relative: below the session's directory; absolute: there, where no other may be
+	Mode          uint32                 `protobuf:"varint,2,opt,name=mode,proto3" json:"mode,omitempty"` // permission bits
+	Size          uint64                 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"` // bytes, exactly
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyFile) Reset() {
+	*x = CopyFile{}
+	mi := &file_mpiup_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyFile) ProtoMessage() {}
+
+func (x *CopyFile) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyFile.ProtoReflect.Descriptor instead.
+func (*CopyFile) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CopyFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CopyFile) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *CopyFile) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+// CopyData is the next bytes of a job's files: all of the first, all of the second, and so on, without
+// anything between. At most CopyWindow bytes are under way.
+type CopyData struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyData) Reset() {
+	*x = CopyData{}
+	mi := &file_mpiup_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyData) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyData) ProtoMessage() {}
+
+func (x *CopyData) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyData.ProtoReflect.Descriptor instead.
+func (*CopyData) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CopyData) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *CopyData) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// CopyCredit gives window back for what was written.
+type CopyCredit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Bytes         uint32                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyCredit) Reset() {
+	*x = CopyCredit{}
+	mi := &file_mpiup_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyCredit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyCredit) ProtoMessage() {}
+
+func (x *CopyCredit) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyCredit.ProtoReflect.Descriptor instead.
+func (*CopyCredit) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CopyCredit) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *CopyCredit) GetBytes() uint32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 type Proc struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"` // in its job; for exec 0
@@ -1423,7 +1644,7 @@ type Proc struct {
 
 func (x *Proc) Reset() {
 	*x = Proc{}
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +1656,7 @@ func (x *Proc) String() string {
 func (*Proc) ProtoMessage() {}
 
 func (x *Proc) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +1669,7 @@ func (x *Proc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proc.ProtoReflect.Descriptor instead.
 func (*Proc) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{6}
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Proc) GetRank() uint32 {
@@ -1490,7 +1711,7 @@ type HostRanks struct {
 
 func (x *HostRanks) Reset() {
 	*x = HostRanks{}
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1723,7 @@ func (x *HostRanks) String() string {
 func (*HostRanks) ProtoMessage() {}
 
 func (x *HostRanks) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1736,7 @@ func (x *HostRanks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostRanks.ProtoReflect.Descriptor instead.
 func (*HostRanks) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HostRanks) GetName() string {
@@ -1543,7 +1764,7 @@ type KeyValue struct {
 
 func (x *KeyValue) Reset() {
 	*x = KeyValue{}
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1776,7 @@ func (x *KeyValue) String() string {
 func (*KeyValue) ProtoMessage() {}
 
 func (x *KeyValue) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1789,7 @@ func (x *KeyValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyValue.ProtoReflect.Descriptor instead.
 func (*KeyValue) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *KeyValue) GetKey() string {
@@ -1622,13 +1843,14 @@ type Launch struct {
 	Keep            bool                   `protobuf:"varint,31,opt,name=keep,proto3" json:"keep,omitempty"`                                             // exec: what the command leaves behind when it ends well lives on
 	Net             string                 `protobuf:"bytes,40,opt,name=net,proto3" json:"net,omitempty"`                                                // interface or network (CIDR) for MPI's traffic; empty: the host chooses
 	MpiPorts        string                 `protobuf:"bytes,41,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
+	Files           []*CopyFile            `protobuf:"bytes,42,rep,name=files,proto3" json:"files,omitempty"`                                            // for hosts with processes of the job
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Launch) Reset() {
 	*x = Launch{}
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1862,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1875,7 @@ func (x *Launch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{9}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Launch) GetNumber() uint64 {
@@ -1887,6 +2109,13 @@ func (x *Launch) GetMpiPorts() string {
 	return ""
 }
 
+func (x *Launch) GetFiles() []*CopyFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 // SpawnRequest: a rank called MPI_Comm_spawn or MPI_Comm_spawn_multiple.
 type SpawnRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1900,7 +2129,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2141,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2154,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{10}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SpawnRequest) GetId() uint64 {
@@ -1972,7 +2201,7 @@ type SpawnApp struct {
 
 func (x *SpawnApp) Reset() {
 	*x = SpawnApp{}
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2213,7 @@ func (x *SpawnApp) String() string {
 func (*SpawnApp) ProtoMessage() {}
 
 func (x *SpawnApp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2226,7 @@ func (x *SpawnApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnApp.ProtoReflect.Descriptor instead.
 func (*SpawnApp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SpawnApp) GetApp() *App {
@@ -2069,7 +2298,7 @@ type SpawnResult struct {
 
 func (x *SpawnResult) Reset() {
 	*x = SpawnResult{}
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2310,7 @@ func (x *SpawnResult) String() string {
 func (*SpawnResult) ProtoMessage() {}
 
 func (x *SpawnResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2323,7 @@ func (x *SpawnResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResult.ProtoReflect.Descriptor instead.
 func (*SpawnResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SpawnResult) GetId() uint64 {
@@ -2132,7 +2361,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2373,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2386,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -2205,7 +2434,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2446,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2459,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -2260,7 +2489,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2501,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2514,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -2336,7 +2565,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2577,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2590,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{16}
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -2410,7 +2639,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2422,7 +2651,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2435,7 +2664,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{17}
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -2463,7 +2692,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2704,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2717,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Input) GetRanks() []uint32 {
@@ -2523,7 +2752,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2764,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2777,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -2575,7 +2804,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2816,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2829,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -2627,7 +2856,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2639,7 +2868,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2652,7 +2881,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -2679,7 +2908,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +2920,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +2933,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Stop) GetWhy() string {
@@ -2740,7 +2969,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2981,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2994,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -2857,7 +3086,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +3098,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +3111,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -2911,7 +3140,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +3152,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +3165,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -2978,7 +3207,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3219,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3232,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Notice) GetText() string {
@@ -3030,7 +3259,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3271,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3284,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Ending) GetWhy() string {
@@ -3073,7 +3302,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3085,7 +3314,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3098,7 +3327,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -3112,7 +3341,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3353,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3366,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Closed) GetText() string {
@@ -3162,7 +3391,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3174,7 +3403,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3187,7 +3416,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -3203,7 +3432,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3215,7 +3444,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3228,7 +3457,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -3271,7 +3500,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3283,7 +3512,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3296,7 +3525,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -3344,7 +3573,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3356,7 +3585,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3369,7 +3598,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -3433,7 +3662,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3445,7 +3674,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3458,7 +3687,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -3499,7 +3728,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3511,7 +3740,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3524,7 +3753,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Event) GetData() []byte {
@@ -3549,7 +3778,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3790,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3803,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Gone) GetIds() string {
@@ -3632,7 +3861,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +3873,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +3886,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -3707,7 +3936,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +3948,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +3961,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -3771,7 +4000,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3783,7 +4012,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3796,7 +4025,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 type Peer struct {
@@ -3816,7 +4045,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3828,7 +4057,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3841,7 +4070,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Peer) GetName() string {
@@ -3917,7 +4146,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3929,7 +4158,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3942,7 +4171,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -3969,7 +4198,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3981,7 +4210,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3994,7 +4223,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -4019,7 +4248,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4031,7 +4260,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4044,14 +4273,14 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xa2\f\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\x8e\r\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -4067,7 +4296,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"nameResult\x12!\n" +
 	"\x03bye\x18\x12 \x01(\v2\r.mpiup.v1.ByeH\x00R\x03bye\x12:\n" +
 	"\fspawn_result\x18\x13 \x01(\v2\x15.mpiup.v1.SpawnResultH\x00R\vspawnResult\x12$\n" +
-	"\x04gone\x18\x14 \x01(\v2\x0e.mpiup.v1.GoneH\x00R\x04gone\x12*\n" +
+	"\x04gone\x18\x14 \x01(\v2\x0e.mpiup.v1.GoneH\x00R\x04gone\x121\n" +
+	"\tcopy_data\x18\x15 \x01(\v2\x12.mpiup.v1.CopyDataH\x00R\bcopyData\x12*\n" +
 	"\x06opened\x18\x1e \x01(\v2\x10.mpiup.v1.OpenedH\x00R\x06opened\x12-\n" +
 	"\astarted\x18\x1f \x01(\v2\x11.mpiup.v1.StartedH\x00R\astarted\x12:\n" +
 	"\fstart_failed\x18  \x01(\v2\x15.mpiup.v1.StartFailedH\x00R\vstartFailed\x12*\n" +
@@ -4084,7 +4314,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06closed\x18) \x01(\v2\x10.mpiup.v1.ClosedH\x00R\x06closed\x12=\n" +
 	"\rwireup_failed\x18* \x01(\v2\x16.mpiup.v1.WireupFailedH\x00R\fwireupFailed\x12=\n" +
 	"\rspawn_request\x18+ \x01(\v2\x16.mpiup.v1.SpawnRequestH\x00R\fspawnRequest\x12*\n" +
-	"\x06chosen\x18, \x01(\v2\x10.mpiup.v1.ChosenH\x00R\x06chosen\x12*\n" +
+	"\x06chosen\x18, \x01(\v2\x10.mpiup.v1.ChosenH\x00R\x06chosen\x127\n" +
+	"\vcopy_credit\x18- \x01(\v2\x14.mpiup.v1.CopyCreditH\x00R\n" +
+	"copyCredit\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -4132,12 +4364,26 @@ const file_mpiup_proto_rawDesc = "" +
 	" \x01(\x03R\aclockNs\x12\x18\n" +
 	"\aaddress\x18\v \x01(\tR\aaddress\x12\x16\n" +
 	"\x06digest\x18\f \x01(\tR\x06digest\x12\x1a\n" +
-	"\bsessions\x18\r \x01(\x05R\bsessions\"d\n" +
+	"\bsessions\x18\r \x01(\x05R\bsessions\"\x9d\x01\n" +
 	"\x03App\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x10\n" +
 	"\x03env\x18\x02 \x03(\tR\x03env\x12\x12\n" +
 	"\x04wdir\x18\x03 \x01(\tR\x04wdir\x12#\n" +
-	"\rwdir_explicit\x18\x04 \x01(\bR\fwdirExplicit\"h\n" +
+	"\rwdir_explicit\x18\x04 \x01(\bR\fwdirExplicit\x12\x16\n" +
+	"\x06copied\x18\x05 \x01(\rR\x06copied\x12\x1f\n" +
+	"\vsession_dir\x18\x06 \x01(\bR\n" +
+	"sessionDir\"F\n" +
+	"\bCopyFile\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x04R\x04size\"0\n" +
+	"\bCopyData\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"4\n" +
+	"\n" +
+	"CopyCredit\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"h\n" +
 	"\x04Proc\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\rR\x03app\x12\x1d\n" +
@@ -4149,7 +4395,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\x88\a\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xb2\a\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -4185,7 +4431,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05shell\x18\x1e \x01(\bR\x05shell\x12\x12\n" +
 	"\x04keep\x18\x1f \x01(\bR\x04keep\x12\x10\n" +
 	"\x03net\x18( \x01(\tR\x03net\x12\x1b\n" +
-	"\tmpi_ports\x18) \x01(\tR\bmpiPorts\"\x8a\x01\n" +
+	"\tmpi_ports\x18) \x01(\tR\bmpiPorts\x12(\n" +
+	"\x05files\x18* \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\"\x8a\x01\n" +
 	"\fSpawnRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\rR\x06parent\x12&\n" +
@@ -4354,7 +4601,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bPMI_NONE\x10\x02\x12\f\n" +
 	"\bPMI_PMIX\x10\x03\x12\f\n" +
 	"\bPMI_AUTO\x10\x04\x12\t\n" +
-	"\x05PMI_2\x10\x05*N\n" +
+	"\x05PMI_2\x10\x05*^\n" +
 	"\n" +
 	"StartPhase\x12\x0e\n" +
 	"\n" +
@@ -4362,7 +4609,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\tSTART_DIR\x10\x01\x12\x0e\n" +
 	"\n" +
 	"START_INIT\x10\x02\x12\x11\n" +
-	"\rSTART_TIMEOUT\x10\x03* \n" +
+	"\rSTART_TIMEOUT\x10\x03\x12\x0e\n" +
+	"\n" +
+	"START_COPY\x10\x04* \n" +
 	"\x06Stream\x12\n" +
 	"\n" +
 	"\x06STDOUT\x10\x00\x12\n" +
@@ -4395,7 +4644,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_mpiup_proto_goTypes = []any{
 	(Refusal)(0),            // 0: mpiup.v1.Refusal
 	(Pmi)(0),                // 1: mpiup.v1.Pmi
@@ -4409,108 +4658,114 @@ var file_mpiup_proto_goTypes = []any{
 	(*HelloRequest)(nil),    // 9: mpiup.v1.HelloRequest
 	(*HelloReply)(nil),      // 10: mpiup.v1.HelloReply
 	(*App)(nil),             // 11: mpiup.v1.App
-	(*Proc)(nil),            // 12: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 13: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 14: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 15: mpiup.v1.Launch
-	(*SpawnRequest)(nil),    // 16: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 17: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 18: mpiup.v1.SpawnResult
-	(*Chosen)(nil),          // 19: mpiup.v1.Chosen
-	(*Started)(nil),         // 20: mpiup.v1.Started
-	(*StartFailed)(nil),     // 21: mpiup.v1.StartFailed
-	(*Output)(nil),          // 22: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 23: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 24: mpiup.v1.Input
-	(*Credit)(nil),          // 25: mpiup.v1.Credit
-	(*Resize)(nil),          // 26: mpiup.v1.Resize
-	(*Signal)(nil),          // 27: mpiup.v1.Signal
-	(*Stop)(nil),            // 28: mpiup.v1.Stop
-	(*Exited)(nil),          // 29: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 30: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 31: mpiup.v1.Aborted
-	(*Notice)(nil),          // 32: mpiup.v1.Notice
-	(*Ending)(nil),          // 33: mpiup.v1.Ending
-	(*Bye)(nil),             // 34: mpiup.v1.Bye
-	(*Closed)(nil),          // 35: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 36: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 37: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 38: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 39: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 40: mpiup.v1.FetchResult
-	(*Event)(nil),           // 41: mpiup.v1.Event
-	(*Gone)(nil),            // 42: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 43: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 44: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 45: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 46: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 47: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 48: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 49: mpiup.v1.ShutdownReply
+	(*CopyFile)(nil),        // 12: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 13: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 14: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 15: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 16: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 17: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 18: mpiup.v1.Launch
+	(*SpawnRequest)(nil),    // 19: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 20: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 21: mpiup.v1.SpawnResult
+	(*Chosen)(nil),          // 22: mpiup.v1.Chosen
+	(*Started)(nil),         // 23: mpiup.v1.Started
+	(*StartFailed)(nil),     // 24: mpiup.v1.StartFailed
+	(*Output)(nil),          // 25: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 26: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 27: mpiup.v1.Input
+	(*Credit)(nil),          // 28: mpiup.v1.Credit
+	(*Resize)(nil),          // 29: mpiup.v1.Resize
+	(*Signal)(nil),          // 30: mpiup.v1.Signal
+	(*Stop)(nil),            // 31: mpiup.v1.Stop
+	(*Exited)(nil),          // 32: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 33: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 34: mpiup.v1.Aborted
+	(*Notice)(nil),          // 35: mpiup.v1.Notice
+	(*Ending)(nil),          // 36: mpiup.v1.Ending
+	(*Bye)(nil),             // 37: mpiup.v1.Bye
+	(*Closed)(nil),          // 38: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 39: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 40: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 41: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 42: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 43: mpiup.v1.FetchResult
+	(*Event)(nil),           // 44: mpiup.v1.Event
+	(*Gone)(nil),            // 45: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 46: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 47: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 48: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 49: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 50: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 51: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 52: mpiup.v1.ShutdownReply
 }
 var file_mpiup_proto_depIdxs = []int32{
 	7,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	15, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	24, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	27, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	28, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	26, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	38, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	44, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	34, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	18, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	42, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	8,  // 11: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	20, // 12: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	21, // 13: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	22, // 14: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	23, // 15: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	29, // 16: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	37, // 17: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	43, // 18: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	31, // 19: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	32, // 20: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	33, // 21: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	35, // 22: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	30, // 23: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	16, // 24: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	19, // 25: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	25, // 26: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	36, // 27: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	39, // 28: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	40, // 29: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	41, // 30: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	0,  // 31: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	10, // 32: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 33: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	12, // 34: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	1,  // 35: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	13, // 36: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	14, // 37: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	17, // 38: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	14, // 39: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	11, // 40: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	1,  // 41: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	2,  // 42: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	3,  // 43: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	4,  // 44: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	0,  // 45: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	5,  // 46: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	46, // 47: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	10, // 48: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	6,  // 49: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	9,  // 50: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	45, // 51: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	48, // 52: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	6,  // 53: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	10, // 54: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	47, // 55: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	49, // 56: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	53, // [53:57] is the sub-list for method output_type
-	49, // [49:53] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	18, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	27, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	30, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	31, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	29, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	41, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	47, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	37, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	21, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	45, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	13, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	8,  // 12: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	23, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	24, // 14: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	25, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	26, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	32, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	40, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	46, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	34, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	35, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	36, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	38, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	33, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	19, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	22, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	14, // 27: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	28, // 28: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	39, // 29: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	42, // 30: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	43, // 31: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	44, // 32: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	0,  // 33: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	10, // 34: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	11, // 35: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	15, // 36: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	1,  // 37: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	16, // 38: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	17, // 39: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	12, // 40: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	20, // 41: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	17, // 42: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	11, // 43: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	1,  // 44: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	2,  // 45: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	3,  // 46: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	4,  // 47: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	0,  // 48: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	5,  // 49: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	49, // 50: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	10, // 51: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	6,  // 52: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	9,  // 53: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	48, // 54: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	51, // 55: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	6,  // 56: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	10, // 57: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	50, // 58: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	52, // 59: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	56, // [56:60] is the sub-list for method output_type
+	52, // [52:56] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -4530,6 +4785,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Bye)(nil),
 		(*Frame_SpawnResult)(nil),
 		(*Frame_Gone)(nil),
+		(*Frame_CopyData)(nil),
 		(*Frame_Opened)(nil),
 		(*Frame_Started)(nil),
 		(*Frame_StartFailed)(nil),
@@ -4545,6 +4801,7 @@ func file_mpiup_proto_init() {
 		(*Frame_WireupFailed)(nil),
 		(*Frame_SpawnRequest)(nil),
 		(*Frame_Chosen)(nil),
+		(*Frame_CopyCredit)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -4557,7 +4814,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   44,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -10,6 +10,7 @@
 //     Open{session, secret, received}     →
 //                                         ←   Opened{name, incarnation, slots, received | refusal}
 //     Launch{number, apps, procs}         →       fences older incarnations, starts ranks
+//     CopyData ...                        →       of Launch.files, before any rank is started
 //                                         ←   Started | StartFailed   per process
 //     Input, Signal, Credit, ...          ↔   Output, FenceEnter, NameRequest, ...
 //                                         ←   Exited, OutputEnd       per process

@@ -50,6 +50,19 @@ func (p *parser) wdir(v []string) error {
 	return nil
 }
 
+func (p *parser) preloadBinary([]string) error {
+	p.ctx.PreloadBinary = true
+	return nil
+}
+
+func (p *parser) preloadFiles(v []string) error {
+	if strings.Trim(v[0], ",") == "" {
+		return errors.New("a file has a name")
+	}
+	p.ctx.PreloadFiles = append(p.ctx.PreloadFiles, v[0])
+	return nil
+}
+
 func (p *parser) perHost(v []string) (err error) {
 	p.line.PerHost, err = number(v[0], 1, maxRanks)
 	return err

@@ -70,7 +70,8 @@ func hydraRest() []row {
 		{names: "umask", args: 1, level: Refused, means: "ranks have their agent's: write sh -c 'umask 022; exec PROGRAM'"},
 		{names: "gdb gdba tv tva", level: Refused, means: "debuggers are not started: use mpiup exec HOST -- gdb -p PID"},
 		{names: "nameserver", args: 1, level: Refused, means: "there is no other server to join: jobs of one mpiexec find each other's names"},
-		{names: "preload-binary", level: Refused, means: "the program is not copied to hosts: put it into the image or on a shared volume"},
+		{names: "preload-binary", level: Done, local: true, means: "copies the program to the hosts, as Open MPI's mpirun does", set: (*parser).preloadBinary},
+		{names: "preload-files", args: 1, level: Done, local: true, means: "copies `FILE,...` to the hosts: a relative name to `$MPIUP_FILES` there, an absolute one to its place", set: (*parser).preloadFiles},
 	}
 }
 

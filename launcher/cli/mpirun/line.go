@@ -63,6 +63,10 @@ type Context struct {
 	Env     []string         // NAME=value
 	Inherit *Inherit         // Hydra: nil: the line's
 
+	PreloadBinary bool     // the program is copied to the hosts
+	PreloadFiles  []string // lists of files that are copied
+	SessionDir    bool     // runs in the directory of copied files
+
 	prefix string   // --prefix
 	listed []string // hosts of its own
 }

@@ -45,7 +45,7 @@ Levels: **done**, it means here what it means there; **no effect**, accepted, an
 that says what to use. What is not listed is an error. Long options may have one hyphen or two, and a value after ` + "`=`" + `.
 
 Not done: binding of ranks to CPUs (` + "`--bind-to none`" + ` is how all run), mapping and numbering by objects within a host, rankfiles,
-files of parameters, copying of programs and files to hosts.
+files of parameters.
 
 ## Hosts
 

@@ -73,9 +73,12 @@ func openMPIEnvironment() []row {
 		{names: "am amca tune", args: 1, level: Refused, means: "files of parameters are not read: write --mca NAME VALUE and -x NAME=VALUE"},
 		{names: "path", args: 1, level: Refused, means: "programs are looked for on PATH alone: write the program with its directory, or -x PATH=..."},
 		{names: "fwd-environment", level: Refused, means: "write -x 'PREFIX*' for the variables that ranks are to get"},
-		{names: "preload-binary s", level: Refused, means: "the program is not copied to hosts: put it into the image or on a shared volume"},
-		{names: "preload-files", args: 1, level: Refused, means: "files are not copied to hosts: put them into the image or on a shared volume"},
-		{names: "set-cwd-to-session-dir", level: Refused, means: "ranks have no directory of their own: use --wdir DIR"},
+		{names: "preload-binary s", level: Done, local: true, set: (*parser).preloadBinary,
+			means: "copies the program to the hosts, into the session's directory, in which its ranks run without `--wdir`; gone at the end"},
+		{names: "preload-files", args: 1, level: Done, local: true, set: (*parser).preloadFiles,
+			means: "copies `FILE,...` to the hosts: a relative name to `$OMPI_FILE_LOCATION` there, an absolute one to its place, where no other file may be; gone at the end"},
+		{names: "set-cwd-to-session-dir", level: Done, local: true, set: func(p *parser, _ []string) error { p.ctx.SessionDir = true; return nil },
+			means: "ranks run in the session's directory, one a host"},
 	}
 }
 

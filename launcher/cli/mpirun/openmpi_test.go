@@ -221,8 +221,7 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "--runtime-options recoverable a", says: `"recoverable" is not done`},
 		{line: "--stdin 1.5 a", says: `"1.5" is neither a rank nor all or none`},
 		{line: "--timeout x a", says: `--timeout x: "x" is no number`},
-		{line: "--preload-binary a", says: "the program is not copied to hosts"},
-		{line: "-s a", says: "the program is not copied to hosts"},
+		{line: "--preload-files , a", says: "a file has a name"},
 		{line: "--xterm", says: "--xterm: use --output-filename"},
 		{line: "a : --tag-output b", says: "--tag-output concerns all programs here"},
 	})

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// lookPath finds programs on this process's PATH, as a shell in dir does.
+func (p *process) lookPath(dir string) func(name string) (string, error) {
+	return func(name string) (string, error) {
+		if all := p.onPath(name, dir); len(all) > 0 {
+			return all[0], nil
+		}
+		return "", fmt.Errorf("%.100s is not on this host's PATH: write it with its directory", name)
+	}
+}
+
+// onPath are all programs of a name on PATH, by their absolute paths, in its order.
+func (p *process) onPath(name, dir string) (all []string) {
+	if strings.Contains(name, "/") || name == "" {
+		return nil
+	}
+	for _, d := range filepath.SplitList(p.getenv("PATH")) {
+		if !filepath.IsAbs(d) { // an empty one is this directory
+			d = filepath.Join(dir, d)
+		}
+		path := filepath.Join(d, name)
+		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
+			all = append(all, path)
+		}
+	}
+	return all
+}
