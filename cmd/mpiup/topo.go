@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/draw"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -15,8 +16,8 @@ import (
 
 // topoFlags are the flags of mpiup topo.
 type topoFlags struct {
-	root string
-	json bool
+	root, capture string
+	json          bool
 }
 
 func topoCommand(p *process) *cobra.Command {
@@ -25,9 +26,14 @@ func topoCommand(p *process) *cobra.Command {
 		Use:   "topo",
 		Short: "Show this machine: processors, memory, GPUs, HCAs, and what of it may be used",
 		Long: `Show this machine: packages, NUMA nodes, caches and cores, the GPUs and HCAs where they hang,
-and what of it this container may use (affinity mask, cpuset, CPU quota, device files).`,
+and what of it this container may use (affinity mask, cpuset, CPU quota, device files).
+
+--capture writes what was read as one text file, which --root reads on any other machine. It
+holds no environment, host name, serial number, UUID, address or name of a pod.`,
 		Example: `  mpiup topo
   mpiup topo --json | jq .summary
+  mpiup topo --capture host.txtar    write a file for others to look at
+  mpiup topo --root host.txtar       and look at it
   mpiup topo --root /mnt/other       the machine whose sys/ and proc/ are there`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -39,27 +45,37 @@ and what of it this container may use (affinity mask, cpuset, CPU quota, device 
 	}
 	fs := c.Flags()
 	fs.BoolVar(&f.json, "json", false, "print JSON, which begins with a summary")
-	fs.StringVar(&f.root, "root", "", "read the machine whose sys/ and proc/ are in this `DIR`, and nothing of this process")
-	_ = c.MarkFlagDirname("root")
+	fs.StringVar(&f.capture, "capture", "", "write the machine to this `FILE` (- for standard output) instead of showing it")
+	fs.StringVar(&f.root, "root", "", "read the machine of this `DIR`, which holds sys/ and proc/, or of a captured file, and nothing of this process")
+	c.MarkFlagsMutuallyExclusive("json", "capture")
 	return c
+}
+
+// source is a machine's files in the two ways in which they are read.
+type source struct {
+	fsys  fs.FS
+	files sysfs.FS
+	cfg   discover.Config
+	close func() error
 }
 
 func (p *process) topo(f topoFlags) error {
 	view := &draw.View{Name: p.host}
-	var fsys fs.FS = os.DirFS("/")
-	files, cfg := sysfs.Host(), discover.Config{}
+	src := source{os.DirFS("/"), sysfs.Host(), discover.Config{}, func() error { return nil }}
 	if f.root != "" {
-		dir, err := openRoot(f.root)
-		if err != nil {
+		var err error
+		if src, err = openRoot(f.root); err != nil {
 			return err
 		}
-		defer dir.Close()
-		view.Name, fsys, files = f.root, dir, sysfs.New(dir)
-		cfg.PageSize = 4096
+		view.Name = f.root
 	}
-	if err := look(view, fsys, files, cfg); err != nil {
+	defer src.close()
+	if f.capture != "" {
+		return p.capture(f.capture, src.files)
+	}
+	if err := look(view, src); err != nil {
 		if f.root != "" {
-			return fmt.Errorf("below %s: %w", f.root, err)
+			return fmt.Errorf("in %s: %w", f.root, err)
 		}
 		return err
 	}
@@ -69,24 +85,71 @@ func (p *process) topo(f topoFlags) error {
 	return draw.Text(p.stdout, view)
 }
 
-// openRoot opens a directory that holds a machine.
-func openRoot(dir string) (sysfs.Dir, error) {
-	d, err := sysfs.OpenDir(dir)
+// openRoot opens a directory or a captured file that holds a machine. Pages are of 4 KiB there: this
+// process's say nothing of another machine.
+func openRoot(name string) (source, error) {
+	info, err := os.Stat(name)
 	if err != nil {
-		return d, err
+		return source{}, err
 	}
-	if f := sysfs.New(d); !f.Exists("sys") && !f.Exists("proc") {
-		d.Close()
-		return d, fmt.Errorf("%s holds neither sys/ nor proc/", dir)
+	src := source{cfg: discover.Config{PageSize: 4096}, close: func() error { return nil }}
+	if info.IsDir() {
+		dir, err := sysfs.OpenDir(name)
+		if err != nil {
+			return source{}, err
+		}
+		src.fsys, src.close = dir, dir.Close
+	} else if src.fsys, err = readCapture(name, info); err != nil {
+		return source{}, err
 	}
-	return d, nil
+	if src.files = sysfs.New(src.fsys); !src.files.Exists("sys") && !src.files.Exists("proc") {
+		src.close()
+		return source{}, fmt.Errorf("%s holds neither sys/ nor proc/", name)
+	}
+	return src, nil
+}
+
+func readCapture(name string, info fs.FileInfo) (fs.FS, error) {
+	if !info.Mode().IsRegular() || info.Size() > capture.MaxBytes {
+		return nil, fmt.Errorf("%s is neither a directory nor a file of at most %d bytes", name, capture.MaxBytes)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	files, err := capture.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return files.FS(), nil
+}
+
+// capture writes the machine to a file.
+func (p *process) capture(name string, files sysfs.FS) error {
+	taken, err := capture.Take(files)
+	if err != nil {
+		return err
+	}
+	text := capture.Format("Captured by mpiup topo --capture ("+version+").", taken)
+	if len(text) > capture.MaxBytes {
+		return fmt.Errorf("%s would have %d bytes; the limit is %d", name, len(text), capture.MaxBytes)
+	}
+	if name == "-" {
+		_, err = p.stdout.Write(text)
+		return err
+	}
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stderr, "mpiup: wrote %s: %d files in %d bytes\n", name, len(taken), len(text))
+	return nil
 }
 
 // maxNotes is how many notes are shown.
 const maxNotes = 20
 
 // look fills in a view. A file that is there and cannot be understood becomes a note.
-func look(v *draw.View, fsys fs.FS, files sysfs.FS, cfg discover.Config) (err error) {
+func look(v *draw.View, src source) (err error) {
 	more := 0
 	note := func(err error) {
 		switch text := err.Error(); {
@@ -97,11 +160,11 @@ func look(v *draw.View, fsys fs.FS, files sysfs.FS, cfg discover.Config) (err er
 			more++
 		}
 	}
-	files = files.Noting(note)
-	if v.Machine, err = discover.Machine(files, cfg); err != nil {
+	files := src.files.Noting(note)
+	if v.Machine, err = discover.Machine(files, src.cfg); err != nil {
 		return err
 	}
-	if v.Limits, err = usable.Limit(fsys, v.Machine); err != nil {
+	if v.Limits, err = usable.Limit(src.fsys, v.Machine); err != nil {
 		note(err)
 	}
 	v.Devices = usable.Devices(files, v.Machine)

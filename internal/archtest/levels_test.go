@@ -41,6 +41,7 @@ var levels = map[string]int{
 	"pmi/lobby":            1,
 	"pmi/spawn":            1,
 	"topology/draw":        2,
+	"topology/capture":     1,
 	"topology/hwlocxml":    1,
 	"gpu":                  1,
 	"rdma":                 1,

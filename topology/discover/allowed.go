@@ -44,7 +44,7 @@ func (r *reader) affinity() idset.Set {
 	if err != nil {
 		return idset.Set{}
 	}
-	_, rest, ok := strings.Cut(string(status), "\nCpus_allowed_list:")
+	_, rest, ok := strings.Cut("\n"+string(status), "\nCpus_allowed_list:")
 	if !ok {
 		return idset.Set{}
 	}

@@ -52,7 +52,7 @@ func TestMachines(t *testing.T) {
 		{"memory", "4 Package, 0 Die, 3 Group, 8 Core, 8 PU, 7 NUMANode", "0-7", "0-7", "0-7"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := read(t, machine.Load(t, tt.name))
+			m := read(t, machine.FS(t, tt.name))
 			got := counts(m, topology.TypePackage, topology.TypeDie, topology.TypeGroup, topology.TypeCore, topology.TypePU, topology.TypeNUMANode)
 			if got != tt.counts {
 				t.Errorf("got %s, want %s", got, tt.counts)

@@ -62,17 +62,17 @@ func golden(t *testing.T, file string, write func(io.Writer) error) {
 func TestText(t *testing.T) {
 	for _, name := range machine.Names(t) {
 		t.Run(name, func(t *testing.T) {
-			v := view(t, name, machine.Load(t, name))
+			v := view(t, name, machine.FS(t, name))
 			golden(t, name+".txt", func(w io.Writer) error { return draw.Text(w, v) })
 		})
 	}
 }
 
 func TestJSON(t *testing.T) {
-	v := view(t, "devices", machine.Load(t, "devices"))
+	v := view(t, "devices", machine.FS(t, "devices"))
 	golden(t, "devices.json", func(w io.Writer) error { return draw.JSON(w, v) })
 	for _, name := range machine.Names(t) {
-		v := view(t, name, machine.Load(t, name))
+		v := view(t, name, machine.FS(t, name))
 		var b bytes.Buffer
 		if err := draw.JSON(&b, v); err != nil {
 			t.Fatal(err)
