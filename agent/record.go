@@ -78,6 +78,14 @@ func writeRecord(dir, path string, r Record) error {
 	return err
 }
 
+// MakeRunDir makes a directory below RunDir's, which nobody else may write to.
+func MakeRunDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return errors.Join(checkOwned(filepath.Dir(dir)), checkOwned(dir))
+}
+
 // ReadRecord reads what the agent of this container left in dir.
 func ReadRecord(dir string) (Record, error) {
 	var r Record

@@ -81,6 +81,23 @@ func (s *Sources) Operators() ([]hostlist.Entry, error) {
 	return entries, err
 }
 
+// Listed is the hosts of the command line, else of files and variables of the operators; nil where
+// there are none. No name service is asked.
+func (s *Sources) Listed() ([]hostlist.Entry, error) {
+	if s.Root == "" {
+		s.Root = "/"
+	}
+	set, err := s.static()
+	if err != nil || set == nil {
+		return nil, err
+	}
+	entries := make([]hostlist.Entry, len(set.hosts))
+	for i, w := range set.hosts {
+		entries[i] = w.entry
+	}
+	return entries, nil
+}
+
 // operatorFiles are variables in which MPI Operator and Trainer, or users, name a hostfile, and whose
 // rules it is read by.
 var operatorFiles = []struct {

@@ -42,6 +42,9 @@ func (p *process) mpirun(name string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("the working directory: %w; change to one that exists", err)
 	}
+	if p.getenv("MPIUP_MPI") == native {
+		return p.nativeMpirun(name, args, dir)
+	}
 	family, why, err := mpirun.Decide(name, args, p.lookup, p.familyOf(dir))
 	if err != nil {
 		return err
@@ -102,7 +105,7 @@ func (p *process) mpirunSettings(cfg *launcher.Config) (err error) {
 	if v := p.getenv("MPIUP_MPI"); v != "" {
 		pmi, ok := protocols[v]
 		if !ok {
-			return fmt.Errorf("MPIUP_MPI is %.40q; set it to auto, pmix, pmi1, pmi2, pmi-port or none", v)
+			return fmt.Errorf("MPIUP_MPI is %.40q; set it to auto, pmix, pmi1, pmi2, pmi-port, none or native", v)
 		}
 		cfg.PMI = pmi
 	}

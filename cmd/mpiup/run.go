@@ -20,6 +20,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func runCommand(p *process) *cobra.Command {
@@ -33,11 +34,11 @@ Hosts come from --host or --hostfile, else from what the operator tells the pod,
 only this machine. The exit code is that of the first rank that failed; mpiup's own are 240 to
 250 (docs/exit-codes.md).`,
 		Example: cli.RunExample,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.Check(); err != nil {
 				return usage(err)
 			}
-			return runJob(p, f, args)
+			return runJob(p, f, c.Flags(), args)
 		},
 	}
 	f.Register(c.Flags())
@@ -50,7 +51,7 @@ only this machine. The exit code is that of the first rank that failed; mpiup's 
 // launcher's memory (docs/performance.md).
 const launcherGC = 400
 
-func runJob(p *process, f *cli.RunFlags, args []string) error {
+func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) error {
 	p.relaxGC()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -62,6 +63,9 @@ func runJob(p *process, f *cli.RunFlags, args []string) error {
 	}
 	for _, w := range warnings {
 		fmt.Fprintln(p.stderr, "mpiup: warning:", w)
+	}
+	if f.MPI == native {
+		return p.nativeRun(f, given, apps, dir)
 	}
 	wish, ports, err := p.network(f.Net, f.MPIPorts)
 	if err != nil {

@@ -82,7 +82,7 @@ type RunFlags struct {
 }
 
 // protocols are the values of --mpi.
-var protocols = []string{"auto", "pmix", "pmi1", "pmi2", "pmi-port", "none"}
+var protocols = []string{"auto", "pmix", "pmi1", "pmi2", "pmi-port", "none", "native"}
 
 // AppFlags is what may stand before each program.
 type AppFlags struct {
@@ -119,7 +119,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
 	valueVar(fs, &f.Stdin, "stdin", "0", checkStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
 	valueVar(fs, &f.MPI, "mpi", "auto", oneOf(protocols...),
-		"the `PROTOCOL` that ranks speak: auto (each host looks at the program), pmix (Open MPI), pmi1 (MPICH, Intel MPI, MVAPICH), pmi2, pmi-port (PMI-1 over TCP, where descriptors are closed) or none")
+		"the `PROTOCOL` that ranks speak: auto (each host looks at the program), pmix (Open MPI), pmi1 (MPICH, Intel MPI, MVAPICH), pmi2, pmi-port (PMI-1 over TCP, where descriptors are closed) or none; native is the image's own mpirun, over mpiup's ssh")
 	fs.BoolVar(&f.NoTopologyHint, "no-topology-hint", false,
 		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
 	valueVar(fs, &f.Net, "net", "", checkNet,

@@ -182,7 +182,7 @@ func TestRefuses(t *testing.T) {
 		{"--node-timeout 10ms a", "--node-timeout 10ms is too short to tell silence from a busy machine; use 1s or more"},
 		{"--output xml a", `--output: "xml" is not known; use plain, tag or json`},
 		{"--output json --tag-output a", "--tag-output and --output json are two forms of output; give one (json names the rank too)"},
-		{"--mpi pmi3 a", `--mpi: "pmi3" is not known; use auto, pmix, pmi1, pmi2, pmi-port or none`},
+		{"--mpi pmi3 a", `--mpi: "pmi3" is not known; use auto, pmix, pmi1, pmi2, pmi-port, none or native`},
 		{"--net 10.98.0.1 a", `--net: 10.98.0.1 is one address; name an interface or a network such as 10.98.0.0/16`},
 		{"--net eth0,net1 a", `--net: "eth0,net1" is no interface's name; write one as net1 or a network as 10.98.0.0/16`},
 		{"--net= a", `--net: the value is empty; name an interface or a network`},

@@ -41,6 +41,11 @@ all ranks' codes.
 What ` + "`mpiup run`" + ` has flags for and these launchers have no options for is in variables: ` + "`MPIUP_WAIT`" + ` (how long to wait for all hosts,
 5m), ` + "`MPIUP_MPI`" + ` (the protocol, instead of what each host finds the program to need), ` + "`MPIUP_NET` and `MPIUP_MPI_PORTS`" + `.
 
+` + "`MPIUP_MPI=native`" + `, or ` + "`mpiup run --mpi native`" + `, executes the image's own launcher instead: the first of that name on PATH
+that is not mpiup. It gets our words (of ` + "`mpiup run`" + ` those that it has too; others are an error), the operator's hostfile, and mpiup
+as the first ` + "`ssh`" + ` on PATH, so its daemons come to the hosts through the agents, which must be allowed to (` + "`shell`" + `, docs/security.md).
+Exit codes and everything else are that launcher's; code 246 says that there is none. Open MPI 4.1 and 5.0 and Hydra 4.0 were run so.
+
 Levels: **done**, it means here what it means there; **no effect**, accepted, and said with ` + "`-v`" + `; **refused**, an error
 that says what to use. What is not listed is an error. Long options may have one hyphen or two, and a value after ` + "`=`" + `.
 

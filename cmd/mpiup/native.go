@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/mpiup/mpiup/agent"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun"
+	"github.com/spf13/pflag"
+)
+
+// native is the value of --mpi and MPIUP_MPI that asks for the image's own launcher: it is executed
+// in this process's place and reaches the hosts by mpiup under ssh's name, so ranks are started by the
+// daemons of that launcher, and signals and exit codes are its.
+const native = "native"
+
+// nativeNames are other names of a family's launcher, for images in which mpiup has taken the usual one.
+var nativeNames = map[mpirun.Family][]string{
+	mpirun.OpenMPI: {"mpirun", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun"},
+	mpirun.Hydra:   {"mpiexec.hydra", "mpirun", "mpiexec", "mpirun.mpich", "mpiexec.mpich"},
+}
+
+// nativeMpirun executes the launcher of that name that stands behind ours on PATH, with our words.
+func (p *process) nativeMpirun(name string, args []string, dir string) error {
+	path, _ := p.behind(name, dir, "")
+	if path == "" {
+		family, _, err := mpirun.Decide(name, args, p.lookup, p.familyOf(dir))
+		if err != nil {
+			return err
+		}
+		if path = p.launcherOf(family, dir); path == "" {
+			return p.noNative(family)
+		}
+	}
+	return p.execNative(path, args, nil)
+}
+
+// nativeRun executes the image's own launcher for a command line of mpiup run.
+func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.App, dir string) error {
+	family := p.familyOf(dir)(apps[0].Argv)
+	if family == "" {
+		family = mpirun.OpenMPI
+		if p.launcherOf(family, dir) == "" {
+			family = mpirun.Hydra
+		}
+	}
+	path := p.launcherOf(family, dir)
+	if path == "" {
+		return p.noNative(family)
+	}
+	hosts, err := f.Entries()
+	if err != nil {
+		return usage(err)
+	}
+	if hosts == nil && p.operatorsFile() == "" {
+		s := launcher.Sources{Env: p.getenv, Environ: func() []string { return p.env }, Hostname: p.host, Size: f.Size}
+		if hosts, err = s.Listed(); err != nil {
+			return usage(err)
+		}
+	}
+	args, env, err := f.Native(family == mpirun.Hydra, given, apps, hosts)
+	if err != nil {
+		return usage(err)
+	}
+	// Root may run what an agent runs as; there is no flag of mpiup's to say it with.
+	env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	return p.execNative(path, args, env)
+}
+
+func (p *process) noNative(family mpirun.Family) error {
+	return &exitError{job.ExitExec, fmt.Errorf("%s's own launcher is not on PATH, or only mpiup by its name: "+
+		"put its directory there, or leave --mpi native (MPIUP_MPI) out", family)}
+}
+
+// launcherOf is the path of a family's own launcher; "" where there is none.
+func (p *process) launcherOf(family mpirun.Family, dir string) string {
+	for _, name := range nativeNames[family] {
+		if path, ok := p.behind(name, dir, family); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// behind is the first program of a name on PATH that is not mpiup, and of the family if one is named.
+func (p *process) behind(name, dir string, family mpirun.Family) (path string, ok bool) {
+	for _, path := range p.onPath(name, dir) {
+		if !ours(path) && (family == "" || kindOfLauncher(path) == family) {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// ours says that a program is mpiup, linked or copied, of any version.
+func ours(path string) bool {
+	info, err := buildinfo.ReadFile(path)
+	return err == nil && info.Main.Path == "github.com/mpiup/mpiup"
+}
+
+// maxLauncher is how much of a launcher is looked through, in bytes.
+const maxLauncher = 16 << 20
+
+// kindOfLauncher tells whose launcher a program or script is, by what it says of itself; "" for none.
+func kindOfLauncher(path string) mpirun.Family {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxLauncher))
+	if err != nil {
+		return ""
+	}
+	for _, sign := range []struct {
+		of    mpirun.Family
+		words []string
+	}{
+		{mpirun.OpenMPI, []string{"libopen-rte", "libprrte", "prterun", "orterun", "ompirun"}},
+		{mpirun.Hydra, []string{"HYDRA", "hydra"}},
+	} {
+		for _, w := range sign.words {
+			if bytes.Contains(text, []byte(w)) {
+				return sign.of
+			}
+		}
+	}
+	return ""
+}
+
+// operatorsFile is the operators' hostfile, as a launcher is told of it; "" where there is none.
+func (p *process) operatorsFile() string {
+	for _, name := range []string{"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"} {
+		if v := p.getenv(name); v != "" {
+			return v
+		}
+	}
+	const mounted = "/etc/mpi/hostfile"
+	if _, err := hostlist.ReadFile(mounted); err == nil {
+		return mounted
+	}
+	return ""
+}
+
+// execNative replaces this process by the launcher. It returns only when that fails.
+func (p *process) execNative(path string, args, more []string) error {
+	ssh, err := p.sshName()
+	if err != nil {
+		return &exitError{job.ExitInternal, fmt.Errorf("a link for the name ssh: %w", err)}
+	}
+	env := overlaid(p.env, append(more, "MPIUP_MPI="+native, "PATH="+filepath.Dir(ssh)+":"+p.getenv("PATH")))
+	file := p.operatorsFile()
+	for _, d := range []struct{ name, value string }{
+		// What is executed as ssh HOST COMMAND. Open MPI takes the first ssh on PATH, and must not be told
+		// the path, which its daemons would look for on the hosts.
+		{"HYDRA_LAUNCHER", "ssh"}, {"HYDRA_LAUNCHER_EXEC", ssh},
+		{"I_MPI_HYDRA_BOOTSTRAP", "ssh"}, {"I_MPI_HYDRA_BOOTSTRAP_EXEC", ssh},
+		// The operators tell Open MPI 4 alone.
+		{"OMPI_MCA_orte_default_hostfile", file}, {"PRTE_MCA_prte_default_hostfile", file},
+		{"HYDRA_HOST_FILE", file},
+	} {
+		if _, set := p.lookup(d.name); !set && d.value != "" {
+			env = append(env, d.name+"="+d.value)
+		}
+	}
+	err = syscall.Exec(path, append([]string{path}, args...), env)
+	return &exitError{job.ExitExec, fmt.Errorf("%s: %w", path, err)}
+}
+
+// sshName is the path of a program called ssh that is this one: beside it, where an image has the
+// names, else a link in the directory for this user's records.
+func (p *process) sshName() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if beside := filepath.Join(filepath.Dir(self), "ssh"); ours(beside) {
+		return beside, nil
+	}
+	dir := filepath.Join(agent.RunDir(p.getenv("TMPDIR"), os.Getuid()), "bin")
+	link := filepath.Join(dir, "ssh")
+	if err := agent.MakeRunDir(dir); err != nil {
+		return "", err
+	}
+	if to, err := os.Readlink(link); err == nil && to == self {
+		return link, nil
+	}
+	temp, err := os.MkdirTemp(dir, ".ssh-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(temp)
+	if err := os.Symlink(self, filepath.Join(temp, "ssh")); err != nil {
+		return "", err
+	}
+	if err := os.Rename(filepath.Join(temp, "ssh"), link); err != nil {
+		return "", err
+	}
+	if strings.ContainsAny(link, " \t") { // Open MPI splits its agent's command there
+		return "", fmt.Errorf("%s has a blank in it; set TMPDIR to a directory without", link)
+	}
+	return link, nil
+}
