@@ -1,0 +1,95 @@
+package rdma
+
+import (
+	"strings"
+
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+// denied is why this container cannot use an HCA, "" when it can. A device file counts that is there: whether
+// it may be opened is asked of the kernel by Open, which a captured machine cannot answer.
+func denied(fsys sysfs.FS, h *HCA) string {
+	switch {
+	case h.Kind == OmniPath:
+		if _, number := cutNumber(h.Name); !fsys.Exists("dev/hfi1_" + utoa(number)) {
+			return "its device file /dev/hfi1_" + utoa(number) + " is not in this container"
+		}
+	case h.Verbs == "":
+		return "the kernel offers no verbs for it (is the module ib_uverbs loaded on the node?)"
+	case !fsys.Exists(granted + h.Verbs):
+		return "its device file /" + granted + h.Verbs + " is not in this container: it was not requested of the RDMA device plugin"
+	}
+	if len(h.Ports) == 0 {
+		return "it has no port"
+	}
+	if len(h.Active()) > 0 {
+		return ""
+	}
+	var states []string
+	for _, p := range h.Ports {
+		if p.State == "" {
+			p.State = "unknown"
+		}
+		states = append(states, "port "+utoa(p.Number)+" is "+p.State)
+	}
+	return strings.Join(states, ", ") + ": check the cable, the switch and the subnet manager"
+}
+
+// Locked is how much memory a process may lock, which verbs need for every buffer.
+type Locked struct {
+	Limit uint64 // RLIMIT_MEMLOCK in bytes; Unlimited
+	Any   bool   // CAP_IPC_LOCK is effective, so the limit does not count
+}
+
+// Unlimited is a limit that is none (RLIM_INFINITY).
+const Unlimited = ^uint64(0)
+
+// enoughLocked is what UCX and NCCL get along with, in bytes.
+const enoughLocked = 64 << 20
+
+// Missing is what keeps the container from using RDMA though the machine has HCAs, one sentence for each
+// thing with what to do, most important first; nil when nothing is missing or there are none.
+func (inv *Inventory) Missing(l Locked) (sentences []string) {
+	if len(inv.HCAs) == 0 {
+		return nil
+	}
+	if len(inv.Usable()) == 0 {
+		const effect = "; communication between hosts goes through TCP, which is many times slower"
+		reasons := map[string][]string{}
+		var order []string
+		for i := range inv.HCAs {
+			h := &inv.HCAs[i]
+			why := generic(h)
+			if reasons[why] == nil {
+				order = append(order, why)
+			}
+			reasons[why] = append(reasons[why], h.Name)
+		}
+		for _, why := range order {
+			sentences = append(sentences, "RDMA device "+few(reasons[why])+" of this machine cannot be used: "+why+effect)
+		}
+		return sentences
+	}
+	if !l.Any && l.Limit < enoughLocked {
+		sentences = append(sentences, "only "+utoa(int(l.Limit>>10))+" KiB of memory may be locked, and RDMA needs more than "+
+			"64 MiB: give the container the capability IPC_LOCK and run it as root, or set LimitMEMLOCK=infinity for the node's container runtime")
+	}
+	return sentences
+}
+
+// generic is the reason without the device's own file, so that many HCAs make one sentence.
+func generic(h *HCA) string {
+	if h.Verbs != "" && strings.Contains(h.Denied, granted) {
+		return "their device files are not in this container; request them of the RDMA device plugin " +
+			"(resources.limits, as rdma/hca_shared_devices_a or the SR-IOV resource)"
+	}
+	return h.Denied
+}
+
+func few(names []string) string {
+	const most = 4
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + " and " + utoa(len(names)-most) + " more"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,49 @@
+package rdma
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+// Address is one of this pod's, and the interface that has it.
+type Address struct {
+	Interface string
+	IP        netip.Addr
+}
+
+// portNumbers is those of /sys/class/infiniband/HCA/ports, ascending.
+func portNumbers(fsys sysfs.FS, hca string) (numbers []int) {
+	names, _ := fsys.Names(class + hca + "/ports")
+	for _, name := range names {
+		if n, err := strconv.Atoi(name); err == nil && n > 0 && n < 256 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers[:min(len(numbers), maxPorts)]
+}
+
+func readPort(fsys sysfs.FS, hca string, number int, addrs []Address) Port {
+	dir := class + hca + "/ports/" + strconv.Itoa(number)
+	p := Port{Number: number}
+	// "4: ACTIVE", drivers/infiniband/core/sysfs.c state_show.
+	if text, err := fsys.Text(dir + "/state"); err == nil {
+		_, p.State, _ = strings.Cut(text, ": ")
+	}
+	if text, err := fsys.Text(dir + "/link_layer"); err == nil {
+		p.Ethernet = text == "Ethernet"
+	}
+	// "400 Gb/sec (4X NDR)"
+	if text, err := fsys.Text(dir + "/rate"); err == nil {
+		number, unit, _ := strings.Cut(text, " ")
+		if rate, err := strconv.ParseFloat(number, 64); err == nil && rate > 0 && rate < 1e6 && strings.HasPrefix(unit, "Gb/sec") {
+			p.Rate = rate
+		}
+	}
+	p.GIDs = readGIDs(fsys, dir, p.Ethernet, addrs)
+	return p
+}

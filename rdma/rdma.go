@@ -1,0 +1,97 @@
+// Package rdma says which RDMA devices (HCAs) this container may use, where they hang in the machine, which
+// GIDs of theirs belong to this pod, and what communication libraries should be told of them.
+//
+//	/sys/class/infiniband           every HCA of the machine, whatever was granted   (shared mode)
+//	/sys/class/infiniband_verbs     uverbsN ─▶ its HCA
+//	/dev/infiniband/uverbsN         granted to this container
+//	         │
+//	       Read ──▶ Inventory: HCAs, each with the reason why it is not usable; ports, GIDs, what is
+//	         │                 missing for all of them (Missing), GPUDirect RDMA
+//	         ├─▶ Nearest            the HCAs nearest to a GPU or to CPUs
+//	         └─▶ Variables          NCCL's, UCX's, libfabric's and Open MPI's, each with its reason
+//
+// NCCL chooses adapters for each GPU itself and joins what all ranks of a pod have found, so all of them get
+// the same list; the nearest adapter of a rank is UCX's business.
+//
+// All that is read may be missing, wrong or hostile: it is bounded, and what cannot be understood is left out.
+// The package keeps no state, sets nothing and starts nothing. Subnet managers, switches and counters are not
+// asked.
+package rdma
+
+import (
+	"net/netip"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/topology"
+)
+
+// Kind is what an HCA's driver offers.
+type Kind string
+
+// The kinds.
+const (
+	Verbs    Kind = "verbs"     // InfiniBand, RoCE, iWARP
+	EFA      Kind = "efa"       // Amazon's, for libfabric only
+	OmniPath Kind = "omni-path" // hfi1, through /dev/hfi1_N
+)
+
+// Inventory is a host's HCAs as /sys lists them. The zero Inventory has none.
+type Inventory struct {
+	HCAs []HCA // in the order of their names' numbers
+	GDR  GDR
+}
+
+// HCA is one RDMA device.
+type HCA struct {
+	Name   string // "mlx5_0"
+	Driver string // "mlx5_core", "efa"; "": unknown
+	Kind   Kind
+	Verbs  string           // its device file below /dev/infiniband, "uverbs0"; "": none in /sys
+	At     topology.PCIAddr // of the function, where Path is not zero
+	Path   topology.PCIPath // zero: no PCI function (rxe, siw)
+	Node   int              // NUMA node; topology.NoIndex: unknown
+	Near   idset.Set        // CPUs near it; empty: unknown
+	VF     bool             // an SR-IOV virtual function
+	Denied string           // why this container cannot use it; "": it can
+	Ports  []Port
+}
+
+// Port is one port of an HCA.
+type Port struct {
+	Number   int
+	State    string  // "ACTIVE", "DOWN", "INIT", "ARMED" ...; "": unknown
+	Ethernet bool    // RoCE; else InfiniBand
+	Rate     float64 // Gb/s; 0: unknown
+	GIDs     []GID   // those whose interface is this pod's
+}
+
+// GID is an entry of a port's table.
+type GID struct {
+	Index     int
+	Addr      netip.Addr // an IPv4 address is not mapped
+	V2        bool       // RoCE v2; else IB or RoCE v1
+	Interface string     // "": InfiniBand's have none
+}
+
+// Active says that traffic can pass.
+func (p *Port) Active() bool { return p.State == "ACTIVE" }
+
+// Usable is the HCAs this container can use, in their order.
+func (inv *Inventory) Usable() (list []*HCA) {
+	for i := range inv.HCAs {
+		if inv.HCAs[i].Denied == "" {
+			list = append(list, &inv.HCAs[i])
+		}
+	}
+	return list
+}
+
+// Active is the numbers of an HCA's ports through which traffic can pass.
+func (h *HCA) Active() (ports []*Port) {
+	for i := range h.Ports {
+		if h.Ports[i].Active() {
+			ports = append(ports, &h.Ports[i])
+		}
+	}
+	return ports
+}

@@ -1,0 +1,183 @@
+package rdma
+
+import (
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/topology"
+)
+
+// Variable is one that a rank gets, and why, as `mpiup env --explain` prints it.
+type Variable struct{ Name, Value, Why string }
+
+// Rank is what variables depend on besides the host's HCAs.
+type Rank struct {
+	Number int              // among the ranks here
+	GPUs   bool             // this host has GPUs
+	GPU    topology.PCIPath // of the rank's own; zero: none
+	CPUs   idset.Set        // those it is bound to; empty: not bound
+}
+
+// Variables is what a rank's libraries are told of the host's HCAs. Each is given only where it helps:
+//
+//	NCCL_IB_HCA        GPUs, and some HCA of the machine is not to be used; the same for all ranks, exact ("=")
+//	NCCL_IB_GID_INDEX  GPUs, and RoCE ports that agree on the index: NCCL before 2.21 takes entry 0, RoCE v1
+//	UCX_NET_DEVICES    several usable HCAs: the one nearest to the rank; some not usable: those that are
+//	UCX_IB_GID_INDEX   on request (RDMA) only: UCX's own choice is right
+//	FI_PROVIDER        EFA, and no other HCA
+//
+// TCP switches HCAs off in every library; its values exclude, so that GPUs' own transports stay. Who calls it
+// leaves out what the user has set.
+func (inv *Inventory) Variables(f Fabric, r Rank) (list []Variable) {
+	if f == TCP {
+		return []Variable{
+			{"NCCL_IB_DISABLE", "1", "--fabric tcp"},
+			{"UCX_TLS", "^ib", "--fabric tcp"},
+			{"FI_PROVIDER", "tcp", "--fabric tcp"},
+		}
+	}
+	add := func(name, value, why string) {
+		if value != "" {
+			list = append(list, Variable{name, value, why})
+		}
+	}
+	ports := inv.ports()
+	if r.GPUs && inv.others(ports) {
+		add("NCCL_IB_HCA", exact(ports), "this machine has other RDMA ports, which this container cannot or should not use")
+	}
+	index, agreed := gidIndex(ports)
+	if r.GPUs && agreed {
+		add("NCCL_IB_GID_INDEX", index, "the RoCE v2 entry of this pod, which NCCL before 2.21 does not find")
+	}
+	if f == RDMA && agreed {
+		add("UCX_IB_GID_INDEX", index, "--fabric rdma, and the RoCE v2 entry of this pod")
+	}
+	switch h, why := inv.nearest(ports, r); {
+	case h != nil:
+		add("UCX_NET_DEVICES", join(portsOf(ports, h)), why)
+	case inv.others(ports):
+		add("UCX_NET_DEVICES", join(ports), "this machine has other RDMA ports, which this container cannot or should not use")
+	}
+	if len(ports) == 0 && inv.efa() {
+		add("FI_PROVIDER", "efa", "this container has an EFA device")
+	}
+	return list
+}
+
+// place is a port with its HCA.
+type place struct {
+	hca  *HCA
+	port *Port
+}
+
+func (p place) String() string { return p.hca.Name + ":" + utoa(p.port.Number) }
+
+// ports is those that NCCL and UCX may use together: active ports of usable HCAs with verbs, of one link
+// layer, since NCCL refuses a mixture: the layer with the higher sum of rates, InfiniBand where they are equal.
+func (inv *Inventory) ports() []place {
+	var layers [2][]place
+	var rates [2]float64
+	for _, h := range inv.Usable() {
+		if h.Kind != Verbs {
+			continue
+		}
+		for _, p := range h.Active() {
+			layer := 0
+			if p.Ethernet {
+				layer = 1
+			}
+			layers[layer] = append(layers[layer], place{h, p})
+			rates[layer] += p.Rate
+		}
+	}
+	if len(layers[0]) == 0 || len(layers[1]) > 0 && rates[1] > rates[0] {
+		return layers[1]
+	}
+	return layers[0]
+}
+
+// others says that the machine shows ports that are not among those to be used.
+func (inv *Inventory) others(use []place) bool {
+	if len(use) == 0 {
+		return false
+	}
+	total := 0
+	for i := range inv.HCAs {
+		if inv.HCAs[i].Kind == Verbs {
+			total += len(inv.HCAs[i].Ports)
+		}
+	}
+	return total > len(use)
+}
+
+func (inv *Inventory) efa() bool {
+	for _, h := range inv.Usable() {
+		if h.Kind == EFA {
+			return true
+		}
+	}
+	return false
+}
+
+// nearest is the HCA of a rank that has a place: its GPU's, else its CPUs'. Ranks take turns where several
+// are equally near. nil: nothing is known, or there is no choice.
+func (inv *Inventory) nearest(ports []place, r Rank) (*HCA, string) {
+	var near []*HCA
+	var why string
+	switch {
+	case len(ports) < 2 || ports[0].hca == ports[len(ports)-1].hca:
+		return nil, ""
+	case len(r.GPU.Way) > 0:
+		var at topology.Distance
+		near, at = inv.NearestTo(r.GPU)
+		why = "the nearest to the rank's GPU (" + at.String() + ")"
+	case !r.CPUs.Empty():
+		near, why = inv.NearestToCPUs(r.CPUs), "the nearest to the rank's CPUs"
+	default:
+		return nil, ""
+	}
+	var allowed []*HCA
+	for _, h := range near {
+		if portsOf(ports, h) != nil {
+			allowed = append(allowed, h)
+		}
+	}
+	return Share(allowed, r.Number), why
+}
+
+func portsOf(ports []place, h *HCA) (list []place) {
+	for _, p := range ports {
+		if p.hca == h {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// gidIndex is the entry that all RoCE ports agree on. It is the only form in which libraries take one.
+func gidIndex(ports []place) (index string, agreed bool) {
+	for _, p := range ports {
+		g, ok := p.port.RoCE()
+		if !ok || !g.V2 || index != "" && index != utoa(g.Index) {
+			return "", false
+		}
+		index = utoa(g.Index)
+	}
+	return index, index != ""
+}
+
+// exact is NCCL's list without its matching of prefixes, by which mlx5_1 would be mlx5_10 too.
+func exact(ports []place) string {
+	if len(ports) == 0 {
+		return ""
+	}
+	return "=" + join(ports)
+}
+
+func join(ports []place) string {
+	names := make([]string, len(ports))
+	for i, p := range ports {
+		names[i] = p.String()
+	}
+	return strings.Join(names, ",")
+}
