@@ -66,7 +66,7 @@ func (inv *Inventory) Missing(l Locked) (sentences []string) {
 			reasons[why] = append(reasons[why], h.Name)
 		}
 		for _, why := range order {
-			sentences = append(sentences, "RDMA device "+few(reasons[why])+" of this machine cannot be used: "+why+effect)
+			sentences = append(sentences, plural(reasons[why])+few(reasons[why])+" of this machine cannot be used: "+why+effect)
 		}
 		return sentences
 	}
@@ -92,4 +92,11 @@ func few(names []string) string {
 		return strings.Join(names[:most], ", ") + " and " + utoa(len(names)-most) + " more"
 	}
 	return strings.Join(names, ", ")
+}
+
+func plural(names []string) string {
+	if len(names) == 1 {
+		return "RDMA device "
+	}
+	return "RDMA devices "
 }
