@@ -6,6 +6,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpinet"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -14,7 +15,7 @@ type netChoice struct {
 	host   mpinet.Host
 	choice mpinet.Choice
 	ports  network.Ports
-	files  map[string]string // Open MPI's files set these variables' parameters
+	files  map[string]rdma.Param // that Open MPI's own files set
 }
 
 // chooseNet makes the choice for a job. A job of one host does as it likes unless it was asked: its ranks
@@ -40,10 +41,10 @@ func (st *step) chooseNet() (n netChoice, err error) {
 		}
 	}
 	if st.speaks(apiv1.Pmi_PMI_PMIX) && (n.choice.Name != "" || !n.ports.IsZero()) {
-		n.files = mpinet.MCAFiles(sysfs.Host(), st.s.userVariable)
+		n.files = st.mcaFiles()
 	}
 	for _, param := range []string{"btl_tcp_if_include", "btl_tcp_if_exclude"} {
-		if file := n.files["OMPI_MCA_"+param]; file != "" && n.choice.Name != "" {
+		if file := n.files["OMPI_MCA_"+param].File; file != "" && n.choice.Name != "" {
 			st.s.notice(!asked.IsZero(), "Open MPI's %s sets %s, which stays: Open MPI is not told of interface %s", file, param, n.choice.Name)
 		}
 	}
@@ -80,5 +81,9 @@ func (p *proc) networkVariables(app *apiv1.App) []string {
 	case apiv1.Pmi_PMI_PMIX:
 		speaks = mpinet.PMIx
 	}
-	return mpinet.Variables(n.host, n.choice, n.ports, speaks, func(name string) bool { return n.files[name] != "" || p.has(app, name) })
+	host := n.host
+	if p.step.fabric.use == rdma.TCP {
+		host.RDMA = false // UCX is not to use them
+	}
+	return mpinet.Variables(host, n.choice, n.ports, speaks, func(name string) bool { return n.files[name].File != "" || p.has(app, name) })
 }

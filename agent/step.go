@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/copies"
+	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/topology/sysfs"
 	"github.com/mpiup/mpiup/topology/usable"
 )
 
@@ -30,6 +33,7 @@ type step struct {
 	port    *pmiPort     // nil unless ranks connect by TCP
 	hint    hint         // what ranks are told of the machine
 	net     netChoice    // what MPI libraries are told of the network
+	fabric  fabric       // what they are told of RDMA
 	tee     *stdio.Tee   // nil: output goes to the launcher only
 	oom     uint64       // OOM kills of the container before the start
 	crowded bool         // PMIx: more processes of the session here than processors when it was started
@@ -46,12 +50,14 @@ type step struct {
 	noted   chan struct{}    // closed and replaced when procs grows, guarded by mu
 	stopped bool             // no further process is started, guarded by mu
 
-	user func() account // whose shell runs what Launch.shell hands over; looked up once
+	mcaFiles func() map[string]rdma.Param // what Open MPI's own files set here; looked up once
+	user     func() account               // whose shell runs what Launch.shell hands over; looked up once
 }
 
 // newStep makes the job's part here, which is known to other hosts' ranks before it is started.
 func newStep(s *session, l *apiv1.Launch) *step {
 	st := &step{s: s, launch: l, apps: l.Apps, procs: make(map[uint32]*proc), noted: make(chan struct{}), over: make(chan struct{})}
+	st.mcaFiles = sync.OnceValue(func() map[string]rdma.Param { return mpinet.MCAFiles(sysfs.Host(), st.s.userVariable) })
 	st.user = sync.OnceValue(func() account { return accountOf(os.DirFS("/"), os.Getuid()) })
 	st.ctx, st.kill = context.WithCancel(context.Background())
 	st.may, st.halt = context.WithCancel(st.ctx)
@@ -135,6 +141,9 @@ func (st *step) prepare() error {
 	}
 	st.hint = st.topologyHint()
 	var err error
+	if st.fabric, err = st.chooseFabric(); err != nil {
+		return err
+	}
 	if st.net, err = st.chooseNet(); err != nil {
 		return err
 	}

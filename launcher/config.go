@@ -81,6 +81,8 @@ type Config struct {
 	Net      network.Wish  // for MPI's traffic; zero: each host chooses, if it has several interfaces
 	MPIPorts network.Ports // that MPI libraries may listen on; zero: any
 
+	Fabric *apiv1.Fabric // checked by the command line; nil: each host uses what it has
+
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run
 	WorkerLogs bool       // agents tee the ranks' output to their own logs too
 	Window     int        // bytes of output one rank may have under way; default 1 MiB, less with many ranks

@@ -118,7 +118,7 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 		Mapping: pmi.ProcessMapping(nodes), Pmi: r.cfg.PMI, Window: uint32(r.window()),
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), WorkerLogs: r.cfg.WorkerLogs,
 		Job: uint32(j.number), Base: uint32(j.base), NoTopologyHint: r.cfg.NoTopologyHint,
-		Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(),
+		Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric,
 	}
 	if j.asked != nil {
 		l.Spawned, l.Parent = true, uint32(j.asked.parent)
@@ -146,7 +146,7 @@ func (r *run) part(j *jobRun) *apiv1.Launch {
 		Number: d.Number, JobId: d.JobId, Size: d.Size, Universe: d.Universe, Hosts: d.Hosts, Mapping: d.Mapping,
 		Pmi: d.Pmi, Window: d.Window, GraceMs: d.GraceMs, WorkerLogs: d.WorkerLogs, Job: d.Job, Base: d.Base,
 		Spawned: d.Spawned, Parent: d.Parent, AppOf: d.AppOf, Namespace: d.Namespace, Layout: d.Layout,
-		NoTopologyHint: d.NoTopologyHint, Net: d.Net, MpiPorts: d.MpiPorts,
+		NoTopologyHint: d.NoTopologyHint, Net: d.Net, MpiPorts: d.MpiPorts, Fabric: d.Fabric,
 	}
 }
 

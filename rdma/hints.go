@@ -43,8 +43,8 @@ func OpenMPIHints(set func(name string) bool, params map[string]Param) (list []V
 	if !slices.ContainsFunc(own, set) && leaves(params["OMPI_MCA_pml"], "ob1") && excludes(params["OMPI_MCA_mtl"]) {
 		list = append(list, Variable{"OMPI_MCA_pml", "ob1", why})
 	}
-	if !set("OMPI_MCA_btl") && params["OMPI_MCA_btl"].Value == "" {
-		list = append(list, Variable{"OMPI_MCA_btl", "^ofi", why})
+	if !set("OMPI_MCA_btl") && excludes(params["OMPI_MCA_btl"]) {
+		list = append(list, Variable{"OMPI_MCA_btl", without(params["OMPI_MCA_btl"], "ofi"), why})
 	}
 	return list
 }
@@ -53,6 +53,19 @@ func OpenMPIHints(set func(name string) bool, params map[string]Param) (list []V
 func leaves(p Param, component string) bool {
 	list, exclusion := strings.CutPrefix(strings.TrimSpace(p.Value), "^")
 	return p.Value == "" || exclusion && !slices.Contains(strings.Split(list, ","), component)
+}
+
+// without is a parameter that excludes what it did, and a component: the file that sets it may be another
+// Open MPI's, which the ranks' library does not read.
+func without(p Param, component string) string {
+	value := strings.TrimSpace(p.Value)
+	switch {
+	case value == "":
+		return "^" + component
+	case leaves(p, component):
+		return value + "," + component
+	}
+	return value
 }
 
 // excludes says that a parameter is not set or excludes, so that nobody asks for one of them.

@@ -95,3 +95,15 @@ func (h *HCA) Active() (ports []*Port) {
 	}
 	return ports
 }
+
+// InfiniBand says that some HCA of the machine has an active port on an InfiniBand network.
+func (inv *Inventory) InfiniBand() bool {
+	for i := range inv.HCAs {
+		for _, p := range inv.HCAs[i].Active() {
+			if inv.HCAs[i].Kind == Verbs && !p.Ethernet {
+				return true
+			}
+		}
+	}
+	return false
+}

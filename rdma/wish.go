@@ -23,7 +23,7 @@ func ParseFabric(text string) (Fabric, error) {
 	case Auto, RDMA, TCP:
 		return f, nil
 	}
-	return "", fmt.Errorf("--fabric %q: choose auto, rdma or tcp", text)
+	return "", fmt.Errorf("%.40q is not auto, rdma or tcp", text)
 }
 
 // NCCL is parts of NCCL that are switched on or off by name (--nccl p2p=off,ib=off), as variables.
@@ -46,7 +46,7 @@ func ParseNCCL(text string) (list NCCL, err error) {
 		v, ok := map[string]string{"off": "1", "on": "0"}[value]
 		variable := variableOf(name)
 		if !ok || variable == "" {
-			return nil, fmt.Errorf("--nccl %q: write p2p, ib or shm with =off or =on, separated by commas, as in p2p=off,ib=off", text)
+			return nil, fmt.Errorf("%.40q: write p2p, ib or shm with =off or =on, separated by commas, as in p2p=off,ib=off", text)
 		}
 		list = append(list, Variable{Name: variable, Value: v, Why: "--nccl " + part})
 	}

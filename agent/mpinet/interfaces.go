@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -61,7 +62,11 @@ type Host struct {
 // Read looks up what else is known of links: /proc/net/route, /proc/net/ipv6_route, /sys/class/net/IF/device/infiniband,
 // /sys/class/infiniband and infiniband_verbs, /dev/infiniband. What cannot be read is taken not to be there.
 func Read(fsys sysfs.FS, links []Link) Host {
-	devices := rdmaDevices(fsys)
+	hcas := rdma.Read(fsys, rdma.Config{})
+	devices := map[string]bool{}
+	for _, h := range hcas.Usable() {
+		devices[h.Name] = true
+	}
 	h := Host{RDMA: len(devices) > 0}
 	out := defaultInterface(fsys)
 	for _, l := range links {
@@ -84,26 +89,6 @@ func defaultInterface(fsys sysfs.FS) string {
 	}
 	text, _ = fsys.Prefix("proc/net/ipv6_route", maxRoutes)
 	return defaultRoute6(string(text))
-}
-
-// rdmaDevices is the RDMA devices that can be used here: /sys shows those of the whole machine, so one
-// counts that has its /dev/infiniband/uverbsN in this container, and a port that is not down.
-func rdmaDevices(fsys sysfs.FS) map[string]bool {
-	devices := map[string]bool{}
-	verbs, _ := fsys.Names("sys/class/infiniband_verbs")
-	for _, v := range verbs {
-		device, err := fsys.Text("sys/class/infiniband_verbs/" + v + "/ibdev")
-		if err != nil || device == "" || strings.Contains(device, "/") || !fsys.Exists("dev/infiniband/"+v) {
-			continue
-		}
-		ports, _ := fsys.Names("sys/class/infiniband/" + device + "/ports")
-		for _, p := range ports {
-			if state, err := fsys.Text("sys/class/infiniband/" + device + "/ports/" + p + "/state"); err == nil && strings.HasSuffix(state, "ACTIVE") {
-				devices[device] = true
-			}
-		}
-	}
-	return devices
 }
 
 // candidate says that ranks of other hosts may reach this one by the interface.

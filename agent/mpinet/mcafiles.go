@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -14,8 +15,8 @@ const maxMCAFile = 64 << 10
 // file. Open MPI does not start TCP where an interface is included by a variable and another excluded in a
 // file. Its files are named in mca_base_param_files, else lie in the home and in etc of its prefix, which is known by
 // OPAL_PREFIX, as the parent of a directory on PATH, or as the distribution's. getenv is of the ranks' environment.
-func MCAFiles(fsys sysfs.FS, getenv func(string) string) map[string]string {
-	found := map[string]string{}
+func MCAFiles(fsys sysfs.FS, getenv func(string) string) map[string]rdma.Param {
+	found := map[string]rdma.Param{}
 	for _, name := range mcaFiles(getenv) {
 		text, err := fsys.Prefix(strings.TrimPrefix(name, "/"), maxMCAFile)
 		if err != nil {
@@ -23,10 +24,10 @@ func MCAFiles(fsys sysfs.FS, getenv func(string) string) map[string]string {
 		}
 		for line := range strings.Lines(string(text)) {
 			line, _, _ = strings.Cut(line, "#")
-			param, _, ok := strings.Cut(line, "=")
+			param, value, ok := strings.Cut(line, "=")
 			variable := "OMPI_MCA_" + strings.TrimSpace(param)
-			if ok && strings.TrimSpace(param) != "" && found[variable] == "" {
-				found[variable] = name
+			if ok && strings.TrimSpace(param) != "" && found[variable].File == "" {
+				found[variable] = rdma.Param{File: name, Value: strings.TrimSpace(value)}
 			}
 		}
 	}

@@ -34,8 +34,13 @@ func TestMCAFiles(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := MCAFiles(files, func(name string) string { return tt.env[name] })
 			for param, name := range tt.want {
-				if got["OMPI_MCA_"+param] != name {
+				if got["OMPI_MCA_"+param].File != name {
 					t.Errorf("%s is set by %q, want %q", param, got["OMPI_MCA_"+param], name)
+				}
+			}
+			for param, value := range map[string]string{"btl_tcp_port_min_v4": "18000", "pml": "ucx", "btl": "self,tcp"} {
+				if p := got["OMPI_MCA_"+param]; p.File != "" && p.Value != value {
+					t.Errorf("%s is %q, want %q", param, p.Value, value)
 				}
 			}
 			if len(got) != len(tt.want) {

@@ -102,6 +102,9 @@ func (p *process) mpirunSettings(cfg *launcher.Config) (err error) {
 	if cfg.Net, cfg.MPIPorts, err = p.network("", ""); err != nil {
 		return err
 	}
+	if cfg.Fabric, err = p.fabric("", ""); err != nil {
+		return err
+	}
 	if v := p.getenv("MPIUP_MPI"); v != "" {
 		pmi, ok := protocols[v]
 		if !ok {

@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -71,6 +72,11 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err != nil {
 		return usage(err)
 	}
+	fabric, err := p.fabric(f.Fabric, f.NCCL)
+	if err != nil {
+		return usage(err)
+	}
+	fabric.NoHints = f.NoTransportHints
 	reach, done, err := p.reach(&f.HostFlags, &f.LeaseFlags, f.Verbose)
 	if err != nil {
 		return err
@@ -81,6 +87,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		Policy:     placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy)},
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
 		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
+		Fabric: fabric,
 	}
 	p.code = launch(cfg)
 	return nil
@@ -100,6 +107,23 @@ func launch(cfg launcher.Config) int {
 	defer signal.Stop(signals)
 	cfg.Signals = signals
 	return launcher.Run(context.Background(), cfg)
+}
+
+// fabric is the values of --fabric and --nccl, each of its variable where the flag was not given.
+func (p *process) fabric(use, nccl string) (*apiv1.Fabric, error) {
+	if use == "" {
+		use = p.getenv("MPIUP_FABRIC")
+		if _, err := rdma.ParseFabric(use); err != nil {
+			return nil, fmt.Errorf("MPIUP_FABRIC: %w", err)
+		}
+	}
+	if nccl == "" {
+		nccl = p.getenv("MPIUP_NCCL")
+		if _, err := rdma.ParseNCCL(nccl); err != nil {
+			return nil, fmt.Errorf("MPIUP_NCCL: %w", err)
+		}
+	}
+	return &apiv1.Fabric{Use: use, Nccl: nccl}, nil
 }
 
 // network is the values of --net and --mpi-ports, each of its variable where the flag was not given.

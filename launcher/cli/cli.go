@@ -79,6 +79,10 @@ type RunFlags struct {
 
 	Net      string // interface or CIDR, as network.ParseWish reads it; "": not given
 	MPIPorts string // A-B, as network.ParsePorts reads it; "": not given
+
+	Fabric           string // auto, rdma, tcp; "": not given
+	NCCL             string // as rdma.ParseNCCL reads it; "": not given
+	NoTransportHints bool
 }
 
 // protocols are the values of --mpi.
@@ -126,6 +130,12 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"`IFACE` or network (10.98.0.0/16) for MPI's own traffic, found on each host (default: $MPIUP_NET; of several the RDMA-backed secondary one, else that of the default route)")
 	valueVar(fs, &f.MPIPorts, "mpi-ports", "", checkPorts,
 		"TCP ports `A-B` that MPI libraries may listen on, at least one for each rank of a host, so that a NetworkPolicy can name them (default: $MPIUP_MPI_PORTS, else any)")
+	valueVar(fs, &f.Fabric, "fabric", "", checkFabric,
+		"`KIND` of network between hosts: auto, rdma (a host without a usable RDMA device is an error) or tcp (no RDMA device is used) (default: $MPIUP_FABRIC, else auto)")
+	valueVar(fs, &f.NCCL, "nccl", "", checkNCCL,
+		"switch `PARTS` of NCCL, p2p, ib or shm, as in p2p=off,ib=off (default: $MPIUP_NCCL)")
+	fs.BoolVar(&f.NoTransportHints, "no-transport-hints", false,
+		"let Open MPI try transports that cannot work on the host (default: without a fabric it is told so, OMPI_MCA_pml and OMPI_MCA_btl, and starts faster)")
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
 	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/rdma"
 )
 
 // maxCount is the largest number of ranks or hosts, as launcher/placement.MaxRanks.
@@ -179,6 +180,22 @@ func checkNet(s string) error {
 		return errors.New("the value is empty; name an interface or a network")
 	}
 	_, err := network.ParseWish(s)
+	return err
+}
+
+func checkFabric(s string) error {
+	if s == "" {
+		return errors.New("the value is empty; choose auto, rdma or tcp")
+	}
+	_, err := rdma.ParseFabric(s)
+	return err
+}
+
+func checkNCCL(s string) error {
+	if s == "" {
+		return errors.New("the value is empty; write parts as p2p=off,ib=off")
+	}
+	_, err := rdma.ParseNCCL(s)
 	return err
 }
 

@@ -1844,6 +1844,7 @@ type Launch struct {
 	Net             string                 `protobuf:"bytes,40,opt,name=net,proto3" json:"net,omitempty"`                                                // interface or network (CIDR) for MPI's traffic; empty: the host chooses
 	MpiPorts        string                 `protobuf:"bytes,41,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
 	Files           []*CopyFile            `protobuf:"bytes,42,rep,name=files,proto3" json:"files,omitempty"`                                            // for hosts with processes of the job
+	Fabric          *Fabric                `protobuf:"bytes,50,opt,name=fabric,proto3" json:"fabric,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2116,6 +2117,74 @@ func (x *Launch) GetFiles() []*CopyFile {
 	return nil
 }
 
+func (x *Launch) GetFabric() *Fabric {
+	if x != nil {
+		return x.Fabric
+	}
+	return nil
+}
+
+// Fabric is what the user says of traffic between hosts.
+type Fabric struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Use           string                 `protobuf:"bytes,1,opt,name=use,proto3" json:"use,omitempty"`                         // "auto", "rdma", "tcp"; empty: auto
+	Nccl          string                 `protobuf:"bytes,2,opt,name=nccl,proto3" json:"nccl,omitempty"`                       // "p2p=off,ib=off": parts of NCCL to switch
+	NoHints       bool                   `protobuf:"varint,3,opt,name=no_hints,json=noHints,proto3" json:"no_hints,omitempty"` // libraries try transports that cannot work here
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fabric) Reset() {
+	*x = Fabric{}
+	mi := &file_mpiup_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fabric) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fabric) ProtoMessage() {}
+
+func (x *Fabric) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fabric.ProtoReflect.Descriptor instead.
+func (*Fabric) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Fabric) GetUse() string {
+	if x != nil {
+		return x.Use
+	}
+	return ""
+}
+
+func (x *Fabric) GetNccl() string {
+	if x != nil {
+		return x.Nccl
+	}
+	return ""
+}
+
+func (x *Fabric) GetNoHints() bool {
+	if x != nil {
+		return x.NoHints
+	}
+	return false
+}
+
 // SpawnRequest: a rank called MPI_Comm_spawn or MPI_Comm_spawn_multiple.
 type SpawnRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2129,7 +2198,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2210,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2223,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SpawnRequest) GetId() uint64 {
@@ -2201,7 +2270,7 @@ type SpawnApp struct {
 
 func (x *SpawnApp) Reset() {
 	*x = SpawnApp{}
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2213,7 +2282,7 @@ func (x *SpawnApp) String() string {
 func (*SpawnApp) ProtoMessage() {}
 
 func (x *SpawnApp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2226,7 +2295,7 @@ func (x *SpawnApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnApp.ProtoReflect.Descriptor instead.
 func (*SpawnApp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SpawnApp) GetApp() *App {
@@ -2298,7 +2367,7 @@ type SpawnResult struct {
 
 func (x *SpawnResult) Reset() {
 	*x = SpawnResult{}
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2379,7 @@ func (x *SpawnResult) String() string {
 func (*SpawnResult) ProtoMessage() {}
 
 func (x *SpawnResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2392,7 @@ func (x *SpawnResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResult.ProtoReflect.Descriptor instead.
 func (*SpawnResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SpawnResult) GetId() uint64 {
@@ -2361,7 +2430,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2442,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2455,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{16}
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -2434,7 +2503,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2515,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2528,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{17}
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -2489,7 +2558,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2570,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2583,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -2565,7 +2634,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2646,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2659,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -2639,7 +2708,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2720,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2733,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -2692,7 +2761,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2704,7 +2773,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2717,7 +2786,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Input) GetRanks() []uint32 {
@@ -2752,7 +2821,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +2833,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +2846,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -2804,7 +2873,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2885,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2898,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -2856,7 +2925,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +2937,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +2950,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -2908,7 +2977,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2920,7 +2989,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2933,7 +3002,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Stop) GetWhy() string {
@@ -2969,7 +3038,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3050,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3063,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -3086,7 +3155,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3098,7 +3167,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3111,7 +3180,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -3140,7 +3209,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3152,7 +3221,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3165,7 +3234,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -3207,7 +3276,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3219,7 +3288,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3232,7 +3301,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Notice) GetText() string {
@@ -3259,7 +3328,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3271,7 +3340,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3284,7 +3353,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Ending) GetWhy() string {
@@ -3302,7 +3371,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3383,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3396,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -3341,7 +3410,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +3422,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +3435,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Closed) GetText() string {
@@ -3391,7 +3460,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +3472,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +3485,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -3432,7 +3501,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3513,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3526,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -3500,7 +3569,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3512,7 +3581,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3525,7 +3594,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -3573,7 +3642,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3585,7 +3654,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3598,7 +3667,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -3662,7 +3731,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3743,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3756,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -3728,7 +3797,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +3809,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +3822,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Event) GetData() []byte {
@@ -3778,7 +3847,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3790,7 +3859,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3803,7 +3872,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Gone) GetIds() string {
@@ -3861,7 +3930,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3873,7 +3942,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3886,7 +3955,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -3936,7 +4005,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3948,7 +4017,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3961,7 +4030,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -4000,7 +4069,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4012,7 +4081,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4025,7 +4094,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 type Peer struct {
@@ -4045,7 +4114,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4057,7 +4126,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4070,7 +4139,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Peer) GetName() string {
@@ -4146,7 +4215,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4158,7 +4227,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4171,7 +4240,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -4198,7 +4267,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4210,7 +4279,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4223,7 +4292,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -4248,7 +4317,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4260,7 +4329,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4273,7 +4342,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 var File_mpiup_proto protoreflect.FileDescriptor
@@ -4395,7 +4464,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\xb2\a\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xdc\a\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -4432,7 +4501,12 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04keep\x18\x1f \x01(\bR\x04keep\x12\x10\n" +
 	"\x03net\x18( \x01(\tR\x03net\x12\x1b\n" +
 	"\tmpi_ports\x18) \x01(\tR\bmpiPorts\x12(\n" +
-	"\x05files\x18* \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\"\x8a\x01\n" +
+	"\x05files\x18* \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12(\n" +
+	"\x06fabric\x182 \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\"I\n" +
+	"\x06Fabric\x12\x10\n" +
+	"\x03use\x18\x01 \x01(\tR\x03use\x12\x12\n" +
+	"\x04nccl\x18\x02 \x01(\tR\x04nccl\x12\x19\n" +
+	"\bno_hints\x18\x03 \x01(\bR\anoHints\"\x8a\x01\n" +
 	"\fSpawnRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\rR\x06parent\x12&\n" +
@@ -4644,7 +4718,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_mpiup_proto_goTypes = []any{
 	(Refusal)(0),            // 0: mpiup.v1.Refusal
 	(Pmi)(0),                // 1: mpiup.v1.Pmi
@@ -4665,75 +4739,76 @@ var file_mpiup_proto_goTypes = []any{
 	(*HostRanks)(nil),       // 16: mpiup.v1.HostRanks
 	(*KeyValue)(nil),        // 17: mpiup.v1.KeyValue
 	(*Launch)(nil),          // 18: mpiup.v1.Launch
-	(*SpawnRequest)(nil),    // 19: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 20: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 21: mpiup.v1.SpawnResult
-	(*Chosen)(nil),          // 22: mpiup.v1.Chosen
-	(*Started)(nil),         // 23: mpiup.v1.Started
-	(*StartFailed)(nil),     // 24: mpiup.v1.StartFailed
-	(*Output)(nil),          // 25: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 26: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 27: mpiup.v1.Input
-	(*Credit)(nil),          // 28: mpiup.v1.Credit
-	(*Resize)(nil),          // 29: mpiup.v1.Resize
-	(*Signal)(nil),          // 30: mpiup.v1.Signal
-	(*Stop)(nil),            // 31: mpiup.v1.Stop
-	(*Exited)(nil),          // 32: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 33: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 34: mpiup.v1.Aborted
-	(*Notice)(nil),          // 35: mpiup.v1.Notice
-	(*Ending)(nil),          // 36: mpiup.v1.Ending
-	(*Bye)(nil),             // 37: mpiup.v1.Bye
-	(*Closed)(nil),          // 38: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 39: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 40: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 41: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 42: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 43: mpiup.v1.FetchResult
-	(*Event)(nil),           // 44: mpiup.v1.Event
-	(*Gone)(nil),            // 45: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 46: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 47: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 48: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 49: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 50: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 51: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 52: mpiup.v1.ShutdownReply
+	(*Fabric)(nil),          // 19: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 20: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 21: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 22: mpiup.v1.SpawnResult
+	(*Chosen)(nil),          // 23: mpiup.v1.Chosen
+	(*Started)(nil),         // 24: mpiup.v1.Started
+	(*StartFailed)(nil),     // 25: mpiup.v1.StartFailed
+	(*Output)(nil),          // 26: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 27: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 28: mpiup.v1.Input
+	(*Credit)(nil),          // 29: mpiup.v1.Credit
+	(*Resize)(nil),          // 30: mpiup.v1.Resize
+	(*Signal)(nil),          // 31: mpiup.v1.Signal
+	(*Stop)(nil),            // 32: mpiup.v1.Stop
+	(*Exited)(nil),          // 33: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 34: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 35: mpiup.v1.Aborted
+	(*Notice)(nil),          // 36: mpiup.v1.Notice
+	(*Ending)(nil),          // 37: mpiup.v1.Ending
+	(*Bye)(nil),             // 38: mpiup.v1.Bye
+	(*Closed)(nil),          // 39: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 40: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 41: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 42: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 43: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 44: mpiup.v1.FetchResult
+	(*Event)(nil),           // 45: mpiup.v1.Event
+	(*Gone)(nil),            // 46: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 47: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 48: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 49: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 50: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 51: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 52: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 53: mpiup.v1.ShutdownReply
 }
 var file_mpiup_proto_depIdxs = []int32{
 	7,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
 	18, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	27, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	30, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	31, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	29, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	41, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	47, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	37, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	21, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	45, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	28, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	31, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	32, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	30, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	42, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	48, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	38, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	22, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	46, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	13, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	8,  // 12: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	23, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	24, // 14: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	25, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	26, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	32, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	40, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	46, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	34, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	35, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	36, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	38, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	33, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	19, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	22, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	24, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	25, // 14: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	26, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	27, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	33, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	41, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	47, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	35, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	36, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	37, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	39, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	34, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	20, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	23, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	14, // 27: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	28, // 28: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	39, // 29: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	42, // 30: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	43, // 31: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	44, // 32: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	29, // 28: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	40, // 29: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	43, // 30: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	44, // 31: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	45, // 32: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
 	0,  // 33: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
 	10, // 34: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
 	11, // 35: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
@@ -4742,30 +4817,31 @@ var file_mpiup_proto_depIdxs = []int32{
 	16, // 38: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
 	17, // 39: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
 	12, // 40: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	20, // 41: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	17, // 42: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	11, // 43: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	1,  // 44: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	2,  // 45: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	3,  // 46: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	4,  // 47: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	0,  // 48: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	5,  // 49: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	49, // 50: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	10, // 51: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	6,  // 52: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	9,  // 53: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	48, // 54: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	51, // 55: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	6,  // 56: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	10, // 57: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	50, // 58: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	52, // 59: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	56, // [56:60] is the sub-list for method output_type
-	52, // [52:56] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	19, // 41: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	21, // 42: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	17, // 43: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	11, // 44: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	1,  // 45: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	2,  // 46: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	3,  // 47: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	4,  // 48: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	0,  // 49: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	5,  // 50: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	50, // 51: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	10, // 52: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	6,  // 53: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	9,  // 54: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	49, // 55: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	52, // 56: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	6,  // 57: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	10, // 58: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	51, // 59: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	53, // 60: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	57, // [57:61] is the sub-list for method output_type
+	53, // [53:57] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -4814,7 +4890,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mpiup/mpiup/agent/mpinet"
+	"github.com/mpiup/mpiup/gpu"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/sysfs"
+	"golang.org/x/sys/unix"
+)
+
+// fabric is what the libraries of one job's ranks are told of RDMA here; the zero value tells nothing.
+type fabric struct {
+	use  rdma.Fabric
+	nccl rdma.NCCL
+	hcas rdma.Inventory
+	gpus []gpu.Unit
+	none bool // no fabric device is here, and ranks may be told so
+}
+
+// chooseFabric reads the host's HCAs for a job of several hosts, or one that asks. A host without a usable
+// one is an error where RDMA was asked for.
+func (st *step) chooseFabric() (f fabric, err error) {
+	l := st.launch
+	if l.Exec || len(l.Procs) == 0 {
+		return f, nil
+	}
+	if f.use, err = rdma.ParseFabric(l.Fabric.GetUse()); err != nil {
+		return f, fmt.Errorf("--fabric: %w", err)
+	}
+	if f.nccl, err = rdma.ParseNCCL(l.Fabric.GetNccl()); err != nil {
+		return f, fmt.Errorf("--nccl: %w", err)
+	}
+	fsys := sysfs.Host()
+	f.none = !l.Fabric.GetNoHints() && st.speaks(apiv1.Pmi_PMI_PMIX) && st.s.agent.cfg.Inventory.GPUs == 0 && !rdma.HasFabric(fsys)
+	if f.use == rdma.TCP || l.Hosts < 2 && f.use != rdma.RDMA {
+		return f, nil
+	}
+	if f.hcas = rdma.Read(fsys, rdma.Config{Addresses: addresses()}); len(f.hcas.HCAs) > 0 {
+		gpus := gpu.Read(fsys, st.lookupEnv)
+		f.gpus = gpus.Units()
+	}
+	return f, st.judgeFabric(&f)
+}
+
+// judgeFabric says what is missing: an error where RDMA was asked for, else a warning where one expects it, on a
+// host of GPUs or with InfiniBand. Many machines have an adapter of that kind as their Ethernet card.
+func (st *step) judgeFabric(f *fabric) error {
+	missing := f.hcas.Missing(lockedMemory())
+	if f.use == rdma.RDMA && len(f.hcas.Usable()) == 0 {
+		if len(missing) == 0 {
+			missing = []string{"this machine has no RDMA device"}
+		}
+		return &missingFabric{missing}
+	}
+	expected := len(f.gpus) > 0 || f.hcas.InfiniBand()
+	for _, sentence := range missing {
+		st.s.notice(expected, "%s", sentence)
+	}
+	return nil
+}
+
+// missingFabric is the error of a host that lacks what was asked for.
+type missingFabric struct{ sentences []string }
+
+func (e *missingFabric) Error() string { return "--fabric rdma: " + strings.Join(e.sentences, "; ") }
+
+// addresses is those of this host's interfaces.
+func addresses() (list []rdma.Address) {
+	links, err := mpinet.Links()
+	if err != nil {
+		return nil // entries of interfaces that can be seen count without
+	}
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			list = append(list, rdma.Address{Interface: l.Name, IP: a.Addr()})
+		}
+	}
+	return list
+}
+
+// lockedMemory is what ranks may lock: they inherit this process's limit and, run by the same user, its
+// capabilities.
+func lockedMemory() rdma.Locked {
+	l := rdma.Locked{Limit: rdma.Unlimited}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err == nil {
+		l.Limit = limit.Max // raised to this by libraries that need it
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err == nil {
+		l.Any = data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0
+	}
+	return l
+}
+
+// lookupEnv is a variable of the container's.
+func (st *step) lookupEnv(name string) (string, bool) {
+	for _, kv := range st.s.agent.cfg.Env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// fabricVariables are a rank's. What its program's own environment says stays.
+func (p *proc) fabricVariables(app *apiv1.App) (env []string) {
+	f := &p.step.fabric
+	set := func(name string) bool { return p.has(app, name) }
+	rank := rdma.Rank{Number: int(p.spec.LocalRank), GPUs: len(f.gpus) > 0, GPU: p.ownGPU()}
+	list := append(f.hcas.Variables(f.use, rank), f.nccl...)
+	if f.none && p.step.protocolOf(p.spec.App) == apiv1.Pmi_PMI_PMIX {
+		list = append(list, rdma.OpenMPIHints(set, p.step.mcaFiles())...)
+	}
+	for _, v := range list {
+		if !set(v.Name) {
+			env = append(env, v.Name+"="+v.Value)
+		}
+	}
+	return env
+}
+
+// ownGPU is where the GPU of a rank hangs, the zero path without one.
+func (p *proc) ownGPU() topology.PCIPath {
+	u, ok := gpu.UnitOf(p.step.fabric.gpus, int(p.spec.LocalRank))
+	if !ok {
+		return topology.PCIPath{}
+	}
+	return u.GPU.Path
+}
