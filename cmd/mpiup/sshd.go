@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/reap"
@@ -13,10 +14,13 @@ type sshdLine struct {
 	foreground bool // -D or -d
 	test       bool // -t, -T, -C: look at the configuration and end
 	version    bool // -V
+
+	config string // -f
+	ports  []int  // -p and -o Port
 }
 
-// parseSSHD reads sshd's words (sshd(8) of OpenSSH 9.x). Its configuration is of no use to an
-// agent, so files, ports and settings are read past.
+// parseSSHD reads sshd's words (sshd(8) of OpenSSH 9.x). Of its configuration only ports are of use
+// to an agent; other files and settings are read past.
 func parseSSHD(args []string) (l sshdLine, err error) {
 	const plain, valued = "46DdeGiqrTtV", "CEbcfghkopRu"
 	for len(args) > 0 {
@@ -28,12 +32,14 @@ func parseSSHD(args []string) (l sshdLine, err error) {
 		for i := 1; i < len(word); i++ {
 			switch c := word[i]; {
 			case strings.IndexByte(valued, c) >= 0:
-				if i == len(word)-1 {
+				value := word[i+1:]
+				if value == "" {
 					if len(args) == 0 {
 						return l, fmt.Errorf("-%c needs a value", c)
 					}
-					args = args[1:]
+					value, args = args[0], args[1:]
 				}
+				l.value(c, value)
 				i = len(word)
 			case c == 'i':
 				return l, errors.New("-i serves one connection for inetd, which agents do not do: start sshd -D in its place")
@@ -47,6 +53,19 @@ func parseSSHD(args []string) (l sshdLine, err error) {
 		}
 	}
 	return l, nil
+}
+
+// value takes a flag's value. What is no port is sshd's to complain about.
+func (l *sshdLine) value(flag byte, value string) {
+	if name, port, ok := strings.Cut(value, "="); flag == 'o' && ok && strings.EqualFold(name, "port") {
+		flag, value = 'p', port
+	}
+	switch n, err := strconv.ParseUint(value, 10, 16); {
+	case flag == 'f':
+		l.config = value
+	case flag == 'p' && err == nil && n > 0:
+		l.ports = append(l.ports, int(n))
+	}
 }
 
 // sshdApplet is sshd: the agent. Like sshd it goes to the background unless told otherwise, and
@@ -66,15 +85,23 @@ func sshdApplet(p *process, args []string) int {
 	ready, env := reap.Ready(p.env)
 	p.env = env
 	if l.foreground || ready != nil {
-		if ready != nil {
-			p.ready = func() {
-				if err := reap.Detach(); err != nil {
-					fmt.Fprintln(p.stderr, "sshd (mpiup): its output stays where it was:", err)
-				}
-				ready()
+		var at *doors
+		p.ready = func() {
+			ports, asked := sshPorts(l, "")
+			if at, err = openDoors(ports); err != nil && asked {
+				fmt.Fprintln(p.stderr, "sshd (mpiup):", err)
 			}
+			if ready == nil {
+				return
+			}
+			if err := reap.Detach(); err != nil {
+				fmt.Fprintln(p.stderr, "sshd (mpiup): its output stays where it was:", err)
+			}
+			ready()
 		}
-		return p.command("agent")
+		code := p.command("agent")
+		at.close()
+		return code
 	}
 	code, err := reap.Background(append([]string{"sshd"}, args...), p.env)
 	if err != nil {
