@@ -301,8 +301,36 @@ func explain(req *request, errno syscall.Errno) error {
 		if err := checkImage(req.path); err != nil {
 			return err
 		}
+	case syscall.E2BIG:
+		if err := tooLong(req); err != nil {
+			return err
+		}
 	case syscall.ENOTTY, syscall.EIO:
 		return &StartError{Phase: PhaseInit, Path: req.path, Errno: errno, Cause: "the terminal cannot become its controlling terminal"}
 	}
 	return execError(req.path, errno)
+}
+
+// maxString is what no argument and no variable may be as long as, with its final zero byte
+// (MAX_ARG_STRLEN of linux/binfmts.h).
+const maxString = 32 * 4096
+
+// tooLong names a word that no exec takes, however much room there is for all together.
+func tooLong(req *request) error {
+	for i, list := range [][]string{req.cmd.Argv, req.cmd.Env} {
+		for _, s := range list {
+			if len(s) < maxString {
+				continue
+			}
+			what := "an argument"
+			if i == 1 {
+				name, _, _ := strings.Cut(s, "=")
+				what = fmt.Sprintf("variable %.40s", name)
+			}
+			return &StartError{Phase: PhaseExec, Path: req.path, Errno: syscall.E2BIG,
+				Cause: fmt.Sprintf("%s of %d bytes is longer than the %d that the kernel takes", what, len(s), maxString-1),
+				Hint:  "hand it over in a file, or on standard input"}
+		}
+	}
+	return nil
 }

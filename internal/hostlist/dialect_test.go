@@ -28,6 +28,7 @@ func TestDialectsOfFiles(t *testing.T) {
 		{OpenMPI, "a\na slots=2\n", "!hostfile f line 2: host a is on line 1 already"},
 		{OpenMPI, "a slots=2\nA. slots=1\n", "!hostfile f line 2: host A. is on line 1 already"},
 		{OpenMPI, "me@a cpu=2 max-cpu=4\nb count = 3 username=you\n", "a:2 b:3"},
+		{OpenMPI, "a max_slots=3\nb slots-max=2 slots=1\n", "a:3 b:1"},
 		{OpenMPI, "a slots=2 rank=3\n", `!hostfile f line 1: host a: "rank=" is not known`},
 		{OpenMPI, "a slots=2 cpu=2\n", "!hostfile f line 1: host a: slots are given twice"},
 		{OpenMPI, "a slots=\n", "!hostfile f line 1: host a: the number of slots is missing"},

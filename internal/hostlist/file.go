@@ -121,6 +121,9 @@ func parseLine(fields []string, d Dialect) (Entry, error) {
 	if limited && e.Slots > limit {
 		return e, fmt.Errorf("host %s: slots=%d is more than max_slots=%d", e.Name, e.Slots, limit)
 	}
+	if limited && !e.Given && d == OpenMPI { // which takes the limit for them
+		e.Slots, e.Given = limit, true
+	}
 	return e, nil
 }
 

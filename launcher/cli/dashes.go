@@ -25,7 +25,11 @@ func Dashes(fs *pflag.FlagSet, args []string) []string {
 			takes, known = shortFlags(fs, body)
 		}
 		if !known {
-			return append(out, args[i:]...)
+			// A long flag misspelt whose first letter is a flag too: the error is to name all of it.
+			if letter := word[1]; len(word) > 3 && (letter == 'h' || letter != '-' && fs.ShorthandLookup(word[1:2]) != nil) {
+				word = "-" + word
+			}
+			return append(append(out, word), args[i+1:]...)
 		}
 		out = append(out, word)
 		if takes && i+1 < len(args) {

@@ -42,6 +42,8 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"a variable", nil, []string{"-np", "1", "-x", `V=a "b" $HOME \ ;'`, "sh", "-c", show}},
 		{"a variable of two lines", nil, []string{"-np", "1", "-x", "V=a\nb", "sh", "-c", show}},
 		{"a variable of here", []string{"V=x=\"y\""}, []string{"-np", "1", "-x", "V", "sh", "-c", show}},
+		{"a variable of here of two lines", []string{"V=a\n\"b\"\n"}, []string{"-np", "1", "-x", "V", "sh", "-c", show}},
+		{"an empty variable", []string{"V=x"}, []string{"-np", "1", "-x", "V=", "sh", "-c", show}},
 		{"a variable twice", nil, []string{"-np", "1", "-x", "V=1", "-x", "V=2", "sh", "-c", show}},
 		{"a variable of one program", nil, []string{"-np", "1", "-x", "V=1", "sh", "-c", show, ":", "-np", "1", "-x", "V=", "sh", "-c", show}},
 		{"no such variable", nil, []string{"-np", "1", "-x", "NOPE", "sh", "-c", show}},
@@ -106,6 +108,9 @@ func TestLikeHydra(t *testing.T) {
 		{"a variable with =", nil, []string{"-n", "1", "-genv", "V=x=y", "sh", "-c", show}},
 		{"a value with =", nil, []string{"-n", "1", "-genv", "V", "x=y", "sh", "-c", show}},
 		{"a variable of here", []string{"V=x=\"y\""}, []string{"-n", "1", "sh", "-c", show}},
+		{"a variable of two lines", nil, []string{"-n", "1", "-genv", "V", "a\nb", "sh", "-c", show}},
+		{"a variable of here of two lines", []string{"V=a\n\"b\"\n"}, []string{"-n", "1", "sh", "-c", show}},
+		{"an empty variable", []string{"V=x"}, []string{"-n", "1", "-env", "V", "", "sh", "-c", show}},
 		{"of one program", []string{"V=0"}, []string{"-n", "1", "-env", "V", "1", "sh", "-c", show, ":", "-n", "1", "sh", "-c", show}},
 		{"of all, said late", nil, []string{"-n", "1", "sh", "-c", show, ":", "-genv", "V", "2", "-n", "1", "sh", "-c", show}},
 		{"one before all", nil, []string{"-genv", "V", "1", "-n", "1", "-env", "V", "2", "sh", "-c", show}},
@@ -135,6 +140,55 @@ func TestLikeHydra(t *testing.T) {
 	}
 }
 
+// Lines of hostfiles of every kind: what the real launcher takes is taken with the same ranks, and what
+// it does not take is an error. What is taken beyond that, and why, stands at the line.
+func TestHostfilesLikeTheReal(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	need.Program(t, "mpirun.openmpi", "openmpi-bin")
+	need.MPICH(t)
+	for _, c := range []struct {
+		family string
+		lines  []string
+	}{
+		{"mpirun", []string{
+			"localhost slots=2", " localhost slots=2", "\tlocalhost slots = 2 # c", "// c\nlocalhost slots =2", "LOCALHOST slots=1", "user@localhost slots=3",
+			"localhost cpu=3", "localhost count=3", "localhost max_slots=3", "localhost max-slots=3", "localhost slots=1 max_slots=2", "localhost slots=2 max_slots=1",
+			"localhost slots=", "localhost slots=x", "localhost slots=-1", "localhost slots=0", "localhost slots=2.5", "localhost slots=0x2", "localhost slots=999999999999",
+			"localhost slots=2 slots=3", "localhost foo=1", "localhost,localhost", "localhost=2", "slots=2", `localhost slots="2"`, `"localhost" slots=2`, "localhost ; localhost",
+			"localhost\nlocalhost", "localhost\nlocalhost slots=2", "localhost slots=2\nlocalhost", "localhost username=x slots=2", "^localhost\nlocalhost slots=2", "", "# c",
+		}},
+		{"mpiexec", []string{
+			"localhost:2", " localhost:2 # c", "# c\nlocalhost", "localhost:2\r", "localhost\nlocalhost", "localhost:2 user=x",
+			"localhost:x", "localhost:-1", "localhost:0", "localhost 2", "localhost : 2", "localhost:2 foo", "localhost:2 ib=x",
+		}},
+	} {
+		for _, line := range c.lines {
+			t.Run(c.family+" "+line, func(t *testing.T) {
+				t.Parallel()
+				file := l.file(t, line+"\n")
+				if c.family == "mpirun" {
+					l.likeReal(t, []string{"mpirun.openmpi"}, c.family, nil, []string{"--hostfile", file, "echo", "a"})
+				} else {
+					l.likeReal(t, []string{"mpirun.mpich"}, c.family, nil, []string{"-f", file, "-n", "3", "echo", "a"})
+				}
+			})
+		}
+	}
+}
+
+// What no kernel starts is an error that names it.
+func TestTooLongForAnyProgram(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	long := strings.Repeat("x", 200_000)
+	word, variable := l.file(t, "-np 1 echo "+long+"\n"), l.file(t, "-np 1 -x A="+long+" true\n")
+	l.called(t, "mpirun", job{}, "-H", "w1", "--app", word).fails(t, 246, "w1", "an argument of 200000 bytes is longer than the 131071 that the kernel takes")
+	l.called(t, "mpirun", job{}, "-H", "w1", "--app", variable).fails(t, 240, variable+" line 1", "variable A has 200002 bytes, more than the 131071")
+	words := strings.Fields(strings.Repeat(strings.Repeat("y", 100)+" ", 3000))
+	l.ssh(t, job{}, append([]string{"w1", "echo"}, words...)...).wait(t).fails(t, 255, "the command on w1", "an argument of 303004 bytes")
+}
+
 // A megabyte of arguments arrives.
 func TestLongCommandLines(t *testing.T) {
 	t.Parallel()
@@ -147,6 +201,44 @@ func TestLongCommandLines(t *testing.T) {
 		line := append(append(flags, "sh", "-c", `echo $* $V | wc -c`, "sh"), args...)
 		if r := l.called(t, name, job{}, line...); r.stdout != "1060009\n" {
 			t.Errorf("%s: %q, ended with %d: %.500s", name, r.stdout, r.code, r.stderr)
+		}
+	}
+	line := append([]string{"sh", "-c", `echo $* | wc -c`, "sh"}, args...)
+	for name, r := range map[string]result{
+		"run":  l.run(t, job{hosts: "w1", args: append([]string{"-n", "1", "--"}, line...)}),
+		"exec": l.exec(t, job{}, append([]string{"w1", "--"}, line...)...).wait(t),
+	} {
+		if r.stdout != "960008\n" {
+			t.Errorf("%s: %q, ended with %d: %.500s", name, r.stdout, r.code, r.stderr)
+		}
+	}
+}
+
+// Words with every shell metacharacter, and values with quotes and line ends, arrive as they are in
+// mpiup's own commands too.
+func TestWordsAreNobodysShells(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	value := "a\n\"b\" 'c' $HOME `x` \\ ;"
+	want := "<" + strings.Join(metacharacters, "><") + "> " + value + "\n"
+	line := append([]string{"sh", "-c", show, "sh"}, metacharacters...)
+	for name, r := range map[string]result{
+		"run":  l.run(t, job{hosts: "w1", args: append([]string{"-n", "1", "-x", "V=" + value}, line...)}),
+		"exec": l.exec(t, job{}, append([]string{"-x", "V=" + value, "w1", "--"}, line...)...).wait(t),
+	} {
+		if r.code != 0 || r.stdout != want {
+			t.Errorf("%s: %q, ended with %d: %s", name, r.stdout, r.code, r.stderr)
+		}
+	}
+	// Of the text for a shell, as ssh and kubexec.sh have it, each word is quoted by who writes it.
+	quoted := make([]string, len(line))
+	for i, w := range line {
+		quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	text := "V='" + strings.ReplaceAll(value, "'", `'\''`) + "' " + strings.Join(quoted, " ")
+	for _, name := range []string{"ssh", "kubexec.sh"} {
+		if r := l.called(t, name, job{}, "w1", text); r.code != 0 || r.stdout != want {
+			t.Errorf("%s: %q, ended with %d: %s", name, r.stdout, r.code, r.stderr)
 		}
 	}
 }

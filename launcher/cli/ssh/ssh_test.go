@@ -119,3 +119,74 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Every letter: with what it needs, without it, and those that ssh does not have.
+func TestEveryLetter(t *testing.T) {
+	for c := byte('!'); c <= '~'; c++ {
+		word := "-" + string(c)
+		if c == '-' {
+			continue
+		}
+		o, known := options[c]
+		_, alone := Parse([]string{word})
+		line, valued := Parse([]string{word, "22", "w0", "true"})
+		switch {
+		case !known:
+			if want := "unknown option " + word; alone == nil || alone.Error() != want || valued == nil || valued.Error() != want {
+				t.Errorf("%s: %v, %v", word, alone, valued)
+			}
+		case o.takesValue:
+			if alone == nil || alone.Error() != "option "+word+" needs a value" {
+				t.Errorf("%s alone: %v", word, alone)
+			}
+			if (o.refused != "" || c == 'o') != (valued != nil) || valued == nil && (line.Host != "w0" || line.Command != "true") {
+				t.Errorf("%s 22 w0 true: %+v, %v", word, line, valued)
+			}
+		case o.refused != "":
+			if alone == nil || !strings.HasPrefix(alone.Error(), word+" ") {
+				t.Errorf("%s: %v", word, alone)
+			}
+		case c == 'V':
+			if alone != nil {
+				t.Errorf("%s: %v", word, alone)
+			}
+		default:
+			if alone == nil || alone.Error() != "which host? write ssh [options] HOST [command]" {
+				t.Errorf("%s: %v", word, alone)
+			}
+			if c != 'N' && (valued != nil || line.Host != "22" || line.Command != "w0 true") {
+				t.Errorf("%s 22 w0 true: %+v, %v", word, line, valued)
+			}
+			if valued == nil && o.set == nil && len(line.Without) != 1 {
+				t.Errorf("%s has no effect, which nobody is told", word)
+			}
+		}
+	}
+}
+
+// Every setting of -o: misspelt, and without its value.
+func TestEverySetting(t *testing.T) {
+	for name, r := range settings {
+		for _, form := range []string{name, name + "=", strings.ToUpper(name) + " "} {
+			if _, err := Parse([]string{"-o", form, "w0"}); err == nil || !strings.HasSuffix(err.Error(), " has no value") || !strings.HasPrefix(strings.ToLower(err.Error()), "-o: "+name) {
+				t.Errorf("-o %q: %v", form, err)
+			}
+		}
+		if _, err := Parse([]string{"-o" + name + "xq=1", "w0"}); err == nil || err.Error() != `-o: unknown setting "`+name+`xq"` {
+			t.Errorf("%sxq: %v", name, err)
+		}
+		line, err := Parse([]string{"-o", name + "=\x01", "w0", "true"})
+		switch {
+		case r.refused != "":
+			if err == nil || !strings.HasPrefix(err.Error(), "-o: "+name+" ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		case r.set == nil:
+			if err != nil || len(line.Without) != 1 {
+				t.Errorf("%s: %+v, %v", name, line, err)
+			}
+		case err != nil && name != "remotecommand" && !strings.HasPrefix(err.Error(), "-o: "+name+": "):
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
