@@ -1,15 +1,33 @@
 #!/usr/bin/env bash
 # Installs what test/integration takes from PyPI into .cache/venv, once: another MPICH than
-# Debian's (with its compiler), and mpi4py. The system's Python, since test hosts see no other.
+# Debian's (with its compiler), mpi4py, and the launchers of Horovod and DeepSpeed. The system's
+# Python, since test hosts see no other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=.cache/venv
 wheels=(mpich==5.0.2 mpi4py==4.1.2)
-done="$venv/${wheels[*]}"
+launchers=(horovod==0.28.1 deepspeed==0.19.8)
+needs=(setuptools==80.9.0 wheel==0.45.1 cloudpickle==3.1.2 packaging==25.0 psutil==7.1.3 PyYAML==6.0.3) # of the launchers
+done="$venv/${wheels[*]} ${launchers[*]}"
 [ ! -e "$done" ] || exit 0
-echo "installing ${wheels[*]} into $venv"
+echo "installing ${wheels[*]} ${launchers[*]} into $venv"
 rm -rf "$venv"
 /usr/bin/python3 -m venv "$venv"
-"$venv/bin/pip" install --quiet --disable-pip-version-check "${wheels[@]}"
+pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check "$@"; }
+pip install "${wheels[@]}" "${needs[@]}"
+
+# The launchers are pure Python inside packages that else need a compiler, TensorFlow or PyTorch: they
+# are taken out of the sources, and nothing is built.
+site=$(echo "$venv"/lib/python3*/site-packages)
+for l in "${launchers[@]}"; do
+    pip download --no-deps --no-binary :all: --no-build-isolation --dest "$venv/sources" "$l"
+    tar -xzf "$venv/sources/${l/==/-}.tar.gz" -C "$site" --strip-components=1 "${l/==/-}/${l%==*}"
+done
+# DeepSpeed's launcher shares packages with its engine, which are imported first and want PyTorch.
+echo '__version__ = "0.19.8"' >"$site/deepspeed/__init__.py"
+printf '%s\n' 'from .logging import logger, log_dist, set_log_level_from_string' 'from .numa import get_numactl_cmd' >"$site/deepspeed/utils/__init__.py"
+echo 'Autotuner = None' >"$site/deepspeed/autotuning/__init__.py"
+mkdir "$site/torch"
+echo '__version__ = "2.4.0"' >"$site/torch/__init__.py"
 touch "$done"

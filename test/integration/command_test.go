@@ -17,7 +17,7 @@ import (
 )
 
 // bound is for everything that must not hang.
-const bound = 60 * time.Second
+const bound = 3 * time.Minute
 
 // job is a mpiup run on the launcher, or another command there.
 type job struct {
@@ -56,6 +56,7 @@ func (l *lab) command(t *testing.T, j job, argv ...string) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := l.cluster.Command(ctx, netns.Launcher, argv...)
 	cmd.Stdin, cmd.Stdout = j.stdin, j.stdout
+	cmd.WaitDelay = bound // for what a killed launcher leaves behind with our pipes
 	if j.dir != "" {
 		cmd.Dir = j.dir
 	}
