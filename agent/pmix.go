@@ -10,6 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 )
@@ -57,6 +58,7 @@ func (s *session) beginPMIx(crowded bool, machine string) error {
 			OnInit:     func(id int) { s.setPMI(id, apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(id int) { s.setPMI(id, apiv1.PmiState_PMI_FINALIZED) },
 			OnAbort:    s.aborted,
+			OnControl:  s.control,
 			OnError:    s.pmixError,
 			OnLog:      s.logged,
 			OnEvent:    s.raised,
@@ -84,6 +86,12 @@ func (s *session) beginPMIx(crowded bool, machine string) error {
 		}
 	})
 	return nil
+}
+
+// control tells the launcher that a rank wants processes to get a signal.
+func (s *session) control(id int, targets []int, signal int, end bool) {
+	s.send(&apiv1.Frame{Body: &apiv1.Frame_Control{Control: &apiv1.Control{
+		Rank: uint32(id), Targets: idset.Of(targets...).String(), Signal: int32(signal), End: end}}})
 }
 
 // running is the server, nil before it has begun.

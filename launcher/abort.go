@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -15,7 +16,12 @@ func (r *run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
 		return nil
 	}
 	if m.Targets != "" {
-		return r.endWanted(h, m)
+		left, err := r.left(m.Targets)
+		if err == nil {
+			r.endWanted(int(m.Rank), left, "PMIx_Abort"+colon(m.Text), m.Code)
+			r.signalTo(left, syscall.SIGKILL)
+		}
+		return err
 	}
 	f := r.about(faultAbort, h, int(m.Rank))
 	f.at, f.code, f.text = at, int(m.Code), m.Text
@@ -24,36 +30,70 @@ func (r *run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
 	return nil
 }
 
-// endWanted ends processes that a process wants ended, which is nobody's failure. All hosts are told
-// before, so that those who wait for them there are answered, and not a failure either.
-func (r *run) endWanted(h int, m *apiv1.Aborted) error {
-	ids, err := idset.Parse(m.Targets)
-	if err != nil {
-		return fmt.Errorf("processes to end: %w", err)
+// maxSignal is the last of Linux's signals (SIGRTMAX).
+const maxSignal = 64
+
+// onControl is a PMIx_Job_control: processes get a signal.
+func (r *run) onControl(m *apiv1.Control) error {
+	left, err := r.left(m.Targets)
+	if err == nil && (m.Signal < 1 || m.Signal > maxSignal) {
+		err = fmt.Errorf("processes are to get signal %d", m.Signal)
 	}
-	var left idset.Set
+	if err != nil {
+		return err
+	}
+	if m.End {
+		r.endWanted(int(m.Rank), left, "PMIx_Job_control", 0)
+	}
+	r.signalTo(left, syscall.Signal(m.Signal))
+	return nil
+}
+
+// left is those of the processes that a frame names which are not over.
+func (r *run) left(targets string) (left idset.Set, err error) {
+	ids, err := idset.Parse(targets)
+	if err != nil {
+		return left, fmt.Errorf("processes that are to get a signal: %w", err)
+	}
 	for id := range ids.All() {
 		if id >= len(r.ranks) {
-			return fmt.Errorf("process %d is to end, of %d that there are", id, len(r.ranks))
+			return left, fmt.Errorf("process %d is to get a signal, of %d that there are", id, len(r.ranks))
 		}
 		if !r.ranks[id].state.over() {
 			left.Add(id)
 		}
 	}
-	if left.Empty() || r.job == jobStopping {
-		return nil
+	return left, nil
+}
+
+// endWanted notes processes that a process wants ended, which is nobody's failure. All hosts are told
+// before they end, so that those who wait for them there are answered, and not a failure either.
+func (r *run) endWanted(by int, ids idset.Set, how string, code int32) {
+	if ids.Empty() || r.job == jobStopping {
+		return
 	}
-	r.say("%s on %s has ended %s with PMIx_Abort%s", r.rankName(int(m.Rank)), r.host(h).name, r.named(left), colon(m.Text))
-	r.live(func(h int) {
-		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Gone{Gone: &apiv1.Gone{Ids: left.String(), Code: m.Code, Aborted: true, Wanted: true}}})
-	})
-	for id := range left.All() {
+	r.say("%s on %s has ended %s with %s", r.rankName(by), r.host(r.places.hostOf(by)).name, r.named(ids), how)
+	for id := range ids.All() {
 		r.ranks[id].wanted = true
-		if r.ranks[id].state == rankRunning { // else when it is told that it runs
-			r.end(id)
+	}
+	r.live(func(h int) {
+		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Gone{Gone: &apiv1.Gone{Ids: ids.String(), Code: code, Aborted: true, Wanted: true}}})
+	})
+}
+
+// signalTo sends a signal to processes that run. Those that are to end and do not run yet are killed
+// once they do.
+func (r *run) signalTo(ids idset.Set, signal syscall.Signal) {
+	to := map[int][]uint32{}
+	for id := range ids.All() {
+		if r.ranks[id].state == rankRunning {
+			h := r.places.hostOf(id)
+			to[h] = append(to[h], uint32(id))
 		}
 	}
-	return nil
+	for h, ranks := range to {
+		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(signal), Ranks: ranks}}})
+	}
 }
 
 // excused says that a process's end is nobody's failure.

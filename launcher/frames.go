@@ -58,6 +58,8 @@ func rankOf(f *apiv1.Frame) (uint32, bool) {
 		return b.Exited.Rank, true
 	case *apiv1.Frame_Aborted:
 		return b.Aborted.Rank, true
+	case *apiv1.Frame_Control:
+		return b.Control.Rank, true
 	case *apiv1.Frame_WireupFailed:
 		return b.WireupFailed.Rank, true
 	case *apiv1.Frame_Credit:
@@ -98,6 +100,8 @@ func (r *run) frame(e event) {
 		r.onOutputEnd(h, b.OutputEnd)
 	case *apiv1.Frame_Aborted:
 		err = r.onAborted(h, b.Aborted, e.at)
+	case *apiv1.Frame_Control:
+		err = r.onControl(b.Control)
 	case *apiv1.Frame_WireupFailed:
 		r.onWireupFailed(h, b.WireupFailed, e.at)
 	case *apiv1.Frame_Chosen:

@@ -36,7 +36,8 @@ import (
 //	lasts     ends longer after that
 //	bad       ends with code 3
 //	missing   cannot be started
-//	culler    has process 1 ended, and ends
+//	culler    has process 1 ended with PMIx_Abort, and ends
+//	chief     has process 1 ended with PMIx_Job_control, and ends
 //	stays     runs until it gets a signal, or is stopped
 //	gone      ends its agent's stream
 type player struct {
@@ -116,6 +117,9 @@ func (p *player) answer(f *apiv1.Frame) (out []*apiv1.Frame, err error) {
 		}
 	case *apiv1.Frame_Signal:
 		for _, id := range b.Signal.Ranks {
+			if b.Signal.Number != 9 {
+				continue
+			}
 			out = append(out, p.end(id, b.Signal.Number)...)
 		}
 	case *apiv1.Frame_Stop:
@@ -149,6 +153,12 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 		case "culler":
 			a := &apiv1.Aborted{Rank: id, Code: 3, Text: "enough", Targets: "1"}
 			out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: a}})
+			out = append(out, p.end(id, 0)...)
+		case "chief":
+			for _, c := range []*apiv1.Control{{Signal: 10}, {Signal: 9, End: true}} {
+				c.Rank, c.Targets = id, "1"
+				out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Control{Control: c}})
+			}
 			out = append(out, p.end(id, 0)...)
 		case "later":
 			time.AfterFunc(time.Second, func() {

@@ -39,6 +39,9 @@ var commands = [...]command{
 	18: {name: "JOB_CONTROL", handle: (*conn).jobControl, tail: noInfos},
 	19: {name: "MONITOR", handle: refuse, tail: noInfos},
 	24: {name: "GROUP_CONSTRUCT", handle: (*conn).groupConstruct, waits: true},
+	25: {name: "GROUP_JOIN", handle: refuse}, // clients use events for this and the next
+	26: {name: "GROUP_INVITE", handle: refuse},
+	27: {name: "GROUP_LEAVE", handle: refuse}, // openpmix's own server says the same
 	28: {name: "GROUP_DESTRUCT", handle: (*conn).groupDestruct, waits: true},
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -31,30 +32,74 @@ type leftover struct {
 	dir, recurse, keepTop bool
 }
 
-// jobControl takes registrations of files to remove, all that Open MPI uses it for.
-func (c *conn) jobControl(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
-	bfrops.Counted[bfrops.Proc](r, bfrops.ProcType) // the targets: whose end counts makes no difference here
+// jobControl takes registrations of files to remove, all that Open MPI uses it for, and signals to
+// processes, which tools send. The rest (checkpoints, provisioning) is not supported.
+func (c *conn) jobControl(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+	procs := bfrops.Counted[bfrops.Proc](r, bfrops.ProcType) // of files whose end counts makes no difference here
 	infos := r.Infos()
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	known := false
+	var st error = errNotSupported
 	for _, i := range infos {
-		l := leftover{dir: i.Key == "pmix.reg.cleanupdir", recurse: isTrue(infos, "pmix.clnup.recurse"), keepTop: isTrue(infos, "pmix.clnup.lvtop")}
-		if !l.dir && i.Key != "pmix.reg.cleanup" {
-			continue
-		}
-		known = true
-		for path := range strings.SplitSeq(i.Value.Text(), ",") {
-			if err := c.s.register(path, l); err != success {
+		switch i.Key {
+		case "pmix.reg.cleanup", "pmix.reg.cleanupdir":
+			l := leftover{dir: i.Key == "pmix.reg.cleanupdir", recurse: isTrue(infos, "pmix.clnup.recurse"), keepTop: isTrue(infos, "pmix.clnup.lvtop")}
+			for path := range strings.SplitSeq(i.Value.Text(), ",") {
+				if err := c.s.register(path, l); err != success {
+					return nil, err
+				}
+			}
+			st = success
+		case "pmix.jctrl.kill", "pmix.jctrl.term", "pmix.jctrl.pause", "pmix.jctrl.resume", "pmix.jctrl.sig":
+			if err := c.control(ctx, procs, i); err != success {
 				return nil, err
 			}
+			st = success
 		}
 	}
-	if !known {
-		return nil, errNotSupported
+	return nil, st
+}
+
+// maxSignal is the last of Linux's signals (SIGRTMAX).
+const maxSignal = 64
+
+// control has the processes that a rank lists, or its job, get a signal.
+func (c *conn) control(ctx context.Context, procs []bfrops.Proc, i bfrops.Info) status {
+	signal, end := 0, false
+	switch i.Key {
+	case "pmix.jctrl.sig":
+		n, ok := i.Value.Number()
+		if !ok || n < 1 || n > maxSignal {
+			return errBadParam
+		}
+		signal = int(n)
+	case "pmix.jctrl.kill":
+		signal, end = int(syscall.SIGKILL), true
+	case "pmix.jctrl.term":
+		signal, end = int(syscall.SIGTERM), true
+	case "pmix.jctrl.pause":
+		signal = int(syscall.SIGSTOP)
+	default:
+		signal = int(syscall.SIGCONT)
 	}
-	return nil, success
+	if i.Key != "pmix.jctrl.sig" && !i.Value.True() {
+		return success
+	}
+	f := c.s.cfg.Hooks.OnControl
+	if f == nil {
+		return errNotSupported
+	}
+	for _, p := range procs { // not waited for, as in abort
+		if c.s.called(p.Namespace) == nil {
+			return errNotFound
+		}
+	}
+	all, st := c.s.party(ctx, c, procs)
+	if st == success {
+		f(c.id(), all.set().Slice(), signal, end)
+	}
+	return st
 }
 
 // register notes a path that ranks may have removed; of others nothing is said, as nothing

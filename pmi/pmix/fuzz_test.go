@@ -56,6 +56,7 @@ func seeds(m *multi) [][]byte {
 			w.Group(bfrops.Size, uint64(0))
 			w.Infos([]bfrops.Info{{Key: "pmix.reg.cleanup", Value: bfrops.Value{Type: bfrops.String, Data: "/nowhere/x"}}})
 		}), request(15, querying("pmix.qry.ns", "pmix.qry.ptable"))),
+		conversation(request(18, controlling([]bfrops.Info{yes("pmix.jctrl.kill")}, m.proc(1, 0)))),
 		conversation(request(24, group), request(28, func(w *bfrops.Writer) { w.Group(bfrops.String, "group") })),
 		conversation(request(cmdAbort, func(w *bfrops.Writer) {
 			w.Status(1)

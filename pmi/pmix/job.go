@@ -45,6 +45,9 @@ type Hooks struct {
 	// OnAbort is MPI_Abort. code is as given; text is for people and may be empty; targets are
 	// the processes to end, nil for the caller's whole job.
 	OnAbort func(id, code int, text string, targets []int)
+	// OnControl is a rank that wants processes to get a signal; with end they are to end, which is
+	// no failure. nil: not supported.
+	OnControl func(id int, targets []int, signal int, end bool)
 	// OnError is a rank that cannot go on: *ProtocolError, *RefusedError, *UnfinishedError,
 	// *kvs.GoneError (of ids) when it waits for a rank that is gone, or what the engine says. It
 	// gets no answer then, so that it prints nothing of its own before it is stopped.

@@ -234,6 +234,51 @@ func TestAbortTargets(t *testing.T) {
 	}
 }
 
+func controlling(infos []bfrops.Info, procs ...bfrops.Proc) func(*bfrops.Writer) {
+	return func(w *bfrops.Writer) {
+		bfrops.PutCounted(w, bfrops.ProcType, procs)
+		w.Infos(infos)
+	}
+}
+
+func TestJobControl(t *testing.T) {
+	m := newMulti(t, 1, nil)
+	defer m.stop()
+	m.add([]int{0, 1})
+	m.add([]int{0, 1, 2})
+	c := m.connect(1, 0)
+	defer c.nc.Close()
+	signal := func(n int64) bfrops.Info {
+		return bfrops.Info{Key: "pmix.jctrl.sig", Value: bfrops.Value{Type: bfrops.Int, Data: n}}
+	}
+	no := bfrops.Info{Key: "pmix.jctrl.kill", Value: bfrops.Value{Type: bfrops.Bool, Data: false}}
+	for i, tt := range []struct {
+		name  string
+		info  bfrops.Info
+		procs []bfrops.Proc
+		st    int
+		want  string // "": nothing
+	}{
+		{"a rank of another job", yes("pmix.jctrl.kill"), []bfrops.Proc{m.proc(0, 1)}, 0, "2 sends 9 to [1], end true"},
+		{"the own job", yes("pmix.jctrl.term"), nil, 0, "2 sends 15 to [2 3 4], end true"},
+		{"pause", yes("pmix.jctrl.pause"), []bfrops.Proc{m.proc(1, 1)}, 0, "2 sends 19 to [3], end false"},
+		{"resume", yes("pmix.jctrl.resume"), []bfrops.Proc{m.proc(1, 1)}, 0, "2 sends 18 to [3], end false"},
+		{"signal", signal(10), []bfrops.Proc{m.proc(1, 1), m.proc(0, 0)}, 0, "2 sends 10 to [0 3], end false"},
+		{"no kill", no, nil, 0, ""},
+		{"signal 0", signal(0), nil, -27, ""},
+		{"signal 65", signal(65), nil, -27, ""},
+		{"no job", yes("pmix.jctrl.kill"), []bfrops.Proc{{Namespace: "x"}}, -46, ""},
+		{"no rank", yes("pmix.jctrl.kill"), []bfrops.Proc{m.proc(1, 3)}, -27, ""},
+		{"checkpoint", yes("pmix.jctrl.ckptev"), nil, -47, ""},
+	} {
+		m.events = nil
+		st := c.ask(uint32(101+i), 18, controlling([]bfrops.Info{tt.info}, tt.procs...))
+		if got := strings.Join(m.events, ", "); st != tt.st || got != tt.want {
+			t.Errorf("%s: status %d, %q; want %d, %q", tt.name, st, got, tt.st, tt.want)
+		}
+	}
+}
+
 // A barrier with a process that another has ended is answered, and nobody's failure.
 func TestBarrierWithAnAbortedRank(t *testing.T) {
 	for name, all := range map[string]func(m *multi) func(*bfrops.Writer){

@@ -35,6 +35,9 @@ func newMulti(t testing.TB, hosts int, change func(*pmix.Config)) *multi {
 	for h := range hosts {
 		cfg := pmix.Config{Address: "127.0.0.1:1", Names: m.star.names, Span: m.star.span(h), Hooks: pmix.Hooks{
 			OnAbort: func(id, code int, _ string, targets []int) { m.event("abort by %d: %d of %v", id, code, targets) },
+			OnControl: func(id int, targets []int, signal int, end bool) {
+				m.event("%d sends %d to %v, end %v", id, signal, targets, end)
+			},
 			OnEvent: func(e pmix.Event) { m.forward(h, e) },
 			OnLog:   func(id int, _ bool, text string) { m.event("%d says %s", id, text) },
 			OnError: func(_ int, err error) {

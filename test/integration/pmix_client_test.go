@@ -22,7 +22,7 @@ func TestPMIxClient(t *testing.T) {
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, step := range []string{"late", "basic", "names", "misc", "events", "again", "abort"} {
+	for _, step := range []string{"late", "basic", "names", "misc", "events", "again", "abort", "control", "invite"} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", "--mpi", "pmix", exe, step}})

@@ -7,9 +7,12 @@
  *   events   one rank tells the others
  *   misc     query, log, connect, job control, groups
  *   abort    rank 0 ends the last rank, and the others go on
+ *   invite   a group to which rank 0 invites the others, and that one wants to leave
+ *   control  rank 0 stops the last rank, lets it go on, and ends it
  *   again    finalizes and initializes twice */
 #include <pmix.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +251,51 @@ static void events(void) {
     fence(&all, 1, false);
 }
 
+static void joined(pmix_status_t status, pmix_info_t *info, size_t ninfo, void *arg, pmix_release_cbfunc_t release, void *rarg) {
+    (void)info, (void)ninfo, (void)arg;
+    pthread_mutex_lock(&mu);
+    told = status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED ? 1 : status;
+    pthread_cond_broadcast(&cond);
+    pthread_mutex_unlock(&mu);
+    if (release) release(rarg);
+}
+
+static void on_invited(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                       pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t cb, void *arg) {
+    (void)id, (void)status, (void)results, (void)nresults;
+    const char *group = NULL;
+    for (size_t i = 0; i < ninfo; i++)
+        if (PMIX_CHECK_KEY(&info[i], PMIX_GROUP_ID)) group = info[i].value.data.string;
+    pmix_status_t rc = group ? PMIx_Group_join_nb(group, source, PMIX_GROUP_ACCEPT, NULL, 0, joined, NULL) : PMIX_ERR_BAD_PARAM;
+    if (rc != PMIX_SUCCESS) joined(rc, NULL, 0, NULL, NULL, NULL);
+    if (cb) cb(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
+}
+
+static void invite(void) {
+    pmix_status_t code = PMIX_GROUP_INVITED;
+    pmix_info_t *results;
+    size_t n;
+    if (me.rank != 0) PMIx_Register_event_handler(&code, 1, NULL, 0, on_invited, on_registered, NULL);
+    pthread_mutex_lock(&mu);
+    while (me.rank != 0 && !registered) pthread_cond_wait(&cond, &mu);
+    pthread_mutex_unlock(&mu);
+    fence(&all, 1, false);
+    if (me.rank == 0) {
+        pmix_proc_t *others = calloc(size, sizeof *others);
+        for (uint32_t r = 0; r < size; r++) others[r] = of(r);
+        OK(PMIx_Group_invite("guests", others, size, NULL, 0, &results, &n));
+        free(others);
+    } else {
+        pthread_mutex_lock(&mu);
+        while (!told) pthread_cond_wait(&cond, &mu);
+        pthread_mutex_unlock(&mu);
+        if (told < 0) fail("join", told);
+    }
+    fence(&all, 1, false);
+    if (me.rank == size - 1) WANT(PMIX_ERR_NOT_SUPPORTED, PMIx_Group_leave("guests", NULL, 0));
+    fence(&all, 1, false);
+}
+
 static void misc(void) {
     pmix_query_t q;
     pmix_info_t *results, info;
@@ -294,6 +342,43 @@ static void aborts(void) {
     free(rest);
 }
 
+static void control_last(const char *what, int signal) {
+    pmix_proc_t last = of(size - 1);
+    pmix_info_t info, *results = NULL;
+    size_t n = 0;
+    bool yes = true;
+    if (signal) PMIX_INFO_LOAD(&info, what, &signal, PMIX_INT);
+    else PMIX_INFO_LOAD(&info, what, &yes, PMIX_BOOL);
+    pmix_status_t rc = PMIx_Job_control(&last, 1, &info, 1, &results, &n);
+    if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) fail(what, rc);
+}
+
+static volatile sig_atomic_t hits;
+static void hit(int sig) { (void)sig, hits++; }
+
+static void control(void) {
+    pmix_proc_t *rest = calloc(size, sizeof *rest);
+    uint32_t n;
+    for (uint32_t r = 0; r < size; r++) rest[r] = of(r);
+    signal(SIGUSR1, hit);
+    fence(&all, 1, false);
+    if (me.rank == 0) {
+        control_last(PMIX_JOB_CTRL_SIGNAL, SIGUSR1);
+        OK(get(size - 1, "hit", &n, PMIX_TIMEOUT, 60));
+        control_last(PMIX_JOB_CTRL_PAUSE, 0);
+        control_last(PMIX_JOB_CTRL_RESUME, 0);
+    } else if (me.rank == size - 1) {
+        while (!hits) usleep(1000);
+        put(PMIX_GLOBAL, "hit", 1);
+        OK(PMIx_Commit());
+    }
+    fence(&all, 1, false);
+    if (me.rank == size - 1) sleep(600);
+    if (me.rank == 0) control_last(PMIX_JOB_CTRL_KILL, 0);
+    fence(rest, size - 1, false);
+    free(rest);
+}
+
 static void init(void) {
     OK(PMIx_Init(&me, NULL, 0));
     PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);
@@ -309,6 +394,8 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!only || !strcmp(only, steps[i].name)) steps[i].run();
     if (only && !strcmp(only, "abort")) aborts();
+    if (only && !strcmp(only, "invite")) invite();
+    if (only && !strcmp(only, "control")) control();
     if (only && !strcmp(only, "again")) {
         fence(&all, 1, false);
         OK(PMIx_Finalize(NULL, 0));

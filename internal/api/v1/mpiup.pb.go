@@ -400,6 +400,7 @@ type Frame struct {
 	//	*Frame_SpawnRequest
 	//	*Frame_Chosen
 	//	*Frame_CopyCredit
+	//	*Frame_Control
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -713,6 +714,15 @@ func (x *Frame) GetCopyCredit() *CopyCredit {
 	return nil
 }
 
+func (x *Frame) GetControl() *Control {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Control); ok {
+			return x.Control
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -876,6 +886,10 @@ type Frame_CopyCredit struct {
 	CopyCredit *CopyCredit `protobuf:"bytes,45,opt,name=copy_credit,json=copyCredit,proto3,oneof"`
 }
 
+type Frame_Control struct {
+	Control *Control `protobuf:"bytes,46,opt,name=control,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -952,6 +966,8 @@ func (*Frame_SpawnRequest) isFrame_Body() {}
 func (*Frame_Chosen) isFrame_Body() {}
 
 func (*Frame_CopyCredit) isFrame_Body() {}
+
+func (*Frame_Control) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -3265,6 +3281,75 @@ func (x *Aborted) GetTargets() string {
 	return ""
 }
 
+// Control: a process wants others of the run to get a signal (PMIx_Job_control).
+type Control struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`      // id of the process
+	Targets       string                 `protobuf:"bytes,2,opt,name=targets,proto3" json:"targets,omitempty"` // ids
+	Signal        int32                  `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"`
+	End           bool                   `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"` // they are to end, which is no failure
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Control) Reset() {
+	*x = Control{}
+	mi := &file_mpiup_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Control) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Control) ProtoMessage() {}
+
+func (x *Control) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Control.ProtoReflect.Descriptor instead.
+func (*Control) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Control) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Control) GetTargets() string {
+	if x != nil {
+		return x.Targets
+	}
+	return ""
+}
+
+func (x *Control) GetSignal() int32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
+func (x *Control) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
 // Notice: something a user should read once (a fallback directory, a clock, a limit).
 type Notice struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3276,7 +3361,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3288,7 +3373,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3301,7 +3386,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Notice) GetText() string {
@@ -3328,7 +3413,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3340,7 +3425,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3353,7 +3438,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Ending) GetWhy() string {
@@ -3371,7 +3456,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3468,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3481,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -3410,7 +3495,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3422,7 +3507,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3435,7 +3520,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Closed) GetText() string {
@@ -3460,7 +3545,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3557,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3570,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -3501,7 +3586,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3513,7 +3598,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3526,7 +3611,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -3569,7 +3654,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +3666,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +3679,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -3642,7 +3727,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3654,7 +3739,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3667,7 +3752,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -3731,7 +3816,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3743,7 +3828,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3756,7 +3841,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -3797,7 +3882,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3809,7 +3894,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3822,7 +3907,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Event) GetData() []byte {
@@ -3840,14 +3925,14 @@ type Gone struct {
 	Code          int32                  `protobuf:"varint,3,opt,name=code,proto3" json:"code,omitempty"` // of one process
 	Signal        int32                  `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`
 	Aborted       bool                   `protobuf:"varint,5,opt,name=aborted,proto3" json:"aborted,omitempty"` // it called MPI_Abort
-	Wanted        bool                   `protobuf:"varint,6,opt,name=wanted,proto3" json:"wanted,omitempty"`   // a process has them ended (Aborted.targets), which is no failure
+	Wanted        bool                   `protobuf:"varint,6,opt,name=wanted,proto3" json:"wanted,omitempty"`   // a process has them ended (Aborted.targets, Control.end), which is no failure
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3859,7 +3944,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3872,7 +3957,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Gone) GetIds() string {
@@ -3930,7 +4015,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3942,7 +4027,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3955,7 +4040,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -4005,7 +4090,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4102,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4115,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -4069,7 +4154,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4081,7 +4166,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4094,7 +4179,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 type Peer struct {
@@ -4114,7 +4199,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4126,7 +4211,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4139,7 +4224,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Peer) GetName() string {
@@ -4215,7 +4300,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4227,7 +4312,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4240,7 +4325,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -4267,7 +4352,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +4364,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +4377,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -4317,7 +4402,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4329,7 +4414,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4342,14 +4427,14 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\x8e\r\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xbd\r\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -4385,7 +4470,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\rspawn_request\x18+ \x01(\v2\x16.mpiup.v1.SpawnRequestH\x00R\fspawnRequest\x12*\n" +
 	"\x06chosen\x18, \x01(\v2\x10.mpiup.v1.ChosenH\x00R\x06chosen\x127\n" +
 	"\vcopy_credit\x18- \x01(\v2\x14.mpiup.v1.CopyCreditH\x00R\n" +
-	"copyCredit\x12*\n" +
+	"copyCredit\x12-\n" +
+	"\acontrol\x18. \x01(\v2\x11.mpiup.v1.ControlH\x00R\acontrol\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -4585,7 +4671,12 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x18\n" +
-	"\atargets\x18\x04 \x01(\tR\atargets\"6\n" +
+	"\atargets\x18\x04 \x01(\tR\atargets\"a\n" +
+	"\aControl\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x18\n" +
+	"\atargets\x18\x02 \x01(\tR\atargets\x12\x16\n" +
+	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x10\n" +
+	"\x03end\x18\x04 \x01(\bR\x03end\"6\n" +
 	"\x06Notice\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x18\n" +
 	"\awarning\x18\x02 \x01(\bR\awarning\"\x1a\n" +
@@ -4718,7 +4809,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_mpiup_proto_goTypes = []any{
 	(Refusal)(0),            // 0: mpiup.v1.Refusal
 	(Pmi)(0),                // 1: mpiup.v1.Pmi
@@ -4756,24 +4847,25 @@ var file_mpiup_proto_goTypes = []any{
 	(*Exited)(nil),          // 33: mpiup.v1.Exited
 	(*WireupFailed)(nil),    // 34: mpiup.v1.WireupFailed
 	(*Aborted)(nil),         // 35: mpiup.v1.Aborted
-	(*Notice)(nil),          // 36: mpiup.v1.Notice
-	(*Ending)(nil),          // 37: mpiup.v1.Ending
-	(*Bye)(nil),             // 38: mpiup.v1.Bye
-	(*Closed)(nil),          // 39: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 40: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 41: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 42: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 43: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 44: mpiup.v1.FetchResult
-	(*Event)(nil),           // 45: mpiup.v1.Event
-	(*Gone)(nil),            // 46: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 47: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 48: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 49: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 50: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 51: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 52: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 53: mpiup.v1.ShutdownReply
+	(*Control)(nil),         // 36: mpiup.v1.Control
+	(*Notice)(nil),          // 37: mpiup.v1.Notice
+	(*Ending)(nil),          // 38: mpiup.v1.Ending
+	(*Bye)(nil),             // 39: mpiup.v1.Bye
+	(*Closed)(nil),          // 40: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 41: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 42: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 43: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 44: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 45: mpiup.v1.FetchResult
+	(*Event)(nil),           // 46: mpiup.v1.Event
+	(*Gone)(nil),            // 47: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 48: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 49: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 50: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 51: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 52: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 53: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 54: mpiup.v1.ShutdownReply
 }
 var file_mpiup_proto_depIdxs = []int32{
 	7,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -4782,11 +4874,11 @@ var file_mpiup_proto_depIdxs = []int32{
 	31, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
 	32, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
 	30, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	42, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	48, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	38, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	43, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	49, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	39, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	22, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	46, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	47, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	13, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	8,  // 12: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
 	24, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
@@ -4794,54 +4886,55 @@ var file_mpiup_proto_depIdxs = []int32{
 	26, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
 	27, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
 	33, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	41, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	47, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	42, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	48, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
 	35, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	36, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	37, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	39, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	37, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	38, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	40, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
 	34, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
 	20, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
 	23, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	14, // 27: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	29, // 28: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	40, // 29: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	43, // 30: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	44, // 31: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	45, // 32: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	0,  // 33: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	10, // 34: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 35: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	15, // 36: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	1,  // 37: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	16, // 38: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	17, // 39: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	12, // 40: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	19, // 41: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	21, // 42: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	17, // 43: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	11, // 44: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	1,  // 45: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	2,  // 46: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	3,  // 47: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	4,  // 48: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	0,  // 49: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	5,  // 50: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	50, // 51: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	10, // 52: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	6,  // 53: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	9,  // 54: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	49, // 55: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	52, // 56: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	6,  // 57: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	10, // 58: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	51, // 59: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	53, // 60: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	57, // [57:61] is the sub-list for method output_type
-	53, // [53:57] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	36, // 28: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	29, // 29: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	41, // 30: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	44, // 31: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	45, // 32: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	46, // 33: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	0,  // 34: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	10, // 35: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	11, // 36: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	15, // 37: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	1,  // 38: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	16, // 39: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	17, // 40: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	12, // 41: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	19, // 42: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	21, // 43: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	17, // 44: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	11, // 45: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	1,  // 46: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	2,  // 47: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	3,  // 48: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	4,  // 49: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	0,  // 50: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	5,  // 51: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	51, // 52: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	10, // 53: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	6,  // 54: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	9,  // 55: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	50, // 56: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	53, // 57: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	6,  // 58: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	10, // 59: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	52, // 60: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	54, // 61: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	58, // [58:62] is the sub-list for method output_type
+	54, // [54:58] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -4878,6 +4971,7 @@ func file_mpiup_proto_init() {
 		(*Frame_SpawnRequest)(nil),
 		(*Frame_Chosen)(nil),
 		(*Frame_CopyCredit)(nil),
+		(*Frame_Control)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -4890,7 +4984,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   48,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
