@@ -129,7 +129,7 @@ func (u *upstream) Await(ctx context.Context, owner int, key, not string) ([]byt
 	return u.value(ctx, &apiv1.FetchRequest{Owner: uint32(owner), Key: key, Wait: true, Not: []byte(not)})
 }
 
-// Publish, Lookup and Unpublish are kvs.Names over the whole run.
+// Publish, Lookup, Unpublish and Watch are kvs.Names over the whole run.
 
 // Publish makes a service known.
 func (u *upstream) Publish(ctx context.Context, service string, value []byte) error {
@@ -159,6 +159,27 @@ func (u *upstream) Unpublish(ctx context.Context, service string) error {
 		err = kvs.ErrNotFound
 	}
 	return err
+}
+
+// Watch waits for services.
+func (u *upstream) Watch(ctx context.Context, services []string, since uint64) (uint64, error) {
+	if len(services) > kvs.MaxWatched {
+		return 0, &kvs.LimitError{Owner: kvs.AnyOwner, What: "watch", Unit: "services", Got: len(services), Max: kvs.MaxWatched}
+	}
+	m := &apiv1.NameRequest{Op: apiv1.NameOp_NAME_WATCH, Services: services, Since: since}
+	r, err := question(ctx, u, u.names, func(id uint64) *apiv1.Frame {
+		m.Id = id
+		return &apiv1.Frame{Body: &apiv1.Frame_NameRequest{NameRequest: m}}
+	})
+	switch {
+	case err != nil:
+		end := &apiv1.NameRequest{Id: m.Id, Op: apiv1.NameOp_NAME_UNWATCH}
+		_ = u.link.Send(&apiv1.Frame{Body: &apiv1.Frame_NameRequest{NameRequest: end}}) // a link that takes nothing is at its end
+		return 0, err
+	case r.Error != "":
+		return 0, errors.New(r.Error)
+	}
+	return r.Now, nil
 }
 
 func (u *upstream) name(ctx context.Context, op apiv1.NameOp, service string, value []byte) (*apiv1.NameResult, error) {

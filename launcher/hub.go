@@ -15,6 +15,7 @@ const (
 	maxNameBytes = 64 << 20
 	maxFences    = 4096
 	maxFetches   = 1 << 20
+	maxWatched   = 32 << 20 // bytes of services that are watched, each as often as it is
 	maxKnownSets = 1024
 	maxTag       = 256 // bytes
 )
@@ -40,8 +41,10 @@ type hub struct {
 	sets    map[string]*rankSet
 	over    map[int]string // id → what became of it
 	gone    map[int]bool   // hosts given up
-	names   map[string][]byte
+	names   map[string]publication
 	nameLen int
+	clock   uint64 // publications so far
+	watches watches
 	fetches map[uint64]*fetch
 	fetchID uint64
 }
@@ -81,7 +84,7 @@ func newHub(send func(int, *apiv1.Frame)) *hub {
 	return &hub{
 		send:   send,
 		fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{}, gone: map[int]bool{},
-		names: map[string][]byte{}, fetches: map[uint64]*fetch{},
+		names: map[string]publication{}, watches: newWatches(), fetches: map[uint64]*fetch{},
 	}
 }
 
@@ -235,6 +238,7 @@ func (h *hub) hostDone(host int) { h.answerFor(host, "") }
 
 func (h *hub) answerFor(host int, err string) {
 	h.gone[host] = true
+	h.watches.forget(host)
 	for id, f := range h.fetches {
 		if f.host == host {
 			delete(h.fetches, id)

@@ -97,6 +97,12 @@ func playHub(t *testing.T, script string) string {
 			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_LOOKUP, Service: f[3]})
 		case "unpublish":
 			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNPUBLISH, Service: f[3]})
+		case "watch": // host id since service...
+			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_WATCH, Since: uint64(num(3)), Services: f[4:]})
+		case "unwatch":
+			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNWATCH})
+		case "watched":
+			fmt.Fprintf(&out, "> %d bytes, %d questions\n", h.watches.size, len(h.watches.services))
 		case "fetch": // host id owner|any key [job]
 			m := &apiv1.FetchRequest{Id: uint64(num(2)), Key: f[4], AnyOwner: f[3] == "any", Job: uint32(num(5))}
 			if !m.AnyOwner {
@@ -125,7 +131,11 @@ func show(f *apiv1.Frame) string {
 		}
 		return fmt.Sprintf("fence %s/%d %s", r.Set, r.Epoch, r.Data)
 	case *apiv1.Frame_NameResult:
-		return fmt.Sprintf("name %d found=%v %s %s", b.NameResult.Id, b.NameResult.Found, b.NameResult.Value, b.NameResult.Error)
+		now := ""
+		if b.NameResult.Now > 0 {
+			now = fmt.Sprintf("now=%d", b.NameResult.Now)
+		}
+		return fmt.Sprintf("name %d found=%v %s %s%s", b.NameResult.Id, b.NameResult.Found, b.NameResult.Value, b.NameResult.Error, now)
 	case *apiv1.Frame_FetchRequest:
 		job := ""
 		if b.FetchRequest.Job > 0 {

@@ -6,6 +6,12 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
+// publication is a published value, and its number among all.
+type publication struct {
+	value []byte
+	at    uint64
+}
+
 // name serves MPI_Publish_name and its kin for the whole run. Found in the answer says that a
 // name was published (it was free), found, or taken away (it was there).
 func (h *hub) name(host int, m *apiv1.NameRequest) {
@@ -19,20 +25,38 @@ func (h *hub) name(host int, m *apiv1.NameRequest) {
 		case len(h.names) >= maxNames || h.nameLen+size > maxNameBytes:
 			res.Error = fmt.Sprintf("the run has published %d names (%d bytes): no room for more", len(h.names), h.nameLen)
 		default:
-			h.names[m.Service] = m.Value
+			h.clock++
+			h.names[m.Service] = publication{m.Value, h.clock}
 			h.nameLen += size
 			res.Found = true
 		}
 	case apiv1.NameOp_NAME_LOOKUP:
-		res.Found, res.Value = known, old
+		res.Found, res.Value = known, old.value
 	case apiv1.NameOp_NAME_UNPUBLISH:
 		if res.Found = known; known {
 			delete(h.names, m.Service)
-			h.nameLen -= len(m.Service) + len(old)
+			h.nameLen -= len(m.Service) + len(old.value)
 		}
+	case apiv1.NameOp_NAME_WATCH:
+		if res.Error, res.Now = h.watch(host, m); res.Error == "" && res.Now == 0 {
+			return // it is answered later
+		}
+	case apiv1.NameOp_NAME_UNWATCH:
+		h.watches.end(watchKey{host, m.Id})
+		return
 	default:
 		res.Error = fmt.Sprintf("unknown name operation %d", m.Op)
 	}
+	h.named(host, res)
+	if m.Op == apiv1.NameOp_NAME_PUBLISH && res.Found {
+		for _, w := range h.watches.of(m.Service) {
+			h.watches.end(w)
+			h.named(w.host, &apiv1.NameResult{Id: w.id, Found: true, Now: h.clock})
+		}
+	}
+}
+
+func (h *hub) named(host int, res *apiv1.NameResult) {
 	h.send(host, &apiv1.Frame{Body: &apiv1.Frame_NameResult{NameResult: res}})
 }
 

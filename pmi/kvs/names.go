@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -13,7 +14,13 @@ type Names interface {
 	Publish(ctx context.Context, service string, value []byte) error // ErrExists
 	Lookup(ctx context.Context, service string) ([]byte, error)      // ErrNotFound
 	Unpublish(ctx context.Context, service string) error             // ErrNotFound
+	// Watch returns when one of services is there that was published after since, a time that an
+	// earlier Watch returned (0: whenever).
+	Watch(ctx context.Context, services []string, since uint64) (now uint64, err error)
 }
+
+// MaxWatched bounds the services of one Watch.
+const MaxWatched = 1024
 
 // The answers of Names that a client is told; any other error is a failure of the way there.
 var (
@@ -26,12 +33,19 @@ type memoryNames struct {
 	limits Limits
 
 	mu     sync.Mutex
-	values map[string][]byte // guarded by mu
+	values map[string]published // guarded by mu
+	clock  uint64               // guarded by mu; publications so far
+	more   chan struct{}        // guarded by mu; closed and replaced at each publication
+}
+
+type published struct {
+	value []byte
+	at    uint64
 }
 
 // NewNames returns names that are kept in memory, for a job on one host or for the launcher.
 func NewNames(limits Limits) Names {
-	return &memoryNames{limits: limits.withDefaults(), values: map[string][]byte{}}
+	return &memoryNames{limits: limits.withDefaults(), values: map[string]published{}, more: make(chan struct{})}
 }
 
 func (n *memoryNames) Publish(_ context.Context, service string, value []byte) error {
@@ -46,7 +60,10 @@ func (n *memoryNames) Publish(_ context.Context, service string, value []byte) e
 	if len(n.values) >= n.limits.Names {
 		return &LimitError{Owner: AnyOwner, Key: service, What: "one more than a total", Unit: "published names", Got: len(n.values) + 1, Max: n.limits.Names}
 	}
-	n.values[service] = bytes.Clone(value)
+	n.clock++
+	n.values[service] = published{bytes.Clone(value), n.clock}
+	close(n.more)
+	n.more = make(chan struct{})
 	return nil
 }
 
@@ -57,7 +74,7 @@ func (n *memoryNames) Lookup(_ context.Context, service string) ([]byte, error) 
 	if !ok {
 		return nil, ErrNotFound
 	}
-	return v, nil
+	return v.value, nil
 }
 
 func (n *memoryNames) Unpublish(_ context.Context, service string) error {
@@ -68,4 +85,24 @@ func (n *memoryNames) Unpublish(_ context.Context, service string) error {
 	}
 	delete(n.values, service)
 	return nil
+}
+
+func (n *memoryNames) Watch(ctx context.Context, services []string, since uint64) (now uint64, err error) {
+	if len(services) > MaxWatched {
+		return 0, &LimitError{Owner: AnyOwner, What: "watch", Unit: "services", Got: len(services), Max: MaxWatched}
+	}
+	for {
+		n.mu.Lock()
+		now, more := n.clock, n.more
+		there := slices.ContainsFunc(services, func(s string) bool { return n.values[s].at > since })
+		n.mu.Unlock()
+		if there {
+			return now, nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
 }

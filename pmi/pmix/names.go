@@ -185,6 +185,49 @@ func (n *names) lookup(ctx context.Context, who process, key string) (bfrops.PDa
 	return bfrops.PData{}, kvs.ErrNotFound
 }
 
+// until calls look whenever something was published that may be what keys stand for, until it says
+// that all is there.
+func (n *names) until(ctx context.Context, who process, keys []string, look func() (all bool, err error)) error {
+	services := map[kvs.Names][]string{}
+	for where := range reaches {
+		for _, key := range keys {
+			store, p := n.at(where, who, key)
+			services[store] = append(services[store], p.service)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer cancel()
+	wake, broken := make(chan struct{}, 1), make(chan error, len(services))
+	for store, list := range services {
+		watchers.Go(func() {
+			var since uint64
+			var err error
+			for {
+				if since, err = store.Watch(ctx, list, since); err != nil {
+					broken <- err
+					return
+				}
+				select {
+				case wake <- struct{}{}:
+				default: // look has not begun yet
+				}
+			}
+		})
+	}
+	for {
+		select {
+		case <-wake:
+			if all, err := look(); all || err != nil {
+				return err
+			}
+		case err := <-broken:
+			return err
+		}
+	}
+}
+
 // is says whether a process of a list means who.
 func (who process) is(p bfrops.Proc) bool {
 	return p.Namespace == who.Namespace && (p.Rank == who.Rank || p.Rank == bfrops.RankWildcard)

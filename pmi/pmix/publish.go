@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
@@ -50,12 +49,6 @@ func published(err error) error {
 	return err
 }
 
-// How long a lookup that waits lets pass between questions.
-const (
-	firstPoll = 2 * time.Millisecond
-	lastPoll  = 100 * time.Millisecond
-)
-
 // lookup answers with the pairs that are there, or with pmix.wait when all are.
 func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
 	bfrops.One[uint64](r, bfrops.Uint32)
@@ -67,7 +60,7 @@ func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, er
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	found := map[string]bfrops.PData{}
-	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
+	look := func() (all bool, err error) {
 		for _, key := range keys {
 			if _, ok := found[key]; ok {
 				continue
@@ -76,19 +69,19 @@ func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, er
 			if err == nil {
 				found[key] = p
 			} else if !errors.Is(err, kvs.ErrNotFound) {
-				return nil, err
+				return false, err
 			}
 		}
-		if !wait || len(found) >= distinct(keys) {
-			break
-		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return nil, context.Cause(ctx)
-		}
+		return len(found) == distinct(keys), nil
+	}
+	var err error
+	if wait {
+		err = c.s.names.until(ctx, c.process(), keys, look)
+	} else {
+		_, err = look()
+	}
+	if err != nil {
+		return nil, err
 	}
 	if len(found) == 0 {
 		return nil, errNotFound

@@ -316,12 +316,16 @@ func (PmiState) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{4}
 }
 
+// NAME_WATCH is answered when one of services is published, or was after the time since.
+// NAME_UNWATCH ends the watch of the same id, and has no answer.
 type NameOp int32
 
 const (
 	NameOp_NAME_PUBLISH   NameOp = 0
 	NameOp_NAME_LOOKUP    NameOp = 1
 	NameOp_NAME_UNPUBLISH NameOp = 2
+	NameOp_NAME_WATCH     NameOp = 3
+	NameOp_NAME_UNWATCH   NameOp = 4
 )
 
 // Enum value maps for NameOp.
@@ -330,11 +334,15 @@ var (
 		0: "NAME_PUBLISH",
 		1: "NAME_LOOKUP",
 		2: "NAME_UNPUBLISH",
+		3: "NAME_WATCH",
+		4: "NAME_UNWATCH",
 	}
 	NameOp_value = map[string]int32{
 		"NAME_PUBLISH":   0,
 		"NAME_LOOKUP":    1,
 		"NAME_UNPUBLISH": 2,
+		"NAME_WATCH":     3,
+		"NAME_UNWATCH":   4,
 	}
 )
 
@@ -4009,6 +4017,8 @@ type NameRequest struct {
 	Service       string                 `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"`
 	Value         []byte                 `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
 	Rank          uint32                 `protobuf:"varint,5,opt,name=rank,proto3" json:"rank,omitempty"`
+	Services      []string               `protobuf:"bytes,6,rep,name=services,proto3" json:"services,omitempty"`
+	Since         uint64                 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"` // publications that the run has had
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4078,12 +4088,27 @@ func (x *NameRequest) GetRank() uint32 {
 	return 0
 }
 
+func (x *NameRequest) GetServices() []string {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *NameRequest) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
 type NameResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Found         bool                   `protobuf:"varint,2,opt,name=found,proto3" json:"found,omitempty"`
 	Value         []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
 	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Now           uint64                 `protobuf:"varint,5,opt,name=now,proto3" json:"now,omitempty"` // of a watch: for the next one's since
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4144,6 +4169,13 @@ func (x *NameResult) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *NameResult) GetNow() uint64 {
+	if x != nil {
+		return x.Now
+	}
+	return 0
 }
 
 type PeersRequest struct {
@@ -4719,19 +4751,22 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04code\x18\x03 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x04 \x01(\x05R\x06signal\x12\x18\n" +
 	"\aaborted\x18\x05 \x01(\bR\aaborted\x12\x16\n" +
-	"\x06wanted\x18\x06 \x01(\bR\x06wanted\"\x83\x01\n" +
+	"\x06wanted\x18\x06 \x01(\bR\x06wanted\"\xb5\x01\n" +
 	"\vNameRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12 \n" +
 	"\x02op\x18\x02 \x01(\x0e2\x10.mpiup.v1.NameOpR\x02op\x12\x18\n" +
 	"\aservice\x18\x03 \x01(\tR\aservice\x12\x14\n" +
 	"\x05value\x18\x04 \x01(\fR\x05value\x12\x12\n" +
-	"\x04rank\x18\x05 \x01(\rR\x04rank\"^\n" +
+	"\x04rank\x18\x05 \x01(\rR\x04rank\x12\x1a\n" +
+	"\bservices\x18\x06 \x03(\tR\bservices\x12\x14\n" +
+	"\x05since\x18\a \x01(\x04R\x05since\"p\n" +
 	"\n" +
 	"NameResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05found\x18\x02 \x01(\bR\x05found\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\fR\x05value\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\x0e\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x10\n" +
+	"\x03now\x18\x05 \x01(\x04R\x03now\"\x0e\n" +
 	"\fPeersRequest\"\xe7\x01\n" +
 	"\x04Peer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -4785,11 +4820,14 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bPmiState\x12\r\n" +
 	"\tPMI_NEVER\x10\x00\x12\x0f\n" +
 	"\vPMI_RUNNING\x10\x01\x12\x11\n" +
-	"\rPMI_FINALIZED\x10\x02*?\n" +
+	"\rPMI_FINALIZED\x10\x02*a\n" +
 	"\x06NameOp\x12\x10\n" +
 	"\fNAME_PUBLISH\x10\x00\x12\x0f\n" +
 	"\vNAME_LOOKUP\x10\x01\x12\x12\n" +
-	"\x0eNAME_UNPUBLISH\x10\x022\xe5\x01\n" +
+	"\x0eNAME_UNPUBLISH\x10\x02\x12\x0e\n" +
+	"\n" +
+	"NAME_WATCH\x10\x03\x12\x10\n" +
+	"\fNAME_UNWATCH\x10\x042\xe5\x01\n" +
 	"\x05Agent\x12.\n" +
 	"\x06Attach\x12\x0f.mpiup.v1.Frame\x1a\x0f.mpiup.v1.Frame(\x010\x01\x125\n" +
 	"\x05Hello\x12\x16.mpiup.v1.HelloRequest\x1a\x14.mpiup.v1.HelloReply\x125\n" +

@@ -1,0 +1,75 @@
+package pmix_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
+
+const cmdPublish, cmdLookup = 6, 7
+
+func publishing(key, value string, infos ...bfrops.Info) func(*bfrops.Writer) {
+	return func(w *bfrops.Writer) {
+		w.Group(bfrops.Uint32, uint64(0))
+		w.Infos(append([]bfrops.Info{{Key: key, Value: bfrops.Value{Type: bfrops.String, Data: value}}}, infos...))
+	}
+}
+
+func looking(infos []bfrops.Info, keys ...string) func(*bfrops.Writer) {
+	return func(w *bfrops.Writer) {
+		w.Group(bfrops.Uint32, uint64(0))
+		w.Group(bfrops.Size, uint64(len(keys)))
+		for _, k := range keys {
+			w.Group(bfrops.String, k)
+		}
+		w.Infos(infos)
+	}
+}
+
+func ranged(n uint64) bfrops.Info {
+	return bfrops.Info{Key: "pmix.range", Value: bfrops.Value{Type: bfrops.Range, Data: n}}
+}
+
+// A lookup that waits is answered the moment that all it asks for is there for it, whoever keeps it.
+func TestLookupThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMulti(t, 2, nil)
+		defer m.stop()
+		m.add([]int{0, 1}, []int{2})
+		asker, near, far := m.connect(0, 0), m.connect(0, 1), m.connect(0, 2)
+		for _, c := range []*raw{asker, near, far} {
+			defer c.nc.Close()
+		}
+		publish := func(c *raw, more func(*bfrops.Writer)) {
+			if st := c.ask(100, cmdPublish, more); st != 0 {
+				t.Errorf("publish: status %d", st)
+			}
+		}
+		const (
+			local  = 2
+			custom = 6
+		)
+		begin := time.Now()
+		asker.send(101, request(cmdLookup, looking([]bfrops.Info{yes("pmix.wait")}, "a", "b")))
+		synctest.Wait()
+		publish(far, publishing("a", "not for it", ranged(custom), procs(m.proc(0, 1))))
+		publish(far, publishing("b", "of the run"))
+		publish(near, publishing("a", "near", ranged(local)))
+		r := asker.receive(101)
+		if st := bfrops.One[int64](r, bfrops.Status); st != 0 || time.Since(begin) != 0 {
+			t.Errorf("status %d after %v", st, time.Since(begin))
+		}
+		got := map[string]string{}
+		for _, p := range bfrops.Counted[bfrops.PData](r, bfrops.PDataType) {
+			got[p.Key] = p.Value.Text()
+		}
+		if got["a"] != "near" || got["b"] != "of the run" {
+			t.Errorf("found %v", got)
+		}
+		if st := asker.ask(102, cmdLookup, looking([]bfrops.Info{yes("pmix.wait"), within(7)}, "a", "never")); st != -24 || time.Since(begin) != 7*time.Second {
+			t.Errorf("status %d after %v", st, time.Since(begin))
+		}
+	})
+}
