@@ -86,3 +86,9 @@ func TestJSON(t *testing.T) {
 		}
 	}
 }
+
+// The whole picture of one machine; that all are well drawn is TestPicture's.
+func TestSVG(t *testing.T) {
+	v := view(t, "cgroup", machine.FS(t, "cgroup"))
+	golden(t, "cgroup.svg", func(w io.Writer) error { return draw.SVG(w, v) })
+}

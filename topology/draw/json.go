@@ -85,7 +85,10 @@ func JSON(w io.Writer, v *View) error {
 		Limits: limits{CPUs: v.Limits.CPUs.String(), Memory: v.Limits.Memory.String(), Affinity: m.Affinity.String(),
 			Cpuset: m.AllowedCPUs.String(), Sharing: string(v.Limits.Sharing)},
 		CPUs: cpus{Online: m.Root.CPUs.String(), Offline: v.offline().String()},
-		GPUs: []device{}, HCAs: []device{}, Tree: v.object(m.Root), Notes: v.Notes,
+		GPUs: []device{}, HCAs: []device{}, Tree: v.object(m.Root),
+	}
+	for _, n := range v.Notes {
+		d.Notes = append(d.Notes, clean(n))
 	}
 	if v.Limits.Quota > 0 {
 		d.Limits.Quota = &v.Limits.Quota

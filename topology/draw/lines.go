@@ -47,18 +47,7 @@ func (v *View) partLine(o *topology.Object) *line {
 	if !o.CPUs.Empty() {
 		l.cpus = []string{o.CPUs.String()}
 	}
-	var caches []string
-	inner := o
-	for {
-		if inner.Cache != nil {
-			caches = append(caches, cacheName(inner))
-		}
-		if len(inner.Children) != 1 || len(inner.Memory)+len(v.branches(inner.IO)) > 0 || inner.Type == topology.TypePackage ||
-			inner.Type == topology.TypeCore || inner.Type == topology.TypePU || inner.Children[0].Type == topology.TypePU {
-			break
-		}
-		inner = inner.Children[0]
-	}
+	inner, caches := v.chain(o)
 	switch inner.Type {
 	case topology.TypePackage, topology.TypeDie:
 		l.what = inner.Type.String()
@@ -89,6 +78,20 @@ func (v *View) partLine(o *topology.Object) *line {
 	}
 	l.below = v.lines(inner)
 	return l
+}
+
+// chain follows an object inwards as long as there is one part inside and nothing beside it, and names
+// the caches on the way.
+func (v *View) chain(o *topology.Object) (inner *topology.Object, caches []string) {
+	for inner = o; ; inner = inner.Children[0] {
+		if inner.Cache != nil {
+			caches = append(caches, cacheName(inner))
+		}
+		if len(inner.Children) != 1 || len(inner.Memory)+len(v.branches(inner.IO)) > 0 || inner.Type == topology.TypePackage ||
+			inner.Type == topology.TypeCore || inner.Type == topology.TypePU || inner.Children[0].Type == topology.TypePU {
+			return inner, caches
+		}
+	}
 }
 
 func cacheName(o *topology.Object) string {

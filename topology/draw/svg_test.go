@@ -1,0 +1,134 @@
+package draw
+
+import (
+	"bytes"
+	"encoding/xml"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/test/machine"
+	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/discover"
+	"github.com/mpiup/mpiup/topology/sysfs"
+	"github.com/mpiup/mpiup/topology/usable"
+)
+
+// In every picture boxes lie inside the one around them and beside each other, titles fit, and each
+// CPU is there once.
+func TestPicture(t *testing.T) {
+	for _, name := range machine.Names(t) {
+		t.Run(name, func(t *testing.T) {
+			files := machine.FS(t, name)
+			m, err := discover.Machine(sysfs.New(files), discover.Config{PageSize: 4096})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limits, err := usable.Limit(files, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := &View{Name: name, Machine: m, Limits: limits, Devices: usable.Devices(sysfs.New(files), m)}
+			page := v.picture()
+			checkPlaces(t, page)
+			counts := map[string]int{}
+			countBoxes(page, counts)
+			if counts["cpu"] != m.Present.Len() || counts["gpu"]+counts["hca"] != len(v.Devices) || counts["memory"] != len(m.All(topology.TypeNUMANode)) {
+				t.Errorf("%v; %d CPUs, %d devices, %d memories", counts, m.Present.Len(), len(v.Devices), len(m.All(topology.TypeNUMANode)))
+			}
+			checkWellFormed(t, v)
+		})
+	}
+}
+
+func checkPlaces(t *testing.T, b *box) {
+	t.Helper()
+	for _, title := range b.title {
+		if b.w < textWidth(title) && b.w != cellWidth {
+			t.Errorf("%s %q is %d wide", b.class, title, b.w)
+		}
+	}
+	for i, k := range b.inside {
+		if k.x < 0 || k.y < b.header() || k.x+k.w > b.w || k.y+k.h > b.h || k.w <= 0 || k.h <= 0 {
+			t.Errorf("%s %q at %d,%d of %dx%d is not inside %s %q of %dx%d", k.class, k.title, k.x, k.y, k.w, k.h, b.class, b.title, b.w, b.h)
+		}
+		for _, o := range b.inside[:i] {
+			if k.x < o.x+o.w && o.x < k.x+k.w && k.y < o.y+o.h && o.y < k.y+k.h {
+				t.Errorf("%s %q lies over %s %q", k.class, k.title, o.class, o.title)
+			}
+		}
+		checkPlaces(t, k)
+	}
+}
+
+// countBoxes counts by the first word of the class, without the legend.
+func countBoxes(b *box, counts map[string]int) {
+	if b.class == "plain" {
+		return
+	}
+	word, _, _ := strings.Cut(b.class, " ")
+	counts[word]++
+	for _, k := range b.inside {
+		countBoxes(k, counts)
+	}
+}
+
+func checkWellFormed(t *testing.T, v *View) {
+	t.Helper()
+	var text bytes.Buffer
+	if err := SVG(&text, v); err != nil {
+		t.Fatal(err)
+	}
+	d := xml.NewDecoder(&text)
+	for {
+		if _, err := d.Token(); err == io.EOF {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a machine calls itself may hold anything.
+func TestHostileNames(t *testing.T) {
+	const nasty = "<a&b>\x1b[31m\x00\"'\u202e\n\xff"
+	at := topology.PCIAddr{Bus: 1}
+	m, err := topology.New(topology.Parts{
+		Present: idset.Of(0), Online: idset.Of(0),
+		Packages: []topology.Part{{CPUs: idset.Of(0), Infos: []topology.Info{{Name: "CPUModel", Value: nasty}}}},
+		PCI:      []topology.PCIPart{{PCIDevice: topology.PCIDevice{Addr: at}}},
+		Devices:  []topology.DevicePart{{Kind: topology.OSDevNetwork, Name: nasty, At: &at}},
+		Hardware: []topology.Info{{Name: "DMIProductName", Value: nasty}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &View{Name: "x", Machine: m, Limits: usable.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes},
+		Devices: []usable.Device{{Kind: usable.GPU, Name: nasty, At: &at}}, Notes: []string{nasty}}
+	checkWellFormed(t, v)
+	for _, write := range []func(io.Writer, *View) error{Text, JSON, SVG} {
+		var text bytes.Buffer
+		if err := write(&text, v); err != nil || strings.ContainsAny(text.String(), "\x1b\x00\u202e") {
+			t.Errorf("%v: %q", err, text.String())
+		}
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestAFullDiskIsTold(t *testing.T) {
+	files := machine.FS(t, "container")
+	m, err := discover.Machine(sysfs.New(files), discover.Config{PageSize: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &View{Machine: m, Limits: usable.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes}}
+	for _, write := range []func(io.Writer, *View) error{Text, JSON, SVG} {
+		if err := write(full{}, v); err != io.ErrShortWrite {
+			t.Error(err)
+		}
+	}
+}
