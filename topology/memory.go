@@ -57,14 +57,19 @@ func (b *builder) memoryParent(cpus idset.Set) *Object {
 	return parent
 }
 
-// nodeCPUs is which CPUs each node is near. A node overlapping an earlier one has none; one
+// nodeCPUs is which CPUs each node is near. A node overlapping an earlier one has none, unless it is a
+// GPU's memory, which lies beside main memory; one
 // without CPUs is near the CPUs of the nodes that the firmware names, else of those that are
 // nearest to it, if the distances tell some of them apart (hwloc's rule).
 func nodeCPUs(parts []NodePart, p *Parts) []idset.Set {
 	sets := make([]idset.Set, len(parts))
 	var taken idset.Set
 	for i, n := range parts {
-		if sets[i] = n.CPUs.Intersect(p.Online); sets[i].Overlaps(taken) {
+		sets[i] = n.CPUs.Intersect(p.Online)
+		if n.Kind == GPUMemory {
+			continue
+		}
+		if sets[i].Overlaps(taken) {
 			sets[i] = idset.Set{}
 		}
 		taken = taken.Union(sets[i])

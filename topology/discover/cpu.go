@@ -98,7 +98,7 @@ func (pr *placeReader) read(cpu int) bool {
 	if err != nil && !pr.r.fs.Exists(dir) {
 		return false
 	}
-	if err == nil {
+	if err == nil && core.Contains(cpu) {
 		pr.addCore(cpu, core)
 	}
 	for i, kind := range []struct {
@@ -114,7 +114,7 @@ func (pr *placeReader) read(cpu int) bool {
 			continue
 		}
 		cpus, err := pr.r.fs.Mask(dir + "/" + kind.cpus)
-		if err != nil {
+		if err != nil || !cpus.Contains(cpu) {
 			continue
 		}
 		if pr.outer[i] = pr.outer[i].Union(cpus); cpus.Len() >= kind.least {
@@ -178,8 +178,8 @@ func (c *cacheReader) readOne(cpu, index int, dir string) {
 	if err != nil {
 		return
 	}
-	if cpus.Empty() { // ia64 has told none
-		cpus = idset.Of(cpu)
+	if !cpus.Contains(cpu) { // Itaniums have told none; it is in no larger part than the core
+		cpus = c.r.coreOf(cpu)
 	}
 	c.seen[index] = c.seen[index].Union(cpus)
 	size, _ := c.r.fs.Text(dir + "/size") // "32K"
@@ -192,6 +192,16 @@ func (c *cacheReader) readOne(cpu, index int, dir string) {
 	if cache.Level > 0 {
 		c.r.parts.Caches = append(c.r.parts.Caches, topology.CachePart{Cache: cache, OS: c.r.id(dir + "/id"), CPUs: cpus})
 	}
+}
+
+// coreOf is the CPUs of the core that a CPU is in.
+func (r *reader) coreOf(cpu int) idset.Set {
+	for _, core := range r.parts.Cores {
+		if core.CPUs.Contains(cpu) {
+			return core.CPUs
+		}
+	}
+	return idset.Of(cpu)
 }
 
 // attributes is what a cache is. ways_of_associativity is not used: machines say there what they

@@ -31,7 +31,7 @@ func (v *View) caption() []string {
 		fmt.Sprintf("%s: %s, %s, %s", v.processor(), count(len(v.Machine.All(topology.TypeCore)), "core"),
 			count(v.Machine.Root.CPUs.Len(), "CPU"), count(len(v.nodes()), "NUMA node")),
 		fmt.Sprintf("usable: %s, %s, memory of %s, %s, %s", count(s.Cores, "core"), count(s.CPUs, "CPU"),
-			nodeList(v.Limits.Memory), count(s.GPUs, "GPU"), count(s.HCAs, "HCA")),
+			nodeList(v.usableNodes()), count(s.GPUs, "GPU"), count(s.HCAs, "HCA")),
 		"sharing: " + v.sharing(),
 	}
 }

@@ -55,7 +55,7 @@ func (v *View) head(w io.Writer) {
 	}
 	s := v.Limits.Summary(m, v.Devices)
 	row("Usable", fmt.Sprintf("%s, %s (%s), memory of %s, %s, %s", count(s.Cores, "core"), count(s.CPUs, "CPU"), v.Limits.CPUs,
-		nodeList(v.Limits.Memory), count(s.GPUs, "GPU"), count(s.HCAs, "HCA")))
+		nodeList(v.usableNodes()), count(s.GPUs, "GPU"), count(s.HCAs, "HCA")))
 	row("Sharing", v.sharing())
 }
 

@@ -123,6 +123,16 @@ func (v *View) nodes() []*topology.Object {
 		func(o *topology.Object) bool { return o.Subtype == topology.GPUMemory })
 }
 
+// usableNodes is those of them whose memory may be used.
+func (v *View) usableNodes() (usable idset.Set) {
+	for _, n := range v.nodes() {
+		if v.Limits.Of(n) {
+			usable.Add(n.OS)
+		}
+	}
+	return usable
+}
+
 // sharing says in a sentence what Limits.Sharing means here.
 func (v *View) sharing() string {
 	l := v.Limits
