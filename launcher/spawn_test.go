@@ -117,9 +117,6 @@ func (p *player) answer(f *apiv1.Frame) (out []*apiv1.Frame, err error) {
 		}
 	case *apiv1.Frame_Signal:
 		for _, id := range b.Signal.Ranks {
-			if b.Signal.Number != 9 {
-				continue
-			}
 			out = append(out, p.end(id, b.Signal.Number)...)
 		}
 	case *apiv1.Frame_Stop:
@@ -155,10 +152,8 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 			out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: a}})
 			out = append(out, p.end(id, 0)...)
 		case "chief":
-			for _, c := range []*apiv1.Control{{Signal: 10}, {Signal: 9, End: true}} {
-				c.Rank, c.Targets = id, "1"
-				out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Control{Control: c}})
-			}
+			c := &apiv1.Control{Rank: id, Targets: "1", Signal: 9, End: true}
+			out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Control{Control: c}})
 			out = append(out, p.end(id, 0)...)
 		case "later":
 			time.AfterFunc(time.Second, func() {
