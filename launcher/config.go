@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -43,6 +44,7 @@ type Reach struct {
 	Embedded func(ctx context.Context, s wire.Stream) error
 
 	Wait        time.Duration // for all hosts to answer; default 5 min
+	WaitBy      string        // what a user sets it with, for messages; default "--wait"
 	Lease       time.Duration // how long an agent keeps ranks of a silent launcher; default 60 s
 	NodeTimeout time.Duration // silence after which a host is given up; default 30 s
 	Grace       time.Duration // between TERM and KILL; default 5 s
@@ -107,6 +109,7 @@ func (r *Reach) fill() {
 		}
 	}
 	def(&r.Wait, DefaultWait)
+	r.WaitBy = cmp.Or(r.WaitBy, "--wait")
 	def(&r.Lease, DefaultLease)
 	def(&r.NodeTimeout, DefaultNodeTimeout)
 	def(&r.Grace, DefaultGrace)

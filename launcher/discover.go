@@ -235,7 +235,7 @@ func (r *Reach) assemble(ctx, life context.Context, want []wanted, o *opener) ([
 	}
 	closeAll(found)
 	if ctx.Err() != nil {
-		lines = append(lines, fmt.Sprintf("waited %v (--wait) for %s; `mpiup peers` shows who answers", r.Wait, hostCount(len(want))))
+		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, hostCount(len(want))))
 	}
 	return nil, &failure{code, lines}
 }

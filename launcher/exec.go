@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -21,8 +22,9 @@ import (
 type ExecConfig struct {
 	Reach
 	// Host is looked for among the sources' hosts first, also by its first label; one they do
-	// not know is taken as a name of its own.
+	// not know is taken as a name of its own, which is waited for as long as Strange says (0: as any).
 	Host    string
+	Strange time.Duration
 	App     job.App
 	Timeout time.Duration // 0: none
 	Stdin   *os.File      // nil: the command reads end of file
@@ -42,6 +44,8 @@ type ExecConfig struct {
 	// signal ended; 0: mpiup's codes, and 128+signal.
 	Failed int
 	Quiet  bool // nothing of mpiup's own is said
+
+	others string // the source whose hosts Host is not among; "" if none knows any
 }
 
 // Exec runs the command and returns its exit code, 128+signal if one killed it, or mpiup's own
@@ -59,6 +63,9 @@ func Exec(ctx context.Context, cfg ExecConfig) int {
 	if err != nil {
 		return cfg.failed(cfg.end(err))
 	}
+	if among == nil && cfg.others != "" && cfg.Strange > 0 {
+		cfg.Wait = min(cfg.Wait, cfg.Strange)
+	}
 	if len(among) > 1 && cfg.Identity != nil {
 		cfg.pinned = cfg.sibling(ctx, entry.Name, among)
 	}
@@ -68,6 +75,15 @@ func Exec(ctx context.Context, cfg ExecConfig) int {
 		Reach: cfg.Reach, Apps: []job.App{cfg.App}, Timeout: cfg.Timeout, PMI: apiv1.Pmi_PMI_NONE,
 		Output: out, Stdin: cfg.Stdin, Signals: cfg.Signals,
 	}, &cfg)
+}
+
+// stranger is what else there is to say of a host that could not be reached. c may be nil: a run.
+func (c *ExecConfig) stranger(err error) error {
+	var f *failure
+	if c == nil || c.others == "" || !errors.As(err, &f) || f.code == job.ExitUsage {
+		return err
+	}
+	return &failure{f.code, append(f.lines, fmt.Sprintf("%s is not among the hosts of %s", c.Host, c.others))}
 }
 
 // terminal tells whether our standard input is one.
@@ -103,6 +119,7 @@ func (c *ExecConfig) pick() (hostlist.Entry, []wanted, error) {
 		return hostlist.Entry{}, nil, failf(job.ExitUsage, "%v", err)
 	}
 	if set != nil {
+		c.others = set.from
 		for _, whole := range []bool{true, false} {
 			for _, w := range set.hosts {
 				name := w.entry.Name
@@ -110,6 +127,7 @@ func (c *ExecConfig) pick() (hostlist.Entry, []wanted, error) {
 					name = firstLabel(name)
 				}
 				if strings.EqualFold(name, c.Host) {
+					c.others = ""
 					return hostlist.Entry{Name: w.entry.Name, Slots: 1, Given: true}, set.hosts, nil
 				}
 			}

@@ -256,7 +256,7 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	opener := newOpener(&r.cfg.Reach)
 	found, err := r.cfg.assemble(ctx, life, want, opener)
 	if err != nil {
-		return nil, nil, r.impatient(ctx, err)
+		return nil, nil, r.exec.stranger(r.impatient(ctx, err))
 	}
 	r.move(jobGathered)
 	if christen(found) {

@@ -67,7 +67,7 @@ func (p *process) mpirun(name string, args []string) error {
 		return err
 	}
 	defer done()
-	reach.Entries, reach.NotHere = line.Entries, line.NoLocal
+	reach.Entries, reach.NotHere, reach.WaitBy = line.Entries, line.NoLocal, "MPIUP_WAIT"
 	cfg, err := p.mpirunConfig(&line, reach, dir)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ const (
 	// sshWait is about as long as Linux tries a TCP connection to a host that is silent, which is
 	// what ssh does without ConnectTimeout; a pod whose name is not there yet is waited for alike.
 	sshWait = 2 * time.Minute
+	// sshStrange is for a host that the job does not list: there ssh gives up at once when it finds no
+	// name, but a host of a list that grows may be a moment early.
+	sshStrange = 10 * time.Second
 )
 
 // sshApplet is ssh: a command, or a shell, on one host through its agent.
@@ -96,10 +100,10 @@ const holding = "while read -r _; do :; done"
 // sshConfig is the exec that a command line of ssh asks for. end lets go of what it holds.
 func (p *process) sshConfig(line ssh.Line, reach launcher.Reach) (cfg launcher.ExecConfig, end func(), err error) {
 	end = func() {}
-	reach.Embedded = nil
+	reach.Embedded, reach.WaitBy = nil, "-o ConnectTimeout"
 	reach.TerminationLog = "" // the launcher that calls ssh says what became of the job
 	cfg = launcher.ExecConfig{
-		Reach: reach, Host: line.Host, Shell: true, Keep: true, Failed: sshFailed, Quiet: line.Quiet,
+		Reach: reach, Host: line.Host, Strange: cmp.Or(line.Timeout, sshStrange), Shell: true, Keep: true, Failed: sshFailed, Quiet: line.Quiet,
 		App:   job.App{Argv: []string{line.Command}, Env: p.sent(line)},
 		Stdin: p.stdin, Term: p.getenv("TERM"),
 	}
