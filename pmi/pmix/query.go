@@ -65,6 +65,8 @@ func (s *Server) fact(ns *namespace, key string) (bfrops.Info, bool) {
 		return info(key, bfrops.Uint32, uint64(len(ns.local))), true
 	case "pmix.qry.psetnum": // PMIX_QUERY_NUM_PSETS
 		return info(key, bfrops.Size, uint64(0)), true
+	case "pmix.qry.psets": // PMIX_QUERY_PSET_NAMES
+		return info(key, bfrops.String, ""), true
 	case "pmix.qry.ptable": // PMIX_QUERY_PROC_TABLE
 		return info(key, bfrops.DataArray, s.procTable(ns, false)), true
 	case "pmix.qry.lptable": // PMIX_QUERY_LOCAL_PROC_TABLE

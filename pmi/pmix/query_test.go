@@ -37,6 +37,7 @@ func TestQuery(t *testing.T) {
 		{"pmix.local.size", other, uint64(2)},
 		{"pmix.num.nodes", nil, uint64(2)},
 		{"pmix.qry.psetnum", nil, uint64(0)},
+		{"pmix.qry.psets", nil, ""},
 		{"pmix.hwlocxml2", nil, "<topology/>"},
 	} {
 		r := c.wants(101, cmdQuery, 0, queryingOf(tt.qualifiers, tt.key))

@@ -20,9 +20,9 @@ func hosts(n int) string {
 	return fmt.Sprintf("w0:%d,w1:%d", half, half)
 }
 
-// flags are the arguments of mpiup run before the program.
-func (m *matrix) flags(s stack, p program, at where) []string {
-	var args []string
+// argv is the cell's command line.
+func (m *matrix) argv(s stack, p program, at where, program []string) []string {
+	args := []string{m.bin, "run"}
 	if at == several {
 		args = append(args, "--key", m.key, "--host", hosts(p.size()), "--wait", "30s")
 	}
@@ -36,7 +36,7 @@ func (m *matrix) flags(s stack, p program, at where) []string {
 	for _, e := range s.environ(m) {
 		args = append(args, "-x", e)
 	}
-	return args
+	return append(args, program...)
 }
 
 // program is the program and its arguments, compiled if need be.
@@ -52,6 +52,9 @@ func (m *matrix) program(ctx context.Context, l *lab, s stack, p program) ([]str
 		dir, err := m.suiteDir(s)
 		argv := []string{s.interpreter(m.cache), filepath.Join(m.dir, "src", "suite.py"), dir, filepath.Join(m.dir, "files")}
 		argv = append(argv, s.suiteArgs...)
+		if m.tests != "" {
+			return append(argv, "-k", m.tests), err
+		}
 		for _, test := range slices.Sorted(maps.Keys(s.leftOut)) {
 			argv = append(argv, "-x", test)
 		}
@@ -92,11 +95,10 @@ func (m *matrix) compile(ctx context.Context, l *lab, s stack, p program) (strin
 	if p.kind == pmixC || p.kind == example {
 		text := filepath.Join(src, p.source+".c")
 		if p.kind == example {
-			text = "/usr/share/doc/libpmix-dev/examples/" + p.source + ".c"
+			text = examples + "/" + p.source + ".c"
 		}
-		const debian = "/usr/lib/x86_64-linux-gnu/pmix2"
-		argv = []string{"cc", "-O1", "-w", "-D_GNU_SOURCE", "-I" + src, "-I" + debian + "/include", "-o", exe, text,
-			"-L" + debian + "/lib", "-lpmix", "-lpthread"}
+		argv = []string{"cc", "-O1", "-w", "-D_GNU_SOURCE", "-I" + src, "-I" + s.pmix + "/include", "-o", exe, text,
+			"-L" + s.pmix + "/lib", "-Wl,-rpath," + s.pmix + "/lib", "-lpmix", "-lpthread"}
 	}
 	cmd := l.command(ctx, argv...)
 	if p.kind == mpiC && len(s.wheels) > 0 { // mpicc of a wheel may ask for what stands beside it

@@ -35,16 +35,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	cell := flags.String("cell", "", "STACK/PROGRAM patterns of the cells to run; empty is all")
 	bin := flags.String("mpiup", "bin/mpiup", "the mpiup to test")
 	peers := flags.Bool("peers", false, "run the cells with the libraries' own launchers instead, and keep nothing")
+	tests := flags.String("tests", "", "run only these of mpi4py's tests, even if they are left out otherwise, and keep nothing")
 	report := flags.Bool("report", false, "only write docs/matrix.md from the results there are")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	m, err := newMatrix(*bin, stdout)
 	if err == nil && !*report {
-		m.peers = *peers
+		m.peers, m.tests = *peers, *tests
 		err = m.run(ctx, *cell)
 	}
-	if err == nil && !*peers {
+	if err == nil && !*peers && *tests == "" {
 		err = m.report()
 	}
 	if err != nil {
@@ -64,7 +65,8 @@ type matrix struct {
 	key    string
 	commit string
 	peers  bool
-	auto   bool // mpiup finds out by itself which protocol ranks speak
+	tests  string // of mpi4py's suite, "" for all that can work
+	auto   bool   // mpiup finds out by itself which protocol ranks speak
 }
 
 func newMatrix(bin string, out io.Writer) (*matrix, error) {
@@ -163,7 +165,15 @@ func (m *matrix) sources() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(to, "examples.h"), header, 0o644)
+	if err := os.WriteFile(filepath.Join(to, "examples.h"), header, 0o644); err != nil {
+		return err
+	}
+	// Older examples want openpmix's configuration, of which they need nothing.
+	config := filepath.Join(to, "src", "include", "pmix_config.h")
+	if err := os.MkdirAll(filepath.Dir(config), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(config, nil, 0o644)
 }
 
 // tool runs a command on this machine, in the repository.

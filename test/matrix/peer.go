@@ -27,8 +27,8 @@ func (m *matrix) peerArgv(s stack, p program, at where, program []string) ([]str
 	var argv []string
 	if s.openMPI {
 		argv = []string{dir + "mpirun" + suffix, "--allow-run-as-root", "--oversubscribe", "-np", n}
-		if at == several {
-			argv = append(argv, "--host", hosts(p.size()))
+		if at == several { // PRRTE would fill the first host, which may be oversubscribed
+			argv = append(argv, "--host", hosts(p.size()), "--map-by", fmt.Sprintf("ppr:%d:node", (p.size()+1)/2))
 		}
 		for _, e := range s.environ(m) {
 			argv = append(argv, "-x", e)
@@ -52,8 +52,8 @@ func (m *matrix) peerEnv() []string {
 		"MPIUP_KEY=" + m.key, "LANG=C.UTF-8"}
 }
 
-// peer runs one cell with the library's own launcher and shows what comes of it; nothing is kept.
-func (m *matrix) peer(ctx context.Context, l *lab, s stack, p program, at where) error {
+// show runs one cell, with the library's own launcher if that is asked for, and shows what comes of it; nothing is kept.
+func (m *matrix) show(ctx context.Context, l *lab, s stack, p program, at where) error {
 	s.lacks = nil // which is what is to be seen
 	if p.missing(s, at, m.cache) != "" {
 		return nil
@@ -62,11 +62,14 @@ func (m *matrix) peer(ctx context.Context, l *lab, s stack, p program, at where)
 	if err != nil {
 		return err
 	}
-	argv, err := m.peerArgv(s, p, at, program)
-	if err != nil {
-		return err
+	argv, env := m.argv(s, p, at, program), []string(nil)
+	if m.peers {
+		if argv, err = m.peerArgv(s, p, at, program); err != nil {
+			return err
+		}
+		env = m.peerEnv()
 	}
-	e := m.start(ctx, l, p, argv, m.peerEnv())
+	e := m.start(ctx, l, p, argv, env)
 	fmt.Fprintf(m.out, "%s/%s on %s, %s: exit code %d, too late %v\n%s%s\n", s.name, p.name, at, strings.Join(argv, " "),
 		e.code, e.late, e.stdout, e.stderr)
 	return nil

@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # Brings what cells of the matrix run with, once, into $XDG_CACHE_HOME/mpiup (~/.cache/mpiup):
 #
-#   prepare.sh tree SUITE              SUITE/, a tree of Debian's with its MPI libraries (debootstrap)
-#   prepare.sh wheels NAME WHEEL...    matrix/NAME/, a virtual environment of the system's Python
-#   prepare.sh suite VERSION           matrix/mpi4py-VERSION/, mpi4py's sources with its test suite
+#   prepare.sh tree SUITE                SUITE/, a tree of Debian's or Ubuntu's with its MPI libraries (debootstrap)
+#   prepare.sh wheels NAME WHEEL...      matrix/NAME/, a virtual environment of the system's Python
+#   prepare.sh foreign VERSION WHEEL...  matrix/pythonVERSION/, wheels for a tree's Python
+#   prepare.sh suite VERSION             matrix/mpi4py-VERSION/, mpi4py's sources with its test suite
 #
 # Nothing of it belongs into the repository. Hosts see no other Python than the system's.
 set -euo pipefail
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup
 mkdir -p "$cache/matrix"
-exec 9>"$cache/matrix/lock"
-flock -w 900 9 || { echo "another prepare.sh runs" >&2; exit 1; }
 
 quietly() { # quietly LOG COMMAND...
     local log=$1
@@ -22,27 +21,38 @@ quietly() { # quietly LOG COMMAND...
 in_tree() { chroot "$tree" env DEBIAN_FRONTEND=noninteractive "$@"; }
 
 tree() {
-    local suite=$1
+    local suite=$1 mirror=http://deb.debian.org/debian keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    local components=main script=$1
     tree=$cache/$suite
     [ ! -e "$tree.done" ] || return 0
     [ "$(id -u)" = 0 ] || { echo "chroot needs root" >&2; return 1; }
     command -v debootstrap >/dev/null || quietly "$cache/debootstrap.log" apt-get install -y debootstrap
-    echo "making a tree of Debian $suite in $tree"
+    case $suite in
+        focal) # Ubuntu's keys are a package of Debian's since 13
+            mirror=http://archive.ubuntu.com/ubuntu components=main,universe
+            "$0" tree trixie
+            keyring=$cache/trixie/usr/share/keyrings/ubuntu-archive-keyring.gpg
+            [ -e "$keyring" ] || quietly "$tree.log" unshare -m "$0" packages trixie ubuntu-archive-keyring
+            ;;
+        forky) script=sid ;; # which this machine's debootstrap may not know by name
+    esac
+    echo "making a tree of $suite in $tree"
     rm -rf --one-file-system "$tree"
-    quietly "$tree.log" debootstrap --variant=minbase --include=ca-certificates "$suite" "$tree" http://deb.debian.org/debian
+    quietly "$tree.log" debootstrap --variant=minbase --keyring="$keyring" --components="$components" --include=ca-certificates \
+        "$suite" "$tree" "$mirror" "/usr/share/debootstrap/scripts/$script"
     # Packages' own services are not to start. What is mounted here is gone with the namespace.
     printf '#!/bin/sh\nexit 101\n' >"$tree/usr/sbin/policy-rc.d"
     chmod +x "$tree/usr/sbin/policy-rc.d"
-    quietly "$tree.log" unshare -m "$0" packages "$tree"
+    quietly "$tree.log" unshare -m "$0" packages "$suite" gcc libc6-dev openmpi-bin libopenmpi-dev libpmix-dev \
+        mpich libmpich-dev python3-mpi4py python3-numpy
     : >"$tree.done"
 }
 
-packages() {
-    tree=$1
+packages() { # packages SUITE PACKAGE...
+    tree=$cache/$1
     mount -t proc proc "$tree/proc"
-    in_tree apt-get update
-    in_tree apt-get install -y --no-install-recommends gcc libc6-dev openmpi-bin libopenmpi-dev libpmix-dev \
-        mpich libmpich-dev python3-mpi4py python3-numpy
+    in_tree apt-get -o Acquire::Check-Valid-Until=no update # of a mirror that lags, too
+    in_tree apt-get install -y --no-install-recommends "${@:2}"
     in_tree apt-get clean
 }
 
@@ -54,15 +64,31 @@ wheels() {
     rm -rf "$venv"
     /usr/bin/python3 -m venv "$venv"
     "$venv/bin/pip" install --quiet --disable-pip-version-check "$@"
-    if [ "${venv##*/}" = plain ]; then # mpi4py asks for MPICH by the name that is not Debian's
-        mkdir "$venv/mpich"
-        ln -s "/usr/lib/$(gcc -print-multiarch)/libmpich.so.12" "$venv/mpich/libmpi.so.12"
-    fi
+    [ "${venv##*/}" != plain ] || name_mpich "$venv"
     touch "$venv/$*"
 }
 
+name_mpich() { # mpi4py asks for MPICH by the name that is not Debian's
+    mkdir "$1/mpich"
+    ln -s "/usr/lib/$(gcc -print-multiarch)/libmpich.so.12" "$1/mpich/libmpi.so.12"
+}
+
+foreign() {
+    local version=$1 to=$cache/matrix/python$1
+    shift
+    [ ! -e "$to/$*" ] || return 0
+    echo "fetching $* for Python $version into $to"
+    rm -rf "$to" "$to.pip"
+    /usr/bin/python3 -m venv "$to.pip"
+    "$to.pip/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version "$version" \
+        --target "$to" "$@"
+    rm -rf "$to.pip"
+    name_mpich "$to"
+    touch "$to/$*"
+}
+
 suite() {
-    local to=$cache/matrix/mpi4py-$1 work=$cache/matrix/sdist
+    local to=$cache/matrix/mpi4py-$1 work=$cache/matrix/sdist-$1
     [ ! -e "$to/test/main.py" ] || return 0
     echo "fetching the sources of mpi4py $1"
     rm -rf "$work"
@@ -73,7 +99,11 @@ suite() {
 }
 
 case ${1-} in
-    packages) packages "$2" ;;
-    tree | wheels | suite) "$@" ;;
-    *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    packages) "$@" ;; # of a tree whose maker has the lock
+    tree | wheels | foreign | suite)
+        exec 9>"$cache/matrix/lock-$1-$2"
+        flock -w 1800 9 || { echo "another prepare.sh $1 $2 runs" >&2; exit 1; }
+        "$@"
+        ;;
+    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -66,9 +66,9 @@ var programs = []program{
 	{name: "death-before", what: "a rank ends before MPI_Init", source: "exitcode", args: []string{"3", "1", "before"}, code: 3,
 		cause: `rank 1 on {host} .*(exit|code) 3`},
 	{name: "death-wired", what: "a rank ends after it met the server, before its first fence", source: "death",
-		args: []string{"wired"}, code: 5, cause: `rank 1 on {host} .*(exit|code) 5`},
+		args: []string{"wired"}, code: 5, says: "death before its first fence", cause: `rank 1 on {host} .*(exit|code) 5`},
 	{name: "death-fenced", what: "a rank is killed inside the fence of MPI_Init", source: "death",
-		args: []string{"fenced"}, code: 142, cause: `rank 1 on {host} .*(signal 14|SIGALRM)`},
+		args: []string{"fenced"}, code: 142, says: "death in its first fence", cause: `rank 1 on {host} .*(signal 14|SIGALRM)`},
 	{name: "death-running", what: "a rank is killed while the others are in MPI_Barrier", source: "exitcode",
 		args: []string{"9", "1", "signal"}, code: 137, cause: `rank 1 on {host} .*(signal 9|SIGKILL)`},
 	{name: "death-ended", what: "a rank fails after MPI_Finalize", source: "death", args: []string{"ended"}, code: 5,
@@ -130,10 +130,10 @@ func (p program) missing(s stack, at where, cache string) string {
 		return "run on two hosts"
 	case (p.kind == script || p.kind == suite) && s.interpreter(cache) == "":
 		return "Debian's mpi4py is built for Open MPI"
-	case (p.kind == pmixC || p.kind == example) && !s.pmixHeaders:
+	case (p.kind == pmixC || p.kind == example) && s.pmix == "":
 		return noPMIx
-	case p.source == "client3" && s.tree == "":
-		return "PMIx 4 does not have this example"
+	case p.kind == example && !s.hasExample(p.source, cache):
+		return "this PMIx does not have the example"
 	}
 	return ""
 }

@@ -26,8 +26,8 @@ func (m *matrix) runStack(ctx context.Context, s stack, ps []program) error {
 	version := m.version(ctx, l, s)
 	for _, p := range ps {
 		for _, at := range []where{one, several} {
-			if m.peers {
-				err = m.peer(ctx, l, s, p, at)
+			if m.peers || m.tests != "" {
+				err = m.show(ctx, l, s, p, at)
 			} else {
 				err = m.runCell(ctx, l, s, p, at, version)
 			}
@@ -68,12 +68,14 @@ func (m *matrix) prepare(ctx context.Context, s stack, ps []program) error {
 	if s.tree != "" {
 		todo = append(todo, []string{"tree", s.tree})
 	}
-	if name := s.environment(); name != "" {
-		wheels := s.wheels
-		if len(wheels) == 0 {
-			wheels = []string{"mpi4py==" + mpi4pyVersion, "numpy"}
-		}
-		todo = append(todo, append([]string{"wheels", name}, wheels...))
+	mpi4py := []string{"mpi4py==" + mpi4pyVersion, "numpy"}
+	switch name := s.environment(); {
+	case s.foreign != "": // with the tree's numpy
+		todo = append(todo, []string{"foreign", s.foreign, mpi4py[0]})
+	case len(s.wheels) > 0:
+		todo = append(todo, append([]string{"wheels", name}, s.wheels...))
+	case name != "":
+		todo = append(todo, append([]string{"wheels", name}, mpi4py...))
 	}
 	for _, p := range ps {
 		if p.kind == suite {
@@ -122,7 +124,7 @@ func (m *matrix) cell(ctx context.Context, l *lab, s stack, p program, at where)
 		r.Word, r.Reason = fails, "it does not compile: "+lastLine(err.Error())
 		return m.keep(r, nil, err.Error())
 	}
-	argv := append(append([]string{m.bin, "run"}, m.flags(s, p, at)...), program...)
+	argv := m.argv(s, p, at, program)
 	start := time.Now()
 	end := m.start(ctx, l, p, argv, nil)
 	r.Seconds = time.Since(start).Seconds()

@@ -57,7 +57,7 @@ func failed(text string) []string {
 
 // suiteVersion is the mpi4py that the stack has.
 func (s stack) suiteVersion() string {
-	if s.tree == "trixie" {
+	if s.tree == "trixie" && s.foreign == "" {
 		return "4.0.3"
 	}
 	return mpi4pyVersion

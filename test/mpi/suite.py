@@ -7,6 +7,7 @@ import tempfile
 
 folder, tempfile.tempdir = sys.argv[1:3]
 sys.path.insert(0, folder)
-verbosity = "-v" if os.environ.get("MPIUP_RANK") == "0" else "-q"
+ranks = [os.environ[name] for name in ("MPIUP_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK") if name in os.environ]
+verbosity = "-v" if ranks[0] == "0" else "-q"
 sys.argv = [os.path.join(folder, "main.py"), verbosity, "--no-builddir"] + sys.argv[3:]
 runpy.run_path(sys.argv[0], run_name="__main__")
