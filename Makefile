@@ -12,20 +12,29 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 # grpcnotrace: without grpc's pages of traces, which we do not serve (2.7 MB of binary).
 GOBUILD  := CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+# Lazily: NVML is loaded at run time, and an older driver's lacks functions.
+NVMLBUILD := CGO_ENABLED=1 go build -trimpath -buildvcs=false -ldflags '-s -w -extldflags=-Wl,-z,lazy'
 FUZZTIME ?= 10s
 # What a test may not skip, see test/need. CI sets it to root,netns,mpich,wheels.
 export MPIUP_TEST_REQUIRE ?=
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build static test unit integration soak lint generate fuzz demo bench bench-peers matrix image image-check clean setup setup-demo
+.PHONY: help build nvml static test unit integration soak lint generate fuzz demo bench bench-peers matrix image image-check clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-build: ## bin/mpiup, static, for this machine
+build: ## bin/mpiup, static, for this machine, and bin/mpiup-nvml where there is a C compiler
 	@test/setup.sh go
 	@$(GOBUILD) -o bin/mpiup ./cmd/mpiup
 	@echo "built bin/mpiup $(VERSION)"
+	@if command -v gcc >/dev/null; then $(MAKE) nvml || \
+	    echo "bin/mpiup-nvml could not be built; mpiup does without, docs/gpu.md"; fi
+
+nvml: ## bin/mpiup-nvml, which asks NVIDIA's library for GPUs; needs a C compiler
+	@test/setup.sh go
+	@$(NVMLBUILD) -o bin/mpiup-nvml ./cmd/mpiup-nvml
+	@echo "built bin/mpiup-nvml $(VERSION)"
 
 static: ## bin/mpiup for amd64 and bin/mpiup-arm64
 	@test/setup.sh go

@@ -3,6 +3,7 @@ module github.com/mpiup/mpiup
 go 1.26.0
 
 require (
+	github.com/NVIDIA/go-nvml v0.13.0-1
 	github.com/creack/pty v1.1.24
 	github.com/google/btree v1.1.3
 	github.com/google/go-cmp v0.7.0
@@ -37,6 +38,7 @@ require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c
 	github.com/beorn7/perks v1.0.1
 	github.com/cespare/xxhash/v2 v2.3.0
+	github.com/google/uuid v1.6.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0

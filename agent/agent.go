@@ -26,6 +26,7 @@ type Agent struct {
 	front   *front         // nil when embedded
 	metrics *metrics
 	machine machineXML
+	gpus    gpus
 	libs    *mpilib.Memory
 
 	refusals refusals
@@ -143,6 +144,7 @@ func (a *Agent) hello() *apiv1.HelloReply {
 		Slots:       int32(a.cfg.Slots),
 		Cpus:        int32(a.cfg.Inventory.CPUs),
 		Gpus:        int32(a.cfg.Inventory.GPUs),
+		GpuUnits:    a.gpuUnits(),
 		Arch:        a.cfg.Inventory.Arch,
 		Digest:      a.cfg.Inventory.Digest(),
 		ClockNs:     time.Now().UnixNano(),

@@ -41,6 +41,13 @@ func agentWith(t *testing.T, log *slog.Logger, rules *policy.Policy) *Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
+	runAgent(t, a)
+	return a
+}
+
+// runAgent runs an agent until the test's end.
+func runAgent(t *testing.T, a *Agent) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { _, err := a.Run(ctx); done <- err }()
@@ -55,7 +62,6 @@ func agentWith(t *testing.T, log *slog.Logger, rules *policy.Policy) *Agent {
 			t.Fatal("the agent does not end")
 		}
 	})
-	return a
 }
 
 // client plays a launcher process.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/policy"
+	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/topology/usable"
@@ -18,6 +19,8 @@ type Config struct {
 	Version     string           // build
 	Incarnation string           // of this container (internal/incarnation); required
 	Inventory   usable.Inventory // what this host may use
+	GPUs        gpu.Inventory    // as files tell of them
+	GPUHelper   string           // mpiup-nvml with its directory; "": there is none
 	Slots       int              // 0: GPUs, else usable CPUs
 	Env         []string         // the container's environment: the base of every rank's
 	Dir         string           // working directory of ranks whose own does not exist here

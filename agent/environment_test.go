@@ -101,6 +101,8 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	if verbs, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(verbs) > 0 {
 		elsewhere = append(elsewhere, "OMPI_MCA_pml", "OMPI_MCA_btl")
 	}
+	// Those of GPUs are tested with package gpu.
+	elsewhere = append(elsewhere, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ZE_ENABLE_PCI_ID_DEVICE_ORDER")
 	if verbs, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(verbs) > 0 {
 		elsewhere = append(elsewhere, "UCX_NET_DEVICES")
 	}

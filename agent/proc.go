@@ -74,7 +74,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		defer w.theirs.Close()
 		child = append(child, w.theirs)
 	}
-	computed = slices.Concat(computed, w.env, p.hwlocVariables(app), p.networkVariables(app), p.fabricVariables(app), p.step.fileVariables())
+	computed = slices.Concat(computed, w.env, p.hwlocVariables(app), p.networkVariables(app), p.fabricVariables(app), p.gpuVariables(app), p.step.fileVariables())
 	agentCfg := &p.step.s.agent.cfg
 	argv, path := app.Argv, ""
 	if l.Shell {

@@ -34,6 +34,7 @@ type step struct {
 	hint    hint         // what ranks are told of the machine
 	net     netChoice    // what MPI libraries are told of the network
 	fabric  fabric       // what they are told of RDMA
+	gpus    gpuChoice    // which GPUs they see
 	tee     *stdio.Tee   // nil: output goes to the launcher only
 	oom     uint64       // OOM kills of the container before the start
 	crowded bool         // PMIx: more processes of the session here than processors when it was started
@@ -145,6 +146,9 @@ func (st *step) prepare() error {
 		return err
 	}
 	if st.net, err = st.chooseNet(); err != nil {
+		return err
+	}
+	if st.gpus, err = st.chooseGPUs(); err != nil {
 		return err
 	}
 	switch {

@@ -169,12 +169,16 @@ func (s *session) userLooksElsewhere() bool {
 
 // hwlocVariables are a rank's, by its program's own environment.
 func (p *proc) hwlocVariables(app *apiv1.App) []string {
-	return hwlocVariables(p.step.hint.path, func(name string) bool { return p.has(app, name) })
+	return hwlocVariables(p.step.hint.path, p.step.given(app))
 }
 
-// has says that the user or the container gives ranks of a program a variable.
-func (p *proc) has(app *apiv1.App, name string) bool {
-	is := func(kv string) bool { return strings.HasPrefix(kv, name+"=") }
-	return slices.ContainsFunc(app.Env, is) ||
-		slices.ContainsFunc(p.step.s.agent.cfg.Env, is) && !slices.Contains(p.step.launch.Unset, name)
+// given says that the user or the container gives ranks of a program a variable.
+func (st *step) given(app *apiv1.App) func(name string) bool {
+	return func(name string) bool {
+		is := func(kv string) bool { return strings.HasPrefix(kv, name+"=") }
+		return slices.ContainsFunc(app.Env, is) ||
+			slices.ContainsFunc(st.s.agent.cfg.Env, is) && !slices.Contains(st.launch.Unset, name)
+	}
 }
+
+func (p *proc) has(app *apiv1.App, name string) bool { return p.step.given(app)(name) }

@@ -83,7 +83,7 @@ func TestSourcesAgree(t *testing.T) {
 		t.Errorf("mpiup-nvml and nvidia-smi: %s", d)
 	}
 	rest := func(g *GPU) {
-		g.Memory, g.Health = 0, nil
+		g.Memory, g.Health, g.Partitioned = 0, nil, false
 		for i := range g.MIG {
 			g.MIG[i].UUID, g.MIG[i].Memory = "", 0
 		}

@@ -56,17 +56,18 @@ type Inventory struct {
 
 // GPU is one of them.
 type GPU struct {
-	Number int              // in the vendor's own count of the usable ones, which its variables name
-	Model  string           // "NVIDIA H100 80GB HBM3"; "": unknown
-	UUID   string           // "GPU-…", as the vendor's variable takes it; "": unknown
-	At     topology.PCIAddr // zero: unknown
-	Minor  int              // N of /dev/nvidiaN or /dev/dri/renderDN; -1: unknown
-	Memory uint64           // bytes; 0: unknown
-	MIG    []MIG            // by Instance, then Compute
-	Links  []Link           // to other GPUs, past PCI
-	Path   topology.PCIPath // where it hangs; zero: unknown
-	Near   idset.Set        // CPUs of the host near it, usable or not; empty: unknown
-	Health *Health          // nil: unknown
+	Number      int              // in the vendor's own count of the usable ones, which its variables name
+	Model       string           // "NVIDIA H100 80GB HBM3"; "": unknown
+	UUID        string           // "GPU-…", as the vendor's variable takes it; "": unknown
+	At          topology.PCIAddr // zero: unknown
+	Minor       int              // N of /dev/nvidiaN or /dev/dri/renderDN; -1: unknown
+	Memory      uint64           // bytes; 0: unknown
+	MIG         []MIG            // by Instance, then Compute
+	Partitioned bool             // MIG is on: without a MIG device nothing can be done with it
+	Links       []Link           // to other GPUs, past PCI
+	Path        topology.PCIPath // where it hangs; zero: unknown
+	Near        idset.Set        // CPUs of the host near it, usable or not; empty: unknown
+	Health      *Health          // nil: unknown
 }
 
 // MIG is one instance of a partitioned NVIDIA GPU.
@@ -113,7 +114,7 @@ func (inv *Inventory) Units() (units []Unit) {
 		for j := range g.MIG {
 			units = append(units, Unit{g, &g.MIG[j]})
 		}
-		if len(g.MIG) == 0 {
+		if len(g.MIG) == 0 && !g.Partitioned {
 			units = append(units, Unit{GPU: g})
 		}
 	}
@@ -131,7 +132,7 @@ func (u Unit) Name() string {
 // order sorts GPUs by address and drops what is there twice or too much.
 func order(gpus []GPU) []GPU {
 	slices.SortStableFunc(gpus, func(a, b GPU) int {
-		if x, y := a.located(), b.located(); x != y {
+		if x, y := a.Located(), b.Located(); x != y {
 			if x {
 				return -1
 			}
@@ -139,7 +140,7 @@ func order(gpus []GPU) []GPU {
 		}
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Minor, b.Minor))
 	})
-	gpus = slices.CompactFunc(gpus, func(a, b GPU) bool { return a.located() && a.At == b.At && a.Minor == b.Minor })
+	gpus = slices.CompactFunc(gpus, func(a, b GPU) bool { return a.Located() && a.At == b.At && a.Minor == b.Minor })
 	return gpus[:min(len(gpus), maxGPUs)]
 }
 
@@ -149,4 +150,5 @@ func sortMIG(all []MIG) {
 	})
 }
 
-func (g *GPU) located() bool { return g.At != topology.PCIAddr{} }
+// Located reports whether the PCI address is known.
+func (g *GPU) Located() bool { return g.At != topology.PCIAddr{} }

@@ -9,7 +9,7 @@ import (
 // Between is how two GPUs are joined, as nvidia-smi topo -m words it: "X" of one and itself, "NV18"
 // (18 NVLinks), "XGMI", else the distance over PCI.
 func (g *GPU) Between(other *GPU) string {
-	if g == other || g.located() && g.At == other.At && g.Minor == other.Minor {
+	if g == other || g.Located() && g.At == other.At && g.Minor == other.Minor {
 		return topology.Same.String()
 	}
 	for _, l := range g.Links {

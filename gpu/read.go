@@ -60,7 +60,7 @@ func number(gpus []GPU) {
 func (r reader) place(gpus []GPU) {
 	for i := range gpus {
 		g := &gpus[i]
-		if !g.located() {
+		if !g.Located() {
 			continue
 		}
 		dir := "sys/bus/pci/devices/" + g.At.String()

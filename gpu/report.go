@@ -25,16 +25,17 @@ type Report struct {
 
 // ReportGPU is a GPU as NVML tells of it. What is missing is unknown.
 type ReportGPU struct {
-	PCI    string      `json:"pci"` // "0000:1b:00.0"
-	UUID   string      `json:"uuid"`
-	Minor  *int        `json:"minor,omitempty"`
-	Model  string      `json:"model,omitempty"`
-	Memory uint64      `json:"memory,omitempty"` // bytes
-	MIG    []ReportMIG `json:"mig,omitempty"`
-	Peers  []PeerLinks `json:"peers,omitempty"`
-	Switch int         `json:"switch_links,omitempty"` // NVLinks to switches
-	Health *Health     `json:"health,omitempty"`
-	Usage  *Usage      `json:"usage,omitempty"` // in a stream
+	PCI     string      `json:"pci"` // "0000:1b:00.0"
+	UUID    string      `json:"uuid"`
+	Minor   *int        `json:"minor,omitempty"`
+	Model   string      `json:"model,omitempty"`
+	Memory  uint64      `json:"memory,omitempty"` // bytes
+	MIGMode bool        `json:"mig_mode,omitempty"`
+	MIG     []ReportMIG `json:"mig,omitempty"`
+	Peers   []PeerLinks `json:"peers,omitempty"`
+	Switch  int         `json:"switch_links,omitempty"` // NVLinks to switches
+	Health  *Health     `json:"health,omitempty"`
+	Usage   *Usage      `json:"usage,omitempty"` // in a stream
 }
 
 // ReportMIG is one MIG device.
@@ -92,7 +93,8 @@ func (from *ReportGPU) gpu() (GPU, error) {
 	if err != nil {
 		return GPU{}, fmt.Errorf("mpiup-nvml: %w", err)
 	}
-	g := GPU{At: at, UUID: nvidiaName(from.UUID, "GPU-"), Model: clean(from.Model), Memory: from.Memory, Minor: -1, Health: from.Health}
+	g := GPU{At: at, UUID: nvidiaName(from.UUID, "GPU-"), Model: clean(from.Model), Memory: from.Memory, Minor: -1,
+		Health: from.Health, Partitioned: from.MIGMode}
 	if from.Minor != nil && *from.Minor >= 0 && *from.Minor <= maxMinor {
 		g.Minor = *from.Minor
 	}

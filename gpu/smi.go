@@ -26,8 +26,14 @@ type smiGPU struct {
 	Memory      string   `xml:"fb_memory_usage>total"`
 	Persistence string   `xml:"persistence_mode"`
 	ECC         string   `xml:"ecc_mode>current_ecc"`
-	Uncorrected []string `xml:"ecc_errors>volatile>dram_uncorrectable"`
-	MIG         []struct {
+	Errors      struct { // of Ampere; others name their memories differently and are summed up alike
+		All []struct {
+			XMLName xml.Name
+			Count   string `xml:",chardata"`
+		} `xml:",any"`
+	} `xml:"ecc_errors>volatile"`
+	MIGMode string `xml:"mig_mode>current_mig"`
+	MIG     []struct {
 		Instance string `xml:"gpu_instance_id"`
 		Compute  string `xml:"compute_instance_id"`
 		Index    string `xml:"index"`
@@ -65,11 +71,14 @@ func (from *smiGPU) gpu(names map[migKey]string) (GPU, error) {
 	if err != nil {
 		return GPU{}, fmt.Errorf("nvidia-smi -q -x: %w", err)
 	}
-	g := GPU{At: at, UUID: nvidiaName(from.UUID, "GPU-"), Model: known(from.Model), Minor: decimal(from.Minor, maxMinor), Memory: mebibytes(from.Memory)}
+	g := GPU{At: at, UUID: nvidiaName(from.UUID, "GPU-"), Model: known(from.Model), Minor: decimal(from.Minor, maxMinor), Memory: mebibytes(from.Memory),
+		Partitioned: from.MIGMode == "Enabled"}
 	if from.Persistence != "" {
 		g.Health = &Health{Persistence: from.Persistence == "Enabled", ECC: from.ECC == "Enabled"}
-		for _, n := range from.Uncorrected {
-			g.Health.Uncorrected += uint64(max(decimal(n, 1<<30), 0))
+		for _, e := range from.Errors.All {
+			if strings.Contains(e.XMLName.Local, "uncorrectable") {
+				g.Health.Uncorrected += uint64(max(decimal(e.Count, 1<<30), 0))
+			}
 		}
 	}
 	for i, m := range from.MIG[:min(len(from.MIG), maxGPUs)] {

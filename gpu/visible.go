@@ -24,7 +24,26 @@ func (w Wish) IsZero() bool { return w.PerRank == 0 && !w.Closest && len(w.Sets)
 // maxSets bounds what --gpu-bind lists.
 const maxSets = 1 << 12
 
-// ParseWish reads the values of --gpus-per-rank (0: not given) and --gpu-bind ("": not given):
+// ParseWish reads the values of --gpus-per-rank (0: not given) and --gpu-bind ("": not given).
+func ParseWish(perRank int, bind string) (Wish, error) {
+	if perRank < 0 || perRank > maxGPUs {
+		return Wish{}, fmt.Errorf("--gpus-per-rank: %d is out of range; use 1 to %d", perRank, maxGPUs)
+	}
+	if bind == "" {
+		return Wish{PerRank: perRank}, nil
+	}
+	w, err := ParseBind(bind)
+	switch {
+	case err != nil:
+		return Wish{}, fmt.Errorf("--gpu-bind: %w", err)
+	case perRank > 0 && !w.Closest:
+		return Wish{}, errors.New("--gpu-bind lists each rank's GPUs already; leave out --gpus-per-rank")
+	}
+	w.PerRank = perRank
+	return w, nil
+}
+
+// ParseBind reads the value of --gpu-bind:
 //
 //	closest           those nearest the rank's CPUs; with --gpus-per-rank so many of them
 //	map:0,1,1,0       one unit for local rank 0, 1 ...
@@ -32,32 +51,20 @@ const maxSets = 1 << 12
 //
 // These are Slurm's closest, map_gpu and mask_gpu; like Slurm's, a list that is too short begins
 // anew.
-func ParseWish(perRank int, bind string) (Wish, error) {
-	w := Wish{PerRank: perRank}
-	if perRank < 0 || perRank > maxGPUs {
-		return Wish{}, fmt.Errorf("--gpus-per-rank: %d is out of range; use 1 to %d", perRank, maxGPUs)
-	}
+func ParseBind(bind string) (w Wish, err error) {
 	kind, list, _ := strings.Cut(bind, ":")
-	item := func(text string) (idset.Set, error) {
-		n := decimal(text, maxGPUs-1)
-		if n < 0 {
-			return idset.Set{}, fmt.Errorf("--gpu-bind map: %.20q is no GPU's number; write map:0,1,2,3", text)
-		}
-		return idset.Of(n), nil
-	}
+	var item func(string) (idset.Set, error)
 	switch {
 	case bind == "":
-		return w, nil
+		return w, errors.New("the value is empty; use closest, map:0,1 or mask:0x3,0xc")
 	case bind == "closest":
-		w.Closest = true
-		return w, nil
+		return Wish{Closest: true}, nil
+	case kind == "map":
+		item = parseNumber
 	case kind == "mask":
 		item = parseMask
-	case kind != "map":
-		return Wish{}, fmt.Errorf("--gpu-bind: %.40q is not known; use closest, map:0,1 or mask:0x3,0xc", bind)
-	}
-	if perRank > 0 {
-		return Wish{}, errors.New("--gpu-bind lists each rank's GPUs already; leave out --gpus-per-rank")
+	default:
+		return w, fmt.Errorf("%.40q is not known; use closest, map:0,1 or mask:0x3,0xc", bind)
 	}
 	for text := range strings.SplitSeq(list, ",") {
 		set, err := item(strings.TrimSpace(text))
@@ -65,18 +72,26 @@ func ParseWish(perRank int, bind string) (Wish, error) {
 			return Wish{}, err
 		}
 		if len(w.Sets) == maxSets {
-			return Wish{}, fmt.Errorf("--gpu-bind lists more than %d ranks", maxSets)
+			return Wish{}, fmt.Errorf("more than %d ranks are listed", maxSets)
 		}
 		w.Sets = append(w.Sets, set)
 	}
 	return w, nil
 }
 
+func parseNumber(text string) (idset.Set, error) {
+	n := decimal(text, maxGPUs-1)
+	if n < 0 {
+		return idset.Set{}, fmt.Errorf("%.20q is no GPU's number; write map:0,1,2,3", text)
+	}
+	return idset.Of(n), nil
+}
+
 func parseMask(text string) (idset.Set, error) {
 	digits := strings.TrimPrefix(strings.ToLower(text), "0x")
 	bits, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil || bits == 0 {
-		return idset.Set{}, fmt.Errorf("--gpu-bind mask: %.20q is no mask of GPUs; write mask:0x3,0xc", text)
+		return idset.Set{}, fmt.Errorf("%.20q is no mask of GPUs; write mask:0x3,0xc", text)
 	}
 	var set []int
 	for n := range 64 {

@@ -75,13 +75,13 @@ func TestParseWishRefuses(t *testing.T) {
 		{-1, "", "--gpus-per-rank: -1 is out of range; use 1 to 256"},
 		{257, "", "--gpus-per-rank: 257 is out of range"},
 		{0, "nearest", `--gpu-bind: "nearest" is not known; use closest, map:0,1 or mask:0x3,0xc`},
-		{0, "map:", `--gpu-bind map: "" is no GPU's number; write map:0,1,2,3`},
-		{0, "map:0,-1", `--gpu-bind map: "-1" is no GPU's number`},
-		{0, "map:0,256", `--gpu-bind map: "256" is no GPU's number`},
-		{0, "mask:0x0", `--gpu-bind mask: "0x0" is no mask of GPUs`},
-		{0, "mask:0x1ffffffffffffffff", `--gpu-bind mask: "0x1ffffffffffffffff" is no mask of GPUs`},
+		{0, "map:", `--gpu-bind: "" is no GPU's number; write map:0,1,2,3`},
+		{0, "map:0,-1", `--gpu-bind: "-1" is no GPU's number`},
+		{0, "map:0,256", `--gpu-bind: "256" is no GPU's number`},
+		{0, "mask:0x0", `--gpu-bind: "0x0" is no mask of GPUs`},
+		{0, "mask:0x1ffffffffffffffff", `--gpu-bind: "0x1ffffffffffffffff" is no mask of GPUs`},
 		{1, "map:0", "--gpu-bind lists each rank's GPUs already; leave out --gpus-per-rank"},
-		{0, "map:" + strings.Repeat("0,", maxSets) + "0", "--gpu-bind lists more than 4096 ranks"},
+		{0, "map:" + strings.Repeat("0,", maxSets) + "0", "--gpu-bind: more than 4096 ranks are listed"},
 	} {
 		if w, err := ParseWish(tt.perRank, tt.bind); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%d %.40q: %+v, %v, want %q", tt.perRank, tt.bind, w, err, tt.want)

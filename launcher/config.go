@@ -83,6 +83,9 @@ type Config struct {
 	Net      network.Wish  // for MPI's traffic; zero: each host chooses, if it has several interfaces
 	MPIPorts network.Ports // that MPI libraries may listen on; zero: any
 
+	GPUsPerRank int    // GPUs of its host that a rank sees; 0: all
+	GPUBind     string // which, as mpiup run --gpu-bind has it; "": in turn
+
 	Fabric *apiv1.Fabric // checked by the command line; nil: each host uses what it has
 
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run

@@ -17,7 +17,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/launcher/cli"
-	"github.com/mpiup/mpiup/topology/usable"
 	"github.com/spf13/cobra"
 )
 
@@ -127,10 +126,7 @@ func (f *agentFlags) run(p *process) error {
 
 func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir string) (agent.Config, error) {
 	log := f.logger(p)
-	inv, err := usable.Read(os.DirFS("/"), p.lookup)
-	if err != nil {
-		log.Info("inventory", "cause", err)
-	}
+	inv, gpus := p.inventory(log)
 	rules, err := f.policy.read(p.lookup)
 	if err != nil {
 		return agent.Config{}, usage(err)
@@ -155,7 +151,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		f.http = net.JoinHostPort(f.listen, strings.TrimPrefix(defaultHTTP, ":"))
 	}
 	return agent.Config{
-		Name: p.host, Version: version, Incarnation: life, Inventory: inv, Slots: f.slots, Env: p.env,
+		Name: p.host, Version: version, Incarnation: life, Inventory: inv, GPUs: gpus, GPUHelper: helper(), Slots: f.slots, Env: p.env,
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),

@@ -9,7 +9,6 @@ import (
 	"github.com/mpiup/mpiup/agent"
 	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/wire"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // embedded is the agent a launcher is itself when there are no hosts. It is made when it is
@@ -35,10 +34,7 @@ func (e *embedded) attach(ctx context.Context, s wire.Stream) error {
 }
 
 func (e *embedded) start() {
-	inv, err := usable.Read(os.DirFS("/"), e.process.lookup)
-	if err != nil {
-		e.log.Info("inventory", "cause", err)
-	}
+	inv, gpus := e.process.inventory(e.log)
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "/"
@@ -49,7 +45,7 @@ func (e *embedded) start() {
 	}
 	e.agent, e.err = agent.New(agent.Config{
 		Name: e.process.host, Version: version, Incarnation: incarnation.Of("/", e.process.host),
-		Inventory: inv, Env: e.process.env, Dir: dir, Executable: exe, Log: e.log, Embedded: true,
+		Inventory: inv, GPUs: gpus, GPUHelper: helper(), Env: e.process.env, Dir: dir, Executable: exe, Log: e.log, Embedded: true,
 	})
 	if e.err != nil {
 		return

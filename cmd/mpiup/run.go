@@ -87,7 +87,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		Policy:     placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy)},
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
 		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
-		Fabric: fabric,
+		Fabric: fabric, GPUsPerRank: f.GPUsPerRank, GPUBind: f.GPUBind,
 	}
 	p.code = launch(cfg)
 	return nil

@@ -26,7 +26,7 @@ var only = []rule{
 		"metrics are an agent's matter, and 20 packages large"},
 	{[]string{"github.com/spf13"}, []string{"cmd/mpiup", "launcher/cli"},
 		"the command line is parsed in one place; the rest is handed values"},
-	{[]string{"C"}, []string{"cmd/mpiup-nvml"},
+	{[]string{"C", "github.com/NVIDIA/go-nvml"}, []string{"cmd/mpiup-nvml"},
 		"bin/mpiup is static and runs in any image: no cgo"},
 	{[]string{"github.com/miekg/dns", "github.com/google/go-cmp", "go.uber.org/goleak", "testing"}, nil,
 		"these are for tests only"},

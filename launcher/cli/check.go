@@ -1,6 +1,10 @@
 package cli
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mpiup/mpiup/gpu"
+)
 
 // Check finds what the flags contradict each other in, and settles what two flags can say:
 // afterwards MapBy is slot or node, PerNode has the number of ppr:N:node, and Output is tag if
@@ -10,6 +14,9 @@ func (f *RunFlags) Check() error {
 		return err
 	}
 	if err := f.LeaseFlags.Check(); err != nil {
+		return err
+	}
+	if _, err := gpu.ParseWish(f.GPUsPerRank, f.GPUBind); err != nil {
 		return err
 	}
 	by, perNode, err := parseMapBy(f.MapBy)

@@ -42,9 +42,10 @@ const (
 
 // aliases are other names of flags; they are accepted everywhere and shown nowhere.
 var aliases = map[string]string{
-	"hosts": "host",
-	"n":     "np",
-	"tag":   "tag-output",
+	"hosts":         "host",
+	"gpus-per-proc": "gpus-per-rank",
+	"n":             "np",
+	"tag":           "tag-output",
 }
 
 func withAliases(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -76,6 +77,9 @@ type RunFlags struct {
 	Verbose    int    // times -v was given
 
 	NoTopologyHint bool
+
+	GPUsPerRank int    // 0: not given
+	GPUBind     string // as gpu.ParseWish reads it; "": not given
 
 	Net      string // interface or CIDR, as network.ParseWish reads it; "": not given
 	MPIPorts string // A-B, as network.ParsePorts reads it; "": not given
@@ -126,6 +130,9 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"the `PROTOCOL` that ranks speak: auto (each host looks at the program), pmix (Open MPI), pmi1 (MPICH, Intel MPI, MVAPICH), pmi2, pmi-port (PMI-1 over TCP, where descriptors are closed) or none; native is the image's own mpirun, over mpiup's ssh")
 	fs.BoolVar(&f.NoTopologyHint, "no-topology-hint", false,
 		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
+	countVar(fs, &f.GPUsPerRank, "gpus-per-rank", "", "let each rank see `N` of its host's GPUs, the next ranks the next (default: all see all)")
+	valueVar(fs, &f.GPUBind, "gpu-bind", "", checkGPUBind,
+		"`WHICH` GPUs a rank sees: closest to its CPUs, map:0,1,... or mask:0x3,0xc,... by local rank (default: in turn)")
 	valueVar(fs, &f.Net, "net", "", checkNet,
 		"`IFACE` or network (10.98.0.0/16) for MPI's own traffic, found on each host (default: $MPIUP_NET; of several the RDMA-backed secondary one, else that of the default route)")
 	valueVar(fs, &f.MPIPorts, "mpi-ports", "", checkPorts,
@@ -153,7 +160,7 @@ func (a *AppFlags) register(fs *pflag.FlagSet) {
 func (f *RunFlags) RegisterCompletion(cmd *cobra.Command) error {
 	for name, values := range map[string][]string{
 		"map-by": {"slot", "node", "ppr:"}, "output": {"plain", "tag", "json"},
-		"stdin": {"0", "all", "none"}, "mpi": protocols,
+		"stdin": {"0", "all", "none"}, "mpi": protocols, "gpu-bind": {"closest", "map:", "mask:"},
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			return err

@@ -93,6 +93,9 @@ func TestFlags(t *testing.T) {
 		{"--stdin 3 --mpi pmi-port --oversubscribe --dry-run", func(f *RunFlags) {
 			f.Stdin, f.MPI, f.Oversubscribe, f.DryRun = "3", "pmi-port", true, true
 		}},
+		{"--gpus-per-rank 2 --gpu-bind closest", func(f *RunFlags) { f.GPUsPerRank, f.GPUBind = 2, "closest" }},
+		{"-gpus-per-proc 1", func(f *RunFlags) { f.GPUsPerRank = 1 }},
+		{"--gpu-bind map:0,1,0", func(f *RunFlags) { f.GPUBind = "map:0,1,0" }},
 		{"--stdin all -vv", func(f *RunFlags) { f.Stdin, f.Verbose = "all", 2 }},
 		{"-vn2", func(f *RunFlags) { f.Verbose, f.Program.N = 1, 2 }},
 		{"--key k --job j --size 3", func(f *RunFlags) { f.Key, f.Job, f.Size = "k", "j", 3 }},
@@ -190,6 +193,11 @@ func TestRefuses(t *testing.T) {
 		{"--mpi-ports 18999-18000 a", `--mpi-ports: 18999-18000 ends before it begins`},
 		{"--mpi-ports 22-80 a", `--mpi-ports: ports below 1024 are the system's; write a range as 18000-18999`},
 		{"--mpi-ports= a", `--mpi-ports: the value is empty; write a range as 18000-18999`},
+		{"--gpus-per-rank 0 a", `--gpus-per-rank: "0" is out of range; use 1 to 1048576`},
+		{"--gpus-per-rank 999 a", `--gpus-per-rank: 999 is out of range; use 1 to 256`},
+		{"--gpu-bind none a", `--gpu-bind: "none" is not known; use closest, map:0,1 or mask:0x3,0xc`},
+		{"--gpu-bind= a", `--gpu-bind: the value is empty; use closest, map:0,1 or mask:0x3,0xc`},
+		{"--gpu-bind map:0 --gpus-per-rank 1 a", `--gpu-bind lists each rank's GPUs already; leave out --gpus-per-rank`},
 		{"--stdin -1 a", `--stdin: "-1" is not known; use a rank, all or none`},
 		{"--stdin some a", `--stdin: "some" is not known; use a rank, all or none`},
 		{"--map-by socket a", `--map-by: "socket" is not known; use slot, node or ppr:N:node`},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
 )
@@ -204,6 +205,11 @@ func checkPorts(s string) error {
 		return errors.New("the value is empty; write a range as 18000-18999")
 	}
 	_, err := network.ParsePorts(s)
+	return err
+}
+
+func checkGPUBind(s string) error {
+	_, err := gpu.ParseBind(s)
 	return err
 }
 

@@ -206,3 +206,7 @@ func (f files) intelGPUs(m *topology.Machine) (gpus []Device) {
 	}
 	return gpus
 }
+
+func digits(s string) bool {
+	return s != "" && len(s) <= 9 && strings.Trim(s, "0123456789") == ""
+}

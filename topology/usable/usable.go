@@ -1,4 +1,4 @@
-// Package usable says what this container may use of its machine: hardware threads, GPUs, and
+// Package usable says what this container may use of its machine: hardware threads, devices, and
 // whether the kernel's out-of-memory killer struck in it. It is the count behind a host's
 // slots; where each thing lies in the machine is another package's business.
 //
@@ -7,15 +7,13 @@
 //	quota     cpu.max (cgroup v2)                     smallest of the own group and those
 //	          cpu.cfs_quota_us / _period_us (v1)      above it, as far as they can be seen
 //	CPUs      min(threads, quota rounded up), at least 1
-//	GPUs      /dev/nvidia0, 1 ...                     NVIDIA
-//	          /dev/dri/renderD* that kfd names        AMD
 //	OOM       memory.events (v2), memory.oom_control (v1): oom_kill of the own group
 //
 // All reads go through an fs.FS rooted at "/", so that a test gives a machine as text. The
 // package keeps no state; every call reads anew, for a CPU manager changes cpusets of running
 // containers.
 //
-// It does not ask whether a GPU works, and counts a GPU once however it is partitioned.
+// It does not ask whether a device works. Package gpu knows more of GPUs, and counts them.
 package usable
 
 import (
@@ -37,10 +35,10 @@ type Inventory struct {
 	CPUs    int       // usable hardware threads, quota considered; at least 1
 	Threads idset.Set // their numbers, quota not considered; empty: unknown
 	Quota   float64   // CFS quota in CPUs; 0: none
-	GPUs    int
-	Vendor  string // of the GPUs: "nvidia", "amd"; "" without any
-	Arch    string // GOARCH
-	Kernel  string // release, as uname -r
+	GPUs    int       // GPUs and MIG devices that a rank can have; package gpu counts them
+	Vendor  string    // of the GPUs; "" without any
+	Arch    string    // GOARCH
+	Kernel  string    // release, as uname -r
 }
 
 // Slots is how many ranks the host takes when nobody gave a number: GPUs, else CPUs.
@@ -60,13 +58,10 @@ func (inv Inventory) Digest() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// LookupEnv is os.LookupEnv or a test's.
-type LookupEnv func(name string) (string, bool)
-
-// Read takes the inventory of the machine whose root directory is fsys (os.DirFS("/")).
+// Read takes the inventory, GPUs aside, of the machine whose root directory is fsys (os.DirFS("/")).
 // The inventory is good even when the error is not nil: what could not be read has the value
 // that limits nothing, and the error says what it was, for the log.
-func Read(fsys fs.FS, env LookupEnv) (Inventory, error) {
+func Read(fsys fs.FS) (Inventory, error) {
 	inv := Inventory{Arch: runtime.GOARCH}
 	var threadsErr, quotaErr error
 	inv.Threads, threadsErr = threads(fsys)
@@ -78,7 +73,6 @@ func Read(fsys fs.FS, env LookupEnv) (Inventory, error) {
 	if inv.Quota > 0 {
 		inv.CPUs = max(1, min(inv.CPUs, int(math.Ceil(inv.Quota-1e-6))))
 	}
-	inv.GPUs, inv.Vendor = gpus(fsys, env)
 	if release, err := readFile(fsys, "proc/sys/kernel/osrelease"); err == nil {
 		inv.Kernel = strings.TrimSpace(release)
 	}

@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the want sections of testdata anew")
 
-// A machine is one archive: lines "env NAME=value" before the first file, the kernel's files
-// under their paths, and what is read of it in the section "want".
+// A machine is one archive: the kernel's files under their paths, and what is read of it in the
+// section "want".
 func TestMachines(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -58,17 +58,10 @@ func describe(archive *txtar.Archive) string {
 			machine[f.Name] = &fstest.MapFile{Data: f.Data}
 		}
 	}
-	env := map[string]string{}
-	for line := range strings.Lines(string(archive.Comment)) {
-		if def, ok := strings.CutPrefix(strings.TrimSpace(line), "env "); ok {
-			name, value, _ := strings.Cut(def, "=")
-			env[name] = value
-		}
-	}
-	inv, err := Read(machine, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	inv, err := Read(machine)
 	var b strings.Builder
 	fmt.Fprintf(&b, "cpus %d of threads %s, quota %.2f\n", inv.CPUs, inv.Threads, inv.Quota)
-	fmt.Fprintf(&b, "gpus %d %s\nslots %d\nkernel %s\n", inv.GPUs, inv.Vendor, inv.Slots(), inv.Kernel)
+	fmt.Fprintf(&b, "slots %d\nkernel %s\n", inv.Slots(), inv.Kernel)
 	if err != nil {
 		fmt.Fprintf(&b, "error %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
@@ -81,7 +74,7 @@ func describe(archive *txtar.Archive) string {
 }
 
 func TestWithoutAnyFile(t *testing.T) {
-	inv, err := Read(fstest.MapFS{}, func(string) (string, bool) { return "", false })
+	inv, err := Read(fstest.MapFS{})
 	if err == nil || inv.CPUs != runtime.NumCPU() || inv.Quota != 0 || inv.Slots() != inv.CPUs {
 		t.Errorf("%+v, %v", inv, err)
 	}
@@ -92,7 +85,7 @@ func TestWithoutAnyFile(t *testing.T) {
 
 func TestForeignMaskFallsBackToTheRuntime(t *testing.T) {
 	machine := fstest.MapFS{"proc/self/status": {Data: []byte("Cpus_allowed_list:\t0-x\n")}}
-	inv, err := Read(machine, func(string) (string, bool) { return "", false })
+	inv, err := Read(machine)
 	if err == nil || !strings.Contains(err.Error(), `/proc/self/status: number list "0-x"`) || inv.CPUs != runtime.NumCPU() {
 		t.Errorf("%+v, %v", inv, err)
 	}
@@ -101,7 +94,7 @@ func TestForeignMaskFallsBackToTheRuntime(t *testing.T) {
 // This machine's own files are understood.
 func TestHere(t *testing.T) {
 	root := os.DirFS("/")
-	inv, err := Read(root, os.LookupEnv)
+	inv, err := Read(root)
 	if err != nil {
 		t.Error(err)
 	}
@@ -154,7 +147,7 @@ func FuzzFiles(f *testing.F) {
 			"sys/fs/cgroup/memory.events": {Data: []byte(oom)},
 			"c d/b/memory.oom_control":    {Data: []byte(oom)},
 		}
-		inv, _ := Read(machine, func(string) (string, bool) { return "", false })
+		inv, _ := Read(machine)
 		if inv.CPUs < 1 || inv.Slots() < 1 || inv.Quota < 0 {
 			t.Fatalf("%+v", inv)
 		}

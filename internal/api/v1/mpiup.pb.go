@@ -1273,11 +1273,12 @@ type HelloReply struct {
 	Slots         int32                  `protobuf:"varint,6,opt,name=slots,proto3" json:"slots,omitempty"`            // GPUs if there are any, else usable CPUs; at least 1
 	Cpus          int32                  `protobuf:"varint,7,opt,name=cpus,proto3" json:"cpus,omitempty"`              // usable hardware threads
 	Gpus          int32                  `protobuf:"varint,8,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	Arch          string                 `protobuf:"bytes,9,opt,name=arch,proto3" json:"arch,omitempty"`                        // GOARCH
-	ClockNs       int64                  `protobuf:"varint,10,opt,name=clock_ns,json=clockNs,proto3" json:"clock_ns,omitempty"` // the agent's wall clock, for skew messages
-	Address       string                 `protobuf:"bytes,11,opt,name=address,proto3" json:"address,omitempty"`                 // address:port it listens on, as it states it
-	Digest        string                 `protobuf:"bytes,12,opt,name=digest,proto3" json:"digest,omitempty"`                   // of the inventory
-	Sessions      int32                  `protobuf:"varint,13,opt,name=sessions,proto3" json:"sessions,omitempty"`              // open now
+	Arch          string                 `protobuf:"bytes,9,opt,name=arch,proto3" json:"arch,omitempty"`                          // GOARCH
+	ClockNs       int64                  `protobuf:"varint,10,opt,name=clock_ns,json=clockNs,proto3" json:"clock_ns,omitempty"`   // the agent's wall clock, for skew messages
+	Address       string                 `protobuf:"bytes,11,opt,name=address,proto3" json:"address,omitempty"`                   // address:port it listens on, as it states it
+	Digest        string                 `protobuf:"bytes,12,opt,name=digest,proto3" json:"digest,omitempty"`                     // of the inventory
+	Sessions      int32                  `protobuf:"varint,13,opt,name=sessions,proto3" json:"sessions,omitempty"`                // open now
+	GpuUnits      []*GpuUnit             `protobuf:"bytes,30,rep,name=gpu_units,json=gpuUnits,proto3" json:"gpu_units,omitempty"` // what ranks can be given, in the order of local ranks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1403,6 +1404,90 @@ func (x *HelloReply) GetSessions() int32 {
 	return 0
 }
 
+func (x *HelloReply) GetGpuUnits() []*GpuUnit {
+	if x != nil {
+		return x.GpuUnits
+	}
+	return nil
+}
+
+// GpuUnit is a GPU that the container may use, or a MIG device of one.
+type GpuUnit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Vendor        string                 `protobuf:"bytes,1,opt,name=vendor,proto3" json:"vendor,omitempty"`                     // "nvidia", "amd", "intel"
+	Uuid          string                 `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`                         // empty: unknown
+	Pci           string                 `protobuf:"bytes,3,opt,name=pci,proto3" json:"pci,omitempty"`                           // "0000:3b:00.0"; empty: unknown
+	Model         string                 `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`                       // empty: unknown
+	NearCpus      string                 `protobuf:"bytes,5,opt,name=near_cpus,json=nearCpus,proto3" json:"near_cpus,omitempty"` // of the machine, "0-15,64-79"; empty: unknown
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuUnit) Reset() {
+	*x = GpuUnit{}
+	mi := &file_mpiup_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuUnit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuUnit) ProtoMessage() {}
+
+func (x *GpuUnit) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuUnit.ProtoReflect.Descriptor instead.
+func (*GpuUnit) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GpuUnit) GetVendor() string {
+	if x != nil {
+		return x.Vendor
+	}
+	return ""
+}
+
+func (x *GpuUnit) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *GpuUnit) GetPci() string {
+	if x != nil {
+		return x.Pci
+	}
+	return ""
+}
+
+func (x *GpuUnit) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *GpuUnit) GetNearCpus() string {
+	if x != nil {
+		return x.NearCpus
+	}
+	return ""
+}
+
 type App struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Argv          []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"` // of Launch.shell one word, which may be empty
@@ -1417,7 +1502,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_mpiup_proto_msgTypes[5]
+	mi := &file_mpiup_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1514,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[5]
+	mi := &file_mpiup_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1527,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{5}
+	return file_mpiup_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *App) GetArgv() []string {
@@ -1500,7 +1585,7 @@ type CopyFile struct {
 
 func (x *CopyFile) Reset() {
 	*x = CopyFile{}
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1597,7 @@ func (x *CopyFile) String() string {
 func (*CopyFile) ProtoMessage() {}
 
 func (x *CopyFile) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1610,7 @@ func (x *CopyFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyFile.ProtoReflect.Descriptor instead.
 func (*CopyFile) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{6}
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CopyFile) GetName() string {
@@ -1561,7 +1646,7 @@ type CopyData struct {
 
 func (x *CopyData) Reset() {
 	*x = CopyData{}
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1658,7 @@ func (x *CopyData) String() string {
 func (*CopyData) ProtoMessage() {}
 
 func (x *CopyData) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1671,7 @@ func (x *CopyData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyData.ProtoReflect.Descriptor instead.
 func (*CopyData) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CopyData) GetJob() uint32 {
@@ -1614,7 +1699,7 @@ type CopyCredit struct {
 
 func (x *CopyCredit) Reset() {
 	*x = CopyCredit{}
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1711,7 @@ func (x *CopyCredit) String() string {
 func (*CopyCredit) ProtoMessage() {}
 
 func (x *CopyCredit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1724,7 @@ func (x *CopyCredit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyCredit.ProtoReflect.Descriptor instead.
 func (*CopyCredit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CopyCredit) GetJob() uint32 {
@@ -1668,7 +1753,7 @@ type Proc struct {
 
 func (x *Proc) Reset() {
 	*x = Proc{}
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1765,7 @@ func (x *Proc) String() string {
 func (*Proc) ProtoMessage() {}
 
 func (x *Proc) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1778,7 @@ func (x *Proc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proc.ProtoReflect.Descriptor instead.
 func (*Proc) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{9}
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Proc) GetRank() uint32 {
@@ -1735,7 +1820,7 @@ type HostRanks struct {
 
 func (x *HostRanks) Reset() {
 	*x = HostRanks{}
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1832,7 @@ func (x *HostRanks) String() string {
 func (*HostRanks) ProtoMessage() {}
 
 func (x *HostRanks) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1845,7 @@ func (x *HostRanks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostRanks.ProtoReflect.Descriptor instead.
 func (*HostRanks) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{10}
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HostRanks) GetName() string {
@@ -1788,7 +1873,7 @@ type KeyValue struct {
 
 func (x *KeyValue) Reset() {
 	*x = KeyValue{}
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1885,7 @@ func (x *KeyValue) String() string {
 func (*KeyValue) ProtoMessage() {}
 
 func (x *KeyValue) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1898,7 @@ func (x *KeyValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyValue.ProtoReflect.Descriptor instead.
 func (*KeyValue) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *KeyValue) GetKey() string {
@@ -1869,13 +1954,15 @@ type Launch struct {
 	MpiPorts        string                 `protobuf:"bytes,41,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
 	Files           []*CopyFile            `protobuf:"bytes,42,rep,name=files,proto3" json:"files,omitempty"`                                            // for hosts with processes of the job
 	Fabric          *Fabric                `protobuf:"bytes,50,opt,name=fabric,proto3" json:"fabric,omitempty"`
+	GpusPerRank     uint32                 `protobuf:"varint,70,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
+	GpuBind         string                 `protobuf:"bytes,71,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Launch) Reset() {
 	*x = Launch{}
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +1974,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +1987,7 @@ func (x *Launch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Launch) GetNumber() uint64 {
@@ -2148,6 +2235,20 @@ func (x *Launch) GetFabric() *Fabric {
 	return nil
 }
 
+func (x *Launch) GetGpusPerRank() uint32 {
+	if x != nil {
+		return x.GpusPerRank
+	}
+	return 0
+}
+
+func (x *Launch) GetGpuBind() string {
+	if x != nil {
+		return x.GpuBind
+	}
+	return ""
+}
+
 // Fabric is what the user says of traffic between hosts.
 type Fabric struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2160,7 +2261,7 @@ type Fabric struct {
 
 func (x *Fabric) Reset() {
 	*x = Fabric{}
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2273,7 @@ func (x *Fabric) String() string {
 func (*Fabric) ProtoMessage() {}
 
 func (x *Fabric) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2286,7 @@ func (x *Fabric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fabric.ProtoReflect.Descriptor instead.
 func (*Fabric) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Fabric) GetUse() string {
@@ -2222,7 +2323,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2335,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2348,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SpawnRequest) GetId() uint64 {
@@ -2294,7 +2395,7 @@ type SpawnApp struct {
 
 func (x *SpawnApp) Reset() {
 	*x = SpawnApp{}
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2407,7 @@ func (x *SpawnApp) String() string {
 func (*SpawnApp) ProtoMessage() {}
 
 func (x *SpawnApp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2420,7 @@ func (x *SpawnApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnApp.ProtoReflect.Descriptor instead.
 func (*SpawnApp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SpawnApp) GetApp() *App {
@@ -2391,7 +2492,7 @@ type SpawnResult struct {
 
 func (x *SpawnResult) Reset() {
 	*x = SpawnResult{}
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2504,7 @@ func (x *SpawnResult) String() string {
 func (*SpawnResult) ProtoMessage() {}
 
 func (x *SpawnResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2517,7 @@ func (x *SpawnResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResult.ProtoReflect.Descriptor instead.
 func (*SpawnResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{16}
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SpawnResult) GetId() uint64 {
@@ -2454,7 +2555,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2567,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2580,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{17}
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -2527,7 +2628,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2539,7 +2640,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2552,7 +2653,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -2582,7 +2683,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2695,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2708,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -2658,7 +2759,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2771,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2784,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -2732,7 +2833,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2845,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2858,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -2785,7 +2886,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +2898,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +2911,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Input) GetRanks() []uint32 {
@@ -2845,7 +2946,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +2958,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +2971,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -2897,7 +2998,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3010,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3023,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -2949,7 +3050,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2961,7 +3062,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2974,7 +3075,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -3001,7 +3102,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3114,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3127,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Stop) GetWhy() string {
@@ -3062,7 +3163,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3074,7 +3175,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3087,7 +3188,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -3179,7 +3280,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3292,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3305,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -3233,7 +3334,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3346,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3359,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -3302,7 +3403,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3415,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3428,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -3369,7 +3470,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3482,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3495,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Notice) GetText() string {
@@ -3421,7 +3522,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3534,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3547,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Ending) GetWhy() string {
@@ -3464,7 +3565,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3476,7 +3577,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3489,7 +3590,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -3503,7 +3604,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +3616,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +3629,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Closed) GetText() string {
@@ -3553,7 +3654,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3666,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3679,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -3594,7 +3695,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3606,7 +3707,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3619,7 +3720,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -3662,7 +3763,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3775,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3788,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -3735,7 +3836,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +3848,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +3861,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -3824,7 +3925,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3836,7 +3937,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3849,7 +3950,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -3890,7 +3991,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3902,7 +4003,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3915,7 +4016,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Event) GetData() []byte {
@@ -3940,7 +4041,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3952,7 +4053,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3965,7 +4066,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Gone) GetIds() string {
@@ -4025,7 +4126,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4037,7 +4138,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4050,7 +4151,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -4115,7 +4216,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4127,7 +4228,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4140,7 +4241,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -4186,7 +4287,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4198,7 +4299,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4211,7 +4312,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 type Peer struct {
@@ -4231,7 +4332,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4344,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4357,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Peer) GetName() string {
@@ -4332,7 +4433,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4344,7 +4445,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4357,7 +4458,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -4384,7 +4485,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4396,7 +4497,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4409,7 +4510,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -4434,7 +4535,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +4547,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +4560,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 var File_mpiup_proto protoreflect.FileDescriptor
@@ -4535,7 +4636,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"own_number\x18\b \x01(\x04R\townNumber\"D\n" +
 	"\fHelloRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\xc9\x02\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\xf9\x02\n" +
 	"\n" +
 	"HelloReply\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
@@ -4551,7 +4652,14 @@ const file_mpiup_proto_rawDesc = "" +
 	" \x01(\x03R\aclockNs\x12\x18\n" +
 	"\aaddress\x18\v \x01(\tR\aaddress\x12\x16\n" +
 	"\x06digest\x18\f \x01(\tR\x06digest\x12\x1a\n" +
-	"\bsessions\x18\r \x01(\x05R\bsessions\"\x9d\x01\n" +
+	"\bsessions\x18\r \x01(\x05R\bsessions\x12.\n" +
+	"\tgpu_units\x18\x1e \x03(\v2\x11.mpiup.v1.GpuUnitR\bgpuUnits\"z\n" +
+	"\aGpuUnit\x12\x16\n" +
+	"\x06vendor\x18\x01 \x01(\tR\x06vendor\x12\x12\n" +
+	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x10\n" +
+	"\x03pci\x18\x03 \x01(\tR\x03pci\x12\x14\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\x12\x1b\n" +
+	"\tnear_cpus\x18\x05 \x01(\tR\bnearCpus\"\x9d\x01\n" +
 	"\x03App\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x10\n" +
 	"\x03env\x18\x02 \x03(\tR\x03env\x12\x12\n" +
@@ -4582,7 +4690,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\xdc\a\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\x9b\b\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -4620,7 +4728,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03net\x18( \x01(\tR\x03net\x12\x1b\n" +
 	"\tmpi_ports\x18) \x01(\tR\bmpiPorts\x12(\n" +
 	"\x05files\x18* \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12(\n" +
-	"\x06fabric\x182 \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\"I\n" +
+	"\x06fabric\x182 \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\x12\"\n" +
+	"\rgpus_per_rank\x18F \x01(\rR\vgpusPerRank\x12\x19\n" +
+	"\bgpu_bind\x18G \x01(\tR\agpuBind\"I\n" +
 	"\x06Fabric\x12\x10\n" +
 	"\x03use\x18\x01 \x01(\tR\x03use\x12\x12\n" +
 	"\x04nccl\x18\x02 \x01(\tR\x04nccl\x12\x19\n" +
@@ -4847,7 +4957,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_mpiup_proto_goTypes = []any{
 	(Refusal)(0),            // 0: mpiup.v1.Refusal
 	(Pmi)(0),                // 1: mpiup.v1.Pmi
@@ -4860,119 +4970,121 @@ var file_mpiup_proto_goTypes = []any{
 	(*Opened)(nil),          // 8: mpiup.v1.Opened
 	(*HelloRequest)(nil),    // 9: mpiup.v1.HelloRequest
 	(*HelloReply)(nil),      // 10: mpiup.v1.HelloReply
-	(*App)(nil),             // 11: mpiup.v1.App
-	(*CopyFile)(nil),        // 12: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 13: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 14: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 15: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 16: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 17: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 18: mpiup.v1.Launch
-	(*Fabric)(nil),          // 19: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 20: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 21: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 22: mpiup.v1.SpawnResult
-	(*Chosen)(nil),          // 23: mpiup.v1.Chosen
-	(*Started)(nil),         // 24: mpiup.v1.Started
-	(*StartFailed)(nil),     // 25: mpiup.v1.StartFailed
-	(*Output)(nil),          // 26: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 27: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 28: mpiup.v1.Input
-	(*Credit)(nil),          // 29: mpiup.v1.Credit
-	(*Resize)(nil),          // 30: mpiup.v1.Resize
-	(*Signal)(nil),          // 31: mpiup.v1.Signal
-	(*Stop)(nil),            // 32: mpiup.v1.Stop
-	(*Exited)(nil),          // 33: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 34: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 35: mpiup.v1.Aborted
-	(*Control)(nil),         // 36: mpiup.v1.Control
-	(*Notice)(nil),          // 37: mpiup.v1.Notice
-	(*Ending)(nil),          // 38: mpiup.v1.Ending
-	(*Bye)(nil),             // 39: mpiup.v1.Bye
-	(*Closed)(nil),          // 40: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 41: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 42: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 43: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 44: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 45: mpiup.v1.FetchResult
-	(*Event)(nil),           // 46: mpiup.v1.Event
-	(*Gone)(nil),            // 47: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 48: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 49: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 50: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 51: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 52: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 53: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 54: mpiup.v1.ShutdownReply
+	(*GpuUnit)(nil),         // 11: mpiup.v1.GpuUnit
+	(*App)(nil),             // 12: mpiup.v1.App
+	(*CopyFile)(nil),        // 13: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 14: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 15: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 16: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 17: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 18: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 19: mpiup.v1.Launch
+	(*Fabric)(nil),          // 20: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 21: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 22: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 23: mpiup.v1.SpawnResult
+	(*Chosen)(nil),          // 24: mpiup.v1.Chosen
+	(*Started)(nil),         // 25: mpiup.v1.Started
+	(*StartFailed)(nil),     // 26: mpiup.v1.StartFailed
+	(*Output)(nil),          // 27: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 28: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 29: mpiup.v1.Input
+	(*Credit)(nil),          // 30: mpiup.v1.Credit
+	(*Resize)(nil),          // 31: mpiup.v1.Resize
+	(*Signal)(nil),          // 32: mpiup.v1.Signal
+	(*Stop)(nil),            // 33: mpiup.v1.Stop
+	(*Exited)(nil),          // 34: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 35: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 36: mpiup.v1.Aborted
+	(*Control)(nil),         // 37: mpiup.v1.Control
+	(*Notice)(nil),          // 38: mpiup.v1.Notice
+	(*Ending)(nil),          // 39: mpiup.v1.Ending
+	(*Bye)(nil),             // 40: mpiup.v1.Bye
+	(*Closed)(nil),          // 41: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 42: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 43: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 44: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 45: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 46: mpiup.v1.FetchResult
+	(*Event)(nil),           // 47: mpiup.v1.Event
+	(*Gone)(nil),            // 48: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 49: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 50: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 51: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 52: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 53: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 54: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 55: mpiup.v1.ShutdownReply
 }
 var file_mpiup_proto_depIdxs = []int32{
 	7,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	18, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	28, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	31, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	32, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	30, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	43, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	49, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	39, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	22, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	47, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	13, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	19, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	29, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	32, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	33, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	31, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	44, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	50, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	40, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	23, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	48, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	14, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	8,  // 12: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	24, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	25, // 14: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	26, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	27, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	33, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	42, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	48, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	35, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	37, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	38, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	40, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	34, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	20, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	23, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	14, // 27: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	36, // 28: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	29, // 29: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	41, // 30: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	44, // 31: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	45, // 32: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	46, // 33: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	25, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	26, // 14: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	27, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	28, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	34, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	43, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	49, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	36, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	38, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	39, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	41, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	35, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	21, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	24, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	15, // 27: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	37, // 28: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	30, // 29: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	42, // 30: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	45, // 31: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	46, // 32: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	47, // 33: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
 	0,  // 34: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
 	10, // 35: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 36: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	15, // 37: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	1,  // 38: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	16, // 39: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	17, // 40: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	12, // 41: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	19, // 42: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	21, // 43: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	17, // 44: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	11, // 45: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	1,  // 46: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	2,  // 47: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	3,  // 48: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	4,  // 49: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	0,  // 50: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	5,  // 51: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	51, // 52: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	10, // 53: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	6,  // 54: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	9,  // 55: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	50, // 56: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	53, // 57: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	6,  // 58: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	10, // 59: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	52, // 60: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	54, // 61: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	58, // [58:62] is the sub-list for method output_type
-	54, // [54:58] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	11, // 36: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	12, // 37: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	16, // 38: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	1,  // 39: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	17, // 40: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	18, // 41: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	13, // 42: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	20, // 43: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	22, // 44: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	18, // 45: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	12, // 46: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	1,  // 47: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	2,  // 48: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	3,  // 49: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	4,  // 50: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	0,  // 51: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	5,  // 52: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	52, // 53: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	10, // 54: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	6,  // 55: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	9,  // 56: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	51, // 57: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	54, // 58: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	6,  // 59: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	10, // 60: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	53, // 61: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	55, // 62: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	59, // [59:63] is the sub-list for method output_type
+	55, // [55:59] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -5022,7 +5134,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,7 @@ func commonRows() []row {
 
 const (
 	maxRanks   = 1 << 20
+	maxGPUs    = 256
 	maxSeconds = 1 << 30 // 34 years
 )
 

@@ -46,6 +46,7 @@ func hydraMeant() []row {
 		{names: "skip-launch-node nolocal", level: Done, means: "no rank on the launcher's own host", set: on(func(l *Line) { l.NoLocal = true })},
 		{names: "info", level: Done, means: "as `-version`", set: on(func(l *Line) { l.Version = true })},
 		{names: "debug", level: Done, means: "as `-v`", set: on(func(l *Line) { l.Verbose++ })},
+		{names: "gpus-per-proc g", args: 1, level: Done, means: "so many GPUs of its host for each rank, in turn; without it ranks see all", set: (*parser).gpusPerProc},
 		{names: "map-by", args: 1, level: NoEffect, means: "objects within a host: ranks are not bound", set: (*parser).within},
 	}
 }
@@ -59,7 +60,7 @@ func hydraRest() []row {
 		{names: "enable-x disable-x enable-auto-cleanup enable-hostname-propagation disable-hostname-propagation hybrid-hosts print-all-exitcodes print-rank-map pmi-aggregate no-pmi-aggregate profile silent-abort cleanup nocleanup ordered-output", level: NoEffect,
 			means: "of Hydra's own daemons"},
 		{names: "disable-auto-cleanup dac", level: Refused, means: "a rank that fails ends the job"},
-		{names: "gpus-per-proc g gpu-subdevs-per-proc", args: 1, level: Refused, means: "ranks see all GPUs of their host: choose by MPI_LOCALRANKID"},
+		{names: "gpu-subdevs-per-proc", args: 1, level: Refused, means: "parts of GPUs are not given out: write -gpus-per-proc N, or choose by MPI_LOCALRANKID"},
 		{names: "rankmap", args: 1, level: Refused, means: "name the hosts in their order with their numbers, -hosts a:2,b:2"},
 		{names: "output-from", args: 1, level: Refused, means: "every rank's output is shown: use -l, or mpiup run --output-dir DIR"},
 		{names: "hosts-group", args: 1, level: Refused, means: "groups of hosts are not expanded: list them, -hosts a,b"},
@@ -73,6 +74,11 @@ func hydraRest() []row {
 		{names: "preload-binary", level: Done, local: true, means: "copies the program to the hosts, as Open MPI's mpirun does", set: (*parser).preloadBinary},
 		{names: "preload-files", args: 1, level: Done, local: true, means: "copies `FILE,...` to the hosts: a relative name to `$MPIUP_FILES` there, an absolute one to its place", set: (*parser).preloadFiles},
 	}
+}
+
+func (p *parser) gpusPerProc(v []string) (err error) {
+	p.line.GPUsPerRank, err = number(v[0], 1, maxGPUs)
+	return err
 }
 
 func (p *parser) genv(v []string) error {

@@ -51,6 +51,7 @@ func TestHydra(t *testing.T) {
 		{line: "-ppn 4 a", world: world{env: "I_MPI_PERHOST=2"}, is: func(l *Line) { l.PerHost = 4 }},
 		{line: "a", world: world{env: "I_MPI_PERHOST=all"}},
 		{line: "a : b", is: func(l *Line) { l.Contexts = []Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 1}} }},
+		{line: "-gpus-per-proc 2 a", is: func(l *Line) { l.GPUsPerRank = 2 }},
 		{line: "-l a", is: func(l *Line) { l.TagOutput = true }},
 		{line: "-prepend-rank -s all -pmi-port -skip-launch-node a", is: func(l *Line) { l.TagOutput, l.Stdin, l.PMIPort, l.NoLocal = true, "all", true, true }},
 		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *Line) { l.Timeout = 5 * time.Second }},

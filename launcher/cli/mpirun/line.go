@@ -27,6 +27,7 @@ type Line struct {
 	RankBy        string // Open MPI: the same for the ranks' numbers; "": as MapBy
 	PerHost       int    // so many ranks a host, with Hydra so many at a time; 0: by slots
 	BindTo        string // as it was given; "": not given
+	GPUsPerRank   int    // Hydra: GPUs of its host that a rank sees; 0: all
 
 	TagOutput  bool
 	Timestamps bool

@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/gpu"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+// gpus is what this host's GPUs are by the best source, which may be a program that takes seconds
+// and is asked once. The zero value has not asked yet.
+type gpus struct {
+	mu    sync.Mutex // held while it asks: others want the same answer
+	asked bool       // guarded by mu
+	inv   gpu.Inventory
+}
+
+// know asks, unless that was done. A launch that is given up is not waited for.
+func (g *gpus) know(ctx context.Context, a *Agent) gpu.Inventory {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.asked {
+		return g.inv
+	}
+	inv, err := gpu.Ask(ctx, gpu.Config{FS: sysfs.Host(), Env: a.lookupEnv, Helper: a.cfg.GPUHelper, Run: a.runForOutput})
+	if err != nil {
+		a.cfg.Log.Info("GPUs: a better source tells nothing", "used", inv.Source, "cause", err)
+	}
+	if g.asked = ctx.Err() == nil; g.asked {
+		g.inv = inv
+	}
+	return inv
+}
+
+// lookupEnv is a variable of the container's.
+func (a *Agent) lookupEnv(name string) (string, bool) {
+	for _, kv := range a.cfg.Env {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// runForOutput runs a program as one of this agent's processes.
+func (a *Agent) runForOutput(ctx context.Context, c gpu.Command) (gpu.Result, error) {
+	o, err := a.super.Output(ctx, reap.Command{Argv: c.Argv, Env: a.cfg.Env}, c.Limit)
+	code := o.Exit.Code
+	if o.Exit.Signal != 0 {
+		code = 128 + o.Exit.Signal
+	}
+	return gpu.Result{Out: o.Out, Err: o.Err, Code: code}, err
+}
+
+// gpuUnits is what launchers are told of the GPUs that ranks here can be given.
+func (a *Agent) gpuUnits() (units []*apiv1.GpuUnit) {
+	for _, u := range a.cfg.GPUs.Units() {
+		m := &apiv1.GpuUnit{Vendor: string(a.cfg.GPUs.Vendor), Uuid: u.Name(), Model: u.GPU.Model, NearCpus: u.GPU.Near.String()}
+		if u.GPU.Located() {
+			m.Pci = u.GPU.At.String()
+		}
+		units = append(units, m)
+	}
+	return units
+}
+
+// gpuChoice is the variables by which ranks of one job see some of the host's GPUs, by rank; nil:
+// they see all.
+type gpuChoice struct {
+	vendor    gpu.Vendor
+	variables map[uint32][]string
+}
+
+// chooseGPUs makes the choice for a job: the units are given out in the order of local ranks.
+func (st *step) chooseGPUs() (c gpuChoice, err error) {
+	l := st.launch
+	wish, err := gpu.ParseWish(int(l.GpusPerRank), l.GpuBind)
+	if err != nil || wish.IsZero() || l.Exec || len(l.Procs) == 0 {
+		return c, err
+	}
+	inv := st.s.agent.gpus.know(st.may, st.s.agent)
+	units := inv.Units()
+	procs := slices.SortedFunc(slices.Values(l.Procs), func(a, b *apiv1.Proc) int { return cmp.Compare(a.LocalRank, b.LocalRank) })
+	chosen, err := gpu.Assign(wish, units, make([]idset.Set, len(procs)))
+	if err != nil {
+		return c, err
+	}
+	c = gpuChoice{inv.Vendor, make(map[uint32][]string, len(procs))}
+	warned := make(map[uint32]bool)
+	for i, p := range procs {
+		app := l.Apps[p.App]
+		if name := gpu.SetAlready(inv.Vendor, st.given(app)); name != "" {
+			if !warned[p.App] {
+				st.s.notice(true, "%s is set for %s and stays, so its ranks are given no GPUs by --gpus-per-rank or --gpu-bind", name, app.Argv[0])
+			}
+			warned[p.App] = true
+			continue
+		}
+		if c.variables[p.Rank], err = gpu.Variables(inv.Vendor, units, chosen[i]); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// gpuVariables are a rank's. Of those that go with the choice, what the user set stays.
+func (p *proc) gpuVariables(app *apiv1.App) []string {
+	given := p.step.given(app)
+	return slices.DeleteFunc(slices.Clone(p.step.gpus.variables[p.spec.Rank]), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return given(name)
+	})
+}

@@ -1,0 +1,56 @@
+package reap
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+func TestOutput(t *testing.T) {
+	s := supervise(t)
+	for _, tt := range []struct {
+		name   string
+		script string
+		out    string
+		err    string
+		exit   job.Exit
+		fails  string // the beginning of an error
+	}{
+		{"both streams", "echo one; echo first >&2; echo last >&2", "one\n", "last", job.Exit{}, ""},
+		{"nothing to read", "cat; echo end; exit 3", "end\n", "", job.Exit{Code: 3}, ""},
+		{"killed", "echo some; kill -9 $$", "some\n", "", job.Exit{Signal: 9}, ""},
+		{"much on standard error", "head -c 300000 /dev/zero >&2; echo out", "out\n", "", job.Exit{}, ""},
+		{"as much as may be", "head -c 1000 /dev/zero | tr '\\000' x", strings.Repeat("x", 1000), "", job.Exit{}, ""},
+		{"too much", "exec cat /dev/zero", "", "", job.Exit{}, "sh writes more than 1000 bytes"},
+	} {
+		o, err := s.Output(t.Context(), sh(tt.script), 1000)
+		switch {
+		case tt.fails != "":
+			if err == nil || !strings.HasPrefix(err.Error(), tt.fails) {
+				t.Errorf("%s: %v, want %s", tt.name, err, tt.fails)
+			}
+		case err != nil || string(o.Out) != tt.out || strings.Trim(o.Err, "\x00") != tt.err || o.Exit != tt.exit:
+			t.Errorf("%s: %q, %q, %+v, %v", tt.name, o.Out, o.Err, o.Exit, err)
+		}
+	}
+	var start *StartError
+	if _, err := s.Output(t.Context(), Command{Argv: []string{"no-such-program"}, Env: []string{"PATH=/bin"}}, 1000); !errors.As(err, &start) {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// A program that does not end, or a descendant that keeps its output open, is left at the deadline.
+func TestOutputGivesUp(t *testing.T) {
+	s := supervise(t)
+	for _, script := range []string{"exec sleep 1000", "setsid sleep 1000 & echo done"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if _, err := s.Output(ctx, inSession(sh(script), "output"), 1000); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", script, err)
+		}
+		cancel()
+	}
+}
