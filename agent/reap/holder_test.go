@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -204,9 +205,12 @@ func holdsRole(kinds []string) int {
 	s, end := roleSupervisor("")
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(err)
+	var accepted []net.Conn // a collected connection is closed, and what holds the other end goes
+	defer func() { runtime.KeepAlive(accepted) }()
 	accept := func() lobby.Peer {
 		c, err := l.Accept()
 		must(err)
+		accepted = append(accepted, c)
 		p, err := lobby.PeerOf(c)
 		must(err)
 		return p
