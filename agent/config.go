@@ -64,7 +64,7 @@ func (c *Config) validate() error {
 // Limits of what launchers may ask for. A launcher is a member of the job, but its bytes are
 // still checked: a wrong number must not take the host down.
 const (
-	maxSessions  = 256              // open at once
+	maxSessions  = 1024             // open at once
 	maxProcs     = 4096             // of one Launch
 	maxRanks     = 1 << 20          // of one job
 	minWindow    = 4 << 10          // bytes of output in flight per process

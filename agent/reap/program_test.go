@@ -3,6 +3,7 @@ package reap
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -195,7 +197,7 @@ func TestHangingExecIsGivenUp(t *testing.T) {
 	stuck := &request{path: program, cmd: Command{Argv: []string{"prog"}}, reply: make(chan spawned, 1)}
 	failed := make(chan error)
 	go func() {
-		_, err := s.submit(t.Context(), stuck, time.After(500*time.Millisecond))
+		_, err := s.submit(t.Context(), stuck, 500*time.Millisecond)
 		failed <- err
 	}()
 	until(t, "the fork has begun", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.forking == stuck })
@@ -208,4 +210,28 @@ func TestHangingExecIsGivenUp(t *testing.T) {
 	}
 	s.cfg.SpawnDeadline = patience
 	wait(t, start(t, s, sh("true"))) // the spawner is free again
+}
+
+// A Start waits for its turn for as long as others are being started, as when hundreds are at once,
+// and gives up when nothing moves.
+func TestStartWaitsInAQueueThatMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Log: slog.New(slog.DiscardHandler)})
+		begun := time.Now()
+		failed := make(chan error)
+		go func() { failed <- s.queue(t.Context(), &request{path: "/prog"}, time.Second) }()
+		for range 5 {
+			time.Sleep(900 * time.Millisecond)
+			s.mu.Lock()
+			s.forks++
+			s.mu.Unlock()
+		}
+		var e *StartError
+		if err := <-failed; !errors.As(err, &e) || e.Phase != PhaseTimeout {
+			t.Errorf("a queue that stands: %v", err)
+		}
+		if waited := time.Since(begun); waited != 6*time.Second {
+			t.Errorf("gave up after %v", waited)
+		}
+	})
 }

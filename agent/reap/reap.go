@@ -69,7 +69,8 @@ type Config struct {
 	// so that they can be found and reaped. PID 1 is one without asking.
 	Subreaper bool
 
-	// SpawnDeadline bounds one Start, file checks included. Default 10 s.
+	// SpawnDeadline bounds each step of a Start: the look at the files, the time in which no other
+	// process is started either, and the fork. Default 10 s.
 	SpawnDeadline time.Duration
 
 	// StopGrace is the time between SIGTERM and SIGKILL when Run ends. Default 5 s.

@@ -79,8 +79,8 @@ type spawned struct {
 }
 
 // Start starts a process. The error is a *StartError, ErrEnded, or ctx's. It returns after the
-// exec succeeded or failed, at most Config.SpawnDeadline later. A ctx that ends withdraws what
-// has not been forked yet.
+// exec succeeded or failed, or when Config.SpawnDeadline has passed for it in vain. A ctx that ends
+// withdraws what has not been forked yet.
 func (s *Supervisor) Start(ctx context.Context, cmd Command) (*Process, error) {
 	if err := cmd.validate(); err != nil {
 		return nil, err
@@ -91,26 +91,54 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.submit(ctx, &request{cmd: cmd, ctx: ctx, path: path, reply: make(chan spawned, 1)}, deadline.C)
+	return s.submit(ctx, &request{cmd: cmd, ctx: ctx, path: path, reply: make(chan spawned, 1)}, s.cfg.SpawnDeadline)
 }
 
-// submit hands a request to the spawner and waits for what becomes of it.
-func (s *Supervisor) submit(ctx context.Context, req *request, deadline <-chan time.Time) (*Process, error) {
-	select {
-	case s.requests <- req:
-	case <-s.ended:
-		return nil, ErrEnded
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-deadline:
-		return nil, s.busyError(req)
+// submit hands a request to the spawner and waits for what becomes of it, at most patience for its
+// turn and for its fork.
+func (s *Supervisor) submit(ctx context.Context, req *request, patience time.Duration) (*Process, error) {
+	if err := s.queue(ctx, req, patience); err != nil {
+		return nil, err
 	}
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
 	select {
 	case r := <-req.reply:
 		return r.p, r.err
-	case <-deadline:
+	case <-deadline.C:
 		return nil, s.abandon(req)
 	}
+}
+
+// queue waits until the spawner takes a request. Where hundreds of processes are started at once it is
+// busy and not stuck: patience begins anew when it has begun another fork meanwhile.
+func (s *Supervisor) queue(ctx context.Context, req *request, patience time.Duration) error {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for begun := s.begun(); ; {
+		select {
+		case s.requests <- req:
+			return nil
+		case <-s.ended:
+			return ErrEnded
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-deadline.C:
+			n := s.begun()
+			if n == begun {
+				return s.busyError(req)
+			}
+			begun = n
+			deadline.Reset(patience)
+		}
+	}
+}
+
+// begun is the number of forks so far.
+func (s *Supervisor) begun() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forks
 }
 
 func (s *Supervisor) busyError(req *request) error {
