@@ -13,6 +13,7 @@ import (
 
 	kubeflow "github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
 	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -181,6 +182,20 @@ func (l *lab) ended(name string, want kubeflow.JobConditionType) {
 	}
 }
 
+func (l *lab) pods(selector string) []corev1.Pod {
+	l.t.Helper()
+	list, err := l.api.Kube.CoreV1().Pods(ns).List(l.t.Context(), metav1.ListOptions{LabelSelector: selector})
+	must(l.t, err)
+	return list.Items
+}
+
+func (l *lab) job(name string) *batchv1.Job {
+	l.t.Helper()
+	j, err := l.api.Kube.BatchV1().Jobs(ns).Get(l.t.Context(), name, metav1.GetOptions{})
+	must(l.t, err)
+	return j
+}
+
 // ranksOn says on which hosts the lines of hello or of whereAmI say that ranks were, sorted.
 func ranksOn(output string, size int) (hosts []string) {
 	for _, line := range strings.Split(output, "\n") {
@@ -201,6 +216,9 @@ func on(t *testing.T, output string, hosts ...string) {
 		t.Errorf("ranks were on %v, want %v:\n%s", got, hosts, output)
 	}
 }
+
+// whereAmI is a program without MPI.
+const whereAmI = `echo rank $MPIUP_RANK of $MPIUP_SIZE on $(cat /proc/sys/kernel/hostname)`
 
 // bin is the binary under test.
 func bin(t *testing.T) string {

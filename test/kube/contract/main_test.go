@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -77,6 +78,16 @@ func program(t *testing.T, compiler string) string {
 }
 
 var compiling sync.Mutex
+
+// script writes a program for sh that all hosts see.
+func script(t *testing.T, text string) string {
+	t.Helper()
+	f, err := os.CreateTemp(built, "script-")
+	must(t, err)
+	_, err = f.WriteString("#!/bin/sh\n" + text + "\n")
+	must(t, errors.Join(err, f.Chmod(0o755), f.Close()))
+	return f.Name()
+}
 
 func must(t *testing.T, err error) {
 	t.Helper()

@@ -213,7 +213,9 @@ func names(pods []*corev1.Pod) (out []string) {
 	return out
 }
 
-func finished(s *batchv1.JobStatus) bool { return has(s, batchv1.JobComplete) || has(s, batchv1.JobFailed) }
+func finished(s *batchv1.JobStatus) bool {
+	return has(s, batchv1.JobComplete) || has(s, batchv1.JobFailed)
+}
 
 // has says whether a condition is true.
 func has(s *batchv1.JobStatus, kind batchv1.JobConditionType) bool {

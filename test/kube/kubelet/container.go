@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -168,7 +167,7 @@ func (p *pod) start(ctx context.Context, spec *corev1.Container) (*running, erro
 	if err != nil {
 		return nil, err
 	}
-	_, _ = io.Copy(io.Discard, set) // to its end, also when the script failed
+	_, _ = set.Read(make([]byte, 1)) // the script's line, or the end when it failed
 	return r, nil
 }
 

@@ -101,7 +101,7 @@ func (c *container) inside() string {
 		line("for d in / /usr /usr/sbin /usr/local/bin /var %s; do mount -o remount,ro,bind $d; done", strings.Join(c.writable(), " "))
 	}
 	line("cd %s", quote(c.workDir))
-	b.WriteString("exec 3>&-\nexec") // the pipe's end says that the file systems are there
+	b.WriteString("echo >&3; exec 3>&-\nexec") // a line says that the file systems are there
 	for _, w := range slices.Concat(c.privilege, []string{"/usr/bin/env", "-i"}, c.env, c.argv) {
 		b.WriteString(" " + quote(w))
 	}
