@@ -29,7 +29,8 @@ type Agent struct {
 	gpus    gpus
 	libs    *mpilib.Memory
 
-	refusals refusals
+	refusals  refusals
+	answering answering
 
 	stopping chan struct{}  // closed when the agent is to end
 	running  sync.WaitGroup // sessions

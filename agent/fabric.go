@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"golang.org/x/sys/unix"
 )
 
 // fabric is what the libraries of one job's ranks are told of RDMA here; the zero value tells nothing.
@@ -41,7 +41,7 @@ func (st *step) chooseFabric() (f fabric, err error) {
 		return f, nil
 	}
 	if f.hcas = rdma.Read(fsys, rdma.Config{Addresses: addresses()}); len(f.hcas.HCAs) > 0 {
-		gpus := gpu.Read(fsys, st.lookupEnv)
+		gpus := gpu.Read(fsys, st.s.agent.lookupEnv)
 		f.gpus = gpus.Units()
 	}
 	return f, st.judgeFabric(&f)
@@ -50,7 +50,7 @@ func (st *step) chooseFabric() (f fabric, err error) {
 // judgeFabric says what is missing: an error where RDMA was asked for, else a warning where one expects it, on a
 // host of GPUs or with InfiniBand. Many machines have an adapter of that kind as their Ethernet card.
 func (st *step) judgeFabric(f *fabric) error {
-	missing := f.hcas.Missing(lockedMemory())
+	missing := f.hcas.Missing(checkup.LockedMemory())
 	if f.use == rdma.RDMA && len(f.hcas.Usable()) == 0 {
 		if len(missing) == 0 {
 			missing = []string{"this machine has no RDMA device"}
@@ -83,25 +83,9 @@ func addresses() (list []rdma.Address) {
 	return list
 }
 
-// lockedMemory is what ranks may lock: they inherit this process's limit and, run by the same user, its
-// capabilities.
-func lockedMemory() rdma.Locked {
-	l := rdma.Locked{Limit: rdma.Unlimited}
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err == nil {
-		l.Limit = limit.Max // raised to this by libraries that need it
-	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err == nil {
-		l.Any = data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0
-	}
-	return l
-}
-
 // lookupEnv is a variable of the container's.
-func (st *step) lookupEnv(name string) (string, bool) {
-	for _, kv := range st.s.agent.cfg.Env {
+func (a *Agent) lookupEnv(name string) (string, bool) {
+	for _, kv := range a.cfg.Env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
 			return v, true
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/agent"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/wire"
 )
@@ -31,6 +32,15 @@ func (e *embedded) attach(ctx context.Context, s wire.Stream) error {
 		return e.err
 	}
 	return e.agent.Attach(ctx, s, e.process.host)
+}
+
+// checkup is its look at this host.
+func (e *embedded) checkup(r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
+	e.once.Do(e.start)
+	if e.err != nil {
+		return nil, e.err
+	}
+	return e.agent.Checkup(r)
 }
 
 func (e *embedded) start() {

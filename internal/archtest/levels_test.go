@@ -20,6 +20,7 @@ var levels = map[string]int{
 	"launcher/placement":  2,
 	"launcher/cli":        2,
 	"launcher/cli/ssh":    2,
+	"launcher/doctor":     2,
 	"launcher/cli/mpirun": 2,
 	"launcher/iof":        2,
 	"agent/reap":          2,
@@ -33,6 +34,8 @@ var levels = map[string]int{
 	"pmi/pmix":            2,
 	"agent/mpilib":        2,
 	"agent/mpinet":        2,
+	"agent/checkup":       2,
+	"agent/probe":         2,
 	"agent/copies":        2,
 	"internal/wire":       2,
 

@@ -65,6 +65,7 @@ type RunFlags struct {
 	MapBy         string // slot, node or ppr:N:node; after Check slot or node
 	Oversubscribe bool
 	DryRun        bool
+	Preflight     bool
 	Timeout       time.Duration // of the whole run; 0: none
 
 	Output     string // plain, tag, json; after Check with TagOutput in it
@@ -144,6 +145,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.NoTransportHints, "no-transport-hints", false,
 		"let Open MPI try transports that cannot work on the host (default: without a fabric it is told so, OMPI_MCA_pml and OMPI_MCA_btl, and starts faster)")
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
+	fs.BoolVar(&f.Preflight, "preflight", false, "look at the hosts first, as mpiup doctor does: print warnings, and exit with 1 instead of starting where something fails")
 	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 }
 

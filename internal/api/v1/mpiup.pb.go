@@ -373,6 +373,55 @@ func (NameOp) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{5}
 }
 
+type Verdict int32
+
+const (
+	Verdict_PASS Verdict = 0
+	Verdict_WARN Verdict = 1
+	Verdict_FAIL Verdict = 2
+)
+
+// Enum value maps for Verdict.
+var (
+	Verdict_name = map[int32]string{
+		0: "PASS",
+		1: "WARN",
+		2: "FAIL",
+	}
+	Verdict_value = map[string]int32{
+		"PASS": 0,
+		"WARN": 1,
+		"FAIL": 2,
+	}
+)
+
+func (x Verdict) Enum() *Verdict {
+	p := new(Verdict)
+	*p = x
+	return p
+}
+
+func (x Verdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Verdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[6].Descriptor()
+}
+
+func (Verdict) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[6]
+}
+
+func (x Verdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Verdict.Descriptor instead.
+func (Verdict) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{6}
+}
+
 // Frame is one message of a session, in either direction.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4563,6 +4612,526 @@ func (*ShutdownReply) Descriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
+type CheckupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ranks         uint32                 `protobuf:"varint,1,opt,name=ranks,proto3" json:"ranks,omitempty"`                       // that are to run here; 0: one a slot
+	Argv          []string               `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`                          // the program, for its MPI library; empty: what the image has
+	AnswerMs      uint32                 `protobuf:"varint,3,opt,name=answer_ms,json=answerMs,proto3" json:"answer_ms,omitempty"` // how long Ask is answered; 0: not at all
+	Token         []byte                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`                        // 16 bytes that who asks must know
+	Net           string                 `protobuf:"bytes,5,opt,name=net,proto3" json:"net,omitempty"`                            // as Launch.net
+	MpiPorts      string                 `protobuf:"bytes,6,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`  // as Launch.mpi_ports
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckupRequest) Reset() {
+	*x = CheckupRequest{}
+	mi := &file_mpiup_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckupRequest) ProtoMessage() {}
+
+func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
+func (*CheckupRequest) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *CheckupRequest) GetRanks() uint32 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
+}
+
+func (x *CheckupRequest) GetArgv() []string {
+	if x != nil {
+		return x.Argv
+	}
+	return nil
+}
+
+func (x *CheckupRequest) GetAnswerMs() uint32 {
+	if x != nil {
+		return x.AnswerMs
+	}
+	return 0
+}
+
+func (x *CheckupRequest) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *CheckupRequest) GetNet() string {
+	if x != nil {
+		return x.Net
+	}
+	return ""
+}
+
+func (x *CheckupRequest) GetMpiPorts() string {
+	if x != nil {
+		return x.MpiPorts
+	}
+	return ""
+}
+
+type CheckupReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          *HelloReply            `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Findings      []*Finding             `protobuf:"bytes,2,rep,name=findings,proto3" json:"findings,omitempty"`
+	Facts         []*Fact                `protobuf:"bytes,3,rep,name=facts,proto3" json:"facts,omitempty"`         // that should be the same on all hosts
+	Addresses     []string               `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"` // of MPI's interface; empty: the one the agent is reached at
+	Port          uint32                 `protobuf:"varint,5,opt,name=port,proto3" json:"port,omitempty"`          // that answers
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckupReply) Reset() {
+	*x = CheckupReply{}
+	mi := &file_mpiup_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckupReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckupReply) ProtoMessage() {}
+
+func (x *CheckupReply) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
+func (*CheckupReply) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *CheckupReply) GetHost() *HelloReply {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
+func (x *CheckupReply) GetFindings() []*Finding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *CheckupReply) GetFacts() []*Fact {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+func (x *CheckupReply) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *CheckupReply) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+type Finding struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Verdict       Verdict                `protobuf:"varint,2,opt,name=verdict,proto3,enum=mpiup.v1.Verdict" json:"verdict,omitempty"`
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	Fix           string                 `protobuf:"bytes,4,opt,name=fix,proto3" json:"fix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Finding) Reset() {
+	*x = Finding{}
+	mi := &file_mpiup_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Finding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Finding) ProtoMessage() {}
+
+func (x *Finding) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Finding.ProtoReflect.Descriptor instead.
+func (*Finding) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *Finding) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Finding) GetVerdict() Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return Verdict_PASS
+}
+
+func (x *Finding) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Finding) GetFix() string {
+	if x != nil {
+		return x.Fix
+	}
+	return ""
+}
+
+type Fact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fact) Reset() {
+	*x = Fact{}
+	mi := &file_mpiup_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fact) ProtoMessage() {}
+
+func (x *Fact) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fact.ProtoReflect.Descriptor instead.
+func (*Fact) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *Fact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Fact) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+type AskRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Targets       []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	Token         []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Rate          bool                   `protobuf:"varint,3,opt,name=rate,proto3" json:"rate,omitempty"` // measure bandwidth too
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskRequest) Reset() {
+	*x = AskRequest{}
+	mi := &file_mpiup_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskRequest) ProtoMessage() {}
+
+func (x *AskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
+func (*AskRequest) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *AskRequest) GetTargets() []*Target {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *AskRequest) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *AskRequest) GetRate() bool {
+	if x != nil {
+		return x.Rate
+	}
+	return false
+}
+
+type Target struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Addresses     []string               `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"` // address:port, the first that answers is measured
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Target) Reset() {
+	*x = Target{}
+	mi := &file_mpiup_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Target) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Target) ProtoMessage() {}
+
+func (x *Target) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Target.ProtoReflect.Descriptor instead.
+func (*Target) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *Target) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Target) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+type AskReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ways          []*Way                 `protobuf:"bytes,1,rep,name=ways,proto3" json:"ways,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskReply) Reset() {
+	*x = AskReply{}
+	mi := &file_mpiup_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskReply) ProtoMessage() {}
+
+func (x *AskReply) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
+func (*AskReply) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *AskReply) GetWays() []*Way {
+	if x != nil {
+		return x.Ways
+	}
+	return nil
+}
+
+type Way struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // empty: it passes
+	RttNs         int64                  `protobuf:"varint,3,opt,name=rtt_ns,json=rttNs,proto3" json:"rtt_ns,omitempty"`
+	Rate          float64                `protobuf:"fixed64,4,opt,name=rate,proto3" json:"rate,omitempty"` // bytes a second; 0: not measured
+	Mtu           uint32                 `protobuf:"varint,5,opt,name=mtu,proto3" json:"mtu,omitempty"`    // 0: unknown
+	Address       string                 `protobuf:"bytes,6,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Way) Reset() {
+	*x = Way{}
+	mi := &file_mpiup_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Way) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Way) ProtoMessage() {}
+
+func (x *Way) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Way.ProtoReflect.Descriptor instead.
+func (*Way) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *Way) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Way) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Way) GetRttNs() int64 {
+	if x != nil {
+		return x.RttNs
+	}
+	return 0
+}
+
+func (x *Way) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Way) GetMtu() uint32 {
+	if x != nil {
+		return x.Mtu
+	}
+	return 0
+}
+
+func (x *Way) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
@@ -4895,7 +5464,45 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x0fShutdownRequest\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x12\n" +
 	"\x04rest\x18\x02 \x01(\bR\x04rest\"\x0f\n" +
-	"\rShutdownReply*\x9d\x01\n" +
+	"\rShutdownReply\"\x9c\x01\n" +
+	"\x0eCheckupRequest\x12\x14\n" +
+	"\x05ranks\x18\x01 \x01(\rR\x05ranks\x12\x12\n" +
+	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x1b\n" +
+	"\tanswer_ms\x18\x03 \x01(\rR\banswerMs\x12\x14\n" +
+	"\x05token\x18\x04 \x01(\fR\x05token\x12\x10\n" +
+	"\x03net\x18\x05 \x01(\tR\x03net\x12\x1b\n" +
+	"\tmpi_ports\x18\x06 \x01(\tR\bmpiPorts\"\xbf\x01\n" +
+	"\fCheckupReply\x12(\n" +
+	"\x04host\x18\x01 \x01(\v2\x14.mpiup.v1.HelloReplyR\x04host\x12-\n" +
+	"\bfindings\x18\x02 \x03(\v2\x11.mpiup.v1.FindingR\bfindings\x12$\n" +
+	"\x05facts\x18\x03 \x03(\v2\x0e.mpiup.v1.FactR\x05facts\x12\x1c\n" +
+	"\taddresses\x18\x04 \x03(\tR\taddresses\x12\x12\n" +
+	"\x04port\x18\x05 \x01(\rR\x04port\"p\n" +
+	"\aFinding\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
+	"\averdict\x18\x02 \x01(\x0e2\x11.mpiup.v1.VerdictR\averdict\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x10\n" +
+	"\x03fix\x18\x04 \x01(\tR\x03fix\"0\n" +
+	"\x04Fact\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"b\n" +
+	"\n" +
+	"AskRequest\x12*\n" +
+	"\atargets\x18\x01 \x03(\v2\x10.mpiup.v1.TargetR\atargets\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\fR\x05token\x12\x12\n" +
+	"\x04rate\x18\x03 \x01(\bR\x04rate\":\n" +
+	"\x06Target\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x1c\n" +
+	"\taddresses\x18\x02 \x03(\tR\taddresses\"-\n" +
+	"\bAskReply\x12!\n" +
+	"\x04ways\x18\x01 \x03(\v2\r.mpiup.v1.WayR\x04ways\"\x86\x01\n" +
+	"\x03Way\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12\x15\n" +
+	"\x06rtt_ns\x18\x03 \x01(\x03R\x05rttNs\x12\x12\n" +
+	"\x04rate\x18\x04 \x01(\x01R\x04rate\x12\x10\n" +
+	"\x03mtu\x18\x05 \x01(\rR\x03mtu\x12\x18\n" +
+	"\aaddress\x18\x06 \x01(\tR\aaddress*\x9d\x01\n" +
 	"\aRefusal\x12\x10\n" +
 	"\fREFUSAL_NONE\x10\x00\x12\x14\n" +
 	"\x10REFUSAL_PROTOCOL\x10\x01\x12\x12\n" +
@@ -4937,12 +5544,18 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x0eNAME_UNPUBLISH\x10\x02\x12\x0e\n" +
 	"\n" +
 	"NAME_WATCH\x10\x03\x12\x10\n" +
-	"\fNAME_UNWATCH\x10\x042\xe5\x01\n" +
+	"\fNAME_UNWATCH\x10\x04*'\n" +
+	"\aVerdict\x12\b\n" +
+	"\x04PASS\x10\x00\x12\b\n" +
+	"\x04WARN\x10\x01\x12\b\n" +
+	"\x04FAIL\x10\x022\xd3\x02\n" +
 	"\x05Agent\x12.\n" +
 	"\x06Attach\x12\x0f.mpiup.v1.Frame\x1a\x0f.mpiup.v1.Frame(\x010\x01\x125\n" +
 	"\x05Hello\x12\x16.mpiup.v1.HelloRequest\x1a\x14.mpiup.v1.HelloReply\x125\n" +
 	"\x05Peers\x12\x16.mpiup.v1.PeersRequest\x1a\x14.mpiup.v1.PeersReply\x12>\n" +
-	"\bShutdown\x12\x19.mpiup.v1.ShutdownRequest\x1a\x17.mpiup.v1.ShutdownReplyB.Z,github.com/mpiup/mpiup/internal/api/v1;apiv1b\x06proto3"
+	"\bShutdown\x12\x19.mpiup.v1.ShutdownRequest\x1a\x17.mpiup.v1.ShutdownReply\x12;\n" +
+	"\aCheckup\x12\x18.mpiup.v1.CheckupRequest\x1a\x16.mpiup.v1.CheckupReply\x12/\n" +
+	"\x03Ask\x12\x14.mpiup.v1.AskRequest\x1a\x12.mpiup.v1.AskReplyB.Z,github.com/mpiup/mpiup/internal/api/v1;apiv1b\x06proto3"
 
 var (
 	file_mpiup_proto_rawDescOnce sync.Once
@@ -4956,8 +5569,8 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_mpiup_proto_goTypes = []any{
 	(Refusal)(0),            // 0: mpiup.v1.Refusal
 	(Pmi)(0),                // 1: mpiup.v1.Pmi
@@ -4965,126 +5578,145 @@ var file_mpiup_proto_goTypes = []any{
 	(Stream)(0),             // 3: mpiup.v1.Stream
 	(PmiState)(0),           // 4: mpiup.v1.PmiState
 	(NameOp)(0),             // 5: mpiup.v1.NameOp
-	(*Frame)(nil),           // 6: mpiup.v1.Frame
-	(*Open)(nil),            // 7: mpiup.v1.Open
-	(*Opened)(nil),          // 8: mpiup.v1.Opened
-	(*HelloRequest)(nil),    // 9: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 10: mpiup.v1.HelloReply
-	(*GpuUnit)(nil),         // 11: mpiup.v1.GpuUnit
-	(*App)(nil),             // 12: mpiup.v1.App
-	(*CopyFile)(nil),        // 13: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 14: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 15: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 16: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 17: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 18: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 19: mpiup.v1.Launch
-	(*Fabric)(nil),          // 20: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 21: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 22: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 23: mpiup.v1.SpawnResult
-	(*Chosen)(nil),          // 24: mpiup.v1.Chosen
-	(*Started)(nil),         // 25: mpiup.v1.Started
-	(*StartFailed)(nil),     // 26: mpiup.v1.StartFailed
-	(*Output)(nil),          // 27: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 28: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 29: mpiup.v1.Input
-	(*Credit)(nil),          // 30: mpiup.v1.Credit
-	(*Resize)(nil),          // 31: mpiup.v1.Resize
-	(*Signal)(nil),          // 32: mpiup.v1.Signal
-	(*Stop)(nil),            // 33: mpiup.v1.Stop
-	(*Exited)(nil),          // 34: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 35: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 36: mpiup.v1.Aborted
-	(*Control)(nil),         // 37: mpiup.v1.Control
-	(*Notice)(nil),          // 38: mpiup.v1.Notice
-	(*Ending)(nil),          // 39: mpiup.v1.Ending
-	(*Bye)(nil),             // 40: mpiup.v1.Bye
-	(*Closed)(nil),          // 41: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 42: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 43: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 44: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 45: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 46: mpiup.v1.FetchResult
-	(*Event)(nil),           // 47: mpiup.v1.Event
-	(*Gone)(nil),            // 48: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 49: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 50: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 51: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 52: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 53: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 54: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 55: mpiup.v1.ShutdownReply
+	(Verdict)(0),            // 6: mpiup.v1.Verdict
+	(*Frame)(nil),           // 7: mpiup.v1.Frame
+	(*Open)(nil),            // 8: mpiup.v1.Open
+	(*Opened)(nil),          // 9: mpiup.v1.Opened
+	(*HelloRequest)(nil),    // 10: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 11: mpiup.v1.HelloReply
+	(*GpuUnit)(nil),         // 12: mpiup.v1.GpuUnit
+	(*App)(nil),             // 13: mpiup.v1.App
+	(*CopyFile)(nil),        // 14: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 15: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 16: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 17: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 18: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 19: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 20: mpiup.v1.Launch
+	(*Fabric)(nil),          // 21: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 22: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 23: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 24: mpiup.v1.SpawnResult
+	(*Chosen)(nil),          // 25: mpiup.v1.Chosen
+	(*Started)(nil),         // 26: mpiup.v1.Started
+	(*StartFailed)(nil),     // 27: mpiup.v1.StartFailed
+	(*Output)(nil),          // 28: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 29: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 30: mpiup.v1.Input
+	(*Credit)(nil),          // 31: mpiup.v1.Credit
+	(*Resize)(nil),          // 32: mpiup.v1.Resize
+	(*Signal)(nil),          // 33: mpiup.v1.Signal
+	(*Stop)(nil),            // 34: mpiup.v1.Stop
+	(*Exited)(nil),          // 35: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 36: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 37: mpiup.v1.Aborted
+	(*Control)(nil),         // 38: mpiup.v1.Control
+	(*Notice)(nil),          // 39: mpiup.v1.Notice
+	(*Ending)(nil),          // 40: mpiup.v1.Ending
+	(*Bye)(nil),             // 41: mpiup.v1.Bye
+	(*Closed)(nil),          // 42: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 43: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 44: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 45: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 46: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 47: mpiup.v1.FetchResult
+	(*Event)(nil),           // 48: mpiup.v1.Event
+	(*Gone)(nil),            // 49: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 50: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 51: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 52: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 53: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 54: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 55: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 56: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 57: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 58: mpiup.v1.CheckupReply
+	(*Finding)(nil),         // 59: mpiup.v1.Finding
+	(*Fact)(nil),            // 60: mpiup.v1.Fact
+	(*AskRequest)(nil),      // 61: mpiup.v1.AskRequest
+	(*Target)(nil),          // 62: mpiup.v1.Target
+	(*AskReply)(nil),        // 63: mpiup.v1.AskReply
+	(*Way)(nil),             // 64: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
-	7,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	19, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	29, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	32, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	33, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	31, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	44, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	50, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	40, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	23, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	48, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	14, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	8,  // 12: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	25, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	26, // 14: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	27, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	28, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	34, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	43, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	49, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	36, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	38, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	39, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	41, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	35, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	21, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	24, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	15, // 27: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	37, // 28: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	30, // 29: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	42, // 30: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	45, // 31: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	46, // 32: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	47, // 33: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	8,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	20, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	30, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	33, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	34, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	32, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	45, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	51, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	41, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	24, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	49, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	15, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	9,  // 12: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	26, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	27, // 14: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	28, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	29, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	35, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	44, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	50, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	37, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	39, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	40, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	42, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	36, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	22, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	25, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	16, // 27: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	38, // 28: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	31, // 29: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	43, // 30: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	46, // 31: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	47, // 32: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	48, // 33: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
 	0,  // 34: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	10, // 35: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 36: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	12, // 37: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	16, // 38: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	11, // 35: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	12, // 36: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	13, // 37: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	17, // 38: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
 	1,  // 39: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	17, // 40: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	18, // 41: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	13, // 42: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	20, // 43: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	22, // 44: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	18, // 45: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	12, // 46: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	18, // 40: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	19, // 41: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	14, // 42: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	21, // 43: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	23, // 44: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	19, // 45: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	13, // 46: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
 	1,  // 47: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
 	2,  // 48: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
 	3,  // 49: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
 	4,  // 50: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
 	0,  // 51: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
 	5,  // 52: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	52, // 53: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	10, // 54: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	6,  // 55: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	9,  // 56: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	51, // 57: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	54, // 58: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	6,  // 59: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	10, // 60: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	53, // 61: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	55, // 62: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	59, // [59:63] is the sub-list for method output_type
-	55, // [55:59] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	53, // 53: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	11, // 54: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	11, // 55: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	59, // 56: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	60, // 57: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	6,  // 58: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	62, // 59: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	64, // 60: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	7,  // 61: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	10, // 62: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	52, // 63: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	55, // 64: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	57, // 65: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	61, // 66: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	7,  // 67: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	11, // 68: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	54, // 69: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	56, // 70: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	58, // 71: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	63, // 72: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	67, // [67:73] is the sub-list for method output_type
+	61, // [61:67] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -5133,8 +5765,8 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   50,
+			NumEnums:      7,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

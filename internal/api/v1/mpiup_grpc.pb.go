@@ -49,6 +49,8 @@ const (
 	Agent_Hello_FullMethodName    = "/mpiup.v1.Agent/Hello"
 	Agent_Peers_FullMethodName    = "/mpiup.v1.Agent/Peers"
 	Agent_Shutdown_FullMethodName = "/mpiup.v1.Agent/Shutdown"
+	Agent_Checkup_FullMethodName  = "/mpiup.v1.Agent/Checkup"
+	Agent_Ask_FullMethodName      = "/mpiup.v1.Agent/Ask"
 )
 
 // AgentClient is the client API for Agent service.
@@ -64,6 +66,10 @@ type AgentClient interface {
 	// Shutdown ends the agent with exit code 0 once its sessions are stopped, or only what was left
 	// behind. Launcher role.
 	Shutdown(ctx context.Context, in *ShutdownRequest, opts ...grpc.CallOption) (*ShutdownReply, error)
+	// Checkup looks at the host as a job's ranks would find it, and answers other hosts' Ask for a while. Launcher role.
+	Checkup(ctx context.Context, in *CheckupRequest, opts ...grpc.CallOption) (*CheckupReply, error)
+	// Ask measures the way to other hosts that were told to answer. Launcher role.
+	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskReply, error)
 }
 
 type agentClient struct {
@@ -117,6 +123,26 @@ func (c *agentClient) Shutdown(ctx context.Context, in *ShutdownRequest, opts ..
 	return out, nil
 }
 
+func (c *agentClient) Checkup(ctx context.Context, in *CheckupRequest, opts ...grpc.CallOption) (*CheckupReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckupReply)
+	err := c.cc.Invoke(ctx, Agent_Checkup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *agentClient) Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AskReply)
+	err := c.cc.Invoke(ctx, Agent_Ask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServer is the server API for Agent service.
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
@@ -130,6 +156,10 @@ type AgentServer interface {
 	// Shutdown ends the agent with exit code 0 once its sessions are stopped, or only what was left
 	// behind. Launcher role.
 	Shutdown(context.Context, *ShutdownRequest) (*ShutdownReply, error)
+	// Checkup looks at the host as a job's ranks would find it, and answers other hosts' Ask for a while. Launcher role.
+	Checkup(context.Context, *CheckupRequest) (*CheckupReply, error)
+	// Ask measures the way to other hosts that were told to answer. Launcher role.
+	Ask(context.Context, *AskRequest) (*AskReply, error)
 	mustEmbedUnimplementedAgentServer()
 }
 
@@ -151,6 +181,12 @@ func (UnimplementedAgentServer) Peers(context.Context, *PeersRequest) (*PeersRep
 }
 func (UnimplementedAgentServer) Shutdown(context.Context, *ShutdownRequest) (*ShutdownReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Shutdown not implemented")
+}
+func (UnimplementedAgentServer) Checkup(context.Context, *CheckupRequest) (*CheckupReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Checkup not implemented")
+}
+func (UnimplementedAgentServer) Ask(context.Context, *AskRequest) (*AskReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Ask not implemented")
 }
 func (UnimplementedAgentServer) mustEmbedUnimplementedAgentServer() {}
 func (UnimplementedAgentServer) testEmbeddedByValue()               {}
@@ -234,6 +270,42 @@ func _Agent_Shutdown_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Agent_Checkup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Checkup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Checkup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Checkup(ctx, req.(*CheckupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Agent_Ask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Ask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Ask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Ask(ctx, req.(*AskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Agent_ServiceDesc is the grpc.ServiceDesc for Agent service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -252,6 +324,14 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Shutdown",
 			Handler:    _Agent_Shutdown_Handler,
+		},
+		{
+			MethodName: "Checkup",
+			Handler:    _Agent_Checkup_Handler,
+		},
+		{
+			MethodName: "Ask",
+			Handler:    _Agent_Ask_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,91 @@
+package checkup
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+// fit is a host without any complaint.
+func fit() Host {
+	return Host{Slots: 4, CPUs: 4, ShmSize: 8 << 30, ShmFree: 8 << 30, Files: 1 << 20, PtraceScope: -1, OwnMemory: true, HugePages: 0,
+		Locked: rdma.Locked{Limit: rdma.Unlimited}}
+}
+
+func hca(denied, state string, ethernet bool) rdma.Inventory {
+	return rdma.Inventory{HCAs: []rdma.HCA{{Name: "mlx5_0", Kind: rdma.Verbs, Verbs: "uverbs0", Denied: denied,
+		Ports: []rdma.Port{{Number: 1, State: state, Ethernet: ethernet}}}}}
+}
+
+func TestLook(t *testing.T) {
+	nvidia := gpu.Inventory{Source: "/proc/driver/nvidia", Vendor: gpu.NVIDIA, GPUs: []gpu.GPU{{Number: 0}, {Number: 1}}}
+	for _, tt := range []struct {
+		name    string
+		change  func(*Host)
+		check   string
+		verdict Verdict
+		says    string // of text and fix
+	}{
+		{"no /dev/shm", func(h *Host) { h.ShmSize = 0 }, "shared memory", Fail, "medium: Memory"},
+		{"Docker's /dev/shm and many ranks", func(h *Host) { h.ShmSize, h.ShmFree, h.Slots, h.CPUs = 64<<20, 64<<20, 8, 8 }, "shared memory", Warn, "64 MiB for 8 ranks"},
+		{"Docker's /dev/shm and one rank", func(h *Host) { h.ShmSize, h.ShmFree, h.Ranks = 64<<20, 64<<20, 1 }, "shared memory", Pass, "64 MiB"},
+		{"Docker's /dev/shm and GPUs", func(h *Host) { h.ShmSize, h.ShmFree, h.Ranks, h.GPUs = 64<<20, 64<<20, 1, nvidia }, "shared memory", Warn, "for 1 rank"},
+		{"/dev/shm is full", func(h *Host) { h.ShmFree = 1 << 20 }, "shared memory", Fail, "1 MiB free of 8192 MiB"},
+		{"small memlock without HCAs", func(h *Host) { h.Locked.Limit = 64 << 10 }, "locked memory", Pass, "64 KiB"},
+		{"small memlock with an HCA, no root", func(h *Host) { h.Locked.Limit, h.HCAs = 64<<10, hca("", "ACTIVE", false) }, "locked memory", Fail, "LimitMEMLOCK=infinity"},
+		{"small memlock with an HCA, root", func(h *Host) { h.Locked.Limit, h.HCAs, h.Root = 64<<10, hca("", "ACTIVE", false), true }, "locked memory", Fail, "IPC_LOCK"},
+		{"small memlock with an HCA that is not granted", func(h *Host) { h.Locked.Limit, h.HCAs = 64<<10, hca("no file", "ACTIVE", false) }, "locked memory", Warn, "RDMA needs more"},
+		{"IPC_LOCK", func(h *Host) { h.Locked, h.HCAs = rdma.Locked{Limit: 1, Any: true}, hca("", "ACTIVE", false) }, "locked memory", Pass, "CAP_IPC_LOCK"},
+		{"few files", func(h *Host) { h.Files = 1024 }, "open files", Warn, "LimitNOFILE"},
+		{"more ranks than CPUs", func(h *Host) { h.Ranks = 5 }, "slots and CPUs", Warn, "5 ranks on 4 usable CPUs"},
+		{"a quota", func(h *Host) { h.Quota = 3.5 }, "slots and CPUs", Pass, "quota 3.5"},
+		{"seccomp", func(h *Host) { h.OwnMemory = false }, "single copy between ranks", Warn, "SYS_PTRACE"},
+		{"yama", func(h *Host) { h.PtraceScope = 1 }, "single copy between ranks", Warn, "ptrace_scope is 1"},
+		{"yama with the capability", func(h *Host) { h.PtraceScope, h.Ptrace = 1, true }, "single copy between ranks", Pass, "allowed"},
+		{"huge pages that may not be used", func(h *Host) { h.HugePages, h.HugePageLimit = 512, "0" }, "huge pages", Warn, "hugepages-2Mi"},
+		{"InfiniBand that is not granted", func(h *Host) { h.HCAs = hca("its device file /dev/infiniband/uverbs0 is not here", "ACTIVE", false) }, "RDMA", Warn, "resources.limits"},
+		{"an Ethernet card of that kind", func(h *Host) { h.HCAs = hca("its device file /dev/infiniband/uverbs0 is not here", "ACTIVE", true) }, "RDMA", Pass, "TCP"},
+		{"no GPUDirect", func(h *Host) { h.HCAs, h.GPUs = hca("", "ACTIVE", false), nvidia }, "RDMA", Warn, "nvidia_peermem"},
+		{"more ranks than GPUs", func(h *Host) { h.GPUs, h.Ranks = nvidia, 3 }, "GPUs", Warn, "fewer than ranks (3)"},
+		{"as many ranks as GPUs", func(h *Host) { h.GPUs, h.Ranks = nvidia, 2 }, "GPUs", Pass, "2, by /proc"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := fit()
+			tt.change(&h)
+			for _, f := range Look(&h) {
+				if f.Name != tt.check {
+					continue
+				}
+				if f.Verdict != tt.verdict || !strings.Contains(f.Text+" "+f.Fix, tt.says) {
+					t.Errorf("%d: %s; %s", f.Verdict, f.Text, f.Fix)
+				}
+				if (f.Verdict == Pass) != (f.Fix == "") {
+					t.Errorf("verdict %d with the fix %q", f.Verdict, f.Fix)
+				}
+				return
+			}
+			t.Errorf("no check %q", tt.check)
+		})
+	}
+	h := fit()
+	for _, f := range Look(&h) {
+		if f.Verdict != Pass {
+			t.Errorf("a fit host: %+v", f)
+		}
+	}
+}
+
+// What is read of this machine is what the kernel says elsewhere.
+func TestRead(t *testing.T) {
+	h := Host{}
+	h.Read(sysfs.Host())
+	if h.Files == 0 || h.Locked.Limit == 0 && !h.Locked.Any {
+		t.Errorf("%+v", h)
+	}
+	if h.ShmSize < h.ShmFree {
+		t.Errorf("/dev/shm has %d, free %d", h.ShmSize, h.ShmFree)
+	}
+}

@@ -1,0 +1,99 @@
+package probe
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mpiup/mpiup/internal/network"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var token = Token{1, 2, 3}
+
+func serving(t *testing.T) netip.AddrPort {
+	t.Helper()
+	s, err := Listen(network.Ports{}, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(s.Port()))
+}
+
+func TestAsk(t *testing.T) {
+	to := serving(t)
+	w, err := Ask(t.Context(), to, token, true)
+	if err != nil || w.RTT <= 0 || w.Rate < 1e5 || w.MTU < 1000 {
+		t.Errorf("%+v, %v", w, err)
+	}
+	w, err = Ask(t.Context(), to, token, false)
+	if err != nil || w.Rate != 0 {
+		t.Errorf("without rate %+v, %v", w, err)
+	}
+}
+
+func TestStrangersAreNotServed(t *testing.T) {
+	to := serving(t)
+	if _, err := Ask(t.Context(), to, Token{9}, false); err == nil {
+		t.Error("another token is answered")
+	}
+	c, err := net.Dial("tcp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.Write([]byte(strings.Repeat("x", 64)))
+	if n, _ := io.Copy(io.Discard, c); n != 0 {
+		t.Errorf("a stranger got %d bytes", n)
+	}
+}
+
+// A refused port, and one that takes connections and says nothing.
+func TestWhatDoesNotPass(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.MustParseAddrPort(l.Addr().String())
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		c, err := l.Accept()
+		if err == nil {
+			c.Close()
+		}
+	})
+	if _, err := Ask(ctx, at, token, false); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("a server that hangs up: %v", err)
+	}
+	accepting.Wait()
+	l.Close()
+	if _, err := Ask(ctx, at, token, false); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("a closed port: %v", err)
+	}
+}
+
+func TestListenStaysInItsRange(t *testing.T) {
+	first, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	taken := uint16(first.Addr().(*net.TCPAddr).Port)
+	if s, err := Listen(network.Ports{Low: taken, High: taken}, token); err == nil || !strings.Contains(err.Error(), "is free") {
+		t.Errorf("a taken port: %v, %v", s, err)
+	}
+}

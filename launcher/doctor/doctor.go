@@ -1,0 +1,238 @@
+// Package doctor judges what agents found before a job: each host by itself, hosts against each other, and the
+// way between each two.
+//
+//	findings of hosts ─┐
+//	facts of hosts ────┼─▶ Judge ──▶ Report: rows of (check, hosts, verdict, text, fix) ──▶ Text, JSON
+//	clocks, ways ──────┘                 └─▶ the matrix of ways, with --net
+//
+// Hosts that say the same share a row, so that 64 healthy hosts are as many lines as one.
+//
+// It is pure: the launcher asks, and prints.
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// Host is one host as it was found.
+type Host struct {
+	Name  string
+	Error string // why it was not reached; "": it was
+	Reply *apiv1.CheckupReply
+	Skew  time.Duration // its clock before ours
+	Doubt time.Duration // by how much Skew may be wrong
+}
+
+// Way is what was found from one host to another.
+type Way struct {
+	From, To string
+	Error    string // "": it passes
+	RTT      time.Duration
+	Rate     float64 // bytes a second; 0: not measured
+	MTU      int     // 0: unknown
+}
+
+// Row is one finding, of all hosts that share it.
+type Row struct {
+	Check   string   `json:"check"`
+	Verdict string   `json:"verdict"` // pass, warn, fail
+	Hosts   []string `json:"hosts"`
+	Text    string   `json:"text"`
+	Fix     string   `json:"fix,omitempty"`
+}
+
+// The verdicts as words.
+const (
+	Pass = "pass"
+	Warn = "warn"
+	Fail = "fail"
+)
+
+var words = map[apiv1.Verdict]string{apiv1.Verdict_PASS: Pass, apiv1.Verdict_WARN: Warn, apiv1.Verdict_FAIL: Fail}
+
+// Report is everything that was found.
+type Report struct {
+	Verdict string   `json:"verdict"` // the worst of all rows
+	Rows    []Row    `json:"rows"`
+	Hosts   []string `json:"hosts"`
+	Ways    []Pair   `json:"ways,omitempty"`
+
+	there []string // hosts that answered
+}
+
+// Pair is a way in JSON.
+type Pair struct {
+	From  string  `json:"from"`
+	To    string  `json:"to"`
+	Error string  `json:"error,omitempty"`
+	RTT   float64 `json:"rtt_us,omitempty"`
+	Rate  float64 `json:"mb_s,omitempty"`
+	MTU   int     `json:"mtu,omitempty"`
+}
+
+// Judge makes the report. Rows are in the order of checks; those of one check have the worst first.
+func Judge(hosts []Host, ways []Way) *Report {
+	r := &Report{Verdict: Pass}
+	for _, h := range hosts {
+		r.Hosts = append(r.Hosts, h.Name)
+	}
+	r.reach(hosts)
+	r.findings(hosts)
+	if len(hosts) > 1 {
+		r.facts(hosts)
+		r.versions(hosts)
+		r.clocks(hosts)
+		r.ways(ways)
+	}
+	for _, row := range r.Rows {
+		if rank(row.Verdict) > rank(r.Verdict) {
+			r.Verdict = row.Verdict
+		}
+	}
+	return r
+}
+
+func rank(verdict string) int { return slices.Index([]string{Pass, Warn, Fail}, verdict) }
+
+// add puts hosts into the row of the same finding, or makes one.
+func (r *Report) add(check, verdict, text, fix string, hosts ...string) {
+	for i := range r.Rows {
+		if o := &r.Rows[i]; o.Check == check && o.Verdict == verdict && o.Text == text && o.Fix == fix {
+			o.Hosts = append(o.Hosts, hosts...)
+			return
+		}
+	}
+	r.Rows = append(r.Rows, Row{check, verdict, hosts, text, fix})
+}
+
+func (r *Report) reach(hosts []Host) {
+	for _, h := range hosts {
+		if h.Error != "" {
+			r.add("agent", Fail, h.Error, "see what mpiup peers says, and the pod's log", h.Name)
+		}
+	}
+	for _, h := range hosts {
+		if h.Error == "" {
+			r.add("agent", Pass, "answers", "", h.Name)
+			r.there = append(r.there, h.Name)
+		}
+	}
+}
+
+// findings of one host each, grouped by check in the order in which hosts state them.
+func (r *Report) findings(hosts []Host) {
+	var order []string
+	byCheck := map[string][]func(){}
+	for _, h := range hosts {
+		for _, f := range h.Reply.GetFindings() {
+			if byCheck[f.Name] == nil {
+				order = append(order, f.Name)
+			}
+			byCheck[f.Name] = append(byCheck[f.Name], func() { r.add(f.Name, words[f.Verdict], f.Text, f.Fix, h.Name) })
+		}
+	}
+	for _, check := range order {
+		begin := len(r.Rows)
+		for _, add := range byCheck[check] {
+			add()
+		}
+		slices.SortStableFunc(r.Rows[begin:], func(a, b Row) int { return cmp.Compare(rank(b.Verdict), rank(a.Verdict)) })
+	}
+}
+
+// facts that should be the same everywhere.
+func (r *Report) facts(hosts []Host) {
+	var order []string
+	values := map[string]map[string][]string{} // hosts by value by fact
+	for _, h := range hosts {
+		for _, f := range h.Reply.GetFacts() {
+			if values[f.Name] == nil {
+				order = append(order, f.Name)
+				values[f.Name] = map[string][]string{}
+			}
+			values[f.Name][f.Value] = append(values[f.Name][f.Value], h.Name)
+		}
+	}
+	for _, name := range order {
+		r.same("same "+name, values[name], "use one image, one kind of node and one resource request for all workers")
+	}
+}
+
+func (r *Report) versions(hosts []Host) {
+	values := map[string][]string{}
+	for _, h := range hosts {
+		if v := h.Reply.GetHost().GetVersion(); v != "" {
+			values[v] = append(values[v], h.Name)
+		}
+	}
+	r.same("same mpiup", values, "use one image for all pods; only the same protocol works together")
+}
+
+// same says who has which value. One that nobody knows is no finding.
+func (r *Report) same(check string, values map[string][]string, fix string) {
+	switch {
+	case len(values) == 0, len(values) == 1 && values[""] != nil:
+	case len(values) == 1:
+		for v, hosts := range values {
+			r.add(check, Pass, v, "", hosts...)
+		}
+	default:
+		var parts []string
+		for v, hosts := range values {
+			if v == "" {
+				v = "none"
+			}
+			parts = append(parts, fmt.Sprintf("%s: %s", few(hosts), v))
+		}
+		slices.Sort(parts)
+		var all []string
+		for _, hosts := range values {
+			all = append(all, hosts...)
+		}
+		slices.Sort(all)
+		r.add(check, Warn, strings.Join(parts, "; "), fix, all...)
+	}
+}
+
+// Clocks further apart than this spoil timestamps in merged output; identities break at a day.
+const (
+	maxSkew = time.Second
+	badSkew = 12 * time.Hour
+)
+
+func (r *Report) clocks(hosts []Host) {
+	var fine []string
+	for _, h := range hosts {
+		if h.Error != "" || h.Reply == nil {
+			continue
+		}
+		off := h.Skew.Abs() - h.Doubt
+		text := fmt.Sprintf("%v off the launcher's", h.Skew.Round(time.Millisecond))
+		switch {
+		case off > badSkew:
+			r.add("clocks", Fail, text, "set the node's clock (chrony, systemd-timesyncd): certificates are valid for a day around now", h.Name)
+		case off > maxSkew:
+			r.add("clocks", Warn, text, "set the node's clock (chrony, systemd-timesyncd); times in merged output are wrong", h.Name)
+		default:
+			fine = append(fine, h.Name)
+		}
+	}
+	if len(fine) > 0 {
+		r.add("clocks", Pass, fmt.Sprintf("within %v of the launcher's", maxSkew), "", fine...)
+	}
+}
+
+// few is host names for a line.
+func few(hosts []string) string {
+	const most = 4
+	if len(hosts) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(hosts[:most], ","), len(hosts)-most)
+	}
+	return strings.Join(hosts, ",")
+}

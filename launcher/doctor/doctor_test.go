@@ -1,0 +1,108 @@
+package doctor
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+func reply(version, mpi string, findings ...*apiv1.Finding) *apiv1.CheckupReply {
+	shm := &apiv1.Finding{Name: "shared memory", Text: "/dev/shm has 8192 MiB"}
+	return &apiv1.CheckupReply{Host: &apiv1.HelloReply{Version: version}, Findings: append([]*apiv1.Finding{shm}, findings...),
+		Facts: []*apiv1.Fact{{Name: "MPI library", Value: mpi}, {Name: "CUDA"}}}
+}
+
+func golden(t *testing.T, name string, r *Report) {
+	t.Helper()
+	var got bytes.Buffer
+	if err := r.Text(&got, false); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteString("--- in brief ---\n")
+	if err := r.Text(&got, true); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteString("verdict: " + r.Verdict + "\n")
+	file := "testdata/" + name + ".golden"
+	if *update {
+		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("%s (-want +got)\n%s", name, diff)
+	}
+	if _, err := json.Marshal(r); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	ok := reply("v1", "Open MPI 5.0.7")
+	healthy := []Host{{Name: "w0", Reply: ok}, {Name: "w1", Reply: ok, Skew: -20 * time.Millisecond}, {Name: "w2", Reply: ok}}
+	var ways []Way
+	for _, a := range healthy {
+		for _, b := range healthy {
+			if a.Name != b.Name {
+				ways = append(ways, Way{From: a.Name, To: b.Name, RTT: 80 * time.Microsecond, Rate: 2.5e9, MTU: 1500})
+			}
+		}
+	}
+	golden(t, "healthy", Judge(healthy, ways))
+	golden(t, "alone", Judge(healthy[:1], nil))
+
+	small := &apiv1.Finding{Name: "open files", Verdict: apiv1.Verdict_WARN, Text: "limit 1024 (ulimit -n)", Fix: "set LimitNOFILE"}
+	none := &apiv1.Finding{Name: "open files", Text: "unlimited"}
+	locked := &apiv1.Finding{Name: "locked memory", Verdict: apiv1.Verdict_FAIL, Text: "limit 64 KiB: RDMA cannot register its buffers", Fix: "add IPC_LOCK"}
+	sick := []Host{
+		{Name: "w0", Reply: reply("v1", "Open MPI 5.0.7", none)},
+		{Name: "w1", Reply: reply("v1", "Open MPI 4.1.4", small, locked), Skew: 3 * time.Second, Doubt: 10 * time.Millisecond},
+		{Name: "w2", Reply: reply("v2", "", small), Skew: 1500 * time.Millisecond, Doubt: time.Second},
+		{Name: "w3", Error: "10.0.0.3:7611: connection refused"},
+	}
+	golden(t, "sick", Judge(sick, []Way{
+		{From: "w0", To: "w1", Error: "no answer"}, {From: "w2", To: "w1", Error: "no answer"},
+		{From: "w0", To: "w2", RTT: time.Millisecond, Rate: 1e9, MTU: 1500}, {From: "w1", To: "w2", RTT: time.Millisecond, Rate: 1e8, MTU: 1450},
+		{From: "w1", To: "w0", RTT: time.Millisecond, Rate: 1e9, MTU: 1500}, {From: "w2", To: "w0", RTT: time.Millisecond, Rate: 9e8, MTU: 1500},
+	}))
+}
+
+// Each host meets each other once in each direction, and is in one pair of a round.
+func TestRounds(t *testing.T) {
+	for n := range 20 {
+		met := map[[2]int]int{}
+		for _, round := range Rounds(n) {
+			var busy []int
+			for _, p := range round {
+				met[p]++
+				busy = append(busy, p[0], p[1])
+			}
+			slices.Sort(busy)
+			if len(slices.Compact(slices.Clone(busy))) != len(busy) {
+				t.Errorf("%d hosts: one is in two pairs of %v", n, round)
+			}
+		}
+		for pair, times := range met {
+			if times != 1 || pair[0] == pair[1] {
+				t.Errorf("%d hosts: %v met %d times", n, pair, times)
+			}
+		}
+		if len(met) != n*max(n-1, 0) {
+			t.Errorf("%d hosts: %d ways of %d", n, len(met), n*(n-1))
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+var marks = map[string]string{Pass: "ok  ", Warn: "WARN", Fail: "FAIL"}
+
+// Text prints the report for people: a line for each row, its fix below, and the matrix of ways at last.
+// Brief leaves out what passed.
+func (r *Report) Text(w io.Writer, brief bool) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	for _, row := range r.Rows {
+		if brief && row.Verdict == Pass {
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", marks[row.Verdict], row.Check, r.who(row.Hosts), row.Text)
+		if row.Fix != "" {
+			fmt.Fprintf(t, "\t\t\t→ %s\n", row.Fix)
+		}
+	}
+	t.Flush()
+	if !brief {
+		r.matrix(&b)
+		fmt.Fprintf(&b, "%s\n", r.summary())
+	}
+	var out strings.Builder
+	for line := range strings.Lines(b.String()) { // tabwriter pads empty cells
+		out.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// who is hosts for a cell.
+func (r *Report) who(hosts []string) string {
+	if len(hosts) == len(r.Hosts) && len(hosts) > 1 {
+		return fmt.Sprintf("all %d", len(hosts))
+	}
+	return few(hosts)
+}
+
+func (r *Report) summary() string {
+	n := map[string]int{}
+	for _, row := range r.Rows {
+		n[row.Verdict]++
+	}
+	return fmt.Sprintf("%s: %d passed, %s, %s", count(len(r.Hosts), "host"), n[Pass], count(n[Warn], "warning"), count(n[Fail], "failure"))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// maxMatrix is how many hosts fit side by side on a screen; more are in the JSON.
+const maxMatrix = 16
+
+// matrix is round-trip time and bandwidth from row to column.
+func (r *Report) matrix(b *strings.Builder) {
+	at := map[[2]string]Pair{}
+	measured := false
+	for _, p := range r.Ways {
+		at[[2]string{p.From, p.To}] = p
+		measured = measured || p.Rate > 0
+	}
+	if !measured {
+		return
+	}
+	if len(r.Hosts) > maxMatrix {
+		fmt.Fprintf(b, "\nways between %d hosts: see --json\n", len(r.Hosts))
+		return
+	}
+	fmt.Fprint(b, "\nround trip and bandwidth of one TCP connection, from row to column\n")
+	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+	fmt.Fprint(t, "\t"+strings.Join(r.Hosts, "\t")+"\n")
+	for _, from := range r.Hosts {
+		fmt.Fprint(t, from)
+		for _, to := range r.Hosts {
+			fmt.Fprint(t, "\t"+cell(at, from, to))
+		}
+		fmt.Fprint(t, "\n")
+	}
+	t.Flush()
+	b.WriteString("\n")
+}
+
+func cell(at map[[2]string]Pair, from, to string) string {
+	p, ok := at[[2]string{from, to}]
+	switch {
+	case from == to:
+		return "-"
+	case !ok:
+		return "?"
+	case p.Error != "":
+		return "BROKEN"
+	}
+	rtt := time.Duration(p.RTT * float64(time.Microsecond)).Round(time.Microsecond)
+	return fmt.Sprintf("%v %s", rtt, rate(p.Rate*1e6))
+}

@@ -1,0 +1,115 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ways judges reachability, MTU, and with rates which way is much slower than the others.
+func (r *Report) ways(ways []Way) {
+	if len(ways) == 0 {
+		return
+	}
+	var rates []float64
+	mtus := map[int]bool{}
+	bad := 0
+	for _, w := range ways {
+		p := Pair{From: w.From, To: w.To, Error: w.Error, RTT: float64(w.RTT) / float64(time.Microsecond), Rate: w.Rate / 1e6, MTU: w.MTU}
+		r.Ways = append(r.Ways, p)
+		if w.Error != "" {
+			bad++
+			continue
+		}
+		if w.Rate > 0 {
+			rates = append(rates, w.Rate)
+		}
+		if w.MTU > 0 {
+			mtus[w.MTU] = true
+		}
+	}
+	r.broken(ways)
+	if bad == 0 {
+		r.add("reachable", Pass, fmt.Sprintf("every host reaches every other (%d ways)", len(ways)), "", r.there...)
+	}
+	if len(mtus) > 1 {
+		var list []int
+		for m := range mtus {
+			list = append(list, m)
+		}
+		slices.Sort(list)
+		r.add("MTU", Warn, strings.Trim(fmt.Sprint(list), "[]")+" bytes on different ways", "give all pods' interfaces one MTU (the CNI's setting)", r.there...)
+	}
+	r.slow(ways, rates)
+}
+
+// broken ways are told by cause, with who cannot be reached from whom.
+func (r *Report) broken(ways []Way) {
+	type cause struct{ text, to string }
+	from := map[cause][]string{}
+	var order []cause
+	for _, w := range ways {
+		if w.Error == "" {
+			continue
+		}
+		c := cause{w.Error, w.To}
+		if from[c] == nil {
+			order = append(order, c)
+		}
+		from[c] = append(from[c], w.From)
+	}
+	for _, c := range order {
+		r.add("reachable", Fail, "from "+few(from[c])+": "+c.text,
+			"allow TCP between the job's pods on the ports of --mpi-ports (examples/network-policy.yaml); --net chooses the interface", c.to)
+	}
+}
+
+// slowPart of the median rate is slow: noise on shared networks stays above it.
+const slowPart = 0.5
+
+func (r *Report) slow(ways []Way, rates []float64) {
+	if len(rates) == 0 {
+		return
+	}
+	slices.Sort(rates)
+	median := rates[len(rates)/2]
+	slow := 0
+	for _, w := range ways {
+		if w.Rate > 0 && w.Rate < slowPart*median {
+			slow++
+			r.add("bandwidth", Warn, fmt.Sprintf("%s from %s, half of all ways have %s or more", rate(w.Rate), w.From, rate(median)),
+				"look for a slow link, a busy node or a pod on another network; mpiup doctor --net --json has every way", w.To)
+		}
+	}
+	if slow == 0 {
+		r.add("bandwidth", Pass, fmt.Sprintf("%s or more, median %s (one TCP connection)", rate(rates[0]), rate(median)), "", r.there...)
+	}
+}
+
+func rate(r float64) string {
+	if r >= 1e9 {
+		return fmt.Sprintf("%.1f GB/s", r/1e9)
+	}
+	return fmt.Sprintf("%.0f MB/s", r/1e6)
+}
+
+// Rounds pairs n hosts up so that each is in one pair of a round and meets every other once in each
+// direction: bandwidths that are measured at the same time do not share a host.
+func Rounds(n int) (rounds [][][2]int) {
+	m := n + n%2 // an odd one sits out
+	for k := range max(m-1, 0) {
+		var there, back [][2]int
+		for i := range m / 2 {
+			a, b := (k+i)%(m-1), (k+m-1-i)%(m-1)
+			if i == 0 {
+				b = m - 1
+			}
+			if a < n && b < n {
+				there, back = append(there, [2]int{a, b}), append(back, [2]int{b, a})
+			}
+		}
+		rounds = append(rounds, there, back)
+	}
+	return rounds
+}

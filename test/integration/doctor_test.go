@@ -1,0 +1,75 @@
+package integration
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/netns"
+)
+
+// TestDoctor looks at three hosts, then at the same with the way between two of them cut.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1", "w2"}})
+	for _, h := range l.cluster.Workers() {
+		l.agent(t, h, container{})
+	}
+	doctor := func(args ...string) result {
+		return l.mpiup(t, append([]string{"doctor", "--key", l.key, "--host", "w0,w1,w2"}, args...)...)
+	}
+	r := doctor("--net", "--mpi-ports", "18000-18099", "--json")
+	var report struct {
+		Verdict string
+		Hosts   []string
+		Rows    []struct{ Check, Verdict, Text string }
+		Ways    []struct {
+			From, To, Error string
+			RTT             float64 `json:"rtt_us"`
+			Rate            float64 `json:"mb_s"`
+			MTU             int
+		}
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
+		t.Fatalf("%v in\n%s%s", err, r.stdout, r.stderr)
+	}
+	if len(report.Hosts) != 3 || len(report.Ways) != 6 || len(report.Rows) < 12 {
+		t.Fatalf("ended with %d and %+v", r.code, report)
+	}
+	for _, w := range report.Ways {
+		if w.Error != "" || w.RTT <= 0 || w.Rate <= 0 || w.MTU != 1500 {
+			t.Errorf("%+v", w)
+		}
+	}
+
+	undo, err := l.cluster.CutOneWay("w1", "w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = doctor()
+	if r.code != 1 || !regexp.MustCompile(`(?m)^FAIL +reachable +w2 +from w1: no answer: packets to the port are dropped`).MatchString(r.stdout) {
+		t.Errorf("ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	r = l.run(t, job{hosts: "w0:1,w1:1,w2:1", args: []string{"--preflight", "-n", "3", "echo", "started"}})
+	if r.code != 1 || strings.Contains(r.stdout, "started") || !strings.Contains(r.stderr, "FAIL") || !strings.Contains(r.stderr, "--preflight") {
+		t.Errorf("a run after it ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if err := undo(); err != nil {
+		t.Fatal(err)
+	}
+	r = l.run(t, job{hosts: "w0:1,w1:1,w2:1", args: []string{"--preflight", "-n", "3", "echo", "started"}})
+	if r.code != 0 || strings.Count(r.stdout, "started") != 3 {
+		t.Errorf("a run of healthy hosts ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// Without hosts it looks at this one.
+func TestDoctorHere(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	r := l.mpiup(t, "doctor", "--", l.program(t, "hello"))
+	if !strings.Contains(r.stdout, "shared memory") || !strings.Contains(r.stdout, "1 host: ") {
+		t.Errorf("ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
