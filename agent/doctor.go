@@ -16,7 +16,6 @@ import (
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/probe"
-	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/network"
@@ -70,7 +69,7 @@ func (s *service) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.
 	if err := s.mayAsk(ctx); err != nil {
 		return nil, err
 	}
-	reply, err := s.agent.Checkup(r)
+	reply, err := s.agent.Checkup(ctx, r)
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
@@ -78,7 +77,7 @@ func (s *service) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.
 }
 
 // Checkup looks at this host as a job's ranks would find it, and opens a port for other hosts' questions if asked.
-func (a *Agent) Checkup(r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
+func (a *Agent) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
 	wish, err := network.ParseWish(r.Net)
 	if err != nil {
 		return nil, fmt.Errorf("--net: %w", err)
@@ -88,7 +87,7 @@ func (a *Agent) Checkup(r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
 		return nil, fmt.Errorf("--mpi-ports: %w", err)
 	}
 	fsys := sysfs.Host()
-	h := a.hostFacts(fsys, r)
+	h := a.hostFacts(ctx, fsys, r)
 	reply := &apiv1.CheckupReply{Host: a.hello()}
 	for _, f := range checkup.Look(h) {
 		reply.Findings = append(reply.Findings, &apiv1.Finding{Name: f.Name, Verdict: apiv1.Verdict(f.Verdict), Text: f.Text, Fix: f.Fix})
@@ -116,10 +115,10 @@ func (a *Agent) Checkup(r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
 }
 
 // hostFacts is what package checkup judges.
-func (a *Agent) hostFacts(fsys sysfs.FS, r *apiv1.CheckupRequest) *checkup.Host {
+func (a *Agent) hostFacts(ctx context.Context, fsys sysfs.FS, r *apiv1.CheckupRequest) *checkup.Host {
 	h := &checkup.Host{
 		Ranks: int(min(r.Ranks, 1<<20)), Slots: a.cfg.Slots, CPUs: a.cfg.Inventory.CPUs, Quota: a.cfg.Inventory.Quota,
-		HCAs: rdma.Read(fsys, rdma.Config{Addresses: addresses()}), GPUs: gpu.Read(fsys, a.lookupEnv),
+		HCAs: rdma.Read(fsys, rdma.Config{Addresses: addresses()}), GPUs: a.gpus.know(ctx, a),
 	}
 	h.Read(fsys)
 	argv := r.Argv

@@ -41,8 +41,7 @@ func (st *step) chooseFabric() (f fabric, err error) {
 		return f, nil
 	}
 	if f.hcas = rdma.Read(fsys, rdma.Config{Addresses: addresses()}); len(f.hcas.HCAs) > 0 {
-		gpus := gpu.Read(fsys, st.s.agent.lookupEnv)
-		f.gpus = gpus.Units()
+		f.gpus = st.s.agent.cfg.GPUs.Units()
 	}
 	return f, st.judgeFabric(&f)
 }
@@ -81,16 +80,6 @@ func addresses() (list []rdma.Address) {
 		}
 	}
 	return list
-}
-
-// lookupEnv is a variable of the container's.
-func (a *Agent) lookupEnv(name string) (string, bool) {
-	for _, kv := range a.cfg.Env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v, true
-		}
-	}
-	return "", false
 }
 
 // fabricVariables are a rank's. What its program's own environment says stays.

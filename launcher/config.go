@@ -43,7 +43,7 @@ type Reach struct {
 	// over or s has ended. nil: there is none.
 	Embedded func(ctx context.Context, s wire.Stream) error
 	// Here is that agent's look at this host. nil: there is none.
-	Here func(*apiv1.CheckupRequest) (*apiv1.CheckupReply, error)
+	Here func(context.Context, *apiv1.CheckupRequest) (*apiv1.CheckupReply, error)
 
 	Wait        time.Duration // for all hosts to answer; default 5 min
 	WaitBy      string        // what a user sets it with, for messages; default "--wait"

@@ -87,7 +87,7 @@ func (c *DoctorConfig) examine(ctx context.Context) (report *doctor.Report, code
 		if c.Here == nil || c.Entries != nil {
 			return nil, 0, err
 		}
-		reply, hereErr := c.Here(c.request(nil))
+		reply, hereErr := c.Here(ctx, c.request(nil))
 		if hereErr != nil {
 			return nil, 0, hereErr
 		}

@@ -35,12 +35,12 @@ func (e *embedded) attach(ctx context.Context, s wire.Stream) error {
 }
 
 // checkup is its look at this host.
-func (e *embedded) checkup(r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
+func (e *embedded) checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
 	e.once.Do(e.start)
 	if e.err != nil {
 		return nil, e.err
 	}
-	return e.agent.Checkup(r)
+	return e.agent.Checkup(ctx, r)
 }
 
 func (e *embedded) start() {
