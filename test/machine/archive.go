@@ -65,4 +65,3 @@ func unused(name string, h *tar.Header) bool {
 	return (strings.Contains(name, "sys/devices/") || strings.Contains(name, "sys/bus/")) && h.Typeflag == tar.TypeReg && !strings.Contains(name, "/dmi/") &&
 		(!slices.Contains(wanted, path.Base(name)) || strings.Contains(name, "/cpufreq/"))
 }
-

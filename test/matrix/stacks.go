@@ -166,7 +166,7 @@ var wheelLeftOut = map[string]map[string]string{
 }
 
 var wheelLacks = map[string]map[string]string{
-	"wheel-mpich5": {"death-wired on one host": noFence, "death-fenced on one host": noFence},
+	"wheel-mpich5":   {"death-wired on one host": noFence, "death-fenced on one host": noFence},
 	"wheel-openmpi4": {"sessions": noSession},
 	"wheel-openmpi5": {"sessions": "Open MPI 5.0.11 corrupts its memory in the second session under mpirun, too"},
 	"wheel-impi": {

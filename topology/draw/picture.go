@@ -195,9 +195,7 @@ func (v *View) branchBox(b branch) *box {
 		out.class = "gpu"
 	case usable.HCA:
 		out.class = "hca"
-		for _, p := range b.ports() {
-			out.title = append(out.title, p)
-		}
+		out.title = append(out.title, b.ports()...)
 	default:
 		out.class = "net"
 	}
