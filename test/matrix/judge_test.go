@@ -61,6 +61,16 @@ FAILED (failures=1, skipped=3)
 	if got := summary(text); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
+	if why := want.hollow(2); why != "" {
+		t.Error(why)
+	}
+	if why := summary("").hollow(1); why != "no test was run" {
+		t.Error(why)
+	}
+	one := summary("testA (test_win.TestWin.testA) ... skipped 'mpi-world-size<2'\nRan 1 test in 1s\n")
+	if why := one.hollow(2); why != "the ranks were not in one world" || one.hollow(1) != "" {
+		t.Errorf("%q, %q", why, one.hollow(1))
+	}
 }
 
 func TestGrouped(t *testing.T) {

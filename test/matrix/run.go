@@ -132,6 +132,9 @@ func (m *matrix) cell(ctx context.Context, l *lab, s stack, p program, at where)
 	r.Word, r.Reason = p.judge(end, at)
 	if p.kind == suite {
 		r.Suite = summary(end.stderr)
+		if why := r.Suite.hollow(p.size()); why != "" && r.Word == ok {
+			r.Word, r.Reason = fails, why
+		}
 		if n := len(r.Suite.Failed); n > 0 && r.Word == fails {
 			r.Reason = fmt.Sprintf("%d of %d tests failed: %s", n, r.Suite.Ran, grouped(r.Suite.Failed))
 		}
