@@ -29,6 +29,21 @@ barrier() { # barrier SHAPE PEER LIMIT MPI
     judge "$1 $4 to first barrier, ms" "$(median "$1" "mpiup-$4" init 9)" "$2" "$(median "$1" "$2" init 9)" "$3"
 }
 
+# drop_in_goals: one command line with another ssh or another mpirun. An ssh that costs nothing reaches 0.57 at
+# 16x1, 0.75 at 16x4, and 0.48 for true.
+drop_in_goals() {
+    local s
+    drop() { judge "$1 $2" "$(median "$3" "$4" "$5" "$6")" "$7" "$(median "$3" "$7" "$5" "$6")" "$8"; }
+    for s in 16x1 16x4; do
+        drop $s "mpirun over mpiup's ssh, ms" $s over-mpiup init 9 over-openssh "$([ $s = 16x1 ] && echo 0.7 || echo 0.9)"
+        drop $s "mpiup as mpirun, ms" $s as-mpirun init 9 over-openssh "$([ $s = 16x1 ] && echo 0.25 || echo 0.4)"
+        # No goals were set for these.
+        drop $s "the same, default settings, ms" $s plain-as-mpirun init 9 plain-openmpi 1
+        drop $s "Hydra over mpiup's ssh, ms" $s hydra-over-mpiup init 9 hydra-over-openssh 1
+    done
+    drop 16x1 "true, mpirun over mpiup's ssh, ms" 16x1 over-mpiup true 5 over-openssh 0.6
+}
+
 # goals of a run: a launcher that knows the machine, then every peer.
 goals() {
     local s p
@@ -50,6 +65,7 @@ goals() {
     else
         echo "prun on a running DVM: not measured, no $(dvm_missing)"
     fi
+    drop_in_goals
     judge "16x1 true, ms" "$(median 16x1 mpiup-mpich true 5)" srun-pmi2 "$(median 16x1 srun-pmi2 true 5)" 0.5
     judge "16x1 true, ms" "$(median 16x1 mpiup-mpich true 5)" openmpi "$(median 16x1 openmpi true 5)" 0.1
     judge "64x1 true, ms" "$(median 64x1 mpiup-mpich true 5)" srun-pmi2 "$(median 64x1 srun-pmi2 true 5)" 1

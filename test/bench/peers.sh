@@ -45,10 +45,31 @@ cluster_down() {
     "$b/netns-cluster.sh" down
 }
 
+# drop_in adds contenders that run one and the same command line: mpirun of Open MPI over OpenSSH
+# and over mpiup's ssh, and mpiup as mpirun; Hydra likewise. "plain" is without lib.sh's choice of
+# transports: default settings against default settings.
+drop_in() {
+    local names=$work/names env="env MPIUP_KEY=$work/key" name plain
+    plain="env -u OMPI_MCA_pml -u OMPI_MCA_btl -u OMPI_MCA_mpi_yield_when_idle"
+    mkdir -p "$names"
+    for name in ssh mpirun; do ln -sf "$work/mpiup" "$names/$name"; done
+    local args="--allow-run-as-root --oversubscribe -x T0 --host {hosts:ppn} -np {np} {prog}"
+    {
+        echo "over-openssh | openmpi | mpirun.openmpi $args"
+        echo "over-mpiup | openmpi | $env mpirun.openmpi --mca plm_rsh_agent $names/ssh $args"
+        echo "as-mpirun | openmpi | $env $names/mpirun $args"
+        echo "hydra-over-openssh | mpich | mpirun.mpich -launcher ssh -hosts {hosts} -ppn {ppn} -n {np} {prog}"
+        echo "hydra-over-mpiup | mpich | $env mpirun.mpich -launcher ssh -launcher-exec $names/ssh -hosts {hosts} -ppn {ppn} -n {np} {prog}"
+        echo "plain-openmpi | openmpi | $plain mpirun.openmpi $args"
+        echo "plain-as-mpirun | openmpi | $plain $env $names/mpirun $args"
+    } >>"$b/peers.list"
+}
+
 run() {
     local peers=$1 rounds=$3 mpi
     local starting=floor-pmi1,floor-pmi1-xml,floor-pmix,floor-pmix-notopo,floor-pmix-xml
     starting+=,openmpi,hydra,srun-pmi2,srun-pmix,local-openmpi,local-hydra,mpiup-mpich,mpiup-openmpi
+    local dropping=over-openssh,over-mpiup,as-mpirun,hydra-over-openssh,hydra-over-mpiup,plain-openmpi,plain-as-mpirun
     work=$2 b=$2/peers
     cp -rL "$peers" "$b"
     chmod -R u+w "$b"
@@ -57,6 +78,7 @@ run() {
     mount -t tmpfs tmpfs /run/netns
     mount -t tmpfs tmpfs /etc/netns
     "$work/mpiup" keygen >"$work/key"
+    drop_in
     # What lib.sh sets for all launchers, and mpirun of Open MPI sends along.
     local ompi="-x OMPI_MCA_pml -x OMPI_MCA_btl -x OMPI_MCA_mpi_yield_when_idle"
     for mpi in mpich openmpi; do
@@ -70,6 +92,8 @@ run() {
     export PEERS=hydra,srun-pmi2,openmpi,mpiup-mpich
     "$b/peers-ops.sh" kill "$(((rounds + 1) / 2))" >"$work/kill"
     "$b/peers-ops.sh" flood "$(((rounds + 1) / 2))" >"$work/flood"
+    # As a drop-in: the real launchers over mpiup's ssh, and mpiup under mpirun's name.
+    "$b/peers-bench.sh" -r "$(((rounds + 1) / 2))" -p "$dropping" 16x1 16x4
     cluster_down
     cluster_up 64
     "$b/peers-bench.sh" -r "$(((rounds + 1) / 2))" -p srun-pmi2,mpiup-mpich 64x1
