@@ -40,6 +40,9 @@ func checkLaunch(l *apiv1.Launch) error {
 		if len(a.Argv) == 0 || a.Argv[0] == "" && !l.Shell {
 			return fmt.Errorf("launch: program %d has no name", i)
 		}
+		if err := checkTools(a); err != nil {
+			return err
+		}
 	}
 	return checkFiles(l)
 }

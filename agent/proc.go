@@ -76,7 +76,7 @@ func (p *proc) start() *apiv1.StartFailed {
 	}
 	computed = slices.Concat(computed, w.env, p.hwlocVariables(app), p.networkVariables(app), p.fabricVariables(app), p.gpuVariables(app), p.step.fileVariables())
 	agentCfg := &p.step.s.agent.cfg
-	argv, path := app.Argv, ""
+	argv, path := p.commandLine(app)
 	if l.Shell {
 		user := p.step.user()
 		argv, path = user.argv(app.Argv[0]), user.shell
@@ -85,6 +85,7 @@ func (p *proc) start() *apiv1.StartFailed {
 	p.process, err = p.step.s.agent.super.Start(p.step.may, reap.Command{
 		Argv:     argv,
 		Path:     path,
+		Look:     app.Path,
 		Env:      environment(agentCfg.Env, l.Unset, app.Env, computed),
 		Dir:      p.dir,
 		Files:    child,

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"strings"
+
 	"github.com/mpiup/mpiup/agent/mpilib"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
@@ -70,7 +72,13 @@ func (st *step) speaks(which ...apiv1.Pmi) bool {
 func (st *step) library(app int, dir string) mpilib.Choice {
 	l, cfg := st.launch, &st.s.agent.cfg
 	a := st.apps[app]
-	return st.s.agent.libs.Look(mpilib.Query{Argv: a.Argv, Env: environment(cfg.Env, l.Unset, a.Env, nil), Dir: dir})
+	env := environment(cfg.Env, l.Unset, a.Env, nil)
+	for i, kv := range env {
+		if path, ok := strings.CutPrefix(kv, "PATH="); ok && a.Path != "" {
+			env[i] = "PATH=" + a.Path + ":" + path
+		}
+	}
+	return st.s.agent.libs.Look(mpilib.Query{Argv: a.Argv, Env: env, Dir: dir})
 }
 
 // pmi2Variable asks MPICH since 4.2 for PMI-2; a build without it, as in the wheels, then dies in

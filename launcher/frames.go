@@ -261,7 +261,9 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		r.unasked(h)
 	case bad:
 		r.goneRank(f)
-		r.fail(f)
+		if !r.cfg.Recover {
+			r.fail(f)
+		}
 	}
 	r.hub.rankOver(int(m.Rank), f.sentence())
 	r.roomCame()

@@ -92,7 +92,7 @@ func (r *run) prepareOutput() error {
 	if out.Stderr == nil {
 		out.Stderr = r.cfg.Stderr
 	}
-	out.Ranks = len(r.plan.Placements)
+	out.Ranks, out.Begun = len(r.plan.Placements), r.begun
 	out.Host = func(id int) string { return r.host(r.places.hostOf(id)).name }
 	out.Node = r.places.hostOf
 	out.Written = r.back.written

@@ -101,7 +101,7 @@ func stopTimers(ts ...*time.Timer) {
 
 // judge stops the job after the first fault.
 func (r *run) judge() {
-	if r.job == jobStopping || !r.verdict.any() {
+	if r.job == jobStopping || !r.verdict.any() || r.cfg.Linger && r.verdict.onlyRanks() {
 		return
 	}
 	if f, ok := r.verdict.cause(); ok {

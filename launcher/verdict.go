@@ -77,6 +77,11 @@ func (v *verdict) add(f fault) {
 // any says whether there is a reason to stop the job.
 func (v *verdict) any() bool { return len(v.faults) > 0 }
 
+// onlyRanks says that ranks have failed and nothing else has.
+func (v *verdict) onlyRanks() bool {
+	return !slices.ContainsFunc(v.faults, func(f fault) bool { return f.kind != faultRank })
+}
+
 // cause is the fault that the job's exit code comes from; false when all went well.
 func (v *verdict) cause() (fault, bool) {
 	first, ok := v.first()

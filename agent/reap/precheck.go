@@ -24,6 +24,9 @@ func (s *Supervisor) check(ctx context.Context, cmd Command, deadline <-chan tim
 			pathEnv = v
 		}
 	}
+	if cmd.Look != "" {
+		pathEnv = cmd.Look + ":" + pathEnv
+	}
 	key := strings.Join([]string{prog, cmd.Dir, pathEnv}, "\x00")
 	if s.checking.Load() >= maxChecks {
 		return "", &StartError{Phase: PhaseTimeout, Path: prog, Errno: syscall.ETIMEDOUT,

@@ -16,7 +16,8 @@ import (
 // Command is a process to start.
 type Command struct {
 	Argv []string // argv[0] as the process sees it, then arguments; at least one
-	Path string   // the program; "": Argv[0] looked up as execvp does, on the PATH in Env
+	Path string   // the program; "": Argv[0]. Looked up as execvp does
+	Look string   // where it is looked up before the PATH in Env; "": nowhere
 	Env  []string // NAME=value, the whole environment
 	Dir  string   // absolute working directory; "": the supervisor's own
 

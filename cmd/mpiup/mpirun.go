@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
@@ -61,6 +62,9 @@ func (p *process) mpirun(name string, args []string) error {
 		return err
 	}
 	p.tellOfLine(name, &line, why)
+	if err := p.reportPID(line.ReportPID); err != nil {
+		return err
+	}
 	hosts, lease := cli.HostFlags{Wait: cli.DefaultWait}, cli.DefaultLease()
 	reach, done, err := p.reach(&hosts, &lease, line.Verbose)
 	if err != nil {
@@ -97,6 +101,25 @@ func (p *process) tellOfLine(name string, line *mpirun.Line, why string) {
 	}
 }
 
+// reportPID writes this process's number where --report-pid says.
+func (p *process) reportPID(to string) error {
+	text := strconv.Itoa(os.Getpid()) + "\n"
+	var err error
+	switch to {
+	case "":
+	case "-":
+		_, err = io.WriteString(p.stdout, text)
+	case "+":
+		_, err = io.WriteString(p.stderr, text)
+	default:
+		err = os.WriteFile(to, []byte(text), 0o666)
+	}
+	if err != nil {
+		return fmt.Errorf("--report-pid: %w", err)
+	}
+	return nil
+}
+
 // mpirunSettings are those of mpiup run that no mpirun has options for.
 func (p *process) mpirunSettings(cfg *launcher.Config) (err error) {
 	if cfg.Net, cfg.MPIPorts, err = p.network("", ""); err != nil {
@@ -123,7 +146,7 @@ func (p *process) mpirunSettings(cfg *launcher.Config) (err error) {
 // mpirunConfig is the run that a command line asks for.
 func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir string) (launcher.Config, error) {
 	cfg := launcher.Config{
-		Reach: reach, DryRun: line.DryRun, ShowMap: line.DisplayMap, KeepOn: line.KeepOn, Timeout: line.Timeout,
+		Reach: reach, DryRun: line.DryRun, ShowMap: line.DisplayMap, KeepOn: line.KeepOn, Recover: line.Recover, Linger: line.Linger, Timeout: line.Timeout,
 		PMI: apiv1.Pmi_PMI_AUTO,
 		Output: iof.Config{Timestamps: line.Timestamps, Merge: line.Merge, Dir: line.OutputDir,
 			NoCopy: line.NoCopy, NoJobID: line.NoJobID, Prepend: iof.Pattern(line.Prepend),
@@ -137,6 +160,10 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 	}
 	if line.TagOutput {
 		cfg.Output.Mode = iof.Tag
+	}
+	if line.OutputFrom != "" {
+		rank, _ := strconv.Atoi(line.OutputFrom) // is a number
+		cfg.Output.Only = func(id int) bool { return id == rank }
 	}
 	if line.PMIPort {
 		cfg.PMI = apiv1.Pmi_PMI_PORT
@@ -159,7 +186,10 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 		if c.Wdir != "" {
 			app.Wdir, app.WdirExplicit = c.Wdir, true
 		}
-		app.SessionDir = c.SessionDir
+		app.SessionDir, app.Path, app.IndexArgv = c.SessionDir, c.Path, c.IndexArgv
+		for _, tool := range line.Tools {
+			app.Tools = append(app.Tools, job.Tool(tool))
+		}
 		if err := cli.Preload(&app, c.PreloadBinary, c.PreloadFiles, dir, p.lookPath(dir)); err != nil {
 			return cfg, err
 		}

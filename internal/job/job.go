@@ -19,6 +19,15 @@ type App struct {
 	Program      *File    // the program itself is copied to the hosts; nil: they have it
 	Files        []File   // that are copied to the hosts too
 	SessionDir   bool     // runs in the directory of copied files, unless WdirExplicit
+	Path         string   // where hosts look for the program before their PATH
+	IndexArgv    bool     // the program sees its name with "-RANK" behind it
+	Tools        []Tool   // the first that names a rank stands before the program
+}
+
+// Tool is a program that starts another one: its words come first.
+type Tool struct {
+	Argv  []string
+	Ranks string // "0-3,7"; empty: all
 }
 
 // File is a file of the launcher's host that hosts get before their ranks start.

@@ -3,6 +3,7 @@ package iof
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -37,8 +38,10 @@ func (s *stamper) append(dst []byte, at time.Time) []byte {
 //	                       └─────'\r'──▶ return ──'\n'──▶ start
 //	                                       └────byte: tag──▶ within
 type tagger struct {
-	tag   []byte // "[rank] ", "[job.rank] " or what Open MPI has; empty: none
-	stamp bool   // the time before the tag
+	tag   []byte   // "[rank] ", "[job.rank] " or what Open MPI has; empty: none
+	rest  []string // of the tag, each behind the seconds since begun
+	begun time.Time
+	stamp bool // the time before the tag
 	times stamper
 	state lineState
 }
@@ -64,7 +67,8 @@ func (c *Config) tagger(k laneKey) tagger {
 			t.tag = fmt.Appendf(t.tag, "<%v>:", k.stream) // of what was merged, too
 		}
 	case c.Prepend != "" && c.Mode == Plain:
-		t.tag = []byte(c.expand(c.Prepend, k.id))
+		parts := c.parts(c.Prepend, k.id)
+		t.tag, t.rest, t.begun = []byte(parts[0]), parts[1:], c.Begun
 	case c.Mode == Tag:
 		t.tag = []byte("[" + c.names.tag(k.id) + "] ")
 	}
@@ -88,6 +92,10 @@ func (g *tagger) append(dst, data []byte, at time.Time) []byte {
 				}
 			}
 			dst = append(dst, g.tag...)
+			for _, rest := range g.rest {
+				dst = strconv.AppendInt(dst, int64(max(at.Sub(g.begun), 0)/time.Second), 10)
+				dst = append(dst, rest...)
+			}
 		}
 		n, state := line(data, g.times.style == OwnStyle)
 		dst = append(dst, data[:n]...)

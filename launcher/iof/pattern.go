@@ -6,12 +6,15 @@ import (
 )
 
 // Pattern is a text with places for what a process is, as Hydra has them: %r its rank, %g its job's
-// number, %p the index of its host, %h the host's name, %% a percent sign. Other letters after a
-// percent sign stand for nothing.
+// number, %p the index of its host, %h the host's name, %t (before lines) seconds since Begun, %% a
+// percent sign. Other letters after a percent sign stand for nothing.
 type Pattern string
 
-// expand fills a pattern in for a process.
-func (c *Config) expand(p Pattern, id int) string {
+// expand fills a pattern in for a process, without the time.
+func (c *Config) expand(p Pattern, id int) string { return strings.Join(c.parts(p, id), "") }
+
+// parts is a pattern filled in for a process, cut where the time stands.
+func (c *Config) parts(p Pattern, id int) (list []string) {
 	job, rank := c.names.of(id)
 	var b strings.Builder
 	for text := string(p); text != ""; {
@@ -33,12 +36,15 @@ func (c *Config) expand(p Pattern, id int) string {
 			if c.Host != nil {
 				b.WriteString(c.Host(id))
 			}
+		case 't':
+			list = append(list, b.String())
+			b.Reset()
 		case '%':
 			b.WriteByte('%')
 		}
 		text = after[1:]
 	}
-	return b.String()
+	return append(list, b.String())
 }
 
 // patterned is the file of a stream by its pattern, opened when it is first written to. Streams

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestGrow(t *testing.T) {
@@ -77,6 +78,22 @@ func TestGrow(t *testing.T) {
 		out, _ := collect(t, Config{Prepend: "%r/%g/%p/%h/%%%x: ", Ranks: 2, Host: func(id int) string { return "h" + strconv.Itoa(id) }, Node: func(id int) int { return 10 + id }}, use)
 		if want := "0/0/10/h0/%: a\n1/0/11/h1/%: b\n0/1/12/h2/%: c\n0/2/13/h3/%: d\n1/2/14/h4/%: e\n"; out != want {
 			t.Errorf("got\n%s", out)
+		}
+	})
+	t.Run("the time before lines", func(t *testing.T) {
+		out, _ := collect(t, Config{Prepend: "%t|%r %t: ", Ranks: 2, Begun: noon.Add(-90 * time.Second)}, func(s *Sink) {
+			s.Write(0, Stdout, []byte("a\nb\n"), false, noon)
+			s.Write(0, Stdout, []byte("c\n"), false, noon.Add(-2*time.Minute)) // a clock that is behind
+		})
+		if want := "90|0 90: a\n90|0 90: b\n0|0 0: c\n"; out != want {
+			t.Errorf("got\n%s", out)
+		}
+	})
+	t.Run("one rank's output", func(t *testing.T) {
+		var c credits
+		out, errs := collect(t, Config{Ranks: 2, Only: func(id int) bool { return id == 1 }, Written: c.written}, use)
+		if out != "b\n" || errs != "" {
+			t.Errorf("got %q and %q", out, errs)
 		}
 	})
 	t.Run("patterns of files", func(t *testing.T) {

@@ -29,7 +29,9 @@ type Config struct {
 	// Files are where each stream goes instead of the launcher's own, by a pattern; empty: it does
 	// not. They are made when they are first written to. Not with Dir.
 	Files   [2]Pattern
-	Prepend Pattern // before each line, in Plain; empty: nothing
+	Prepend Pattern           // before each line, in Plain; empty: nothing
+	Begun   time.Time         // when the job did, for patterns
+	Only    func(id int) bool // whose output is taken; nil: everybody's
 
 	Ranks int                 // of the first job; Grow adds others
 	Host  func(id int) string // for JSON and patterns; nil: left out
@@ -172,6 +174,10 @@ func (s *Sink) Run(ctx context.Context) error {
 // agent: data does not end at a line end; when it was read.
 func (s *Sink) Write(id int, stream Stream, data []byte, partial bool, t time.Time) {
 	if len(data) == 0 {
+		return
+	}
+	if s.cfg.Only != nil && !s.cfg.Only(id) {
+		s.cfg.Written(id, len(data))
 		return
 	}
 	s.tails.add(id, stream, data)

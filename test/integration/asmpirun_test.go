@@ -68,6 +68,10 @@ func TestMpirun(t *testing.T) {
 	dir := l.folder(t)
 	hostfile := l.file(t, "w0 slots=2\nw1\nw1\nw2 slots=1 max_slots=4\n")
 	appfile := l.file(t, "# programs\n-np 1 -x A=1 printenv A\n-np 2 -wdir "+dir+" pwd\n")
+	bindir, tune := l.folder(t), l.file(t, "-x V=1 --mca btl self\nosc = y\n")
+	if err := os.WriteFile(filepath.Join(bindir, "prog"), []byte("#!/bin/sh\necho prog of ${0%/*}\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	three := []string{"-H", "w0:2,w1:2,w2:2"}
 	for _, c := range []struct {
 		name   string
@@ -101,6 +105,12 @@ func TestMpirun(t *testing.T) {
 		{name: "code", args: []string{"-H", "w0,w1", "sh", "-c", "exit 9"}, code: 9, stderr: "exited with code 9"},
 		{name: "signal", args: []string{"-H", "w0", "sh", "-c", "kill -9 $$"}, code: 137},
 		{name: "codes that pass", args: []string{"-H", "w0,w1", "--mca", "orte_abort_on_non_zero_status", "0", "sh", "-c", "exit $((MPIUP_RANK+3))"}},
+		{name: "a rank that fails ends nothing", args: []string{"-H", "w0,w1", "--enable-recovery", "sh", "-c", "if [ $MPIUP_RANK = 0 ]; then kill -9 $$; fi; sleep 1; echo on"}, stdout: "on\n"},
+		{name: "a place to look", args: []string{"-H", "w0", "--path", bindir, "prog"}, stdout: "prog of " + bindir + "\n"},
+		{name: "its rank in the name", args: []string{"-H", "w0:2", "--index-argv-by-rank", "sh", "-c", `tr '\0' ' ' </proc/$$/cmdline | cut -c1-5`}, stdout: "sh-0 \nsh-1 \n"},
+		{name: "parameter files", args: []string{"-H", "w0", "--tune", tune, "--mca", "osc", "x", "sh", "-c", "echo $V $OMPI_MCA_btl $OMPI_MCA_osc"}, stdout: "1 self x\n"},
+		{name: "pid", args: []string{"-H", "w0", "--report-pid", "/dev/null", "true"}},
+		{name: "all the environment", args: []string{"-H", "w0", "--fwd-environment", "sh", "-c", "echo $A ${K_MPI_JOB_ROLE-none}"}, env: []string{"A=a", "K_MPI_JOB_ROLE=launcher"}, stdout: "a none\n"},
 		{name: "time limit", args: []string{"-H", "w0", "--timeout", "1", "sleep", "100"}, code: 110},
 		{name: "time limit in the environment", args: []string{"-H", "w0", "sleep", "100"}, env: []string{"MPIEXEC_TIMEOUT=1"}, code: 110},
 		{name: "no program", args: []string{"-H", "w0", "/no/such/program"}, code: 246, stderr: "/no/such/program"},
@@ -140,6 +150,10 @@ func TestMpiexec(t *testing.T) {
 	}{
 		{name: "one rank", args: []string{"-hosts", "w1,w0", "sh", "-c", where}, stdout: "0@w1\n"},
 		{name: "one at a time", args: []string{"-n", "4", "-hosts", "w0,w1", "-l", "hostname"}, stdout: "[0] w0\n[1] w1\n[2] w0\n[3] w1\n"},
+		{name: "one rank's output", args: []string{"-n", "3", "-hosts", "w0,w1", "-output-from", "1", "sh", "-c", where}, stdout: "1@w1\n"},
+		{name: "groups of hosts", args: []string{"-n", "2", "-hosts-group", "w[0-1]", "-prepend-pattern", "%t %r:", "hostname"}, stdout: "0 0:w0\n0 1:w1\n"},
+		{name: "a tool", args: []string{"-n", "3", "-hosts", "w0", "-gtool", "env V=tool:1-2", "sh", "-c", "echo $MPIUP_RANK $V"}, stdout: "0\n1 tool\n2 tool\n"},
+		{name: "a rank that fails ends nothing", args: []string{"-n", "2", "-hosts", "w0,w1", "-disable-auto-cleanup", "sh", "-c", "if [ $MPIUP_RANK = 0 ]; then exit 3; fi; sleep 1; echo on"}, stdout: "on\n", code: 3, stderr: "exited with code 3"},
 		{name: "blocks", args: []string{"-n", "6", "-ppn", "2", "-hosts", "w0,w1", "-l", "hostname"}, stdout: "[0] w0\n[1] w0\n[2] w1\n[3] w1\n[4] w0\n[5] w0\n"},
 		{name: "file", args: []string{"-n", "5", "-f", hostfile, "-l", "hostname"}, stdout: "[0] w0\n[1] w0\n[2] w1\n[3] w0\n[4] w0\n"},
 		{name: "environment", args: []string{"-hosts", "w0", "-genv", "K", "V", "-env", "L=W", "sh", "-c", `echo "$A $K $L $HOME $HOSTNAME $K_MPI_JOB_ROLE $HYDRA_HOST_FILE"`},

@@ -31,6 +31,7 @@ func TestLikeOpenMPI(t *testing.T) {
 	l := hosted(t)
 	need.Program(t, "mpirun.openmpi", "openmpi-bin")
 	apps, more := l.file(t, "-np 1 echo \"a b\" 'c' # rest\n\n  -np 1 echo $HOME http://x\n"), l.file(t, "-np 1 echo one : -np 1 echo two\n")
+	tune := l.file(t, "# tuned\n-x V=1 --mca btl self\n")
 	two, bare, again := l.file(t, "localhost slots=2\n"), l.file(t, "localhost\nlocalhost\nlocalhost\n"), l.file(t, "localhost slots=1\nlocalhost slots=1\n")
 	for _, c := range []struct {
 		name string
@@ -60,6 +61,12 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"no words", nil, nil},
 		{"code", nil, []string{"-np", "1", "sh", "-c", "exit 3"}},
 		{"codes that pass", nil, []string{"-np", "1", "--mca", "orte_abort_on_non_zero_status", "0", "sh", "-c", "exit 3"}},
+		{"a rank that fails ends nothing", nil, []string{"-H", "localhost:2", "--enable-recovery", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || kill -9 $$; sleep 1; echo on"}},
+		{"a place to look", nil, []string{"-np", "1", "--path", "/usr/sbin:/bin", "sh", "-c", "echo a"}},
+		{"no place to look", nil, []string{"-np", "1", "--path", "/proc", "sh", "-c", "echo a"}},
+		{"its rank in the name", nil, []string{"-H", "localhost:2", "--index-argv-by-rank", "sh", "-c", `tr '\0' ' ' </proc/$$/cmdline | cut -c1-5`}},
+		{"a parameter file", nil, []string{"-np", "1", "--tune", tune, "sh", "-c", "echo $V"}},
+		{"no parameter file", nil, []string{"-np", "1", "--tune", "/no/such", "true"}},
 		{"tags", nil, []string{"-np", "1", "--tag-output", "printf", `a\rb\nc\n`}},
 		{"hosts", nil, []string{"-H", "localhost,localhost:2", "echo", "a"}},
 		{"too few slots", nil, []string{"-H", "localhost:2", "-np", "3", "echo", "a"}},
@@ -118,6 +125,9 @@ func TestLikeHydra(t *testing.T) {
 		{"capitals", nil, []string{"-NP", "2", "echo", "a"}},
 		{"ranks before lines", nil, []string{"-l", "-n", "3", "echo", "a"}},
 		{"a pattern before lines", nil, []string{"-prepend-pattern", "<%r,%g,%p,%%> ", "-n", "3", "printf", `a\nb\n`}},
+		{"seconds before lines", nil, []string{"-prepend-pattern", "<%t> ", "-n", "2", "echo", "a"}},
+		{"one rank's output", nil, []string{"-output-from", "1", "-n", "3", "sh", "-c", "echo ${PMI_RANK-$MPIUP_RANK}"}},
+		{"a rank that fails ends nothing", nil, []string{"-disable-auto-cleanup", "-n", "2", "sh", "-c", "[ ${PMI_RANK-$MPIUP_RANK} = 0 ] || exit 3; sleep 1; echo on"}},
 		{"files by a pattern", nil, []string{"-outfile-pattern", "o.%r", "-errfile-pattern", "e", "-n", "2", "sh", "-c", "echo $PMI_RANK; echo e >&2"}},
 		{"an unknown pattern", nil, []string{"-prepend-pattern", "%x", "echo", "a"}},
 		{"directory", nil, []string{"-n", "1", "-wdir", "/", "pwd", ":", "-n", "1", "pwd"}},

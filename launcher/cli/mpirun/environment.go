@@ -66,6 +66,11 @@ func (p *parser) hydraVariables() error {
 			}
 		}
 	}
+	if v, ok := p.out.Lookup("I_MPI_GTOOL"); ok && strings.TrimSpace(v) != "" && p.line.Tools == nil {
+		if err := p.tools([]string{v}); err != nil {
+			return fmt.Errorf("I_MPI_GTOOL: %w", err)
+		}
+	}
 	v, ok := p.out.Lookup("I_MPI_PERHOST")
 	if ok && v != "" && v != "all" && v != "allcores" && p.line.PerHost == 0 {
 		if err := p.perHost([]string{v}); err != nil {
@@ -107,7 +112,7 @@ func (l *Line) Forward(i int, environ []string) (env []string) {
 	}
 	for _, kv := range environ {
 		name, _, ok := strings.Cut(kv, "=")
-		if ok && name != "" && (l.Family == Hydra && in.sends(name) || l.Family == OpenMPI && openMPISends(name)) {
+		if ok && name != "" && (l.Family == Hydra && in.sends(name) || l.Family == OpenMPI && l.openMPISends(name)) {
 			env = append(env, kv)
 		}
 	}
@@ -132,7 +137,9 @@ func (in Inherit) sends(name string) bool {
 var ofOtherJob = []string{"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_NUM_APP_CTX", "OMPI_FIRST_RANKS",
 	"OMPI_APP_CTX_NUM_PROCS", "OMPI_FILE_LOCATION", "OMPI_COMMAND", "OMPI_ARGV", "OMPI_WORLD_", "OMPI_ALLOW_RUN_AS_ROOT"}
 
-func openMPISends(name string) bool {
+// openMPISends says whether a variable of ours goes along: Open MPI's own do, and with
+// --fwd-environment what Hydra would send.
+func (l *Line) openMPISends(name string) bool {
 	if param, ok := strings.CutPrefix(name, "OMPI_MCA_"); ok {
 		return !ofLauncher(param) && param != "initial_wdir"
 	}
@@ -142,7 +149,7 @@ func openMPISends(name string) bool {
 	case strings.HasPrefix(name, "PRTE_"):
 		return !strings.HasPrefix(name, "PRTE_MCA_") && name != "PRTE_LAUNCHED"
 	}
-	return strings.HasPrefix(name, "PMIX_MCA_")
+	return strings.HasPrefix(name, "PMIX_MCA_") || l.ForwardAll && Inherit{}.sends(name)
 }
 
 func begins(name string, prefixes []string) bool {

@@ -87,7 +87,6 @@ func TestHydra(t *testing.T) {
 		{line: "-errfile-pattern o% a", says: "% stands for nothing here"},
 		{line: "-prepend-pattern '' a", says: "the pattern is empty"},
 		{line: "-l -prepend-pattern x a", says: "is said already"},
-		{line: "-disable-auto-cleanup a", says: "a rank that fails ends the job"},
 		{line: "-rankmap 0,1 a", says: "name the hosts in their order"},
 		{line: "a", world: world{env: "I_MPI_PERHOST=x"}, says: `I_MPI_PERHOST: "x" is no number`},
 	})

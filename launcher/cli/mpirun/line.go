@@ -43,16 +43,29 @@ type Line struct {
 	Verbose    int
 	Stdin      string // a rank, "all" or "none"; "": rank 0
 	Timeout    time.Duration
-	KeepOn     bool // a rank's code other than 0 ends nothing and is nobody's fault
-	PMIPort    bool // Hydra: PMI-1 by PMI_PORT instead of a descriptor
+	KeepOn     bool   // a rank's code other than 0 ends nothing and is nobody's fault
+	Recover    bool   // whatever becomes of a rank ends nothing and is nobody's fault
+	Linger     bool   // Hydra: a rank that fails ends nothing; the job's code is that of the first
+	ReportPID  string // where the launcher's pid is written: "-", "+" (standard error) or a file, absolute; "": nowhere
+	OutputFrom string // Hydra: the rank whose output is shown; "": all
+	Tools      []Tool // Hydra: before programs
+	PMIPort    bool   // Hydra: PMI-1 by PMI_PORT instead of a descriptor
 	DryRun     bool
 	Version    bool
 	Help       bool
+
+	ForwardAll bool // Open MPI: of the launcher's environment as much goes along as with Hydra
 
 	Inherit Inherit // Hydra: what of the launcher's environment goes along
 
 	Without  []string // what was accepted and has no effect, as it was written
 	Warnings []string // sentences for the user
+}
+
+// Tool is a program that is to start ranks' programs (Intel MPI's -gtool).
+type Tool struct {
+	Argv  []string
+	Ranks string // "0-3,7"; "": all
 }
 
 // Context is one program with what stands before it.
@@ -67,6 +80,8 @@ type Context struct {
 	PreloadBinary bool     // the program is copied to the hosts
 	PreloadFiles  []string // lists of files that are copied
 	SessionDir    bool     // runs in the directory of copied files
+	Path          string   // directories in which hosts look for the program before those of their PATH
+	IndexArgv     bool     // the program's name has its rank behind it
 
 	prefix string   // --prefix
 	listed []string // hosts of its own

@@ -48,6 +48,7 @@ func launcherParams() []launcherParam {
 		{"orte_timestamp_output", "timestamp-output", "`--timestamp-output`", onParam(func(l *Line, yes bool) { l.Timestamps = yes })},
 		{"orte_output_filename", "output-filename", "`--output-filename`", option((*parser).outputDir)},
 		{"orte_abort_on_non_zero_status", "", "0: a rank's exit code other than 0 ends nothing, and the job's is 0", onParam(func(l *Line, yes bool) { l.KeepOn = !yes })},
+		{"orte_enable_recovery", "enable-recovery continuous disable-recovery", "`--enable-recovery`", onParam(func(l *Line, yes bool) { l.Recover = yes })},
 		{"mca_base_env_list", "", "variables for the ranks, `NAME;NAME=value`, as `-x` gives them", (*parser).envParam},
 		{"orte_rankfile rmaps_rank_file_path", "", "refused: name the hosts in their order with their slots", func(*parser, string) error {
 			return fmt.Errorf("rankfiles are not read: name the hosts in their order with their slots, -H a:2,b:2")

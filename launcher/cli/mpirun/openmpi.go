@@ -70,9 +70,10 @@ func openMPIEnvironment() []row {
 		{names: "pmixmca gpmixmca", args: 2, level: Done, local: true, means: "`PMIX_MCA_NAME` for the ranks", set: (*parser).pmixParam},
 		{names: "prefix", args: 1, level: Done, local: true, set: func(p *parser, v []string) error { p.ctx.prefix = v[0]; return nil },
 			means: "`DIR/bin` and `DIR/lib` come first in `PATH` and `LD_LIBRARY_PATH` of ranks, before what `-x` gives or the launcher has"},
-		{names: "am amca tune", args: 1, level: Refused, means: "files of parameters are not read: write --mca NAME VALUE and -x NAME=VALUE"},
-		{names: "path", args: 1, level: Refused, means: "programs are looked for on PATH alone: write the program with its directory, or -x PATH=..."},
-		{names: "fwd-environment", level: Refused, means: "write -x 'PREFIX*' for the variables that ranks are to get"},
+		{names: "am amca tune", args: 1, level: Done, set: (*parser).paramFiles,
+			means: "files of parameters, `FILE,...`: lines `name = value`, or options `--mca name value` and `-x NAME=value`; the environment and the command line come before them"},
+		{names: "path", args: 1, level: Done, local: true, set: (*parser).searchPath, means: "directories in which hosts look for the program before those of `PATH`"},
+		{names: "fwd-environment", level: Done, means: "the launcher's environment goes along as with Hydra's launcher, see above (Open MPI 5)", set: on(func(l *Line) { l.ForwardAll = true })},
 		{names: "preload-binary s", level: Done, local: true, set: (*parser).preloadBinary,
 			means: "copies the program to the hosts, into the session's directory, in which its ranks run without `--wdir`; gone at the end"},
 		{names: "preload-files", args: 1, level: Done, local: true, set: (*parser).preloadFiles,
@@ -93,12 +94,14 @@ func openMPIRest() []row {
 			means: "of Open MPI's own daemons and reports"},
 		{names: "personality launch-agent max-vm-size tmpdir cartofile cf forward-signals spawn-timeout memory-alloc-kinds pset", args: 1, level: NoEffect,
 			means: "of Open MPI's own daemons and files"},
-		{names: "enable-recovery continuous", level: Refused, means: "a rank that fails ends the job; --mca orte_abort_on_non_zero_status 0 lets exit codes pass"},
+		{names: "enable-recovery continuous", level: Done, set: on(func(l *Line) { l.Recover = true }),
+			means: "a rank that fails ends nothing and the job's code is 0, unless it calls `MPI_Abort` or others wait for it in `MPI_Init`"},
 		{names: "max-restarts", args: 1, level: Refused, means: "ranks are not started again: let the launcher's Job do it (backoffLimit)"},
 		{names: "report-child-jobs-separately", level: Refused, means: "spawned jobs count for the exit code"},
-		{names: "index-argv-by-rank", level: Refused, means: "ranks' program names are all the same: use OMPI_COMM_WORLD_RANK"},
+		{names: "index-argv-by-rank", level: Done, local: true, means: "a program sees its own name with `-RANK` behind it", set: func(p *parser, _ []string) error { p.ctx.IndexArgv = true; return nil }},
 		{names: "debug tv debugger stop-on-exec stop-in-init stop-in-app", level: Refused, means: "debuggers are not started: use mpiup exec HOST -- gdb -p PID"},
-		{names: "report-pid report-uri report-events", args: 1, level: Refused, means: "there is no server to report; the shell knows the launcher's pid as $!"},
+		{names: "report-pid", args: 1, level: Done, means: "writes the launcher's pid to standard output (`-`), to standard error (`+`) or to a file", set: (*parser).reportPID},
+		{names: "report-uri report-events", args: 1, level: Refused, means: "there is no server to report: mpiup exec reaches hosts, and --report-pid tells of the launcher"},
 		{names: "ompi-server hnp dvm-uri", args: 1, level: Refused, means: "there is no other server to join: jobs of one mpirun find each other's names"},
 		{names: "dvm terminate", level: Refused, means: "the agents stay between jobs; nothing has to be started or ended"},
 		{names: "with-ft", args: 1, level: Refused, means: "a rank that fails ends the job"},
@@ -123,7 +126,11 @@ func (p *parser) runtime(v []string) error {
 			p.line.KeepOn = !yes
 		case "donotlaunch":
 			p.line.DryRun = yes
-		case "show-progress", "aggregate-help-messages", "fwd-environment", "forward-environment":
+		case "fwd-environment", "forward-environment":
+			p.line.ForwardAll = yes
+		case "recoverable", "continuous":
+			p.line.Recover = yes
+		case "show-progress", "aggregate-help-messages":
 			p.without("--runtime-options " + item)
 		default:
 			return unknownItem(item, "error-nonzero-status and donotlaunch")

@@ -218,7 +218,7 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "--output t a", says: `"t" is not done`},
 		{line: "--output file=f a", says: "write directory=DIR"},
 		{line: "--display bogus a", says: `"bogus" is not known`},
-		{line: "--runtime-options recoverable a", says: `"recoverable" is not done`},
+		{line: "--runtime-options notifyerrors a", says: `"notifyerrors" is not done`},
 		{line: "--stdin 1.5 a", says: `"1.5" is neither a rank nor all or none`},
 		{line: "--timeout x a", says: `--timeout x: "x" is no number`},
 		{line: "--preload-files , a", says: "a file has a name"},

@@ -74,7 +74,11 @@ func (p *parser) pattern(to *string, text string, file bool) error {
 		if !found {
 			break
 		}
-		if after == "" || !strings.Contains("rghp%", after[:1]) {
+		known := "rghp%"
+		if !file {
+			known += "t"
+		}
+		if after == "" || !strings.Contains(known, after[:1]) {
 			return fmt.Errorf("%%%.1s stands for nothing here; use %%r, %%h, %%p, %%g and %%%%", after)
 		}
 		rest = after[1:]

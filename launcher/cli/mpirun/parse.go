@@ -32,6 +32,7 @@ type parser struct {
 	own      map[string]string // and of ctx alone, where it is not the first
 	common   []string          // NAME=value for every program
 	appfile  string
+	tuned    []string // files of parameters
 }
 
 // maxWords bounds a command line with all its files.
@@ -180,7 +181,7 @@ func (p *parser) finish() (Line, error) {
 	if l.Version || l.Help {
 		return *l, nil
 	}
-	for _, step := range []func() error{p.readAppfile, p.environment, p.hosts} {
+	for _, step := range []func() error{p.readAppfile, p.tune, p.environment, p.hosts} {
 		if err := step(); err != nil {
 			return Line{}, err
 		}

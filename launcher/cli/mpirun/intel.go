@@ -1,0 +1,129 @@
+package mpirun
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// outputFrom is Hydra's -output-from RANK.
+func (p *parser) outputFrom(v []string) error {
+	if _, err := number(v[0], 0, maxRanks); err != nil {
+		return err
+	}
+	p.line.OutputFrom = v[0]
+	return nil
+}
+
+// tools is Intel MPI's -gtool "TOOL ARGS:RANKS;...". The last colon of an item begins its ranks.
+func (p *parser) tools(v []string) error {
+	for item := range strings.FieldsFuncSeq(v[0], func(r rune) bool { return r == ';' || r == '\n' || r == '\r' }) {
+		if strings.TrimSpace(item) == "" {
+			continue
+		}
+		i := strings.LastIndexByte(item, ':')
+		words := strings.Fields(item[:max(i, 0)])
+		ranks := strings.TrimSpace(item[i+1:])
+		switch {
+		case i < 0 || ranks == "":
+			return fmt.Errorf("%.60q names no ranks: write TOOL:0-3, or TOOL:all", item)
+		case len(words) == 0:
+			return fmt.Errorf("%.60q names no tool", item)
+		case strings.ContainsAny(ranks, "=@"):
+			return fmt.Errorf("%.60q: launch modes and architectures of tools are not done: write the ranks alone", ranks)
+		}
+		if ranks == "all" {
+			ranks = ""
+		} else if _, err := idset.Parse(ranks); err != nil {
+			return fmt.Errorf("ranks of %.40s: %w", words[0], err)
+		}
+		p.line.Tools = append(p.line.Tools, Tool{Argv: words, Ranks: ranks})
+	}
+	if len(p.line.Tools) == 0 {
+		return errors.New("no tool is named")
+	}
+	return nil
+}
+
+// toolFile is -gtoolfile.
+func (p *parser) toolFile(v []string) error {
+	text, err := p.out.ReadFile(p.absolute(v[0]))
+	if err != nil {
+		return fmt.Errorf("%s: %w", v[0], err)
+	}
+	return p.tools([]string{string(text)})
+}
+
+// hostsGroup is Intel MPI's -hosts-group: a list of hosts in which brackets hold numbers,
+// "n[01-03,7]b,c".
+func (p *parser) hostsGroup(v []string) error {
+	var names []string
+	for _, item := range outsideBrackets(v[0]) {
+		some, err := expanded(item, hostlist.MaxHosts-len(names))
+		if err != nil {
+			return err
+		}
+		names = append(names, some...)
+	}
+	return p.addList(&p.listed, strings.Join(names, ","))
+}
+
+// outsideBrackets splits at commas that are in no brackets.
+func outsideBrackets(list string) (items []string) {
+	depth, from := 0, 0
+	for i, c := range list {
+		switch c {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		case ',':
+			if depth <= 0 {
+				items, from = append(items, list[from:i]), i+1
+			}
+		}
+	}
+	return append(items, list[from:])
+}
+
+// expanded is the names that an item stands for, of which there may be at most most.
+func expanded(item string, most int) (names []string, err error) {
+	before, rest, found := strings.Cut(item, "[")
+	if !found {
+		return []string{item}, nil
+	}
+	numbers, after, found := strings.Cut(rest, "]")
+	if !found || strings.ContainsAny(after, "[]") || strings.Contains(numbers, "[") {
+		return nil, fmt.Errorf("%.60q: one pair of brackets holds numbers, n[01-03,7]", item)
+	}
+	for part := range strings.SplitSeq(numbers, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		lo, err := number(first, 0, 1<<30)
+		if err != nil {
+			return nil, fmt.Errorf("%.60q: %w", item, err)
+		}
+		hi, err := number(last, lo, 1<<30)
+		if err != nil {
+			return nil, fmt.Errorf("%.60q: %w", item, err)
+		}
+		if hi-lo >= most-len(names) {
+			return nil, fmt.Errorf("%.60q: more than %d hosts", item, hostlist.MaxHosts)
+		}
+		for n := lo; n <= hi; n++ {
+			names = append(names, before+padded(n, len(first))+after)
+		}
+	}
+	return names, nil
+}
+
+func padded(n, width int) string {
+	text := strconv.Itoa(n)
+	return strings.Repeat("0", max(width-len(text), 0)) + text
+}

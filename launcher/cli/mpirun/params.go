@@ -1,0 +1,165 @@
+package mpirun
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// paramFiles is --am and --tune: files of parameters, in the order of the list.
+func (p *parser) paramFiles(v []string) error {
+	files := slices.DeleteFunc(strings.Split(v[0], ","), func(f string) bool { return f == "" })
+	if len(files) == 0 {
+		return errors.New("a file has a name")
+	}
+	p.tuned = append(p.tuned, files...)
+	return nil
+}
+
+// tune takes the files' parameters and variables where neither the command line nor the environment
+// has them. Of several files the last has its way. Two ways to write them are known, that of
+// mca-params.conf and that of Open MPI 4's --tune:
+//
+//	btl = self,tcp      # of mca_base_param_files(7)
+//	-x A=1 --mca btl self,tcp
+func (p *parser) tune() error {
+	given := slices.Clone(p.common)
+	for i := len(p.tuned) - 1; i >= 0; i-- { // the last first, as what is there stays
+		file, text, err := p.readTuned(p.tuned[i])
+		if errors.Is(err, fs.ErrNotExist) { // no more with Open MPI
+			p.line.Warnings = append(p.line.Warnings, fmt.Sprintf("no file of parameters %.200s, here or in %s", p.tuned[i], paramSets))
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		env, err := p.tuneFile(file, string(text))
+		if err != nil {
+			return err
+		}
+		given = append(env, given...)
+	}
+	p.common = given
+	return nil
+}
+
+// paramSets is where Open MPI's packages have files of parameters.
+const paramSets = "/usr/share/openmpi/amca-param-sets"
+
+func (p *parser) readTuned(name string) (file string, text []byte, err error) {
+	for _, file = range []string{p.absolute(name), filepath.Join(paramSets, name)} {
+		if text, err = p.out.ReadFile(file); !errors.Is(err, fs.ErrNotExist) || filepath.IsAbs(name) {
+			break
+		}
+	}
+	return file, text, err
+}
+
+func (p *parser) tuneFile(file, text string) (env []string, err error) {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		var more []string
+		switch {
+		case line == "" || line[0] == '#' || strings.HasPrefix(line, "//"):
+		case line[0] == '-':
+			more, err = p.tuneOptions(strings.Fields(line))
+		default:
+			name, value, found := strings.Cut(line, "=")
+			if !found {
+				err = fmt.Errorf("%.60q is neither NAME = VALUE nor an option", line)
+				break
+			}
+			more, err = p.tuneParam(strings.TrimSpace(name), strings.TrimSpace(value))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s line %d: %w", file, n, err)
+		}
+		env = append(env, more...)
+	}
+	return env, nil
+}
+
+// tuneOptions reads -x and --mca of one line. Words have no quotes but those around a value.
+func (p *parser) tuneOptions(words []string) (env []string, err error) {
+	for len(words) > 0 {
+		word := words[0]
+		take, name := 0, strings.TrimLeft(word, "-")
+		switch {
+		case len(word)-len(name) > 2:
+		case name == "x":
+			take = 2
+		case name == "mca" || name == "gmca" || name == "omca":
+			take = 3
+		}
+		switch {
+		case take == 0:
+			return nil, fmt.Errorf("%.60s is not read from files: -x and --mca are", word)
+		case len(words) < take:
+			return nil, fmt.Errorf("%s needs %s", word, values(take-1))
+		}
+		var more []string
+		if take == 3 {
+			more, err = p.tuneParam(words[1], words[2])
+		} else {
+			more, err = p.tuneVariable(words[1])
+		}
+		if err != nil {
+			return nil, err
+		}
+		env, words = append(env, more...), words[take:]
+	}
+	return env, nil
+}
+
+// tuneParam is a parameter of a file as a variable, if the launcher does not know better.
+func (p *parser) tuneParam(name, value string) ([]string, error) {
+	if err := parameterName(name); err != nil {
+		return nil, err
+	}
+	if _, given := p.params[name]; given {
+		return nil, nil
+	}
+	if _, set := p.out.Lookup("OMPI_MCA_" + name); set {
+		return nil, nil
+	}
+	p.params[name] = unquoted(value)
+	if ofLauncher(name) {
+		return nil, p.ownParam(name, unquoted(value))
+	}
+	return []string{"OMPI_MCA_" + name + "=" + unquoted(value)}, nil
+}
+
+// tuneVariable is -x of a file: what it exports is for all programs.
+func (p *parser) tuneVariable(item string) ([]string, error) {
+	own := p.ctx.Env
+	p.ctx.Env = nil
+	err := p.export([]string{item})
+	env := p.ctx.Env
+	p.ctx.Env = own
+	return env, err
+}
+
+func (p *parser) searchPath(v []string) error {
+	if v[0] == "" {
+		return errors.New("the list of directories is empty")
+	}
+	p.ctx.Path = v[0]
+	return nil
+}
+
+func (p *parser) reportPID(v []string) error {
+	switch v[0] {
+	case "":
+		return errors.New("a file has a name; - is standard output and + standard error")
+	case "-", "+":
+		p.line.ReportPID = v[0]
+	default:
+		p.line.ReportPID = p.absolute(v[0])
+	}
+	return nil
+}
