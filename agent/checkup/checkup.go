@@ -57,15 +57,17 @@ type Host struct {
 	HugePages     int    // of 2 MiB that the node has reserved; -1: unknown
 	HugePageLimit string // of the cgroup in bytes, "max"; "": unknown
 
-	GPUs gpu.Inventory
-	HCAs rdma.Inventory
-	MPI  string // library of the program or of the image; "": none was found
+	GPUs       gpu.Inventory
+	HCAs       rdma.Inventory
+	LinkErrors []string // of HCAs, as readErrors has them
+
+	MPI string // library of the program or of the image; "": none was found
 }
 
 // Look judges a host. Every check is in the result, in the same order, so that hosts can be compared.
 func Look(h *Host) []Finding {
 	return []Finding{
-		sharedMemory(h), lockedMemory(h), openFiles(h), slots(h), singleCopy(h), hugePages(h), hcas(h), gpus(h),
+		sharedMemory(h), lockedMemory(h), openFiles(h), slots(h), singleCopy(h), hugePages(h), hcas(h), linkErrors(h), gpus(h), gpuHealth(h),
 	}
 }
 
@@ -214,6 +216,34 @@ func gpus(h *Host) Finding {
 		return Finding{name, Warn, text + ": fewer than ranks (" + fmt.Sprint(h.ranks()) + ")", "start as many ranks as GPUs, or share them on purpose"}
 	}
 	return Finding{Name: name, Text: text}
+}
+
+// gpuHealth is what NVML knows of NVIDIA's.
+func gpuHealth(h *Host) Finding {
+	const name = "GPU health"
+	var errors, asleep []string
+	known := false
+	for _, g := range h.GPUs.GPUs {
+		if g.Health == nil {
+			continue
+		}
+		known = true
+		if g.Health.Uncorrected > 0 {
+			errors = append(errors, fmt.Sprintf("GPU %d: %d", g.Number, g.Health.Uncorrected))
+		}
+		if !g.Health.Persistence {
+			asleep = append(asleep, fmt.Sprint(g.Number))
+		}
+	}
+	switch {
+	case !known:
+		return Finding{Name: name, Text: "unknown (bin/mpiup-nvml or nvidia-smi would tell)"}
+	case len(errors) > 0:
+		return Finding{name, Fail, "uncorrected memory errors, " + strings.Join(errors, ", "), "drain the node and reset the GPU (nvidia-smi -r), or have it exchanged"}
+	case len(asleep) > 0:
+		return Finding{name, Warn, "persistence mode is off on GPU " + strings.Join(asleep, ", ") + ": the first use takes seconds", "run nvidia-persistenced on the node"}
+	}
+	return Finding{Name: name, Text: "no uncorrected memory errors, persistence mode on"}
 }
 
 // Fact is what should be the same on all hosts of a job; Value "" is not known.

@@ -20,6 +20,10 @@ func hca(denied, state string, ethernet bool) rdma.Inventory {
 		Ports: []rdma.Port{{Number: 1, State: state, Ethernet: ethernet}}}}}
 }
 
+func healthy(h gpu.Health) gpu.Inventory {
+	return gpu.Inventory{Vendor: gpu.NVIDIA, GPUs: []gpu.GPU{{Number: 0, Health: &h}}}
+}
+
 func TestLook(t *testing.T) {
 	nvidia := gpu.Inventory{Source: "/proc/driver/nvidia", Vendor: gpu.NVIDIA, GPUs: []gpu.GPU{{Number: 0}, {Number: 1}}}
 	for _, tt := range []struct {
@@ -49,6 +53,10 @@ func TestLook(t *testing.T) {
 		{"InfiniBand that is not granted", func(h *Host) { h.HCAs = hca("its device file /dev/infiniband/uverbs0 is not here", "ACTIVE", false) }, "RDMA", Warn, "resources.limits"},
 		{"an Ethernet card of that kind", func(h *Host) { h.HCAs = hca("its device file /dev/infiniband/uverbs0 is not here", "ACTIVE", true) }, "RDMA", Pass, "TCP"},
 		{"no GPUDirect", func(h *Host) { h.HCAs, h.GPUs = hca("", "ACTIVE", false), nvidia }, "RDMA", Warn, "nvidia_peermem"},
+		{"errors of a link", func(h *Host) { h.HCAs, h.LinkErrors = hca("", "ACTIVE", false), []string{"mlx5_0:1 link_downed 3"} }, "RDMA link errors", Warn, "link_downed 3"},
+		{"a GPU's memory", func(h *Host) { h.GPUs = healthy(gpu.Health{Persistence: true, Uncorrected: 2}) }, "GPU health", Fail, "GPU 0: 2"},
+		{"a GPU asleep", func(h *Host) { h.GPUs = healthy(gpu.Health{}) }, "GPU health", Warn, "nvidia-persistenced"},
+		{"a GPU in good health", func(h *Host) { h.GPUs = healthy(gpu.Health{Persistence: true}) }, "GPU health", Pass, "no uncorrected"},
 		{"more ranks than GPUs", func(h *Host) { h.GPUs, h.Ranks = nvidia, 3 }, "GPUs", Warn, "fewer than ranks (3)"},
 		{"as many ranks as GPUs", func(h *Host) { h.GPUs, h.Ranks = nvidia, 2 }, "GPUs", Pass, "2, by /proc"},
 	} {

@@ -20,6 +20,7 @@ func (h *Host) Read(fsys sysfs.FS) {
 	h.Locked = LockedMemory()
 	h.Ptrace = capable(unix.CAP_SYS_PTRACE)
 	h.OwnMemory = readsItself()
+	h.LinkErrors = readErrors(&h.HCAs)
 	h.PtraceScope = -1
 	if n, err := fsys.Int("proc/sys/kernel/yama/ptrace_scope"); err == nil {
 		h.PtraceScope = n

@@ -1,0 +1,54 @@
+package checkup
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/Mellanox/rdmamap"
+
+	"github.com/mpiup/mpiup/rdma"
+)
+
+// errorCounters are those of /sys/class/infiniband/HCA/ports/N/counters that stay 0 on a healthy link
+// (Documentation/ABI/stable/sysfs-class-infiniband).
+var errorCounters = []string{"symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors",
+	"local_link_integrity_errors", "excessive_buffer_overrun_errors"}
+
+// readErrors is the error counters that are not 0 of usable HCAs' active ports, as "mlx5_0:1 link_downed 3".
+func readErrors(inv *rdma.Inventory) (list []string) {
+	for _, h := range inv.Usable() {
+		for _, p := range h.Active() {
+			stats, err := rdmamap.GetRdmaSysfsAllStats(h.Name, p.Number)
+			if err != nil {
+				continue // virtual functions have none
+			}
+			values := map[string]uint64{}
+			for _, s := range stats.Stats {
+				values[s.Name] = s.Value
+			}
+			for _, name := range errorCounters {
+				if n := values[name]; n > 0 {
+					list = append(list, fmt.Sprintf("%s:%d %s %d", h.Name, p.Number, name, n))
+				}
+			}
+		}
+	}
+	return list
+}
+
+// linkErrors: counters since the node was started, so some are old news.
+func linkErrors(h *Host) Finding {
+	const name, most = "RDMA link errors", 4
+	switch n := len(h.LinkErrors); {
+	case len(h.HCAs.Usable()) == 0:
+		return Finding{Name: name, Text: "no usable device"}
+	case n == 0:
+		return Finding{Name: name, Text: "none counted"}
+	default:
+		text := strings.Join(h.LinkErrors[:min(n, most)], ", ")
+		if n > most {
+			text += fmt.Sprintf(" and %d more", n-most)
+		}
+		return Finding{name, Warn, text + " since the node started", "look whether they grow during a job (ethtool -S, perfquery); if so change the cable or the port"}
+	}
+}
