@@ -74,7 +74,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 		nodes[r] = r / j.perHost
 	}
 	engines := engines(t, j.hosts, j.perHost)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("the test's ranks took too long"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 120*time.Second, errors.New("the test's ranks took too long"))
 	defer cancel()
 	var stdout bytes.Buffer
 	var outMu sync.Mutex

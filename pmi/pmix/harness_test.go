@@ -217,7 +217,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 	}
 	j.star, j.servers, j.events, j.errs = newStar(j.hosts), nil, nil, nil
 	w := &play{job: j, t: t, exit: map[int]string{}}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 60*time.Second, errors.New("the test's ranks took too long"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 120*time.Second, errors.New("the test's ranks took too long"))
 	defer cancel()
 	serve, stopServers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServers()
