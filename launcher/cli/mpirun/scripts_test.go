@@ -45,6 +45,10 @@ func TestScripts(t *testing.T) {
 			'-x' 'PYTHONPATH="/p q"' python -u train.py --deepspeed ds.json`, "Open MPI | 16:python | w0:8 w1:8 | 0 | 4"},
 		{"DeepSpeed, mpich", `mpirun -n 16 -ppn 8 -genv PYTHONPATH "/p" -genv MASTER_ADDR w0 -genv MASTER_PORT 29500 -genv WORLD_SIZE 16 -genv LOCAL_SIZE 8
 			-hosts w0,w1 python -u launcher_helper.py --launcher mpich train.py`, "Hydra | 16:python | w0 w1 | 8 | 5"},
+		{"DeepSpeed 0.19.8, openmpi", `mpirun -n 4 -hostfile ./hostfile --mca btl ^openib --mca btl_tcp_if_include eth0 -x UCX_TLS=tcp -x PYTHONPATH=/p
+			-x 'QUOTED="a;b c"' python -u train.py`, "Open MPI | 4:python | w0:8 w1:8 | 0 | 5"},
+		{"DeepSpeed 0.19.8, mpich", `mpirun -n 4 -ppn 2 -genv PYTHONPATH=/p -genv MASTER_ADDR w0 -genv MASTER_PORT 29500 -genv WORLD_SIZE 4 -genv LOCAL_SIZE 2
+			-hosts w0,w1 python -u launcher_helper.py --launcher mpich train.py`, "Hydra | 4:python | w0 w1 | 2 | 5"},
 		{"DeepSpeed, impi", `mpirun -ppn 1 -genv I_MPI_PIN 0 -hosts w0,w1 -n 1 -env RANK 0 -env LOCAL_RANK 0 python -u train.py :
 			-n 1 -env RANK 1 -env LOCAL_RANK 0 python -u train.py`, "Hydra | 1:python 1:python | w0 w1 | 1 | 3"},
 		{"DeepSpeed, mvapich", `mpirun -np 4 -ppn 2 --hostfile /tmp/deepspeed_mvapich_hostfile -env MV2_SMP_USE_CMA="0" -env MV2_DEBUG_SHOW_BACKTRACE="1"
