@@ -99,11 +99,14 @@ func (p *proc) fabricVariables(app *apiv1.App) (env []string) {
 	return env
 }
 
-// ownGPU is where the GPU of a rank hangs, the zero path without one.
+// ownGPU is where the GPU of a rank hangs, the first of those that it was given, else the one that goes with
+// its local rank; the zero path without one.
 func (p *proc) ownGPU() topology.PCIPath {
-	u, ok := gpu.UnitOf(p.step.fabric.gpus, int(p.spec.LocalRank))
-	if !ok {
-		return topology.PCIPath{}
+	if u, ok := p.step.gpus.first[p.spec.Rank]; ok {
+		return u.GPU.Path
 	}
-	return u.GPU.Path
+	if u, ok := gpu.UnitOf(p.step.fabric.gpus, int(p.spec.LocalRank)); ok {
+		return u.GPU.Path
+	}
+	return topology.PCIPath{}
 }

@@ -74,8 +74,8 @@ func (a *Agent) gpuUnits() (units []*apiv1.GpuUnit) {
 // gpuChoice is the variables by which ranks of one job see some of the host's GPUs, by rank; nil:
 // they see all.
 type gpuChoice struct {
-	vendor    gpu.Vendor
 	variables map[uint32][]string
+	first     map[uint32]gpu.Unit // of a rank's
 }
 
 // chooseGPUs makes the choice for a job: the units are given out in the order of local ranks.
@@ -92,7 +92,7 @@ func (st *step) chooseGPUs() (c gpuChoice, err error) {
 	if err != nil {
 		return c, err
 	}
-	c = gpuChoice{inv.Vendor, make(map[uint32][]string, len(procs))}
+	c = gpuChoice{make(map[uint32][]string, len(procs)), make(map[uint32]gpu.Unit, len(procs))}
 	warned := make(map[uint32]bool)
 	for i, p := range procs {
 		app := l.Apps[p.App]
@@ -106,6 +106,7 @@ func (st *step) chooseGPUs() (c gpuChoice, err error) {
 		if c.variables[p.Rank], err = gpu.Variables(inv.Vendor, units, chosen[i]); err != nil {
 			return c, err
 		}
+		c.first[p.Rank] = units[chosen[i][0]]
 	}
 	return c, nil
 }
