@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -144,7 +143,7 @@ func TestAHangingProgramIsGivenUp(t *testing.T) {
 }
 
 func TestNoProgramIsAskedWithoutNVIDIA(t *testing.T) {
-	for name, files := range map[string]fstest.MapFS{"nothing": {}, "amd": machine.Load(t, "gpu/mi300x"), "intel": load(t, "intel")} {
+	for name, files := range map[string]fstest.MapFS{"nothing": {}, "amd": load(t, "xgmi"), "intel": load(t, "intel")} {
 		inv, err := Ask(t.Context(), Config{FS: sysfs.New(files), Env: noEnv, Helper: helper,
 			Run: func(_ context.Context, c Command) (Result, error) {
 				t.Errorf("%s: %q was started", name, c.Argv)
@@ -199,7 +198,7 @@ func FuzzParseSMI(f *testing.F) {
 func FuzzRead(f *testing.F) {
 	f.Add("simd_count 1216\nlocation_id 3072\ndrm_render_minor 128\nunique_id 1", "type 11\nnode_to 3", "Device Minor: 0\nGPU UUID: GPU-1", "DeviceFileMinor: 3", "0-7")
 	f.Add("simd_count -1\ndomain 99999999999", "type 11\nnode_to 18446744073709551615", "Device Minor: 99999999999", "DeviceFileMinor:", "7-0")
-	amd, nvidia := machine.Load(f, "gpu/mi300x"), load(f, "mig")
+	amd, nvidia := load(f, "xgmi"), load(f, "mig")
 	with := func(files fstest.MapFS, texts map[string]string) fstest.MapFS {
 		files = maps.Clone(files)
 		for name, text := range texts {

@@ -77,8 +77,10 @@ func golden(t *testing.T, name, got string) {
 
 func TestMachines(t *testing.T) {
 	for name, files := range map[string]fstest.MapFS{
-		"azure-ndv5": machine.Load(t, "gpu/azure-ndv5"),
-		"mi300x":     machine.Load(t, "gpu/mi300x"),
+		"azure-ndv5": load(t, "azure-ndv5"),
+		"xgmi":       load(t, "xgmi"),
+		"h100":       machine.Load(t, "h100"),
+		"mi300x":     machine.Load(t, "mi300x"),
 		"mig":        load(t, "mig"),
 		"intel":      load(t, "intel"),
 	} {
@@ -100,7 +102,7 @@ func TestOnlyWhatWasGranted(t *testing.T) {
 		}
 		return files
 	}
-	excluded := machine.Load(t, "gpu/azure-ndv5")
+	excluded := load(t, "azure-ndv5")
 	info := excluded["proc/driver/nvidia/gpus/0003:00:00.0/information"]
 	info.Data = []byte(strings.Replace(string(info.Data), "Excluded:\t No", "Excluded:\t Yes", 1))
 	amdMinors := func(n int) []string { return []string{fmt.Sprintf("dev/dri/renderD%d", 128+8*n)} }
@@ -110,10 +112,10 @@ func TestOnlyWhatWasGranted(t *testing.T) {
 		env   LookupEnv
 		want  string // vendor and minors
 	}{
-		{"two of eight", without(machine.Load(t, "gpu/azure-ndv5"), "dev/nvidia0", "dev/nvidia2", "dev/nvidia3", "dev/nvidia4", "dev/nvidia5", "dev/nvidia6"), noEnv, "nvidia [1 7]"},
-		{"MPI Operator's launcher", machine.Load(t, "gpu/azure-ndv5"), env("NVIDIA_VISIBLE_DEVICES="), " []"},
-		{"none", machine.Load(t, "gpu/azure-ndv5"), env("NVIDIA_VISIBLE_DEVICES=none"), " []"},
-		{"CDI", machine.Load(t, "gpu/azure-ndv5"), env("NVIDIA_VISIBLE_DEVICES=void"), "nvidia [0 1 2 3 4 5 6 7]"},
+		{"two of eight", without(load(t, "azure-ndv5"), "dev/nvidia0", "dev/nvidia2", "dev/nvidia3", "dev/nvidia4", "dev/nvidia5", "dev/nvidia6"), noEnv, "nvidia [1 7]"},
+		{"MPI Operator's launcher", load(t, "azure-ndv5"), env("NVIDIA_VISIBLE_DEVICES="), " []"},
+		{"none", load(t, "azure-ndv5"), env("NVIDIA_VISIBLE_DEVICES=none"), " []"},
+		{"CDI", load(t, "azure-ndv5"), env("NVIDIA_VISIBLE_DEVICES=void"), "nvidia [0 1 2 3 4 5 6 7]"},
 		{"excluded by the administrator, and with its file", excluded, noEnv, "nvidia [0 1 3 4 5 6 7]"},
 		{"files beside each other", fstest.MapFS{"dev/nvidia0": {}, "dev/nvidia1": {}, "dev/nvidia10": {}, "dev/nvidia3": {}, "dev/nvidiactl": {},
 			"dev/nvidia-uvm": {}, "dev/nvidia-caps/nvidia-cap1": {}}, noEnv, "nvidia [0 1 3 10]"},
@@ -123,8 +125,8 @@ func TestOnlyWhatWasGranted(t *testing.T) {
 			"sys/class/kfd/kfd/topology/nodes/2/properties": {Data: []byte("simd_count 440\ndrm_render_minor 129\n")},
 			"sys/class/kfd/kfd/topology/nodes/3/properties": {Data: []byte("simd_count 440\ndrm_render_minor 130\n")}}, noEnv, "amd [128 130]"},
 		{"no /proc/driver", fstest.MapFS{"dev/nvidia1": {}, "dev/nvidia0": {}, "dev/nvidia-modeset": {}}, noEnv, "nvidia [0 1]"},
-		{"one of AMD's", without(machine.Load(t, "gpu/mi300x"), slices.Concat(amdMinors(0), amdMinors(1), amdMinors(2), amdMinors(3), amdMinors(4), amdMinors(5), amdMinors(7))...), noEnv, "amd [176]"},
-		{"AMD's without its compute device", without(machine.Load(t, "gpu/mi300x"), "dev/kfd"), noEnv, " []"},
+		{"one of AMD's", without(load(t, "xgmi"), slices.Concat(amdMinors(0), amdMinors(1), amdMinors(2), amdMinors(3), amdMinors(4), amdMinors(5), amdMinors(7))...), noEnv, "amd [176]"},
+		{"AMD's without its compute device", without(load(t, "xgmi"), "dev/kfd"), noEnv, " []"},
 		{"Intel's, without the render device", without(load(t, "intel"), "dev/dri/renderD130"), noEnv, "intel [129]"},
 		{"only the processor's graphics", without(load(t, "intel"), "dev/dri/renderD130", "dev/dri/renderD129"), noEnv, " []"},
 		{"nothing", fstest.MapFS{}, noEnv, " []"},
@@ -154,7 +156,7 @@ func TestIntelsNumbers(t *testing.T) {
 
 // Where a GPU hangs is the same by its path in /sys and by the numbers of the buses.
 func TestPathsAgreeWithTheMachine(t *testing.T) {
-	for _, name := range []string{"gpu/azure-ndv5", "gpu/mi300x"} {
+	for _, name := range []string{"h100", "mi300x"} {
 		files := sysfs.New(machine.Load(t, name))
 		m, err := discover.Machine(files, discover.Config{PageSize: 4096})
 		if err != nil {
@@ -179,7 +181,7 @@ func TestPathsAgreeWithTheMachine(t *testing.T) {
 
 // AMD's partitions of one GPU have its name before Linux 6.12; numbers tell them apart.
 func TestPartitionsAreNumbered(t *testing.T) {
-	files := machine.Load(t, "gpu/mi300x")
+	files := load(t, "xgmi")
 	for n := 3; n <= 9; n++ {
 		f := files[fmt.Sprintf("sys/class/kfd/kfd/topology/nodes/%d/properties", n)]
 		f.Data = []byte(strings.Replace(string(f.Data), fmt.Sprintf("unique_id %d", 11000000000000000000+uint64(n-2)), "unique_id 11000000000000000000", 1))
@@ -192,7 +194,7 @@ func TestPartitionsAreNumbered(t *testing.T) {
 }
 
 func TestNearCPUs(t *testing.T) {
-	inv := Read(sysfs.New(machine.Load(t, "gpu/azure-ndv5")), noEnv)
+	inv := Read(sysfs.New(load(t, "azure-ndv5")), noEnv)
 	units := inv.Units()
 	for rank, want := range map[int]string{0: "0-47", 3: "0-47", 4: "48-95", 7: "48-95", 8: "0-47", 12: "48-95"} {
 		u, ok := UnitOf(units, rank)
@@ -210,7 +212,7 @@ func TestNearCPUs(t *testing.T) {
 
 // An agent takes the inventory at its start (its budget for all of a machine is 20 ms).
 func BenchmarkRead(b *testing.B) {
-	for _, name := range []string{"gpu/azure-ndv5", "gpu/mi300x"} {
+	for _, name := range []string{"h100", "mi300x"} {
 		files := sysfs.New(os.DirFS(machine.Unpack(b, machine.Load(b, name))))
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -56,7 +56,7 @@ func number(gpus []GPU) {
 }
 
 // place finds where GPUs hang and the CPUs near them (Documentation/ABI/testing/sysfs-bus-pci:
-// numa_node, local_cpulist). Where /sys/bus/pci gives no path, each is at a host bridge of its own.
+// numa_node, local_cpulist, local_cpus). Where /sys/bus/pci gives no path, each is at a host bridge of its own.
 func (r reader) place(gpus []GPU) {
 	for i := range gpus {
 		g := &gpus[i]
@@ -69,6 +69,9 @@ func (r reader) place(gpus []GPU) {
 			node = topology.NoIndex
 		}
 		g.Near, _ = r.fs.List(dir + "/local_cpulist")
+		if g.Near.Empty() {
+			g.Near, _ = r.fs.Mask(dir + "/local_cpus")
+		}
 		if g.Near.Empty() && node >= 0 {
 			g.Near, _ = r.fs.List(fmt.Sprintf("sys/devices/system/node/node%d/cpulist", node))
 		}

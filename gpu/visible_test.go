@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -24,7 +23,7 @@ func cpuSets(t *testing.T, lists ...string) (sets []idset.Set) {
 }
 
 func TestAssign(t *testing.T) {
-	inv := Read(sysfs.New(machine.Load(t, "gpu/azure-ndv5")), noEnv) // GPUs 0 to 3 near CPUs 0-47, the rest near 48-95
+	inv := Read(sysfs.New(load(t, "azure-ndv5")), noEnv) // GPUs 0 to 3 near CPUs 0-47, the rest near 48-95
 	units := inv.Units()
 	for _, tt := range []struct {
 		name    string
@@ -97,7 +96,7 @@ func TestVariables(t *testing.T) {
 	}
 	unnamed := Read(sysfs.New(files), noEnv)
 	nameless := Inventory{Vendor: NVIDIA, GPUs: []GPU{{Number: 0}, {Number: 1}}}
-	amd := Read(sysfs.New(machine.Load(t, "gpu/mi300x")), noEnv)
+	amd := Read(sysfs.New(load(t, "xgmi")), noEnv)
 	for _, tt := range []struct {
 		name   string
 		inv    *Inventory

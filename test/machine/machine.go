@@ -1,8 +1,6 @@
 // Package machine gives tests whole machines as text: the files of /sys and /proc that matter, in
 // topology/capture's form under testdata. NCCL makes such files of a topology file of NCCL.
 //
-// Machines with eight GPUs and eight HCAs are under testdata/gpu, "gpu/NAME" to Load.
-//
 // It is for tests only.
 package machine
 
@@ -19,7 +17,7 @@ import (
 	"github.com/mpiup/mpiup/topology/capture"
 )
 
-//go:embed testdata/*.txtar testdata/gpu/*.txtar
+//go:embed testdata/*.txtar
 var corpus embed.FS
 
 // Names is the machines there are.

@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/test/machine"
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+// Machines of eight GPUs and eight HCAs: what is near what, and what eight ranks are told, without a wish and
+// with --gpus-per-rank 1.
+func TestEightRanksOfBigMachines(t *testing.T) {
+	for _, name := range []string{"h100", "mi300x"} {
+		t.Run(name, func(t *testing.T) {
+			files := sysfs.New(machine.Load(t, name))
+			gpus := gpu.Read(files, func(string) (string, bool) { return "", false })
+			hcas := rdma.Read(files, rdma.Config{})
+			got := distances(&gpus, &hcas) + told(t, &gpus, &hcas)
+			file := "testdata/" + name + ".golden"
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), got); d != "" {
+				t.Errorf("%s: %s", file, d)
+			}
+		})
+	}
+}
+
+// distances is a table as nvidia-smi topo -m has it.
+func distances(gpus *gpu.Inventory, hcas *rdma.Inventory) string {
+	var b strings.Builder
+	usable := hcas.Usable()
+	for i, row := range gpus.Matrix() {
+		fmt.Fprintf(&b, "GPU%d", i)
+		for _, word := range row {
+			fmt.Fprintf(&b, " %4s", word)
+		}
+		b.WriteString("  |")
+		for _, h := range usable {
+			fmt.Fprintf(&b, " %4s", gpus.GPUs[i].Path.To(h.Path))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// told is the variables of eight ranks, and the CPUs near the GPU of each.
+func told(t *testing.T, gpus *gpu.Inventory, hcas *rdma.Inventory) string {
+	t.Helper()
+	var b strings.Builder
+	units := gpus.Units()
+	chosen, err := gpu.Assign(gpu.Wish{PerRank: 1}, units, make([]idset.Set, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank := range 8 {
+		u, _ := gpu.UnitOf(units, rank)
+		fmt.Fprintf(&b, "rank %d near CPUs %s\n", rank, gpu.NearCPUs(u))
+		for _, v := range hcas.Variables(rdma.Auto, rdma.Rank{Number: rank, GPUs: true, GPU: u.GPU.Path}) {
+			fmt.Fprintf(&b, "  %s=%s  (%s)\n", v.Name, v.Value, v.Why)
+		}
+		vars, err := gpu.Variables(gpus.Vendor, units, chosen[rank])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "  with --gpus-per-rank 1: %s\n", strings.Join(vars, " "))
+	}
+	return b.String()
+}
