@@ -59,12 +59,12 @@ func TestPdsh(t *testing.T) {
 func TestPdshTimeouts(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	r := l.pdsh(t, "-S", "-u", "1", "-w", "w[0-1]", "sleep 1004").wait(t)
+	r := l.pdsh(t, "-S", "-u", "5", "-w", "w[0-1]", "sleep 1004").wait(t)
 	r.fails(t, 255, "w0: command timeout", "w1: command timeout")
 	eventually(t, "commands that took too long end on their hosts", func() bool {
 		return len(l.matching(t, "w0", "sleep 1004")) == 0 && len(l.matching(t, "w1", "sleep 1004")) == 0
 	})
-	r = l.pdsh(t, "-S", "-t", "1", "-w", "w0,nobody", "hostname").wait(t)
+	r = l.pdsh(t, "-S", "-t", "15", "-w", "w0,nobody", "hostname").wait(t)
 	if r.fails(t, 255, "nobody: mpiup: host nobody: ", "nobody: ssh exited with exit code 255"); r.stdout != "w0: w0\n" {
 		t.Errorf("printed %q", r.stdout)
 	}

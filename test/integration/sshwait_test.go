@@ -17,12 +17,12 @@ func TestSSHBeforeTheAgent(t *testing.T) {
 		args   []string
 		stderr []string // parts; none: nothing is said
 	}{
-		{"no agent", []string{"-o", "ConnectTimeout=1", "w1", "true"},
-			[]string{"host w1: ", "connection refused", "waited 1s (-o ConnectTimeout) for 1 host"}},
-		{"no agent, batch mode", []string{"-o", "BatchMode=yes", "-oConnectTimeout=1", "w1", "true"}, []string{"connection refused"}},
-		{"no agent, quiet", []string{"-q", "-o", "ConnectTimeout=1", "w1", "true"}, nil},
-		{"no agent, quiet by the other option", []string{"-o", "LogLevel=QUIET", "-o", "ConnectTimeout=1", "w1", "true"}, nil},
-		{"no name", []string{"-o", "ConnectTimeout=1", "nobody", "true"}, []string{"host nobody: "}},
+		{"no agent", []string{"-o", "ConnectTimeout=5", "w1", "true"},
+			[]string{"host w1: ", "connection refused", "waited 5s (-o ConnectTimeout) for 1 host"}},
+		{"no agent, batch mode", []string{"-o", "BatchMode=yes", "-oConnectTimeout=5", "w1", "true"}, []string{"connection refused"}},
+		{"no agent, quiet", []string{"-q", "-o", "ConnectTimeout=5", "w1", "true"}, nil},
+		{"no agent, quiet by the other option", []string{"-o", "LogLevel=QUIET", "-o", "ConnectTimeout=5", "w1", "true"}, nil},
+		{"no name", []string{"-o", "ConnectTimeout=5", "nobody", "true"}, []string{"host nobody: "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +36,7 @@ func TestSSHBeforeTheAgent(t *testing.T) {
 		loop := func(options string) *running {
 			return l.command(t, l.outfit(t), "sh", "-c", "until ssh "+options+" w0 true; do echo again; sleep 0.1; done; ssh w0 'exit 3'; echo code $?")
 		}
-		patient, quick := loop(""), loop("-q -o ConnectTimeout=1")
+		patient, quick := loop(""), loop("-q -o ConnectTimeout=5")
 		quick.says(t, "again")
 		agent := l.agent(t, "w0", container{})
 		if r := quick.wait(t); r.code != 0 || !strings.HasSuffix(r.stdout, "again\ncode 3\n") || r.stderr != "" {
