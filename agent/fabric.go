@@ -83,7 +83,7 @@ func addresses() (list []rdma.Address) {
 }
 
 // fabricVariables are a rank's. What its program's own environment says stays.
-func (p *proc) fabricVariables(app *apiv1.App) (env []string) {
+func (p *proc) fabricVariables(app *apiv1.App) (given []rdma.Variable) {
 	f := &p.step.fabric
 	set := func(name string) bool { return p.has(app, name) }
 	rank := rdma.Rank{Number: int(p.spec.LocalRank), GPUs: len(f.gpus) > 0, GPU: p.ownGPU()}
@@ -93,10 +93,10 @@ func (p *proc) fabricVariables(app *apiv1.App) (env []string) {
 	}
 	for _, v := range list {
 		if !set(v.Name) {
-			env = append(env, v.Name+"="+v.Value)
+			given = append(given, v)
 		}
 	}
-	return env
+	return given
 }
 
 // ownGPU is where the GPU of a rank hangs, the first of those that it was given, else the one that goes with

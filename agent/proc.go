@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -63,7 +62,6 @@ func (p *proc) start() *apiv1.StartFailed {
 	if err != nil {
 		return failed(err)
 	}
-	computed := computedEnv(p.step.s.id, p.dir, l, p.spec)
 	child := p.files.Child[:]
 	w, err := p.wire()
 	if err != nil {
@@ -74,7 +72,8 @@ func (p *proc) start() *apiv1.StartFailed {
 		defer w.theirs.Close()
 		child = append(child, w.theirs)
 	}
-	computed = slices.Concat(computed, w.env, p.hwlocVariables(app), p.networkVariables(app), p.fabricVariables(app), p.gpuVariables(app), p.step.fileVariables())
+	sources := p.sources(app, w.env)
+	computed := all(sources)
 	agentCfg := &p.step.s.agent.cfg
 	argv, path := p.commandLine(app)
 	if l.Shell {
@@ -82,11 +81,15 @@ func (p *proc) start() *apiv1.StartFailed {
 		argv, path = user.argv(app.Argv[0]), user.shell
 		computed = append(computed, user.variables(agentCfg.Env)...)
 	}
+	env := environment(agentCfg.Env, l.Unset, app.Env, computed)
+	if l.Explain > 0 {
+		argv, path, env = p.explained(env, app.Env, sources)
+	}
 	p.process, err = p.step.s.agent.super.Start(p.step.may, reap.Command{
 		Argv:     argv,
 		Path:     path,
 		Look:     app.Path,
-		Env:      environment(agentCfg.Env, l.Unset, app.Env, computed),
+		Env:      env,
 		Dir:      p.dir,
 		Files:    child,
 		Terminal: l.Terminal,

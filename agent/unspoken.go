@@ -50,6 +50,9 @@ func (p *proc) mute() bool {
 // unspoken is the MPI library of a rank that has ended well and never spoke; "" if there is none
 // to be seen.
 func (p *proc) unspoken() string {
+	if p.step.launch.Explain > 0 {
+		return "" // no program ran
+	}
 	st := p.step
 	if st.launch.Size < 2 || st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_NONE || apiv1.PmiState(p.pmi.Load()) != apiv1.PmiState_PMI_NEVER {
 		return ""

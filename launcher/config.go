@@ -90,6 +90,8 @@ type Config struct {
 	GPUsPerRank int    // GPUs of its host that a rank sees; 0: all
 	GPUBind     string // which, as mpiup run --gpu-bind has it; "": in turn
 
+	Explain int // 1 + the rank whose environment is printed, in place of running programs; 0: none
+
 	Fabric *apiv1.Fabric // checked by the command line; nil: each host uses what it has
 
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run

@@ -118,7 +118,7 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 		Mapping: pmi.ProcessMapping(nodes), Pmi: r.cfg.PMI, Window: uint32(r.window()),
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), WorkerLogs: r.cfg.WorkerLogs,
 		Job: uint32(j.number), Base: uint32(j.base), NoTopologyHint: r.cfg.NoTopologyHint,
-		Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric,
+		Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric, Explain: uint32(r.cfg.Explain),
 		GpusPerRank: uint32(r.cfg.GPUsPerRank), GpuBind: r.cfg.GPUBind,
 	}
 	if j.asked != nil {
@@ -147,7 +147,7 @@ func (r *run) part(j *jobRun) *apiv1.Launch {
 		Number: d.Number, JobId: d.JobId, Size: d.Size, Universe: d.Universe, Hosts: d.Hosts, Mapping: d.Mapping,
 		Pmi: d.Pmi, Window: d.Window, GraceMs: d.GraceMs, WorkerLogs: d.WorkerLogs, Job: d.Job, Base: d.Base,
 		Spawned: d.Spawned, Parent: d.Parent, AppOf: d.AppOf, Namespace: d.Namespace, Layout: d.Layout,
-		NoTopologyHint: d.NoTopologyHint, Net: d.Net, MpiPorts: d.MpiPorts, Fabric: d.Fabric,
+		NoTopologyHint: d.NoTopologyHint, Net: d.Net, MpiPorts: d.MpiPorts, Fabric: d.Fabric, Explain: d.Explain,
 		GpusPerRank: d.GpusPerRank, GpuBind: d.GpuBind,
 	}
 }

@@ -270,6 +270,10 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 		closeAll(found)
 		return nil, nil, failf(job.ExitUsage, "%v", err)
 	}
+	if n := len(r.plan.Placements); r.cfg.Explain > n {
+		closeAll(found)
+		return nil, nil, failf(job.ExitUsage, "--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, n-1)
+	}
 	for _, w := range r.plan.Warnings {
 		r.say("%s", w)
 	}

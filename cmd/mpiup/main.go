@@ -130,7 +130,7 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(cli.FlagError(c.Flags(), err)) })
 	root.AddCommand(runCommand(p), launcherCommand(p), agentCommand(p), execCommand(p), peersCommand(p), shutdownCommand(p),
-		topoCommand(p), doctorCommand(p), keygenCommand(p), installCommand(p), versionCommand(p))
+		topoCommand(p), doctorCommand(p), envCommand(p), keygenCommand(p), installCommand(p), versionCommand(p))
 	root.AddCommand(appletCommands(p)...)
 	return root
 }

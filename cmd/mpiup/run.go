@@ -87,7 +87,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		Policy:     placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy)},
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
 		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
-		Fabric: fabric, GPUsPerRank: f.GPUsPerRank, GPUBind: f.GPUBind,
+		Fabric: fabric, Explain: f.Explain, GPUsPerRank: f.GPUsPerRank, GPUBind: f.GPUBind,
 	}
 	if f.Preflight {
 		ask := launcher.DoctorConfig{Reach: reach, Argv: apps[0].Argv, Ranks: f.PerNode, Net: wish, MPIPorts: ports}

@@ -88,6 +88,8 @@ type RunFlags struct {
 	Fabric           string // auto, rdma, tcp; "": not given
 	NCCL             string // as rdma.ParseNCCL reads it; "": not given
 	NoTransportHints bool
+
+	Explain int // 1 + the rank whose environment is shown; 0: programs are run (set by mpiup env)
 }
 
 // protocols are the values of --mpi.

@@ -2080,6 +2080,7 @@ type Launch struct {
 	MpiPorts        string                 `protobuf:"bytes,41,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
 	Files           []*CopyFile            `protobuf:"bytes,42,rep,name=files,proto3" json:"files,omitempty"`                                            // for hosts with processes of the job
 	Fabric          *Fabric                `protobuf:"bytes,50,opt,name=fabric,proto3" json:"fabric,omitempty"`
+	Explain         uint32                 `protobuf:"varint,51,opt,name=explain,proto3" json:"explain,omitempty"`                              // 1 + the rank whose environment is shown in place of running programs; 0: none
 	GpusPerRank     uint32                 `protobuf:"varint,70,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
 	GpuBind         string                 `protobuf:"bytes,71,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
 	unknownFields   protoimpl.UnknownFields
@@ -2359,6 +2360,13 @@ func (x *Launch) GetFabric() *Fabric {
 		return x.Fabric
 	}
 	return nil
+}
+
+func (x *Launch) GetExplain() uint32 {
+	if x != nil {
+		return x.Explain
+	}
+	return 0
 }
 
 func (x *Launch) GetGpusPerRank() uint32 {
@@ -5343,7 +5351,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\x9b\b\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xb5\b\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -5381,7 +5389,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03net\x18( \x01(\tR\x03net\x12\x1b\n" +
 	"\tmpi_ports\x18) \x01(\tR\bmpiPorts\x12(\n" +
 	"\x05files\x18* \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12(\n" +
-	"\x06fabric\x182 \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\x12\"\n" +
+	"\x06fabric\x182 \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\x12\x18\n" +
+	"\aexplain\x183 \x01(\rR\aexplain\x12\"\n" +
 	"\rgpus_per_rank\x18F \x01(\rR\vgpusPerRank\x12\x19\n" +
 	"\bgpu_bind\x18G \x01(\tR\agpuBind\"I\n" +
 	"\x06Fabric\x12\x10\n" +
