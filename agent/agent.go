@@ -25,7 +25,7 @@ type Agent struct {
 	gossip  *member.Gossip // nil when embedded or switched off
 	front   *front         // nil when embedded
 	metrics *metrics
-	machine machineXML
+	machine knownMachine
 	gpus    gpus
 	libs    *mpilib.Memory
 

@@ -36,6 +36,18 @@ func documented(t *testing.T) map[string]struct {
 	return rows
 }
 
+// ownCPUs is the list of those that this process may use.
+func ownCPUs(t *testing.T) string {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nCpus_allowed_list:")
+	list, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(list)
+}
+
 // Every variable that processes get is in docs/environment.md, and they get what it says.
 func TestEnvironmentIsDocumented(t *testing.T) {
 	rows := documented(t)
@@ -65,7 +77,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 			l.Net, l.MpiPorts = "lo", "18000-18099"
 			l.Fabric = &apiv1.Fabric{Use: "tcp", Nccl: "p2p=off,ib=off,shm=off"}
 			for rank := range l.Size {
-				l.Procs = append(l.Procs, &apiv1.Proc{Rank: rank, LocalRank: rank})
+				l.Procs = append(l.Procs, &apiv1.Proc{Rank: rank, LocalRank: rank, Cpus: ownCPUs(t)})
 			}
 			client.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
 			ends := 0

@@ -88,6 +88,7 @@ func (p *proc) sources(app *apiv1.App, wire []string) []source {
 	list = append(list, because(p.fabricVariables(app))...)
 	return append(list,
 		source{"the GPUs that the rank is given", p.gpuVariables(app)},
+		source{"the CPUs that the rank is bound to", p.bindingVariables(app)},
 		source{"where the launcher's files were copied to", st.fileVariables()})
 }
 

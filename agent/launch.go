@@ -35,6 +35,9 @@ func checkLaunch(l *apiv1.Launch) error {
 			return fmt.Errorf("launch: rank %d is out of range or there twice", p.Rank)
 		}
 		seen[p.Rank] = true
+		if err := checkCPUs(p); err != nil {
+			return err
+		}
 	}
 	for i, a := range l.Apps {
 		if len(a.Argv) == 0 || a.Argv[0] == "" && !l.Shell {

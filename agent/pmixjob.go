@@ -14,13 +14,16 @@ import (
 // pmixJob is the job as PMIx ranks are told of it.
 func (st *step) pmixJob() (pmix.Job, error) {
 	l := st.launch
-	hosts, err := layout(l)
+	hosts, err := hostsOf(l)
 	if err != nil {
 		return pmix.Job{}, err
 	}
 	j := pmix.Job{
 		Number: int(l.Job), Base: int(l.Base), Namespace: l.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l),
 		Universe: int(l.Universe), Mapping: l.Mapping, Engine: st.engine,
+	}
+	if st.bound.cpus != nil {
+		j.Binding = st.bound.places
 	}
 	if len(l.Procs) > 0 {
 		j.Here = int(l.Procs[0].NodeRank)
@@ -47,8 +50,8 @@ func appsOf(l *apiv1.Launch) []int {
 	return apps
 }
 
-// layout is the job's hosts as the launcher states them, checked against what is to start here.
-func layout(l *apiv1.Launch) ([]pmix.Host, error) {
+// hostsOf is the job's hosts as the launcher states them, checked against what is to start here.
+func hostsOf(l *apiv1.Launch) ([]pmix.Host, error) {
 	hosts := make([]pmix.Host, len(l.Layout))
 	total := 0
 	for i, h := range l.Layout {

@@ -74,6 +74,7 @@ func (p *proc) start() *apiv1.StartFailed {
 	}
 	sources := p.sources(app, w.env)
 	computed := all(sources)
+	cpus := p.step.bound.cpus[p.spec.Rank]
 	agentCfg := &p.step.s.agent.cfg
 	argv, path := p.commandLine(app)
 	if l.Shell {
@@ -94,6 +95,8 @@ func (p *proc) start() *apiv1.StartFailed {
 		Files:    child,
 		Terminal: l.Terminal,
 		Session:  p.step.s.id,
+		CPUs:     cpus.Slice(),
+		Memory:   p.step.bound.memory(cpus),
 	})
 	if err != nil {
 		p.files.Close()
@@ -103,6 +106,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		return p.startFailed(err)
 	}
 	p.files.CloseChild()
+	p.verifyBinding()
 	p.serve(w.ours)
 	return nil
 }

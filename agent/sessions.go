@@ -23,6 +23,7 @@ func (a *Agent) Attach(ctx context.Context, stream wire.Stream, identity string)
 	if s != nil {
 		s.auditOpen(ctx)
 		reply.Received = s.link.Received()
+		reply.Machine = a.describe(o.Machine)
 	}
 	if err := stream.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: reply}}); err != nil {
 		return err

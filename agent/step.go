@@ -35,6 +35,7 @@ type step struct {
 	net     netChoice    // what MPI libraries are told of the network
 	fabric  fabric       // what they are told of RDMA
 	gpus    gpuChoice    // which GPUs they see
+	bound   bound        // which CPUs the ranks have
 	tee     *stdio.Tee   // nil: output goes to the launcher only
 	oom     uint64       // OOM kills of the container before the start
 	crowded bool         // PMIx: more processes of the session here than processors when it was started
@@ -141,6 +142,7 @@ func (st *step) prepare() error {
 		st.s.audit(l)
 	}
 	st.hint = st.topologyHint()
+	st.bound = st.binding()
 	var err error
 	if st.fabric, err = st.chooseFabric(); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/hwlocxml"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -24,29 +25,43 @@ import (
 //
 // It is a hint: where it cannot be made, ranks find out themselves.
 
-// machineXML is hwloc's XML of this host, read when first wanted and again when what this
-// container may use has changed. The zero value is ready for use.
-type machineXML struct {
+// knownMachine is this host's machine and hwloc's XML of it, read when first wanted and again when
+// what this container may use has changed. The zero value is ready for use.
+type knownMachine struct {
 	mu      sync.Mutex
-	allowed string // what was allowed when text was made, guarded by mu
-	text    string // guarded by mu
-	err     error  // guarded by mu
+	allowed string            // what was allowed when it was read, guarded by mu
+	machine *topology.Machine // guarded by mu
+	text    string            // guarded by mu
+	err     error             // guarded by mu
 }
 
-// get is the XML. It takes some milliseconds the first time, and reads one file afterwards.
-func (m *machineXML) get(fsys sysfs.FS) (string, error) {
+// xml is hwloc's XML. It takes some milliseconds the first time, and reads one file afterwards.
+func (m *knownMachine) xml(fsys sysfs.FS) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	allowed := allowedText(fsys)
-	if (m.text != "" || m.err != nil) && m.allowed == allowed {
-		return m.text, m.err
-	}
-	m.allowed, m.text = allowed, ""
-	machine, err := discover.Machine(fsys, discover.Config{})
-	if m.err = err; err == nil {
-		m.text = hwlocxml.String(machine)
+	m.read(fsys)
+	if m.text == "" && m.err == nil {
+		m.text = hwlocxml.String(m.machine)
 	}
 	return m.text, m.err
+}
+
+// get is the machine.
+func (m *knownMachine) get(fsys sysfs.FS) (*topology.Machine, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.read(fsys)
+	return m.machine, m.err
+}
+
+// read reads it, unless it is known. mu is held.
+func (m *knownMachine) read(fsys sysfs.FS) {
+	allowed := allowedText(fsys)
+	if (m.machine != nil || m.err != nil) && m.allowed == allowed {
+		return
+	}
+	m.allowed, m.text = allowed, ""
+	m.machine, m.err = discover.Machine(fsys, discover.Config{})
 }
 
 // allowedText is the lines Cpus_allowed_list and Mems_allowed_list of /proc/self/status: they
@@ -67,7 +82,7 @@ func allowedText(fsys sysfs.FS) string {
 
 // readMachine begins to read the machine, so that it is known when the first job comes.
 func (a *Agent) readMachine() {
-	a.running.Go(func() { a.machine.get(sysfs.Host()) }) // who needs it asks again and gets the error
+	a.running.Go(func() { a.machine.xml(sysfs.Host()) }) // who needs it asks again and gets the error
 }
 
 // hint is what ranks of one job are told of the machine; empty fields: nothing.
@@ -83,7 +98,7 @@ func (st *step) topologyHint() hint {
 	if l.Exec || l.NoTopologyHint || len(l.Procs) == 0 || s.userLooksElsewhere() {
 		return hint{}
 	}
-	xml, err := s.agent.machine.get(sysfs.Host())
+	xml, err := s.agent.machine.xml(sysfs.Host())
 	if err != nil {
 		s.log.Info("ranks get no topology", "cause", err)
 		return hint{}

@@ -31,20 +31,20 @@ func TestHwlocVariables(t *testing.T) {
 
 func TestMachineIsReadAgainWhenOthersAreAllowed(t *testing.T) {
 	files := machine.Load(t, "dual")
-	var m machineXML
-	first, err := m.get(sysfs.New(files))
+	var m knownMachine
+	first, err := m.xml(sysfs.New(files))
 	if err != nil || !strings.Contains(first, `allowed_cpuset="0x000000ff"`) {
 		t.Fatalf("%v:\n%s", err, first)
 	}
 	hidden := fstest.MapFS{"proc/self/status": files["proc/self/status"]} // nothing else is asked for
-	if again, err := m.get(sysfs.New(hidden)); again != first || err != nil {
+	if again, err := m.xml(sysfs.New(hidden)); again != first || err != nil {
 		t.Errorf("the machine was read again: %v", err)
 	}
-	second, err := m.get(sysfs.New(machine.Load(t, "cgroup")))
+	second, err := m.xml(sysfs.New(machine.Load(t, "cgroup")))
 	if err != nil || !strings.Contains(second, `allowed_cpuset="0x00000011"`) {
 		t.Errorf("%v:\n%s", err, second)
 	}
-	if text, err := m.get(sysfs.New(fstest.MapFS{})); text != "" || err == nil {
+	if text, err := m.xml(sysfs.New(fstest.MapFS{})); text != "" || err == nil {
 		t.Errorf("a machine without files: %v", err)
 	}
 }

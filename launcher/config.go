@@ -74,13 +74,15 @@ type Config struct {
 	Reach
 	Apps    []job.App
 	Policy  placement.Policy
-	DryRun  bool          // gather and place, print the plan to Stdout, start nothing
-	ShowMap bool          // print the plan to Stderr before the ranks are started
-	KeepOn  bool          // a rank's exit code other than 0 ends nothing and is no failure; signals and aborts are
-	Recover bool          // nor are signals, and an end without MPI_Finalize
-	Linger  bool          // a rank's failure ends nothing; when all have ended, the first counts
-	Timeout time.Duration // for the whole run, from the call of Run; 0: none
-	PMI     apiv1.Pmi
+	DryRun  bool // gather and place, print the plan to Stdout, start nothing
+	ShowMap bool // print the plan to Stderr before the ranks are started
+	// ReportBindings prints each rank's CPUs to Stderr when it has started.
+	ReportBindings bool
+	KeepOn         bool          // a rank's exit code other than 0 ends nothing and is no failure; signals and aborts are
+	Recover        bool          // nor are signals, and an end without MPI_Finalize
+	Linger         bool          // a rank's failure ends nothing; when all have ended, the first counts
+	Timeout        time.Duration // for the whole run, from the call of Run; 0: none
+	PMI            apiv1.Pmi
 
 	NoTopologyHint bool // ranks read /sys themselves
 

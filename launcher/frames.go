@@ -181,6 +181,7 @@ func (r *run) onStarted(h int, m *apiv1.Started) error {
 	r.at[h].running++
 	r.at[h].outputs++
 	j := r.jobOf(int(m.Rank))
+	r.reportBinding(j, int(m.Rank), m.Pid)
 	if j.dropped || r.ranks[m.Rank].wanted {
 		r.end(int(m.Rank))
 	}

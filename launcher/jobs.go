@@ -72,7 +72,7 @@ func (r *run) launchJob(j *jobRun) {
 	for _, p := range j.plan.Placements {
 		h := j.hosts[p.Host]
 		procs[h] = append(procs[h], &apiv1.Proc{Rank: uint32(p.Rank), App: uint32(p.App),
-			LocalRank: uint32(p.LocalRank), NodeRank: uint32(p.Host)})
+			LocalRank: uint32(p.LocalRank), NodeRank: uint32(p.Host), Cpus: p.CPUs.String()})
 	}
 	apps := j.launchApps(true)
 	if j.number == 0 {

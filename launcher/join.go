@@ -180,6 +180,7 @@ func (r *run) joined(have []found, attach attachFunc, err error) {
 		}
 		s := r.sites[i]
 		s.reached(f)
+		s.Layout = layoutOf(f, r.cfg.Log)
 		s.found, s.attach = &f, attach
 	}
 	r.serveAsks()

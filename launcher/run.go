@@ -254,6 +254,9 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 		return nil, nil, err
 	}
 	opener := newOpener(&r.cfg.Reach)
+	if r.exec == nil {
+		opener.wish = machineWish(r.cfg.Policy)
+	}
 	found, err := r.cfg.assemble(ctx, life, want, opener)
 	if err != nil {
 		return nil, nil, r.exec.stranger(r.impatient(ctx, err))
@@ -264,7 +267,7 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 			set.hosts[i] = f.wanted
 		}
 	}
-	hosts := allocation(set.hosts, found)
+	hosts := allocation(set.hosts, found, r.cfg.Log)
 	r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy)
 	if err != nil {
 		closeAll(found)
@@ -277,6 +280,7 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	for _, w := range r.plan.Warnings {
 		r.say("%s", w)
 	}
+	r.sayUnbound()
 	r.sites = newSites(set.hosts, hosts, found)
 	r.move(jobPlaced)
 	return found, opener, nil
@@ -290,7 +294,11 @@ func (r *run) needed(set *hostSet) ([]wanted, error) {
 			return set.hosts, nil
 		}
 	}
-	plan, err := placement.Place(allocation(set.hosts, nil), r.cfg.Apps, r.cfg.Policy)
+	policy, ok := early(r.cfg.Policy)
+	if !ok {
+		return set.hosts, nil
+	}
+	plan, err := placement.Place(allocation(set.hosts, nil, r.cfg.Log), r.cfg.Apps, policy)
 	if err != nil {
 		return nil, failf(job.ExitUsage, "%v", err)
 	}
@@ -309,16 +317,17 @@ func (r *run) needed(set *hostSet) ([]wanted, error) {
 
 // allocation is the hosts as placement takes them; agents' own counts are taken where no slots
 // were given.
-func allocation(want []wanted, have []found) []job.Host {
-	agents := map[string]*apiv1.HelloReply{}
+func allocation(want []wanted, have []found, log *slog.Logger) []job.Host {
+	agents := map[string]found{}
 	for _, f := range have {
-		agents[f.entry.Name] = f.session.opened.Host
+		agents[f.entry.Name] = f
 	}
 	hosts := make([]job.Host, len(want))
 	for i, w := range want {
 		h := job.Host{Name: w.entry.Name, Slots: w.entry.Slots, SlotsGiven: w.entry.Given}
-		if a := agents[w.entry.Name]; a != nil {
-			h.CPUs = int(a.Cpus)
+		if f, ok := agents[w.entry.Name]; ok {
+			a := f.session.opened.Host
+			h.CPUs, h.Layout = int(a.Cpus), layoutOf(f, log)
 			if !h.SlotsGiven {
 				h.Slots = max(int(a.Slots), 1)
 			}

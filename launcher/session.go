@@ -33,6 +33,7 @@ type attachFunc func(ctx, life context.Context, addr netip.AddrPort, open *apiv1
 type opener struct {
 	reach *Reach
 	run   string // 16 hex digits
+	wish  apiv1.MachineWish
 }
 
 func newOpener(r *Reach) *opener { return &opener{reach: r, run: randomHex(8)} }
@@ -52,6 +53,7 @@ func (o *opener) open() *apiv1.Open {
 		Session: o.run + randomHex(8), Secret: randomBytes(16),
 		Incarnation: o.reach.Incarnation, LeaseMs: uint64(o.reach.Lease.Milliseconds()),
 		Namespace: o.reach.Namespace, Pod: o.reach.Pod, Launcher: o.reach.Hostname,
+		Machine: o.wish,
 	}
 }
 

@@ -198,6 +198,11 @@ func (r *run) start(a *ask, plan *job.Plan, used []int) error {
 	if err := r.sink.Grow(len(plan.Placements)); err != nil {
 		return err
 	}
+	taken := make([][]idset.Set, len(used))
+	for i, s := range used {
+		taken[i] = r.takenOn(r.sites[s].host)
+	}
+	placement.BindSpawned(plan, r.plan, taken, r.cfg.Policy.Binding)
 	j := &jobRun{plan: plan, asked: a}
 	j.apps, j.exports = r.children(a)
 	for _, i := range used {

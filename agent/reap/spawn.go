@@ -29,6 +29,7 @@ type Command struct {
 	Terminal bool
 
 	CPUs    []int  // affinity by kernel CPU number; empty: inherited
+	Memory  *int   // NUMA node whose memory is taken first, by its kernel number; nil: inherited
 	Session string // the value of MPIUP_SESSION in Env; "": belongs to none
 }
 
@@ -287,6 +288,7 @@ func (s *Supervisor) forkExec(req *request) (*Process, error) {
 		return nil, err
 	}
 	defer back()
+	defer preferMemory(cmd.Memory)()
 	closeOnExec()
 	pidfd := -1
 	attr := &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files.fds, Sys: &syscall.SysProcAttr{

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -162,6 +164,41 @@ func TestAffinityIsSetForTheChildOnly(t *testing.T) {
 			t.Errorf("CPUs %v: %v", cpus, err)
 		}
 	}
+}
+
+// A child takes memory of the node first, as far as this container may say so, and the next one as
+// before. Both are what /proc/PID/numa_maps shows of a process's own policy.
+func TestMemoryIsPreferredForTheChildOnly(t *testing.T) {
+	s := supervise(t)
+	node := 0
+	show := func(memory *int) string {
+		return output(t, s, Command{Argv: []string{"grep", "-c", "prefer", "/proc/self/numa_maps"},
+			Env: []string{"PATH=/bin:/usr/bin"}, Memory: memory})
+	}
+	before := show(nil)
+	runtime.LockOSThread()
+	back := preferMemory(&node)
+	allowed := hasPolicy()
+	back()
+	runtime.UnlockOSThread()
+	if got := show(&node); (got != before) != allowed {
+		t.Errorf("with a node %q, without %q; allowed: %v", got, before, allowed)
+	}
+	if got := show(nil); got != before {
+		t.Errorf("the next child has %q, want %q", got, before)
+	}
+	for _, none := range []int{-1, maxNode} {
+		if got := show(&none); got != before {
+			t.Errorf("node %d: %q", none, got)
+		}
+	}
+}
+
+// hasPolicy says that the calling thread has a memory policy of its own.
+func hasPolicy() bool {
+	var mode int32
+	_, _, errno := unix.RawSyscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), 0, 0, 0, 0, 0)
+	return errno == 0 && mode != mpolDefault
 }
 
 func TestManySpawnsAtOnce(t *testing.T) {

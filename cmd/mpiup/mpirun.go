@@ -146,13 +146,13 @@ func (p *process) mpirunSettings(cfg *launcher.Config) (err error) {
 // mpirunConfig is the run that a command line asks for.
 func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir string) (launcher.Config, error) {
 	cfg := launcher.Config{
-		Reach: reach, DryRun: line.DryRun, ShowMap: line.DisplayMap, KeepOn: line.KeepOn, Recover: line.Recover, Linger: line.Linger, Timeout: line.Timeout,
+		Reach: reach, DryRun: line.DryRun, ShowMap: line.DisplayMap, ReportBindings: line.Bindings, KeepOn: line.KeepOn, Recover: line.Recover, Linger: line.Linger, Timeout: line.Timeout,
 		PMI: apiv1.Pmi_PMI_AUTO,
 		Output: iof.Config{Timestamps: line.Timestamps, Merge: line.Merge, Dir: line.OutputDir,
 			NoCopy: line.NoCopy, NoJobID: line.NoJobID, Prepend: iof.Pattern(line.Prepend),
 			Files: [2]iof.Pattern{iof.Stdout: iof.Pattern(line.OutFile), iof.Stderr: iof.Pattern(line.ErrFile)}},
 		Policy: placement.Policy{PerNode: line.PerHost, Oversubscribe: line.Oversubscribe,
-			MapBy: placement.MapBy(line.MapBy), RankBy: placement.MapBy(line.RankBy)},
+			MapBy: placement.MapBy(line.MapBy), RankBy: placement.MapBy(line.RankBy), Binding: line.Binding},
 		Stdin: p.stdin, StdinTarget: line.Stdin, GPUsPerRank: line.GPUsPerRank,
 	}
 	if cfg.StdinTarget == "" {
@@ -171,6 +171,7 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 	switch line.Family {
 	case mpirun.Hydra:
 		cfg.Policy.MapBy, cfg.Policy.RankBy, cfg.Policy.Oversubscribe = placement.ByRound, "", true
+		cfg.Policy.Binding.Bind.Said = line.Binding.Hydra == nil // Hydra binds nobody of itself
 	case mpirun.OpenMPI:
 		cfg.Output.Style = iof.OpenMPIStyle
 	}

@@ -82,9 +82,15 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		return err
 	}
 	defer done()
+	if f.Rankfile != "" {
+		if f.Binding.Lines, err = cli.ReadRankfile(f.Rankfile); err != nil {
+			return usage(err)
+		}
+	}
 	cfg := launcher.Config{
-		Reach: reach, Apps: apps, DryRun: f.DryRun, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
-		Policy:     placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy)},
+		Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
+		Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy),
+			RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding},
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
 		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
 		Fabric: fabric, Explain: f.Explain, GPUsPerRank: f.GPUsPerRank, GPUBind: f.GPUBind,
@@ -155,6 +161,14 @@ var protocols = map[string]apiv1.Pmi{"auto": apiv1.Pmi_PMI_AUTO, "pmix": apiv1.P
 	"pmi2": apiv1.Pmi_PMI_2, "pmi-port": apiv1.Pmi_PMI_PORT, "none": apiv1.Pmi_PMI_NONE}
 
 var outputModes = map[string]iof.Mode{"plain": iof.Plain, "tag": iof.Tag, "json": iof.JSON}
+
+// rankBy is an order of ranks' numbers over hosts; objects number within them.
+func rankBy(s string) placement.MapBy {
+	if s == "node" || s == "slot" {
+		return placement.MapBy(s)
+	}
+	return ""
+}
 
 func mapBy(s string) placement.MapBy {
 	if s == "node" {

@@ -7,9 +7,10 @@
 //	2  launcher/{placement,cli,iof}   agent/{reap,stdio,member,exchange,mpilib,mpinet}
 //	   pmi, pmi/{pmi1,pmi2,pmix}      internal/wire
 //	1  pmi/{kvs,message,lobby}   gpu   rdma   topology/{discover,hwlocxml,usable}
-//	   internal/{resolve,incarnation,api/codec}
-//	0  topology   topology/sysfs   internal/{job,hostlist,identity,network,api}
-//	-1 internal/idset
+//	   internal/{resolve,incarnation,api/codec,api/machine}
+//	0  topology   topology/sysfs   internal/{job,binding,hostlist,identity,network,api}
+//	-1 internal/layout
+//	-2 internal/idset
 //
 // A package imports packages of lower levels, and those below its own directory. levels_test.go is
 // the table, rules_test.go the single rules; each carries its reason, which the failing test prints.

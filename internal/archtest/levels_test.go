@@ -52,18 +52,21 @@ var levels = map[string]int{
 	"topology/usable":      1,
 	"internal/resolve":     1,
 	"internal/api/codec":   1,
+	"internal/api/machine": 1,
 	"internal/incarnation": 1,
 
 	"topology":          0,
 	"topology/sysfs":    0,
 	"internal/job":      0,
+	"internal/binding":  0,
 	"internal/hostlist": 0,
 	"internal/network":  0,
 	"internal/identity": 0,
 	"internal/api":      0,
 	"internal/archtest": 0,
 
-	"internal/idset": -1,
+	"internal/layout": -1,
+	"internal/idset":  -2,
 }
 
 // levelOf finds a package's level. Only internal/api and pmi/pmix have packages below them

@@ -1,9 +1,14 @@
 // Package job holds the vocabulary that launcher and agent share: what a user asked for
 // (App, Spec), where each rank goes (Plan), how a process ended (Exit), and mpiup's own exit
-// codes. It has no behaviour beyond small conversions and imports nothing of mpiup.
+// codes. It has no behaviour beyond small conversions.
 package job
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/layout"
+)
 
 // Rank is a process's number in its job (MPI_COMM_WORLD), from 0.
 type Rank int
@@ -48,6 +53,8 @@ type Host struct {
 	Slots      int  // ranks it takes; at least 1 once allocated
 	SlotsGiven bool // by hostfile or ":N", so going over needs Oversubscribe
 	CPUs       int  // usable hardware threads; 0: unknown
+	// Layout is where those lie; nil: unknown.
+	Layout *layout.Layout
 }
 
 // Placement is one rank's place.
@@ -56,6 +63,8 @@ type Placement struct {
 	App       int // index into the job's apps
 	Host      int // index into Plan.Hosts
 	LocalRank int // among the ranks of its host
+	// CPUs are what it is bound to, by the kernel's numbers; empty: not bound.
+	CPUs idset.Set
 }
 
 // Plan maps every rank of a job to a host. Placements are in order of rank; Hosts holds only
@@ -65,6 +74,7 @@ type Plan struct {
 	Placements []Placement
 	Universe   int      // slots of all allocated hosts (MPI_UNIVERSE_SIZE)
 	Warnings   []string // said once to the user
+	Unbound    string   // why nobody is bound although nobody said so; "": somebody is, or was not to be
 }
 
 // LocalSize is the number of ranks on host h.

@@ -7,8 +7,8 @@ import (
 )
 
 // Check finds what the flags contradict each other in, and settles what two flags can say:
-// afterwards MapBy is slot or node, PerNode has the number of ppr:N:node, and Output is tag if
-// --tag-output was given.
+// afterwards MapBy is slot or node, PerNode has the number of ppr:N:node, Binding what concerns CPUs,
+// and Output is tag if --tag-output was given. It is called once.
 func (f *RunFlags) Check() error {
 	if err := f.HostFlags.Check(); err != nil {
 		return err
@@ -19,16 +19,8 @@ func (f *RunFlags) Check() error {
 	if _, err := gpu.ParseWish(f.GPUsPerRank, f.GPUBind); err != nil {
 		return err
 	}
-	by, perNode, err := parseMapBy(f.MapBy)
-	if err != nil {
-		return fmt.Errorf("--map-by: %w", err)
-	}
-	if perNode > 0 && f.PerNode > 0 && perNode != f.PerNode {
-		return fmt.Errorf("-N %d and --map-by %s ask for different numbers of ranks on a host; give one", f.PerNode, f.MapBy)
-	}
-	f.MapBy = by
-	if perNode > 0 {
-		f.PerNode = perNode
+	if err := f.settleBinding(); err != nil {
+		return err
 	}
 	if f.TagOutput {
 		if f.Output == "json" {

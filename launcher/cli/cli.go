@@ -59,10 +59,11 @@ func withAliases(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 type RunFlags struct {
 	HostFlags
 	LeaseFlags
+	BindFlags
 	Program AppFlags // of the first program
 
 	PerNode       int    // ranks on every host; 0: by slots. After Check from ppr:N:node too
-	MapBy         string // slot, node or ppr:N:node; after Check slot or node
+	MapBy         string // as binding.ParseMapBy reads it; after Check slot or node, and the rest in Binding
 	Oversubscribe bool
 	DryRun        bool
 	Preflight     bool
@@ -113,8 +114,9 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 
 	f.Program.register(fs)
 	countVar(fs, &f.PerNode, "ppn", "N", "start `N` ranks on every host (default: by slots)")
-	valueVar(fs, &f.MapBy, "map-by", "slot", checkMapBy,
-		"the `ORDER` in which ranks are dealt out: slot fills a host before the next, node deals one a host and round again, ppr:N:node is -N N")
+	valueVar(fs, &f.MapBy, "map-by", "", checkMapBy,
+		"the `ORDER` in which ranks are dealt out: slot fills a host before the next, node deals one a host and round again, an object (core, l3cache, numa, socket) fills hosts and goes round its objects, ppr:N:node is -N N, ppr:N:numa N ranks on each; with :PE=n each gets n cores (default: slot)")
+	f.BindFlags.register(fs)
 	fs.BoolVar(&f.Oversubscribe, "oversubscribe", false, "allow more ranks than the slots a hostfile or host:N gives")
 
 	f.HostFlags.Register(fs)
@@ -163,7 +165,8 @@ func (a *AppFlags) register(fs *pflag.FlagSet) {
 // RegisterCompletion offers the values of flags to the shell.
 func (f *RunFlags) RegisterCompletion(cmd *cobra.Command) error {
 	for name, values := range map[string][]string{
-		"map-by": {"slot", "node", "ppr:"}, "output": {"plain", "tag", "json"},
+		"map-by": {"slot", "node", "ppr:", "core", "l3cache", "numa", "socket"}, "rank-by": {"slot", "node", "core", "numa", "socket"},
+		"bind-to": {"none", "hwthread", "core", "l3cache", "numa", "socket"}, "output": {"plain", "tag", "json"},
 		"stdin": {"0", "all", "none"}, "mpi": protocols, "gpu-bind": {"closest", "map:", "mask:"},
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -186,4 +189,5 @@ const RunExample = `  mpiup run -n 4 ./a.out                       # on this mac
   mpiup run -n 8 -x NCCL_DEBUG=INFO -x PATH ./train
   mpiup run -n 1 ./master : -n 15 ./worker     # two programs, one job
   mpiup run -n 16 --dry-run ./train            # show which rank goes where
+  mpiup run -n 16 --map-by numa --bind-to core --report-bindings ./train
   mpiup run --tag-output --timeout 1h ./train`

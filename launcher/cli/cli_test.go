@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -79,9 +81,22 @@ func TestFlags(t *testing.T) {
 		{"--n=4", func(f *RunFlags) { f.Program.N = 4 }},
 		{"-N 2", func(f *RunFlags) { f.PerNode = 2 }},
 		{"-ppn 2", func(f *RunFlags) { f.PerNode = 2 }},
-		{"--map-by ppr:8:node", func(f *RunFlags) { f.PerNode = 8 }},
-		{"--map-by ppr:8:node -N 8", func(f *RunFlags) { f.PerNode = 8 }},
-		{"-map-by node -N 2", func(f *RunFlags) { f.MapBy, f.PerNode = "node", 2 }},
+		{"--map-by ppr:8:node", func(f *RunFlags) { f.PerNode, f.Binding.Map = 8, binding.Mapping{Policy: "ppr", N: 8} }},
+		{"--map-by ppr:8:node -N 8", func(f *RunFlags) { f.PerNode, f.Binding.Map = 8, binding.Mapping{Policy: "ppr", N: 8} }},
+		{"-map-by node -N 2", func(f *RunFlags) { f.MapBy, f.PerNode, f.Binding.Map.Policy = "node", 2, "node" }},
+		{"--map-by slot:OVERSUBSCRIBE", func(f *RunFlags) {
+			f.Oversubscribe, f.Binding.Map = true, binding.Mapping{Policy: "slot", Slots: binding.Allowed}
+		}},
+		{"--map-by Socket:PE=2,span --rank-by core:span", func(f *RunFlags) {
+			f.Binding.Map = binding.Mapping{Policy: "object", Object: layout.Package, PE: 2, Span: true}
+			f.RankBy, f.Binding.Rank = "core:span", binding.Ranking{By: "object", Object: layout.Core, Span: true}
+		}},
+		{"--bind-to core:overload-allowed", func(f *RunFlags) {
+			f.BindTo, f.Binding.Bind = "core:overload-allowed", binding.Target{Said: true, To: layout.Core, Overload: true}
+		}},
+		{"--report-bindings --display-map --rankfile r", func(f *RunFlags) {
+			f.ReportBindings, f.DisplayMap, f.Rankfile = true, true, "r"
+		}},
 		{"--host w0:2,w1", func(f *RunFlags) { f.Hosts = []string{"w0:2,w1"} }},
 		{"--hosts w0 -host w1 -H w2", func(f *RunFlags) { f.Hosts = []string{"w0", "w1", "w2"} }},
 		{"--timeout 5 --wait 1m30s", func(f *RunFlags) { f.Timeout, f.Wait = 5*time.Second, 90*time.Second }},
@@ -169,8 +184,6 @@ func TestRefuses(t *testing.T) {
 		{"--frobnicate a", "unknown flag --frobnicate; --help lists the flags (a flag of the program stands after the program)"},
 		{"-z a", "unknown flag -z; --help lists the flags (a flag of the program stands after the program)"},
 		{"-tag-ouput a", "unknown flag -tag-ouput; did you mean --tag-output?"},
-		{"--bind-to none a", "unknown flag --bind-to; leave it out, ranks are not bound"},
-		{"-bind-to none a", "unknown flag -bind-to; leave it out, ranks are not bound"},
 		{"--mca btl self a", "unknown flag --mca; write -x OMPI_MCA_name=value"},
 		{"--allow-run-as-root a", "unknown flag --allow-run-as-root; leave it out, any user may run"},
 		{"--=x a", `"--=x" is not a flag`},
@@ -200,9 +213,18 @@ func TestRefuses(t *testing.T) {
 		{"--gpu-bind map:0 --gpus-per-rank 1 a", `--gpu-bind lists each rank's GPUs already; leave out --gpus-per-rank`},
 		{"--stdin -1 a", `--stdin: "-1" is not known; use a rank, all or none`},
 		{"--stdin some a", `--stdin: "some" is not known; use a rank, all or none`},
-		{"--map-by socket a", `--map-by: "socket" is not known; use slot, node or ppr:N:node`},
-		{"--map-by ppr:0:node a", `--map-by: ppr:N:node: "0" is out of range; use 1 to 1048576`},
-		{"--map-by ppr:2:socket a", `--map-by: "ppr:2:socket" is not known; use slot, node or ppr:N:node`},
+		{"--map-by board a", `--map-by: "board" is not known; use slot, node, ppr:N:node or an object such as socket`},
+		{"--map-by ppr:0:node a", `--map-by: "0" is no number from 1 to 1048576`},
+		{"--map-by ppr:2:rack a", `--map-by: ranks are counted per node or object, and "rack" is none: write ppr:N:node or ppr:N:numa`},
+		{"--map-by ppr:2:numa -N 3 a", "-N 3 and --map-by ppr:2:numa ask for different numbers of ranks on a host; give one"},
+		{"--map-by core:PE=x a", `--map-by: modifier PE=x: "x" is no number from 1 to 1048576`},
+		{"--map-by rankfile a", "--map-by rankfile needs --rankfile FILE"},
+		{"--rank-by rack a", `--rank-by: "rack" is not known; use slot, node or an object such as socket`},
+		{"--bind-to rack a", `--bind-to: "rack" is not known; use none, hwthread, core, l3cache, numa or socket`},
+		{"--bind-to core:often a", `--bind-to: modifier "often" is not known`},
+		{"--bind-to cpu-list a", "--bind-to cpu-list needs --cpu-set with the CPUs"},
+		{"--cpu-set 3-1 a", `--cpu-set: CPUs "3-1": "3-1" runs backwards`},
+		{"--rankfile f --bind-to core a", "--rankfile says where each rank goes, and other flags say it too; leave them out"},
 		{"--map-by ppr:2:node -N 3 a", "-N 3 and --map-by ppr:2:node ask for different numbers of ranks on a host; give one"},
 		{"--host w0:0 a", "--host: host w0: 0 slots; a host has at least 1, so leave out a host that is to run nothing"},
 		{"--host= a", "--host: the host list is empty; write host[:slots],host[:slots]"},

@@ -10,7 +10,6 @@ import (
 // insteadOf answers flags of mpirun and mpiexec that mpiup run has no use for.
 var insteadOf = map[string]string{
 	"allow-run-as-root": "leave it out, any user may run",
-	"bind-to":           "leave it out, ranks are not bound",
 	"mca":               "write -x OMPI_MCA_name=value",
 	"genv":              "write -x NAME=value",
 	"env":               "write -x NAME=value",

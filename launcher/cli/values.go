@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
 )
@@ -214,24 +215,8 @@ func checkGPUBind(s string) error {
 }
 
 func checkMapBy(s string) error {
-	_, _, err := parseMapBy(s)
+	_, err := binding.ParseMapBy(s)
 	return err
-}
-
-// parseMapBy reads slot, node or ppr:N:node; ppr is slot with N ranks a host.
-func parseMapBy(s string) (by string, perNode int, err error) {
-	if s == "slot" || s == "node" {
-		return s, 0, nil
-	}
-	if rest, ok := strings.CutPrefix(s, "ppr:"); ok {
-		if count, ok := strings.CutSuffix(rest, ":node"); ok {
-			if perNode, err = parseCount(count); err != nil {
-				return "", 0, fmt.Errorf("ppr:N:node: %w", err)
-			}
-			return "slot", perNode, nil
-		}
-	}
-	return "", 0, fmt.Errorf("%s is not known; use slot, node or ppr:N:node", clip(s))
 }
 
 // clip quotes foreign text for a message, cut at 40 bytes.

@@ -10,6 +10,8 @@
 //	ppr    PerNode ranks on every host, in either order; fewer only on the last ones, when the
 //	       job has fewer ranks
 //	round  0 1 4 5 | 2 3 6 7     a block of ranks on each host, and round again (Hydra)
+//	object as slot, and dealt out over the objects of a host (seats.go)
+//	bind   which CPUs of its host each rank gets (bind.go; docs/binding.md)
 //
 // Slots are a limit only where somebody wrote them, in a hostfile or as ":N": a number that
 // mpiup counted itself (GPUs, else usable CPUs) is how many ranks a host gets when nothing
@@ -25,13 +27,15 @@
 //     Asking for more ranks than PerNode times the hosts is an error, Oversubscribe or not.
 //   - More ranks on a host than CPUs it may use is one warning for the plan.
 //
-// It does not bind ranks to CPUs, and does not know addresses.
+// It does not know addresses, and starts nothing.
 package placement
 
 import (
 	"fmt"
 
+	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
 )
 
 // MaxRanks is the largest job. Everything that names ranks is bounded by it.
@@ -55,6 +59,7 @@ type Policy struct {
 	RankBy        MapBy // the order in which ranks are numbered; "": as MapBy
 	PerNode       int   // exactly so many ranks on every host (-N, ppr:N:node); 0: by slots
 	Oversubscribe bool  // slots that were given are no limit
+	Binding       binding.Request
 }
 
 // Place gives every rank of apps a host. Hosts are taken in their order and need at least one
@@ -67,16 +72,29 @@ func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	if err := check(hosts, apps, p); err != nil {
 		return nil, err
 	}
-	if ownHosts(apps) {
+	plan, where, err := place(hosts, apps, p)
+	if err != nil {
+		return nil, err
+	}
+	plan.Universe = universe(hosts, len(plan.Placements))
+	return plan, bind(plan, where, p.Binding)
+}
+
+// place is Place up to the binding. where is nil unless ranks were mapped to objects.
+func place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, *locales, error) {
+	switch {
+	case p.Binding.Lines != nil:
+		plan, err := placeLines(hosts, apps, p)
+		return plan, nil, err
+	case ownHosts(apps):
 		plan, err := placePrograms(hosts, apps, p)
-		if err == nil {
-			plan.Universe = universe(hosts, len(plan.Placements))
-		}
-		return plan, err
+		return plan, nil, err
+	case p.Binding.Map.Object != layout.None:
+		return placeObjects(hosts, apps, p)
 	}
 	counts, sizes, err := allocate(hosts, apps, p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	total := 0
 	for _, n := range sizes {
@@ -92,9 +110,8 @@ func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 		hostOf = hostOfRank(counts, total, p.MapBy)
 	}
 	plan := number(hosts, sizes, hostOf)
-	plan.Universe = universe(hosts, total)
 	plan.Warnings = warnCPUs(hosts, counts)
-	return plan, nil
+	return plan, nil, nil
 }
 
 // universe is MPI_UNIVERSE_SIZE: never below MPI_COMM_WORLD's size (MPI 4.1, 11.10.1).
@@ -118,6 +135,9 @@ func check(hosts []job.Host, apps []job.App, p Policy) error {
 		return fmt.Errorf("ranking by %q is not known; use slot or node", p.RankBy)
 	case p.PerNode < 0 || p.PerNode > MaxRanks:
 		return fmt.Errorf("%d ranks per host; use 1 to %d", p.PerNode, MaxRanks)
+	}
+	if p.Binding.Rank.Span && p.Binding.Map.Object == layout.None {
+		return fmt.Errorf("ranks are numbered over the objects of all hosts where they are mapped to objects; add --map-by with one, or leave span out")
 	}
 	for _, h := range hosts {
 		if h.Slots < 1 {

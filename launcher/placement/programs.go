@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
 )
 
 // ownHosts says that programs have hosts of their own.
@@ -17,6 +18,9 @@ func ownHosts(apps []job.App) bool {
 func placePrograms(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	if p.RankBy != "" && p.RankBy != p.MapBy {
 		return nil, fmt.Errorf("ranks cannot be numbered by %s where programs have hosts of their own", p.RankBy)
+	}
+	if m := p.Binding.Map; m.Span || m.Policy == "ppr" && m.Object != layout.None || p.Binding.Rank.By == "object" || p.Binding.Rank.By == "fill" {
+		return nil, fmt.Errorf("ranks cannot be counted or numbered by objects where programs have hosts of their own")
 	}
 	sites := make([]Site, len(hosts))
 	for i, h := range hosts {

@@ -41,7 +41,22 @@ func Render(plan *job.Plan, apps []job.App) string {
 		fmt.Fprintf(table, "%s\t%s\t(%d of %s)\n", host.Name, ranks(onHost[h]), onHost[h].Len(), plural(host.Slots, "slot"))
 	}
 	table.Flush()
+	renderBindings(&b, plan)
 	return b.String()
+}
+
+// renderBindings adds a line for each rank that is bound, with the kernel's numbers of its CPUs and Open
+// MPI's picture of them:
+//
+//	rank 0  w0  CPUs 0-1  [BB/../../..][../../../..]
+func renderBindings(b *strings.Builder, plan *job.Plan) {
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, pl := range plan.Placements {
+		if host := plan.Hosts[pl.Host]; host.Layout != nil && !pl.CPUs.Empty() {
+			fmt.Fprintf(table, "rank %d\t%s\tCPUs %s\t%s\n", pl.Rank, host.Name, pl.CPUs, host.Layout.Draw(pl.CPUs))
+		}
+	}
+	table.Flush()
 }
 
 // ranks is "rank 3", "ranks 0-7", "ranks 0-14 by 2" or the list.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mpiup/mpiup/internal/binding"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -149,4 +151,29 @@ func (b Batch) what() string {
 		return "1 process of " + b.Name
 	}
 	return fmt.Sprintf("%d processes of %s", b.Procs, b.Name)
+}
+
+// BindSpawned binds the processes of a spawned job as those of the first job are: not at all where
+// those are not, or have lists and files of CPUs of their own, else by the same request, each to the
+// object that the fewest have. taken is the CPUs of the processes on each of the plan's hosts. Where
+// CPUs are too few, none is bound: a job that can run is not refused.
+func BindSpawned(plan, first *job.Plan, taken [][]idset.Set, req binding.Request) {
+	isBound := slices.ContainsFunc(first.Placements, func(p job.Placement) bool { return !p.CPUs.Empty() })
+	if !isBound || req.Lines != nil || req.Hydra != nil || req.Ordered || req.Bind.Ordered {
+		return
+	}
+	byHost := ranksByHost(plan)
+	t, _ := choose(first, ranksByHost(first), req)
+	if t == nil {
+		return
+	}
+	for h, ranks := range byHost {
+		b := &binder{target: *t, host: plan.Hosts[h], req: req, plan: plan, ranks: ranks, taken: taken[h], free: true}
+		if b.host.Layout == nil || b.bind() != nil {
+			for i := range plan.Placements {
+				plan.Placements[i].CPUs = idset.Set{}
+			}
+			return
+		}
+	}
 }

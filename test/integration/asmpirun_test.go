@@ -123,7 +123,7 @@ func TestMpirun(t *testing.T) {
 		{name: "the plan", args: []string{"-H", "w0,w1", "--display-map", "true"}, stderr: "2 ranks on 2 hosts: true\nw0  rank 0  (1 of 1 slot)\n"},
 		{name: "nothing is started", args: []string{"-H", "w0,w1", "--do-not-launch", "false"}, stdout: "2 ranks on 2 hosts: false\nw0  rank 0  (1 of 1 slot)\nw1  rank 1  (1 of 1 slot)\n"},
 		{name: "version", args: []string{"--version"}, stdout: "\nReport bugs to https://github.com/mpiup/mpiup/issues\nmpirun (Open MPI) 4.1.6 (mpiup "},
-		{name: "what is done", args: []string{"-v", "-H", "w0", "--bind-to", "socket", "true"}, stderr: "mpirun (mpiup): read as Open MPI's command line: only Open MPI has -H\nmpirun (mpiup): --bind-to socket has no effect\n"},
+		{name: "what is done", args: []string{"-v", "-H", "w0", "--show-progress", "true"}, stderr: "mpirun (mpiup): read as Open MPI's command line: only Open MPI has -H\nmpirun (mpiup): --show-progress has no effect\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -47,6 +47,55 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type MachineWish int32
+
+const (
+	MachineWish_MACHINE_NOT_WANTED   MachineWish = 0
+	MachineWish_MACHINE_IF_EXCLUSIVE MachineWish = 1 // only where its CPUs are the container's own
+	MachineWish_MACHINE_ALWAYS       MachineWish = 2
+)
+
+// Enum value maps for MachineWish.
+var (
+	MachineWish_name = map[int32]string{
+		0: "MACHINE_NOT_WANTED",
+		1: "MACHINE_IF_EXCLUSIVE",
+		2: "MACHINE_ALWAYS",
+	}
+	MachineWish_value = map[string]int32{
+		"MACHINE_NOT_WANTED":   0,
+		"MACHINE_IF_EXCLUSIVE": 1,
+		"MACHINE_ALWAYS":       2,
+	}
+)
+
+func (x MachineWish) Enum() *MachineWish {
+	p := new(MachineWish)
+	*p = x
+	return p
+}
+
+func (x MachineWish) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MachineWish) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[0].Descriptor()
+}
+
+func (MachineWish) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[0]
+}
+
+func (x MachineWish) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MachineWish.Descriptor instead.
+func (MachineWish) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{0}
+}
+
 type Refusal int32
 
 const (
@@ -92,11 +141,11 @@ func (x Refusal) String() string {
 }
 
 func (Refusal) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[0].Descriptor()
+	return file_mpiup_proto_enumTypes[1].Descriptor()
 }
 
 func (Refusal) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[0]
+	return &file_mpiup_proto_enumTypes[1]
 }
 
 func (x Refusal) Number() protoreflect.EnumNumber {
@@ -105,7 +154,7 @@ func (x Refusal) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refusal.Descriptor instead.
 func (Refusal) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{0}
+	return file_mpiup_proto_rawDescGZIP(), []int{1}
 }
 
 type Pmi int32
@@ -150,11 +199,11 @@ func (x Pmi) String() string {
 }
 
 func (Pmi) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[1].Descriptor()
+	return file_mpiup_proto_enumTypes[2].Descriptor()
 }
 
 func (Pmi) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[1]
+	return &file_mpiup_proto_enumTypes[2]
 }
 
 func (x Pmi) Number() protoreflect.EnumNumber {
@@ -163,7 +212,7 @@ func (x Pmi) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Pmi.Descriptor instead.
 func (Pmi) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{1}
+	return file_mpiup_proto_rawDescGZIP(), []int{2}
 }
 
 type StartPhase int32
@@ -205,11 +254,11 @@ func (x StartPhase) String() string {
 }
 
 func (StartPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[2].Descriptor()
+	return file_mpiup_proto_enumTypes[3].Descriptor()
 }
 
 func (StartPhase) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[2]
+	return &file_mpiup_proto_enumTypes[3]
 }
 
 func (x StartPhase) Number() protoreflect.EnumNumber {
@@ -218,7 +267,7 @@ func (x StartPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StartPhase.Descriptor instead.
 func (StartPhase) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{2}
+	return file_mpiup_proto_rawDescGZIP(), []int{3}
 }
 
 type Stream int32
@@ -251,11 +300,11 @@ func (x Stream) String() string {
 }
 
 func (Stream) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[3].Descriptor()
+	return file_mpiup_proto_enumTypes[4].Descriptor()
 }
 
 func (Stream) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[3]
+	return &file_mpiup_proto_enumTypes[4]
 }
 
 func (x Stream) Number() protoreflect.EnumNumber {
@@ -264,7 +313,7 @@ func (x Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Stream.Descriptor instead.
 func (Stream) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{3}
+	return file_mpiup_proto_rawDescGZIP(), []int{4}
 }
 
 type PmiState int32
@@ -300,11 +349,11 @@ func (x PmiState) String() string {
 }
 
 func (PmiState) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[4].Descriptor()
+	return file_mpiup_proto_enumTypes[5].Descriptor()
 }
 
 func (PmiState) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[4]
+	return &file_mpiup_proto_enumTypes[5]
 }
 
 func (x PmiState) Number() protoreflect.EnumNumber {
@@ -313,7 +362,7 @@ func (x PmiState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PmiState.Descriptor instead.
 func (PmiState) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{4}
+	return file_mpiup_proto_rawDescGZIP(), []int{5}
 }
 
 // NAME_WATCH is answered when one of services is published, or was after the time since.
@@ -357,11 +406,11 @@ func (x NameOp) String() string {
 }
 
 func (NameOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[5].Descriptor()
+	return file_mpiup_proto_enumTypes[6].Descriptor()
 }
 
 func (NameOp) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[5]
+	return &file_mpiup_proto_enumTypes[6]
 }
 
 func (x NameOp) Number() protoreflect.EnumNumber {
@@ -370,7 +419,7 @@ func (x NameOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NameOp.Descriptor instead.
 func (NameOp) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{5}
+	return file_mpiup_proto_rawDescGZIP(), []int{6}
 }
 
 type Verdict int32
@@ -406,11 +455,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[6].Descriptor()
+	return file_mpiup_proto_enumTypes[7].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[6]
+	return &file_mpiup_proto_enumTypes[7]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -419,7 +468,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{6}
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
 }
 
 // Frame is one message of a session, in either direction.
@@ -1048,7 +1097,8 @@ type Open struct {
 	LeaseMs       uint64                 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"` // how long a silent stream keeps its ranks
 	Namespace     string                 `protobuf:"bytes,9,opt,name=namespace,proto3" json:"namespace,omitempty"`             // of the launcher's pod, for the audit line
 	Pod           string                 `protobuf:"bytes,10,opt,name=pod,proto3" json:"pod,omitempty"`
-	Launcher      string                 `protobuf:"bytes,11,opt,name=launcher,proto3" json:"launcher,omitempty"` // the launcher's host name, as it shows in messages
+	Launcher      string                 `protobuf:"bytes,11,opt,name=launcher,proto3" json:"launcher,omitempty"`                          // the launcher's host name, as it shows in messages
+	Machine       MachineWish            `protobuf:"varint,12,opt,name=machine,proto3,enum=mpiup.v1.MachineWish" json:"machine,omitempty"` // whether Opened.machine is wanted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1160,6 +1210,13 @@ func (x *Open) GetLauncher() string {
 	return ""
 }
 
+func (x *Open) GetMachine() MachineWish {
+	if x != nil {
+		return x.Machine
+	}
+	return MachineWish_MACHINE_NOT_WANTED
+}
+
 type Opened struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refusal       Refusal                `protobuf:"varint,1,opt,name=refusal,proto3,enum=mpiup.v1.Refusal" json:"refusal,omitempty"`
@@ -1170,6 +1227,7 @@ type Opened struct {
 	Host          *HelloReply            `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
 	HighestNumber uint64                 `protobuf:"varint,7,opt,name=highest_number,json=highestNumber,proto3" json:"highest_number,omitempty"` // highest number known for any incarnation of this launcher
 	OwnNumber     uint64                 `protobuf:"varint,8,opt,name=own_number,json=ownNumber,proto3" json:"own_number,omitempty"`             // the number this launcher's incarnation has; 0: none yet
+	Machine       *Machine               `protobuf:"bytes,9,opt,name=machine,proto3" json:"machine,omitempty"`                                   // as Open.machine wants it, where the agent knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1260,6 +1318,115 @@ func (x *Opened) GetOwnNumber() uint64 {
 	return 0
 }
 
+func (x *Opened) GetMachine() *Machine {
+	if x != nil {
+		return x.Machine
+	}
+	return nil
+}
+
+// Machine is where the hardware threads lie that the host's ranks may use, in the machine's order. Each
+// list but cpu is empty or as long: numbers of objects from 1, 0 where a thread is in none.
+type Machine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cpu           []uint32               `protobuf:"varint,1,rep,packed,name=cpu,proto3" json:"cpu,omitempty"` // the kernel's numbers
+	Core          []uint32               `protobuf:"varint,2,rep,packed,name=core,proto3" json:"core,omitempty"`
+	L1            []uint32               `protobuf:"varint,3,rep,packed,name=l1,proto3" json:"l1,omitempty"`
+	L2            []uint32               `protobuf:"varint,4,rep,packed,name=l2,proto3" json:"l2,omitempty"`
+	L3            []uint32               `protobuf:"varint,5,rep,packed,name=l3,proto3" json:"l3,omitempty"`
+	Numa          []uint32               `protobuf:"varint,6,rep,packed,name=numa,proto3" json:"numa,omitempty"`
+	Package       []uint32               `protobuf:"varint,7,rep,packed,name=package,proto3" json:"package,omitempty"`
+	Exclusive     bool                   `protobuf:"varint,8,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // nobody else runs on them, as far as can be told
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Machine) Reset() {
+	*x = Machine{}
+	mi := &file_mpiup_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Machine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Machine) ProtoMessage() {}
+
+func (x *Machine) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Machine.ProtoReflect.Descriptor instead.
+func (*Machine) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Machine) GetCpu() []uint32 {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *Machine) GetCore() []uint32 {
+	if x != nil {
+		return x.Core
+	}
+	return nil
+}
+
+func (x *Machine) GetL1() []uint32 {
+	if x != nil {
+		return x.L1
+	}
+	return nil
+}
+
+func (x *Machine) GetL2() []uint32 {
+	if x != nil {
+		return x.L2
+	}
+	return nil
+}
+
+func (x *Machine) GetL3() []uint32 {
+	if x != nil {
+		return x.L3
+	}
+	return nil
+}
+
+func (x *Machine) GetNuma() []uint32 {
+	if x != nil {
+		return x.Numa
+	}
+	return nil
+}
+
+func (x *Machine) GetPackage() []uint32 {
+	if x != nil {
+		return x.Package
+	}
+	return nil
+}
+
+func (x *Machine) GetExclusive() bool {
+	if x != nil {
+		return x.Exclusive
+	}
+	return false
+}
+
 type HelloRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
@@ -1270,7 +1437,7 @@ type HelloRequest struct {
 
 func (x *HelloRequest) Reset() {
 	*x = HelloRequest{}
-	mi := &file_mpiup_proto_msgTypes[3]
+	mi := &file_mpiup_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1449,7 @@ func (x *HelloRequest) String() string {
 func (*HelloRequest) ProtoMessage() {}
 
 func (x *HelloRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[3]
+	mi := &file_mpiup_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1462,7 @@ func (x *HelloRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloRequest.ProtoReflect.Descriptor instead.
 func (*HelloRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{3}
+	return file_mpiup_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HelloRequest) GetProtocol() uint32 {
@@ -1334,7 +1501,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_mpiup_proto_msgTypes[4]
+	mi := &file_mpiup_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1513,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[4]
+	mi := &file_mpiup_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1526,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{4}
+	return file_mpiup_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HelloReply) GetProtocol() uint32 {
@@ -1474,7 +1641,7 @@ type GpuUnit struct {
 
 func (x *GpuUnit) Reset() {
 	*x = GpuUnit{}
-	mi := &file_mpiup_proto_msgTypes[5]
+	mi := &file_mpiup_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1653,7 @@ func (x *GpuUnit) String() string {
 func (*GpuUnit) ProtoMessage() {}
 
 func (x *GpuUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[5]
+	mi := &file_mpiup_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1666,7 @@ func (x *GpuUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuUnit.ProtoReflect.Descriptor instead.
 func (*GpuUnit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{5}
+	return file_mpiup_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GpuUnit) GetVendor() string {
@@ -1554,7 +1721,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1733,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1746,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{6}
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *App) GetArgv() []string {
@@ -1656,7 +1823,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1835,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1848,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Tool) GetArgv() []string {
@@ -1711,7 +1878,7 @@ type CopyFile struct {
 
 func (x *CopyFile) Reset() {
 	*x = CopyFile{}
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1890,7 @@ func (x *CopyFile) String() string {
 func (*CopyFile) ProtoMessage() {}
 
 func (x *CopyFile) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1903,7 @@ func (x *CopyFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyFile.ProtoReflect.Descriptor instead.
 func (*CopyFile) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CopyFile) GetName() string {
@@ -1772,7 +1939,7 @@ type CopyData struct {
 
 func (x *CopyData) Reset() {
 	*x = CopyData{}
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1951,7 @@ func (x *CopyData) String() string {
 func (*CopyData) ProtoMessage() {}
 
 func (x *CopyData) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1964,7 @@ func (x *CopyData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyData.ProtoReflect.Descriptor instead.
 func (*CopyData) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{9}
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CopyData) GetJob() uint32 {
@@ -1825,7 +1992,7 @@ type CopyCredit struct {
 
 func (x *CopyCredit) Reset() {
 	*x = CopyCredit{}
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +2004,7 @@ func (x *CopyCredit) String() string {
 func (*CopyCredit) ProtoMessage() {}
 
 func (x *CopyCredit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +2017,7 @@ func (x *CopyCredit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyCredit.ProtoReflect.Descriptor instead.
 func (*CopyCredit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{10}
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CopyCredit) GetJob() uint32 {
@@ -1873,13 +2040,14 @@ type Proc struct {
 	App           uint32                 `protobuf:"varint,2,opt,name=app,proto3" json:"app,omitempty"`   // index into Launch.apps
 	LocalRank     uint32                 `protobuf:"varint,3,opt,name=local_rank,json=localRank,proto3" json:"local_rank,omitempty"`
 	NodeRank      uint32                 `protobuf:"varint,4,opt,name=node_rank,json=nodeRank,proto3" json:"node_rank,omitempty"` // the host's index among the job's hosts
+	Cpus          string                 `protobuf:"bytes,5,opt,name=cpus,proto3" json:"cpus,omitempty"`                          // "0-3,8", the kernel's numbers of those it is bound to; empty: not bound
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Proc) Reset() {
 	*x = Proc{}
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +2059,7 @@ func (x *Proc) String() string {
 func (*Proc) ProtoMessage() {}
 
 func (x *Proc) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +2072,7 @@ func (x *Proc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proc.ProtoReflect.Descriptor instead.
 func (*Proc) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Proc) GetRank() uint32 {
@@ -1935,6 +2103,13 @@ func (x *Proc) GetNodeRank() uint32 {
 	return 0
 }
 
+func (x *Proc) GetCpus() string {
+	if x != nil {
+		return x.Cpus
+	}
+	return ""
+}
+
 // HostRanks is one host of a job and its ranks, as PMIx clients are told.
 type HostRanks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1946,7 +2121,7 @@ type HostRanks struct {
 
 func (x *HostRanks) Reset() {
 	*x = HostRanks{}
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2133,7 @@ func (x *HostRanks) String() string {
 func (*HostRanks) ProtoMessage() {}
 
 func (x *HostRanks) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2146,7 @@ func (x *HostRanks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostRanks.ProtoReflect.Descriptor instead.
 func (*HostRanks) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HostRanks) GetName() string {
@@ -1999,7 +2174,7 @@ type KeyValue struct {
 
 func (x *KeyValue) Reset() {
 	*x = KeyValue{}
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2186,7 @@ func (x *KeyValue) String() string {
 func (*KeyValue) ProtoMessage() {}
 
 func (x *KeyValue) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2199,7 @@ func (x *KeyValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyValue.ProtoReflect.Descriptor instead.
 func (*KeyValue) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *KeyValue) GetKey() string {
@@ -2089,7 +2264,7 @@ type Launch struct {
 
 func (x *Launch) Reset() {
 	*x = Launch{}
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2101,7 +2276,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2114,7 +2289,7 @@ func (x *Launch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Launch) GetNumber() uint64 {
@@ -2395,7 +2570,7 @@ type Fabric struct {
 
 func (x *Fabric) Reset() {
 	*x = Fabric{}
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2582,7 @@ func (x *Fabric) String() string {
 func (*Fabric) ProtoMessage() {}
 
 func (x *Fabric) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2595,7 @@ func (x *Fabric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fabric.ProtoReflect.Descriptor instead.
 func (*Fabric) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Fabric) GetUse() string {
@@ -2457,7 +2632,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2644,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2657,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{16}
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SpawnRequest) GetId() uint64 {
@@ -2529,7 +2704,7 @@ type SpawnApp struct {
 
 func (x *SpawnApp) Reset() {
 	*x = SpawnApp{}
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2716,7 @@ func (x *SpawnApp) String() string {
 func (*SpawnApp) ProtoMessage() {}
 
 func (x *SpawnApp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2729,7 @@ func (x *SpawnApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnApp.ProtoReflect.Descriptor instead.
 func (*SpawnApp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{17}
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SpawnApp) GetApp() *App {
@@ -2626,7 +2801,7 @@ type SpawnResult struct {
 
 func (x *SpawnResult) Reset() {
 	*x = SpawnResult{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +2813,7 @@ func (x *SpawnResult) String() string {
 func (*SpawnResult) ProtoMessage() {}
 
 func (x *SpawnResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +2826,7 @@ func (x *SpawnResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResult.ProtoReflect.Descriptor instead.
 func (*SpawnResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SpawnResult) GetId() uint64 {
@@ -2689,7 +2864,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +2876,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +2889,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -2762,7 +2937,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +2949,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +2962,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -2817,7 +2992,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2829,7 +3004,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2842,7 +3017,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -2893,7 +3068,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3080,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3093,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -2967,7 +3142,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2979,7 +3154,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2992,7 +3167,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -3020,7 +3195,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3032,7 +3207,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3045,7 +3220,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Input) GetRanks() []uint32 {
@@ -3080,7 +3255,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3092,7 +3267,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3105,7 +3280,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -3132,7 +3307,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3319,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3332,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -3184,7 +3359,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3371,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3384,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -3236,7 +3411,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +3423,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +3436,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Stop) GetWhy() string {
@@ -3297,7 +3472,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3309,7 +3484,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3322,7 +3497,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -3414,7 +3589,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3426,7 +3601,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3439,7 +3614,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -3468,7 +3643,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +3655,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +3668,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -3537,7 +3712,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +3724,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,7 +3737,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -3604,7 +3779,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3616,7 +3791,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3629,7 +3804,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Notice) GetText() string {
@@ -3656,7 +3831,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3668,7 +3843,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3681,7 +3856,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Ending) GetWhy() string {
@@ -3699,7 +3874,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3711,7 +3886,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3724,7 +3899,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -3738,7 +3913,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3750,7 +3925,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3763,7 +3938,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Closed) GetText() string {
@@ -3788,7 +3963,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3800,7 +3975,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3813,7 +3988,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -3829,7 +4004,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3841,7 +4016,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3854,7 +4029,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -3897,7 +4072,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +4084,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4097,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -3970,7 +4145,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +4157,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3995,7 +4170,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -4059,7 +4234,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4071,7 +4246,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4084,7 +4259,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -4125,7 +4300,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4137,7 +4312,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4150,7 +4325,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Event) GetData() []byte {
@@ -4175,7 +4350,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4187,7 +4362,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4200,7 +4375,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Gone) GetIds() string {
@@ -4260,7 +4435,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4272,7 +4447,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4285,7 +4460,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -4350,7 +4525,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +4537,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +4550,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -4421,7 +4596,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4433,7 +4608,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4446,7 +4621,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 type Peer struct {
@@ -4466,7 +4641,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4478,7 +4653,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4491,7 +4666,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Peer) GetName() string {
@@ -4567,7 +4742,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4579,7 +4754,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4592,7 +4767,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -4619,7 +4794,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4631,7 +4806,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4644,7 +4819,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -4669,7 +4844,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4681,7 +4856,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4694,7 +4869,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 type CheckupRequest struct {
@@ -4711,7 +4886,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4723,7 +4898,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4736,7 +4911,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -4794,7 +4969,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4806,7 +4981,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4819,7 +4994,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -4869,7 +5044,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4881,7 +5056,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4894,7 +5069,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Finding) GetName() string {
@@ -4935,7 +5110,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4947,7 +5122,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4960,7 +5135,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Fact) GetName() string {
@@ -4988,7 +5163,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5000,7 +5175,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5013,7 +5188,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -5047,7 +5222,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5059,7 +5234,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5072,7 +5247,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Target) GetHost() string {
@@ -5098,7 +5273,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5110,7 +5285,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5123,7 +5298,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -5147,7 +5322,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5159,7 +5334,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5172,7 +5347,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Way) GetHost() string {
@@ -5264,7 +5439,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
 	"\ffetch_result\x18? \x01(\v2\x15.mpiup.v1.FetchResultH\x00R\vfetchResult\x12'\n" +
 	"\x05event\x18@ \x01(\v2\x0f.mpiup.v1.EventH\x00R\x05eventB\x06\n" +
-	"\x04body\"\xab\x02\n" +
+	"\x04body\"\xdc\x02\n" +
 	"\x04Open\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
@@ -5277,7 +5452,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\tnamespace\x18\t \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03pod\x18\n" +
 	" \x01(\tR\x03pod\x12\x1a\n" +
-	"\blauncher\x18\v \x01(\tR\blauncher\"\x8b\x02\n" +
+	"\blauncher\x18\v \x01(\tR\blauncher\x12/\n" +
+	"\amachine\x18\f \x01(\x0e2\x15.mpiup.v1.MachineWishR\amachine\"\xb8\x02\n" +
 	"\x06Opened\x12+\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x11.mpiup.v1.RefusalR\arefusal\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
@@ -5287,7 +5463,17 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04host\x18\x06 \x01(\v2\x14.mpiup.v1.HelloReplyR\x04host\x12%\n" +
 	"\x0ehighest_number\x18\a \x01(\x04R\rhighestNumber\x12\x1d\n" +
 	"\n" +
-	"own_number\x18\b \x01(\x04R\townNumber\"D\n" +
+	"own_number\x18\b \x01(\x04R\townNumber\x12+\n" +
+	"\amachine\x18\t \x01(\v2\x11.mpiup.v1.MachineR\amachine\"\xab\x01\n" +
+	"\aMachine\x12\x10\n" +
+	"\x03cpu\x18\x01 \x03(\rR\x03cpu\x12\x12\n" +
+	"\x04core\x18\x02 \x03(\rR\x04core\x12\x0e\n" +
+	"\x02l1\x18\x03 \x03(\rR\x02l1\x12\x0e\n" +
+	"\x02l2\x18\x04 \x03(\rR\x02l2\x12\x0e\n" +
+	"\x02l3\x18\x05 \x03(\rR\x02l3\x12\x12\n" +
+	"\x04numa\x18\x06 \x03(\rR\x04numa\x12\x18\n" +
+	"\apackage\x18\a \x03(\rR\apackage\x12\x1c\n" +
+	"\texclusive\x18\b \x01(\bR\texclusive\"D\n" +
 	"\fHelloRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"\xf9\x02\n" +
@@ -5339,13 +5525,14 @@ const file_mpiup_proto_rawDesc = "" +
 	"\n" +
 	"CopyCredit\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"h\n" +
+	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"|\n" +
 	"\x04Proc\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\rR\x03app\x12\x1d\n" +
 	"\n" +
 	"local_rank\x18\x03 \x01(\rR\tlocalRank\x12\x1b\n" +
-	"\tnode_rank\x18\x04 \x01(\rR\bnodeRank\"5\n" +
+	"\tnode_rank\x18\x04 \x01(\rR\bnodeRank\x12\x12\n" +
+	"\x04cpus\x18\x05 \x01(\tR\x04cpus\"5\n" +
 	"\tHostRanks\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
@@ -5595,7 +5782,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06rtt_ns\x18\x03 \x01(\x03R\x05rttNs\x12\x12\n" +
 	"\x04rate\x18\x04 \x01(\x01R\x04rate\x12\x10\n" +
 	"\x03mtu\x18\x05 \x01(\rR\x03mtu\x12\x18\n" +
-	"\aaddress\x18\x06 \x01(\tR\aaddress*\x9d\x01\n" +
+	"\aaddress\x18\x06 \x01(\tR\aaddress*S\n" +
+	"\vMachineWish\x12\x16\n" +
+	"\x12MACHINE_NOT_WANTED\x10\x00\x12\x18\n" +
+	"\x14MACHINE_IF_EXCLUSIVE\x10\x01\x12\x12\n" +
+	"\x0eMACHINE_ALWAYS\x10\x02*\x9d\x01\n" +
 	"\aRefusal\x12\x10\n" +
 	"\fREFUSAL_NONE\x10\x00\x12\x14\n" +
 	"\x10REFUSAL_PROTOCOL\x10\x01\x12\x12\n" +
@@ -5662,156 +5853,160 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_mpiup_proto_goTypes = []any{
-	(Refusal)(0),            // 0: mpiup.v1.Refusal
-	(Pmi)(0),                // 1: mpiup.v1.Pmi
-	(StartPhase)(0),         // 2: mpiup.v1.StartPhase
-	(Stream)(0),             // 3: mpiup.v1.Stream
-	(PmiState)(0),           // 4: mpiup.v1.PmiState
-	(NameOp)(0),             // 5: mpiup.v1.NameOp
-	(Verdict)(0),            // 6: mpiup.v1.Verdict
-	(*Frame)(nil),           // 7: mpiup.v1.Frame
-	(*Open)(nil),            // 8: mpiup.v1.Open
-	(*Opened)(nil),          // 9: mpiup.v1.Opened
-	(*HelloRequest)(nil),    // 10: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 11: mpiup.v1.HelloReply
-	(*GpuUnit)(nil),         // 12: mpiup.v1.GpuUnit
-	(*App)(nil),             // 13: mpiup.v1.App
-	(*Tool)(nil),            // 14: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 15: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 16: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 17: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 18: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 19: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 20: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 21: mpiup.v1.Launch
-	(*Fabric)(nil),          // 22: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 23: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 24: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 25: mpiup.v1.SpawnResult
-	(*Chosen)(nil),          // 26: mpiup.v1.Chosen
-	(*Started)(nil),         // 27: mpiup.v1.Started
-	(*StartFailed)(nil),     // 28: mpiup.v1.StartFailed
-	(*Output)(nil),          // 29: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 30: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 31: mpiup.v1.Input
-	(*Credit)(nil),          // 32: mpiup.v1.Credit
-	(*Resize)(nil),          // 33: mpiup.v1.Resize
-	(*Signal)(nil),          // 34: mpiup.v1.Signal
-	(*Stop)(nil),            // 35: mpiup.v1.Stop
-	(*Exited)(nil),          // 36: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 37: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 38: mpiup.v1.Aborted
-	(*Control)(nil),         // 39: mpiup.v1.Control
-	(*Notice)(nil),          // 40: mpiup.v1.Notice
-	(*Ending)(nil),          // 41: mpiup.v1.Ending
-	(*Bye)(nil),             // 42: mpiup.v1.Bye
-	(*Closed)(nil),          // 43: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 44: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 45: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 46: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 47: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 48: mpiup.v1.FetchResult
-	(*Event)(nil),           // 49: mpiup.v1.Event
-	(*Gone)(nil),            // 50: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 51: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 52: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 53: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 54: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 55: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 56: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 57: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 58: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 59: mpiup.v1.CheckupReply
-	(*Finding)(nil),         // 60: mpiup.v1.Finding
-	(*Fact)(nil),            // 61: mpiup.v1.Fact
-	(*AskRequest)(nil),      // 62: mpiup.v1.AskRequest
-	(*Target)(nil),          // 63: mpiup.v1.Target
-	(*AskReply)(nil),        // 64: mpiup.v1.AskReply
-	(*Way)(nil),             // 65: mpiup.v1.Way
+	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
+	(Refusal)(0),            // 1: mpiup.v1.Refusal
+	(Pmi)(0),                // 2: mpiup.v1.Pmi
+	(StartPhase)(0),         // 3: mpiup.v1.StartPhase
+	(Stream)(0),             // 4: mpiup.v1.Stream
+	(PmiState)(0),           // 5: mpiup.v1.PmiState
+	(NameOp)(0),             // 6: mpiup.v1.NameOp
+	(Verdict)(0),            // 7: mpiup.v1.Verdict
+	(*Frame)(nil),           // 8: mpiup.v1.Frame
+	(*Open)(nil),            // 9: mpiup.v1.Open
+	(*Opened)(nil),          // 10: mpiup.v1.Opened
+	(*Machine)(nil),         // 11: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 12: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 13: mpiup.v1.HelloReply
+	(*GpuUnit)(nil),         // 14: mpiup.v1.GpuUnit
+	(*App)(nil),             // 15: mpiup.v1.App
+	(*Tool)(nil),            // 16: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 17: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 18: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 19: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 20: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 21: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 22: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 23: mpiup.v1.Launch
+	(*Fabric)(nil),          // 24: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 25: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 26: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 27: mpiup.v1.SpawnResult
+	(*Chosen)(nil),          // 28: mpiup.v1.Chosen
+	(*Started)(nil),         // 29: mpiup.v1.Started
+	(*StartFailed)(nil),     // 30: mpiup.v1.StartFailed
+	(*Output)(nil),          // 31: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 32: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 33: mpiup.v1.Input
+	(*Credit)(nil),          // 34: mpiup.v1.Credit
+	(*Resize)(nil),          // 35: mpiup.v1.Resize
+	(*Signal)(nil),          // 36: mpiup.v1.Signal
+	(*Stop)(nil),            // 37: mpiup.v1.Stop
+	(*Exited)(nil),          // 38: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 39: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 40: mpiup.v1.Aborted
+	(*Control)(nil),         // 41: mpiup.v1.Control
+	(*Notice)(nil),          // 42: mpiup.v1.Notice
+	(*Ending)(nil),          // 43: mpiup.v1.Ending
+	(*Bye)(nil),             // 44: mpiup.v1.Bye
+	(*Closed)(nil),          // 45: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 46: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 47: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 48: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 49: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 50: mpiup.v1.FetchResult
+	(*Event)(nil),           // 51: mpiup.v1.Event
+	(*Gone)(nil),            // 52: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 53: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 54: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 55: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 56: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 57: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 58: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 59: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 60: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 61: mpiup.v1.CheckupReply
+	(*Finding)(nil),         // 62: mpiup.v1.Finding
+	(*Fact)(nil),            // 63: mpiup.v1.Fact
+	(*AskRequest)(nil),      // 64: mpiup.v1.AskRequest
+	(*Target)(nil),          // 65: mpiup.v1.Target
+	(*AskReply)(nil),        // 66: mpiup.v1.AskReply
+	(*Way)(nil),             // 67: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
-	8,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	21, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	31, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	34, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	35, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	33, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	46, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	52, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	42, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	25, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	50, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	16, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	9,  // 12: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	27, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	28, // 14: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	29, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	30, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	36, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	45, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	51, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	38, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	40, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	41, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	43, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	37, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	23, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	26, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	17, // 27: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	39, // 28: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	32, // 29: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	44, // 30: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	47, // 31: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	48, // 32: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	49, // 33: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	0,  // 34: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	11, // 35: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	12, // 36: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	14, // 37: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	13, // 38: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	18, // 39: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	1,  // 40: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	19, // 41: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	20, // 42: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	15, // 43: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	22, // 44: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	24, // 45: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	20, // 46: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	13, // 47: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	1,  // 48: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	2,  // 49: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	3,  // 50: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	4,  // 51: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	0,  // 52: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	5,  // 53: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	54, // 54: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	11, // 55: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	11, // 56: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	60, // 57: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	61, // 58: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	6,  // 59: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	63, // 60: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	65, // 61: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	7,  // 62: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	10, // 63: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	53, // 64: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	56, // 65: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	58, // 66: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	62, // 67: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	7,  // 68: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	11, // 69: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	55, // 70: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	57, // 71: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	59, // 72: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	64, // 73: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	68, // [68:74] is the sub-list for method output_type
-	62, // [62:68] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	23, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	33, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	36, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	37, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	35, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	48, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	54, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	44, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	27, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	52, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	18, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	10, // 12: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	29, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	30, // 14: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	31, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	32, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	38, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	47, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	53, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	40, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	42, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	43, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	45, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	39, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	25, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	28, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	19, // 27: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	41, // 28: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	34, // 29: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	46, // 30: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	49, // 31: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	50, // 32: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	51, // 33: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	0,  // 34: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	1,  // 35: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	13, // 36: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	11, // 37: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	14, // 38: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	16, // 39: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	15, // 40: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	20, // 41: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	2,  // 42: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	21, // 43: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	22, // 44: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	17, // 45: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	24, // 46: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	26, // 47: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	22, // 48: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	15, // 49: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 50: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 51: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 52: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 53: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	1,  // 54: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	6,  // 55: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	56, // 56: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	13, // 57: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	13, // 58: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	62, // 59: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	63, // 60: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	7,  // 61: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	65, // 62: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	67, // 63: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	8,  // 64: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	12, // 65: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	55, // 66: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	58, // 67: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	60, // 68: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	64, // 69: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 70: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 71: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	57, // 72: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	59, // 73: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	61, // 74: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	66, // 75: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	70, // [70:76] is the sub-list for method output_type
+	64, // [64:70] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -5860,8 +6055,8 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   59,
+			NumEnums:      8,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,8 +19,7 @@ func commonRows() []row {
 			set: on(func(l *Line) { l.Verbose++ })},
 		{names: "dry-run", level: Done, means: "prints the plan of ranks and hosts and starts nothing (mpiup's own)",
 			set: on(func(l *Line) { l.DryRun = true })},
-		{names: "bind-to binding", args: 1, level: Done, means: "none. Other objects have no effect, as ranks are not bound; lists of CPUs are refused",
-			set: (*parser).bindTo},
+		{names: "report-bindings", level: Done, means: "shows each rank's CPUs when it has started, as Open MPI 4 does", set: on(func(l *Line) { l.Bindings = true })},
 	}
 }
 
@@ -119,6 +118,11 @@ func (p *parser) stdin(v []string) error {
 
 // without notes that something was accepted and has no effect.
 func (p *parser) without(what string) { p.line.Without = append(p.line.Without, what) }
+
+// as is an option that stands for another with a value.
+func as(set func(*parser, []string) error, value string) func(*parser, []string) error {
+	return func(p *parser, _ []string) error { return set(p, []string{value}) }
+}
 
 func on(set func(*Line)) func(*parser, []string) error {
 	return func(p *parser, _ []string) error { set(&p.line); return nil }

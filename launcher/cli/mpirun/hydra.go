@@ -47,14 +47,16 @@ func hydraMeant() []row {
 		{names: "info", level: Done, means: "as `-version`", set: on(func(l *Line) { l.Version = true })},
 		{names: "debug", level: Done, means: "as `-v`", set: on(func(l *Line) { l.Verbose++ })},
 		{names: "gpus-per-proc g", args: 1, level: Done, means: "so many GPUs of its host for each rank, in turn; without it ranks see all", set: (*parser).gpusPerProc},
-		{names: "map-by", args: 1, level: NoEffect, means: "objects within a host: ranks are not bound", set: (*parser).within},
+		{names: "bind-to binding", args: 1, level: Done, set: (*parser).bindTo,
+			means: "`none` (so anyway), `machine`, `numa`, `socket`, `l1cache` to `l3cache`, `core`, `hwthread`, each with `:N` for N of them, `rr`, `user:0+1,2+3`. Objects near devices are refused"},
+		{names: "map-by", args: 1, level: Done, set: (*parser).hydraMapBy,
+			means: "objects within a host over which ranks are dealt out, where they are bound; `-ppn` and `-rr` say how many go to a host"},
 	}
 }
 
 func hydraRest() []row {
 	return []row{
-		{names: "membind", args: 1, level: NoEffect, means: "ranks are not bound"},
-		{names: "report-bindings", level: NoEffect, means: "ranks are not bound"},
+		{names: "membind", args: 1, level: NoEffect, means: "memory is taken from where a rank runs"},
 		{names: "launcher bootstrap launcher-exec bootstrap-exec bootstrap-exec-args rmk topolib demux localhost usize branch-count order-nodes memory-alloc-kinds tmpdir", args: 1, level: NoEffect,
 			means: "of Hydra's own daemons"},
 		{names: "enable-x disable-x enable-auto-cleanup enable-hostname-propagation disable-hostname-propagation hybrid-hosts print-all-exitcodes print-rank-map pmi-aggregate no-pmi-aggregate profile silent-abort cleanup nocleanup ordered-output", level: NoEffect,

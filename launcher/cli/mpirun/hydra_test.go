@@ -3,6 +3,10 @@ package mpirun
 import (
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/binding"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/layout"
 )
 
 func TestHydra(t *testing.T) {
@@ -61,8 +65,17 @@ func TestHydra(t *testing.T) {
 		{line: "-wdir d a : b", is: func(l *Line) {
 			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, Wdir: "/here/d"}, {Argv: []string{"b"}, N: 1}}
 		}},
-		{line: "-bind-to none -map-by slot a", is: func(l *Line) { l.BindTo, l.Without = "none", []string{"-map-by slot"} }},
-		{line: "-bind-to socket:2 -map-by l3cache a", is: func(l *Line) { l.BindTo, l.Without = "socket", []string{"--bind-to socket:2", "-map-by l3cache"} }},
+		{line: "-bind-to none -map-by slot a"},
+		{line: "-map-by socket a"},
+		{line: "-bind-to socket:2 -map-by l3cache a", is: func(l *Line) {
+			l.Binding.Hydra = &binding.Hydra{To: binding.Step{Kind: layout.Package, N: 2}, By: binding.Step{Kind: layout.L3, N: 1}}
+		}},
+		{line: "-binding rr a", is: func(l *Line) { l.Binding.Hydra = &binding.Hydra{RoundRobin: true} }},
+		{line: "-bind-to user:0+2,1 a", is: func(l *Line) { l.Binding.Hydra = &binding.Hydra{User: []idset.Set{idset.Of(0, 2), idset.Of(1)}} }},
+		{line: "-bind-to core -report-bindings a", is: func(l *Line) {
+			one := binding.Step{Kind: layout.Core, N: 1}
+			l.Binding.Hydra, l.Bindings = &binding.Hydra{To: one, By: one}, true
+		}},
 		{line: "-bootstrap=ssh -usize 5 -print-all-exitcodes a", is: without("-bootstrap=ssh", "-usize 5", "-print-all-exitcodes")},
 	})
 	refuse(t, Hydra, []refusal{
@@ -82,7 +95,10 @@ func TestHydra(t *testing.T) {
 		{line: "-envnone -envlist A a", says: "is said already"},
 		{line: "-genvlist , a", says: "the list is empty"},
 		{line: "-map-by bogus a", says: `"bogus" is not known`},
-		{line: "-bind-to user:0,1 a", says: "not bound to CPUs of a list"},
+		{line: "-bind-to user:0,x a", says: "no CPU's number; write user:0+1,2+3"},
+		{line: "-bind-to ib0 a", says: "not bound near devices"},
+		{line: "-bind-to core:0 a", says: `"0" is no number from 1`},
+		{line: "-bind-to core -map-by slot a", says: `"slot" is not known`},
 		{line: "-outfile-pattern o.%x a", says: "%x stands for nothing here"},
 		{line: "-errfile-pattern o% a", says: "% stands for nothing here"},
 		{line: "-prepend-pattern '' a", says: "the pattern is empty"},

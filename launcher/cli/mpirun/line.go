@@ -3,6 +3,7 @@ package mpirun
 import (
 	"time"
 
+	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/hostlist"
 )
 
@@ -26,8 +27,8 @@ type Line struct {
 	MapBy         string // Open MPI: "slot" or "node"; "": slot
 	RankBy        string // Open MPI: the same for the ranks' numbers; "": as MapBy
 	PerHost       int    // so many ranks a host, with Hydra so many at a time; 0: by slots
-	BindTo        string // as it was given; "": not given
 	GPUsPerRank   int    // Hydra: GPUs of its host that a rank sees; 0: all
+	Binding       binding.Request
 
 	TagOutput  bool
 	Timestamps bool
@@ -39,6 +40,7 @@ type Line struct {
 	OutFile    string // Hydra: a pattern of files, absolute; "": none
 	ErrFile    string
 	DisplayMap bool
+	Bindings   bool // each rank's CPUs are shown
 	Quiet      bool // no warnings
 	Verbose    int
 	Stdin      string // a rank, "all" or "none"; "": rank 0

@@ -5,124 +5,153 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/binding"
+	"github.com/mpiup/mpiup/internal/layout"
 )
 
-// objects of a host, by which ranks are mapped within it: as to hosts all fill one after the other
-// (orte/mca/rmaps/round_robin of Open MPI 4.1).
-var objects = []string{"hwthread", "core", "l1cache", "l2cache", "l3cache", "socket", "package", "numa", "board",
-	"l1", "l2", "l3", "hwt", "machine"}
-
-// hydraObjects are further words of Hydra's -bind-to and -map-by.
-var hydraObjects = []string{"rr", "l1dcache", "l1icache", "l1ucache", "l2dcache", "l2icache", "l2ucache", "l3dcache", "l3icache", "l3ucache",
-	"l4cache", "l5cache", "pci", "gpu", "ib", "en", "eth", "hfi", "slot", "node", "user"}
-
-// mapBy reads Open MPI's POLICY[:modifier[,modifier...]]..., in any case.
+// mapBy is Open MPI's --map-by; what concerns hosts goes into the line's own fields.
 func (p *parser) mapBy(v []string) error {
-	p.line.MapBy, p.line.PerHost = "", 0
-	text := strings.ToLower(v[0])
-	policy, rest, _ := strings.Cut(text, ":")
+	l := &p.line
+	m, err := binding.ParseMapBy(v[0])
+	if err != nil {
+		return err
+	}
+	if m.Policy == "" { // only modifiers: the mapping stays
+		was := l.Binding.Map
+		m.Policy, m.Object, m.N = was.Policy, was.Object, was.N
+	} else {
+		l.MapBy, l.PerHost = "", 0
+	}
 	switch {
-	case policy == "ppr":
-		var err error
-		if rest, err = p.ppr(rest); err != nil {
-			return err
-		}
-	case policy == "slot" || policy == "node":
-		p.line.MapBy = policy
-	case policy == "" && rest != "":
-	case slices.Contains(objects, policy):
-		p.without("mapping by " + policy + " within a host")
-	case slices.Contains([]string{"seq", "sequential", "rankfile", "dist", "distance", "pe-list", "likwid", "lsf"}, policy):
-		return fmt.Errorf("mapping by %s is not done: name the hosts in their order with their slots, -H a:2,b:2", policy)
-	default:
-		return fmt.Errorf("%.40q is not known; use slot, node, ppr:N:node or an object such as socket", policy)
+	case m.Policy == "slot", m.Policy == "node":
+		l.MapBy = m.Policy
+	case m.Policy == "ppr" && m.Object == layout.None:
+		l.PerHost = m.N
 	}
-	for m := range strings.FieldsFuncSeq(rest, func(r rune) bool { return r == ':' || r == ',' }) {
-		if err := p.modifier(m); err != nil {
+	if m.Slots != binding.Unsaid {
+		l.Oversubscribe = m.Slots == binding.Allowed
+	}
+	if m.NoLocal {
+		l.NoLocal = true
+	}
+	if m.File != "" {
+		if err := p.rankFile([]string{m.File}); err != nil {
 			return err
 		}
 	}
+	if m.HWThreads {
+		l.Binding.HWThreads = true
+	}
+	m.Slots, m.NoLocal = binding.Unsaid, false
+	l.Binding.Map = m
+	if m.CPUs == "" {
+		return nil
+	}
+	if err := p.cpuSet([]string{m.CPUs}); err != nil {
+		return err
+	}
+	l.Binding.Ordered = m.Ordered
 	return nil
 }
 
-// ppr reads N:object of "ppr:N:object[:modifiers]" and returns the modifiers.
-func (p *parser) ppr(text string) (modifiers string, err error) {
-	n, rest, _ := strings.Cut(text, ":")
-	object, modifiers, _ := strings.Cut(rest, ":")
-	if object != "node" {
-		return "", fmt.Errorf("ranks are counted per node here, and %.40q is none: write ppr:N:node", object)
+// perNode is -N, which is ppr:N:node.
+func (p *parser) perNode(v []string) error {
+	if err := p.perHost(v); err != nil {
+		return err
 	}
-	p.line.PerHost, err = number(n, 1, maxRanks)
-	return modifiers, err
-}
-
-func (p *parser) modifier(m string) error {
-	name, value, _ := strings.Cut(m, "=")
-	switch name {
-	case "oversubscribe":
-		p.line.Oversubscribe = true
-	case "nooversubscribe":
-		p.line.Oversubscribe = false
-	case "nolocal":
-		p.line.NoLocal = true
-	case "pe":
-		if _, err := number(value, 1, maxRanks); err != nil {
-			return fmt.Errorf("modifier %.40s: %w", m, err)
-		}
-		p.without("modifier " + m)
-	case "hwtcpus", "corecpus", "inherit", "noinherit", "ordered", "overload-allowed", "if-supported":
-		p.without("modifier " + m)
-	case "span", "pe-list", "file":
-		return fmt.Errorf("modifier %s is not done: map by slot or node", name)
-	default:
-		return fmt.Errorf("modifier %.40q is not known", m)
-	}
+	p.line.MapBy = ""
+	p.line.Binding.Map = binding.Mapping{Policy: "ppr", N: p.line.PerHost, PE: p.line.Binding.Map.PE}
 	return nil
 }
 
-// rankBy reads Open MPI's --rank-by. Objects number the ranks within a host.
+// perSocket is --npersocket, which is ppr:N:socket.
+func (p *parser) perSocket(v []string) error { return p.mapBy([]string{"ppr:" + v[0] + ":socket"}) }
+
+// cpusPerRank is --cpus-per-proc, which is PE=N.
+func (p *parser) cpusPerRank(v []string) (err error) {
+	p.line.Binding.Map.PE, err = number(v[0], 1, layout.MaxThreads)
+	return err
+}
+
+// rankBy is Open MPI's --rank-by.
 func (p *parser) rankBy(v []string) error {
-	by, modifier, _ := strings.Cut(strings.ToLower(v[0]), ":")
-	switch {
-	case by == "span" || modifier == "span":
-		return errors.New("numbers that go over the objects of all hosts are not done: use slot or node")
-	case modifier != "":
-		return fmt.Errorf("modifier %.40q is not known", modifier)
-	case by == "slot" || by == "node":
-		p.line.RankBy = by
-	case by == "fill":
+	r, err := binding.ParseRankBy(v[0])
+	if err != nil {
+		return err
+	}
+	p.line.Binding.Rank = r
+	if p.line.RankBy = r.By; r.By == "fill" || r.By == "object" {
 		p.line.RankBy = "slot"
-	case slices.Contains(objects, by):
-		p.line.RankBy = "slot"
-		p.without("ranking by " + by + " within a host")
-	default:
-		return fmt.Errorf("%.40q is not known; use slot, node or an object such as socket", by)
 	}
 	return nil
 }
 
-// bindTo reads OBJECT[:modifier...]. Ranks are not bound; a word that nobody knows is an error.
-func (p *parser) bindTo(v []string) error {
-	object, rest, _ := strings.Cut(strings.ToLower(v[0]), ":")
-	known := slices.Contains(objects, object) || p.line.Family == Hydra && slices.Contains(hydraObjects, object)
-	switch {
-	case object == "none":
-	case object == "cpu-list", object == "cpulist", object == "user":
-		return errors.New("ranks are not bound to CPUs of a list: start them through a script that calls taskset, by OMPI_COMM_WORLD_LOCAL_RANK or MPI_LOCALRANKID")
-	case object == "" && rest != "", object == "board", known:
-		p.without("--bind-to " + v[0])
-	default:
-		return fmt.Errorf("%.40q is not known; use none, hwthread, core, l3cache, numa or socket", object)
+// bindTo is --bind-to; Hydra's is read when its -map-by is known too.
+func (p *parser) bindTo(v []string) (err error) {
+	if p.line.Family == Hydra {
+		p.hydraBind = v[0]
+		_, err = binding.ParseHydra(v[0], "")
+		return err
 	}
-	p.line.BindTo = object
+	p.line.Binding.Bind, err = binding.ParseBindTo(v[0], p.line.Binding.Bind)
+	return err
+}
+
+// cpuSet is --cpu-set.
+func (p *parser) cpuSet(v []string) (err error) {
+	p.line.Binding.CPUs, err = binding.ParseCPUs(v[0])
+	return err
+}
+
+func (p *parser) rankFile(v []string) error {
+	if v[0] == "" {
+		return errors.New("a file has a name")
+	}
+	text, err := p.out.ReadFile(v[0])
+	if err == nil {
+		p.line.Binding.Lines, err = binding.ParseRankfile(string(text))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", v[0], err)
+	}
 	return nil
 }
 
-// within is Hydra's -map-by, which concerns a host's objects alone.
-func (p *parser) within(v []string) error {
-	object, _, _ := strings.Cut(strings.ToLower(v[0]), ":")
-	if !slices.Contains(objects, object) && !slices.Contains(hydraObjects, object) && object != "none" {
-		return fmt.Errorf("%.40q is not known; use an object such as core or socket", object)
+// hydraMapBy is Hydra's -map-by, which concerns a host's objects alone, and nothing where ranks are not
+// bound.
+func (p *parser) hydraMapBy(v []string) error {
+	p.hydraMap = v[0]
+	word, _, _ := strings.Cut(strings.ToLower(v[0]), ":")
+	if slices.Contains([]string{"slot", "node", "rr", "none", "user"}, word) {
+		return nil
+	}
+	_, err := binding.ParseHydra(v[0], "")
+	return err
+}
+
+// binds joins what was said about CPUs in several places.
+func (p *parser) binds() (err error) {
+	l := &p.line
+	b := &l.Binding
+	if l.Family == Hydra {
+		if b.Hydra, err = binding.ParseHydra(p.hydraBind, p.hydraMap); err != nil {
+			return fmt.Errorf("-bind-to %.60s -map-by %.60s: %w", p.hydraBind, p.hydraMap, err)
+		}
+		return nil
+	}
+	switch {
+	case b.Map.Policy == "rankfile" && b.Lines == nil:
+		return errors.New("--map-by rankfile: the file is missing; write --rankfile FILE or --map-by rankfile:FILE=...")
+	case b.Bind.List && b.CPUs == nil:
+		return errors.New("--bind-to cpu-list: no CPUs are listed; write --cpu-list LIST")
+	case b.Map.Ordered && b.CPUs == nil:
+		return errors.New("--map-by ...:ordered: no CPUs are listed; write PE-LIST=LIST")
+	}
+	if p.kernelNumbers {
+		for i := range b.Lines {
+			b.Lines[i].CPUs = b.Lines[i].CPUs.Kernel()
+		}
 	}
 	return nil
 }

@@ -49,8 +49,7 @@ Exit codes and everything else are that launcher's; code 246 says that there is 
 Levels: **done**, it means here what it means there; **no effect**, accepted, and said with ` + "`-v`" + `; **refused**, an error
 that says what to use. What is not listed is an error. Long options may have one hyphen or two, and a value after ` + "`=`" + `.
 
-Not done: binding of ranks to CPUs (` + "`--bind-to none`" + ` is how all run), mapping and numbering by objects within a host and
-rankfiles.
+Not done: mapping by distance and by the lines of a hostfile.
 
 ## Hosts
 

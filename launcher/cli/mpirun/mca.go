@@ -23,7 +23,7 @@ func option(set func(*parser, []string) error) func(*parser, string) error {
 	return func(p *parser, v string) error { return set(p, []string{v}) }
 }
 
-const mapping = "map-by N pernode bynode byslot ppr"
+const mapping = "map-by N pernode bynode byslot bycore bysocket npersocket ppr"
 
 // launcherParams has the parameters of a launcher's frameworks that mean something; the others have
 // no effect.
@@ -41,8 +41,10 @@ func launcherParams() []launcherParam {
 		{"rmaps_base_no_schedule_local", "nolocal", "`--nolocal`", onParam(func(l *Line, yes bool) { l.NoLocal = yes })},
 		{"rmaps_base_mapping_policy rmaps_default_mapping_policy", mapping, "`--map-by`", option((*parser).mapBy)},
 		{"rmaps_base_ranking_policy rmaps_default_ranking_policy", "rank-by", "`--rank-by`", option((*parser).rankBy)},
-		{"rmaps_ppr_n_pernode", mapping, "`-N`", option((*parser).perHost)},
-		{"hwloc_base_binding_policy hwloc_default_binding_policy", "bind-to bind-to-core", "`--bind-to`", option((*parser).bindTo)},
+		{"rmaps_ppr_n_pernode", mapping, "`-N`", option((*parser).perNode)},
+		{"rmaps_ppr_n_persocket", mapping, "`--npersocket`", option((*parser).perSocket)},
+		{"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc", "cpus-per-proc", "`--cpus-per-proc`", option((*parser).cpusPerRank)},
+		{"hwloc_base_binding_policy hwloc_default_binding_policy", "bind-to bind-to-core bind-to-socket", "`--bind-to`", option((*parser).bindTo)},
 		{"rmaps_base_display_map", "display-map", "`--display-map`", onParam(func(l *Line, yes bool) { l.DisplayMap = yes })},
 		{"orte_tag_output", "tag-output", "`--tag-output`", onParam(func(l *Line, yes bool) { l.TagOutput = yes })},
 		{"orte_timestamp_output", "timestamp-output", "`--timestamp-output`", onParam(func(l *Line, yes bool) { l.Timestamps = yes })},
@@ -50,12 +52,11 @@ func launcherParams() []launcherParam {
 		{"orte_abort_on_non_zero_status", "", "0: a rank's exit code other than 0 ends nothing, and the job's is 0", onParam(func(l *Line, yes bool) { l.KeepOn = !yes })},
 		{"orte_enable_recovery", "enable-recovery continuous disable-recovery", "`--enable-recovery`", onParam(func(l *Line, yes bool) { l.Recover = yes })},
 		{"mca_base_env_list", "", "variables for the ranks, `NAME;NAME=value`, as `-x` gives them", (*parser).envParam},
-		{"orte_rankfile rmaps_rank_file_path", "", "refused: name the hosts in their order with their slots", func(*parser, string) error {
-			return fmt.Errorf("rankfiles are not read: name the hosts in their order with their slots, -H a:2,b:2")
-		}},
-		{"hwloc_base_cpu_set hwloc_base_cpu_list hwloc_default_cpu_list", "", "refused: ranks are not bound to CPUs of a list", func(*parser, string) error {
-			return fmt.Errorf("ranks are not bound to CPUs of a list")
-		}},
+		{"orte_rankfile rmaps_rank_file_path", "rankfile", "`--rankfile`", option((*parser).rankFile)},
+		{"rmaps_rank_file_physical", "", "CPUs in a rankfile are the kernel's", func(p *parser, v string) error { p.kernelNumbers = truth(v); return nil }},
+		{"hwloc_base_cpu_set hwloc_base_cpu_list hwloc_default_cpu_list", "cpu-set", "`--cpu-set`", option((*parser).cpuSet)},
+		{"hwloc_base_use_hwthreads_as_cpus hwloc_use_hwthreads_as_cpus", "use-hwthread-cpus", "`--use-hwthread-cpus`", onParam(func(l *Line, yes bool) { l.Binding.HWThreads = yes })},
+		{"hwloc_base_report_bindings", "report-bindings", "`--report-bindings`", onParam(func(l *Line, yes bool) { l.Bindings = yes })},
 	}
 }
 

@@ -4,7 +4,30 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/binding"
+	"github.com/mpiup/mpiup/internal/layout"
 )
+
+func mapped(policy string, more func(*binding.Mapping)) func(*Line) {
+	return func(l *Line) {
+		if policy == "slot" || policy == "node" {
+			l.MapBy = policy
+		}
+		if l.Binding.Map.Policy = policy; more != nil {
+			more(&l.Binding.Map)
+		}
+	}
+}
+
+func perNode(n int) func(*Line) {
+	return func(l *Line) { l.PerHost, l.Binding.Map = n, binding.Mapping{Policy: "ppr", N: n} }
+}
+
+func bound(t binding.Target) func(*Line) {
+	t.Said = true
+	return func(l *Line) { l.Binding.Bind = t }
+}
 
 func TestOpenMPI(t *testing.T) {
 	ranks := func(n int) func(*Line) { return one(func(c *Context) { c.N = n }) }
@@ -31,25 +54,45 @@ func TestOpenMPI(t *testing.T) {
 		{line: "-wdir /d a", is: one(func(c *Context) { c.Wdir = "/d" })},
 		{line: "--wd d a", is: one(func(c *Context) { c.Wdir = "/here/d" })},
 
-		{line: "--map-by node a", is: func(l *Line) { l.MapBy = "node" }},
-		{line: "--map-by SLOT a", is: func(l *Line) { l.MapBy = "slot" }},
-		{line: "--map-by ppr:8:node a", is: func(l *Line) { l.PerHost = 8 }},
-		{line: "--map-by PPR:2:Node:oversubscribe a", is: func(l *Line) { l.PerHost, l.Oversubscribe = 2, true }},
-		{line: "--map-by :OVERSUBSCRIBE,NOLOCAL a", is: func(l *Line) { l.Oversubscribe, l.NoLocal = true, true }},
-		{line: "-map-by node:PE=4 a", is: func(l *Line) { l.MapBy, l.Without = "node", []string{"modifier pe=4"} }},
-		{line: "-map-by socket a", is: without("mapping by socket within a host")},
-		{line: "--map-by ppr:2:node --map-by slot a", is: func(l *Line) { l.MapBy = "slot" }},
-		{line: "-N 2 a", is: func(l *Line) { l.PerHost = 2 }},
-		{line: "-npernode 2 a", is: func(l *Line) { l.PerHost = 2 }},
-		{line: "--pernode a", is: func(l *Line) { l.PerHost = 1 }},
-		{line: "--ppr 2:node a", is: func(l *Line) { l.PerHost = 2 }},
-		{line: "--rank-by node a", is: func(l *Line) { l.RankBy = "node" }},
-		{line: "--rank-by core a", is: func(l *Line) { l.RankBy, l.Without = "slot", []string{"ranking by core within a host"} }},
-		{line: "--bynode a", is: func(l *Line) { l.MapBy = "node" }},
+		{line: "--map-by node a", is: mapped("node", nil)},
+		{line: "--map-by SLOT a", is: mapped("slot", nil)},
+		{line: "--map-by ppr:8:node a", is: perNode(8)},
+		{line: "--map-by PPR:2:Node:oversubscribe a", is: all(perNode(2), func(l *Line) { l.Oversubscribe = true })},
+		{line: "--map-by :OVERSUBSCRIBE,NOLOCAL a", is: func(l *Line) {
+			l.Oversubscribe, l.NoLocal = true, true
+		}},
+		{line: "-map-by node:PE=4 a", is: mapped("node", func(m *binding.Mapping) { m.PE = 4 })},
+		{line: "-map-by node -cpus-per-proc 4 a", is: mapped("node", func(m *binding.Mapping) { m.PE = 4 })},
+		{line: "-map-by socket a", is: mapped("object", func(m *binding.Mapping) { m.Object = layout.Package })},
+		{line: "-bysocket a", is: mapped("object", func(m *binding.Mapping) { m.Object = layout.Package })},
+		{line: "--map-by package --map-by :PE=2 a", is: mapped("object", func(m *binding.Mapping) { m.Object, m.PE = layout.Package, 2 })},
+		{line: "-map-by numa:SPAN a", is: mapped("object", func(m *binding.Mapping) { m.Object, m.Span = layout.NUMA, true })},
+		{line: "--map-by ppr:2:numa:PE=3 a", is: mapped("ppr", func(m *binding.Mapping) { m.Object, m.N, m.PE = layout.NUMA, 2, 3 })},
+		{line: "--npersocket 2 a", is: mapped("ppr", func(m *binding.Mapping) { m.Object, m.N = layout.Package, 2 })},
+		{line: "--map-by ppr:2:node --map-by slot a", is: mapped("slot", nil)},
+		{line: "--map-by hwthread:hwtcpus a", is: all(mapped("object", func(m *binding.Mapping) { m.Object, m.HWThreads = layout.HWThread, true }),
+			func(l *Line) { l.Binding.HWThreads = true })},
+		{line: "--rank-by core:span --map-by core a", is: all(mapped("object", func(m *binding.Mapping) { m.Object = layout.Core }),
+			func(l *Line) {
+				l.RankBy, l.Binding.Rank = "slot", binding.Ranking{By: "object", Object: layout.Core, Span: true}
+			})},
+		{line: "--bind-to core:overload-allowed a", is: bound(binding.Target{To: layout.Core, Overload: true})},
+		{line: "--bind-to-socket a", is: bound(binding.Target{To: layout.Package})},
+		{line: "--bind-to L3cache:if-supported a", is: bound(binding.Target{To: layout.L3})},
+		{line: "--bind-to core --bind-to :overload-allowed a", is: bound(binding.Target{To: layout.Core, Overload: true})},
+		{line: "--mca hwloc_base_binding_policy numa a", is: bound(binding.Target{To: layout.NUMA})},
+		{line: "--mca hwloc_base_binding_policy numa --bind-to none a", is: bound(binding.Target{})},
+		{line: "--use-hwthread-cpus a", is: func(l *Line) { l.Binding.HWThreads = true }},
+		{line: "-N 2 a", is: perNode(2)},
+		{line: "-npernode 2 a", is: perNode(2)},
+		{line: "--pernode a", is: perNode(1)},
+		{line: "--ppr 2:node a", is: perNode(2)},
+		{line: "--rank-by node a", is: func(l *Line) { l.RankBy, l.Binding.Rank.By = "node", "node" }},
+		{line: "--rank-by core a", is: func(l *Line) { l.RankBy, l.Binding.Rank = "slot", binding.Ranking{By: "object", Object: layout.Core} }},
+		{line: "--bynode a", is: mapped("node", nil)},
 		{line: "--oversubscribe --nolocal a", is: func(l *Line) { l.Oversubscribe, l.NoLocal = true, true }},
-		{line: "--bind-to none a", is: func(l *Line) { l.BindTo = "none" }},
-		{line: "--bind-to core:overload-allowed a", is: func(l *Line) { l.BindTo, l.Without = "core", []string{"--bind-to core:overload-allowed"} }},
-		{line: "--report-bindings a", is: without("--report-bindings")},
+		{line: "--bind-to none a", is: bound(binding.Target{})},
+		{line: "--report-bindings a", is: func(l *Line) { l.Bindings = true }},
 
 		{line: "--tag-output --timestamp-output --merge-stderr-to-stdout a", is: func(l *Line) { l.TagOutput, l.Timestamps, l.Merge = true, true, true }},
 		{line: "--output-filename d a", is: func(l *Line) { l.OutputDir = "/here/d" }},
@@ -59,7 +102,7 @@ func TestOpenMPI(t *testing.T) {
 		{line: "--stdin all a", is: func(l *Line) { l.Stdin = "all" }},
 		{line: "--timeout 2592000 a", is: func(l *Line) { l.Timeout = 720 * time.Hour }},
 		{line: "--display-map a", is: func(l *Line) { l.DisplayMap = true }},
-		{line: "--display map,bind a", is: func(l *Line) { l.DisplayMap, l.Without = true, []string{"--display bind"} }},
+		{line: "--display map,bind,topo a", is: func(l *Line) { l.DisplayMap, l.Bindings, l.Without = true, true, []string{"--display topo"} }},
 		{line: "--runtime-options error-nonzero-status=0 a", is: func(l *Line) { l.KeepOn = true }},
 		{line: "-q -v --do-not-launch a", is: func(l *Line) { l.Quiet, l.Verbose, l.DryRun = true, 1, true }},
 		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *Line) { l.Timeout = 5 * time.Second }},
@@ -98,12 +141,12 @@ func TestOpenMPIEnvironment(t *testing.T) {
 		{line: "--prtemca plm_ssh_no_tree_spawn 1 a", is: without("parameter plm_ssh_no_tree_spawn")},
 		{line: "--mca orte_abort_on_non_zero_status 0 a", is: func(l *Line) { l.KeepOn = true }},
 		{line: "--mca rmaps_base_mapping_policy ppr:2:node:oversubscribe --mca orte_tag_output 1 a",
-			is: func(l *Line) { l.PerHost, l.Oversubscribe, l.TagOutput = 2, true, true }},
+			is: all(perNode(2), func(l *Line) { l.Oversubscribe, l.TagOutput = true, true })},
 		{line: "--mca mca_base_env_list 'A=1;HOME;B=x y' a", world: has, is: env("A=1", "HOME=/root", "B=x y")},
 
 		{line: "a", world: world{env: "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_orte_tag_output=true OMPI_MCA_mca_base_env_list=A=1;B=2"},
 			is: all(env("A=1", "B=2"), func(l *Line) { l.Oversubscribe, l.TagOutput = true, true })},
-		{line: "--map-by slot a", world: world{env: "OMPI_MCA_rmaps_base_mapping_policy=ppr:1:node"}, is: func(l *Line) { l.MapBy = "slot" }},
+		{line: "--map-by slot a", world: world{env: "OMPI_MCA_rmaps_base_mapping_policy=ppr:1:node"}, is: mapped("slot", nil)},
 		{line: "-np 1 a", world: world{env: "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe"},
 			is: all(one(func(c *Context) { c.N = 1 }), func(l *Line) { l.Oversubscribe = true })},
 
@@ -196,20 +239,19 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "-x 'A=" + strings.Repeat("x", maxVar) + "' a", says: "variable A has 131073 bytes"},
 		{line: "-wdir '' a", says: "a directory has a name"},
 		{line: "--map-by bogus a", says: `"bogus" is not known; use slot, node, ppr:N:node`},
-		{line: "--map-by '' a", says: `"" is not known`},
+		{line: "--map-by '' a", says: "nothing is said; use slot"},
 		{line: "--map-by slot:bogus a", says: `modifier "bogus" is not known`},
 		{line: "--map-by slot:pe=x a", says: `modifier pe=x: "x" is no number`},
-		{line: "--map-by socket:SPAN a", says: "modifier span is not done"},
+		{line: "--map-by rankfile a", says: "write --rankfile FILE"},
+		{line: "--rankfile none a", says: "--rankfile none: none: "},
+		{line: "--cpu-set 3-1 a", says: `"3-1" runs backwards`},
 		{line: "--map-by seq a", says: "mapping by seq is not done: name the hosts"},
-		{line: "--map-by ppr:2:socket a", says: `"socket" is none: write ppr:N:node`},
+		{line: "--map-by ppr:2:rack a", says: `"rack" is none: write ppr:N:node`},
 		{line: "--map-by ppr:x:node a", says: `"x" is no number`},
 		{line: "--map-by ppr a", says: "write ppr:N:node"},
 		{line: "--rank-by bogus a", says: `"bogus" is not known`},
-		{line: "--rank-by span a", says: "are not done: use slot or node"},
 		{line: "--bind-to bogus a", says: `"bogus" is not known; use none`},
-		{line: "--bind-to cpu-list:ordered a", says: "not bound to CPUs of a list"},
-		{line: "--rankfile f a", says: "rankfiles are not read: name the hosts"},
-		{line: "--mca orte_rankfile f a", says: "rankfiles are not read"},
+		{line: "--bind-to cpu-list:ordered a", says: "write --cpu-list LIST"},
 		{line: "a", world: world{env: "OMPI_MCA_rmaps_base_mapping_policy=seq"}, says: "OMPI_MCA_rmaps_base_mapping_policy=seq: mapping by seq is not done"},
 		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=x"}, says: `MPIEXEC_TIMEOUT: "x" is no number`},
 		{line: "--output-filename :nocopy a", says: "a directory has a name"},

@@ -101,10 +101,12 @@ func (p *parser) display(v []string) error {
 		switch word {
 		case "map", "map-devel":
 			p.line.DisplayMap = true
-		case "bind", "bindings", "allocation", "alloc", "topo", "cpus", "proctable":
+		case "bind", "bindings":
+			p.line.Bindings = true
+		case "allocation", "alloc", "topo", "cpus", "proctable":
 			p.without("--display " + item)
 		default:
-			return fmt.Errorf("%.40q is not known; map is", item)
+			return fmt.Errorf("%.40q is not known; map and bind are", item)
 		}
 	}
 	return nil

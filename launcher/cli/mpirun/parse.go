@@ -33,6 +33,10 @@ type parser struct {
 	common   []string          // NAME=value for every program
 	appfile  string
 	tuned    []string // files of parameters
+
+	kernelNumbers bool   // CPUs in rankfiles are the kernel's
+	hydraBind     string // Hydra's -bind-to and -map-by, as given
+	hydraMap      string
 }
 
 // maxWords bounds a command line with all its files.
@@ -181,7 +185,7 @@ func (p *parser) finish() (Line, error) {
 	if l.Version || l.Help {
 		return *l, nil
 	}
-	for _, step := range []func() error{p.readAppfile, p.tune, p.environment, p.hosts} {
+	for _, step := range []func() error{p.readAppfile, p.tune, p.environment, p.hosts, p.binds} {
 		if err := step(); err != nil {
 			return Line{}, err
 		}

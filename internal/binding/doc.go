@@ -1,0 +1,93 @@
+// Package binding is what users ask for about CPUs: to what ranks are mapped within their hosts, in
+// which order they are numbered there, and to what they are bound. It reads the words of Open MPI's
+// options, which mpiup run has too, Hydra's, lists of CPUs and rankfiles, and does nothing about
+// them: launcher/placement does.
+//
+//	--map-by   socket:PE=2   ppr:2:numa   slot:SPAN       ParseMapBy
+//	--rank-by  socket:span   slot                         ParseRankBy
+//	--bind-to  core:overload-allowed   cpu-list:ordered   ParseBindTo
+//	--cpu-set  0-3,8   1:0-3   p12                        ParseCPUs
+//	rankfile   rank 0=w0 slot=1:0-2                       ParseRankfile
+//	-bind-to   core:2   user:0+2,3   rr                   ParseHydra
+//
+// Numbers are Open MPI's: logical ones of cores, counted over what a host may use, or of hardware
+// threads where those are asked for; with "p" before them the kernel's numbers of CPUs.
+package binding
+
+import "github.com/mpiup/mpiup/internal/layout"
+
+// Request is all that a user said. The zero Request is nothing.
+type Request struct {
+	Map  Mapping
+	Rank Ranking
+	Bind Target
+
+	CPUs      CPUs // ranks get only these of each host; nil: all
+	Ordered   bool // the Nth rank of a host is bound to the Nth of CPUs alone
+	HWThreads bool // hardware threads count as CPUs, not cores
+	Lines     []Line
+	Hydra     *Hydra // Hydra's way, instead of Map, Rank and Bind
+}
+
+// Asked says that binding was asked for, by whatever option.
+func (r *Request) Asked() bool {
+	return r.Bind.Said || r.Map.Object != layout.None || r.Map.PE > 0 || r.CPUs != nil || r.Lines != nil || r.Hydra != nil
+}
+
+// Mapping is --map-by.
+type Mapping struct {
+	Policy    string      // "slot", "node", "object", "ppr", "rankfile"; "": not said
+	Object    layout.Kind // of "object" and "ppr"; None of ppr: the host
+	N         int         // of ppr: so many ranks on each
+	PE        int         // so many cores for each rank; 0: as Bind says
+	Span      bool        // over the objects of all hosts as if they were one's
+	File      string      // of "rankfile"; "": said elsewhere
+	CPUs      string      // PE-LIST
+	Ordered   bool
+	HWThreads bool
+	NoLocal   bool
+	Slots     Oversubscribe
+}
+
+// Unmapped is what is left of it where ranks are not mapped to objects.
+func (m Mapping) Unmapped() Mapping {
+	if m.Object != layout.None {
+		m.Policy, m.Object, m.N = "", layout.None, 0
+	}
+	m.Span, m.PE = false, 0
+	return m
+}
+
+// Oversubscribe says whether a host may have more ranks than slots.
+type Oversubscribe int
+
+// The choices.
+const (
+	Unsaid Oversubscribe = iota
+	Allowed
+	Forbidden
+)
+
+// Ranking is --rank-by.
+type Ranking struct {
+	By     string      // "slot", "node", "fill", "object"; "": not said
+	Object layout.Kind // of "object", and of "fill"; None: as mapped
+	Span   bool        // over the objects of all hosts
+}
+
+// Unmapped is what is left of it where ranks are not mapped to objects.
+func (r Ranking) Unmapped() Ranking {
+	if r.By == "object" || r.By == "fill" {
+		return Ranking{}
+	}
+	return r
+}
+
+// Target is --bind-to.
+type Target struct {
+	Said     bool
+	To       layout.Kind // None: not bound, unless List
+	List     bool        // to the CPUs of --cpu-set
+	Ordered  bool        // each rank to one of them
+	Overload bool        // more ranks than CPUs may share an object
+}

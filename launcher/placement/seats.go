@@ -1,0 +1,251 @@
+package placement
+
+import (
+	"fmt"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
+)
+
+// seat is a rank that has a host, and an object there, but no number yet.
+//
+//	socket            0 2 | 1 3     dealt out over the objects of a host, host after host
+//	socket:span       0 2 | 1 3     over those of all hosts, as evenly as it goes
+//	ppr:2:socket      0 1 | 2 3     so many on each object, host after host
+type seat struct {
+	app, host int
+	object    int // of the kind that was mapped by
+	turn      int // among the seats of its host
+}
+
+// locales is where each rank of a plan sits within its host.
+type locales struct {
+	kind   layout.Kind // None: ranks are anywhere in their hosts
+	object []int       // by rank
+	turn   []int       // by rank
+}
+
+// placeObjects maps ranks to the objects of hosts and numbers them.
+func placeObjects(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, *locales, error) {
+	kind := p.Binding.Map.Object
+	objects := make([]int, len(hosts))
+	for h, host := range hosts {
+		if host.Layout == nil {
+			return nil, nil, fmt.Errorf("host %s does not tell where its CPUs are; map by slot or node", host.Name)
+		}
+		if objects[h] = len(host.Layout.Objects(kind)); objects[h] == 0 {
+			return nil, nil, fmt.Errorf("host %s has no %s; map by another object, or by slot", host.Name, kind)
+		}
+	}
+	counts, sizes, err := p.share(hosts, apps, objects)
+	if err != nil {
+		return nil, nil, err
+	}
+	seats := p.seat(counts, sizes, objects)
+	order, err := p.order(hosts, seats, len(sizes))
+	if err != nil {
+		return nil, nil, err
+	}
+	hostOf := make([]int, len(order))
+	where := &locales{kind: kind, object: make([]int, len(order)), turn: make([]int, len(order))}
+	for rank, s := range order {
+		hostOf[rank], where.object[rank], where.turn[rank] = s.host, s.object, s.turn
+	}
+	return number(hosts, sizes, hostOf), where, nil
+}
+
+// share says how many ranks each host takes, where ranks are mapped by object.
+func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, sizes []int, err error) {
+	m := &p.Binding.Map
+	if m.Policy == "object" && !m.Span {
+		p.MapBy = BySlot
+		return allocate(hosts, apps, p)
+	}
+	all, most := 0, 0
+	for h := range hosts {
+		all += objects[h]
+		most += m.N * objects[h]
+	}
+	total := 0
+	for _, a := range apps {
+		total += a.N
+	}
+	switch {
+	case total == 0 && m.Policy == "ppr":
+		total = most
+	case total == 0:
+		for _, h := range hosts {
+			total += h.Slots
+		}
+	}
+	if total > MaxRanks || most > MaxRanks {
+		return nil, nil, fmt.Errorf("more than %d ranks are asked for, the largest job", MaxRanks)
+	}
+	if m.Policy == "ppr" && total > most {
+		return nil, nil, fmt.Errorf("%d ranks asked for, but %d for each %s of %s makes %d; ask for fewer ranks, more for each or more hosts",
+			total, m.N, m.Object, plural(len(hosts), "host"), most)
+	}
+	sizes = make([]int, len(apps))
+	for i, a := range apps {
+		sizes[i] = a.N
+	}
+	if len(apps) == 1 {
+		sizes[0] = total
+	}
+	counts = make([]int, len(hosts))
+	left, extra := total, total%all
+	for h := range hosts {
+		if m.Policy == "ppr" {
+			counts[h] = min(left, m.N*objects[h])
+		} else {
+			counts[h] = total/all*objects[h] + min(extra, objects[h])
+			extra -= min(extra, objects[h])
+		}
+		left -= counts[h]
+	}
+	return counts, sizes, p.within(hosts, counts)
+}
+
+// within checks counts against slots that were given.
+func (p Policy) within(hosts []job.Host, counts []int) error {
+	if p.Oversubscribe {
+		return nil
+	}
+	for h, host := range hosts {
+		if host.SlotsGiven && counts[h] > host.Slots {
+			return fmt.Errorf("%s on host %s, which has %s; ask for fewer, give more slots, or pass --oversubscribe",
+				plural(counts[h], "rank"), host.Name, plural(host.Slots, "slot"))
+		}
+	}
+	return nil
+}
+
+// seat gives every rank an object, in the order of mapping: programs one after the other, each going
+// on where the one before ended.
+func (p Policy) seat(counts, sizes, objects []int) []seat {
+	m := &p.Binding.Map
+	seats := make([]seat, 0, len(counts))
+	app, used := 0, 0
+	for h, n := range counts {
+		for i := range n {
+			for app < len(sizes) && used == sizes[app] {
+				app, used = app+1, 0
+			}
+			used++
+			object := i % objects[h]
+			if m.Policy == "ppr" {
+				object = i / m.N
+			}
+			seats = append(seats, seat{app: app, host: h, object: object, turn: i})
+		}
+	}
+	return seats
+}
+
+// order gives seats their numbers: a program's ranks follow those of the one before.
+func (p Policy) order(hosts []job.Host, seats []seat, apps int) ([]seat, error) {
+	r := p.Binding.Rank
+	if r.By == "" && p.Binding.Map.Policy == "object" {
+		r.By, r.Object = "object", p.Binding.Map.Object
+	}
+	out := make([]seat, 0, len(seats))
+	for app := range apps {
+		byHost := make([][]seat, len(hosts))
+		for _, s := range seats {
+			if s.app == app {
+				byHost[s.host] = append(byHost[s.host], s)
+			}
+		}
+		switch r.By {
+		case "node":
+			out = appendRounds(out, byHost)
+		case "object", "fill":
+			kind := r.Object
+			if kind == layout.None {
+				kind = p.Binding.Map.Object
+			}
+			groups, err := p.groups(hosts, byHost, kind)
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case r.By == "fill":
+				for _, g := range groups {
+					for _, list := range g {
+						out = append(out, list...)
+					}
+				}
+			case r.Span:
+				var all [][]seat
+				for _, g := range groups {
+					all = append(all, g...)
+				}
+				out = appendRounds(out, all)
+			default:
+				for _, g := range groups {
+					out = appendRounds(out, g)
+				}
+			}
+		default:
+			for _, list := range byHost {
+				out = append(out, list...)
+			}
+		}
+	}
+	return out, nil
+}
+
+// appendRounds takes one of each list, and round again.
+func appendRounds(out []seat, lists [][]seat) []seat {
+	for round, took := 0, true; took; round++ {
+		took = false
+		for _, list := range lists {
+			if round < len(list) {
+				out, took = append(out, list[round]), true
+			}
+		}
+	}
+	return out
+}
+
+// groups parts the seats of each host by the objects of a kind: going round over these, each takes the
+// next seat that touches it.
+func (p Policy) groups(hosts []job.Host, byHost [][]seat, kind layout.Kind) ([][][]seat, error) {
+	out := make([][][]seat, len(hosts))
+	for h, seats := range byHost {
+		by := hosts[h].Layout.Objects(kind)
+		if len(by) == 0 {
+			return nil, fmt.Errorf("host %s has no %s; number ranks by another object, or by slot", hosts[h].Name, kind)
+		}
+		out[h] = make([][]seat, len(by))
+		mapped := hosts[h].Layout.Objects(p.Binding.Map.Object)
+		for left := seats; len(left) > 0; {
+			left = takeRound(out[h], by, mapped, left, p.Binding.Rank.By == "fill")
+		}
+	}
+	return out, nil
+}
+
+// takeRound gives each object the next seat that touches it, with fill all such seats, and returns what
+// is left. A seat that touches none of them is given to the first.
+func takeRound(groups [][]seat, by, mapped []idset.Set, seats []seat, fill bool) (left []seat) {
+	left = append(left, seats...)
+	for o := range by {
+		for i := 0; i < len(left); {
+			if !by[o].Overlaps(mapped[left[i].object]) {
+				i++
+				continue
+			}
+			groups[o] = append(groups[o], left[i])
+			left = append(left[:i], left[i+1:]...)
+			if !fill {
+				break
+			}
+		}
+	}
+	if len(left) == len(seats) {
+		groups[0], left = append(groups[0], left...), nil
+	}
+	return left
+}
