@@ -12,16 +12,18 @@ import (
 type applet func(p *process, args []string) int
 
 // applets by the base name of argv[0].
-var applets = map[string]applet{
-	"ssh":        sshApplet,
-	"sshd":       sshdApplet,
-	"kubexec.sh": kubexecApplet,
+func applets() map[string]applet {
+	return map[string]applet{
+		"ssh":        sshApplet,
+		"sshd":       sshdApplet,
+		"kubexec.sh": kubexecApplet,
 
-	"mpirun":        mpirunApplet("mpirun"),
-	"mpiexec":       mpirunApplet("mpiexec"),
-	"mpiexec.hydra": mpirunApplet("mpiexec.hydra"),
-	"orterun":       mpirunApplet("orterun"),
-	"prterun":       mpirunApplet("prterun"),
+		"mpirun":        mpirunApplet("mpirun"),
+		"mpiexec":       mpirunApplet("mpiexec"),
+		"mpiexec.hydra": mpirunApplet("mpiexec.hydra"),
+		"orterun":       mpirunApplet("orterun"),
+		"prterun":       mpirunApplet("prterun"),
+	}
 }
 
 // appletCommands are the applets as subcommands, "mpiup ssh HOST CMD", for where no link can be made.
@@ -49,6 +51,6 @@ func appletCommands(p *process) (list []*cobra.Command) {
 
 // appletOf finds the applet that argv[0] names. A login shell's leading hyphen does not count.
 func appletOf(argv0 string) (applet, bool) {
-	a, ok := applets[strings.TrimPrefix(filepath.Base(argv0), "-")]
+	a, ok := applets()[strings.TrimPrefix(filepath.Base(argv0), "-")]
 	return a, ok
 }

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/spf13/cobra"
@@ -14,19 +18,30 @@ import (
 // installCommand is for an init container that brings mpiup into somebody else's image: the
 // mpiup image is made from scratch and has no cp.
 func installCommand(p *process) *cobra.Command {
-	return &cobra.Command{
-		Use:   "install DIR",
+	var names []string
+	c := &cobra.Command{
+		Use:   "install [flags] DIR",
 		Short: "Copy this binary into a directory, for an init container",
-		Long: `Copy this binary to DIR/mpiup.
+		Long: `Copy this binary to DIR/mpiup, and make links to it with the names of --names beside it.
 
 In an init container of the mpiup image, with DIR on an emptyDir volume, it brings mpiup into a
-pod whose own image does not have it (examples/mpijob-any-image.yaml).`,
-		Example: `  mpiup install /opt/mpiup`,
+pod whose own image does not have it (examples/mpijob-any-image.yaml). With DIR first on PATH its
+mpirun, mpiexec and ssh are mpiup. A file of such a name that is not mpiup is not replaced.`,
+		Example: `  mpiup install /opt/mpiup
+  mpiup install --names all /opt/mpiup
+  mpiup install --names sshd,ssh /opt/mpiup`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usage(errors.New("install takes one directory, such as /opt/mpiup"))
 			}
+			links, err := linkNames(names)
+			if err != nil {
+				return usage(err)
+			}
 			path, err := install("/proc/self/exe", args[0])
+			if err == nil {
+				err = linkAll(args[0], links)
+			}
 			if err != nil {
 				return &exitError{job.ExitInternal, fmt.Errorf("install: %w", err)}
 			}
@@ -34,6 +49,59 @@ pod whose own image does not have it (examples/mpijob-any-image.yaml).`,
 			return nil
 		},
 	}
+	c.Flags().StringSliceVar(&names, "names", nil, "also make links of these `NAMES`, with commas between; all is "+strings.Join(appletNames(), ", ")+" (default: none)")
+	return c
+}
+
+// appletNames are the names by which mpiup stands in for other programs.
+func appletNames() []string { return slices.Sorted(maps.Keys(applets())) }
+
+// linkNames are the names that a list of --names means.
+func linkNames(list []string) (names []string, err error) {
+	for _, n := range list {
+		switch {
+		case n == "all":
+			names = append(names, appletNames()...)
+		case applets()[n] == nil:
+			return nil, fmt.Errorf("--names: mpiup does not go by the name %.40q; use all, or some of %s", n, strings.Join(appletNames(), ", "))
+		default:
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// linkAll makes links to dir/mpiup in dir. What is there and is no mpiup stays, and is an error
+// before any link is made.
+func linkAll(dir string, names []string) error {
+	for _, n := range names {
+		path := filepath.Join(dir, n)
+		if _, err := os.Lstat(path); err == nil && !ours(path) {
+			return fmt.Errorf("%s is there and is not mpiup: remove it, or choose another directory", path)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, n := range names {
+		if err := link(dir, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// link makes dir/name a link to mpiup beside it, which is there at any time if it was before.
+func link(dir, name string) error {
+	temp, err := os.MkdirTemp(dir, ".mpiup-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	if err := os.Symlink("mpiup", filepath.Join(temp, name)); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(temp, name), filepath.Join(dir, name))
 }
 
 // install copies from to dir/mpiup, which is whole or not there at any time.

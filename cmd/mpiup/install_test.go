@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -31,5 +33,43 @@ func TestInstall(t *testing.T) {
 	}
 	if _, err := install("/proc/self/exe", filepath.Join(dir, "absent")); err == nil {
 		t.Error("no error for a directory that is not there")
+	}
+}
+
+func TestInstallNames(t *testing.T) {
+	names, err := linkNames([]string{"ssh", "all"})
+	if want := []string{"kubexec.sh", "mpiexec", "mpiexec.hydra", "mpirun", "orterun", "prterun", "ssh", "sshd"}; err != nil || !slices.Equal(names, want) {
+		t.Fatalf("%q, %v", names, err)
+	}
+	if _, err := linkNames([]string{"scp"}); err == nil || !strings.Contains(err.Error(), `"scp"; use all, or some of kubexec.sh, mpiexec`) {
+		t.Errorf("scp: %v", err)
+	}
+	dir := t.TempDir()
+	if _, err := install("/proc/self/exe", dir); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // again in a restarted container
+		if err := linkAll(dir, names); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range names {
+		if to, err := os.Readlink(filepath.Join(dir, n)); err != nil || to != "mpiup" {
+			t.Errorf("%s is %s, %v", n, to, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*mpiup*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "ssh"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := linkAll(other, names); err == nil || !strings.Contains(err.Error(), "/ssh is there and is not mpiup") {
+		t.Errorf("somebody's ssh: %v", err)
+	}
+	if all, _ := os.ReadDir(other); len(all) != 1 {
+		t.Errorf("links were made beside it: %v", all)
 	}
 }
