@@ -201,6 +201,11 @@ func TestOperatorsHosts(t *testing.T) {
 		{"Intel MPI", "mpirun", []string{"I_MPI_HYDRA_HOST_FILE=" + hydra, "I_MPI_PERHOST=2"}, nil, "", "Hydra's command line: I_MPI_HYDRA_HOST_FILE is set", both},
 		{"the mounted file alone", "mpirun", nil, []string{"-np", "4"}, ompi, "Open MPI's command line: nothing says otherwise", both},
 		{"the mounted file and a list", "mpirun", nil, []string{"-H", "w2:2,w1:1"}, ompi, "only Open MPI has -H", "0@w2\n1@w2\n2@w1\n"},
+		{"Open MPI's variable for Open MPI 5", "prterun", []string{"OMPI_MCA_orte_default_hostfile=" + ompi}, nil, "", "it is called prterun", both},
+		{"Open MPI's variable for Hydra", "mpiexec.hydra", []string{"OMPI_MCA_orte_default_hostfile=" + ompi}, []string{"-n", "4"}, "", "it is called mpiexec.hydra", both},
+		{"Hydra's variable for Open MPI", "orterun", []string{"HYDRA_HOST_FILE=" + hydra}, nil, "", "it is called orterun", both},
+		{"PRRTE's own", "mpirun", []string{"PRTE_MCA_prte_default_hostfile=" + ompi}, nil, "", "PRTE_MCA_prte_default_hostfile is set", both},
+		{"the mounted file before a variable", "mpirun", []string{"OMPI_MCA_orte_default_hostfile=/no/such"}, nil, ompi, "OMPI_MCA_orte_default_hostfile is set", both},
 		{"prterun", "prterun", nil, []string{"--map-by", "ppr:1:node"}, ompi, "it is called prterun", "0@w1\n1@w2\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -295,6 +300,44 @@ func TestOutfilePattern(t *testing.T) {
 	for file, want := range map[string]string{"o/w0": "0\n1\n", "o/w1": "2\n3\n", "e.0.1": "w0\n", "e.1.2": "w1\n"} {
 		if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || inOrder(string(got)) != want {
 			t.Errorf("%s: %q, %v", file, got, err)
+		}
+	}
+}
+
+// What of the launcher's environment ranks get depends on whose line it is; over all stands what the
+// worker's container has of its own.
+func TestEnvironmentByFamily(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	launchers := []string{"MINE=1", "OMPI_MINE=2", "OMPI_MCA_btl=self", "OMPI_MCA_orte_keep_fqdn_hostnames=true", "OMPI_MCA_plm_rsh_args=-o", "OMPI_MCA_ess_base_jobid=1",
+		"OMPI_MCA_orte_hnp_uri=u", "OMPI_MCA_pmix_server_uri=u", "PMIX_MCA_gds=hash", "PMIX_SERVER_URI2=u", "PRTE_MINE=3", "PRTE_MCA_plm=ssh",
+		"K_MPI_JOB_ROLE=launcher", "KUBERNETES_PORT=x", "WEB_SERVICE_HOST=x", "WEB_PORT_80_TCP=x", "NVIDIA_VISIBLE_DEVICES=", "LD_LIBRARY_PATH=/launcher", "HYDRA_LAUNCH_EXTRA_ARGS=x", "I_MPI_HYDRA_ENV=x", "I_MPI_DEBUG=4"}
+	names := make([]string, len(launchers))
+	for i, kv := range launchers {
+		names[i], _, _ = strings.Cut(kv, "=")
+	}
+	script := "for v in " + strings.Join(names, " ") + `; do eval "[ -z \"\${$v+x}\" ]" || printf '%s ' $v; done; echo "$HOME $PATH"`
+	workers := l.exec(t, job{}, "w0", "--", "sh", "-c", `echo "$HOME $PATH"`).wait(t).stdout
+	for _, c := range []struct {
+		name string
+		argv []string
+		want string
+	}{
+		{"run", []string{l.bin, "run", "--mpi", "none", "--host", "w0", "-n", "1", "-x", "MINE", "sh", "-c", script}, "MINE "},
+		{"Open MPI", []string{"mpirun", "-H", "w0", "sh", "-c", script}, "OMPI_MINE OMPI_MCA_btl PMIX_MCA_gds PRTE_MINE "},
+		{"Hydra", []string{"mpiexec.hydra", "-hosts", "w0", "-genvexcl", "I_MPI_DEBUG", "sh", "-c", script}, "MINE OMPI_MINE OMPI_MCA_btl OMPI_MCA_orte_keep_fqdn_hostnames OMPI_MCA_plm_rsh_args OMPI_MCA_ess_base_jobid OMPI_MCA_orte_hnp_uri OMPI_MCA_pmix_server_uri PMIX_MCA_gds PRTE_MINE PRTE_MCA_plm "},
+		{"Hydra, none", []string{"mpiexec.hydra", "-hosts", "w0", "-genvnone", "sh", "-c", script}, ""},
+	} {
+		j := job{env: append([]string{"MPIUP_MPI=none"}, launchers...)}
+		var r result
+		if c.argv[0] == l.bin {
+			j.env = append(j.env, "MPIUP_KEY="+l.key)
+			r = l.command(t, j, c.argv...).wait(t)
+		} else {
+			r = l.called(t, c.argv[0], j, c.argv[1:]...)
+		}
+		if r.code != 0 || r.stdout != c.want+workers {
+			t.Errorf("%s: ended with %d, ranks have\n%snot\n%s%s%s", c.name, r.code, r.stdout, c.want, workers, r.stderr)
 		}
 	}
 }
