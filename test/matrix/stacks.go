@@ -65,8 +65,10 @@ const (
 	noSpawnUCX42 = "MPICH 4.2.1 over UCX has no ports and no dynamic processes under any launcher"
 	noInvite     = "groups by invitation do not work under mpirun of Open MPI 4.1.4 (it ends) and PRRTE (it hangs) either"
 	oldDmodex    = "the example asks its own host for what its ranks have put for other hosts, and fails under mpirun, too"
-	noFence      = "MPICH 5 needs no fence when all ranks are on one host"
-	noSession    = "MPI sessions came with MPI 4.0, which this library does not have"
+	// Programs in C have test/mpi/finalize.h for it.
+	finalizeUCX = "MPICH 4.0.2 over UCX hangs in MPI_Finalize now and then, under Hydra with the same stacks"
+	noFence     = "MPICH 5 needs no fence when all ranks are on one host"
+	noSession   = "MPI sessions came with MPI 4.0, which this library does not have"
 )
 
 // debianPMIx is pmix of Debian's packages since 11.
@@ -104,6 +106,7 @@ var stacks = []stack{
 		name: "debian12-mpich", title: "MPICH 4.0.2 (Debian 12)", mpicc: "mpicc.mpich",
 		env:     []string{"MPI4PY_MPIABI=mpich", "LD_LIBRARY_PATH={venv}/mpich", overUCX},
 		version: []string{"mpichversion"},
+		races:   map[string]string{"python": finalizeUCX, "pool": finalizeUCX},
 		lacks: map[string]string{
 			"accept": noSpawnUCX, "spawn": noSpawnUCX, "pool-spawn": noSpawnUCX,
 			"sessions": "MPICH before 4.3 crashes in the second session under any launcher",

@@ -374,7 +374,12 @@ static void control_last(const char *what, int signal) {
     bool yes = true;
     if (signal) PMIX_INFO_LOAD(&info, what, &signal, PMIX_INT);
     else PMIX_INFO_LOAD(&info, what, &yes, PMIX_BOOL);
+#if PMIX_VERSION_MAJOR >= 4
     pmix_status_t rc = PMIx_Job_control(&last, 1, &info, 1, &results, &n);
+#else
+    (void)results, (void)n;
+    pmix_status_t rc = PMIx_Job_control(&last, 1, &info, 1);
+#endif
     if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) fail(what, rc);
 }
 
