@@ -25,7 +25,7 @@ func (a *Agent) describe(wish apiv1.MachineWish) *apiv1.Machine {
 		a.cfg.Log.Info("the launcher is not told of the machine", "cause", err)
 		return nil
 	}
-	if wish == apiv1.MachineWish_MACHINE_IF_EXCLUSIVE && !l.Exclusive {
+	if wish == apiv1.MachineWish_MACHINE_IF_EXCLUSIVE && !l.Exclusive && len(a.cfg.GPUs.GPUs) == 0 {
 		return nil
 	}
 	return machine.Pack(l)

@@ -88,7 +88,13 @@ func (st *step) chooseGPUs() (c gpuChoice, err error) {
 	inv := st.s.agent.gpus.know(st.may, st.s.agent)
 	units := inv.Units()
 	procs := slices.SortedFunc(slices.Values(l.Procs), func(a, b *apiv1.Proc) int { return cmp.Compare(a.LocalRank, b.LocalRank) })
-	chosen, err := gpu.Assign(wish, units, make([]idset.Set, len(procs)))
+	cpus := make([]idset.Set, len(procs))
+	for i, p := range procs {
+		if cpus[i], err = idset.Parse(p.Cpus); err != nil { // checked already
+			return c, err
+		}
+	}
+	chosen, err := gpu.Assign(wish, units, cpus)
 	if err != nil {
 		return c, err
 	}

@@ -180,7 +180,7 @@ func (r *run) joined(have []found, attach attachFunc, err error) {
 		}
 		s := r.sites[i]
 		s.reached(f)
-		s.Layout = layoutOf(f, r.cfg.Log)
+		s.Layout, s.NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(f.session.opened.Host.GetGpuUnits(), r.cfg.gpuWish())
 		s.found, s.attach = &f, attach
 	}
 	r.serveAsks()

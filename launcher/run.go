@@ -267,7 +267,7 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 			set.hosts[i] = f.wanted
 		}
 	}
-	hosts := allocation(set.hosts, found, r.cfg.Log)
+	hosts := r.allocation(set.hosts, found)
 	r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy)
 	if err != nil {
 		closeAll(found)
@@ -298,7 +298,7 @@ func (r *run) needed(set *hostSet) ([]wanted, error) {
 	if !ok {
 		return set.hosts, nil
 	}
-	plan, err := placement.Place(allocation(set.hosts, nil, r.cfg.Log), r.cfg.Apps, policy)
+	plan, err := placement.Place(r.allocation(set.hosts, nil), r.cfg.Apps, policy)
 	if err != nil {
 		return nil, failf(job.ExitUsage, "%v", err)
 	}
@@ -317,7 +317,7 @@ func (r *run) needed(set *hostSet) ([]wanted, error) {
 
 // allocation is the hosts as placement takes them; agents' own counts are taken where no slots
 // were given.
-func allocation(want []wanted, have []found, log *slog.Logger) []job.Host {
+func (r *run) allocation(want []wanted, have []found) []job.Host {
 	agents := map[string]found{}
 	for _, f := range have {
 		agents[f.entry.Name] = f
@@ -327,7 +327,7 @@ func allocation(want []wanted, have []found, log *slog.Logger) []job.Host {
 		h := job.Host{Name: w.entry.Name, Slots: w.entry.Slots, SlotsGiven: w.entry.Given}
 		if f, ok := agents[w.entry.Name]; ok {
 			a := f.session.opened.Host
-			h.CPUs, h.Layout = int(a.Cpus), layoutOf(f, log)
+			h.CPUs, h.Layout, h.NearGPUs = int(a.Cpus), layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.gpuWish())
 			if !h.SlotsGiven {
 				h.Slots = max(int(a.Slots), 1)
 			}

@@ -55,6 +55,9 @@ type Host struct {
 	CPUs       int  // usable hardware threads; 0: unknown
 	// Layout is where those lie; nil: unknown.
 	Layout *layout.Layout
+	// NearGPUs is the CPUs near the GPU of each local rank, usable or not, which further ranks share in
+	// turn; none: it has no GPU.
+	NearGPUs []idset.Set
 }
 
 // Placement is one rank's place.

@@ -67,6 +67,8 @@ type target struct {
 	blocks  bool        // in blocks: neighbours share an object
 	soft    bool        // rather not bound than more ranks than CPUs
 	hwt     bool        // hardware threads are CPUs
+
+	nearGPUs bool // to the CPUs near each rank's GPU, and nothing else of this counts
 }
 
 // choose says what ranks are bound to; nil: to nothing, and why where nobody said so.
@@ -99,6 +101,9 @@ func choose(plan *job.Plan, byHost [][]int, req binding.Request) (*target, strin
 		t.to, t.soft = common, true
 	case req.CPUs != nil:
 	default:
+		if near, why, known := chooseGPUs(plan, byHost); known {
+			return near, why
+		}
 		return chooseDefault(plan, byHost)
 	}
 	return t, ""
@@ -150,6 +155,10 @@ type binder struct {
 func (b *binder) bind() error {
 	if b.l = b.host.Layout; b.l == nil {
 		return fmt.Errorf("host %s does not tell where its CPUs are; use --bind-to none", b.host.Name)
+	}
+	if b.nearGPUs {
+		b.bindNearGPUs()
+		return nil
 	}
 	if b.req.Hydra != nil {
 		return b.bindHydra()
