@@ -54,6 +54,8 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 		s.up.spawnResult(b.SpawnResult)
 	case *apiv1.Frame_FetchRequest:
 		s.answerFetch(b.FetchRequest)
+	case *apiv1.Frame_JobOver:
+		s.jobOver(b.JobOver)
 	case *apiv1.Frame_Gone:
 		return s.gone(b.Gone)
 	case *apiv1.Frame_Event:

@@ -27,6 +27,7 @@ func FuzzFrames(f *testing.F) {
 		{Seq: 11, Body: &apiv1.Frame_FetchRequest{FetchRequest: &apiv1.FetchRequest{Id: 1, Owner: 9, Key: "k", Wait: true}}},
 		{Seq: 12, Body: &apiv1.Frame_Gone{Gone: &apiv1.Gone{Ids: "0-1048575", Host: true}}},
 		{Seq: 13, Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte{0, 0, 0, 1}}}},
+		{Seq: 14, Body: &apiv1.Frame_JobOver{JobOver: &apiv1.JobOver{Job: 3, Mute: true}}},
 		{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Launcher: strings.Repeat("x", 300)}}},
 	} {
 		b, err := proto.Marshal(m)
@@ -49,6 +50,9 @@ func FuzzFrames(f *testing.F) {
 		s.state = launched
 		s.jobs.add(newStep(s, &apiv1.Launch{Number: 1, Size: 4, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}}))
 		s.jobs.add(newStep(s, &apiv1.Launch{Number: 1, Job: 3, Base: 9, Size: 4, Spawned: true}))
+		for _, st := range s.steps() {
+			close(st.over) // as if it had been started
+		}
 		defer func() {
 			for _, st := range s.steps() {
 				st.release()

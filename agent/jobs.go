@@ -8,8 +8,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
-// maxJobs bounds the jobs of one session: its first and those that ranks spawned, whether or not
-// they have ended.
+// maxJobs bounds the jobs of one session that are not over: its first and those that ranks spawned.
 const maxJobs = 4096
 
 // jobs is a session's jobs. Every process of the run has an id, the base of its job plus its rank
@@ -58,6 +57,12 @@ func (j *jobs) add(st *step) {
 	j.byBase = slices.Insert(j.byBase, j.above(st.launch.Base), st)
 }
 
+// remove forgets a job.
+func (j *jobs) remove(st *step) {
+	delete(j.byNumber, st.launch.Job)
+	j.byBase = slices.DeleteFunc(j.byBase, func(other *step) bool { return other == st })
+}
+
 // above is the index of the first job whose ids begin above id.
 func (j *jobs) above(id uint32) int {
 	i, _ := slices.BinarySearchFunc(j.byBase, id, func(st *step, id uint32) int {
@@ -95,6 +100,21 @@ func (s *session) jobOf(id uint32) *step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.jobs.of(id)
+}
+
+// jobOver lets a spawned job go, of which nothing is left anywhere, once its output is out.
+func (s *session) jobOver(o *apiv1.JobOver) {
+	st := s.job(o.Job)
+	if st == nil || o.Job == 0 {
+		return
+	}
+	s.pmix.forget(o)
+	s.while(func() {
+		st.wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.jobs.remove(st)
+	})
 }
 
 // steps is the session's jobs in the order of their ids.

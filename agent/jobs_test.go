@@ -3,10 +3,12 @@ package agent
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/pmi/spawn"
@@ -209,6 +211,32 @@ func TestFetchBeforeTheRanksStart(t *testing.T) {
 	}
 }
 
+// TestJobThatIsOver: it is let go once its output is out, and its number and ids with it.
+func TestJobThatIsOver(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1")
+	c.dial(false)
+	first := elsewhere(0, 0, 2)
+	first.Namespace, first.Layout = "ns-0", []*apiv1.HostRanks{{Name: "w1", Ranks: "0-1"}}
+	c.start(first)
+	for range 2 {
+		c.start(pmixLaunch(1, 2, 1, "echo out"))
+		c.until(outputEnd)
+		for range 2 {
+			c.send(&apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: &apiv1.JobOver{Job: 1, Mute: true}}})
+		}
+		s, late := c.session(), time.Now().Add(time.Minute)
+		for s.job(1) != nil {
+			if runtime.Gosched(); time.Now().After(late) {
+				t.Fatal("the job stays")
+			}
+		}
+	}
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: &apiv1.JobOver{Job: 0}}})
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: &apiv1.JobOver{Job: 7}}})
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.until(isClosed)
+}
+
 func TestSpawnAsksTheLauncher(t *testing.T) {
 	c := newClient(t, newAgent(t), '1', "life-1")
 	c.dial(false)
@@ -248,9 +276,9 @@ func TestSpawnAsksTheLauncher(t *testing.T) {
 	if r := <-got; r.err == nil || r.err.Error() != "no room" {
 		t.Errorf("refused: %v", r)
 	}
-	answer(&apiv1.SpawnResult{Id: begin().Id, Job: 9})
-	if r := <-got; r.err == nil {
-		t.Error("a job that was not launched is taken for spawned")
+	answer(&apiv1.SpawnResult{Id: begin().Id, Job: 9}) // one that is over already
+	if r := <-got; r.job != 9 || r.err != nil {
+		t.Errorf("spawned %v", r)
 	}
 	for name, bad := range map[string]spawn.Request{
 		"no program":  {},

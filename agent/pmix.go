@@ -127,6 +127,16 @@ func (h *pmixHost) join(st *step) {
 	h.joined[st.launch.Job] = err
 }
 
+// forget is told of a job that is over.
+func (h *pmixHost) forget(o *apiv1.JobOver) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.server != nil {
+		h.server.JobOver(int(o.Job), o.Mute)
+		delete(h.joined, o.Job)
+	}
+}
+
 // setPMI notes how far a rank's library has come: an end without finalize is a failure.
 func (s *session) setPMI(id int, state apiv1.PmiState) {
 	st := s.jobOf(uint32(id))

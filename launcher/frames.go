@@ -226,8 +226,9 @@ func (r *run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	}
 	r.hub.rankOver(int(m.Rank), f.sentence())
 	if j := r.jobOf(int(m.Rank)); j.asked != nil {
-		r.never(j, h, f.sentence())
 		r.drop(j, f.sentence())
+		r.settled(j, 1)
+		r.never(j, h, f.sentence())
 		return nil
 	}
 	r.fail(f)
@@ -267,6 +268,9 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		}
 	}
 	r.hub.rankOver(int(m.Rank), f.sentence())
+	j := r.jobOf(f.rank)
+	j.spoke = j.spoke || m.Pmi != apiv1.PmiState_PMI_NEVER
+	r.settled(j, 1)
 	r.roomCame()
 	return nil
 }
@@ -355,6 +359,9 @@ func (r *run) hostEnded(h int, err error) {
 	}
 	if r.at[h].dropped && !r.verdict.any() {
 		r.fail(fault{kind: faultLost, host: r.host(h).name, node: h, rank: -1, text: "its agent ended the ranks and does not say why", ranks: r.ranksOn(h)})
+	}
+	for id := range left.All() {
+		r.settled(r.jobOf(id), 1)
 	}
 	r.at[h].created, r.at[h].running, r.at[h].outputs = 0, 0, 0
 	r.hub.hostGone(h)

@@ -40,6 +40,7 @@ type hub struct {
 	fences  map[fenceKey]*fence
 	sets    map[string]*rankSet
 	over    map[int]string // id → what became of it
+	ended   idset.Set      // ids of jobs that are over, which are not in over
 	gone    map[int]bool   // hosts given up
 	names   map[string]publication
 	nameLen int
@@ -200,6 +201,9 @@ func (h *hub) set(key string) (*rankSet, error) {
 
 // missing says why a fence of set can never complete; "" when it can.
 func (h *hub) missing(set *rankSet) string {
+	if h.ended.Overlaps(set.ranks) {
+		return "processes of it belong to a job that has ended"
+	}
 	first := -1
 	for r := range h.over {
 		if set.ranks.Contains(r) && (first < 0 || r < first) {
@@ -214,7 +218,7 @@ func (h *hub) missing(set *rankSet) string {
 
 // rankOver tells that a process will enter no more fences; why names rank, host and cause.
 func (h *hub) rankOver(rank int, why string) {
-	if _, known := h.over[rank]; known {
+	if _, known := h.over[rank]; known || h.ended.Contains(rank) {
 		return
 	}
 	h.over[rank] = why
@@ -227,6 +231,14 @@ func (h *hub) rankOver(rank int, why string) {
 			h.result(key, host, nil, why)
 			f.data[host] = nil
 		}
+	}
+}
+
+// jobOver tells of a job of which no process is left: how each went is not remembered any more.
+func (h *hub) jobOver(base, size int) {
+	h.ended = h.ended.Union(idset.Range(base, base+size-1))
+	for id := base; id < base+size; id++ {
+		delete(h.over, id)
 	}
 }
 

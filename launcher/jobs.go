@@ -22,6 +22,8 @@ type jobRun struct {
 	asked   *ask       // nil: the command line's
 	launch  *apiv1.Launch
 	silent  int  // processes whose start was not heard of
+	left    int  // processes that are not over
+	spoke   bool // one of them has spoken PMI or PMIx
 	dropped bool // one of it could not be started: what did start is ended, and fails nobody
 }
 
@@ -51,7 +53,7 @@ func rankName(number, rank int) string {
 
 // addJob gives a job its ids. Its hosts and the place for its output are there.
 func (r *run) addJob(j *jobRun) {
-	j.number, j.base, j.silent = len(r.jobs), r.places.ids(), j.size()
+	j.number, j.base, j.silent, j.left = len(r.jobs), r.places.ids(), j.size(), j.size()
 	hostOf := make([]int, j.size())
 	for i, p := range j.plan.Placements {
 		hostOf[i] = j.hosts[p.Host]
@@ -63,6 +65,26 @@ func (r *run) addJob(j *jobRun) {
 	r.back.grow(j.size(), r.window())
 	r.hub.grow(hostOf, len(r.places.hosts()))
 }
+
+// settled notes that processes of a job are over. Of a spawned job of which none is left, the hosts are
+// told, and what it held is let go: a run may have many thousands.
+func (r *run) settled(j *jobRun, n int) {
+	if j.left -= n; n == 0 || j.left > 0 || j.asked == nil {
+		return
+	}
+	r.overJobs++
+	over := &apiv1.JobOver{Job: uint32(j.number), Mute: !j.spoke && !j.dropped}
+	r.live(func(h int) { r.send(h, &apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: over}}) })
+	r.hub.jobOver(j.base, j.size())
+	j.launch, j.exports = nil, nil
+	for i := range j.apps {
+		j.apps[i].Env = nil
+	}
+	j.asked = &ask{host: j.asked.host, id: j.asked.id, parent: j.asked.parent}
+}
+
+// over says that no process of a spawned job is left.
+func (j *jobRun) over() bool { return j.asked != nil && j.left == 0 }
 
 // launchJob sends each host of the run its part of a job: its processes, or that there is such
 // a job.
@@ -104,6 +126,9 @@ func (r *run) launchJob(j *jobRun) {
 func (r *run) sendKnown(h int, j *jobRun) {
 	l := r.part(j)
 	l.Apps = j.launchApps(false)
+	if l.Spawned && r.jobOf(int(l.Parent)).over() { // a host that joins is not told of that job
+		l.Spawned, l.Parent = false, 0
+	}
 	r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
 }
 

@@ -195,7 +195,9 @@ func (r *run) enlist(s *site) int {
 	s.host = r.addHost(*s.found, s.attach)
 	s.found = nil
 	for _, j := range r.jobs {
-		r.sendKnown(s.host, j)
+		if !j.over() {
+			r.sendKnown(s.host, j)
+		}
 	}
 	r.aside(r.carryHost(r.host(s.host)))
 	r.warnVersions(s.host)

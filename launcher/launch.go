@@ -15,9 +15,9 @@ const starHosts = 32
 
 // sayStar tells, at the first fence, that the star is used.
 func (r *run) sayStar() {
-	if len(r.places.hosts()) > starHosts && !r.starred {
+	if r.active > starHosts && !r.starred { // hosts that were let go and reached anew count once
 		r.starred = true
-		r.say("%d hosts: the ranks' exchange goes through the launcher (a star), which serves a few dozen hosts well", len(r.places.hosts()))
+		r.say("%d hosts: the ranks' exchange goes through the launcher (a star), which serves a few dozen hosts well", r.active)
 	}
 }
 

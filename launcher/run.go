@@ -46,25 +46,26 @@ type run struct {
 	unblock context.CancelFunc // output is waited for no longer
 
 	// loop
-	job     jobState
-	jobs    []*jobRun
-	ranks   []rankInfo // by id
-	at      []hostState
-	sites   []*site
-	asks    []*ask       // the first is being served
-	refused int          // spawns
-	active  int          // hosts whose connection has not ended
-	hungry  map[int]bool // ranks that get standard input and do not run yet
-	noticed map[string]bool
-	chosen  choices
-	alone   alone
-	went    []*apiv1.Gone // not told yet
-	starred bool          // the star was spoken of
-	hub     *hub
-	verdict verdict
-	order   int
-	signals signalState
-	timers  struct{ quiet, grace, bound, room *time.Timer }
+	job      jobState
+	jobs     []*jobRun
+	ranks    []rankInfo // by id
+	at       []hostState
+	sites    []*site
+	asks     []*ask       // the first is being served
+	refused  int          // spawns
+	overJobs int          // spawned jobs that are over
+	active   int          // hosts whose connection has not ended
+	hungry   map[int]bool // ranks that get standard input and do not run yet
+	noticed  map[string]bool
+	chosen   choices
+	alone    alone
+	went     []*apiv1.Gone // not told yet
+	starred  bool          // the star was spoken of
+	hub      *hub
+	verdict  verdict
+	order    int
+	signals  signalState
+	timers   struct{ quiet, grace, bound, room *time.Timer }
 }
 
 // hostState is what is known of one host's processes.

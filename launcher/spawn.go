@@ -16,9 +16,9 @@ import (
 
 // Bounds of what ranks may ask for in one run.
 const (
-	maxJobs    = 4096
-	maxAsks    = 256 // at once
-	maxRefused = 16  // refusals that the user is told of
+	maxJobs    = 4096 // at once
+	maxAsks    = 256  // at once
+	maxRefused = 16   // refusals that the user is told of
 )
 
 // ask is a rank's request for another job, from its SpawnRequest to the job's launch. Asks are
@@ -107,8 +107,8 @@ func (r *run) advance(a *ask) (waits bool, err error) {
 		return false, errors.New("the run is being stopped")
 	case r.ranks[a.parent].state.over():
 		return false, errors.New("the rank that asked has ended")
-	case len(r.jobs) >= maxJobs:
-		return false, fmt.Errorf("the run has had %d jobs, the most there can be", len(r.jobs))
+	case len(r.jobs)-r.overJobs >= maxJobs:
+		return false, fmt.Errorf("the run has %d jobs, the most there can be", len(r.jobs)-r.overJobs)
 	case r.places.ids()+a.procs() > placement.MaxRanks:
 		return false, fmt.Errorf("the run has had %d processes; %d are possible", r.places.ids(), placement.MaxRanks)
 	case !a.read:
@@ -287,6 +287,7 @@ func (r *run) never(j *jobRun, h int, why string) {
 		r.hub.rankOver(id, why)
 		ids.Add(id)
 	}
+	r.settled(j, ids.Len())
 	r.cfg.Log.Debug("not started", "host", r.host(h).name, "ids", ids.String())
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ import (
 //	later     as parent, a second after it has started
 //	again     as parent, but asks once more when it is answered
 //	child     writes its name and ends
+//	speaks    ends, having spoken PMI
 //	lingers   ends some time after it has started
 //	lasts     ends longer after that
 //	bad       ends with code 3
@@ -46,6 +48,7 @@ type player struct {
 	send  func(*apiv1.Frame) error
 	mu    sync.Mutex
 	seen  []string // frames, guarded by mu
+	over  []string // of JobOver, guarded by mu
 	alive []uint32 // ids, guarded by mu
 	again bool     // one more request is to be sent
 }
@@ -95,6 +98,8 @@ func (p *player) see(f *apiv1.Frame) {
 		p.seen = append(p.seen, fmt.Sprintf("result %d: job %d %.30s", b.SpawnResult.Id, b.SpawnResult.Job, b.SpawnResult.Error))
 	case *apiv1.Frame_Signal:
 		p.seen = append(p.seen, fmt.Sprintf("signal %d to %v", b.Signal.Number, b.Signal.Ranks))
+	case *apiv1.Frame_JobOver:
+		p.over = append(p.over, fmt.Sprintf("job %d over, mute %v", b.JobOver.Job, b.JobOver.Mute))
 	case *apiv1.Frame_Gone:
 		p.seen = append(p.seen, fmt.Sprintf("gone %s code %d signal %d host %v", b.Gone.Ids, b.Gone.Code, b.Gone.Signal, b.Gone.Host))
 	}
@@ -172,6 +177,10 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 		case "child":
 			out = append(out, output(int(id), strings.Join(l.Apps[pr.App].Env, " ")+"\n"))
 			out = append(out, p.end(id, 0)...)
+		case "speaks":
+			fs := p.end(id, 0)
+			fs[0].GetExited().Pmi = apiv1.PmiState_PMI_FINALIZED
+			out = append(out, fs...)
 		case "bad":
 			p.end(id, 0)
 			out = append(out, exited(int(id), 3)...)
@@ -269,6 +278,9 @@ func playSpawn(t *testing.T, hosts []job.Host, first []job.App, pmi apiv1.Pmi, a
 	seen = map[string][]string{}
 	for name, p := range players {
 		seen[name] = p.seen
+		if p.over != nil {
+			seen[name+" over"] = p.over
+		}
 	}
 	return r.verdict.exit(), stdout.String(), stderr.String(), seen
 }
@@ -371,10 +383,34 @@ func TestSpawn(t *testing.T) {
 				if last := tt.hosts[len(tt.hosts)-1].Name; tt.told != "" && !slices.Contains(seen[last], tt.told) {
 					t.Errorf("%s was told %q, not %q", last, seen[last], tt.told)
 				}
+				maps.DeleteFunc(seen, func(name string, _ []string) bool { return strings.HasSuffix(name, " over") })
 				if tt.seen != nil {
 					if d := cmp.Diff(tt.seen, seen); d != "" {
 						t.Error(d)
 					}
+				}
+			})
+		})
+	}
+}
+
+// Every host that is there is told when nothing is left of a spawned job, and whether it ever spoke.
+func TestSpawnedJobsThatAreOver(t *testing.T) {
+	for _, tt := range []struct {
+		child string
+		want  []string
+	}{
+		{"child", []string{"job 1 over, mute true", "job 2 over, mute true"}},
+		{"speaks", []string{"job 1 over, mute false", "job 2 over, mute false"}},
+		{"missing", []string{"job 1 over, mute false", "job 2 over, mute false"}},
+	} {
+		t.Run(tt.child, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hosts := []job.Host{{Name: "w0", Slots: 4, SlotsGiven: true}}
+				first := []job.App{{Argv: []string{"again"}, N: 1}, {Argv: []string{"lasts"}, N: 1}}
+				code, _, errs, seen := playSpawn(t, hosts, first, apiv1.Pmi_PMI_AUTO, program("child", 1), program(tt.child, 1))
+				if got := seen["w0 over"]; code != 0 || !slices.Equal(got, tt.want) {
+					t.Errorf("code %d, %q; told %q, want %q", code, errs, got, tt.want)
 				}
 			})
 		})

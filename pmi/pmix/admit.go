@@ -33,7 +33,7 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 		return nil, fmt.Errorf("a PMIx tool or singleton (kind %d), which are not served", h.Kind)
 	}
 	ns := s.called(h.Namespace)
-	if ns == nil {
+	if ns == nil || s.isOver(ns) {
 		return nil, errStranger
 	}
 	number := int(h.Rank)

@@ -6,6 +6,10 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
+// errQuiet is no status of PMIx: Open MPI 4 takes it for its own OPAL_ERR_SILENT (opal/constants.h),
+// of which it says nothing.
+const errQuiet status = -43
+
 // connect is a barrier of the listed processes, in any order on each side. Each client is told
 // about the jobs of the others: that is all the difference that being connected makes.
 func (c *conn) connect(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {

@@ -30,6 +30,7 @@ type cleanup struct {
 
 type leftover struct {
 	dir, recurse, keepTop bool
+	jobs                  map[int]bool // by number, that registered it
 }
 
 // jobControl takes registrations of files to remove, all that Open MPI uses it for, and signals to
@@ -46,7 +47,7 @@ func (c *conn) jobControl(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer
 		case "pmix.reg.cleanup", "pmix.reg.cleanupdir":
 			l := leftover{dir: i.Key == "pmix.reg.cleanupdir", recurse: isTrue(infos, "pmix.clnup.recurse"), keepTop: isTrue(infos, "pmix.clnup.lvtop")}
 			for path := range strings.SplitSeq(i.Value.Text(), ",") {
-				if err := c.s.register(path, l); err != success {
+				if err := c.s.register(c.ns.Number, path, l); err != success {
 					return nil, err
 				}
 			}
@@ -104,7 +105,7 @@ func (c *conn) control(ctx context.Context, procs []bfrops.Proc, i bfrops.Info) 
 
 // register notes a path that ranks may have removed; of others nothing is said, as nothing
 // depends on it: Open MPI names directories outside when it has been given none.
-func (s *Server) register(path string, l leftover) status {
+func (s *Server) register(job int, path string, l leftover) status {
 	base, _ := s.below(path)
 	if base == "" || len(path) > maxPath {
 		s.log.Debug("PMIx: not to be removed", "path", path)
@@ -112,13 +113,19 @@ func (s *Server) register(path string, l leftover) status {
 	}
 	s.done.mu.Lock()
 	defer s.done.mu.Unlock()
-	if len(s.done.paths) >= maxCleanups {
+	path = filepath.Clean(path)
+	old, known := s.done.paths[path]
+	if !known && len(s.done.paths) >= maxCleanups {
 		return errOutOfResource
 	}
 	if s.done.paths == nil {
 		s.done.paths = map[string]leftover{}
 	}
-	s.done.paths[filepath.Clean(path)] = l
+	if l.jobs = old.jobs; !known {
+		l.jobs = map[int]bool{}
+	}
+	l.jobs[job] = true
+	s.done.paths[path] = l
 	return success
 }
 
@@ -146,6 +153,24 @@ func (s *Server) Cleanup() error {
 	paths := s.done.paths
 	s.done.paths = nil
 	s.done.mu.Unlock()
+	return s.removeAll(paths)
+}
+
+// cleanupOf is Cleanup of what only jobs that are over have registered, of which this is the last.
+func (s *Server) cleanupOf(job int) error {
+	s.done.mu.Lock()
+	paths := map[string]leftover{}
+	for path, l := range s.done.paths {
+		if delete(l.jobs, job); len(l.jobs) == 0 {
+			paths[path] = l
+			delete(s.done.paths, path)
+		}
+	}
+	s.done.mu.Unlock()
+	return s.removeAll(paths)
+}
+
+func (s *Server) removeAll(paths map[string]leftover) error {
 	var errs []error
 	for path, l := range paths {
 		base, rest := s.below(path)

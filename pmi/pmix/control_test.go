@@ -48,7 +48,7 @@ func TestCleanup(t *testing.T) {
 		"tree":                           {dir: true},
 		"":                               {dir: true},
 	} {
-		if st := s.register(path, l); st != success {
+		if st := s.register(0, path, l); st != success {
 			t.Errorf("%s: %v", path, st)
 		}
 	}
@@ -65,5 +65,41 @@ func TestCleanup(t *testing.T) {
 	}
 	if err := s.Cleanup(); err != nil {
 		t.Errorf("a second time: %v", err)
+	}
+}
+
+// What a spawned job registered is removed when it is over, unless another job did so too.
+func TestCleanupOfAJob(t *testing.T) {
+	c := config()
+	c.SessionDir = t.TempDir()
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(c.SessionDir, name))
+		return err == nil
+	}
+	for name, jobs := range map[string][]int{"one": {1}, "both": {1, 2}, "other": {2}} {
+		path := filepath.Join(c.SessionDir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range jobs {
+			if st := s.register(j, path, leftover{}); st != success {
+				t.Fatal(st)
+			}
+		}
+	}
+	for _, step := range []struct {
+		job              int
+		one, both, other bool
+	}{{3, true, true, true}, {1, false, true, true}, {2, false, false, false}} {
+		if err := s.cleanupOf(step.job); err != nil {
+			t.Error(err)
+		}
+		if got := [3]bool{there("one"), there("both"), there("other")}; got != [3]bool{step.one, step.both, step.other} {
+			t.Errorf("after job %d: %v", step.job, got)
+		}
 	}
 }

@@ -86,6 +86,9 @@ func (s *Server) find(ctx context.Context, c *conn, ns *namespace, q question) (
 	}
 	sec, err := s.sectionOf(ctx, ns, rank, q)
 	if err != nil {
+		if s.isOver(ns) {
+			return nil, errNotFound
+		}
 		return nil, err
 	}
 	values := c.section()

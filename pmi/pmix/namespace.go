@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -19,6 +20,10 @@ type namespace struct {
 	ranks  map[int]*rank // this host's; guarded by Server.mu in what they point to
 	parent bfrops.Proc   // that spawned it, where Parent is set
 	data   jobData
+
+	over   bool    // guarded by Server.mu; no process of it is left anywhere
+	mute   bool    // guarded by Server.mu; and none had connected
+	caller *caller // guarded by Server.mu; nil: no rank of this host waits for its call
 }
 
 // Add makes a job known, before its ranks start. Jobs without a rank here are added as well, so
@@ -75,22 +80,34 @@ func (s *Server) Add(job Job) error {
 func (s *Server) job(number int) *namespace {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.jobs[number]
+	if ns := s.jobs[number]; ns != nil {
+		return ns
+	}
+	if i := slices.IndexFunc(s.ended, func(ns *namespace) bool { return ns.Number == number }); i >= 0 {
+		return s.ended[i]
+	}
+	return nil
 }
 
 // called finds a job by its namespace, in a time that does not tell a stranger how much of a
 // guess is right.
-func (s *Server) called(namespace string) *namespace {
+func (s *Server) called(name string) *namespace {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.calledLocked(namespace)
+	return s.calledLocked(name)
 }
 
-func (s *Server) calledLocked(namespace string) (found *namespace) {
-	for _, ns := range s.jobs {
-		if subtle.ConstantTimeCompare([]byte(ns.Namespace), []byte(namespace)) == 1 {
+func (s *Server) calledLocked(name string) (found *namespace) {
+	look := func(ns *namespace) {
+		if subtle.ConstantTimeCompare([]byte(ns.Namespace), []byte(name)) == 1 {
 			found = ns
 		}
+	}
+	for _, ns := range s.jobs {
+		look(ns)
+	}
+	for _, ns := range s.ended {
+		look(ns)
 	}
 	return found
 }

@@ -34,6 +34,9 @@ func (s *Server) party(ctx context.Context, c *conn, procs []bfrops.Proc) (party
 	known := map[string]*namespace{c.ns.Namespace: c.ns}
 	for _, p := range procs {
 		ns := known[p.Namespace]
+		if p.Namespace == refusedNamespace {
+			return nil, errQuiet
+		}
 		if ns == nil {
 			if ns = s.await(ctx, p.Namespace); ns == nil {
 				return nil, errNotFound

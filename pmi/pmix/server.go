@@ -53,6 +53,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	jobs    map[int]*namespace  // guarded by mu; by number
+	ended   []*namespace        // guarded by mu; the last that are over, oldest first
 	added   chan struct{}       // guarded by mu; closed and replaced when a job is added
 	conns   map[*conn]struct{}  // guarded by mu; those past the handshake
 	group   map[groupKey]uint64 // guarded by mu; groups made so far

@@ -22,7 +22,13 @@ type spans struct {
 
 	mu     sync.Mutex
 	open   map[string]*span  // guarded by mu; by name
-	epochs map[string]uint64 // guarded by mu; barriers of the set that left this host
+	epochs map[string]epochs // guarded by mu; by name
+}
+
+// epochs counts the barriers of a set that left this host.
+type epochs struct {
+	set idset.Set
+	n   uint64
 }
 
 // span is one barrier. Guarded by spans.mu but for over, and err once that is closed.
@@ -42,7 +48,7 @@ const (
 )
 
 func newSpans(up kvs.Upstream) spans {
-	return spans{up: up, open: map[string]*span{}, epochs: map[string]uint64{}}
+	return spans{up: up, open: map[string]*span{}, epochs: map[string]epochs{}}
 }
 
 // enterSpan puts id into the barrier of all, whose name is their set's and its tag, and waits for its end. It fails as kvs.Engine.Fence does.
@@ -70,7 +76,7 @@ func (t *spans) enter(id int, name string, all party) (b *span, full bool, err e
 	gone := all.gone() // with mu held: who leaves after this is told to gone
 	b = t.open[name]
 	if b == nil {
-		if len(t.open) >= maxSpans || t.epochs[name] == 0 && len(t.epochs) >= maxSpanSets || len(name) > maxSpanName {
+		if len(t.open) >= maxSpans || t.epochs[name].n == 0 && len(t.epochs) >= maxSpanSets || len(name) > maxSpanName {
 			return nil, false, &kvs.LimitError{Owner: kvs.AnyOwner, Key: name, What: "one more than a total",
 				Unit: "barriers over several jobs", Got: len(t.open) + 1, Max: maxSpans}
 		}
@@ -96,8 +102,8 @@ func (t *spans) exchange(ctx context.Context, b *span) {
 		return
 	}
 	t.mu.Lock()
-	t.epochs[b.name]++
-	epoch := t.epochs[b.name]
+	epoch := t.epochs[b.name].n + 1
+	t.epochs[b.name] = epochs{b.set, epoch}
 	t.mu.Unlock()
 	_, err := t.up.Exchange(ctx, b.name, epoch, false, nil)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/spawn"
 )
@@ -30,6 +29,9 @@ func (c *conn) spawn(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, err
 	if err != nil {
 		c.s.log.Info("MPI_Comm_spawn failed", "id", c.id(), "cause", err)
 		return c.spawnRefused(ctx, infos, apps)
+	}
+	if by := c.callerOf(infos, apps); by != nil {
+		c.s.expectCall(ctx, child, by)
 	}
 	groups, err := child.data.packed(jobDataKind{c.dialect, c.desc, true})
 	if err != nil {
@@ -70,48 +72,33 @@ func (c *conn) sayRefused(apps []bfrops.App, cause error) {
 	}
 }
 
-// spawnRefused answers the rank.
+// spawnRefused answers the rank. In Open MPI before 5 the other ranks wait in MPI_Comm_spawn for the
+// root to tell them who was started, and a root whose request failed returns without a word
+// (ompi/mpi/c/comm_spawn.c, v4.1.4): it is told of a job that fails to connect. 5.0 tells the others.
 func (c *conn) spawnRefused(ctx context.Context, infos []bfrops.Info, apps []bfrops.App) (*bfrops.Writer, error) {
-	if port, ok := waitingRanks(infos, apps); ok && c.ns.Engine.Size() > 1 {
-		if err := c.releaseOthers(ctx, port); err == nil {
+	if by := c.callerOf(infos, apps); by != nil && !by.ompi5 && c.ns.Engine.Size() > 1 {
+		if err := c.s.release(ctx, by); err == nil {
 			w := c.writer()
 			w.Status(int(success))
-			w.Group(bfrops.String, "mpiup-refused-"+NewNamespace(port)[:8])
+			w.Group(bfrops.String, refusedNamespace)
 			return w, nil
 		}
 	}
 	return nil, errFailedToLaunch
 }
 
-// waitingRanks says whether other ranks may wait for what the root of the spawn finds out. In Open
-// MPI before 5 they wait in MPI_Comm_spawn for the root to tell them who was started, and a root
-// whose request failed returns without a word (ompi/mpi/c/comm_spawn.c, v4.1.4). 5.0 tells them.
-// port is where the new ranks would have called.
-func waitingRanks(infos []bfrops.Info, apps []bfrops.App) (port string, waiting bool) {
+// callerOf is how the rank waits for the new job's call; nil if it does not, or not as Open MPI does.
+func (c *conn) callerOf(infos []bfrops.Info, apps []bfrops.App) *caller {
 	personality, _ := attribute(infos, "pmix.pers")
-	if personality.Text() != "ompi" || len(apps) == 0 {
-		return "", false
+	if p := personality.Text(); p != "ompi" && p != "ompi5" || len(apps) == 0 {
+		return nil
 	}
 	for _, kv := range apps[0].Env {
 		if port, ok := strings.CutPrefix(kv, "OMPI_PARENT_PORT="); ok && port != "" {
-			return port, true
+			return &caller{c.process(), port, personality.Text() == "ompi5", appArgv(apps[0])[0], c.who()}
 		}
 	}
-	return "", false
-}
-
-// releaseOthers answers at the port in place of the new ranks, with a list of processes that is
-// none: the root takes it and tells the others, and all fail together (ompi_dpm_connect_accept).
-func (c *conn) releaseOthers(ctx context.Context, port string) error {
-	key := port + ":connect"
-	err := c.s.names.publish(ctx, reachProc, c.process(), publication{
-		data:    bfrops.PData{Proc: c.ns.proc(c.rank), Key: key, Value: bfrops.Value{Type: bfrops.String, Data: "refused"}},
-		persist: persistFirstRead,
-	})
-	if errors.Is(err, kvs.ErrExists) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // appArgv is the command line of a program; its first is never missing.

@@ -490,6 +490,7 @@ type Frame struct {
 	//	*Frame_SpawnResult
 	//	*Frame_Gone
 	//	*Frame_CopyData
+	//	*Frame_JobOver
 	//	*Frame_Opened
 	//	*Frame_Started
 	//	*Frame_StartFailed
@@ -671,6 +672,15 @@ func (x *Frame) GetCopyData() *CopyData {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_CopyData); ok {
 			return x.CopyData
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetJobOver() *JobOver {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_JobOver); ok {
+			return x.JobOver
 		}
 	}
 	return nil
@@ -927,6 +937,10 @@ type Frame_CopyData struct {
 	CopyData *CopyData `protobuf:"bytes,21,opt,name=copy_data,json=copyData,proto3,oneof"`
 }
 
+type Frame_JobOver struct {
+	JobOver *JobOver `protobuf:"bytes,22,opt,name=job_over,json=jobOver,proto3,oneof"`
+}
+
 type Frame_Opened struct {
 	// agent to launcher
 	Opened *Opened `protobuf:"bytes,30,opt,name=opened,proto3,oneof"`
@@ -1040,6 +1054,8 @@ func (*Frame_SpawnResult) isFrame_Body() {}
 func (*Frame_Gone) isFrame_Body() {}
 
 func (*Frame_CopyData) isFrame_Body() {}
+
+func (*Frame_JobOver) isFrame_Body() {}
 
 func (*Frame_Opened) isFrame_Body() {}
 
@@ -2850,6 +2866,59 @@ func (x *SpawnResult) GetError() string {
 	return ""
 }
 
+// JobOver: no process of a spawned job is left on any host. Agents forget the job.
+type JobOver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Mute          bool                   `protobuf:"varint,2,opt,name=mute,proto3" json:"mute,omitempty"` // all of them ended without having spoken to their server
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobOver) Reset() {
+	*x = JobOver{}
+	mi := &file_mpiup_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobOver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobOver) ProtoMessage() {}
+
+func (x *JobOver) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobOver.ProtoReflect.Descriptor instead.
+func (*JobOver) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *JobOver) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *JobOver) GetMute() bool {
+	if x != nil {
+		return x.Mute
+	}
+	return false
+}
+
 // Chosen: which protocol the ranks of an app get here, and why.
 type Chosen struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2864,7 +2933,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2876,7 +2945,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2889,7 +2958,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -2937,7 +3006,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3018,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3031,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -2992,7 +3061,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +3073,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +3086,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -3068,7 +3137,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3149,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3162,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -3142,7 +3211,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3154,7 +3223,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3167,7 +3236,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -3195,7 +3264,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3207,7 +3276,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3220,7 +3289,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Input) GetRanks() []uint32 {
@@ -3255,7 +3324,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3267,7 +3336,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3280,7 +3349,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -3307,7 +3376,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +3388,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +3401,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -3359,7 +3428,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +3440,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +3453,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -3411,7 +3480,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3423,7 +3492,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3436,7 +3505,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Stop) GetWhy() string {
@@ -3472,7 +3541,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3553,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3566,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -3589,7 +3658,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3601,7 +3670,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3614,7 +3683,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -3643,7 +3712,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +3724,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +3737,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -3712,7 +3781,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3793,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3806,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -3779,7 +3848,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3791,7 +3860,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3804,7 +3873,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Notice) GetText() string {
@@ -3831,7 +3900,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3843,7 +3912,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3856,7 +3925,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Ending) GetWhy() string {
@@ -3874,7 +3943,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3886,7 +3955,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3899,7 +3968,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -3913,7 +3982,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +3994,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +4007,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Closed) GetText() string {
@@ -3963,7 +4032,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3975,7 +4044,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3988,7 +4057,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -4004,7 +4073,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4016,7 +4085,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4029,7 +4098,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -4072,7 +4141,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4084,7 +4153,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4097,7 +4166,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -4145,7 +4214,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4157,7 +4226,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4170,7 +4239,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -4234,7 +4303,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4246,7 +4315,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4259,7 +4328,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -4300,7 +4369,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4312,7 +4381,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4325,7 +4394,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Event) GetData() []byte {
@@ -4350,7 +4419,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +4431,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +4444,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Gone) GetIds() string {
@@ -4435,7 +4504,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4447,7 +4516,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4460,7 +4529,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -4525,7 +4594,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4537,7 +4606,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4550,7 +4619,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -4596,7 +4665,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +4677,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +4690,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 type Peer struct {
@@ -4641,7 +4710,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4653,7 +4722,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4666,7 +4735,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Peer) GetName() string {
@@ -4742,7 +4811,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4754,7 +4823,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4767,7 +4836,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -4794,7 +4863,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4806,7 +4875,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4819,7 +4888,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -4844,7 +4913,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4856,7 +4925,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4869,7 +4938,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 type CheckupRequest struct {
@@ -4886,7 +4955,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4898,7 +4967,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4911,7 +4980,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -4969,7 +5038,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4981,7 +5050,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4994,7 +5063,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -5044,7 +5113,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5056,7 +5125,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5069,7 +5138,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Finding) GetName() string {
@@ -5110,7 +5179,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5122,7 +5191,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5135,7 +5204,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Fact) GetName() string {
@@ -5163,7 +5232,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5175,7 +5244,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5188,7 +5257,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -5222,7 +5291,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5234,7 +5303,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5247,7 +5316,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Target) GetHost() string {
@@ -5273,7 +5342,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5285,7 +5354,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5298,7 +5367,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -5322,7 +5391,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5334,7 +5403,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5347,7 +5416,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Way) GetHost() string {
@@ -5396,7 +5465,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xbd\r\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xed\r\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -5413,7 +5482,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03bye\x18\x12 \x01(\v2\r.mpiup.v1.ByeH\x00R\x03bye\x12:\n" +
 	"\fspawn_result\x18\x13 \x01(\v2\x15.mpiup.v1.SpawnResultH\x00R\vspawnResult\x12$\n" +
 	"\x04gone\x18\x14 \x01(\v2\x0e.mpiup.v1.GoneH\x00R\x04gone\x121\n" +
-	"\tcopy_data\x18\x15 \x01(\v2\x12.mpiup.v1.CopyDataH\x00R\bcopyData\x12*\n" +
+	"\tcopy_data\x18\x15 \x01(\v2\x12.mpiup.v1.CopyDataH\x00R\bcopyData\x12.\n" +
+	"\bjob_over\x18\x16 \x01(\v2\x11.mpiup.v1.JobOverH\x00R\ajobOver\x12*\n" +
 	"\x06opened\x18\x1e \x01(\v2\x10.mpiup.v1.OpenedH\x00R\x06opened\x12-\n" +
 	"\astarted\x18\x1f \x01(\v2\x11.mpiup.v1.StartedH\x00R\astarted\x12:\n" +
 	"\fstart_failed\x18  \x01(\v2\x15.mpiup.v1.StartFailedH\x00R\vstartFailed\x12*\n" +
@@ -5601,7 +5671,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vSpawnResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\"y\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"/\n" +
+	"\aJobOver\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
+	"\x04mute\x18\x02 \x01(\bR\x04mute\"y\n" +
 	"\x06Chosen\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\rR\x03app\x12\x1f\n" +
@@ -5854,7 +5927,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -5884,129 +5957,131 @@ var file_mpiup_proto_goTypes = []any{
 	(*SpawnRequest)(nil),    // 25: mpiup.v1.SpawnRequest
 	(*SpawnApp)(nil),        // 26: mpiup.v1.SpawnApp
 	(*SpawnResult)(nil),     // 27: mpiup.v1.SpawnResult
-	(*Chosen)(nil),          // 28: mpiup.v1.Chosen
-	(*Started)(nil),         // 29: mpiup.v1.Started
-	(*StartFailed)(nil),     // 30: mpiup.v1.StartFailed
-	(*Output)(nil),          // 31: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 32: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 33: mpiup.v1.Input
-	(*Credit)(nil),          // 34: mpiup.v1.Credit
-	(*Resize)(nil),          // 35: mpiup.v1.Resize
-	(*Signal)(nil),          // 36: mpiup.v1.Signal
-	(*Stop)(nil),            // 37: mpiup.v1.Stop
-	(*Exited)(nil),          // 38: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 39: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 40: mpiup.v1.Aborted
-	(*Control)(nil),         // 41: mpiup.v1.Control
-	(*Notice)(nil),          // 42: mpiup.v1.Notice
-	(*Ending)(nil),          // 43: mpiup.v1.Ending
-	(*Bye)(nil),             // 44: mpiup.v1.Bye
-	(*Closed)(nil),          // 45: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 46: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 47: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 48: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 49: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 50: mpiup.v1.FetchResult
-	(*Event)(nil),           // 51: mpiup.v1.Event
-	(*Gone)(nil),            // 52: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 53: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 54: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 55: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 56: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 57: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 58: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 59: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 60: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 61: mpiup.v1.CheckupReply
-	(*Finding)(nil),         // 62: mpiup.v1.Finding
-	(*Fact)(nil),            // 63: mpiup.v1.Fact
-	(*AskRequest)(nil),      // 64: mpiup.v1.AskRequest
-	(*Target)(nil),          // 65: mpiup.v1.Target
-	(*AskReply)(nil),        // 66: mpiup.v1.AskReply
-	(*Way)(nil),             // 67: mpiup.v1.Way
+	(*JobOver)(nil),         // 28: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 29: mpiup.v1.Chosen
+	(*Started)(nil),         // 30: mpiup.v1.Started
+	(*StartFailed)(nil),     // 31: mpiup.v1.StartFailed
+	(*Output)(nil),          // 32: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 33: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 34: mpiup.v1.Input
+	(*Credit)(nil),          // 35: mpiup.v1.Credit
+	(*Resize)(nil),          // 36: mpiup.v1.Resize
+	(*Signal)(nil),          // 37: mpiup.v1.Signal
+	(*Stop)(nil),            // 38: mpiup.v1.Stop
+	(*Exited)(nil),          // 39: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 40: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 41: mpiup.v1.Aborted
+	(*Control)(nil),         // 42: mpiup.v1.Control
+	(*Notice)(nil),          // 43: mpiup.v1.Notice
+	(*Ending)(nil),          // 44: mpiup.v1.Ending
+	(*Bye)(nil),             // 45: mpiup.v1.Bye
+	(*Closed)(nil),          // 46: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 47: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 48: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 49: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 50: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 51: mpiup.v1.FetchResult
+	(*Event)(nil),           // 52: mpiup.v1.Event
+	(*Gone)(nil),            // 53: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 54: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 55: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 56: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 57: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 58: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 59: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 60: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 61: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 62: mpiup.v1.CheckupReply
+	(*Finding)(nil),         // 63: mpiup.v1.Finding
+	(*Fact)(nil),            // 64: mpiup.v1.Fact
+	(*AskRequest)(nil),      // 65: mpiup.v1.AskRequest
+	(*Target)(nil),          // 66: mpiup.v1.Target
+	(*AskReply)(nil),        // 67: mpiup.v1.AskReply
+	(*Way)(nil),             // 68: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
 	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
 	23, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	33, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	36, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	37, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	35, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	48, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	54, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	44, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	34, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	37, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	38, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	36, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	49, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	55, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	45, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	27, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	52, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	53, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	18, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	10, // 12: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	29, // 13: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	30, // 14: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	31, // 15: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	32, // 16: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	38, // 17: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	47, // 18: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	53, // 19: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	40, // 20: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	42, // 21: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	43, // 22: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	45, // 23: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	39, // 24: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	25, // 25: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	28, // 26: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	19, // 27: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	41, // 28: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	34, // 29: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	46, // 30: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	49, // 31: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	50, // 32: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	51, // 33: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	0,  // 34: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	1,  // 35: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	13, // 36: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 37: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	14, // 38: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	16, // 39: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	15, // 40: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	20, // 41: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	2,  // 42: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	21, // 43: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	22, // 44: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	17, // 45: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	24, // 46: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	26, // 47: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	22, // 48: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	15, // 49: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 50: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 51: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 52: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 53: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	1,  // 54: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	6,  // 55: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	56, // 56: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	13, // 57: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	13, // 58: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	62, // 59: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	63, // 60: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	7,  // 61: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	65, // 62: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	67, // 63: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	8,  // 64: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	12, // 65: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	55, // 66: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	58, // 67: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	60, // 68: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	64, // 69: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 70: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 71: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	57, // 72: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	59, // 73: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	61, // 74: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	66, // 75: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	70, // [70:76] is the sub-list for method output_type
-	64, // [64:70] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	28, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	10, // 13: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	30, // 14: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	31, // 15: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	32, // 16: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	33, // 17: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	39, // 18: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	48, // 19: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	54, // 20: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	41, // 21: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	43, // 22: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	44, // 23: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	46, // 24: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	40, // 25: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	25, // 26: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	29, // 27: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	19, // 28: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	42, // 29: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	35, // 30: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	47, // 31: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	50, // 32: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	51, // 33: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	52, // 34: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	0,  // 35: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	1,  // 36: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	13, // 37: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	11, // 38: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	14, // 39: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	16, // 40: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	15, // 41: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	20, // 42: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	2,  // 43: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	21, // 44: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	22, // 45: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	17, // 46: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	24, // 47: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	26, // 48: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	22, // 49: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	15, // 50: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 51: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 52: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 53: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 54: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	1,  // 55: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	6,  // 56: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	57, // 57: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	13, // 58: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	13, // 59: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	63, // 60: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	64, // 61: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	7,  // 62: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	66, // 63: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	68, // 64: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	8,  // 65: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	12, // 66: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	56, // 67: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	59, // 68: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	61, // 69: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	65, // 70: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 71: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 72: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	58, // 73: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	60, // 74: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	62, // 75: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	67, // 76: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	71, // [71:77] is the sub-list for method output_type
+	65, // [65:71] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -6027,6 +6102,7 @@ func file_mpiup_proto_init() {
 		(*Frame_SpawnResult)(nil),
 		(*Frame_Gone)(nil),
 		(*Frame_CopyData)(nil),
+		(*Frame_JobOver)(nil),
 		(*Frame_Opened)(nil),
 		(*Frame_Started)(nil),
 		(*Frame_StartFailed)(nil),
@@ -6056,7 +6132,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
