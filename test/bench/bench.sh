@@ -41,5 +41,9 @@ else
         test/bench/peers.sh run "$peers" "$work" "$rounds" || failed=1
     echo
 fi
+# What an agent does once, in time of one processor, which other programs change little.
+go test -run '^$' -bench '^BenchmarkInventory$' -benchtime 50x ./topology/usable |
+    awk '/^BenchmarkInventory/ { for (i = 2; i < NF; i++) if ($(i + 1) == "cpu-ms/op") ms = $i }
+        END { printf "inventory of 8 GPUs, 8 HCAs, 128 CPUs  %s ms  goal 20  %s\n\n", ms, ms == "" || ms > 20 ? "MISSED" : "ok"; exit ms == "" || ms > 20 }' || failed=1
 nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -only "$only" || failed=1
 exit $failed

@@ -58,7 +58,7 @@ func TestVersion(t *testing.T) {
 func TestHelpHasExamples(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	for _, c := range [][]string{nil, {"run"}, {"agent"}, {"exec"}, {"peers"}, {"shutdown"}, {"keygen"}, {"version"}} {
+	for _, c := range [][]string{nil, {"run"}, {"agent"}, {"exec"}, {"peers"}, {"shutdown"}, {"topo"}, {"keygen"}, {"version"}} {
 		if r := l.mpiup(t, append(c, "--help")...).ok(t); !strings.Contains(r.stdout, "Examples:\n  mpiup ") {
 			t.Errorf("mpiup %v --help has no example:\n%s", c, r.stdout)
 		}

@@ -36,16 +36,17 @@ func Names(t testing.TB) (names []string) {
 // FS is a machine of the corpus to be read.
 func FS(t testing.TB, name string) fs.FS {
 	t.Helper()
-	return parse(t, text(t, name)).FS()
+	return parse(t, Text(t, name)).FS()
 }
 
 // Load is the files of a machine of the corpus, which a test may change.
 func Load(t testing.TB, name string) fstest.MapFS {
 	t.Helper()
-	return Parse(t, text(t, name))
+	return Parse(t, Text(t, name))
 }
 
-func text(t testing.TB, name string) string {
+// Text is a machine of the corpus as it is written.
+func Text(t testing.TB, name string) string {
 	t.Helper()
 	text, err := corpus.ReadFile("testdata/" + name + ".txtar")
 	if err != nil {

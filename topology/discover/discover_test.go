@@ -8,10 +8,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"golang.org/x/tools/txtar"
-
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -238,25 +237,62 @@ func BenchmarkHere(b *testing.B) {
 // FuzzMachine: a tree may hold anything.
 func FuzzMachine(f *testing.F) {
 	for _, name := range machine.Names(f) {
-		var a txtar.Archive
-		for file, content := range machine.Load(f, name) {
-			if content.Mode&fs.ModeSymlink == 0 {
-				a.Files = append(a.Files, txtar.File{Name: file, Data: content.Data})
-			}
+		if text := machine.Text(f, name); len(text) < 32<<10 {
+			f.Add([]byte(text))
 		}
-		f.Add(txtar.Format(&a))
 	}
 	f.Add([]byte("-- sys/devices/system/cpu/online --\n0-8191\n-- sys/devices/system/node/online --\n0-1023\n"))
+	f.Add([]byte("-- sys/devices/system/cpu/online --\n0-4294967295\n-- sys/devices/system/cpu/cpu{0-99}/topology/core_cpus -> ../topology/core_cpus --\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		files := fstest.MapFS{}
-		for _, file := range txtar.Parse(text).Files {
-			if fs.ValidPath(file.Name) {
-				files[file.Name] = &fstest.MapFile{Data: file.Data}
-			}
+		files, err := capture.Parse(text)
+		if err != nil || len(files) > 1<<12 {
+			return
 		}
-		m, err := discover.Machine(sysfs.New(files), discover.Config{PageSize: 4096})
+		notes := 0
+		m, err := discover.Machine(sysfs.New(files.FS()).Noting(func(error) { notes++ }), discover.Config{PageSize: 4096})
 		if err == nil && (len(m.All(topology.TypePU)) == 0 || len(m.All(topology.TypeNUMANode)) == 0 || m.AllowedCPUs.Empty()) {
 			t.Fatalf("%d hardware threads, %d nodes, allowed %s", len(m.All(topology.TypePU)), len(m.All(topology.TypeNUMANode)), m.AllowedCPUs)
 		}
 	})
+}
+
+// What is there and makes no sense is left out, and told of by name; what is missing is not.
+func TestNonsenseIsNoted(t *testing.T) {
+	const cpu0 = "sys/devices/system/cpu/cpu0/"
+	for _, tt := range []struct{ name, text, want string }{
+		{"sys/devices/system/cpu/online", "0-4294967295", `/sys/devices/system/cpu/online: number list "0-4294967295": "4294967295" is above 1048575`},
+		{"sys/devices/system/cpu/online", "0-1048575,x", `/sys/devices/system/cpu/online: number list`},
+		{cpu0 + "topology/core_cpus", "0xff", `/` + cpu0 + `topology/core_cpus: bit mask "0xff"`},
+		{cpu0 + "topology/core_cpus", "", `/` + cpu0 + `topology/core_cpus: bit mask ""`},
+		{cpu0 + "topology/core_cpus", "00000022", ""}, // of another core: not believed
+		{cpu0 + "topology/physical_package_id", "none", `/` + cpu0 + `topology/physical_package_id: "none" is not a number`},
+		{"sys/devices/system/node/node0/cpumap", "ghi", `/sys/devices/system/node/node0/cpumap: bit mask "ghi"`},
+		{"sys/devices/system/node/node0/distance", "10", `/sys/devices/system/node/node0/distance: 1 distances of 2 nodes`},
+		{"sys/devices/system/node/node0/distance", "10 x", `/sys/devices/system/node/node0/distance: "x" is no distance`},
+		{"sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: much kB", `/sys/devices/system/node/node0/meminfo: MemTotal "much"`},
+		{"proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-x\n", `/proc/self/status: Cpus_allowed_list "0-x"`},
+		{"sys/fs/cgroup/cpuset.cpus.effective", "some", `/sys/fs/cgroup/cpuset.cpus.effective: number list "some"`},
+		{"proc/mounts", strings.Repeat("x", 1<<17), "/proc/mounts is longer than 65535 bytes"},
+	} {
+		files := machine.Load(t, "dual")
+		files[tt.name] = &fstest.MapFile{Data: []byte(tt.text)}
+		var notes []string
+		m, err := discover.Machine(sysfs.New(files).Noting(func(err error) { notes = append(notes, err.Error()) }), discover.Config{PageSize: 4096})
+		if err != nil || m.Root.CPUs.String() != "0-7" {
+			t.Errorf("%s: CPUs %s, %v", tt.name, m.Root.CPUs, err)
+		}
+		if got := strings.Join(notes, "\n"); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s, %.20q: noted %q, want %q", tt.name, tt.text, got, tt.want)
+		}
+	}
+}
+
+// The corpus is understood without a note.
+func TestNothingIsNoted(t *testing.T) {
+	for _, name := range machine.Names(t) {
+		note := func(err error) { t.Errorf("%s: %v", name, err) }
+		if _, err := discover.Machine(sysfs.New(machine.FS(t, name)).Noting(note), discover.Config{PageSize: 4096}); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -95,6 +95,7 @@ func (r *reader) memTotal(name string) uint64 {
 	digits, _, _ := strings.Cut(strings.TrimLeft(rest, " \t"), " ")
 	kib, err := strconv.ParseUint(digits, 10, 53)
 	if err != nil {
+		r.fs.Note(name, "MemTotal %.40q is not a number", digits)
 		return 0
 	}
 	return kib << 10
@@ -139,9 +140,14 @@ func (r *reader) initiators(dir string, self int) []int {
 func (r *reader) readLatency(online, kept idset.Set) {
 	l := &topology.Latency{Nodes: kept.Slice()}
 	for n := range kept.All() {
-		text, err := r.fs.Text(nodeDir + "/node" + strconv.Itoa(n) + "/distance")
+		name := nodeDir + "/node" + strconv.Itoa(n) + "/distance"
+		text, err := r.fs.Text(name)
+		if err != nil {
+			return
+		}
 		fields := strings.Fields(text)
-		if err != nil || len(fields) != online.Len() {
+		if len(fields) != online.Len() {
+			r.fs.Note(name, "%d distances of %d nodes", len(fields), online.Len())
 			return
 		}
 		row := make([]uint64, 0, len(l.Nodes))
@@ -149,6 +155,7 @@ func (r *reader) readLatency(online, kept idset.Set) {
 		for to := range online.All() {
 			d, err := strconv.ParseUint(fields[column], 10, 32)
 			if err != nil {
+				r.fs.Note(name, "%.40q is no distance", fields[column])
 				return
 			}
 			if column++; kept.Contains(to) {

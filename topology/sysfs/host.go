@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"io"
 	"io/fs"
 	"os"
 
@@ -25,21 +26,26 @@ func (host) readPrefix(name string, b []byte) (int, error) {
 		return 0, err
 	}
 	defer unix.Close(fd)
-	total := 0
+	return readFull(func(b []byte) (int, error) { return unix.Read(fd, b) }, b, sysfsFile(name))
+}
+
+// readFull reads until b is full or the file ends; one read of a sysfs file gives all of it, up to a
+// page.
+func readFull(read func([]byte) (int, error), b []byte, sysfs bool) (total int, err error) {
 	for total < len(b) {
 		var n int
 		err := again(func() (err error) {
-			n, err = unix.Read(fd, b[total:])
+			n, err = read(b[total:])
 			return err
 		})
+		if total += n; err == io.EOF {
+			break
+		}
 		if err != nil {
 			return 0, err
 		}
-		if n == 0 {
+		if n == 0 || sysfs && n < page && total < len(b) {
 			break
-		}
-		if total += n; n < page && total < len(b) && sysfsFile(name) {
-			break // one read of a sysfs file gives all of it, up to a page
 		}
 	}
 	return total, nil

@@ -110,17 +110,23 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: "/" + name, Err: err}
 }
 
+// usual is what most files fit into: one number, a mask of some hundred CPUs.
+const usual = 512
+
 // page is what nearly every file of sysfs fits into.
 const page = 4 << 10
 
 // Text is a whole file without the white space around it.
 func (f FS) Text(name string) (string, error) {
-	b, err := f.Prefix(name, page)
-	if err == nil && len(b) == page {
-		b, err = f.Prefix(name, MaxText)
-	}
-	if err != nil {
-		return "", err
+	var b []byte
+	for _, n := range []int{usual, page, MaxText} {
+		var err error
+		if b, err = f.Prefix(name, n); err != nil {
+			return "", err
+		}
+		if len(b) < n {
+			break
+		}
 	}
 	if len(b) == MaxText {
 		return "", f.tell(fmt.Errorf("/%s is longer than %d bytes", name, MaxText-1))
@@ -178,20 +184,24 @@ func (f FS) Names(dir string) ([]string, error) {
 		return nil, pathError("open", dir, fs.ErrNotExist)
 	}
 	if _, ours := f.fsys.(host); ours {
-		return hostNames(dir)
+		names, err := hostNames(dir)
+		if err != nil {
+			return nil, f.tell(err)
+		}
+		return names, nil
 	}
 	file, err := f.fsys.Open(dir)
 	if err != nil {
-		return nil, pathError("open", dir, err)
+		return nil, f.tell(pathError("open", dir, err))
 	}
 	defer file.Close()
 	d, ok := file.(fs.ReadDirFile)
 	if !ok {
-		return nil, pathError("readdir", dir, errors.New("not a directory"))
+		return nil, f.tell(pathError("readdir", dir, errors.New("not a directory")))
 	}
 	entries, err := d.ReadDir(MaxNames)
 	if err != nil && err != io.EOF {
-		return nil, pathError("readdir", dir, err)
+		return nil, f.tell(pathError("readdir", dir, err))
 	}
 	names := make([]string, len(entries))
 	for i, e := range entries {

@@ -5,9 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"golang.org/x/sys/unix"
 )
 
 var files = fstest.MapFS{
@@ -36,9 +39,18 @@ func readers(t *testing.T) map[string]func(name string) (FS, string) {
 			t.Fatal(err)
 		}
 	}
+	opened, err := OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { opened.Close() })
+	old := opened
+	old.fd = -1
 	return map[string]func(string) (FS, string){
-		"fs.FS": func(name string) (FS, string) { return New(files), name },
-		"host":  func(name string) (FS, string) { return Host(), strings.TrimPrefix(dir, "/") + "/" + name },
+		"directory":                 func(name string) (FS, string) { return New(opened), name },
+		"directory without openat2": func(name string) (FS, string) { return New(old), name },
+		"fs.FS":                     func(name string) (FS, string) { return New(files), name },
+		"host":                      func(name string) (FS, string) { return Host(), strings.TrimPrefix(dir, "/") + "/" + name },
 	}
 }
 
@@ -125,21 +137,55 @@ func TestZeroHasNothing(t *testing.T) {
 	}
 }
 
-// os.Root keeps links inside.
-func TestRootIsNotLeft(t *testing.T) {
+// Nothing outside of a directory is read, and nothing in it that is no file.
+func TestDirIsNotLeft(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "out")); err != nil {
+	for name, target := range map[string]string{
+		"out": "/etc/passwd", "up": "../../../../../../../../../../etc/passwd", "loop": "loop", "etc": "/", "null": "/dev/null",
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	root, err := os.OpenRoot(dir)
+	d, err := OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
-	f := New(root.FS())
-	for _, name := range []string{"out", "../etc/passwd", "/etc/passwd"} {
-		if text, err := f.Text(name); err == nil {
-			t.Errorf("%s gave %.20q", name, text)
+	defer d.Close()
+	old := d
+	old.fd = -1
+	for kind, f := range map[string]FS{"openat2": New(d), "os.Root": New(old)} {
+		for _, name := range []string{"out", "up", "loop", "etc/passwd", "null", "pipe", "../etc/passwd", "/etc/passwd"} {
+			if text, err := f.Text(name); err == nil {
+				t.Errorf("%s: %s gave %.20q", kind, name, text)
+			}
+			if names, err := f.Names(name); err == nil {
+				t.Errorf("%s: %s holds %.20q", kind, name, names)
+			}
 		}
+		if target, err := f.Link("up"); err != nil || !strings.HasSuffix(target, "/etc/passwd") {
+			t.Errorf("%s: %q, %v", kind, target, err)
+		}
+	}
+}
+
+func TestMounts(t *testing.T) {
+	cgroups := func(fstype string) bool { return strings.HasPrefix(fstype, "cgroup") }
+	want := []Mount{
+		{Dir: "sys/fs/cgroup/cpu set", Type: "cgroup", Options: []string{"rw", "cpuset"}, Root: "/"},
+		{Dir: ".", Type: "cgroup2", Options: []string{"rw"}, Root: "/"},
+	}
+	got := ParseMounts("tmpfs /sys tmpfs rw 0 0\nc /sys/fs/cgroup/cpu\\040set cgroup rw,cpuset 0 0\nx / cgroup2 rw 0 0\nshort / cgroup\n", cgroups)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	want[0].Root, want[1].Root = "/a b", "/../.."
+	got = ParseMountinfo("1 2 0:3 /a\\040b /sys/fs/cgroup/cpu\\040set rw shared:9 - cgroup c rw,cpuset\n1 2 0:3 /../.. / rw - cgroup2 c rw\n"+
+		"1 2 0:3 / /proc rw - proc proc rw\n- cgroup\n1 2 3 4 5 - cgroup\n", cgroups)
+	if !reflect.DeepEqual(got, want) || !got[0].Has("cpuset") || got[1].Has("cpuset") {
+		t.Errorf("%+v", got)
 	}
 }

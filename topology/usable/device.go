@@ -71,9 +71,9 @@ type files struct {
 	dev bool // device files can be seen
 }
 
-// missing is a device file that is not there; "" if it is, or none can be seen.
+// missing is a device file that cannot be used; "" if it can, or none can be seen.
 func (f files) missing(name string) string {
-	if !f.dev || f.Exists(name) {
+	if !f.dev || f.Writable(name) {
 		return ""
 	}
 	return "/" + name
