@@ -15,6 +15,9 @@
 // here: scheduling, image pulls, CNI plugins and admission are not tested. Pods on one node
 // (hostNetwork) are containers with own pid and mount namespaces in one host.
 //
+// The pods here are written by hand, each with just what its test is about. Pods that operators' own
+// code makes of whole manifests are in contract.
+//
 // Tests run side by side on clusters of their own; nothing is shared between them but the
 // binary and the compiled programs.
 package kube

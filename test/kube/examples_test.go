@@ -164,7 +164,7 @@ func checkPod(t *testing.T, file string, p podSpec) {
 		}
 	}
 	scripted := strings.Contains(strings.Join(first.Command, " "), "mpiup agent")
-	if file == "leaderworkerset.yaml" || file == "indexed-job.yaml" { // nobody else brings a secret
+	if slices.Contains([]string{"leaderworkerset.yaml", "indexed-job.yaml", "jobset.yaml", "statefulset.yaml"}, file) { // nobody else brings a secret
 		volume := first.mounts("/etc/mpiup")
 		if len(p.Volumes) == 0 || p.Volumes[0].Name != volume || p.Volumes[0].Secret.SecretName == "" || p.Volumes[0].Secret.DefaultMode != 0o444 {
 			t.Errorf("%s has no readable Secret at /etc/mpiup: %+v", first.Name, p.Volumes)

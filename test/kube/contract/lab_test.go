@@ -35,7 +35,9 @@ type setting struct {
 	domain string // of the cluster; default cluster.local
 	// operatorDomain is MPI Operator's --cluster-domain.
 	operatorDomain string
-	images         map[string]kubelet.Image
+	// jobSets adds the controllers of JobSet and Trainer.
+	jobSets bool
+	images  map[string]kubelet.Image
 }
 
 // lab is a cluster with MPI Operator in it.
@@ -44,6 +46,8 @@ type lab struct {
 	t     *testing.T
 	hosts *netns.Cluster
 	api   *control.API
+	// jobSets are the controllers of JobSet and Trainer, where the setting has them.
+	jobSets *control.JobSets
 }
 
 // ns is the namespace of all tests.
@@ -78,6 +82,11 @@ func up(t *testing.T, s setting) *lab {
 	g.Go(func() error { return l.Kubelet.Run(ctx) })
 	g.Go(func() error { return controllers.Run(ctx) })
 	g.Go(func() error { return l.api.RunMPIOperator(ctx, s.operatorDomain) })
+	if s.jobSets {
+		l.jobSets, err = l.api.NewJobSets(ctx)
+		must(t, err)
+		g.Go(func() error { return l.jobSets.Run(ctx) })
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			l.tell()

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/mpiup/mpiup/test/need"
 )
@@ -20,7 +21,8 @@ import (
 var built string
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard()) // the operator's own log
+	klog.SetLogger(logr.Discard()) // the controllers' own logs
+	ctrl.SetLogger(logr.Discard())
 	dir, err := os.MkdirTemp("/tmp", "mpiup-contract-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755) // ranks of any uid execute what lies here
@@ -64,7 +66,11 @@ var binary = sync.OnceValues(func() (string, error) {
 // program compiles test/mpi/hello.c, once for each compiler.
 func program(t *testing.T, compiler string) string {
 	t.Helper()
-	need.Program(t, compiler, "it")
+	if compiler == "mpicc.mpich" {
+		need.MPICH(t)
+	} else {
+		need.Program(t, compiler, "openmpi-bin and libopenmpi-dev")
+	}
 	path := filepath.Join(built, "hello."+compiler)
 	compiling.Lock()
 	defer compiling.Unlock()

@@ -79,7 +79,8 @@ func (p *pod) once(ctx context.Context, spec *corev1.Container, init bool, resta
 		_ = p.k.status(p.object, func(s *corev1.PodStatus) {
 			setReady(s, false)
 			s.ContainerStatuses[0].Ready = false
-			s.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(code), Message: string(message)}}
+			s.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: int32(code), Message: string(message), FinishedAt: metav1.Now()}}
 		})
 	}
 	return outcome{ok: code == 0, code: code}

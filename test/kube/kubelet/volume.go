@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -63,7 +64,7 @@ func volumeFiles(p *corev1.Pod, v *corev1.Volume, from objects) (files []file, e
 }
 
 // writeVolume makes or renews a volume as AtomicWriter does: a directory named by time, ..data
-// pointing to it, and a link for each file through ..data. With fsGroup the files are the
+// pointing to it, and a link through ..data for each file or directory of files. With fsGroup the files are the
 // group's and it may read them (SetVolumeOwnership: roMask).
 func writeVolume(dir string, files []file, fsGroup *int64, version int) error {
 	data := "..2026_11_22_08_00_00." + strconv.Itoa(1000+version)
@@ -80,11 +81,11 @@ func writeVolume(dir string, files []file, fsGroup *int64, version int) error {
 			mode |= 0o440
 		}
 		path := filepath.Join(dir, data, f.name)
-		if err := errors.Join(os.WriteFile(path, f.text, 0o600), os.Chown(path, 0, gid), os.Chmod(path, mode)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, f.text, 0o600), os.Chown(path, 0, gid), os.Chmod(path, mode)); err != nil {
 			return err
 		}
-		link := filepath.Join(dir, f.name)
-		if err := os.Symlink(filepath.Join("..data", f.name), link); err != nil && !errors.Is(err, os.ErrExist) {
+		first, _, _ := strings.Cut(f.name, "/")
+		if err := os.Symlink(filepath.Join("..data", first), filepath.Join(dir, first)); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}

@@ -1,0 +1,176 @@
+package contract
+
+import (
+	"fmt"
+	"os/exec"
+	"testing"
+
+	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
+	lwspod "sigs.k8s.io/lws/pkg/utils/pod"
+)
+
+// keygen makes the Secret that examples without an operator want.
+func (l *lab) keygen() {
+	l.t.Helper()
+	text, err := exec.Command(bin(l.t), "keygen").Output()
+	must(l.t, err)
+	_, err = l.api.Kube.CoreV1().Secrets(ns).Create(l.t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "mpiup", Namespace: ns}, Data: map[string][]byte{"key": text}}, metav1.CreateOptions{})
+	must(l.t, err)
+}
+
+// completed waits for a Job's success.
+func (l *lab) completed(name string) {
+	l.t.Helper()
+	l.eventually("job "+name+" is complete", func() bool {
+		j, err := l.api.Kube.BatchV1().Jobs(ns).Get(l.t.Context(), name, metav1.GetOptions{})
+		return err == nil && condition(j, batchv1.JobComplete)
+	})
+}
+
+func condition(j *batchv1.Job, kind batchv1.JobConditionType) bool {
+	for _, c := range j.Status.Conditions {
+		if c.Type == kind {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// service, job and so on create an object of a manifest.
+func (l *lab) service(text []byte) {
+	l.t.Helper()
+	_, err := l.api.Kube.CoreV1().Services(ns).Create(l.t.Context(), decode[corev1.Service](l.t, text), metav1.CreateOptions{})
+	must(l.t, err)
+}
+
+func (l *lab) batchJob(text []byte) {
+	l.t.Helper()
+	_, err := l.api.Kube.BatchV1().Jobs(ns).Create(l.t.Context(), decode[batchv1.Job](l.t, text), metav1.CreateOptions{})
+	must(l.t, err)
+}
+
+// indexed-job.yaml as it is: all indexes succeed.
+func TestIndexedJob(t *testing.T) {
+	t.Parallel()
+	l := up(t, setting{images: exampleImages(t)})
+	l.keygen()
+	docs := example(t, "indexed-job.yaml")
+	l.service(docs[0])
+	l.batchJob(docs[1])
+	l.completed("pi")
+	on(t, l.Output("pi-0"), "pi-0", "pi-0", "pi-1", "pi-1", "pi-2", "pi-2")
+}
+
+// statefulset.yaml as it is.
+func TestStatefulSet(t *testing.T) {
+	t.Parallel()
+	l := up(t, setting{images: exampleImages(t)})
+	l.keygen()
+	docs := example(t, "statefulset.yaml")
+	l.service(docs[0])
+	_, err := l.api.Kube.AppsV1().StatefulSets(ns).Create(t.Context(), decode[appsv1.StatefulSet](t, docs[1]), metav1.CreateOptions{})
+	must(t, err)
+	l.batchJob(docs[2])
+	l.completed("pi")
+	on(t, l.Output("pi"), "pool-0", "pool-0", "pool-1", "pool-1", "pool-2", "pool-2")
+}
+
+// submitted creates objects for JobSet's and Trainer's controllers.
+func (l *lab) submitted(objects ...client.Object) {
+	l.t.Helper()
+	for _, o := range objects {
+		must(l.t, l.jobSets.Submit(l.t.Context(), o))
+	}
+}
+
+// jobset.yaml as it is, through JobSet's own controller.
+func TestJobSet(t *testing.T) {
+	t.Parallel()
+	l := up(t, setting{jobSets: true, images: exampleImages(t)})
+	l.keygen()
+	s := decode[jobset.JobSet](t, example(t, "jobset.yaml")[0])
+	s.Namespace = ns
+	l.submitted(s)
+	l.eventually("the JobSet is complete", func() bool {
+		must(t, l.jobSets.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s))
+		return s.Status.TerminalState == string(jobset.JobSetCompleted)
+	})
+	on(t, l.Output("pi-launcher-0-0"), "pi-worker-0-0", "pi-worker-0-0", "pi-worker-0-1", "pi-worker-0-1")
+	l.eventually("JobSet has ended the workers", func() bool { return len(l.pods("jobset.sigs.k8s.io/replicatedjob-name=worker")) == 0 })
+}
+
+// trainer-runtime.yaml as it is, through Trainer's own controller and JobSet's.
+func TestTrainer(t *testing.T) {
+	t.Parallel()
+	l := up(t, setting{jobSets: true, images: exampleImages(t)})
+	docs := example(t, "trainer-runtime.yaml")
+	r, j := decode[trainer.ClusterTrainingRuntime](t, docs[0]), decode[trainer.TrainJob](t, docs[1])
+	j.Namespace = ns
+	l.submitted(r, j)
+	l.eventually("the TrainJob is complete", func() bool {
+		must(t, l.jobSets.Client.Get(t.Context(), client.ObjectKeyFromObject(j), j))
+		for _, c := range j.Status.Conditions {
+			if c.Type == trainer.TrainJobComplete {
+				return c.Status == metav1.ConditionTrue
+			}
+		}
+		return false
+	})
+	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
+}
+
+// leaderworkerset.yaml as it is: each group is a job of its own. LeaderWorkerSet's controllers need
+// a running manager, so its pods are made here, with its own code for what they are told.
+func TestLeaderWorkerSet(t *testing.T) {
+	t.Parallel()
+	l := up(t, setting{images: exampleImages(t)})
+	l.keygen()
+	s := decode[lws.LeaderWorkerSet](t, example(t, "leaderworkerset.yaml")[0])
+	yes, none := true, corev1.ClusterIPNone
+	_, err := l.api.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: ns},
+		Spec: corev1.ServiceSpec{ClusterIP: none, PublishNotReadyAddresses: yes, Selector: map[string]string{lws.SetNameLabelKey: s.Name}}}, metav1.CreateOptions{})
+	must(t, err)
+	for group := range *s.Spec.Replicas {
+		for index := range *s.Spec.LeaderWorkerTemplate.Size {
+			_, err := l.api.Kube.CoreV1().Pods(ns).Create(t.Context(), memberOf(t, s, group, index), metav1.CreateOptions{})
+			must(t, err)
+		}
+	}
+	for group := range *s.Spec.Replicas {
+		leader := fmt.Sprintf("serve-%d", group)
+		l.eventually(leader+" has run", func() bool { return len(ranksOn(l.Output(leader), 24)) == 24 })
+		seen := map[string]int{}
+		for _, host := range ranksOn(l.Output(leader), 24) {
+			seen[host]++
+		}
+		for _, host := range []string{leader, leader + "-1", leader + "-2"} {
+			if seen[host] != 8 {
+				t.Errorf("%s has %d ranks, want 8: %v", host, seen[host], seen)
+			}
+		}
+	}
+}
+
+// memberOf is a pod of a group, as the pod webhook and the StatefulSets make it
+// (pkg/webhooks/pod_webhook.go, pkg/controllers/pod_controller.go).
+func memberOf(t *testing.T, s *lws.LeaderWorkerSet, group, index int32) *corev1.Pod {
+	t.Helper()
+	template, name := s.Spec.LeaderWorkerTemplate.WorkerTemplate, fmt.Sprintf("%s-%d-%d", s.Name, group, index)
+	if index == 0 {
+		template, name = *s.Spec.LeaderWorkerTemplate.LeaderTemplate, fmt.Sprintf("%s-%d", s.Name, group)
+	}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ns,
+		Labels:      map[string]string{lws.SetNameLabelKey: s.Name, lws.GroupIndexLabelKey: fmt.Sprint(group), lws.WorkerIndexLabelKey: fmt.Sprint(index)},
+		Annotations: map[string]string{lws.SizeAnnotationKey: fmt.Sprint(*s.Spec.LeaderWorkerTemplate.Size)}}, Spec: *template.Spec.DeepCopy()}
+	p.Spec.Hostname, p.Spec.Subdomain = name, s.Name
+	must(t, lwspod.AddLWSVariables(p))
+	return p
+}
