@@ -142,7 +142,7 @@ func (p *parser) binds() (err error) {
 	}
 	switch {
 	case b.Map.Policy == "rankfile" && b.Lines == nil:
-		return errors.New("--map-by rankfile: the file is missing; write --rankfile FILE or --map-by rankfile:FILE=...")
+		return errors.New("--map-by rankfile: the file is missing; write --rankfile FILE or --map-by rankfile:FILE=PATH")
 	case b.Bind.List && b.CPUs == nil:
 		return errors.New("--bind-to cpu-list: no CPUs are listed; write --cpu-list LIST")
 	case b.Map.Ordered && b.CPUs == nil:
