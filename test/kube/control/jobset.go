@@ -53,7 +53,7 @@ func (a *API) NewJobSets(ctx context.Context) (*JobSets, error) {
 	j.Client = b.Build()
 	runtimes, err := trainercore.New(ctx, j.Client, nothing{})
 	if err != nil {
-		return nil, fmt.Errorf("Trainer: %w", err)
+		return nil, fmt.Errorf("runtimes of Trainer: %w", err)
 	}
 	recorder := record.NewFakeRecorder(0)
 	recorder.Events = nil // nobody reads them
