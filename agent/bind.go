@@ -58,7 +58,8 @@ type bound struct {
 }
 
 // binding reads what the launcher says of its ranks' CPUs, checked already.
-func (st *step) binding() (b bound) {
+func (st *step) binding() *bound {
+	b := &bound{}
 	if st.launch.Exec {
 		return b
 	}
@@ -125,7 +126,7 @@ func (b *bound) places(rank int) (locality, cpuset string) {
 // OMP_PLACES and OMP_PROC_BIND are not among them: they would bind a program's first thread to one
 // core, and with it all processes that it starts, such as PyTorch's data loaders.
 func (p *proc) bindingVariables(app *apiv1.App) (env []string) {
-	b := &p.step.bound
+	b := p.step.bound()
 	cpus, is := b.cpus[p.spec.Rank]
 	if !is {
 		return nil
@@ -152,7 +153,7 @@ func (p *proc) bindingVariables(app *apiv1.App) (env []string) {
 
 // verifyBinding says when a rank that was just started runs on CPUs that it was not bound to.
 func (p *proc) verifyBinding() {
-	want, is := p.step.bound.cpus[p.spec.Rank]
+	want, is := p.step.bound().cpus[p.spec.Rank]
 	if !is {
 		return
 	}

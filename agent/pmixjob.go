@@ -22,8 +22,8 @@ func (st *step) pmixJob() (pmix.Job, error) {
 		Number: int(l.Job), Base: int(l.Base), Namespace: l.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l),
 		Universe: int(l.Universe), Mapping: l.Mapping, Engine: st.engine,
 	}
-	if st.bound.cpus != nil {
-		j.Binding = st.bound.places
+	if b := st.bound(); b.cpus != nil {
+		j.Binding = b.places
 	}
 	if len(l.Procs) > 0 {
 		j.Here = int(l.Procs[0].NodeRank)

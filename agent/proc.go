@@ -74,7 +74,7 @@ func (p *proc) start() *apiv1.StartFailed {
 	}
 	sources := p.sources(app, w.env)
 	computed := all(sources)
-	cpus := p.step.bound.cpus[p.spec.Rank]
+	cpus := p.step.bound().cpus[p.spec.Rank]
 	agentCfg := &p.step.s.agent.cfg
 	argv, path := p.commandLine(app)
 	if l.Shell {
@@ -96,7 +96,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		Terminal: l.Terminal,
 		Session:  p.step.s.id,
 		CPUs:     cpus.Slice(),
-		Memory:   p.step.bound.memory(cpus),
+		Memory:   p.step.bound().memory(cpus),
 	})
 	if err != nil {
 		p.files.Close()

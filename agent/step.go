@@ -35,7 +35,6 @@ type step struct {
 	net     netChoice    // what MPI libraries are told of the network
 	fabric  fabric       // what they are told of RDMA
 	gpus    gpuChoice    // which GPUs they see
-	bound   bound        // which CPUs the ranks have
 	tee     *stdio.Tee   // nil: output goes to the launcher only
 	oom     uint64       // OOM kills of the container before the start
 	crowded bool         // PMIx: more processes of the session here than processors when it was started
@@ -52,6 +51,7 @@ type step struct {
 	noted   chan struct{}    // closed and replaced when procs grows, guarded by mu
 	stopped bool             // no further process is started, guarded by mu
 
+	bound    func() *bound                // which CPUs the ranks have; looked up once
 	mcaFiles func() map[string]rdma.Param // what Open MPI's own files set here; looked up once
 	user     func() account               // whose shell runs what Launch.shell hands over; looked up once
 }
@@ -59,6 +59,7 @@ type step struct {
 // newStep makes the job's part here, which is known to other hosts' ranks before it is started.
 func newStep(s *session, l *apiv1.Launch) *step {
 	st := &step{s: s, launch: l, apps: l.Apps, procs: make(map[uint32]*proc), noted: make(chan struct{}), over: make(chan struct{})}
+	st.bound = sync.OnceValue(st.binding)
 	st.mcaFiles = sync.OnceValue(func() map[string]rdma.Param { return mpinet.MCAFiles(sysfs.Host(), st.s.userVariable) })
 	st.user = sync.OnceValue(func() account { return accountOf(os.DirFS("/"), os.Getuid()) })
 	st.ctx, st.kill = context.WithCancel(context.Background())
@@ -142,7 +143,6 @@ func (st *step) prepare() error {
 		st.s.audit(l)
 	}
 	st.hint = st.topologyHint()
-	st.bound = st.binding()
 	var err error
 	if st.fabric, err = st.chooseFabric(); err != nil {
 		return err
