@@ -124,6 +124,7 @@ func (j *JobSets) sync(ctx context.Context) (bool, error) {
 	if err := j.Client.List(ctx, &sets); err != nil {
 		return false, err
 	}
+	changed := false
 	for i := range sets.Items {
 		s := &sets.Items[i]
 		if s.Spec.SuccessPolicy == nil || s.Spec.StartupPolicy == nil || s.Spec.Network == nil || s.Spec.Network.EnableDNSHostnames == nil {
@@ -135,11 +136,16 @@ func (j *JobSets) sync(ctx context.Context) (bool, error) {
 		if _, err := j.sets.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s)}); err != nil {
 			return false, err
 		}
+		var now jobset.JobSet
+		if err := j.Client.Get(ctx, client.ObjectKeyFromObject(s), &now); err == nil && !equality.Semantic.DeepEqual(now.Status, s.Status) {
+			changed = true // it is told of its own change: a JobSet that is over ends its other Jobs only then
+		}
 	}
 	if err := j.down(ctx); err != nil {
 		return false, err
 	}
-	return j.up(ctx)
+	up, err := j.up(ctx)
+	return up || changed, err
 }
 
 // jobSetDefaults are those of JobSet's webhook (pkg/webhooks/jobset_webhook.go, Default), which
