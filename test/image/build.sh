@@ -2,8 +2,8 @@
 # make image-check: runs the steps of the Containerfile without a container tool, then tries the
 # result: mpiup must run in a root directory that holds nothing but itself, as any user.
 #
-# The build stage is a tree made by debootstrap with this machine's Go toolchain in it, as the
-# golang image has one; `FROM scratch` is an empty directory. Trees are kept in
+# Stages of Debian are trees made by debootstrap, the build stage with this machine's Go toolchain in
+# it, as the golang image has one; `FROM scratch` is an empty directory. Trees are kept in
 # $XDG_CACHE_HOME/mpiup/image. Needs root, Debian's packages and the Go module proxy.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -44,20 +44,23 @@ if [ ! -e "$base.done" ]; then
     : >"$base.done"
 fi
 
-# stage NAME IMAGE: a new tree. The toolchain, certificates and resolver are this machine's.
+# stage NAME IMAGE: a new tree. The toolchain, certificates, resolver and way to packages are this machine's.
 stage() {
     root=$work/$1
     mkdir -p "$root"
     envs=() user=0:0 dir=/
     [ "$2" != scratch ] || return 0
-    case $2 in */golang:*) ;; *) echo "no stand-in for the image $2" >&2; exit 1 ;; esac
+    case $2 in */golang:*-$suite | */debian:$suite*) ;; *) echo "no stand-in for the image $2" >&2; exit 1 ;; esac
     cp -a --reflink=auto "$base/." "$root"
-    mkdir -p "$root/usr/local/go"
-    mount --bind -o ro "$(go env GOROOT)" "$root/usr/local/go"
     mount -t proc proc "$root/proc"
     mount --bind /dev "$root/dev"
     cp -L /etc/resolv.conf "$root/etc/resolv.conf"
     cp -aL /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
+    cp -a /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d" 2>/dev/null || true
+    envs=(PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root)
+    case $2 in */golang:*) ;; *) return 0 ;; esac
+    mkdir -p "$root/usr/local/go"
+    mount --bind -o ro "$(go env GOROOT)" "$root/usr/local/go"
     envs=(PATH=/go/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
         GOPATH=/go GOTOOLCHAIN=local "GOPROXY=$(go env GOPROXY)" HOME=/root)
 }
@@ -79,6 +82,7 @@ copy() { # copy [--from=STAGE] SOURCE... TARGET
 }
 
 entry=
+declare -A users
 while read -r word rest; do
     echo "STEP $word $rest"
     case $word in
@@ -93,7 +97,7 @@ while read -r word rest; do
         COPY) # shellcheck disable=SC2086
             copy $rest ;;
         RUN) env -i "${envs[@]}" chroot "$root" /bin/sh -ec "cd $dir; $rest" ;;
-        USER) user=$rest ;;
+        USER) user=$rest; users[$name]=$rest ;;
         ENTRYPOINT) entry=$(tr -d '[]" ' <<<"$rest") ;;
         *) echo "an instruction that image-check does not know: $word" >&2; exit 1 ;;
     esac
@@ -116,6 +120,45 @@ mkdir "$root/proc" "$root/dev" # which every container has
 mount -t proc proc "$root/proc"
 mount --bind /dev "$root/dev"
 in_image install /opt
+in_image install --names ssh,mpirun /opt
+[ "$(chroot --userspec="$user" "$root" /opt/ssh -V 2>&1 | cut -c1-8)" = OpenSSH_ ] || { echo "the link ssh is not mpiup" >&2; exit 1; }
 got=$(in_image run -n 2 /opt/mpiup version | grep -c image-check)
 [ "$got" = 2 ] || { echo "2 ranks in the image gave $got lines" >&2; exit 1; }
+# as IMAGE COMMAND...: in one of the images with names, as its user.
+as() {
+    local image=$1
+    shift
+    (cd / && env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/home/mpiuser \
+        chroot --userspec="${users[$image]}" "$work/$image" "$@")
+}
+says() { # says WHAT WANTED GOT
+    [[ $3 == *"$2"* ]] || { printf '%s says\n%s\nand not %s\n' "$1" "$3" "$2" >&2; exit 1; }
+    echo "$1: ok"
+}
+for image in openmpi mpich; do
+    echo "== the image $image as ${users[$image]}"
+    says "$image: whoami" 1000 "$(as $image id -u)"
+    for name in mpirun mpiexec; do
+        says "$image: $name" "mpiup" "$(as $image $name --version)"
+    done
+    says "$image: /usr/bin/ssh" "(mpiup" "$(as $image /usr/bin/ssh -V 2>&1)"
+    says "$image: /usr/sbin/sshd" "(mpiup" "$(as $image /usr/sbin/sshd -V 2>&1)"
+    says "$image: two ranks" "0 of 2
+1 of 2" "$(as $image mpirun -n 2 sh -c 'sleep $MPIUP_RANK; echo $MPIUP_RANK of $MPIUP_SIZE')"
+    # What the MPI Operator starts on a worker, with its key where the operator mounts it.
+    as $image mpiup keygen >"$work/key"
+    install -D -m 444 "$work/key" "$work/$image/etc/mpiup/key"
+    as $image /usr/sbin/sshd -De >"$work/$image.log" 2>&1 &
+    agent=$!
+    for _ in $(seq 600); do
+        if as $image mpiup agent --check >/dev/null 2>&1; then break; fi
+        sleep 0.1
+    done
+    says "$image: ssh to its own sshd" "hello of 1000" "$(as $image ssh 127.0.0.1 'echo hello of $(id -u)' 2>&1)"
+    says "$image: mpirun over it" "rank 1" "$(as $image mpirun -n 2 -host 127.0.0.1:2 sh -c 'echo rank $MPIUP_RANK' 2>&1)"
+    case $image in openmpi) real="Open MPI" ;; *) real="HYDRA build details" ;; esac
+    says "$image: its own launcher" "$real" "$(as $image env MPIUP_MPI=native mpirun --version 2>&1)"
+    kill "$agent"
+    wait "$agent" || true
+done
 echo "ok"
