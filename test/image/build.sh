@@ -20,13 +20,13 @@ exec 9>"$cache/lock"
 flock -w 600 9 || { echo "another image-check runs" >&2; exit 1; }
 # What an earlier run, killed, left mounted would be removed with the tree.
 if findmnt -rno TARGET | grep -qF "$work"; then
-    findmnt -rno TARGET | grep -F "$work" | sort -r | xargs -r umount
+    findmnt -rno TARGET | grep -F "$work" | sort -r | xargs -r umount --lazy
 fi
 rm -rf --one-file-system "$work"
 mkdir -p "$work"
 
 cleanup() {
-    findmnt -rno TARGET | grep -F "$work" | sort -r | xargs -r umount
+    findmnt -rno TARGET | grep -F "$work" | sort -r | xargs -r umount --lazy
     rm -rf --one-file-system "$work"
 }
 trap cleanup EXIT
@@ -128,7 +128,7 @@ got=$(in_image run -n 2 /opt/mpiup version | grep -c image-check)
 as() {
     local image=$1
     shift
-    (cd / && env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/home/mpiuser \
+    (cd / && exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/home/mpiuser \
         chroot --userspec="${users[$image]}" "$work/$image" "$@")
 }
 says() { # says WHAT WANTED GOT
@@ -158,7 +158,7 @@ for image in openmpi mpich; do
     says "$image: mpirun over it" "rank 1" "$(as $image mpirun -n 2 -host 127.0.0.1:2 sh -c 'echo rank $MPIUP_RANK' 2>&1)"
     case $image in openmpi) real="Open MPI" ;; *) real="HYDRA build details" ;; esac
     says "$image: its own launcher" "$real" "$(as $image env MPIUP_MPI=native mpirun --version 2>&1)"
-    kill "$agent"
+    kill "$agent" # it ends with 0, and its guard a moment after it
     wait "$agent" || true
 done
 echo "ok"
