@@ -38,9 +38,6 @@ func Ask(ctx context.Context, to netip.AddrPort, token Token, rate bool) (Way, e
 		return w, fmt.Errorf("it accepts connections and does not answer: %w", err)
 	}
 	if err := large(c); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
-			err = ErrLarge
-		}
 		return w, err
 	}
 	if rate {
@@ -100,7 +97,8 @@ func roundTrip(c net.Conn) (time.Duration, error) {
 	return all[len(all)/2], nil
 }
 
-// large sends what needs packets of full size, both ways. Writing beside reading keeps both buffers moving.
+// large sends what needs packets of full size, both ways: ErrLarge when they do not come back in time. Writing
+// beside reading keeps both buffers moving.
 func large(c net.Conn) error {
 	c.SetDeadline(time.Now().Add(answerTime))
 	sent := make(chan error, 1)
@@ -109,7 +107,10 @@ func large(c net.Conn) error {
 		sent <- err
 	}()
 	_, err := io.ReadFull(c, make([]byte, largeBlock))
-	return errors.Join(<-sent, err)
+	if err = errors.Join(<-sent, err); isTimeout(err) {
+		return ErrLarge
+	}
+	return err
 }
 
 // measure sends for a while; what counts is what arrived.

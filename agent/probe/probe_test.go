@@ -2,12 +2,14 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -84,6 +86,19 @@ func TestWhatDoesNotPass(t *testing.T) {
 	if _, err := Ask(ctx, at, token, false); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("a closed port: %v", err)
 	}
+}
+
+// A way that loses what is larger than a packet of the network between.
+func TestLargePacketsAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		defer theirs.Close()
+		go io.CopyN(theirs, theirs, 1400) // and nothing more
+		if err := large(ours); !errors.Is(err, ErrLarge) {
+			t.Errorf("after 1,400 bytes: %v", err)
+		}
+	})
 }
 
 func TestListenStaysInItsRange(t *testing.T) {
