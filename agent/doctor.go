@@ -99,7 +99,7 @@ func (a *Agent) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.Ch
 	if err != nil {
 		return nil, err
 	}
-	choice, err := mpinet.Choose(mpinet.Read(fsys, links), wish)
+	choice, err := mpinet.Choose(mpinet.Read(fsys, links, h.HCAs), wish)
 	if err != nil {
 		return nil, err
 	}

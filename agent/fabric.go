@@ -22,8 +22,8 @@ type fabric struct {
 	none bool // no fabric device is here, and ranks may be told so
 }
 
-// chooseFabric reads the host's HCAs for a job of several hosts, or one that asks. A host without a usable
-// one is an error where RDMA was asked for.
+// chooseFabric reads the host's HCAs for a job of several hosts, or one that asks for RDMA or an interface; none
+// are known where TCP is to be used. A host without a usable one is an error where RDMA was asked for.
 func (st *step) chooseFabric() (f fabric, err error) {
 	l := st.launch
 	if l.Exec || len(l.Procs) == 0 {
@@ -37,7 +37,7 @@ func (st *step) chooseFabric() (f fabric, err error) {
 	}
 	fsys := sysfs.Host()
 	f.none = !l.Fabric.GetNoHints() && st.speaks(apiv1.Pmi_PMI_PMIX) && st.s.agent.cfg.Inventory.GPUs == 0 && !rdma.HasFabric(fsys)
-	if f.use == rdma.TCP || l.Hosts < 2 && f.use != rdma.RDMA {
+	if f.use == rdma.TCP || l.Hosts < 2 && f.use != rdma.RDMA && l.Net == "" {
 		return f, nil
 	}
 	if f.hcas = rdma.Read(fsys, rdma.Config{Addresses: addresses()}); len(f.hcas.HCAs) > 0 {
@@ -86,7 +86,7 @@ func addresses() (list []rdma.Address) {
 func (p *proc) fabricVariables(app *apiv1.App) (given []rdma.Variable) {
 	f := &p.step.fabric
 	set := func(name string) bool { return p.has(app, name) }
-	rank := rdma.Rank{Number: int(p.spec.LocalRank), GPUs: len(f.gpus) > 0, GPU: p.ownGPU()}
+	rank := rdma.Rank{Number: int(p.spec.LocalRank), GPUs: len(f.gpus) > 0, GPU: p.ownGPU(), CPUs: p.step.bound().cpus[p.spec.Rank]}
 	list := append(f.hcas.Variables(f.use, rank), f.nccl...)
 	if f.none && p.step.protocolOf(p.spec.App) == apiv1.Pmi_PMI_PMIX {
 		list = append(list, rdma.OpenMPIHints(set, p.step.mcaFiles())...)

@@ -61,7 +61,7 @@ func (st *step) chooseInterface(n *netChoice, asked network.Wish) error {
 	if err != nil {
 		return err
 	}
-	n.host = mpinet.Read(sysfs.Host(), links)
+	n.host = mpinet.Read(sysfs.Host(), links, st.fabric.hcas)
 	if n.choice, err = mpinet.Choose(n.host, asked); err != nil {
 		return err
 	}
@@ -81,9 +81,5 @@ func (p *proc) networkVariables(app *apiv1.App) []string {
 	case apiv1.Pmi_PMI_PMIX:
 		speaks = mpinet.PMIx
 	}
-	host := n.host
-	if p.step.fabric.use == rdma.TCP {
-		host.RDMA = false // UCX is not to use them
-	}
-	return mpinet.Variables(host, n.choice, n.ports, speaks, func(name string) bool { return n.files[name].File != "" || p.has(app, name) })
+	return mpinet.Variables(n.host, n.choice, n.ports, speaks, func(name string) bool { return n.files[name].File != "" || p.has(app, name) })
 }

@@ -27,8 +27,10 @@ func portNumbers(fsys sysfs.FS, hca string) (numbers []int) {
 	return numbers[:min(len(numbers), maxPorts)]
 }
 
-func readPort(fsys sysfs.FS, hca string, number int, addrs []Address) Port {
-	dir := class + hca + "/ports/" + strconv.Itoa(number)
+func portDir(hca string, number int) string { return class + hca + "/ports/" + strconv.Itoa(number) }
+
+func readPort(fsys sysfs.FS, hca string, number int) Port {
+	dir := portDir(hca, number)
 	p := Port{Number: number}
 	// "4: ACTIVE", drivers/infiniband/core/sysfs.c state_show.
 	if text, err := fsys.Text(dir + "/state"); err == nil {
@@ -44,6 +46,5 @@ func readPort(fsys sysfs.FS, hca string, number int, addrs []Address) Port {
 			p.Rate = rate
 		}
 	}
-	p.GIDs = readGIDs(fsys, dir, p.Ethernet, addrs)
 	return p
 }

@@ -62,7 +62,7 @@ type Port struct {
 	State    string  // "ACTIVE", "DOWN", "INIT", "ARMED" ...; "": unknown
 	Ethernet bool    // RoCE; else InfiniBand
 	Rate     float64 // Gb/s; 0: unknown
-	GIDs     []GID   // those whose interface is this pod's
+	GIDs     []GID   // of an active port of a usable HCA: those whose interface is this pod's
 }
 
 // GID is an entry of a port's table.

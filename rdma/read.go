@@ -42,9 +42,14 @@ func Read(fsys sysfs.FS, cfg Config) Inventory {
 	for _, name := range names[:min(len(names), maxHCAs)] {
 		h := readHCA(fsys, name, files[name])
 		for _, n := range portNumbers(fsys, name) {
-			h.Ports = append(h.Ports, readPort(fsys, name, n, cfg.Addresses))
+			h.Ports = append(h.Ports, readPort(fsys, name, n))
 		}
 		h.Denied = denied(fsys, &h)
+		if h.Denied == "" { // a table has 255 entries: those of others' HCAs are nobody's business here
+			for _, p := range h.Active() {
+				p.GIDs = readGIDs(fsys, portDir(name, p.Number), p.Ethernet, cfg.Addresses)
+			}
+		}
 		inv.HCAs = append(inv.HCAs, h)
 	}
 	return inv

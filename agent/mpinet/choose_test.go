@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -36,7 +37,8 @@ func host(t *testing.T, fixture, text string) Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Read(sysfs.New(machine.Parse(t, string(b))), links(t, text))
+	files := sysfs.New(machine.Parse(t, string(b)))
+	return Read(files, links(t, text), rdma.Read(files, rdma.Config{}))
 }
 
 const (

@@ -59,10 +59,9 @@ type Host struct {
 	RDMA       bool // some RDMA device can be used here, whether or not an interface belongs to it
 }
 
-// Read looks up what else is known of links: /proc/net/route, /proc/net/ipv6_route, /sys/class/net/IF/device/infiniband,
-// /sys/class/infiniband and infiniband_verbs, /dev/infiniband. What cannot be read is taken not to be there.
-func Read(fsys sysfs.FS, links []Link) Host {
-	hcas := rdma.Read(fsys, rdma.Config{})
+// Read looks up what else is known of links: /proc/net/route, /proc/net/ipv6_route, /sys/class/net/IF/device/infiniband.
+// hcas is the host's RDMA devices; of those that are not usable no interface is said to have one. What cannot be read is taken not to be there.
+func Read(fsys sysfs.FS, links []Link, hcas rdma.Inventory) Host {
 	devices := map[string]bool{}
 	for _, h := range hcas.Usable() {
 		devices[h.Name] = true
