@@ -18,10 +18,9 @@ func HasFabric(fsys sysfs.FS) bool {
 		return true
 	}
 	names, _ = fsys.Names("dev")
-	return slices.ContainsFunc(names, func(n string) bool {
-		head, _ := cutNumber(strings.TrimSuffix(n, "_")) // hfi1_0, ipath0, cxi0
-		head = strings.TrimSuffix(head, "_")
-		return slices.Contains(otherFabrics, head) || strings.HasPrefix(n, "hfi1_")
+	return slices.ContainsFunc(names, func(n string) bool { // hfi1_0, ipath0, cxi0
+		head, _ := cutNumber(n)
+		return slices.Contains(otherFabrics, strings.TrimSuffix(head, "_"))
 	})
 }
 
