@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -58,7 +59,7 @@ var workers = []string{"w0", "w1"}
 
 func newLab(ctx context.Context, m *matrix, s stack) (*lab, error) {
 	l := &lab{m: m, stack: s}
-	share := []string{m.dir, filepath.Join(m.cache, "matrix")}
+	share := []string{m.dir, m.wheels()}
 	if s.tree != "" {
 		l.tree = filepath.Join(m.cache, s.tree)
 		share = append(share, l.tree)
@@ -95,7 +96,31 @@ func (l *lab) start(ctx context.Context) error {
 }
 
 // into is the command that makes the tree a host's; more arguments are then run in it.
-func (l *lab) into() []string { return []string{"/bin/sh", "-c", enter, "enter.sh", l.tree, l.m.dir} }
+func (l *lab) into() []string {
+	return []string{"/bin/sh", "-c", enter, "enter.sh", l.tree, l.m.dir, l.m.wheels()}
+}
+
+// wheels is where prepare.sh has put what PyPI has.
+func (m *matrix) wheels() string { return filepath.Join(m.cache, "matrix") }
+
+// mpi4py returns an error when the hosts' Python has another mpi4py than the stack is said to have: a tree's
+// own one may be built for another library, with which programs run as well.
+func (l *lab) mpi4py(ctx context.Context) error {
+	python := l.stack.interpreter(l.m.cache)
+	if python == "" {
+		return nil
+	}
+	cmd := l.command(ctx, python, "-c", "import mpi4py; print(mpi4py.__version__)")
+	cmd.Env = append([]string{"PATH=/usr/bin:/bin"}, l.stack.environ(l.m)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", cmd, err, out)
+	}
+	if got, want := strings.TrimSpace(string(out)), l.stack.suiteVersion(); got != want {
+		return fmt.Errorf("%s has mpi4py %s, not %s", python, got, want)
+	}
+	return nil
+}
 
 // command prepares argv in the stack's files on the host that runs start from.
 func (l *lab) command(ctx context.Context, argv ...string) *netns.Cmd {

@@ -23,6 +23,9 @@ func (m *matrix) runStack(ctx context.Context, s stack, ps []program) error {
 		return err
 	}
 	defer l.warn(l.close)
+	if err := l.mpi4py(ctx); err != nil {
+		return err
+	}
 	version := m.version(ctx, l, s)
 	for _, p := range ps {
 		for _, at := range []where{one, several} {
