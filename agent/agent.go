@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // Agent is one host's part of all jobs on it.
@@ -28,6 +29,8 @@ type Agent struct {
 	machine knownMachine
 	gpus    gpus
 	libs    *mpilib.Memory
+	cgroups func() *usable.Cgroups // this process's, looked up once
+	haste   haste
 
 	refusals  refusals
 	answering answering
@@ -60,6 +63,8 @@ func New(cfg Config) (*Agent, error) {
 		sessions: make(map[string]*session),
 		idle:     idle{after: cfg.IdleExit},
 		libs:     mpilib.NewMemory(os.DirFS("/")),
+		cgroups:  sync.OnceValue(func() *usable.Cgroups { return usable.FindCgroups(os.DirFS("/")) }),
+		haste:    haste{tell: cfg.Hasten},
 	}
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.runDir()})
 	a.metrics = newMetrics(a)

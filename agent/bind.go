@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/mpiup/mpiup/internal/api/machine"
@@ -38,7 +37,7 @@ func (a *Agent) layout() (*layout.Layout, *topology.Machine, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	limits, err := usable.Limit(os.DirFS("/"), m)
+	limits, err := a.cgroups().Limit(m)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -118,7 +118,7 @@ func (a *Agent) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.Ch
 func (a *Agent) hostFacts(ctx context.Context, fsys sysfs.FS, r *apiv1.CheckupRequest) *checkup.Host {
 	h := &checkup.Host{
 		Ranks: int(min(r.Ranks, 1<<20)), Slots: a.cfg.Slots, CPUs: a.cfg.Inventory.CPUs, Quota: a.cfg.Inventory.Quota,
-		HCAs: rdma.Read(fsys, rdma.Config{Addresses: addresses()}), GPUs: a.gpus.know(ctx, a),
+		HCAs: rdma.Read(fsys, rdma.Config{Addresses: addresses}), GPUs: a.gpus.know(ctx, a),
 	}
 	h.Read(fsys)
 	argv := r.Argv

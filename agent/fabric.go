@@ -40,7 +40,7 @@ func (st *step) chooseFabric() (f fabric, err error) {
 	if f.use == rdma.TCP || l.Hosts < 2 && f.use != rdma.RDMA && l.Net == "" {
 		return f, nil
 	}
-	if f.hcas = rdma.Read(fsys, rdma.Config{Addresses: addresses()}); len(f.hcas.HCAs) > 0 {
+	if f.hcas = rdma.Read(fsys, rdma.Config{Addresses: addresses}); len(f.hcas.HCAs) > 0 {
 		f.gpus = st.s.agent.cfg.GPUs.Units()
 	}
 	return f, st.judgeFabric(&f)

@@ -14,7 +14,6 @@ import (
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/topology/usable"
 	"golang.org/x/sys/unix"
 )
 
@@ -172,7 +171,7 @@ func (p *proc) sendExited(at time.Time) {
 		MaxRss: p.process.MaxRSS(), Text: p.failure}
 	p.mu.Unlock()
 	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs {
-		if n, err := usable.OOMKills(os.DirFS("/")); err == nil && n > st.oom {
+		if n, err := st.s.agent.cgroups().OOMKills(); err == nil && n > st.oom {
 			x.Oom = true
 		}
 	}

@@ -110,6 +110,7 @@ func (a *Agent) admit(o *apiv1.Open, identity string) (*session, *apiv1.Opened) 
 	s = newSession(a, o, identity)
 	a.sessions[o.Session] = s
 	a.running.Go(s.run)
+	a.haste.begin(a.clock.Now())
 	a.readMachine()
 	return s, reply
 }
@@ -193,5 +194,6 @@ func (a *Agent) tick() {
 	for _, s := range all {
 		s.tick(now)
 	}
+	a.haste.pass(now)
 	a.endIfIdle(now, len(all))
 }

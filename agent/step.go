@@ -16,7 +16,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // step is one job's processes on this host: what a Launch asked for.
@@ -95,7 +94,7 @@ func newEngine(s *session, l *apiv1.Launch) (*kvs.Engine, error) {
 func (st *step) start() {
 	defer close(st.over)
 	l := st.launch
-	st.oom, _ = usable.OOMKills(os.DirFS("/"))
+	st.oom, _ = st.s.agent.cgroups().OOMKills()
 	if failed := st.receive(); failed != nil {
 		if !st.isStopped() {
 			st.s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: failed}})

@@ -88,7 +88,7 @@ func TestRead(t *testing.T) {
 
 // With the machine's network (hostNetwork) an entry counts when its address is one of the pod's.
 func TestGIDOfAnAddress(t *testing.T) {
-	inv := Read(fixture(t, "roce"), Config{Addresses: []Address{{"bond0", netip.MustParseAddr("10.98.0.9")}}})
+	inv := Read(fixture(t, "roce"), Config{Addresses: func() []Address { return []Address{{"bond0", netip.MustParseAddr("10.98.0.9")}} }})
 	h := inv.Usable()[0]
 	for _, g := range h.Ports[0].GIDs {
 		if g.Index == 5 && g.Interface == "bond0" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
@@ -28,8 +29,15 @@ const (
 // Config is what files do not tell.
 type Config struct {
 	// Addresses are those of this pod's interfaces. A GID whose interface cannot be seen counts when it is
-	// one of them.
-	Addresses []Address
+	// one of them. Asked for at the first port that is looked into; nil: none are known.
+	Addresses func() []Address
+}
+
+func (c Config) addresses() []Address {
+	if c.Addresses == nil {
+		return nil
+	}
+	return c.Addresses()
 }
 
 // Read lists the HCAs of /sys/class/infiniband. A machine without has an empty inventory.
@@ -39,6 +47,7 @@ func Read(fsys sysfs.FS, cfg Config) Inventory {
 	slices.SortFunc(names, byNumber)
 	inv := Inventory{GDR: readGDR(fsys)}
 	files := verbsFiles(fsys)
+	addresses := sync.OnceValue(cfg.addresses)
 	for _, name := range names[:min(len(names), maxHCAs)] {
 		h := readHCA(fsys, name, files[name])
 		for _, n := range portNumbers(fsys, name) {
@@ -47,7 +56,7 @@ func Read(fsys sysfs.FS, cfg Config) Inventory {
 		h.Denied = denied(fsys, &h)
 		if h.Denied == "" { // a table has 255 entries: those of others' HCAs are nobody's business here
 			for _, p := range h.Active() {
-				p.GIDs = readGIDs(fsys, portDir(name, p.Number), p.Ethernet, cfg.Addresses)
+				p.GIDs = readGIDs(fsys, portDir(name, p.Number), p.Ethernet, addresses())
 			}
 		}
 		inv.HCAs = append(inv.HCAs, h)

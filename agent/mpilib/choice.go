@@ -94,7 +94,7 @@ func wish(f family, e environ) (p Protocol, name string) {
 		switch v := strings.ToLower(path.Base(e.get(name))); {
 		case v == "x", strings.Contains(v, "pmix"):
 			return PMIx, name
-		case v == "1", v == "2", v == "pmi1", v == "pmi2", pmiLibrary.MatchString(v):
+		case v == "1", v == "2", v == "pmi1", v == "pmi2", pmiLibrary().MatchString(v):
 			return PMI1, name
 		}
 	}

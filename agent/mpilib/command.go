@@ -3,7 +3,6 @@ package mpilib
 import (
 	"bytes"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -43,8 +42,8 @@ func (k *look) ldCache() ldCache {
 
 // Programs that are known by name, with a version behind it perhaps.
 var (
-	pythonName = regexp.MustCompile(`^(python|pypy)[0-9.]*$`)
-	shellName  = regexp.MustCompile(`^(ba|da|k|mk|z|a)?sh[0-9.]*$`)
+	pythonName = pattern(`^(python|pypy)[0-9.]*$`)
+	shellName  = pattern(`^(ba|da|k|mk|z|a)?sh[0-9.]*$`)
 )
 
 // wrappers run the program that their arguments name, whatever their options are.
@@ -72,9 +71,9 @@ func (k *look) command(c command, depth int) hit {
 	switch {
 	case name == "env":
 		return k.env(c, depth)
-	case pythonName.MatchString(name):
+	case pythonName().MatchString(name):
 		return k.python(exe, c, depth)
-	case shellName.MatchString(name):
+	case shellName().MatchString(name):
 		return k.shell(c, depth)
 	case (name == "conda" || name == "mamba" || name == "micromamba") && len(c.argv) > 1 && c.argv[1] == "run":
 		return k.condaRun(c, depth)

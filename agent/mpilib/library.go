@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // family is a kind of MPI library.
@@ -56,15 +57,20 @@ func (l library) String() string {
 	return name + " (" + l.path + ")"
 }
 
+// pattern is compiled when it is first used: most processes of mpiup look at no program.
+func pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 // Names of libraries that are an MPI's heart. Those for Fortran and C++ need one of these. Cray's
 // have the compiler in the name, and Open MPI's profiling names are left out.
 var (
-	mpiLibrary  = regexp.MustCompile(`^lib(mpi|mpich|mpi_abi|mpi_mt|mpi_dbg|mpi_dbg_mt|mpi_ilp64|mpich_[a-z0-9_]+|mpi_(cray|gnu|intel|nvidia|pgi|amd|aocc)[a-z0-9_]*|mpigf)\.so(\.|$)`)
-	crayLibrary = regexp.MustCompile(`^libmpi(ch)?_(cray|gnu|intel|nvidia|pgi|amd|aocc)`)
+	mpiLibrary  = pattern(`^lib(mpi|mpich|mpi_abi|mpi_mt|mpi_dbg|mpi_dbg_mt|mpi_ilp64|mpich_[a-z0-9_]+|mpi_(cray|gnu|intel|nvidia|pgi|amd|aocc)[a-z0-9_]*|mpigf)\.so(\.|$)`)
+	crayLibrary = pattern(`^libmpi(ch)?_(cray|gnu|intel|nvidia|pgi|amd|aocc)`)
 	// Libraries of the C runtime need no MPI.
-	systemLibrary = regexp.MustCompile(`^(ld-linux|ld-musl|lib(c|m|dl|pthread|rt|util|resolv|gcc_s|stdc\+\+|gfortran|quadmath|z|crypt|nsl|anl|atomic|gomp|numa|hwloc|ssl|crypto|expat|tinfo|readline|selinux|pcre2-8)[.-])`)
-	pmixLibrary   = regexp.MustCompile(`^libpmix\.so(\.|$)`)
-	pmiLibrary    = regexp.MustCompile(`^libpmi2?\.so(\.|$)`)
+	systemLibrary = pattern(`^(ld-linux|ld-musl|lib(c|m|dl|pthread|rt|util|resolv|gcc_s|stdc\+\+|gfortran|quadmath|z|crypt|nsl|anl|atomic|gomp|numa|hwloc|ssl|crypto|expat|tinfo|readline|selinux|pcre2-8)[.-])`)
+	pmixLibrary   = pattern(`^libpmix\.so(\.|$)`)
+	pmiLibrary    = pattern(`^libpmi2?\.so(\.|$)`)
 )
 
 // byName is what a library that cannot be read is by its name. libmpi.so.12 is MPICH's ABI, which
@@ -74,7 +80,7 @@ func byName(name string) library {
 	switch {
 	case strings.HasPrefix(name, "libmpi.so.40"), strings.HasPrefix(name, "libmpi.so.20"):
 		l.family = openMPI
-	case crayLibrary.MatchString(name):
+	case crayLibrary().MatchString(name):
 		l.family = crayMPICH
 	}
 	return l
@@ -83,14 +89,14 @@ func byName(name string) library {
 // recognise says which MPI an opened library is. needs are the names of all libraries that it
 // needs, itself or through others, as far as they were found.
 func recognise(o *object, needs []string) library {
-	l := library{family: mpich, path: o.path, pmix: slices.ContainsFunc(needs, pmixLibrary.MatchString)}
+	l := library{family: mpich, path: o.path, pmix: slices.ContainsFunc(needs, pmixLibrary().MatchString)}
 	own := func(symbol string) bool { _, ok := o.defines(symbol); return ok }
 	switch {
 	case own("ompi_mpi_comm_world"), slices.ContainsFunc(needs, func(n string) bool { return strings.HasPrefix(n, "libopen-pal.") }):
 		l.family, l.version = openMPI, o.constant("ompi_version_string")
 	case own("I_MPI_Check_image_status"):
 		l.family = intelMPI
-	case crayLibrary.MatchString(path.Base(o.path)), crayLibrary.MatchString(o.soname):
+	case crayLibrary().MatchString(path.Base(o.path)), crayLibrary().MatchString(o.soname):
 		l.family = crayMPICH
 	default:
 		l.version = o.constant("MPII_Version_string")
@@ -126,15 +132,15 @@ func after(piece []byte, text string) string {
 		}
 		piece = rest
 		v, _, _ := bytes.Cut(rest[:min(len(rest), overlap/2)], []byte{0})
-		if m := leadingVersion.FindSubmatch(v); m != nil {
+		if m := leadingVersion().FindSubmatch(v); m != nil {
 			return string(m[1])
 		}
 	}
 }
 
 var (
-	leadingVersion = regexp.MustCompile(`^ *(\d+\.\d+\.\d+[a-z0-9]*)`)
-	wholeVersion   = regexp.MustCompile(`^\d+\.\d+(\.\d+)?(a|b|rc)?\d*$`)
+	leadingVersion = pattern(`^ *(\d+\.\d+\.\d+[a-z0-9]*)`)
+	wholeVersion   = pattern(`^\d+\.\d+(\.\d+)?(a|b|rc)?\d*$`)
 )
 
 // lone is the first version that is a text of its own and fits.
@@ -146,7 +152,7 @@ func lone(piece []byte, fits func(v string) bool) string {
 			return ""
 		}
 		piece = rest
-		if len(text) >= 5 && len(text) < 16 && text[0]-'0' <= 9 && wholeVersion.Match(text) && fits(string(text)) {
+		if len(text) >= 5 && len(text) < 16 && text[0]-'0' <= 9 && wholeVersion().Match(text) && fits(string(text)) {
 			return string(text)
 		}
 	}

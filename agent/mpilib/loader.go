@@ -70,16 +70,16 @@ func (d *loader) mpi(o *object, preloaded []string) (library, bool) {
 		queue = queue[1:]
 		for _, name := range l.needed {
 			base := path.Base(name)
-			if seen[name] || systemLibrary.MatchString(base) {
+			if seen[name] || systemLibrary().MatchString(base) {
 				continue
 			}
 			seen[name] = true
 			switch {
-			case mpiLibrary.MatchString(base):
+			case mpiLibrary().MatchString(base):
 				return d.recognised(name, l), true
-			case pmixLibrary.MatchString(base):
+			case pmixLibrary().MatchString(base):
 				other = library{family: pmixClient, path: name}
-			case pmiLibrary.MatchString(base) && other.family == noFamily:
+			case pmiLibrary().MatchString(base) && other.family == noFamily:
 				other = library{family: pmiClient, path: name}
 			}
 			if next, ok := d.find(name, l); ok {
@@ -106,7 +106,7 @@ func (d *loader) needs(o *object, by *loaded) []string {
 	names := slices.Clone(o.needed)
 	l := d.load(o, by)
 	for _, name := range o.needed {
-		if base := path.Base(name); strings.HasPrefix(base, "libmpi") || strings.HasPrefix(base, "libopen-rte.") || pmiLibrary.MatchString(base) {
+		if base := path.Base(name); strings.HasPrefix(base, "libmpi") || strings.HasPrefix(base, "libopen-rte.") || pmiLibrary().MatchString(base) {
 			if next, ok := d.find(name, l); ok {
 				names = append(names, next.needed...)
 				next.close()

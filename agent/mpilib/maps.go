@@ -49,7 +49,7 @@ func (k *look) mapped(proc, line string) (library, bool) {
 		return library{}, false
 	}
 	p := strings.TrimSuffix(strings.TrimSuffix(line[at:], "\n"), " (deleted)")
-	if !mpiLibrary.MatchString(path.Base(p)) {
+	if !mpiLibrary().MatchString(path.Base(p)) {
 		return library{}, false
 	}
 	o, err := k.files.openObject(p)

@@ -155,7 +155,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
-		Grace: f.grace, Gossip: !f.noGossip, Ready: p.ready, IdleExit: f.idleExit, Policy: rules,
+		Grace: f.grace, Gossip: !f.noGossip, Ready: p.ready, Hasten: p.hasten, IdleExit: f.idleExit, Policy: rules,
 	}, nil
 }
 

@@ -20,6 +20,21 @@ type hierarchy struct {
 	own         string   // directory of the own group, at or below mount
 }
 
+// Cgroups are the groups that this process is in. What they allow and count is read anew each time; where
+// they are is looked up once, for that means reading every mount and nothing moves a container's processes.
+type Cgroups struct {
+	fsys fs.FS
+	all  []hierarchy
+	err  error // why none is known
+}
+
+// FindCgroups looks up where the groups are under fsys. Where that cannot be read, each method says so.
+func FindCgroups(fsys fs.FS) *Cgroups {
+	g := &Cgroups{fsys: fsys}
+	g.all, g.err = hierarchies(fsys)
+	return g
+}
+
 // hierarchies joins /proc/self/cgroup (where the process is) with /proc/self/mountinfo (what
 // of it can be seen). Three cases, cgroups(7) and proc_pid_mountinfo(5):
 //
@@ -123,19 +138,18 @@ func (h hierarchy) upTo() []string {
 }
 
 // quota is the smallest CFS quota that binds this process, in CPUs; 0 if none does.
-func quota(fsys fs.FS) (float64, error) {
-	all, err := hierarchies(fsys)
-	if err != nil {
-		return 0, err
+func (g *Cgroups) quota() (float64, error) {
+	if g.err != nil {
+		return 0, g.err
 	}
 	least := 0.0
 	var errs []error
-	for _, h := range all {
+	for _, h := range g.all {
 		if !h.v2 && !slices.Contains(h.controllers, "cpu") {
 			continue
 		}
 		for _, dir := range h.upTo() {
-			q, err := quotaOf(fsys, dir, h.v2)
+			q, err := quotaOf(g.fsys, dir, h.v2)
 			if err != nil {
 				errs = append(errs, err)
 			} else if q > 0 && (least == 0 || q < least) {
@@ -188,12 +202,11 @@ func missing(err error) error {
 // OOMKills is how many processes of this container the kernel has killed for memory so far.
 // A rank that died by SIGKILL while it grew was killed for memory. Where no memory group can
 // be seen the error is fs.ErrNotExist.
-func OOMKills(fsys fs.FS) (uint64, error) {
-	all, err := hierarchies(fsys)
-	if err != nil {
-		return 0, err
+func (g *Cgroups) OOMKills() (uint64, error) {
+	if g.err != nil {
+		return 0, g.err
 	}
-	for _, h := range all {
+	for _, h := range g.all {
 		file := "memory.events" // since Linux 4.13 with oom_kill, in both versions
 		if !h.v2 {
 			if !slices.Contains(h.controllers, "memory") {
@@ -201,7 +214,7 @@ func OOMKills(fsys fs.FS) (uint64, error) {
 			}
 			file = "memory.oom_control"
 		}
-		text, err := readFile(fsys, path.Join(h.own, file))
+		text, err := readFile(g.fsys, path.Join(h.own, file))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // v2 without the memory controller, beside v1
 		}

@@ -30,16 +30,19 @@ const (
 
 // Limit joins a machine with what is allowed of it. The result is good even when the error is not nil:
 // what could not be read limits nothing, and the error names it.
-func Limit(fsys fs.FS, m *topology.Machine) (Limits, error) {
+func Limit(fsys fs.FS, m *topology.Machine) (Limits, error) { return FindCgroups(fsys).Limit(m) }
+
+// Limit is Limit under the directory where the groups were found.
+func (g *Cgroups) Limit(m *topology.Machine) (Limits, error) {
 	l := Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes}
 	if both := l.CPUs.Intersect(m.Affinity); !both.Empty() {
 		l.CPUs = both
 	}
-	mems, memsErr := memoryMask(fsys)
+	mems, memsErr := memoryMask(g.fsys)
 	if both := l.Memory.Intersect(mems); !both.Empty() {
 		l.Memory = both
 	}
-	quota, quotaErr := quota(fsys)
+	quota, quotaErr := g.quota()
 	if errors.Is(quotaErr, fs.ErrNotExist) {
 		quotaErr = nil // no /proc
 	}

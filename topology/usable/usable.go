@@ -65,7 +65,7 @@ func Read(fsys fs.FS) (Inventory, error) {
 	inv := Inventory{Arch: runtime.GOARCH}
 	var threadsErr, quotaErr error
 	inv.Threads, threadsErr = threads(fsys)
-	inv.Quota, quotaErr = quota(fsys)
+	inv.Quota, quotaErr = FindCgroups(fsys).quota()
 	inv.CPUs = inv.Threads.Len()
 	if inv.CPUs == 0 {
 		inv.CPUs = runtime.NumCPU()

@@ -65,7 +65,7 @@ func describe(archive *txtar.Archive) string {
 	if err != nil {
 		fmt.Fprintf(&b, "error %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	if n, err := OOMKills(machine); err != nil {
+	if n, err := FindCgroups(machine).OOMKills(); err != nil {
 		fmt.Fprintf(&b, "oom kills: %v\n", err)
 	} else {
 		fmt.Fprintf(&b, "oom kills %d\n", n)
@@ -78,7 +78,7 @@ func TestWithoutAnyFile(t *testing.T) {
 	if err == nil || inv.CPUs != runtime.NumCPU() || inv.Quota != 0 || inv.Slots() != inv.CPUs {
 		t.Errorf("%+v, %v", inv, err)
 	}
-	if _, err := OOMKills(fstest.MapFS{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := FindCgroups(fstest.MapFS{}).OOMKills(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -101,7 +101,7 @@ func TestHere(t *testing.T) {
 	if inv.CPUs < 1 || inv.CPUs > runtime.NumCPU() || inv.Quota == 0 && inv.CPUs != runtime.NumCPU() || inv.Kernel == "" {
 		t.Errorf("%+v, NumCPU %d", inv, runtime.NumCPU())
 	}
-	if n, err := OOMKills(root); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if n, err := FindCgroups(root).OOMKills(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Error(n, err)
 	}
 	t.Logf("%+v %s", inv, inv.Digest())
@@ -151,6 +151,6 @@ func FuzzFiles(f *testing.F) {
 		if inv.CPUs < 1 || inv.Slots() < 1 || inv.Quota < 0 {
 			t.Fatalf("%+v", inv)
 		}
-		_, _ = OOMKills(machine)
+		_, _ = FindCgroups(machine).OOMKills()
 	})
 }
