@@ -18,7 +18,7 @@ func machineWish(p placement.Policy) apiv1.MachineWish {
 	switch {
 	case b.Map.Object != layout.None:
 		return apiv1.MachineWish_MACHINE_ALWAYS
-	case b.Bind.Said && b.Bind.To == layout.None && !b.Bind.List && b.Lines == nil && b.Hydra == nil:
+	case b.Bind.Said && b.Bind.To == layout.None && !b.Bind.List && !b.Listed() && b.Hydra == nil:
 		return apiv1.MachineWish_MACHINE_NOT_WANTED
 	case b.Asked():
 		return apiv1.MachineWish_MACHINE_ALWAYS

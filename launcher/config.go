@@ -23,7 +23,10 @@ import (
 // Sources is where hosts may come from. They are tried in the order of the Kubernetes
 // contract; the first that knows any is taken.
 type Sources struct {
-	Entries  []hostlist.Entry    // --host or --hostfile; nil: neither was given
+	Entries []hostlist.Entry // --host or --hostfile; nil: neither was given
+	// Otherwise are the hosts of a rankfile, for where nothing else names any.
+	Otherwise []hostlist.Entry
+
 	Env      func(string) string // this process's environment; nil: empty
 	Environ  func() []string     // all of it, for VC_*_HOSTS; nil: empty
 	Root     string              // where etc/ is; default "/"

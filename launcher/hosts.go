@@ -23,7 +23,7 @@ type hostSet struct {
 }
 
 // static asks the sources that need no network, in the order of the contract: --host and
-// --hostfile, the MPI operators' hostfile, LeaderWorkerSet, Volcano, an Indexed Job. A nil set
+// --hostfile, the MPI operators' hostfile, LeaderWorkerSet, Volcano, an Indexed Job; then a rankfile. A nil set
 // without error means that none of them knows any.
 func (s *Sources) static() (*hostSet, error) {
 	if s.Entries != nil {
@@ -37,6 +37,9 @@ func (s *Sources) static() (*hostSet, error) {
 		if len(entries) > 0 {
 			return s.set(from, entries), nil
 		}
+	}
+	if len(s.Otherwise) > 0 {
+		return s.set("the file of ranks", s.Otherwise), nil
 	}
 	return nil, nil
 }

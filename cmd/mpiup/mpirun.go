@@ -71,7 +71,7 @@ func (p *process) mpirun(name string, args []string) error {
 		return err
 	}
 	defer done()
-	reach.Entries, reach.NotHere, reach.WaitBy = line.Entries, line.NoLocal, "MPIUP_WAIT"
+	reach.Entries, reach.Otherwise, reach.NotHere, reach.WaitBy = line.Entries, line.Otherwise, line.NoLocal, "MPIUP_WAIT"
 	cfg, err := p.mpirunConfig(&line, reach, dir)
 	if err != nil {
 		return err

@@ -102,7 +102,7 @@ func TestRankfile(t *testing.T) {
 		return c
 	}
 	text := "# a comment\n\nrank 1=w1 slot=1:0-2 # and one\nRANK 0 = root@w0\tslots = 4,5\n rank 2=+n1 slot=0:0;1:0\n"
-	want := []Line{{Rank: 1, Host: "w1", CPUs: cpus("1:0-2")}, {Rank: 0, Host: "w0", CPUs: cpus("4,5")}, {Rank: 2, Relative: 1, CPUs: cpus("0:0;1:0")}}
+	want := []Line{{Rank: 1, Host: "w1", CPUs: cpus("1:0-2"), At: 3}, {Rank: 0, Host: "w0", CPUs: cpus("4,5"), At: 4}, {Rank: 2, Relative: 1, CPUs: cpus("0:0;1:0"), At: 5}}
 	got, err := ParseRankfile(text)
 	if err != nil {
 		t.Fatal(err)

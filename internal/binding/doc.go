@@ -14,7 +14,11 @@
 // threads where those are asked for; with "p" before them the kernel's numbers of CPUs.
 package binding
 
-import "github.com/mpiup/mpiup/internal/layout"
+import (
+	"slices"
+
+	"github.com/mpiup/mpiup/internal/layout"
+)
 
 // Request is all that a user said. The zero Request is nothing.
 type Request struct {
@@ -22,26 +26,32 @@ type Request struct {
 	Rank Ranking
 	Bind Target
 
-	CPUs      CPUs // ranks get only these of each host; nil: all
-	Ordered   bool // the Nth rank of a host is bound to the Nth of CPUs alone
-	HWThreads bool // hardware threads count as CPUs, not cores
-	Lines     []Line
+	CPUs      CPUs   // ranks get only these of each host; nil: all
+	Ordered   bool   // the Nth rank of a host is bound to the Nth of CPUs alone
+	HWThreads bool   // hardware threads count as CPUs, not cores
+	Lines     []Line // hosts of ranks, and with a rankfile their CPUs
 	Hydra     *Hydra // Hydra's way, instead of Map, Rank and Bind
 }
 
 // Asked says that binding was asked for, by whatever option.
 func (r *Request) Asked() bool {
-	return r.Bind.Said || r.Map.Object != layout.None || r.Map.PE > 0 || r.CPUs != nil || r.Lines != nil || r.Hydra != nil
+	return r.Bind.Said || r.Map.Object != layout.None || r.Map.PE > 0 || r.CPUs != nil || r.Listed() || r.Hydra != nil
+}
+
+// Listed says that Lines have CPUs of ranks. Those of a mapping by "seq" may have none; then ranks are
+// bound as if they had been mapped otherwise.
+func (r *Request) Listed() bool {
+	return slices.ContainsFunc(r.Lines, func(l Line) bool { return l.CPUs != nil })
 }
 
 // Mapping is --map-by.
 type Mapping struct {
-	Policy    string      // "slot", "node", "object", "ppr", "rankfile"; "": not said
+	Policy    string      // "slot", "node", "object", "ppr", "rankfile", "seq"; "": not said
 	Object    layout.Kind // of "object" and "ppr"; None of ppr: the host
 	N         int         // of ppr: so many ranks on each
 	PE        int         // so many cores for each rank; 0: as Bind says
 	Span      bool        // over the objects of all hosts as if they were one's
-	File      string      // of "rankfile"; "": said elsewhere
+	File      string      // of "rankfile" and "seq"; "": said elsewhere
 	CPUs      string      // PE-LIST
 	Ordered   bool
 	HWThreads bool

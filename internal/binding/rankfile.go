@@ -6,13 +6,15 @@ import (
 	"strings"
 )
 
-// Line is a line of a rankfile: a rank, its host and its CPUs.
+// Line is a line of a rankfile, or of a hostfile that is followed in its order: a rank, its host and its
+// CPUs.
 type Line struct {
 	Rank int
 	Host string // as it was written; "": Relative
 	// Relative is the host's place among those of the job ("+n2"), where Host is empty.
 	Relative int
-	CPUs     CPUs
+	CPUs     CPUs // nil: none are listed (only with a mapping by "seq")
+	At       int  // the line's number in its file; 0: it is of a list
 }
 
 // maxLines bounds a rankfile.
@@ -37,6 +39,7 @@ func ParseRankfile(text string) ([]Line, error) {
 		if first, twice := seen[l.Rank]; twice {
 			return nil, fmt.Errorf("line %d: rank %d has its place on line %d already", at, l.Rank, first)
 		}
+		l.At = at
 		if seen[l.Rank] = at; len(lines) == maxLines {
 			return nil, fmt.Errorf("more than %d ranks", maxLines)
 		}
@@ -86,6 +89,9 @@ func parseLine(line string) (l Line, err error) {
 func (l *Line) setHost(host string) error {
 	if i := strings.LastIndexByte(host, '@'); i >= 0 { // user@host
 		host = host[i+1:]
+	}
+	if in, ok := strings.CutPrefix(host, "["); ok { // an IPv6 address
+		host = strings.TrimSuffix(in, "]")
 	}
 	nth, relative := strings.CutPrefix(strings.ToLower(host), "+n")
 	if !relative {

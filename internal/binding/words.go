@@ -41,7 +41,7 @@ func ParseMapBy(text string) (m Mapping, err error) {
 		if rest == "" {
 			return m, errors.New("nothing is said; use slot, node, ppr:N:node or an object such as socket")
 		}
-	case "slot", "node", "rankfile":
+	case "slot", "node", "rankfile", "seq":
 		m.Policy = policy
 	case "ppr":
 		m.Policy = policy
@@ -55,8 +55,11 @@ func ParseMapBy(text string) (m Mapping, err error) {
 		if m.N, err = number(n); err != nil {
 			return m, err
 		}
-	case "seq", "sequential", "dist", "distance", "likwid", "lsf":
-		return m, fmt.Errorf("mapping by %s is not done: name the hosts in their order with their slots, -H a:2,b:2", policy)
+	case "dist", "mindist":
+		return m, errors.New("a device that ranks are to be near is named nowhere but in Open MPI 4's parameters, and Open MPI 5 has it no more. " +
+			"Leave it out: ranks of hosts with GPUs are near their GPUs anyway; or write numa, or --rankfile FILE")
+	case "likwid", "lsf":
+		return m, fmt.Errorf("mapping by %s is not done: name the hosts in their order, --map-by seq, or the CPUs too, --rankfile FILE", policy)
 	case "pe-list":
 		list, more, _ := strings.Cut(strings.TrimPrefix(rest, "="), ":")
 		m.CPUs, rest = list, more

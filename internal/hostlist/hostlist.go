@@ -32,9 +32,11 @@ import (
 const (
 	MaxHosts = 1 << 16 // hosts in one list or file
 	MaxSlots = 1 << 16 // slots of one host
-	MaxFile  = 16 << 20
-	maxName  = 253 // RFC 1035, without the final dot
-	maxLabel = 63
+	// MaxPlaces is how many ranks a file of places may have.
+	MaxPlaces = 1 << 20
+	MaxFile   = 16 << 20
+	maxName   = 253 // RFC 1035, without the final dot
+	maxLabel  = 63
 )
 
 // Entry is one host as it was named.

@@ -80,6 +80,8 @@ func (f *RunFlags) settleBinding() error {
 func (f *RunFlags) checkBinding() error {
 	m := &f.Binding.Map
 	switch {
+	case m.Policy == "seq":
+		return errors.New("--map-by: seq is mpirun's; write --rankfile, or hosts with their slots, --host a:2,b:2")
 	case m.NoLocal:
 		return errors.New("--map-by: nolocal is mpirun's; leave the host out")
 	case f.Binding.Bind.List && f.Binding.CPUs == nil, m.Ordered && f.Binding.CPUs == nil:

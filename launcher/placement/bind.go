@@ -24,7 +24,7 @@ import (
 // A rank that has all CPUs of its host is not bound. docs/binding.md has what differs from Open MPI:
 // nothing is bound that may be shared with others, unless somebody asks.
 func bind(plan *job.Plan, where *locales, req binding.Request) error {
-	if req.Lines != nil {
+	if req.Listed() {
 		return bindLines(plan, req)
 	}
 	byHost := ranksByHost(plan)

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/binding"
@@ -9,7 +10,8 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 )
 
-// placeLines gives every rank the host of its line in a rankfile. Every rank has one.
+// placeLines gives every rank the host of its line in a rankfile, or in the order of the hosts. Every rank
+// has one.
 func placeLines(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	total, sizes := 0, make([]int, len(apps))
 	for i, a := range apps {
@@ -26,11 +28,12 @@ func placeLines(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	for rank := range hostOf {
 		hostOf[rank] = -1
 	}
+	byName := namesOf(hosts)
 	for _, l := range p.Binding.Lines {
 		if l.Rank >= total {
 			continue // a file may be for a larger job
 		}
-		h, err := hostOfLine(hosts, l)
+		h, err := hostOfLine(hosts, byName, l)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +42,7 @@ func placeLines(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	}
 	for rank, h := range hostOf {
 		if h < 0 {
-			return nil, fmt.Errorf("rank %d of %d has no line in the rankfile; write one, or ask for fewer ranks", rank, total)
+			return nil, fmt.Errorf("rank %d of %d has no line in the file of ranks; write one, or ask for fewer ranks", rank, total)
 		}
 	}
 	if err := p.within(hosts, counts); err != nil {
@@ -48,33 +51,42 @@ func placeLines(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	return number(hosts, sizes, hostOf), nil
 }
 
+// namesOf is the first host of each name, and of each name up to the first dot.
+func namesOf(hosts []job.Host) map[string]int {
+	byName := make(map[string]int, 2*len(hosts))
+	for h, host := range slices.Backward(hosts) {
+		short, _, _ := strings.Cut(strings.ToLower(host.Name), ".")
+		byName[short] = h
+	}
+	for h, host := range slices.Backward(hosts) {
+		byName[strings.ToLower(host.Name)] = h
+	}
+	return byName
+}
+
 // hostOfLine finds a line's host, by its name or that up to the first dot.
-func hostOfLine(hosts []job.Host, l binding.Line) (int, error) {
+func hostOfLine(hosts []job.Host, byName map[string]int, l binding.Line) (int, error) {
+	from := "the host list"
+	if l.At > 0 {
+		from = fmt.Sprintf("line %d of the file of ranks", l.At)
+	}
 	if l.Host == "" {
 		if l.Relative >= len(hosts) {
-			return 0, fmt.Errorf("the rankfile has rank %d on host +n%d, counted from 0, and the job has %s", l.Rank, l.Relative, plural(len(hosts), "host"))
+			return 0, fmt.Errorf("%s has rank %d on host +n%d, counted from 0, and the job has %s", from, l.Rank, l.Relative, plural(len(hosts), "host"))
 		}
 		return l.Relative, nil
 	}
-	found := -1
-	for h, host := range hosts {
-		if strings.EqualFold(host.Name, l.Host) {
-			return h, nil
-		}
-		if short, _, _ := strings.Cut(host.Name, "."); found < 0 && strings.EqualFold(short, l.Host) {
-			found = h
-		}
+	h, found := byName[strings.ToLower(l.Host)]
+	if !found {
+		return 0, fmt.Errorf("%s has rank %d on host %s, which is not one of the job's", from, l.Rank, l.Host)
 	}
-	if found < 0 {
-		return 0, fmt.Errorf("the rankfile has rank %d on host %s, which is not one of the job's", l.Rank, l.Host)
-	}
-	return found, nil
+	return h, nil
 }
 
 // bindLines binds ranks to the CPUs of their lines.
 func bindLines(plan *job.Plan, req binding.Request) error {
 	for _, l := range req.Lines {
-		if l.Rank >= len(plan.Placements) {
+		if l.Rank >= len(plan.Placements) || l.CPUs == nil {
 			continue
 		}
 		pl := &plan.Placements[l.Rank]
@@ -84,7 +96,7 @@ func bindLines(plan *job.Plan, req binding.Request) error {
 		}
 		sets, err := l.CPUs.On(host.Layout, req.HWThreads)
 		if err != nil {
-			return fmt.Errorf("the rankfile's rank %d, host %s: %w", l.Rank, host.Name, err)
+			return fmt.Errorf("line %d of the file of ranks, rank %d, host %s: %w", l.At, l.Rank, host.Name, err)
 		}
 		var cpus idset.Set
 		for _, s := range sets {

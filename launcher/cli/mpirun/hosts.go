@@ -28,7 +28,6 @@ func (p *parser) hosts() error {
 		if c.On, err = p.named(c.listed); err != nil {
 			return err
 		}
-		c.listed = nil
 		all = union(all, c.On)
 	}
 	for i := range p.line.Contexts { // one program's may be all there are
@@ -37,7 +36,7 @@ func (p *parser) hosts() error {
 		}
 	}
 	if all == nil && p.hostfile != "" {
-		all, err = p.out.Hostfile(p.hostfile, p.line.Family.dialect())
+		all, err = p.fileHosts(p.hostfile)
 	}
 	for i := range all {
 		if e := &all[i]; !e.Given && p.slots > 0 && p.line.Family == OpenMPI {
@@ -62,7 +61,7 @@ func (p *parser) named(lists []string) ([]hostlist.Entry, error) {
 	case p.hostfile == "":
 		return p.complete(named)
 	}
-	all, err := p.out.Hostfile(p.hostfile, d)
+	all, err := p.fileHosts(p.hostfile)
 	if err != nil {
 		return nil, err
 	}

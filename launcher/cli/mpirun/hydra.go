@@ -72,7 +72,7 @@ func hydraRest() []row {
 		{names: "trace t mps aps check_mpi trace-pt2pt trace-collectives", level: Refused, means: "libraries are not preloaded: write -genv LD_PRELOAD FILE"},
 		{names: "tune", args: 1, level: Refused, means: "write -genv I_MPI_TUNING_BIN FILE"},
 		{names: "path", args: 1, level: Done, local: true, set: (*parser).searchPath, means: "directories in which hosts look for the program before those of `PATH`"},
-		{names: "umask", args: 1, level: Refused, means: "ranks have their agent's: write sh -c 'umask 022; exec PROGRAM'"},
+		{names: "umask", args: 1, level: Done, means: "the file mode mask of ranks, octal, set by `/bin/sh` on their host (Intel MPI)", set: (*parser).umask},
 		{names: "gdb gdba tv tva", level: Refused, means: "debuggers are not started: use mpiup exec HOST -- gdb -p PID"},
 		{names: "nameserver", args: 1, level: Refused, means: "there is no other server to join: jobs of one mpiexec find each other's names"},
 		{names: "preload-binary", level: Done, local: true, means: "copies the program to the hosts, as Open MPI's mpirun does", set: (*parser).preloadBinary},

@@ -3,6 +3,7 @@ package mpirun
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,28 @@ func (p *parser) tools(v []string) error {
 		return errors.New("no tool is named")
 	}
 	return nil
+}
+
+// umask is Intel MPI's -umask MASK. A shell sets it, around all tools: a process that is started keeps its
+// parent's, and the agent's is not a rank's business.
+func (p *parser) umask(v []string) error {
+	if mask, err := strconv.ParseUint(v[0], 8, 16); err != nil || mask > 0o777 {
+		return fmt.Errorf("%.40q is no mask from 000 to 777", v[0])
+	}
+	p.mask = []string{"/bin/sh", "-c", "umask " + v[0] + ` && exec "$0" "$@"`}
+	return nil
+}
+
+// masked puts what sets the mask before all tools, and before the programs of ranks that have none.
+func (p *parser) masked() {
+	if p.mask == nil {
+		return
+	}
+	for i := range p.line.Tools {
+		t := &p.line.Tools[i]
+		t.Argv = slices.Concat(p.mask, t.Argv)
+	}
+	p.line.Tools = append(p.line.Tools, Tool{Argv: p.mask})
 }
 
 // toolFile is -gtoolfile.

@@ -22,6 +22,7 @@ type Line struct {
 	Contexts []Context // the programs; none for Version and Help
 
 	Entries       []hostlist.Entry // the hosts of -H, -hosts (all programs') or a file; nil: none were named
+	Otherwise     []hostlist.Entry // hosts of a file of ranks, for where nothing else names any
 	Oversubscribe bool
 	NoLocal       bool   // not on the launcher's own host
 	MapBy         string // Open MPI: "slot" or "node"; "": slot

@@ -35,7 +35,11 @@ func (p *parser) mapBy(v []string) error {
 	if m.NoLocal {
 		l.NoLocal = true
 	}
-	if m.File != "" {
+	switch {
+	case m.File == "":
+	case m.Policy == "seq":
+		p.seqFile = p.absolute(m.File)
+	default:
 		if err := p.rankFile([]string{m.File}); err != nil {
 			return err
 		}
@@ -147,6 +151,11 @@ func (p *parser) binds() (err error) {
 		return errors.New("--bind-to cpu-list: no CPUs are listed; write --cpu-list LIST")
 	case b.Map.Ordered && b.CPUs == nil:
 		return errors.New("--map-by ...:ordered: no CPUs are listed; write PE-LIST=LIST")
+	}
+	if b.Lines != nil && l.Entries == nil && !p.sequential() {
+		if l.Otherwise, err = RankfileHosts(b.Lines); err != nil {
+			return fmt.Errorf("the rankfile: %w", err)
+		}
 	}
 	if p.kernelNumbers {
 		for i := range b.Lines {

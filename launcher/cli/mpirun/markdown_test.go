@@ -49,8 +49,6 @@ Exit codes and everything else are that launcher's; code 246 says that there is 
 Levels: **done**, it means here what it means there; **no effect**, accepted, and said with ` + "`-v`" + `; **refused**, an error
 that says what to use. What is not listed is an error. Long options may have one hyphen or two, and a value after ` + "`=`" + `.
 
-Not done: mapping by distance and by the lines of a hostfile.
-
 ## Hosts
 
 Those of ` + "`-H`, `-hosts`" + ` or a file, else what the operator says: ` + "`/etc/mpi/hostfile`, `OMPI_MCA_orte_default_hostfile`, `HYDRA_HOST_FILE`, `I_MPI_HYDRA_HOST_FILE`" + `,

@@ -41,6 +41,12 @@ func launcherParams() []launcherParam {
 		{"rmaps_base_no_schedule_local", "nolocal", "`--nolocal`", onParam(func(l *Line, yes bool) { l.NoLocal = yes })},
 		{"rmaps_base_mapping_policy rmaps_default_mapping_policy", mapping, "`--map-by`", option((*parser).mapBy)},
 		{"rmaps_base_ranking_policy rmaps_default_ranking_policy", "rank-by", "`--rank-by`", option((*parser).rankBy)},
+		{"rmaps", "", "`seq`: `--map-by seq`", func(p *parser, v string) error {
+			if p.seqMapper = v == "seq"; !p.seqMapper {
+				p.without("parameter rmaps " + v)
+			}
+			return nil
+		}},
 		{"rmaps_ppr_n_pernode", mapping, "`-N`", option((*parser).perNode)},
 		{"rmaps_ppr_n_persocket", mapping, "`--npersocket`", option((*parser).perSocket)},
 		{"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc", "cpus-per-proc", "`--cpus-per-proc`", option((*parser).cpusPerRank)},

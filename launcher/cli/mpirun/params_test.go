@@ -93,7 +93,15 @@ func TestIntelsOptions(t *testing.T) {
 		{line: "a", world: world{env: "I_MPI_GTOOL=gdb:0"}, is: tools(Tool{[]string{"gdb"}, "0"})},
 		{line: "-gtool x:1 a", world: world{env: "I_MPI_GTOOL=gdb:0"}, is: tools(Tool{[]string{"x"}, "1"})},
 	})
+	mask := []string{"/bin/sh", "-c", `umask 027 && exec "$0" "$@"`}
+	read(t, Hydra, []reading{
+		{line: "-umask 027 a", is: tools(Tool{mask, ""})},
+		{line: "-umask 027 -gtool strace:0 a", is: tools(Tool{append(slices.Clone(mask), "strace"), "0"}, Tool{mask, ""})},
+	})
 	refuse(t, Hydra, []refusal{
+		{line: "-umask 8 a", says: `-umask 8: "8" is no mask from 000 to 777`},
+		{line: "-umask 1777 a", says: "is no mask"},
+		{line: "-umask u=rw a", says: "is no mask"},
 		{line: "-output-from x a", says: `"x" is no number`},
 		{line: "-hosts-group n[1-2 a", says: "one pair of brackets holds numbers"},
 		{line: "-hosts-group n[1]m[2] a", says: "one pair of brackets holds numbers"},

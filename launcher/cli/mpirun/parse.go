@@ -34,6 +34,9 @@ type parser struct {
 	appfile  string
 	tuned    []string // files of parameters
 
+	mask          []string // Hydra: words of what sets the file mode mask
+	seqFile       string // of --map-by seq:FILE=; "": none
+	seqMapper     bool   // --mca rmaps seq
 	kernelNumbers bool   // CPUs in rankfiles are the kernel's
 	hydraBind     string // Hydra's -bind-to and -map-by, as given
 	hydraMap      string
@@ -185,14 +188,12 @@ func (p *parser) finish() (Line, error) {
 	if l.Version || l.Help {
 		return *l, nil
 	}
-	for _, step := range []func() error{p.readAppfile, p.tune, p.environment, p.hosts, p.binds} {
+	for _, step := range []func() error{p.readAppfile, p.tune, p.environment, p.hosts, p.needProgram, p.sequence, p.binds} {
 		if err := step(); err != nil {
 			return Line{}, err
 		}
 	}
-	if len(l.Contexts) == 0 {
-		return Line{}, errors.New("which program? write mpirun -n 4 ./a.out")
-	}
+	p.masked()
 	if l.OutputDir != "" {
 		l.OutputDir = p.absolute(l.OutputDir)
 	}
@@ -205,6 +206,13 @@ func (p *parser) finish() (Line, error) {
 		p.setPrefix(c)
 	}
 	return *l, nil
+}
+
+func (p *parser) needProgram() error {
+	if len(p.line.Contexts) == 0 {
+		return errors.New("which program? write mpirun -n 4 ./a.out")
+	}
+	return nil
 }
 
 func (p *parser) absolute(path string) string {

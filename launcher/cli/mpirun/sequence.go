@@ -1,0 +1,166 @@
+package mpirun
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/binding"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/layout"
+)
+
+// places reads a hostfile whose lines stand for ranks.
+func (p *parser) places(file string) ([]hostlist.Place, []hostlist.Entry, error) {
+	text, err := p.out.ReadFile(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("hostfile %s: %w", file, err)
+	}
+	return hostlist.ParsePlaces(string(text), "hostfile "+file)
+}
+
+// fileHosts are the hosts of a file. The sequential mapper knows more in it than other readers do.
+func (p *parser) fileHosts(file string) ([]hostlist.Entry, error) {
+	if p.sequential() {
+		_, entries, err := p.places(file)
+		return entries, err
+	}
+	return p.out.Hostfile(file, p.line.Family.dialect())
+}
+
+// sequential says that ranks go to hosts in the order in which those are named.
+func (p *parser) sequential() bool {
+	return p.line.Family == OpenMPI && (p.seqMapper || p.line.Binding.Map.Policy == "seq")
+}
+
+// sequence gives each rank its host for --map-by seq: the next one of its program's list, else the host of
+// the next line of seq:FILE=, of the hostfile or of the operator's hostfile, in which programs follow each
+// other (orte/mca/rmaps/seq).
+func (p *parser) sequence() error {
+	l := &p.line
+	switch {
+	case !p.sequential():
+		return nil
+	case l.Binding.Lines != nil:
+		return errors.New("--map-by seq and a rankfile both say where each rank goes; give one")
+	}
+	l.MapBy, l.PerHost = "", 0
+	m := &l.Binding.Map
+	m.Policy, m.Object, m.N, m.Span = "seq", layout.None, 0, false
+	common, where, err := p.commonPlaces()
+	if err != nil {
+		return err
+	}
+	for i := range l.Contexts {
+		c := &l.Contexts[i]
+		own, from := common, where
+		if c.listed != nil && p.seqFile == "" {
+			if own, err = p.listedPlaces(c.listed); err != nil {
+				return err
+			}
+			from = "its list of hosts"
+		}
+		if l.NoLocal {
+			own = slices.DeleteFunc(own, func(pl hostlist.Place) bool { return short(pl.Name) == short(p.out.Host) })
+		}
+		if c.N == 0 {
+			c.N = len(own)
+		}
+		if c.N > len(own) || len(own) == 0 {
+			return fmt.Errorf("--map-by seq: %d ranks of %s and %d hosts for them, one for each, in %s; name more, or ask for fewer ranks",
+				c.N, c.Argv[0], len(own), from)
+		}
+		if err := p.seat(own[:c.N]); err != nil {
+			return fmt.Errorf("%s %w", from, err)
+		}
+		if c.On = nil; c.listed == nil || p.seqFile != "" {
+			common = own[c.N:]
+		}
+	}
+	return nil
+}
+
+// seat gives the next ranks their places.
+func (p *parser) seat(places []hostlist.Place) error {
+	lines := &p.line.Binding.Lines
+	for _, pl := range places {
+		line := binding.Line{Rank: len(*lines), Host: pl.Name, At: pl.Line}
+		if pl.CPUs != "" {
+			var err error
+			if line.CPUs, err = binding.ParseCPUs(pl.CPUs); err != nil {
+				return fmt.Errorf("line %d: %w", pl.Line, err)
+			}
+		}
+		if *lines = append(*lines, line); len(*lines) > maxRanks {
+			return fmt.Errorf("has more than %d ranks", maxRanks)
+		}
+	}
+	return nil
+}
+
+// commonPlaces are those of programs without a list, and where they stand.
+func (p *parser) commonPlaces() (places []hostlist.Place, where string, err error) {
+	switch {
+	case p.seqFile != "":
+		places, hosts, err := p.places(p.seqFile)
+		if p.line.Entries == nil {
+			p.line.Otherwise = hosts
+		}
+		return places, "hostfile " + p.seqFile, err
+	case p.hostfile != "":
+		places, _, err = p.places(p.hostfile)
+		return places, "hostfile " + p.hostfile, err
+	case p.out.Operators == nil:
+		return nil, "no file; write --hostfile FILE", nil
+	}
+	all, err := p.out.Operators()
+	for _, e := range all {
+		places = append(places, hostlist.Place{Name: e.Name, Line: e.Line})
+	}
+	return places, "the operator's hostfile", err
+}
+
+// listedPlaces are the mentions of hosts in a program's lists, by their whole names.
+func (p *parser) listedPlaces(lists []string) (places []hostlist.Place, err error) {
+	whole := map[string]string{}
+	for _, e := range p.line.Entries {
+		whole[strings.ToLower(e.Name)] = e.Name
+	}
+	for item := range strings.SplitSeq(strings.Join(lists, ","), ",") {
+		one, err := hostlist.ParseListAs(item, p.line.Family.dialect())
+		if err != nil {
+			return nil, fmt.Errorf("the host list: %w", err)
+		}
+		name, known := whole[strings.ToLower(one[0].Name)]
+		if !known {
+			at, err := find(p.line.Entries, one[0].Name)
+			if err != nil {
+				return nil, err
+			}
+			if at < 0 {
+				return nil, fmt.Errorf("host %s is not one of the job's", one[0].Name)
+			}
+			name = p.line.Entries[at].Name
+			whole[strings.ToLower(one[0].Name)] = name
+		}
+		places = append(places, hostlist.Place{Name: name})
+	}
+	return places, nil
+}
+
+// RankfileHosts are the hosts of a rankfile, a slot for each rank. They are the job's where nothing else
+// names any, as with Open MPI 4.1.
+func RankfileHosts(lines []binding.Line) ([]hostlist.Entry, error) {
+	names := make([]string, len(lines))
+	for i, l := range lines {
+		if l.Host == "" { // one of other hosts
+			return nil, nil
+		}
+		names[i] = l.Host
+		if strings.Contains(l.Host, ":") {
+			names[i] = "[" + l.Host + "]"
+		}
+	}
+	return hostlist.ParseListAs(strings.Join(names, ","), hostlist.OpenMPI)
+}
