@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,13 +17,15 @@ const kfdNodes = "sys/class/kfd/kfd/topology/nodes"
 // maxKFDNodes bounds nodes, and links of one. A host of 8 GPUs in 8 partitions has 66.
 const maxKFDNodes = 1 << 10
 
-// amd finds the nodes that have vector units (simd_count) and whose render device this process may
-// open, as it must /dev/kfd: /sys shows all GPUs of the machine, /dev/dri only the container's.
-func (r reader) amd() (gpus []GPU) {
-	if !r.fs.Writable("dev/kfd") {
+// amd finds the nodes that have vector units (simd_count). This process must be able to open their render
+// devices, and /dev/kfd: /sys shows all GPUs of the machine, /dev/dri only the container's.
+func (r reader) amd() (gpus []Seen) {
+	nodes := r.kfdNumbers(kfdNodes)
+	if len(nodes) == 0 {
 		return nil
 	}
-	nodes := r.kfdNumbers(kfdNodes)
+	driver := r.missing("dev/kfd")
+	next := 0                        // ROCr counts nodes that it may open
 	at := map[int]topology.PCIAddr{} // by node
 	var from []int                   // the node of each GPU
 	for _, n := range nodes {
@@ -31,7 +34,10 @@ func (r reader) amd() (gpus []GPU) {
 		if !ok || len(gpus) == maxGPUs {
 			continue
 		}
-		g.Number = len(gpus) // ROCr counts nodes that it may open
+		if g.Missing = cmp.Or(driver, g.Missing); g.Missing == "" {
+			g.Number = next
+			next++
+		}
 		gpus, from = append(gpus, g), append(from, n)
 		at[n] = g.At
 	}
@@ -71,22 +77,19 @@ func (r reader) properties(path string) map[string]uint64 {
 	return values
 }
 
-func (r reader) amdGPU(dir string) (GPU, bool) {
+func (r reader) amdGPU(dir string) (Seen, bool) {
 	p := r.properties(dir + "/properties")
 	minor := p["drm_render_minor"]
-	if p["simd_count"] == 0 || minor == 0 || minor > maxMinor || p["domain"] > 1<<32-1 {
-		return GPU{}, false
+	if p["simd_count"] == 0 || minor == 0 && !r.bare || minor > maxMinor || p["domain"] > 1<<32-1 {
+		return Seen{}, false
 	}
 	render := fmt.Sprintf("renderD%d", minor)
-	if !r.fs.Writable("dev/dri/" + render) {
-		return GPU{}, false
-	}
 	where := p["location_id"] // bus, device and function as PCI packs them; above, which partition
-	g := GPU{
+	g := Seen{Vendor: AMD, Missing: r.missing("dev/dri/" + render), GPU: GPU{
 		Minor: int(minor),
 		At: topology.PCIAddr{Domain: uint32(p["domain"]), Bus: uint8(where >> 8),
 			Device: uint8(where>>3) & 31, Function: uint8(where) & 7},
-	}
+	}}
 	if id := p["unique_id"]; id != 0 {
 		g.UUID = fmt.Sprintf("GPU-%016x", id)
 	}
@@ -122,7 +125,7 @@ func (r reader) xgmi(dir string, at map[int]topology.PCIAddr) (links []Link) {
 }
 
 // dropShared takes names away that several GPUs have: partitions of one, before Linux 6.12.
-func dropShared(gpus []GPU) {
+func dropShared(gpus []Seen) {
 	count := map[string]int{}
 	for i := range gpus {
 		count[gpus[i].UUID]++

@@ -57,7 +57,9 @@ func Ask(ctx context.Context, cfg Config) (Inventory, error) {
 		}
 		if err == nil {
 			inv.fill(files)
-			reader{cfg.FS}.place(inv.GPUs)
+			for i := range inv.GPUs {
+				reader{fs: cfg.FS}.place(&inv.GPUs[i])
+			}
 			return inv, errors.Join(whys...)
 		}
 		whys = append(whys, err)

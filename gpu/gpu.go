@@ -130,8 +130,9 @@ func (u Unit) Name() string {
 }
 
 // order sorts GPUs by address and drops what is there twice or too much.
-func order(gpus []GPU) []GPU {
-	slices.SortStableFunc(gpus, func(a, b GPU) int {
+func order[T any](gpus []T, of func(*T) *GPU) []T {
+	slices.SortStableFunc(gpus, func(x, y T) int {
+		a, b := of(&x), of(&y)
 		if x, y := a.Located(), b.Located(); x != y {
 			if x {
 				return -1
@@ -140,9 +141,16 @@ func order(gpus []GPU) []GPU {
 		}
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Minor, b.Minor))
 	})
-	gpus = slices.CompactFunc(gpus, func(a, b GPU) bool { return a.Located() && a.At == b.At && a.Minor == b.Minor })
+	gpus = slices.CompactFunc(gpus, func(x, y T) bool {
+		a, b := of(&x), of(&y)
+		return a.Located() && a.At == b.At && a.Minor == b.Minor
+	})
 	return gpus[:min(len(gpus), maxGPUs)]
 }
+
+func itself(g *GPU) *GPU { return g }
+
+func ofSeen(s *Seen) *GPU { return &s.GPU }
 
 func sortMIG(all []MIG) {
 	slices.SortFunc(all, func(a, b MIG) int {

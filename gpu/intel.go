@@ -9,12 +9,12 @@ import (
 
 const drm = "sys/class/drm"
 
-// intel finds Intel's GPUs whose render device this process may open. One inside a processor is
+// intel finds Intel's GPUs; this process must be able to open their render devices. One inside a processor is
 // none for us, but Level Zero counts it: all of them are at device 2 of bus 0 (virtual functions
 // too), where Intel puts nothing else.
-func (r reader) intel() []GPU {
+func (r reader) intel() (discrete []Seen) {
 	names, _ := r.fs.Names(drm)
-	var all []GPU
+	var all []Seen
 	for _, name := range names {
 		minor, ok := numbered(name, "renderD")
 		if !ok || len(all) == maxGPUs {
@@ -26,15 +26,17 @@ func (r reader) intel() []GPU {
 		}
 		// ../../devices/pci0000:00/0000:00:01.0/0000:03:00.0/drm/renderD128
 		path, err := topology.ParsePCIPath(link, topology.NoIndex)
-		if err != nil || !r.intelDriver(path.At()) || !r.fs.Writable(fmt.Sprintf("dev/dri/renderD%d", minor)) {
+		if err != nil || !r.intelDriver(path.At()) {
 			continue
 		}
-		all = append(all, GPU{At: path.At(), Minor: minor})
+		all = append(all, Seen{GPU: GPU{At: path.At(), Minor: minor}, Vendor: Intel, Missing: r.missing(fmt.Sprintf("dev/dri/renderD%d", minor))})
 	}
-	all = order(all)
-	number(all)
-	var discrete []GPU
-	for _, g := range all {
+	next := 0
+	for _, g := range order(all, ofSeen) {
+		if g.Usable() {
+			g.Number = next
+			next++
+		}
 		if g.At.Domain == 0 && g.At.Bus == 0 && g.At.Device == 2 {
 			continue
 		}

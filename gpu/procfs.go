@@ -2,6 +2,8 @@ package gpu
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,22 +15,16 @@ const (
 	nvidiaCaps = "proc/driver/nvidia/capabilities" // gpuMINOR/mig/giN/ciM/access
 )
 
-// nvidia finds the GPUs whose /dev/nvidiaN is here; nvidiactl, nvidia-uvm and the like are others.
-// What each is, /proc/driver/nvidia/gpus/ADDRESS/information says. It may be hidden, and in a pod
-// it may show GPUs of others.
-func (r reader) nvidia() (gpus []GPU) {
-	names, err := r.fs.Names("dev")
-	if err != nil {
-		return nil
-	}
+// nvidia finds the GPUs that the driver tells of and those whose /dev/nvidiaN is here; nvidiactl,
+// nvidia-uvm and the like are others. What each is, /proc/driver/nvidia/gpus/ADDRESS/information says. It
+// may be hidden, and in a pod it may show GPUs of others.
+func (r reader) nvidia(env LookupEnv) (gpus []Seen) {
+	names, _ := r.fs.Names("dev")
 	minors := map[int]bool{}
 	for _, name := range names {
 		if n, ok := numbered(name, "nvidia"); ok && len(minors) < maxGPUs {
 			minors[n] = true
 		}
-	}
-	if len(minors) == 0 {
-		return nil
 	}
 	known, _ := r.fs.Names(nvidiaGPUs)
 	for _, name := range known[:min(len(known), maxGPUs)] {
@@ -36,29 +32,30 @@ func (r reader) nvidia() (gpus []GPU) {
 		if err != nil {
 			continue
 		}
-		g, works := r.nvidiaGPU(at, name)
-		if works && minors[g.Minor] {
-			gpus = append(gpus, g)
+		g := r.nvidiaGPU(at, name)
+		if g.Missing == "" && !r.bare && !minors[g.Minor] {
+			g.Missing = fmt.Sprintf("/dev/nvidia%d", g.Minor)
 		}
+		gpus = append(gpus, g)
 		delete(minors, g.Minor)
 	}
-	for n := range minors {
-		gpus = append(gpus, GPU{Minor: n})
+	for _, n := range slices.Sorted(maps.Keys(minors)) {
+		gpus = append(gpus, Seen{GPU: GPU{Minor: n}, Vendor: NVIDIA})
 	}
 	for i := range gpus {
 		gpus[i].MIG = r.instances(gpus[i].Minor)
+		if withheld(env) && gpus[i].Usable() {
+			gpus[i].Missing = "GPU in NVIDIA_VISIBLE_DEVICES"
+		}
 	}
 	return gpus
 }
 
 // nvidiaGPU reads lines such as "Device Minor: \t 0" of NVIDIA's driver (nv-procfs.c). One that an
 // administrator excluded (module parameter NVreg_ExcludedGpus) may be there, and works for nobody.
-func (r reader) nvidiaGPU(at topology.PCIAddr, name string) (g GPU, works bool) {
-	g = GPU{At: at, Minor: -1}
-	text, err := r.fs.Text(nvidiaGPUs + "/" + name + "/information")
-	if err != nil {
-		return g, false
-	}
+func (r reader) nvidiaGPU(at topology.PCIAddr, name string) Seen {
+	g := Seen{GPU: GPU{At: at, Minor: -1}, Vendor: NVIDIA}
+	text, _ := r.fs.Text(nvidiaGPUs + "/" + name + "/information")
 	excluded := false
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")
@@ -74,7 +71,13 @@ func (r reader) nvidiaGPU(at topology.PCIAddr, name string) (g GPU, works bool) 
 			excluded = value == "Yes"
 		}
 	}
-	return g, g.Minor >= 0 && !excluded
+	switch {
+	case excluded:
+		g.Missing = "driver for it: an administrator excluded it"
+	case g.Minor < 0 && !r.bare:
+		g.Missing = "/" + nvidiaGPUs + "/" + name + "/information"
+	}
+	return g
 }
 
 // nvidiaDriver is the version of the loaded kernel module.

@@ -79,7 +79,7 @@ func parseReport(text []byte) (Inventory, error) {
 		switches[g.At] = from.Switch
 		inv.GPUs = append(inv.GPUs, g)
 	}
-	inv.GPUs = order(inv.GPUs)
+	inv.GPUs = order(inv.GPUs, itself)
 	number(inv.GPUs)
 	joinSwitched(inv.GPUs, switches)
 	return inv, nil

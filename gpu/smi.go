@@ -57,7 +57,7 @@ func parseSMI(text, list []byte) (Inventory, error) {
 		}
 		inv.GPUs = append(inv.GPUs, g)
 	}
-	inv.GPUs = order(inv.GPUs)
+	inv.GPUs = order(inv.GPUs, itself)
 	number(inv.GPUs)
 	return inv, nil
 }

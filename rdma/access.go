@@ -6,18 +6,39 @@ import (
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
-// denied is why this container cannot use an HCA, "" when it can. A device file counts that is there: whether
-// it may be opened is asked of the kernel by Open, which a captured machine cannot answer.
-func denied(fsys sysfs.FS, h *HCA) string {
-	switch {
+// missing is what an HCA wants for this process to open it, "" if nothing.
+func missing(fsys sysfs.FS, h *HCA) string {
+	name := granted + h.Verbs
+	switch _, number := cutNumber(h.Name); {
 	case h.Kind == OmniPath:
-		if _, number := cutNumber(h.Name); !fsys.Exists("dev/hfi1_" + utoa(number)) {
-			return "its device file /dev/hfi1_" + utoa(number) + " is not in this container"
-		}
+		name = "dev/hfi1_" + utoa(number)
+	case h.Verbs == "":
+		return "/" + strings.TrimSuffix(verbs, "/")
+	}
+	switch {
+	case fsys.Writable(name):
+		return ""
+	case fsys.Exists(name):
+		return forbidden + name
+	}
+	return "/" + name
+}
+
+// forbidden is before the name of a device file that is here and not for this user.
+const forbidden = "right to open /"
+
+// denied is why this container cannot use an HCA, "" when it can.
+func denied(h *HCA) string {
+	switch {
+	case h.Missing == "":
+	case strings.HasPrefix(h.Missing, forbidden):
+		return "this user has no " + h.Missing
+	case h.Kind == OmniPath:
+		return "its device file " + h.Missing + " is not in this container"
 	case h.Verbs == "":
 		return "the kernel offers no verbs for it (is the module ib_uverbs loaded on the node?)"
-	case !fsys.Exists(granted + h.Verbs):
-		return "its device file /" + granted + h.Verbs + " is not in this container: it was not requested of the RDMA device plugin"
+	default:
+		return "its device file " + h.Missing + " is not in this container: it was not requested of the RDMA device plugin"
 	}
 	if len(h.Ports) == 0 {
 		return "it has no port"

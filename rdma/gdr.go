@@ -13,6 +13,7 @@ type GDR struct {
 	PeerMemory string // version of nvidia_peermem or nv_peer_mem; "": not loaded
 	DMABuf     bool   // the kernel is new enough for DMA-BUF (5.12)
 	GDRCopy    bool   // /dev/gdrdrv is in this container
+	kernel     string // its release; "": unknown
 }
 
 func readGDR(fsys sysfs.FS) (g GDR) {
@@ -26,7 +27,7 @@ func readGDR(fsys sysfs.FS) (g GDR) {
 		}
 	}
 	if text, err := fsys.Text("proc/sys/kernel/osrelease"); err == nil {
-		g.DMABuf = atLeast(text, 5, 12)
+		g.kernel, g.DMABuf = text, atLeast(text, 5, 12)
 	}
 	g.GDRCopy = fsys.Exists("dev/gdrdrv")
 	return g
@@ -62,7 +63,11 @@ func (g GDR) String() string {
 	if g.GDRCopy {
 		have = append(have, "GDRCopy")
 	}
-	if len(have) == 0 {
+	switch {
+	case len(have) > 0:
+	case g.kernel == "":
+		return "no peer memory module; the kernel's release is unknown"
+	default:
 		return "none: no peer memory module, and the kernel is older than 5.12"
 	}
 	return strings.Join(have, ", ")

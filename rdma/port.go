@@ -37,13 +37,13 @@ func readPort(fsys sysfs.FS, hca string, number int) Port {
 		_, p.State, _ = strings.Cut(text, ": ")
 	}
 	if text, err := fsys.Text(dir + "/link_layer"); err == nil {
-		p.Ethernet = text == "Ethernet"
+		p.Layer, p.Ethernet = text, text == "Ethernet"
 	}
 	// "400 Gb/sec (4X NDR)"
 	if text, err := fsys.Text(dir + "/rate"); err == nil {
 		number, unit, _ := strings.Cut(text, " ")
 		if rate, err := strconv.ParseFloat(number, 64); err == nil && rate > 0 && rate < 1e6 && strings.HasPrefix(unit, "Gb/sec") {
-			p.Rate = rate
+			p.Rate, p.Speed = rate, text
 		}
 	}
 	return p

@@ -43,25 +43,30 @@ type Inventory struct {
 
 // HCA is one RDMA device.
 type HCA struct {
-	Name   string // "mlx5_0"
-	Driver string // "mlx5_core", "efa"; "": unknown
-	Kind   Kind
-	Verbs  string           // its device file below /dev/infiniband, "uverbs0"; "": none in /sys
-	At     topology.PCIAddr // of the function, where Path is not zero
-	Path   topology.PCIPath // zero: no PCI function (rxe, siw)
-	Node   int              // NUMA node; topology.NoIndex: unknown
-	Near   idset.Set        // CPUs near it; empty: unknown
-	VF     bool             // an SR-IOV virtual function
-	Denied string           // why this container cannot use it; "": it can
-	Ports  []Port
+	Name    string // "mlx5_0"
+	Driver  string // "mlx5_core", "efa"; "": unknown
+	Kind    Kind
+	Verbs   string           // its device file below /dev/infiniband, "uverbs0"; "": none in /sys
+	At      topology.PCIAddr // of the function, where Path is not zero
+	Path    topology.PCIPath // zero: no PCI function (rxe, siw)
+	Node    int              // NUMA node; topology.NoIndex: unknown
+	Near    idset.Set        // CPUs near it; empty: unknown
+	VF      bool             // an SR-IOV virtual function
+	Missing string           // what is not here for this container to open it, "/dev/infiniband/uverbs0"; "": it can
+	Denied  string           // why this container cannot use it, that or no active port; "": it can
+	Ports   []Port
+
+	virtual bool // below /sys/devices/virtual
 }
 
 // Port is one port of an HCA.
 type Port struct {
 	Number   int
 	State    string  // "ACTIVE", "DOWN", "INIT", "ARMED" ...; "": unknown
+	Layer    string  // in the kernel's word, "InfiniBand" or "Ethernet"; "": unknown
 	Ethernet bool    // RoCE; else InfiniBand
 	Rate     float64 // Gb/s; 0: unknown
+	Speed    string  // the same in the kernel's words, "400 Gb/sec (4X NDR)"; "": unknown
 	GIDs     []GID   // of an active port of a usable HCA: those whose interface is this pod's
 }
 
@@ -94,6 +99,16 @@ func (h *HCA) Active() (ports []*Port) {
 		}
 	}
 	return ports
+}
+
+// Hardware is the HCAs that are, not those that the kernel makes of network interfaces (rxe, siw), in their order.
+func (inv *Inventory) Hardware() (list []*HCA) {
+	for i := range inv.HCAs {
+		if !inv.HCAs[i].virtual {
+			list = append(list, &inv.HCAs[i])
+		}
+	}
+	return list
 }
 
 // InfiniBand says that some HCA of the machine has an active port on an InfiniBand network.

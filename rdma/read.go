@@ -31,6 +31,10 @@ type Config struct {
 	// Addresses are those of this pod's interfaces. A GID whose interface cannot be seen counts when it is
 	// one of them. Asked for at the first port that is looked into; nil: none are known.
 	Addresses func() []Address
+
+	// Survey lists what a machine has, for people to look at: GIDs are not read, and where no device file can be
+	// seen at all (no /dev/null: a tree of /sys and /proc alone) none is missed.
+	Survey bool
 }
 
 func (c Config) addresses() []Address {
@@ -43,18 +47,22 @@ func (c Config) addresses() []Address {
 // Read lists the HCAs of /sys/class/infiniband. A machine without has an empty inventory.
 func Read(fsys sysfs.FS, cfg Config) Inventory {
 	names, _ := fsys.Names(strings.TrimSuffix(class, "/"))
-	names = slices.DeleteFunc(names, func(n string) bool { return !plain(n) })
+	names = slices.DeleteFunc(names, func(n string) bool { return !plain(n) || strings.HasPrefix(n, "scif") }) // the Xeon Phi's
 	slices.SortFunc(names, byNumber)
 	inv := Inventory{GDR: readGDR(fsys)}
 	files := verbsFiles(fsys)
 	addresses := sync.OnceValue(cfg.addresses)
+	bare := cfg.Survey && !fsys.Exists("dev/null")
 	for _, name := range names[:min(len(names), maxHCAs)] {
 		h := readHCA(fsys, name, files[name])
 		for _, n := range portNumbers(fsys, name) {
 			h.Ports = append(h.Ports, readPort(fsys, name, n))
 		}
-		h.Denied = denied(fsys, &h)
-		if h.Denied == "" { // a table has 255 entries: those of others' HCAs are nobody's business here
+		if !bare {
+			h.Missing = missing(fsys, &h)
+		}
+		h.Denied = denied(&h)
+		if h.Denied == "" && !cfg.Survey { // a table has 255 entries: those of others' HCAs are nobody's business here
 			for _, p := range h.Active() {
 				p.GIDs = readGIDs(fsys, portDir(name, p.Number), p.Ethernet, addresses())
 			}
@@ -114,17 +122,19 @@ func readHCA(fsys sysfs.FS, name, file string) HCA {
 	}
 	h.Path = pciPath(fsys, name, h.Node)
 	h.At = h.Path.At()
+	target, _ := fsys.Link(class + name)
+	h.virtual = strings.Contains(target, "/virtual/")
 	h.VF = fsys.Exists(dir + "/physfn")
 	h.Near = near(fsys, dir)
 	return h
 }
 
-// near is the CPUs of /sys/…/local_cpulist.
+// near is the CPUs of /sys/…/local_cpulist, or of local_cpus.
 func near(fsys sysfs.FS, dir string) idset.Set {
-	cpus, err := fsys.List(dir + "/local_cpulist")
-	if err != nil {
-		return idset.Set{}
+	if cpus, err := fsys.List(dir + "/local_cpulist"); err == nil {
+		return cpus
 	}
+	cpus, _ := fsys.Mask(dir + "/local_cpus")
 	return cpus
 }
 

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 
+	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/topology/sysfs"
 	"github.com/mpiup/mpiup/topology/usable"
@@ -32,4 +35,28 @@ func helper() string {
 		return ""
 	}
 	return path
+}
+
+// askPrograms is how programs are asked of GPUs outside of an agent. What it needs is made when the first one
+// is run, and gone after done.
+func (p *process) askPrograms() (cfg gpu.Config, done func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	super := sync.OnceValue(func() *reap.Supervisor {
+		s := reap.New(reap.Config{Log: slog.New(slog.DiscardHandler)})
+		running.Go(func() { _ = s.Run(ctx) }) // what hangs in the kernel ends without us
+		return s
+	})
+	run := func(ctx context.Context, c gpu.Command) (gpu.Result, error) {
+		o, err := super().Output(ctx, reap.Command{Argv: c.Argv, Env: p.env}, c.Limit)
+		code := o.Exit.Code
+		if o.Exit.Signal != 0 {
+			code = 128 + o.Exit.Signal
+		}
+		return gpu.Result{Out: o.Out, Err: o.Err, Code: code}, err
+	}
+	return gpu.Config{Env: p.lookup, Helper: helper(), Run: run}, func() {
+		cancel()
+		running.Wait()
+	}
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 
+	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/draw"
@@ -37,8 +40,8 @@ holds no environment, host name, serial number, UUID, address or name of a pod.`
   mpiup topo --root host.txtar       and look at it
   mpiup topo --root /mnt/other       the machine whose sys/ and proc/ are there`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if err := p.topo(f); err != nil {
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := p.topo(c.Context(), f); err != nil {
 				return usage(fmt.Errorf("topo: %w", err))
 			}
 			return nil
@@ -58,12 +61,15 @@ type source struct {
 	fsys  fs.FS
 	files sysfs.FS
 	cfg   discover.Config
+	gpus  gpu.Config // who is asked of GPUs besides files
 	close func() error
 }
 
-func (p *process) topo(f topoFlags) error {
+func (p *process) topo(ctx context.Context, f topoFlags) error {
 	view := &draw.View{Name: p.host}
-	src := source{os.DirFS("/"), sysfs.Host(), discover.Config{}, func() error { return nil }}
+	asked, done := p.askPrograms()
+	defer done()
+	src := source{fsys: os.DirFS("/"), files: sysfs.Host(), gpus: asked, close: func() error { return nil }}
 	if f.root != "" {
 		var err error
 		if src, err = openRoot(f.root); err != nil {
@@ -75,7 +81,7 @@ func (p *process) topo(f topoFlags) error {
 	if f.capture != "" {
 		return p.capture(f.capture, src.files)
 	}
-	if err := look(view, src); err != nil {
+	if err := look(ctx, view, src); err != nil {
 		if f.root != "" {
 			return fmt.Errorf("in %s: %w", f.root, err)
 		}
@@ -97,7 +103,8 @@ func openRoot(name string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	src := source{cfg: discover.Config{PageSize: 4096}, close: func() error { return nil }}
+	none := func(string) (string, bool) { return "", false }
+	src := source{cfg: discover.Config{PageSize: 4096}, gpus: gpu.Config{Env: none}, close: func() error { return nil }}
 	if info.IsDir() {
 		dir, err := sysfs.OpenDir(name)
 		if err != nil {
@@ -154,7 +161,7 @@ func (p *process) capture(name string, files sysfs.FS) error {
 const maxNotes = 20
 
 // look fills in a view. A file that is there and cannot be understood becomes a note.
-func look(v *draw.View, src source) (err error) {
+func look(ctx context.Context, v *draw.View, src source) (err error) {
 	more := 0
 	note := func(err error) {
 		switch text := err.Error(); {
@@ -172,7 +179,13 @@ func look(v *draw.View, src source) (err error) {
 	if v.Limits, err = usable.Limit(src.fsys, v.Machine); err != nil {
 		note(err)
 	}
-	v.Devices = usable.Devices(files, v.Machine)
+	v.GPUs = gpu.Survey(files, src.gpus.Env, v.Machine)
+	src.gpus.FS = files
+	if v.Driver, err = gpu.Ask(ctx, src.gpus); err != nil && ctx.Err() == nil {
+		note(err)
+	}
+	v.GPUs = gpu.Merge(v.GPUs, v.Driver)
+	v.HCAs = rdma.Read(files, rdma.Config{Survey: true})
 	if more > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("and %d more files like these", more))
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
@@ -35,9 +37,8 @@ func described(t *testing.T, fsys fs.FS) string {
 	}
 	text := regexp.MustCompile(`(?m)^.*name="(Address|NodeGUID|SysImageGUID)".*\n`).ReplaceAllString(hwlocxml.String(m), "")
 	text += fmt.Sprintf("%+v\n", limits)
-	for _, d := range usable.Devices(files, m) {
-		text += fmt.Sprintf("%s %s %s %q %v\n", d.Kind, d.Name, d.At, d.Missing, d.Ports)
-	}
+	none := func(string) (string, bool) { return "", false }
+	text += fmt.Sprintf("%+v\n%+v\n%+v\n", gpu.Survey(files, none, m), gpu.Read(files, none), rdma.Read(files, rdma.Config{Survey: true}))
 	return text
 }
 

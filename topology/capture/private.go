@@ -71,12 +71,13 @@ func (p *private) address(text string) string {
 
 // kfd keeps a GPU's place; unique_id and hive_id are serial numbers.
 func (*private) kfd(text string) string {
-	return lines(text, "cpu_cores_count ", "simd_count ", "location_id ", "domain ", "drm_render_minor ", "vendor_id ", "device_id ")
+	return lines(text, "cpu_cores_count ", "simd_count ", "location_id ", "domain ", "drm_render_minor ", "vendor_id ", "device_id ",
+		"type ", "node_to ", "heap_type ", "size_in_bytes ")
 }
 
 // nvidia keeps a GPU's model and number.
 func (*private) nvidia(text string) string {
-	return lines(text, "Model:", "Bus Location:", "Device Minor:")
+	return lines(text, "Model:", "Bus Location:", "Device Minor:", "GPU Excluded:", "Blacklisted:")
 }
 
 // status keeps what is allowed.

@@ -8,7 +8,7 @@ type entry struct {
 	empty   bool                          // only that it is there
 }
 
-// table is what topology/discover and topology/usable read, of all CPUs: they themselves read a core's
+// table is what topology/discover, topology/usable, gpu and rdma (GIDs aside) read, of all CPUs: they themselves read a core's
 // or a cache's files at its first CPU.
 var table = []entry{
 	{dir: "sys/devices/system/cpu", files: "online cpu*/online"},
@@ -30,7 +30,13 @@ var table = []entry{
 	{dir: "sys/class/infiniband/*", files: "node_guid sys_image_guid", private: (*private).address},
 	{dir: "sys/class/infiniband/*", files: "device/numa_node ports/*/state ports/*/link_layer ports/*/rate"},
 	{dir: "sys/class/infiniband_verbs/*", files: "ibdev"},
-	{dir: "sys/class/kfd/kfd/topology/nodes/*", files: "properties", private: (*private).kfd},
+	{dir: "sys/class/infiniband/*", files: "device/driver device/physfn"},
+	{dir: "sys/class/kfd/kfd/topology/nodes/*", files: "properties io_links/*/properties mem_banks/*/properties", private: (*private).kfd},
+	{dir: "sys/class/drm/renderD*", files: "device/product_name"},
+	{dir: "sys/bus/pci/devices/*/drm/renderD*", files: "device/driver"},
+	{dir: "sys/module", files: "nvidia/version nvidia_peermem/version amdgpu/version"},
+	{dir: "sys/kernel/mm/memory_peers", files: "nv_mem/version nv_mem_nc/version"},
+	{dir: "proc/driver/nvidia/capabilities/gpu*/mig/gi*", files: "access ci*/access"},
 	{dir: "sys/class/dmi/id", files: "product_name board_vendor board_name chassis_type sys_vendor"},
 	{dir: "proc", files: "cpuinfo", private: (*private).cpuinfo},
 	{dir: "proc", files: "meminfo", private: (*private).memory},
@@ -42,7 +48,7 @@ var table = []entry{
 	{dir: "proc/driver/nvidia/gpus/*", files: "numa_status"},
 	{dir: "proc/driver/nvidia/gpus/*", files: "information", private: (*private).nvidia},
 	{dir: "proc/sys/kernel", files: "osrelease"},
-	{dir: "dev", files: "null kfd nvidia* dri/renderD* infiniband/uverbs*", empty: true},
+	{dir: "dev", files: "null kfd nvidia* nvidia-caps/nvidia-cap* dri/renderD* infiniband/uverbs* hfi1_* gdrdrv", empty: true},
 }
 
 // groupFiles are those of a control group and of the groups above it.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/draw"
@@ -21,6 +23,8 @@ import (
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
+
+func noEnv(string) (string, bool) { return "", false }
 
 // view looks at a machine as mpiup topo does.
 func view(t testing.TB, name string, files fs.FS) *draw.View {
@@ -34,7 +38,7 @@ func view(t testing.TB, name string, files fs.FS) *draw.View {
 	if v.Limits, err = usable.Limit(files, v.Machine); err != nil {
 		t.Fatal(err)
 	}
-	v.Devices = usable.Devices(f, v.Machine)
+	v.GPUs, v.Driver, v.HCAs = gpu.Survey(f, noEnv, v.Machine), gpu.Read(f, noEnv), rdma.Read(f, rdma.Config{Survey: true})
 	return v
 }
 
@@ -78,7 +82,7 @@ func TestJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got struct{ Summary usable.Summary }
-		if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.Summary != v.Limits.Summary(v.Machine, v.Devices) {
+		if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.Summary != draw.Summary(v) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		if !strings.HasPrefix(b.String(), "{\n  \"summary\": {") {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
@@ -33,7 +35,7 @@ func FuzzView(f *testing.F) {
 			return
 		}
 		v.Limits, _ = usable.Limit(fsys, v.Machine)
-		v.Devices = usable.Devices(from, v.Machine)
+		v.GPUs, v.Driver, v.HCAs = gpu.Survey(from, noEnv, v.Machine), gpu.Read(from, noEnv), rdma.Read(from, rdma.Config{Survey: true})
 		if v.Limits.CPUs.Empty() || !v.Machine.Root.CPUs.Covers(v.Limits.CPUs) || !v.Machine.Root.Nodes.Covers(v.Limits.Memory) || v.Limits.Quota < 0 {
 			t.Fatalf("%+v of CPUs %s, nodes %s", v.Limits, v.Machine.Root.CPUs, v.Machine.Root.Nodes)
 		}

@@ -17,8 +17,11 @@ type document struct {
 	Limits    limits         `json:"limits"`
 	CPUs      cpus           `json:"cpus"`
 	Distances *distances     `json:"distances,omitempty"`
-	GPUs      []device       `json:"gpus"`
-	HCAs      []device       `json:"hcas"`
+	GPUs      []deviceJSON   `json:"gpus"`
+	HCAs      []deviceJSON   `json:"hcas"`
+	Links     *table         `json:"links,omitempty"`
+	Driver    *driver        `json:"gpu_driver,omitempty"`
+	Direct    *direct        `json:"gpudirect_rdma,omitempty"`
 	Tree      *object        `json:"tree"`
 	Notes     []string       `json:"notes,omitempty"`
 }
@@ -48,14 +51,47 @@ type distances struct {
 	Values [][]uint64 `json:"values"`
 }
 
-type device struct {
-	Name    string        `json:"name"`
-	PCI     string        `json:"pci,omitempty"`
-	Usable  bool          `json:"usable"`
-	Missing string        `json:"missing,omitempty"`
-	CPUs    string        `json:"near_cpus,omitempty"`
-	Nodes   string        `json:"near_numa_nodes,omitempty"`
-	Ports   []usable.Port `json:"ports,omitempty"`
+type deviceJSON struct {
+	ID      string    `json:"id,omitempty"`
+	Name    string    `json:"name"`
+	PCI     string    `json:"pci,omitempty"`
+	Usable  bool      `json:"usable"`
+	Missing string    `json:"missing,omitempty"`
+	CPUs    string    `json:"near_cpus,omitempty"`
+	Nodes   string    `json:"near_numa_nodes,omitempty"`
+	UUID    string    `json:"uuid,omitempty"`
+	Memory  uint64    `json:"memory,omitempty"`
+	MIG     []migJSON `json:"mig,omitempty"`
+	VF      bool      `json:"virtual_function,omitempty"`
+	Ports   []port    `json:"ports,omitempty"`
+}
+
+type migJSON struct {
+	UUID     string `json:"uuid,omitempty"`
+	Instance int    `json:"gpu_instance"`
+	Compute  int    `json:"compute_instance"`
+}
+
+type port struct {
+	Number int    `json:"port"`
+	State  string `json:"state,omitempty"` // "ACTIVE"
+	Layer  string `json:"link,omitempty"`  // "InfiniBand", "Ethernet"
+	Speed  string `json:"rate,omitempty"`  // "400 Gb/sec (4X NDR)"
+}
+
+// driver is who told of the usable GPUs.
+type driver struct {
+	Vendor  string `json:"vendor"`
+	Version string `json:"version,omitempty"`
+	CUDA    string `json:"cuda,omitempty"`
+	Source  string `json:"source"`
+}
+
+// direct is what can be seen of GPUDirect RDMA.
+type direct struct {
+	PeerMemory string `json:"peer_memory,omitempty"` // version of the module
+	DMABuf     bool   `json:"dma_buf"`               // the kernel is new enough
+	GDRCopy    bool   `json:"gdrcopy"`
 }
 
 // object is one of the tree.
@@ -81,11 +117,11 @@ type object struct {
 func JSON(w io.Writer, v *View) error {
 	m := v.Machine
 	d := document{
-		Summary: v.Limits.Summary(m, v.Devices), Name: v.Name, Hardware: v.hardware(),
+		Summary: Summary(v), Name: v.Name, Hardware: v.hardware(),
 		Limits: limits{CPUs: v.Limits.CPUs.String(), Memory: v.Limits.Memory.String(), Affinity: m.Affinity.String(),
 			Cpuset: m.AllowedCPUs.String(), Sharing: string(v.Limits.Sharing)},
 		CPUs: cpus{Online: m.Root.CPUs.String(), Offline: v.offline().String()},
-		GPUs: []device{}, HCAs: []device{}, Tree: v.object(m.Root),
+		GPUs: []deviceJSON{}, HCAs: []deviceJSON{}, Links: v.links(), Tree: v.object(m.Root),
 	}
 	for _, n := range v.Notes {
 		d.Notes = append(d.Notes, clean(n))
@@ -99,12 +135,18 @@ func JSON(w io.Writer, v *View) error {
 	if m.Latency != nil {
 		d.Distances = &distances{m.Latency.Nodes, m.Latency.Values}
 	}
-	for _, dev := range v.Devices {
-		if dev.Kind == usable.GPU {
+	for _, dev := range v.devices() {
+		if dev.gpu != nil {
 			d.GPUs = append(d.GPUs, v.deviceJSON(dev))
 		} else {
 			d.HCAs = append(d.HCAs, v.deviceJSON(dev))
 		}
+	}
+	if by := v.Driver; by.Source != "" {
+		d.Driver = &driver{string(by.Vendor), clean(by.Driver), clean(by.CUDA), by.Source}
+	}
+	if gdr := v.HCAs.GDR; v.direct() != "" {
+		d.Direct = &direct{clean(gdr.PeerMemory), gdr.DMABuf, gdr.GDRCopy}
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -112,13 +154,22 @@ func JSON(w io.Writer, v *View) error {
 	return e.Encode(d)
 }
 
-func (v *View) deviceJSON(d usable.Device) device {
-	j := device{Name: clean(d.Name), Usable: d.Usable(), Missing: d.Missing, Ports: d.Ports}
-	if d.At != nil {
-		j.PCI = d.At.String()
-		if o := v.Machine.Device(*d.At); o != nil {
-			j.CPUs, j.Nodes = o.Place().CPUs.String(), o.Place().Nodes.String()
+func (v *View) deviceJSON(d device) deviceJSON {
+	j := deviceJSON{ID: d.id, Name: d.name(), Usable: d.usable(), Missing: d.missing()}
+	if path := d.path(); len(path.Way) > 0 {
+		j.PCI = path.At().String()
+	}
+	j.CPUs, j.Nodes = v.near(d)
+	if d.gpu != nil {
+		j.UUID, j.Memory = clean(d.gpu.UUID), d.gpu.Memory
+		for _, m := range d.gpu.MIG {
+			j.MIG = append(j.MIG, migJSON{clean(m.UUID), m.Instance, m.Compute})
 		}
+		return j
+	}
+	j.VF = d.hca.VF
+	for _, p := range d.hca.Ports {
+		j.Ports = append(j.Ports, port{p.Number, clean(p.State), clean(p.Layer), clean(p.Speed)})
 	}
 	return j
 }

@@ -122,11 +122,11 @@ func (v *View) branchLine(b branch) *line {
 	if b.at.PCI != nil && b.at.PCI.LinkSpeed > 0 && len(b.branches) == 0 {
 		l.more += fmt.Sprintf(", link %.3g GB/s", b.at.PCI.LinkSpeed)
 	}
-	for _, p := range b.ports() {
+	for _, p := range b.device.ports() {
 		l.more += ", " + p
 	}
-	if !b.device.Usable() {
-		l.more += " [not usable: no " + b.device.Missing + "]"
+	if !b.device.usable() {
+		l.more += " [not usable: no " + b.device.missing() + "]"
 	}
 	for _, c := range b.branches {
 		l.below = append(l.below, v.branchLine(c))

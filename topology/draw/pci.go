@@ -1,11 +1,11 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/mpiup/mpiup/topology"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 func hex(v uint16) string { return fmt.Sprintf("%04x", v) }
@@ -22,8 +22,8 @@ func buses(b *topology.Bridge) string {
 // more than one such part behind it.
 type branch struct {
 	at       *topology.Object
-	device   usable.Device // of a GPU or HCA; Kind "": another device
-	names    []string      // of the OS devices here: "ib0", "eth0"
+	device   device   // of a GPU or HCA
+	names    []string // of the OS devices here: "ib0", "eth0"
 	branches []branch
 }
 
@@ -50,8 +50,8 @@ func (v *View) branches(list []*topology.Object) (all []branch) {
 
 func (v *View) loose(o *topology.Object) branch {
 	b := branch{at: o, names: []string{clean(o.Name)}}
-	for _, d := range v.Devices {
-		if d.At == nil && d.Name == o.Name {
+	for _, d := range v.devices() {
+		if d.hca != nil && len(d.path().Way) == 0 && d.hca.Name == o.Name {
 			b.device, b.names = d, nil
 		}
 	}
@@ -61,25 +61,25 @@ func (v *View) loose(o *topology.Object) branch {
 // leaf is a PCI function that is a GPU or an HCA, or has a name.
 func (v *View) leaf(o *topology.Object) (branch, bool) {
 	b := branch{at: o}
-	b.device, _ = v.device(o.PCI.Addr)
+	b.device = v.device(o.PCI.Addr)
 	for _, d := range o.IO {
-		if d.Name != b.device.Name {
+		if b.device.hca == nil || d.Name != b.device.hca.Name {
 			b.names = append(b.names, clean(d.Name))
 		}
 	}
-	return b, b.device.Kind != "" || len(b.names) > 0
+	return b, b.device.is() || len(b.names) > 0
 }
 
 // title says what a branch is: "GPU NVIDIA 10de:2330", "HCA mlx5_0 (ib0)", "net eth0", "PCI switch".
 func (b branch) title() string {
 	names := strings.Join(b.names, ", ")
 	switch {
-	case b.device.Kind == usable.GPU:
-		return "GPU " + clean(b.device.Name)
-	case b.device.Kind == usable.HCA && names != "":
-		return "HCA " + clean(b.device.Name) + " (" + names + ")"
-	case b.device.Kind == usable.HCA:
-		return "HCA " + clean(b.device.Name)
+	case b.device.gpu != nil:
+		return cmp.Or(b.device.id, "GPU") + " " + b.device.name()
+	case b.device.hca != nil && names != "":
+		return "HCA " + b.device.name() + " (" + names + ")"
+	case b.device.hca != nil:
+		return "HCA " + b.device.name()
 	case len(b.branches) == 0:
 		return "net " + names
 	case b.at.Bridge.Host:
@@ -97,18 +97,4 @@ func (b branch) address() string {
 		return buses(b.at.Bridge)
 	}
 	return ""
-}
-
-// ports says how an HCA's ports are: "port 1 ACTIVE InfiniBand 400 Gb/sec (4X NDR)".
-func (b branch) ports() (all []string) {
-	for _, p := range b.device.Ports {
-		words := []string{fmt.Sprint("port ", p.Number)}
-		for _, w := range []string{p.State, p.Link, p.Rate} {
-			if w = clean(w); w != "" {
-				words = append(words, w)
-			}
-		}
-		all = append(all, strings.Join(words, " "))
-	}
-	return all
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
-	"github.com/mpiup/mpiup/topology/usable"
 )
 
 // picture is the boxes of the whole view: memory, parts and devices of the machine, then CPUs that are
@@ -25,7 +24,7 @@ func (v *View) picture() *box {
 
 // caption is what stands above the picture.
 func (v *View) caption() []string {
-	s := v.Limits.Summary(v.Machine, v.Devices)
+	s := Summary(v)
 	return []string{
 		strings.Trim(v.Name+", "+v.hardware(), ", "),
 		fmt.Sprintf("%s: %s, %s, %s", v.processor(), count(len(v.Machine.All(topology.TypeCore)), "core"),
@@ -190,18 +189,18 @@ func (v *View) branchBox(b branch) *box {
 		return out.stack(inside)
 	}
 	out.title, out.pad = []string{b.title(), b.address()}, 2
-	switch b.device.Kind {
-	case usable.GPU:
+	switch {
+	case b.device.gpu != nil:
 		out.class = "gpu"
-	case usable.HCA:
+	case b.device.hca != nil:
 		out.class = "hca"
-		out.title = append(out.title, b.ports()...)
+		out.title = append(out.title, b.device.ports()...)
 	default:
 		out.class = "net"
 	}
-	if !b.device.Usable() {
+	if !b.device.usable() {
 		out.class += " off"
-		out.title = append(out.title, "no "+b.device.Missing)
+		out.title = append(out.title, "no "+b.device.missing())
 	}
 	return out.fit()
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
@@ -29,13 +31,14 @@ func TestPicture(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := &View{Name: name, Machine: m, Limits: limits, Devices: usable.Devices(sysfs.New(files), m)}
+			none := func(string) (string, bool) { return "", false }
+			v := &View{Name: name, Machine: m, Limits: limits, GPUs: gpu.Survey(sysfs.New(files), none, m), HCAs: rdma.Read(sysfs.New(files), rdma.Config{Survey: true})}
 			page := v.picture()
 			checkPlaces(t, page)
 			counts := map[string]int{}
 			countBoxes(page, counts)
-			if counts["cpu"] != m.Present.Len() || counts["gpu"]+counts["hca"] != len(v.Devices) || counts["memory"] != len(m.All(topology.TypeNUMANode)) {
-				t.Errorf("%v; %d CPUs, %d devices, %d memories", counts, m.Present.Len(), len(v.Devices), len(m.All(topology.TypeNUMANode)))
+			if counts["cpu"] != m.Present.Len() || counts["gpu"]+counts["hca"] != len(v.devices()) || counts["memory"] != len(m.All(topology.TypeNUMANode)) {
+				t.Errorf("%v; %d CPUs, %d devices, %d memories", counts, m.Present.Len(), len(v.devices()), len(m.All(topology.TypeNUMANode)))
 			}
 			checkWellFormed(t, v)
 		})
@@ -105,7 +108,8 @@ func TestHostileNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := &View{Name: "x", Machine: m, Limits: usable.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes},
-		Devices: []usable.Device{{Kind: usable.GPU, Name: nasty, At: &at}}, Notes: []string{nasty}}
+		GPUs: []gpu.Seen{{GPU: gpu.GPU{Model: nasty, At: at, UUID: nasty}, Missing: nasty}},
+		HCAs: rdma.Inventory{HCAs: []rdma.HCA{{Name: nasty, Ports: []rdma.Port{{Number: 1, State: nasty, Layer: nasty, Speed: nasty}}}}}, Notes: []string{nasty}}
 	checkWellFormed(t, v)
 	for _, write := range []func(io.Writer, *View) error{Text, JSON, SVG} {
 		var text bytes.Buffer

@@ -20,6 +20,7 @@ func Text(w io.Writer, v *View) error {
 	for _, n := range v.lines(v.Machine.Root) {
 		n.print(b, "")
 	}
+	v.linkTable(b)
 	v.distances(b)
 	for i, n := range v.Notes {
 		if i == 0 {
@@ -53,10 +54,12 @@ func (v *View) head(w io.Writer) {
 	if off := v.offline(); !off.Empty() {
 		row("Offline", cpuList(off))
 	}
-	s := v.Limits.Summary(m, v.Devices)
+	s := Summary(v)
 	row("Usable", fmt.Sprintf("%s, %s (%s), memory of %s, %s, %s", count(s.Cores, "core"), count(s.CPUs, "CPU"), v.Limits.CPUs,
 		nodeList(v.usableNodes()), count(s.GPUs, "GPU"), count(s.HCAs, "HCA")))
 	row("Sharing", v.sharing())
+	row("GPUs", v.drivers())
+	row("GPUDirect", v.direct())
 }
 
 func cpuList(s idset.Set) string {

@@ -15,7 +15,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/usable"
 )
@@ -25,19 +27,10 @@ type View struct {
 	Name    string // of the host or of what was read; ""
 	Machine *topology.Machine
 	Limits  usable.Limits
-	Devices []usable.Device
+	GPUs    []gpu.Seen
+	Driver  gpu.Inventory // who told of the usable GPUs, and their driver
+	HCAs    rdma.Inventory
 	Notes   []string // what could not be read or understood
-}
-
-// device is the GPU or HCA at a PCI function. A function can be several HCAs; the first is enough to
-// know it by.
-func (v *View) device(at topology.PCIAddr) (usable.Device, bool) {
-	for _, d := range v.Devices {
-		if d.At != nil && *d.At == at {
-			return d, true
-		}
-	}
-	return usable.Device{}, false
 }
 
 // offline is the CPUs the kernel knows and does not run.
@@ -93,6 +86,30 @@ func (v *View) processor() string {
 		}
 	}
 	return fmt.Sprintf("%d × %s", len(packages), model)
+}
+
+// drivers is who told of the usable GPUs: "nvidia driver 550.54, CUDA 12.4, as nvidia-smi tells"; "" without any.
+func (v *View) drivers() string {
+	d := v.Driver
+	if d.Source == "" {
+		return ""
+	}
+	words := string(d.Vendor)
+	if d.Driver != "" {
+		words += " driver " + clean(d.Driver)
+	}
+	if d.CUDA != "" {
+		words += ", CUDA " + clean(d.CUDA)
+	}
+	return words + ", as " + d.Source + " tells"
+}
+
+// direct is what can be seen of GPUDirect RDMA, where there are NVIDIA's GPUs and HCAs.
+func (v *View) direct() string {
+	if s := Summary(v); v.Driver.Vendor != gpu.NVIDIA || s.GPUs == 0 || s.HCAs == 0 {
+		return ""
+	}
+	return clean(v.HCAs.GDR.String())
 }
 
 // size is bytes in the largest unit with at least three digits of them, "126 GiB", "1008 KiB".

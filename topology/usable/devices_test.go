@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -22,7 +24,9 @@ func inventory(t testing.TB, fsys fs.FS) usable.Summary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limits.Summary(m, usable.Devices(sysfs.New(fsys), m))
+	gpus := gpu.Survey(sysfs.New(fsys), func(string) (string, bool) { return "", false }, m)
+	hcas := rdma.Read(sysfs.New(fsys), rdma.Config{Survey: true})
+	return limits.Summary(m, len(gpus), len(hcas.Usable()))
 }
 
 func TestInventory(t *testing.T) {

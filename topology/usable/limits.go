@@ -107,21 +107,13 @@ type Summary struct {
 	HCAs      int `json:"hcas"`
 }
 
-// Summary counts what may be used of a machine and of its devices.
-func (l Limits) Summary(m *topology.Machine, devices []Device) Summary {
-	s := Summary{Packages: l.count(m, topology.TypePackage), Cores: l.count(m, topology.TypeCore), CPUs: l.CPUs.Len()}
+// Summary counts what may be used of a machine, and has the numbers of GPUs and HCAs that packages gpu and rdma
+// count.
+func (l Limits) Summary(m *topology.Machine, gpus, hcas int) Summary {
+	s := Summary{Packages: l.count(m, topology.TypePackage), Cores: l.count(m, topology.TypeCore), CPUs: l.CPUs.Len(), GPUs: gpus, HCAs: hcas}
 	for _, o := range m.All(topology.TypeNUMANode) {
 		if l.Of(o) && o.Subtype != topology.GPUMemory {
 			s.NUMANodes++
-		}
-	}
-	for _, d := range devices {
-		switch {
-		case !d.Usable():
-		case d.Kind == GPU:
-			s.GPUs++
-		case d.Kind == HCA:
-			s.HCAs++
 		}
 	}
 	return s

@@ -1,4 +1,4 @@
-// Package usable says what this container may use of its machine: hardware threads, devices, and
+// Package usable says what this container may use of its machine: hardware threads, memories, and
 // whether the kernel's out-of-memory killer struck in it. It is the count behind a host's
 // slots; where each thing lies in the machine is another package's business.
 //
@@ -13,7 +13,7 @@
 // package keeps no state; every call reads anew, for a CPU manager changes cpusets of running
 // containers.
 //
-// It does not ask whether a device works. Package gpu knows more of GPUs, and counts them.
+// It knows nothing of devices: packages gpu and rdma look for them, and count them.
 package usable
 
 import (

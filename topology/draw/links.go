@@ -1,0 +1,76 @@
+package draw
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// table is how each usable GPU and HCA is joined to each, in the words of nvidia-smi topo -m.
+type table struct {
+	Devices []string   `json:"devices"` // ids of gpus and hcas
+	Rows    [][]string `json:"rows"`
+}
+
+// links is that table; nil with fewer than two devices.
+func (v *View) links() *table {
+	var t table
+	var list []device
+	for _, d := range v.devices() {
+		if d.usable() {
+			t.Devices, list = append(t.Devices, d.id), append(list, d)
+		}
+	}
+	if len(list) < 2 {
+		return nil
+	}
+	for _, from := range list {
+		var row []string
+		for _, to := range list {
+			row = append(row, from.to(to))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return &t
+}
+
+// meanings are the words of the table, the nearest first.
+var meanings = [][2]string{
+	{"NV", "NV# = so many NVLinks"}, {"XGMI", "XGMI = AMD's link"}, {"PIX", "PIX = one PCI bridge or switch between them"},
+	{"PXB", "PXB = several, and no host bridge"}, {"PHB", "PHB = one host bridge"}, {"NODE", "NODE = host bridges of one NUMA node"},
+	{"SYS", "SYS = between NUMA nodes"}, {"?", "? = unknown"},
+}
+
+// maxTable is how many devices a table in text can have.
+const maxTable = 40
+
+// linkTable writes the table and what its words mean.
+func (v *View) linkTable(w io.Writer) {
+	t := v.links()
+	if t == nil {
+		return
+	}
+	if len(t.Devices) > maxTable {
+		fmt.Fprintf(w, "\nLinks between %d GPUs and HCAs: see --json\n", len(t.Devices))
+		return
+	}
+	fmt.Fprintln(w)
+	columns := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(columns, "Link\t"+strings.Join(t.Devices, "\t"))
+	var all strings.Builder
+	for i, row := range t.Rows {
+		fmt.Fprintln(columns, t.Devices[i]+"\t"+strings.Join(row, "\t"))
+		all.WriteString(strings.Join(row, " ") + " ")
+	}
+	_ = columns.Flush() // the writer below keeps its error
+	var legend []string
+	for _, m := range meanings {
+		if strings.Contains(" "+all.String(), " "+m[0]) {
+			legend = append(legend, m[1])
+		}
+	}
+	if len(legend) > 0 {
+		fmt.Fprintln(w, strings.Join(legend, "; "))
+	}
+}
