@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/spawn"
@@ -45,7 +43,12 @@ func (st *step) newPMI() *pmi.Server {
 		Hooks: pmi.Hooks{
 			OnInit:     func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_FINALIZED) },
-			OnAbort:    func(rank, code int, text string) { st.s.aborted(st.id(rank), code, text, nil) },
+			OnAbort: func(rank, code int, text string) {
+				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: abortOf(st.id(rank), code, text, nil)}})
+				if p := st.started(uint32(rank)); p != nil {
+					p.aborted.Store(true)
+				}
+			},
 		},
 	})
 }
@@ -58,16 +61,6 @@ func groupBarriers(apps []*apiv1.App) bool {
 		}
 	}
 	return true
-}
-
-// aborted tells the launcher that a rank called MPI_Abort. targets are the processes to end; nil, or
-// with the rank among them, it is the run.
-func (s *session) aborted(id, code int, text string, targets []int) {
-	a := &apiv1.Aborted{Rank: uint32(id), Code: int32(code), Text: text}
-	if !slices.Contains(targets, id) {
-		a.Targets = idset.Of(targets...).String()
-	}
-	s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: a}})
 }
 
 // wiring is how one rank finds its PMI server.
@@ -131,7 +124,8 @@ func pmiVariables(l *apiv1.Launch, p *apiv1.Proc) []string {
 
 // servePMI answers a rank until its connection ends, and sees to what follows from how it did.
 // The connection stays open until the process has ended: a rank that waits for one that is
-// gone is stopped by the launcher, and should not print errors of its own before.
+// gone is stopped by the launcher, and should not print errors of its own before. So does one that
+// aborts: clients up to MPICH 4.0 wait there (simple_pmi.c, PMI_Abort), and say "readline failed".
 func (p *proc) servePMI(conn net.Conn) {
 	defer conn.Close()
 	st := p.step
@@ -142,6 +136,9 @@ func (p *proc) servePMI(conn net.Conn) {
 		gone       *kvs.GoneError
 	)
 	switch {
+	case p.aborted.Load():
+		p.awaitEnd(abortBound)
+		return
 	case err == nil || st.ctx.Err() != nil:
 		return
 	case errors.As(err, &protocol):

@@ -31,6 +31,7 @@ type proc struct {
 	pump    *stdio.Pump
 	input   *stdio.Input           // nil: /dev/null
 	pmi     atomic.Int32           // apiv1.PmiState
+	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
 	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
 	told    chan struct{}          // closed when Exited was sent
 	done    chan struct{}          // closed when OutputEnd was sent

@@ -25,6 +25,7 @@ type upstream struct {
 	names  map[uint64]chan *apiv1.NameResult    // guarded by mu
 	fetch  map[uint64]chan *apiv1.FetchResult   // guarded by mu
 	spawns map[uint64]chan *apiv1.SpawnResult   // guarded by mu
+	aborts map[uint64]chan *apiv1.AbortNoted    // guarded by mu
 }
 
 type fenceKey struct {
@@ -35,7 +36,7 @@ type fenceKey struct {
 func newUpstream(l *wire.Link) *upstream {
 	return &upstream{link: l, fences: map[fenceKey]chan *apiv1.FenceResult{},
 		names: map[uint64]chan *apiv1.NameResult{}, fetch: map[uint64]chan *apiv1.FetchResult{},
-		spawns: map[uint64]chan *apiv1.SpawnResult{}}
+		spawns: map[uint64]chan *apiv1.SpawnResult{}, aborts: map[uint64]chan *apiv1.AbortNoted{}}
 }
 
 // ask sends f and waits for the answer to k.
@@ -89,6 +90,7 @@ func (u *upstream) fenceResult(r *apiv1.FenceResult) {
 func (u *upstream) nameResult(r *apiv1.NameResult)   { answer(u, u.names, r.Id, r) }
 func (u *upstream) fetchResult(r *apiv1.FetchResult) { answer(u, u.fetch, r.Id, r) }
 func (u *upstream) spawnResult(r *apiv1.SpawnResult) { answer(u, u.spawns, r.Id, r) }
+func (u *upstream) abortNoted(r *apiv1.AbortNoted)   { answer(u, u.aborts, r.Id, r) }
 
 // Exchange sends this host's contribution to a fence and returns the other hosts'.
 func (u *upstream) Exchange(ctx context.Context, set string, epoch uint64, collect bool, data []byte) ([][]byte, error) {

@@ -12,6 +12,9 @@ import (
 // onAborted is MPI_Abort, which ends the run, or a PMIx_Abort of certain processes: those are
 // killed, on whatever hosts, and the others go on.
 func (r *run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
+	if m.Id != 0 {
+		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_AbortNoted{AbortNoted: &apiv1.AbortNoted{Id: m.Id}}})
+	}
 	if r.excused(int(m.Rank)) {
 		return nil
 	}

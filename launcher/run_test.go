@@ -22,7 +22,8 @@ import (
 // scripted is an embedded agent that answers Launch, Stop and Bye with frames a test chose.
 type scripted struct {
 	launch, stop []*apiv1.Frame
-	quits        bool // ends the stream after its answer to Launch
+	noted        []*apiv1.Frame // the answer to AbortNoted
+	quits        bool           // ends the stream after its answer to Launch
 }
 
 func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
@@ -50,6 +51,8 @@ func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
 			if a.quits {
 				return io.EOF
 			}
+		case *apiv1.Frame_AbortNoted:
+			send(a.noted...)
 		case *apiv1.Frame_Stop:
 			if !stopped {
 				send(a.stop...)
@@ -117,6 +120,8 @@ func TestRun(t *testing.T) {
 	fenced := &apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{Text: "number 2", Refusal: apiv1.Refusal_REFUSAL_FENCED}}}
 	ending := &apiv1.Frame{Body: &apiv1.Frame_Ending{Ending: &apiv1.Ending{Why: "SIGTERM"}}}
 	aborted := &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{Rank: 1, Code: 42}}}
+	held := &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{Rank: 1, Code: 42, Id: 5}}}
+	echoed := &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{Rank: 0, Code: 14}}}
 	startFailed := &apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: &apiv1.StartFailed{Rank: 0, Text: "/x: not found"}}}
 	wireup := &apiv1.Frame{Body: &apiv1.Frame_WireupFailed{WireupFailed: &apiv1.WireupFailed{Rank: 0, Text: "bad PMI"}}}
 	for _, tt := range []struct {
@@ -133,6 +138,8 @@ func TestRun(t *testing.T) {
 			exited(0, 0)[0], output(0, "late"), exited(0, 0)[1])}, out: "late"},
 		{name: "a rank fails, the other is stopped", agent: scripted{launch: frames(both, exited(1, 7)), stop: stoppedByUs(0)}, code: 7, says: "rank 1 on h exited with code 7"},
 		{name: "abort", agent: scripted{launch: frames(both, aborted, exited(1, 42)), stop: stoppedByUs(0)}, code: 42, says: "MPI_Abort with code 42"},
+		{name: "an abort is noted, and what it leads to comes later", agent: scripted{launch: frames(both, held),
+			noted: frames(output(1, "let go\n"), echoed, exited(0, 14), exited(1, 42))}, code: 42, out: "let go\n", says: "rank 1 on h called MPI_Abort with code 42"},
 		{name: "the first cannot be started, nothing of the second", agent: scripted{launch: frames(startFailed)}, code: 246, says: "/x: not found"},
 		{name: "wire-up", agent: scripted{launch: frames(both, wireup), stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 247, says: "bad PMI"},
 		{name: "time limit", limit: 3 * time.Second, agent: scripted{launch: both, stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 110, says: "--timeout 3s"},

@@ -37,7 +37,7 @@ func (c *conn) abort(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, err
 		c.ns.Engine.RankGone(c.rank, "has called MPI_Abort")
 	}
 	if f := c.s.cfg.Hooks.OnAbort; f != nil {
-		f(c.id(), int(code), printable(text), targets)
+		f(ctx, c.id(), int(code), printable(text), targets)
 	}
 	return nil, success
 }

@@ -75,7 +75,7 @@ func (w *play) config(host int) pmix.Config {
 	cfg.Hooks = pmix.Hooks{
 		OnInit:     func(id int) { w.event("init %d", id) },
 		OnFinalize: func(id int) { w.event("finalize %d", id) },
-		OnAbort: func(id, code int, _ string, targets []int) {
+		OnAbort: func(_ context.Context, id, code int, _ string, targets []int) {
 			w.event("abort %d %d %v", id, code, targets)
 			w.ranks.kill()
 		},

@@ -1,6 +1,7 @@
 package pmix
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -43,8 +44,9 @@ type Hooks struct {
 	OnInit     func(id int)
 	OnFinalize func(id int)
 	// OnAbort is MPI_Abort. code is as given; text is for people and may be empty; targets are
-	// the processes to end, nil for the caller's whole job.
-	OnAbort func(id, code int, text string, targets []int)
+	// the processes to end, nil for the caller's whole job. The rank ends when it returns, which it
+	// should once ctx has ended.
+	OnAbort func(ctx context.Context, id, code int, text string, targets []int)
 	// OnControl is a rank that wants processes to get a signal; with end they are to end, which is
 	// no failure. nil: not supported.
 	OnControl func(id int, targets []int, signal int, end bool)

@@ -1,7 +1,9 @@
 package pmix_test
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -232,6 +234,50 @@ func TestAbortTargets(t *testing.T) {
 		}
 		c.nc.Close()
 	}
+}
+
+func aborting(code int) []byte {
+	return request(cmdAbort, func(w *bfrops.Writer) {
+		w.Status(code)
+		w.Group(bfrops.String, nil)
+		bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc(nil))
+	})
+}
+
+// A rank that aborts ends once it is answered, and ranks elsewhere abort when their connections to it
+// break. What the first says is slow to be heard, and is heard first all the same.
+func TestAnAbortIsHeardBeforeWhatFollowsFromIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heard := make(chan struct{})
+		var order []int
+		m := newMulti(t, 2, func(cfg *pmix.Config) {
+			cfg.Hooks.OnAbort = func(_ context.Context, _, code int, _ string, _ []int) {
+				if code == 42 {
+					<-heard
+				}
+				order = append(order, code)
+			}
+		})
+		defer m.stop()
+		m.add([]int{0}, []int{1})
+		first, second := m.connect(0, 0), m.connect(0, 1)
+		defer first.nc.Close()
+		defer second.nc.Close()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			first.receive(101)
+			second.send(101, aborting(14))
+			second.receive(101)
+		}()
+		first.send(101, aborting(42))
+		synctest.Wait() // the other rank would abort now
+		close(heard)
+		<-done
+		if !slices.Equal(order, []int{42, 14}) {
+			t.Errorf("heard %v", order)
+		}
+	})
 }
 
 func controlling(infos []bfrops.Info, procs ...bfrops.Proc) func(*bfrops.Writer) {

@@ -34,7 +34,9 @@ func newMulti(t testing.TB, hosts int, change func(*pmix.Config)) *multi {
 	var wg sync.WaitGroup
 	for h := range hosts {
 		cfg := pmix.Config{Address: "127.0.0.1:1", Names: m.star.names, Span: m.star.span(h), Hooks: pmix.Hooks{
-			OnAbort: func(id, code int, _ string, targets []int) { m.event("abort by %d: %d of %v", id, code, targets) },
+			OnAbort: func(_ context.Context, id, code int, _ string, targets []int) {
+				m.event("abort by %d: %d of %v", id, code, targets)
+			},
 			OnControl: func(id int, targets []int, signal int, end bool) {
 				m.event("%d sends %d to %v, end %v", id, signal, targets, end)
 			},

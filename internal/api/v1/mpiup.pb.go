@@ -491,6 +491,7 @@ type Frame struct {
 	//	*Frame_Gone
 	//	*Frame_CopyData
 	//	*Frame_JobOver
+	//	*Frame_AbortNoted
 	//	*Frame_Opened
 	//	*Frame_Started
 	//	*Frame_StartFailed
@@ -681,6 +682,15 @@ func (x *Frame) GetJobOver() *JobOver {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_JobOver); ok {
 			return x.JobOver
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetAbortNoted() *AbortNoted {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_AbortNoted); ok {
+			return x.AbortNoted
 		}
 	}
 	return nil
@@ -941,6 +951,10 @@ type Frame_JobOver struct {
 	JobOver *JobOver `protobuf:"bytes,22,opt,name=job_over,json=jobOver,proto3,oneof"`
 }
 
+type Frame_AbortNoted struct {
+	AbortNoted *AbortNoted `protobuf:"bytes,23,opt,name=abort_noted,json=abortNoted,proto3,oneof"`
+}
+
 type Frame_Opened struct {
 	// agent to launcher
 	Opened *Opened `protobuf:"bytes,30,opt,name=opened,proto3,oneof"`
@@ -1056,6 +1070,8 @@ func (*Frame_Gone) isFrame_Body() {}
 func (*Frame_CopyData) isFrame_Body() {}
 
 func (*Frame_JobOver) isFrame_Body() {}
+
+func (*Frame_AbortNoted) isFrame_Body() {}
 
 func (*Frame_Opened) isFrame_Body() {}
 
@@ -3706,6 +3722,7 @@ type Aborted struct {
 	Code          int32                  `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
 	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	Targets       string                 `protobuf:"bytes,4,opt,name=targets,proto3" json:"targets,omitempty"` // ids of the processes to end, without rank; empty: the whole run
+	Id            uint64                 `protobuf:"varint,5,opt,name=id,proto3" json:"id,omitempty"`          // AbortNoted repeats it; 0: nobody waits for that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3768,6 +3785,59 @@ func (x *Aborted) GetTargets() string {
 	return ""
 }
 
+func (x *Aborted) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+// AbortNoted: the launcher has an Aborted. The rank goes on only then, so that what its end does to
+// others comes later than it.
+type AbortNoted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortNoted) Reset() {
+	*x = AbortNoted{}
+	mi := &file_mpiup_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortNoted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortNoted) ProtoMessage() {}
+
+func (x *AbortNoted) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
+func (*AbortNoted) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *AbortNoted) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
 // Control: a process wants others of the run to get a signal (PMIx_Job_control).
 type Control struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3781,7 +3851,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3793,7 +3863,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3806,7 +3876,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -3848,7 +3918,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3860,7 +3930,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3873,7 +3943,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Notice) GetText() string {
@@ -3900,7 +3970,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +3982,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +3995,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Ending) GetWhy() string {
@@ -3943,7 +4013,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3955,7 +4025,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3968,7 +4038,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -3982,7 +4052,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3994,7 +4064,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4007,7 +4077,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Closed) GetText() string {
@@ -4032,7 +4102,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4044,7 +4114,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4057,7 +4127,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -4073,7 +4143,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4085,7 +4155,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4098,7 +4168,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -4141,7 +4211,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4153,7 +4223,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4166,7 +4236,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -4214,7 +4284,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4226,7 +4296,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4239,7 +4309,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -4303,7 +4373,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4315,7 +4385,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4328,7 +4398,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -4369,7 +4439,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4381,7 +4451,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4394,7 +4464,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Event) GetData() []byte {
@@ -4419,7 +4489,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4431,7 +4501,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4444,7 +4514,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Gone) GetIds() string {
@@ -4504,7 +4574,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4516,7 +4586,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4529,7 +4599,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -4594,7 +4664,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4606,7 +4676,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4619,7 +4689,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -4665,7 +4735,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4677,7 +4747,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4690,7 +4760,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 type Peer struct {
@@ -4710,7 +4780,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4722,7 +4792,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4735,7 +4805,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Peer) GetName() string {
@@ -4811,7 +4881,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4823,7 +4893,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4836,7 +4906,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -4863,7 +4933,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4875,7 +4945,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4888,7 +4958,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -4913,7 +4983,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4925,7 +4995,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4938,7 +5008,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 type CheckupRequest struct {
@@ -4955,7 +5025,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4967,7 +5037,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4980,7 +5050,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -5038,7 +5108,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5050,7 +5120,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5063,7 +5133,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -5113,7 +5183,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5125,7 +5195,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5138,7 +5208,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Finding) GetName() string {
@@ -5179,7 +5249,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5191,7 +5261,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5204,7 +5274,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Fact) GetName() string {
@@ -5232,7 +5302,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5244,7 +5314,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5257,7 +5327,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -5291,7 +5361,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5303,7 +5373,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5316,7 +5386,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Target) GetHost() string {
@@ -5342,7 +5412,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5354,7 +5424,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5367,7 +5437,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -5391,7 +5461,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5403,7 +5473,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5416,7 +5486,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Way) GetHost() string {
@@ -5465,7 +5535,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xed\r\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xa6\x0e\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -5483,7 +5553,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\fspawn_result\x18\x13 \x01(\v2\x15.mpiup.v1.SpawnResultH\x00R\vspawnResult\x12$\n" +
 	"\x04gone\x18\x14 \x01(\v2\x0e.mpiup.v1.GoneH\x00R\x04gone\x121\n" +
 	"\tcopy_data\x18\x15 \x01(\v2\x12.mpiup.v1.CopyDataH\x00R\bcopyData\x12.\n" +
-	"\bjob_over\x18\x16 \x01(\v2\x11.mpiup.v1.JobOverH\x00R\ajobOver\x12*\n" +
+	"\bjob_over\x18\x16 \x01(\v2\x11.mpiup.v1.JobOverH\x00R\ajobOver\x127\n" +
+	"\vabort_noted\x18\x17 \x01(\v2\x14.mpiup.v1.AbortNotedH\x00R\n" +
+	"abortNoted\x12*\n" +
 	"\x06opened\x18\x1e \x01(\v2\x10.mpiup.v1.OpenedH\x00R\x06opened\x12-\n" +
 	"\astarted\x18\x1f \x01(\v2\x11.mpiup.v1.StartedH\x00R\astarted\x12:\n" +
 	"\fstart_failed\x18  \x01(\v2\x15.mpiup.v1.StartFailedH\x00R\vstartFailed\x12*\n" +
@@ -5730,12 +5802,16 @@ const file_mpiup_proto_rawDesc = "" +
 	"\alibrary\x18\v \x01(\tR\alibrary\"6\n" +
 	"\fWireupFailed\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"_\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"o\n" +
 	"\aAborted\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x18\n" +
-	"\atargets\x18\x04 \x01(\tR\atargets\"a\n" +
+	"\atargets\x18\x04 \x01(\tR\atargets\x12\x0e\n" +
+	"\x02id\x18\x05 \x01(\x04R\x02id\"\x1c\n" +
+	"\n" +
+	"AbortNoted\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"a\n" +
 	"\aControl\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x18\n" +
 	"\atargets\x18\x02 \x01(\tR\atargets\x12\x16\n" +
@@ -5927,7 +6003,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -5971,33 +6047,34 @@ var file_mpiup_proto_goTypes = []any{
 	(*Exited)(nil),          // 39: mpiup.v1.Exited
 	(*WireupFailed)(nil),    // 40: mpiup.v1.WireupFailed
 	(*Aborted)(nil),         // 41: mpiup.v1.Aborted
-	(*Control)(nil),         // 42: mpiup.v1.Control
-	(*Notice)(nil),          // 43: mpiup.v1.Notice
-	(*Ending)(nil),          // 44: mpiup.v1.Ending
-	(*Bye)(nil),             // 45: mpiup.v1.Bye
-	(*Closed)(nil),          // 46: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 47: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 48: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 49: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 50: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 51: mpiup.v1.FetchResult
-	(*Event)(nil),           // 52: mpiup.v1.Event
-	(*Gone)(nil),            // 53: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 54: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 55: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 56: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 57: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 58: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 59: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 60: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 61: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 62: mpiup.v1.CheckupReply
-	(*Finding)(nil),         // 63: mpiup.v1.Finding
-	(*Fact)(nil),            // 64: mpiup.v1.Fact
-	(*AskRequest)(nil),      // 65: mpiup.v1.AskRequest
-	(*Target)(nil),          // 66: mpiup.v1.Target
-	(*AskReply)(nil),        // 67: mpiup.v1.AskReply
-	(*Way)(nil),             // 68: mpiup.v1.Way
+	(*AbortNoted)(nil),      // 42: mpiup.v1.AbortNoted
+	(*Control)(nil),         // 43: mpiup.v1.Control
+	(*Notice)(nil),          // 44: mpiup.v1.Notice
+	(*Ending)(nil),          // 45: mpiup.v1.Ending
+	(*Bye)(nil),             // 46: mpiup.v1.Bye
+	(*Closed)(nil),          // 47: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 48: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 49: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 50: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 51: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 52: mpiup.v1.FetchResult
+	(*Event)(nil),           // 53: mpiup.v1.Event
+	(*Gone)(nil),            // 54: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 55: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 56: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 57: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 58: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 59: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 60: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 61: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 62: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 63: mpiup.v1.CheckupReply
+	(*Finding)(nil),         // 64: mpiup.v1.Finding
+	(*Fact)(nil),            // 65: mpiup.v1.Fact
+	(*AskRequest)(nil),      // 66: mpiup.v1.AskRequest
+	(*Target)(nil),          // 67: mpiup.v1.Target
+	(*AskReply)(nil),        // 68: mpiup.v1.AskReply
+	(*Way)(nil),             // 69: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
 	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -6006,82 +6083,83 @@ var file_mpiup_proto_depIdxs = []int32{
 	37, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
 	38, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
 	36, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	49, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	55, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	45, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	50, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	56, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	46, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	27, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	53, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	54, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	18, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	28, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	10, // 13: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	30, // 14: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	31, // 15: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	32, // 16: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	33, // 17: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	39, // 18: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	48, // 19: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	54, // 20: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	41, // 21: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	43, // 22: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	44, // 23: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	46, // 24: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	40, // 25: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	25, // 26: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	29, // 27: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	19, // 28: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	42, // 29: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	35, // 30: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	47, // 31: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	50, // 32: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	51, // 33: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	52, // 34: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	0,  // 35: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	1,  // 36: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	13, // 37: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 38: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	14, // 39: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	16, // 40: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	15, // 41: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	20, // 42: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	2,  // 43: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	21, // 44: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	22, // 45: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	17, // 46: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	24, // 47: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	26, // 48: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	22, // 49: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	15, // 50: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 51: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 52: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 53: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 54: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	1,  // 55: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	6,  // 56: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	57, // 57: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	13, // 58: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	13, // 59: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	63, // 60: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	64, // 61: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	7,  // 62: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	66, // 63: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	68, // 64: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	8,  // 65: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	12, // 66: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	56, // 67: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	59, // 68: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	61, // 69: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	65, // 70: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 71: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 72: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	58, // 73: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	60, // 74: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	62, // 75: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	67, // 76: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	71, // [71:77] is the sub-list for method output_type
-	65, // [65:71] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	42, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	10, // 14: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	30, // 15: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	31, // 16: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	32, // 17: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	33, // 18: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	39, // 19: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	49, // 20: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	55, // 21: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	41, // 22: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	44, // 23: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	45, // 24: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	47, // 25: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	40, // 26: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	25, // 27: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	29, // 28: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	19, // 29: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	43, // 30: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	35, // 31: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	48, // 32: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	51, // 33: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	52, // 34: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	53, // 35: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	0,  // 36: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	1,  // 37: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	13, // 38: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	11, // 39: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	14, // 40: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	16, // 41: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	15, // 42: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	20, // 43: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	2,  // 44: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	21, // 45: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	22, // 46: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	17, // 47: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	24, // 48: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	26, // 49: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	22, // 50: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	15, // 51: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 52: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 53: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 54: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 55: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	1,  // 56: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	6,  // 57: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	58, // 58: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	13, // 59: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	13, // 60: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	64, // 61: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	65, // 62: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	7,  // 63: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	67, // 64: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	69, // 65: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	8,  // 66: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	12, // 67: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	57, // 68: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	60, // 69: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	62, // 70: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	66, // 71: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 72: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 73: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	59, // 74: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	61, // 75: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	63, // 76: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	68, // 77: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	72, // [72:78] is the sub-list for method output_type
+	66, // [66:72] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -6103,6 +6181,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Gone)(nil),
 		(*Frame_CopyData)(nil),
 		(*Frame_JobOver)(nil),
+		(*Frame_AbortNoted)(nil),
 		(*Frame_Opened)(nil),
 		(*Frame_Started)(nil),
 		(*Frame_StartFailed)(nil),
@@ -6132,7 +6211,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   61,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
