@@ -56,11 +56,15 @@ var (
 // serialized: the only one-sided component of Open MPI 4 over TCP is not for many threads at once.
 var serialized = []string{"--thread-level", "serialized"}
 
+// waitsForever hang under mpirun, too: mutexes and semaphores with 4.0.3, 4.1.0, 4.1.4 and 4.1.8, conditions with 4.1.4.
 var waitsForever = map[string]string{
-	"*test_util_sync.TestCondition*World.testWait*": "a rank that waits in the interpreter makes no progress in windows over TCP; testWaitForNotify of two ranks hangs under mpirun of Open MPI 4.1.4, too",
+	"*test_util_sync.TestCondition*World.testWait*": noProgress,
+	"*test_util_sync.TestMutex*World.test[AW]*":     noProgress,
+	"*test_util_sync.TestSemaphoreWorld.*":          noProgress,
 }
 
 const (
+	noProgress   = "a rank that waits in the interpreter makes no progress in windows over TCP, and hangs under mpirun, too"
 	noSpawnUCX   = "MPICH 4.0.2 over UCX has no dynamic processes under any launcher"
 	noSpawnUCX42 = "MPICH 4.2.1 over UCX has no ports and no dynamic processes under any launcher"
 	noInvite     = "groups by invitation do not work under mpirun of Open MPI 4.1.4 (it ends) and PRRTE (it hangs) either"
@@ -97,8 +101,9 @@ var stacks = []stack{
 	},
 	{
 		name: "bullseye-mpich", title: "MPICH 3.4.1 (Debian 11)", tree: "bullseye", mpicc: "mpicc.mpich", foreign: "3.9", version: []string{"mpichversion"},
-		env:   append(foreign("mpich"), overUCX),
-		lacks: map[string]string{"sessions": noSession},
+		env:     append(foreign("mpich"), overUCX),
+		lacks:   map[string]string{"sessions": noSession},
+		leftOut: map[string]string{"*test_exceptions.TestExcOp.testFreePredefined": "MPICH 3.4.1 ends a program that frees an operation which it does not know, under Hydra, too"},
 	},
 	{
 		name: "debian12-openmpi", title: "Open MPI 4.1.4 (Debian 12)", openMPI: true, pmix: debianPMIx,
@@ -167,8 +172,15 @@ func wheel(name, title string, env []string, wheels ...string) stack {
 	return s
 }
 
+// Between hosts, every fifth graph was wrong with 4.3.2 and every fortieth with 5.0.2, in a loop under Hydra.
+const edgeTwice = "ranks of other hosts are now and then counted twice in MPI_Dist_graph_create over OFI, under Hydra, too"
+
 var wheelLeftOut = map[string]map[string]string{
-	"wheel-mpich5": {"TestMPIABI.testGetFortranInfo": "it fails under Hydra, too: MPICH's sizes of Fortran types are not those that mpi4py expects"},
+	"wheel-mpich4": {"*test_comm_topo.TestTopoWorld*.testDistgraphcomm": edgeTwice},
+	"wheel-mpich5": {
+		"*test_comm_topo.TestTopoWorld*.testDistgraphcomm": edgeTwice,
+		"TestMPIABI.testGetFortranInfo":                    "it fails under Hydra, too: MPICH's sizes of Fortran types are not those that mpi4py expects",
+	},
 }
 
 var wheelLacks = map[string]map[string]string{
