@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -28,6 +30,7 @@ const (
 	maxAnswer  = 10 * time.Minute // for which other hosts are answered
 	maxAnswers = 4                // at a time
 	maxTargets = 4096             // hosts of one Ask
+	maxSought  = 64               // programs and directories of one Checkup
 	askAtOnce  = 16
 )
 
@@ -86,6 +89,9 @@ func (a *Agent) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.Ch
 	if err != nil {
 		return nil, fmt.Errorf("--mpi-ports: %w", err)
 	}
+	if len(r.Programs)+len(r.LookIn) > maxSought {
+		return nil, fmt.Errorf("%d programs in %d directories are too many to look for", len(r.Programs), len(r.LookIn))
+	}
 	fsys := sysfs.Host()
 	h := a.hostFacts(ctx, fsys, r)
 	reply := &apiv1.CheckupReply{Host: a.hello()}
@@ -108,6 +114,7 @@ func (a *Agent) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.Ch
 			reply.Addresses = append(reply.Addresses, p.Addr().String())
 		}
 	}
+	a.findPrograms(reply, r, h)
 	if r.AnswerMs > 0 {
 		return reply, a.answer(reply, ports, r)
 	}
@@ -127,6 +134,32 @@ func (a *Agent) hostFacts(ctx context.Context, fsys sysfs.FS, r *apiv1.CheckupRe
 	}
 	h.MPI = a.libs.Look(mpilib.Query{Argv: argv, Env: environment(a.cfg.Env, nil, nil, nil), Dir: a.cfg.Dir}).Library
 	return h
+}
+
+// findPrograms tells where the programs are that the launcher would start, and what RDMA they could use.
+func (a *Agent) findPrograms(reply *apiv1.CheckupReply, r *apiv1.CheckupRequest, h *checkup.Host) {
+	if len(r.Programs) == 0 {
+		return
+	}
+	search, _ := a.lookupEnv("PATH")
+	found := checkup.Find(os.DirFS("/"), r.Programs, r.LookIn, filepath.SplitList(search))
+	for _, name := range r.Programs {
+		if at := found[name]; at != "" {
+			reply.Programs = append(reply.Programs, &apiv1.Fact{Name: name, Value: at})
+		}
+	}
+	for _, hca := range h.HCAs.Usable() {
+		for _, p := range hca.Active() {
+			if hca.Kind != rdma.Verbs {
+				continue // perftest speaks verbs
+			}
+			gid := -1
+			if g, ok := p.RoCE(); ok {
+				gid = g.Index
+			}
+			reply.Rdma = append(reply.Rdma, &apiv1.RdmaPort{Device: hca.Name, Port: uint32(p.Number), Ethernet: p.Ethernet, Gid: int32(gid)})
+		}
+	}
 }
 
 // answer opens a port for a while.

@@ -68,8 +68,11 @@ type Reach struct {
 	// written only if it exists; "" is nowhere.
 	TerminationLog string
 
-	pinned   netip.AddrPort // where the only host's agent is, if that is known already
-	unserved string         // why this pod's service gives no hosts
+	pinned netip.AddrPort // where the only host's agent is, if that is known already
+	known  *hostSet       // the hosts, if they have been reached already; nil: they are looked for
+	// told gets the last lines of a failure and what the rank wrote that it was the fault of. nil: nobody.
+	told     func(lines, tail []string)
+	unserved string // why this pod's service gives no hosts
 }
 
 // Config is one run. cmd/mpiup fills it from flags and environment, read once.

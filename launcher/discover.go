@@ -18,6 +18,9 @@ import (
 // then, in a pod with a secret, this pod's headless service and an agent's view of the
 // membership; without any of them this container alone.
 func (r *Reach) find(ctx context.Context) (*hostSet, error) {
+	if r.known != nil {
+		return r.known, nil
+	}
 	set, err := r.static()
 	if err != nil {
 		return nil, failf(job.ExitUsage, "%v", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/doctor"
@@ -24,6 +25,14 @@ type DoctorConfig struct {
 	Measure  bool // bandwidth of every way too
 	Strict   bool // a warning is a failure
 	JSON     bool
+	Fabric   FabricConfig
+}
+
+// examined is what a look at all hosts gave.
+type examined struct {
+	report  *doctor.Report
+	code    int         // not 0: a host was not reached
+	reached []benchHost // who answered, in the job's order
 }
 
 // exitUnfit is the code of Doctor, and of a run that Preflight stopped, when something fails.
@@ -33,10 +42,18 @@ const exitUnfit = 1
 // be reached.
 func Doctor(ctx context.Context, cfg DoctorConfig) int {
 	cfg.fill()
-	report, code, err := cfg.examine(ctx)
+	baseline, err := readBaseline(cfg.Fabric.Baseline)
+	if err != nil {
+		return cfg.end(failf(job.ExitUsage, "%v", err))
+	}
+	e, err := cfg.examine(ctx)
+	if err == nil && cfg.Fabric.Run {
+		err = cfg.fabric(ctx, e, baseline)
+	}
 	if err != nil {
 		return cfg.end(err)
 	}
+	report, code := e.report, e.code
 	if cfg.JSON {
 		out := json.NewEncoder(cfg.Stdout)
 		out.SetIndent("", "  ")
@@ -59,39 +76,41 @@ func Doctor(ctx context.Context, cfg DoctorConfig) int {
 // start. Hosts that are not there yet are no failure: the job waits for them.
 func Preflight(ctx context.Context, cfg DoctorConfig) int {
 	cfg.fill()
-	report, code, err := cfg.examine(ctx)
+	e, err := cfg.examine(ctx)
 	switch {
 	case err != nil:
 		return cfg.end(err)
-	case code != 0:
+	case e.code != 0:
 		cfg.say("--preflight: not all hosts can be looked at yet; the job waits for them")
 		return 0
 	}
-	if err := report.Text(cfg.Stderr, true); err != nil {
+	if err := e.report.Text(cfg.Stderr, true); err != nil {
 		return cfg.end(failf(job.ExitInternal, "standard error: %v", err))
 	}
-	if report.Verdict == doctor.Fail {
+	if e.report.Verdict == doctor.Fail {
 		return cfg.end(failf(exitUnfit, "the job is not started, since --preflight found what will not work; mend it, or leave --preflight away"))
 	}
 	return 0
 }
 
-// examine asks all hosts, and then each of all others. code is not 0 when a host was not reached.
-func (c *DoctorConfig) examine(ctx context.Context) (report *doctor.Report, code int, err error) {
+// examine asks all hosts, and then each of all others.
+func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
 	var token [16]byte
 	if _, err := rand.Read(token[:]); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	set, err := c.others(ctx)
 	if err != nil {
 		if c.Here == nil || c.Entries != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		reply, hereErr := c.Here(ctx, c.request(nil))
 		if hereErr != nil {
-			return nil, 0, hereErr
+			return nil, hereErr
 		}
-		return doctor.Judge([]doctor.Host{{Name: reply.Host.Name, Reply: reply}}, nil), 0, nil
+		name := reply.Host.Name
+		return &examined{report: doctor.Judge([]doctor.Host{{Name: name, Reply: reply}}, nil),
+			reached: []benchHost{{wanted{entry: hostlist.Entry{Name: name}}, reply}}}, nil
 	}
 	hosts := make(map[string]*doctor.Host)
 	var mu sync.Mutex
@@ -111,6 +130,7 @@ func (c *DoctorConfig) examine(ctx context.Context) (report *doctor.Report, code
 	list := make([]doctor.Host, 0, len(found))
 	causes := make([]*cause, len(found))
 	reached := found[:0:0]
+	e := &examined{}
 	for i, v := range found {
 		if v.cause != nil && v.bare && v.cause.refused {
 			continue // a pod of the service that has no agent, such as a launcher's
@@ -122,11 +142,14 @@ func (c *DoctorConfig) examine(ctx context.Context) (report *doctor.Report, code
 		}
 		list = append(list, *hosts[v.entry.Name])
 		reached = append(reached, v)
+		w := wanted{entry: v.entry, fixed: at(v.addr)}
+		e.reached = append(e.reached, benchHost{w, hosts[v.entry.Name].Reply})
 	}
 	if c := telling(causes); c != nil {
-		code = c.stage.exitCode()
+		e.code = c.stage.exitCode()
 	}
-	return doctor.Judge(list, c.ways(ctx, reached, hosts, token[:])), code, nil
+	e.report = doctor.Judge(list, c.ways(ctx, reached, hosts, token[:]))
+	return e, nil
 }
 
 // answerTime is how long agents answer each other: every round of a large job takes its time.
@@ -134,6 +157,9 @@ const answerTime = 5 * time.Minute
 
 func (c *DoctorConfig) request(token []byte) *apiv1.CheckupRequest {
 	r := &apiv1.CheckupRequest{Ranks: uint32(c.Ranks), Argv: c.Argv, Token: token, Net: c.Net.String(), MpiPorts: c.MPIPorts.String()}
+	if c.Fabric.Run {
+		r.Programs, r.LookIn = doctor.ProgramNames(), c.Fabric.Dirs
+	}
 	if token != nil {
 		r.AnswerMs = uint32(answerTime.Milliseconds())
 	}

@@ -209,6 +209,9 @@ func (r *Reach) last(code int, lines, tail []string) int {
 	for _, l := range lines {
 		r.say("%s", l)
 	}
+	if r.told != nil {
+		r.told(lines, tail)
+	}
 	writeTermination(r.TerminationLog, code, lines, tail)
 	return code
 }

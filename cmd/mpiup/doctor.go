@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path"
 
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
@@ -15,19 +17,23 @@ func doctorCommand(p *process) *cobra.Command {
 		measure, strict, json bool
 		perHost, verbose      int
 		iface, ports          string
+		fabric                launcher.FabricConfig
 	)
 	c := &cobra.Command{
 		Use:   "doctor [flags] [-- program [args]]",
 		Short: "Look at all hosts before a job: memory, limits, devices, and whether each reaches each",
 		Long: `Look at all hosts before a job: shared and locked memory, limits, slots against CPUs, RDMA and GPUs, clocks,
 and whether MPI, mpiup, drivers and devices are the same everywhere. Then each host connects to each other on a port
-that MPI may use, with small packets and large ones. With --net it measures every way, one pair of a host at a time.
+that MPI may use, with small packets and large ones. With --net it measures every way, one pair of a host at a time. With --fabric it runs
+the benchmarks that the image has (ib_write_bw, osu_latency, osu_bw, osu_allreduce, all_reduce_perf) between each two
+hosts and on all, and names what is 10 % worse than the median, or than a run that --baseline has kept.
 
 Each line is ok, a warning (ranks will be slow, or fail in some uses) or a failure (they will not work), with what to
 do. The exit code is 1 when something failed, else 0, or that of a host that could not be reached. With a program its
 MPI library is looked for, else the image's.`,
 		Example: `  mpiup doctor
   mpiup doctor --net --mpi-ports 18000-18999
+  mpiup doctor --fabric --baseline /shared/fabric.json
   mpiup doctor --host w0,w1 --key key --json -- ./train`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("wait") {
@@ -36,6 +42,9 @@ MPI library is looked for, else the image's.`,
 			cfg := launcher.DoctorConfig{Argv: args, Ranks: perHost, Measure: measure, Strict: strict, JSON: json}
 			var err error
 			if cfg.Net, cfg.MPIPorts, err = p.network(iface, ports); err != nil {
+				return usage(err)
+			}
+			if cfg.Fabric, err = p.benchmarks(fabric); err != nil {
 				return usage(err)
 			}
 			if perHost < 0 {
@@ -58,8 +67,33 @@ MPI library is looked for, else the image's.`,
 	fs.BoolVar(&measure, "net", false, "measure round trip and bandwidth of every way between two hosts")
 	fs.StringVar(&iface, "interface", "", "`IFACE` or network for MPI's traffic, as mpiup run --net (default: $MPIUP_NET)")
 	fs.StringVar(&ports, "mpi-ports", "", "`A-B`, the TCP ports that MPI may listen on (default: $MPIUP_MPI_PORTS, else any)")
+	fs.BoolVar(&fabric.Run, "fabric", false, "run the image's benchmarks of the network, a pair of hosts at a time and all together")
+	fs.StringArrayVar(&fabric.Dirs, "fabric-path", nil, "look for benchmarks in and below `DIR` of the hosts first; may be given several times")
+	fs.StringVar(&fabric.Baseline, "baseline", "", "compare with what `FILE` has of an earlier --fabric; it is written if it is not there")
+	fs.BoolVar(&fabric.Write, "write-baseline", false, "write the file of --baseline in any case")
 	fs.BoolVar(&strict, "strict", false, "exit with 1 after a warning, too")
 	fs.BoolVar(&json, "json", false, "print JSON")
 	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 	return c
+}
+
+// benchmarks checks the flags of --fabric, which runs use transports as jobs do.
+func (p *process) benchmarks(f launcher.FabricConfig) (launcher.FabricConfig, error) {
+	const most = 32
+	switch {
+	case !f.Run && (f.Baseline != "" || f.Write || f.Dirs != nil):
+		return f, errors.New("--baseline, --write-baseline and --fabric-path go with --fabric")
+	case f.Write && f.Baseline == "":
+		return f, errors.New("--write-baseline needs a file: --baseline FILE")
+	case len(f.Dirs) > most:
+		return f, fmt.Errorf("--fabric-path: %d directories, and %d are the most", len(f.Dirs), most)
+	}
+	for _, dir := range f.Dirs {
+		if !path.IsAbs(dir) {
+			return f, fmt.Errorf("--fabric-path %s: name a directory of the hosts from / on", dir)
+		}
+	}
+	var err error
+	f.Use, err = p.fabric("", "")
+	return f, err
 }

@@ -4,6 +4,7 @@
 //	findings of hosts ─┐
 //	facts of hosts ────┼─▶ Judge ──▶ Report: rows of (check, hosts, verdict, text, fix) ──▶ Text, JSON
 //	clocks, ways ──────┘                 └─▶ the matrix of ways, with --net
+//	output of benchmarks ─▶ Measured ──▶ Benchmarks, against the median and a Baseline, with --fabric
 //
 // Hosts that say the same share a row, so that 64 healthy hosts are as many lines as one.
 //
@@ -62,6 +63,7 @@ type Report struct {
 	Rows    []Row    `json:"rows"`
 	Hosts   []string `json:"hosts"`
 	Ways    []Pair   `json:"ways,omitempty"`
+	Fabric  *Fabric  `json:"fabric,omitempty"` // with --fabric
 
 	there []string // hosts that answered
 }
@@ -90,12 +92,17 @@ func Judge(hosts []Host, ways []Way) *Report {
 		r.clocks(hosts)
 		r.ways(ways)
 	}
+	r.worst()
+	return r
+}
+
+// worst makes the verdict that of the worst row.
+func (r *Report) worst() {
 	for _, row := range r.Rows {
 		if rank(row.Verdict) > rank(r.Verdict) {
 			r.Verdict = row.Verdict
 		}
 	}
-	return r
 }
 
 func rank(verdict string) int { return slices.Index([]string{Pass, Warn, Fail}, verdict) }

@@ -27,6 +27,7 @@ func (r *Report) Text(w io.Writer, brief bool) error {
 	t.Flush()
 	if !brief {
 		r.matrix(&b)
+		r.fabricTables(&b)
 		fmt.Fprintf(&b, "%s\n", r.summary())
 	}
 	var out strings.Builder
@@ -79,17 +80,63 @@ func (r *Report) matrix(b *strings.Builder) {
 		return
 	}
 	fmt.Fprint(b, "\nround trip and bandwidth of one TCP connection, from row to column\n")
+	square(b, r.Hosts, func(from, to string) string { return cell(at, from, to) })
+	b.WriteString("\n")
+}
+
+// square is a table of hosts by hosts.
+func square(b *strings.Builder, hosts []string, cell func(from, to string) string) {
 	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
-	fmt.Fprint(t, "\t"+strings.Join(r.Hosts, "\t")+"\n")
-	for _, from := range r.Hosts {
+	fmt.Fprint(t, "\t"+strings.Join(hosts, "\t")+"\n")
+	for _, from := range hosts {
 		fmt.Fprint(t, from)
-		for _, to := range r.Hosts {
-			fmt.Fprint(t, "\t"+cell(at, from, to))
+		for _, to := range hosts {
+			fmt.Fprint(t, "\t"+cell(from, to))
 		}
 		fmt.Fprint(t, "\n")
 	}
 	t.Flush()
-	b.WriteString("\n")
+}
+
+// fabricTables are what --fabric measured between each two hosts, a square for each test.
+func (r *Report) fabricTables(b *strings.Builder) {
+	if r.Fabric == nil {
+		return
+	}
+	hosts := r.Fabric.Hosts
+	for i := range r.Fabric.Measured {
+		m := &r.Fabric.Measured[i]
+		at := map[[2]string]Value{}
+		for _, v := range m.Values {
+			if v.To != "" {
+				at[[2]string{v.From, v.To}] = v
+			}
+		}
+		switch {
+		case len(at) == 0:
+		case len(hosts) > maxMatrix:
+			fmt.Fprintf(b, "\n%s between %d hosts: see --json\n", m.Test, len(hosts))
+		default:
+			fmt.Fprintf(b, "\n%s, from row to column\n", m.Test)
+			square(b, hosts, func(from, to string) string { return m.cell(at, from, to) })
+			b.WriteString("\n")
+		}
+	}
+}
+
+func (m *Measured) cell(at map[[2]string]Value, from, to string) string {
+	v, ok := at[[2]string{from, to}]
+	switch {
+	case from == to:
+		return "-"
+	case !ok:
+		return "."
+	case v.Error != "":
+		return "FAILED"
+	case m.lower(v.Value, m.Median):
+		return m.show(v.Value) + " !"
+	}
+	return m.show(v.Value)
 }
 
 func cell(at map[[2]string]Pair, from, to string) string {

@@ -5019,6 +5019,8 @@ type CheckupRequest struct {
 	Token         []byte                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`                        // 16 bytes that who asks must know
 	Net           string                 `protobuf:"bytes,5,opt,name=net,proto3" json:"net,omitempty"`                            // as Launch.net
 	MpiPorts      string                 `protobuf:"bytes,6,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`  // as Launch.mpi_ports
+	Programs      []string               `protobuf:"bytes,7,rep,name=programs,proto3" json:"programs,omitempty"`                  // names that are looked for in the image
+	LookIn        []string               `protobuf:"bytes,8,rep,name=look_in,json=lookIn,proto3" json:"look_in,omitempty"`        // directories where they are looked for first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5095,6 +5097,20 @@ func (x *CheckupRequest) GetMpiPorts() string {
 	return ""
 }
 
+func (x *CheckupRequest) GetPrograms() []string {
+	if x != nil {
+		return x.Programs
+	}
+	return nil
+}
+
+func (x *CheckupRequest) GetLookIn() []string {
+	if x != nil {
+		return x.LookIn
+	}
+	return nil
+}
+
 type CheckupReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Host          *HelloReply            `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
@@ -5102,6 +5118,8 @@ type CheckupReply struct {
 	Facts         []*Fact                `protobuf:"bytes,3,rep,name=facts,proto3" json:"facts,omitempty"`         // that should be the same on all hosts
 	Addresses     []string               `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"` // of MPI's interface; empty: the one the agent is reached at
 	Port          uint32                 `protobuf:"varint,5,opt,name=port,proto3" json:"port,omitempty"`          // that answers
+	Programs      []*Fact                `protobuf:"bytes,6,rep,name=programs,proto3" json:"programs,omitempty"`   // of those asked for, by name: the paths
+	Rdma          []*RdmaPort            `protobuf:"bytes,7,rep,name=rdma,proto3" json:"rdma,omitempty"`           // active ports of usable HCAs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5171,6 +5189,89 @@ func (x *CheckupReply) GetPort() uint32 {
 	return 0
 }
 
+func (x *CheckupReply) GetPrograms() []*Fact {
+	if x != nil {
+		return x.Programs
+	}
+	return nil
+}
+
+func (x *CheckupReply) GetRdma() []*RdmaPort {
+	if x != nil {
+		return x.Rdma
+	}
+	return nil
+}
+
+// RdmaPort is one port of an RDMA device that ranks may use.
+type RdmaPort struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"` // "mlx5_0"
+	Port          uint32                 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	Ethernet      bool                   `protobuf:"varint,3,opt,name=ethernet,proto3" json:"ethernet,omitempty"` // RoCE
+	Gid           int32                  `protobuf:"varint,4,opt,name=gid,proto3" json:"gid,omitempty"`           // index that RoCE takes; -1: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RdmaPort) Reset() {
+	*x = RdmaPort{}
+	mi := &file_mpiup_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RdmaPort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RdmaPort) ProtoMessage() {}
+
+func (x *RdmaPort) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
+func (*RdmaPort) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *RdmaPort) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *RdmaPort) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *RdmaPort) GetEthernet() bool {
+	if x != nil {
+		return x.Ethernet
+	}
+	return false
+}
+
+func (x *RdmaPort) GetGid() int32 {
+	if x != nil {
+		return x.Gid
+	}
+	return 0
+}
+
 type Finding struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -5183,7 +5284,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5195,7 +5296,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5208,7 +5309,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Finding) GetName() string {
@@ -5249,7 +5350,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5261,7 +5362,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5274,7 +5375,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Fact) GetName() string {
@@ -5302,7 +5403,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5314,7 +5415,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5327,7 +5428,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -5361,7 +5462,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5373,7 +5474,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5386,7 +5487,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Target) GetHost() string {
@@ -5412,7 +5513,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5424,7 +5525,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5437,7 +5538,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -5461,7 +5562,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5473,7 +5574,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5486,7 +5587,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Way) GetHost() string {
@@ -5893,20 +5994,29 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x0fShutdownRequest\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x12\n" +
 	"\x04rest\x18\x02 \x01(\bR\x04rest\"\x0f\n" +
-	"\rShutdownReply\"\x9c\x01\n" +
+	"\rShutdownReply\"\xd1\x01\n" +
 	"\x0eCheckupRequest\x12\x14\n" +
 	"\x05ranks\x18\x01 \x01(\rR\x05ranks\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x1b\n" +
 	"\tanswer_ms\x18\x03 \x01(\rR\banswerMs\x12\x14\n" +
 	"\x05token\x18\x04 \x01(\fR\x05token\x12\x10\n" +
 	"\x03net\x18\x05 \x01(\tR\x03net\x12\x1b\n" +
-	"\tmpi_ports\x18\x06 \x01(\tR\bmpiPorts\"\xbf\x01\n" +
+	"\tmpi_ports\x18\x06 \x01(\tR\bmpiPorts\x12\x1a\n" +
+	"\bprograms\x18\a \x03(\tR\bprograms\x12\x17\n" +
+	"\alook_in\x18\b \x03(\tR\x06lookIn\"\x93\x02\n" +
 	"\fCheckupReply\x12(\n" +
 	"\x04host\x18\x01 \x01(\v2\x14.mpiup.v1.HelloReplyR\x04host\x12-\n" +
 	"\bfindings\x18\x02 \x03(\v2\x11.mpiup.v1.FindingR\bfindings\x12$\n" +
 	"\x05facts\x18\x03 \x03(\v2\x0e.mpiup.v1.FactR\x05facts\x12\x1c\n" +
 	"\taddresses\x18\x04 \x03(\tR\taddresses\x12\x12\n" +
-	"\x04port\x18\x05 \x01(\rR\x04port\"p\n" +
+	"\x04port\x18\x05 \x01(\rR\x04port\x12*\n" +
+	"\bprograms\x18\x06 \x03(\v2\x0e.mpiup.v1.FactR\bprograms\x12&\n" +
+	"\x04rdma\x18\a \x03(\v2\x12.mpiup.v1.RdmaPortR\x04rdma\"d\n" +
+	"\bRdmaPort\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\rR\x04port\x12\x1a\n" +
+	"\bethernet\x18\x03 \x01(\bR\bethernet\x12\x10\n" +
+	"\x03gid\x18\x04 \x01(\x05R\x03gid\"p\n" +
 	"\aFinding\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x11.mpiup.v1.VerdictR\averdict\x12\x12\n" +
@@ -6003,7 +6113,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -6069,12 +6179,13 @@ var file_mpiup_proto_goTypes = []any{
 	(*ShutdownReply)(nil),   // 61: mpiup.v1.ShutdownReply
 	(*CheckupRequest)(nil),  // 62: mpiup.v1.CheckupRequest
 	(*CheckupReply)(nil),    // 63: mpiup.v1.CheckupReply
-	(*Finding)(nil),         // 64: mpiup.v1.Finding
-	(*Fact)(nil),            // 65: mpiup.v1.Fact
-	(*AskRequest)(nil),      // 66: mpiup.v1.AskRequest
-	(*Target)(nil),          // 67: mpiup.v1.Target
-	(*AskReply)(nil),        // 68: mpiup.v1.AskReply
-	(*Way)(nil),             // 69: mpiup.v1.Way
+	(*RdmaPort)(nil),        // 64: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 65: mpiup.v1.Finding
+	(*Fact)(nil),            // 66: mpiup.v1.Fact
+	(*AskRequest)(nil),      // 67: mpiup.v1.AskRequest
+	(*Target)(nil),          // 68: mpiup.v1.Target
+	(*AskReply)(nil),        // 69: mpiup.v1.AskReply
+	(*Way)(nil),             // 70: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
 	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -6138,28 +6249,30 @@ var file_mpiup_proto_depIdxs = []int32{
 	58, // 58: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
 	13, // 59: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
 	13, // 60: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	64, // 61: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	65, // 62: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	7,  // 63: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	67, // 64: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	69, // 65: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	8,  // 66: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	12, // 67: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	57, // 68: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	60, // 69: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	62, // 70: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	66, // 71: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 72: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 73: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	59, // 74: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	61, // 75: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	63, // 76: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	68, // 77: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	72, // [72:78] is the sub-list for method output_type
-	66, // [66:72] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	65, // 61: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	66, // 62: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	66, // 63: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	64, // 64: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	7,  // 65: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	68, // 66: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	70, // 67: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	8,  // 68: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	12, // 69: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	57, // 70: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	60, // 71: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	62, // 72: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	67, // 73: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 74: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 75: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	59, // 76: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	61, // 77: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	63, // 78: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	69, // 79: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	74, // [74:80] is the sub-list for method output_type
+	68, // [68:74] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -6211,7 +6324,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

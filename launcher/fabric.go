@@ -1,0 +1,283 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/doctor"
+)
+
+// FabricConfig is the image's benchmarks as part of a Doctor.
+type FabricConfig struct {
+	Run      bool
+	Dirs     []string      // where programs are looked for first, on the hosts
+	Baseline string        // file to compare with, written where it is not there; "": none
+	Write    bool          // it is written in any case
+	Use      *apiv1.Fabric // as a run's
+}
+
+// Bounds of one benchmark's run. A pair takes a second or two; what takes longer hangs.
+const (
+	pairLimit  = time.Minute
+	wholeLimit = 5 * time.Minute
+	maxRounds  = 64      // of pairs: with more than 33 hosts not all meet
+	maxOutput  = 1 << 20 // bytes of a benchmark's output that are kept, the last
+)
+
+// bench runs the benchmarks of hosts that were looked at, each as a job of its own.
+type bench struct {
+	cfg   *DoctorConfig
+	hosts []benchHost
+	paths map[string]string                 // of programs, by name, where all hosts have them
+	start func(context.Context, Config) int // Run, but in tests
+
+	mu    sync.Mutex
+	knows map[string]int // which of its Args a program understands, guarded by mu
+}
+
+// benchHost is a host that has answered.
+type benchHost struct {
+	wanted
+	reply *apiv1.CheckupReply
+}
+
+// slots is how many ranks run there with all hosts.
+func (h *benchHost) slots(perHost int) int {
+	switch {
+	case perHost > 0:
+		return perHost
+	case h.entry.Given:
+		return max(h.entry.Slots, 1)
+	}
+	return max(int(h.reply.Host.GetSlots()), 1)
+}
+
+// fabric runs what the image has, and gives the report the result.
+func (c *DoctorConfig) fabric(ctx context.Context, e *examined, baseline *doctor.Baseline) error {
+	b := &bench{cfg: c, hosts: e.reached, start: Run, knows: map[string]int{}}
+	f := &doctor.Fabric{File: c.Fabric.Baseline, Baseline: baseline}
+	for _, h := range b.hosts {
+		f.Hosts = append(f.Hosts, h.entry.Name)
+	}
+	f.Found, f.Partly = b.programs()
+	b.paths = f.Found
+	f.Measured = slices.Concat(b.verbs(ctx, f), b.pairs(ctx), b.whole(ctx), b.nccl(ctx, f))
+	if f.File != "" && (baseline == nil || c.Fabric.Write) {
+		if err := writeBaseline(f); err != nil {
+			return err
+		}
+	}
+	e.report.Benchmarks(f)
+	return nil
+}
+
+// programs are those that all hosts have at the same place, and sentences on the others.
+func (b *bench) programs() (found map[string]string, partly []string) {
+	found = map[string]string{}
+	for _, name := range doctor.ProgramNames() {
+		at := map[string][]string{} // hosts by path
+		for _, h := range b.hosts {
+			path := ""
+			for _, p := range h.reply.Programs {
+				if p.Name == name {
+					path = p.Value
+				}
+			}
+			at[path] = append(at[path], h.entry.Name)
+		}
+		switch {
+		case len(at) == 1 && at[""] == nil:
+			for path := range at {
+				found[name] = path
+			}
+		case len(at) > 1:
+			partly = append(partly, fmt.Sprintf("%s is not at one place on all hosts, and was not run: %s", name, placesOf(at)))
+		}
+	}
+	return found, partly
+}
+
+func placesOf(at map[string][]string) string {
+	var parts []string
+	for path, hosts := range at {
+		if path == "" {
+			path = "none"
+		}
+		const most = 4
+		who := strings.Join(hosts[:min(len(hosts), most)], ",")
+		if len(hosts) > most {
+			who += fmt.Sprintf(" and %d more", len(hosts)-most)
+		}
+		parts = append(parts, path+" on "+who)
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, "; ")
+}
+
+// part is a program's ranks on one of the hosts.
+type part struct{ host, slots int }
+
+// run starts argv on parts of the hosts as a job like any other, and returns what it printed.
+func (b *bench) run(ctx context.Context, argv []string, pmi apiv1.Pmi, limit time.Duration, parts ...part) (string, error) {
+	out := &tail{most: maxOutput}
+	var lines, last []string
+	cfg := Config{Reach: b.cfg.Reach, Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use}
+	cfg.Stdout, cfg.Stderr, cfg.TerminationLog, cfg.Terminal = out, &tail{most: maxOutput}, "", false
+	cfg.told = func(l, t []string) { lines, last = l, t }
+	set := &hostSet{from: "mpiup doctor"}
+	n := 0
+	for _, p := range parts {
+		w := b.hosts[p.host].wanted
+		w.entry = hostlist.Entry{Name: w.entry.Name, Slots: p.slots, Given: true}
+		set.hosts = append(set.hosts, w)
+		n += p.slots
+	}
+	cfg.Wait = execPatience
+	cfg.Apps = []job.App{{Argv: argv, N: n}}
+	if set.hosts[0].fixed != nil { // without, it is this process itself
+		cfg.known = set
+	}
+	code := b.start(ctx, cfg)
+	if code == 0 {
+		return out.String(), nil
+	}
+	text := fmt.Sprintf("it ended with code %d", code)
+	if len(lines) > 0 {
+		text = lines[0]
+	}
+	if len(last) > 0 {
+		text += fmt.Sprintf("; its last line: %.200q", last[len(last)-1])
+	}
+	return out.String(), errors.New(text)
+}
+
+// execPatience: the hosts have answered a moment ago.
+const execPatience = 10 * time.Second
+
+// measure runs a test with the options that its program understands, and returns the result. The output of one
+// that was ended for the time that it took may have it, too.
+func (b *bench) measure(ctx context.Context, t doctor.Test, limit time.Duration, parts ...part) (string, float64, error) {
+	return b.measureAt(ctx, b.paths[t.Program], t, limit, parts...)
+}
+
+func (b *bench) measureAt(ctx context.Context, path string, t doctor.Test, limit time.Duration, parts ...part) (string, float64, error) {
+	b.mu.Lock()
+	skip := b.knows[path]
+	b.mu.Unlock()
+	var first error
+	for i, args := range t.Args[skip:] {
+		out, err := b.run(ctx, append([]string{path}, args...), apiv1.Pmi_PMI_AUTO, limit, parts...)
+		v, none := t.Parse(out)
+		if none == nil {
+			b.mu.Lock()
+			b.knows[path] = skip + i
+			b.mu.Unlock()
+			return out, v, nil
+		}
+		if err == nil {
+			err = none
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", 0, first
+}
+
+// readBaseline is the file's; nil where there is none.
+func readBaseline(path string) (*doctor.Baseline, error) {
+	if path == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("--baseline: %w", err)
+	case !info.Mode().IsRegular() || info.Size() > doctor.MaxBaseline:
+		return nil, fmt.Errorf("--baseline %s is no file of less than %d bytes", path, doctor.MaxBaseline)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--baseline: %w", err)
+	}
+	b, err := doctor.ParseBaseline(text)
+	if err != nil {
+		return nil, fmt.Errorf("--baseline %s: %w", path, err)
+	}
+	return b, nil
+}
+
+// writeBaseline keeps what was measured; nothing is written where that is nothing. An older file stays whole until
+// the new one is.
+func writeBaseline(f *doctor.Fabric) error {
+	b := doctor.NewBaseline(f)
+	if len(b.Tests) == 0 {
+		return nil
+	}
+	text, err := b.Text()
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(f.File), ".baseline-")
+	if err != nil {
+		return fmt.Errorf("--baseline: %w", err)
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err == nil {
+		err = os.Rename(file.Name(), f.File)
+	}
+	if err != nil {
+		return fmt.Errorf("--baseline: %w", err)
+	}
+	f.Written = true
+	return nil
+}
+
+// tail keeps the last bytes of what is written to it.
+type tail struct {
+	most int
+
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.buf.Len() > 2*t.most {
+		t.buf.Next(t.buf.Len() - t.most)
+	}
+	return t.buf.Write(p)
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buf.String()
+}
+
+// at is an agent's address as a run takes it.
+func at(addr netip.AddrPort) []netip.AddrPort {
+	if !addr.IsValid() {
+		return nil
+	}
+	return []netip.AddrPort{addr}
+}
