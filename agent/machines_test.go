@@ -1,22 +1,17 @@
 package agent
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 // Machines of eight GPUs and eight HCAs: what is near what, and what eight ranks are told, without a wish and
 // with --gpus-per-rank 1.
@@ -27,19 +22,7 @@ func TestEightRanksOfBigMachines(t *testing.T) {
 			gpus := gpu.Read(files, func(string) (string, bool) { return "", false })
 			hcas := rdma.Read(files, rdma.Config{})
 			got := distances(&gpus, &hcas) + told(t, &gpus, &hcas)
-			file := "testdata/" + name + ".golden"
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got); d != "" {
-				t.Errorf("%s: %s", file, d)
-			}
+			golden.Is(t, "testdata/"+name+".golden", got)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mpiup/mpiup/topology/sysfs"
+	"github.com/mpiup/mpiup/test/golden"
 )
 
 // programs answers by command line; what is not in it is not there.
@@ -63,7 +64,7 @@ func TestSourcesAgree(t *testing.T) {
 	if err == nil || proc.Source != "/proc/driver/nvidia" {
 		t.Fatal(proc.Source, err)
 	}
-	golden(t, "mig-nvml", describe(&nvml))
+	golden.Is(t, "testdata/mig-nvml.golden", describe(&nvml))
 	for _, g := range nvml.GPUs {
 		if len(g.Links) != 1 || g.Health == nil || !g.Health.ECC {
 			t.Errorf("mpiup-nvml: links %v, health %v", g.Links, g.Health)

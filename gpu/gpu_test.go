@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -11,12 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func noEnv(string) (string, bool) { return "", false }
 
@@ -58,23 +56,6 @@ func describe(inv *Inventory) string {
 	return b.String()
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := "testdata/" + name + ".golden"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s: %s", file, d)
-	}
-}
-
 func TestMachines(t *testing.T) {
 	for name, files := range map[string]fstest.MapFS{
 		"azure-ndv5": load(t, "azure-ndv5"),
@@ -86,7 +67,7 @@ func TestMachines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inv := Read(sysfs.New(files), noEnv)
-			golden(t, name, describe(&inv))
+			golden.Is(t, "testdata/"+name+".golden", describe(&inv))
 		})
 	}
 }

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"bufio"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +9,8 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // The scripts in testdata/hub: lines are events, and what the hub sends in answer follows each
 // with "> ". "ranks 0 0 1 1" gives the host of each rank of the first job, "spawn 1 2" those of
@@ -28,14 +26,7 @@ func TestHubScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := playHub(t, string(script))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(script) {
-				t.Errorf("got\n%s\nwant\n%s", got, script)
-			}
+			golden.Is(t, file, playHub(t, string(script)))
 		})
 	}
 }

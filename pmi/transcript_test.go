@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -24,9 +23,8 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmi1"
 	"github.com/mpiup/mpiup/pmi/pmi2"
 	"github.com/mpiup/mpiup/pmi/spawn"
+	"github.com/mpiup/mpiup/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -55,13 +53,7 @@ func TestTranscripts(t *testing.T) {
 			}
 			var got string
 			synctest.Test(t, func(t *testing.T) { got = converse(t, string(want)) })
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
+			golden.Is(t, file, got)
 		})
 	}
 }

@@ -1,22 +1,18 @@
 package rdma
 
 import (
-	"flag"
 	"fmt"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 func fixture(t testing.TB, name string) sysfs.FS {
 	t.Helper()
@@ -60,26 +56,9 @@ func show(inv Inventory) string {
 	return b.String()
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := "testdata/" + name + ".golden"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got)\n%s", name, diff)
-	}
-}
-
 func TestRead(t *testing.T) {
 	for _, name := range []string{"roce", "notgranted", "ib8"} {
-		golden(t, name, show(Read(fixture(t, name), Config{})))
+		golden.Is(t, "testdata/"+name+".golden", show(Read(fixture(t, name), Config{})))
 	}
 	if inv := Read(sysfs.New(nil), Config{}); len(inv.HCAs) != 0 || inv.Missing(Locked{}) != nil {
 		t.Errorf("no files gave %+v", inv)

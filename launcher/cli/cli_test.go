@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"flag"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +13,8 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/test/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata anew")
 
 var here = Environment{
 	LookupEnv: func(name string) (string, bool) {
@@ -277,16 +274,7 @@ func TestHelp(t *testing.T) {
 	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	new(RunFlags).Register(fs)
 	got := "Flags:\n" + fs.FlagUsagesWrapped(110) + "\nExamples:\n" + RunExample + "\n"
-	const file = "testdata/help.txt"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if d := cmp.Diff(string(want), got); d != "" || err != nil {
-		t.Errorf("%v (go test -update writes it anew)\n%s", err, d)
-	}
+	golden.Is(t, "testdata/help.txt", got)
 	fs.VisitAll(func(f *pflag.Flag) {
 		isBool := f.NoOptDefVal != ""
 		if !isBool && !strings.Contains(f.Usage, "default") && (f.DefValue == "" || f.DefValue == "0" && f.Name != "stdin") {

@@ -3,18 +3,13 @@ package doctor
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/test/golden"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 func reply(version, mpi string, findings ...*apiv1.Finding) *apiv1.CheckupReply {
 	shm := &apiv1.Finding{Name: "shared memory", Text: "/dev/shm has 8192 MiB"}
@@ -22,7 +17,7 @@ func reply(version, mpi string, findings ...*apiv1.Finding) *apiv1.CheckupReply 
 		Facts: []*apiv1.Fact{{Name: "MPI library", Value: mpi}, {Name: "CUDA"}}}
 }
 
-func golden(t *testing.T, name string, r *Report) {
+func shown(t *testing.T, name string, r *Report) {
 	t.Helper()
 	var got bytes.Buffer
 	if err := r.Text(&got, false); err != nil {
@@ -33,19 +28,7 @@ func golden(t *testing.T, name string, r *Report) {
 		t.Fatal(err)
 	}
 	got.WriteString("verdict: " + r.Verdict + "\n")
-	file := "testdata/" + name + ".golden"
-	if *update {
-		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("%s (-want +got)\n%s", name, diff)
-	}
+	golden.Is(t, "testdata/"+name+".golden", got.String())
 	if _, err := json.Marshal(r); err != nil {
 		t.Error(err)
 	}
@@ -62,8 +45,8 @@ func TestJudge(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "healthy", Judge(healthy, ways))
-	golden(t, "alone", Judge(healthy[:1], nil))
+	shown(t, "healthy", Judge(healthy, ways))
+	shown(t, "alone", Judge(healthy[:1], nil))
 
 	small := &apiv1.Finding{Name: "open files", Verdict: apiv1.Verdict_WARN, Text: "limit 1024 (ulimit -n)", Fix: "set LimitNOFILE"}
 	none := &apiv1.Finding{Name: "open files", Text: "unlimited"}
@@ -74,7 +57,7 @@ func TestJudge(t *testing.T) {
 		{Name: "w2", Reply: reply("v2", "", small), Skew: 1500 * time.Millisecond, Doubt: time.Second},
 		{Name: "w3", Error: "10.0.0.3:7611: connection refused"},
 	}
-	golden(t, "sick", Judge(sick, []Way{
+	shown(t, "sick", Judge(sick, []Way{
 		{From: "w0", To: "w1", Error: "no answer"}, {From: "w2", To: "w1", Error: "no answer"},
 		{From: "w0", To: "w2", RTT: time.Millisecond, Rate: 1e9, MTU: 1500}, {From: "w1", To: "w2", RTT: time.Millisecond, Rate: 1e8, MTU: 1450},
 		{From: "w1", To: "w0", RTT: time.Millisecond, Rate: 1e9, MTU: 1500}, {From: "w2", To: "w0", RTT: time.Millisecond, Rate: 9e8, MTU: 1500},

@@ -125,7 +125,7 @@ func TestBenchmarks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := Judge(healthy, nil)
 			r.Benchmarks(tt.f)
-			golden(t, tt.name, r)
+			shown(t, tt.name, r)
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,12 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/test/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata/place.txt anew")
 
 func TestGolden(t *testing.T) {
 	const file = "testdata/place.txt"
@@ -31,13 +27,7 @@ func TestGolden(t *testing.T) {
 			fmt.Fprintf(&got, "\n%s%s", line, play(t, strings.Fields(cmd)))
 		}
 	}
-	if *update {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if d := cmp.Diff(string(want), got.String()); d != "" {
-		t.Errorf("%s (go test -update writes it anew):\n%s", file, d)
-	}
+	golden.Is(t, file, got.String())
 }
 
 func play(t *testing.T, words []string) string {

@@ -2,16 +2,15 @@ package kvs
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite golden files")
+	"github.com/mpiup/mpiup/test/golden"
+)
 
 // A script is lines of "command -> what came of it"; the right side is golden. Commands:
 //
@@ -31,14 +30,7 @@ func TestFenceScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
+			golden.Is(t, file, play(string(want)))
 		})
 	}
 }

@@ -1,18 +1,14 @@
 package pmix
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 type nowhere struct{ kvs.Upstream }
 
@@ -73,7 +69,7 @@ func TestJobDataGolden(t *testing.T) {
 			}
 			var out strings.Builder
 			dump(t, &out, bfrops.NewReader(d, desc, packed), desc, "")
-			golden(t, "jobdata-"+name+".txt", out.String())
+			golden.Is(t, "testdata/jobdata-"+name+".txt", out.String())
 		}
 	}
 }
@@ -109,23 +105,9 @@ func dump(t *testing.T, out *strings.Builder, r *bfrops.Reader, desc bool, inden
 	}
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || got != string(want) {
-		t.Errorf("%s: %v; got\n%s", name, err, got)
-	}
-}
-
 func TestEnvironmentGolden(t *testing.T) {
 	s, _ := serving(t, sample(t, 3, 2))
-	golden(t, "environment.txt", strings.Join(s.Environment(0, 3), "\n")+"\n")
+	golden.Is(t, "testdata/environment.txt", strings.Join(s.Environment(0, 3), "\n")+"\n")
 	for user, want := range map[string]string{
 		"": "^flux,s1,s2,cray", "ext3x": "ext3x", "^ext3x,s1": "^ext3x,s1,flux,s2,cray", "^": "^flux,s1,s2,cray",
 	} {

@@ -1,15 +1,13 @@
 package machine
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/mpiup/mpiup/topology/capture"
+	"github.com/mpiup/mpiup/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the machines of testdata that come from NCCL's files anew")
 
 // TestNCCL: the corpus's GPU machines are what NCCL's files of them give, where those are at hand.
 func TestNCCL(t *testing.T) {
@@ -27,15 +25,7 @@ func TestNCCL(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := capture.Format(tt.comment, files)
-			golden := "testdata/" + tt.name + ".txtar"
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if want, err := os.ReadFile(golden); err != nil || string(want) != string(got) {
-				t.Errorf("%s is not what %s gives (%v); look at the difference with -update", golden, tt.file, err)
-			}
+			golden.Is(t, "testdata/"+tt.name+".txtar", string(got))
 		})
 	}
 }

@@ -3,26 +3,21 @@ package draw_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/draw"
 	"github.com/mpiup/mpiup/topology/sysfs"
 	"github.com/mpiup/mpiup/topology/usable"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func noEnv(string) (string, bool) { return "", false }
 
@@ -42,39 +37,27 @@ func view(t testing.TB, name string, files fs.FS) *draw.View {
 	return v
 }
 
-func golden(t *testing.T, file string, write func(io.Writer) error) {
+func drawn(t *testing.T, file string, write func(io.Writer) error) {
 	t.Helper()
 	var got bytes.Buffer
 	if err := write(&got); err != nil {
 		t.Fatal(err)
 	}
-	file = filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got.String()); d != "" {
-		t.Errorf("not %s; look at the difference with -update:\n%s", file, d)
-	}
+	golden.Is(t, filepath.Join("testdata", file), got.String())
 }
 
 func TestText(t *testing.T) {
 	for _, name := range machine.Names(t) {
 		t.Run(name, func(t *testing.T) {
 			v := view(t, name, machine.FS(t, name))
-			golden(t, name+".txt", func(w io.Writer) error { return draw.Text(w, v) })
+			drawn(t, name+".txt", func(w io.Writer) error { return draw.Text(w, v) })
 		})
 	}
 }
 
 func TestJSON(t *testing.T) {
 	v := view(t, "devices", machine.FS(t, "devices"))
-	golden(t, "devices.json", func(w io.Writer) error { return draw.JSON(w, v) })
+	drawn(t, "devices.json", func(w io.Writer) error { return draw.JSON(w, v) })
 	for _, name := range machine.Names(t) {
 		v := view(t, name, machine.FS(t, name))
 		var b bytes.Buffer
@@ -94,5 +77,5 @@ func TestJSON(t *testing.T) {
 // The whole picture of one machine; that all are well drawn is TestPicture's.
 func TestSVG(t *testing.T) {
 	v := view(t, "cgroup", machine.FS(t, "cgroup"))
-	golden(t, "cgroup.svg", func(w io.Writer) error { return draw.SVG(w, v) })
+	drawn(t, "cgroup.svg", func(w io.Writer) error { return draw.SVG(w, v) })
 }

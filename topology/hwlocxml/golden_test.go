@@ -2,22 +2,19 @@ package hwlocxml_test
 
 import (
 	"encoding/xml"
-	"flag"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/hwlocxml"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // discovered is a machine of the corpus. The size of a page is fixed, so that the golden files
 // are the same on every machine.
@@ -35,19 +32,7 @@ func TestMachines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := hwlocxml.String(discovered(t, name))
 			wellFormed(t, got)
-			golden := filepath.Join("testdata", name+".xml")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("not %s; look at the difference with -update:\n%s", golden, got)
-			}
+			golden.Is(t, filepath.Join("testdata", name+".xml"), got)
 			if again := hwlocxml.String(discovered(t, name)); again != got {
 				t.Error("the second time gives other bytes")
 			}

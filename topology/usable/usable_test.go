@@ -2,7 +2,6 @@ package usable
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
-)
 
-var update = flag.Bool("update", false, "write the want sections of testdata anew")
+	"github.com/mpiup/mpiup/test/golden"
+)
 
 // A machine is one archive: the kernel's files under their paths, and what is read of it in the
 // section "want".
@@ -36,7 +35,7 @@ func TestMachines(t *testing.T) {
 				if archive.Files[i].Name != "want" {
 					continue
 				}
-				if *update {
+				if golden.Updating() {
 					archive.Files[i].Data = []byte(got)
 					if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 						t.Fatal(err)

@@ -1,35 +1,17 @@
 package mpirun
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/test/golden"
 )
 
-var update = flag.Bool("update", false, "write docs/mpirun.md anew")
-
 func TestMarkdown(t *testing.T) {
-	const file = "../../../docs/mpirun.md"
-	got := markdown()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (go test ./launcher/cli/mpirun -update writes it anew):\n%s", file, d)
-	}
+	golden.Is(t, "../../../docs/mpirun.md", markdown())
 }
 
 // No two rows of a family have one name, and each says what it means.
