@@ -109,7 +109,7 @@ var homes = []struct {
 	{"I_MPI_ROOT", intelMPI}, {"MPICH_HOME", mpich}, {"MPICH_DIR", mpich}, {"EBROOTMPICH", mpich}, {"EBROOTIMPI", intelMPI}}
 
 // guess chooses where no library was found: what the environment points at, what mpirun on PATH is,
-// the only MPI the loader knows; else PMI-1, which more libraries speak, and without which those that
+// the only MPI the loader knows, whose parameters the ranks are given; else PMI-1, which more libraries speak, and without which those that
 // do not need it come to no harm.
 func (k *look) guess(c command) Choice {
 	program := c.argv[0]
@@ -149,6 +149,9 @@ func (k *look) guess(c command) Choice {
 	ompi, others := k.ldCache().find("libmpi.so.40"), append(k.ldCache().find("libmpich.so.12"), k.ldCache().find("libmpi.so.12")...)
 	if len(ompi) > 0 && len(others) == 0 {
 		return by(openMPI, "the only one here is")
+	}
+	if c.env.get(anyMCA) != "" {
+		return by(openMPI, "parameters are given (OMPI_MCA_*) that are")
 	}
 	return Choice{Protocol: PMI1, Why: none}
 }

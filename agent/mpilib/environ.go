@@ -15,11 +15,18 @@ type asked struct {
 // unset stands for a variable that is not there. No value can hold a zero byte.
 const unset = "\x00"
 
+// anyMCA stands for all variables with parameters of Open MPI, such as mpirun -mca makes. No
+// variable that a process has asked for by name is called so.
+const anyMCA = "OMPI_MCA_*"
+
 func parseEnv(env []string) map[string]string {
 	vars := make(map[string]string, len(env))
 	for _, kv := range env {
 		if name, value, ok := strings.Cut(kv, "="); ok {
 			vars[name] = value
+			if strings.HasPrefix(name, "OMPI_MCA_") {
+				vars[anyMCA] = "set"
+			}
 		}
 	}
 	return vars

@@ -16,6 +16,10 @@ func TestGuesses(t *testing.T) {
 		{name: "mpirun by what it loads", tree: tree{"usr/bin/mpirun": program("libprrte.so.3")}, protocol: PMIx, why: "/usr/bin/mpirun is Open MPI's"},
 		{name: "the only one", tree: tree{"etc/ld.so.cache": ldCacheOf("/usr/lib/libmpi.so.40")}, protocol: PMIx, why: "the only one here is Open MPI's"},
 		{name: "two", tree: tree{"etc/ld.so.cache": ldCacheOf("/usr/lib/libmpi.so.40", "/usr/lib/libmpich.so.12")}, protocol: PMI1, why: "no MPI library was found in julia"},
+		{name: "two, and mpirun -mca", tree: tree{"etc/ld.so.cache": ldCacheOf("/usr/lib/libmpi.so.40", "/usr/lib/libmpich.so.12")}, env: []string{"OMPI_MCA_pml=ob1"},
+			protocol: PMIx, why: "parameters are given (OMPI_MCA_*) that are Open MPI's"},
+		{name: "Hydra on PATH, and a parameter", tree: tree{"usr/bin/mpiexec": "-> mpiexec.hydra", "usr/bin/mpiexec.hydra": program()}, env: []string{"OMPI_MCA_pml=ob1"},
+			protocol: PMI1, why: "/usr/bin/mpiexec is MPICH's"},
 	} {
 		c.command = "julia x.jl"
 		c.run(t)

@@ -27,7 +27,7 @@ import (
 const second = 20 * time.Millisecond
 
 // bound is far beyond what anything here takes on a slow machine.
-const bound = 2 * time.Minute
+const bound = 5 * time.Minute
 
 // setting is what differs between clusters.
 type setting struct {

@@ -115,8 +115,15 @@ func TestTrainer(t *testing.T) {
 	r, j := decode[trainer.ClusterTrainingRuntime](t, docs[0]), decode[trainer.TrainJob](t, docs[1])
 	j.Namespace = ns
 	l.submitted(r, j)
+	l.trained(j)
+	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
+}
+
+// trained waits for a TrainJob's success.
+func (l *lab) trained(j *trainer.TrainJob) {
+	l.t.Helper()
 	l.eventually("the TrainJob is complete", func() bool {
-		must(t, l.jobSets.Client.Get(t.Context(), client.ObjectKeyFromObject(j), j))
+		must(l.t, l.jobSets.Client.Get(l.t.Context(), client.ObjectKeyFromObject(j), j))
 		for _, c := range j.Status.Conditions {
 			if c.Type == trainer.TrainJobComplete {
 				return c.Status == metav1.ConditionTrue
@@ -124,7 +131,6 @@ func TestTrainer(t *testing.T) {
 		}
 		return false
 	})
-	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
 }
 
 // leaderworkerset.yaml as it is: each group is a job of its own. LeaderWorkerSet's controllers need

@@ -20,18 +20,30 @@ func TestVolcano(t *testing.T) {
 	t.Parallel()
 	l := up(t, setting{images: exampleImages(t)})
 	j := decode[volcano.Job](t, example(t, "volcano-job.yaml")[0])
+	l.volcano(j)
+	on(t, l.mastered("pi-master-0"), "pi-worker-0", "pi-worker-0", "pi-worker-1", "pi-worker-1")
+}
+
+// volcano makes all that Volcano makes for a job.
+func (l *lab) volcano(j *volcano.Job) {
+	l.t.Helper()
 	hosts := l.volcanoObjects(j)
 	for _, task := range j.Spec.Tasks {
 		for i := range task.Replicas {
-			_, err := l.api.Kube.CoreV1().Pods(ns).Create(t.Context(), volcanoPod(j, task, i, hosts), metav1.CreateOptions{})
-			must(t, err)
+			_, err := l.api.Kube.CoreV1().Pods(ns).Create(l.t.Context(), volcanoPod(j, task, i, hosts), metav1.CreateOptions{})
+			must(l.t, err)
 		}
 	}
+}
+
+// mastered waits for the success of a job's master and gives its output.
+func (l *lab) mastered(name string) string {
+	l.t.Helper()
 	l.eventually("the master has succeeded", func() bool {
-		p, err := l.api.Kube.CoreV1().Pods(ns).Get(t.Context(), "pi-master-0", metav1.GetOptions{})
+		p, err := l.api.Kube.CoreV1().Pods(ns).Get(l.t.Context(), name, metav1.GetOptions{})
 		return err == nil && p.Status.Phase == corev1.PodSucceeded
 	})
-	on(t, l.Output("pi-master-0"), "pi-worker-0", "pi-worker-0", "pi-worker-1", "pi-worker-1")
+	return l.Output(name)
 }
 
 // volcanoObjects makes the Secret of plugin ssh, and Service and ConfigMap of plugin svc; it gives
