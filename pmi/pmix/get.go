@@ -75,9 +75,9 @@ func (s *Server) find(ctx context.Context, c *conn, ns *namespace, q question) (
 	case q.rank >= uint64(ns.Engine.Size()) && (q.reserved() || q.key == "") && ns != c.ns:
 		return ns.jobLevel(c), nil
 	case q.rank == bfrops.RankUndef && q.key != "":
-		var ok bool
-		if rank, ok = s.whoHas(ns, q); !ok {
-			return nil, errNotFound
+		var err error
+		if rank, err = s.anyone(ctx, ns, q); err != nil {
+			return nil, err
 		}
 	case q.rank >= uint64(ns.Engine.Size()):
 		return nil, errNotFound
@@ -94,22 +94,6 @@ func (s *Server) find(ctx context.Context, c *conn, ns *namespace, q question) (
 	values := c.section()
 	values.Group(bfrops.ProcType, ns.proc(rank))
 	return values, sec.appendTo(values, c.desc)
-}
-
-// whoHas finds the lowest rank that is known here to have put a key.
-func (s *Server) whoHas(ns *namespace, q question) (rank int, ok bool) {
-	for r := range ns.Engine.Size() {
-		sec := section(nil)
-		if _, here := ns.local[r]; here {
-			sec, _ = s.committed(ns, r)
-		} else if v, ok := ns.Engine.Here(r, sectionKey); ok {
-			sec = v
-		}
-		if len(sec) > 0 && sec.holds(q.key, q.qualifiers) {
-			return r, true
-		}
-	}
-	return 0, false
 }
 
 // jobLevel is what is true of a job as a whole, and of each of its ranks, for ranks of others.

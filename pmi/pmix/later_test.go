@@ -38,25 +38,27 @@ func TestGetOfAKeyThatIsCommittedLater(t *testing.T) {
 		{"in the client's time", "late", []bfrops.Info{within(5)}, 4 * time.Second, 0, 4 * time.Second},
 		{"not worth the wait", "pml.base.2.0", nil, time.Second, nothing, 0},
 	} {
-		for where := range 2 {
-			t.Run(fmt.Sprintf("%s/host %d", c.name, where), func(t *testing.T) {
+		for i := range 4 {
+			where, rank := i%2, []uint32{0, bfrops.RankUndef}[i/2]
+			t.Run(fmt.Sprintf("%s/host %d rank %d", c.name, where, int32(rank)), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					m := newMulti(t, 2, nil)
 					defer m.stop()
 					m.add([]int{0, 1}, []int{2})
-					owner, asker := m.connect(0, 0), m.connect(0, 1+where)
-					defer owner.nc.Close()
-					defer asker.nc.Close()
-					commit(t, owner, "first")
+					owner, asker, other := m.connect(0, 0), m.connect(0, 1+where), m.connect(0, 2-where)
+					for _, c := range []*raw{owner, asker, other} {
+						defer c.nc.Close()
+						commit(t, c, "first")
+					}
 					begin := time.Now()
-					asker.send(101, request(cmdGet, getting(m.proc(0, 0), c.key, c.infos...)))
+					asker.send(101, request(cmdGet, getting(m.proc(0, rank), c.key, c.infos...)))
 					synctest.Wait()
 					commit(t, owner, "second") // is not what is waited for
 					if c.after > 0 {
 						time.AfterFunc(c.after, func() { commit(t, owner, c.key) })
 					}
-					st, _, values := asker.values(101)
-					if took := time.Since(begin); st != c.want || took != c.took {
+					st, of, values := asker.values(101)
+					if took := time.Since(begin); st != c.want || took != c.took || st == 0 && of != m.proc(0, 0) {
 						t.Errorf("status %d after %v, want %d after %v", st, took, c.want, c.took)
 					}
 					if c.want == 0 && (values[c.key].Text() != "value" || values["second"].Text() != "value") {
@@ -67,6 +69,40 @@ func TestGetOfAKeyThatIsCommittedLater(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Who asks for a key of nobody in particular waits for ranks that have not committed at all, and no longer
+// than there are such.
+func TestGetOfNobodysKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMulti(t, 2, nil)
+		defer m.stop()
+		m.add([]int{0, 1}, []int{2})
+		first, second, elsewhere := m.connect(0, 0), m.connect(0, 1), m.connect(0, 2)
+		for _, c := range []*raw{first, second, elsewhere} {
+			defer c.nc.Close()
+		}
+		ask := func(key string, later func()) (int, bfrops.Proc, time.Duration) {
+			begin := time.Now()
+			first.send(101, request(cmdGet, getting(m.proc(0, bfrops.RankUndef), key)))
+			time.AfterFunc(10*time.Minute, later)
+			st, of, _ := first.values(101)
+			return st, of, time.Since(begin)
+		}
+		commit := func(c *raw, key string) {
+			if st := c.ask(200, cmdCommit, committing(key, "value")); st != 0 {
+				t.Error("commit", st)
+			}
+		}
+		if st, of, took := ask("late", func() { commit(elsewhere, "late") }); st != 0 || of != m.proc(0, 2) || took != 10*time.Minute {
+			t.Errorf("status %d of %v after %v", st, of, took)
+		}
+		commit(first, "mine")
+		st, _, took := ask("never", func() { m.star.jobs[0].engines[0].RankGone(1, "ended") })
+		if st != -46 || took != 10*time.Minute {
+			t.Errorf("status %d after %v", st, took)
+		}
+	})
 }
 
 // What waits for a rank's next commit ends with the rank.
