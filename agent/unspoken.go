@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"cmp"
+	"iter"
+	"slices"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -9,32 +12,83 @@ import (
 // An MPI library that does not understand what it was offered runs each rank alone, as rank 0 of 1,
 // and nothing fails. So a rank that ends well without ever having spoken is told of with the MPI
 // library it had. A program that surely loads one shows it; of others (an interpreter that may
-// or may not import it) the memory map says, while they run: a zombie has none any more. Ranks that
-// end before the first look and do not show a library are not told of.
+// or may not import it, a script that may or may not come to it) the memory map says, while they run: a
+// zombie has none any more. Since all ranks of a program do much the same, a few are looked at often
+// while they are young, and all of them now and then. What is told is that a library was there, not that
+// MPI_Init was called: the launcher's words leave that open.
 
-// unspokenAfter are the times after the start at which ranks that have not spoken are looked at.
-var unspokenAfter = []time.Duration{2 * time.Second, 10 * time.Second, 60 * time.Second}
+const (
+	firstLook = 10 * time.Millisecond // after the start; then twice that, and so on
+	nextLook  = 50 * time.Millisecond // at most between two looks at young ranks
+	young     = 2 * time.Second
+	samples   = 2 // young ranks of one program that are looked at; as many as a warning needs
+)
+
+// oldLooks are the times after the start at which all ranks that have not spoken are looked at.
+var oldLooks = []time.Duration{young, 10 * time.Second, 60 * time.Second}
+
+// looks are the times after the start of all looks.
+func looks() iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		for at := firstLook; at < young; at += min(at, nextLook) {
+			if !yield(at) {
+				return
+			}
+		}
+		for _, at := range oldLooks {
+			if !yield(at) {
+				return
+			}
+		}
+	}
+}
 
 // watchUnspoken looks at the memory maps of ranks that do not speak. It returns when the job ends.
 func (st *step) watchUnspoken() {
-	var waited time.Duration
-	for _, after := range unspokenAfter {
-		t := time.NewTimer(after - waited)
+	begun := time.Now()
+	shows := map[uint32]bool{}
+	for at := range looks() {
+		t := time.NewTimer(time.Until(begun.Add(at)))
 		select {
 		case <-t.C:
 		case <-st.ctx.Done():
 			t.Stop()
 			return
 		}
-		waited = after
-		for _, p := range st.all() {
-			if p.mute() && p.mapped.Load() == nil {
-				if library := st.s.agent.libs.Mapped(p.process.Pid()); library != "" && p.mute() {
-					p.mapped.Store(&library)
-				}
+		for _, p := range st.worthALook(at >= young, shows) {
+			if library := st.s.agent.libs.Mapped(p.process.Pid()); library != "" && p.mute() {
+				p.mapped.Store(&library)
 			}
 		}
 	}
+}
+
+// worthALook is the ranks whose maps are to be read: all that are mute and did not show a library, or
+// the first of each program that may load one without showing it, which shows remembers.
+func (st *step) worthALook(every bool, shows map[uint32]bool) (list []*proc) {
+	procs := st.all()
+	slices.SortFunc(procs, func(a, b *proc) int { return cmp.Compare(a.id, b.id) })
+	taken := map[uint32]int{}
+	for _, p := range procs {
+		if p.mapped.Load() != nil {
+			taken[p.spec.App]++
+			continue
+		}
+		if _, asked := shows[p.spec.App]; !asked && !every {
+			shows[p.spec.App] = st.shows(p)
+		}
+		if !p.mute() || !every && (taken[p.spec.App] >= samples || shows[p.spec.App]) {
+			continue
+		}
+		taken[p.spec.App]++
+		list = append(list, p)
+	}
+	return list
+}
+
+// shows says that the rank's program surely loads an MPI library, or that nobody listens to the rank.
+func (st *step) shows(p *proc) bool {
+	return st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_NONE || st.library(int(p.spec.App), p.dir).Sure
 }
 
 // mute says that a process has not spoken, and still may.
@@ -63,5 +117,21 @@ func (p *proc) unspoken() string {
 	if c := st.library(int(p.spec.App), p.dir); c.Sure {
 		return c.Library
 	}
-	return ""
+	return st.alike(p)
+}
+
+// alike is the library that ranks of the same program had which were looked at; "" where fewer than
+// samples had one.
+func (st *step) alike(p *proc) string {
+	seen, library := 0, ""
+	for _, other := range st.all() {
+		if l := other.mapped.Load(); l != nil && other.spec.App == p.spec.App {
+			seen++
+			library = *l
+		}
+	}
+	if seen < samples {
+		return ""
+	}
+	return library
 }

@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+func TestYoungRanksAreLookedAtOften(t *testing.T) {
+	all := slices.Collect(looks())
+	want := []time.Duration{10, 20, 40, 80, 130}
+	for i, w := range want {
+		if all[i] != w*time.Millisecond {
+			t.Errorf("look %d after %v, not %v ms", i, all[i], w)
+		}
+	}
+	if end := all[len(all)-3:]; !slices.Equal(end, oldLooks) || len(all) > 50 {
+		t.Errorf("%d looks, the last after %v", len(all), end)
+	}
+	if !slices.IsSorted(all) {
+		t.Errorf("looks in no order: %v", all)
+	}
+	for at := range looks() { // who has seen enough may stop
+		if at > young {
+			break
+		}
+	}
+}
+
+// TestRanksOfAProgramAreAlike: two ranks that had a library mapped speak for those that nobody looked at.
+func TestRanksOfAProgramAreAlike(t *testing.T) {
+	const library = "MPI of the test"
+	for _, tt := range []struct {
+		name string
+		seen []uint32 // ids of ranks that had it
+		want string
+	}{
+		{"none", nil, ""},
+		{"one may want to be alone", []uint32{0}, ""},
+		{"two", []uint32{0, 1}, library},
+		{"two of another program", []uint32{3, 4}, ""},
+		{"itself", []uint32{2}, library},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newClient(t, newAgent(t), '1', "life-1")
+			c.dial(false)
+			l := jobLaunch(0, 0, 5, `trap "exit 0" TERM; echo ready; while :; do sleep 1000 & wait; done`)
+			l.Pmi = apiv1.Pmi_PMI_FD
+			l.Apps = append(l.Apps, l.Apps[0])
+			l.Procs[3].App, l.Procs[4].App = 1, 1
+			c.start(l)
+			c.times(5, func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
+			s := c.session()
+			for _, id := range tt.seen {
+				name := library
+				s.proc(id).mapped.Store(&name)
+			}
+			c.send(&apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(syscall.SIGTERM), Ranks: []uint32{2}}}})
+			if x := exitOf(c.until(exited)); x.Rank != 2 || x.Code != 0 || x.Library != tt.want {
+				t.Errorf("told of %v", x)
+			}
+		})
+	}
+}
+
+// TestWhichYoungRanksAreLookedAt: two of each program, until they were seen with a library or ended; all when
+// they are older.
+func TestWhichYoungRanksAreLookedAt(t *testing.T) {
+	c := newClient(t, newAgent(t), '1', "life-1")
+	c.dial(false)
+	l := jobLaunch(0, 0, 6, `exec sleep 1000`)
+	l.Pmi = apiv1.Pmi_PMI_FD
+	l.Apps = append(l.Apps, l.Apps[0])
+	l.Procs[4].App, l.Procs[5].App = 1, 1
+	c.start(l)
+	c.times(6, started)
+	st := c.session().job(0)
+	ids := func(every bool) (ids []uint32) {
+		for _, p := range st.worthALook(every, map[uint32]bool{}) {
+			ids = append(ids, p.id)
+		}
+		return ids
+	}
+	check := func(what string, every bool, want ...uint32) {
+		t.Helper()
+		if got := ids(every); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, not %v", what, got, want)
+		}
+	}
+	check("young", false, 0, 1, 4, 5)
+	check("old", true, 0, 1, 2, 3, 4, 5)
+	name := "MPI"
+	st.proc(0).mapped.Store(&name)
+	st.proc(4).pmi.Store(int32(apiv1.PmiState_PMI_RUNNING))
+	check("one was seen, one spoke", false, 1, 5)
+	check("old, one was seen, one spoke", true, 1, 2, 3, 5)
+	c.send(&apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(syscall.SIGKILL), Ranks: []uint32{1}}}})
+	c.until(exited)
+	check("one has ended", false, 2, 5)
+}
