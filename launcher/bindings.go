@@ -51,7 +51,7 @@ func early(p placement.Policy) (_ placement.Policy, ok bool) {
 	return p, true
 }
 
-// reportBinding says where a rank that has just started is bound, in Open MPI 4's words.
+// reportBinding says where a rank that has just started is bound, in Open MPI's words.
 func (r *run) reportBinding(j *jobRun, id int, pid int32) {
 	if !r.cfg.ReportBindings {
 		return
@@ -60,9 +60,12 @@ func (r *run) reportBinding(j *jobRun, id int, pid int32) {
 	host := j.plan.Hosts[pl.Host]
 	what := "is not bound (or bound to all available processors)"
 	if host.Layout != nil && !pl.CPUs.Empty() {
-		what = fmt.Sprintf("bound to %s: %s", host.Layout.Name(pl.CPUs), host.Layout.Draw(pl.CPUs))
+		what = "bound to " + r.cfg.Policy.Bound(host.Layout, pl.CPUs, ": ")
 	}
 	who := fmt.Sprintf("MCW rank %d", pl.Rank)
+	if r.cfg.Policy.Rules == placement.OpenMPI5 {
+		who = fmt.Sprintf("Rank %d", pl.Rank)
+	}
 	if j.number > 0 {
 		who = r.rankName(id)
 	}
@@ -74,7 +77,7 @@ func (r *run) sayUnbound() {
 	if r.plan.Unbound == "" {
 		return
 	}
-	if text := "ranks are not bound to CPUs: " + r.plan.Unbound; r.cfg.ReportBindings || r.cfg.ShowMap {
+	if text := "ranks are not bound to CPUs: " + r.plan.Unbound; r.cfg.ReportBindings || r.cfg.ShowMap || r.cfg.MapOfOpenMPI {
 		r.say("%s (docs/binding.md)", text)
 	} else {
 		r.cfg.Log.Info(text)

@@ -82,6 +82,8 @@ type Config struct {
 	Policy  placement.Policy
 	DryRun  bool // gather and place, print the plan to Stdout, start nothing
 	ShowMap bool // print the plan to Stderr before the ranks are started
+	// MapOfOpenMPI prints the plan to Stdout instead, as Open MPI's mpirun does, by the rules of Policy.
+	MapOfOpenMPI bool
 	// ReportBindings prints each rank's CPUs to Stderr when it has started.
 	ReportBindings bool
 	KeepOn         bool          // a rank's exit code other than 0 ends nothing and is no failure; signals and aborts are

@@ -159,7 +159,9 @@ func (r *run) all(ctx context.Context) error {
 		}
 		return nil
 	}
-	if r.cfg.ShowMap {
+	if r.cfg.MapOfOpenMPI {
+		fmt.Fprint(r.cfg.Stdout, placement.JobMap(r.plan, r.cfg.Policy))
+	} else if r.cfg.ShowMap {
 		fmt.Fprint(r.cfg.Stderr, placement.Render(r.plan, r.cfg.Apps))
 	}
 	r.number = number(found)

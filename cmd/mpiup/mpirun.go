@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,7 +47,8 @@ func (p *process) mpirun(name string, args []string) error {
 	if p.getenv("MPIUP_MPI") == native {
 		return p.nativeMpirun(name, args, dir)
 	}
-	family, why, err := mpirun.Decide(name, args, p.lookup, p.familyOf(dir))
+	library := p.libraries(dir)
+	family, why, err := mpirun.Decide(name, args, p.lookup, familyOf(library))
 	if err != nil {
 		return err
 	}
@@ -60,6 +62,11 @@ func (p *process) mpirun(name string, args []string) error {
 	case line.Help:
 		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
 		return err
+	}
+	if family == mpirun.OpenMPI {
+		var since string
+		line.Five, since = mpirun.Version(name, args, p.lookup, openMPIOf(library))
+		why += fmt.Sprintf("; by the rules of Open MPI %s: %s", map[bool]string{true: "5", false: "4.1"}[line.Five], since)
 	}
 	p.tellOfLine(name, &line, why)
 	if err := p.reportPID(line.ReportPID); err != nil {
@@ -146,7 +153,7 @@ func (p *process) mpirunSettings(cfg *launcher.Config) (err error) {
 // mpirunConfig is the run that a command line asks for.
 func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir string) (launcher.Config, error) {
 	cfg := launcher.Config{
-		Reach: reach, DryRun: line.DryRun, ShowMap: line.DisplayMap, ReportBindings: line.Bindings, KeepOn: line.KeepOn, Recover: line.Recover, Linger: line.Linger, Timeout: line.Timeout,
+		Reach: reach, DryRun: line.DryRun, MapOfOpenMPI: line.DisplayMap, ReportBindings: line.Bindings, KeepOn: line.KeepOn, Recover: line.Recover, Linger: line.Linger, Timeout: line.Timeout,
 		PMI: apiv1.Pmi_PMI_AUTO,
 		Output: iof.Config{Timestamps: line.Timestamps, Merge: line.Merge, Dir: line.OutputDir,
 			NoCopy: line.NoCopy, NoJobID: line.NoJobID, Prepend: iof.Pattern(line.Prepend),
@@ -174,6 +181,9 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 		cfg.Policy.Binding.Bind.Said = line.Binding.Hydra == nil // Hydra binds nobody of itself
 	case mpirun.OpenMPI:
 		cfg.Output.Style = iof.OpenMPIStyle
+		if line.Five {
+			cfg.Policy.Rules = placement.OpenMPI5
+		}
 	}
 	for i, c := range line.Contexts {
 		app := job.App{Argv: c.Argv, N: c.N, Wdir: dir, Env: overlaid(line.Forward(i, p.env), c.Env)}
@@ -243,16 +253,41 @@ func readProgramFile(path string) ([]byte, error) {
 	return b, nil
 }
 
-// familyOf tells whose MPI library a program needs, as far as this host's files show.
-func (p *process) familyOf(dir string) func(argv []string) mpirun.Family {
+// libraries names the MPI library that a program needs, as far as this host's files show; "": none was found.
+// The last answer is kept.
+func (p *process) libraries(dir string) func(argv []string) string {
+	var of []string
+	var library string
+	return func(argv []string) string {
+		if !slices.Equal(of, argv) {
+			library = mpilib.NewMemory(os.DirFS("/")).Look(mpilib.Query{Argv: argv, Env: p.env, Dir: dir}).Library
+			of = argv
+		}
+		return library
+	}
+}
+
+// familyOf tells whose a program's library is; "": none was found.
+func familyOf(library func(argv []string) string) func(argv []string) mpirun.Family {
 	return func(argv []string) mpirun.Family {
-		c := mpilib.NewMemory(os.DirFS("/")).Look(mpilib.Query{Argv: argv, Env: p.env, Dir: dir})
-		switch {
-		case c.Library == "":
+		switch name := library(argv); {
+		case name == "":
 			return ""
-		case strings.HasPrefix(c.Library, "Open MPI"):
+		case strings.HasPrefix(name, "Open MPI"):
 			return mpirun.OpenMPI
 		}
 		return mpirun.Hydra
+	}
+}
+
+// openMPIOf tells which Open MPI a program needs; 0: none, or it is not known.
+func openMPIOf(library func(argv []string) string) func(argv []string) int {
+	return func(argv []string) int {
+		version, found := strings.CutPrefix(library(argv), "Open MPI ")
+		major, _, _ := strings.Cut(version, ".")
+		if n, err := strconv.Atoi(major); found && err == nil {
+			return n
+		}
+		return 0
 	}
 }

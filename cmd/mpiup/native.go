@@ -34,7 +34,7 @@ var nativeNames = map[mpirun.Family][]string{
 func (p *process) nativeMpirun(name string, args []string, dir string) error {
 	path, _ := p.behind(name, dir, "")
 	if path == "" {
-		family, _, err := mpirun.Decide(name, args, p.lookup, p.familyOf(dir))
+		family, _, err := mpirun.Decide(name, args, p.lookup, familyOf(p.libraries(dir)))
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (p *process) nativeMpirun(name string, args []string, dir string) error {
 
 // nativeRun executes the image's own launcher for a command line of mpiup run.
 func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.App, dir string) error {
-	family := p.familyOf(dir)(apps[0].Argv)
+	family := familyOf(p.libraries(dir))(apps[0].Argv)
 	if family == "" {
 		family = mpirun.OpenMPI
 		if p.launcherOf(family, dir) == "" {

@@ -53,6 +53,32 @@ func (l *Layout) Name(cpus idset.Set) string {
 	return strings.Join(cores, ", ")
 }
 
+// NameByPackage is Open MPI 5's text of a set of CPUs (PRRTE 3, src/hwloc), with logical numbers of cores;
+// of hardware threads where those count as CPUs, or a core is not in it as a whole.
+//
+//	package[0][core:0-1]    package[1][hwt:8-9]
+func (l *Layout) NameByPackage(cpus idset.Set, threads bool) string {
+	for _, core := range l.Objects(Core) {
+		threads = threads || cpus.Overlaps(core) && !cpus.Covers(core)
+	}
+	kind, what := Core, "core"
+	if threads {
+		kind, what = HWThread, "hwt"
+	}
+	var parts []string
+	var in idset.Set
+	for place, cpu := range l.cpus {
+		if cpus.Contains(cpu) {
+			in.Add(l.of[kind][place])
+		}
+		if last := place+1 == len(l.cpus) || l.of[Package][place+1] != l.of[Package][place]; last && !in.Empty() {
+			parts = append(parts, fmt.Sprintf("package[%d][%s:%s]", l.of[Package][place], what, in))
+			in = idset.Set{}
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
 // Locality is what PMIx tells ranks of where others of their host are (pmix.locstr), in the form
 // of Open MPI 4 and 5 (pmix-wire: PMIX_LOCALITY_STRING): two letters for each kind, and the logical
 // numbers of the objects that the CPUs belong to.

@@ -23,12 +23,13 @@ import (
 //
 // A rank that has all CPUs of its host is not bound. docs/binding.md has what differs from Open MPI:
 // nothing is bound that may be shared with others, unless somebody asks.
-func bind(plan *job.Plan, where *locales, req binding.Request) error {
+func bind(plan *job.Plan, where *locales, p Policy) error {
+	req := p.Binding
 	if req.Listed() {
 		return bindLines(plan, req)
 	}
 	byHost := ranksByHost(plan)
-	t, why := choose(plan, byHost, req)
+	t, why := choose(plan, byHost, p)
 	if t == nil {
 		plan.Unbound = why
 		return nil
@@ -66,13 +67,15 @@ type target struct {
 	implied layout.Kind // ranks were not mapped, and are taken to be by this
 	blocks  bool        // in blocks: neighbours share an object
 	soft    bool        // rather not bound than more ranks than CPUs
+	first   bool        // to the first objects with CPUs left, not to those with the fewest ranks
 	hwt     bool        // hardware threads are CPUs
 
 	nearGPUs bool // to the CPUs near each rank's GPU, and nothing else of this counts
 }
 
 // choose says what ranks are bound to; nil: to nothing, and why where nobody said so.
-func choose(plan *job.Plan, byHost [][]int, req binding.Request) (*target, string) {
+func choose(plan *job.Plan, byHost [][]int, p Policy) (*target, string) {
+	req := &p.Binding
 	m := &req.Map
 	t := &target{pe: m.PE, hwt: req.HWThreads || m.HWThreads || req.Bind.To == layout.HWThread || m.Object == layout.HWThread}
 	common := layout.NUMA
@@ -105,6 +108,9 @@ func choose(plan *job.Plan, byHost [][]int, req binding.Request) (*target, strin
 			return near, why
 		}
 		return chooseDefault(plan, byHost)
+	}
+	if p.Rules == OpenMPI5 && req.Hydra == nil && t.chosen5(p) == nil {
+		return nil, "more ranks than slots are allowed (Open MPI 5)"
 	}
 	return t, ""
 }
@@ -325,6 +331,9 @@ func (b *binder) inPlace(objects []idset.Set, at int) (idset.Set, error) {
 // take is the object among those that touch a place with the fewest ranks, and those that follow as
 // far as PE needs them.
 func (b *binder) take(objects []idset.Set, place idset.Set, name string) (cpus idset.Set, err error) {
+	if b.first {
+		return b.takeFirst(objects, place, name)
+	}
 	best := -1
 	for o, set := range objects {
 		if place.Overlaps(set) && (best < 0 || b.bound[o] < b.bound[best]) {

@@ -82,9 +82,11 @@ func policyOf(t *testing.T, args string) (p Policy, n int) {
 		switch word {
 		case "-np":
 			n, err = strconv.Atoi(value())
-		case "-npernode":
+		case "-npernode", "-N":
 			p.PerNode, err = strconv.Atoi(value())
 			b.Map.Policy = "ppr"
+		case "--npersocket":
+			b.Map, err = binding.ParseMapBy("ppr:" + value() + ":socket")
 		case "--map-by":
 			b.Map, err = binding.ParseMapBy(value())
 		case "--rank-by":
@@ -100,6 +102,8 @@ func policyOf(t *testing.T, args string) (p Policy, n int) {
 		}
 		ok(err)
 	}
+	p.Oversubscribe = p.Oversubscribe || b.Map.Slots == binding.Allowed
+	b.HWThreads = b.HWThreads || b.Map.HWThreads
 	switch b.Map.Policy {
 	case "slot", "node":
 		p.MapBy = MapBy(b.Map.Policy)
@@ -149,6 +153,60 @@ func TestAsOpenMPI(t *testing.T) {
 			t.Errorf("%s | %s | %s: (-) Open MPI\n%s", o.machine, o.hosts, o.args, lineDiff(o.result, got))
 		}
 	}
+}
+
+// TestAsOpenMPI5 compares with what mpirun of Open MPI 5.0.7 (PRRTE 3.0.8) said with --display map-devel
+// --runtime-options donotlaunch on those machines. Where it was not told to bind, it binds of itself, and
+// only the hosts are compared. "error" it has no plan, and neither has mpiup; "error there" mpiup has one.
+func TestAsOpenMPI5(t *testing.T) {
+	all := machines(t)
+	for _, o := range observations(t, "testdata/openmpi5.txt") {
+		l := all[o.machine]
+		p, n := policyOf(t, o.args)
+		p.Rules = OpenMPI5
+		plan, err := Place(hostsOf(t, l, o.hosts), []job.App{{Argv: []string{"a"}, N: n}}, p)
+		switch o.result {
+		case "error\n":
+			if err == nil {
+				t.Errorf("%s | %s | %s: no error, and\n%s", o.machine, o.hosts, o.args, byPackage(plan, l, p))
+			}
+			continue
+		case "error there\n":
+			if err != nil {
+				t.Errorf("%s | %s | %s: %v", o.machine, o.hosts, o.args, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s | %s | %s: %v", o.machine, o.hosts, o.args, err)
+			continue
+		}
+		want := o.result
+		if !p.Binding.Asked() {
+			var hosts strings.Builder
+			for line := range strings.Lines(want) {
+				f := strings.Fields(line)
+				fmt.Fprintf(&hosts, "%s %s -\n", f[0], f[1])
+			}
+			want = hosts.String()
+		}
+		if got := byPackage(plan, l, p); got != want {
+			t.Errorf("%s | %s | %s: (-) Open MPI\n%s", o.machine, o.hosts, o.args, lineDiff(want, got))
+		}
+	}
+}
+
+// byPackage is a plan as Open MPI 5's map shows it.
+func byPackage(plan *job.Plan, l *layout.Layout, p Policy) string {
+	var b strings.Builder
+	for _, pl := range plan.Placements {
+		cpus := "-"
+		if !pl.CPUs.Empty() {
+			cpus = l.NameByPackage(pl.CPUs, p.Binding.HWThreads)
+		}
+		fmt.Fprintf(&b, "%d %s %s\n", pl.Rank, plan.Hosts[pl.Host].Name, cpus)
+	}
+	return b.String()
 }
 
 // drawn is a plan as Open MPI's map shows it.

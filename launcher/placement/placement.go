@@ -53,8 +53,19 @@ const (
 	ByRound MapBy = "round"
 )
 
+// Rules is whose rules ranks are mapped to objects, numbered and bound by, where they differ.
+type Rules int
+
+// The rules. mpiup run follows Open MPI 4.1's.
+const (
+	OpenMPI4 Rules = iota
+	// OpenMPI5 is PRRTE 3's way (prte5.go).
+	OpenMPI5
+)
+
 // Policy is what the user said about placement.
 type Policy struct {
+	Rules         Rules
 	MapBy         MapBy
 	RankBy        MapBy // the order in which ranks are numbered; "": as MapBy
 	PerNode       int   // exactly so many ranks on every host (-N, ppr:N:node); 0: by slots
@@ -72,12 +83,19 @@ func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	if err := check(hosts, apps, p); err != nil {
 		return nil, err
 	}
-	plan, where, err := place(hosts, apps, p)
+	plan, where, err := place(p.roomFor(hosts), apps, p)
 	if err != nil {
-		return nil, err
+		return nil, p.explained(err)
+	}
+	at := 0
+	for i := range plan.Hosts { // whose slots may have been counted otherwise
+		for hosts[at].Name != plan.Hosts[i].Name {
+			at++
+		}
+		plan.Hosts[i].Slots = hosts[at].Slots
 	}
 	plan.Universe = universe(hosts, len(plan.Placements))
-	return plan, bind(plan, where, p.Binding)
+	return plan, bind(plan, where, p)
 }
 
 // place is Place up to the binding. where is nil unless ranks were mapped to objects.

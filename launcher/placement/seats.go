@@ -145,10 +145,8 @@ func (p Policy) seat(counts, sizes, objects []int) []seat {
 
 // order gives seats their numbers: a program's ranks follow those of the one before.
 func (p Policy) order(hosts []job.Host, seats []seat, apps int) ([]seat, error) {
-	r := p.Binding.Rank
-	if r.By == "" && p.Binding.Map.Policy == "object" {
-		r.By, r.Object = "object", p.Binding.Map.Object
-	}
+	r := p.ranking()
+	p.Binding.Rank = r
 	out := make([]seat, 0, len(seats))
 	for app := range apps {
 		byHost := make([][]seat, len(hosts))

@@ -163,7 +163,7 @@ func BindSpawned(plan, first *job.Plan, taken [][]idset.Set, req binding.Request
 		return
 	}
 	byHost := ranksByHost(plan)
-	t, _ := choose(first, ranksByHost(first), req)
+	t, _ := choose(first, ranksByHost(first), Policy{Binding: req})
 	if t == nil {
 		return
 	}

@@ -68,6 +68,7 @@ func TestMpirun(t *testing.T) {
 	dir := l.folder(t)
 	hostfile := l.file(t, "w0 slots=2\nw1\nw1\nw2 slots=1 max_slots=4\n")
 	appfile := l.file(t, "# programs\n-np 1 -x A=1 printenv A\n-np 2 -wdir "+dir+" pwd\n")
+	rankfile := l.file(t, "rank 1=w0 slot=0\nrank 0=w2 slot=0\n")
 	bindir, tune := l.folder(t), l.file(t, "-x V=1 --mca btl self\nosc = y\n")
 	if err := os.WriteFile(filepath.Join(bindir, "prog"), []byte("#!/bin/sh\necho prog of ${0%/*}\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -120,10 +121,17 @@ func TestMpirun(t *testing.T) {
 		{name: "no patience", args: []string{"-H", "w0", "true"}, env: []string{"MPIUP_WAIT=soon"}, code: 240, stderr: "mpirun (mpiup): MPIUP_WAIT:"},
 		{name: "protocol", args: []string{"-H", "w0", "sh", "-c", "echo ${PMI_RANK-none}"}, env: []string{"MPIUP_MPI=pmi1"}, stdout: "0\n"},
 		{name: "no protocol", args: []string{"-H", "w0", "true"}, env: []string{"MPIUP_MPI=pmi9"}, code: 240, stderr: `mpirun (mpiup): MPIUP_MPI is "pmi9"`},
-		{name: "the plan", args: []string{"-H", "w0,w1", "--display-map", "true"}, stderr: "2 ranks on 2 hosts: true\nw0  rank 0  (1 of 1 slot)\n"},
+		{name: "the plan", args: []string{"-H", "w0,w1", "--display-map", "true"},
+			stdout: "\n\n\n\n \tProcess OMPI jobid: [1,1] App: 0 Process rank: 0 Bound: N/A\n \tProcess OMPI jobid: [1,1] App: 0 Process rank: 1 Bound: N/A\n"},
+		{name: "the plan of Open MPI 5", args: []string{"-H", "w0,w1", "--display", "map", "--bind-to", "none", "true"},
+			stdout: "\n\n\n\n\n        Process jobid: mpiup@1 App: 0 Process rank: 0 Bound: N/A\n        Process jobid: mpiup@1 App: 0 Process rank: 1 Bound: N/A\n"},
+		{name: "bindings of Open MPI 5", args: []string{"-H", "w0,w1", "--display", "bind", "--bind-to", "none", "true"}, stderr: "] Rank 1 is not bound (or bound to all available processors)\n"},
+		{name: "hosts in their order", args: []string{"-H", "w1,w0,w1", "--map-by", "seq", "sh", "-c", where}, stdout: "0@w1\n1@w0\n2@w1\n"},
+		{name: "hosts of a file in their order", args: []string{"--hostfile", hostfile, "--map-by", "seq", "sh", "-c", where}, stdout: "0@w0\n1@w1\n2@w1\n3@w2\n"},
+		{name: "hosts of a rankfile", args: []string{"--rankfile", rankfile, "sh", "-c", where}, stdout: "0@w2\n1@w0\n"},
 		{name: "nothing is started", args: []string{"-H", "w0,w1", "--do-not-launch", "false"}, stdout: "2 ranks on 2 hosts: false\nw0  rank 0  (1 of 1 slot)\nw1  rank 1  (1 of 1 slot)\n"},
 		{name: "version", args: []string{"--version"}, stdout: "\nReport bugs to https://github.com/mpiup/mpiup/issues\nmpirun (Open MPI) 4.1.6 (mpiup "},
-		{name: "what is done", args: []string{"-v", "-H", "w0", "--show-progress", "true"}, stderr: "mpirun (mpiup): read as Open MPI's command line: only Open MPI has -H\nmpirun (mpiup): --show-progress has no effect\n"},
+		{name: "what is done", args: []string{"-v", "-H", "w0", "--show-progress", "true"}, stderr: "mpirun (mpiup): read as Open MPI's command line: only Open MPI has -H; by the rules of Open MPI 4.1: nothing says otherwise\nmpirun (mpiup): --show-progress has no effect\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,7 @@ func commonRows() []row {
 			set: on(func(l *Line) { l.Verbose++ })},
 		{names: "dry-run", level: Done, means: "prints the plan of ranks and hosts and starts nothing (mpiup's own)",
 			set: on(func(l *Line) { l.DryRun = true })},
-		{names: "report-bindings", level: Done, means: "shows each rank's CPUs when it has started, as Open MPI 4 does", set: on(func(l *Line) { l.Bindings = true })},
+		{names: "report-bindings", level: Done, means: "shows each rank's CPUs when it has started, as Open MPI does", set: on(func(l *Line) { l.Bindings = true })},
 	}
 }
 

@@ -3,6 +3,7 @@ package mpirun
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -13,12 +14,12 @@ import (
 func Decide(name string, args []string, lookup func(string) (string, bool), ofProgram func(argv []string) Family) (Family, string, error) {
 	if v, ok := lookup("MPIUP_FAMILY"); ok {
 		switch strings.ToLower(v) {
-		case "openmpi", "ompi":
+		case "openmpi", "ompi", "openmpi4", "openmpi5":
 			return OpenMPI, "MPIUP_FAMILY says so", nil
 		case "hydra", "mpich", "intel":
 			return Hydra, "MPIUP_FAMILY says so", nil
 		}
-		return "", "", fmt.Errorf("MPIUP_FAMILY is %.40q; set it to openmpi or hydra", v)
+		return "", "", fmt.Errorf("MPIUP_FAMILY is %.40q; set it to openmpi, openmpi4, openmpi5 or hydra", v)
 	}
 	switch base := path.Base(name); base {
 	case "orterun", "prterun", "mpirun.openmpi", "mpiexec.openmpi":
@@ -48,6 +49,72 @@ func Decide(name string, args []string, lookup func(string) (string, bool), ofPr
 	}
 	return OpenMPI, "nothing says otherwise", nil
 }
+
+// Version finds whether an Open MPI command line is mapped, numbered and bound by the rules of Open MPI 5,
+// and says why. In this order: MPIUP_FAMILY (openmpi4 or openmpi5), the name prterun, an option or a word
+// that Open MPI 4.1 does not know, the library of the program (its version's first number; 0: none was found),
+// else it is 4.1.
+func Version(name string, args []string, lookup func(string) (string, bool), ofProgram func(argv []string) int) (five bool, why string) {
+	if v, _ := lookup("MPIUP_FAMILY"); strings.EqualFold(v, "openmpi4") || strings.EqualFold(v, "openmpi5") {
+		return strings.HasSuffix(v, "5"), "MPIUP_FAMILY says so"
+	}
+	if path.Base(name) == "prterun" {
+		return true, "it is called prterun"
+	}
+	rows := index(tableOf(OpenMPI))
+	var program []string
+	for more := true; more; {
+		var words []string
+		words, args, more = cut(args)
+		for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' && words[0] != "--" {
+			name, value, joined := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
+			row := rows[name]
+			if row == nil {
+				return false, "nothing says otherwise" // the line is an error
+			}
+			take := 1
+			if !joined {
+				take = min(1+row.args, len(words))
+				value = strings.Join(words[1:take], " ")
+			}
+			if word := ofFive(row, name, value); word != "" {
+				return true, "Open MPI 4.1 has no " + word
+			}
+			words = words[take:]
+		}
+		if len(words) > 0 && words[0] == "--" {
+			words = words[1:]
+		}
+		if program == nil {
+			program = words
+		}
+	}
+	if len(program) > 0 && ofProgram != nil {
+		if n := ofProgram(program); n > 0 {
+			return n >= 5, fmt.Sprintf("%s needs a library of Open MPI %d", program[0], n)
+		}
+	}
+	return false, "nothing says otherwise"
+}
+
+// ofFive is the option, or the word in its value, that only Open MPI 5 has; "": there is none.
+func ofFive(row *row, name, value string) string {
+	if slices.Contains(onlyFive, name) {
+		return hyphens(name) + name
+	}
+	if row.name() != "map-by" && row.name() != "bind-to" && row.name() != "rank-by" {
+		return ""
+	}
+	for _, word := range []string{"package", "hwtcpus", "corecpus", "pe-list=", "file=", "fill", "inherit"} {
+		if strings.Contains(strings.ToLower(value), word) {
+			return hyphens(name) + name + " " + value
+		}
+	}
+	return ""
+}
+
+// onlyFive are options of Open MPI 5 that 4.1 does not have.
+var onlyFive = []string{"display", "output", "runtime-options", "rtos", "prtemca", "gprtemca", "omca", "gomca", "pmixmca", "gpmixmca"}
 
 // telling is the first option that only one family has, and the first program's words.
 func telling(args []string) (option string, family Family, program []string) {

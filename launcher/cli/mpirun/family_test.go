@@ -54,6 +54,44 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	for _, tt := range []struct {
+		name, line string
+		world
+		program int // whose library a.out needs
+		want    bool
+		why     string
+	}{
+		{name: "mpirun", line: "-np 4 a.out", why: "nothing says otherwise"},
+		{name: "mpirun", line: "-np 4 a.out", program: 5, want: true, why: "a.out needs a library of Open MPI 5"},
+		{name: "mpirun", line: "-np 4 a.out", program: 4, why: "a.out needs a library of Open MPI 4"},
+		{name: "mpirun", line: "-np 4 -- a.out --display map", program: 4, why: "a.out needs a library of Open MPI 4"},
+		{name: "prterun", line: "-np 4 a.out", program: 4, want: true, why: "it is called prterun"},
+		{name: "mpirun", line: "-np 4 --display map a.out", program: 4, want: true, why: "Open MPI 4.1 has no --display"},
+		{name: "mpirun", line: "--output=tag a.out", want: true, why: "Open MPI 4.1 has no --output"},
+		{name: "mpirun", line: "-n 1 a.out : --omca a b -n 1 b", program: 4, want: true, why: "Open MPI 4.1 has no --omca"},
+		{name: "mpirun", line: "--map-by Package:PE=2 a.out", program: 4, want: true, why: "Open MPI 4.1 has no --map-by Package:PE=2"},
+		{name: "mpirun", line: "--map-by slot:HWTCPUS a.out", want: true, why: "Open MPI 4.1 has no --map-by slot:HWTCPUS"},
+		{name: "mpirun", line: "--map-by socket:PE=2 --bind-to core a.out", program: 4, why: "a.out needs a library of Open MPI 4"},
+		{name: "mpirun", line: "--display map a.out", world: world{env: "MPIUP_FAMILY=openmpi4"}, why: "MPIUP_FAMILY says so"},
+		{name: "mpirun", line: "a.out", world: world{env: "MPIUP_FAMILY=OpenMPI5"}, program: 4, want: true, why: "MPIUP_FAMILY says so"},
+		{name: "mpirun", line: "--bogus a.out", program: 5, why: "nothing says otherwise"},
+		{name: "mpirun", line: "-x", why: "nothing says otherwise"},
+		{name: "mpirun", line: "", why: "nothing says otherwise"},
+	} {
+		five, why := Version(tt.name, words(t, tt.line), tt.outside().Lookup, func(argv []string) int {
+			if argv[0] == "a.out" {
+				return tt.program
+			}
+			t.Errorf("%s: asked about %q", tt.line, argv)
+			return 0
+		})
+		if five != tt.want || why != tt.why {
+			t.Errorf("%s %s: %t, since %s; not %t, since %s", tt.name, tt.line, five, why, tt.want, tt.why)
+		}
+	}
+}
+
 // Horovod and Accelerate look for words in what --version prints (horovodrun: "Open MPI" or
 // "OpenRTE", "MPICH" or "HYDRA").
 func TestVersionText(t *testing.T) {

@@ -19,6 +19,7 @@ const (
 // Line is what a command line said.
 type Line struct {
 	Family   Family
+	Five     bool      // by the rules of Open MPI 5; not read from the options
 	Contexts []Context // the programs; none for Version and Help
 
 	Entries       []hostlist.Entry // the hosts of -H, -hosts (all programs') or a file; nil: none were named

@@ -34,9 +34,13 @@ const head = `# mpiup as mpirun and mpiexec
 
 Called ` + "`mpirun`, `mpiexec`, `mpiexec.hydra`, `orterun` or `prterun`" + ` (a link or a copy), or as ` + "`mpiup mpirun ...`" + `, mpiup
 reads the command line as that launcher would. Whose it is, Open MPI's or Hydra's, is decided by ` + "`MPIUP_FAMILY`" + `
-(openmpi or hydra), the name, an option that only one has, the operator's variables, the MPI library of the program, else
+(openmpi, openmpi4, openmpi5 or hydra), the name, an option that only one has, the operator's variables, the MPI library of the program, else
 it is Open MPI's; ` + "`-v`" + ` says which, and why. Exit codes are mpiup's in both ([exit-codes.md](exit-codes.md)), not Hydra's OR of
 all ranks' codes.
+
+Where Open MPI 4.1 and 5 map, number and bind ranks otherwise ([binding.md](binding.md)), it is as in 5 with ` + "`MPIUP_FAMILY=openmpi5`" + `, under the
+name ` + "`prterun`" + `, with options and words that 4.1 does not have (` + "`--display`, `--output`, `--prtemca`, `--runtime-options`, `package`, `HWTCPUS`" + `),
+and for a program whose library is Open MPI 5, as far as the launcher's files show; else as in 4.1.
 
 What ` + "`mpiup run`" + ` has flags for and these launchers have no options for is in variables: ` + "`MPIUP_WAIT`" + ` (how long to wait for all hosts,
 5m), ` + "`MPIUP_MPI`" + ` (the protocol, instead of what each host finds the program to need), ` + "`MPIUP_NET` and `MPIUP_MPI_PORTS`" + `.

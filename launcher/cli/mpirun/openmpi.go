@@ -55,7 +55,7 @@ func openMPIOutput() []row {
 		{names: "output", args: 1, level: Done, set: (*parser).output,
 			means: "`tag`, `timestamp`, `merge-stderr-to-stdout`, `directory=DIR` and their beginnings, in Open MPI 4's forms; others are refused (Open MPI 5)"},
 		{names: "stdin", args: 1, level: Done, means: "who reads the launcher's standard input: a rank, `all` or `none`", set: (*parser).stdin},
-		{names: "display-map", level: Done, means: "shows the plan of ranks and hosts on standard error", set: on(func(l *Line) { l.DisplayMap = true })},
+		{names: "display-map", level: Done, means: "shows hosts, ranks and their CPUs as Open MPI does", set: on(func(l *Line) { l.DisplayMap = true })},
 		{names: "display", args: 1, level: Done, means: "`map`, `bind`; others have no effect (Open MPI 5)", set: (*parser).display},
 		{names: "quiet q", level: Done, means: "no warnings", set: on(func(l *Line) { l.Quiet = true })},
 		{names: "display-allocation display-devel-map display-devel-allocation display-diffable-map display-topo output-proctable show-progress", level: NoEffect,

@@ -35,10 +35,10 @@ type parser struct {
 	tuned    []string // files of parameters
 
 	mask          []string // Hydra: words of what sets the file mode mask
-	seqFile       string // of --map-by seq:FILE=; "": none
-	seqMapper     bool   // --mca rmaps seq
-	kernelNumbers bool   // CPUs in rankfiles are the kernel's
-	hydraBind     string // Hydra's -bind-to and -map-by, as given
+	seqFile       string   // of --map-by seq:FILE=; "": none
+	seqMapper     bool     // --mca rmaps seq
+	kernelNumbers bool     // CPUs in rankfiles are the kernel's
+	hydraBind     string   // Hydra's -bind-to and -map-by, as given
 	hydraMap      string
 }
 
