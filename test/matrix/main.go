@@ -63,7 +63,7 @@ type matrix struct {
 	dir    string // .cache/matrix: results, and what hosts see
 	bin    string // a copy of mpiup in dir
 	key    string
-	commit string
+	commit string // of mpiup
 	peers  bool
 	tests  string // of mpi4py's suite, "" for all that can work
 	auto   bool   // mpiup finds out by itself which protocol ranks speak
@@ -145,10 +145,15 @@ func (m *matrix) install(ctx context.Context) error {
 		return err
 	}
 	m.auto = strings.Contains(help, "--mpi ")
-	if m.commit, err = m.tool(ctx, "git", "describe", "--always", "--dirty"); err != nil {
+	said, err := m.tool(ctx, m.bin, "version") // mpiup COMMIT (...), whatever the commit of this program
+	if err != nil {
 		return err
 	}
-	m.commit = strings.TrimSpace(m.commit)
+	fields := strings.Fields(said)
+	if len(fields) < 2 {
+		return fmt.Errorf("%s version says %q, which names no commit", m.bin, said)
+	}
+	m.commit = fields[1]
 	return m.sources()
 }
 
