@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -202,6 +203,9 @@ func (s *session) logged(id int, stderr bool, text string) {
 	o := &apiv1.Output{Rank: uint32(id), Data: []byte(text), Partial: !strings.HasSuffix(text, "\n"), TimeNs: time.Now().UnixNano()}
 	if stderr {
 		o.Stream = apiv1.Stream_STDERR
+	}
+	if st := s.jobOf(o.Rank); st != nil && st.tee != nil {
+		st.tee.Write(id, stdio.Stream(o.Stream), o.Data)
 	}
 	s.send(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: o}})
 }

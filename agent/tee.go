@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
@@ -13,7 +15,7 @@ func (s *session) teeFor(l *apiv1.Launch) *stdio.Tee {
 		return nil
 	}
 	if s.tee == nil {
-		tee := stdio.NewTee(cfg.Stdout, cfg.Stderr)
+		tee := stdio.NewTee(cfg.Stdout, cfg.Stderr, s.rankName)
 		s.tee = tee
 		s.wg.Go(func() {
 			if err := tee.Run(s.serving); err != nil {
@@ -22,4 +24,14 @@ func (s *session) teeFor(l *apiv1.Launch) *stdio.Tee {
 		})
 	}
 	return s.tee
+}
+
+// rankName is a process as the launcher tags its output: its rank, of a spawned job with the job's number
+// before it.
+func (s *session) rankName(id int) string {
+	st := s.jobOf(uint32(id))
+	if st == nil || st.launch.Job == 0 {
+		return utoa(uint32(id))
+	}
+	return fmt.Sprintf("%d.%d", st.launch.Job, uint32(id)-st.launch.Base)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Tee copies the output of an agent's ranks to the agent's own log (--worker-logs), so that
-// `kubectl logs` of a worker shows it: whole lines, each after "[rank] ", never two ranks within a
-// line. A log that does not take them in time loses lines and says how many bytes; a rank never
+// `kubectl logs` of a worker shows it: whole lines, each after "[rank] " or whatever the caller calls the
+// rank, never two ranks within a line. A log that does not take them in time loses lines and says how many bytes; a rank never
 // waits for it. Binary output is not kept apart: lines longer than 8 KiB are broken.
 type Tee struct {
 	logs [2]*teeLog
@@ -24,9 +24,13 @@ const (
 	teeLine  = 8 << 10
 )
 
-// NewTee returns a tee to the two logs, one goroutine each once Run is called.
-func NewTee(stdout, stderr io.Writer) *Tee {
-	return &Tee{logs: [2]*teeLog{newTeeLog(stdout), newTeeLog(stderr)}}
+// NewTee returns a tee to the two logs, one goroutine each once Run is called. name is what a rank goes
+// by in them; it must not block. nil: its number.
+func NewTee(stdout, stderr io.Writer, name func(rank int) string) *Tee {
+	if name == nil {
+		name = strconv.Itoa
+	}
+	return &Tee{logs: [2]*teeLog{newTeeLog(stdout, name), newTeeLog(stderr, name)}}
 }
 
 // Run writes until ctx is done, and then what is still queued. A write that never returns
@@ -51,6 +55,7 @@ func (t *Tee) End(rank int) {
 
 type teeLog struct {
 	w    io.Writer
+	name func(rank int) string
 	wake chan struct{}
 
 	mu      sync.Mutex
@@ -59,8 +64,8 @@ type teeLog struct {
 	dropped int            // bytes, guarded by mu
 }
 
-func newTeeLog(w io.Writer) *teeLog {
-	return &teeLog{w: w, wake: make(chan struct{}, 1), open: map[int][]byte{}}
+func newTeeLog(w io.Writer, name func(rank int) string) *teeLog {
+	return &teeLog{w: w, name: name, wake: make(chan struct{}, 1), open: map[int][]byte{}}
 }
 
 func (l *teeLog) add(rank int, data []byte) {
@@ -102,9 +107,7 @@ func (l *teeLog) line(rank int, a, b []byte) {
 	if l.dropped > 0 {
 		l.ready = append(l.ready, l.lost()...)
 	}
-	l.ready = append(l.ready, '[')
-	l.ready = strconv.AppendInt(l.ready, int64(rank), 10)
-	l.ready = append(l.ready, "] "...)
+	l.ready = append(append(append(l.ready, '['), l.name(rank)...), "] "...)
 	l.ready = append(append(append(l.ready, a...), b...), '\n')
 	select {
 	case l.wake <- struct{}{}:

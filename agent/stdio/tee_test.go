@@ -3,13 +3,14 @@ package stdio
 import (
 	"bytes"
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 func TestTee(t *testing.T) {
 	var out, err bytes.Buffer
-	tee := NewTee(&out, &err)
+	tee := NewTee(&out, &err, nil)
 	tee.Write(0, Out, []byte("one\ntw"))
 	tee.Write(1, Out, []byte("other\n"))
 	tee.Write(0, Out, []byte("o\nrest"))
@@ -26,9 +27,21 @@ func TestTee(t *testing.T) {
 	}
 }
 
+func TestTeeCallsRanksAsItIsTold(t *testing.T) {
+	var out bytes.Buffer
+	tee := NewTee(&out, &out, func(rank int) string { return "1." + strconv.Itoa(rank-4) })
+	tee.Write(6, Out, []byte("of a spawned job\n"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tee.Run(ctx)
+	if want := "[1.2] of a spawned job\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
 func TestTeeDropsWhatIsNotRead(t *testing.T) {
 	var out bytes.Buffer
-	tee := NewTee(&out, &out)
+	tee := NewTee(&out, &out, nil)
 	line := []byte(strings.Repeat("x", 79) + "\n")
 	const n = 20_000 // 1.6 MB while nobody writes
 	for range n {
@@ -50,7 +63,7 @@ func FuzzTee(f *testing.F) {
 	f.Add([]byte("a\nb"), uint8(1))
 	f.Add(bytes.Repeat([]byte("y"), 20_000), uint8(200))
 	f.Fuzz(func(t *testing.T, data []byte, split uint8) {
-		l := newTeeLog(nil)
+		l := newTeeLog(nil, strconv.Itoa)
 		for d := data; len(d) > 0; {
 			n := min(len(d), 1+int(split))
 			l.add(7, d[:n])
