@@ -78,7 +78,6 @@ func (p *proc) wire() (w wiring, err error) {
 		return w, nil
 	case apiv1.Pmi_PMI_PMIX:
 		w.env = st.s.pmix.running().Environment(int(l.Job), int(p.spec.Rank))
-		w.env = append(w.env, st.yielding(p.spec.App)...)
 		return w, nil
 	case apiv1.Pmi_PMI_PORT:
 		w.env = st.port.variables(p.spec.Rank)

@@ -33,9 +33,8 @@ func (st *step) startPMIx() error {
 	h := &s.pmix
 	h.beginning.Lock()
 	defer h.beginning.Unlock()
-	st.crowded = s.crowded()
 	if h.running() == nil {
-		if err := s.beginPMIx(st.crowded, st.hint.xml); err != nil {
+		if err := s.beginPMIx(st.hint.xml); err != nil {
 			return err
 		}
 	}
@@ -45,15 +44,15 @@ func (st *step) startPMIx() error {
 }
 
 // beginPMIx starts the server and makes all jobs known to it.
-func (s *session) beginPMIx(crowded bool, machine string) error {
+func (s *session) beginPMIx(machine string) error {
 	lis, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	dir, remove := s.agent.sessionDir(s.id)
 	server, err := pmix.New(pmix.Config{
-		Address: lis.Addr().String(), SessionDir: dir, Crowded: crowded, HwlocXML: machine,
-		Getenv: s.userVariable, Check: s.maySpeak, Log: s.log,
+		Address: lis.Addr().String(), SessionDir: dir, HwlocXML: machine,
+		Check: s.maySpeak, Log: s.log,
 		Span: s.up, Names: s.up, Spawn: s.spawn,
 		Hooks: pmix.Hooks{
 			OnInit:     func(id int) { s.setPMI(id, apiv1.PmiState_PMI_RUNNING) },

@@ -80,3 +80,19 @@ func TestCrowdedRanksYield(t *testing.T) {
 		}
 	}
 }
+
+func TestVariablesOfARank(t *testing.T) {
+	st := &step{s: &session{agent: &Agent{cfg: Config{Env: []string{"BASE=1", "BOTH=1", "GONE=1", "BASE=2"}}}}, launch: &apiv1.Launch{
+		Unset: []string{"GONE"}, Procs: []*apiv1.Proc{{Rank: 4}, {Rank: 7, App: 1}},
+		Apps: []*apiv1.App{{Env: []string{"BOTH=first"}}, {Env: []string{"BOTH=x", "BOTH=second", "GONE=3"}}}}}
+	for _, tt := range []struct {
+		rank       int
+		name, want string
+	}{
+		{4, "BOTH", "first"}, {7, "BOTH", "second"}, {4, "BASE", "2"}, {4, "GONE", ""}, {7, "GONE", "3"}, {7, "NONE", ""}, {5, "BOTH", "1"},
+	} {
+		if got := st.userVariable(tt.rank, tt.name); got != tt.want {
+			t.Errorf("%s of rank %d: %q, not %q", tt.name, tt.rank, got, tt.want)
+		}
+	}
+}

@@ -20,7 +20,7 @@ func (st *step) pmixJob() (pmix.Job, error) {
 	}
 	j := pmix.Job{
 		Number: int(l.Job), Base: int(l.Base), Namespace: l.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l),
-		Universe: int(l.Universe), Mapping: l.Mapping, Engine: st.engine,
+		Universe: int(l.Universe), Mapping: l.Mapping, Engine: st.engine, Crowded: st.s.crowded(), Getenv: st.userVariable,
 	}
 	if b := st.bound(); b.cpus != nil {
 		j.Binding = b.places
@@ -81,13 +81,24 @@ func hostsOf(l *apiv1.Launch) ([]pmix.Host, error) {
 	return hosts, nil
 }
 
-// yielding lets Open MPI's ranks yield while they wait where jobs crowd the host, unless the user
-// has decided. The server, which is as old as the first job, may know of fewer.
-func (st *step) yielding(app uint32) []string {
-	const name = "OMPI_MCA_mpi_oversubscribe"
-	decided := slices.ContainsFunc(st.launch.Apps[app].Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-	if !st.crowded || decided || st.s.userVariable(name) != "" {
-		return nil
+// userVariable is what the user has set for a rank here: for its program, or in the container.
+func (st *step) userVariable(rank int, name string) string {
+	var own []string
+	for _, p := range st.launch.Procs {
+		if int(p.Rank) == rank {
+			own = st.launch.Apps[p.App].Env
+		}
 	}
-	return []string{name + "=1"}
+	lists := [][]string{own, st.s.agent.cfg.Env}
+	if slices.Contains(st.launch.Unset, name) {
+		lists = lists[:1]
+	}
+	for _, list := range lists {
+		for _, kv := range slices.Backward(list) {
+			if v, ok := strings.CutPrefix(kv, name+"="); ok {
+				return v
+			}
+		}
+	}
+	return ""
 }

@@ -36,22 +36,22 @@ func (s *Server) Environment(job, rank int) []string {
 		"PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
 		"PMIX_HOSTNAME=" + j.Hosts[j.Here].Name,
 		"FLUX_JOB_ID=1",
-		"OMPI_MCA_pmix=" + componentsWithout(s.userHas("OMPI_MCA_pmix")),
+		"OMPI_MCA_pmix=" + componentsWithout(j.userHas(rank, "OMPI_MCA_pmix")),
 	}
 	if s.cfg.SessionDir != "" {
 		env = append(env, "PMIX_SERVER_TMPDIR="+s.cfg.SessionDir)
 	}
-	if s.cfg.Crowded && s.userHas("OMPI_MCA_mpi_oversubscribe") == "" {
+	if j.Crowded && j.userHas(rank, "OMPI_MCA_mpi_oversubscribe") == "" {
 		env = append(env, "OMPI_MCA_mpi_oversubscribe=1")
 	}
 	return env
 }
 
-func (s *Server) userHas(name string) string {
-	if s.cfg.Getenv == nil {
+func (j *Job) userHas(rank int, name string) string {
+	if j.Getenv == nil {
 		return ""
 	}
-	return s.cfg.Getenv(name)
+	return j.Getenv(rank, name)
 }
 
 // componentsWithout excludes Open MPI's other ways to a launcher from what the user selects. A

@@ -11,7 +11,7 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
-// Job is one job of the run, equal on all hosts but for Here, Engine and Binding.
+// Job is one job of the run, equal on all hosts but for Here, Crowded, Getenv, Engine and Binding.
 type Job struct {
 	Number    int     // 0: the first; those that ranks spawn count up
 	Base      int     // id of rank 0 in the run
@@ -23,6 +23,11 @@ type Job struct {
 	MapBy     string  // how ranks were mapped, for pmix.mapby; "": not told
 	Mapping   string  // PMI_process_mapping, see pmi.ProcessMapping; "": not told
 	Parent    *Parent // nil: no rank spawned it
+
+	Crowded bool // there are more ranks than processors here: they should yield while they wait
+	// Getenv is what the user has set for a rank of this host, in its own program's environment or
+	// the container's; "": nothing. nil: nothing for anybody.
+	Getenv func(rank int, name string) string
 
 	Engine  *kvs.Engine
 	Binding func(rank int) (locstr, cpuset string) // of this host's ranks, see PMIX_LOCALITY_STRING; nil: not bound

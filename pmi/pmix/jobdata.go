@@ -112,7 +112,7 @@ func (j *namespace) packHost(w *bfrops.Writer) {
 		w.KVal("pmix.nsdir", bfrops.String, j.cfg.SessionDir)
 		w.KVal("pmix.tdir.rmclean", bfrops.Bool, true)
 	}
-	if j.cfg.Crowded {
+	if j.Crowded {
 		w.KVal("pmix.ndosub", bfrops.Bool, true)
 	}
 	if j.cfg.HwlocXML != "" {

@@ -13,7 +13,7 @@ import (
 type nowhere struct{ kvs.Upstream }
 
 func config() Config {
-	return Config{Address: "127.0.0.1:4711", SessionDir: "/run/mpiup/s1", Crowded: true}
+	return Config{Address: "127.0.0.1:4711", SessionDir: "/run/mpiup/s1"}
 }
 
 // serving is a server of j.
@@ -32,7 +32,7 @@ func serving(t testing.TB, j Job) (*Server, *namespace) {
 
 // sample is host 1 of a job of two programs on hosts of 3 and 2 ranks.
 func sample(t testing.TB, hosts ...int) Job {
-	j := Job{Namespace: "job", Here: len(hosts) - 1, Universe: 8, MapBy: "slot",
+	j := Job{Namespace: "job", Crowded: true, Here: len(hosts) - 1, Universe: 8, MapBy: "slot",
 		Binding: func(r int) (string, string) { return fmt.Sprintf("NM0:SK0:CR%d:HT%d", r, r), fmt.Sprint(r) }}
 	size := 0
 	for h, n := range hosts {
@@ -166,5 +166,46 @@ func BenchmarkJobData(b *testing.B) {
 				b.ReportMetric(float64(len(packed)), "bytes")
 			}
 		})
+	}
+}
+
+// Jobs of one server: what the user has set for a rank, and whether there is room for it, is its job's.
+func TestEnvironmentIsEachJobs(t *testing.T) {
+	first := sample(t, 2)
+	first.Crowded = false
+	s, one := serving(t, first)
+	second := sample(t, 2)
+	second.Number, second.Base, second.Namespace = 1, 2, "job1"
+	second.Getenv = func(rank int, name string) string {
+		return map[string]string{"0 OMPI_MCA_pmix": "^ext", "1 OMPI_MCA_mpi_oversubscribe": "0"}[fmt.Sprint(rank, " ", name)]
+	}
+	if err := s.Add(second); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		job, rank int
+		want      string
+	}{
+		{0, 1, "OMPI_MCA_pmix=^flux,s1,s2,cray"},
+		{1, 0, "OMPI_MCA_pmix=^ext,flux,s1,s2,cray OMPI_MCA_mpi_oversubscribe=1"},
+		{1, 1, "OMPI_MCA_pmix=^flux,s1,s2,cray"},
+	} {
+		var got []string
+		for _, kv := range s.Environment(tt.job, tt.rank) {
+			if strings.HasPrefix(kv, "OMPI_MCA_") {
+				got = append(got, kv)
+			}
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("job %d rank %d: %q, not %q", tt.job, tt.rank, got, tt.want)
+		}
+	}
+	for ns, want := range map[*namespace]bool{one: false, s.job(1): true} {
+		w := bfrops.NewWriter(bfrops.Canonical(), false, nil)
+		ns.packHost(w)
+		b, err := w.Bytes()
+		if err != nil || strings.Contains(string(b), "pmix.ndosub") != want {
+			t.Errorf("job %d: %q, %v", ns.Number, b, err)
+		}
 	}
 }

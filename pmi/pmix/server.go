@@ -17,11 +17,9 @@ import (
 
 // Config is what is one for the host and the run.
 type Config struct {
-	Address    string                   // of Run's listener: "127.0.0.1:41235"; never IPv6, whose port libpmix up to 5.0 loses
-	SessionDir string                   // where ranks of this host may make files, and Cleanup removes them; "": nowhere
-	Crowded    bool                     // more ranks than processors here: they should yield while they wait
-	HwlocXML   string                   // hwloc's version 2 XML of this host; "": none
-	Getenv     func(name string) string // what the user has set for ranks; nil: nothing
+	Address    string // of Run's listener: "127.0.0.1:41235"; never IPv6, whose port libpmix up to 5.0 loses
+	SessionDir string // where ranks of this host may make files, and Cleanup removes them; "": nowhere
+	HwlocXML   string // hwloc's version 2 XML of this host; "": none
 
 	// Check says whether a connection may speak at all: that its socket belongs to one of this
 	// host's ranks or their descendants. It runs before anything is read, and may wait until ctx

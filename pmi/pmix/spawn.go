@@ -20,7 +20,7 @@ func (c *conn) spawn(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, err
 	}
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
-	req, err := c.s.request(c.rank, infos, apps)
+	req, err := c.request(infos, apps)
 	if err != nil {
 		c.sayRefused(apps, err)
 		return c.spawnRefused(ctx, infos, apps)
@@ -113,14 +113,14 @@ func appArgv(a bfrops.App) []string {
 }
 
 // request is what infos and apps ask for, within the bounds of spawn.Request.Check.
-func (s *Server) request(parent int, infos []bfrops.Info, apps []bfrops.App) (spawn.Request, error) {
-	req := spawn.Request{Parent: parent}
-	if s.cfg.Spawn == nil {
+func (c *conn) request(infos []bfrops.Info, apps []bfrops.App) (spawn.Request, error) {
+	req := spawn.Request{Parent: c.rank}
+	if c.s.cfg.Spawn == nil {
 		return req, errors.New("this job was started in a way that cannot start more processes")
 	}
 	for _, a := range apps {
 		p := spawn.Program{Argv: appArgv(a), Procs: a.MaxProcs, Dir: a.Dir}
-		env := envList{getenv: s.userHas}
+		env := envList{getenv: func(name string) string { return c.ns.userHas(c.rank, name) }}
 		for _, kv := range a.Env {
 			if name, value, ok := strings.Cut(kv, "="); ok && name != "" {
 				env.set(name, value)

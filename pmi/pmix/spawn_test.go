@@ -87,13 +87,15 @@ func TestSpawnRequests(t *testing.T) {
 			}
 			var got spawn.Request
 			m := newMulti(t, 1, func(cfg *pmix.Config) {
-				cfg.Getenv = func(name string) string { return map[string]string{"HAD": "had"}[name] }
 				cfg.Spawn = func(_ context.Context, job int, r spawn.Request) (int, error) {
 					got = r
 					return 0, errors.New("the launcher says no")
 				}
 			})
 			defer m.stop()
+			m.getenv = func(rank int, name string) string {
+				return map[string]string{"HAD": "had"}[name[:len(name)*rank]] // rank 1 has it
+			}
 			m.add([]int{0, 1})
 			c := m.connect(0, 1)
 			defer c.nc.Close()
