@@ -67,7 +67,7 @@ func (p *process) ssh(line ssh.Line, args []string) int {
 	}
 	for _, o := range line.Without {
 		if line.Verbose > 0 {
-			fmt.Fprintf(p.stderr, "ssh (mpiup): %s has no effect: agents are found and trusted by the job's own means\n", o)
+			fmt.Fprintf(p.stderr, "ssh (mpiup): %s has no effect: %s\n", o, ssh.Why(o))
 		}
 	}
 	hosts, lease := cli.HostFlags{Wait: sshWait}, cli.DefaultLease()

@@ -64,9 +64,15 @@ func Parse(args []string) (Line, error) {
 type parser struct {
 	args     []string
 	line     Line
-	remote   string // RemoteCommand
-	timeout  int    // ConnectTimeout, s
-	attempts int    // ConnectionAttempts
+	remote   string   // RemoteCommand
+	realHost string   // HostName
+	ignore   []string // IgnoreUnknown
+	timeout  int      // ConnectTimeout, s
+	attempts int      // ConnectionAttempts
+
+	asked     bool // -t was given
+	ttySaid   bool // whether there is to be a terminal was said
+	levelSaid bool // LogLevel was given
 }
 
 // options takes the options at the front of args, and a "--" that ends them.
@@ -136,14 +142,20 @@ func (p *parser) destination(word string) error {
 			return fmt.Errorf("%q is no ssh://[user@]host[:port]", word)
 		}
 		p.line.Host = u.Hostname()
+		if u.Port() != "" {
+			p.line.Without = append(p.line.Without, "port "+u.Port())
+		}
 		if u.User != nil {
-			p.line.User = u.User.Username()
+			return p.user(u.User.Username())
 		}
 		return nil
 	}
 	host := word
 	if i := strings.LastIndexByte(word, '@'); i >= 0 {
-		p.line.User, host = word[:i], word[i+1:]
+		host = word[i+1:]
+		if err := p.user(word[:i]); err != nil {
+			return err
+		}
 	}
 	if host == "" || strings.ContainsAny(host, " \t\n,") {
 		return fmt.Errorf("%q is no host", word)
@@ -157,7 +169,10 @@ func (p *parser) finish() (Line, error) {
 	l.Command = strings.Join(p.args, " ")
 	switch {
 	case l.Command == "":
-		l.Command = p.remote
+		var err error
+		if l.Command, err = p.expanded(p.remote, "RemoteCommand"); err != nil {
+			return Line{}, err
+		}
 	case p.remote != "":
 		return Line{}, errors.New("a command is given twice: as words and as -o RemoteCommand")
 	}
@@ -167,9 +182,37 @@ func (p *parser) finish() (Line, error) {
 	if l.Background && l.Command == "" && !l.Nothing {
 		return Line{}, errors.New("-f goes to the background with a command, and none is given")
 	}
+	if p.realHost != "" {
+		host, err := p.expanded(p.realHost, "HostName")
+		if err != nil {
+			return Line{}, err
+		}
+		l.Host = host
+	}
 	if p.timeout > 0 {
 		l.Timeout = time.Duration(p.timeout) * time.Second * time.Duration(max(p.attempts, 1))
 	}
 	l.NoStdin = l.NoStdin || l.Background
 	return *l, nil
+}
+
+// expanded is a setting's value with its tokens (ssh_config(5), TOKENS): of those %h, %n and %%.
+func (p *parser) expanded(value, setting string) (string, error) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(value, "%")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		switch {
+		case strings.HasPrefix(after, "%"):
+			b.WriteByte('%')
+		case strings.HasPrefix(after, "h"), strings.HasPrefix(after, "n"):
+			b.WriteString(p.line.Host)
+		default:
+			return "", fmt.Errorf("%s has %%%.1s, which stands for nothing here; %%h is the host", setting, after)
+		}
+		value = after[1:]
+	}
 }

@@ -16,10 +16,10 @@ func TestParse(t *testing.T) {
 	}{
 		{"a command", []string{"w0", "hostname", "-I"}, Line{Host: "w0", Command: "hostname -I"}},
 		{"a shell", []string{"w0"}, Line{Host: "w0"}},
-		{"user", []string{"mpiuser@w0", "true"}, Line{Host: "w0", User: "mpiuser", Command: "true"}},
-		{"at signs", []string{"a@b@w0", "true"}, Line{Host: "w0", User: "a@b", Command: "true"}},
+		{"user", []string{"mpiuser@w0", "true"}, Line{Host: "w0", User: "mpiuser", Command: "true", Without: []string{"user mpiuser"}}},
+		{"at signs", []string{"a@b@w0", "true"}, Line{Host: "w0", User: "a@b", Command: "true", Without: []string{"user a@b"}}},
 		{"address", []string{"-6", "fd00::1", "true"}, Line{Host: "fd00::1", Command: "true", Without: []string{"-6"}}},
-		{"URI", []string{"ssh://me@w0:2222", "true"}, Line{Host: "w0", User: "me", Command: "true"}},
+		{"URI", []string{"ssh://me@w0:2222", "true"}, Line{Host: "w0", User: "me", Command: "true", Without: []string{"port 2222", "user me"}}},
 		{"words keep their blanks", []string{"w0", "echo", "a  b", "$X;", "'c'"}, Line{Host: "w0", Command: "echo a  b $X; 'c'"}},
 		{"options of the command", []string{"w0", "ls", "-l", "-n"}, Line{Host: "w0", Command: "ls -l -n"}},
 		// horovod/runner/util/remote.py
@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 			Line{Host: "w0", Command: "\"/usr/bin/hydra_pmi_proxy\" --control-port l:1", Without: []string{"-x"}}},
 		{"letters together", []string{"-nTqx", "w0", "true"}, Line{Host: "w0", Command: "true", NoStdin: true, TTY: TTYNever, Quiet: true, Without: []string{"-x"}}},
 		{"a value in the word", []string{"-p22", "-lme", "-i/root/.ssh/id_rsa", "w0", "true"},
-			Line{Host: "w0", User: "me", Command: "true", Without: []string{"port 22", "-i /root/.ssh/id_rsa"}}},
+			Line{Host: "w0", User: "me", Command: "true", Without: []string{"port 22", "user me", "-i /root/.ssh/id_rsa"}}},
 		{"terminal", []string{"-t", "w0", "top"}, Line{Host: "w0", Command: "top", TTY: TTYAsked}},
 		{"terminal, forced", []string{"-tt", "w0", "top"}, Line{Host: "w0", Command: "top", TTY: TTYForce}},
 		{"terminal, forced in two words", []string{"-t", "w0", "-t", "top"}, Line{Host: "w0", Command: "top", TTY: TTYForce}},
@@ -46,6 +46,17 @@ func TestParse(t *testing.T) {
 		{"environment", []string{"-o", "SetEnv A=1 B=2", "-o", "SendEnv LC_* X", "w0", "env"},
 			Line{Host: "w0", Command: "env", SetEnv: []string{"A=1", "B=2"}, SendEnv: []string{"LC_*", "X"}}},
 		{"remote command", []string{"-o", "RemoteCommand=uptime", "w0"}, Line{Host: "w0", Command: "uptime"}},
+		{"remote command with the host", []string{"-o", "RemoteCommand=echo %h 100%% %n", "w0"}, Line{Host: "w0", Command: "echo w0 100% w0"}},
+		{"another host is meant", []string{"-o", "HostName=%h.svc", "-oHostName=no", "w0", "true"}, Line{Host: "w0.svc", Command: "true"}},
+		{"times", []string{"-o", "ConnectTimeout=1m30", "-oConnectTimeout=5", "w0", "true"}, Line{Host: "w0", Command: "true", Timeout: 90 * time.Second}},
+		{"no time", []string{"-o", "ConnectTimeout=0", "w0", "true"}, Line{Host: "w0", Command: "true"}},
+		{"the first of two", []string{"-o", "RequestTTY=force", "-o", "RequestTTY=no", "-o", "LogLevel=QUIET", "-o", "LogLevel=DEBUG", "-o", "User=a", "-l", "b", "w0", "true"},
+			Line{Host: "w0", Command: "true", TTY: TTYForce, Quiet: true, User: "a", Without: []string{"user a", "user b"}}},
+		{"a letter before a setting", []string{"-T", "-o", "RequestTTY=force", "w0", "true"}, Line{Host: "w0", Command: "true", TTY: TTYNever}},
+		{"a letter after a setting", []string{"-o", "RequestTTY=no", "-t", "w0", "true"}, Line{Host: "w0", Command: "true", TTY: TTYAsked}},
+		{"variables with blanks", []string{"-o", `SetEnv=A="x y" B='z "' C=`, "-o", "SetEnv=D=1", "w0", "env"}, Line{Host: "w0", Command: "env", SetEnv: []string{"A=x y", `B=z "`, "C="}}},
+		{"settings that may be unknown", []string{"-o", "IgnoreUnknown=Non*,x", "-o", "Nonsense=1", "w0", "true"}, Line{Host: "w0", Command: "true", Without: []string{"Nonsense 1"}}},
+		{"a port by its service", []string{"-p", "ssh", "w0", "true"}, Line{Host: "w0", Command: "true", Without: []string{"port ssh"}}},
 		{"quoted value", []string{"-o", `UserKnownHostsFile = "/dev/null"`, "w0", "true"}, Line{Host: "w0", Command: "true", Without: []string{"UserKnownHostsFile /dev/null"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,7 +85,16 @@ func TestRefused(t *testing.T) {
 		{"-o Nonsense=1 w0", `unknown setting "Nonsense"`},
 		{"-o BatchMode w0", "BatchMode has no value"},
 		{"-o StdinNull=maybe w0", "neither yes nor no"},
-		{"-o ConnectTimeout=soon w0", "no number above 0"},
+		{"-o ConnectTimeout=soon w0", "is no time"},
+		{"-o ConnectTimeout=-1 w0", "is no time"},
+		{"-o ConnectTimeout=99999999999w w0", "is no time"},
+		{"-o ConnectionAttempts=0 w0", "no number above 0"},
+		{"-o SetEnv=A='b w0", "a quote that does not end"},
+		{"-o HostName=%p w0 true", "HostName has %p, which stands for nothing here"},
+		{"-o RemoteCommand=a% w0", "RemoteCommand has %"},
+		{"-o Include=f w0", "Include is of configuration files"},
+		{"-p 0 w0", "is no port"},
+		{"-o IgnoreUnknown=x -o Nonsense=1 w0", `unknown setting "Nonsense"`},
 		{"-o RequestTTY=perhaps w0", "none of no, yes, force and auto"},
 		{"-o SetEnv=A w0", "no NAME=value"},
 		{"-s w0 sftp", "-s asks for a subsystem"},
@@ -118,6 +138,43 @@ func FuzzParse(f *testing.F) {
 			t.Error("no host and no error")
 		}
 	})
+}
+
+// TestAsOpenSSH has what OpenSSH 9.2 made of these lines (ssh -F none -G OPTIONS w0): whether it takes them.
+// Values of settings that have no effect here are not looked at, so StrictHostKeyChecking=foo, for one, is
+// refused there and taken here.
+func TestAsOpenSSH(t *testing.T) {
+	for _, tt := range []struct {
+		taken bool
+		lines []string
+	}{
+		{true, []string{"-o ConnectTimeout=1m", "-o ConnectTimeout=0", "-o ConnectTimeout=1h30", "-o ConnectTimeout=none", "-t -o RequestTTY=no",
+			"-p ssh", "-l a -o User=b", "-o Port=1 -p 2", "-o IgnoreUnknown=Non* -o Nonsense=1", "-o Protocol=2", "-o Cipher=x", "-o UseRoaming=no",
+			"-o GSSAPIKexAlgorithms=gss-group14-sha256-", "-o UsePrivilegedPort=no", "-o KeepAlive=yes", "-o DSAAuthentication=yes",
+			"-o FallBackToRsh=no", "-o UseRsh=no", "-o CompressionLevel=6", "-o RhostsAuthentication=no", "-o UserKnownHostsFile2=x",
+			"-o TISAuthentication=no", "-o AFSTokenPassing=no", "-o SmartcardDevice=x", "-o ProxyCommand=x", "-o ProxyJump=x",
+			"-oUserKnownHostsFile=/dev/null -oLogLevel=ERROR", "-4 -6 -C", "-e x", "-b x", "-i /nope", "-P tag", "-o ControlPersist=10",
+			"-o RequiredRSASize=1024", "-o HostName=w9", "-o SendEnv=A -o SendEnv=C", "-A -a -X -x -Y -y -K -k -g -M -q -T -n -v -v -v"}},
+		{false, []string{"-o ConnectTimeout=-1", "-o ConnectionAttempts=0", "-o ConnectionAttempts=x", "-p 0", "-p 70000", "-p x", "-o Nonsense=1",
+			"-o Include=x", "-o Match=all", "-o Host=x", "-o StdinNull=maybe", "-o ForkAfterAuthentication=yes", "-o BatchMode", "-o IdentityFile=", "-Z"}},
+	} {
+		for _, line := range tt.lines {
+			if _, err := Parse(append(strings.Fields(line), "w0")); (err == nil) != tt.taken {
+				t.Errorf("%s: %v", line, err)
+			}
+		}
+	}
+}
+
+func TestWhy(t *testing.T) {
+	for without, want := range map[string]string{
+		"-X": noDisplay, "-x": "agents are found and trusted by the job's own means", "-E /tmp/log": noLog, "ForwardX11 yes": noDisplay,
+		"user me": "an agent runs everything as its own user", "StrictHostKeyChecking no": "agents are found and trusted by the job's own means",
+	} {
+		if got := Why(without); got != want {
+			t.Errorf("%s: %s", without, got)
+		}
+	}
 }
 
 // Every letter: with what it needs, without it, and those that ssh does not have.

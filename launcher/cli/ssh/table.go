@@ -1,5 +1,7 @@
 package ssh
 
+import "strings"
+
 // row is what an option means here.
 type row struct {
 	set     func(p *parser, value string) error // nil: accepted without effect
@@ -13,6 +15,7 @@ type option struct {
 
 const (
 	noForward = "asks for port forwarding, which mpiup does not do: connect to the pod's port itself, or use kubectl port-forward"
+	noFiles   = "is of configuration files, and mpiup reads none: write the settings themselves"
 	noControl = "speaks to another ssh process, and mpiup's have nothing to share: run the command by itself"
 )
 
@@ -22,17 +25,19 @@ var options = map[byte]option{
 	'N': {false, flag(func(l *Line) { l.Nothing = true })},
 	'n': {false, flag(func(l *Line) { l.NoStdin = true })},
 	'q': {false, flag(func(l *Line) { l.Quiet = true })},
-	'T': {false, flag(func(l *Line) { l.TTY = TTYNever })},
+	'T': {false, row{set: func(p *parser, _ string) error { p.line.TTY, p.ttySaid = TTYNever, true; return nil }}},
 	'V': {false, flag(func(l *Line) { l.Version = true })},
 	'v': {false, flag(func(l *Line) { l.Verbose = min(l.Verbose+1, 3) })},
-	't': {false, flag(func(l *Line) {
-		if l.TTY == TTYAsked {
-			l.TTY = TTYForce
-		} else if l.TTY != TTYForce {
-			l.TTY = TTYAsked
+	't': {false, row{set: func(p *parser, _ string) error {
+		if p.asked {
+			p.line.TTY = TTYForce
+		} else {
+			p.line.TTY = TTYAsked
 		}
-	})},
-	'l': {true, row{set: func(p *parser, v string) error { p.line.User = v; return nil }}},
+		p.asked, p.ttySaid = true, true
+		return nil
+	}}},
+	'l': {true, row{set: (*parser).user}},
 	'o': {true, row{set: (*parser).config}},
 
 	// How to get there and whom to trust, which mpiup knows otherwise.
@@ -50,6 +55,37 @@ var options = map[byte]option{
 	'G': {false, row{refused: "prints ssh's configuration, and mpiup reads none: see mpiup exec --help"}},
 	'Q': {true, row{refused: "lists ssh's algorithms, and mpiup uses TLS 1.3"}},
 	's': {false, row{refused: "asks for a subsystem such as sftp, which agents do not have: use tar over ssh, or kubectl cp"}},
+}
+
+// Why says why an entry of Line.Without has no effect.
+func Why(without string) string {
+	word, _, _ := strings.Cut(without, " ")
+	if why, ok := reasons[strings.ToLower(word)]; ok && len(word) > 2 {
+		return why
+	}
+	if why, ok := reasons[word]; ok {
+		return why
+	}
+	return "agents are found and trusted by the job's own means"
+}
+
+const (
+	noDisplay = "no display and no keys are forwarded"
+	noEscapes = "there is no escape character: all input goes to the command"
+	noLog     = "messages go to standard error"
+	noLocal   = "nothing is run on this side"
+)
+
+// reasons are for options that a user may miss, by their first word, settings in small letters.
+var reasons = map[string]string{
+	"user": "an agent runs everything as its own user", "-A": noDisplay, "-X": noDisplay, "-Y": noDisplay,
+	"forwardagent": noDisplay, "forwardx11": noDisplay, "forwardx11trusted": noDisplay, "-e": noEscapes, "escapechar": noEscapes,
+	"enableescapecommandline": noEscapes, "-E": noLog, "-y": noLog, "syslogfacility": noLog, "logverbose": noLog,
+	"localcommand": noLocal, "permitlocalcommand": noLocal, "proxycommand": noLocal,
+	"-F": "no configuration is read", "-C": "nothing is compressed", "compression": "nothing is compressed",
+	"serveraliveinterval": "agents and launchers ask each other anyway", "serveralivecountmax": "agents and launchers ask each other anyway",
+	"-M": "there is no connection to share", "-S": "there is no connection to share", "controlmaster": "there is no connection to share",
+	"controlpath": "there is no connection to share", "controlpersist": "there is no connection to share",
 }
 
 func flag(set func(*Line)) row {
