@@ -45,5 +45,11 @@ fi
 go test -run '^$' -bench '^BenchmarkInventory$' -benchtime 50x ./topology/usable |
     awk '/^BenchmarkInventory/ { for (i = 2; i < NF; i++) if ($(i + 1) == "cpu-ms/op") ms = $i }
         END { printf "inventory of 8 GPUs, 8 HCAs, 128 CPUs  %s ms  goal 20  %s\n\n", ms, ms == "" || ms > 20 ? "MISSED" : "ok"; exit ms == "" || ms > 20 }' || failed=1
+# What binding adds to the start of a rank.
+go test -run '^$' -bench '^BenchmarkPin$' -benchtime 1000x ./agent/reap |
+    awk '/^BenchmarkPin/ { for (i = 2; i < NF; i++) if ($(i + 1) == "ms/rank") ms = $i }
+        END { printf "pinning of a rank  %s ms  goal 1  %s\n\n", ms, ms == "" || ms > 1 ? "MISSED" : "ok"; exit ms == "" || ms > 1 }' || failed=1
+nice -n "${NICE:--15}" test/bench/stream.sh "$work/mpiup" "$work" "$rounds" || failed=1
+echo
 nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -only "$only" || failed=1
 exit $failed

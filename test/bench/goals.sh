@@ -1,4 +1,4 @@
-# Sourced by peers.sh: medians of the run that $b/raw/times.tsv, $work/flood and $work/kill
+# Sourced by peers.sh, and by stream.sh for judge: medians of the run that $b/raw/times.tsv, $work/flood and $work/kill
 # hold, and the goals they are judged by. Goals are ratios of medians of one run, since they
 # hold on a busy machine too.
 
