@@ -2,7 +2,9 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -122,8 +124,10 @@ func (b *bound) places(rank int) (locality, cpuset string) {
 // bindingVariables keep libraries from binding a bound rank again, and tell OpenMP of its share of the
 // cores. Values of the user's and of the container's stay.
 //
-// OMP_PLACES and OMP_PROC_BIND are not among them: they would bind a program's first thread to one
-// core, and with it all processes that it starts, such as PyTorch's data loaders.
+// OMP_PLACES has one place, all the rank's CPUs, in which every thread may run: an OpenMP that binds by itself
+// (Cray's, Fujitsu's) has nowhere narrower to go, and libgomp and libomp leave all masks as they are. Places of
+// one core would have libgomp bind the program's first thread to one before main, and with it all processes
+// that it starts, such as PyTorch's data loaders. Who binds threads himself is left alone.
 func (p *proc) bindingVariables(app *apiv1.App) (env []string) {
 	b := p.step.bound()
 	cpus, is := b.cpus[p.spec.Rank]
@@ -139,6 +143,9 @@ func (p *proc) bindingVariables(app *apiv1.App) (env []string) {
 		share := b.layout.Inside(layout.Core, cpus) / b.sharing[cpus.String()]
 		add("OMP_NUM_THREADS", strconv.Itoa(max(share, 1)))
 	}
+	if !slices.ContainsFunc(openMPNames, p.step.given(app)) {
+		add("OMP_PLACES", onePlace(cpus))
+	}
 	switch p.step.protocolOf(p.spec.App) {
 	case apiv1.Pmi_PMI_NONE:
 	case apiv1.Pmi_PMI_PMIX:
@@ -148,6 +155,23 @@ func (p *proc) bindingVariables(app *apiv1.App) (env []string) {
 		add("MV2_ENABLE_AFFINITY", "0")
 	}
 	return env
+}
+
+// openMPNames are the variables by which an OpenMP is told where its threads run, the standard's, libomp's and
+// libgomp's.
+var openMPNames = []string{"OMP_PLACES", "OMP_PROC_BIND", "KMP_AFFINITY", "GOMP_CPU_AFFINITY"}
+
+// onePlace is CPUs as one place of OMP_PLACES: "{0:4,8:1}" (OpenMP 5.2, section 21.1.6).
+func onePlace(cpus idset.Set) string {
+	var parts []string
+	for part := range strings.SplitSeq(cpus.String(), ",") {
+		var lo, hi int
+		if n, _ := fmt.Sscanf(part, "%d-%d", &lo, &hi); n == 1 {
+			hi = lo
+		}
+		parts = append(parts, fmt.Sprintf("%d:%d", lo, hi-lo+1))
+	}
+	return "{" + strings.Join(parts, ",") + "}"
 }
 
 // verifyBinding says when a rank that was just started runs on CPUs that it was not bound to.

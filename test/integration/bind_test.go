@@ -148,10 +148,10 @@ func TestBindingErrors(t *testing.T) {
 func TestBoundRanksAreTold(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	show := []string{"sh", "-c", "echo $OMP_NUM_THREADS $I_MPI_PIN $MV2_ENABLE_AFFINITY"}
+	show := []string{"sh", "-c", "echo $OMP_NUM_THREADS $OMP_PLACES $I_MPI_PIN $MV2_ENABLE_AFFINITY"}
 	cpus := here(t)
 	one := "p" + strconv.Itoa(cpus.CPUs().First())
-	mine, unbound := "1 off 0\n", "\n"
+	mine, unbound := fmt.Sprintf("1 {%d:1} off 0\n", cpus.CPUs().First()), "\n"
 	if cpus.Len() == 1 {
 		mine = unbound
 	}
@@ -161,7 +161,7 @@ func TestBoundRanksAreTold(t *testing.T) {
 		want string
 	}{
 		{"bound", []string{"--cpu-set", one}, mine},
-		{"bound, and the user knows better", []string{"--cpu-set", one, "-x", "OMP_NUM_THREADS=7", "-x", "I_MPI_PIN=on", "-x", "MV2_ENABLE_AFFINITY=1"}, "7 on 1\n"},
+		{"bound, and the user knows better", []string{"--cpu-set", one, "-x", "OMP_NUM_THREADS=7", "-x", "I_MPI_PIN=on", "-x", "MV2_ENABLE_AFFINITY=1", "-x", "OMP_PROC_BIND=close"}, "7 on 1\n"},
 		{"not bound", []string{"--bind-to", "none"}, unbound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
