@@ -72,15 +72,20 @@ func writeVersions(out *bytes.Buffer, all results) {
 	out.WriteString("| stack | the library says | mpiup | when | ok | fails | n/a |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range stacks {
 		count := map[word]int{}
-		var version string
+		version := notKnown
 		commits, dates := map[string]bool{}, map[string]bool{}
-		for key, r := range all {
-			if key[0] != s.name {
-				continue
+		for _, p := range programs {
+			for _, at := range []where{one, several} {
+				r := all.of(s, p, at)
+				if r == nil {
+					continue
+				}
+				count[r.Word]++
+				if r.Version != notKnown {
+					version = r.Version
+				}
+				commits[r.Commit], dates[r.Date] = true, true
 			}
-			count[r.Word]++
-			version = r.Version
-			commits[r.Commit], dates[r.Date] = true, true
 		}
 		fmt.Fprintf(out, "| %s: %s | %s | %s | %s | %d | %d | %d |\n", s.name, s.title, version,
 			strings.Join(slices.Sorted(maps.Keys(commits)), ", "), strings.Join(slices.Sorted(maps.Keys(dates)), ", "),

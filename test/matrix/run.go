@@ -96,6 +96,8 @@ func (m *matrix) prepare(ctx context.Context, s stack, ps []program) error {
 	return nil
 }
 
+const notKnown = "not known"
+
 // version is the first line that the library says of itself and that has a digit.
 func (m *matrix) version(ctx context.Context, l *lab, s stack) string {
 	argv := make([]string, len(s.version))
@@ -103,7 +105,7 @@ func (m *matrix) version(ctx context.Context, l *lab, s stack) string {
 		argv[i] = s.expand(m.cache, a)
 	}
 	cmd := l.command(ctx, argv...)
-	cmd.Env = append([]string{"PATH=/usr/bin:/bin"}, s.environ(m)...)
+	cmd.Env = append([]string{"PATH=/usr/bin:/bin", "HOME=/root"}, s.environ(m)...) // Open MPI 5 says nothing without HOME
 	out, err := cmd.Output()
 	for line := range strings.Lines(string(out)) {
 		if strings.ContainsAny(line, "0123456789") {
@@ -113,7 +115,7 @@ func (m *matrix) version(ctx context.Context, l *lab, s stack) string {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "version of %s: %v\n", s.name, err)
 	}
-	return "not known"
+	return notKnown
 }
 
 // cell runs one cell and judges it.

