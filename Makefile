@@ -92,7 +92,7 @@ bench: build ## start-up times, output rate, memory; against peers where they ar
 bench-peers: ## installs the peers that make bench compares with
 	@test/setup.sh peers
 
-matrix: build ## real MPI libraries and programs, and docs/matrix.md; CELL=STACK/PROGRAM for some (root; an hour)
+matrix: build ## real MPI libraries and programs, and docs/matrix.md; CELL=STACK/PROGRAM for some (root; hours on two cores, ten minutes with CELL='*/[^m]*', all but mpi4py's suites)
 	@test/setup.sh test image
 	@mkdir -p bin
 	@go build -o bin/matrix ./test/matrix

@@ -5,8 +5,8 @@
 //	run       cell after cell, each with a bound on its time                 .cache/matrix/results/STACK/PROGRAM.json
 //	report    all results there are, those of earlier runs too               docs/matrix.md
 //
-// make matrix runs all, make matrix CELL=STACK/PROGRAM some; either side may be empty or a pattern. Cells run
-// one at a time, since ranks of MPI libraries spin. It needs root. Only processes on the hosts that it
+// make matrix runs all, make matrix CELL=STACK/PROGRAM some; either side may be empty or a pattern, and */[^m]* is all
+// but mpi4py's suites, which take most of the time. Cells run one at a time, since ranks of MPI libraries spin. It needs root. Only processes on the hosts that it
 // made are ended.
 package main
 
