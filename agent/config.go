@@ -40,10 +40,12 @@ type Config struct {
 	Seeds    []string      // names of hosts to find peers by; own subdomain and operators' variables are added
 	Grace    time.Duration // between TERM and KILL when the agent is ended; default 5 s
 	Gossip   bool
-	Policy   *policy.Policy // what is started for whom; nil: launchers may start everything, agents nothing
-	IdleExit time.Duration  // a job has run, and no session since for so long: end with code 0; 0: never
-	Hasten   func(bool)     // called with true when a session begins and with false a while later; nil: nobody
-	Ready    func()         // called once the agent can be reached; nil: nobody waits for it
+	// GPUMetrics is how often GPUs' use is read for /metrics, through GPUHelper, while somebody reads those; 0: never.
+	GPUMetrics time.Duration
+	Policy     *policy.Policy // what is started for whom; nil: launchers may start everything, agents nothing
+	IdleExit   time.Duration  // a job has run, and no session since for so long: end with code 0; 0: never
+	Hasten     func(bool)     // called with true when a session begins and with false a while later; nil: nobody
+	Ready      func()         // called once the agent can be reached; nil: nobody waits for it
 }
 
 func (c *Config) validate() error {

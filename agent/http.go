@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -73,7 +74,7 @@ const maxHTTP = 64
 
 // serveHTTP answers probes and scrapes. A port that is taken is a warning: jobs do not need it.
 // The returned function ends it.
-func (a *Agent) serveHTTP(parts *sync.WaitGroup) (stop func()) {
+func (a *Agent) serveHTTP(parts *sync.WaitGroup, watch *gpuwatch.Watch) (stop func()) {
 	if a.cfg.HTTP == "off" {
 		return func() {}
 	}
@@ -84,6 +85,9 @@ func (a *Agent) serveHTTP(parts *sync.WaitGroup) (stop func()) {
 		return func() {}
 	}
 	a.metrics.register()
+	if watch != nil {
+		a.metrics.registry.MustRegister(newGPUMetrics(watch))
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

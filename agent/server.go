@@ -52,7 +52,11 @@ func (a *Agent) serve(ctx context.Context) error {
 	server := a.grpcServer()
 	parts.Go(func() { server.Serve(a.front) })
 	parts.Go(func() { a.front.run() })
-	stopHTTP := a.serveHTTP(&parts)
+	watch := a.watchGPUs()
+	stopHTTP := a.serveHTTP(&parts, watch)
+	if watch != nil {
+		parts.Go(func() { watch.Run(ctx) })
+	}
 	remove := a.record(bound)
 	a.cfg.Log.Info("agent is ready", "host", a.cfg.Name, "address", a.front.advertised.String(),
 		"slots", a.cfg.Slots, "scope", a.cfg.Identity.Scope(), "incarnation", short(a.cfg.Incarnation))

@@ -58,6 +58,9 @@ type Usage struct {
 	Compute int    `json:"compute_percent"` // of the time since the last sample in which a kernel ran
 	Power   uint32 `json:"power_milliwatt"`
 	Celsius uint32 `json:"celsius"`
+	// Corrected memory errors since the driver was loaded; nil: unknown, or without ECC.
+	Corrected *uint64 `json:"ecc_corrected,omitempty"`
+	Xids      uint64  `json:"xids,omitempty"` // critical errors since mpiup-nvml was started
 }
 
 // parseReport reads one Report.

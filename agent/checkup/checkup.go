@@ -60,6 +60,8 @@ type Host struct {
 	GPUs       gpu.Inventory
 	HCAs       rdma.Inventory
 	LinkErrors []string // of HCAs, as readErrors has them
+	Xids       []Xid    // of the node's GPUs
+	Log        bool     // the kernel's log, where those stand, can be read
 
 	MPI string // library of the program or of the image; "": none was found
 }
@@ -67,7 +69,7 @@ type Host struct {
 // Look judges a host. Every check is in the result, in the same order, so that hosts can be compared.
 func Look(h *Host) []Finding {
 	return []Finding{
-		sharedMemory(h), lockedMemory(h), openFiles(h), slots(h), singleCopy(h), hugePages(h), hcas(h), linkErrors(h), gpus(h), gpuHealth(h),
+		sharedMemory(h), lockedMemory(h), openFiles(h), slots(h), singleCopy(h), hugePages(h), hcas(h), ports(h), linkErrors(h), gpus(h), gpuHealth(h), gpuXids(h),
 	}
 }
 

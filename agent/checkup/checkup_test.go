@@ -1,11 +1,14 @@
 package checkup
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -18,6 +21,27 @@ func fit() Host {
 func hca(denied, state string, ethernet bool) rdma.Inventory {
 	return rdma.Inventory{HCAs: []rdma.HCA{{Name: "mlx5_0", Kind: rdma.Verbs, Verbs: "uverbs0", Denied: denied,
 		Ports: []rdma.Port{{Number: 1, State: state, Ethernet: ethernet}}}}}
+}
+
+// rails are devices with a port each, of these rates in Gb/s; 0 is down.
+func rails(rates ...float64) (inv rdma.Inventory) {
+	for i, rate := range rates {
+		p := rdma.Port{Number: 1, State: "ACTIVE", Rate: rate}
+		if rate == 0 {
+			p.State = "DOWN"
+		}
+		inv.HCAs = append(inv.HCAs, rdma.HCA{Name: fmt.Sprintf("mlx5_%d", i), Kind: rdma.Verbs, Ports: []rdma.Port{p}})
+	}
+	return inv
+}
+
+func located() gpu.Inventory {
+	inv := gpu.Inventory{Vendor: gpu.NVIDIA}
+	for i, bus := range []uint8{0x17, 0x65} {
+		at := topology.PCIAddr{Bus: bus}
+		inv.GPUs = append(inv.GPUs, gpu.GPU{Number: i, At: at})
+	}
+	return inv
 }
 
 func healthy(h gpu.Health) gpu.Inventory {
@@ -53,6 +77,17 @@ func TestLook(t *testing.T) {
 		{"InfiniBand that is not granted", func(h *Host) { h.HCAs = hca("its device file /dev/infiniband/uverbs0 is not here", "ACTIVE", false) }, "RDMA", Warn, "resources.limits"},
 		{"an Ethernet card of that kind", func(h *Host) { h.HCAs = hca("its device file /dev/infiniband/uverbs0 is not here", "ACTIVE", true) }, "RDMA", Pass, "TCP"},
 		{"no GPUDirect", func(h *Host) { h.HCAs, h.GPUs = hca("", "ACTIVE", false), nvidia }, "RDMA", Warn, "nvidia_peermem"},
+		{"a port that is down", func(h *Host) { h.HCAs = rails(400, 400, 0) }, "RDMA ports", Warn, "mlx5_2:1 is DOWN"},
+		{"a slow port", func(h *Host) { h.HCAs = rails(400, 200, 400) }, "RDMA ports", Warn, "mlx5_1:1 has 200 Gb/s, where the fastest has 400"},
+		{"a slow port of another pod", func(h *Host) { h.HCAs = rails(400, 200); h.HCAs.HCAs[1].Missing = "/dev/infiniband/uverbs1" }, "RDMA ports", Pass, "all 1 port active"},
+		{"no port at all", func(h *Host) { h.HCAs = rails(0) }, "RDMA ports", Pass, "none is active"},
+		{"a GPU off the bus", func(h *Host) {
+			h.GPUs, h.Log = located(), true
+			h.Xids = []Xid{{"0000:17:00", 48, time.Hour}, {"0000:17:00", 79, time.Minute}, {"0000:99:00", 79, 0}}
+		}, "GPU Xids", Warn, "GPU 0: 2, the last 79, 1m0s ago"},
+		{"a program's fault", func(h *Host) { h.GPUs, h.Log, h.Xids = located(), true, []Xid{{"00000000:65:00", 31, 0}} }, "GPU Xids", Pass, "1 that programs cause"},
+		{"a log that cannot be read", func(h *Host) { h.GPUs = located() }, "GPU Xids", Pass, "cannot be read"},
+		{"a clean log", func(h *Host) { h.GPUs, h.Log = located(), true }, "GPU Xids", Pass, "none in the kernel's log"},
 		{"errors of a link", func(h *Host) { h.HCAs, h.LinkErrors = hca("", "ACTIVE", false), []string{"mlx5_0:1 link_downed 3"} }, "RDMA link errors", Warn, "link_downed 3"},
 		{"a GPU's memory", func(h *Host) { h.GPUs = healthy(gpu.Health{Persistence: true, Uncorrected: 2}) }, "GPU health", Fail, "GPU 0: 2"},
 		{"a GPU asleep", func(h *Host) { h.GPUs = healthy(gpu.Health{}) }, "GPU health", Warn, "nvidia-persistenced"},
@@ -96,4 +131,43 @@ func TestRead(t *testing.T) {
 	if h.ShmSize < h.ShmFree {
 		t.Errorf("/dev/shm has %d, free %d", h.ShmSize, h.ShmFree)
 	}
+}
+
+func TestParseXid(t *testing.T) {
+	for _, tt := range []struct {
+		name, record string
+		want         Xid
+		ok           bool
+	}{
+		{"as the driver writes it", "4,1234,60000000,-;NVRM: Xid (PCI:0000:17:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n SUBSYSTEM=pci",
+			Xid{"0000:17:00", 79, time.Minute}, true},
+		{"capitals and a long domain", "4,1,120000000,-;NVRM: Xid (PCI:00000000:1B:00): 31, pid=12, Ch 0000001e", Xid{"00000000:1b:00", 31, 0}, true},
+		{"another message of the driver", "4,1,1,-;NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15", Xid{}, false},
+		{"no number", "4,1,1,-;NVRM: Xid (PCI:0000:17:00): many, pid=1", Xid{}, false},
+		{"a number that is none", "4,1,1,-;NVRM: Xid (PCI:0000:17:00): 99999999999999999999, pid=1", Xid{}, false},
+		{"no address", "4,1,1,-;NVRM: Xid (PCI:\x1b[31m): 79, pid=1", Xid{}, false},
+		{"no head", "NVRM: Xid (PCI:0000:17:00): 79", Xid{}, false},
+		{"nothing", "", Xid{}, false},
+	} {
+		got, ok := parseXid(tt.record, 2*time.Minute)
+		if ok != tt.ok || ok && got != tt.want {
+			t.Errorf("%s: %+v, %v", tt.name, got, ok)
+		}
+	}
+}
+
+// The kernel's log is read to its end without waiting for more.
+func TestReadXids(t *testing.T) {
+	if list, readable := readXids(); !readable && list != nil {
+		t.Errorf("%v of a log that cannot be read", list)
+	}
+}
+
+func FuzzXid(f *testing.F) {
+	f.Add("4,1234,60000000,-;NVRM: Xid (PCI:0000:17:00): 79, pid=1")
+	f.Fuzz(func(t *testing.T, record string) {
+		if x, ok := parseXid(record, time.Hour); ok && (x.Number <= 0 || x.Ago < 0 || len(x.PCI) > 14) {
+			t.Errorf("%+v", x)
+		}
+	})
 }

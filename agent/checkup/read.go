@@ -21,6 +21,9 @@ func (h *Host) Read(fsys sysfs.FS) {
 	h.Ptrace = capable(unix.CAP_SYS_PTRACE)
 	h.OwnMemory = readsItself()
 	h.LinkErrors = readErrors(&h.HCAs)
+	if len(h.GPUs.GPUs) > 0 {
+		h.Xids, h.Log = readXids()
+	}
 	h.PtraceScope = -1
 	if n, err := fsys.Int("proc/sys/kernel/yama/ptrace_scope"); err == nil {
 		h.PtraceScope = n
@@ -29,8 +32,12 @@ func (h *Host) Read(fsys sysfs.FS) {
 	if n, err := fsys.Int("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"); err == nil {
 		h.HugePages = n
 	}
-	if text, err := fsys.Text("sys/fs/cgroup/hugetlb.2MB.max"); err == nil { // version 2, the container's own
-		h.HugePageLimit = text
+	// The container's own, of cgroup version 2 and 1.
+	for _, file := range []string{"sys/fs/cgroup/hugetlb.2MB.max", "sys/fs/cgroup/hugetlb/hugetlb.2MB.limit_in_bytes"} {
+		if text, err := fsys.Text(file); err == nil {
+			h.HugePageLimit = text
+			break
+		}
 	}
 }
 

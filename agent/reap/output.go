@@ -28,42 +28,15 @@ const maxErr = 4 << 10
 // limit bytes are an error. When ctx ends the program's group is killed and the error is ctx's: it
 // returns then even if the kernel does not let go of the program. cmd.Files must be empty.
 func (s *Supervisor) Output(ctx context.Context, cmd Command, limit int) (o Output, err error) {
-	var pipes [4]*os.File // ends to read of out and err, then to write
-	defer func() {
-		for _, f := range pipes {
-			if f != nil {
-				f.Close() // a second time, of some: no matter
-			}
-		}
-	}()
-	for i := range 2 {
-		if pipes[i], pipes[i+2], err = os.Pipe(); err != nil {
-			return o, fmt.Errorf("pipes for %s: %w", cmd.Argv[0], err)
-		}
-	}
-	cmd.Files = []*os.File{nil, pipes[2], pipes[3]}
-	p, err := s.Start(ctx, cmd)
+	p, out, errs, release, err := s.piped(ctx, cmd)
 	if err != nil {
 		return o, err
 	}
-	pipes[2].Close()
-	pipes[3].Close()
-	given := make(chan struct{})
-	keep := context.AfterFunc(ctx, func() { // whoever holds the other ends, reading ends
-		defer close(given)
-		_ = p.Signal(syscall.SIGKILL)
-		pipes[0].Close()
-		pipes[1].Close()
-	})
-	defer func() {
-		if !keep() {
-			<-given
-		}
-	}()
+	defer release()
 	var reads errgroup.Group
 	var errText bytes.Buffer
 	reads.Go(func() (err error) {
-		o.Out, err = io.ReadAll(io.LimitReader(pipes[0], int64(limit)+1))
+		o.Out, err = io.ReadAll(io.LimitReader(out, int64(limit)+1))
 		if err == nil && len(o.Out) > limit {
 			_ = p.Signal(syscall.SIGKILL)
 			return fmt.Errorf("%s writes more than %d bytes", cmd.Argv[0], limit)
@@ -71,9 +44,7 @@ func (s *Supervisor) Output(ctx context.Context, cmd Command, limit int) (o Outp
 		return err
 	})
 	reads.Go(func() error {
-		if _, err := io.CopyN(&errText, pipes[1], maxErr); err == nil {
-			_, _ = io.Copy(io.Discard, pipes[1])
-		}
+		firstOf(&errText, errs)
 		return nil
 	})
 	err = reads.Wait()
@@ -90,6 +61,52 @@ func (s *Supervisor) Output(ctx context.Context, cmd Command, limit int) (o Outp
 	}
 	o.Exit, o.Err = p.Exit(), lastLine(errText.String())
 	return o, nil
+}
+
+// firstOf keeps the beginning of standard error, and reads on.
+func firstOf(text *bytes.Buffer, r io.Reader) {
+	if _, err := io.CopyN(text, r, maxErr); err == nil {
+		_, _ = io.Copy(io.Discard, r)
+	}
+}
+
+// piped starts a program with nothing to read, whose output and errors can be read. When ctx ends its group is killed
+// and reading ends, whoever holds the other ends. release closes what is open.
+func (s *Supervisor) piped(ctx context.Context, cmd Command) (p *Process, out, errs *os.File, release func(), err error) {
+	var pipes [4]*os.File // ends to read of out and err, then to write
+	closeAll := func() {
+		for _, f := range pipes {
+			if f != nil {
+				f.Close() // a second time, of some: no matter
+			}
+		}
+	}
+	for i := range 2 {
+		if pipes[i], pipes[i+2], err = os.Pipe(); err != nil {
+			closeAll()
+			return nil, nil, nil, nil, fmt.Errorf("pipes for %s: %w", cmd.Argv[0], err)
+		}
+	}
+	cmd.Files = []*os.File{nil, pipes[2], pipes[3]}
+	if p, err = s.Start(ctx, cmd); err != nil {
+		closeAll()
+		return nil, nil, nil, nil, err
+	}
+	pipes[2].Close()
+	pipes[3].Close()
+	given := make(chan struct{})
+	keep := context.AfterFunc(ctx, func() {
+		defer close(given)
+		_ = p.Signal(syscall.SIGKILL)
+		pipes[0].Close()
+		pipes[1].Close()
+	})
+	return p, pipes[0], pipes[1], func() {
+		if !keep() {
+			<-given
+		}
+		closeAll()
+	}, nil
 }
 
 func lastLine(text string) string {

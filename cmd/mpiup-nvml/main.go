@@ -44,6 +44,9 @@ func run(ctx context.Context, lib nvml.Interface, args []string, stdout, stderr 
 	}
 	defer lib.Shutdown()
 	s := survey{lib: lib, usage: *interval > 0, warn: stderr}
+	if s.usage {
+		defer s.listen()()
+	}
 	if err := s.print(ctx, *interval, stdout); err != nil {
 		fmt.Fprintln(stderr, "mpiup-nvml:", err)
 		return 1
@@ -79,10 +82,8 @@ func (s *survey) print(ctx context.Context, interval time.Duration, to io.Writer
 		if err != nil {
 			return nil // the reader of a stream has gone
 		}
-		select {
-		case <-ctx.Done():
+		if !s.pause(ctx, interval) {
 			return nil
-		case <-time.After(interval):
 		}
 	}
 }

@@ -18,6 +18,9 @@ type survey struct {
 	lib   nvml.Interface
 	usage bool // report how busy GPUs are
 	warn  io.Writer
+
+	xids   nvml.EventSet     // critical errors; nil: the library does not tell of them
+	counts map[string]uint64 // of them, by UUID
 }
 
 func (s *survey) report() (gpu.Report, error) {
@@ -75,6 +78,7 @@ func (s *survey) gpu(index int) (g gpu.ReportGPU, err error) {
 	g.Health = health(d)
 	if s.usage {
 		g.Usage = usage(d, memory.Used)
+		g.Usage.Xids = s.counts[g.UUID]
 	}
 	return g, nil
 }
@@ -185,6 +189,11 @@ func usage(d nvml.Device, used uint64) *gpu.Usage {
 	}
 	if c, ret := d.GetTemperature(nvml.TEMPERATURE_GPU); ret == nvml.SUCCESS {
 		u.Celsius = c
+	}
+	if ecc, _, ret := d.GetEccMode(); ret == nvml.SUCCESS && ecc == nvml.FEATURE_ENABLED {
+		if n, ret := d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC); ret == nvml.SUCCESS {
+			u.Corrected = &n
+		}
 	}
 	return u
 }

@@ -226,15 +226,21 @@ func TestWhatGoesWrongIsSaid(t *testing.T) {
 	}
 }
 
+// quiet fills in what a stream asks for.
+func quiet(devices []*dgxa100.Device) {
+	for _, d := range devices {
+		d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 87}, nvml.SUCCESS }
+		d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 250_000, nvml.SUCCESS }
+		d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 41, nvml.SUCCESS }
+	}
+}
+
 // A stream has a report an interval, with what changes, and ends with its reader or the signal.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, devices := dgx()
-		for _, d := range devices {
-			d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 87}, nvml.SUCCESS }
-			d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 250_000, nvml.SUCCESS }
-			d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 41, nvml.SUCCESS }
-		}
+		quiet(devices)
+		server.EventSetCreateFunc = func() (nvml.EventSet, nvml.Return) { return nil, nvml.ERROR_NOT_SUPPORTED }
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
 		var out, said bytes.Buffer
@@ -247,7 +253,7 @@ func TestStream(t *testing.T) {
 			if err := reports.Decode(&r); err != nil || len(r.GPUs) != 8 {
 				t.Fatalf("report %d: %d GPUs, %v", n, len(r.GPUs), err)
 			}
-			if u := r.GPUs[7].Usage; u == nil || *u != (gpu.Usage{Compute: 87, Power: 250_000, Celsius: 41}) {
+			if u := r.GPUs[7].Usage; u == nil || !cmp.Equal(*u, gpu.Usage{Compute: 87, Power: 250_000, Celsius: 41, Corrected: new(uint64(7))}) {
 				t.Errorf("report %d: %+v", n, u)
 			}
 		}

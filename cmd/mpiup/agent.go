@@ -32,11 +32,15 @@ type agentFlags struct {
 	termExit int
 	grace    time.Duration
 	idleExit time.Duration
+	gpuEvery time.Duration
 	noGossip bool
 	check    bool
 	verbose  bool
 	logJSON  bool
 }
+
+// defaultGPUMetrics is as often as most scrape.
+const defaultGPUMetrics = 15 * time.Second
 
 // defaultHTTP is the address of the agent's probes and metrics.
 const defaultHTTP = ":7612"
@@ -63,6 +67,7 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 	fs.StringVar(&f.listen, "listen", "", "address to listen on, without port (default: all)")
 	fs.IntVar(&f.port, "port", 0, "port to listen on (default: the first free one of the job's eight)")
 	fs.StringVar(&f.http, "http", defaultHTTP, "address of /healthz, /readyz and /metrics, or \"off\"")
+	cli.DurationVar(fs, &f.gpuEvery, "gpu-metrics", defaultGPUMetrics, true, "read NVIDIA GPUs' use for /metrics every `TIME` while it is scraped; 0 is never")
 	fs.IntVar(&f.slots, "slots", 0, "ranks this host takes when the launcher does not say (default: GPUs, else CPUs)")
 	fs.IntVar(&f.termExit, "term-exit", -1, "exit code after SIGTERM (default: 0 when idle, 143 while a job runs)")
 	cli.DurationVar(fs, &f.grace, "grace", cli.DefaultGrace, true, "between SIGTERM and SIGKILL of ranks when the agent is told to end")
@@ -155,7 +160,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
-		Grace: f.grace, Gossip: !f.noGossip, Ready: p.ready, Hasten: p.hasten, IdleExit: f.idleExit, Policy: rules,
+		Grace: f.grace, Gossip: !f.noGossip, Ready: p.ready, Hasten: p.hasten, IdleExit: f.idleExit, GPUMetrics: f.gpuEvery, Policy: rules,
 	}, nil
 }
 

@@ -36,6 +36,7 @@ var levels = map[string]int{
 	"agent/mpinet":        2,
 	"agent/checkup":       2,
 	"agent/probe":         2,
+	"agent/gpuwatch":      2,
 	"agent/copies":        2,
 	"internal/wire":       2,
 

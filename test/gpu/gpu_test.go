@@ -146,6 +146,7 @@ X
 		lines, _ = w.in(t, "mpiup run -n 1 --gpus-per-rank 2"+ranks)
 		expect(t, lines, "0 GPU-0000000a,GPU-0000000b")
 	})
+	t.Run("metrics", w.metrics)
 	t.Run("mpiup-nvml without a driver", w.noDriver)
 }
 

@@ -69,4 +69,8 @@ int nvmlDeviceGetMemoryInfo(void *device, memory *m) {
 
 int nvmlDeviceGetPersistenceMode(void *device, int *mode) { *mode = 1; return SUCCESS; }
 int nvmlDeviceGetEccMode(void *device, int *now, int *later) { *now = *later = 1; return SUCCESS; }
+
+int nvmlDeviceGetUtilizationRates(void *device, unsigned rates[2]) { rates[0] = 50 + INDEX(device), rates[1] = 10; return SUCCESS; }
+int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) { *milliwatts = 250500; return SUCCESS; }
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius) { *celsius = 41; return SUCCESS; }
 int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, unsigned long long *n) { *n = 0; return SUCCESS; }

@@ -1,0 +1,61 @@
+package checkup
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mpiup/mpiup/rdma"
+)
+
+// ports: one port of many that is down, or has come up at a lower rate than the others, slows all ranks that use it.
+// A host of which none is up is the check RDMA's.
+func ports(h *Host) Finding {
+	const name, most = "RDMA ports", 4
+	var wrong []string
+	fastest := map[bool]float64{} // of Ethernet, and of InfiniBand
+	each := func(f func(hca *rdma.HCA, p *rdma.Port)) {
+		for i := range h.HCAs.HCAs {
+			hca := &h.HCAs.HCAs[i]
+			if hca.Missing != "" || hca.Kind != rdma.Verbs {
+				continue // not granted
+			}
+			for k := range hca.Ports {
+				f(hca, &hca.Ports[k])
+			}
+		}
+	}
+	active := 0
+	each(func(_ *rdma.HCA, p *rdma.Port) {
+		if p.Active() {
+			active++
+			fastest[p.Ethernet] = max(fastest[p.Ethernet], p.Rate)
+		}
+	})
+	each(func(hca *rdma.HCA, p *rdma.Port) {
+		at := fmt.Sprintf("%s:%d", hca.Name, p.Number)
+		switch {
+		case !p.Active():
+			wrong = append(wrong, at+" is "+orUnknown(p.State))
+		case p.Rate > 0 && p.Rate < fastest[p.Ethernet]:
+			wrong = append(wrong, fmt.Sprintf("%s has %g Gb/s, where the fastest has %g", at, p.Rate, fastest[p.Ethernet]))
+		}
+	})
+	switch {
+	case active == 0:
+		return Finding{Name: name, Text: "none is active"}
+	case len(wrong) == 0:
+		return Finding{Name: name, Text: fmt.Sprintf("all %s active", count(active, "port"))}
+	}
+	text := strings.Join(wrong[:min(len(wrong), most)], ", ")
+	if more := len(wrong) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return Finding{name, Warn, text, "check the cable, the switch's port and the subnet manager (ibstat, ethtool); or grant only ports that are wired"}
+}
+
+func orUnknown(state string) string {
+	if state == "" {
+		return "in an unknown state"
+	}
+	return state
+}
