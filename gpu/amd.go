@@ -70,7 +70,11 @@ func (r reader) properties(path string) map[string]uint64 {
 	values := map[string]uint64{}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.ParseUint(value, 10, 64); err == nil && len(values) < maxKFDNodes {
+		n, err := strconv.ParseUint(value, 10, 64)
+		switch {
+		case err != nil:
+			r.fs.Note(path, "%.40q is not a name and a number", line)
+		case len(values) < maxKFDNodes:
 			values[name] = n
 		}
 	}

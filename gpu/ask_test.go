@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mpiup/mpiup/topology/sysfs"
 	"github.com/mpiup/mpiup/test/golden"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // programs answers by command line; what is not in it is not there.

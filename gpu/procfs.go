@@ -55,7 +55,7 @@ func (r reader) nvidia(env LookupEnv) (gpus []Seen) {
 // administrator excluded (module parameter NVreg_ExcludedGpus) may be there, and works for nobody.
 func (r reader) nvidiaGPU(at topology.PCIAddr, name string) Seen {
 	g := Seen{GPU: GPU{At: at, Minor: -1}, Vendor: NVIDIA}
-	text, _ := r.fs.Text(nvidiaGPUs + "/" + name + "/information")
+	text, err := r.fs.Text(nvidiaGPUs + "/" + name + "/information")
 	excluded := false
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")
@@ -70,6 +70,9 @@ func (r reader) nvidiaGPU(at topology.PCIAddr, name string) Seen {
 		case "GPU Excluded", "Blacklisted":
 			excluded = value == "Yes"
 		}
+	}
+	if err == nil && g.Minor < 0 {
+		r.fs.Note(nvidiaGPUs+"/"+name+"/information", "no Device Minor from 0 to %d", maxMinor)
 	}
 	switch {
 	case excluded:

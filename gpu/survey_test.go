@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
@@ -95,5 +97,28 @@ func TestMerge(t *testing.T) {
 	all := Merge(Survey(fsys, noEnv, m), inv)
 	if len(all) != 8 || all[2].UUID != "GPU-2" || !all[6].Usable() || all[7].Missing != "mention of it by nvidia-smi" {
 		t.Errorf("%+v", all)
+	}
+}
+
+// What is there and not understood is named.
+func TestNonsenseIsNamed(t *testing.T) {
+	var told []string
+	fsys := sysfs.New(fstest.MapFS{
+		"dev/kfd": {}, "dev/dri/renderD128": {},
+		"proc/driver/nvidia/gpus/0000:01:00.0/information": {Data: []byte("Device Minor: x\n")},
+		"sys/class/kfd/kfd/topology/nodes/0/properties":    {Data: []byte("simd_count many\n")},
+		"sys/class/kfd/kfd/topology/nodes/1/properties":    {Data: []byte("simd_count 4\ndrm_render_minor 128\nlocation_id 256\n")},
+		"sys/bus/pci/devices/0000:01:00.0/numa_node":       {Data: []byte("")},
+	}).Noting(func(err error) { told = append(told, err.Error()) })
+	if inv := Read(fsys, noEnv); len(inv.GPUs) != 1 || inv.Vendor != AMD {
+		t.Errorf("%+v", inv)
+	}
+	want := []string{
+		"/proc/driver/nvidia/gpus/0000:01:00.0/information: no Device Minor from 0 to 1048575",
+		`/sys/class/kfd/kfd/topology/nodes/0/properties: "simd_count many" is not a name and a number`,
+		`/sys/bus/pci/devices/0000:01:00.0/numa_node: "" is not a number`,
+	}
+	if d := cmp.Diff(want, told); d != "" {
+		t.Error(d)
 	}
 }

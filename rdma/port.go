@@ -34,7 +34,9 @@ func readPort(fsys sysfs.FS, hca string, number int) Port {
 	p := Port{Number: number}
 	// "4: ACTIVE", drivers/infiniband/core/sysfs.c state_show.
 	if text, err := fsys.Text(dir + "/state"); err == nil {
-		_, p.State, _ = strings.Cut(text, ": ")
+		if _, p.State, _ = strings.Cut(text, ": "); p.State == "" {
+			fsys.Note(dir+"/state", "%.40q is not the state of a port", text)
+		}
 	}
 	if text, err := fsys.Text(dir + "/link_layer"); err == nil {
 		p.Layer, p.Ethernet = text, text == "Ethernet"
@@ -44,6 +46,8 @@ func readPort(fsys sysfs.FS, hca string, number int) Port {
 		number, unit, _ := strings.Cut(text, " ")
 		if rate, err := strconv.ParseFloat(number, 64); err == nil && rate > 0 && rate < 1e6 && strings.HasPrefix(unit, "Gb/sec") {
 			p.Rate, p.Speed = rate, text
+		} else {
+			fsys.Note(dir+"/rate", "%.40q is not the rate of a port", text)
 		}
 	}
 	return p

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,6 +143,33 @@ func TestOneLinkLayer(t *testing.T) {
 		}}
 		if got := join(inv.ports()); got != tt.want {
 			t.Errorf("%g of Ethernet and %g of InfiniBand: %s, want %s", tt.ethernet, tt.infiniband, got, tt.want)
+		}
+	}
+}
+
+// What is there and not understood is named.
+func TestNonsenseIsNamed(t *testing.T) {
+	var told []string
+	fsys := sysfs.New(machine.Parse(t, `
+-- sys/class/infiniband/a/ports/1/state --
+up
+-- sys/class/infiniband/a/ports/1/rate --
+much
+-- sys/class/infiniband/a/device/numa_node --
+here
+-- sys/class/infiniband_verbs/uverbs0/ibdev --
+a,b
+`)).Noting(func(err error) { told = append(told, err.Error()) })
+	inv := Read(fsys, Config{})
+	if len(inv.HCAs) != 1 || inv.HCAs[0].Verbs != "" || inv.HCAs[0].Ports[0].State != "" {
+		t.Errorf("%+v", inv)
+	}
+	for _, want := range []string{
+		`/sys/class/infiniband/a/ports/1/state: "up" is not the state of a port`, `/sys/class/infiniband/a/ports/1/rate: "much" is not the rate of a port`,
+		`/sys/class/infiniband/a/device/numa_node: "here" is not a number`, `/sys/class/infiniband_verbs/uverbs0/ibdev: "a,b" is not the name of a device`,
+	} {
+		if !slices.Contains(told, want) {
+			t.Errorf("%q is not among %q", want, told)
 		}
 	}
 }

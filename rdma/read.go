@@ -98,8 +98,13 @@ func verbsFiles(fsys sysfs.FS) map[string]string {
 		if !plain(v) {
 			continue
 		}
-		if device, err := fsys.Text(verbs + v + "/ibdev"); err == nil && plain(device) {
+		device, err := fsys.Text(verbs + v + "/ibdev")
+		switch {
+		case err != nil:
+		case plain(device):
 			files[device] = v
+		default:
+			fsys.Note(verbs+v+"/ibdev", "%.40q is not the name of a device", device)
 		}
 	}
 	return files

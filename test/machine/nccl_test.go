@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/test/golden"
+	"github.com/mpiup/mpiup/topology/capture"
 )
 
 // TestNCCL: the corpus's GPU machines are what NCCL's files of them give, where those are at hand.
