@@ -16,9 +16,14 @@ import (
 // Machines of eight GPUs and eight HCAs: what is near what, and what eight ranks are told, without a wish and
 // with --gpus-per-rank 1.
 func TestEightRanksOfBigMachines(t *testing.T) {
-	for _, name := range []string{"h100", "mi300x"} {
+	for _, name := range []string{"h100", "mi300x", "h100-part"} {
 		t.Run(name, func(t *testing.T) {
-			files := sysfs.New(machine.Load(t, name))
+			tree := machine.Load(t, strings.TrimSuffix(name, "-part"))
+			if strings.HasSuffix(name, "-part") { // a device plugin keeps two HCAs for others
+				delete(tree, "dev/infiniband/uverbs0")
+				delete(tree, "dev/infiniband/uverbs7")
+			}
+			files := sysfs.New(tree)
 			gpus := gpu.Read(files, func(string) (string, bool) { return "", false })
 			hcas := rdma.Read(files, rdma.Config{})
 			got := distances(&gpus, &hcas) + told(t, &gpus, &hcas)

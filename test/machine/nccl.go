@@ -34,7 +34,10 @@ type ncclPCI struct {
 	Speed     string    `xml:"link_speed,attr"`
 	Width     string    `xml:"link_width,attr"`
 	PCI       []ncclPCI `xml:"pci"`
-	Nets      []struct {
+	XGMI      []struct {
+		Target string `xml:"target,attr"` // address of another GPU
+	} `xml:"gpu>xgmi"`
+	Nets []struct {
 		Name  string `xml:"name,attr"`
 		Speed int    `xml:"speed,attr"` // Mb/s
 	} `xml:"nic>net"`
@@ -55,7 +58,7 @@ func NCCL(text []byte) (capture.Files, error) {
 	if err := xml.Unmarshal(text, &sys); err != nil {
 		return nil, err
 	}
-	g := &generator{files: capture.Files{}, nodes: len(sys.CPUs)}
+	g := &generator{files: capture.Files{}, nodes: len(sys.CPUs), kfd: map[string]int{}}
 	for i, cpu := range sys.CPUs {
 		set, err := idset.ParseMask(cpu.Affinity)
 		if err != nil || set.Empty() {
@@ -88,6 +91,8 @@ type generator struct {
 	bus         int
 	gpus, hcas  int
 	renderNodes int
+	kfd         map[string]int // AMD's driver's numbers of GPUs, by address
+	xgmi        [][2]string    // from one address to another
 }
 
 func (g *generator) text(name, text string) {
@@ -175,6 +180,12 @@ func (g *generator) whole(nodes int) {
 	g.text("sys/fs/cgroup/cpuset.mems.effective", idset.Range(0, nodes-1).String())
 	g.text("sys/fs/cgroup/cpu.max", "max 100000")
 	g.files["dev/null"] = capture.File{}
+	next := map[int]int{}
+	for _, x := range g.xgmi {
+		from, to := g.kfd[x[0]], g.kfd[x[1]]
+		g.text(fmt.Sprintf("sys/class/kfd/kfd/topology/nodes/%d/io_links/%d/properties", from, next[from]), fmt.Sprintf("type 11\nnode_to %d", to))
+		next[from]++
+	}
 }
 
 // pci makes a function and what is behind it, in a directory "" of no bridge.
@@ -267,6 +278,10 @@ func (g *generator) gpu(p ncclPCI, at topology.PCIAddr, dir string) {
 	g.text(fmt.Sprintf("%s/drm/renderD%d/dev", dir, render), fmt.Sprintf("226:%d", render))
 	g.text(fmt.Sprintf("sys/class/kfd/kfd/topology/nodes/%d/properties", g.nodes+n),
 		fmt.Sprintf("simd_count 1216\nlocation_id %d\ndomain %d\ndrm_render_minor %d\n", int(at.Bus)<<8|int(at.Device)<<3|int(at.Function), at.Domain, render))
+	g.kfd[at.String()] = g.nodes + n
+	for _, x := range p.XGMI {
+		g.xgmi = append(g.xgmi, [2]string{at.String(), x.Target})
+	}
 	g.files[fmt.Sprintf("dev/dri/renderD%d", render)] = capture.File{}
 	g.files["dev/kfd"] = capture.File{}
 }

@@ -76,10 +76,15 @@ func (b branch) title() string {
 	switch {
 	case b.device.gpu != nil:
 		return cmp.Or(b.device.id, "GPU") + " " + b.device.name()
-	case b.device.hca != nil && names != "":
-		return "HCA " + b.device.name() + " (" + names + ")"
 	case b.device.hca != nil:
-		return "HCA " + b.device.name()
+		title := "HCA " + b.device.name()
+		if b.device.hca.VF {
+			title += ", virtual function"
+		}
+		if names != "" {
+			title += " (" + names + ")"
+		}
+		return title
 	case len(b.branches) == 0:
 		return "net " + names
 	case b.at.Bridge.Host:
