@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -21,9 +22,13 @@ const debianPMIx = "/usr/lib/x86_64-linux-gnu/pmix2"
 func client(t *testing.T) string {
 	t.Helper()
 	need.Program(t, "cc", "gcc")
-	need.File(t, "libpmix", debianPMIx+"/include/pmix.h", "install libpmix-dev")
+	dir := debianPMIx
+	if _, err := os.Stat(dir); err != nil {
+		dir = strings.TrimSuffix(dir, "2") // Ubuntu 20.04
+	}
+	need.File(t, "libpmix", dir+"/include/pmix.h", "install libpmix-dev")
 	exe := filepath.Join(t.TempDir(), "pmix_ompi")
-	cc := exec.Command("cc", "-O1", "-Wall", "-I"+debianPMIx+"/include", "-o", exe, "../../test/mpi/pmix_ompi.c", "-L"+debianPMIx+"/lib", "-lpmix", "-lpthread")
+	cc := exec.Command("cc", "-O1", "-Wall", "-I"+dir+"/include", "-o", exe, "../../test/mpi/pmix_ompi.c", "-L"+dir+"/lib", "-lpmix", "-lpthread")
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

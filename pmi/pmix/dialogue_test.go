@@ -27,7 +27,10 @@ import (
 //	CONNECTION hello HEX
 //	CONNECTION > TAG HEX       a request
 //	CONNECTION < TAG STATUS    its answer; "data" for job data
+//	CONNECTION < TAG STATUS HEX
 type dialogue struct {
+	whole bool // answers are written down whole, but for job data
+
 	mu    sync.Mutex
 	lines []string // guarded by mu
 	conns int      // guarded by mu
@@ -62,6 +65,7 @@ type overheard struct {
 	n       int
 	in      []byte // of the client, not yet a frame; only Read has it
 	greeted bool
+	hello   ptl.Hello // only Read writes it, before there is anything to answer
 }
 
 func (c *overheard) Read(p []byte) (int, error) {
@@ -79,6 +83,7 @@ func (c *overheard) Read(p []byte) (int, error) {
 			c.d.line("%d > %d %x", c.n, binary.BigEndian.Uint32(c.in[4:]), c.in[ptl.HeaderLen:size])
 		} else {
 			c.d.line("%d hello %x", c.n, c.in[:size])
+			c.hello, _ = ptl.ReadHello(bytes.NewReader(c.in[:size])) // the server says what is wrong with it
 		}
 		c.greeted, c.in = true, c.in[size:]
 	}
@@ -88,18 +93,27 @@ func (c *overheard) Read(p []byte) (int, error) {
 func (c *overheard) Write(p []byte) (int, error) {
 	if tag := uint32(0); len(p) >= ptl.HeaderLen { // else the handshake's answer
 		if tag = binary.BigEndian.Uint32(p[4:]); tag != ptl.TagEvent {
-			c.d.line("%d < %d %s", c.n, tag, outcomeOf(p[ptl.HeaderLen:]))
+			outcome := outcomeOf(c.hello, p[ptl.HeaderLen:])
+			if c.d.whole && outcome != "data" {
+				outcome += fmt.Sprintf(" %x", p[ptl.HeaderLen:])
+			}
+			c.d.line("%d < %d %s", c.n, tag, outcome)
 		}
 	}
 	return c.Conn.Write(p)
 }
 
 // outcomeOf is the status that an answer begins with; job data begins with a namespace.
-func outcomeOf(payload []byte) string {
-	if name := bfrops.NewReader(bfrops.Canonical(), false, payload); bfrops.One[string](name, bfrops.String) != "" && name.Err() == nil {
+func outcomeOf(h ptl.Hello, payload []byte) string {
+	d, err := bfrops.Find(h.Codec)
+	if err != nil {
+		return err.Error()
+	}
+	desc := h.Buffer == bfrops.FullyDesc
+	if bfrops.One[string](bfrops.NewReader(d, desc, payload), bfrops.String) == h.Namespace {
 		return "data"
 	}
-	return fmt.Sprint(bfrops.One[int64](bfrops.NewReader(bfrops.Canonical(), false, payload), bfrops.Status))
+	return fmt.Sprint(bfrops.One[int64](bfrops.NewReader(d, desc, payload), bfrops.Status))
 }
 
 // What a real rank that spawns another, and the other, said. -update records it with the Open MPI
@@ -113,27 +127,28 @@ func TestSpawnDialogues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	replayAll(t, "testdata/*.dialogue", replayDialogue)
+	replayAll(t, "testdata/openmpi-*.dialogue", replayDialogue)
 }
 
 // actor is a client of a dialogue.
 type actor struct {
 	nc      net.Conn
-	answers map[uint32]chan string // by tag
+	hello   ptl.Hello
+	answers map[uint32]chan []byte // by tag
 }
 
 func replayDialogue(t *testing.T, text string) {
-	hellos := map[string]ptl.Hello{}
+	var hellos []ptl.Hello
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); f[0] != "#" && f[1] == "hello" {
 			h, err := ptl.ReadHello(bytes.NewReader(unhex(t, f[2])))
 			if err != nil {
 				t.Fatal(err)
 			}
-			hellos[f[0]] = h
+			hellos = append(hellos, h)
 		}
 	}
-	l, stop := stage(t, []string{hellos["1"].Namespace, hellos["2"].Namespace})
+	l, stop := stage(t, hellos)
 	defer stop()
 	actors := map[string]*actor{}
 	var readers sync.WaitGroup
@@ -155,8 +170,8 @@ func replayDialogue(t *testing.T, text string) {
 		case "<":
 			select {
 			case got := <-a.answers[number(t, f[2])]:
-				if got != f[3] {
-					t.Errorf("%s, answered %s", strings.TrimSpace(line), got)
+				if outcome := outcomeOf(a.hello, got); outcome != f[3] || len(f) > 4 && hex.EncodeToString(got) != f[4] {
+					t.Errorf("%s, answered %s %x", strings.TrimSpace(line), outcome, got)
 				}
 			case <-time.After(20 * time.Second):
 				t.Fatalf("no answer: %s", line)
@@ -165,18 +180,30 @@ func replayDialogue(t *testing.T, text string) {
 	}
 }
 
-// stage is a server of a job of one rank, which spawns another of one rank.
-func stage(t *testing.T, namespaces []string) (*pipes, func()) {
+// stage is a server of the first job that clients say hello from, which spawns the next.
+func stage(t *testing.T, hellos []ptl.Hello) (*pipes, func()) {
 	l := newPipes()
+	var namespaces []string
+	sizes := map[string]int{}
+	for _, h := range hellos {
+		if sizes[h.Namespace] == 0 {
+			namespaces = append(namespaces, h.Namespace)
+		}
+		sizes[h.Namespace] = max(sizes[h.Namespace], int(h.Rank)+1)
+	}
 	var srv *pmix.Server
 	var engines []*kvs.Engine
 	add := func(number int) {
-		e, err := kvs.New(kvs.Config{KVSName: "test", Size: 1, Local: []int{0}})
+		ranks := make([]int, sizes[namespaces[number]])
+		for r := range ranks {
+			ranks[r] = r
+		}
+		e, err := kvs.New(kvs.Config{KVSName: "test", Size: len(ranks), Local: ranks})
 		if err != nil {
 			t.Fatal(err)
 		}
 		engines = append(engines, e)
-		j := pmix.Job{Number: number, Base: number, Namespace: namespaces[number], Hosts: []pmix.Host{{Name: "w0", Ranks: []int{0}}}, Engine: e}
+		j := pmix.Job{Number: number, Base: number, Namespace: namespaces[number], Hosts: []pmix.Host{{Name: "w0", Ranks: ranks}}, Engine: e}
 		if number > 0 {
 			j.Parent = &pmix.Parent{}
 		}
@@ -205,9 +232,13 @@ func stage(t *testing.T, namespaces []string) (*pipes, func()) {
 }
 
 func enter(t *testing.T, l *pipes, hello []byte) *actor {
-	a := &actor{nc: l.dial(t), answers: map[uint32]chan string{}}
+	h, err := ptl.ReadHello(bytes.NewReader(hello))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &actor{nc: l.dial(t), hello: h, answers: map[uint32]chan []byte{}}
 	for tag := range uint32(1000) {
-		a.answers[tag] = make(chan string, 1)
+		a.answers[tag] = make(chan []byte, 1)
 	}
 	if _, err := a.nc.Write(hello); err != nil {
 		t.Fatal(err)
@@ -226,7 +257,7 @@ func (a *actor) listen() {
 			return
 		}
 		if c := a.answers[f.Tag]; c != nil && f.Tag != ptl.TagEvent {
-			c <- outcomeOf(f.Payload)
+			c <- f.Payload
 		}
 	}
 }
