@@ -21,7 +21,7 @@ type Line struct {
 const maxLines = 1 << 20
 
 // ParseRankfile reads Open MPI's form of it (orte/mca/rmaps/rank_file): "rank N=host slot=list", in
-// which blanks stand where they like and "#" begins a comment. Ranks may come in any order, each once.
+// which blanks stand where they like and "#" or "//" begins a comment. Ranks may come in any order, each once.
 func ParseRankfile(text string) ([]Line, error) {
 	var lines []Line
 	seen := map[int]int{}
@@ -29,6 +29,7 @@ func ParseRankfile(text string) ([]Line, error) {
 	for raw := range strings.Lines(text) {
 		at++
 		line, _, _ := strings.Cut(raw, "#")
+		line, _, _ = strings.Cut(line, "//")
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}

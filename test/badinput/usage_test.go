@@ -78,6 +78,47 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// TestLaunchersLines are command lines of mpirun and mpiexec with files and hosts that do not fit.
+func TestLaunchersLines(t *testing.T) {
+	dir := t.TempDir()
+	operators := []string{"OMPI_MCA_orte_default_hostfile=" + write(t, dir, "operators", "w0.svc slots=2\nw1.svc slots=2\n", 0o644)}
+	blank := write(t, dir, "blank", "# nobody\n", 0o644)
+	user := write(t, dir, "user", "w0 slots=2 rack=3\n", 0o644)
+	hydra := write(t, dir, "hydra", "w0:1\nw1:1\nw0:1\n", 0o644)
+	cpus := write(t, dir, "cpus", "w0 0\nw1 1,z\n", 0o644)
+	twice := write(t, dir, "twice", "rank 0=w0 slot=0\nrank 0=w1 slot=0\n", 0o644)
+	app := write(t, dir, "app", "-np 1 true\n-np one true\n", 0o644)
+	for _, tt := range []struct {
+		name string
+		args string
+		env  []string
+		says []string
+	}{
+		{"a host that is not in the job", "mpirun -H w7 true", operators, []string{"host w7", "not one of the job's 2 hosts", "w0.svc"}},
+		{"a host that is not in the hostfile", "mpirun --hostfile " + user + "x -H w7 true", nil, []string{user + "x", "no such file"}},
+		{"a word of a hostfile", "mpirun --hostfile " + user + " true", nil, []string{"line 1", "w0", `"rack="`}},
+		{"an empty hostfile", "mpirun --hostfile " + blank + " true", nil, []string{blank, "no host"}},
+		{"a hostfile that is a directory", "mpirun --hostfile " + dir + " true", nil, []string{dir, "is a directory"}},
+		{"Hydra's host again", "mpiexec -f " + hydra + " -n 3 true", nil, []string{"line 3", "w0", "named again"}},
+		{"more lines than there are", "mpirun --map-by seq -H w0,w1 -np 3 true", nil, []string{"3 ranks", "2 hosts"}},
+		{"no order of hosts", "mpirun --map-by seq true", nil, []string{"--map-by seq", "0 hosts"}},
+		{"CPUs of a line", "mpirun --map-by seq --hostfile " + cpus + " true", nil, []string{cpus + " line 2", `"z"`}},
+		{"a rank twice", "mpirun --rankfile " + twice + " true", nil, []string{"line 2", "rank 0", "line 1"}},
+		{"a relative host", "mpirun -H +n0 true", nil, []string{`"+n0"`, "relative"}},
+		{"a number in a file of programs", "mpirun -H w0 --app " + app, nil, []string{app, "line 2", `"one"`}},
+		{"no file of programs", "mpiexec -configfile /nope", nil, []string{"/nope", "no such file"}},
+		{"the other family's option", "mpiexec -ppn 1 --mca a b true", nil, []string{"--mca", "Open MPI's", "MPIUP_FAMILY"}},
+		{"no family", "mpirun true", []string{"MPIUP_FAMILY=lam"}, []string{`"lam"`, "openmpi", "hydra"}},
+		{"a parameter twice", "mpirun --mca btl tcp --mca btl self true", nil, []string{"btl", `"tcp" already`}},
+		{"a limit in the environment", "mpirun true", []string{"MPIEXEC_TIMEOUT=soon"}, []string{"MPIEXEC_TIMEOUT", `"soon"`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			mpiup(t, tt.env, strings.Fields(tt.args)...).check(t, 240, tt.says...)
+		})
+	}
+}
+
 func TestNoSecret(t *testing.T) {
 	none := []string{"MPIUP_KEY="}
 	mpiup(t, none, "agent").check(t, 244, "no job secret", "MPI Operator", "/etc/mpiup", "--key")

@@ -187,6 +187,27 @@ func TestHostfilesLikeTheReal(t *testing.T) {
 	}
 }
 
+// Lines of rankfiles. Beyond what Open MPI 4.1.4 takes, words may be in capitals and lists in quotes; what it
+// takes and starts somewhere (slot=x, slot=-1, slot=1-0, words after the list) is an error.
+func TestRankfilesLikeOpenMPI(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	need.Program(t, "mpirun.openmpi", "openmpi-bin")
+	for _, line := range []string{
+		"rank 0=localhost slot=0", "rank 0 = localhost slot = 0", "rank 0=localhost slots=0", "rank 0=user@localhost slot=0", "rank 0=localhost slot=0:0",
+		"rank 0=localhost slot=0-0", "rank 0=localhost slot=0,0", "rank 0=localhost slot=p0", "rank 0=localhost slot=0 # c", "// c\nrank 0=localhost slot=0",
+		"rank 0=localhost slot=0:*", "rank 0=localhost slot=*", "rank 0=LOCALHOST slot=0", "rank 00=localhost slot=00", "rank 0=127.0.0.1 slot=0", "\trank\t0=localhost\tslot=0",
+		"rank 0=localhost", "rank 0 slot=0", "rank x=localhost slot=0", "rank 0=localhost slot=9999", "", "# c", "rank 0=localhost slot=0\nrank 0=localhost slot=0",
+		"rank 1=localhost slot=0", "rank=localhost slot=0", "rank -1=localhost slot=0", "rank 0=localhost slot=", "rank 0=localhost slot=0 slot=0",
+		"rank 0=localhost slot=999:0", "localhost slot=0", "rank 0=localhost;slot=0",
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			l.likeReal(t, []string{"mpirun.openmpi"}, "mpirun", nil, []string{"--rankfile", l.file(t, line+"\n"), "echo", "a"})
+		})
+	}
+}
+
 // What no kernel starts is an error that names it.
 func TestTooLongForAnyProgram(t *testing.T) {
 	t.Parallel()

@@ -116,10 +116,7 @@ func (p *parser) rankFile(v []string) error {
 	if err == nil {
 		p.line.Binding.Lines, err = binding.ParseRankfile(string(text))
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", v[0], err)
-	}
-	return nil
+	return err // the option that is named before it has the file's name
 }
 
 // hydraMapBy is Hydra's -map-by, which concerns a host's objects alone, and nothing where ranks are not

@@ -243,7 +243,7 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "--map-by slot:bogus a", says: `modifier "bogus" is not known`},
 		{line: "--map-by slot:pe=x a", says: `modifier pe=x: "x" is no number`},
 		{line: "--map-by rankfile a", says: "write --rankfile FILE"},
-		{line: "--rankfile none a", says: "--rankfile none: none: "},
+		{line: "--rankfile none a", says: "--rankfile none: file does not exist"},
 		{line: "--cpu-set 3-1 a", says: `"3-1" runs backwards`},
 		{line: "--map-by dist:mlx5_0 a", says: "a device that ranks are to be near is named nowhere"},
 		{line: "--report-uri f a", says: "wait for the file of --report-pid"},

@@ -86,7 +86,7 @@ func TestSequence(t *testing.T) {
 		{line: "--map-by seq:FILE=none a", world: filesOfRanks, says: "hostfile /here/none: file does not exist"},
 		{line: "--map-by seq --rankfile rf a", world: filesOfRanks, says: "both say where each rank goes"},
 		{line: "--map-by seq --hostfile f -H n0,n9 a", world: filesOfRanks, says: "host n9 is not in hostfile f"},
-		{line: "--rankfile typo a", world: filesOfRanks, says: `--rankfile typo: typo: line 2: "rnk 1=n1 slot=0" does not begin with rank`},
+		{line: "--rankfile typo a", world: filesOfRanks, says: `--rankfile typo: line 2: "rnk 1=n1 slot=0" does not begin with rank`},
 		{line: "--rankfile odd a", world: filesOfRanks, says: `the rankfile: "n0;n1" is not a host name`},
 	})
 }

@@ -107,7 +107,8 @@ func TestLongLines(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"-np\x004\x00a", "-genv\x00A=1\x00-n\x002\x00a\x00:\x00b", "--map-by\x00ppr:2:node:pe=2\x00-H\x00a:2,b\x00a", "--app\x00v",
 		"-configfile\x00v", "--hostfile\x00v\x00-H\x00h\x00a", "--mca\x00orte_default_hostfile\x00v\x00a",
-		"-n\x001\x00-host\x00a\x00x\x00:\x00-n\x001\x00-host\x00b:2,c\x00y"} {
+		"--map-by\x00seq\x00--hostfile\x00v\x00a\x00:\x00-H\x00h\x00b", "--map-by\x00seq:FILE=v\x00a", "--rankfile\x00v\x00a", "--mca\x00rmaps\x00seq\x00-H\x00a,b:2\x00a",
+		"-umask\x0007\x00-gtool\x00x:0\x00a", "-n\x001\x00-host\x00a\x00x\x00:\x00-n\x001\x00-host\x00b:2,c\x00y"} {
 		f.Add(s, "A=1\x00OMPI_MCA_orte_tag_output=1\x00MPIUP_FAMILY=openmpi", "h slots=2\n-n 1 a : b\n")
 	}
 	f.Fuzz(func(t *testing.T, line, env, file string) {
@@ -123,6 +124,9 @@ func FuzzParse(f *testing.F) {
 			return "", false
 		}
 		if _, why, err := Decide("mpirun", args, o.Lookup, func([]string) Family { return "" }); err == nil && why == "" {
+			t.Error("no reason is given")
+		}
+		if _, why := Version("mpirun", args, o.Lookup, func([]string) int { return 0 }); why == "" {
 			t.Error("no reason is given")
 		}
 		for _, family := range []Family{OpenMPI, Hydra} {
