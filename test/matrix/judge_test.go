@@ -1,7 +1,9 @@
 package main
 
 import (
+	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -90,10 +92,30 @@ func TestTable(t *testing.T) {
 		}
 		known[p.name] = true
 	}
+	for name := range wheelLacks {
+		if !slices.Contains(names(), name) {
+			t.Errorf("%s is no stack", name)
+		}
+	}
+	for name := range wheelLeftOut {
+		if !slices.Contains(names(), name) {
+			t.Errorf("%s is no stack", name)
+		}
+	}
 	for _, s := range stacks {
 		for name := range s.lacks {
 			if program, _, _ := strings.Cut(name, " on "); !known[program] {
 				t.Errorf("%s lacks %s, which is no program", s.name, name)
+			}
+		}
+		for name := range s.races {
+			if !known[name] {
+				t.Errorf("%s has a race in %s, which is no program", s.name, name)
+			}
+		}
+		for test := range s.leftOut { // mpi4py takes it for a part of the name, or for a pattern of all of it
+			if _, err := path.Match(test, ""); err != nil || strings.Contains(test, "*") && !strings.HasPrefix(test, "*") {
+				t.Errorf("%s leaves out %s, which no test is called", s.name, test)
 			}
 		}
 	}
