@@ -50,7 +50,13 @@ var (
 	openMPI6 = append([]string{"OMPI_MCA_btl_tcp_if_include=10.77.0.0/16"}, openMPI5...)
 	// The wheels choose UCX by themselves, whose ports are too long for MPI_Open_port.
 	overUCX = "UCX_TLS=tcp,self,sysv,posix"
-	overOFI = []string{"MPIR_CVAR_CH4_NETMOD=ofi", "FI_PROVIDER=tcp"}
+	overOFI = []string{"MPIR_CVAR_CH4_NETMOD=ofi", "FI_PROVIDER=tcp", mpichYields}
+)
+
+// Ranks that wait leave their core to others, as Open MPI's above, from MPICH 4.2 on and with Intel MPI.
+const (
+	mpichYields = "MPIR_CVAR_ENABLE_HEAVY_YIELD=1"
+	intelYields = "I_MPI_THREAD_YIELD=3"
 )
 
 // serialized: the only one-sided component of Open MPI 4 over TCP is not for many threads at once.
@@ -131,7 +137,7 @@ var stacks = []stack{
 	},
 	{
 		name: "trixie-mpich", title: "MPICH 4.2.1 (Debian 13)", tree: "trixie",
-		mpicc: "mpicc.mpich", foreign: "3.13", env: append(foreign("mpich"), overUCX), version: []string{"mpichversion"},
+		mpicc: "mpicc.mpich", foreign: "3.13", env: append(foreign("mpich"), overUCX, mpichYields), version: []string{"mpichversion"},
 		lacks: map[string]string{
 			"accept": noSpawnUCX42, "spawn": noSpawnUCX42, "pool-spawn": noSpawnUCX42,
 			"sessions": "MPICH before 4.3 crashes in the second session under any launcher",
@@ -148,7 +154,7 @@ var stacks = []stack{
 	wheel("wheel-mpich4", "MPICH 4.3.2 (wheel)", overOFI, "mpich==4.3.2"),
 	wheel("wheel-mpich5", "MPICH 5.0.2 (wheel)", overOFI, "mpich==5.0.2"),
 	wheel("wheel-impi", "Intel MPI 2021.18.1 (wheel)", []string{
-		"I_MPI_ROOT={venv}", "LD_LIBRARY_PATH={venv}/lib", "FI_PROVIDER_PATH={venv}/lib", "FI_PROVIDER=tcp", "I_MPI_FABRICS=shm:ofi",
+		"I_MPI_ROOT={venv}", "LD_LIBRARY_PATH={venv}/lib", "FI_PROVIDER_PATH={venv}/lib", "FI_PROVIDER=tcp", "I_MPI_FABRICS=shm:ofi", intelYields,
 	}, "impi-rt==2021.18.1", "impi-devel==2021.18.1"), // 2021.19 wants a libfabric that PyPI does not have
 }
 
