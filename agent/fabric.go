@@ -47,7 +47,8 @@ func (st *step) chooseFabric() (f fabric, err error) {
 }
 
 // judgeFabric says what is missing: an error where RDMA was asked for, else a warning where one expects it, on a
-// host of GPUs or with InfiniBand. Many machines have an adapter of that kind as their Ethernet card.
+// host of GPUs, with InfiniBand, or that was given a device. Many machines have an adapter of that kind as their
+// Ethernet card.
 func (st *step) judgeFabric(f *fabric) error {
 	missing := f.hcas.Missing(checkup.LockedMemory())
 	if f.use == rdma.RDMA && len(f.hcas.Usable()) == 0 {
@@ -56,9 +57,8 @@ func (st *step) judgeFabric(f *fabric) error {
 		}
 		return &missingFabric{missing}
 	}
-	expected := len(f.gpus) > 0 || f.hcas.InfiniBand()
-	for _, sentence := range missing {
-		st.s.notice(expected, "%s", sentence)
+	if len(missing) > 0 {
+		st.s.notice(len(f.gpus) > 0 || f.hcas.Wanted(), "%s", strings.Join(missing, "; "))
 	}
 	return nil
 }

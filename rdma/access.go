@@ -93,7 +93,8 @@ func (inv *Inventory) Missing(l Locked) (sentences []string) {
 	}
 	if !l.Any && l.Limit < enoughLocked {
 		sentences = append(sentences, "only "+utoa(int(l.Limit>>10))+" KiB of memory may be locked, and RDMA needs more than "+
-			"64 MiB: give the container the capability IPC_LOCK and run it as root, or set LimitMEMLOCK=infinity for the node's container runtime")
+			"64 MiB: give the container the capability IPC_LOCK and run it as root, or set LimitMEMLOCK=infinity for the node's container runtime; "+
+			"until then libraries fail when they register buffers, or go through TCP")
 	}
 	return sentences
 }

@@ -111,6 +111,17 @@ func (inv *Inventory) Hardware() (list []*HCA) {
 	return list
 }
 
+// Wanted says that RDMA is expected here: InfiniBand is up on the machine, or the container was given a device, whatever
+// state that is in. Else an adapter is an Ethernet card, most likely.
+func (inv *Inventory) Wanted() bool {
+	for i := range inv.HCAs {
+		if inv.HCAs[i].Missing == "" {
+			return true
+		}
+	}
+	return inv.InfiniBand()
+}
+
 // InfiniBand says that some HCA of the machine has an active port on an InfiniBand network.
 func (inv *Inventory) InfiniBand() bool {
 	for i := range inv.HCAs {

@@ -187,7 +187,7 @@ func hcas(h *Host) Finding {
 	if missing := h.HCAs.Missing(rdma.Locked{Any: true}); len(missing) > 0 {
 		what, fix, _ := strings.Cut(missing[0], ": ")
 		verdict := Warn
-		if len(h.GPUs.GPUs) == 0 && !h.HCAs.InfiniBand() {
+		if len(h.GPUs.GPUs) == 0 && !h.HCAs.Wanted() {
 			verdict = Pass // an Ethernet card, most likely
 			return Finding{Name: name, Text: what + ": TCP"}
 		}

@@ -19,7 +19,7 @@ func fit() Host {
 }
 
 func hca(denied, state string, ethernet bool) rdma.Inventory {
-	return rdma.Inventory{HCAs: []rdma.HCA{{Name: "mlx5_0", Kind: rdma.Verbs, Verbs: "uverbs0", Denied: denied,
+	return rdma.Inventory{HCAs: []rdma.HCA{{Name: "mlx5_0", Kind: rdma.Verbs, Verbs: "uverbs0", Denied: denied, Missing: denied,
 		Ports: []rdma.Port{{Number: 1, State: state, Ethernet: ethernet}}}}}
 }
 

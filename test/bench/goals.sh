@@ -39,6 +39,7 @@ drop_in_goals() {
         drop $s "mpiup as mpirun, ms" $s as-mpirun init 9 over-openssh "$([ $s = 16x1 ] && echo 0.25 || echo 0.4)"
         # No goals were set for these.
         drop $s "the same, default settings, ms" $s plain-as-mpirun init 9 plain-openmpi 1
+        drop $s "mpiup as Hydra, defaults, ms" $s plain-as-hydra init 9 plain-hydra 1
         drop $s "Hydra over mpiup's ssh, ms" $s hydra-over-mpiup init 9 hydra-over-openssh 1
     done
     drop 16x1 "true, mpirun over mpiup's ssh, ms" 16x1 over-mpiup true 5 over-openssh 0.6

@@ -47,12 +47,12 @@ cluster_down() {
 
 # drop_in adds contenders that run one and the same command line: mpirun of Open MPI over OpenSSH
 # and over mpiup's ssh, and mpiup as mpirun; Hydra likewise. "plain" is without lib.sh's choice of
-# transports: default settings against default settings.
+# transports: default settings against default settings, of Open MPI and of MPICH.
 drop_in() {
     local names=$work/names env="env MPIUP_KEY=$work/key" name plain
     plain="env -u OMPI_MCA_pml -u OMPI_MCA_btl -u OMPI_MCA_mpi_yield_when_idle"
     mkdir -p "$names"
-    for name in ssh mpirun; do ln -sf "$work/mpiup" "$names/$name"; done
+    for name in ssh mpirun mpiexec.hydra; do ln -sf "$work/mpiup" "$names/$name"; done
     local args="--allow-run-as-root --oversubscribe -x T0 --host {hosts:ppn} -np {np} {prog}"
     {
         echo "over-openssh | openmpi | mpirun.openmpi $args"
@@ -62,6 +62,8 @@ drop_in() {
         echo "hydra-over-mpiup | mpich | $env mpirun.mpich -launcher ssh -launcher-exec $names/ssh -hosts {hosts} -ppn {ppn} -n {np} {prog}"
         echo "plain-openmpi | openmpi | $plain mpirun.openmpi $args"
         echo "plain-as-mpirun | openmpi | $plain $env $names/mpirun $args"
+        echo "plain-hydra | mpich | $plain mpirun.mpich -launcher ssh -hosts {hosts} -ppn {ppn} -n {np} {prog}"
+        echo "plain-as-hydra | mpich | $plain $env $names/mpiexec.hydra -launcher ssh -hosts {hosts} -ppn {ppn} -n {np} {prog}"
     } >>"$b/peers.list"
 }
 
@@ -70,6 +72,7 @@ run() {
     local starting=floor-pmi1,floor-pmi1-xml,floor-pmix,floor-pmix-notopo,floor-pmix-xml
     starting+=,openmpi,hydra,srun-pmi2,srun-pmix,local-openmpi,local-hydra,mpiup-mpich,mpiup-openmpi
     local dropping=over-openssh,over-mpiup,as-mpirun,hydra-over-openssh,hydra-over-mpiup,plain-openmpi,plain-as-mpirun
+    dropping+=,plain-hydra,plain-as-hydra
     work=$2 b=$2/peers
     cp -rL "$peers" "$b"
     chmod -R u+w "$b"
