@@ -182,7 +182,7 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 	case mpirun.OpenMPI:
 		cfg.Output.Style = iof.OpenMPIStyle
 		if line.Five {
-			cfg.Policy.Rules = placement.OpenMPI5
+			cfg.Policy.Rules, cfg.Output.Style = placement.OpenMPI5, iof.OpenMPI5Style
 		}
 	}
 	for i, c := range line.Contexts {

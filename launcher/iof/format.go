@@ -10,7 +10,8 @@ import (
 // stampLayout is RFC 3339 with milliseconds.
 const stampLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// openMPILayout is that of ctime(3), in local time (orte/mca/iof/base/iof_base_output.c of 4.1).
+// openMPILayout is that of ctime(3), in local time (orte/mca/iof/base/iof_base_output.c of 4.1;
+// src/common/pmix_iof.c of PMIx 5).
 const openMPILayout = time.ANSIC
 
 // stamper formats times; lines that came in one piece have the same.
@@ -23,6 +24,8 @@ type stamper struct {
 func (s *stamper) append(dst []byte, at time.Time) []byte {
 	switch {
 	case len(s.text) > 0 && at == s.at:
+	case s.style == OpenMPI5Style:
+		s.at, s.text = at, at.Local().AppendFormat(s.text[:0], "["+openMPILayout+"]")
 	case s.style == OpenMPIStyle:
 		s.at, s.text = at, at.Local().AppendFormat(s.text[:0], openMPILayout)
 	default:
@@ -58,13 +61,16 @@ const (
 func (c *Config) tagger(k laneKey) tagger {
 	t := tagger{stamp: c.Timestamps, times: stamper{style: c.Style}}
 	switch {
-	case c.Style == OpenMPIStyle:
+	case c.Style == OpenMPIStyle || c.Style == OpenMPI5Style:
 		if c.Mode == Tag {
 			job, rank := c.names.of(k.id)
 			t.tag = fmt.Appendf(t.tag, "[%d,%d]", job+1, rank)
 		}
 		if c.Mode == Tag || c.Timestamps {
 			t.tag = fmt.Appendf(t.tag, "<%v>:", k.stream) // of what was merged, too
+			if c.Style == OpenMPI5Style {
+				t.tag = append(t.tag, ' ')
+			}
 		}
 	case c.Prepend != "" && c.Mode == Plain:
 		parts := c.parts(c.Prepend, k.id)

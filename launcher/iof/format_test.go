@@ -29,6 +29,9 @@ func TestTagger(t *testing.T) {
 		{"Open MPI's tag", true, false, "a\rb\nc", "[1,3]<stdout>:a\rb\n[1,3]<stdout>:c", OpenMPIStyle},
 		{"Open MPI's time", false, true, "a\n", "Fri Nov 20 13:00:00 2026<stdout>:a\n", OpenMPIStyle},
 		{"Open MPI's both", true, true, "a\n", "Fri Nov 20 13:00:00 2026[1,3]<stdout>:a\n", OpenMPIStyle},
+		{"Open MPI 5's tag", true, false, "a\rb\nc", "[1,3]<stdout>: a\rb\n[1,3]<stdout>: c", OpenMPI5Style},
+		{"Open MPI 5's time", false, true, "a\n", "[Fri Nov 20 13:00:00 2026]<stdout>: a\n", OpenMPI5Style},
+		{"Open MPI 5's both", true, true, "a\n\n", "[Fri Nov 20 13:00:00 2026][1,3]<stdout>: a\n[Fri Nov 20 13:00:00 2026][1,3]<stdout>: \n", OpenMPI5Style},
 		{"Open MPI's neither", false, false, "a\r\n", "a\r\n", OpenMPIStyle},
 	}
 	for _, tt := range tests {

@@ -126,6 +126,7 @@ func TestMpirun(t *testing.T) {
 		{name: "the plan of Open MPI 5", args: []string{"-H", "w0,w1", "--display", "map", "--bind-to", "none", "true"},
 			stdout: "\n\n\n\n\n        Process jobid: mpiup@1 App: 0 Process rank: 0 Bound: N/A\n        Process jobid: mpiup@1 App: 0 Process rank: 1 Bound: N/A\n"},
 		{name: "bindings of Open MPI 5", args: []string{"-H", "w0,w1", "--display", "bind", "--bind-to", "none", "true"}, stderr: "] Rank 1 is not bound (or bound to all available processors)\n"},
+		{name: "tags of Open MPI 5", args: []string{"-H", "w0", "--output", "tag", "echo", "a"}, stdout: "[1,0]<stdout>: a\n"},
 		{name: "hosts in their order", args: []string{"-H", "w1,w0,w1", "--map-by", "seq", "sh", "-c", where}, stdout: "0@w1\n1@w0\n2@w1\n"},
 		{name: "hosts of a file in their order", args: []string{"--hostfile", hostfile, "--map-by", "seq", "sh", "-c", where}, stdout: "0@w0\n1@w1\n2@w1\n3@w2\n"},
 		{name: "hosts of a rankfile", args: []string{"--rankfile", rankfile, "sh", "-c", where}, stdout: "0@w2\n1@w0\n"},

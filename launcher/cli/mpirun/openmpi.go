@@ -47,13 +47,13 @@ func openMPIPlacement() []row {
 
 func openMPIOutput() []row {
 	return []row{
-		{names: "tag-output", level: Done, means: "`[1,rank]<stdout>:` before every line", set: on(func(l *Line) { l.TagOutput = true })},
+		{names: "tag-output", level: Done, means: "`[1,rank]<stdout>:` before every line, with a blank behind it as of Open MPI 5", set: on(func(l *Line) { l.TagOutput = true })},
 		{names: "timestamp-output", level: Done, means: "the time before every line", set: on(func(l *Line) { l.Timestamps = true })},
 		{names: "merge-stderr-to-stdout", level: Done, means: "one stream for both", set: on(func(l *Line) { l.Merge = true })},
 		{names: "output-filename output-directory", args: 1, level: Done, set: (*parser).outputDir,
 			means: "`DIR[:nojobid][,nocopy]`: a directory with DIR/1/rank.N/stdout and stderr, and a copy on the terminal"},
 		{names: "output", args: 1, level: Done, set: (*parser).output,
-			means: "`tag`, `timestamp`, `merge-stderr-to-stdout`, `directory=DIR` and their beginnings, in Open MPI 4's forms; others are refused (Open MPI 5)"},
+			means: "`tag`, `timestamp`, `merge-stderr-to-stdout`, `directory=DIR` and their beginnings; the directory is laid out as Open MPI 4's. Others are refused, `file=` too, of which 5.0.7 writes one file and fails (Open MPI 5)"},
 		{names: "stdin", args: 1, level: Done, means: "who reads the launcher's standard input: a rank, `all` or `none`", set: (*parser).stdin},
 		{names: "display-map", level: Done, means: "shows hosts, ranks and their CPUs as Open MPI does", set: on(func(l *Line) { l.DisplayMap = true })},
 		{names: "display", args: 1, level: Done, means: "`map`, `bind`; others have no effect (Open MPI 5)", set: (*parser).display},
