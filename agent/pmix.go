@@ -61,6 +61,7 @@ func (s *session) beginPMIx(machine string) error {
 			OnControl:  s.control,
 			OnError:    s.pmixError,
 			OnLog:      s.logged,
+			OnNotice:   func(text string) { s.notice(true, "%s", text) },
 			OnEvent:    s.raised,
 		},
 	})

@@ -2,6 +2,7 @@ package pmix
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -47,11 +48,32 @@ var commands = [...]command{
 
 var unknown = command{name: "an unknown command", handle: refuse}
 
+// reserved are requests that no rank of an MPI job sends, and that are refused without a word:
+// credentials, other processes' input and output, fabrics and distances of devices.
+var reserved = map[uint64]bool{20: true, 21: true, 22: true, 23: true, 29: true, 30: true, 31: true, 32: true}
+
 func find(number uint64) *command {
 	if number < uint64(len(commands)) && commands[number].handle != nil {
 		return &commands[number]
 	}
 	return &unknown
+}
+
+// maxUnheard bounds the sentences about requests that nobody here has heard of.
+const maxUnheard = 4
+
+// unheard tells the user, once for each of them, of a request that is of a later PMIx than this server.
+func (c *conn) unheard(number uint64) {
+	s := c.s
+	s.mu.Lock()
+	known := reserved[number] || s.unheard[number] || len(s.unheard) >= maxUnheard
+	if !known {
+		s.unheard[number] = true
+	}
+	s.mu.Unlock()
+	if f := s.cfg.Hooks.OnNotice; f != nil && !known {
+		f(fmt.Sprintf("PMIx %.40q of a rank sent request %d, which mpiup does not know, and was told that it is not supported; if the program fails over it, use a newer mpiup, or an Open MPI with PMIx 3.1 to 7.0", printable(c.version), number))
+	}
 }
 
 func refuse(*conn, context.Context, *bfrops.Reader) (*bfrops.Writer, error) {

@@ -84,6 +84,9 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 			return &ProtocolError{c.who(), c.version, r.Err()}
 		}
 		cmd := find(number)
+		if cmd == &unknown {
+			c.unheard(number)
+		}
 		if !cmd.waits {
 			if err := c.answer(ctx, f.Tag, cmd, r); err != nil {
 				return err

@@ -20,13 +20,24 @@ func world(w *bfrops.Writer) {
 }
 
 func TestUnknownCommands(t *testing.T) {
-	l := newLab(t, nil)
+	var said []string
+	l := newLab(t, func(cfg *pmix.Config) { cfg.Hooks.OnNotice = func(text string) { said = append(said, text) } })
 	defer l.stop()
 	c := l.connect(t, 0)
 	defer c.nc.Close()
-	for _, command := range []int{17, 19, 20, 21, 22, 23, 25, 29, 30, 33, 38, 99, 255} {
-		if st := c.ask(uint32(200+command), command, nil); st != -47 {
-			t.Errorf("command %d: status %d", command, st)
+	for range 2 {
+		for _, command := range []int{17, 19, 20, 21, 22, 23, 25, 29, 30, 33, 38, 99, 100, 255} {
+			if st := c.ask(uint32(200+command), command, nil); st != -47 {
+				t.Errorf("command %d: status %d", command, st)
+			}
+		}
+	}
+	if len(said) != 4 { // of those beyond what any PMIx that is known sends, once each, and no more than so many
+		t.Errorf("said %q", said)
+	}
+	for i, number := range []string{"33", "38", "99", "100"} {
+		if !strings.Contains(said[i], `PMIx "4.2.2" of a rank sent request `+number+", which mpiup does not know") || !strings.Contains(said[i], "use a newer mpiup") {
+			t.Errorf("said %q", said[i])
 		}
 	}
 }
@@ -93,10 +104,6 @@ func TestTooManyWaiting(t *testing.T) {
 
 func TestTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t, nil)
-		defer l.stop()
-		c := l.connect(t, 0)
-		defer c.nc.Close()
 		limit := []bfrops.Info{{Key: "pmix.timeout", Value: bfrops.Value{Type: bfrops.Int, Data: int64(3)}}}
 		for command, more := range map[int]func(*bfrops.Writer){
 			3: func(w *bfrops.Writer) {
@@ -108,6 +115,19 @@ func TestTimeouts(t *testing.T) {
 				w.Group(bfrops.ProcRank, uint64(1))
 				w.Infos(limit)
 			},
+			10: func(w *bfrops.Writer) {
+				bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc{{Namespace: secret, Rank: bfrops.RankWildcard}})
+				w.Infos(limit)
+			},
+			11: func(w *bfrops.Writer) {
+				bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc{{Namespace: secret, Rank: 0}, {Namespace: secret, Rank: 1}})
+				w.Infos(limit)
+			},
+			24: func(w *bfrops.Writer) {
+				w.Group(bfrops.String, "group")
+				bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc{{Namespace: secret, Rank: 0}, {Namespace: secret, Rank: 1}})
+				w.Infos(limit)
+			},
 			7: func(w *bfrops.Writer) {
 				w.Group(bfrops.Uint32, uint64(0))
 				w.Group(bfrops.Size, uint64(1))
@@ -115,6 +135,10 @@ func TestTimeouts(t *testing.T) {
 				w.Infos(append([]bfrops.Info{{Key: "pmix.wait", Value: bfrops.Value{Type: bfrops.Bool, Data: true}}}, limit...))
 			},
 		} {
+			l := newLab(t, nil) // who gave a barrier up is still in it
+			defer l.stop()
+			c := l.connect(t, 0)
+			defer c.nc.Close()
 			begin := time.Now()
 			if st := c.ask(uint32(100+command), command, more); st != -24 || time.Since(begin) != 3*time.Second {
 				t.Errorf("command %d: status %d after %v", command, st, time.Since(begin))

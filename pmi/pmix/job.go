@@ -61,6 +61,8 @@ type Hooks struct {
 	OnError func(id int, err error)
 	// OnLog is text that a rank wants shown with its output.
 	OnLog func(id int, stderr bool, text string)
+	// OnNotice is a sentence that the user should read.
+	OnNotice func(text string)
 	// OnEvent is an event for ranks of other hosts; their servers are given it with Notify.
 	OnEvent func(Event)
 }

@@ -73,3 +73,47 @@ func TestLookupThatWaits(t *testing.T) {
 		}
 	})
 }
+
+// What is published lives as its publisher asks: until its first reader, its process or its job is over, or
+// as long as the run.
+func TestPersistence(t *testing.T) {
+	const (
+		indefinite, firstRead, process, app, session = 0, 1, 2, 3, 4
+		nothing                                      = -46
+	)
+	synctest.Test(t, func(t *testing.T) {
+		m := newMulti(t, 2, nil)
+		defer m.stop()
+		m.add([]int{0}, nil)
+		m.add(nil, []int{0})
+		reader, child := m.connect(0, 0), m.connect(1, 0)
+		defer reader.nc.Close()
+		names := map[uint64]string{indefinite: "indefinite", firstRead: "first read", process: "process", app: "app", session: "session"}
+		for persist, name := range names {
+			info := bfrops.Info{Key: "pmix.persist", Value: bfrops.Value{Type: bfrops.Persist, Data: persist}}
+			if st := child.ask(100, cmdPublish, publishing(name, "value", info)); st != 0 {
+				t.Errorf("%s: status %d", name, st)
+			}
+		}
+		look := func(when string, want map[uint64]int) {
+			t.Helper()
+			synctest.Wait()
+			for persist, name := range names {
+				if st := reader.ask(101, cmdLookup, looking(nil, name)); st != want[persist] {
+					t.Errorf("%s: %s: status %d, not %d", when, name, st, want[persist])
+				}
+			}
+		}
+		look("at first", map[uint64]int{})
+		look("again", map[uint64]int{firstRead: nothing})
+		if st := child.ask(102, 5, nil); st != 0 {
+			t.Errorf("finalize: status %d", st)
+		}
+		child.nc.Close()
+		look("without the process", map[uint64]int{firstRead: nothing, process: nothing})
+		for _, s := range m.servers {
+			s.JobOver(1, false)
+		}
+		look("without the job", map[uint64]int{firstRead: nothing, process: nothing, app: nothing})
+	})
+}

@@ -57,6 +57,7 @@ type Server struct {
 	group   map[groupKey]uint64 // guarded by mu; groups made so far
 	recent  []recent            // guarded by mu; oldest first
 	aborted idset.Set           // guarded by mu; ids of processes that others have ended
+	unheard map[uint64]bool     // guarded by mu; requests that the user was told of
 	over    bool                // guarded by mu; Run is ending
 
 	work sync.WaitGroup // job data being packed, barriers on their way to other hosts
@@ -78,7 +79,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Log, jobs: map[int]*namespace{}, added: make(chan struct{}),
-		conns: map[*conn]struct{}{}, group: map[groupKey]uint64{}, names: newNames(cfg.Names), spans: newSpans(cfg.Span),
+		conns: map[*conn]struct{}{}, group: map[groupKey]uint64{}, unheard: map[uint64]bool{}, names: newNames(cfg.Names), spans: newSpans(cfg.Span),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.log == nil {
