@@ -282,7 +282,7 @@ func (r *run) about(kind faultKind, h, id int) fault {
 }
 
 func (r *run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
-	if r.excused(int(m.Rank)) {
+	if r.excused(int(m.Rank)) || r.cfg.Recover && r.ranks[m.Rank].state.over() { // an end without MPI_Finalize
 		return
 	}
 	f := r.about(faultWireup, h, int(m.Rank))

@@ -157,6 +157,10 @@ func TestRun(t *testing.T) {
 		{name: "codes are no failures, all well", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, exited(1, 7), exited(0, 5))}},
 		{name: "codes are no failures, a signal is", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, exited(1, 7), signalled(0, 9))}, code: 137, says: "rank 0"},
 		{name: "codes are no failures, an abort is", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, aborted, exited(1, 42)), stop: stoppedByUs(0)}, code: 42, says: "MPI_Abort"},
+		{name: "a rank ends without MPI_Finalize, and that is no failure", cfg: Config{KeepOn: true, Recover: true},
+			agent: scripted{launch: frames(both, signalled(0, 9), wireup, exited(1, 0))}},
+		{name: "a rank that goes on cannot be wired up", cfg: Config{KeepOn: true, Recover: true},
+			agent: scripted{launch: frames(both, wireup), stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 247, says: "bad PMI"},
 		{name: "the plan is shown", cfg: Config{ShowMap: true}, agent: scripted{launch: frames(both, exited(0, 0), exited(1, 0))}, says: "2 ranks on 1 host: x\nh  ranks 0-1  (2 of 2 slots)\n"},
 		{name: "what is no warning is for -v", agent: scripted{launch: frames(quiet("mind one"), quiet("mind two"), notice("beware"), both, exited(0, 0), exited(1, 0))},
 			says: "mpiup: host h: beware\n"},
@@ -172,7 +176,7 @@ func TestRun(t *testing.T) {
 				}
 				code := Run(context.Background(), Config{
 					Reach: Reach{Sources: Sources{Root: root, Hostname: "h"}, Embedded: tt.agent.serve, Stdout: &out, Stderr: &errs, TerminationLog: termination},
-					Apps:  []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit, KeepOn: tt.cfg.KeepOn, ShowMap: tt.cfg.ShowMap,
+					Apps:  []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit, KeepOn: tt.cfg.KeepOn, Recover: tt.cfg.Recover, ShowMap: tt.cfg.ShowMap,
 				})
 				if code != tt.code || out.String() != tt.out || !strings.Contains(errs.String(), tt.says) || strings.Count(errs.String(), "mind") > 1 {
 					t.Errorf("code %d, stdout %q, stderr %q; want %d, %q, %q", code, out.String(), errs.String(), tt.code, tt.out, tt.says)

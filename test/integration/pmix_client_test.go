@@ -31,4 +31,11 @@ func TestPMIxClient(t *testing.T) {
 			}
 		})
 	}
+	t.Run("death", func(t *testing.T) { // ranks of both hosts are told of it, and go on
+		t.Parallel()
+		r := l.called(t, "mpirun", job{}, "-np", "4", "-H", "w0:2,w1:2", "--enable-recovery", exe, "death")
+		if r.code != 0 || !strings.Contains(r.stdout, "pmix ok") {
+			t.Errorf("ended with %d and printed %q\n%s", r.code, r.stdout, r.stderr)
+		}
+	})
 }

@@ -9,6 +9,7 @@
  *   abort    rank 0 ends the last rank, and the others go on
  *   invite   a group to which rank 0 invites the others, and that one wants to leave
  *   control  rank 0 stops the last rank, lets it go on, and ends it
+ *   death    the last rank kills itself, and the others are told which it was
  *   again    finalizes and initializes twice */
 #include <pmix.h>
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { KILLED = -402 }; /* PMIX_ERR_PROC_ABORTED_BY_SIG, whose name PMIx 3 does not have */
 enum { OWN_NOT_FOUND = -17 }; /* what PMIx 4.0.0 shows of its own store instead of the server's answer, under mpirun, too */
 
 static pmix_proc_t me, all;
@@ -234,9 +236,11 @@ static int told, registered;
 
 static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                      pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t cb, void *arg) {
-    (void)id, (void)info, (void)ninfo, (void)results, (void)nresults;
+    (void)id, (void)results, (void)nresults;
     pthread_mutex_lock(&mu);
     if (status == -3001 && source->rank == 0) told = 1;
+    for (size_t i = 0; i < ninfo; i++)
+        if (status == KILLED && PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.data.proc->rank == size - 1) told = 1;
     pthread_cond_broadcast(&cond);
     pthread_mutex_unlock(&mu);
     if (cb) cb(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
@@ -249,19 +253,32 @@ static void on_registered(pmix_status_t status, size_t id, void *arg) {
     pthread_mutex_unlock(&mu);
 }
 
-static void events(void) {
-    pmix_status_t code = -3001;
+static void listen_for(pmix_status_t code) {
     PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, on_registered, NULL);
     pthread_mutex_lock(&mu);
     while (!registered) pthread_cond_wait(&cond, &mu);
     pthread_mutex_unlock(&mu);
     if (registered < 0) fail("register", 0);
     fence(&all, 1, false);
-    if (me.rank == 0) OK(PMIx_Notify_event(code, &me, PMIX_RANGE_SESSION, NULL, 0, NULL, NULL));
+}
+
+static void await_event(void) {
     pthread_mutex_lock(&mu);
     while (!told) pthread_cond_wait(&cond, &mu);
     pthread_mutex_unlock(&mu);
+}
+
+static void events(void) {
+    listen_for(-3001);
+    if (me.rank == 0) OK(PMIx_Notify_event(-3001, &me, PMIX_RANGE_SESSION, NULL, 0, NULL, NULL));
+    await_event();
     fence(&all, 1, false);
+}
+
+static void death(void) {
+    listen_for(KILLED);
+    if (me.rank == size - 1) raise(SIGKILL);
+    await_event();
 }
 
 #ifdef PMIX_GROUP_INVITED /* groups came with PMIx 4 */
@@ -424,6 +441,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!only || !strcmp(only, steps[i].name)) steps[i].run();
     if (only && !strcmp(only, "abort")) aborts();
+    if (only && !strcmp(only, "death")) death();
 #ifdef PMIX_GROUP_INVITED
     if (only && !strcmp(only, "invite")) invite();
 #endif
