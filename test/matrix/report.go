@@ -159,17 +159,21 @@ func writeTable(out *bytes.Buffer, all results, at where, n *notes) {
 
 // writeSuites lists the tests that mpi4py's suite skipped, by reason.
 func writeSuites(out *bytes.Buffer, all results) {
-	out.WriteString("## What mpi4py's test suite skipped\n\n")
+	out.WriteString("## What mpi4py's test suite skipped, and what is left out of it\n\n")
 	for _, s := range stacks {
+		byReason := map[string][]string{}
 		for _, test := range slices.Sorted(maps.Keys(s.leftOut)) {
-			fmt.Fprintf(out, "%s: %s is left out: %s.\n\n", s.title, test, s.leftOut[test])
+			byReason[s.leftOut[test]] = append(byReason[s.leftOut[test]], "`"+test+"`")
+		}
+		for _, reason := range slices.Sorted(maps.Keys(byReason)) {
+			fmt.Fprintf(out, "%s: left out: %s: %s.\n\n", s.title, strings.Join(byReason[reason], ", "), reason)
 		}
 		for _, p := range programs {
 			r := all.of(s, p, several)
 			if r == nil || r.Suite == nil || r.Suite.Ran == 0 {
 				continue
 			}
-			fmt.Fprintf(out, "%s, %d ranks: %d tests run.\n\n", s.title, p.size(), r.Suite.Ran)
+			fmt.Fprintf(out, "%s, ranks: %d, tests run: %d.\n\n", s.title, p.size(), r.Suite.Ran)
 			for _, reason := range slices.Sorted(maps.Keys(r.Suite.Skipped)) {
 				fmt.Fprintf(out, "- %s: %s\n", reason, grouped(r.Suite.Skipped[reason]))
 			}
