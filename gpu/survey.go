@@ -129,20 +129,31 @@ func oneVendor(all []Seen) []Seen {
 	return all
 }
 
-// Merge puts what a better source knows of usable GPUs (Ask) into a survey.
+// Merge puts what a better source knows of usable GPUs (Ask) into a survey. What that source does not tell of
+// cannot be used.
 func Merge(all []Seen, inv Inventory) []Seen {
 	if inv.Source == "" {
 		return all
 	}
+	all, left := slices.Clone(all), slices.Clone(inv.GPUs)
 	for i := range all {
 		s := &all[i]
-		j := slices.IndexFunc(inv.GPUs, func(g GPU) bool { return g.Located() && g.At == s.At && (inv.Vendor != AMD || g.Minor == s.Minor) })
+		j := slices.IndexFunc(left, func(g GPU) bool {
+			if !s.Located() || inv.Vendor == AMD { // partitions share an address
+				return g.Minor == s.Minor && (g.At == s.At || !s.Located())
+			}
+			return g.At == s.At
+		})
 		switch {
 		case j >= 0:
-			s.GPU, s.Missing = inv.GPUs[j], ""
-		case s.Usable() && s.Located() && s.Vendor == inv.Vendor:
+			s.GPU, s.Missing = left[j], ""
+			left = slices.Delete(left, j, j+1)
+		case s.Usable() && s.Vendor == inv.Vendor:
 			s.Missing = "mention of it by " + inv.Source
 		}
 	}
-	return all
+	for _, g := range left {
+		all = append(all, Seen{GPU: g, Vendor: inv.Vendor})
+	}
+	return order(all, ofSeen)
 }

@@ -95,6 +95,13 @@ func TestMerge(t *testing.T) {
 	inv.Source, inv.GPUs = "nvidia-smi", inv.GPUs[:7]
 	inv.GPUs[2].UUID = "GPU-2"
 	all := Merge(Survey(fsys, noEnv, m), inv)
+	if again := Merge(all[1:2], inv); len(again) != 7 || again[0].UUID != "" || again[6].At != inv.GPUs[6].At {
+		t.Errorf("GPUs that only the better source has: %+v", again)
+	}
+	loose := []Seen{{GPU: GPU{Minor: 2}, Vendor: NVIDIA}}
+	if again := Merge(loose, inv); len(again) != 7 || again[2].UUID != "GPU-2" {
+		t.Errorf("a device file that no other file tells of: %+v", again)
+	}
 	if len(all) != 8 || all[2].UUID != "GPU-2" || !all[6].Usable() || all[7].Missing != "mention of it by nvidia-smi" {
 		t.Errorf("%+v", all)
 	}

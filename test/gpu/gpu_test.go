@@ -135,6 +135,7 @@ X
 `)
 		lines, _ := w.in(t, "mpiup run --gpus-per-rank 1"+ranks)
 		expect(t, lines, "0 GPU-0000000c", "1 GPU-0000000d")
+		w.topo(t, "nvidia-smi 550.54.15 GPU-0000000c NODE GPU-0000000d")
 	})
 	w.nvml(t)
 	t.Run("mpiup-nvml with an old driver", w.oldDriver)
@@ -145,9 +146,35 @@ X
 		expect(t, lines, "0 GPU-0000000b", "1 GPU-0000000a", "2 GPU-0000000a", "3 GPU-0000000b")
 		lines, _ = w.in(t, "mpiup run -n 1 --gpus-per-rank 2"+ranks)
 		expect(t, lines, "0 GPU-0000000a,GPU-0000000b")
+		w.topo(t, "mpiup-nvml 418.226.00 GPU-0000000a NV4 GPU-0000000b")
 	})
 	t.Run("metrics", w.metrics)
 	t.Run("mpiup-nvml without a driver", w.noDriver)
+}
+
+// topo compares what mpiup topo says of the container's two GPUs: who told of them, their driver, their
+// names and the link between them.
+func (w world) topo(t *testing.T, want string) {
+	t.Helper()
+	need.Root(t)
+	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", container+"mpiup topo --json", "sh", w.dir)
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/"}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var doc struct {
+		Summary struct{ GPUs int }
+		GPUs    []struct{ ID, UUID string }
+		Links   struct{ Rows [][]string }
+		Driver  struct{ Source, Version string } `json:"gpu_driver"`
+	}
+	if err := json.Unmarshal(out, &doc); err != nil || doc.Summary.GPUs != 2 || len(doc.GPUs) != 2 || len(doc.Links.Rows) < 2 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got := strings.Join([]string{doc.Driver.Source, doc.Driver.Version, doc.GPUs[0].UUID, doc.Links.Rows[0][1], doc.GPUs[1].UUID}, " "); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }
 
 // The program as it is shipped, with a library that lacks what newer ones have.
