@@ -89,7 +89,7 @@ func (b *bench) whole(ctx context.Context) (all []doctor.Measured) {
 		if b.paths[t.Program] == "" || ranks < 2 {
 			continue
 		}
-		m := doctor.Measured{Test: t.Title, Unit: t.Unit, Path: b.paths[t.Program], Shape: fmt.Sprintf("%d ranks on %d hosts", ranks, len(b.hosts))}
+		m := doctor.Measured{Test: t.Title, Unit: t.Unit, Path: b.paths[t.Program], Shape: onHosts(ranks, "ranks", len(b.hosts))}
 		v, err := t.Parse(outputs[t.Program])
 		if err != nil {
 			outputs[t.Program], v, err = b.measure(ctx, t, wholeLimit, parts...)
@@ -98,6 +98,13 @@ func (b *bench) whole(ctx context.Context) (all []doctor.Measured) {
 		all = append(all, m)
 	}
 	return all
+}
+
+func onHosts(n int, what string, hosts int) string {
+	if hosts == 1 {
+		return fmt.Sprintf("%d %s on 1 host", n, what)
+	}
+	return fmt.Sprintf("%d %s on %d hosts", n, what, hosts)
 }
 
 // of is the value of one host, or of all.
@@ -143,7 +150,7 @@ func (b *bench) nccl(ctx context.Context, f *doctor.Fabric) (all []doctor.Measur
 		t := doctor.NCCLTest("all_reduce_perf", "1")
 		_, v, err := b.measureAt(ctx, joined, t, wholeLimit, parts...)
 		all = append(all, doctor.Measured{Test: t.Title, Unit: t.Unit, Path: joined,
-			Shape: fmt.Sprintf("%d GPUs on %d hosts", gpus, len(parts)), Values: []doctor.Value{of("", v, err)}})
+			Shape: onHosts(gpus, "GPUs", len(parts)), Values: []doctor.Value{of("", v, err)}})
 	}
 	return all
 }

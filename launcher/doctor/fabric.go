@@ -261,7 +261,10 @@ func (m *Measured) fine(f *Fabric) string {
 }
 
 func (m *Measured) show(v float64) string {
-	if m.Unit == Micro {
+	switch {
+	case m.Unit == Micro && v >= 1000:
+		return fmt.Sprintf("%.0f µs", v)
+	case m.Unit == Micro:
 		return fmt.Sprintf("%.4g µs", v)
 	}
 	return rate(v * 1e6)
