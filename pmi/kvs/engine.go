@@ -176,8 +176,8 @@ func (e *Engine) LocalGet(owner int, key string) (value []byte, found bool) {
 // Fence enters rank into the fence of set (nil: all ranks of the job) and blocks until every
 // rank of it is in and, if collect, their data is here. All ranks of a set must agree on
 // collect. It fails with *GoneError when a rank of the set will never come, with *EnterError
-// when rank cannot enter, with ctx's error (the rank stays in, the others go on), or with what
-// Upstream or Close said.
+// when rank cannot enter, with ctx's error (the rank stays in, the others go on; it may come again, and
+// waits for the same fence then), or with what Upstream or Close said.
 func (e *Engine) Fence(ctx context.Context, rank int, set []int, collect bool) error {
 	return e.FenceTagged(ctx, rank, set, "", collect)
 }
@@ -210,6 +210,9 @@ func (e *Engine) FenceTagged(ctx context.Context, rank int, set []int, tag strin
 	case <-w.over:
 		return w.err
 	case <-ctx.Done():
+		e.mu.Lock()
+		f.giveUp(rank)
+		e.mu.Unlock()
 		return context.Cause(ctx)
 	}
 }

@@ -29,6 +29,7 @@ type fence struct {
 	collect bool
 	local   []int        // those of this host, ascending
 	entered map[int]bool // of local
+	quit    map[int]bool // of entered: those that wait no longer, and may come again; nil: none
 	allHere bool         // no other host takes part
 	left    bool         // all local ranks are in
 }
@@ -89,14 +90,25 @@ func (t *fences) enter(rank int, set []int, tag string, collect bool) (f *fence,
 		return nil, false, err
 	}
 	switch {
-	case f.entered[rank]:
+	case f.entered[rank] && !f.quit[rank]:
 		return nil, false, &EnterError{rank, name, "it is in it already"}
 	case f.collect != collect:
 		return nil, false, &EnterError{rank, name, "the ranks do not agree whether it collects data"}
+	case f.quit[rank]:
+		delete(f.quit, rank)
+		return f, false, nil
 	}
 	f.entered[rank] = true
 	f.left = len(f.entered) == len(f.local)
 	return f, f.left, nil
+}
+
+// giveUp notes that rank, which is in f, waits for it no longer. The others still count on it.
+func (f *fence) giveUp(rank int) {
+	if f.quit == nil {
+		f.quit = map[int]bool{}
+	}
+	f.quit[rank] = true
 }
 
 func (t *fences) begin(name string, ranks []int, collect bool) (*fence, error) {

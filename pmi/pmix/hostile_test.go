@@ -147,6 +147,56 @@ func TestTimeouts(t *testing.T) {
 	})
 }
 
+// Who gave a barrier up is still in it, and may come again: over one job and over two, on one host and over hosts.
+func TestBarrierAfterATimeout(t *testing.T) {
+	limit := []bfrops.Info{within(3)}
+	for _, tt := range []struct {
+		name    string
+		command int
+		procs   func(m *multi) []bfrops.Proc
+		other   int // job of the process that comes late; its rank there is 1
+	}{
+		{"fence on a host and another", 3, func(m *multi) []bfrops.Proc { return []bfrops.Proc{m.proc(0, bfrops.RankWildcard)} }, 0},
+		{"connect of two jobs", cmdConnect, func(m *multi) []bfrops.Proc { return []bfrops.Proc{m.proc(0, 0), m.proc(1, 1)} }, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMulti(t, 2, nil)
+				defer m.stop()
+				m.add([]int{0}, []int{1})
+				m.add([]int{0}, []int{1})
+				early, late := m.connect(0, 0), m.connect(tt.other, 1)
+				defer early.nc.Close()
+				defer late.nc.Close()
+				ask := func(c *raw, tag uint32, infos []bfrops.Info) int {
+					return c.ask(tag, tt.command, func(w *bfrops.Writer) {
+						bfrops.PutCounted(w, bfrops.ProcType, tt.procs(m))
+						w.Infos(infos)
+					})
+				}
+				for tag := range uint32(2) {
+					if st := ask(early, 101+tag, limit); st != -24 {
+						t.Errorf("status %d", st)
+					}
+				}
+				time.AfterFunc(time.Second, func() {
+					if st := ask(late, 101, nil); st != 0 {
+						t.Errorf("late: status %d", st)
+					}
+				})
+				begin := time.Now()
+				if st := ask(early, 103, limit); st != 0 || time.Since(begin) != time.Second {
+					t.Errorf("status %d after %v", st, time.Since(begin))
+				}
+				synctest.Wait()
+				if st := ask(early, 104, limit); st != -24 { // the next one is another
+					t.Errorf("status %d", st)
+				}
+			})
+		})
+	}
+}
+
 // Who waits for a rank that is gone gets no answer; the caller is told.
 func TestFenceWithARankThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

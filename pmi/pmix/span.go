@@ -87,8 +87,9 @@ func (t *spans) enter(id int, name string, all party) (b *span, full bool, err e
 		t.endLocked(b, gone)
 		return b, false, nil
 	}
+	again := b.entered[id] // it gave up, and the others count on it
 	b.entered[id] = true
-	return b, len(b.entered) == b.local, nil
+	return b, !again && len(b.entered) == b.local, nil
 }
 
 // exchange takes a full barrier to the other hosts.
