@@ -98,7 +98,7 @@ matrix: build ## real MPI libraries and programs, and docs/matrix.md; CELL=STACK
 	@go build -o bin/matrix ./test/matrix
 	@bin/matrix -mpiup bin/mpiup -cell '$(CELL)'
 
-image: ## the container image, with podman or docker
+image: ## the container images, with podman or docker; TARGETS="openmpi-ubi mpich-ubi" for those on UBI
 	@test/image/image.sh
 
 image-check: ## the Containerfile's steps in a tree of Debian's (root; minutes the first time)

@@ -5,6 +5,9 @@
 # Stages of Debian are trees made by debootstrap, the build stage with this machine's Go toolchain in
 # it, as the golang image has one; `FROM scratch` is an empty directory. Trees are kept in
 # $XDG_CACHE_HOME/mpiup/image. Needs root, Debian's packages and the Go module proxy.
+#
+# Stages of UBI are not run: what they copy must be there, their shell must parse, and but for the
+# packages they must take the steps that Debian's stages of the same MPI take.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source=$PWD
@@ -81,15 +84,43 @@ copy() { # copy [--from=STAGE] SOURCE... TARGET
     for f in "${@:1:$#-1}"; do cp -a "$from/${f#/}" "$to"; done
 }
 
+# alike WORD REST: a step of a stage of UBI. Debian's stage of that MPI has taken it before.
+alike() {
+    case "$1 $2" in
+        "COPY --from=build "*) set -- "$1" "$2" $2; [ -e "$work/build/${4#/}" ] || { echo "$name: there is no $4" >&2; exit 1; } ;;
+        "ENV PATH="*":/usr/lib64/${name%-ubi}/bin" | "RUN dnf install -y "*" ${name%-ubi} && "*) sh -nc "$2"; return 0 ;;
+    esac
+    [[ ${steps[${name%-ubi}]} == *"
+$1 $2
+"* ]] || { echo "$name: the stage ${name%-ubi} has no step $1 $2" >&2; exit 1; }
+    steps[$name]+="$1 $2
+"
+}
+
 entry=
-declare -A users
+declare -A users steps
 while read -r word rest; do
     echo "STEP $word $rest"
+    if [ "$word" = ARG ] && [ -z "${name:-}" ]; then # of images, before the first of them
+        declare "arg_${rest%%=*}=${rest#*=}"
+        continue
+    fi
+    if [ "$word" != FROM ]; then
+        case $name in *-ubi) alike "$word" "$rest"; continue ;; esac
+        steps[$name]+="
+$word $rest
+"
+    fi
     case $word in
         FROM)
             name=${rest##* AS }
             [ "$name" != "$rest" ] || name=final
-            stage "$name" "${rest%% *}"
+            image=${rest%% *}
+            case $image in '$'*) image=arg_${image#'$'} image=${!image} ;; esac
+            case $name:$image in
+                *-ubi:*/ubi9/*) steps[$name]= ;;
+                *) stage "$name" "$image" ;;
+            esac
             ;;
         ARG) envs+=("${rest%%=*}=image-check") ;;
         ENV) envs+=("$rest") ;;
@@ -102,6 +133,10 @@ while read -r word rest; do
         *) echo "an instruction that image-check does not know: $word" >&2; exit 1 ;;
     esac
 done < <(grep -Ev '^ *(#|$)' Containerfile)
+
+for name in openmpi-ubi mpich-ubi; do # three steps of Debian's and the user
+    [ "$(grep -c . <<<"${steps[$name]-}")" = 4 ] || { echo "$name lacks steps: ${steps[$name]-}" >&2; exit 1; }
+done
 
 echo "== the image"
 find "$root" -mindepth 1 -printf '%M %s %P\n'
