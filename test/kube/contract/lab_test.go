@@ -37,7 +37,9 @@ type setting struct {
 	operatorDomain string
 	// jobSets adds the controllers of JobSet and Trainer.
 	jobSets bool
-	images  map[string]kubelet.Image
+	// leaderWorkerSets adds those of LeaderWorkerSet.
+	leaderWorkerSets bool
+	images           map[string]kubelet.Image
 }
 
 // lab is a cluster with MPI Operator in it.
@@ -46,8 +48,11 @@ type lab struct {
 	t     *testing.T
 	hosts *netns.Cluster
 	api   *control.API
+	over  <-chan struct{} // closed when one of the controllers has ended with an error
 	// jobSets are the controllers of JobSet and Trainer, where the setting has them.
 	jobSets *control.JobSets
+	// leaderWorkerSets are LeaderWorkerSet's, where the setting has them.
+	leaderWorkerSets *control.LeaderWorkerSets
 }
 
 // ns is the namespace of all tests.
@@ -79,6 +84,7 @@ func up(t *testing.T, s setting) *lab {
 	controllers := control.NewControllers(l.api, second, s.domain, hosts.DNS())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	g, ctx := errgroup.WithContext(ctx)
+	l.over = ctx.Done()
 	g.Go(func() error { return l.Kubelet.Run(ctx) })
 	g.Go(func() error { return controllers.Run(ctx) })
 	g.Go(func() error { return l.api.RunMPIOperator(ctx, s.operatorDomain) })
@@ -86,6 +92,11 @@ func up(t *testing.T, s setting) *lab {
 		l.jobSets, err = l.api.NewJobSets(ctx)
 		must(t, err)
 		g.Go(func() error { return l.jobSets.Run(ctx) })
+	}
+	if s.leaderWorkerSets {
+		l.leaderWorkerSets, err = l.api.NewLeaderWorkerSets()
+		must(t, err)
+		g.Go(func() error { return l.leaderWorkerSets.Run(ctx) })
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -145,6 +156,8 @@ func (l *lab) eventually(what string, ok func() bool) {
 		select {
 		case <-ctx.Done():
 			l.t.Fatalf("not within %v: %s", bound, what)
+		case <-l.over:
+			l.t.Fatalf("a controller has ended before: %s", what)
 		case <-tick.C:
 		}
 	}

@@ -3,6 +3,7 @@ package contract
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"testing"
 
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
@@ -13,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
-	lwspod "sigs.k8s.io/lws/pkg/utils/pod"
 )
 
 // keygen makes the Secret that examples without an operator want.
@@ -133,50 +133,25 @@ func (l *lab) trained(j *trainer.TrainJob) {
 	})
 }
 
-// leaderworkerset.yaml as it is: each group is a job of its own. LeaderWorkerSet's controllers need
-// a running manager, so its pods are made here, with its own code for what they are told.
+// leaderworkerset.yaml as it is, through LeaderWorkerSet's own controllers: each group is a job of
+// its own. Its program stays, as a server does, for a leader that ends is started anew.
 func TestLeaderWorkerSet(t *testing.T) {
 	t.Parallel()
-	l := up(t, setting{images: exampleImages(t)})
+	images := exampleImages(t)
+	serve := images["registry.example.com/serve:1"]
+	serve.Files["/opt/serve"] = script(t, "/opt/pi; exec sleep 1000")
+	l := up(t, setting{leaderWorkerSets: true, images: images})
 	l.keygen()
 	s := decode[lws.LeaderWorkerSet](t, example(t, "leaderworkerset.yaml")[0])
-	yes, none := true, corev1.ClusterIPNone
-	_, err := l.api.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: ns},
-		Spec: corev1.ServiceSpec{ClusterIP: none, PublishNotReadyAddresses: yes, Selector: map[string]string{lws.SetNameLabelKey: s.Name}}}, metav1.CreateOptions{})
-	must(t, err)
-	for group := range *s.Spec.Replicas {
-		for index := range *s.Spec.LeaderWorkerTemplate.Size {
-			_, err := l.api.Kube.CoreV1().Pods(ns).Create(t.Context(), memberOf(t, s, group, index), metav1.CreateOptions{})
-			must(t, err)
-		}
-	}
+	s.Namespace = ns
+	must(t, l.leaderWorkerSets.Submit(t.Context(), s))
 	for group := range *s.Spec.Replicas {
 		leader := fmt.Sprintf("serve-%d", group)
-		l.eventually(leader+" has run", func() bool { return len(ranksOn(l.Output(leader), 24)) == 24 })
-		seen := map[string]int{}
-		for _, host := range ranksOn(l.Output(leader), 24) {
-			seen[host]++
-		}
+		l.eventually(leader+" runs", func() bool { return len(ranksOn(l.Output(leader), 24)) == 24 })
+		var want []string
 		for _, host := range []string{leader, leader + "-1", leader + "-2"} {
-			if seen[host] != 8 {
-				t.Errorf("%s has %d ranks, want 8: %v", host, seen[host], seen)
-			}
+			want = append(want, slices.Repeat([]string{host}, 8)...)
 		}
+		on(t, l.Output(leader), want...)
 	}
-}
-
-// memberOf is a pod of a group, as the pod webhook and the StatefulSets make it
-// (pkg/webhooks/pod_webhook.go, pkg/controllers/pod_controller.go).
-func memberOf(t *testing.T, s *lws.LeaderWorkerSet, group, index int32) *corev1.Pod {
-	t.Helper()
-	template, name := s.Spec.LeaderWorkerTemplate.WorkerTemplate, fmt.Sprintf("%s-%d-%d", s.Name, group, index)
-	if index == 0 {
-		template, name = *s.Spec.LeaderWorkerTemplate.LeaderTemplate, fmt.Sprintf("%s-%d", s.Name, group)
-	}
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ns,
-		Labels:      map[string]string{lws.SetNameLabelKey: s.Name, lws.GroupIndexLabelKey: fmt.Sprint(group), lws.WorkerIndexLabelKey: fmt.Sprint(index)},
-		Annotations: map[string]string{lws.SizeAnnotationKey: fmt.Sprint(*s.Spec.LeaderWorkerTemplate.Size)}}, Spec: *template.Spec.DeepCopy()}
-	p.Spec.Hostname, p.Spec.Subdomain = name, s.Name
-	must(t, lwspod.AddLWSVariables(p))
-	return p
 }

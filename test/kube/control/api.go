@@ -33,6 +33,7 @@ type API struct {
 
 	mu        sync.Mutex
 	changes   []chan struct{}                          // guarded by mu
+	admits    []func(*corev1.Pod) error                // guarded by mu
 	histories map[schema.GroupVersionResource]*history // guarded by mu
 }
 
@@ -83,6 +84,28 @@ func (a *API) rule(f *testing.Fake, tracker testing.ObjectTracker) {
 	f.PrependWatchReactor("*", a.watch)
 }
 
+// admit has pods changed or refused as they are created, as a mutating webhook does.
+func (a *API) admit(pod func(*corev1.Pod) error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.admits = append(a.admits, pod)
+}
+
+func (a *API) admitted(object runtime.Object) error {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, f := range a.admits {
+		if err := f(pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func accessor(object runtime.Object) metav1.Object {
 	m, err := meta.Accessor(object)
 	if err != nil {
@@ -110,6 +133,9 @@ func (a *API) create(tracker testing.ObjectTracker, action testing.Action) (runt
 	m.SetGeneration(1)
 	m.SetCreationTimestamp(metav1.Now())
 	defaults(object)
+	if err := a.admitted(object); err != nil {
+		return nil, err
+	}
 	if err := tracker.Create(action.GetResource(), object, action.GetNamespace()); err != nil {
 		return nil, err
 	}

@@ -121,7 +121,11 @@ func missingOrdinals(s *appsv1.StatefulSet, pods []*corev1.Pod) (out []*corev1.P
 	if s.Spec.Replicas != nil {
 		replicas = *s.Spec.Replicas
 	}
-	for i := range replicas {
+	start := int32(0)
+	if s.Spec.Ordinals != nil {
+		start = s.Spec.Ordinals.Start
+	}
+	for i := start; i < start+replicas; i++ {
 		name := fmt.Sprintf("%s-%d", s.Name, i)
 		p := have[name]
 		if p == nil {

@@ -4,6 +4,7 @@
 //
 //	example.yaml ─▶ API ─▶ MPI Operator's own controller ─▶ Pods, Service, ConfigMap, Secret, Job
 //	                 │     JobSet's own, Trainer's own   ─▶ Jobs, Services ...
+//	                 │     LeaderWorkerSet's own         ─▶ StatefulSets, Service
 //	                 └───▶ Controllers: Job, StatefulSet ─▶ Pods
 //	                       endpoints: Services and Pods  ─▶ DNS records
 //

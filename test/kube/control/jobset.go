@@ -25,12 +25,7 @@ import (
 // JobSets runs JobSet's and Trainer's own controllers on a store of their own, which speaks
 // controller-runtime, and mirrors what they make into an API and the state of Jobs back.
 type JobSets struct {
-	// Client is the store, for TrainJobs, their runtimes and JobSets.
-	Client client.Client
-
-	api      *API
-	changes  <-chan struct{}
-	submits  chan struct{}
+	store    // for TrainJobs, their runtimes and JobSets
 	sets     *controllers.JobSetReconciler
 	trainers *controller.TrainJobReconciler
 }
@@ -49,8 +44,7 @@ func (a *API) NewJobSets(ctx context.Context) (*JobSets, error) {
 	if err := controllers.SetupJobSetIndexes(ctx, index); err != nil {
 		return nil, fmt.Errorf("JobSet: %w", err)
 	}
-	j := &JobSets{api: a, changes: a.Changes(), submits: make(chan struct{}, 1)}
-	j.Client = b.Build()
+	j := &JobSets{store: newStore(a, b)}
 	runtimes, err := trainercore.New(ctx, j.Client, nothing{})
 	if err != nil {
 		return nil, fmt.Errorf("runtimes of Trainer: %w", err)
@@ -62,52 +56,8 @@ func (a *API) NewJobSets(ctx context.Context) (*JobSets, error) {
 	return j, nil
 }
 
-// indexer puts an index into a store that is being built.
-type indexer struct{ *fake.ClientBuilder }
-
-// IndexField implements client.FieldIndexer.
-func (i indexer) IndexField(_ context.Context, object client.Object, field string, values client.IndexerFunc) error {
-	i.WithIndex(object, field, values)
-	return nil
-}
-
-// nothing takes indexes that only watches use.
-type nothing struct{}
-
-// IndexField implements client.FieldIndexer.
-func (nothing) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
-	return nil
-}
-
-// Submit creates an object in the store.
-func (j *JobSets) Submit(ctx context.Context, object client.Object) error {
-	if err := j.Client.Create(ctx, object); err != nil {
-		return err
-	}
-	select {
-	case j.submits <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
 // Run acts on every change until ctx ends.
-func (j *JobSets) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-j.changes:
-		case <-j.submits:
-		}
-		for again := true; again && ctx.Err() == nil; {
-			var err error
-			if again, err = j.sync(ctx); err != nil && ctx.Err() == nil {
-				return fmt.Errorf("JobSet and Trainer: %w", err)
-			}
-		}
-	}
-}
+func (j *JobSets) Run(ctx context.Context) error { return j.run(ctx, "JobSet and Trainer", j.sync) }
 
 // sync reconciles everything once and says whether the store has learnt of changes by that.
 func (j *JobSets) sync(ctx context.Context) (bool, error) {
