@@ -89,9 +89,9 @@ type Style int
 
 // The styles.
 const (
-	OwnStyle Style = iota
-	OpenMPIStyle  // 4.1's
-	OpenMPI5Style // tags end in a blank, times stand in brackets
+	OwnStyle      Style = iota
+	OpenMPIStyle        // 4.1's
+	OpenMPI5Style       // tags end in a blank, times stand in brackets
 )
 
 // DefaultHold is how long the beginning of a line may keep others from writing, and how long
