@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -144,6 +145,10 @@ func (r *Report) programs(f *Fabric) {
 	}
 	for _, sentence := range f.Without {
 		r.add("fabric programs", Pass, sentence, "", r.there...)
+	}
+	if len(f.Hosts) < 2 && len(f.Measured) == 0 {
+		r.add("fabric programs", Warn, "nothing was measured: one host was looked at, and what is in the image measures between hosts, or GPUs ("+
+			strings.Join(slices.Sorted(maps.Keys(f.Found)), ", ")+")", "name the workers, --host w0,w1, or run it where the operator names them", r.there...)
 	}
 }
 

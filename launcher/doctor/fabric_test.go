@@ -114,6 +114,7 @@ func TestBenchmarks(t *testing.T) {
 		f    *Fabric
 	}{
 		{"fabric-none", &Fabric{Hosts: hosts}},
+		{"fabric-one-host", &Fabric{Hosts: hosts[:1], Found: found}},
 		{"fabric-first", &Fabric{Hosts: hosts, Found: found, Measured: first.Measured, File: "base.json", Baseline: before, Written: true}},
 		{"fabric-same", &Fabric{Hosts: []string{"x0", "x1", "x2"}, Found: found, Measured: []Measured{latency}, File: "base.json", Baseline: before}},
 		{"fabric-slow-way", &Fabric{Hosts: hosts, Found: found, Measured: []Measured{bandwidths(map[string]float64{"w0>w1": 0.85, "w1>w2": 0.95}), slower}, File: "base.json", Baseline: before}},
