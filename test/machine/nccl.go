@@ -105,8 +105,8 @@ func (g *generator) link(name, to string) {
 	g.files[name] = capture.File{Link: up + to}
 }
 
-// mask is a set as the kernel writes it.
-func mask(s idset.Set) string {
+// Mask is a set as the kernel writes it.
+func Mask(s idset.Set) string {
 	words := make([]string, s.Last()/32+1)
 	for i := range words {
 		var w uint32
@@ -134,8 +134,8 @@ func (g *generator) processor(pkg, node int, cpus idset.Set) {
 			core.Add(all[i%cores+t*cores])
 		}
 		dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/", cpu)
-		g.text(dir+"topology/core_cpus", mask(core))
-		g.text(dir+"topology/package_cpus", mask(cpus))
+		g.text(dir+"topology/core_cpus", Mask(core))
+		g.text(dir+"topology/package_cpus", Mask(cpus))
 		g.text(dir+"topology/core_id", strconv.Itoa(i%cores))
 		g.text(dir+"topology/physical_package_id", strconv.Itoa(pkg))
 		for index, c := range []struct {
@@ -150,11 +150,11 @@ func (g *generator) processor(pkg, node int, cpus idset.Set) {
 			g.text(dir+"coherency_line_size", "64")
 			g.text(dir+"number_of_sets", strconv.Itoa(c.sets))
 			g.text(dir+"physical_line_partition", "1")
-			g.text(dir+"shared_cpu_map", mask(c.cpus))
+			g.text(dir+"shared_cpu_map", Mask(c.cpus))
 		}
 	}
 	dir := fmt.Sprintf("sys/devices/system/node/node%d/", node)
-	g.text(dir+"cpumap", mask(cpus))
+	g.text(dir+"cpumap", Mask(cpus))
 	g.text(dir+"meminfo", fmt.Sprintf("Node %d MemTotal:       1073741824 kB", node))
 	g.text(dir+"hugepages/hugepages-2048kB/nr_hugepages", "0")
 	distances := make([]string, g.nodes)

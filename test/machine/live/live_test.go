@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -58,34 +59,19 @@ func system(t *testing.T, parts [2]idset.Set) string {
 	}
 	for pkg, cpus := range parts {
 		for core, cpu := range cpus.Slice() {
-			files := map[string]string{"physical_package_id": fmt.Sprint(pkg), "core_id": fmt.Sprint(core), "package_cpus": mask(cpus),
-				"core_siblings": mask(cpus), "core_cpus": mask(idset.Of(cpu)), "thread_siblings": mask(idset.Of(cpu))}
+			files := map[string]string{"physical_package_id": fmt.Sprint(pkg), "core_id": fmt.Sprint(core), "package_cpus": machine.Mask(cpus),
+				"core_siblings": machine.Mask(cpus), "core_cpus": machine.Mask(idset.Of(cpu)), "thread_siblings": machine.Mask(idset.Of(cpu))}
 			for name, text := range files {
 				write(fmt.Sprintf("cpu/cpu%d/topology/%s", cpu, name), text)
 			}
 		}
 		node := fmt.Sprintf("node/node%d/", pkg)
-		write(node+"cpumap", mask(cpus))
+		write(node+"cpumap", machine.Mask(cpus))
 		write(node+"cpulist", cpus.String())
 		write(node+"meminfo", fmt.Sprintf("Node %d MemTotal: 1048576 kB\nNode %d MemFree: 1048576 kB\nNode %d MemUsed: 0 kB", pkg, pkg, pkg))
 		write(node+"distance", []string{"10 21", "21 10"}[pkg])
 	}
 	return dir
-}
-
-// mask is a set as the kernel writes it.
-func mask(s idset.Set) string {
-	words := make([]string, s.Last()/32+1)
-	for i := range words {
-		var w uint32
-		for bit := range 32 {
-			if s.Contains(32*i + bit) {
-				w |= 1 << bit
-			}
-		}
-		words[len(words)-1-i] = fmt.Sprintf("%08x", w)
-	}
-	return strings.Join(words, ",")
 }
 
 // mpiup is $MPIUP_BIN, or built here.
@@ -144,7 +130,7 @@ func TestTwoNodes(t *testing.T) {
 	}
 	var want []string
 	for rank, cpus := range parts {
-		want = append(want, fmt.Sprintf("%d %s 0x%s %s", rank, cpus, strings.ReplaceAll(mask(cpus), ",", ",0x"), []string{memory, "default"}[rank]))
+		want = append(want, fmt.Sprintf("%d %s 0x%s %s", rank, cpus, strings.ReplaceAll(machine.Mask(cpus), ",", ",0x"), []string{memory, "default"}[rank]))
 	}
 	got := strings.Split(strings.TrimSpace(stdout), "\n")
 	slices.Sort(got)
