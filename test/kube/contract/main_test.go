@@ -63,27 +63,39 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// program compiles test/mpi/hello.c, once for each compiler.
+// program compiles test/mpi/hello.c, once for each compiler of Debian's.
 func program(t *testing.T, compiler string) string {
+	t.Helper()
+	return compiled(t, compiler, "hello")
+}
+
+// compiled is a program of test/mpi, made by a compiler of Debian's.
+func compiled(t *testing.T, compiler, name string) string {
 	t.Helper()
 	if compiler == "mpicc.mpich" {
 		need.MPICH(t)
 	} else {
 		need.Program(t, compiler, "openmpi-bin and libopenmpi-dev")
 	}
-	path := filepath.Join(built, "hello."+compiler)
-	compiling.Lock()
-	defer compiling.Unlock()
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	if out, err := exec.Command(compiler, "-O1", "-rdynamic", "-o", path, "../../mpi/hello.c").CombinedOutput(); err != nil {
-		t.Fatalf("hello.c: %v\n%s", err, out)
-	}
+	path := filepath.Join(built, name+"."+compiler)
+	once(t, path, compiler, "-O1", "-rdynamic", "-o", path, "../../mpi/"+name+".c")
 	return path
 }
 
-var compiling sync.Mutex
+// once runs a command that makes a file or directory, unless it is there.
+func once(t *testing.T, path string, argv ...string) {
+	t.Helper()
+	making.Lock()
+	defer making.Unlock()
+	if _, err := os.Stat(path); err == nil {
+		return
+	}
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", path, err, out)
+	}
+}
+
+var making sync.Mutex
 
 // script writes a program for sh that all hosts see.
 func script(t *testing.T, text string) string {

@@ -11,65 +11,46 @@ import (
 	"github.com/mpiup/mpiup/test/kube/kubelet"
 )
 
-// flavours are upstream's three examples, and the compiler of the program that stands for theirs.
-var flavours = []struct{ file, compiler string }{
-	{"pi.yaml", "mpicc.openmpi"},
-	{"pi-mpich.yaml", "mpicc.mpich"},
-	{"pi-intel.yaml", "mpicc.mpich"}, // Intel MPI has MPICH's binary interface and speaks its PMI
-}
-
 // Upstream's three examples as they are, but for an image in which mpiup has the names of sshd, ssh
 // and mpirun. Upstream's own test does not look where the ranks are.
 func TestUpstreamExamplesWithAnotherImage(t *testing.T) {
-	t.Parallel()
-	for _, tt := range flavours {
-		t.Run(tt.file, func(t *testing.T) {
-			t.Parallel()
-			l := up(t, setting{images: map[string]kubelet.Image{"drop-in": dropIn(t, program(t, tt.compiler))}})
-			l.submit(pi(t, tt.file, "drop-in"))
-			on(t, l.succeeded("pi"), "pi-worker-0", "pi-worker-1")
-		})
-	}
+	eachFlavour(t, dropIn, func(t *testing.T, f flavour, image kubelet.Image) {
+		l := up(t, setting{images: map[string]kubelet.Image{"drop-in": image}})
+		l.submit(pi(t, f.file, "drop-in"))
+		f.on(t, l.succeeded("pi"), "pi-worker-0", "pi-worker-1")
+	})
 }
 
 // The same with an image that has mpiup under its own name, and the commands that start it.
 func TestUpstreamExamplesWithOtherCommands(t *testing.T) {
-	t.Parallel()
-	for _, tt := range flavours {
-		t.Run(tt.file, func(t *testing.T) {
-			t.Parallel()
-			l := up(t, setting{images: map[string]kubelet.Image{"mpiup": withMpiup(t, program(t, tt.compiler))}})
-			j := pi(t, tt.file, "mpiup")
-			command(j, []string{"mpiup", "agent"}, "mpiup", "run", "-n", "2", "/home/mpiuser/pi")
-			l.submit(j)
-			on(t, l.succeeded("pi"), "pi-worker-0", "pi-worker-1")
-		})
-	}
+	eachFlavour(t, withMpiup, func(t *testing.T, f flavour, image kubelet.Image) {
+		l := up(t, setting{images: map[string]kubelet.Image{"mpiup": image}})
+		j := pi(t, f.file, "mpiup")
+		command(j, []string{"mpiup", "agent"}, "mpiup", "run", "-n", "2", "/home/mpiuser/pi")
+		l.submit(j)
+		f.on(t, l.succeeded("pi"), "pi-worker-0", "pi-worker-1")
+	})
 }
 
 // An init container brings the binary to an image that can execute neither ssh nor sshd.
 func TestUpstreamExamplesWithAnInitContainer(t *testing.T) {
-	t.Parallel()
-	for _, tt := range flavours {
-		t.Run(tt.file, func(t *testing.T) {
-			t.Parallel()
-			l := up(t, setting{images: map[string]kubelet.Image{"mpiup": scratch(t), "users": users(t, program(t, tt.compiler))}})
-			j := pi(t, tt.file, "users")
-			command(j, []string{"/opt/mpiup/mpiup", "agent"}, "/opt/mpiup/mpiup", "run", "-n", "2", "/home/mpiuser/pi")
-			for _, r := range j.Spec.MPIReplicaSpecs {
-				s, at := &r.Template.Spec, corev1.VolumeMount{Name: "mpiup", MountPath: "/opt/mpiup"}
-				s.Volumes = []corev1.Volume{{Name: "mpiup", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-				s.InitContainers = []corev1.Container{{Name: "mpiup", Image: "mpiup", Command: []string{"/mpiup", "install", "/opt/mpiup"}, VolumeMounts: []corev1.VolumeMount{at}}}
-				s.Containers[0].VolumeMounts = []corev1.VolumeMount{at}
-			}
-			l.submit(j)
-			on(t, l.succeeded("pi"), "pi-worker-0", "pi-worker-1")
-			_, code, err := l.Exec(t.Context(), "pi-worker-0", "sh", "-c", "ssh -V || /usr/sbin/sshd -V")
-			if err == nil && code == 0 {
-				t.Error("the image has ssh or sshd")
-			}
-		})
-	}
+	eachFlavour(t, users, func(t *testing.T, f flavour, image kubelet.Image) {
+		l := up(t, setting{images: map[string]kubelet.Image{"mpiup": scratch(t), "users": image}})
+		j := pi(t, f.file, "users")
+		command(j, []string{"/opt/mpiup/mpiup", "agent"}, "/opt/mpiup/mpiup", "run", "-n", "2", "/home/mpiuser/pi")
+		for _, r := range j.Spec.MPIReplicaSpecs {
+			s, at := &r.Template.Spec, corev1.VolumeMount{Name: "mpiup", MountPath: "/opt/mpiup"}
+			s.Volumes = []corev1.Volume{{Name: "mpiup", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+			s.InitContainers = []corev1.Container{{Name: "mpiup", Image: "mpiup", Command: []string{"/mpiup", "install", "/opt/mpiup"}, VolumeMounts: []corev1.VolumeMount{at}}}
+			s.Containers[0].VolumeMounts = []corev1.VolumeMount{at}
+		}
+		l.submit(j)
+		f.on(t, l.succeeded("pi"), "pi-worker-0", "pi-worker-1")
+		_, code, err := l.Exec(t.Context(), "pi-worker-0", "sh", "-c", "ssh -V || /usr/sbin/sshd -V")
+		if err == nil && code == 0 {
+			t.Error("the image has ssh or sshd")
+		}
+	})
 }
 
 // Our own examples as they are: images are looked up by the names they have.

@@ -3,8 +3,8 @@ package kubelet
 // Image is what a container's image brings along. Everything else in a container's file system is
 // this machine's, but for an empty /usr/local/bin and all outside of /usr, /var and their like.
 type Image struct {
-	// Files are the image's own, each with the file of this machine that it is. They can lie
-	// where volumes can.
+	// Files are the image's own, each with the file or directory of this machine that it is. They
+	// can lie where volumes can.
 	Files map[string]string
 	// Without are programs that cannot be executed in the image although this machine has them.
 	Without []string

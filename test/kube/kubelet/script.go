@@ -77,7 +77,8 @@ func (c *container) inside() string {
 	line("mkdir /run/.sbin; mount --bind /usr/sbin /run/.sbin; mount -t tmpfs -o mode=755 tmpfs /usr/sbin; ln -s /run/.sbin/* /usr/sbin/")
 	line("mount -t tmpfs -o mode=755 tmpfs /usr/local/bin")
 	for _, path := range slices.Sorted(maps.Keys(c.image.Files)) {
-		line("mkdir -p %s; rm -f %s; : >%[2]s; mount --bind %s %[2]s", quote(filepath.Dir(path)), quote(path), quote(c.see(c.image.Files[path])))
+		source := quote(c.see(c.image.Files[path]))
+		line("mkdir -p %s; if [ -d %s ]; then mkdir -p %s; else rm -f %[3]s; : >%[3]s; fi; mount --bind %[2]s %[3]s", quote(filepath.Dir(path)), source, quote(path))
 	}
 	for _, path := range c.image.Without {
 		line("[ ! -e %[1]s ] || mount --bind /dev/null %[1]s", quote(path))
