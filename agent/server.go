@@ -49,6 +49,10 @@ func (a *Agent) serve(ctx context.Context) error {
 			return err
 		}
 	}
+	parts.Go(func() { // the first launcher does not wait for what can be made before
+		a.cfg.Identity.Prepare()
+		codec.Prepare()
+	})
 	server := a.grpcServer()
 	parts.Go(func() { server.Serve(a.front) })
 	parts.Go(func() { a.front.run() })

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -90,30 +89,39 @@ func (d *dialer) connect(ctx context.Context, addr netip.AddrPort) (*agentConn, 
 		}
 		return nil, connCause(addr, err)
 	}
+	ready := make(chan net.Conn, 1)
+	defer close(ready)
+	cc, err := d.overlay(addr, ready)
+	if err != nil {
+		tcp.Close()
+		return nil, fmt.Errorf("%v: %w", addr, err)
+	}
+	cc.Connect() // what gRPC makes for itself it makes beside the handshake
 	conn, err := d.id.Connect(ctx, tcp, d.tls)
 	if err != nil {
+		cc.Close()
 		if ctx.Err() != nil {
 			return nil, causef(stageConnect, "%v: it accepts connections and says nothing", addr)
 		}
 		return nil, connCause(addr, err)
 	}
-	cc, err := d.overlay(addr, conn)
-	if err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("%v: %w", addr, err)
-	}
+	ready <- conn
 	return &agentConn{addr: addr, client: apiv1.NewAgentClient(cc), cc: cc}, nil
 }
 
-// overlay puts gRPC on an established connection. It gets that one and no other: when it
+// overlay puts gRPC on the connection that comes through ready. It gets that one and no other: when it
 // breaks, the session redials in its own way (link.go).
-func (d *dialer) overlay(addr netip.AddrPort, conn net.Conn) (*grpc.ClientConn, error) {
-	var taken atomic.Bool
-	once := func(context.Context, string) (net.Conn, error) {
-		if taken.Swap(true) {
-			return nil, errors.New("the connection is gone")
+func (d *dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn) (*grpc.ClientConn, error) {
+	once := func(ctx context.Context, _ string) (net.Conn, error) {
+		select {
+		case conn, ok := <-ready:
+			if !ok {
+				return nil, errors.New("the connection is gone")
+			}
+			return conn, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
-		return conn, nil
 	}
 	return grpc.NewClient("passthrough:///"+addr.String(),
 		grpc.WithContextDialer(once),

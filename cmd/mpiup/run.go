@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
 
 	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
@@ -214,6 +216,13 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r lau
 		return r, nil, identityError(err)
 	}
 	noSecret := err
+	var ahead sync.WaitGroup
+	if id != nil { // beside the search for hosts and what else comes before the first handshake
+		ahead.Go(func() {
+			id.Prepare()
+			codec.Prepare()
+		})
+	}
 	e := &embedded{process: p, log: log}
 	r = launcher.Reach{
 		Sources: launcher.Sources{Entries: entries, Env: p.getenv, Environ: func() []string { return p.env },
@@ -234,5 +243,8 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r lau
 	if err := reap.RaiseLimits(); err != nil {
 		log.Info("limits", "cause", err)
 	}
-	return r, e.end, nil
+	return r, func() {
+		e.end()
+		ahead.Wait()
+	}, nil
 }

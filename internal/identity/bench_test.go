@@ -75,6 +75,7 @@ func (c *counted) Write(p []byte) (int, error) {
 func BenchmarkMint(b *testing.B) {
 	ours := member{key: "a", scope: "x"}.load(b, RoleAgent, "w")
 	s := ours.source.(*sharedSource)
+	ours.Prepare()
 	for b.Loop() {
 		must(mint(s.ca, s.role, s.name, ours.now()))
 	}

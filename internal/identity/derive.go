@@ -42,27 +42,26 @@ const (
 	portsDerived = 7
 )
 
-// derived is what key and scope give: the CA and the job id.
-type derived struct {
-	cert  *x509.Certificate
-	key   ed25519.PrivateKey
-	jobID string
+// authority is the job's CA, which key and scope give.
+type authority struct {
+	cert *x509.Certificate
+	key  ed25519.PrivateKey
 }
 
-func derive(material []byte, scope string) (derived, error) {
-	var d derived
+func deriveAuthority(material []byte, scope string) (*authority, error) {
 	seed, err := expand(material, labelCA, scope, ed25519.SeedSize)
 	if err != nil {
-		return d, err
+		return nil, err
 	}
+	key := ed25519.NewKeyFromSeed(seed)
+	cert, err := deriveCA(key, scope)
+	return &authority{cert: cert, key: key}, err
+}
+
+// deriveJobID is the job id, which key and scope give.
+func deriveJobID(material []byte, scope string) (string, error) {
 	id, err := expand(material, labelJobID, scope, 16)
-	if err != nil {
-		return d, err
-	}
-	d.jobID = hex.EncodeToString(id)
-	d.key = ed25519.NewKeyFromSeed(seed)
-	d.cert, err = deriveCA(d.key, scope)
-	return d, err
+	return hex.EncodeToString(id), err
 }
 
 // expand is HKDF-SHA256 (RFC 5869) with label and scope as info; no label holds a NUL.

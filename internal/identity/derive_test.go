@@ -14,20 +14,20 @@ import (
 // needs a new version in the labels and in the protocol.
 func TestDerivationGolden(t *testing.T) {
 	key := must(parseKey([]byte("mpiup golden key, 32 bytes long.\n")))
-	d := must(derive(key.material, "pi.team-a"))
+	d := must(deriveAuthority(key.material, "pi.team-a"))
 	sum := sha256.Sum256(d.cert.Raw)
-	i := &Identity{jobID: d.jobID}
-	got := fmt.Sprintf("%s %s %v", d.jobID, hex.EncodeToString(sum[:8]), i.Ports())
+	i := &Identity{jobID: must(deriveJobID(key.material, "pi.team-a"))}
+	got := fmt.Sprintf("%s %s %v", i.jobID, hex.EncodeToString(sum[:8]), i.Ports())
 	const want = "b21ae770c416a53862b61f332b949d59 f3c792aa7ac7564d [16748 27100 25524 29408 20937 22359 20916 20803]"
 	if got != want {
 		t.Errorf("derived %s\nwant    %s", got, want)
 	}
-	again := must(derive(key.material, "pi.team-a"))
+	again := must(deriveAuthority(key.material, "pi.team-a"))
 	if !bytes.Equal(again.cert.Raw, d.cert.Raw) {
 		t.Error("the CA is not deterministic")
 	}
 	for _, scope := range []string{"pi.team-b", "pi.team-a.", ""} {
-		if o := must(derive(key.material, scope)); o.jobID == d.jobID || bytes.Equal(o.key, d.key) {
+		if must(deriveJobID(key.material, scope)) == i.jobID || bytes.Equal(must(deriveAuthority(key.material, scope)).key, d.key) {
 			t.Errorf("scope %q gives the same job", scope)
 		}
 	}

@@ -13,7 +13,7 @@
 // (see certificatePeer). docs/security.md says what each proves.
 //
 // Everything exported is safe for concurrent use. No goroutine is started: leaves are minted
-// and files read again at the next handshake, in the goroutine that needs them.
+// and files read again at the next handshake, in the goroutine that needs them, or by Prepare.
 //
 // The package opens no sockets and checks no DNS names: a peer is known by its job and role.
 package identity
@@ -97,15 +97,16 @@ func Load(o Options) (*Identity, error) {
 		}
 	}
 	i.keyFrom, i.mounted = s.from, s.mounted
-	d, err := derive(s.material, i.scope)
-	if err != nil {
+	if i.jobID, err = deriveJobID(s.material, i.scope); err != nil {
 		return nil, err
 	}
-	i.jobID = d.jobID
-	i.source = &sharedSource{ca: d, role: o.Role, name: o.Name}
-	_, err = i.source.current(o.Now())
-	return i, err
+	i.source = &sharedSource{material: s.material, scope: i.scope, role: o.Role, name: o.Name}
+	return i, nil
 }
+
+// Prepare makes the certificate that the first handshake would make otherwise, which takes 2 ms of CPU. A launcher
+// does it beside its search for hosts. What fails here fails in the handshake too, which says so.
+func (i *Identity) Prepare() { _, _ = i.source.current(i.now()) }
 
 func (i *Identity) fromFiles(o Options) (*Identity, error) {
 	s := &fileSource{dir: o.TLSDir, role: o.Role, now: o.Now, log: o.Log}

@@ -46,7 +46,7 @@ func parseKey(data []byte) (parsedKey, error) {
 	if _, _, _, _, err := ssh.ParseAuthorizedKey(data); err == nil {
 		return parsedKey{}, errors.New("a public key, which is no secret: name the private one")
 	}
-	if k, ok := parseSEC1(data); ok {
+	if k, ok := parseQuickly(data); ok {
 		return k, nil
 	}
 	if key := parseDER(data); key != nil {
@@ -80,7 +80,7 @@ var errEncrypted = errors.New("an encrypted private key, and mpiup asks for no p
 	"use a key without one (mpiup keygen makes one)")
 
 func parseBlock(block *pem.Block) (parsedKey, error) {
-	if k, ok := parseSEC1(block.Bytes); ok {
+	if k, ok := parseQuickly(block.Bytes); ok {
 		return k, nil
 	}
 	key, err := ssh.ParseRawPrivateKey(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes}))
@@ -96,6 +96,14 @@ func parseBlock(block *pem.Block) (parsedKey, error) {
 		}
 	}
 	return normalise(key)
+}
+
+// parseQuickly reads the two kinds that most jobs have: the operators', and mpiup keygen's.
+func parseQuickly(der []byte) (parsedKey, bool) {
+	if k, ok := parseSEC1(der); ok {
+		return k, true
+	}
+	return parseEd25519(der)
 }
 
 func parseDER(der []byte) crypto.PrivateKey {

@@ -26,13 +26,15 @@ const (
 
 // sharedSource mints this process's leaf from the derived CA.
 type sharedSource struct {
-	ca   derived
-	role Role
-	name string
+	material []byte // of the key
+	scope    string
+	role     Role
+	name     string
 
 	mu     sync.Mutex
-	minted time.Time // guarded by mu; wall clock
-	now    material  // guarded by mu
+	ca     *authority // nil before the first leaf, guarded by mu
+	minted time.Time  // guarded by mu; wall clock
+	now    material   // guarded by mu
 }
 
 func (s *sharedSource) current(now time.Time) (material, error) {
@@ -42,6 +44,9 @@ func (s *sharedSource) current(now time.Time) (material, error) {
 	age := now.Round(0).Sub(s.minted)
 	if s.now.leaf != nil && age >= 0 && age < leafRenew {
 		return s.now, nil
+	}
+	if err := s.authorize(); err != nil {
+		return material{}, err
 	}
 	leaf, err := mint(s.ca, s.role, s.name, now)
 	if err != nil {
@@ -56,11 +61,19 @@ func (s *sharedSource) current(now time.Time) (material, error) {
 	return s.now, nil
 }
 
+// authorize derives the CA. mu is held.
+func (s *sharedSource) authorize() (err error) {
+	if s.ca == nil {
+		s.ca, err = deriveAuthority(s.material, s.scope)
+	}
+	return err
+}
+
 func (s *sharedSource) peer(leaf *x509.Certificate) (Peer, error) { return sharedPeer(leaf) }
 
 // mint makes a leaf: a fresh Ed25519 key, no subject, one URI that says role and name, no
 // extended key usage (it serves both ways). The CA is not sent along, every peer has it.
-func mint(ca derived, role Role, name string, now time.Time) (*tls.Certificate, error) {
+func mint(ca *authority, role Role, name string, now time.Time) (*tls.Certificate, error) {
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,8 @@ func (m member) load(t testing.TB, role Role, name string) *Identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock = func() time.Time { return base.Add(m.old) } // the leaf is minted; now it ages
+	i.Prepare() // mints the leaf, which now ages
+	clock = func() time.Time { return base.Add(m.old) }
 	return i
 }
 
