@@ -81,20 +81,25 @@ func (f FS) Prefix(name string, n int) ([]byte, error) {
 	if f.fsys == nil {
 		return nil, pathError("open", name, fs.ErrNotExist)
 	}
+	n = min(n, MaxText)
 	if r, ok := f.fsys.(prefixReader); ok {
-		buf := make([]byte, min(n, MaxText))
-		got, err := r.readPrefix(name, buf)
-		if err != nil {
-			return nil, f.tell(pathError("read", name, err))
+		for size := min(n, page); ; size = n { // most bounds are far above what files have, if they are there at all
+			buf := make([]byte, size)
+			got, err := r.readPrefix(name, buf)
+			if err != nil {
+				return nil, f.tell(pathError("read", name, err))
+			}
+			if got < size || size == n {
+				return buf[:got], nil
+			}
 		}
-		return buf[:got], nil
 	}
 	file, err := f.fsys.Open(name)
 	if err != nil {
 		return nil, f.tell(pathError("open", name, err))
 	}
 	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, int64(min(n, MaxText))))
+	b, err := io.ReadAll(io.LimitReader(file, int64(n)))
 	if err != nil {
 		return nil, f.tell(pathError("read", name, err))
 	}

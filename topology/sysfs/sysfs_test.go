@@ -19,6 +19,7 @@ var files = fstest.MapFS{
 	"sys/a/list":   {Data: []byte("0-3,8\n")},
 	"sys/a/mask":   {Data: []byte("00000001,0000000f\n\x00")}, // as Linux 5.15 has it
 	"sys/a/words":  {Data: []byte(" two words \n")},
+	"proc/long":    {Data: []byte(long)},
 	"sys/a/big":    {Data: []byte("9999999999\n")},
 	"sys/a/long":   {Data: make([]byte, MaxText)},
 	"sys/b":        {Data: []byte("a/number"), Mode: fs.ModeSymlink},
@@ -54,6 +55,9 @@ func readers(t *testing.T) map[string]func(name string) (FS, string) {
 	}
 }
 
+// long needs more than the page that Prefix begins with.
+var long = strings.Repeat("0123456789abcdef", page/8)
+
 func TestRead(t *testing.T) {
 	for kind, at := range readers(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -86,6 +90,12 @@ func TestRead(t *testing.T) {
 			}
 			if b, err := f.Prefix(name, 4); string(b) != " two" || err != nil {
 				t.Errorf("%q %v", b, err)
+			}
+			f, name = at("proc/long")
+			for _, n := range []int{page - 1, page, page + 1, 2*page + 1} {
+				if b, err := f.Prefix(name, n); string(b) != long[:min(n, len(long))] || err != nil {
+					t.Errorf("%d of %d bytes: %d, %v", n, len(long), len(b), err)
+				}
 			}
 			f, name = at("sys")
 			if names, err := f.Names(name); strings.Join(names, " ") != "a b" || err != nil {
