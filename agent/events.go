@@ -54,27 +54,36 @@ func (s *session) gone(g *apiv1.Gone) error {
 	if g.Wanted {
 		server.Aborted(ids)
 	}
-	code, n := goneCode(g), 0
-	for id := range ids.All() {
-		e, known := server.RankEvent(code, id)
-		if !known {
-			continue
-		}
-		if n++; n > maxGone {
-			break
-		}
+	var events []pmix.Event
+	if g.Host {
+		events = server.HostEvents(ids)
+	} else {
+		events = ended(server, goneCode(g), ids)
+	}
+	for _, e := range events {
 		e.Infos = append(e.Infos, bfrops.Info{Key: nonDefault, Value: bfrops.Value{Type: bfrops.Bool, Data: true}})
 		server.Notify(e)
 	}
 	return nil
 }
 
-// goneCode is PMIx's code for how processes went. Several that went together have no code of their
+// ended are events about processes that went by themselves.
+func ended(server *pmix.Server, code int, ids idset.Set) (events []pmix.Event) {
+	for id := range ids.All() {
+		if len(events) == maxGone {
+			break
+		}
+		if e, known := server.RankEvent(code, id); known {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// goneCode is PMIx's code for how processes went that did not go with their host. Several that went together have no code of their
 // own.
 func goneCode(g *apiv1.Gone) int {
 	switch {
-	case g.Host:
-		return pmix.EventHostDown
 	case g.Aborted:
 		return pmix.EventRequested
 	case g.Signal != 0:

@@ -13,7 +13,6 @@ func TestGoneCode(t *testing.T) {
 		gone *apiv1.Gone
 		want int
 	}{
-		{"host lost", &apiv1.Gone{Host: true}, pmix.EventHostDown},
 		{"abort", &apiv1.Gone{Aborted: true, Code: 3}, pmix.EventRequested},
 		{"signal", &apiv1.Gone{Signal: 9}, pmix.EventKilledBy},
 		{"exit code", &apiv1.Gone{Code: 1}, pmix.EventAborted},

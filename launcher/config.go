@@ -87,7 +87,7 @@ type Config struct {
 	// ReportBindings prints each rank's CPUs to Stderr when it has started.
 	ReportBindings bool
 	KeepOn         bool          // a rank's exit code other than 0 ends nothing and is no failure; signals and aborts are
-	Recover        bool          // nor are signals, and an end without MPI_Finalize
+	Recover        bool          // nor are signals, an end without MPI_Finalize, and the loss of a host while ranks run on another
 	Linger         bool          // a rank's failure ends nothing; when all have ended, the first counts
 	Timeout        time.Duration // for the whole run, from the call of Run; 0: none
 	PMI            apiv1.Pmi

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/iof"
 )
@@ -260,7 +259,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	case r.excused(f.rank):
 	case m.StoppedByUs:
 		r.verdict.stopped = true
-		r.unasked(h)
+		r.unasked(h, f.rank)
 	case bad:
 		r.goneRank(f)
 		if !r.cfg.Recover {
@@ -290,17 +289,6 @@ func (r *run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
 	r.fail(f)
 }
 
-// unasked: the agent ended a rank that we had not told it to end, since it took us for dead or
-// fenced us. Why comes with its Closed or the next answer; till then the host is not done with,
-// lest a job that was cut short pass for one that ended well.
-func (r *run) unasked(h int) {
-	if r.job == jobStopping || r.at[h].ending != "" || r.at[h].dropped {
-		return
-	}
-	r.at[h].dropped = true
-	r.timers.bound.Reset(r.cfg.Grace + stopBound)
-}
-
 func (r *run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 	s := &r.ranks[m.Rank]
 	if s.output {
@@ -310,62 +298,6 @@ func (r *run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 	if m.Cut && (r.exec == nil || !r.exec.Keep) {
 		r.say("%s on %s: a process it left behind still holds its output, which ends here", r.rankName(int(m.Rank)), r.host(h).name)
 	}
-}
-
-func (r *run) onEnding(h int, why string, at time.Duration) {
-	r.at[h].ending = why
-	if r.busy(h) {
-		r.fail(fault{kind: faultPreempted, at: at, host: r.host(h).name, node: h, rank: -1, text: why, ranks: r.ranksOn(h)})
-	}
-}
-
-func (r *run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
-	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
-		r.fail(fault{kind: faultPreempted, fenced: true, at: at, host: r.host(h).name, node: h, rank: -1, text: m.Text, ranks: r.ranksOn(h)})
-	} else if !r.at[h].bye && r.at[h].ending == "" && r.busy(h) {
-		r.fail(fault{kind: faultLost, at: at, host: r.host(h).name, node: h, rank: -1, text: "its agent ended the session" + colon(m.Text), ranks: r.ranksOn(h)})
-	}
-	r.host(h).finish()
-}
-
-// hostEnded: the host's connection is over, because all is done there or with err.
-func (r *run) hostEnded(h int, err error) {
-	r.active--
-	r.copier.gone(h)
-	var lost *lostError
-	if errors.As(err, &lost) && r.busy(h) {
-		f := fault{kind: faultLost, at: lost.since, host: r.host(h).name, node: h, rank: -1, text: lost.why, ranks: r.ranksOn(h)}
-		if lost.fenced || r.at[h].ending != "" {
-			f.kind, f.fenced = faultPreempted, lost.fenced
-		}
-		r.fail(f)
-	}
-	var left idset.Set
-	for i := range r.ranks {
-		s := &r.ranks[i]
-		if r.places.hostOf(i) != h {
-			continue
-		}
-		if s.output {
-			r.sink.End(i)
-			s.output = false
-		}
-		if next, ok := s.state.next(rankHostLost); ok {
-			s.state = next
-			left.Add(i)
-			r.feedInput(i)
-			r.hub.rankOver(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.host(h).name))
-		}
-	}
-	if r.at[h].dropped && !r.verdict.any() {
-		r.fail(fault{kind: faultLost, host: r.host(h).name, node: h, rank: -1, text: "its agent ended the ranks and does not say why", ranks: r.ranksOn(h)})
-	}
-	for id := range left.All() {
-		r.settled(r.jobOf(id), 1)
-	}
-	r.at[h].created, r.at[h].running, r.at[h].outputs = 0, 0, 0
-	r.hub.hostGone(h)
-	r.goneHost(left)
 }
 
 // busy says that something is still to come of the host.

@@ -146,10 +146,11 @@ func (r *run) stop(why string, now bool) {
 	}
 }
 
-// abandon gives up hosts that did not do what they were told in time.
+// abandon gives up hosts that did not do what they were told in time, or ended ranks and do not say why.
 func (r *run) abandon() {
 	for _, h := range r.places.hosts() {
-		if !h.finished() {
+		late := r.job == jobStopping || r.at[h.index].bye || r.at[h.index].dropped
+		if late && !h.finished() {
 			r.say("host %s did not end what it runs within %v; it is left to its lease", h.name, r.cfg.Grace+stopBound)
 			h.finish()
 		}

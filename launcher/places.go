@@ -138,3 +138,16 @@ func (r *run) named(ids idset.Set) string {
 	}
 	return strings.Join(parts, " and ")
 }
+
+// hostState is what is known of one host's processes.
+type hostState struct {
+	created int    // processes not heard of yet
+	running int    // processes that run
+	outputs int    // processes whose output has not ended
+	bye     bool   // Bye was sent
+	dropped bool   // its agent ended processes without being told to
+	ending  string // why its agent is being ended, as it said
+	missed  bool   // it was lost, and the run goes on without it
+
+	taken idset.Set // processes that its agent ended without being told to
+}

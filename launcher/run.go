@@ -68,16 +68,6 @@ type run struct {
 	timers   struct{ quiet, grace, bound, room *time.Timer }
 }
 
-// hostState is what is known of one host's processes.
-type hostState struct {
-	created int    // processes not heard of yet
-	running int    // processes that run
-	outputs int    // processes whose output has not ended
-	bye     bool   // Bye was sent
-	dropped bool   // its agent ended processes without being told to
-	ending  string // why its agent is being ended, as it said
-}
-
 // rankInfo is what is known of one process.
 type rankInfo struct {
 	state  rankState

@@ -161,6 +161,8 @@ func TestRun(t *testing.T) {
 			agent: scripted{launch: frames(both, signalled(0, 9), wireup, exited(1, 0))}},
 		{name: "a rank that goes on cannot be wired up", cfg: Config{KeepOn: true, Recover: true},
 			agent: scripted{launch: frames(both, wireup), stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 247, says: "bad PMI"},
+		{name: "the only host is lost, and nobody can go on", cfg: Config{KeepOn: true, Recover: true},
+			agent: scripted{launch: both, quits: true}, code: 248, says: "ended by the test"},
 		{name: "the plan is shown", cfg: Config{ShowMap: true}, agent: scripted{launch: frames(both, exited(0, 0), exited(1, 0))}, says: "2 ranks on 1 host: x\nh  ranks 0-1  (2 of 2 slots)\n"},
 		{name: "what is no warning is for -v", agent: scripted{launch: frames(quiet("mind one"), quiet("mind two"), notice("beware"), both, exited(0, 0), exited(1, 0))},
 			says: "mpiup: host h: beware\n"},

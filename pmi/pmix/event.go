@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
@@ -14,7 +15,7 @@ const (
 	EventRequested = -8   // MPI_Abort
 	EventLeft      = -200 // a process ended without finalizing
 	EventEnded     = -201 // a process ended
-	EventHostDown  = -231
+	EventHostDown  = -231 // a host was lost (PMIX_EVENT_NODE_DOWN)
 	EventKilledBy  = -402 // a process ended by a signal
 )
 
@@ -38,6 +39,51 @@ type Event struct {
 func (s *Server) RankEvent(code, id int) (Event, bool) {
 	p, ok := s.proc(id)
 	return Event{Code: code, Source: p, Range: rangeSession, Infos: []bfrops.Info{info("pmix.evproc", bfrops.ProcType, p)}, fleeting: true}, ok
+}
+
+// HostEvents tell that processes (ids) went with their hosts: of each job's on one host there is one of the
+// host, named by its name and number, and then one for each process, which MPI libraries understand
+// (Open MPI 5 asks for these alone). Processes that no job has are left out; at most maxTold are told of.
+func (s *Server) HostEvents(ids idset.Set) (events []Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	told := 0
+	for _, ns := range s.inOrder() {
+		for h, host := range ns.Hosts {
+			var gone []bfrops.Proc
+			for _, rank := range host.Ranks {
+				if told < maxTold && ids.Contains(ns.Base+rank) {
+					gone = append(gone, ns.proc(rank))
+					told++
+				}
+			}
+			if len(gone) > 0 {
+				events = append(events, hostEvents(host.Name, h, gone)...)
+			}
+		}
+	}
+	return events
+}
+
+// maxTold bounds the processes that one call of HostEvents tells of.
+const maxTold = 1024
+
+// hostEvents are those of one host. The event of the host has one of its processes as its source,
+// as there is no name for a host itself.
+func hostEvents(name string, number int, gone []bfrops.Proc) []Event {
+	affected := info("pmix.evproc", bfrops.ProcType, gone[0])
+	if len(gone) > 1 {
+		affected = info("pmix.evaffected", bfrops.DataArray, bfrops.NewProcs(gone...))
+	}
+	where := []bfrops.Info{info("pmix.hname", bfrops.String, name), info("pmix.nodeid", bfrops.Uint32, uint64(number))}
+	event := func(code int, source bfrops.Proc, affected bfrops.Info) Event {
+		return Event{Code: code, Source: source, Range: rangeSession, Infos: append([]bfrops.Info{affected}, where...), fleeting: true}
+	}
+	events := []Event{event(EventHostDown, gone[0], affected)}
+	for _, p := range gone {
+		events = append(events, event(EventLeft, p, info("pmix.evproc", bfrops.ProcType, p)))
+	}
+	return events
 }
 
 // EncodeEvent packs an event for servers of other hosts. It fails on one that is too large, or

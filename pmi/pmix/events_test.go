@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
@@ -195,6 +196,74 @@ func TestEventsForLateListeners(t *testing.T) {
 		a.ask("much later", 101, cmdRegister, codes(code))
 		if a.hear(); a.heard["much later"] != nil {
 			t.Errorf("much later: %v", a.heard)
+		}
+	})
+}
+
+// Ranks of two jobs went with two hosts: one event of each job's part of a host, then one of each rank.
+func TestHostEvents(t *testing.T) {
+	m := newMulti(t, 3, nil)
+	defer m.stop()
+	m.add([]int{0}, []int{1, 2}, []int{3})
+	m.add([]int{0}, []int{1}, nil)
+	const hosts = "pmix.hname=w1 pmix.nodeid=1"
+	want := []string{
+		"-231 of 1: pmix.evaffected=[1 2] " + hosts, "-200 of 1: pmix.evproc=1 " + hosts, "-200 of 2: pmix.evproc=2 " + hosts,
+		"-231 of 3: pmix.evproc=3 pmix.hname=w2 pmix.nodeid=2", "-200 of 3: pmix.evproc=3 pmix.hname=w2 pmix.nodeid=2",
+		"-231 of job 1's 1: pmix.evproc=job 1's 1 " + hosts, "-200 of job 1's 1: pmix.evproc=job 1's 1 " + hosts,
+	}
+	proc := func(p any) string {
+		if p := p.(bfrops.Proc); p.Namespace != m.jobs[0].Namespace {
+			return fmt.Sprintf("job 1's %d", p.Rank)
+		}
+		return fmt.Sprint(p.(bfrops.Proc).Rank)
+	}
+	var got []string
+	for _, e := range m.servers[0].HostEvents(idset.Of(1, 2, 3, 5, 900)) {
+		text := fmt.Sprintf("%d of %s:", e.Code, proc(e.Source))
+		for _, i := range e.Infos {
+			v := i.Value.Data
+			switch d := v.(type) {
+			case bfrops.Proc:
+				v = proc(d)
+			case bfrops.Array:
+				var all []string
+				for _, p := range d.Data {
+					all = append(all, proc(p))
+				}
+				v = all
+			}
+			text += fmt.Sprintf(" %s=%v", i.Key, v)
+		}
+		got = append(got, text)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("told\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A host of many ranks is told of to the end, however late its listeners read.
+func TestHostEventsAreAllHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMulti(t, 2, nil)
+		defer m.stop()
+		var many []int
+		var ids idset.Set
+		for r := 1; r <= 512; r++ {
+			many = append(many, r)
+			ids.Add(r)
+		}
+		m.add([]int{0}, many)
+		c := m.connect(0, 0)
+		defer c.nc.Close()
+		a := newAudience(t)
+		a.clients["c"] = c
+		a.ask("c", 101, cmdRegister, codes(-200))
+		for _, e := range m.servers[0].HostEvents(ids) {
+			m.servers[0].Notify(e)
+		}
+		if a.hear(); len(a.heard["c"]) != len(many) {
+			t.Errorf("%d of %d events came", len(a.heard["c"]), len(many))
 		}
 	})
 }

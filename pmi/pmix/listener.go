@@ -10,23 +10,25 @@ import (
 
 const (
 	defaultHandler = -1 << 31
-	maxCodes       = 1024 // that a connection may ask for
-	maxPending     = 64   // events that a client has not read yet; more are dropped
+	maxCodes       = 1024        // that a connection may ask for
+	maxPending     = 64          // events of ranks that a client has not read yet; more are dropped
+	maxPendingEnds = 2 * maxTold // events of processes' ends beside them
 	commandNotify  = 12
 
 	maxRecent  = 32               // events that late listeners are told
 	recentTime = 30 * time.Second // and for how long
 )
 
-// listener is what a connection wants to be told. Guarded by Server.mu but for queue.
+// listener is what a connection wants to be told. Guarded by Server.mu but for more.
 type listener struct {
 	codes map[int]bool
 	all   bool
-	queue chan Event
+	queue []Event       // not sent yet
+	more  chan struct{} // has one when something was queued
 }
 
 func newListener() listener {
-	return listener{codes: map[int]bool{}, queue: make(chan Event, maxPending)}
+	return listener{codes: map[int]bool{}, more: make(chan struct{}, 1)}
 }
 
 // wants: handlers for all codes are not told what is marked as not for them.
@@ -66,10 +68,18 @@ func (s *Server) deliver(c *conn, e Event) bool {
 	if !c.running || !c.events.wants(&e) || !e.reaches(c.process()) {
 		return false
 	}
-	select {
-	case c.events.queue <- e:
-	default:
+	room := maxPending
+	if e.fleeting {
+		room += maxPendingEnds
+	}
+	if len(c.events.queue) >= room {
 		s.log.Warn("PMIx event dropped", "id", c.id(), "code", e.Code)
+		return true
+	}
+	c.events.queue = append(c.events.queue, e)
+	select {
+	case c.events.more <- struct{}{}:
+	default:
 	}
 	return true
 }
@@ -120,20 +130,41 @@ func (c *conn) tell(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-c.events.queue:
-			w := c.writer()
-			w.Group(bfrops.Command, uint64(commandNotify))
-			w.Status(e.Code)
-			w.Group(bfrops.ProcType, e.Source)
-			w.Infos(e.Infos)
-			w.Group(bfrops.Range, uint64(e.Range))
-			b, err := w.Bytes()
-			if err == nil {
-				err = c.send(b, ptl.TagEvent)
+		case <-c.events.more:
+		}
+		for ctx.Err() == nil {
+			e, ok := c.nextEvent()
+			if !ok {
+				break
 			}
-			if err != nil {
+			if err := c.sendEvent(e); err != nil {
 				c.s.log.Debug("PMIx event", "id", c.id(), "code", e.Code, "cause", err)
 			}
 		}
 	}
+}
+
+func (c *conn) nextEvent() (e Event, ok bool) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if len(c.events.queue) == 0 {
+		c.events.queue = nil // what it has grown to
+		return Event{}, false
+	}
+	e, c.events.queue = c.events.queue[0], c.events.queue[1:]
+	return e, true
+}
+
+func (c *conn) sendEvent(e Event) error {
+	w := c.writer()
+	w.Group(bfrops.Command, uint64(commandNotify))
+	w.Status(e.Code)
+	w.Group(bfrops.ProcType, e.Source)
+	w.Infos(e.Infos)
+	w.Group(bfrops.Range, uint64(e.Range))
+	b, err := w.Bytes()
+	if err != nil {
+		return err
+	}
+	return c.send(b, ptl.TagEvent)
 }

@@ -2,6 +2,7 @@ package pmix
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,20 +83,20 @@ func (s *Server) fact(ns *namespace, key string) (bfrops.Info, bool) {
 const spawnSupport = "pmix.host,pmix.hostfile,pmix.addhost,pmix.addhostfile,pmix.wdir,pmix.mapby,pmix.ppr," +
 	"pmix.envar.set,pmix.envar.add,pmix.envar.unset,pmix.envar.prepnd,pmix.envar.appnd,pmix.envar.first"
 
-// namespaces are the run's jobs, in the order of their numbers.
+// namespaces are the names of the run's jobs, in the order of their numbers.
 func (s *Server) namespaces() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []*namespace
-	for _, ns := range s.jobs {
-		all = append(all, ns)
-	}
-	slices.SortFunc(all, func(a, b *namespace) int { return a.Number - b.Number })
 	var names []string
-	for _, ns := range all {
+	for _, ns := range s.inOrder() {
 		names = append(names, ns.Namespace)
 	}
 	return names
+}
+
+// inOrder is the run's jobs, in the order of their numbers. mu is held.
+func (s *Server) inOrder() []*namespace {
+	return slices.SortedFunc(maps.Values(s.jobs), func(a, b *namespace) int { return a.Number - b.Number })
 }
 
 // States of a process (pmix_proc_state_t). Of those elsewhere no more is known than that they were

@@ -12,12 +12,18 @@ import (
 // called runs the binary under another launcher's name, which finds its key as it would in a pod.
 func (l *lab) called(t *testing.T, name string, j job, args ...string) result {
 	t.Helper()
+	return l.calling(t, name, j, args...).wait(t)
+}
+
+// calling is called without waiting for its end.
+func (l *lab) calling(t *testing.T, name string, j job, args ...string) *running {
+	t.Helper()
 	link := filepath.Join(filepath.Dir(l.key), name)
 	if err := os.Symlink(l.bin, link); err != nil && !os.IsExist(err) {
 		t.Fatal(err)
 	}
 	j.env = append(j.env, "MPIUP_KEY="+l.key)
-	return l.command(t, j, append([]string{link}, args...)...).wait(t)
+	return l.command(t, j, append([]string{link}, args...)...)
 }
 
 // mounted runs a command as called does, with a file at /etc/mpi/hostfile, where the operators

@@ -4,17 +4,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/need"
+	"github.com/mpiup/mpiup/test/netns"
 )
 
 const debianPMIx = "/usr/lib/x86_64-linux-gnu/pmix2"
 
-// What no MPI program asks of PMIx, over hosts: a client of Debian's libpmix 4.2.2 by itself.
-func TestPMIxClient(t *testing.T) {
-	t.Parallel()
-	l := hosted(t)
+// pmixClient compiles test/mpi/pmix_ompi.c with Debian's libpmix.
+func (l *lab) pmixClient(t *testing.T) string {
+	t.Helper()
 	need.Program(t, "cc", "gcc")
 	need.File(t, "libpmix", debianPMIx+"/include/pmix.h", "install libpmix-dev")
 	exe := filepath.Join(l.folder(t), "pmix_ompi")
@@ -22,6 +23,14 @@ func TestPMIxClient(t *testing.T) {
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return exe
+}
+
+// What no MPI program asks of PMIx, over hosts: a client of Debian's libpmix 4.2.2 by itself.
+func TestPMIxClient(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	exe := l.pmixClient(t)
 	for _, step := range []string{"late", "basic", "names", "misc", "events", "again", "abort", "control", "invite"} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
@@ -38,4 +47,40 @@ func TestPMIxClient(t *testing.T) {
 			t.Errorf("ended with %d and printed %q\n%s", r.code, r.stdout, r.stderr)
 		}
 	})
+}
+
+// A host that goes, at once or as a pod that is told to, ends nothing with --enable-recovery, and ranks on
+// the others are told which it was.
+func TestPMIxClientIsToldOfALostHost(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	exe := l.pmixClient(t)
+	for _, c := range []struct {
+		name string
+		end  func(t *testing.T, l *lab, agent *running)
+		says string
+	}{
+		{"killed", func(t *testing.T, l *lab, _ *running) {
+			if err := l.cluster.Kill("b"); err != nil {
+				t.Fatal(err)
+			}
+		}, "host b with ranks 2-3 was lost"},
+		{"taken away", func(t *testing.T, _ *lab, agent *running) { agent.signal(t, syscall.SIGTERM) }, "host b with ranks 2-3 is being taken away"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := l.apart(t, netns.Config{Hosts: []string{"a", "b"}})
+			l.agent(t, "a", container{})
+			b := l.agent(t, "b", container{})
+			run := l.calling(t, "mpirun", job{}, "-np", "4", "-H", "a:2,b:2", "--enable-recovery", exe, "host")
+			run.says(t, "all listen")
+			c.end(t, l, b)
+			r := run.wait(t).fails(t, 0, c.says, "the other ranks go on (--enable-recovery)")
+			for _, rank := range []string{"0", "1"} {
+				if !strings.Contains(r.stdout, "rank "+rank+" was told that b is gone\n") {
+					t.Errorf("rank %s was not told: %q\n%s", rank, r.stdout, r.stderr)
+				}
+			}
+		})
+	}
 }

@@ -10,6 +10,8 @@
  *   invite   a group to which rank 0 invites the others, and that one wants to leave
  *   control  rank 0 stops the last rank, lets it go on, and ends it
  *   death    the last rank kills itself, and the others are told which it was
+ *   host     the last rank's host goes when "all listen" was printed, and those of others are told which
+ *            it was and who was there
  *   again    finalizes and initializes twice */
 #include <pmix.h>
 #include <pthread.h>
@@ -20,6 +22,7 @@
 #include <unistd.h>
 
 enum { KILLED = -402 }; /* PMIX_ERR_PROC_ABORTED_BY_SIG, whose name PMIx 3 does not have */
+enum { HOST_DOWN = -231 }; /* PMIX_EVENT_NODE_DOWN, PMIX_ERR_NODE_DOWN in PMIx 3 */
 enum { OWN_NOT_FOUND = -17 }; /* what PMIx 4.0.0 shows of its own store instead of the server's answer, under mpirun, too */
 
 static pmix_proc_t me, all;
@@ -253,14 +256,16 @@ static void on_registered(pmix_status_t status, size_t id, void *arg) {
     pthread_mutex_unlock(&mu);
 }
 
-static void listen_for(pmix_status_t code) {
-    PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, on_registered, NULL);
+static void listen_with(pmix_notification_fn_t handler, pmix_status_t code) {
+    PMIx_Register_event_handler(&code, 1, NULL, 0, handler, on_registered, NULL);
     pthread_mutex_lock(&mu);
     while (!registered) pthread_cond_wait(&cond, &mu);
     pthread_mutex_unlock(&mu);
     if (registered < 0) fail("register", 0);
     fence(&all, 1, false);
 }
+
+static void listen_for(pmix_status_t code) { listen_with(on_event, code); }
 
 static void await_event(void) {
     pthread_mutex_lock(&mu);
@@ -279,6 +284,55 @@ static void death(void) {
     listen_for(KILLED);
     if (me.rank == size - 1) raise(SIGKILL);
     await_event();
+}
+
+static char *host_of(uint32_t rank) {
+    pmix_proc_t p = of(rank);
+    pmix_value_t *v;
+    OK(PMIx_Get(&p, PMIX_HOSTNAME, NULL, 0, &v));
+    char *name = strdup(v->data.string);
+    PMIX_VALUE_RELEASE(v);
+    return name;
+}
+
+static uint32_t first_gone;  /* of the last rank's host, whose name is */
+static char *gone_host;
+
+static int on_gone_host(const pmix_proc_t *p) {
+    return PMIX_CHECK_NSPACE(p->nspace, me.nspace) && p->rank >= first_gone && p->rank < size;
+}
+
+static void on_host(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                    pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t cb, void *arg) {
+    (void)id, (void)results, (void)nresults;
+    uint32_t named = 0, affected = 0;
+    for (size_t i = 0; i < ninfo; i++) {
+        pmix_value_t *v = &info[i].value;
+        if (PMIX_CHECK_KEY(&info[i], PMIX_HOSTNAME)) named += !strcmp(v->data.string, gone_host);
+        if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC)) affected += on_gone_host(v->data.proc);
+        if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROCS))
+            for (size_t j = 0; j < v->data.darray->size; j++) affected += on_gone_host((pmix_proc_t *)v->data.darray->array + j);
+    }
+    if (status != HOST_DOWN || !on_gone_host(source) || named != 1 || affected != size - first_gone) {
+        fprintf(stderr, "rank %u: event %d of %s %u: named %u, affected %u\n", me.rank, status, source->nspace, source->rank, named, affected);
+        _exit(9);
+    }
+    pthread_mutex_lock(&mu);
+    told = 1;
+    pthread_cond_broadcast(&cond);
+    pthread_mutex_unlock(&mu);
+    if (cb) cb(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
+}
+
+static void host(void) {
+    uint32_t locals = job_number(PMIX_LOCAL_SIZE);
+    first_gone = size - locals;
+    gone_host = host_of(size - 1);
+    listen_with(on_host, HOST_DOWN);
+    if (me.rank == 0) puts("all listen"), fflush(stdout);
+    if (me.rank >= first_gone) sleep(600);
+    await_event();
+    printf("rank %u was told that %s is gone\n", me.rank, gone_host);
 }
 
 #ifdef PMIX_GROUP_INVITED /* groups came with PMIx 4 */
@@ -442,6 +496,7 @@ int main(int argc, char **argv) {
         if (!only || !strcmp(only, steps[i].name)) steps[i].run();
     if (only && !strcmp(only, "abort")) aborts();
     if (only && !strcmp(only, "death")) death();
+    if (only && !strcmp(only, "host")) host();
 #ifdef PMIX_GROUP_INVITED
     if (only && !strcmp(only, "invite")) invite();
 #endif

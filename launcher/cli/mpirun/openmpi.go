@@ -101,7 +101,7 @@ func openMPIRest() []row {
 		{names: "personality launch-agent max-vm-size tmpdir cartofile cf forward-signals spawn-timeout memory-alloc-kinds pset", args: 1, level: NoEffect,
 			means: "of Open MPI's own daemons and files"},
 		{names: "enable-recovery continuous", level: Done, set: on(func(l *Line) { l.Recover = true }),
-			means: "a rank that fails ends nothing and the job's code is 0, unless it calls `MPI_Abort` or others wait for it in `MPI_Init`"},
+			means: "a rank that fails, or a host that is lost, ends nothing and the job's code is 0, unless it calls `MPI_Abort`, others wait for it in `MPI_Init`, or no rank is left"},
 		{names: "max-restarts", args: 1, level: Refused, means: "ranks are not started again: let the launcher's Job do it (backoffLimit)"},
 		{names: "report-child-jobs-separately", level: Refused, means: "spawned jobs count for the exit code"},
 		{names: "index-argv-by-rank", level: Done, local: true, means: "a program sees its own name with `-RANK` behind it", set: func(p *parser, _ []string) error { p.ctx.IndexArgv = true; return nil }},

@@ -114,10 +114,15 @@ func (v Value) Number() (n int64, ok bool) {
 }
 
 // NewInfos is an array of infos.
-func NewInfos(infos ...Info) Array {
-	a := Array{Type: InfoType, Data: make([]any, len(infos))}
-	for i, info := range infos {
-		a.Data[i] = info
+func NewInfos(infos ...Info) Array { return newArray(InfoType, infos) }
+
+// NewProcs is an array of process names.
+func NewProcs(procs ...Proc) Array { return newArray(ProcType, procs) }
+
+func newArray[T any](t Type, elements []T) Array {
+	a := Array{Type: t, Data: make([]any, len(elements))}
+	for i, e := range elements {
+		a.Data[i] = e
 	}
 	return a
 }

@@ -1,0 +1,97 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// lost is a host that was given up or is being taken away. With Recover the run goes on, as long as
+// there are ranks on another host and no newer launcher has taken over: who asked is told (goneHost).
+func (r *run) lost(f fault) {
+	other := func(h *hostConn) bool {
+		s := &r.at[h.index]
+		return h.index != f.node && !h.finished() && s.ending == "" && !s.dropped && s.created+s.running > 0
+	}
+	if !r.cfg.Recover || f.fenced || r.job == jobStopping || !slices.ContainsFunc(r.places.hosts(), other) {
+		r.fail(f)
+		return
+	}
+	if s := &r.at[f.node]; !s.missed {
+		s.missed = true
+		r.say("%s; the other ranks go on (--enable-recovery)", f.sentence())
+	}
+	if !slices.ContainsFunc(r.at, func(s hostState) bool { return s.dropped && !s.missed }) {
+		r.timers.bound.Stop()
+	}
+}
+
+// unasked: the agent ended a rank that we had not told it to end, since it took us for dead or
+// fenced us. Why comes with its Closed or the next answer; till then the host is not done with,
+// lest a job that was cut short pass for one that ended well.
+func (r *run) unasked(h, id int) {
+	r.at[h].taken.Add(id)
+	if r.job == jobStopping || r.at[h].ending != "" || r.at[h].dropped {
+		return
+	}
+	r.at[h].dropped = true
+	r.timers.bound.Reset(r.cfg.Grace + stopBound)
+}
+
+func (r *run) onEnding(h int, why string, at time.Duration) {
+	r.at[h].ending = why
+	if r.busy(h) {
+		r.lost(fault{kind: faultPreempted, at: at, host: r.host(h).name, node: h, rank: -1, text: why, ranks: r.ranksOn(h)})
+	}
+}
+
+func (r *run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
+	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
+		r.lost(fault{kind: faultPreempted, fenced: true, at: at, host: r.host(h).name, node: h, rank: -1, text: m.Text, ranks: r.ranksOn(h)})
+	} else if !r.at[h].bye && r.at[h].ending == "" && r.busy(h) {
+		r.lost(fault{kind: faultLost, at: at, host: r.host(h).name, node: h, rank: -1, text: "its agent ended the session" + colon(m.Text), ranks: r.ranksOn(h)})
+	}
+	r.host(h).finish()
+}
+
+// hostEnded: the host's connection is over, because all is done there or with err.
+func (r *run) hostEnded(h int, err error) {
+	r.active--
+	r.host(h).finish() // nothing is sent there any more
+	r.copier.gone(h)
+	var lost *lostError
+	if errors.As(err, &lost) && r.busy(h) {
+		f := fault{kind: faultLost, at: lost.since, host: r.host(h).name, node: h, rank: -1, text: lost.why, ranks: r.ranksOn(h)}
+		if lost.fenced || r.at[h].ending != "" {
+			f.kind, f.fenced = faultPreempted, lost.fenced
+		}
+		r.lost(f)
+	}
+	left := r.at[h].taken
+	for i := range r.ranks {
+		s := &r.ranks[i]
+		if r.places.hostOf(i) != h {
+			continue
+		}
+		if s.output {
+			r.sink.End(i)
+			s.output = false
+		}
+		if next, ok := s.state.next(rankHostLost); ok {
+			s.state = next
+			left.Add(i)
+			r.feedInput(i)
+			r.hub.rankOver(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.host(h).name))
+			r.settled(r.jobOf(i), 1)
+		}
+	}
+	if r.at[h].dropped && !r.verdict.any() {
+		r.lost(fault{kind: faultLost, host: r.host(h).name, node: h, rank: -1, text: "its agent ended the ranks and does not say why", ranks: r.ranksOn(h)})
+	}
+	r.at[h].created, r.at[h].running, r.at[h].outputs = 0, 0, 0
+	r.hub.hostGone(h)
+	r.goneHost(left)
+}
