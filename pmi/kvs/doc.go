@@ -19,7 +19,11 @@
 //
 //	                first local rank       last local rank          Upstream answers
 //	(none) ─────────────▶ gathering ──────────▶ exchanging ──────────────▶ done
-//	                          └───── a rank of the set is gone ─────▶ failed
+//	                          │ a rank of the set is gone             │ or that it will not be
+//	                          └──────────▶ failed ◀───────────────────┘
+//
+// A fence that is exchanging may be over elsewhere, and its ranks past it: that a rank has gone is then
+// no reason to fail it here, and Upstream, which hears of the rank too, decides.
 //
 // This host's contribution leaves it once, when its last rank of the set has entered: everything
 // that these ranks put since they last contributed (nothing if the fence does not collect; the

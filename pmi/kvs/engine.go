@@ -274,8 +274,8 @@ func (e *Engine) end(f *fence, err error) {
 }
 
 // RankGone says that rank will not enter another fence, because its process ended or it left
-// PMI for good: fences that hold it fail, now and later, and so does waiting for what only it
-// could have put. The first why stays. rank may be on another host.
+// PMI for good: fences that hold it fail, those that wait for ranks of this host now and others
+// later, and so does waiting for what only it could have put. The first why stays. rank may be on another host.
 func (e *Engine) RankGone(rank int, why string) {
 	e.mu.Lock()
 	for _, f := range e.fences.leave(rank, why) {

@@ -194,14 +194,15 @@ func (t *fences) members(rank int, set []int) (name string, ranks []int, err err
 	return setName(ranks), ranks, nil
 }
 
-// leave marks rank as gone and returns the fences that this ends, not yet ended.
+// leave marks rank as gone and returns the fences that this ends, not yet ended. Those that have left
+// this host are over for other hosts, maybe: upstream knows, and tells of the rank where they are not.
 func (t *fences) leave(rank int, why string) (failed []*fence) {
 	if _, ok := t.gone[rank]; ok || rank < 0 || rank >= t.size {
 		return nil
 	}
 	t.gone[rank] = why
 	for _, f := range t.open {
-		if f.has(rank) {
+		if f.has(rank) && !f.left {
 			failed = append(failed, f)
 		}
 	}

@@ -345,6 +345,7 @@ func TestBarrierWithAnAbortedRank(t *testing.T) {
 					s.Aborted(idset.Of(1))
 				}
 				ended.nc.Close()
+				m.star.leave(1, "was ended") // as the launcher hears of its end
 				if st := bfrops.One[int64](c.receive(101), bfrops.Status); st != -8 {
 					t.Errorf("status %d", st)
 				}
