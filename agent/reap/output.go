@@ -28,6 +28,21 @@ const maxErr = 4 << 10
 // limit bytes are an error. When ctx ends the program's group is killed and the error is ctx's: it
 // returns then even if the kernel does not let go of the program. cmd.Files must be empty.
 func (s *Supervisor) Output(ctx context.Context, cmd Command, limit int) (o Output, err error) {
+	var text []byte
+	o, err = s.reading(ctx, cmd, func(out io.Reader) (err error) {
+		text, err = io.ReadAll(io.LimitReader(out, int64(limit)+1))
+		if err == nil && len(text) > limit {
+			return fmt.Errorf("%s writes more than %d bytes", cmd.Argv[0], limit)
+		}
+		return err
+	})
+	o.Out = text
+	return o, err
+}
+
+// reading runs a program whose output take reads, until that is read, the program has ended, and the beginning of its
+// errors is known. When take fails the program's group is killed.
+func (s *Supervisor) reading(ctx context.Context, cmd Command, take func(io.Reader) error) (o Output, err error) {
 	p, out, errs, release, err := s.piped(ctx, cmd)
 	if err != nil {
 		return o, err
@@ -35,11 +50,11 @@ func (s *Supervisor) Output(ctx context.Context, cmd Command, limit int) (o Outp
 	defer release()
 	var reads errgroup.Group
 	var errText bytes.Buffer
-	reads.Go(func() (err error) {
-		o.Out, err = io.ReadAll(io.LimitReader(out, int64(limit)+1))
-		if err == nil && len(o.Out) > limit {
+	reads.Go(func() error {
+		err := take(out)
+		if err != nil {
 			_ = p.Signal(syscall.SIGKILL)
-			return fmt.Errorf("%s writes more than %d bytes", cmd.Argv[0], limit)
+			_, _ = io.Copy(io.Discard, out)
 		}
 		return err
 	})
@@ -48,19 +63,15 @@ func (s *Supervisor) Output(ctx context.Context, cmd Command, limit int) (o Outp
 		return nil
 	})
 	err = reads.Wait()
-	if ctx.Err() != nil {
-		return o, ctx.Err()
-	}
-	if err != nil {
-		return o, err
-	}
 	select {
 	case <-p.Done():
+		o.Exit, o.Err = p.Exit(), lastLine(errText.String())
 	case <-ctx.Done():
-		return o, ctx.Err()
 	}
-	o.Exit, o.Err = p.Exit(), lastLine(errText.String())
-	return o, nil
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return o, err
 }
 
 // firstOf keeps the beginning of standard error, and reads on.
