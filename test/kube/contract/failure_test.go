@@ -131,29 +131,3 @@ func TestBackoffLimitReached(t *testing.T) {
 	}
 	l.eventually("cleanPodPolicy Running takes the workers", func() bool { return len(l.pods(kubeflow.JobRoleLabel+"=worker")) == 0 })
 }
-
-// mpiup launcher ends the agents with 0 after success, so that workers are done whatever
-// cleanPodPolicy says.
-func TestWorkersSucceedWithTheLauncher(t *testing.T) {
-	t.Parallel()
-	l := up(t, setting{images: running(t, whereAmI)})
-	j, none := ours(t), kubeflow.CleanPodPolicyNone
-	j.Spec.RunPolicy.CleanPodPolicy = &none
-	c := &j.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher].Template.Spec.Containers[0]
-	c.Command = []string{"mpiup", "launcher", "--", "sh", "-c", "mpiup run -n 2 /opt/pi && mpirun -n 4 /opt/pi"}
-	l.submit(j)
-	out := l.succeeded("pi")
-	if got := len(ranksOn(out, 2)); got != 2 {
-		t.Errorf("%d ranks of 2:\n%s", got, out)
-	}
-	on(t, out, "pi-worker-0", "pi-worker-0", "pi-worker-1", "pi-worker-1")
-	l.eventually("both workers have succeeded", func() bool {
-		done := 0
-		for _, p := range l.pods(kubeflow.JobRoleLabel + "=worker") {
-			if p.Status.Phase == corev1.PodSucceeded {
-				done++
-			}
-		}
-		return done == 2
-	})
-}

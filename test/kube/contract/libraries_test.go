@@ -22,24 +22,32 @@ type flavour struct {
 }
 
 // flavours are those of upstream's three examples. The one for Open MPI is there twice, for the
-// operator tells Open MPI 4 alone where its hosts are: 5 would start all ranks in the launcher.
+// operator tells Open MPI 4 alone where its hosts are.
 var flavours = []flavour{
 	{"OpenMPI4", "pi.yaml", debians("mpicc.openmpi"), "Open MPI v4."},
-	{"OpenMPI5", "pi.yaml", openMPI5, "Open MPI v5."},
+	five,
 	{"MPICH", "pi-mpich.yaml", debians("mpicc.mpich"), "MPICH Version:"},
 	{"IntelMPI", "pi-intel.yaml", intelMPI, "Intel(R) MPI Library"},
 }
 
-// eachFlavour runs a test with an image of each, which is made of the program's path.
-func eachFlavour(t *testing.T, image func(*testing.T, string) kubelet.Image, test func(*testing.T, flavour, kubelet.Image)) {
+var five = flavour{"OpenMPI5", "pi.yaml", openMPI5, "Open MPI v5."}
+
+// image is one with the library, which is made of the program's path.
+func (f flavour) image(t *testing.T, made func(*testing.T, string) kubelet.Image) kubelet.Image {
+	t.Helper()
+	program, more := f.library(t)
+	i := with(made(t, program), more.Files)
+	i.Env = more.Env
+	return i
+}
+
+// eachFlavour runs a test with an image of each.
+func eachFlavour(t *testing.T, made func(*testing.T, string) kubelet.Image, test func(*testing.T, flavour, kubelet.Image)) {
 	t.Parallel()
 	for _, f := range flavours {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			program, more := f.library(t)
-			i := with(image(t, program), more.Files)
-			i.Env = more.Env
-			test(t, f, i)
+			test(t, f, f.image(t, made))
 		})
 	}
 }
@@ -88,24 +96,45 @@ func intelMPI(t *testing.T) (string, kubelet.Image) {
 		t.Skip("Intel MPI is for amd64 alone")
 	}
 	need.MPICH(t)
-	dir, program := wheel(t, "impi", "lib/libmpi.so.12", "lib/libfabric.so.1", "lib/libtcp-fi.so"), filepath.Join(built, "library.impi")
+	dir, program := wheel(t, "impi", "lib/libmpi.so.12", "lib/libfabric.so.1", "lib/libtcp-fi.so",
+		"bin/mpirun", "bin/mpiexec.hydra", "bin/hydra_bstrap_proxy", "bin/hydra_pmi_proxy"), filepath.Join(built, "library.impi")
 	once(t, program, "sh", "-ec", `mpicc.mpich -O1 -c -o "$1.o" ../../mpi/library.c; gcc -o "$1" "$1.o" "$2"`, "sh", program, filepath.Join(dir, "lib/libmpi.so.12"))
-	return program, kubelet.Image{Files: map[string]string{"/opt/intel": dir}, Env: []string{"I_MPI_ROOT=/opt/intel", "LD_LIBRARY_PATH=/opt/intel/lib",
+	return program, kubelet.Image{Files: map[string]string{"/opt/intel": dir}, Env: []string{
+		"PATH=/usr/local/bin:/opt/intel/bin:/usr/sbin:/usr/bin:/sbin:/bin", "I_MPI_ROOT=/opt/intel", "LD_LIBRARY_PATH=/opt/intel/lib",
 		"FI_PROVIDER_PATH=/opt/intel/lib", "FI_PROVIDER=tcp", "I_MPI_FABRICS=shm:ofi", "I_MPI_THREAD_YIELD=3"}}
 }
 
-// The world has the size that mpiup run and mpirun are asked for, and its ranks are on the workers,
-// with the operator's hostfile and its variables for the library.
+// sized is upstream's example with two slots a worker and a script of the launcher's.
+func (f flavour) sized(t *testing.T, script string) *kubeflow.MPIJob {
+	t.Helper()
+	j, slots := pi(t, f.file, "drop-in"), int32(2)
+	j.Spec.SlotsPerWorker = &slots
+	c := &j.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher].Template.Spec.Containers[0]
+	c.Command, c.Args = []string{"sh", "-c", script}, nil
+	return j
+}
+
+// The world has the size that mpiup run, mpirun and the library's own launcher over mpiup's ssh are asked
+// for, and its ranks are on the workers, with the operator's hostfile and its variables for the library.
 func TestWorldSizes(t *testing.T) {
 	eachFlavour(t, dropIn, func(t *testing.T, f flavour, image kubelet.Image) {
 		l := up(t, setting{images: map[string]kubelet.Image{"drop-in": image}})
-		j, slots := pi(t, f.file, "drop-in"), int32(2)
-		j.Spec.SlotsPerWorker = &slots
-		c := &j.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher].Template.Spec.Containers[0]
-		c.Command, c.Args = []string{"sh", "-c", "mpiup run -n 4 /home/mpiuser/pi && mpirun -n 3 /home/mpiuser/pi"}, nil
-		l.submit(j)
+		l.submit(f.sized(t, `set -e; p=/home/mpiuser/pi; mpiup run -n 4 $p; mpirun -n 3 $p; mpiup run --mpi native --map-by node -n 2 $p`))
 		out := l.succeeded("pi")
 		f.on(t, out, "pi-worker-0", "pi-worker-0", "pi-worker-1", "pi-worker-1")
 		f.on(t, out, "pi-worker-0", "pi-worker-0", "pi-worker-1")
+		f.on(t, out, "pi-worker-0", "pi-worker-1")
+		if strings.Contains(f.name, "Intel") && !strings.Contains(l.Output("pi-worker-0"), "/opt/intel/bin//hydra_bstrap_proxy") {
+			t.Errorf("Intel MPI's own launcher was not there:\n%s", l.Output("pi-worker-0"))
+		}
 	})
+}
+
+// What mpiup's mpirun is there for: Open MPI 5's own, executed past it, takes the operator's job for one
+// without hosts, starts all ranks in the launcher and succeeds (kubeflow/mpi-operator#842).
+func TestOpenMPI5WithTheOperatorsVariablesAlone(t *testing.T) {
+	t.Parallel()
+	l := up(t, setting{images: map[string]kubelet.Image{"drop-in": five.image(t, dropIn)}})
+	l.submit(five.sized(t, "/opt/openmpi/bin/mpirun --map-by :OVERSUBSCRIBE --bind-to none -n 2 /home/mpiuser/pi"))
+	five.on(t, l.succeeded("pi"), "pi-launcher", "pi-launcher")
 }
