@@ -63,7 +63,7 @@ integration: build
 	@cd test/kube && go test -race -count=1 -timeout 15m .
 	@echo "== operators' own controllers; the race detector would cost minutes of building Kubernetes"
 	@cd test/kube && go test -count=1 -timeout 15m ./control ./kubelet
-	@cd test/kube && go test -count=1 -timeout 15m ./contract
+	@cd test/kube && go test -count=1 -timeout 30m ./contract
 
 soak: build ## random faults on a running job for SOAK=5m, again with SEED=n; not in CI
 	@MPIUP_SOAK=$(or $(SOAK),5m) MPIUP_SOAK_SEED=$(SEED) go test -race -timeout 60m -count=1 -v -run '^TestSoak$$' ./test/chaos
