@@ -100,12 +100,12 @@ func (st *step) topologyHint() hint {
 	}
 	xml, err := s.agent.machine.xml(sysfs.Host())
 	if err != nil {
-		s.log.Info("ranks get no topology", "cause", err)
+		s.notice(false, "ranks find the host's topology themselves: %v", err)
 		return hint{}
 	}
 	path, err := s.hints.path(xml)
 	if err != nil {
-		s.log.Info("ranks get no topology file", "cause", err)
+		s.notice(false, "ranks get no file of the host's topology, and find it themselves: %v", err)
 	}
 	return hint{path, xml}
 }
