@@ -23,14 +23,15 @@ type flavour struct {
 
 // flavours are those of upstream's three examples. The one for Open MPI is there twice, for the
 // operator tells Open MPI 4 alone where its hosts are.
-var flavours = []flavour{
-	{"OpenMPI4", "pi.yaml", debians("mpicc.openmpi"), "Open MPI v4."},
-	five,
-	{"MPICH", "pi-mpich.yaml", debians("mpicc.mpich"), "MPICH Version:"},
-	{"IntelMPI", "pi-intel.yaml", intelMPI, "Intel(R) MPI Library"},
-}
-
-var five = flavour{"OpenMPI5", "pi.yaml", openMPI5, "Open MPI v5."}
+var (
+	flavours = []flavour{
+		four, five,
+		{"MPICH", "pi-mpich.yaml", debians("mpicc.mpich"), "MPICH Version:"},
+		{"IntelMPI", "pi-intel.yaml", intelMPI, "Intel(R) MPI Library"},
+	}
+	four = flavour{"OpenMPI4", "pi.yaml", debians("mpicc.openmpi"), "Open MPI v4."}
+	five = flavour{"OpenMPI5", "pi.yaml", openMPI5, "Open MPI v5."}
+)
 
 // image is one with the library, which is made of the program's path.
 func (f flavour) image(t *testing.T, made func(*testing.T, string) kubelet.Image) kubelet.Image {
