@@ -131,11 +131,18 @@ func TestWorldSizes(t *testing.T) {
 	})
 }
 
-// What mpiup's mpirun is there for: Open MPI 5's own, executed past it, takes the operator's job for one
-// without hosts, starts all ranks in the launcher and succeeds (kubeflow/mpi-operator#842).
-func TestOpenMPI5WithTheOperatorsVariablesAlone(t *testing.T) {
+// Open MPI 5's own mpirun and prterun, past mpiup's. With the operator's variables alone mpirun takes the job
+// for one without hosts, starts all ranks in the launcher and succeeds (kubeflow/mpi-operator#842), which is
+// what mpiup's mpirun is there for. Told the hostfile, they reach the workers by mpiup's ssh.
+func TestOpenMPI5sOwnLaunchers(t *testing.T) {
 	t.Parallel()
 	l := up(t, setting{images: map[string]kubelet.Image{"drop-in": five.image(t, dropIn)}})
-	l.submit(five.sized(t, "/opt/openmpi/bin/mpirun --map-by :OVERSUBSCRIBE --bind-to none -n 2 /home/mpiuser/pi"))
-	five.on(t, l.succeeded("pi"), "pi-launcher", "pi-launcher")
+	l.submit(five.sized(t, `set -e; p=/home/mpiuser/pi bin=/opt/openmpi/bin hosts="--hostfile /etc/mpi/hostfile"
+$bin/mpirun --map-by :OVERSUBSCRIBE --bind-to none -n 2 $p
+$bin/mpirun $hosts -n 4 $p
+$bin/prterun $hosts -n 3 $p`))
+	out := l.succeeded("pi")
+	five.on(t, out, "pi-launcher", "pi-launcher")
+	five.on(t, out, "pi-worker-0", "pi-worker-0", "pi-worker-1", "pi-worker-1")
+	five.on(t, out, "pi-worker-0", "pi-worker-0", "pi-worker-1")
 }
