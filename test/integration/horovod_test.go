@@ -70,19 +70,6 @@ func TestHorovodrun(t *testing.T) {
 	}
 }
 
-// horovodrun's elastic driver starts its workers the same way, on the hosts that a script names.
-func TestHorovodrunElastic(t *testing.T) {
-	t.Parallel()
-	l := hosted(t)
-	hosts := l.file(t, "printf 'w0:1\\nw1:1\\nw2:1\\n'\n")
-	r := l.horovod(t, "--gloo", "--network-interface", "eth0", "-np", "3", "--min-np", "3", "--max-np", "3", "--host-discovery-script", "sh "+hosts,
-		"sh", "-c", "echo $HOROVOD_RANK of $HOROVOD_SIZE, elastic $HOROVOD_ELASTIC").wait(t)
-	const want = "[0]<stdout>:0 of 3, elastic 1\n[1]<stdout>:1 of 3, elastic 1\n[2]<stdout>:2 of 3, elastic 1\n"
-	if r.code != 0 || inOrder(r.stdout) != want {
-		t.Errorf("ended with %d, printed %q and %.4000s", r.code, r.stdout, r.stderr)
-	}
-}
-
 // One worker's end ends the others on their hosts, and so does the user's.
 func TestHorovodrunEnds(t *testing.T) {
 	t.Parallel()
@@ -119,14 +106,29 @@ mount --bind /mnt/etc /etc
 hostname launcher-kubexec
 shift
 exec "$@"`
-	j := job{dir: l.folder(t), env: []string{"PATH=/usr/bin:/bin", "HOME=/root", "MPIUP_KEY=" + l.key, "OMPI_MCA_plm_rsh_agent=/etc/mpi/kubexec.sh"}}
-	argv := append([]string{"unshare", "-m", "-u", "sh", "-c", inPod, "sh", l.bin}, l.script(t, "horovod", horovodrun)...)
-	r := l.command(t, j, append(argv, "--gloo", "--start-timeout", "150", "-np", "2", "-H", "w0:1,w1:1", "sh", "-c", glooRank)...).wait(t)
-	// At its end horovodrun 0.28.1 ends its task servers and itself at once: it may then complain of their end, and
-	// its interpreter may abort. What ran is not touched by that.
-	for _, line := range []string{"[0]<stdout>:rank 0 of 2 on w0, gloo over eth0\n", "[1]<stdout>:rank 1 of 2 on w1, gloo over eth0\n"} {
-		if !strings.Contains(r.stdout, line) {
-			t.Errorf("ended with %d, printed %q and %.4000s", r.code, r.stdout, r.stderr)
-		}
+	for _, c := range []struct {
+		name    string
+		args    []string
+		servers bool // look for interfaces
+	}{
+		{"interface named", []string{"--network-interface", "eth0"}, false},
+		{"interface looked for", nil, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := job{dir: l.folder(t), env: []string{"PATH=/usr/bin:/bin", "HOME=/root", "MPIUP_KEY=" + l.key, "OMPI_MCA_plm_rsh_agent=/etc/mpi/kubexec.sh"}}
+			argv := append([]string{"unshare", "-m", "-u", "sh", "-c", inPod, "sh", l.bin}, l.script(t, "horovod", horovodrun)...)
+			argv = append(append(argv, "--gloo", "--start-timeout", "150", "-np", "2", "-H", "w0:1,w1:1"), c.args...)
+			r := l.command(t, j, append(argv, "sh", "-c", glooRank)...).wait(t)
+			for _, line := range []string{"[0]<stdout>:rank 0 of 2 on w0, gloo over eth0\n", "[1]<stdout>:rank 1 of 2 on w1, gloo over eth0\n"} {
+				if !strings.Contains(r.stdout, line) {
+					t.Errorf("ended with %d, printed %q and %.4000s", r.code, r.stdout, r.stderr)
+				}
+			}
+			// A server that fails while it ends makes horovodrun 0.28.1 fail, though nothing needs it any more: its
+			// threads that wait for them call os._exit.
+			if r.code != 0 && !c.servers {
+				t.Errorf("ended with %d: %.4000s", r.code, r.stderr)
+			}
+		})
 	}
 }
