@@ -53,7 +53,8 @@ func (s *session) beginPMIx(machine string) error {
 	server, err := pmix.New(pmix.Config{
 		Address: lis.Addr().String(), SessionDir: dir, HwlocXML: machine,
 		Check: s.maySpeak, Log: s.log,
-		Span: s.up, Names: s.up, Spawn: s.spawn,
+		Process: s.processOf,
+		Span:    s.up, Names: s.up, Spawn: s.spawn,
 		Hooks: pmix.Hooks{
 			OnInit:     func(id int) { s.setPMI(id, apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(id int) { s.setPMI(id, apiv1.PmiState_PMI_FINALIZED) },
@@ -87,6 +88,19 @@ func (s *session) beginPMIx(machine string) error {
 		}
 	})
 	return nil
+}
+
+// processOf is a process of this host and the program that it was started with.
+func (s *session) processOf(id int) (pid int, program string) {
+	p := s.proc(uint32(id))
+	if p == nil {
+		return 0, ""
+	}
+	st := p.step
+	if argv := st.apps[p.spec.App].Argv; len(argv) > 0 {
+		program = argv[0]
+	}
+	return p.process.Pid(), program
 }
 
 // control tells the launcher that a rank wants processes to get a signal.

@@ -38,6 +38,7 @@ func (c *conn) groupConstruct(ctx context.Context, r *bfrops.Reader) (*bfrops.Wr
 	if err := c.meet(ctx, all, groupTag(name), false); err != nil {
 		return nil, err
 	}
+	c.s.joined(name, all, c.id())
 	w := c.writer()
 	w.Status(int(success))
 	major := majorVersion(c.version)
@@ -104,8 +105,13 @@ func (s *Server) share(ns *namespace, rank int, id uint64, infos []bfrops.Info) 
 	return s.add(ns, rank, [2][]bfrops.KVal{pairs, pairs}, false)
 }
 
-// groupDestruct has nothing to undo: a group is its members' business.
-func (c *conn) groupDestruct(context.Context, *bfrops.Reader) (*bfrops.Writer, error) {
+// groupDestruct has nothing to undo but that the group is known: it is its members' business.
+func (c *conn) groupDestruct(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+	name := bfrops.One[string](r, bfrops.String)
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	c.s.quit(name, c.id())
 	return nil, success
 }
 

@@ -21,6 +21,7 @@ type Job struct {
 	Apps      []int   // the program of each rank (MPI_APPNUM); nil: one program
 	Universe  int     // slots of the job (MPI_UNIVERSE_SIZE); 0: as many as ranks
 	MapBy     string  // how ranks were mapped, for pmix.mapby; "": not told
+	Command   string  // of its programs, for PMIX_QUERY_NAMESPACE_INFO; "": not told
 	Mapping   string  // PMI_process_mapping, see pmi.ProcessMapping; "": not told
 	Parent    *Parent // nil: no rank spawned it
 

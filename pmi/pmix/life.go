@@ -56,6 +56,9 @@ func (s *Server) leave(c *conn) (gone, alone bool) {
 	for _, r := range s.recent {
 		delete(r.told, c)
 	}
+	if c.ns.ranks[c.rank].open == 0 {
+		s.known.left(c.id())
+	}
 	return gone, c.ns.ranks[c.rank].open == 0
 }
 

@@ -43,6 +43,7 @@ func (s *Server) JobOver(number int, mute bool) {
 			delete(s.group, k)
 		}
 	}
+	s.known.forget(ns)
 	s.mu.Unlock()
 	s.spans.forget(ns)
 	s.start(func() {

@@ -11,32 +11,45 @@ import (
 
 const errPartial status = -52
 
-// query answers what tools and Open MPI commonly ask; what is not known is left out. A qualifier
-// names the job that is meant, if it is not the rank's own.
+// maxFacts bounds the answer to a query: the table of all processes may be asked for many times.
+const maxFacts = 64
+
+// query answers what tools and Open MPI commonly ask; what is not known is left out. Qualifiers name
+// the job that is meant, if it is not the rank's own, and the group.
 func (c *conn) query(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
 	queries := bfrops.Counted[bfrops.Query](r, bfrops.QueryType)
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
 	var found []bfrops.Info
-	asked := 0
+	asked, none := 0, errNotSupported
 	for _, q := range queries {
 		asked += len(q.Keys)
-		ns := c.ns
+		about := subject{ns: c.ns}
 		if v, ok := attribute(q.Qualifiers, "pmix.nspace"); ok {
-			ns = c.s.called(v.Text())
+			about.ns = c.s.called(v.Text())
+		}
+		if v, ok := attribute(q.Qualifiers, "pmix.grp.id"); ok {
+			about.group = v.Text()
 		}
 		for _, key := range q.Keys {
-			if len(found) >= maxFacts || ns == nil {
+			tell, known := facts[key]
+			if !known && key != queryKeys {
+				continue
+			}
+			none = errNotFound
+			if len(found) >= maxFacts || about.ns == nil {
 				break
 			}
-			if i, ok := c.s.fact(ns, key); ok {
-				found = append(found, i)
+			if key == queryKeys {
+				found = append(found, info(key, bfrops.String, strings.Join(slices.Sorted(maps.Keys(facts)), ",")))
+			} else if v := tell(c.s, about); v.Type != bfrops.Undef {
+				found = append(found, bfrops.Info{Key: key, Value: v})
 			}
 		}
 	}
 	if len(found) == 0 {
-		return nil, errNotFound
+		return nil, none
 	}
 	st := success
 	if len(found) < asked {
@@ -48,83 +61,52 @@ func (c *conn) query(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 	return w, nil
 }
 
-// maxFacts bounds the answer to a query: the table of all processes may be asked for many times.
-const maxFacts = 64
-
-// fact is one answer to a query.
-func (s *Server) fact(ns *namespace, key string) (bfrops.Info, bool) {
-	switch key {
-	case "pmix.qry.ns": // PMIX_QUERY_NAMESPACES
-		return info(key, bfrops.String, strings.Join(s.namespaces(), ",")), true
-	case "pmix.job.size":
-		return info(key, bfrops.Uint32, uint64(ns.Engine.Size())), true
-	case "pmix.univ.size":
-		return info(key, bfrops.Uint32, uint64(max(ns.Universe, ns.Engine.Size()))), true
-	case "pmix.num.nodes":
-		return info(key, bfrops.Uint32, uint64(len(ns.Hosts))), true
-	case "pmix.local.size":
-		return info(key, bfrops.Uint32, uint64(len(ns.local))), true
-	case "pmix.qry.psetnum": // PMIX_QUERY_NUM_PSETS
-		return info(key, bfrops.Size, uint64(0)), true
-	case "pmix.qry.psets": // PMIX_QUERY_PSET_NAMES
-		return info(key, bfrops.String, ""), true
-	case "pmix.qry.ptable": // PMIX_QUERY_PROC_TABLE
-		return info(key, bfrops.DataArray, s.procTable(ns, false)), true
-	case "pmix.qry.lptable": // PMIX_QUERY_LOCAL_PROC_TABLE
-		return info(key, bfrops.DataArray, s.procTable(ns, true)), true
-	case "pmix.qry.spawn": // PMIX_QUERY_SPAWN_SUPPORT
-		return info(key, bfrops.String, spawnSupport), s.cfg.Spawn != nil
-	case "pmix.hwlocxml2":
-		return info(key, bfrops.String, s.cfg.HwlocXML), s.cfg.HwlocXML != ""
-	}
-	return bfrops.Info{}, false
+// subject is what a query is about.
+type subject struct {
+	ns    *namespace
+	group string
 }
+
+const queryKeys = "pmix.qry.keys" // PMIX_QUERY_SUPPORTED_KEYS: the table below
+
+// facts are what can be asked; zero values are not known. Types are those of pmix_common.h. prted
+// (pmix_server_queries.c of PRRTE) answers the same for jobs and process tables; names of groups are
+// one text there, in spite of the header, and the array of texts here that a client counts on.
+var facts = map[string]func(*Server, subject) bfrops.Value{
+	"pmix.qry.ns":     func(s *Server, _ subject) bfrops.Value { return text(strings.Join(s.namespaces(), ",")) }, // PMIX_QUERY_NAMESPACES
+	"pmix.qry.nsinfo": func(s *Server, _ subject) bfrops.Value { return array(s.allJobs()) },                      // PMIX_QUERY_NAMESPACE_INFO
+	"pmix.job.size":   func(_ *Server, a subject) bfrops.Value { return number(bfrops.Uint32, a.ns.Engine.Size()) },
+	"pmix.univ.size": func(_ *Server, a subject) bfrops.Value {
+		return number(bfrops.Uint32, max(a.ns.Universe, a.ns.Engine.Size()))
+	},
+	"pmix.num.nodes":    func(_ *Server, a subject) bfrops.Value { return number(bfrops.Uint32, len(a.ns.Hosts)) },
+	"pmix.local.size":   func(_ *Server, a subject) bfrops.Value { return number(bfrops.Uint32, len(a.ns.local)) },
+	"pmix.qry.psetnum":  func(*Server, subject) bfrops.Value { return number(bfrops.Size, 0) },                        // PMIX_QUERY_NUM_PSETS
+	"pmix.qry.psets":    func(*Server, subject) bfrops.Value { return text("") },                                      // PMIX_QUERY_PSET_NAMES
+	"pmix.qry.ptable":   func(s *Server, a subject) bfrops.Value { return array(s.procTable(a.ns, false)) },           // PMIX_QUERY_PROC_TABLE
+	"pmix.qry.lptable":  func(s *Server, a subject) bfrops.Value { return array(s.procTable(a.ns, true)) },            // PMIX_QUERY_LOCAL_PROC_TABLE
+	"pmix.qry.pgrpnum":  func(s *Server, _ subject) bfrops.Value { return number(bfrops.Size, len(s.groupNames())) },  // PMIX_QUERY_NUM_GROUPS
+	"pmix.qry.pgrp":     func(s *Server, _ subject) bfrops.Value { return array(bfrops.NewTexts(s.groupNames()...)) }, // PMIX_QUERY_GROUP_NAMES
+	"pmix.qry.pgrpmems": (*Server).groupMembers,                                                                       // PMIX_QUERY_GROUP_MEMBERSHIP
+	"pmix.qry.spawn": func(s *Server, _ subject) bfrops.Value { // PMIX_QUERY_SPAWN_SUPPORT
+		if s.cfg.Spawn == nil {
+			return bfrops.Value{}
+		}
+		return text(spawnSupport)
+	},
+	"pmix.hwlocxml2": func(s *Server, _ subject) bfrops.Value {
+		if s.cfg.HwlocXML == "" {
+			return bfrops.Value{}
+		}
+		return text(s.cfg.HwlocXML)
+	},
+}
+
+func text(s string) bfrops.Value { return bfrops.Value{Type: bfrops.String, Data: s} }
+
+func number(t bfrops.Type, n int) bfrops.Value { return bfrops.Value{Type: t, Data: uint64(n)} }
+
+func array(a bfrops.Array) bfrops.Value { return bfrops.Value{Type: bfrops.DataArray, Data: a} }
 
 const spawnSupport = "pmix.host,pmix.hostfile,pmix.addhost,pmix.addhostfile,pmix.wdir,pmix.mapby,pmix.ppr," +
 	"pmix.envar.set,pmix.envar.add,pmix.envar.unset,pmix.envar.prepnd,pmix.envar.appnd,pmix.envar.first"
-
-// namespaces are the names of the run's jobs, in the order of their numbers.
-func (s *Server) namespaces() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var names []string
-	for _, ns := range s.inOrder() {
-		names = append(names, ns.Namespace)
-	}
-	return names
-}
-
-// inOrder is the run's jobs, in the order of their numbers. mu is held.
-func (s *Server) inOrder() []*namespace {
-	return slices.SortedFunc(maps.Values(s.jobs), func(a, b *namespace) int { return a.Number - b.Number })
-}
-
-// States of a process (pmix_proc_state_t). Of those elsewhere no more is known than that they were
-// started, or are gone.
-const (
-	stateRunning    = 5
-	stateConnected  = 6
-	stateTerminated = 20
-)
-
-// procTable is the job's processes and where they are; process ids and programs are not known here.
-func (s *Server) procTable(ns *namespace, here bool) bfrops.Array {
-	gone := ns.Engine.Gone()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	table := bfrops.Array{Type: bfrops.ProcInfoType}
-	for p := range ns.places() {
-		if here && p.host != ns.Here {
-			continue
-		}
-		i := bfrops.ProcInfo{Proc: ns.proc(p.rank), Host: ns.Hosts[p.host].Name, State: stateRunning}
-		if r := ns.ranks[p.rank]; r != nil && r.main != nil {
-			i.State = stateConnected
-		}
-		if _, ended := gone[p.rank]; ended {
-			i.State = stateTerminated
-		}
-		table.Data = append(table.Data, i)
-	}
-	return table
-}

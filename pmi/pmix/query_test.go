@@ -1,13 +1,16 @@
 package pmix_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
-const cmdQuery = 15
+const cmdQuery, cmdDestruct = 15, 28
 
 func querying(keys ...string) func(*bfrops.Writer) { return queryingOf(nil, keys...) }
 
@@ -18,7 +21,10 @@ func queryingOf(qualifiers []bfrops.Info, keys ...string) func(*bfrops.Writer) {
 }
 
 func TestQuery(t *testing.T) {
-	m := newMulti(t, 2, func(cfg *pmix.Config) { cfg.HwlocXML = "<topology/>" })
+	m := newMulti(t, 2, func(cfg *pmix.Config) {
+		cfg.HwlocXML = "<topology/>"
+		cfg.Process = func(id int) (int, string) { return 100 + id, "/bin/x" }
+	})
 	defer m.stop()
 	m.add([]int{0}, []int{1})
 	m.add([]int{0, 1}, []int{2})
@@ -47,9 +53,9 @@ func TestQuery(t *testing.T) {
 	}
 	for key, want := range map[string][]bfrops.ProcInfo{
 		"pmix.qry.lptable": {
-			{Proc: m.proc(1, 0), Host: "w0", State: 5}, {Proc: m.proc(1, 1), Host: "w0", State: 20}},
+			{Proc: m.proc(1, 0), Host: "w0", Exe: "/bin/x", PID: 102, State: 5}, {Proc: m.proc(1, 1), Host: "w0", Exe: "/bin/x", PID: 103, State: 20}},
 		"pmix.qry.ptable": {
-			{Proc: m.proc(1, 0), Host: "w0", State: 5}, {Proc: m.proc(1, 1), Host: "w0", State: 20}, {Proc: m.proc(1, 2), Host: "w1", State: 5}},
+			{Proc: m.proc(1, 0), Host: "w0", Exe: "/bin/x", PID: 102, State: 5}, {Proc: m.proc(1, 1), Host: "w0", Exe: "/bin/x", PID: 103, State: 20}, {Proc: m.proc(1, 2), Host: "w1", State: 5}},
 	} {
 		infos := c.wants(102, cmdQuery, 0, queryingOf(other, key)).Infos()
 		table := infos[0].Value.Data.(bfrops.Array).Data
@@ -65,6 +71,70 @@ func TestQuery(t *testing.T) {
 	if infos := c.wants(103, cmdQuery, -52, querying("pmix.job.size", "what")).Infos(); len(infos) != 1 {
 		t.Errorf("%v", infos)
 	}
-	c.wants(104, cmdQuery, -46, querying("what"))
+	c.wants(104, cmdQuery, -47, querying("what"))
 	c.wants(105, cmdQuery, -46, queryingOf([]bfrops.Info{text("pmix.nspace", "other")}, "pmix.job.size"))
+	c.wants(106, cmdQuery, -46, queryingOf([]bfrops.Info{text("pmix.grp.id", "none")}, "pmix.qry.pgrpmems"))
+	keys := c.wants(107, cmdQuery, 0, querying("pmix.qry.keys")).Infos()
+	if list := strings.Split(keys[0].Value.Text(), ","); len(list) < 10 || !slices.Contains(list, "pmix.qry.nsinfo") {
+		t.Errorf("keys %q", list)
+	}
+}
+
+// What prted's clients read of it: per job its name, its command line, its size, and then its processes.
+func TestQueryOfAllJobs(t *testing.T) {
+	m := newMulti(t, 2, nil)
+	defer m.stop()
+	m.add([]int{0}, []int{1})
+	c := m.connect(0, 0)
+	defer c.nc.Close()
+	jobs := c.wants(101, cmdQuery, 0, querying("pmix.qry.nsinfo")).Infos()[0].Value.Data.(bfrops.Array)
+	if len(jobs.Data) != 1 || jobs.Data[0].(bfrops.Info).Key != "pmix.job.arr" {
+		t.Fatalf("%v", jobs)
+	}
+	var got []string
+	for _, i := range jobs.Data[0].(bfrops.Info).Value.Data.(bfrops.Array).Data {
+		got = append(got, fmt.Sprint(i.(bfrops.Info).Key, "=", i.(bfrops.Info).Value.Data))
+	}
+	want := []string{"pmix.nspace=" + m.jobs[0].Namespace, "pmix.cmd.line=/bin/x 1", "pmix.job.size=2"}
+	if len(got) != 5 || !slices.Equal(got[:3], want) || !strings.Contains(got[4], "pmix.hname") || !strings.Contains(got[4], "w1") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A group is known while a member of this host is in it.
+func TestQueryOfGroups(t *testing.T) {
+	m := newMulti(t, 1, nil)
+	defer m.stop()
+	m.add([]int{0, 1, 2})
+	a, b, other := m.connect(0, 0), m.connect(0, 1), m.connect(0, 2)
+	defer a.nc.Close()
+	defer other.nc.Close()
+	groups := func() string {
+		return fmt.Sprint(other.wants(110, cmdQuery, 0, querying("pmix.qry.pgrp")).Infos()[0].Value.Data.(bfrops.Array).Data)
+	}
+	construct := func(name string) {
+		for _, c := range []*raw{a, b} {
+			c.send(101, request(cmdConstruct, constructing(name, nil, m.proc(0, 0), m.proc(0, 1))))
+		}
+		for _, c := range []*raw{a, b} {
+			if st := bfrops.One[int64](c.receive(101), bfrops.Status); st != 0 {
+				t.Fatal(st)
+			}
+		}
+	}
+	construct("one")
+	construct("two")
+	if got := groups(); got != "[one two]" {
+		t.Errorf("groups %s", got)
+	}
+	of := queryingOf([]bfrops.Info{text("pmix.grp.id", "one")}, "pmix.qry.pgrpmems")
+	if got := other.wants(111, cmdQuery, 0, of).Infos()[0].Value.Data.(bfrops.Array); !slices.Equal(got.Data, []any{m.proc(0, 0), m.proc(0, 1)}) {
+		t.Errorf("members %v", got)
+	}
+	for _, c := range []*raw{a, b} {
+		c.wants(102, cmdDestruct, 0, func(w *bfrops.Writer) { w.Group(bfrops.String, "one"); w.Infos(nil) })
+	}
+	if got := groups(); got != "[two]" {
+		t.Errorf("after its end: groups %s", got)
+	}
 }

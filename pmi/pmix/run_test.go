@@ -99,7 +99,7 @@ func (m *multi) forward(from int, e pmix.Event) {
 // job makes the engines of a job of the ranks of each host; hosts are told of it one by one.
 func (m *multi) job(layout ...[]int) (number int, add func(host int)) {
 	number, sj := m.star.add(m.t, layout)
-	pj := pmix.Job{Number: number, Base: sj.base, Namespace: fmt.Sprintf("job%d-0123456789abcdef", number), Getenv: m.getenv}
+	pj := pmix.Job{Number: number, Base: sj.base, Namespace: fmt.Sprintf("job%d-0123456789abcdef", number), Command: "/bin/x 1", Getenv: m.getenv}
 	here := make([]int, len(layout))
 	for h, ranks := range layout {
 		here[h] = -1

@@ -28,6 +28,9 @@ type Config struct {
 	Log   *slog.Logger // nil: none
 	Hooks Hooks
 
+	// Process is the process id and the program of a process of this host; 0 and "": not known. nil: none is.
+	Process func(id int) (pid int, program string)
+
 	Span  kvs.Upstream // fences over processes of several jobs, by ids; nil: all jobs are on this host
 	Names kvs.Names    // of the run; nil: kept in memory, for a run on one host
 
@@ -55,6 +58,7 @@ type Server struct {
 	added   chan struct{}       // guarded by mu; closed and replaced when a job is added
 	conns   map[*conn]struct{}  // guarded by mu; those past the handshake
 	group   map[groupKey]uint64 // guarded by mu; groups made so far
+	known   knownGroups         // guarded by mu; groups that have members here
 	recent  []recent            // guarded by mu; oldest first
 	aborted idset.Set           // guarded by mu; ids of processes that others have ended
 	unheard map[uint64]bool     // guarded by mu; requests that the user was told of
@@ -79,7 +83,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Log, jobs: map[int]*namespace{}, added: make(chan struct{}),
-		conns: map[*conn]struct{}{}, group: map[groupKey]uint64{}, unheard: map[uint64]bool{}, names: newNames(cfg.Names), spans: newSpans(cfg.Span),
+		conns: map[*conn]struct{}{}, group: map[groupKey]uint64{}, known: knownGroups{}, unheard: map[uint64]bool{}, names: newNames(cfg.Names), spans: newSpans(cfg.Span),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.log == nil {

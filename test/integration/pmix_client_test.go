@@ -31,7 +31,7 @@ func TestPMIxClient(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	exe := l.pmixClient(t)
-	for _, step := range []string{"late", "basic", "names", "misc", "events", "again", "abort", "control", "invite"} {
+	for _, step := range []string{"late", "basic", "names", "misc", "events", "query", "again", "abort", "control", "invite"} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", "--mpi", "pmix", exe, step}})

@@ -5,6 +5,7 @@
  *   late     a rank that commits late, and again later
  *   names    publish, look up, wait, first read, take back
  *   events   one rank tells the others
+ *   query    what tools ask: jobs, processes, groups
  *   misc     query, log, connect, job control, groups
  *   abort    rank 0 ends the last rank, and the others go on
  *   invite   a group to which rank 0 invites the others, and that one wants to leave
@@ -26,6 +27,7 @@ enum { HOST_DOWN = -231 }; /* PMIX_EVENT_NODE_DOWN, PMIX_ERR_NODE_DOWN in PMIx 3
 enum { OWN_NOT_FOUND = -17 }; /* what PMIx 4.0.0 shows of its own store instead of the server's answer, under mpirun, too */
 
 static pmix_proc_t me, all;
+static const char *program;
 static uint32_t size;
 
 static void fail(const char *what, int rc) {
@@ -427,6 +429,87 @@ static void misc(void) {
     groups();
 }
 
+#if PMIX_VERSION_MAJOR >= 4
+/* ask asks one thing, with a text as the qualifier if there is one, and returns its answer. */
+static pmix_value_t *ask(const char *key, const char *qualifier, const char *text, pmix_data_type_t type) {
+    pmix_query_t q;
+    pmix_info_t *results = NULL;
+    size_t n = 0;
+    PMIX_QUERY_CONSTRUCT(&q);
+    PMIX_ARGV_APPEND(n, q.keys, key);
+    if (qualifier) {
+        PMIX_QUERY_QUALIFIERS_CREATE(&q, 1);
+        PMIX_INFO_LOAD(&q.qualifiers[0], qualifier, text, PMIX_STRING);
+    }
+    n = 0;
+    OK(PMIx_Query_info(&q, 1, &results, &n));
+    if (n != 1 || !PMIX_CHECK_KEY(&results[0], key) || results[0].value.type != type) fail(key, n ? results[0].value.type : -1);
+    return &results[0].value;
+}
+
+static pmix_info_t *find(pmix_info_t *infos, size_t n, const char *key, size_t *from) {
+    for (; *from < n; ++*from)
+        if (PMIX_CHECK_KEY(&infos[*from], key)) return &infos[(*from)++];
+    return NULL;
+}
+
+/* table wants n processes that are connected, those of this host with their programs and process ids */
+static void table(const char *key, uint32_t n, uint32_t locals) {
+    pmix_data_array_t *a = ask(key, PMIX_NSPACE, me.nspace, PMIX_DATA_ARRAY)->data.darray;
+    pmix_proc_info_t *p = a->array;
+    if (a->size != n || a->type != PMIX_PROC_INFO) fail(key, (int)a->size);
+    for (uint32_t i = 0; i < n; i++) {
+        bool here = p[i].proc.rank / locals == me.rank / locals, self = p[i].proc.rank == me.rank;
+        if (!PMIX_CHECK_NSPACE(p[i].proc.nspace, me.nspace) || strcmp(p[i].hostname, host_of(p[i].proc.rank))) fail(key, (int)i);
+        if (here && (strcmp(p[i].executable_name, program) || p[i].state != PMIX_PROC_STATE_CONNECTED || p[i].pid <= 0)) fail("process", (int)i);
+        if (self && p[i].pid != getpid()) fail("pid", p[i].pid);
+    }
+}
+
+static void query(void) {
+    uint32_t locals = job_number(PMIX_LOCAL_SIZE);
+    size_t at = 0, n = 0;
+    fence(&all, 1, false);
+    table(PMIX_QUERY_PROC_TABLE, size, locals);
+    table(PMIX_QUERY_LOCAL_PROC_TABLE, locals, locals);
+    pmix_data_array_t *jobs = ask(PMIX_QUERY_NAMESPACE_INFO, NULL, NULL, PMIX_DATA_ARRAY)->data.darray;
+    if (jobs->size != 1 || !PMIX_CHECK_KEY((pmix_info_t *)jobs->array, PMIX_JOB_INFO_ARRAY)) fail("jobs", (int)jobs->size);
+    pmix_data_array_t *job = ((pmix_info_t *)jobs->array)->value.data.darray;
+    pmix_info_t *i = find(job->array, job->size, PMIX_NSPACE, &at);
+    if (!i || !PMIX_CHECK_NSPACE(i->value.data.string, me.nspace)) fail("nspace", 0);
+    i = find(job->array, job->size, PMIX_CMD_LINE, &at);
+    if (!i || strncmp(i->value.data.string, program, strlen(program))) fail("command line", 0);
+    i = find(job->array, job->size, PMIX_JOB_SIZE, &at);
+    if (!i || i->value.data.uint32 != size) fail("job size", 0);
+    while ((i = find(job->array, job->size, PMIX_PROC_INFO_ARRAY, &at))) {
+        pmix_info_t *of = i->value.data.darray->array;
+        if (i->value.data.darray->size != 3 || of[0].value.data.rank >= size || strcmp(of[1].value.data.string, host_of(of[0].value.data.rank))) fail("process of the job", (int)n);
+        n++;
+    }
+    if (n != size) fail("processes", (int)n);
+    if (!strstr(ask("pmix.qry.keys", NULL, NULL, PMIX_STRING)->data.string, PMIX_QUERY_NAMESPACES)) fail("keys", 0);
+#ifdef PMIX_QUERY_GROUP_NAMES
+    pmix_proc_t *members = calloc(size, sizeof *members);
+    pmix_info_t *out = NULL;
+    for (uint32_t r = 0; r < size; r++) members[r] = of(r);
+    OK(PMIx_Group_construct("asked", members, size, NULL, 0, &out, &n));
+    pmix_data_array_t *names = ask(PMIX_QUERY_GROUP_NAMES, NULL, NULL, PMIX_DATA_ARRAY)->data.darray;
+    if (names->size != 1 || names->type != PMIX_STRING || strcmp(*(char **)names->array, "asked")) fail("groups", (int)names->size);
+    if (ask(PMIX_QUERY_NUM_GROUPS, NULL, NULL, PMIX_SIZE)->data.size != 1) fail("number of groups", 0);
+    pmix_data_array_t *in = ask(PMIX_QUERY_GROUP_MEMBERSHIP, PMIX_GROUP_ID, "asked", PMIX_DATA_ARRAY)->data.darray;
+    if (in->size != size || in->type != PMIX_PROC || ((pmix_proc_t *)in->array)[size - 1].rank != size - 1) fail("members", (int)in->size);
+    fence(&all, 1, false);
+    OK(PMIx_Group_destruct("asked", NULL, 0));
+    free(members);
+#endif
+    pmix_query_t q;
+    PMIX_QUERY_CONSTRUCT(&q);
+    PMIX_ARGV_APPEND(n, q.keys, PMIX_QUERY_QUEUE_LIST);
+    pmix_info_t *none;
+    WANT(PMIX_ERR_NOT_SUPPORTED, PMIx_Query_info(&q, 1, &none, &n));
+}
+#endif
+
 static void aborts(void) {
     pmix_proc_t last = of(size - 1), *rest = calloc(size, sizeof *rest);
     fence(&all, 1, false);
@@ -488,6 +571,7 @@ static void init(void) {
 
 int main(int argc, char **argv) {
     const char *only = argc > 1 ? argv[1] : NULL;
+    program = argv[0];
     struct { const char *name; void (*run)(void); } steps[] = {
         {"late", late}, {"basic", basic}, {"names", names}, {"events", events}, {"misc", misc},
     };
@@ -497,6 +581,9 @@ int main(int argc, char **argv) {
     if (only && !strcmp(only, "abort")) aborts();
     if (only && !strcmp(only, "death")) death();
     if (only && !strcmp(only, "host")) host();
+#if PMIX_VERSION_MAJOR >= 4
+    if (only && !strcmp(only, "query")) query();
+#endif
 #ifdef PMIX_GROUP_INVITED
     if (only && !strcmp(only, "invite")) invite();
 #endif

@@ -119,6 +119,9 @@ func NewInfos(infos ...Info) Array { return newArray(InfoType, infos) }
 // NewProcs is an array of process names.
 func NewProcs(procs ...Proc) Array { return newArray(ProcType, procs) }
 
+// NewTexts is an array of strings.
+func NewTexts(texts ...string) Array { return newArray(String, texts) }
+
 func newArray[T any](t Type, elements []T) Array {
 	a := Array{Type: t, Data: make([]any, len(elements))}
 	for i, e := range elements {
