@@ -11,8 +11,13 @@ import (
 
 const errPartial status = -52
 
-// maxFacts bounds the answer to a query: the table of all processes may be asked for many times.
-const maxFacts = 64
+// Bounds of the answer to a query, which may ask for the same many times.
+const (
+	maxFacts = 64
+	maxLong  = 4 // of those that grow with the job or the machine
+)
+
+var long = map[string]bool{"pmix.qry.nsinfo": true, "pmix.qry.ptable": true, "pmix.qry.lptable": true, "pmix.hwlocxml2": true}
 
 // query answers what tools and Open MPI commonly ask; what is not known is left out. Qualifiers name
 // the job that is meant, if it is not the rank's own, and the group.
@@ -22,7 +27,7 @@ func (c *conn) query(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 		return nil, r.Err()
 	}
 	var found []bfrops.Info
-	asked, none := 0, errNotSupported
+	asked, longs, none := 0, 0, errNotSupported
 	for _, q := range queries {
 		asked += len(q.Keys)
 		about := subject{ns: c.ns}
@@ -40,6 +45,11 @@ func (c *conn) query(_ context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 			none = errNotFound
 			if len(found) >= maxFacts || about.ns == nil {
 				break
+			}
+			if long[key] {
+				if longs++; longs > maxLong {
+					continue
+				}
 			}
 			if key == queryKeys {
 				found = append(found, info(key, bfrops.String, strings.Join(slices.Sorted(maps.Keys(facts)), ",")))

@@ -71,6 +71,10 @@ func TestQuery(t *testing.T) {
 	if infos := c.wants(103, cmdQuery, -52, querying("pmix.job.size", "what")).Infos(); len(infos) != 1 {
 		t.Errorf("%v", infos)
 	}
+	many := append(slices.Repeat([]string{"pmix.qry.ptable", "pmix.hwlocxml2"}, 100), "pmix.job.size")
+	if infos := c.wants(103, cmdQuery, -52, querying(many...)).Infos(); len(infos) != 5 {
+		t.Errorf("%d facts of a query that asks for tables 200 times", len(infos))
+	}
 	c.wants(104, cmdQuery, -47, querying("what"))
 	c.wants(105, cmdQuery, -46, queryingOf([]bfrops.Info{text("pmix.nspace", "other")}, "pmix.job.size"))
 	c.wants(106, cmdQuery, -46, queryingOf([]bfrops.Info{text("pmix.grp.id", "none")}, "pmix.qry.pgrpmems"))
