@@ -146,6 +146,9 @@ func (f fault) hint() string {
 func (f fault) rankHint() string {
 	switch {
 	case f.broke:
+		if strings.Contains(f.text, "broke the PMIx protocol") {
+			return "its library must be an Open MPI with PMIx 3.1 to 7.0; if it is, this is a fault of mpiup: please report it"
+		}
 		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
 	case f.oom:
 		return fmt.Sprintf("the memory limit of %s was hit: raise resources.limits.memory, or put fewer ranks on a host (--ppn)", f.host)

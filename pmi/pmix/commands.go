@@ -48,9 +48,10 @@ var commands = [...]command{
 
 var unknown = command{name: "an unknown command", handle: refuse}
 
-// reserved are requests that no rank of an MPI job sends, and that are refused without a word:
-// credentials, other processes' input and output, fabrics and distances of devices.
-var reserved = map[uint64]bool{20: true, 21: true, 22: true, 23: true, 29: true, 30: true, 31: true, 32: true}
+// reserved are requests that are refused without a word: those that no rank of an MPI job sends (credentials,
+// other processes' input and output, fabrics and distances of devices), and RESOLVE_PEERS and RESOLVE_NODE, after
+// which libpmix 6 and later find the same in the job data, as earlier ones do at once.
+var reserved = map[uint64]bool{20: true, 21: true, 22: true, 23: true, 29: true, 30: true, 31: true, 32: true, 37: true, 38: true}
 
 func find(number uint64) *command {
 	if number < uint64(len(commands)) && commands[number].handle != nil {

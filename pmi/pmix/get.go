@@ -157,6 +157,11 @@ func attribute(infos []bfrops.Info, key string) (bfrops.Value, bool) {
 	return bfrops.Value{}, false
 }
 
+func has(infos []bfrops.Info, key string) bool {
+	_, ok := attribute(infos, key)
+	return ok
+}
+
 // isTrue reads a BOOL attribute, which is false where it is absent and true without a value.
 func isTrue(infos []bfrops.Info, key string) bool {
 	v, ok := attribute(infos, key)

@@ -14,13 +14,17 @@ import (
 // maxGroups bounds the groups that ranks of this host have made.
 const maxGroups = 64 << 10
 
-// groupConstruct is a barrier of the members (MPI sessions). All get one context id.
+// groupConstruct is a barrier of the members (MPI sessions). All get one context id. Members list all
+// members: groups whose leaders add the others (libpmix 5 and later), who list none, are refused.
 func (c *conn) groupConstruct(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
 	name := bfrops.One[string](r, bfrops.String)
 	procs := bfrops.Counted[bfrops.Proc](r, bfrops.ProcType)
 	infos := r.Infos()
 	if r.Err() != nil {
 		return nil, r.Err()
+	}
+	if len(procs) == 0 || has(infos, "pmix.grp.btstrp") || has(infos, "pmix.grp.add") {
+		return nil, errNotSupported
 	}
 	ctx, cancel := within(ctx, infos)
 	defer cancel()

@@ -77,6 +77,33 @@ func TestGroupsOverJobs(t *testing.T) {
 	})
 }
 
+// Groups whose leaders name the other members, who name none, are refused: nobody waits for them.
+func TestGroupsOfAddedMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMulti(t, 1, nil)
+		defer m.stop()
+		m.add([]int{0, 1})
+		leader, added := m.connect(0, 0), m.connect(0, 1)
+		defer leader.nc.Close()
+		defer added.nc.Close()
+		one := bfrops.Value{Type: bfrops.Size, Data: uint64(1)}
+		for _, infos := range [][]bfrops.Info{
+			{{Key: "pmix.grp.btstrp", Value: one}},
+			{{Key: "pmix.grp.add", Value: bfrops.Value{Type: bfrops.DataArray, Data: bfrops.NewProcs(m.proc(0, 1))}}},
+		} {
+			if st := leader.ask(101, cmdConstruct, constructing("a", infos, m.proc(0, 0))); st != -47 {
+				t.Errorf("%s: %d", infos[0].Key, st)
+			}
+		}
+		if st := added.ask(101, cmdConstruct, constructing("a", nil)); st != -47 {
+			t.Errorf("without members: %d", st)
+		}
+		if st := leader.ask(102, cmdConstruct, constructing("a", nil, m.proc(0, 0))); st != 0 {
+			t.Errorf("of one: %d", st)
+		}
+	})
+}
+
 // A group that is made before the rank has committed does not count as a commit.
 func TestGroupBeforeCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ func TestUnknownCommands(t *testing.T) {
 	c := l.connect(t, 0)
 	defer c.nc.Close()
 	for range 2 {
-		for _, command := range []int{17, 19, 20, 21, 22, 23, 25, 29, 30, 33, 38, 99, 100, 255} {
+		for _, command := range []int{17, 19, 20, 21, 22, 23, 25, 29, 30, 33, 37, 38, 40, 99, 100, 255} {
 			if st := c.ask(uint32(200+command), command, nil); st != -47 {
 				t.Errorf("command %d: status %d", command, st)
 			}
@@ -35,7 +35,7 @@ func TestUnknownCommands(t *testing.T) {
 	if len(said) != 4 { // of those beyond what any PMIx that is known sends, once each, and no more than so many
 		t.Errorf("said %q", said)
 	}
-	for i, number := range []string{"33", "38", "99", "100"} {
+	for i, number := range []string{"33", "40", "99", "100"} {
 		if !strings.Contains(said[i], `PMIx "4.2.2" of a rank sent request `+number+", which mpiup does not know") || !strings.Contains(said[i], "use a newer mpiup") {
 			t.Errorf("said %q", said[i])
 		}

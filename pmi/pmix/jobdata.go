@@ -222,6 +222,9 @@ func (j *namespace) rankValues(p rankPlace) []bfrops.KVal {
 		value("pmix.grank", bfrops.ProcRank, uint64(p.rank)),
 		value("pmix.apprank", bfrops.ProcRank, uint64(p.inApp)),
 	}
+	if j.Parent != nil { // PRRTE has it here, and libpmix 7 looks nowhere else for a rank's own
+		values = append(values, value("pmix.parent", bfrops.ProcType, j.parent))
+	}
 	if p.host != j.Here || j.Binding == nil {
 		return values
 	}

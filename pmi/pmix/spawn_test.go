@@ -142,6 +142,11 @@ func TestSpawnAnswer(t *testing.T) {
 	if r.Err() != nil || values["pmix.job.size"] != uint64(3) || values["pmix.parent"] != any(m.proc(0, 0)) || values["pmix.spawned"] != true {
 		t.Errorf("%v, %v", values, r.Err())
 	}
+	// A rank of it finds its parent among what is its own, where libpmix 7 looks.
+	c.send(102, request(cmdGet, getting(m.proc(1, 2), "pmix.parent")))
+	if st, _, own := c.values(102); st != 0 || own["pmix.parent"].Data != any(m.proc(0, 0)) {
+		t.Errorf("of a rank: %d, %v", st, own)
+	}
 }
 
 // The other ranks of Open MPI 4 wait for what the root hears at its port.

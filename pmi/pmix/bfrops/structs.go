@@ -82,6 +82,9 @@ func (r *Reader) envar() Envar { return Envar{r.str(), r.str(), byte(r.unsigned(
 
 func (w *Writer) array(a Array) {
 	w.tag(a.Type)
+	if a.Bare && a.Type == Undef && w.d.flex {
+		return
+	}
 	w.size(uint64(len(a.Data)))
 	for _, v := range a.Data {
 		w.value(a.Type, v)
@@ -90,11 +93,23 @@ func (w *Writer) array(a Array) {
 
 func (r *Reader) array() Array {
 	t := r.tag()
+	if t == Undef {
+		return r.noArray()
+	}
 	n := r.fits(r.size())
-	if t == Undef && n > 0 {
+	return Array{Type: t, Data: list[any](r, t, n)}
+}
+
+// noArray reads the rest of an array without a type, which has no values: a size of 0 or, from libpmix 6.1
+// on, nothing. What follows tells them apart, since counts and lengths of what is there are not 0.
+func (r *Reader) noArray() Array {
+	if r.d.flex && (len(r.b) == 0 || r.b[0] != 0) {
+		return Array{Bare: true}
+	}
+	if n := r.size(); n > 0 {
 		r.fail("an array of %d values of no type", n)
 	}
-	return Array{t, list[any](r, t, n)}
+	return Array{Data: []any{}}
 }
 
 func (w *Writer) app(a App) {

@@ -71,6 +71,7 @@ type Buffer struct {
 type Array struct {
 	Type Type
 	Data []any
+	Bare bool // it has no type, and came without a size (noArray); it is written as it came
 }
 
 // ProcInfo describes a process.
