@@ -30,7 +30,7 @@ func (m *matrix) argv(s stack, p program, at where, program []string) []string {
 	if s.openMPI && !m.auto {
 		args = append(args, "--mpi", "pmix")
 	}
-	if p.kind == example { // some spawn another one, which is in their directory
+	if p.kind == example || p.kind == simple { // some spawn another one, which is in their directory
 		args = append(args, "--wdir", filepath.Join(m.dir, "build", s.name))
 	}
 	for _, e := range s.environ(m) {
@@ -92,12 +92,17 @@ func (m *matrix) compile(ctx context.Context, l *lab, s stack, p program) (strin
 	}
 	exe, src := filepath.Join(dir, p.source), filepath.Join(m.dir, "src")
 	argv := []string{s.expand(m.cache, s.mpicc), "-O1", "-Wall", "-rdynamic", "-o", exe, filepath.Join(src, p.source+".c"), "-ldl"}
-	if p.kind == pmixC || p.kind == example {
+	if p.kind == pmixC || p.kind == example || p.kind == simple {
 		text := filepath.Join(src, p.source+".c")
-		if p.kind == example {
+		switch p.kind {
+		case example:
 			text = examples + "/" + p.source + ".c"
+		case simple: // which has the names of some examples
+			src = filepath.Join(src, "simple")
+			text = filepath.Join(m.wheels(), "pmix-"+s.tests, "test", "simple", p.source+".c")
+			exe += "-simple"
 		}
-		argv = []string{"cc", "-O1", "-w", "-D_GNU_SOURCE", "-I" + src, "-I" + s.pmix + "/include", "-o", exe, text,
+		argv = []string{"cc", "-O1", "-w", "-D_GNU_SOURCE", "-I" + src, "-I" + s.pmix + "/include", "-I" + s.pmix, "-o", exe, text,
 			"-L" + s.pmix + "/lib", "-Wl,-rpath," + s.pmix + "/lib", "-lpmix", "-lpthread"}
 	}
 	cmd := l.command(ctx, argv...)

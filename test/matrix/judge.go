@@ -15,7 +15,7 @@ type ended struct {
 	left           []string
 }
 
-// openpmix's examples exit with 0 and say on standard error what went wrong.
+// openpmix's examples and tests exit with 0 and say on standard error what went wrong.
 var exampleFailed = regexp.MustCompile(`(?im)^.*(failed|wrong|mismatch|not found|timed? ?out).*$`)
 
 // judge says what the run is worth, and why it is not ok.
@@ -38,10 +38,13 @@ func (p program) judge(e ended, at where) (word, string) {
 	if p.says != "" && !strings.Contains(e.stderr, p.says) {
 		return fails, fmt.Sprintf("it does not say %q", p.says)
 	}
-	if p.kind == example {
+	if p.kind == example || p.kind == simple {
 		text := e.stderr
 		if p.says != "" {
 			text = strings.ReplaceAll(text, p.says, "")
+		}
+		if p.noise != "" {
+			text = regexp.MustCompile(`(?m)^.*(`+p.noise+`).*$`).ReplaceAllString(text, "")
 		}
 		if said := exampleFailed.FindString(text); said != "" {
 			return fails, "it says " + strings.TrimSpace(said)

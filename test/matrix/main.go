@@ -174,11 +174,38 @@ func (m *matrix) sources() error {
 		return err
 	}
 	// Older examples want openpmix's configuration, of which they need nothing.
-	config := filepath.Join(to, "src", "include", "pmix_config.h")
-	if err := os.MkdirAll(filepath.Dir(config), 0o755); err != nil {
+	if err := writeFile(filepath.Join(to, "src", "include", "pmix_config.h"), nil); err != nil {
 		return err
 	}
-	return os.WriteFile(config, nil, 0o644)
+	return m.standIns(filepath.Join(to, "simple"))
+}
+
+// internals are the headers of openpmix's own that its test/simple include.
+var internals = []string{
+	"include/pmix_config.h", "include/pmix_globals.h", "include/pmix_types.h", "util/pmix_argv.h", "util/pmix_environ.h",
+	"util/pmix_output.h", "util/pmix_printf.h", "class/pmix_list.h", "class/pmix_object.h",
+}
+
+// standIns puts simple.h into a folder under the names of openpmix's internal headers.
+func (m *matrix) standIns(to string) error {
+	header, err := os.ReadFile(filepath.Join(m.root, "test", "matrix", "simple.h"))
+	if err != nil {
+		return err
+	}
+	for _, name := range internals {
+		if err := writeFile(filepath.Join(to, "src", name), header); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile makes the file's folder, too.
+func writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
 }
 
 // tool runs a command on this machine, in the repository.

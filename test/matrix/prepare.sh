@@ -5,6 +5,7 @@
 #   prepare.sh wheels NAME WHEEL...      matrix/NAME/, a virtual environment of the system's Python
 #   prepare.sh foreign VERSION WHEEL...  matrix/pythonVERSION/, wheels for a tree's Python
 #   prepare.sh suite VERSION             matrix/mpi4py-VERSION/, mpi4py's sources with its test suite
+#   prepare.sh pmix SUITE                matrix/pmix-SUITE/, openpmix's sources as Debian's SUITE has them
 #
 # Nothing of it belongs into the repository. Hosts see no other Python than the system's.
 set -euo pipefail
@@ -98,12 +99,29 @@ suite() {
     rm -rf "$work"
 }
 
+pmix() { # apt checks the index's signature and the files' sums; the system's own sources are not touched
+    local to=$cache/matrix/pmix-$1 work=$cache/matrix/source-$1
+    [ ! -e "$to/test/simple/simpclient.c" ] || return 0
+    echo "fetching openpmix's sources of Debian's $1"
+    rm -rf "$work"
+    mkdir -p "$work/lists/partial" "$work/archives/partial"
+    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $1 main" >"$work/sources.list"
+    local apt=(apt-get -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::State::Lists="$work/lists" -o Dir::Cache="$work" -o APT::Sandbox::User=root)
+    quietly "$work/log" "${apt[@]}" update
+    (cd "$work" && quietly "$work/log" "${apt[@]}" source --download-only pmix)
+    quietly "$work/log" dpkg-source --no-check -x "$work"/pmix_*.dsc "$work/pmix" # apt has checked the sums
+    rm -rf "$to"
+    mv "$work/pmix" "$to"
+    rm -rf "$work"
+}
+
 case ${1-} in
     packages) "$@" ;; # of a tree whose maker has the lock
-    tree | wheels | foreign | suite)
+    tree | wheels | foreign | suite | pmix)
         exec 9>"$cache/matrix/lock-$1-$2"
         flock -w 1800 9 || { echo "another prepare.sh $1 $2 runs" >&2; exit 1; }
         "$@"
         ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -10,7 +11,7 @@ type program struct {
 	name string
 	what string // for the report
 	kind kind
-	// source is a file of test/mpi without .c or .py, or of openpmix's examples.
+	// source is a file of test/mpi without .c or .py, or of openpmix's examples or tests.
 	source string
 	args   []string         // {file} is a new path that all hosts see
 	also   string           // another source of its kind, which it starts
@@ -19,6 +20,7 @@ type program struct {
 	want   map[where]string // in standard output, on one host and on several; both when only one is there
 	code   int
 	says   string // must be in standard error, and may then be there although it looks like a failure
+	noise  string // regular expression of what looks like a failure on standard error and is none
 	cause  string // regular expression for standard error's last lines, {host} being rank 1's
 	bound  time.Duration
 }
@@ -30,6 +32,7 @@ const (
 	mpiC    kind = iota // test/mpi/SOURCE.c with the stack's mpicc
 	pmixC               // test/mpi/SOURCE.c with libpmix
 	example             // openpmix's examples/SOURCE.c with libpmix
+	simple              // openpmix's test/simple/SOURCE.c with libpmix, and simple.h instead of its own headers
 	script              // test/mpi/SOURCE.py
 	suite               // mpi4py's own test suite
 )
@@ -51,7 +54,10 @@ const minute = time.Minute
 // noPMIx is why a program of PMIx's own is not run; the report has a dash for it.
 const noPMIx = "the library speaks PMI-1, or is a wheel, which has no PMIx headers"
 
-var programs = []program{
+// programs are the rows, in their order.
+var programs = slices.Concat(mpiPrograms, pmixPrograms, suites)
+
+var mpiPrograms = []program{
 	{name: "hello", what: "init, barrier, finalize", source: "hello", want: map[where]string{
 		one: "rank 3 of 4 on launcher, 3 of 4 there", several: "rank 3 of 4 on w1, 1 of 2 there"}},
 	{name: "ring", what: "a token through all ranks", source: "ring", want: both("ring 6")},
@@ -83,22 +89,10 @@ var programs = []program{
 		ranks: 3, want: both("pool ok 2")},
 	{name: "pool-spawn", what: "mpi4py.futures over spawned workers", kind: script, source: "pool", ranks: 1, want: both("pool ok 2")},
 	{name: "pmix", what: "a PMIx client of our own", kind: pmixC, source: "pmix_ompi", want: both("pmix ok")},
-	{name: "pmix-client", what: "openpmix's examples/client.c", kind: example, source: "client"},
-	{name: "pmix-client2", what: "openpmix's examples/client2.c", kind: example, source: "client2"},
-	{name: "pmix-client3", what: "openpmix's examples/client3.c", kind: example, source: "client3"},
-	{name: "pmix-hello", what: "openpmix's examples/hello.c", kind: example, source: "hello"},
-	{name: "pmix-dmodex", what: "openpmix's examples/dmodex.c", kind: example, source: "dmodex"},
-	{name: "pmix-pub", what: "openpmix's examples/pub.c", kind: example, source: "pub"},
-	{name: "pmix-pubi", what: "openpmix's examples/pubi.c", kind: example, source: "pubi"},
-	{name: "pmix-jctrl", what: "openpmix's examples/jctrl.c", kind: example, source: "jctrl",
-		says: "PMIx_Job_control_nb failed: -47"}, // preemption: "not supported", as PRRTE answers
-	{name: "pmix-log", what: "openpmix's examples/log.c", kind: example, source: "log"},
-	{name: "pmix-group", what: "openpmix's examples/group.c", kind: example, source: "group"},
-	{name: "pmix-group-dmodex", what: "openpmix's examples/group_dmodex.c", kind: example, source: "group_dmodex"},
-	{name: "pmix-asyncgroup", what: "openpmix's examples/asyncgroup.c", kind: example, source: "asyncgroup"},
-	{name: "pmix-fault", what: "openpmix's examples/fault.c", kind: example, source: "fault", code: 1,
-		cause: `rank 0 on .*code 1`},
-	{name: "pmix-dynamic", what: "openpmix's examples/dynamic.c", kind: example, source: "dynamic", also: "client"},
+}
+
+// suites are last, since they take most of the time.
+var suites = []program{
 	{name: "mpi4py-1", what: "mpi4py's own test suite on 1 rank", kind: suite, ranks: 1, bound: 15 * minute},
 	{name: "mpi4py-2", what: "mpi4py's own test suite on 2 ranks", kind: suite, ranks: 2, bound: 20 * minute},
 	{name: "mpi4py-4", what: "mpi4py's own test suite on 4 ranks", kind: suite, ranks: 4, bound: 30 * minute},
@@ -130,8 +124,10 @@ func (p program) missing(s stack, at where, cache string) string {
 		return "run on two hosts"
 	case (p.kind == script || p.kind == suite) && s.interpreter(cache) == "":
 		return "Debian's mpi4py is built for Open MPI"
-	case (p.kind == pmixC || p.kind == example) && s.pmix == "":
+	case (p.kind == pmixC || p.kind == example || p.kind == simple) && s.pmix == "":
 		return noPMIx
+	case p.kind == simple && s.tests == "":
+		return "openpmix's tests are built for Debian 12's PMIx alone"
 	case p.kind == example && !s.hasExample(p.source, cache):
 		return "this PMIx does not have the example"
 	}

@@ -13,8 +13,8 @@ import (
 const head = `# Tested against the real thing
 
 Written by ` + "`make matrix`" + ` (test/matrix) from the last result of each cell; do not edit. ` + "`make matrix CELL=STACK/PROGRAM`" + `
-runs some cells again. Programs are in test/mpi, openpmix's examples come from Debian's libpmix-dev, mpi4py's
-test suite from its sources on PyPI. A host is a set of Linux namespaces; one host is a run without agents, two
+runs some cells again. Programs are in test/mpi, openpmix's examples come from Debian's libpmix-dev,
+its test/simple from Debian's source package, mpi4py's test suite from its sources on PyPI. A host is a set of Linux namespaces; one host is a run without agents, two
 hosts have an agent each as PID 1. Unless said otherwise there are 4 ranks. A cell is ok when the exit code, the
 output and, for failures that are meant, the sentence that tells the cause are the expected ones, in time, and
 no process is left on a host. Cells that failed while the machine had much else to do were run again by themselves.
@@ -38,6 +38,7 @@ func (m *matrix) report() error {
 		writeTable(&out, all, at, notes)
 	}
 	notes.write(&out)
+	writeUnused(&out)
 	writeSuites(&out, all)
 	return os.WriteFile(filepath.Join(m.root, "docs", "matrix.md"), out.Bytes(), 0o644)
 }
@@ -153,6 +154,15 @@ func writeTable(out *bytes.Buffer, all results, at where, n *notes) {
 			}
 		}
 		out.WriteString("\n")
+	}
+	out.WriteString("\n")
+}
+
+// writeUnused tells of openpmix's programs that are not run.
+func writeUnused(out *bytes.Buffer) {
+	out.WriteString("## openpmix's programs that are not run\n\n")
+	for _, u := range unused {
+		fmt.Fprintf(out, "- %s: %s\n", u.why, u.programs)
 	}
 	out.WriteString("\n")
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -80,11 +81,11 @@ func (m *matrix) prepare(ctx context.Context, s stack, ps []program) error {
 	case name != "":
 		todo = append(todo, append([]string{"wheels", name}, mpi4py...))
 	}
-	for _, p := range ps {
-		if p.kind == suite {
-			todo = append(todo, []string{"suite", s.suiteVersion()})
-			break
-		}
+	if slices.ContainsFunc(ps, func(p program) bool { return p.kind == suite }) {
+		todo = append(todo, []string{"suite", s.suiteVersion()})
+	}
+	if s.tests != "" && slices.ContainsFunc(ps, func(p program) bool { return p.kind == simple }) {
+		todo = append(todo, []string{"pmix", s.tests})
 	}
 	for _, args := range todo {
 		cmd := exec.CommandContext(ctx, script, args...)
