@@ -54,7 +54,7 @@ var pmixPrograms = []program{
 	{name: "pmix-group-others", what: "openpmix's examples/group_invite_others.c", kind: example, source: "group_invite_others",
 		says: "leader-excluded invite refused: PASS"},
 	{name: "pmix-group-cid", what: "openpmix's examples/group_lcl_cid.c", kind: example, source: "group_lcl_cid",
-		says: "PMIx_Get LOCAL CID for rank 3 SUCCESS"},
+		says: "PMIx_Get LOCAL CID"},
 	{name: "pmix-group-leave", what: "openpmix's examples/group_leave.c", kind: example, source: "group_leave",
 		says: "PMIX_GROUP_LEFT correctly received: PASS"},
 	{name: "pmix-group-jobs", what: "openpmix's examples/multi_nspace_group.c", kind: example, source: "multi_nspace_group",
