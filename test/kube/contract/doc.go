@@ -8,9 +8,9 @@
 // Nothing of a manifest is changed but what a test's name says: images are looked up by their names,
 // in [Images], and a command where the tier is about commands.
 //
-// MPI programs are built with Debian's Open MPI 4.1 and MPICH, which stands for Intel MPI, too; upstream's pi
-// example for Open MPI runs with Open MPI 5 besides, from Python's package (test/wheels.sh), and every rank
-// says which library it has.
+// MPI programs are built with Debian's Open MPI 4.1 and MPICH, which stands for Intel MPI, too. Upstream's pi
+// examples run with Open MPI 5 besides and, by make kube-intel, with Intel MPI itself, both from Python's
+// packages (test/wheels.sh), and every rank says which library it has.
 //
 // Upstream's manifests are read from the modules' zips in Go's module cache and never kept here.
 // Versions are those of go.mod. Facts of newer ones are marked where they matter: MPI Operator

