@@ -36,6 +36,9 @@ func (m *matrix) argv(s stack, p program, at where, program []string) []string {
 	for _, e := range s.environ(m) {
 		args = append(args, "-x", e)
 	}
+	if p.kind == suite {
+		args = append(args, "-x", "LD_PRELOAD="+m.yielding())
+	}
 	return append(args, program...)
 }
 

@@ -154,8 +154,15 @@ func (m *matrix) install(ctx context.Context) error {
 		return fmt.Errorf("%s version says %q, which names no commit", m.bin, said)
 	}
 	m.commit = fields[1]
-	return m.sources()
+	if err := m.sources(); err != nil {
+		return err
+	}
+	_, err = m.tool(ctx, "cc", "-O1", "-Wall", "-shared", "-fPIC", "-o", m.yielding(), filepath.Join("test", "mpi", "yield.c"))
+	return err
 }
+
+// yielding is the library by which the suites' ranks, which are more than the processors, leave those to each other.
+func (m *matrix) yielding() string { return filepath.Join(m.dir, "yield.so") }
 
 // sources copies the programs' texts to where all hosts see them.
 func (m *matrix) sources() error {

@@ -17,7 +17,8 @@ runs some cells again. Programs are in test/mpi, openpmix's examples come from D
 its test/simple from Debian's source package, mpi4py's test suite from its sources on PyPI. A host is a set of Linux namespaces; one host is a run without agents, two
 hosts have an agent each as PID 1. Unless said otherwise there are 4 ranks. A cell is ok when the exit code, the
 output and, for failures that are meant, the sentence that tells the cause are the expected ones, in time, and
-no process is left on a host. Cells that failed while the machine had much else to do were run again by themselves.
+no process is left on a host. Ranks of mpi4py's suite, more than the processors, leave those to each other when they look
+for messages in vain (test/mpi/yield.c). Cells that failed while the machine had much else to do were run again by themselves.
 n/a cells cannot work, the notes say why, and were tried with the library's own launcher where they say so; – is a
 program of PMIx's own with a library that speaks PMI-1, or that is a wheel, which has no PMIx headers.
 
