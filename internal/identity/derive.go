@@ -55,7 +55,10 @@ func deriveAuthority(material []byte, scope string) (*authority, error) {
 	}
 	key := ed25519.NewKeyFromSeed(seed)
 	cert, err := deriveCA(key, scope)
-	return &authority{cert: cert, key: key}, err
+	if err != nil {
+		return nil, err
+	}
+	return &authority{cert: cert, key: key}, nil
 }
 
 // deriveJobID is the job id, which key and scope give.

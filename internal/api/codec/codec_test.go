@@ -160,3 +160,18 @@ func BenchmarkOutput(b *testing.B) {
 		}
 	}
 }
+
+// What Prepare goes through is what it is for: frames that come back as they went.
+func TestUsualFrames(t *testing.T) {
+	Prepare()
+	for _, f := range usual() {
+		b, err := proto.Marshal(f)
+		back := &apiv1.Frame{}
+		if err == nil {
+			err = proto.Unmarshal(b, back)
+		}
+		if err != nil || f.Body == nil || !proto.Equal(f, back) {
+			t.Errorf("%v came back as %v, %v", f, back, err)
+		}
+	}
+}

@@ -7,9 +7,18 @@ import (
 
 // Prepare encodes and decodes the frames of every run once. The protobuf library works out how a type is encoded when it
 // first meets one, which takes 1 ms for these together: a launcher does it beside its search for hosts, an agent before
-// its first launcher comes.
+// its first launcher comes. What fails here fails where a frame is sent too, which says so.
 func Prepare() {
-	for _, f := range []*apiv1.Frame{
+	for _, f := range usual() {
+		if b, err := proto.Marshal(f); err == nil {
+			_ = proto.Unmarshal(b, &apiv1.Frame{})
+		}
+	}
+}
+
+// usual are the frames of every run, with a value in each message that they hold.
+func usual() []*apiv1.Frame {
+	return []*apiv1.Frame{
 		{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Protocol: 1}}},
 		{Body: &apiv1.Frame_Opened{Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Protocol: 1}, Machine: &apiv1.Machine{Cpu: []uint32{0}}}}},
 		{Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Size: 1, Apps: []*apiv1.App{{Argv: []string{"a"}}}, Procs: []*apiv1.Proc{{Rank: 1}},
@@ -23,13 +32,5 @@ func Prepare() {
 		{Body: &apiv1.Frame_Exited{Exited: &apiv1.Exited{Rank: 1}}},
 		{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}},
 		{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{}}},
-	} {
-		b, err := proto.Marshal(f)
-		if err == nil {
-			err = proto.Unmarshal(b, &apiv1.Frame{})
-		}
-		if err != nil {
-			panic("codec: a frame that cannot be encoded: " + err.Error()) // of those above, whatever the input
-		}
 	}
 }
