@@ -492,6 +492,7 @@ type Frame struct {
 	//	*Frame_CopyData
 	//	*Frame_JobOver
 	//	*Frame_AbortNoted
+	//	*Frame_AskWaits
 	//	*Frame_Opened
 	//	*Frame_Started
 	//	*Frame_StartFailed
@@ -509,6 +510,7 @@ type Frame struct {
 	//	*Frame_Chosen
 	//	*Frame_CopyCredit
 	//	*Frame_Control
+	//	*Frame_Waits
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -696,6 +698,15 @@ func (x *Frame) GetAbortNoted() *AbortNoted {
 	return nil
 }
 
+func (x *Frame) GetAskWaits() *AskWaits {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_AskWaits); ok {
+			return x.AskWaits
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetOpened() *Opened {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Opened); ok {
@@ -849,6 +860,15 @@ func (x *Frame) GetControl() *Control {
 	return nil
 }
 
+func (x *Frame) GetWaits() *Waits {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Waits); ok {
+			return x.Waits
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -955,6 +975,10 @@ type Frame_AbortNoted struct {
 	AbortNoted *AbortNoted `protobuf:"bytes,23,opt,name=abort_noted,json=abortNoted,proto3,oneof"`
 }
 
+type Frame_AskWaits struct {
+	AskWaits *AskWaits `protobuf:"bytes,24,opt,name=ask_waits,json=askWaits,proto3,oneof"`
+}
+
 type Frame_Opened struct {
 	// agent to launcher
 	Opened *Opened `protobuf:"bytes,30,opt,name=opened,proto3,oneof"`
@@ -1024,6 +1048,10 @@ type Frame_Control struct {
 	Control *Control `protobuf:"bytes,46,opt,name=control,proto3,oneof"`
 }
 
+type Frame_Waits struct {
+	Waits *Waits `protobuf:"bytes,47,opt,name=waits,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -1073,6 +1101,8 @@ func (*Frame_JobOver) isFrame_Body() {}
 
 func (*Frame_AbortNoted) isFrame_Body() {}
 
+func (*Frame_AskWaits) isFrame_Body() {}
+
 func (*Frame_Opened) isFrame_Body() {}
 
 func (*Frame_Started) isFrame_Body() {}
@@ -1106,6 +1136,8 @@ func (*Frame_Chosen) isFrame_Body() {}
 func (*Frame_CopyCredit) isFrame_Body() {}
 
 func (*Frame_Control) isFrame_Body() {}
+
+func (*Frame_Waits) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -1526,6 +1558,7 @@ type HelloReply struct {
 	Address       string                 `protobuf:"bytes,11,opt,name=address,proto3" json:"address,omitempty"`                   // address:port it listens on, as it states it
 	Digest        string                 `protobuf:"bytes,12,opt,name=digest,proto3" json:"digest,omitempty"`                     // of the inventory
 	Sessions      int32                  `protobuf:"varint,13,opt,name=sessions,proto3" json:"sessions,omitempty"`                // open now
+	Uses          []*Use                 `protobuf:"bytes,14,rep,name=uses,proto3" json:"uses,omitempty"`                         // what runs here, the oldest first, at most 32
 	GpuUnits      []*GpuUnit             `protobuf:"bytes,30,rep,name=gpu_units,json=gpuUnits,proto3" json:"gpu_units,omitempty"` // what ranks can be given, in the order of local ranks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1652,11 +1685,95 @@ func (x *HelloReply) GetSessions() int32 {
 	return 0
 }
 
+func (x *HelloReply) GetUses() []*Use {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
 func (x *HelloReply) GetGpuUnits() []*GpuUnit {
 	if x != nil {
 		return x.GpuUnits
 	}
 	return nil
+}
+
+// Use is what one launcher runs on a host.
+type Use struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Launcher      string                 `protobuf:"bytes,1,opt,name=launcher,proto3" json:"launcher,omitempty"`               // host name as the launcher stated it
+	Program       string                 `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`                 // the first one's file name
+	Procs         uint32                 `protobuf:"varint,3,opt,name=procs,proto3" json:"procs,omitempty"`                    // ranks that run, or processes of an exec
+	SinceNs       int64                  `protobuf:"varint,4,opt,name=since_ns,json=sinceNs,proto3" json:"since_ns,omitempty"` // wall clock of the host when the first was to be started
+	Exec          bool                   `protobuf:"varint,5,opt,name=exec,proto3" json:"exec,omitempty"`                      // a command, which takes no slot
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Use) Reset() {
+	*x = Use{}
+	mi := &file_mpiup_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Use) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Use) ProtoMessage() {}
+
+func (x *Use) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Use.ProtoReflect.Descriptor instead.
+func (*Use) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Use) GetLauncher() string {
+	if x != nil {
+		return x.Launcher
+	}
+	return ""
+}
+
+func (x *Use) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *Use) GetProcs() uint32 {
+	if x != nil {
+		return x.Procs
+	}
+	return 0
+}
+
+func (x *Use) GetSinceNs() int64 {
+	if x != nil {
+		return x.SinceNs
+	}
+	return 0
+}
+
+func (x *Use) GetExec() bool {
+	if x != nil {
+		return x.Exec
+	}
+	return false
 }
 
 // GpuUnit is a GPU that the container may use, or a MIG device of one.
@@ -1673,7 +1790,7 @@ type GpuUnit struct {
 
 func (x *GpuUnit) Reset() {
 	*x = GpuUnit{}
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1802,7 @@ func (x *GpuUnit) String() string {
 func (*GpuUnit) ProtoMessage() {}
 
 func (x *GpuUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[6]
+	mi := &file_mpiup_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1815,7 @@ func (x *GpuUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuUnit.ProtoReflect.Descriptor instead.
 func (*GpuUnit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{6}
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GpuUnit) GetVendor() string {
@@ -1753,7 +1870,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +1882,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[7]
+	mi := &file_mpiup_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +1895,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *App) GetArgv() []string {
@@ -1855,7 +1972,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +1984,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[8]
+	mi := &file_mpiup_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +1997,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Tool) GetArgv() []string {
@@ -1910,7 +2027,7 @@ type CopyFile struct {
 
 func (x *CopyFile) Reset() {
 	*x = CopyFile{}
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2039,7 @@ func (x *CopyFile) String() string {
 func (*CopyFile) ProtoMessage() {}
 
 func (x *CopyFile) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[9]
+	mi := &file_mpiup_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2052,7 @@ func (x *CopyFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyFile.ProtoReflect.Descriptor instead.
 func (*CopyFile) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{9}
+	return file_mpiup_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CopyFile) GetName() string {
@@ -1971,7 +2088,7 @@ type CopyData struct {
 
 func (x *CopyData) Reset() {
 	*x = CopyData{}
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2100,7 @@ func (x *CopyData) String() string {
 func (*CopyData) ProtoMessage() {}
 
 func (x *CopyData) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[10]
+	mi := &file_mpiup_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2113,7 @@ func (x *CopyData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyData.ProtoReflect.Descriptor instead.
 func (*CopyData) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{10}
+	return file_mpiup_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CopyData) GetJob() uint32 {
@@ -2024,7 +2141,7 @@ type CopyCredit struct {
 
 func (x *CopyCredit) Reset() {
 	*x = CopyCredit{}
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2153,7 @@ func (x *CopyCredit) String() string {
 func (*CopyCredit) ProtoMessage() {}
 
 func (x *CopyCredit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[11]
+	mi := &file_mpiup_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2166,7 @@ func (x *CopyCredit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyCredit.ProtoReflect.Descriptor instead.
 func (*CopyCredit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{11}
+	return file_mpiup_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CopyCredit) GetJob() uint32 {
@@ -2079,7 +2196,7 @@ type Proc struct {
 
 func (x *Proc) Reset() {
 	*x = Proc{}
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2208,7 @@ func (x *Proc) String() string {
 func (*Proc) ProtoMessage() {}
 
 func (x *Proc) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[12]
+	mi := &file_mpiup_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2221,7 @@ func (x *Proc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proc.ProtoReflect.Descriptor instead.
 func (*Proc) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{12}
+	return file_mpiup_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Proc) GetRank() uint32 {
@@ -2153,7 +2270,7 @@ type HostRanks struct {
 
 func (x *HostRanks) Reset() {
 	*x = HostRanks{}
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2282,7 @@ func (x *HostRanks) String() string {
 func (*HostRanks) ProtoMessage() {}
 
 func (x *HostRanks) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[13]
+	mi := &file_mpiup_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2295,7 @@ func (x *HostRanks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostRanks.ProtoReflect.Descriptor instead.
 func (*HostRanks) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{13}
+	return file_mpiup_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *HostRanks) GetName() string {
@@ -2206,7 +2323,7 @@ type KeyValue struct {
 
 func (x *KeyValue) Reset() {
 	*x = KeyValue{}
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2335,7 @@ func (x *KeyValue) String() string {
 func (*KeyValue) ProtoMessage() {}
 
 func (x *KeyValue) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[14]
+	mi := &file_mpiup_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2348,7 @@ func (x *KeyValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyValue.ProtoReflect.Descriptor instead.
 func (*KeyValue) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{14}
+	return file_mpiup_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *KeyValue) GetKey() string {
@@ -2288,6 +2405,7 @@ type Launch struct {
 	Files           []*CopyFile            `protobuf:"bytes,42,rep,name=files,proto3" json:"files,omitempty"`                                            // for hosts with processes of the job
 	Fabric          *Fabric                `protobuf:"bytes,50,opt,name=fabric,proto3" json:"fabric,omitempty"`
 	Explain         uint32                 `protobuf:"varint,51,opt,name=explain,proto3" json:"explain,omitempty"`                              // 1 + the rank whose environment is shown in place of running programs; 0: none
+	Pty             bool                   `protobuf:"varint,52,opt,name=pty,proto3" json:"pty,omitempty"`                                      // each rank's stdout is a raw pseudo terminal, in place of a pipe
 	GpusPerRank     uint32                 `protobuf:"varint,70,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
 	GpuBind         string                 `protobuf:"bytes,71,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
 	unknownFields   protoimpl.UnknownFields
@@ -2296,7 +2414,7 @@ type Launch struct {
 
 func (x *Launch) Reset() {
 	*x = Launch{}
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2426,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[15]
+	mi := &file_mpiup_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2439,7 @@ func (x *Launch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{15}
+	return file_mpiup_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Launch) GetNumber() uint64 {
@@ -2576,6 +2694,13 @@ func (x *Launch) GetExplain() uint32 {
 	return 0
 }
 
+func (x *Launch) GetPty() bool {
+	if x != nil {
+		return x.Pty
+	}
+	return false
+}
+
 func (x *Launch) GetGpusPerRank() uint32 {
 	if x != nil {
 		return x.GpusPerRank
@@ -2602,7 +2727,7 @@ type Fabric struct {
 
 func (x *Fabric) Reset() {
 	*x = Fabric{}
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2739,7 @@ func (x *Fabric) String() string {
 func (*Fabric) ProtoMessage() {}
 
 func (x *Fabric) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[16]
+	mi := &file_mpiup_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2752,7 @@ func (x *Fabric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fabric.ProtoReflect.Descriptor instead.
 func (*Fabric) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{16}
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Fabric) GetUse() string {
@@ -2664,7 +2789,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2801,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2814,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{17}
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SpawnRequest) GetId() uint64 {
@@ -2736,7 +2861,7 @@ type SpawnApp struct {
 
 func (x *SpawnApp) Reset() {
 	*x = SpawnApp{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2748,7 +2873,7 @@ func (x *SpawnApp) String() string {
 func (*SpawnApp) ProtoMessage() {}
 
 func (x *SpawnApp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2761,7 +2886,7 @@ func (x *SpawnApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnApp.ProtoReflect.Descriptor instead.
 func (*SpawnApp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SpawnApp) GetApp() *App {
@@ -2833,7 +2958,7 @@ type SpawnResult struct {
 
 func (x *SpawnResult) Reset() {
 	*x = SpawnResult{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +2970,7 @@ func (x *SpawnResult) String() string {
 func (*SpawnResult) ProtoMessage() {}
 
 func (x *SpawnResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +2983,7 @@ func (x *SpawnResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResult.ProtoReflect.Descriptor instead.
 func (*SpawnResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SpawnResult) GetId() uint64 {
@@ -2893,7 +3018,7 @@ type JobOver struct {
 
 func (x *JobOver) Reset() {
 	*x = JobOver{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3030,7 @@ func (x *JobOver) String() string {
 func (*JobOver) ProtoMessage() {}
 
 func (x *JobOver) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3043,7 @@ func (x *JobOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOver.ProtoReflect.Descriptor instead.
 func (*JobOver) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobOver) GetJob() uint32 {
@@ -2949,7 +3074,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2961,7 +3086,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2974,7 +3099,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -3022,7 +3147,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +3159,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +3172,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -3077,7 +3202,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3089,7 +3214,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3102,7 +3227,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -3153,7 +3278,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3165,7 +3290,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3178,7 +3303,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -3227,7 +3352,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3364,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3377,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -3280,7 +3405,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3417,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3430,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Input) GetRanks() []uint32 {
@@ -3340,7 +3465,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3477,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3490,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -3392,7 +3517,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3404,7 +3529,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3417,7 +3542,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -3444,7 +3569,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3456,7 +3581,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3469,7 +3594,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -3496,7 +3621,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3508,7 +3633,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3521,7 +3646,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Stop) GetWhy() string {
@@ -3557,7 +3682,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3569,7 +3694,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3582,7 +3707,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -3674,7 +3799,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3686,7 +3811,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3699,7 +3824,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -3729,7 +3854,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3741,7 +3866,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3754,7 +3879,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -3803,7 +3928,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +3940,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,12 +3953,187 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AbortNoted) GetId() uint64 {
 	if x != nil {
 		return x.Id
+	}
+	return 0
+}
+
+// AskWaits: a host's part of who waits for whom is wanted.
+type AskWaits struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskWaits) Reset() {
+	*x = AskWaits{}
+	mi := &file_mpiup_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskWaits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskWaits) ProtoMessage() {}
+
+func (x *AskWaits) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
+func (*AskWaits) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *AskWaits) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+// Waits answers it. Without id nobody has asked: a barrier here has been open for a minute.
+type Waits struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Silent        string                 `protobuf:"bytes,2,opt,name=silent,proto3" json:"silent,omitempty"` // ids of processes here that run, may speak PMI or PMIx, and never have
+	Waits         []*Wait                `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`   // barriers with ranks of this host in them, the oldest first, at most 16
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waits) Reset() {
+	*x = Waits{}
+	mi := &file_mpiup_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waits) ProtoMessage() {}
+
+func (x *Waits) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waits.ProtoReflect.Descriptor instead.
+func (*Waits) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Waits) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Waits) GetSilent() string {
+	if x != nil {
+		return x.Silent
+	}
+	return ""
+}
+
+func (x *Waits) GetWaits() []*Wait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+// Wait is one host's part of a barrier that is open.
+type Wait struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Set           string                 `protobuf:"bytes,1,opt,name=set,proto3" json:"set,omitempty"`          // as FenceEnter.set
+	Entered       string                 `protobuf:"bytes,2,opt,name=entered,proto3" json:"entered,omitempty"`  // ids of this host's that wait in it
+	Absent        string                 `protobuf:"bytes,3,opt,name=absent,proto3" json:"absent,omitempty"`    // ids of this host's that it waits for
+	Seconds       uint32                 `protobuf:"varint,4,opt,name=seconds,proto3" json:"seconds,omitempty"` // since it was first seen open, by a look now and then
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Wait) Reset() {
+	*x = Wait{}
+	mi := &file_mpiup_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Wait) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Wait) ProtoMessage() {}
+
+func (x *Wait) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Wait.ProtoReflect.Descriptor instead.
+func (*Wait) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Wait) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+func (x *Wait) GetEntered() string {
+	if x != nil {
+		return x.Entered
+	}
+	return ""
+}
+
+func (x *Wait) GetAbsent() string {
+	if x != nil {
+		return x.Absent
+	}
+	return ""
+}
+
+func (x *Wait) GetSeconds() uint32 {
+	if x != nil {
+		return x.Seconds
 	}
 	return 0
 }
@@ -3851,7 +4151,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3863,7 +4163,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3876,7 +4176,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -3918,7 +4218,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3930,7 +4230,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3943,7 +4243,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Notice) GetText() string {
@@ -3970,7 +4270,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +4282,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3995,7 +4295,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Ending) GetWhy() string {
@@ -4013,7 +4313,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4025,7 +4325,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4038,7 +4338,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -4052,7 +4352,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4064,7 +4364,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4077,7 +4377,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Closed) GetText() string {
@@ -4102,7 +4402,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4114,7 +4414,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4127,7 +4427,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -4143,7 +4443,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4155,7 +4455,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4168,7 +4468,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -4211,7 +4511,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4223,7 +4523,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4236,7 +4536,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -4284,7 +4584,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +4596,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +4609,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -4373,7 +4673,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4385,7 +4685,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4398,7 +4698,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -4439,7 +4739,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4451,7 +4751,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4464,7 +4764,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Event) GetData() []byte {
@@ -4489,7 +4789,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4501,7 +4801,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4514,7 +4814,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Gone) GetIds() string {
@@ -4574,7 +4874,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4586,7 +4886,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4599,7 +4899,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -4664,7 +4964,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4676,7 +4976,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4689,7 +4989,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -4735,7 +5035,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4747,7 +5047,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4760,7 +5060,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 type Peer struct {
@@ -4780,7 +5080,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4792,7 +5092,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4805,7 +5105,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Peer) GetName() string {
@@ -4881,7 +5181,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4893,7 +5193,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4906,7 +5206,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -4933,7 +5233,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4945,7 +5245,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4958,7 +5258,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -4983,7 +5283,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4995,7 +5295,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5008,7 +5308,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 type CheckupRequest struct {
@@ -5027,7 +5327,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5039,7 +5339,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5052,7 +5352,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -5126,7 +5426,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5138,7 +5438,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5151,7 +5451,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -5216,7 +5516,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5228,7 +5528,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5241,7 +5541,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -5284,7 +5584,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5296,7 +5596,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5309,7 +5609,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Finding) GetName() string {
@@ -5350,7 +5650,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5362,7 +5662,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5375,7 +5675,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Fact) GetName() string {
@@ -5403,7 +5703,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5415,7 +5715,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5428,7 +5728,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -5462,7 +5762,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5474,7 +5774,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5487,7 +5787,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Target) GetHost() string {
@@ -5513,7 +5813,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5525,7 +5825,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5538,7 +5838,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -5562,7 +5862,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5574,7 +5874,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5587,7 +5887,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Way) GetHost() string {
@@ -5636,7 +5936,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xa6\x0e\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\x82\x0f\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -5656,7 +5956,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\tcopy_data\x18\x15 \x01(\v2\x12.mpiup.v1.CopyDataH\x00R\bcopyData\x12.\n" +
 	"\bjob_over\x18\x16 \x01(\v2\x11.mpiup.v1.JobOverH\x00R\ajobOver\x127\n" +
 	"\vabort_noted\x18\x17 \x01(\v2\x14.mpiup.v1.AbortNotedH\x00R\n" +
-	"abortNoted\x12*\n" +
+	"abortNoted\x121\n" +
+	"\task_waits\x18\x18 \x01(\v2\x12.mpiup.v1.AskWaitsH\x00R\baskWaits\x12*\n" +
 	"\x06opened\x18\x1e \x01(\v2\x10.mpiup.v1.OpenedH\x00R\x06opened\x12-\n" +
 	"\astarted\x18\x1f \x01(\v2\x11.mpiup.v1.StartedH\x00R\astarted\x12:\n" +
 	"\fstart_failed\x18  \x01(\v2\x15.mpiup.v1.StartFailedH\x00R\vstartFailed\x12*\n" +
@@ -5676,7 +5977,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06chosen\x18, \x01(\v2\x10.mpiup.v1.ChosenH\x00R\x06chosen\x127\n" +
 	"\vcopy_credit\x18- \x01(\v2\x14.mpiup.v1.CopyCreditH\x00R\n" +
 	"copyCredit\x12-\n" +
-	"\acontrol\x18. \x01(\v2\x11.mpiup.v1.ControlH\x00R\acontrol\x12*\n" +
+	"\acontrol\x18. \x01(\v2\x11.mpiup.v1.ControlH\x00R\acontrol\x12'\n" +
+	"\x05waits\x18/ \x01(\v2\x0f.mpiup.v1.WaitsH\x00R\x05waits\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -5719,7 +6021,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\texclusive\x18\b \x01(\bR\texclusive\"D\n" +
 	"\fHelloRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\xf9\x02\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\x9c\x03\n" +
 	"\n" +
 	"HelloReply\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
@@ -5735,8 +6037,15 @@ const file_mpiup_proto_rawDesc = "" +
 	" \x01(\x03R\aclockNs\x12\x18\n" +
 	"\aaddress\x18\v \x01(\tR\aaddress\x12\x16\n" +
 	"\x06digest\x18\f \x01(\tR\x06digest\x12\x1a\n" +
-	"\bsessions\x18\r \x01(\x05R\bsessions\x12.\n" +
-	"\tgpu_units\x18\x1e \x03(\v2\x11.mpiup.v1.GpuUnitR\bgpuUnits\"z\n" +
+	"\bsessions\x18\r \x01(\x05R\bsessions\x12!\n" +
+	"\x04uses\x18\x0e \x03(\v2\r.mpiup.v1.UseR\x04uses\x12.\n" +
+	"\tgpu_units\x18\x1e \x03(\v2\x11.mpiup.v1.GpuUnitR\bgpuUnits\"\x80\x01\n" +
+	"\x03Use\x12\x1a\n" +
+	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x18\n" +
+	"\aprogram\x18\x02 \x01(\tR\aprogram\x12\x14\n" +
+	"\x05procs\x18\x03 \x01(\rR\x05procs\x12\x19\n" +
+	"\bsince_ns\x18\x04 \x01(\x03R\asinceNs\x12\x12\n" +
+	"\x04exec\x18\x05 \x01(\bR\x04exec\"z\n" +
 	"\aGpuUnit\x12\x16\n" +
 	"\x06vendor\x18\x01 \x01(\tR\x06vendor\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x10\n" +
@@ -5781,7 +6090,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\xb5\b\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xc7\b\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -5820,7 +6129,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\tmpi_ports\x18) \x01(\tR\bmpiPorts\x12(\n" +
 	"\x05files\x18* \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12(\n" +
 	"\x06fabric\x182 \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\x12\x18\n" +
-	"\aexplain\x183 \x01(\rR\aexplain\x12\"\n" +
+	"\aexplain\x183 \x01(\rR\aexplain\x12\x10\n" +
+	"\x03pty\x184 \x01(\bR\x03pty\x12\"\n" +
 	"\rgpus_per_rank\x18F \x01(\rR\vgpusPerRank\x12\x19\n" +
 	"\bgpu_bind\x18G \x01(\tR\agpuBind\"I\n" +
 	"\x06Fabric\x12\x10\n" +
@@ -5912,7 +6222,18 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x02id\x18\x05 \x01(\x04R\x02id\"\x1c\n" +
 	"\n" +
 	"AbortNoted\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"a\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"\x1a\n" +
+	"\bAskWaits\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"U\n" +
+	"\x05Waits\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
+	"\x06silent\x18\x02 \x01(\tR\x06silent\x12$\n" +
+	"\x05waits\x18\x03 \x03(\v2\x0e.mpiup.v1.WaitR\x05waits\"d\n" +
+	"\x04Wait\x12\x10\n" +
+	"\x03set\x18\x01 \x01(\tR\x03set\x12\x18\n" +
+	"\aentered\x18\x02 \x01(\tR\aentered\x12\x16\n" +
+	"\x06absent\x18\x03 \x01(\tR\x06absent\x12\x18\n" +
+	"\aseconds\x18\x04 \x01(\rR\aseconds\"a\n" +
 	"\aControl\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x18\n" +
 	"\atargets\x18\x02 \x01(\tR\atargets\x12\x16\n" +
@@ -6113,7 +6434,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -6129,150 +6450,158 @@ var file_mpiup_proto_goTypes = []any{
 	(*Machine)(nil),         // 11: mpiup.v1.Machine
 	(*HelloRequest)(nil),    // 12: mpiup.v1.HelloRequest
 	(*HelloReply)(nil),      // 13: mpiup.v1.HelloReply
-	(*GpuUnit)(nil),         // 14: mpiup.v1.GpuUnit
-	(*App)(nil),             // 15: mpiup.v1.App
-	(*Tool)(nil),            // 16: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 17: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 18: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 19: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 20: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 21: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 22: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 23: mpiup.v1.Launch
-	(*Fabric)(nil),          // 24: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 25: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 26: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 27: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 28: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 29: mpiup.v1.Chosen
-	(*Started)(nil),         // 30: mpiup.v1.Started
-	(*StartFailed)(nil),     // 31: mpiup.v1.StartFailed
-	(*Output)(nil),          // 32: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 33: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 34: mpiup.v1.Input
-	(*Credit)(nil),          // 35: mpiup.v1.Credit
-	(*Resize)(nil),          // 36: mpiup.v1.Resize
-	(*Signal)(nil),          // 37: mpiup.v1.Signal
-	(*Stop)(nil),            // 38: mpiup.v1.Stop
-	(*Exited)(nil),          // 39: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 40: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 41: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 42: mpiup.v1.AbortNoted
-	(*Control)(nil),         // 43: mpiup.v1.Control
-	(*Notice)(nil),          // 44: mpiup.v1.Notice
-	(*Ending)(nil),          // 45: mpiup.v1.Ending
-	(*Bye)(nil),             // 46: mpiup.v1.Bye
-	(*Closed)(nil),          // 47: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 48: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 49: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 50: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 51: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 52: mpiup.v1.FetchResult
-	(*Event)(nil),           // 53: mpiup.v1.Event
-	(*Gone)(nil),            // 54: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 55: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 56: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 57: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 58: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 59: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 60: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 61: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 62: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 63: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 64: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 65: mpiup.v1.Finding
-	(*Fact)(nil),            // 66: mpiup.v1.Fact
-	(*AskRequest)(nil),      // 67: mpiup.v1.AskRequest
-	(*Target)(nil),          // 68: mpiup.v1.Target
-	(*AskReply)(nil),        // 69: mpiup.v1.AskReply
-	(*Way)(nil),             // 70: mpiup.v1.Way
+	(*Use)(nil),             // 14: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 15: mpiup.v1.GpuUnit
+	(*App)(nil),             // 16: mpiup.v1.App
+	(*Tool)(nil),            // 17: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 18: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 19: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 20: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 21: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 22: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 23: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 24: mpiup.v1.Launch
+	(*Fabric)(nil),          // 25: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 26: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 27: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 28: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 29: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 30: mpiup.v1.Chosen
+	(*Started)(nil),         // 31: mpiup.v1.Started
+	(*StartFailed)(nil),     // 32: mpiup.v1.StartFailed
+	(*Output)(nil),          // 33: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 34: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 35: mpiup.v1.Input
+	(*Credit)(nil),          // 36: mpiup.v1.Credit
+	(*Resize)(nil),          // 37: mpiup.v1.Resize
+	(*Signal)(nil),          // 38: mpiup.v1.Signal
+	(*Stop)(nil),            // 39: mpiup.v1.Stop
+	(*Exited)(nil),          // 40: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 41: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 42: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 43: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 44: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 45: mpiup.v1.Waits
+	(*Wait)(nil),            // 46: mpiup.v1.Wait
+	(*Control)(nil),         // 47: mpiup.v1.Control
+	(*Notice)(nil),          // 48: mpiup.v1.Notice
+	(*Ending)(nil),          // 49: mpiup.v1.Ending
+	(*Bye)(nil),             // 50: mpiup.v1.Bye
+	(*Closed)(nil),          // 51: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 52: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 53: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 54: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 55: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 56: mpiup.v1.FetchResult
+	(*Event)(nil),           // 57: mpiup.v1.Event
+	(*Gone)(nil),            // 58: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 59: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 60: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 61: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 62: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 63: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 64: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 65: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 66: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 67: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 68: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 69: mpiup.v1.Finding
+	(*Fact)(nil),            // 70: mpiup.v1.Fact
+	(*AskRequest)(nil),      // 71: mpiup.v1.AskRequest
+	(*Target)(nil),          // 72: mpiup.v1.Target
+	(*AskReply)(nil),        // 73: mpiup.v1.AskReply
+	(*Way)(nil),             // 74: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
 	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	23, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	34, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	37, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	38, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	36, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	50, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	56, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	46, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	27, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	54, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	18, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	28, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	42, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	10, // 14: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	30, // 15: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	31, // 16: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	32, // 17: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	33, // 18: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	39, // 19: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	49, // 20: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	55, // 21: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	41, // 22: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	44, // 23: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	45, // 24: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	47, // 25: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	40, // 26: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	25, // 27: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	29, // 28: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	19, // 29: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	43, // 30: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	35, // 31: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	48, // 32: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	51, // 33: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	52, // 34: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	53, // 35: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	0,  // 36: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	1,  // 37: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	13, // 38: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 39: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	14, // 40: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	16, // 41: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	15, // 42: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	20, // 43: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	2,  // 44: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	21, // 45: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	22, // 46: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	17, // 47: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	24, // 48: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	26, // 49: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	22, // 50: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	15, // 51: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 52: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 53: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 54: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 55: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	1,  // 56: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	6,  // 57: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	58, // 58: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	13, // 59: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	13, // 60: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	65, // 61: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	66, // 62: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	66, // 63: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	64, // 64: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	7,  // 65: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	68, // 66: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	70, // 67: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	8,  // 68: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	12, // 69: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	57, // 70: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	60, // 71: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	62, // 72: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	67, // 73: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 74: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 75: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	59, // 76: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	61, // 77: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	63, // 78: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	69, // 79: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	74, // [74:80] is the sub-list for method output_type
-	68, // [68:74] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	24, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	35, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	38, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	39, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	37, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	54, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	60, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	50, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	28, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	58, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	19, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	29, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	43, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	44, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	10, // 15: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	31, // 16: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	32, // 17: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	33, // 18: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	34, // 19: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	40, // 20: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	53, // 21: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	59, // 22: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	42, // 23: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	48, // 24: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	49, // 25: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	51, // 26: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	41, // 27: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	26, // 28: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	30, // 29: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	20, // 30: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	47, // 31: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	45, // 32: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	36, // 33: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	52, // 34: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	55, // 35: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	56, // 36: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	57, // 37: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	0,  // 38: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	1,  // 39: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	13, // 40: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	11, // 41: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	14, // 42: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	15, // 43: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	17, // 44: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	16, // 45: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	21, // 46: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	2,  // 47: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	22, // 48: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	23, // 49: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	18, // 50: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	25, // 51: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	27, // 52: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	23, // 53: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	16, // 54: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 55: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 56: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 57: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 58: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	46, // 59: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	1,  // 60: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	6,  // 61: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	62, // 62: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	13, // 63: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	13, // 64: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	69, // 65: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	70, // 66: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	70, // 67: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	68, // 68: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	7,  // 69: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	72, // 70: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	74, // 71: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	8,  // 72: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	12, // 73: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	61, // 74: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	64, // 75: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	66, // 76: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	71, // 77: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 78: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 79: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	63, // 80: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	65, // 81: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	67, // 82: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	73, // 83: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	78, // [78:84] is the sub-list for method output_type
+	72, // [72:78] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -6295,6 +6624,7 @@ func file_mpiup_proto_init() {
 		(*Frame_CopyData)(nil),
 		(*Frame_JobOver)(nil),
 		(*Frame_AbortNoted)(nil),
+		(*Frame_AskWaits)(nil),
 		(*Frame_Opened)(nil),
 		(*Frame_Started)(nil),
 		(*Frame_StartFailed)(nil),
@@ -6312,6 +6642,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Chosen)(nil),
 		(*Frame_CopyCredit)(nil),
 		(*Frame_Control)(nil),
+		(*Frame_Waits)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -6324,7 +6655,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   63,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
