@@ -4503,8 +4503,9 @@ type FenceResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Set           string                 `protobuf:"bytes,1,opt,name=set,proto3" json:"set,omitempty"`
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Data          [][]byte               `protobuf:"bytes,3,rep,name=data,proto3" json:"data,omitempty"`   // other hosts' contributions, each at most once
-	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"` // empty: done
+	Data          [][]byte               `protobuf:"bytes,3,rep,name=data,proto3" json:"data,omitempty"`    // other hosts' contributions, each at most once
+	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`  // empty: done
+	Limit         bool                   `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"` // error is a bound that the fence passed: its ranks can go on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4565,6 +4566,13 @@ func (x *FenceResult) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *FenceResult) GetLimit() bool {
+	if x != nil {
+		return x.Limit
+	}
+	return false
 }
 
 // FetchRequest: a value put on another host since its last fence.
@@ -6254,12 +6262,13 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03set\x18\x01 \x01(\tR\x03set\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12\x18\n" +
-	"\acollect\x18\x04 \x01(\bR\acollect\"_\n" +
+	"\acollect\x18\x04 \x01(\bR\acollect\"u\n" +
 	"\vFenceResult\x12\x10\n" +
 	"\x03set\x18\x01 \x01(\tR\x03set\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04data\x18\x03 \x03(\fR\x04data\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\x9b\x01\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\bR\x05limit\"\x9b\x01\n" +
 	"\fFetchRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\rR\x05owner\x12\x10\n" +
