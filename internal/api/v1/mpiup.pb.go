@@ -422,12 +422,14 @@ func (NameOp) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{6}
 }
 
+// Verdict is how a check ended. UNKNOWN: what it needs could not be read.
 type Verdict int32
 
 const (
-	Verdict_PASS Verdict = 0
-	Verdict_WARN Verdict = 1
-	Verdict_FAIL Verdict = 2
+	Verdict_PASS    Verdict = 0
+	Verdict_WARN    Verdict = 1
+	Verdict_FAIL    Verdict = 2
+	Verdict_UNKNOWN Verdict = 3
 )
 
 // Enum value maps for Verdict.
@@ -436,11 +438,13 @@ var (
 		0: "PASS",
 		1: "WARN",
 		2: "FAIL",
+		3: "UNKNOWN",
 	}
 	Verdict_value = map[string]int32{
-		"PASS": 0,
-		"WARN": 1,
-		"FAIL": 2,
+		"PASS":    0,
+		"WARN":    1,
+		"FAIL":    2,
+		"UNKNOWN": 3,
 	}
 )
 
@@ -5321,14 +5325,15 @@ func (*ShutdownReply) Descriptor() ([]byte, []int) {
 
 type CheckupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ranks         uint32                 `protobuf:"varint,1,opt,name=ranks,proto3" json:"ranks,omitempty"`                       // that are to run here; 0: one a slot
-	Argv          []string               `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`                          // the program, for its MPI library; empty: what the image has
-	AnswerMs      uint32                 `protobuf:"varint,3,opt,name=answer_ms,json=answerMs,proto3" json:"answer_ms,omitempty"` // how long Ask is answered; 0: not at all
-	Token         []byte                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`                        // 16 bytes that who asks must know
-	Net           string                 `protobuf:"bytes,5,opt,name=net,proto3" json:"net,omitempty"`                            // as Launch.net
-	MpiPorts      string                 `protobuf:"bytes,6,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`  // as Launch.mpi_ports
-	Programs      []string               `protobuf:"bytes,7,rep,name=programs,proto3" json:"programs,omitempty"`                  // names that are looked for in the image
-	LookIn        []string               `protobuf:"bytes,8,rep,name=look_in,json=lookIn,proto3" json:"look_in,omitempty"`        // directories where they are looked for first
+	Ranks         uint32                 `protobuf:"varint,1,opt,name=ranks,proto3" json:"ranks,omitempty"`                                  // that are to run here; 0: one a slot
+	Argv          []string               `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`                                     // the program, for its MPI library; empty: what the image has
+	AnswerMs      uint32                 `protobuf:"varint,3,opt,name=answer_ms,json=answerMs,proto3" json:"answer_ms,omitempty"`            // how long Ask is answered; 0: not at all
+	Token         []byte                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`                                   // 16 bytes that who asks must know
+	Net           string                 `protobuf:"bytes,5,opt,name=net,proto3" json:"net,omitempty"`                                       // as Launch.net
+	MpiPorts      string                 `protobuf:"bytes,6,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`             // as Launch.mpi_ports
+	Programs      []string               `protobuf:"bytes,7,rep,name=programs,proto3" json:"programs,omitempty"`                             // names that are looked for in the image
+	LookIn        []string               `protobuf:"bytes,8,rep,name=look_in,json=lookIn,proto3" json:"look_in,omitempty"`                   // directories where they are looked for first
+	GpusPerRank   uint32                 `protobuf:"varint,9,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // that each of the ranks is to see; 0: one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5417,6 +5422,13 @@ func (x *CheckupRequest) GetLookIn() []string {
 		return x.LookIn
 	}
 	return nil
+}
+
+func (x *CheckupRequest) GetGpusPerRank() uint32 {
+	if x != nil {
+		return x.GpusPerRank
+	}
+	return 0
 }
 
 type CheckupReply struct {
@@ -5700,6 +5712,111 @@ func (x *Fact) GetValue() string {
 	return ""
 }
 
+// AnswerRequest is the caller's only message; the end of its side ends the answering.
+type AnswerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         []byte                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`                       // 16 bytes that who asks must know
+	Net           string                 `protobuf:"bytes,2,opt,name=net,proto3" json:"net,omitempty"`                           // as Launch.net
+	MpiPorts      string                 `protobuf:"bytes,3,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"` // as Launch.mpi_ports
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerRequest) Reset() {
+	*x = AnswerRequest{}
+	mi := &file_mpiup_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerRequest) ProtoMessage() {}
+
+func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
+func (*AnswerRequest) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *AnswerRequest) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *AnswerRequest) GetNet() string {
+	if x != nil {
+		return x.Net
+	}
+	return ""
+}
+
+func (x *AnswerRequest) GetMpiPorts() string {
+	if x != nil {
+		return x.MpiPorts
+	}
+	return ""
+}
+
+type AnswerReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Addresses     []string               `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"` // address:port, of MPI's interface
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerReply) Reset() {
+	*x = AnswerReply{}
+	mi := &file_mpiup_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerReply) ProtoMessage() {}
+
+func (x *AnswerReply) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
+func (*AnswerReply) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *AnswerReply) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
 type AskRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Targets       []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
@@ -5711,7 +5828,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5723,7 +5840,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5736,7 +5853,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -5770,7 +5887,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5782,7 +5899,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5795,7 +5912,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Target) GetHost() string {
@@ -5821,7 +5938,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5833,7 +5950,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5846,7 +5963,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -5870,7 +5987,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5882,7 +5999,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5895,7 +6012,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Way) GetHost() string {
@@ -6324,7 +6441,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x0fShutdownRequest\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x12\n" +
 	"\x04rest\x18\x02 \x01(\bR\x04rest\"\x0f\n" +
-	"\rShutdownReply\"\xd1\x01\n" +
+	"\rShutdownReply\"\xf5\x01\n" +
 	"\x0eCheckupRequest\x12\x14\n" +
 	"\x05ranks\x18\x01 \x01(\rR\x05ranks\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x1b\n" +
@@ -6333,7 +6450,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03net\x18\x05 \x01(\tR\x03net\x12\x1b\n" +
 	"\tmpi_ports\x18\x06 \x01(\tR\bmpiPorts\x12\x1a\n" +
 	"\bprograms\x18\a \x03(\tR\bprograms\x12\x17\n" +
-	"\alook_in\x18\b \x03(\tR\x06lookIn\"\x93\x02\n" +
+	"\alook_in\x18\b \x03(\tR\x06lookIn\x12\"\n" +
+	"\rgpus_per_rank\x18\t \x01(\rR\vgpusPerRank\"\x93\x02\n" +
 	"\fCheckupReply\x12(\n" +
 	"\x04host\x18\x01 \x01(\v2\x14.mpiup.v1.HelloReplyR\x04host\x12-\n" +
 	"\bfindings\x18\x02 \x03(\v2\x11.mpiup.v1.FindingR\bfindings\x12$\n" +
@@ -6354,7 +6472,13 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03fix\x18\x04 \x01(\tR\x03fix\"0\n" +
 	"\x04Fact\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"T\n" +
+	"\rAnswerRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\fR\x05token\x12\x10\n" +
+	"\x03net\x18\x02 \x01(\tR\x03net\x12\x1b\n" +
+	"\tmpi_ports\x18\x03 \x01(\tR\bmpiPorts\"+\n" +
+	"\vAnswerReply\x12\x1c\n" +
+	"\taddresses\x18\x01 \x03(\tR\taddresses\"b\n" +
 	"\n" +
 	"AskRequest\x12*\n" +
 	"\atargets\x18\x01 \x03(\v2\x10.mpiup.v1.TargetR\atargets\x12\x14\n" +
@@ -6417,17 +6541,19 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x0eNAME_UNPUBLISH\x10\x02\x12\x0e\n" +
 	"\n" +
 	"NAME_WATCH\x10\x03\x12\x10\n" +
-	"\fNAME_UNWATCH\x10\x04*'\n" +
+	"\fNAME_UNWATCH\x10\x04*4\n" +
 	"\aVerdict\x12\b\n" +
 	"\x04PASS\x10\x00\x12\b\n" +
 	"\x04WARN\x10\x01\x12\b\n" +
-	"\x04FAIL\x10\x022\xd3\x02\n" +
+	"\x04FAIL\x10\x02\x12\v\n" +
+	"\aUNKNOWN\x10\x032\x91\x03\n" +
 	"\x05Agent\x12.\n" +
 	"\x06Attach\x12\x0f.mpiup.v1.Frame\x1a\x0f.mpiup.v1.Frame(\x010\x01\x125\n" +
 	"\x05Hello\x12\x16.mpiup.v1.HelloRequest\x1a\x14.mpiup.v1.HelloReply\x125\n" +
 	"\x05Peers\x12\x16.mpiup.v1.PeersRequest\x1a\x14.mpiup.v1.PeersReply\x12>\n" +
 	"\bShutdown\x12\x19.mpiup.v1.ShutdownRequest\x1a\x17.mpiup.v1.ShutdownReply\x12;\n" +
-	"\aCheckup\x12\x18.mpiup.v1.CheckupRequest\x1a\x16.mpiup.v1.CheckupReply\x12/\n" +
+	"\aCheckup\x12\x18.mpiup.v1.CheckupRequest\x1a\x16.mpiup.v1.CheckupReply\x12<\n" +
+	"\x06Answer\x12\x17.mpiup.v1.AnswerRequest\x1a\x15.mpiup.v1.AnswerReply(\x010\x01\x12/\n" +
 	"\x03Ask\x12\x14.mpiup.v1.AskRequest\x1a\x12.mpiup.v1.AskReplyB.Z,github.com/mpiup/mpiup/internal/api/v1;apiv1b\x06proto3"
 
 var (
@@ -6443,7 +6569,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -6516,10 +6642,12 @@ var file_mpiup_proto_goTypes = []any{
 	(*RdmaPort)(nil),        // 68: mpiup.v1.RdmaPort
 	(*Finding)(nil),         // 69: mpiup.v1.Finding
 	(*Fact)(nil),            // 70: mpiup.v1.Fact
-	(*AskRequest)(nil),      // 71: mpiup.v1.AskRequest
-	(*Target)(nil),          // 72: mpiup.v1.Target
-	(*AskReply)(nil),        // 73: mpiup.v1.AskReply
-	(*Way)(nil),             // 74: mpiup.v1.Way
+	(*AnswerRequest)(nil),   // 71: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 72: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 73: mpiup.v1.AskRequest
+	(*Target)(nil),          // 74: mpiup.v1.Target
+	(*AskReply)(nil),        // 75: mpiup.v1.AskReply
+	(*Way)(nil),             // 76: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
 	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -6592,22 +6720,24 @@ var file_mpiup_proto_depIdxs = []int32{
 	70, // 67: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
 	68, // 68: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
 	7,  // 69: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	72, // 70: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	74, // 71: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	74, // 70: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	76, // 71: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
 	8,  // 72: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
 	12, // 73: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
 	61, // 74: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
 	64, // 75: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
 	66, // 76: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	71, // 77: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 78: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 79: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	63, // 80: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	65, // 81: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	67, // 82: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	73, // 83: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	78, // [78:84] is the sub-list for method output_type
-	72, // [72:78] is the sub-list for method input_type
+	71, // 77: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	73, // 78: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 79: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 80: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	63, // 81: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	65, // 82: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	67, // 83: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	72, // 84: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	75, // 85: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	79, // [79:86] is the sub-list for method output_type
+	72, // [72:79] is the sub-list for method input_type
 	72, // [72:72] is the sub-list for extension type_name
 	72, // [72:72] is the sub-list for extension extendee
 	0,  // [0:72] is the sub-list for field type_name
@@ -6664,7 +6794,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   67,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

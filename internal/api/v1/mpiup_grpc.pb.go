@@ -50,6 +50,7 @@ const (
 	Agent_Peers_FullMethodName    = "/mpiup.v1.Agent/Peers"
 	Agent_Shutdown_FullMethodName = "/mpiup.v1.Agent/Shutdown"
 	Agent_Checkup_FullMethodName  = "/mpiup.v1.Agent/Checkup"
+	Agent_Answer_FullMethodName   = "/mpiup.v1.Agent/Answer"
 	Agent_Ask_FullMethodName      = "/mpiup.v1.Agent/Ask"
 )
 
@@ -66,8 +67,11 @@ type AgentClient interface {
 	// Shutdown ends the agent with exit code 0 once its sessions are stopped, or only what was left
 	// behind. Launcher role.
 	Shutdown(ctx context.Context, in *ShutdownRequest, opts ...grpc.CallOption) (*ShutdownReply, error)
-	// Checkup looks at the host as a job's ranks would find it, and answers other hosts' Ask for a while. Launcher role.
+	// Checkup looks at the host as a job's ranks would find it. Launcher role.
 	Checkup(ctx context.Context, in *CheckupRequest, opts ...grpc.CallOption) (*CheckupReply, error)
+	// Answer opens ports for other hosts' Ask, says which in its only reply, and closes them when the caller ends its
+	// side or is gone. The end of the stream says that they are closed. Launcher role.
+	Answer(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AnswerRequest, AnswerReply], error)
 	// Ask measures the way to other hosts that were told to answer. Launcher role.
 	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskReply, error)
 }
@@ -133,6 +137,19 @@ func (c *agentClient) Checkup(ctx context.Context, in *CheckupRequest, opts ...g
 	return out, nil
 }
 
+func (c *agentClient) Answer(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AnswerRequest, AnswerReply], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Agent_ServiceDesc.Streams[1], Agent_Answer_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AnswerRequest, AnswerReply]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Agent_AnswerClient = grpc.BidiStreamingClient[AnswerRequest, AnswerReply]
+
 func (c *agentClient) Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AskReply)
@@ -156,8 +173,11 @@ type AgentServer interface {
 	// Shutdown ends the agent with exit code 0 once its sessions are stopped, or only what was left
 	// behind. Launcher role.
 	Shutdown(context.Context, *ShutdownRequest) (*ShutdownReply, error)
-	// Checkup looks at the host as a job's ranks would find it, and answers other hosts' Ask for a while. Launcher role.
+	// Checkup looks at the host as a job's ranks would find it. Launcher role.
 	Checkup(context.Context, *CheckupRequest) (*CheckupReply, error)
+	// Answer opens ports for other hosts' Ask, says which in its only reply, and closes them when the caller ends its
+	// side or is gone. The end of the stream says that they are closed. Launcher role.
+	Answer(grpc.BidiStreamingServer[AnswerRequest, AnswerReply]) error
 	// Ask measures the way to other hosts that were told to answer. Launcher role.
 	Ask(context.Context, *AskRequest) (*AskReply, error)
 	mustEmbedUnimplementedAgentServer()
@@ -184,6 +204,9 @@ func (UnimplementedAgentServer) Shutdown(context.Context, *ShutdownRequest) (*Sh
 }
 func (UnimplementedAgentServer) Checkup(context.Context, *CheckupRequest) (*CheckupReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Checkup not implemented")
+}
+func (UnimplementedAgentServer) Answer(grpc.BidiStreamingServer[AnswerRequest, AnswerReply]) error {
+	return status.Error(codes.Unimplemented, "method Answer not implemented")
 }
 func (UnimplementedAgentServer) Ask(context.Context, *AskRequest) (*AskReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Ask not implemented")
@@ -288,6 +311,13 @@ func _Agent_Checkup_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Agent_Answer_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(AgentServer).Answer(&grpc.GenericServerStream[AnswerRequest, AnswerReply]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Agent_AnswerServer = grpc.BidiStreamingServer[AnswerRequest, AnswerReply]
+
 func _Agent_Ask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(AskRequest)
 	if err := dec(in); err != nil {
@@ -338,6 +368,12 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Attach",
 			Handler:       _Agent_Attach_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Answer",
+			Handler:       _Agent_Answer_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},
