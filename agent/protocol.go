@@ -7,23 +7,27 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
-// choose settles which protocol the ranks of each program of a job get here, before any of them is
-// started, and tells the launcher where that was left to us.
+// choose looks at each program of a job here before any of them is started: which protocol its ranks
+// get, of which the launcher is told where that was left to us, and whether its hwloc is old.
 func (st *step) choose(dirs []string) {
 	l := st.launch
-	st.chosen = make([]apiv1.Pmi, len(l.Apps))
+	st.chosen, st.oldHwloc = make([]apiv1.Pmi, len(l.Apps)), make([]bool, len(l.Apps))
 	here := make([]bool, len(l.Apps))
 	for _, p := range l.Procs {
 		here[p.App] = true
 	}
 	for app := range l.Apps {
+		var c mpilib.Choice
+		if here[app] && !l.Exec {
+			c = st.library(app, dirs[app])
+			st.oldHwloc[app] = c.OldHwloc
+		}
 		switch {
 		case st.engine == nil:
 			st.chosen[app] = apiv1.Pmi_PMI_NONE
 		case l.Pmi != apiv1.Pmi_PMI_AUTO:
 			st.chosen[app] = l.Pmi
 		case here[app]:
-			c := st.library(app, dirs[app])
 			st.chosen[app] = protocols[c.Protocol]
 			if c.Library == "" && l.Spawned {
 				st.likeParent(app, &c)

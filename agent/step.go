@@ -20,22 +20,23 @@ import (
 
 // step is one job's processes on this host: what a Launch asked for.
 type step struct {
-	s      *session
-	launch *apiv1.Launch
-	apps   []*apiv1.App // of launch, with copied files in their places once receive has returned
-	copies *copies.Set  // nil: no files come
-	files  string       // where they are; "": nowhere
-	engine *kvs.Engine  // nil without PMI
-	unfit  error        // why engine could not be made
-	server *pmi.Server  // nil unless ranks here speak PMI
-	chosen []apiv1.Pmi  // by program: its ranks' protocol
-	port   *pmiPort     // nil unless ranks connect by TCP
-	hint   hint         // what ranks are told of the machine
-	net    netChoice    // what MPI libraries are told of the network
-	fabric fabric       // what they are told of RDMA
-	gpus   gpuChoice    // which GPUs they see
-	tee    *stdio.Tee   // nil: output goes to the launcher only
-	oom    uint64       // OOM kills of the container before the start
+	s        *session
+	launch   *apiv1.Launch
+	apps     []*apiv1.App // of launch, with copied files in their places once receive has returned
+	copies   *copies.Set  // nil: no files come
+	files    string       // where they are; "": nowhere
+	engine   *kvs.Engine  // nil without PMI
+	unfit    error        // why engine could not be made
+	server   *pmi.Server  // nil unless ranks here speak PMI
+	chosen   []apiv1.Pmi  // by program: its ranks' protocol
+	oldHwloc []bool       // by program: its hwloc cannot read what hint has
+	port     *pmiPort     // nil unless ranks connect by TCP
+	hint     hint         // what ranks are told of the machine
+	net      netChoice    // what MPI libraries are told of the network
+	fabric   fabric       // what they are told of RDMA
+	gpus     gpuChoice    // which GPUs they see
+	tee      *stdio.Tee   // nil: output goes to the launcher only
+	oom      uint64       // OOM kills of the container before the start
 
 	ctx  context.Context // ends what serves the processes: PMI, pumps
 	kill context.CancelFunc

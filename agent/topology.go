@@ -182,8 +182,12 @@ func (s *session) userLooksElsewhere() bool {
 	return slices.ContainsFunc(hwlocNames, func(name string) bool { return s.userVariable(name) != "" })
 }
 
-// hwlocVariables are a rank's, by its program's own environment.
+// hwlocVariables are a rank's, by its program's own environment. hwloc 1 ends a rank's hwloc_topology_load
+// with an error over our file (1.11.9, Ubuntu 18.04's, was tried). PMI and PMIx are asked by hwloc 2's users only.
 func (p *proc) hwlocVariables(app *apiv1.App) []string {
+	if p.step.oldHwloc[p.spec.App] {
+		return nil
+	}
 	return hwlocVariables(p.step.hint.path, p.step.given(app))
 }
 

@@ -31,6 +31,7 @@ type Choice struct {
 	Library  string // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "" none was found
 	Sure     bool   // the command runs a program that needs Library, as far as one can see
 	Why      string // the end of "..., since "
+	OldHwloc bool   // the program has, or may have, hwloc 1, which cannot read hwloc 2's XML
 }
 
 // choose makes a choice of what was found for a command. Its texts are for a terminal, and what they
@@ -38,6 +39,7 @@ type Choice struct {
 func (k *look) choose(c command, h hit) Choice {
 	choice := k.settle(c, h)
 	choice.Library, choice.Why = printable(choice.Library), printable(choice.Why)
+	choice.OldHwloc = k.oldHwloc(h.library)
 	return choice
 }
 

@@ -13,6 +13,7 @@ type look struct {
 	commands int
 	cache    ldCache // once read
 	cached   bool
+	hwloc    hwlocs
 }
 
 // hit is a library that was found, and where.

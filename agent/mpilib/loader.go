@@ -59,24 +59,25 @@ func (d *loader) substitute(s, origin string) string {
 }
 
 // mpi finds the first MPI library, breadth first as symbols are, that an object needs. preloaded
-// names come before its own.
+// names come before its own. It goes on to the last library: hwloc may be at the far end.
 func (d *loader) mpi(o *object, preloaded []string) (library, bool) {
 	root := d.load(o, nil)
 	root.needed = slices.Concat(preloaded, root.needed)
 	queue, seen := []*loaded{root}, map[string]bool{}
-	var other library // PMI or PMIx without MPI
+	var mpi, other library // other: PMI or PMIx without MPI
 	for len(queue) > 0 {
 		l := queue[0]
 		queue = queue[1:]
 		for _, name := range l.needed {
 			base := path.Base(name)
+			d.look.hwloc.note(base)
 			if seen[name] || systemLibrary().MatchString(base) {
 				continue
 			}
 			seen[name] = true
 			switch {
-			case mpiLibrary().MatchString(base):
-				return d.recognised(name, l), true
+			case mpi.family == noFamily && mpiLibrary().MatchString(base):
+				mpi = d.recognised(name, l)
 			case pmixLibrary().MatchString(base):
 				other = library{family: pmixClient, path: name}
 			case pmiLibrary().MatchString(base) && other.family == noFamily:
@@ -87,6 +88,9 @@ func (d *loader) mpi(o *object, preloaded []string) (library, bool) {
 				next.close()
 			}
 		}
+	}
+	if mpi.family != noFamily {
+		return mpi, true
 	}
 	return other, other.family != noFamily
 }

@@ -45,7 +45,8 @@ func (m *Memory) Look(q Query) Choice {
 	}
 	q.Argv = slices.Clone(q.Argv[:min(len(q.Argv), maxArgs)])
 	return answered(func() Choice { return m.look(q) },
-		Choice{Protocol: PMI1, Why: fmt.Sprintf("the file system of %s or its libraries did not answer within %v", printable(q.Argv[0]), lookDeadline)})
+		Choice{Protocol: PMI1, OldHwloc: true,
+			Why: fmt.Sprintf("the file system of %s or its libraries did not answer within %v", printable(q.Argv[0]), lookDeadline)})
 }
 
 // answered is what f returns, or otherwise where it does not within the deadline. f's goroutine

@@ -245,6 +245,7 @@ func (k *look) openedMPI(in interp, c command) (library, bool) {
 		for _, n := range names {
 			if o, ok := d.find(n, root); ok {
 				l := recognise(o, d.needs(o, root))
+				d.mpi(o, nil) // for its hwloc
 				o.close()
 				return l, true
 			}

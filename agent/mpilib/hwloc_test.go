@@ -1,0 +1,46 @@
+package mpilib
+
+import "testing"
+
+// A program that has hwloc 1 is found, wherever among its libraries that is.
+func TestOldHwloc(t *testing.T) {
+	needs := func(m image, names ...string) image { m.needed = append(m.needed, names...); return m }
+	old31 := ompi4
+	old31.texts = map[string]string{"ompi_version_string": "3.1.6"}
+	ubuntu1804 := tree{"work/a.out": program("libmpi.so.40"), "usr/lib/libmpi.so.40": needs(ompi4, "libopen-pal.so.20"),
+		"usr/lib/libopen-pal.so.20": needs(image{}, "libhwloc.so.5")}
+	for _, c := range []struct {
+		name string
+		tree tree
+		env  []string
+		argv []string
+		want bool
+	}{
+		{name: "none at all", tree: tree{"work/a.out": program()}},
+		{name: "the program itself", tree: tree{"work/a.out": program("libhwloc.so.5")}, want: true},
+		{name: "behind the MPI library", tree: ubuntu1804, want: true},
+		{name: "before the MPI library", tree: both.with(tree{"work/a.out": program("libhwloc.so.5", "libmpich.so.12")}), want: true},
+		{name: "version 2", tree: both.with(tree{"work/a.out": program("libhwloc.so.15", "libmpich.so.12"),
+			"etc/ld.so.cache": ldCacheOf("/usr/lib/libhwloc.so.5")})},
+		{name: "preloaded", tree: both.with(tree{"work/a.out": program("libmpich.so.12")}), env: []string{"LD_PRELOAD=libhwloc.so.5"}, want: true},
+		{name: "in a shell script", tree: ubuntu1804.with(tree{"bin/sh": program(), "work/run": "#!/bin/sh\nexec ./a.out\n"}), argv: []string{"./run"}, want: true},
+		{name: "inside Open MPI 3.1", tree: tree{"work/a.out": program("libmpi.so.40"), "usr/lib/libmpi.so.40": old31}, want: true},
+		{name: "inside Open MPI 4.1", tree: both.with(tree{"work/a.out": program("libmpi.so.40"), "etc/ld.so.cache": ldCacheOf("/usr/lib/libhwloc.so.5")})},
+		{name: "the only one of the system", tree: tree{"work/a.out": program(), "etc/ld.so.cache": ldCacheOf("/usr/lib/libhwloc.so.5")}, want: true},
+		{name: "one of two of the system", tree: tree{"work/a.out": program(), "etc/ld.so.cache": ldCacheOf("/usr/lib/libhwloc.so.5", "/usr/lib/libhwloc.so.15")}},
+		{name: "mpi4py", tree: tree{"usr/bin/python3": program(), "usr/lib/python3/dist-packages/mpi4py/MPI.cpython-36m.so": program("libmpi.so.40"),
+			"usr/lib/libmpi.so.40": needs(ompi4, "libhwloc.so.5")}, argv: []string{"python3", "-c", "import mpi4py"}, want: true},
+		{name: "mpi4py's wheel", tree: tree{"usr/bin/python3": program(), "usr/lib/python3/dist-packages/mpi4py/MPI.mpich.cpython-36m.so": program(),
+			"usr/lib/libmpi.so.12": needs(mpich5, "libhwloc.so.5")}, argv: []string{"python3", "-c", "import mpi4py"}, want: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.argv == nil {
+				c.argv = []string{"./a.out"}
+			}
+			got := NewMemory(c.tree.fs()).Look(Query{Argv: c.argv, Env: append([]string{"PATH=/bin:/usr/bin", "HOME=/home/u"}, c.env...), Dir: "/work"})
+			if got.OldHwloc != c.want {
+				t.Errorf("%+v, want OldHwloc %v", got, c.want)
+			}
+		})
+	}
+}
