@@ -1167,6 +1167,7 @@ type Open struct {
 	Pod           string                 `protobuf:"bytes,10,opt,name=pod,proto3" json:"pod,omitempty"`
 	Launcher      string                 `protobuf:"bytes,11,opt,name=launcher,proto3" json:"launcher,omitempty"`                          // the launcher's host name, as it shows in messages
 	Machine       MachineWish            `protobuf:"varint,12,opt,name=machine,proto3,enum=mpiup.v1.MachineWish" json:"machine,omitempty"` // whether Opened.machine is wanted
+	Sandbox       string                 `protobuf:"bytes,13,opt,name=sandbox,proto3" json:"sandbox,omitempty"`                            // of the launcher's pod: equal in all of its containers, and in no other pod
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1283,6 +1284,13 @@ func (x *Open) GetMachine() MachineWish {
 		return x.Machine
 	}
 	return MachineWish_MACHINE_NOT_WANTED
+}
+
+func (x *Open) GetSandbox() string {
+	if x != nil {
+		return x.Sandbox
+	}
+	return ""
 }
 
 type Opened struct {
@@ -2410,6 +2418,7 @@ type Launch struct {
 	Fabric          *Fabric                `protobuf:"bytes,50,opt,name=fabric,proto3" json:"fabric,omitempty"`
 	Explain         uint32                 `protobuf:"varint,51,opt,name=explain,proto3" json:"explain,omitempty"`                              // 1 + the rank whose environment is shown in place of running programs; 0: none
 	Pty             bool                   `protobuf:"varint,52,opt,name=pty,proto3" json:"pty,omitempty"`                                      // each rank's stdout is a raw pseudo terminal, in place of a pipe
+	NumberProof     []byte                 `protobuf:"bytes,60,opt,name=number_proof,json=numberProof,proto3" json:"number_proof,omitempty"`    // the launcher's signature under its name, number and incarnation; empty: none
 	GpusPerRank     uint32                 `protobuf:"varint,70,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
 	GpuBind         string                 `protobuf:"bytes,71,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
 	unknownFields   protoimpl.UnknownFields
@@ -2703,6 +2712,13 @@ func (x *Launch) GetPty() bool {
 		return x.Pty
 	}
 	return false
+}
+
+func (x *Launch) GetNumberProof() []byte {
+	if x != nil {
+		return x.NumberProof
+	}
+	return nil
 }
 
 func (x *Launch) GetGpusPerRank() uint32 {
@@ -6109,7 +6125,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
 	"\ffetch_result\x18? \x01(\v2\x15.mpiup.v1.FetchResultH\x00R\vfetchResult\x12'\n" +
 	"\x05event\x18@ \x01(\v2\x0f.mpiup.v1.EventH\x00R\x05eventB\x06\n" +
-	"\x04body\"\xdc\x02\n" +
+	"\x04body\"\xf6\x02\n" +
 	"\x04Open\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
@@ -6123,7 +6139,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03pod\x18\n" +
 	" \x01(\tR\x03pod\x12\x1a\n" +
 	"\blauncher\x18\v \x01(\tR\blauncher\x12/\n" +
-	"\amachine\x18\f \x01(\x0e2\x15.mpiup.v1.MachineWishR\amachine\"\xb8\x02\n" +
+	"\amachine\x18\f \x01(\x0e2\x15.mpiup.v1.MachineWishR\amachine\x12\x18\n" +
+	"\asandbox\x18\r \x01(\tR\asandbox\"\xb8\x02\n" +
 	"\x06Opened\x12+\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x11.mpiup.v1.RefusalR\arefusal\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
@@ -6215,7 +6232,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\xc7\b\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xea\b\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -6255,7 +6272,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05files\x18* \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12(\n" +
 	"\x06fabric\x182 \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\x12\x18\n" +
 	"\aexplain\x183 \x01(\rR\aexplain\x12\x10\n" +
-	"\x03pty\x184 \x01(\bR\x03pty\x12\"\n" +
+	"\x03pty\x184 \x01(\bR\x03pty\x12!\n" +
+	"\fnumber_proof\x18< \x01(\fR\vnumberProof\x12\"\n" +
 	"\rgpus_per_rank\x18F \x01(\rR\vgpusPerRank\x12\x19\n" +
 	"\bgpu_bind\x18G \x01(\tR\agpuBind\"I\n" +
 	"\x06Fabric\x12\x10\n" +
