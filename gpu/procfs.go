@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/mpiup/mpiup/topology"
 )
@@ -163,7 +164,7 @@ const maxName = 128
 // clean is a text as it may be shown and put into a variable: one line of printable characters.
 func clean(text string) string {
 	text = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c == '\uFFFD' {
+		if !unicode.IsPrint(c) || c == '\uFFFD' {
 			return -1
 		}
 		return c

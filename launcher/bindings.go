@@ -8,6 +8,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/placement"
 )
 
@@ -69,7 +70,7 @@ func (r *run) reportBinding(j *jobRun, id int, pid int32) {
 	if j.number > 0 {
 		who = r.rankName(id)
 	}
-	fmt.Fprintf(r.cfg.Stderr, "[%s:%05d] %s %s\n", host.Name, pid, who, what)
+	fmt.Fprintf(r.cfg.Stderr, "[%s:%05d] %s %s\n", visible.Line(host.Name), pid, who, what)
 }
 
 // sayUnbound tells who looks closely why nobody is bound.

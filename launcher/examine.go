@@ -3,7 +3,6 @@ package launcher
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"net/netip"
 	"sync"
 	"time"
@@ -55,9 +54,7 @@ func Doctor(ctx context.Context, cfg DoctorConfig) int {
 	}
 	report, code := e.report, e.code
 	if cfg.JSON {
-		out := json.NewEncoder(cfg.Stdout)
-		out.SetIndent("", "  ")
-		err = out.Encode(report)
+		err = printJSON(cfg.Stdout, report)
 	} else {
 		err = report.Text(cfg.Stdout, false)
 	}

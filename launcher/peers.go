@@ -13,6 +13,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // PeersConfig is one look at the job's agents. Hosts that nobody named come from the same
@@ -185,9 +186,7 @@ func suspected(members map[string]*apiv1.Peer, addr string) bool {
 
 func (v peersView) print(w io.Writer, asJSON bool) error {
 	if asJSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
+		return printJSON(w, v)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "scope %s (%s), key %s, hosts from %s\n", v.Scope, v.ScopeFrom, v.KeyFrom, v.HostsFrom)
@@ -207,7 +206,7 @@ func (v peersView) print(w io.Writer, asJSON bool) error {
 			fmt.Fprintf(&b, "%s: %s\n", p.Host, p.Error)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, visible.Text(b.String()))
 	return err
 }
 
@@ -216,4 +215,13 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// printJSON prints v in JSON that a terminal shows as it is.
+func printJSON(w io.Writer, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		_, err = io.WriteString(w, visible.Text(string(text))+"\n")
+	}
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
@@ -144,15 +145,15 @@ func (r *run) all(ctx context.Context) error {
 	}
 	if r.cfg.DryRun {
 		closeAll(found)
-		if _, err := fmt.Fprint(r.cfg.Stdout, placement.Render(r.plan, r.cfg.Apps)); err != nil {
+		if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.Render(r.plan, r.cfg.Apps))); err != nil {
 			return failf(job.ExitInternal, "standard output: %v", err)
 		}
 		return nil
 	}
 	if r.cfg.MapOfOpenMPI {
-		fmt.Fprint(r.cfg.Stdout, placement.JobMap(r.plan, r.cfg.Policy))
+		fmt.Fprint(r.cfg.Stdout, visible.Text(placement.JobMap(r.plan, r.cfg.Policy)))
 	} else if r.cfg.ShowMap {
-		fmt.Fprint(r.cfg.Stderr, placement.Render(r.plan, r.cfg.Apps))
+		fmt.Fprint(r.cfg.Stderr, visible.Text(placement.Render(r.plan, r.cfg.Apps)))
 	}
 	r.number = number(found)
 	if err := r.prepare(found, opener); err != nil {
@@ -359,7 +360,7 @@ func closeAll(hosts []found) {
 func (r *run) say(format string, args ...any) { r.cfg.say(format, args...) }
 
 func (r *Reach) say(format string, args ...any) {
-	fmt.Fprintf(r.Stderr, "mpiup: %s\n", fmt.Sprintf(format, args...))
+	fmt.Fprintf(r.Stderr, "mpiup: %s\n", visible.Line(fmt.Sprintf(format, args...)))
 }
 
 // notice shows what an agent says, once, however many hosts say it, as the first one's. What is no

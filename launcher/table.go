@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // board knows which hosts are missing and why, and shows it while the launcher waits: redrawn
@@ -100,7 +102,7 @@ func (b *board) show(ctx context.Context) {
 				b.draw(waited)
 				t.Reset(redraw)
 			case b.take() || now.Sub(last) >= nextAnyway:
-				fmt.Fprintf(b.out, "mpiup: %s\n", b.line(waited))
+				fmt.Fprintf(b.out, "mpiup: %s\n", visible.Line(b.line(waited)))
 				last = now
 				t.Reset(nextLine)
 			default:
@@ -136,7 +138,7 @@ func (b *board) draw(waited time.Duration) {
 	}
 	rows := b.rows(waited, maxRows)
 	for _, row := range rows {
-		s.WriteString(clipTo(row, cols-1))
+		s.WriteString(clipTo(visible.Line(row), cols-1))
 		s.WriteByte('\n')
 	}
 	b.drawn = len(rows)

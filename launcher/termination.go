@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // maxTermination is what the MPI Operator and kubectl describe show of a termination message.
@@ -30,6 +32,7 @@ func termination(code int, lines, tail []string) string {
 	if len(tail) > 0 {
 		text += "its last lines:\n" + strings.Join(tail, "\n") + "\n"
 	}
+	text = visible.Text(text)
 	if len(text) <= maxTermination {
 		return text
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/pmi/message"
 	"github.com/mpiup/mpiup/pmi/pmi1"
 )
@@ -127,14 +128,5 @@ func leadingInt(s string) (int, bool) {
 
 // printable bounds foreign text for people.
 func printable(s string) string {
-	s = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
-			return ' '
-		}
-		return c
-	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > 1024 {
-		s = strings.ToValidUTF8(s[:1024], "")
-	}
-	return strings.TrimSpace(s)
+	return visible.Line(strings.TrimSpace(strings.ToValidUTF8(s[:min(len(s), 1024)], "?")))
 }

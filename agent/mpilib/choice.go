@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"unicode"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Protocol is what a rank speaks to whoever started it.
@@ -49,12 +50,7 @@ func printable(s string) string {
 	if len(s) > most {
 		s = s[:most] + "..."
 	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, s)
+	return visible.Line(s)
 }
 
 func (k *look) settle(c command, h hit) Choice {

@@ -64,7 +64,7 @@ with its exit code (128+signal if one killed it).`,
 			}
 			apps[0].Argv = words(args)
 			for _, w := range warnings {
-				fmt.Fprintln(p.stderr, "mpiup: warning:", w)
+				tell(p.stderr, "mpiup: warning:", w)
 			}
 			reach, done, err := p.reach(&hosts, &lease, verbose)
 			if err != nil {

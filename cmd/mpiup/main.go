@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/spf13/cobra"
 )
@@ -78,15 +79,18 @@ func (p *process) command(args ...string) int {
 		return p.code
 	case errors.As(err, &ended):
 		if ended.err != nil {
-			fmt.Fprintln(stderr, "mpiup:", ended.err)
+			tell(stderr, "mpiup:", ended.err)
 		}
 		return ended.code
 	}
 	// What remains is cobra's: unknown commands and flags.
-	fmt.Fprintln(stderr, "mpiup:", err)
+	tell(stderr, "mpiup:", err)
 	fmt.Fprintln(stderr, "mpiup: `mpiup --help` lists the commands, `mpiup COMMAND --help` their flags")
 	return job.ExitUsage
 }
+
+// tell prints a line of mpiup's own. What it speaks of may be anybody's text.
+func tell(w io.Writer, what ...any) { fmt.Fprint(w, visible.Text(fmt.Sprintln(what...))) }
 
 // oneDash lets the flags of the command in args be written with one dash ("-np 4").
 func oneDash(root *cobra.Command, args []string) []string {

@@ -33,7 +33,7 @@ func mpirunApplet(name string) applet {
 		if errors.As(err, &ended) {
 			code, err = ended.code, ended.err
 		}
-		fmt.Fprintf(p.stderr, "%s (mpiup): %v\n", name, err)
+		tell(p.stderr, name+" (mpiup):", err)
 		return code
 	}
 }
@@ -93,7 +93,7 @@ func (p *process) mpirun(name string, args []string) error {
 // tellOfLine says how a command line was understood, as far as it is to be said.
 func (p *process) tellOfLine(name string, line *mpirun.Line, why string) {
 	say := func(format string, args ...any) {
-		fmt.Fprintf(p.stderr, "%s (mpiup): %s\n", name, fmt.Sprintf(format, args...))
+		tell(p.stderr, name+" (mpiup):", fmt.Sprintf(format, args...))
 	}
 	if line.Verbose > 0 {
 		say("read as %s's command line: %s", line.Family, why)

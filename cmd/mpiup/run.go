@@ -66,7 +66,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		return usage(err)
 	}
 	for _, w := range warnings {
-		fmt.Fprintln(p.stderr, "mpiup: warning:", w)
+		tell(p.stderr, "mpiup: warning:", w)
 	}
 	if f.MPI == native {
 		return p.nativeRun(f, given, apps, dir)

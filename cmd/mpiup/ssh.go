@@ -35,7 +35,7 @@ const (
 func sshApplet(p *process, args []string) int {
 	line, err := ssh.Parse(args)
 	if err != nil {
-		fmt.Fprintf(p.stderr, "ssh (mpiup): %v\n", err)
+		tell(p.stderr, "ssh (mpiup):", err)
 		return sshFailed
 	}
 	if line.Version { // scripts look for the first word, on standard error as ssh has it
@@ -60,14 +60,14 @@ func (p *process) ssh(line ssh.Line, args []string) int {
 	if line.Background && ready == nil {
 		code, err := reap.Background(append([]string{"ssh"}, args...), p.env)
 		if err != nil {
-			fmt.Fprintln(p.stderr, "ssh (mpiup):", err)
+			tell(p.stderr, "ssh (mpiup):", err)
 			return sshFailed
 		}
 		return code
 	}
 	for _, o := range line.Without {
 		if line.Verbose > 0 {
-			fmt.Fprintf(p.stderr, "ssh (mpiup): %s has no effect: %s\n", o, ssh.Why(o))
+			tell(p.stderr, "ssh (mpiup):", o, "has no effect:", ssh.Why(o))
 		}
 	}
 	hosts, lease := cli.HostFlags{Wait: sshWait}, cli.DefaultLease()
@@ -76,13 +76,13 @@ func (p *process) ssh(line ssh.Line, args []string) int {
 	}
 	reach, done, err := p.reach(&hosts, &lease, line.Verbose)
 	if err != nil {
-		fmt.Fprintln(p.stderr, "ssh (mpiup):", errors.Unwrap(err))
+		tell(p.stderr, "ssh (mpiup):", errors.Unwrap(err))
 		return sshFailed
 	}
 	defer done()
 	cfg, end, err := p.sshConfig(line, reach)
 	if err != nil {
-		fmt.Fprintln(p.stderr, "ssh (mpiup):", err)
+		tell(p.stderr, "ssh (mpiup):", err)
 		return sshFailed
 	}
 	defer end()

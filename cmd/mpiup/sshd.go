@@ -74,7 +74,7 @@ func sshdApplet(p *process, args []string) int {
 	l, err := parseSSHD(args)
 	switch {
 	case err != nil:
-		fmt.Fprintf(p.stderr, "sshd (mpiup): %v\n", err)
+		tell(p.stderr, "sshd (mpiup):", err)
 		return 1
 	case l.version:
 		fmt.Fprintf(p.stderr, "OpenSSH_9.2p1 (mpiup %s), TLS 1.3\n", version)
@@ -89,13 +89,13 @@ func sshdApplet(p *process, args []string) int {
 		p.ready = func() {
 			ports, asked := sshPorts(l, "")
 			if at, err = openDoors(ports); err != nil && asked {
-				fmt.Fprintln(p.stderr, "sshd (mpiup):", err)
+				tell(p.stderr, "sshd (mpiup):", err)
 			}
 			if ready == nil {
 				return
 			}
 			if err := reap.Detach(); err != nil {
-				fmt.Fprintln(p.stderr, "sshd (mpiup): its output stays where it was:", err)
+				tell(p.stderr, "sshd (mpiup): its output stays where it was:", err)
 			}
 			ready()
 		}
@@ -105,7 +105,7 @@ func sshdApplet(p *process, args []string) int {
 	}
 	code, err := reap.Background(append([]string{"sshd"}, args...), p.env)
 	if err != nil {
-		fmt.Fprintln(p.stderr, "sshd (mpiup):", err)
+		tell(p.stderr, "sshd (mpiup):", err)
 		return 1
 	}
 	return code

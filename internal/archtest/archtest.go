@@ -10,7 +10,7 @@
 //	   internal/{resolve,incarnation,api/codec,api/machine}
 //	0  topology   topology/sysfs   internal/{job,binding,hostlist,identity,network,api}
 //	-1 internal/layout
-//	-2 internal/idset
+//	-2 internal/{idset,visible}
 //
 // A package imports packages of lower levels, and those below its own directory. levels_test.go is
 // the table, rules_test.go the single rules; each carries its reason, which the failing test prints.

@@ -66,8 +66,9 @@ var levels = map[string]int{
 	"internal/api":      0,
 	"internal/archtest": 0,
 
-	"internal/layout": -1,
-	"internal/idset":  -2,
+	"internal/layout":  -1,
+	"internal/idset":   -2,
+	"internal/visible": -2,
 }
 
 // levelOf finds a package's level. Only internal/api and pmi/pmix have packages below them

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 var marks = map[string]string{Pass: "ok  ", Warn: "WARN", Fail: "FAIL"}
@@ -34,7 +36,7 @@ func (r *Report) Text(w io.Writer, brief bool) error {
 	for line := range strings.Lines(b.String()) { // tabwriter pads empty cells
 		out.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(w, visible.Text(out.String()))
 	return err
 }
 

@@ -3,6 +3,8 @@ package iof
 import (
 	"strconv"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // Pattern is a text with places for what a process is, as Hydra has them: %r its rank, %g its job's
@@ -34,7 +36,7 @@ func (c *Config) parts(p Pattern, id int) (list []string) {
 			}
 		case 'h':
 			if c.Host != nil {
-				b.WriteString(c.Host(id))
+				b.WriteString(visible.Line(c.Host(id)))
 			}
 		case 't':
 			list = append(list, b.String())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
@@ -86,18 +87,9 @@ func (c *conn) finalize(context.Context, *bfrops.Reader) (*bfrops.Writer, error)
 
 const maxText = 4096
 
-// printable bounds foreign text for people: lines of it, no control characters.
+// printable bounds foreign text for people: lines of it, control characters shown.
 func printable(s string) string {
-	s = strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
-			return ' '
-		}
-		return c
-	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "")
-	}
-	return s
+	return visible.Text(strings.ToValidUTF8(s[:min(len(s), maxText)], "?"))
 }
 
 // UnfinishedError is a rank whose main connection ended between handshake and FINALIZE. Mostly

@@ -1,0 +1,64 @@
+// Package visible makes text of others safe to show. Names of hosts, messages of ranks and agents, paths
+// and versions may hold anything, and a terminal obeys what it is shown: an escape sequence clears
+// the screen or rewrites the title, a carriage return hides what stands before it, a C1 control (U+009B is
+// "ESC [", ECMA-48) does the same in one character that looks for bytes below 0x20 miss, and a change
+// of direction (U+202E) makes one name look like another. All that shows as an escape:
+//
+//	"\x1b[2J" → `\u001b[2J`     U+009B → `\u009b`     a byte that is not UTF-8 → `\x9b`
+//
+// The functions are pure. What ranks write to their standard streams is not for them: it is passed on as
+// it is.
+package visible
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Text is s with everything escaped that is no printable character, no line end and no tab. Escapes of
+// characters are those of JSON, so that a JSON text stays one of the same meaning.
+func Text(s string) string { return escape(s, "\n\t") }
+
+// Line is Text of one line: line ends and tabs are escaped too, so that no text can pretend to be
+// the next line.
+func Line(s string) string { return escape(s, "") }
+
+func escape(s, keep string) string {
+	clean := func(c rune, n int) bool {
+		return strconv.IsPrint(c) && (c != utf8.RuneError || n > 1) || strings.ContainsRune(keep, c)
+	}
+	var b strings.Builder
+	done := 0
+	for i := 0; i < len(s); {
+		c, n := utf8.DecodeRuneInString(s[i:])
+		if !clean(c, n) {
+			b.WriteString(s[done:i])
+			write(&b, c, n, s[i])
+			done = i + n
+		}
+		i += n
+	}
+	if done == 0 {
+		return s
+	}
+	b.WriteString(s[done:])
+	return b.String()
+}
+
+func write(b *strings.Builder, c rune, n int, first byte) {
+	switch high, low := utf16.EncodeRune(c); {
+	case c == utf8.RuneError && n <= 1:
+		fmt.Fprintf(b, `\x%02x`, first)
+	case c == '\n':
+		b.WriteString(`\n`)
+	case c == '\t':
+		b.WriteString(`\t`)
+	case c > 0xffff:
+		fmt.Fprintf(b, `\u%04x\u%04x`, high, low)
+	default:
+		fmt.Fprintf(b, `\u%04x`, c)
+	}
+}

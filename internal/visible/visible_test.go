@@ -1,0 +1,51 @@
+package visible
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestEscapes(t *testing.T) {
+	for _, tt := range []struct{ name, text, line, want string }{
+		{"plain", "host w-1: größer ✓", "host w-1: größer ✓", "host w-1: größer ✓"},
+		{"empty", "", "", ""},
+		{"escape", "\x1b[2Jx", `\u001b[2Jx`, `\u001b[2Jx`},
+		{"C1 in UTF-8", "a\u009b31mred", `a\u009b31mred`, `a\u009b31mred`},
+		{"C1 as a byte", "a\x9b31m", `a\x9b31m`, `a\x9b31m`},
+		{"backspace and delete", "ab\b\x7f", `ab\u0008\u007f`, `ab\u0008\u007f`},
+		{"return", "good\rbad", `good\u000dbad`, `good\u000dbad`},
+		{"direction", "a\u202eb\u2028c", `a\u202eb\u2028c`, `a\u202eb\u2028c`},
+		{"above 16 bits", "\U000e0001", `\udb40\udc01`, `\udb40\udc01`},
+		{"the replacement character itself", "\ufffd", "\ufffd", "\ufffd"},
+		{"lines", "a\n\tb", `a\n\tb`, "a\n\tb"},
+		{"cut off", "a\xe2\x82", `a\xe2\x82`, `a\xe2\x82`},
+	} {
+		if got := Line(tt.text); got != tt.line {
+			t.Errorf("%s: Line is %q, want %q", tt.name, got, tt.line)
+		}
+		if got := Text(tt.text); got != tt.want {
+			t.Errorf("%s: Text is %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("\x1b]0;title\x07\u009b31m\x9b")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := Line(s)
+		if strings.ContainsFunc(got, func(c rune) bool { return !unicode.IsPrint(c) }) || !utf8.ValidString(got) {
+			t.Errorf("%q became %q", s, got)
+		}
+		if len(got) > 6*len(s) || Line(got) != got {
+			t.Errorf("%q became %q of %d bytes, and that %q", s, got, len(got), Line(got))
+		}
+		b, _ := json.Marshal(s)
+		var back string
+		if err := json.Unmarshal([]byte(Text(string(b))), &back); err != nil || back != strings.ToValidUTF8(s, back[:0]) && utf8.ValidString(s) {
+			t.Errorf("JSON of %q: %q, %v", s, back, err)
+		}
+	})
+}
