@@ -15,7 +15,7 @@ GOBUILD  := CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false -
 # Lazily: NVML is loaded at run time, and an older driver's lacks functions.
 NVMLBUILD := CGO_ENABLED=1 go build -trimpath -buildvcs=false -ldflags '-s -w -extldflags=-Wl,-z,lazy'
 FUZZTIME ?= 10s
-# What a test may not skip, see test/need. CI sets it to root,netns,mpich,wheels.
+# What a test may not skip, see test/need; .ci/run lists what CI has.
 export MPIUP_TEST_REQUIRE ?=
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 

@@ -335,10 +335,7 @@ func TestBigKVS(t *testing.T) {
 // Other builds of MPICH than Debian's: MPIUP_TEST_MPICC lists their compilers (for example those
 // of the wheels "mpich" on PyPI, each in a virtual environment).
 func TestOtherMPICH(t *testing.T) {
-	list := os.Getenv("MPIUP_TEST_MPICC")
-	if list == "" {
-		t.Skip("MPIUP_TEST_MPICC is not set")
-	}
+	list := need.Asked(t, "MPIUP_TEST_MPICC", "/path/to/mpicc:...")
 	shapes := []*job{
 		{hosts: 1, perHost: 3}, {hosts: 2, perHost: 2}, {hosts: 4, perHost: 1, port: true}, {hosts: 1, perHost: 2, noMap: true},
 	}
@@ -368,7 +365,7 @@ func TestPMI2Client(t *testing.T) {
 	cc := exec.Command("cc", "-O1", "-Wall", "-o", exe, "../test/mpi/pmi2.c", "-lpmi2")
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Logf("%v\n%s", err, out)
-		need.File(t, "libpmi2", "/no/libpmi2", "install libpmi2-0-dev")
+		need.Done(t, "libpmi2", err, "install libpmi2-0-dev")
 	}
 	for _, j := range []*job{{hosts: 1, perHost: 3}, {hosts: 2, perHost: 2}, {hosts: 1, perHost: 1}} {
 		t.Run(fmt.Sprintf("%dx%d", j.hosts, j.perHost), func(t *testing.T) {

@@ -7,15 +7,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/need"
 )
 
 // What one of n members costs while nothing happens, each in a process of its own, with TLS:
 // MPIUP_MEMBER_COST=64 go test -run IdleCost -v ./agent/member. The test binary is not the
 // agent, so memory is given beside that of a member on its own.
 func TestIdleCost(t *testing.T) {
-	n, _ := strconv.Atoi(os.Getenv("MPIUP_MEMBER_COST"))
-	if n < 2 {
-		t.Skip("set MPIUP_MEMBER_COST to a number of members")
+	n, err := strconv.Atoi(need.Asked(t, "MPIUP_MEMBER_COST", "64"))
+	if err != nil || n < 2 {
+		t.Fatalf("MPIUP_MEMBER_COST is a number of members, at least 2: %v", err)
 	}
 	addr := func(i int) string { return fmt.Sprintf("127.0.74.%d:17811", i) }
 	lone := startChild(t, "lone", "127.0.75.1:17811").Process.Pid

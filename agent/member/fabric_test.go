@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/mpiup/mpiup/test/need"
 )
 
 func TestMain(m *testing.M) {
@@ -308,9 +310,7 @@ func gone(name string) func(*View) bool {
 // code is the same, do run under it.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	if raceDetector {
-		t.Skip("golang/go#78156: synctest and the race detector; run without -race")
-	}
+	need.NoRace(t, raceDetector, "golang/go#78156: synctest and the race detector")
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(6 * time.Second) })
 		f(t)

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/need"
 )
 
 // childEnv makes the test binary a member on its own: "NAME ADDRESS SEED...".
@@ -62,9 +64,7 @@ func startChild(t *testing.T, name, addr string, seeds ...string) *exec.Cmd {
 // A process that is stopped for 8 s stays in every view, over real connections.
 func TestStoppedForEightSeconds(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes 20 s")
-	}
+	need.Time(t)
 	a := startReal(t, "a", "127.0.71.1:17811")
 	b := startReal(t, "b", "127.0.71.2:17811", a.addr.String())
 	c := startChild(t, "c", "127.0.71.3:17811", a.addr.String())
@@ -92,9 +92,7 @@ func TestStoppedForEightSeconds(t *testing.T) {
 // stays in every view, and keeps everybody in its own, as nobody dies here.
 func TestThrottledToATenth(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes 25 s")
-	}
+	need.Time(t)
 	a := startReal(t, "a", "127.0.76.1:17811")
 	b := startReal(t, "b", "127.0.76.2:17811", a.addr.String())
 	c := startChild(t, "c", "127.0.76.3:17811", a.addr.String())

@@ -143,9 +143,7 @@ func TestLookPathFindsWhatExecvpFinds(t *testing.T) {
 func deadMount(t *testing.T) string {
 	need.Root(t)
 	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		need.File(t, "fuse", "/dev/fuse.openable", "load the fuse module: "+err.Error())
-	}
+	need.Done(t, "fuse", err, "load the fuse module")
 	dir, err := os.MkdirTemp("", "m")
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/need"
 )
 
 func TestCleanup(t *testing.T) {
@@ -28,9 +30,7 @@ func TestCleanup(t *testing.T) {
 		t.Fatal(err)
 	}
 	shm, err := os.CreateTemp(sharedMemory, "mpiup-test-*")
-	if err != nil {
-		t.Skip(err)
-	}
+	need.Done(t, "shm", err, "mount a tmpfs at "+sharedMemory)
 	defer os.Remove(shm.Name())
 	shm.Close()
 	for path, l := range map[string]leftover{

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/need"
 )
 
 // fault is one kind of trouble that a job has to survive, and how long it may last.
@@ -97,9 +99,9 @@ func (k *soak) starve(host string, d time.Duration) error {
 // TestSoak runs jobs under random faults for $MPIUP_SOAK, such as 5m; $MPIUP_SOAK_SEED repeats
 // a run's faults (their moments depend on the machine).
 func TestSoak(t *testing.T) {
-	length, err := time.ParseDuration(os.Getenv("MPIUP_SOAK"))
+	length, err := time.ParseDuration(need.Asked(t, "MPIUP_SOAK", "5m, as make soak does"))
 	if err != nil {
-		t.Skip("set MPIUP_SOAK to a duration: make soak")
+		t.Fatal(err)
 	}
 	seed, err := strconv.ParseUint(os.Getenv("MPIUP_SOAK_SEED"), 10, 64)
 	if err != nil {

@@ -64,9 +64,7 @@ func TestMPIJobIsUndisturbed(t *testing.T) {
 
 func TestFencesGoOnThroughResets(t *testing.T) {
 	s := newSite(t, 2).forwarded()
-	if world.bigkvs == "" {
-		t.Skip("no C compiler")
-	}
+	need.Program(t, "cc", "gcc")
 	r := s.launch(nil, []string{world.bigkvs, "300", "600"}, 4)
 	resets := 0
 	for over := false; !over; { // a connection that was resumed is reset again at once
@@ -174,9 +172,7 @@ func TestStarvedLauncherAndAgent(t *testing.T) {
 	s := newSite(t, 1).ownLauncher()
 	r := s.job(2)
 	for _, h := range []string{s.launcher, s.workers[0].host} {
-		if err := s.c.Throttle(h, 0.1); err != nil {
-			t.Skip(err)
-		}
+		need.Done(t, "cgroup", s.c.Throttle(h, 0.1), "run where cpu cgroups can be made")
 		defer func() { _ = s.c.Throttle(h, 0) }()
 	}
 	s.last(8 * time.Second)
@@ -186,9 +182,7 @@ func TestStarvedLauncherAndAgent(t *testing.T) {
 func TestStarvedFromTheStart(t *testing.T) {
 	s := newSite(t, 1).ownLauncher()
 	for _, h := range []string{s.launcher, s.workers[0].host} {
-		if err := s.c.Throttle(h, 0.1); err != nil {
-			t.Skip(err)
-		}
+		need.Done(t, "cgroup", s.c.Throttle(h, 0.1), "run where cpu cgroups can be made")
 		defer func() { _ = s.c.Throttle(h, 0) }()
 	}
 	s.job(4).survived()

@@ -4,6 +4,7 @@ package gpu
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -208,7 +209,7 @@ func (w world) noDriver(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	if err == nil {
-		t.Skip("this machine has NVIDIA's library")
+		need.Done(t, "nonvidia", errors.New("this machine has NVIDIA's library"), "run where there is none")
 	}
 	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "libnvidia-ml.so.1 is not there") {
 		t.Errorf("%v: %s", err, out)

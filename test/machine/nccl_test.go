@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/test/golden"
+	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/topology/capture"
 )
 
@@ -17,9 +18,7 @@ func TestNCCL(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("../../../shared/fixtures/nccl", tt.file))
-			if err != nil {
-				t.Skip(err)
-			}
+			need.Done(t, "nccl", err, "put the file there")
 			files, err := NCCL(text)
 			if err != nil {
 				t.Fatal(err)

@@ -1,5 +1,7 @@
 // Package need says what a test cannot run without. On a laptop a missing thing skips the
 // test; where $MPIUP_TEST_REQUIRE lists it ("root,netns,mpich", or "all"), as CI does, it fails.
+// Nothing else in this repository skips a test, and .ci/run lists every name that a test asks for:
+// internal/archtest holds both.
 package need
 
 import (
@@ -42,6 +44,44 @@ func File(t testing.TB, what, path, how string) {
 	t.Helper()
 	_, err := os.Stat(path)
 	check(t, what, err == nil, how)
+}
+
+// Done is what a test had to do first and could not always: a mount, a cgroup, a core file. err is
+// what came of it, nil where it is done.
+func Done(t testing.TB, what string, err error, how string) {
+	t.Helper()
+	if err != nil {
+		how += ": " + err.Error()
+	}
+	check(t, what, err == nil, how)
+}
+
+// Asked is for a measurement or a soak, which runs only where somebody asks for it in a variable; it
+// returns the variable's value. CI asks for none of these.
+func Asked(t testing.TB, variable, value string) string {
+	t.Helper()
+	v := os.Getenv(variable)
+	if v == "" {
+		t.Skipf("runs with %s=%s", variable, value)
+	}
+	return v
+}
+
+// Time is for a test of many seconds, which go test -short leaves out.
+func Time(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+}
+
+// NoRace is for a test that the race detector itself breaks, for the reason that why names. CI runs its
+// package once more without.
+func NoRace(t testing.TB, race bool, why string) {
+	t.Helper()
+	if race {
+		t.Skip(why + "; run without -race")
+	}
 }
 
 func check(t testing.TB, what string, ok bool, how string) {

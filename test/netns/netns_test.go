@@ -203,9 +203,7 @@ func TestProcessesPauseAndKill(t *testing.T) {
 
 func TestThrottle(t *testing.T) {
 	c := up(t, netns.Config{Hosts: workers(1)})
-	if err := c.Throttle("w0", 0.1); err != nil {
-		t.Skip(err)
-	}
+	need.Done(t, "cgroup", c.Throttle("w0", 0.1), "run where cpu cgroups can be made")
 	got := out(t, c, "w0", "cat /proc/self/cgroup")
 	if !strings.Contains(got, "mpiup-netns-") {
 		t.Errorf("a command is not in the cgroup: %s", got)

@@ -75,7 +75,7 @@ func compiled(t *testing.T, compiler, name string) string {
 	if compiler == "mpicc.mpich" {
 		need.MPICH(t)
 	} else {
-		need.Program(t, compiler, "openmpi-bin and libopenmpi-dev")
+		need.Program(t, "mpicc.openmpi", "openmpi-bin and libopenmpi-dev")
 	}
 	path := filepath.Join(built, name+"."+compiler)
 	once(t, path, compiler, "-O1", "-rdynamic", "-o", path, "../../mpi/"+name+".c")

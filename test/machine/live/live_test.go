@@ -32,7 +32,7 @@ func halves(t *testing.T) (parts [2]idset.Set) {
 	}
 	cpus := m.AllowedCPUs.Intersect(m.Affinity).Slice()
 	if len(cpus) < 2 {
-		t.Skip("there is one CPU")
+		need.Done(t, "cpus", fmt.Errorf("only CPU %v may be used here", cpus), "run where there are two")
 	}
 	return [2]idset.Set{idset.Of(cpus[:len(cpus)/2]...), idset.Of(cpus[len(cpus)/2:]...)}
 }
