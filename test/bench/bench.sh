@@ -5,6 +5,7 @@
 # alone. Needs root. ROUNDS=7 runs of each; on fewer than 4 cores nothing is judged.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. test/bench/goals.sh
 rounds=${ROUNDS:-7}
 peers=${PEERS_BENCH:-../shared/bench}
 
@@ -42,13 +43,11 @@ else
     echo
 fi
 # What an agent does once, in time of one processor, which other programs change little.
-go test -run '^$' -bench '^BenchmarkInventory$' -benchtime 50x ./topology/usable |
-    awk '/^BenchmarkInventory/ { for (i = 2; i < NF; i++) if ($(i + 1) == "cpu-ms/op") ms = $i }
-        END { printf "inventory of 8 GPUs, 8 HCAs, 128 CPUs  %s ms  goal 20  %s\n\n", ms, ms == "" || ms > 20 ? "MISSED" : "ok"; exit ms == "" || ms > 20 }' || failed=1
+ms=$(go test -run '^$' -bench '^BenchmarkInventory$' -benchtime 50x ./topology/usable | reported cpu-ms/op)
+within "inventory of 8 GPUs, 8 HCAs, 128 CPUs" "$ms" ms 20 || failed=1
 # What binding adds to the start of a rank.
-go test -run '^$' -bench '^BenchmarkPin$' -benchtime 1000x ./agent/reap |
-    awk '/^BenchmarkPin/ { for (i = 2; i < NF; i++) if ($(i + 1) == "ms/rank") ms = $i }
-        END { printf "pinning of a rank  %s ms  goal 1  %s\n\n", ms, ms == "" || ms > 1 ? "MISSED" : "ok"; exit ms == "" || ms > 1 }' || failed=1
+ms=$(go test -run '^$' -bench '^BenchmarkPin$' -benchtime 1000x ./agent/reap | reported ms/rank)
+within "pinning of a rank" "$ms" ms 1 || failed=1
 nice -n "${NICE:--15}" test/bench/stream.sh "$work/mpiup" "$work" $((3 * rounds)) || failed=1
 echo
 nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -only "$only" || failed=1

@@ -1,4 +1,4 @@
-# Sourced by peers.sh, and by stream.sh for judge: medians of the run that $b/raw/times.tsv, $work/flood and $work/kill
+# Sourced by peers.sh, by stream.sh for judge, and by bench.sh for within: medians of the run that $b/raw/times.tsv, $work/flood and $work/kill
 # hold, and the goals they are judged by. Goals are ratios of medians of one run, since they
 # hold on a busy machine too.
 
@@ -24,6 +24,16 @@ judge() {
     [ "$verdict" = ok ] || missed=$((missed + 1))
     printf '%-36s %9s  %-18s %9s  ratio %-6s goal %-5s %s\n' "$1" "$2" "$3" "$4" "$ratio" "$5" "$verdict"
 }
+
+# within WHAT OURS UNIT LIMIT: OURS may be LIMIT at most, on any machine; fails where it is not.
+within() {
+    local verdict=ok
+    awk -v v="$2" -v l="$4" 'BEGIN { exit !(v != "" && v + 0 <= l + 0) }' || verdict=MISSED
+    printf '%s  %s %s  goal %s  %s\n\n' "$1" "${2:--}" "$3" "$4" "$verdict"
+    [ $verdict = ok ]
+}
+# reported UNIT: the value with that unit in what go test -bench says.
+reported() { awk -v u="$1" '/^Benchmark/ { for (i = 2; i < NF; i++) if ($(i + 1) == u) v = $i } END { print v }'; }
 
 barrier() { # barrier SHAPE PEER LIMIT MPI
     judge "$1 $4 to first barrier, ms" "$(median "$1" "mpiup-$4" init 9)" "$2" "$(median "$1" "$2" init 9)" "$3"

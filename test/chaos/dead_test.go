@@ -22,6 +22,9 @@ func TestSilenceEndsBothSides(t *testing.T) {
 	s.workers[0].gone()
 }
 
+// slack is what a busy machine may add to a time that is promised.
+const slack = 1500 * time.Millisecond
+
 func TestKilledLauncherLeavesNothing(t *testing.T) {
 	s := newSite(t, 2)
 	r := s.jobOf(grandchild("-deaf"), 8, "--grace", "2")
@@ -33,7 +36,7 @@ func TestKilledLauncherLeavesNothing(t *testing.T) {
 	for _, w := range s.workers {
 		w.gone()
 	}
-	took(t, "the end of the ranks", begun, time.Second, 25*time.Second) // 1 s, 2 s of grace
+	took(t, "the end of the ranks", begun, 3*time.Second-slack, 3*time.Second+slack) // 1 s, then 2 s of grace
 }
 
 func TestKilledAgentIsNoticedAtOnce(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"path"
 	"reflect"
 	"slices"
@@ -39,6 +40,39 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%s: %q", word, reason)
 			}
 		})
+	}
+}
+
+// A cell that failed is never ok without a word of it, whether the run itself or somebody later tried again.
+func TestOkOnRetry(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		kept      *result
+		now, want result
+	}{
+		{"the first time", nil, result{Word: ok}, result{Word: ok}},
+		{"after a failure", &result{Word: fails, Reason: "late"}, result{Word: ok}, result{Word: onRetry, Reason: "before: late"}},
+		{"and once more", &result{Word: onRetry, Reason: "before: late"}, result{Word: ok}, result{Word: onRetry, Reason: "before: late"}},
+		{"of another mpiup", &result{Word: fails, Reason: "late", Commit: "old"}, result{Word: ok}, result{Word: ok}},
+		{"fails again", &result{Word: fails, Reason: "late"}, result{Word: fails, Reason: "code 1"}, result{Word: fails, Reason: "code 1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := c.now.after(c.kept); got != c.want {
+				t.Errorf("%+v, not %+v", got, c.want)
+			}
+		})
+	}
+	var out bytes.Buffer
+	n := &notes{}
+	all := results{}
+	for _, s := range stacks[:2] {
+		all[[3]string{s.name, programs[0].name, string(several)}] = &result{Word: onRetry, Reason: "before: late"}
+	}
+	writeTable(&out, all, several, n)
+	if !strings.Contains(out.String(), "| ok on retry [1] | ok on retry [1] |") {
+		t.Errorf("the table does not tell: %s", out.String())
 	}
 }
 

@@ -14,6 +14,7 @@ type word string
 
 const (
 	ok            word = "ok"
+	onRetry       word = "ok on retry"
 	fails         word = "fails"
 	notApplicable word = "n/a"
 )
@@ -23,7 +24,7 @@ type result struct {
 	Stack, Program string
 	Where          where
 	Word           word
-	Reason         string // mostly empty with ok
+	Reason         string // empty with ok
 	Command        string // of one that fails
 	Seconds        float64
 	Suite          *suiteResult // of mpi4py's test suite
@@ -47,6 +48,21 @@ func (m *matrix) keep(r result, argv []string, text string) result {
 	}
 	if err != nil {
 		r.Reason += " (its output is not kept: " + err.Error() + ")"
+	}
+	return r
+}
+
+// after is the result as it counts beside the one that was kept of the cell: ok after a failure of the
+// same build of mpiup, whoever ran the cell again, is ok on retry.
+func (r result) after(kept *result) result {
+	if r.Word != ok || kept == nil || kept.Commit != r.Commit {
+		return r
+	}
+	switch kept.Word {
+	case fails:
+		r.Word, r.Reason = onRetry, "before: "+kept.Reason
+	case onRetry:
+		r.Word, r.Reason = onRetry, kept.Reason
 	}
 	return r
 }

@@ -48,14 +48,19 @@ func (m *matrix) runCell(ctx context.Context, l *lab, s stack, p program, at whe
 	r := m.cell(ctx, l, s, p, at)
 	if race := s.races[p.name]; race != "" && r.Word == fails {
 		if r = m.cell(ctx, l, s, p, at); r.Word == ok {
-			r.Reason = "in a second attempt: " + race
+			r.Word, r.Reason = onRetry, race
 		}
 	}
 	if err := ctx.Err(); err != nil { // it says nothing about the cell
 		return err
 	}
 	r.Version, r.Commit, r.Date = version, m.commit, time.Now().UTC().Format("2006-01-02")
-	fmt.Fprintf(m.out, "%-18s %-17s %-9s %-5s %6.1fs %s\n", s.name, p.name, at, r.Word, r.Seconds, r.Reason)
+	kept, err := m.load(s.name, p.name, at)
+	if err != nil {
+		return err
+	}
+	r = r.after(kept)
+	fmt.Fprintf(m.out, "%-18s %-17s %-9s %-11s %6.1fs %s\n", s.name, p.name, at, r.Word, r.Seconds, r.Reason)
 	if err := m.save(r); err != nil {
 		return err
 	}
