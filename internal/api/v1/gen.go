@@ -1,6 +1,6 @@
 // Package apiv1 is the protocol between launchers and agents: generated from mpiup.proto,
 // whose comments describe the conversation. Protocol is raised with every change that an
-// older peer would misread; builds of one protocol number mix.
+// older peer would misread; builds of one protocol number mix. testdata/mpiup.txt freezes what they agree on.
 package apiv1
 
 //go:generate sh ./gen.sh
