@@ -100,7 +100,7 @@ func (st *step) receive() (failed *apiv1.StartFailed) {
 			continue
 		}
 		b := &apiv1.App{Argv: slices.Clone(a.Argv), Env: a.Env, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit,
-			Path: a.Path, IndexArgv: a.IndexArgv, Tools: a.Tools}
+			Path: a.Path, AlsoWdir: a.AlsoWdir, IndexArgv: a.IndexArgv, Tools: a.Tools}
 		if a.Copied > 0 {
 			b.Argv[0] = st.copies.Path(int(a.Copied) - 1)
 		}

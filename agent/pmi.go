@@ -30,7 +30,7 @@ func (st *step) newPMI() *pmi.Server {
 	return pmi.New(pmi.Job{
 		Engine:    st.engine,
 		AppNum:    func(rank int) int { return apps[rank] },
-		Universe:  int(l.Universe),
+		Universe:  int(l.PmiUniverse),
 		Mapping:   l.Mapping,
 		HwlocXML:  st.hint.path,
 		Log:       st.s.log,

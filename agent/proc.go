@@ -90,6 +90,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		Argv:     argv,
 		Path:     path,
 		Look:     app.Path,
+		AlsoDir:  app.AlsoWdir,
 		Env:      env,
 		Dir:      p.dir,
 		Files:    child,

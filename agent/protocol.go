@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
@@ -78,8 +79,8 @@ func (st *step) library(app int, dir string) mpilib.Choice {
 	a := st.apps[app]
 	env := environment(cfg.Env, l.Unset, a.Env, nil)
 	for i, kv := range env {
-		if path, ok := strings.CutPrefix(kv, "PATH="); ok && a.Path != "" {
-			env[i] = "PATH=" + a.Path + ":" + path
+		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
+			env[i] = "PATH=" + reap.SearchPath(a.Path, path, a.AlsoWdir)
 		}
 	}
 	return st.s.agent.libs.Look(mpilib.Query{Argv: a.Argv, Env: env, Dir: dir})

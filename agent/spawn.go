@@ -37,7 +37,7 @@ func spawnRequest(id uint64, parent uint32, r spawn.Request) *apiv1.SpawnRequest
 	q := &apiv1.SpawnRequest{Id: id, Parent: parent}
 	for _, p := range r.Programs {
 		q.Apps = append(q.Apps, &apiv1.SpawnApp{
-			App:   &apiv1.App{Argv: p.Argv, Env: p.Env, Wdir: p.Dir, WdirExplicit: p.Dir != ""},
+			App:   &apiv1.App{Argv: p.Argv, Env: p.Env, Wdir: p.Dir, WdirExplicit: p.Dir != "", AlsoWdir: p.AlsoDir},
 			Procs: uint32(p.Procs), Hosts: p.Hosts, AddHosts: p.AddHosts, Hostfile: p.Hostfile,
 			AddHostfile: p.AddHostfile, PerHost: uint32(p.PerHost), MapBy: p.MapBy,
 		})

@@ -91,6 +91,7 @@ type Config struct {
 	Linger         bool          // a rank's failure ends nothing; when all have ended, the first counts
 	Timeout        time.Duration // for the whole run, from the call of Run; 0: none
 	PMI            apiv1.Pmi
+	Universe       int // MPI_UNIVERSE_SIZE, or one of Universe...
 
 	NoTopologyHint bool // ranks read /sys themselves
 
@@ -112,6 +113,14 @@ type Config struct {
 	StdinTarget string   // "0" (default), a rank, "all", "none"
 	Signals     <-chan os.Signal
 }
+
+// Values of Config.Universe that are no numbers. They concern libraries of PMI-1 and PMI-2; those of PMIx are told
+// all slots.
+const (
+	UniverseGiven   = 0  // the slots, where all were given
+	UniverseUnknown = -1 // Hydra's INFINITE, and what it says of itself
+	UniverseSystem  = -2 // Hydra's SYSTEM: the numbers of hosts, 1 where there is none
+)
 
 // The defaults of a Reach.
 const (

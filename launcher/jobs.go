@@ -139,7 +139,7 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 		nodes[i] = p.Host
 	}
 	l := &apiv1.Launch{
-		Number: r.number, JobId: r.opener.run, Size: uint32(j.size()), Universe: uint32(r.universe()), Hosts: uint32(len(j.hosts)),
+		Number: r.number, JobId: r.opener.run, Size: uint32(j.size()), Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Hosts: uint32(len(j.hosts)),
 		Mapping: pmi.ProcessMapping(nodes), Pmi: r.cfg.PMI, Window: uint32(r.window()),
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), WorkerLogs: r.cfg.WorkerLogs,
 		Job: uint32(j.number), Base: uint32(j.base), NoTopologyHint: r.cfg.NoTopologyHint,
@@ -169,7 +169,7 @@ func (r *run) pmix() bool {
 func (r *run) part(j *jobRun) *apiv1.Launch {
 	d := j.launch
 	return &apiv1.Launch{
-		Number: d.Number, JobId: d.JobId, Size: d.Size, Universe: d.Universe, Hosts: d.Hosts, Mapping: d.Mapping,
+		Number: d.Number, JobId: d.JobId, Size: d.Size, Universe: d.Universe, PmiUniverse: d.PmiUniverse, Hosts: d.Hosts, Mapping: d.Mapping,
 		Pmi: d.Pmi, Window: d.Window, GraceMs: d.GraceMs, WorkerLogs: d.WorkerLogs, Job: d.Job, Base: d.Base,
 		Spawned: d.Spawned, Parent: d.Parent, AppOf: d.AppOf, Namespace: d.Namespace, Layout: d.Layout,
 		NoTopologyHint: d.NoTopologyHint, Net: d.Net, MpiPorts: d.MpiPorts, Fabric: d.Fabric, Explain: d.Explain,
@@ -195,7 +195,7 @@ func (r *run) layout(j *jobRun) []*apiv1.HostRanks {
 func (j *jobRun) launchApps(whole bool) []*apiv1.App {
 	apps := make([]*apiv1.App, len(j.apps))
 	for i, a := range j.apps {
-		apps[i] = &apiv1.App{Argv: a.Argv, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit, Path: a.Path, IndexArgv: a.IndexArgv}
+		apps[i] = &apiv1.App{Argv: a.Argv, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit, Path: a.Path, AlsoWdir: a.AlsoWdir, IndexArgv: a.IndexArgv}
 		for _, tool := range a.Tools {
 			apps[i].Tools = append(apps[i].Tools, &apiv1.Tool{Argv: tool.Argv, Ranks: tool.Ranks})
 		}
@@ -206,8 +206,37 @@ func (j *jobRun) launchApps(whole bool) []*apiv1.App {
 	return apps
 }
 
+// pmiUniverse is what ranks of MPICH and its kin are told; 0: that nobody knows, as Hydra says unless it is
+// given a number, and with which their programs may spawn.
+func (r *run) pmiUniverse() int {
+	switch slots := 0; r.cfg.Universe {
+	case UniverseUnknown:
+		return 0
+	case UniverseGiven:
+		for _, s := range r.sites {
+			if !s.SlotsGiven {
+				return 0
+			}
+		}
+		return r.universe()
+	case UniverseSystem:
+		for _, s := range r.sites {
+			if s.SlotsGiven {
+				slots += s.Slots
+			} else {
+				slots++
+			}
+		}
+		return slots
+	}
+	return r.cfg.Universe
+}
+
 // universe is the number of slots of the hosts that jobs may be placed on (MPI_UNIVERSE_SIZE).
 func (r *run) universe() int {
+	if r.cfg.Universe > 0 {
+		return r.cfg.Universe
+	}
 	slots := 0
 	for _, s := range r.sites {
 		slots += s.Slots

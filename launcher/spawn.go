@@ -63,7 +63,7 @@ func spawnRequest(m *apiv1.SpawnRequest) spawn.Request {
 	q := spawn.Request{Programs: make([]spawn.Program, len(m.Apps)), Preput: make([]spawn.Pair, len(m.Preput))}
 	for i, a := range m.Apps {
 		q.Programs[i] = spawn.Program{
-			Argv: a.GetApp().GetArgv(), Env: a.GetApp().GetEnv(), Dir: a.GetApp().GetWdir(),
+			Argv: a.GetApp().GetArgv(), Env: a.GetApp().GetEnv(), Dir: a.GetApp().GetWdir(), AlsoDir: a.GetApp().GetAlsoWdir(),
 			Procs: int(a.GetProcs()), PerHost: int(a.GetPerHost()), MapBy: a.GetMapBy(),
 			Hosts: a.GetHosts(), AddHosts: a.GetAddHosts(), Hostfile: a.GetHostfile(), AddHostfile: a.GetAddHostfile(),
 		}
@@ -223,7 +223,7 @@ func (r *run) children(a *ask) (apps []job.App, exports [][]string) {
 	j := r.jobOf(a.parent)
 	i := j.plan.Placements[a.parent-j.base].App
 	for _, p := range a.request.Programs {
-		app := job.App{Argv: p.Argv, N: p.Procs, Wdir: j.apps[i].Wdir, WdirExplicit: j.apps[i].WdirExplicit}
+		app := job.App{Argv: p.Argv, N: p.Procs, Wdir: j.apps[i].Wdir, WdirExplicit: j.apps[i].WdirExplicit, AlsoWdir: p.AlsoDir}
 		if p.Dir != "" {
 			if app.WdirExplicit = true; !filepath.IsAbs(p.Dir) && app.Wdir != "" {
 				p.Dir = filepath.Join(app.Wdir, p.Dir)

@@ -24,9 +24,7 @@ func (s *Supervisor) check(ctx context.Context, cmd Command, deadline <-chan tim
 			pathEnv = v
 		}
 	}
-	if cmd.Look != "" {
-		pathEnv = cmd.Look + ":" + pathEnv
-	}
+	pathEnv = SearchPath(cmd.Look, pathEnv, cmd.AlsoDir)
 	key := strings.Join([]string{prog, cmd.Dir, pathEnv}, "\x00")
 	if s.checking.Load() >= maxChecks {
 		return "", &StartError{Phase: PhaseTimeout, Path: prog, Errno: syscall.ETIMEDOUT,

@@ -86,8 +86,34 @@ func LookPath(prog, dir, pathEnv string) (string, error) {
 	if denied != "" {
 		return "", checkAccess(denied)
 	}
-	return "", &StartError{Phase: PhaseExec, Path: prog, Errno: syscall.ENOENT, Cause: "program not found on PATH (" + shortPath(pathEnv) + ")",
+	return "", notFound(prog, dir, pathEnv)
+}
+
+// alsoDir ends a search path whose last place is the working directory.
+const alsoDir = ":."
+
+// SearchPath is where a program is looked up, as LookPath takes it: first in look, then on path, and last in its
+// working directory, if dir says so.
+func SearchPath(look, path string, dir bool) string {
+	if look != "" {
+		path = look + ":" + path
+	}
+	if dir {
+		path += alsoDir
+	}
+	return path
+}
+
+func notFound(prog, dir, pathEnv string) *StartError {
+	path, also := strings.CutSuffix(pathEnv, alsoDir)
+	e := &StartError{Phase: PhaseExec, Path: prog, Errno: syscall.ENOENT, Cause: "program not found on PATH (" + shortPath(path) + ")",
 		Hint: "check the image and the spelling, or give its full path"}
+	if also {
+		e.Cause += " or in " + dir
+	} else if here := under(dir, prog); checkAccess(here) == nil {
+		e.Hint = "the working directory has it: write ./" + prog
+	}
+	return e
 }
 
 // shortPath is a PATH for a sentence: its first elements, and how many more there are.

@@ -125,6 +125,10 @@ func TestLookPathFindsWhatExecvpFinds(t *testing.T) {
 		{"empty element", "here", "/bin::/usr/bin", dir + "/here"},
 		{"slash", "b/prog", "/bin", dir + "/b/prog"},
 		{"absolute", "/bin/sh", "", "/bin/sh"},
+		{"before PATH", "prog", SearchPath(dir+"/b", "/usr/bin", false), dir + "/b/prog"},
+		{"the directory, after PATH", "here", SearchPath("", "/usr/bin", true), dir + "/here"},
+		{"the directory, without PATH", "here", SearchPath("", "", true), dir + "/here"},
+		{"PATH before the directory", "sh", SearchPath("", "/bin", true), "/bin/sh"},
 	} {
 		got, err := LookPath(tt.prog, dir, tt.path)
 		if err != nil || got != tt.want {
@@ -133,6 +137,12 @@ func TestLookPathFindsWhatExecvpFinds(t *testing.T) {
 	}
 	if _, err := LookPath("prog", dir, dir+"/a"); err == nil || !strings.Contains(err.Error(), "not executable") {
 		t.Errorf("found but not executable: %v", err)
+	}
+	if _, err := LookPath("here", dir, "/bin"); err == nil || !strings.Contains(err.Error(), "the working directory has it: write ./here") {
+		t.Errorf("where Open MPI alone looks: %v", err)
+	}
+	if _, err := LookPath("nope", dir, SearchPath("", "/bin", true)); err == nil || !strings.Contains(err.Error(), "not found on PATH (/bin) or in "+dir) {
+		t.Errorf("nowhere: %v", err)
 	}
 	if _, err := LookPath("", dir, "/bin"); err == nil {
 		t.Error("no program: no error")

@@ -18,8 +18,10 @@ type Command struct {
 	Argv []string // argv[0] as the process sees it, then arguments; at least one
 	Path string   // the program; "": Argv[0]. Looked up as execvp does
 	Look string   // where it is looked up before the PATH in Env; "": nowhere
-	Env  []string // NAME=value, the whole environment
-	Dir  string   // absolute working directory; "": the supervisor's own
+	// AlsoDir looks for it in Dir when it is nowhere on PATH, as Open MPI does (opal_path_findv).
+	AlsoDir bool
+	Env     []string // NAME=value, the whole environment
+	Dir     string   // absolute working directory; "": the supervisor's own
 
 	// Files become descriptors 0, 1, 2, ...; a nil or missing one of the first three is
 	// /dev/null. They are set to blocking mode, as a program expects. The caller closes them

@@ -7,13 +7,16 @@ import (
 	"strings"
 )
 
-// lookPath finds programs on this process's PATH, as a shell in dir does.
+// lookPath finds programs on this process's PATH, and then in dir.
 func (p *process) lookPath(dir string) func(name string) (string, error) {
 	return func(name string) (string, error) {
 		if all := p.onPath(name, dir); len(all) > 0 {
 			return all[0], nil
 		}
-		return "", fmt.Errorf("%.100s is not on this host's PATH: write it with its directory", name)
+		if path := filepath.Join(dir, name); runs(path) {
+			return path, nil
+		}
+		return "", fmt.Errorf("%.100s is not on this host's PATH or in %s: write it with its directory", name, dir)
 	}
 }
 
@@ -26,10 +29,15 @@ func (p *process) onPath(name, dir string) (all []string) {
 		if !filepath.IsAbs(d) { // an empty one is this directory
 			d = filepath.Join(dir, d)
 		}
-		path := filepath.Join(d, name)
-		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
+		if path := filepath.Join(d, name); runs(path) {
 			all = append(all, path)
 		}
 	}
 	return all
+}
+
+// runs says that path is a program.
+func runs(path string) bool {
+	fi, err := os.Stat(path)
+	return err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0
 }

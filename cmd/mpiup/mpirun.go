@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -177,6 +178,7 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 	}
 	switch line.Family {
 	case mpirun.Hydra:
+		cfg.Universe = universe(line.Universe)
 		cfg.Policy.MapBy, cfg.Policy.RankBy, cfg.Policy.Oversubscribe = placement.ByRound, "", true
 		cfg.Policy.Binding.Bind.Said = line.Binding.Hydra == nil // Hydra binds nobody of itself
 	case mpirun.OpenMPI:
@@ -186,7 +188,7 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 		}
 	}
 	for i, c := range line.Contexts {
-		app := job.App{Argv: c.Argv, N: c.N, Wdir: dir, Env: overlaid(line.Forward(i, p.env), c.Env)}
+		app := job.App{Argv: c.Argv, N: c.N, Wdir: dir, AlsoWdir: line.Family == mpirun.OpenMPI, Env: overlaid(line.Forward(i, p.env), c.Env)}
 		for _, e := range c.On {
 			share := job.Share{Host: e.Name, Slots: e.Slots}
 			if line.Family == mpirun.Hydra && !e.Given {
@@ -207,6 +209,17 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 		cfg.Apps = append(cfg.Apps, app)
 	}
 	return cfg, nil
+}
+
+// universe is Hydra's -usize.
+func universe(text string) int {
+	if text == "SYSTEM" {
+		return launcher.UniverseSystem
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	return launcher.UniverseUnknown
 }
 
 // overlaid is env with the variables of over in the place of those of the same name.
@@ -260,7 +273,8 @@ func (p *process) libraries(dir string) func(argv []string) string {
 	var library string
 	return func(argv []string) string {
 		if !slices.Equal(of, argv) {
-			library = mpilib.NewMemory(os.DirFS("/")).Look(mpilib.Query{Argv: argv, Env: p.env, Dir: dir}).Library
+			env := overlaid(p.env, []string{"PATH=" + reap.SearchPath("", p.getenv("PATH"), true)})
+			library = mpilib.NewMemory(os.DirFS("/")).Look(mpilib.Query{Argv: argv, Env: env, Dir: dir}).Library
 			of = argv
 		}
 		return library

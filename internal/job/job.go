@@ -25,6 +25,7 @@ type App struct {
 	Files        []File   // that are copied to the hosts too
 	SessionDir   bool     // runs in the directory of copied files, unless WdirExplicit
 	Path         string   // where hosts look for the program before their PATH
+	AlsoWdir     bool     // a name that is not on PATH is looked for in Wdir
 	IndexArgv    bool     // the program sees its name with "-RANK" behind it
 	Tools        []Tool   // the first that names a rank stands before the program
 }

@@ -95,7 +95,7 @@ func (a *AppFlags) parse(words []string) ([]string, error) {
 
 // app is the program with its flags applied.
 func (a *AppFlags) app(words []string, env Environment) (job.App, []string, error) {
-	app := job.App{Argv: words, N: a.N, Wdir: env.Dir}
+	app := job.App{Argv: words, N: a.N, Wdir: env.Dir, AlsoWdir: env.Dir != ""}
 	if a.Wdir != "" {
 		app.Wdir, app.WdirExplicit = a.Wdir, true
 		if !filepath.IsAbs(a.Wdir) {

@@ -119,7 +119,9 @@ func (c *conn) request(infos []bfrops.Info, apps []bfrops.App) (spawn.Request, e
 		return req, errors.New("this job was started in a way that cannot start more processes")
 	}
 	for _, a := range apps {
-		p := spawn.Program{Argv: appArgv(a), Procs: a.MaxProcs, Dir: a.Dir}
+		// Open MPI's launchers add the working directory to what they search (opal_path_findv of 4.1,
+		// pmix_path_findv of PRRTE 3).
+		p := spawn.Program{Argv: appArgv(a), Procs: a.MaxProcs, Dir: a.Dir, AlsoDir: true}
 		env := envList{getenv: func(name string) string { return c.ns.userHas(c.rank, name) }}
 		for _, kv := range a.Env {
 			if name, value, ok := strings.Cut(kv, "="); ok && name != "" {

@@ -78,7 +78,7 @@ func TestSpawnRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			app := bfrops.App{Cmd: "/bin/child", Argv: []string{"child", "x"}, Dir: "/d", MaxProcs: 2}
-			want := spawn.Program{Argv: []string{"/bin/child", "x"}, Procs: 2, Dir: "/d", Env: []string{}}
+			want := spawn.Program{Argv: []string{"/bin/child", "x"}, Procs: 2, Dir: "/d", AlsoDir: true, Env: []string{}}
 			if tt.app != nil {
 				tt.app(&app)
 			}

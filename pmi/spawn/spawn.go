@@ -24,6 +24,7 @@ type Program struct {
 	Procs       int
 	Env         []string // NAME=value
 	Dir         string   // working directory (info key wdir)
+	AlsoDir     bool     // a program that is not on PATH is looked for in its working directory
 	Hosts       []string // "name" or "name:slots" (info key host)
 	AddHosts    []string // hosts that join the run (add-host)
 	Hostfile    string   // on the launcher's host (hostfile)

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,12 +28,25 @@ const show = `for a in "$@"; do printf '<%s>' "$a"; done; printf ' %s\n' "$V"`
 // metacharacters mean something to a shell, and nothing to a launcher.
 var metacharacters = []string{"a b", `"q"`, `'s'`, `$HOME`, "`x`", `\`, "*", "?", "[a]", "~", "{x,y}", "!", ";", "&", "|", "<", ">", "(", ")", "#", "%", "=", "", "\t", "\n", "ü", "-np", ","}
 
+// programs is a directory with two programs: bare, which PATH does not have, and sh, which it does.
+func (l *lab) programs(t *testing.T) string {
+	t.Helper()
+	dir := l.folder(t)
+	for _, name := range []string{"bare", "sh"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho "+name+" $*\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 func TestLikeOpenMPI(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	need.Program(t, "mpirun.openmpi", "openmpi-bin")
 	apps, more := l.file(t, "-np 1 echo \"a b\" 'c' # rest\n\n  -np 1 echo $HOME http://x\n"), l.file(t, "-np 1 echo one : -np 1 echo two\n")
 	tune := l.file(t, "# tuned\n-x V=1 --mca btl self\n")
+	bin := l.programs(t)
 	two, bare, again := l.file(t, "localhost slots=2\n"), l.file(t, "localhost\nlocalhost\nlocalhost\n"), l.file(t, "localhost slots=1\nlocalhost slots=1\n")
 	for _, c := range []struct {
 		name string
@@ -63,6 +78,8 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"codes that pass", nil, []string{"-np", "1", "--mca", "orte_abort_on_non_zero_status", "0", "sh", "-c", "exit 3"}},
 		{"a rank that fails ends nothing", nil, []string{"-H", "localhost:2", "--enable-recovery", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || kill -9 $$; sleep 1; echo on"}},
 		{"a place to look", nil, []string{"-np", "1", "--path", "/usr/sbin:/bin", "sh", "-c", "echo a"}},
+		{"a name of the working directory", nil, []string{"-np", "1", "-wdir", bin, "bare", "a"}},
+		{"a name of PATH and the working directory", nil, []string{"-np", "1", "-wdir", bin, "sh", "-c", "echo a"}},
 		{"no place to look", nil, []string{"-np", "1", "--path", "/proc", "sh", "-c", "echo a"}},
 		{"its rank in the name", nil, []string{"-H", "localhost:2", "--index-argv-by-rank", "sh", "-c", `tr '\0' ' ' </proc/$$/cmdline | cut -c1-5`}},
 		{"a parameter file", nil, []string{"-np", "1", "--tune", tune, "sh", "-c", "echo $V"}},
@@ -104,6 +121,7 @@ func TestLikeHydra(t *testing.T) {
 	l := hosted(t)
 	need.MPICH(t)
 	config := l.file(t, "-n 1 -env V 1 printenv V # rest\n\n-n 1 echo \"a b\" : -n 1 echo c\n")
+	bin, universe := l.programs(t), l.program(t, "universe")
 	for _, c := range []struct {
 		name string
 		env  []string
@@ -133,6 +151,15 @@ func TestLikeHydra(t *testing.T) {
 		{"directory", nil, []string{"-n", "1", "-wdir", "/", "pwd", ":", "-n", "1", "pwd"}},
 		{"no directory", nil, []string{"-n", "1", "-wdir", "/no/such", "pwd"}},
 		{"no program", nil, []string{"-n", "1", "/no/such"}},
+		{"a name of the working directory", nil, []string{"-n", "1", "-wdir", bin, "bare", "a"}},
+		{"a universe nobody gave", nil, []string{"-n", "2", universe}},
+		{"a universe of hosts with numbers", nil, []string{"-hosts", "localhost:4", "-n", "2", universe}},
+		{"a universe of a number", nil, []string{"-usize", "7", "-n", "2", universe}},
+		{"a universe of the system", nil, []string{"-hosts", "localhost:4", "-usize", "SYSTEM", "-n", "2", universe}},
+		{"a universe of no numbers", nil, []string{"-usize", "SYSTEM", "-n", "2", universe}},
+		{"an infinite universe", nil, []string{"-usize", "INFINITE", "-n", "2", universe}},
+		{"no universe", nil, []string{"-usize", "system", "-n", "2", "echo", "a"}},
+		{"an empty universe", nil, []string{"-usize", "0", "-n", "2", "echo", "a"}},
 		{"code", nil, []string{"-n", "1", "sh", "-c", "exit 3"}},
 		{"interface", nil, []string{"-n", "1", "-iface", "lo", "printenv", "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE"}},
 		{"programs of a file", nil, []string{"-configfile", config}},

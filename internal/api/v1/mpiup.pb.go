@@ -1876,6 +1876,7 @@ type App struct {
 	Path          string                 `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`                                      // directories in which the program is looked for before those of PATH
 	IndexArgv     bool                   `protobuf:"varint,8,opt,name=index_argv,json=indexArgv,proto3" json:"index_argv,omitempty"`          // the program sees its name with "-RANK" behind it
 	Tools         []*Tool                `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`                                    // the first that names a rank stands before its program
+	AlsoWdir      bool                   `protobuf:"varint,10,opt,name=also_wdir,json=alsoWdir,proto3" json:"also_wdir,omitempty"`            // a name that is not on PATH is looked for in the working directory
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1971,6 +1972,13 @@ func (x *App) GetTools() []*Tool {
 		return x.Tools
 	}
 	return nil
+}
+
+func (x *App) GetAlsoWdir() bool {
+	if x != nil {
+		return x.AlsoWdir
+	}
+	return false
 }
 
 // Tool is words to put before a program's.
@@ -2416,6 +2424,7 @@ type Launch struct {
 	MpiPorts        string                 `protobuf:"bytes,41,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
 	Files           []*CopyFile            `protobuf:"bytes,42,rep,name=files,proto3" json:"files,omitempty"`                                            // for hosts with processes of the job
 	Fabric          *Fabric                `protobuf:"bytes,50,opt,name=fabric,proto3" json:"fabric,omitempty"`
+	PmiUniverse     uint32                 `protobuf:"varint,45,opt,name=pmi_universe,json=pmiUniverse,proto3" json:"pmi_universe,omitempty"`   // what ranks of PMI-1 and PMI-2 are told of the slots; 0: that nobody knows
 	Explain         uint32                 `protobuf:"varint,51,opt,name=explain,proto3" json:"explain,omitempty"`                              // 1 + the rank whose environment is shown in place of running programs; 0: none
 	Pty             bool                   `protobuf:"varint,52,opt,name=pty,proto3" json:"pty,omitempty"`                                      // each rank's stdout is a raw pseudo terminal, in place of a pipe
 	NumberProof     []byte                 `protobuf:"bytes,60,opt,name=number_proof,json=numberProof,proto3" json:"number_proof,omitempty"`    // the launcher's signature under its name, number and incarnation; empty: none
@@ -2698,6 +2707,13 @@ func (x *Launch) GetFabric() *Fabric {
 		return x.Fabric
 	}
 	return nil
+}
+
+func (x *Launch) GetPmiUniverse() uint32 {
+	if x != nil {
+		return x.PmiUniverse
+	}
+	return 0
 }
 
 func (x *Launch) GetExplain() uint32 {
@@ -6193,7 +6209,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x10\n" +
 	"\x03pci\x18\x03 \x01(\tR\x03pci\x12\x14\n" +
 	"\x05model\x18\x04 \x01(\tR\x05model\x12\x1b\n" +
-	"\tnear_cpus\x18\x05 \x01(\tR\bnearCpus\"\xf6\x01\n" +
+	"\tnear_cpus\x18\x05 \x01(\tR\bnearCpus\"\x93\x02\n" +
 	"\x03App\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x10\n" +
 	"\x03env\x18\x02 \x03(\tR\x03env\x12\x12\n" +
@@ -6205,7 +6221,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04path\x18\a \x01(\tR\x04path\x12\x1d\n" +
 	"\n" +
 	"index_argv\x18\b \x01(\bR\tindexArgv\x12$\n" +
-	"\x05tools\x18\t \x03(\v2\x0e.mpiup.v1.ToolR\x05tools\"0\n" +
+	"\x05tools\x18\t \x03(\v2\x0e.mpiup.v1.ToolR\x05tools\x12\x1b\n" +
+	"\talso_wdir\x18\n" +
+	" \x01(\bR\balsoWdir\"0\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x14\n" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"F\n" +
@@ -6270,7 +6288,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03net\x18( \x01(\tR\x03net\x12\x1b\n" +
 	"\tmpi_ports\x18) \x01(\tR\bmpiPorts\x12(\n" +
 	"\x05files\x18* \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12(\n" +
-	"\x06fabric\x182 \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\x12\x18\n" +
+	"\x06fabric\x182 \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\x12!\n" +
+	"\fpmi_universe\x18- \x01(\rR\vpmiUniverse\x12\x18\n" +
 	"\aexplain\x183 \x01(\rR\aexplain\x12\x10\n" +
 	"\x03pty\x184 \x01(\bR\x03pty\x12!\n" +
 	"\fnumber_proof\x18< \x01(\fR\vnumberProof\x12\"\n" +

@@ -57,10 +57,12 @@ func hydraMeant() []row {
 func hydraRest() []row {
 	return []row{
 		{names: "membind", args: 1, level: NoEffect, means: "memory is taken from where a rank runs"},
-		{names: "launcher bootstrap launcher-exec bootstrap-exec bootstrap-exec-args rmk topolib demux localhost usize branch-count order-nodes memory-alloc-kinds tmpdir", args: 1, level: NoEffect,
+		{names: "launcher bootstrap launcher-exec bootstrap-exec bootstrap-exec-args rmk topolib demux localhost branch-count order-nodes memory-alloc-kinds tmpdir", args: 1, level: NoEffect,
 			means: "of Hydra's own daemons"},
 		{names: "enable-x disable-x enable-auto-cleanup enable-hostname-propagation disable-hostname-propagation hybrid-hosts print-all-exitcodes print-rank-map pmi-aggregate no-pmi-aggregate profile silent-abort cleanup nocleanup ordered-output", level: NoEffect,
 			means: "of Hydra's own daemons"},
+		{names: "usize", args: 1, level: Done, set: (*parser).universe,
+			means: "`MPI_UNIVERSE_SIZE`: a number, `SYSTEM` (the sum of the hosts' numbers) or `INFINITE`, which leaves it unset, as it is without this option"},
 		{names: "disable-auto-cleanup dac", level: Done, means: "a rank that fails ends nothing; the job's code is that of the first", set: on(func(l *Line) { l.Linger = true })},
 		{names: "gpu-subdevs-per-proc", args: 1, level: Refused, means: "parts of GPUs are not given out: write -gpus-per-proc N, or choose by MPI_LOCALRANKID"},
 		{names: "rankmap", args: 1, level: Refused, means: "name the hosts in their order with their numbers, -hosts a:2,b:2"},
@@ -78,6 +80,17 @@ func hydraRest() []row {
 		{names: "preload-binary", level: Done, local: true, means: "copies the program to the hosts, as Open MPI's mpirun does", set: (*parser).preloadBinary},
 		{names: "preload-files", args: 1, level: Done, local: true, means: "copies `FILE,...` to the hosts: a relative name to `$MPIUP_FILES` there, an absolute one to its place", set: (*parser).preloadFiles},
 	}
+}
+
+// universe is -usize, whose words are in capitals with Hydra too.
+func (p *parser) universe(v []string) error {
+	if v[0] != "SYSTEM" && v[0] != "INFINITE" {
+		if _, err := number(v[0], 1, maxRanks); err != nil {
+			return fmt.Errorf("%w; SYSTEM and INFINITE are the words", err)
+		}
+	}
+	p.line.Universe = v[0]
+	return nil
 }
 
 func (p *parser) gpusPerProc(v []string) (err error) {

@@ -76,11 +76,14 @@ func TestHydra(t *testing.T) {
 			one := binding.Step{Kind: layout.Core, N: 1}
 			l.Binding.Hydra, l.Bindings = &binding.Hydra{To: one, By: one}, true
 		}},
-		{line: "-bootstrap=ssh -usize 5 -print-all-exitcodes a", is: without("-bootstrap=ssh", "-usize 5", "-print-all-exitcodes")},
+		{line: "-bootstrap=ssh -print-all-exitcodes a", is: without("-bootstrap=ssh", "-print-all-exitcodes")},
+		{line: "-usize 5 a", is: func(l *Line) { l.Universe = "5" }},
+		{line: "-usize SYSTEM a", is: func(l *Line) { l.Universe = "SYSTEM" }},
 	})
 	refuse(t, Hydra, []refusal{
 		{line: "-n", says: "-n needs a value"},
 		{line: "-n x a", says: `-n x: "x" is no number`},
+		{line: "-usize system a", says: `"system" is no number from 1 to 1048576; SYSTEM and INFINITE are the words`},
 		{line: "-genv K", says: "-genv needs 2 values"},
 		{line: "-genv '' V a", says: "is no variable's name"},
 		{line: "-bogus a", says: "unknown option -bogus"},

@@ -30,6 +30,7 @@ type Line struct {
 	RankBy        string // Open MPI: the same for the ranks' numbers; "": as MapBy
 	PerHost       int    // so many ranks a host, with Hydra so many at a time; 0: by slots
 	GPUsPerRank   int    // Hydra: GPUs of its host that a rank sees; 0: all
+	Universe      string // Hydra's MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE; "": INFINITE
 	Binding       binding.Request
 
 	TagOutput  bool

@@ -63,6 +63,9 @@ Operator's workers too. The operator's hostfile gives a listed host its full nam
 - Hydra: a host's number is how many ranks go to it at a time, and then round again; nothing is a limit. A host that is
   named again after another one is an error: write it once.
 
+A program's name without a slash is looked for on the ` + "`PATH`" + ` of its host, and then, for Open MPI and whatever its ranks spawn,
+in the working directory. Hydra looks on ` + "`PATH`" + ` alone.
+
 ## Environment of ranks
 
 The agent's own, that is the worker container's; then, for Open MPI, the launcher's ` + "`OMPI_*`, `PMIX_MCA_*` and `PRTE_*`" + `

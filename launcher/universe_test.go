@@ -1,0 +1,33 @@
+package launcher
+
+import (
+	"testing"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// What ranks of PMI are told of the universe: the slots where somebody wrote all of them, and else what the
+// command line says, or nothing.
+func TestUniverseOfPMI(t *testing.T) {
+	given, counted := job.Host{Slots: 4, SlotsGiven: true}, job.Host{Slots: 2}
+	for _, tt := range []struct {
+		name  string
+		said  int
+		hosts []job.Host
+		want  int
+	}{
+		{"all given", UniverseGiven, []job.Host{given, given}, 8},
+		{"one counted", UniverseGiven, []job.Host{given, counted}, 0},
+		{"Hydra's", UniverseUnknown, []job.Host{given}, 0},
+		{"a number", 7, []job.Host{counted}, 7},
+		{"Hydra's SYSTEM", UniverseSystem, []job.Host{given, counted}, 5},
+	} {
+		r := &run{cfg: Config{Universe: tt.said}, plan: &job.Plan{Universe: 1}}
+		for _, h := range tt.hosts {
+			r.sites = append(r.sites, &site{Host: h})
+		}
+		if got := r.pmiUniverse(); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
