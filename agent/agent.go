@@ -9,6 +9,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/ports"
 	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -31,6 +32,7 @@ type Agent struct {
 	libs    *mpilib.Memory
 	cgroups func() *usable.Cgroups // this process's, looked up once
 	haste   haste
+	ports   ports.Table // that ranks will meet at
 
 	refusals  refusals
 	answering answering

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 )
 
 // documented is the table of docs/environment.md: who gets a variable, and whether always.
@@ -75,6 +76,8 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 			l.Number, l.JobId, l.Size, l.Universe, l.Hosts, l.Window = 1, "job", 3, 3, 1, 64<<10
 			l.Apps = []*apiv1.App{{Argv: []string{"env", "-u", "NONE"}}}
 			l.Net, l.MpiPorts = "lo", "18000-18099"
+			l.Meeting = &apiv1.Meeting{Frameworks: uint32(frameworks.Torch | frameworks.JAX | frameworks.TensorFlow), Host: "10.1.2.3",
+				Torch: 20001, Jax: 20002, Tf: []string{"10.1.2.3:1", "10.1.2.3:2", "10.1.2.3:3"}, OnePerHost: true}
 			l.Fabric = &apiv1.Fabric{Use: "tcp", Nccl: "p2p=off,ib=off,shm=off"}
 			for rank := range l.Size {
 				l.Procs = append(l.Procs, &apiv1.Proc{Rank: rank, LocalRank: rank, Cpus: ownCPUs(t)})
@@ -115,6 +118,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 	// Those of GPUs are tested with package gpu.
 	elsewhere = append(elsewhere, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ZE_ENABLE_PCI_ID_DEVICE_ORDER")
+	elsewhere = append(elsewhere, "PET_NPROC_PER_NODE", "JAX_LOCAL_DEVICE_IDS")
 	if verbs, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(verbs) > 0 {
 		elsewhere = append(elsewhere, "UCX_NET_DEVICES")
 	}

@@ -86,6 +86,9 @@ func (p *proc) sources(app *apiv1.App, wire []string) []source {
 		{network, p.networkVariables(app)},
 	}
 	list = append(list, because(p.fabricVariables(app))...)
+	for _, v := range p.meetingVariables(app) {
+		list = append(list, source{v.Why, []string{v.Name + "=" + v.Value}})
+	}
 	return append(list,
 		source{"the GPUs that the rank is given", p.gpuVariables(app)},
 		source{"the CPUs that the rank is bound to", p.bindingVariables(app)},

@@ -76,6 +76,7 @@ func (a *Agent) gpuUnits() (units []*apiv1.GpuUnit) {
 type gpuChoice struct {
 	variables map[uint32][]string
 	first     map[uint32]gpu.Unit // of a rank's
+	count     map[uint32]int      // how many a rank sees
 }
 
 // chooseGPUs makes the choice for a job: the units are given out in the order of local ranks.
@@ -98,7 +99,7 @@ func (st *step) chooseGPUs() (c gpuChoice, err error) {
 	if err != nil {
 		return c, err
 	}
-	c = gpuChoice{make(map[uint32][]string, len(procs)), make(map[uint32]gpu.Unit, len(procs))}
+	c = gpuChoice{make(map[uint32][]string, len(procs)), make(map[uint32]gpu.Unit, len(procs)), make(map[uint32]int, len(procs))}
 	warned := make(map[uint32]bool)
 	for i, p := range procs {
 		app := l.Apps[p.App]
@@ -112,7 +113,7 @@ func (st *step) chooseGPUs() (c gpuChoice, err error) {
 		if c.variables[p.Rank], err = gpu.Variables(inv.Vendor, units, chosen[i]); err != nil {
 			return c, err
 		}
-		c.first[p.Rank] = units[chosen[i][0]]
+		c.first[p.Rank], c.count[p.Rank] = units[chosen[i][0]], len(chosen[i])
 	}
 	return c, nil
 }
@@ -124,4 +125,17 @@ func (p *proc) gpuVariables(app *apiv1.App) []string {
 		name, _, _ := strings.Cut(kv, "=")
 		return given(name)
 	})
+}
+
+// visibleGPUs is how many GPUs a rank sees, and whether those are some of its host's only; 0 where there are
+// none, or where the user or the container chose them.
+func (p *proc) visibleGPUs(app *apiv1.App) (n int, narrowed bool) {
+	inv := p.step.s.agent.cfg.GPUs
+	if n := p.step.gpus.count[p.spec.Rank]; n > 0 {
+		return n, true
+	}
+	if gpu.SetAlready(inv.Vendor, p.step.given(app)) != "" {
+		return 0, false
+	}
+	return len(inv.Units()), false
 }

@@ -112,6 +112,7 @@ func (a *Agent) admit(o *apiv1.Open, identity string) (*session, *apiv1.Opened) 
 	a.running.Go(s.run)
 	a.haste.begin(a.clock.Now())
 	a.readMachine()
+	reply.MeetingPorts = a.reservePorts(o)
 	return s, reply
 }
 
@@ -119,6 +120,7 @@ func (a *Agent) forget(s *session) {
 	a.mu.Lock()
 	delete(a.sessions, s.id)
 	a.mu.Unlock()
+	a.ports.Release(s.id)
 }
 
 // held is the claim on a launcher's identity that this agent knows, from launchers it met and

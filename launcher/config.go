@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
@@ -100,6 +101,8 @@ type Config struct {
 
 	GPUsPerRank int    // GPUs of its host that a rank sees; 0: all
 	GPUBind     string // which, as mpiup run --gpu-bind has it; "": in turn
+
+	Frameworks frameworks.Set // whose variables the ranks get
 
 	Explain int // 1 + the rank whose environment is printed, in place of running programs; 0: none
 

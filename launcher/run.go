@@ -249,7 +249,7 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	}
 	opener := newOpener(&r.cfg.Reach)
 	if r.exec == nil {
-		opener.wish = machineWish(r.cfg.Policy)
+		opener.wish, opener.meet = machineWish(r.cfg.Policy), r.meetingWish()
 	}
 	found, err := r.cfg.assemble(ctx, life, want, opener)
 	if err != nil {

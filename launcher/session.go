@@ -34,6 +34,7 @@ type opener struct {
 	reach *Reach
 	run   string // 16 hex digits
 	wish  apiv1.MachineWish
+	meet  meetingWish
 }
 
 func newOpener(r *Reach) *opener { return &opener{reach: r, run: randomHex(8)} }
@@ -53,7 +54,7 @@ func (o *opener) open() *apiv1.Open {
 		Session: o.run + randomHex(8), Secret: randomBytes(16),
 		Incarnation: o.reach.Incarnation, LeaseMs: uint64(o.reach.Lease.Milliseconds()),
 		Namespace: o.reach.Namespace, Pod: o.reach.Pod, Launcher: o.reach.Hostname,
-		Machine: o.wish,
+		Machine: o.wish, MeetingPorts: o.meet.ports, MpiPorts: o.meet.within,
 	}
 }
 

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/frameworks"
 )
 
 // Check finds what the flags contradict each other in, and settles what two flags can say:
@@ -22,11 +24,30 @@ func (f *RunFlags) Check() error {
 	if err := f.settleBinding(); err != nil {
 		return err
 	}
+	if err := f.settleFrameworks(); err != nil {
+		return err
+	}
 	if f.TagOutput {
 		if f.Output == "json" {
 			return fmt.Errorf("--tag-output and --output json are two forms of output; give one (json names the rank too)")
 		}
 		f.Output = "tag"
+	}
+	return nil
+}
+
+// settleFrameworks reads --env. Scripts of other launchers give variables by an option of that name.
+func (f *RunFlags) settleFrameworks() (err error) {
+	f.Frameworks = frameworks.Auto
+	for _, text := range f.Env {
+		if strings.Contains(text, "=") {
+			return fmt.Errorf("--env names frameworks; a variable is given with -x %s", text)
+		}
+	}
+	if len(f.Env) > 0 {
+		if f.Frameworks, err = frameworks.Parse(f.Env); err != nil {
+			return fmt.Errorf("--env: %w", err)
+		}
 	}
 	return nil
 }

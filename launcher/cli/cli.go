@@ -28,6 +28,7 @@ package cli
 import (
 	"time"
 
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -90,6 +91,9 @@ type RunFlags struct {
 	NCCL             string // as rdma.ParseNCCL reads it; "": not given
 	NoTransportHints bool
 
+	Env        []string       // frameworks, as frameworks.Parse reads them; none: auto
+	Frameworks frameworks.Set // of Env, after Check
+
 	Explain int // 1 + the rank whose environment is shown; 0: programs are run (set by mpiup env)
 }
 
@@ -148,6 +152,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"switch `PARTS` of NCCL, p2p, ib or shm, as in p2p=off,ib=off (default: $MPIUP_NCCL)")
 	fs.BoolVar(&f.NoTransportHints, "no-transport-hints", false,
 		"let Open MPI try transports that cannot work on the host (default: without a fabric it is told so, OMPI_MCA_pml and OMPI_MCA_btl, and starts faster)")
+	fs.StringArrayVar(&f.Env, "env", nil,
+		"give the ranks the variables of `FRAMEWORK`: torch (Lightning, Accelerate and DeepSpeed too), jax, tf, auto (torch and jax) or none; may be repeated (default: auto)")
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
 	fs.BoolVar(&f.Preflight, "preflight", false, "look at the hosts first, as mpiup doctor does: print warnings, and exit with 1 instead of starting where something fails")
 	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")

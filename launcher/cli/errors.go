@@ -12,7 +12,6 @@ var insteadOf = map[string]string{
 	"allow-run-as-root": "leave it out, any user may run",
 	"mca":               "write -x OMPI_MCA_name=value",
 	"genv":              "write -x NAME=value",
-	"env":               "write -x NAME=value",
 	"machinefile":       "write --hostfile",
 	"f":                 "write --hostfile",
 	"npernode":          "write -N",

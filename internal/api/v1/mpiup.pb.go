@@ -1165,9 +1165,11 @@ type Open struct {
 	LeaseMs       uint64                 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"` // how long a silent stream keeps its ranks
 	Namespace     string                 `protobuf:"bytes,9,opt,name=namespace,proto3" json:"namespace,omitempty"`             // of the launcher's pod, for the audit line
 	Pod           string                 `protobuf:"bytes,10,opt,name=pod,proto3" json:"pod,omitempty"`
-	Launcher      string                 `protobuf:"bytes,11,opt,name=launcher,proto3" json:"launcher,omitempty"`                          // the launcher's host name, as it shows in messages
-	Machine       MachineWish            `protobuf:"varint,12,opt,name=machine,proto3,enum=mpiup.v1.MachineWish" json:"machine,omitempty"` // whether Opened.machine is wanted
-	Sandbox       string                 `protobuf:"bytes,13,opt,name=sandbox,proto3" json:"sandbox,omitempty"`                            // of the launcher's pod: equal in all of its containers, and in no other pod
+	Launcher      string                 `protobuf:"bytes,11,opt,name=launcher,proto3" json:"launcher,omitempty"`                              // the launcher's host name, as it shows in messages
+	Machine       MachineWish            `protobuf:"varint,12,opt,name=machine,proto3,enum=mpiup.v1.MachineWish" json:"machine,omitempty"`     // whether Opened.machine is wanted
+	Sandbox       string                 `protobuf:"bytes,13,opt,name=sandbox,proto3" json:"sandbox,omitempty"`                                // of the launcher's pod: equal in all of its containers, and in no other pod
+	MeetingPorts  uint32                 `protobuf:"varint,14,opt,name=meeting_ports,json=meetingPorts,proto3" json:"meeting_ports,omitempty"` // how many ports to reserve for ranks that other ranks meet (Opened.meeting_ports)
+	MpiPorts      string                 `protobuf:"bytes,15,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`              // as Launch.mpi_ports: they are taken from there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1293,6 +1295,20 @@ func (x *Open) GetSandbox() string {
 	return ""
 }
 
+func (x *Open) GetMeetingPorts() uint32 {
+	if x != nil {
+		return x.MeetingPorts
+	}
+	return 0
+}
+
+func (x *Open) GetMpiPorts() string {
+	if x != nil {
+		return x.MpiPorts
+	}
+	return ""
+}
+
 type Opened struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refusal       Refusal                `protobuf:"varint,1,opt,name=refusal,proto3,enum=mpiup.v1.Refusal" json:"refusal,omitempty"`
@@ -1301,9 +1317,10 @@ type Opened struct {
 	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	Received      uint64                 `protobuf:"varint,5,opt,name=received,proto3" json:"received,omitempty"` // highest seq received from the launcher
 	Host          *HelloReply            `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
-	HighestNumber uint64                 `protobuf:"varint,7,opt,name=highest_number,json=highestNumber,proto3" json:"highest_number,omitempty"` // highest number known for any incarnation of this launcher
-	OwnNumber     uint64                 `protobuf:"varint,8,opt,name=own_number,json=ownNumber,proto3" json:"own_number,omitempty"`             // the number this launcher's incarnation has; 0: none yet
-	Machine       *Machine               `protobuf:"bytes,9,opt,name=machine,proto3" json:"machine,omitempty"`                                   // as Open.machine wants it, where the agent knows
+	HighestNumber uint64                 `protobuf:"varint,7,opt,name=highest_number,json=highestNumber,proto3" json:"highest_number,omitempty"`      // highest number known for any incarnation of this launcher
+	OwnNumber     uint64                 `protobuf:"varint,8,opt,name=own_number,json=ownNumber,proto3" json:"own_number,omitempty"`                  // the number this launcher's incarnation has; 0: none yet
+	Machine       *Machine               `protobuf:"bytes,9,opt,name=machine,proto3" json:"machine,omitempty"`                                        // as Open.machine wants it, where the agent knows
+	MeetingPorts  []uint32               `protobuf:"varint,10,rep,packed,name=meeting_ports,json=meetingPorts,proto3" json:"meeting_ports,omitempty"` // free, and no other session's until this one has ended; fewer than wanted: there are no more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1397,6 +1414,13 @@ func (x *Opened) GetOwnNumber() uint64 {
 func (x *Opened) GetMachine() *Machine {
 	if x != nil {
 		return x.Machine
+	}
+	return nil
+}
+
+func (x *Opened) GetMeetingPorts() []uint32 {
+	if x != nil {
+		return x.MeetingPorts
 	}
 	return nil
 }
@@ -2430,6 +2454,7 @@ type Launch struct {
 	NumberProof     []byte                 `protobuf:"bytes,60,opt,name=number_proof,json=numberProof,proto3" json:"number_proof,omitempty"`    // the launcher's signature under its name, number and incarnation; empty: none
 	GpusPerRank     uint32                 `protobuf:"varint,70,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
 	GpuBind         string                 `protobuf:"bytes,71,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
+	Meeting         *Meeting               `protobuf:"bytes,72,opt,name=meeting,proto3" json:"meeting,omitempty"`                               // absent: frameworks get no variables
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2751,6 +2776,98 @@ func (x *Launch) GetGpuBind() string {
 	return ""
 }
 
+func (x *Launch) GetMeeting() *Meeting {
+	if x != nil {
+		return x.Meeting
+	}
+	return nil
+}
+
+// Meeting is where the ranks of frameworks find each other (internal/frameworks).
+type Meeting struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Frameworks    uint32                 `protobuf:"varint,1,opt,name=frameworks,proto3" json:"frameworks,omitempty"` // a frameworks.Set
+	Host          string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`              // address of rank 0's host
+	Torch         uint32                 `protobuf:"varint,3,opt,name=torch,proto3" json:"torch,omitempty"`           // ports there; 0: none
+	Jax           uint32                 `protobuf:"varint,4,opt,name=jax,proto3" json:"jax,omitempty"`
+	Tf            []string               `protobuf:"bytes,5,rep,name=tf,proto3" json:"tf,omitempty"`                                      // address:port of each rank; empty: none
+	OnePerHost    bool                   `protobuf:"varint,6,opt,name=one_per_host,json=onePerHost,proto3" json:"one_per_host,omitempty"` // every host of the job has one rank
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Meeting) Reset() {
+	*x = Meeting{}
+	mi := &file_mpiup_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Meeting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Meeting) ProtoMessage() {}
+
+func (x *Meeting) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Meeting.ProtoReflect.Descriptor instead.
+func (*Meeting) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Meeting) GetFrameworks() uint32 {
+	if x != nil {
+		return x.Frameworks
+	}
+	return 0
+}
+
+func (x *Meeting) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Meeting) GetTorch() uint32 {
+	if x != nil {
+		return x.Torch
+	}
+	return 0
+}
+
+func (x *Meeting) GetJax() uint32 {
+	if x != nil {
+		return x.Jax
+	}
+	return 0
+}
+
+func (x *Meeting) GetTf() []string {
+	if x != nil {
+		return x.Tf
+	}
+	return nil
+}
+
+func (x *Meeting) GetOnePerHost() bool {
+	if x != nil {
+		return x.OnePerHost
+	}
+	return false
+}
+
 // Fabric is what the user says of traffic between hosts.
 type Fabric struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2763,7 +2880,7 @@ type Fabric struct {
 
 func (x *Fabric) Reset() {
 	*x = Fabric{}
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2892,7 @@ func (x *Fabric) String() string {
 func (*Fabric) ProtoMessage() {}
 
 func (x *Fabric) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2905,7 @@ func (x *Fabric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fabric.ProtoReflect.Descriptor instead.
 func (*Fabric) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{17}
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Fabric) GetUse() string {
@@ -2825,7 +2942,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +2954,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +2967,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SpawnRequest) GetId() uint64 {
@@ -2897,7 +3014,7 @@ type SpawnApp struct {
 
 func (x *SpawnApp) Reset() {
 	*x = SpawnApp{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3026,7 @@ func (x *SpawnApp) String() string {
 func (*SpawnApp) ProtoMessage() {}
 
 func (x *SpawnApp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3039,7 @@ func (x *SpawnApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnApp.ProtoReflect.Descriptor instead.
 func (*SpawnApp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SpawnApp) GetApp() *App {
@@ -2994,7 +3111,7 @@ type SpawnResult struct {
 
 func (x *SpawnResult) Reset() {
 	*x = SpawnResult{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3006,7 +3123,7 @@ func (x *SpawnResult) String() string {
 func (*SpawnResult) ProtoMessage() {}
 
 func (x *SpawnResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3019,7 +3136,7 @@ func (x *SpawnResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResult.ProtoReflect.Descriptor instead.
 func (*SpawnResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SpawnResult) GetId() uint64 {
@@ -3054,7 +3171,7 @@ type JobOver struct {
 
 func (x *JobOver) Reset() {
 	*x = JobOver{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +3183,7 @@ func (x *JobOver) String() string {
 func (*JobOver) ProtoMessage() {}
 
 func (x *JobOver) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +3196,7 @@ func (x *JobOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOver.ProtoReflect.Descriptor instead.
 func (*JobOver) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobOver) GetJob() uint32 {
@@ -3110,7 +3227,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3122,7 +3239,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3135,7 +3252,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -3183,7 +3300,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3195,7 +3312,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3208,7 +3325,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -3238,7 +3355,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +3367,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +3380,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -3314,7 +3431,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3443,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3456,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -3388,7 +3505,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3400,7 +3517,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3413,7 +3530,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -3441,7 +3558,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3453,7 +3570,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3466,7 +3583,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Input) GetRanks() []uint32 {
@@ -3501,7 +3618,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3513,7 +3630,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3526,7 +3643,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -3553,7 +3670,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3682,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3695,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -3605,7 +3722,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3617,7 +3734,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3630,7 +3747,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -3657,7 +3774,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3669,7 +3786,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3682,7 +3799,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Stop) GetWhy() string {
@@ -3718,7 +3835,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +3847,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +3860,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -3835,7 +3952,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3847,7 +3964,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3860,7 +3977,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -3890,7 +4007,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3902,7 +4019,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3915,7 +4032,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -3964,7 +4081,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3976,7 +4093,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3989,7 +4106,7 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AbortNoted) GetId() uint64 {
@@ -4009,7 +4126,7 @@ type AskWaits struct {
 
 func (x *AskWaits) Reset() {
 	*x = AskWaits{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4021,7 +4138,7 @@ func (x *AskWaits) String() string {
 func (*AskWaits) ProtoMessage() {}
 
 func (x *AskWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4034,7 +4151,7 @@ func (x *AskWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
 func (*AskWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AskWaits) GetId() uint64 {
@@ -4056,7 +4173,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4068,7 +4185,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4081,7 +4198,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Waits) GetId() uint64 {
@@ -4118,7 +4235,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4130,7 +4247,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4143,7 +4260,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Wait) GetSet() string {
@@ -4187,7 +4304,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4199,7 +4316,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4212,7 +4329,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -4254,7 +4371,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4266,7 +4383,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4279,7 +4396,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Notice) GetText() string {
@@ -4306,7 +4423,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4435,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4448,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Ending) GetWhy() string {
@@ -4349,7 +4466,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4361,7 +4478,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4374,7 +4491,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -4388,7 +4505,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4517,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4530,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Closed) GetText() string {
@@ -4438,7 +4555,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4450,7 +4567,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4463,7 +4580,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -4479,7 +4596,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4491,7 +4608,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4504,7 +4621,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -4548,7 +4665,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4560,7 +4677,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4573,7 +4690,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -4628,7 +4745,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4640,7 +4757,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4653,7 +4770,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -4717,7 +4834,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4729,7 +4846,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4742,7 +4859,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -4783,7 +4900,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4795,7 +4912,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4808,7 +4925,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Event) GetData() []byte {
@@ -4833,7 +4950,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4845,7 +4962,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4858,7 +4975,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Gone) GetIds() string {
@@ -4918,7 +5035,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4930,7 +5047,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4943,7 +5060,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -5008,7 +5125,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5020,7 +5137,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5033,7 +5150,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -5079,7 +5196,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5091,7 +5208,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5104,7 +5221,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 type Peer struct {
@@ -5124,7 +5241,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5136,7 +5253,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5149,7 +5266,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Peer) GetName() string {
@@ -5225,7 +5342,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5237,7 +5354,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5250,7 +5367,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -5277,7 +5394,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5289,7 +5406,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5302,7 +5419,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -5327,7 +5444,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5339,7 +5456,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5352,7 +5469,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 type CheckupRequest struct {
@@ -5372,7 +5489,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5384,7 +5501,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5397,7 +5514,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -5478,7 +5595,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5490,7 +5607,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5503,7 +5620,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -5568,7 +5685,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5580,7 +5697,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5593,7 +5710,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -5636,7 +5753,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5648,7 +5765,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5661,7 +5778,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Finding) GetName() string {
@@ -5702,7 +5819,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5714,7 +5831,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5727,7 +5844,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Fact) GetName() string {
@@ -5756,7 +5873,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5768,7 +5885,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5781,7 +5898,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -5814,7 +5931,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5826,7 +5943,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5839,7 +5956,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -5860,7 +5977,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5872,7 +5989,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5885,7 +6002,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -5919,7 +6036,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5931,7 +6048,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5944,7 +6061,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Target) GetHost() string {
@@ -5970,7 +6087,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5982,7 +6099,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5995,7 +6112,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -6019,7 +6136,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6031,7 +6148,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6044,7 +6161,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Way) GetHost() string {
@@ -6141,7 +6258,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
 	"\ffetch_result\x18? \x01(\v2\x15.mpiup.v1.FetchResultH\x00R\vfetchResult\x12'\n" +
 	"\x05event\x18@ \x01(\v2\x0f.mpiup.v1.EventH\x00R\x05eventB\x06\n" +
-	"\x04body\"\xf6\x02\n" +
+	"\x04body\"\xb8\x03\n" +
 	"\x04Open\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
@@ -6156,7 +6273,9 @@ const file_mpiup_proto_rawDesc = "" +
 	" \x01(\tR\x03pod\x12\x1a\n" +
 	"\blauncher\x18\v \x01(\tR\blauncher\x12/\n" +
 	"\amachine\x18\f \x01(\x0e2\x15.mpiup.v1.MachineWishR\amachine\x12\x18\n" +
-	"\asandbox\x18\r \x01(\tR\asandbox\"\xb8\x02\n" +
+	"\asandbox\x18\r \x01(\tR\asandbox\x12#\n" +
+	"\rmeeting_ports\x18\x0e \x01(\rR\fmeetingPorts\x12\x1b\n" +
+	"\tmpi_ports\x18\x0f \x01(\tR\bmpiPorts\"\xdd\x02\n" +
 	"\x06Opened\x12+\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x11.mpiup.v1.RefusalR\arefusal\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
@@ -6167,7 +6286,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x0ehighest_number\x18\a \x01(\x04R\rhighestNumber\x12\x1d\n" +
 	"\n" +
 	"own_number\x18\b \x01(\x04R\townNumber\x12+\n" +
-	"\amachine\x18\t \x01(\v2\x11.mpiup.v1.MachineR\amachine\"\xab\x01\n" +
+	"\amachine\x18\t \x01(\v2\x11.mpiup.v1.MachineR\amachine\x12#\n" +
+	"\rmeeting_ports\x18\n" +
+	" \x03(\rR\fmeetingPorts\"\xab\x01\n" +
 	"\aMachine\x12\x10\n" +
 	"\x03cpu\x18\x01 \x03(\rR\x03cpu\x12\x12\n" +
 	"\x04core\x18\x02 \x03(\rR\x04core\x12\x0e\n" +
@@ -6250,7 +6371,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\xea\b\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\x97\t\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -6294,7 +6415,18 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03pty\x184 \x01(\bR\x03pty\x12!\n" +
 	"\fnumber_proof\x18< \x01(\fR\vnumberProof\x12\"\n" +
 	"\rgpus_per_rank\x18F \x01(\rR\vgpusPerRank\x12\x19\n" +
-	"\bgpu_bind\x18G \x01(\tR\agpuBind\"I\n" +
+	"\bgpu_bind\x18G \x01(\tR\agpuBind\x12+\n" +
+	"\ameeting\x18H \x01(\v2\x11.mpiup.v1.MeetingR\ameeting\"\x97\x01\n" +
+	"\aMeeting\x12\x1e\n" +
+	"\n" +
+	"frameworks\x18\x01 \x01(\rR\n" +
+	"frameworks\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x14\n" +
+	"\x05torch\x18\x03 \x01(\rR\x05torch\x12\x10\n" +
+	"\x03jax\x18\x04 \x01(\rR\x03jax\x12\x0e\n" +
+	"\x02tf\x18\x05 \x03(\tR\x02tf\x12 \n" +
+	"\fone_per_host\x18\x06 \x01(\bR\n" +
+	"onePerHost\"I\n" +
 	"\x06Fabric\x12\x10\n" +
 	"\x03use\x18\x01 \x01(\tR\x03use\x12\x12\n" +
 	"\x04nccl\x18\x02 \x01(\tR\x04nccl\x12\x19\n" +
@@ -6606,7 +6738,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -6633,98 +6765,99 @@ var file_mpiup_proto_goTypes = []any{
 	(*HostRanks)(nil),       // 22: mpiup.v1.HostRanks
 	(*KeyValue)(nil),        // 23: mpiup.v1.KeyValue
 	(*Launch)(nil),          // 24: mpiup.v1.Launch
-	(*Fabric)(nil),          // 25: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 26: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 27: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 28: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 29: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 30: mpiup.v1.Chosen
-	(*Started)(nil),         // 31: mpiup.v1.Started
-	(*StartFailed)(nil),     // 32: mpiup.v1.StartFailed
-	(*Output)(nil),          // 33: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 34: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 35: mpiup.v1.Input
-	(*Credit)(nil),          // 36: mpiup.v1.Credit
-	(*Resize)(nil),          // 37: mpiup.v1.Resize
-	(*Signal)(nil),          // 38: mpiup.v1.Signal
-	(*Stop)(nil),            // 39: mpiup.v1.Stop
-	(*Exited)(nil),          // 40: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 41: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 42: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 43: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 44: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 45: mpiup.v1.Waits
-	(*Wait)(nil),            // 46: mpiup.v1.Wait
-	(*Control)(nil),         // 47: mpiup.v1.Control
-	(*Notice)(nil),          // 48: mpiup.v1.Notice
-	(*Ending)(nil),          // 49: mpiup.v1.Ending
-	(*Bye)(nil),             // 50: mpiup.v1.Bye
-	(*Closed)(nil),          // 51: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 52: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 53: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 54: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 55: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 56: mpiup.v1.FetchResult
-	(*Event)(nil),           // 57: mpiup.v1.Event
-	(*Gone)(nil),            // 58: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 59: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 60: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 61: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 62: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 63: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 64: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 65: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 66: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 67: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 68: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 69: mpiup.v1.Finding
-	(*Fact)(nil),            // 70: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 71: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 72: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 73: mpiup.v1.AskRequest
-	(*Target)(nil),          // 74: mpiup.v1.Target
-	(*AskReply)(nil),        // 75: mpiup.v1.AskReply
-	(*Way)(nil),             // 76: mpiup.v1.Way
+	(*Meeting)(nil),         // 25: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 26: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 27: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 28: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 29: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 30: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 31: mpiup.v1.Chosen
+	(*Started)(nil),         // 32: mpiup.v1.Started
+	(*StartFailed)(nil),     // 33: mpiup.v1.StartFailed
+	(*Output)(nil),          // 34: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 35: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 36: mpiup.v1.Input
+	(*Credit)(nil),          // 37: mpiup.v1.Credit
+	(*Resize)(nil),          // 38: mpiup.v1.Resize
+	(*Signal)(nil),          // 39: mpiup.v1.Signal
+	(*Stop)(nil),            // 40: mpiup.v1.Stop
+	(*Exited)(nil),          // 41: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 42: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 43: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 44: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 45: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 46: mpiup.v1.Waits
+	(*Wait)(nil),            // 47: mpiup.v1.Wait
+	(*Control)(nil),         // 48: mpiup.v1.Control
+	(*Notice)(nil),          // 49: mpiup.v1.Notice
+	(*Ending)(nil),          // 50: mpiup.v1.Ending
+	(*Bye)(nil),             // 51: mpiup.v1.Bye
+	(*Closed)(nil),          // 52: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 53: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 54: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 55: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 56: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 57: mpiup.v1.FetchResult
+	(*Event)(nil),           // 58: mpiup.v1.Event
+	(*Gone)(nil),            // 59: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 60: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 61: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 62: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 63: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 64: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 65: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 66: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 67: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 68: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 69: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 70: mpiup.v1.Finding
+	(*Fact)(nil),            // 71: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 72: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 73: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 74: mpiup.v1.AskRequest
+	(*Target)(nil),          // 75: mpiup.v1.Target
+	(*AskReply)(nil),        // 76: mpiup.v1.AskReply
+	(*Way)(nil),             // 77: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
 	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
 	24, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	35, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	38, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	39, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	37, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	54, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	60, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	50, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	28, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	58, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	36, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	39, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	40, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	38, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	55, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	61, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	51, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	29, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	59, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	19, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	29, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	43, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	44, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	30, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	44, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	45, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
 	10, // 15: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	31, // 16: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	32, // 17: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	33, // 18: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	34, // 19: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	40, // 20: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	53, // 21: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	59, // 22: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	42, // 23: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	48, // 24: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	49, // 25: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	51, // 26: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	41, // 27: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	26, // 28: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	30, // 29: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	32, // 16: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	33, // 17: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	34, // 18: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	35, // 19: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	41, // 20: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	54, // 21: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	60, // 22: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	43, // 23: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	49, // 24: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	50, // 25: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	52, // 26: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	42, // 27: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	27, // 28: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	31, // 29: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	20, // 30: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	47, // 31: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	45, // 32: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	36, // 33: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	52, // 34: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	55, // 35: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	56, // 36: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	57, // 37: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	48, // 31: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	46, // 32: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	37, // 33: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	53, // 34: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	56, // 35: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	57, // 36: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	58, // 37: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
 	0,  // 38: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	1,  // 39: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
 	13, // 40: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
@@ -6738,46 +6871,47 @@ var file_mpiup_proto_depIdxs = []int32{
 	22, // 48: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
 	23, // 49: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
 	18, // 50: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	25, // 51: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	27, // 52: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	23, // 53: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	16, // 54: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 55: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 56: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 57: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 58: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	46, // 59: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	1,  // 60: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	6,  // 61: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	62, // 62: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	13, // 63: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	13, // 64: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	69, // 65: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	70, // 66: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	70, // 67: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	68, // 68: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	7,  // 69: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	74, // 70: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	76, // 71: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	8,  // 72: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	12, // 73: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	61, // 74: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	64, // 75: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	66, // 76: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	71, // 77: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	73, // 78: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 79: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 80: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	63, // 81: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	65, // 82: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	67, // 83: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	72, // 84: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	75, // 85: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	79, // [79:86] is the sub-list for method output_type
-	72, // [72:79] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	26, // 51: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	25, // 52: mpiup.v1.Launch.meeting:type_name -> mpiup.v1.Meeting
+	28, // 53: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	23, // 54: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	16, // 55: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 56: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 57: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 58: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 59: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	47, // 60: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	1,  // 61: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	6,  // 62: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	63, // 63: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	13, // 64: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	13, // 65: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	70, // 66: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	71, // 67: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	71, // 68: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	69, // 69: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	7,  // 70: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	75, // 71: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	77, // 72: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	8,  // 73: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	12, // 74: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	62, // 75: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	65, // 76: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	67, // 77: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	72, // 78: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	74, // 79: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 80: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 81: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	64, // 82: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	66, // 83: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	68, // 84: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	73, // 85: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	76, // 86: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	80, // [80:87] is the sub-list for method output_type
+	73, // [73:80] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -6831,7 +6965,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   69,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

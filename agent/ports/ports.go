@@ -1,0 +1,97 @@
+// Package ports reserves TCP ports of this host for processes that will listen on them later: a port is
+// looked at, and noted as one session's until that has ended, but never held open, or the process could
+// not have it.
+//
+//	Reserve ──▶ noted for a session, free when looked at ──▶ the session's rank listens there ──▶ Release
+//
+// Two sessions of one agent never get the same port. Agents that share a network namespace have tables of
+// their own: each begins at random, and what is in use is passed over, so they collide once in some
+// thousand times, and only where both look before either's rank listens.
+//
+// A Table may be used by any number of goroutines. It knows nothing of what ports are for.
+package ports
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/mpiup/mpiup/internal/network"
+)
+
+// Table is the ports of a host that are spoken for. The zero value has none and is ready for use.
+type Table struct {
+	mu    sync.Mutex
+	owner map[uint16]string // guarded by mu
+}
+
+// Reserve finds up to n ports of a range that nobody listens on, and notes them as owner's. Fewer than n
+// means that the range has no more. The last ports come first where the range is the user's own, since MPI
+// libraries take the first; else it begins anywhere.
+func (t *Table) Reserve(owner string, n int, r network.Ports, own bool) (list []uint16) {
+	first := 0
+	if !own {
+		first = rand.IntN(max(r.Len(), 1))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.owner == nil {
+		t.owner = map[uint16]string{}
+	}
+	for i := 0; i < r.Len() && len(list) < n; i++ {
+		p := r.High - uint16((first+i)%r.Len())
+		if t.owner[p] == "" && free(p) {
+			t.owner[p] = owner
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Release forgets what is noted as owner's.
+func (t *Table) Release(owner string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for p, o := range t.owner {
+		if o == owner {
+			delete(t.owner, p)
+		}
+	}
+}
+
+// free says that a process could listen on a port of every address.
+func free(p uint16) bool {
+	l, err := net.Listen("tcp", ":"+strconv.Itoa(int(p)))
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+// Usual is the range where ports are looked for unless the user names one: 20000 to 29999, or what of it lies
+// below those that the kernel gives to connections (/proc/sys/net/ipv4/ip_local_port_range), among which a
+// port that is free now may be taken the next moment. Kubernetes' node ports begin at 30000.
+func Usual(host fs.FS) network.Ports {
+	r := network.Ports{Low: 20000, High: 29999}
+	text, err := fs.ReadFile(host, "proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		return r
+	}
+	words := strings.Fields(string(text))
+	if len(words) == 0 {
+		return r
+	}
+	low, err := strconv.ParseUint(words[0], 10, 16)
+	switch {
+	case err != nil || low > 29999:
+	case low > 21000:
+		r.High = uint16(low) - 1
+	case low > 11000: // a kernel with few ports below leaves those from 10000 on
+		r = network.Ports{Low: 10000, High: uint16(low) - 1}
+	}
+	return r
+}

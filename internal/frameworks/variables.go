@@ -1,0 +1,144 @@
+package frameworks
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Rank is one process of a job, as frameworks count. All numbers begin at 0.
+type Rank struct {
+	Rank, Size       int
+	Local, LocalSize int  // among the job's ranks of its host
+	Node             int  // index of its host among the job's hosts
+	OnePerHost       bool // every host of the job has one rank
+	GPUs             int  // that it sees; 0: none, or unknown
+	Narrowed         bool // it sees some of its host's GPUs only
+}
+
+// Meeting is where the ranks of a job meet. Ports that are 0 could not be had.
+type Meeting struct {
+	Host  netip.Addr // of rank 0's host, as the other hosts reach it
+	Torch uint16     // rank 0 listens there
+	JAX   uint16     // likewise
+	TF    []string   // address and port of each rank; empty: none were reserved
+}
+
+// Variable is one of a rank's.
+type Variable struct{ Name, Value, Why string }
+
+// Given says whether a variable was given already: by the user for this run, or by the container that
+// the rank runs in.
+type Given struct{ User, Container func(name string) bool }
+
+// Variables are what a rank gets. What the user gave stays. What the container has stays where it tells of
+// a place to meet, unless it says who the process is too: then an operator wrote it for the pod's one
+// process, and a rank of ours is another.
+func Variables(s Set, r Rank, m Meeting, g Given) (list []Variable) {
+	operator := g.Container("RANK") || g.Container("WORLD_SIZE")
+	add := func(readBy string, place bool, pairs ...string) {
+		for i := 0; i < len(pairs); i += 2 {
+			name := pairs[i]
+			if g.User(name) || place && g.Container(name) && !operator {
+				continue
+			}
+			list = append(list, Variable{name, pairs[i+1], readBy})
+		}
+	}
+	if s&Torch != 0 {
+		r.torch(add)
+		if m.Host.IsValid() && m.Torch != 0 {
+			m.torch(add)
+			r.torchrun(add, m, g)
+		}
+	}
+	if s&JAX != 0 && m.Host.IsValid() && m.JAX != 0 {
+		r.jax(add, m)
+	}
+	if s&TensorFlow != 0 && r.Rank < len(m.TF) {
+		add("TensorFlow's MultiWorkerMirroredStrategy", false, "TF_CONFIG", tfConfig(r.Rank, m.TF))
+	}
+	return list
+}
+
+type adder func(readBy string, place bool, pairs ...string)
+
+// torch is who a process is, by torch/distributed/rendezvous.py (env://), which Lightning, Accelerate and
+// DeepSpeed read too.
+func (r Rank) torch(add adder) {
+	add("torch.distributed's env://, and Lightning, Accelerate and DeepSpeed with it: who this rank is", false,
+		"RANK", strconv.Itoa(r.Rank), "WORLD_SIZE", strconv.Itoa(r.Size),
+		"LOCAL_RANK", strconv.Itoa(r.Local), "LOCAL_WORLD_SIZE", strconv.Itoa(r.LocalSize))
+	add("Lightning: the host's index", false, "NODE_RANK", strconv.Itoa(r.Node))
+}
+
+func (m Meeting) torch(add adder) {
+	add("torch.distributed's env://: where rank 0 listens", true,
+		"MASTER_ADDR", m.Host.String(), "MASTER_PORT", port(m.Torch))
+}
+
+// torchrun is its options by their environment names (torch/distributed/run.py, PET_), so that a bare torchrun
+// on each host makes one job of them. A pod whose operator set any of them has its own.
+func (r Rank) torchrun(add adder, m Meeting, g Given) {
+	if !r.OnePerHost {
+		return
+	}
+	for _, name := range []string{"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_STANDALONE"} {
+		if g.User(name) || g.Container(name) {
+			return
+		}
+	}
+	const why = "torchrun, one on each host: its options of this name"
+	add(why, true, "PET_NNODES", strconv.Itoa(r.Size), "PET_NODE_RANK", strconv.Itoa(r.Rank),
+		"PET_MASTER_ADDR", m.Host.String(), "PET_MASTER_PORT", port(m.Torch))
+	if r.GPUs > 0 {
+		add(why, true, "PET_NPROC_PER_NODE", strconv.Itoa(r.GPUs))
+	}
+}
+
+// jax is what its detection of Open MPI reads (jax/_src/clusters/ompi_cluster.py): the coordinator's address out of
+// the URI of a launcher, whose other parts it does not use. Rank and size it takes from OMPI_COMM_WORLD_*.
+func (r Rank) jax(add adder, m Meeting) {
+	scheme, host := "tcp", m.Host.String()
+	if m.Host.Is6() {
+		scheme, host = "tcp6", "["+host+"]"
+	}
+	add("jax.distributed.initialize(): where rank 0 listens", false,
+		"OMPI_MCA_orte_hnp_uri", fmt.Sprintf("0.0;%s://%s:%d", scheme, host, m.JAX))
+	add("jax.distributed.initialize(): the port there", true, "JAX_COORDINATOR_PORT", port(m.JAX))
+	switch { // by itself it takes the one GPU that has the local rank's number
+	case r.GPUs > 0 && (r.Narrowed || r.LocalSize == 1):
+		add("jax.distributed.initialize(): which of the GPUs that the rank sees it uses", true, "JAX_LOCAL_DEVICE_IDS", upTo(r.GPUs))
+	}
+}
+
+func upTo(n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(i))
+	}
+	return b.String()
+}
+
+// tfConfig is TensorFlow's description of a cluster of workers.
+func tfConfig(rank int, workers []string) string {
+	type task struct {
+		Type  string `json:"type"`
+		Index int    `json:"index"`
+	}
+	text, err := json.Marshal(struct {
+		Cluster map[string][]string `json:"cluster"`
+		Task    task                `json:"task"`
+	}{map[string][]string{"worker": workers}, task{"worker", rank}})
+	if err != nil { // strings and numbers cannot fail
+		return "{}"
+	}
+	return string(text)
+}
+
+func port(p uint16) string { return strconv.Itoa(int(p)) }
