@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/internal/binding"
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
@@ -52,12 +53,12 @@ func TestDefaults(t *testing.T) {
 	want := RunFlags{
 		HostFlags:  HostFlags{Wait: 5 * time.Minute},
 		LeaseFlags: LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
-		MapBy:      "slot", Output: "plain", Stdin: "0", MPI: "auto",
+		MapBy:      "slot", Output: "plain", Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
 	}
 	if d := cmp.Diff(want, f); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]job.App{{Argv: []string{"./a.out"}, Wdir: "/work"}}, apps); d != "" {
+	if d := cmp.Diff([]job.App{{Argv: []string{"./a.out"}, AlsoWdir: true, Wdir: "/work"}}, apps); d != "" {
 		t.Error(d)
 	}
 	if entries, err := f.Entries(); entries != nil || err != nil {
@@ -142,20 +143,20 @@ func TestApps(t *testing.T) {
 		warn string
 	}{
 		{"-n 1 -x A=1 ./a -v : -n 3 --wdir sub -x HOME ./b c", []job.App{
-			{Argv: []string{"./a", "-v"}, N: 1, Env: []string{"A=1"}, Wdir: "/work"},
-			{Argv: []string{"./b", "c"}, N: 3, Env: []string{"HOME=/root"}, Wdir: "/work/sub", WdirExplicit: true},
+			{Argv: []string{"./a", "-v"}, N: 1, Env: []string{"A=1"}, AlsoWdir: true, Wdir: "/work"},
+			{Argv: []string{"./b", "c"}, N: 3, Env: []string{"HOME=/root"}, AlsoWdir: true, Wdir: "/work/sub", WdirExplicit: true},
 		}, ""},
 		{"-np 1 a : -np 2 -- -odd : --np=3 -wdir /x c", []job.App{
-			{Argv: []string{"a"}, N: 1, Wdir: "/work"},
-			{Argv: []string{"-odd"}, N: 2, Wdir: "/work"},
-			{Argv: []string{"c"}, N: 3, Wdir: "/x", WdirExplicit: true},
+			{Argv: []string{"a"}, N: 1, AlsoWdir: true, Wdir: "/work"},
+			{Argv: []string{"-odd"}, N: 2, AlsoWdir: true, Wdir: "/work"},
+			{Argv: []string{"c"}, N: 3, AlsoWdir: true, Wdir: "/x", WdirExplicit: true},
 		}, ""},
-		{"-n 1 -- a : b", []job.App{{Argv: []string{"a"}, N: 1, Wdir: "/work"}, {Argv: []string{"b"}, Wdir: "/work"}}, ""},
+		{"-n 1 -- a : b", []job.App{{Argv: []string{"a"}, N: 1, AlsoWdir: true, Wdir: "/work"}, {Argv: []string{"b"}, AlsoWdir: true, Wdir: "/work"}}, ""},
 		{"-x NOPE -x EMPTY -x A=1 -x A=2 -x AB= a : -x NOPE b", []job.App{
-			{Argv: []string{"a"}, Env: []string{"EMPTY=", "A=2", "AB="}, Wdir: "/work"},
-			{Argv: []string{"b"}, Wdir: "/work"},
+			{Argv: []string{"a"}, Env: []string{"EMPTY=", "A=2", "AB="}, AlsoWdir: true, Wdir: "/work"},
+			{Argv: []string{"b"}, AlsoWdir: true, Wdir: "/work"},
 		}, "-x NOPE: not set in this environment, so ranks do not get it"},
-		{"sh -c echo:x :y", []job.App{{Argv: []string{"sh", "-c", "echo:x", ":y"}, Wdir: "/work"}}, ""},
+		{"sh -c echo:x :y", []job.App{{Argv: []string{"sh", "-c", "echo:x", ":y"}, AlsoWdir: true, Wdir: "/work"}}, ""},
 	} {
 		_, apps, warn, err := parse(tt.line)
 		if err != nil {
