@@ -52,6 +52,8 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 		s.up.fetchResult(b.FetchResult)
 	case *apiv1.Frame_SpawnResult:
 		s.up.spawnResult(b.SpawnResult)
+	case *apiv1.Frame_AskWaits:
+		s.answerWaits(b.AskWaits.Id)
 	case *apiv1.Frame_AbortNoted:
 		s.up.abortNoted(b.AbortNoted)
 	case *apiv1.Frame_FetchRequest:

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/stall"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -57,6 +58,7 @@ type session struct {
 	spent      bool          // nothing of jobs is left, guarded by mu
 	tee        *stdio.Tee    // nil: output goes to the launcher only, guarded by mu
 	sealed     bool          // nothing may be added to wg any more, guarded by mu
+	stalls     stall.Watch   // guarded by mu
 }
 
 // launcherID is who opened a session: the identity its certificate states, the life of its
@@ -287,6 +289,7 @@ func (s *session) tick(now time.Duration) {
 	if st >= closing {
 		return
 	}
+	s.lookAtWaits(now)
 	silent := s.link.Silent()
 	var text string
 	switch {

@@ -18,7 +18,9 @@ func (v *verdict) explain() []string {
 		lines[0] += fmt.Sprintf(", after mpiup got %s and passed it on", signalName(sig))
 		return append(lines, v.others(f)...)
 	}
-	if h := f.hint(); h != "" {
+	if f.kind == faultTimeout && len(v.holdup) > 0 {
+		lines = append(lines, v.holdup...)
+	} else if h := f.hint(); h != "" {
 		lines = append(lines, h)
 	}
 	return append(lines, v.others(f)...)

@@ -101,6 +101,8 @@ func (r *run) frame(e event) {
 		err = r.onAborted(h, b.Aborted, e.at)
 	case *apiv1.Frame_Control:
 		err = r.onControl(b.Control)
+	case *apiv1.Frame_Waits:
+		err = r.onWaits(h, b.Waits)
 	case *apiv1.Frame_WireupFailed:
 		r.onWireupFailed(h, b.WireupFailed, e.at)
 	case *apiv1.Frame_Chosen:

@@ -148,7 +148,7 @@ func withHost(t *testing.T, f func(a *fakeAgent, h *hostConn, got func() []uint6
 }
 
 func started(n int) *apiv1.Frame {
-	return &apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: uint32(n)}}}
+	return &apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: uint32(n), Pid: int32(10 + n)}}}
 }
 
 func TestBrokenStreamIsResumed(t *testing.T) {

@@ -56,8 +56,9 @@ func (r *run) loop(ctx context.Context) {
 	r.timers.grace = time.NewTimer(time.Hour)
 	r.timers.bound = time.NewTimer(time.Hour)
 	r.timers.room = time.NewTimer(time.Hour)
+	r.timers.answers = time.NewTimer(time.Hour)
 	limit := time.NewTimer(time.Hour)
-	timers := []*time.Timer{r.timers.quiet, r.timers.grace, r.timers.bound, r.timers.room, limit}
+	timers := []*time.Timer{r.timers.quiet, r.timers.grace, r.timers.bound, r.timers.room, r.timers.answers, limit}
 	stopTimers(timers...)
 	defer stopTimers(timers...)
 	if r.cfg.Timeout > 0 {
@@ -75,8 +76,9 @@ func (r *run) loop(ctx context.Context) {
 		case s := <-r.cfg.Signals:
 			r.signal(s)
 		case <-limit.C:
-			r.fail(fault{kind: faultTimeout, rank: -1, node: -1, text: r.cfg.Timeout.String()})
-			r.judge()
+			r.timeUp()
+		case <-r.timers.answers.C:
+			r.inquired()
 		case <-r.timers.grace.C: // the ranks have had their time after our INT or TERM
 			r.stop("the launcher got "+signalName(int(r.signals.first)), false)
 		case <-r.timers.quiet.C:
@@ -101,7 +103,7 @@ func stopTimers(ts ...*time.Timer) {
 
 // judge stops the job after the first fault.
 func (r *run) judge() {
-	if r.job == jobStopping || !r.verdict.any() || r.cfg.Linger && r.verdict.onlyRanks() {
+	if r.job == jobStopping || !r.verdict.any() || r.inquiry.last && r.inquiry.open != nil || r.cfg.Linger && r.verdict.onlyRanks() {
 		return
 	}
 	if f, ok := r.verdict.cause(); ok {

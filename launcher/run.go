@@ -66,7 +66,8 @@ type run struct {
 	verdict  verdict
 	order    int
 	signals  signalState
-	timers   struct{ quiet, grace, bound, room *time.Timer }
+	inquiry  inquiry
+	timers   struct{ quiet, grace, bound, room, answers *time.Timer }
 }
 
 // rankInfo is what is known of one process.

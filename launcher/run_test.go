@@ -23,6 +23,8 @@ import (
 type scripted struct {
 	launch, stop []*apiv1.Frame
 	noted        []*apiv1.Frame // the answer to AbortNoted
+	waits        *apiv1.Waits   // the answer to AskWaits; nil: none
+	later        []*apiv1.Frame // sent behind that
 	quits        bool           // ends the stream after its answer to Launch
 }
 
@@ -53,6 +55,12 @@ func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
 			}
 		case *apiv1.Frame_AbortNoted:
 			send(a.noted...)
+		case *apiv1.Frame_AskWaits:
+			if a.waits != nil {
+				a.waits.Id = f.GetAskWaits().Id
+				send(&apiv1.Frame{Body: &apiv1.Frame_Waits{Waits: a.waits}})
+			}
+			send(a.later...)
 		case *apiv1.Frame_Stop:
 			if !stopped {
 				send(a.stop...)
@@ -124,6 +132,8 @@ func TestRun(t *testing.T) {
 	echoed := &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{Rank: 0, Code: 14}}}
 	startFailed := &apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: &apiv1.StartFailed{Rank: 0, Text: "/x: not found"}}}
 	wireup := &apiv1.Frame{Body: &apiv1.Frame_WireupFailed{WireupFailed: &apiv1.WireupFailed{Rank: 0, Text: "bad PMI"}}}
+	long := func() *apiv1.Frame { return &apiv1.Frame{Body: &apiv1.Frame_Waits{Waits: &apiv1.Waits{}}} }
+	one := &apiv1.Waits{Silent: "1", Waits: []*apiv1.Wait{{Set: "0-1", Entered: "0", Absent: "1", Seconds: 60}}}
 	for _, tt := range []struct {
 		name  string
 		agent scripted
@@ -143,6 +153,13 @@ func TestRun(t *testing.T) {
 		{name: "the first cannot be started, nothing of the second", agent: scripted{launch: frames(startFailed)}, code: 246, says: "/x: not found"},
 		{name: "wire-up", agent: scripted{launch: frames(both, wireup), stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 247, says: "bad PMI"},
 		{name: "time limit", limit: 3 * time.Second, agent: scripted{launch: both, stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 110, says: "--timeout 3s"},
+		{name: "time limit, and one has not called MPI_Init", limit: 3 * time.Second, agent: scripted{launch: both, waits: one, stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 110,
+			says: "mpiup: the job ran longer than --timeout 3s\nmpiup: rank 1 (h, pid 11) has not called MPI_Init; rank 0 has waited for it for 1m0s\n" +
+				"mpiup: give it more time (--timeout), or look where it is: on h gdb -p 11, or py-spy dump --pid 11\n"},
+		{name: "time limit, and the ranks end while the host is asked", limit: 3 * time.Second, agent: scripted{launch: both, later: frames(exited(0, 0), exited(1, 0))}, code: 110, says: "--timeout 3s"},
+		{name: "a rank is waited for", agent: scripted{launch: frames(both, long(), long()), waits: one, later: frames(exited(0, 0), exited(1, 0))},
+			says: "mpiup: rank 1 (h, pid 11) has not called MPI_Init; rank 0 has waited for it for 1m0s\n"},
+		{name: "ranks in barriers that are nobody's", agent: scripted{launch: frames(both, long()), waits: &apiv1.Waits{Silent: "x"}, stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 250, says: "host h: "},
 		{name: "agent is ended", agent: scripted{launch: frames(both, ending, stoppedByUs(0), stoppedByUs(1))}, code: 249, says: "host h with ranks 0-1 is being taken away: SIGTERM"},
 		{name: "fenced", agent: scripted{launch: frames(fenced)}, code: 249, says: "a newer launcher of this job took over"},
 		{name: "fenced, ranks first", agent: scripted{launch: frames(both, stoppedByUs(0), stoppedByUs(1), fenced)}, code: 249, says: "a newer launcher of this job took over"},

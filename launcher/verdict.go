@@ -62,7 +62,8 @@ type fault struct {
 // the cause only when no rank failed by itself, a signal only when ranks had to be stopped.
 type verdict struct {
 	faults  []fault
-	stopped bool // a rank was ended by us
+	stopped bool     // a rank was ended by us
+	holdup  []string // at --timeout: who waited for whom, and what to do
 }
 
 // maxFaults bounds what is kept: of 100,000 ranks that fail, those at the front matter.

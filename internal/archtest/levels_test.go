@@ -39,6 +39,8 @@ var levels = map[string]int{
 	"agent/gpuwatch":      2,
 	"agent/copies":        2,
 	"agent/ports":         2,
+	"agent/stall":         2,
+	"launcher/holdup":     2,
 	"internal/wire":       2,
 
 	"pmi/kvs":              1,

@@ -18,11 +18,13 @@ type fences struct {
 	open   map[string]*fence
 	epochs map[string]uint64 // fences of the set begun so far
 	named  int               // bytes of the names in epochs
+	begun  uint64            // fences of any set
 	gone   map[int]string    // why
 }
 
 // fence is one set's fence between its first entry and its end.
 type fence struct {
+	number  uint64 // of all fences here
 	set     string // its name to other hosts: the ranks, and "#" with the tag if it has one
 	ranks   []int  // ascending; nil: all
 	epoch   uint64
@@ -115,7 +117,8 @@ func (t *fences) begin(name string, ranks []int, collect bool) (*fence, error) {
 	if len(t.open) >= t.max {
 		return nil, &LimitError{Owner: AnyOwner, Key: name, What: "one more than a total", Unit: "fences in flight", Got: len(t.open) + 1, Max: t.max}
 	}
-	f := &fence{set: name, ranks: ranks, collect: collect, entered: map[int]bool{}}
+	t.begun++
+	f := &fence{number: t.begun, set: name, ranks: ranks, collect: collect, entered: map[int]bool{}}
 	if ranks == nil {
 		f.local, f.allHere = t.here, len(t.here) == t.size
 	} else {

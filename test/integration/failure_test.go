@@ -34,6 +34,25 @@ func TestFailuresOfMPIPrograms(t *testing.T) {
 	}
 }
 
+// A rank that never calls MPI_Init, or is late for MPI_Finalize, is named with those who wait for it.
+func TestWhoWaitsForWhomAtTheTimeLimit(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	for _, c := range []struct {
+		name, script string
+		says         []string
+	}{
+		{"one never calls MPI_Init", `[ $MPIUP_RANK = 2 ] && exec sleep 100; exec ` + l.program(t, "hello"),
+			[]string{"rank 2 (w1, pid ", ") has not called MPI_Init; ranks 0-1,3-5 have waited for it", "or look where it is: on w1 gdb -p "}},
+		{"nobody does", "exec sleep 100", []string{"no rank has called MPI_Init"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l.run(t, job{hosts: three, args: []string{"-n", "6", "--timeout", "4", "sh", "-c", c.script}}).fails(t, 110, c.says...)
+		})
+	}
+}
+
 func TestFailuresOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)

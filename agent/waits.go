@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/mpiup/mpiup/agent/stall"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// maxWaits bounds the barriers that a launcher is told of at once.
+const maxWaits = 16
+
+// lookAtWaits tells the launcher when ranks here have waited long in a barrier. Barriers of processes of
+// several jobs (MPI_Comm_connect) are not looked at.
+func (s *session) lookAtWaits(now time.Duration) {
+	s.mu.Lock()
+	due := s.state == launched && s.stalls.Due(now)
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	if w, news := s.waits(now); news {
+		s.send(&apiv1.Frame{Body: &apiv1.Frame_Waits{Waits: w}})
+	}
+}
+
+// answerWaits tells the launcher who waits and who is silent here.
+func (s *session) answerWaits(id uint64) {
+	w, _ := s.waits(s.agent.clock.Now())
+	w.Id = id
+	s.send(&apiv1.Frame{Body: &apiv1.Frame_Waits{Waits: w}})
+}
+
+// waits is this host's part of who waits for whom; news: somebody has waited for long and that was not
+// said yet.
+func (s *session) waits(now time.Duration) (w *apiv1.Waits, news bool) {
+	w = &apiv1.Waits{}
+	var open []stall.Barrier
+	var silent idset.Set
+	for _, st := range s.steps() {
+		if st.engine == nil {
+			continue
+		}
+		for _, p := range st.all() {
+			if st.protocolOf(p.spec.App) != apiv1.Pmi_PMI_NONE && p.mute() {
+				silent.Add(int(p.id))
+			}
+		}
+		for _, b := range st.engine.Waits(maxWaits - len(open)) {
+			open = append(open, stall.Barrier{Job: st.launch.Job, Number: b.Number})
+			w.Waits = append(w.Waits, &apiv1.Wait{Set: shiftSet(b.Set, st.launch.Base), Entered: st.ids(b.Entered), Absent: st.ids(b.Absent)})
+		}
+	}
+	w.Silent = silent.String()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ages, news := s.stalls.Look(now, open)
+	for i, age := range ages {
+		w.Waits[i].Seconds = uint32(age / time.Second)
+	}
+	return w, news
+}
+
+// ids are ranks of the job by their numbers in the run.
+func (st *step) ids(ranks []int) string {
+	var set idset.Set
+	for _, rank := range ranks {
+		set.Add(st.id(rank))
+	}
+	return set.String()
+}
