@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/tools/txtar"
@@ -20,69 +24,106 @@ import (
 
 // Limits of an archive that is read or written.
 const (
-	MaxBytes = 16 << 20 // of its text
-	maxFiles = 1 << 18
+	MaxBytes  = 16 << 20     // of its text
+	maxFiles  = 1 << 18      // with their directories
+	maxTotal  = 4 * MaxBytes // of names and texts, each {LIST} written out
+	maxNumber = 1<<16 - 1    // of a {LIST}; Linux has at most 8,192 CPUs
 )
 
-// Parse reads an archive.
+// Parse reads an archive. What it may become is bounded before it is made: a line of some bytes can
+// stand for any number of files with long names.
 func Parse(text []byte) (Files, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("an archive of %d bytes; the limit is %d", len(text), MaxBytes)
 	}
-	files := Files{}
+	files, room := Files{}, newRoom()
 	for _, f := range txtar.Parse(text).Files {
 		name, target, link := strings.Cut(f.Name, " -> ")
 		name, binary := strings.CutSuffix(name, " (hex)")
 		file := File{Data: f.Data, Link: target}
 		if binary {
-			data, err := hex.DecodeString(strings.Join(strings.Fields(string(f.Data)), ""))
+			digits := bytes.Map(func(r rune) rune {
+				if unicode.IsSpace(r) {
+					return -1
+				}
+				return r
+			}, f.Data)
+			n, err := hex.Decode(digits, digits)
 			if err != nil {
 				return nil, fmt.Errorf("%.80s: %w", f.Name, err)
 			}
-			file.Data = data
+			file.Data = digits[:n]
 		}
 		if link && target == "" {
 			return nil, fmt.Errorf("%.80s: a link to nothing", f.Name)
 		}
-		names, err := expand(name)
-		if err != nil {
-			return nil, fmt.Errorf("%.80s: %w", f.Name, err)
-		}
-		for _, name := range names {
-			if _, twice := files[name]; twice || !fs.ValidPath(name) || name == "." || len(name) > maxName {
-				return nil, fmt.Errorf("%.80s: not the name of a file, or there twice", name)
+		for name, err := range expand(name) {
+			if _, twice := files[name]; err == nil && (twice || !fs.ValidPath(name) || name == "." || len(name) > maxName) {
+				err = errors.New("not the name of a file, or there twice")
+			}
+			if err == nil {
+				err = room.take(name, file)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%.80s: %w", cmp.Or(name, f.Name), err)
 			}
 			files[name] = file
-		}
-		if len(files) > maxFiles {
-			return nil, fmt.Errorf("more than %d files", maxFiles)
 		}
 	}
 	return files, nil
 }
 
-// expand gives the names that "cpu{0-2}/online" stands for.
-func expand(name string) ([]string, error) {
-	before, rest, ok := strings.Cut(name, "{")
-	if !ok {
-		return []string{name}, nil
+// expand yields the names that "cpu{0-2}/online" stands for, or an error.
+func expand(name string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		before, rest, ok := strings.Cut(name, "{")
+		if !ok {
+			yield(name, nil)
+			return
+		}
+		list, after, ok := strings.Cut(rest, "}")
+		if !ok {
+			yield("", errors.New("{ without }"))
+			return
+		}
+		ids, err := idset.Parse(list)
+		switch {
+		case err == nil && ids.Last() > maxNumber:
+			err = fmt.Errorf("{} holds %d; the limit is %d", ids.Last(), maxNumber)
+		case len(before)+len(after) >= maxName:
+			err = fmt.Errorf("a name of more than %d bytes", maxName)
+		}
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for id := range ids.All() {
+			if !yield(before+strconv.Itoa(id)+after, nil) {
+				return
+			}
+		}
 	}
-	list, after, ok := strings.Cut(rest, "}")
-	if !ok {
-		return nil, fmt.Errorf("{ without }")
+}
+
+// room is what is left of the limits for a machine's files.
+type room struct {
+	files, bytes int
+	dirs         map[string]bool
+}
+
+func newRoom() *room { return &room{files: maxFiles, bytes: maxTotal, dirs: map[string]bool{}} }
+
+// take counts a file and the directories above it, or says that it is too much.
+func (r *room) take(name string, f File) error {
+	r.files--
+	for dir := path.Dir(name); dir != "." && !r.dirs[dir] && r.files >= 0; dir = path.Dir(dir) {
+		r.dirs[dir] = true
+		r.files--
 	}
-	ids, err := idset.Parse(list)
-	if err != nil {
-		return nil, err
+	if r.bytes -= len(name) + len(f.Data) + len(f.Link); r.bytes < 0 || r.files < 0 {
+		return fmt.Errorf("with it there would be more than %d files and directories, or %d bytes of names and texts", maxFiles, maxTotal)
 	}
-	if ids.Len() > maxFiles {
-		return nil, fmt.Errorf("more than %d files", maxFiles)
-	}
-	var names []string
-	for id := range ids.All() {
-		names = append(names, before+strconv.Itoa(id)+after)
-	}
-	return names, nil
+	return nil
 }
 
 // counted finds the number in a name that is most often the only difference between files.

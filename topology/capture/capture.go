@@ -29,7 +29,7 @@ import (
 // Take reads a machine. What is missing is left out; the error says that there is more than a machine
 // has.
 func Take(fsys sysfs.FS) (Files, error) {
-	t := &taker{fs: fsys, files: Files{}, links: map[string]string{}}
+	t := &taker{fs: fsys, files: Files{}, room: newRoom(), links: map[string]string{}}
 	for _, e := range table {
 		if err := t.entry(e); err != nil {
 			return nil, err
@@ -45,7 +45,7 @@ func Take(fsys sysfs.FS) (Files, error) {
 type taker struct {
 	fs    sysfs.FS
 	files Files
-	bytes int
+	room  *room
 	links map[string]string // what is known of links: "" for a name that is none
 	alias private
 }
@@ -184,8 +184,8 @@ func (t *taker) add(name string, f File) error {
 		return nil
 	}
 	t.files[name] = f
-	if t.bytes += len(name) + len(f.Data) + len(f.Link); t.bytes > 4*MaxBytes || len(t.files) > maxFiles {
-		return fmt.Errorf("/%s: with it there would be more than %d files or %d bytes", name, maxFiles, 4*MaxBytes)
+	if err := t.room.take(name, f); err != nil {
+		return fmt.Errorf("/%s: %w", name, err)
 	}
 	return nil
 }

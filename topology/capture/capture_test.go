@@ -151,7 +151,8 @@ func TestParseRefuses(t *testing.T) {
 		{"-- a/../b --\n", "a/../b: not the name of a file"},
 		{"-- cpu{0 --\n", "cpu{0: { without }"},
 		{"-- cpu{0-x} --\n", `number list "0-x"`},
-		{"-- cpu{0-999999} --\n", "more than 262144 files"},
+		{"-- cpu{0-999999} --\n", "{} holds 999999; the limit is 65535"},
+		{"-- a{0-65535} --\n-- b{0-65535} --\n-- c{0-65535} --\n-- d{0-65535} --\n-- e{0-65535} --\n", "e0: with it there would be more than 262144 files"},
 		{"-- a (hex) --\nzz\n", "a (hex): encoding/hex"},
 		{strings.Repeat("x", capture.MaxBytes+1), "an archive of 16777217 bytes"},
 	} {
