@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -116,8 +115,8 @@ func newRoom() *room { return &room{files: maxFiles, bytes: maxTotal, dirs: map[
 // take counts a file and the directories above it, or says that it is too much.
 func (r *room) take(name string, f File) error {
 	r.files--
-	for dir := path.Dir(name); dir != "." && !r.dirs[dir] && r.files >= 0; dir = path.Dir(dir) {
-		r.dirs[dir] = true
+	for end := strings.LastIndexByte(name, '/'); end > 0 && !r.dirs[name[:end]] && r.files >= 0; end = strings.LastIndexByte(name[:end], '/') {
+		r.dirs[name[:end]] = true
 		r.files--
 	}
 	if r.bytes -= len(name) + len(f.Data) + len(f.Link); r.bytes < 0 || r.files < 0 {
