@@ -497,6 +497,7 @@ type Frame struct {
 	//	*Frame_JobOver
 	//	*Frame_AbortNoted
 	//	*Frame_AskWaits
+	//	*Frame_Proceed
 	//	*Frame_Opened
 	//	*Frame_Started
 	//	*Frame_StartFailed
@@ -706,6 +707,15 @@ func (x *Frame) GetAskWaits() *AskWaits {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_AskWaits); ok {
 			return x.AskWaits
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetProceed() *Proceed {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Proceed); ok {
+			return x.Proceed
 		}
 	}
 	return nil
@@ -983,6 +993,10 @@ type Frame_AskWaits struct {
 	AskWaits *AskWaits `protobuf:"bytes,24,opt,name=ask_waits,json=askWaits,proto3,oneof"`
 }
 
+type Frame_Proceed struct {
+	Proceed *Proceed `protobuf:"bytes,25,opt,name=proceed,proto3,oneof"`
+}
+
 type Frame_Opened struct {
 	// agent to launcher
 	Opened *Opened `protobuf:"bytes,30,opt,name=opened,proto3,oneof"`
@@ -1106,6 +1120,8 @@ func (*Frame_JobOver) isFrame_Body() {}
 func (*Frame_AbortNoted) isFrame_Body() {}
 
 func (*Frame_AskWaits) isFrame_Body() {}
+
+func (*Frame_Proceed) isFrame_Body() {}
 
 func (*Frame_Opened) isFrame_Body() {}
 
@@ -2455,6 +2471,7 @@ type Launch struct {
 	GpusPerRank     uint32                 `protobuf:"varint,70,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
 	GpuBind         string                 `protobuf:"bytes,71,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
 	Meeting         *Meeting               `protobuf:"bytes,72,opt,name=meeting,proto3" json:"meeting,omitempty"`                               // absent: frameworks get no variables
+	Await           bool                   `protobuf:"varint,73,opt,name=await,proto3" json:"await,omitempty"`                                  // after Chosen of each program here, wait for Proceed before any process is started
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2781,6 +2798,13 @@ func (x *Launch) GetMeeting() *Meeting {
 		return x.Meeting
 	}
 	return nil
+}
+
+func (x *Launch) GetAwait() bool {
+	if x != nil {
+		return x.Await
+	}
+	return false
 }
 
 // Meeting is where the ranks of frameworks find each other (internal/frameworks).
@@ -3221,6 +3245,8 @@ type Chosen struct {
 	Pmi           Pmi                    `protobuf:"varint,3,opt,name=pmi,proto3,enum=mpiup.v1.Pmi" json:"pmi,omitempty"` // never PMI_AUTO
 	Library       string                 `protobuf:"bytes,4,opt,name=library,proto3" json:"library,omitempty"`            // the MPI library found, "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; empty: none
 	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`                    // a sentence
+	Sure          bool                   `protobuf:"varint,6,opt,name=sure,proto3" json:"sure,omitempty"`                 // the program surely loads library
+	Waits         bool                   `protobuf:"varint,7,opt,name=waits,proto3" json:"waits,omitempty"`               // for Proceed, as Launch.await asked
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3290,6 +3316,73 @@ func (x *Chosen) GetWhy() string {
 	return ""
 }
 
+func (x *Chosen) GetSure() bool {
+	if x != nil {
+		return x.Sure
+	}
+	return false
+}
+
+func (x *Chosen) GetWaits() bool {
+	if x != nil {
+		return x.Waits
+	}
+	return false
+}
+
+// Proceed answers what the agents have chosen for a job whose Launch has await set.
+type Proceed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Refused       string                 `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"` // why no process of it may be started; empty: start them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Proceed) Reset() {
+	*x = Proceed{}
+	mi := &file_mpiup_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Proceed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Proceed) ProtoMessage() {}
+
+func (x *Proceed) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Proceed.ProtoReflect.Descriptor instead.
+func (*Proceed) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Proceed) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Proceed) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
 type Started struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
@@ -3300,7 +3393,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3312,7 +3405,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3325,7 +3418,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -3355,7 +3448,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3367,7 +3460,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3380,7 +3473,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -3431,7 +3524,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3443,7 +3536,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3456,7 +3549,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -3505,7 +3598,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3517,7 +3610,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3530,7 +3623,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -3558,7 +3651,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3570,7 +3663,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3583,7 +3676,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Input) GetRanks() []uint32 {
@@ -3618,7 +3711,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3630,7 +3723,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3643,7 +3736,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -3670,7 +3763,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3775,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3788,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -3722,7 +3815,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3734,7 +3827,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3747,7 +3840,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -3774,7 +3867,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3786,7 +3879,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3799,7 +3892,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Stop) GetWhy() string {
@@ -3835,7 +3928,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3847,7 +3940,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3860,7 +3953,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -3952,7 +4045,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3964,7 +4057,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3977,7 +4070,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -4007,7 +4100,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4019,7 +4112,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4032,7 +4125,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -4081,7 +4174,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4093,7 +4186,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4106,7 +4199,7 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AbortNoted) GetId() uint64 {
@@ -4126,7 +4219,7 @@ type AskWaits struct {
 
 func (x *AskWaits) Reset() {
 	*x = AskWaits{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4138,7 +4231,7 @@ func (x *AskWaits) String() string {
 func (*AskWaits) ProtoMessage() {}
 
 func (x *AskWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4151,7 +4244,7 @@ func (x *AskWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
 func (*AskWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AskWaits) GetId() uint64 {
@@ -4173,7 +4266,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4185,7 +4278,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4198,7 +4291,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Waits) GetId() uint64 {
@@ -4235,7 +4328,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4247,7 +4340,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4260,7 +4353,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Wait) GetSet() string {
@@ -4304,7 +4397,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4316,7 +4409,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4329,7 +4422,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -4371,7 +4464,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4383,7 +4476,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4396,7 +4489,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Notice) GetText() string {
@@ -4423,7 +4516,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4435,7 +4528,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4448,7 +4541,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Ending) GetWhy() string {
@@ -4466,7 +4559,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4478,7 +4571,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4491,7 +4584,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -4505,7 +4598,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4517,7 +4610,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4530,7 +4623,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Closed) GetText() string {
@@ -4555,7 +4648,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4660,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4673,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -4596,7 +4689,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +4701,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +4714,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -4665,7 +4758,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4677,7 +4770,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4690,7 +4783,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -4745,7 +4838,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4757,7 +4850,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4770,7 +4863,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -4834,7 +4927,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4846,7 +4939,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4859,7 +4952,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -4900,7 +4993,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4912,7 +5005,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4925,7 +5018,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Event) GetData() []byte {
@@ -4950,7 +5043,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4962,7 +5055,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4975,7 +5068,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Gone) GetIds() string {
@@ -5035,7 +5128,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5047,7 +5140,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5060,7 +5153,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -5125,7 +5218,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5137,7 +5230,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5150,7 +5243,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -5196,7 +5289,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5208,7 +5301,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5221,7 +5314,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 type Peer struct {
@@ -5241,7 +5334,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5253,7 +5346,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5266,7 +5359,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Peer) GetName() string {
@@ -5342,7 +5435,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5354,7 +5447,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5367,7 +5460,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -5394,7 +5487,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5406,7 +5499,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5419,7 +5512,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -5444,7 +5537,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5456,7 +5549,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5469,7 +5562,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 type CheckupRequest struct {
@@ -5489,7 +5582,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5501,7 +5594,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5514,7 +5607,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -5595,7 +5688,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5607,7 +5700,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5620,7 +5713,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -5685,7 +5778,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5697,7 +5790,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5710,7 +5803,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -5753,7 +5846,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5765,7 +5858,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5778,7 +5871,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Finding) GetName() string {
@@ -5819,7 +5912,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5831,7 +5924,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5844,7 +5937,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Fact) GetName() string {
@@ -5873,7 +5966,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5885,7 +5978,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5898,7 +5991,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -5931,7 +6024,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5943,7 +6036,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5956,7 +6049,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -5977,7 +6070,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5989,7 +6082,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6002,7 +6095,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -6036,7 +6129,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6048,7 +6141,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6061,7 +6154,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Target) GetHost() string {
@@ -6087,7 +6180,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6099,7 +6192,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6112,7 +6205,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -6136,7 +6229,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6148,7 +6241,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6161,7 +6254,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Way) GetHost() string {
@@ -6210,7 +6303,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\x82\x0f\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xb1\x0f\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -6231,7 +6324,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bjob_over\x18\x16 \x01(\v2\x11.mpiup.v1.JobOverH\x00R\ajobOver\x127\n" +
 	"\vabort_noted\x18\x17 \x01(\v2\x14.mpiup.v1.AbortNotedH\x00R\n" +
 	"abortNoted\x121\n" +
-	"\task_waits\x18\x18 \x01(\v2\x12.mpiup.v1.AskWaitsH\x00R\baskWaits\x12*\n" +
+	"\task_waits\x18\x18 \x01(\v2\x12.mpiup.v1.AskWaitsH\x00R\baskWaits\x12-\n" +
+	"\aproceed\x18\x19 \x01(\v2\x11.mpiup.v1.ProceedH\x00R\aproceed\x12*\n" +
 	"\x06opened\x18\x1e \x01(\v2\x10.mpiup.v1.OpenedH\x00R\x06opened\x12-\n" +
 	"\astarted\x18\x1f \x01(\v2\x11.mpiup.v1.StartedH\x00R\astarted\x12:\n" +
 	"\fstart_failed\x18  \x01(\v2\x15.mpiup.v1.StartFailedH\x00R\vstartFailed\x12*\n" +
@@ -6371,7 +6465,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\x97\t\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xd0\t\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -6416,7 +6510,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\fnumber_proof\x18< \x01(\fR\vnumberProof\x12\"\n" +
 	"\rgpus_per_rank\x18F \x01(\rR\vgpusPerRank\x12\x19\n" +
 	"\bgpu_bind\x18G \x01(\tR\agpuBind\x12+\n" +
-	"\ameeting\x18H \x01(\v2\x11.mpiup.v1.MeetingR\ameeting\"\x97\x01\n" +
+	"\ameeting\x18H \x01(\v2\x11.mpiup.v1.MeetingR\ameeting\x12\x14\n" +
+	"\x05await\x18I \x01(\bR\x05await\"\x97\x01\n" +
 	"\aMeeting\x12\x1e\n" +
 	"\n" +
 	"frameworks\x18\x01 \x01(\rR\n" +
@@ -6451,13 +6546,18 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05error\x18\x03 \x01(\tR\x05error\"/\n" +
 	"\aJobOver\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
-	"\x04mute\x18\x02 \x01(\bR\x04mute\"y\n" +
+	"\x04mute\x18\x02 \x01(\bR\x04mute\"\xa3\x01\n" +
 	"\x06Chosen\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\rR\x03app\x12\x1f\n" +
 	"\x03pmi\x18\x03 \x01(\x0e2\r.mpiup.v1.PmiR\x03pmi\x12\x18\n" +
 	"\alibrary\x18\x04 \x01(\tR\alibrary\x12\x10\n" +
-	"\x03why\x18\x05 \x01(\tR\x03why\"/\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\x12\x12\n" +
+	"\x04sure\x18\x06 \x01(\bR\x04sure\x12\x14\n" +
+	"\x05waits\x18\a \x01(\bR\x05waits\"5\n" +
+	"\aProceed\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x18\n" +
+	"\arefused\x18\x02 \x01(\tR\arefused\"/\n" +
 	"\aStarted\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x05R\x03pid\"\x8b\x01\n" +
@@ -6738,7 +6838,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -6772,146 +6872,148 @@ var file_mpiup_proto_goTypes = []any{
 	(*SpawnResult)(nil),     // 29: mpiup.v1.SpawnResult
 	(*JobOver)(nil),         // 30: mpiup.v1.JobOver
 	(*Chosen)(nil),          // 31: mpiup.v1.Chosen
-	(*Started)(nil),         // 32: mpiup.v1.Started
-	(*StartFailed)(nil),     // 33: mpiup.v1.StartFailed
-	(*Output)(nil),          // 34: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 35: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 36: mpiup.v1.Input
-	(*Credit)(nil),          // 37: mpiup.v1.Credit
-	(*Resize)(nil),          // 38: mpiup.v1.Resize
-	(*Signal)(nil),          // 39: mpiup.v1.Signal
-	(*Stop)(nil),            // 40: mpiup.v1.Stop
-	(*Exited)(nil),          // 41: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 42: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 43: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 44: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 45: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 46: mpiup.v1.Waits
-	(*Wait)(nil),            // 47: mpiup.v1.Wait
-	(*Control)(nil),         // 48: mpiup.v1.Control
-	(*Notice)(nil),          // 49: mpiup.v1.Notice
-	(*Ending)(nil),          // 50: mpiup.v1.Ending
-	(*Bye)(nil),             // 51: mpiup.v1.Bye
-	(*Closed)(nil),          // 52: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 53: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 54: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 55: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 56: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 57: mpiup.v1.FetchResult
-	(*Event)(nil),           // 58: mpiup.v1.Event
-	(*Gone)(nil),            // 59: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 60: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 61: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 62: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 63: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 64: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 65: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 66: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 67: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 68: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 69: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 70: mpiup.v1.Finding
-	(*Fact)(nil),            // 71: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 72: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 73: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 74: mpiup.v1.AskRequest
-	(*Target)(nil),          // 75: mpiup.v1.Target
-	(*AskReply)(nil),        // 76: mpiup.v1.AskReply
-	(*Way)(nil),             // 77: mpiup.v1.Way
+	(*Proceed)(nil),         // 32: mpiup.v1.Proceed
+	(*Started)(nil),         // 33: mpiup.v1.Started
+	(*StartFailed)(nil),     // 34: mpiup.v1.StartFailed
+	(*Output)(nil),          // 35: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 36: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 37: mpiup.v1.Input
+	(*Credit)(nil),          // 38: mpiup.v1.Credit
+	(*Resize)(nil),          // 39: mpiup.v1.Resize
+	(*Signal)(nil),          // 40: mpiup.v1.Signal
+	(*Stop)(nil),            // 41: mpiup.v1.Stop
+	(*Exited)(nil),          // 42: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 43: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 44: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 45: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 46: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 47: mpiup.v1.Waits
+	(*Wait)(nil),            // 48: mpiup.v1.Wait
+	(*Control)(nil),         // 49: mpiup.v1.Control
+	(*Notice)(nil),          // 50: mpiup.v1.Notice
+	(*Ending)(nil),          // 51: mpiup.v1.Ending
+	(*Bye)(nil),             // 52: mpiup.v1.Bye
+	(*Closed)(nil),          // 53: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 54: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 55: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 56: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 57: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 58: mpiup.v1.FetchResult
+	(*Event)(nil),           // 59: mpiup.v1.Event
+	(*Gone)(nil),            // 60: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 61: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 62: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 63: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 64: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 65: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 66: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 67: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 68: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 69: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 70: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 71: mpiup.v1.Finding
+	(*Fact)(nil),            // 72: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 73: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 74: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 75: mpiup.v1.AskRequest
+	(*Target)(nil),          // 76: mpiup.v1.Target
+	(*AskReply)(nil),        // 77: mpiup.v1.AskReply
+	(*Way)(nil),             // 78: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
 	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
 	24, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	36, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	39, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	40, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	38, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	55, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	61, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	51, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	37, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	40, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	41, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	39, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	56, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	62, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	52, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	29, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	59, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	60, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	19, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	30, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	44, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	45, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	10, // 15: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	32, // 16: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	33, // 17: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	34, // 18: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	35, // 19: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	41, // 20: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	54, // 21: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	60, // 22: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	43, // 23: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	49, // 24: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	50, // 25: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	52, // 26: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	42, // 27: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	27, // 28: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	31, // 29: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	20, // 30: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	48, // 31: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	46, // 32: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	37, // 33: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	53, // 34: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	56, // 35: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	57, // 36: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	58, // 37: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	0,  // 38: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	1,  // 39: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	13, // 40: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 41: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	14, // 42: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	15, // 43: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	17, // 44: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	16, // 45: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	21, // 46: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	2,  // 47: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	22, // 48: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	23, // 49: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	18, // 50: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	26, // 51: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	25, // 52: mpiup.v1.Launch.meeting:type_name -> mpiup.v1.Meeting
-	28, // 53: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	23, // 54: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	16, // 55: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 56: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 57: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 58: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 59: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	47, // 60: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	1,  // 61: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	6,  // 62: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	63, // 63: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	13, // 64: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	13, // 65: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	70, // 66: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	71, // 67: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	71, // 68: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	69, // 69: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	7,  // 70: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	75, // 71: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	77, // 72: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	8,  // 73: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	12, // 74: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	62, // 75: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	65, // 76: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	67, // 77: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	72, // 78: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	74, // 79: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 80: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 81: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	64, // 82: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	66, // 83: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	68, // 84: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	73, // 85: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	76, // 86: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	80, // [80:87] is the sub-list for method output_type
-	73, // [73:80] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	45, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	46, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	32, // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	10, // 16: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	33, // 17: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	34, // 18: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	35, // 19: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	36, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	42, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	55, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	61, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	44, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	50, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	51, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	53, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	43, // 28: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	27, // 29: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	31, // 30: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	20, // 31: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	49, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	47, // 33: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	38, // 34: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	54, // 35: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	57, // 36: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	58, // 37: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	59, // 38: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	0,  // 39: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	1,  // 40: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	13, // 41: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	11, // 42: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	14, // 43: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	15, // 44: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	17, // 45: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	16, // 46: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	21, // 47: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	2,  // 48: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	22, // 49: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	23, // 50: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	18, // 51: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	26, // 52: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	25, // 53: mpiup.v1.Launch.meeting:type_name -> mpiup.v1.Meeting
+	28, // 54: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	23, // 55: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	16, // 56: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 57: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 58: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 59: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 60: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	48, // 61: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	1,  // 62: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	6,  // 63: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	64, // 64: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	13, // 65: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	13, // 66: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	71, // 67: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	72, // 68: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	72, // 69: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	70, // 70: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	7,  // 71: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	76, // 72: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	78, // 73: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	8,  // 74: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	12, // 75: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	63, // 76: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	66, // 77: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	68, // 78: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	73, // 79: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	75, // 80: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 81: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 82: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	65, // 83: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	67, // 84: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	69, // 85: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	74, // 86: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	77, // 87: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	81, // [81:88] is the sub-list for method output_type
+	74, // [74:81] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -6935,6 +7037,7 @@ func file_mpiup_proto_init() {
 		(*Frame_JobOver)(nil),
 		(*Frame_AbortNoted)(nil),
 		(*Frame_AskWaits)(nil),
+		(*Frame_Proceed)(nil),
 		(*Frame_Opened)(nil),
 		(*Frame_Started)(nil),
 		(*Frame_StartFailed)(nil),
@@ -6965,7 +7068,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   70,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
