@@ -60,7 +60,7 @@ func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.Hell
 	if err != nil {
 		return nil, err
 	}
-	conn, err := id.Connect(ctx, raw, id.ClientConfig(alpnGRPC))
+	conn, err := id.Connect(ctx, raw, id.ClientConfig(apiv1.AskProtocol, alpnGRPC))
 	if err != nil {
 		return nil, err
 	}

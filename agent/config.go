@@ -72,7 +72,6 @@ const (
 	maxRanks     = 1 << 20          // of one job
 	minWindow    = 4 << 10          // bytes of output in flight per process
 	maxWindow    = 4 << 20          //
-	maxFrame     = 256 << 20        // bytes, gRPC message
 	closedLease  = time.Second      // how long a closed stream keeps its ranks
 	defaultLease = 60 * time.Second // how long a silent one does
 	maxLease     = 24 * time.Hour

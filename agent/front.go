@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,19 +13,22 @@ import (
 	"syscall"
 	"time"
 
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/peer"
 )
 
-// The two protocols on the agent's one port, told apart by ALPN.
+// Protocols on the agent's one port, told apart by ALPN; the third is apiv1.AskProtocol.
 const (
-	alpnGRPC   = "h2"
+	alpnGRPC   = "h2" // sessions
 	alpnGossip = "mpiup-gossip/1"
 )
 
 const (
 	handshakeDeadline = 10 * time.Second
 	maxHandshakes     = 512 // half-open connections at once; for more, old ones go
+	maxAskers         = 16  // connections for questions of one name and role at once
 )
 
 // front is the agent's port: it accepts, lets TLS prove who calls, and hands connections on.
@@ -36,13 +40,10 @@ type front struct {
 	gossip     func(*tls.Conn)
 	now        func() time.Duration // the agent's clock
 
-	grpc chan net.Conn // handshaken connections for the gRPC server
-	half halfOpen
-	done chan struct{}
-	wg   sync.WaitGroup
-
-	served  chan struct{} // closed when the gRPC server takes no more
-	unserve func()
+	sessions, questions *inlet
+	half                halfOpen
+	done                chan struct{}
+	wg                  sync.WaitGroup
 
 	mu    sync.Mutex
 	conns map[*trackedConn]struct{} // guarded by mu
@@ -79,15 +80,13 @@ func listen(ctx context.Context, host string, ports []int) (*net.TCPListener, er
 }
 
 func newFront(l *net.TCPListener, advertised netip.AddrPort, accept func(context.Context, net.Conn) (*tls.Conn, error)) *front {
-	served := make(chan struct{})
 	return &front{
-		served:     served,
-		unserve:    sync.OnceFunc(func() { close(served) }),
+		sessions:   newInlet(l.Addr()),
+		questions:  newInlet(l.Addr()),
 		listener:   l,
 		advertised: advertised,
 		accept:     accept,
 		now:        func() time.Duration { return 0 },
-		grpc:       make(chan net.Conn),
 		done:       make(chan struct{}),
 		conns:      make(map[*trackedConn]struct{}),
 	}
@@ -139,11 +138,14 @@ func (f *front) handshake(tracked *trackedConn) {
 	}
 	switch conn.ConnectionState().NegotiatedProtocol {
 	case alpnGRPC:
-		select {
-		case f.grpc <- conn:
-		case <-f.served:
+		f.sessions.put(conn)
+	case apiv1.AskProtocol:
+		if who, err := identity.PeerOf(conn.ConnectionState()); err != nil || !f.mayAsk(tracked, who) {
 			conn.Close()
+			f.refused(tracked.RemoteAddr(), cmp.Or(err, fmt.Errorf("%q as %s has %d connections for questions already", who.Name, who.Role, maxAskers)))
+			return
 		}
+		f.questions.put(conn)
 	case alpnGossip:
 		f.settle(tracked.RemoteAddr())
 		f.gossip(conn)
@@ -151,25 +153,6 @@ func (f *front) handshake(tracked *trackedConn) {
 		conn.Close()
 	}
 }
-
-// Accept, Close and Addr make front the gRPC server's listener.
-func (f *front) Accept() (net.Conn, error) {
-	select {
-	case c := <-f.grpc:
-		return c, nil
-	case <-f.served:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close is the gRPC server's end. The port belongs to the agent and stays open.
-func (f *front) Close() error {
-	f.unserve()
-	return nil
-}
-
-// Addr is the bound address.
-func (f *front) Addr() net.Addr { return f.listener.Addr() }
 
 // close ends the port and every connection that came through it.
 func (f *front) close() {
@@ -203,7 +186,8 @@ type trackedConn struct {
 	*net.TCPConn
 	front   *front
 	born    time.Duration // by the agent's clock
-	settled bool          // it carries a session or gossip, guarded by front.mu
+	settled bool          // it carries no session that is to begin, guarded by front.mu
+	asker   string        // role and name of who asks questions over it; "": no questions, guarded by front.mu
 }
 
 // youth is how long a connection may be a launcher's that is on its way to its session: it has
@@ -220,6 +204,20 @@ func (f *front) settle(addr net.Addr) {
 			c.settled = true
 		}
 	}
+}
+
+// mayAsk notes whose questions a connection brings; false: they have enough of them.
+func (f *front) mayAsk(c *trackedConn, who identity.Peer) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	asker, n := string(who.Role)+" "+who.Name, 0
+	for other := range f.conns {
+		if other.asker == asker {
+			n++
+		}
+	}
+	c.settled, c.asker = true, asker
+	return n < maxAskers
 }
 
 // settle is for the connection of a call; the embedded agent has none.

@@ -16,7 +16,6 @@ import (
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
 )
 
@@ -31,7 +30,7 @@ func (a *Agent) serve(ctx context.Context) error {
 		return fmt.Errorf("agent on %s: %w", a.cfg.Name, &ListenError{err})
 	}
 	bound := l.Addr().(*net.TCPAddr).AddrPort()
-	serverTLS := a.cfg.Identity.ServerConfig(alpnGRPC, alpnGossip)
+	serverTLS := a.cfg.Identity.ServerConfig(apiv1.AskProtocol, alpnGRPC, alpnGossip)
 	a.front = newFront(l, advertise(bound), func(ctx context.Context, c net.Conn) (*tls.Conn, error) {
 		return a.cfg.Identity.Accept(ctx, c, serverTLS)
 	})
@@ -53,8 +52,10 @@ func (a *Agent) serve(ctx context.Context) error {
 		a.cfg.Identity.Prepare()
 		codec.Prepare()
 	})
-	server := a.grpcServer()
-	parts.Go(func() { server.Serve(a.front) })
+	calls := &service{agent: a}
+	sessions, questions := calls.sessionServer(), calls.questionServer()
+	parts.Go(func() { sessions.Serve(a.front.sessions) })
+	parts.Go(func() { questions.Serve(a.front.questions) })
 	parts.Go(func() { a.front.run() })
 	watch := a.watchGPUs()
 	stopHTTP := a.serveHTTP(&parts, watch)
@@ -80,7 +81,7 @@ func (a *Agent) serve(ctx context.Context) error {
 	stopHTTP()
 	remove()
 	cancel()
-	finish(server)
+	finish(sessions, questions)
 	a.front.close()
 	return nil
 }
@@ -88,51 +89,27 @@ func (a *Agent) serve(ctx context.Context) error {
 // answerBound is what callers get to take their last answers, that of Shutdown among them.
 const answerBound = time.Second
 
-// finish ends the server once the calls under way are answered.
-func finish(s *grpc.Server) {
-	late := time.AfterFunc(answerBound, s.Stop)
-	defer late.Stop()
-	s.GracefulStop()
+// finish ends the servers once the calls under way are answered.
+func finish(servers ...*grpc.Server) {
+	var all sync.WaitGroup
+	for _, s := range servers {
+		all.Go(func() {
+			late := time.AfterFunc(answerBound, s.Stop)
+			defer late.Stop()
+			s.GracefulStop()
+		})
+	}
+	all.Wait()
 }
 
-func (a *Agent) grpcServer() *grpc.Server {
-	s := grpc.NewServer(
-		grpc.Creds(identity.ServerTransport()),
-		grpc.MaxRecvMsgSize(maxFrame), grpc.MaxSendMsgSize(maxFrame),
-		grpc.InitialWindowSize(4<<20), grpc.InitialConnWindowSize(8<<20),
-		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(64<<10),
-		grpc.ForceServerCodecV2(codec.Codec{}), experimental.BufferPool(&codec.Pool{}),
-		grpc.MaxConcurrentStreams(maxSessions),
-		grpc.ConnectionTimeout(handshakeDeadline),
-	)
-	apiv1.RegisterAgentServer(s, &service{agent: a})
-	return s
-}
-
-// service is the gRPC face of an Agent: it checks roles and turns errors to codes.
+// service is the gRPC face of an Agent, behind the gates of calls.go: it turns errors to codes.
 type service struct {
 	apiv1.UnimplementedAgentServer
 	agent *Agent
 }
 
-// caller is who the connection's certificate says it is, if it has one of the roles.
-func caller(ctx context.Context, roles ...identity.Role) (identity.Peer, error) {
-	who, ok := identity.PeerFromContext(ctx)
-	if !ok {
-		return identity.Peer{}, status.Error(codes.Unauthenticated, "no certificate")
-	}
-	if err := identity.Require(who, roles...); err != nil {
-		return identity.Peer{}, status.Error(codes.PermissionDenied, err.Error())
-	}
-	return who, nil
-}
-
 func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) error {
-	who, err := caller(stream.Context(), s.agent.cfg.Policy.Callers()...)
-	if err != nil {
-		return err
-	}
-	err = s.agent.Attach(stream.Context(), stream, who.Name)
+	err := s.agent.Attach(stream.Context(), stream, caller(stream.Context()).Name)
 	switch {
 	case err == nil:
 		return nil
@@ -143,16 +120,10 @@ func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Fram
 }
 
 func (s *service) Hello(ctx context.Context, r *apiv1.HelloRequest) (*apiv1.HelloReply, error) {
-	if _, err := caller(ctx, identity.RoleLauncher, identity.RoleAgent); err != nil {
-		return nil, err
-	}
 	return s.agent.hello(), nil
 }
 
 func (s *service) Peers(ctx context.Context, _ *apiv1.PeersRequest) (*apiv1.PeersReply, error) {
-	if _, err := caller(ctx, identity.RoleLauncher, identity.RoleAgent); err != nil {
-		return nil, err
-	}
 	reply := &apiv1.PeersReply{Self: s.agent.hello()}
 	if g := s.agent.gossip; g != nil {
 		for _, m := range g.View().Members {
@@ -165,10 +136,7 @@ func (s *service) Peers(ctx context.Context, _ *apiv1.PeersRequest) (*apiv1.Peer
 }
 
 func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv1.ShutdownReply, error) {
-	who, err := caller(ctx, identity.RoleLauncher)
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx)
 	if r.Rest {
 		s.agent.cfg.Log.Info("what commands left behind ends", "by", who.Name, "why", r.Why)
 		s.agent.endKept(who.Name, "")

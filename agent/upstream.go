@@ -97,8 +97,12 @@ func (u *upstream) Exchange(ctx context.Context, set string, epoch uint64, colle
 	r, err := ask(ctx, u, u.fences, fenceKey{set, epoch}, &apiv1.Frame{Body: &apiv1.Frame_FenceEnter{
 		FenceEnter: &apiv1.FenceEnter{Set: set, Epoch: epoch, Collect: collect, Data: data}}})
 	switch {
+	case errors.Is(err, wire.ErrTooLarge):
+		return nil, &kvs.FenceLimitError{Why: err.Error()}
 	case err != nil:
 		return nil, err
+	case r.Limit:
+		return nil, &kvs.FenceLimitError{Why: r.Error}
 	case r.Error != "":
 		return nil, errors.New(r.Error)
 	}

@@ -24,7 +24,7 @@ const (
 	connectTimeout = 2 * time.Second        // for TCP, on each candidate
 	openTimeout    = 10 * time.Second       // for TLS and the first answer of an agent that may be short of CPU
 	headStart      = 250 * time.Millisecond // of the default port over the others: more than 64 handshakes take
-	maxFrame       = 1 << 30                // a fence's data of a large job is one frame
+	maxReply       = 64 << 20               // bytes of an answer to a question
 )
 
 // readBuffer is gRPC's for received bytes: smaller than a DATA frame, most of which then goes
@@ -34,9 +34,10 @@ const readBuffer = 4 << 10
 // dialer makes connections to agents. It may be used by any number of goroutines.
 type dialer struct {
 	id     *identity.Identity
-	tls    *tls.Config
-	window int32 // HTTP/2 flow control window, bytes
-	buffer int   // write buffer of a connection, bytes
+	tls    *tls.Config // for sessions
+	asking *tls.Config // for questions
+	window int32       // HTTP/2 flow control window, bytes
+	buffer int         // write buffer of a connection, bytes
 	pages  codec.Pool
 }
 
@@ -52,6 +53,7 @@ func newDialer(id *identity.Identity, hosts int) *dialer {
 	}
 	if id != nil {
 		d.tls = id.ClientConfig("h2")
+		d.asking = id.ClientConfig(apiv1.AskProtocol, "h2")
 	}
 	return d
 }
@@ -77,9 +79,19 @@ func (a *agentConn) explain(err error) *cause {
 	return causef(stageConnect, "%v: %w", a.addr, text)
 }
 
-// connect makes a connection to one address. The TLS handshake is done here, so that its
-// errors are told apart and gRPC never dials by itself.
+// connect makes a connection for a session to one address.
 func (d *dialer) connect(ctx context.Context, addr netip.AddrPort) (*agentConn, error) {
+	return d.connectAs(ctx, addr, d.tls, apiv1.MaxFrame)
+}
+
+// question makes a connection for calls that are no session's.
+func (d *dialer) question(ctx context.Context, addr netip.AddrPort) (*agentConn, error) {
+	return d.connectAs(ctx, addr, d.asking, maxReply)
+}
+
+// connectAs makes a connection whose messages have at most so many bytes. The TLS handshake is done here, so that its
+// errors are told apart and gRPC never dials by itself.
+func (d *dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Config, most int) (*agentConn, error) {
 	tctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	tcp, err := (&net.Dialer{KeepAlive: -1}).DialContext(tctx, "tcp", addr.String())
@@ -91,13 +103,13 @@ func (d *dialer) connect(ctx context.Context, addr netip.AddrPort) (*agentConn, 
 	}
 	ready := make(chan net.Conn, 1)
 	defer close(ready)
-	cc, err := d.overlay(addr, ready)
+	cc, err := d.overlay(addr, ready, most)
 	if err != nil {
 		tcp.Close()
 		return nil, fmt.Errorf("%v: %w", addr, err)
 	}
 	cc.Connect() // what gRPC makes for itself it makes beside the handshake
-	conn, err := d.id.Connect(ctx, tcp, d.tls)
+	conn, err := d.id.Connect(ctx, tcp, as)
 	if err != nil {
 		cc.Close()
 		if ctx.Err() != nil {
@@ -111,7 +123,7 @@ func (d *dialer) connect(ctx context.Context, addr netip.AddrPort) (*agentConn, 
 
 // overlay puts gRPC on the connection that comes through ready. It gets that one and no other: when it
 // breaks, the session redials in its own way (link.go).
-func (d *dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn) (*grpc.ClientConn, error) {
+func (d *dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (*grpc.ClientConn, error) {
 	once := func(ctx context.Context, _ string) (net.Conn, error) {
 		select {
 		case conn, ok := <-ready:
@@ -131,7 +143,7 @@ func (d *dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn) (*grpc.Clie
 		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
 		grpc.WithReadBufferSize(readBuffer), grpc.WithWriteBufferSize(d.buffer),
 		experimental.WithBufferPool(&d.pages),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallRecvMsgSize(maxFrame), grpc.MaxCallSendMsgSize(maxFrame)),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallRecvMsgSize(most), grpc.MaxCallSendMsgSize(most)),
 	)
 }
 

@@ -166,7 +166,7 @@ func (r *Reach) agentAt(ctx context.Context, d *dialer, a netip.Addr) bool {
 func (r *Reach) gossip(ctx context.Context) *hostSet {
 	d := newDialer(r.Identity, 1)
 	reply, err := race(ctx, candidatesOf(here(), r.Identity.Ports()), func(ctx context.Context, addr netip.AddrPort) (*apiv1.PeersReply, error) {
-		c, err := d.connect(ctx, addr)
+		c, err := d.question(ctx, addr)
 		if err != nil {
 			return nil, err
 		}

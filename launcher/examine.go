@@ -215,7 +215,7 @@ func addressesOf(agent netip.AddrPort, reply *apiv1.CheckupReply) (list []string
 // for all.
 func (d *dialer) ask(ctx context.Context, from visited, to []*apiv1.Target, token []byte, rate bool) (ways []doctor.Way) {
 	var reply *apiv1.AskReply
-	conn, err := d.connect(ctx, from.addr)
+	conn, err := d.question(ctx, from.addr)
 	if err == nil {
 		defer conn.close()
 		reply, err = conn.client.Ask(ctx, &apiv1.AskRequest{Targets: to, Token: token, Rate: rate})

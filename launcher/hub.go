@@ -14,6 +14,8 @@ const (
 	maxNames     = 65536
 	maxNameBytes = 64 << 20
 	maxFences    = 4096
+	maxFence     = apiv1.MaxFrame - 1<<20 // bytes of what hosts bring to one fence: one frame of it, and its set, goes to each
+	maxHeld      = 2 * apiv1.MaxFrame     // bytes of all open fences
 	maxFetches   = 1 << 20
 	maxWatched   = 32 << 20 // bytes of services that are watched, each as often as it is
 	maxKnownSets = 1024
@@ -28,8 +30,8 @@ const (
 //	host 1 ─FenceEnter{data 1}─▶     ─FenceResult{data 0, data 2}─▶ host 1
 //	host 2 ─FenceEnter{data 2}─▶     ─FenceResult{data 0, data 1}─▶ host 2
 //
-// A fence's data goes to each host once; a fence that needs a rank that is over fails at once,
-// for those inside and for those that come later. A set's text may end in "#tag": fences of other
+// A fence's data goes to each host once; a fence that needs a rank that is over, or that has too much
+// data, fails at once, for those inside and for those that come later. A set's text may end in "#tag": fences of other
 // tags are others, of the same processes (a PMIx group).
 type hub struct {
 	hostOf []int // host of each process, by id
@@ -38,6 +40,7 @@ type hub struct {
 	send   func(host int, f *apiv1.Frame)
 
 	fences  map[fenceKey]*fence
+	held    int // bytes of their data
 	sets    map[string]*rankSet
 	over    map[int]string // id → what became of it
 	ended   idset.Set      // ids of jobs that are over, which are not in over
@@ -58,8 +61,10 @@ type fenceKey struct {
 type fence struct {
 	set     *rankSet
 	data    map[int][]byte // host → contribution
+	size    int            // bytes of data
 	collect bool
 	err     string // it has failed; late hosts are told
+	limit   bool   // for a bound
 }
 
 // rankSet is a set of processes with its hosts.
@@ -120,14 +125,20 @@ func (h *hub) enter(host int, m *apiv1.FenceEnter) (wired bool, err error) {
 	if _, twice := f.data[host]; twice {
 		return false, fmt.Errorf("fence %s, epoch %d: entered twice", m.Set, m.Epoch)
 	}
-	f.data[host] = m.Data
+	f.data[host] = nil
 	f.collect = f.collect || m.Collect
-	if f.err == "" {
-		f.err = h.missing(set)
-	}
-	if f.err != "" {
-		h.result(key, host, nil, f.err)
-		f.data[host] = nil
+	switch {
+	case f.err != "":
+		h.result(key, host, nil, f)
+	default:
+		f.data[host] = m.Data
+		f.size += len(m.Data)
+		h.held += len(m.Data)
+		if why := h.missing(set); why != "" {
+			h.fail(key, f, why, false)
+		} else if why := h.excess(f); why != "" {
+			h.fail(key, f, why, true)
+		}
 	}
 	if len(f.data) < len(set.hosts) {
 		return false, nil
@@ -136,10 +147,33 @@ func (h *hub) enter(host int, m *apiv1.FenceEnter) (wired bool, err error) {
 	if f.err != "" {
 		return false, nil
 	}
+	h.held -= f.size
 	for _, to := range set.hosts {
-		h.result(key, to, f.others(to), "")
+		h.result(key, to, f.others(to), f)
 	}
 	return set.whole && !strings.Contains(m.Set, "#"), nil
+}
+
+// excess says which bound a fence's data passes; "" when none.
+func (h *hub) excess(f *fence) string {
+	switch {
+	case f.size > maxFence:
+		return fmt.Sprintf("its hosts bring %d bytes together; %d are possible", f.size, maxFence)
+	case h.held > maxHeld:
+		return fmt.Sprintf("with it, barriers that have not ended have %d bytes; %d are possible", h.held, maxHeld)
+	}
+	return ""
+}
+
+// fail ends a fence for the hosts that are in it, and lets its data go.
+func (h *hub) fail(key fenceKey, f *fence, why string, limit bool) {
+	f.err, f.limit = why, limit
+	for host := range f.data {
+		f.data[host] = nil
+		h.result(key, host, nil, f)
+	}
+	h.held -= f.size
+	f.size = 0
 }
 
 // others is what the other hosts contributed, in order of host.
@@ -156,9 +190,9 @@ func (f *fence) others(host int) [][]byte {
 	return out
 }
 
-func (h *hub) result(key fenceKey, host int, data [][]byte, err string) {
+func (h *hub) result(key fenceKey, host int, data [][]byte, f *fence) {
 	h.send(host, &apiv1.Frame{Body: &apiv1.Frame_FenceResult{FenceResult: &apiv1.FenceResult{
-		Set: key.set, Epoch: key.epoch, Data: data, Error: err,
+		Set: key.set, Epoch: key.epoch, Data: data, Error: f.err, Limit: f.limit,
 	}}})
 }
 
@@ -226,11 +260,7 @@ func (h *hub) rankOver(rank int, why string) {
 		if f.err != "" || !f.set.ranks.Contains(rank) {
 			continue
 		}
-		f.err = why
-		for host := range f.data {
-			h.result(key, host, nil, why)
-			f.data[host] = nil
-		}
+		h.fail(key, f, why, false)
 	}
 }
 

@@ -138,3 +138,63 @@ func TestCollectingFenceCost(t *testing.T) {
 		}
 	}
 }
+
+// What hosts bring to fences that do not end is bounded, for one fence and for all. Those that pass a bound fail on every
+// host, also for those that come later, and the launcher lets their data go.
+func TestFencesAreBounded(t *testing.T) {
+	type answer struct {
+		host int
+		r    *apiv1.FenceResult
+	}
+	var answers []answer
+	h := newHub(func(host int, f *apiv1.Frame) { answers = append(answers, answer{host, f.GetFenceResult()}) })
+	h.grow([]int{0, 1, 2}, 3)
+	part := make([]byte, maxFence/2+1) // no page of it is touched
+	enter := func(host int, tag string, data []byte) {
+		t.Helper()
+		if _, err := h.enter(host, &apiv1.FenceEnter{Set: "0-2#" + tag, Epoch: 1, Collect: true, Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(hosts ...int) {
+		t.Helper()
+		for _, want := range hosts {
+			if len(answers) == 0 {
+				t.Fatalf("host %d has no answer", want)
+			}
+			if a := answers[0]; a.r.Error == "" || !a.r.Limit || len(a.r.Data) > 0 {
+				t.Errorf("host %d: %.200v", a.host, a.r)
+			}
+			answers = answers[1:]
+		}
+		if len(answers) > 0 {
+			t.Errorf("%d more answers", len(answers))
+		}
+	}
+	enter(0, "one", part)
+	enter(1, "one", part)
+	refused(0, 1)
+	enter(2, "one", nil)
+	refused(2)
+	if h.held != 0 || len(h.fences) != 0 {
+		t.Fatalf("%d bytes of %d fences are left", h.held, len(h.fences))
+	}
+	for i := range maxHeld / len(part) {
+		enter(0, fmt.Sprint(i), part)
+	}
+	refused()
+	enter(0, "more", part)
+	refused(0)
+	enter(0, "small", nil)
+	refused()
+	for host := 1; host < 3; host++ {
+		enter(host, "small", nil)
+	}
+	if len(answers) != 3 || answers[0].r.Error != "" {
+		t.Errorf("%v", answers)
+	}
+	h.rankOver(1, "it is gone")
+	if h.held != 0 {
+		t.Errorf("%d bytes are held of fences that have failed", h.held)
+	}
+}

@@ -254,5 +254,10 @@ func (h *hostConn) redial(ctx, life context.Context) (*session, error) {
 }
 
 // send queues a frame for the host. A full queue is a host that takes nothing any more: its
-// silence ends it, so the error says nothing new.
-func (h *hostConn) send(f *apiv1.Frame) { _ = h.link.Send(f) }
+// silence ends it, so that error says nothing new. The one that is returned is wire.ErrTooLarge.
+func (h *hostConn) send(f *apiv1.Frame) error {
+	if err := h.link.Send(f); errors.Is(err, wire.ErrTooLarge) {
+		return fmt.Errorf("a frame %T: %w", f.Body, err)
+	}
+	return nil
+}

@@ -68,8 +68,12 @@ func (p *places) grow(hosts []int) {
 // host is one of the run's hosts.
 func (r *run) host(h int) *hostConn { return r.places.hosts()[h] }
 
-// send queues a frame for a host.
-func (r *run) send(h int, f *apiv1.Frame) { r.host(h).send(f) }
+// send queues a frame for a host. One that is too large ends the job: the host would wait for it.
+func (r *run) send(h int, f *apiv1.Frame) {
+	if err := r.host(h).send(f); err != nil {
+		r.nonsense(h, err)
+	}
+}
 
 // live calls f with every host that still takes frames.
 func (r *run) live(f func(h int)) {

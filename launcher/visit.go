@@ -77,7 +77,7 @@ type greeted struct {
 }
 
 func (d *dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, error) {
-	c, err := d.connect(ctx, addr)
+	c, err := d.question(ctx, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ type Stream interface {
 var (
 	// ErrFull: the other side acknowledged too little for too long; the session cannot go on.
 	ErrFull = errors.New("too much waits for the other side to acknowledge")
+	// ErrTooLarge: the other side takes no frame of that size; the session goes on without it.
+	ErrTooLarge = errors.New("more than one frame can carry")
 	// ErrReplaced: a newer stream has taken this one's place.
 	ErrReplaced = errors.New("replaced by a newer connection of the same session")
 )
@@ -80,8 +82,11 @@ func NewLink(cfg Config) *Link {
 	return &Link{cfg: cfg, wake: make(chan struct{}, 1), heard: cfg.Clock.Now()}
 }
 
+// numbering is the most bytes that Seq and Ack add to a frame.
+const numbering = 22
+
 // Send numbers a frame and queues it. It does not wait for the network. The frame belongs to
-// the Link from here on.
+// the Link from here on. An error is ErrTooLarge or ErrFull.
 func (l *Link) Send(f *apiv1.Frame) error { return l.Lend(f, nil) }
 
 // Lend is Send of a frame that refers to memory which the caller wants back. back is called once
@@ -90,6 +95,9 @@ func (l *Link) Send(f *apiv1.Frame) error { return l.Lend(f, nil) }
 // called. It must not block, nor be used where the other side gets the frame itself (Pipe).
 func (l *Link) Lend(f *apiv1.Frame, back func()) error {
 	size := proto.Size(f)
+	if size > apiv1.MaxFrame-numbering {
+		return fmt.Errorf("%w: %d bytes, %d are possible", ErrTooLarge, size, apiv1.MaxFrame-numbering)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.full || l.keptLen+size > l.cfg.MaxQueued {

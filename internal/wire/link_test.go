@@ -211,3 +211,15 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A frame that the other side would refuse, and the stream with it, is refused here; the link goes on.
+func TestTooLargeAFrame(t *testing.T) {
+	l := NewLink(Config{Clock: NewClock(0)})
+	data := make([]byte, apiv1.MaxFrame)
+	if err := l.Send(&apiv1.Frame{Body: &apiv1.Frame_FenceEnter{FenceEnter: &apiv1.FenceEnter{Data: data}}}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%v", err)
+	}
+	if err := l.Send(notice("small")); err != nil || l.Queued() != 1 {
+		t.Errorf("%v, %d frames", err, l.Queued())
+	}
+}

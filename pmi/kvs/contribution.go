@@ -13,7 +13,11 @@ import (
 //	┌───────────┬─────────────────────────────────────────────────┬─ ─ ─
 //	│ version 1 │ owner │ key length │ key │ value length │ value │ next …
 //	└───────────┴─────────────────────────────────────────────────┴─ ─ ─
+//
+// A host that may not contribute what it has says why instead: version 2 and a text. The fence then fails on all hosts.
 const (
+	refusalVersion      = 2
+	refusalMax          = 512 // bytes of a text
 	contributionVersion = 1
 	headerLen           = 1
 	entryMax            = 3 * binary.MaxVarintLen32 // of an entry without key and value
@@ -31,10 +35,17 @@ func appendEntry(b []byte, owner int, key string, value []byte) []byte {
 	return append(b, value...)
 }
 
+func appendRefusal(b []byte, why string) []byte {
+	return append(append(b, refusalVersion), why[:min(len(why), refusalMax)]...)
+}
+
 // forEach calls f for every entry of a contribution; value points into data.
 func forEach(data []byte, f func(owner int, key string, value []byte) error) error {
 	if len(data) == 0 {
 		return nil
+	}
+	if data[0] == refusalVersion {
+		return &FenceLimitError{fmt.Sprintf("another host says %q", data[headerLen:min(len(data), headerLen+refusalMax)])}
 	}
 	if data[0] != contributionVersion {
 		return fmt.Errorf("a contribution of version %d where %d is known", data[0], contributionVersion)

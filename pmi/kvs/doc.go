@@ -26,8 +26,8 @@
 // no reason to fail it here, and Upstream, which hears of the rank too, decides.
 //
 // This host's contribution leaves it once, when its last rank of the set has entered: everything
-// that these ranks put since they last contributed (nothing if the fence does not collect; the
-// data then waits for one that does, and for Fetch).
+// that these ranks put and the set's hosts are not known to have (nothing if the fence does not collect; the
+// data then waits for one that does, and for Fetch). What open fences carry is bounded (share.go).
 //
 // Concurrency: all methods of Engine may be called from any goroutine. Fence and a waiting Attr
 // block; they end with ctx, with the fence, or with Close. The engine starts one goroutine per

@@ -59,6 +59,7 @@ type Engine struct {
 	waits    map[*fence]*waiter           // guarded by mu; of fences that are not over
 	attrs    attrs                        // guarded by mu
 	fetches  map[fetchKey]*flight         // guarded by mu
+	sending  int                          // guarded by mu; bytes of contributions that upstream has not answered
 	arrivals map[int]chan struct{}        // guarded by mu; by owner, of those somebody waits for
 	closed   error                        // guarded by mu; nil: open
 	onGone   []func(rank int, why string) // guarded by mu
@@ -223,23 +224,34 @@ func (e *Engine) leave(f *fence) {
 		e.end(f, nil)
 		return
 	}
-	var data []byte
-	var mine []ownedKey
+	var mine share
+	set := toAll
+	if f.ranks != nil {
+		set, _, _ = strings.Cut(f.set, "#")
+	}
 	if f.collect {
-		data, mine = e.store.contribution(f.local, f.ranks == nil)
+		mine = e.store.share(f.local, set, e.sending)
+		e.sending += len(mine.data)
 	}
 	e.work.Go(func() {
-		others, err := e.cfg.Upstream.Exchange(e.ctx, f.set, f.epoch, f.collect, data)
+		others, err := e.cfg.Upstream.Exchange(e.ctx, f.set, f.epoch, f.collect, mine.data)
+		if err == nil {
+			err = mine.refused
+		}
 		if err == nil {
 			err = e.check(f, others)
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
+		e.sending -= len(mine.data)
+		if err == nil && f.collect {
+			e.store.arrived(set, mine)
+		}
 		if e.waits[f] == nil {
 			return // a rank died meanwhile, or Close
 		}
 		if err == nil && f.collect {
-			err = e.store.merge(mine, others)
+			err = e.store.merge(mine.keys, others)
 		}
 		if err != nil {
 			err = fmt.Errorf("fence %d of ranks %s: %w", f.epoch, f.set, err)

@@ -1,6 +1,7 @@
 package kvs_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type net struct {
 	bytes   []int // contributed, by host
 	fetches int
 	fail    error // of Exchange and Fetch
+	wanted  int   // hosts of a fence; 0: all
 }
 
 type meeting struct {
@@ -41,13 +43,19 @@ type port struct {
 // join makes one engine per host; hosts lists their ranks.
 func join(t testing.TB, hosts ...[]int) *net {
 	t.Helper()
+	return joinWith(t, kvs.Limits{}, hosts...)
+}
+
+// joinWith is join with limits of the engines.
+func joinWith(t testing.TB, limits kvs.Limits, hosts ...[]int) *net {
+	t.Helper()
 	n := &net{fences: map[string]*meeting{}, bytes: make([]int, len(hosts))}
 	size := 0
 	for _, h := range hosts {
 		size += len(h)
 	}
 	for h, ranks := range hosts {
-		cfg := kvs.Config{KVSName: "job", Size: size, Local: ranks}
+		cfg := kvs.Config{KVSName: "job", Size: size, Local: ranks, Limits: limits}
 		if len(hosts) > 1 {
 			cfg.Upstream = port{n, h}
 		}
@@ -74,7 +82,7 @@ func (p port) Exchange(ctx context.Context, set string, epoch uint64, _ bool, da
 	}
 	m.data[p.host] = data
 	p.bytes[p.host] += len(data)
-	if m.in++; m.in == len(p.engines) {
+	if m.in++; m.in == cmp.Or(p.wanted, len(p.engines)) {
 		close(m.over)
 	}
 	p.mu.Unlock()

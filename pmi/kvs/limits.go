@@ -12,13 +12,15 @@ type Limits struct {
 	RankKeys int // keys a rank may hold; 32768
 	RankData int // bytes of keys and values a rank may hold; 64 MiB
 	Fences   int // fences of different sets in flight on a host; 256
+	Sending  int // bytes that fences in flight carry away from a host; 224 MiB, below what goes into a frame of mpiup
+	Again    int // of them, bytes beyond all that the host's ranks hold; 32 MiB
 	Names    int // published names of a job; 4096
 }
 
 // DefaultLimits is far above what any MPI library uses: MPICH puts two values of 500 bytes a
 // rank, large jobs with many communicators some hundred.
 func DefaultLimits() Limits {
-	return Limits{Key: 511, Value: 4 << 20, RankKeys: 32 << 10, RankData: 64 << 20, Fences: 256, Names: 4096}
+	return Limits{Key: 511, Value: 4 << 20, RankKeys: 32 << 10, RankData: 64 << 20, Fences: 256, Sending: 224 << 20, Again: 32 << 20, Names: 4096}
 }
 
 func (l Limits) withDefaults() Limits {
@@ -26,7 +28,8 @@ func (l Limits) withDefaults() Limits {
 	for _, f := range []struct {
 		v *int
 		d int
-	}{{&l.Key, d.Key}, {&l.Value, d.Value}, {&l.RankKeys, d.RankKeys}, {&l.RankData, d.RankData}, {&l.Fences, d.Fences}, {&l.Names, d.Names}} {
+	}{{&l.Key, d.Key}, {&l.Value, d.Value}, {&l.RankKeys, d.RankKeys}, {&l.RankData, d.RankData}, {&l.Fences, d.Fences},
+		{&l.Sending, d.Sending}, {&l.Again, d.Again}, {&l.Names, d.Names}} {
 		if *f.v <= 0 {
 			*f.v = f.d
 		}
@@ -62,3 +65,9 @@ func (e *LimitError) Error() string {
 	}
 	return fmt.Sprintf("%s, key %.64q: %s of %d %s where 1 to %d are allowed", who, e.Key, e.What, e.Got, e.Unit, e.Max)
 }
+
+// FenceLimitError is a fence that would have carried too much, here, on another host or upstream. The job can go on: the
+// ranks' barrier has failed on every host.
+type FenceLimitError struct{ Why string }
+
+func (e *FenceLimitError) Error() string { return e.Why }

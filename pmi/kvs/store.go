@@ -3,6 +3,7 @@ package kvs
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // store is the data of one job as one host sees it. Not safe for concurrent use.
@@ -13,19 +14,27 @@ type store struct {
 	preput map[string][]byte
 	local  []int
 	limits Limits
+	puts   uint64            // of local ranks so far
+	known  map[string]uint64 // set of ranks → the last put that all its hosts have
 }
 
 // rankData is what one rank has put.
 type rankData struct {
 	values map[string]value
 	bytes  int
-	dirty  []string // keys put since the last contribution to all, each once; local ranks only
+	fresh  []freshKey // what not all hosts have, as it was put; local ranks only
 	local  bool
 }
 
 type value struct {
-	data  []byte
-	dirty bool
+	data []byte
+	put  uint64 // number of a local rank's put
+}
+
+// freshKey is one put. It counts no more once the key was put again.
+type freshKey struct {
+	key string
+	put uint64
 }
 
 type stamp struct {
@@ -39,7 +48,7 @@ type ownedKey struct {
 }
 
 func newStore(size int, local []int, limits Limits) store {
-	s := store{ranks: make([]rankData, size), latest: map[string]stamp{}, local: local, limits: limits}
+	s := store{ranks: make([]rankData, size), latest: map[string]stamp{}, known: map[string]uint64{}, local: local, limits: limits}
 	for _, r := range local {
 		s.ranks[r].local = true
 	}
@@ -79,17 +88,18 @@ func (s *store) put(owner int, key string, data []byte) error {
 	if err := s.set(owner, key, data); err != nil {
 		return err
 	}
+	s.puts++
 	rd := &s.ranks[owner]
-	if v := rd.values[key]; !v.dirty {
-		v.dirty = true
-		rd.values[key] = v
-		rd.dirty = append(rd.dirty, key)
+	rd.values[key] = value{rd.values[key].data, s.puts}
+	rd.fresh = append(rd.fresh, freshKey{key, s.puts})
+	if len(rd.fresh) > 2*len(rd.values)+64 {
+		rd.fresh = slices.DeleteFunc(rd.fresh, func(k freshKey) bool { return rd.values[k.key].put != k.put })
 	}
 	s.latest[key] = stamp{owner, s.clock}
 	return nil
 }
 
-// set replaces one value within the limits, keeping its dirty mark. data is copied.
+// set replaces one value within the limits. data is copied.
 func (s *store) set(owner int, key string, data []byte) error {
 	if err := s.limits.check(owner, key, data); err != nil {
 		return err
@@ -110,7 +120,7 @@ func (s *store) set(owner int, key string, data []byte) error {
 		rd.values = map[string]value{}
 	}
 	rd.bytes += grow
-	rd.values[key] = value{bytes.Clone(data), old.dirty}
+	rd.values[key] = value{bytes.Clone(data), old.put}
 	return nil
 }
 
@@ -146,42 +156,6 @@ func (s *store) localGet(owner int, key string) ([]byte, bool) {
 		return nil, false
 	}
 	return s.get(owner, key)
-}
-
-// contribution encodes what ranks put since they last contributed to all. What goes to all
-// hosts is settled; what goes to a subset's hosts is due to the rest still.
-func (s *store) contribution(ranks []int, toAll bool) (data []byte, keys []ownedKey) {
-	size := 0
-	for _, r := range ranks {
-		for _, k := range s.ranks[r].dirty {
-			size += entryMax + len(k) + len(s.ranks[r].values[k].data)
-			keys = append(keys, ownedKey{r, k})
-		}
-	}
-	if size == 0 {
-		return nil, nil
-	}
-	data = appendHeader(make([]byte, 0, size+headerLen))
-	for _, ok := range keys {
-		data = appendEntry(data, ok.owner, ok.key, s.ranks[ok.owner].values[ok.key].data)
-	}
-	if toAll {
-		s.settle(ranks)
-	}
-	return data, keys
-}
-
-// settle notes that all hosts have what ranks put.
-func (s *store) settle(ranks []int) {
-	for _, r := range ranks {
-		rd := &s.ranks[r]
-		for _, k := range rd.dirty {
-			v := rd.values[k]
-			v.dirty = false
-			rd.values[k] = v
-		}
-		rd.dirty = nil
-	}
 }
 
 // merge takes in what the other hosts contributed. Where several ranks of one fence put the

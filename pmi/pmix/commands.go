@@ -2,7 +2,6 @@ package pmix
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -72,8 +71,8 @@ func (c *conn) unheard(number uint64) {
 		s.unheard[number] = true
 	}
 	s.mu.Unlock()
-	if f := s.cfg.Hooks.OnNotice; f != nil && !known {
-		f(fmt.Sprintf("PMIx %.40q of a rank sent request %d, which mpiup does not know, and was told that it is not supported; if the program fails over it, use a newer mpiup, or an Open MPI with PMIx 3.1 to 7.0", printable(c.version), number))
+	if !known {
+		s.notice("PMIx %.40q of a rank sent request %d, which mpiup does not know, and was told that it is not supported; if the program fails over it, use a newer mpiup, or an Open MPI with PMIx 3.1 to 7.0", printable(c.version), number)
 	}
 }
 

@@ -130,6 +130,7 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 	var (
 		st    status
 		limit *kvs.LimitError
+		heavy *kvs.FenceLimitError
 		enter *kvs.EnterError
 		wrong *bfrops.SyntaxError
 	)
@@ -137,6 +138,9 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 	case err == nil || errors.As(err, &st):
 	case errors.As(err, &limit):
 		c.s.log.Warn("PMIx", "request", cmd.name, "cause", err)
+		st = errOutOfResource
+	case errors.As(err, &heavy):
+		c.s.tooHeavy.Do(func() { c.s.notice("%s fails in some of its ranks: %v", cmd.name, err) })
 		st = errOutOfResource
 	case errors.As(err, &enter):
 		c.s.log.Warn("PMIx", "request", cmd.name, "cause", err)

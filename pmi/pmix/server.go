@@ -52,6 +52,8 @@ type Server struct {
 	ctx    context.Context // of what is started for no connection; ends with Run
 	cancel context.CancelCauseFunc
 
+	tooHeavy sync.Once // the user is told of the first barrier that carries too much
+
 	mu      sync.Mutex
 	jobs    map[int]*namespace  // guarded by mu; by number
 	ended   []*namespace        // guarded by mu; the last that are over, oldest first
@@ -133,6 +135,13 @@ func (s *Server) start(f func()) bool {
 	}
 	s.work.Go(f)
 	return true
+}
+
+// notice is a sentence for the user.
+func (s *Server) notice(format string, args ...any) {
+	if f := s.cfg.Hooks.OnNotice; f != nil {
+		f(fmt.Sprintf(format, args...))
+	}
 }
 
 func (s *Server) failed(id int, err error) {

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// dial is a client of an agent, as a process of the job with a role.
-func dial(t *testing.T, a *agent, role identity.Role) apiv1.AgentClient {
+// dial is a client of an agent, as a process of the job with a role. protocols are offered: none is for sessions.
+func dial(t *testing.T, a *agent, role identity.Role, protocols ...string) apiv1.AgentClient {
 	t.Helper()
 	id := loaded(t, key, role)
 	cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.ClientTransport()),
@@ -25,7 +25,7 @@ func dial(t *testing.T, a *agent, role identity.Role) apiv1.AgentClient {
 			if err != nil {
 				return nil, err
 			}
-			return id.Connect(ctx, raw, id.ClientConfig("h2"))
+			return id.Connect(ctx, raw, id.ClientConfig(append(protocols, "h2")...))
 		}))
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +49,8 @@ func launchOf(l *apiv1.Launch) *apiv1.Frame {
 func TestFrames(t *testing.T) {
 	a := startAgent(t, nil)
 	runs(t, a)
-	client := dial(t, a, identity.RoleLauncher)
-	if _, err := client.Hello(context.Background(), &apiv1.HelloRequest{}); err != nil {
+	client, asker := dial(t, a, identity.RoleLauncher), dial(t, a, identity.RoleLauncher, apiv1.AskProtocol)
+	if _, err := asker.Hello(context.Background(), &apiv1.HelloRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	before := a.load(t)
@@ -126,15 +126,15 @@ func TestFrames(t *testing.T) {
 			}
 			refused++
 		}
-		if _, err := client.Hello(ctx, &apiv1.HelloRequest{}); err != nil {
+		if _, err := asker.Hello(ctx, &apiv1.HelloRequest{}); err != nil {
 			t.Errorf("the agent no longer answers: %v", err)
 		}
 	})
 	t.Run("an agent's certificate starts nothing", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), bound)
 		defer cancel()
-		c := dial(t, a, identity.RoleAgent)
-		if _, err := c.Shutdown(ctx, &apiv1.ShutdownRequest{}); status.Code(err) != codes.PermissionDenied {
+		asking, c := dial(t, a, identity.RoleAgent, apiv1.AskProtocol), dial(t, a, identity.RoleAgent)
+		if _, err := asking.Shutdown(ctx, &apiv1.ShutdownRequest{}); status.Code(err) != codes.PermissionDenied {
 			t.Errorf("Shutdown: %v", err)
 		}
 		s, err := c.Attach(ctx)
@@ -147,8 +147,8 @@ func TestFrames(t *testing.T) {
 	})
 	eventually(t, "the sessions are gone", func() bool { return a.load(t).sessions == 0 })
 	runs(t, a)
-	before.goroutines += 4 * 6 // the connections above are open still
-	before.descriptors += 6
+	before.goroutines += 4 * 8 // the connections above are open still
+	before.descriptors += 8
 	a.recovers(t, before)
 	if log := a.log.String(); strings.Count(log, "msg=start ") < 4 || !strings.Contains(log, `identity=hostile role=launcher proven=false from=`) {
 		t.Errorf("audit lines are missing:\n%s", log)

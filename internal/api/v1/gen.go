@@ -10,3 +10,10 @@ const Protocol = 2
 
 // CopyWindow is how many bytes of CopyData may be under way to one host.
 const CopyWindow = 4 << 20
+
+// MaxFrame is the most bytes of a frame, packed, that either side takes. What would be larger is refused where it is
+// made: a stream that breaks over it would be resumed, and break again.
+const MaxFrame = 256 << 20
+
+// AskProtocol is the protocol (ALPN) of all calls but Attach, which is "h2". An agent without it answers them there.
+const AskProtocol = "mpiup-ask/1"

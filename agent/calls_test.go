@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/test/cost"
+	"github.com/mpiup/mpiup/topology/usable"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+)
+
+// heavy encodes every message as n bytes that are no message, without holding as many.
+type heavy struct{ n int }
+
+func (heavy) Name() string { return "proto" }
+
+func (h heavy) Marshal(any) (out mem.BufferSlice, err error) {
+	page := make([]byte, 64<<10)
+	for range h.n / len(page) {
+		out = append(out, mem.SliceBuffer(page))
+	}
+	return out, nil
+}
+
+func (heavy) Unmarshal(mem.BufferSlice, any) error { return nil }
+
+// certified is an identity of the job that all tests here are of.
+func certified(t *testing.T, role identity.Role) *identity.Identity {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("a key of at least thirty-two bytes, for tests only\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id, err := identity.Load(identity.Options{KeyFile: file, Scope: "cost", Role: role, Name: "w0",
+		Env: func(string) string { return "" }, Root: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// listeningAgent is an agent with a port on loopback, and that port's address.
+func listeningAgent(t *testing.T) string {
+	t.Helper()
+	ready := make(chan struct{})
+	a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Identity: certified(t, identity.RoleAgent),
+		Listen: "127.0.0.1", Inventory: usable.Inventory{CPUs: 2}, Dir: "/", Log: slog.New(slog.DiscardHandler),
+		Ready: func() { close(ready) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runAgent(t, a)
+	<-ready
+	return a.front.sessions.Addr().String()
+}
+
+func clientAt(t *testing.T, addr string, role identity.Role, options ...grpc.DialOption) apiv1.AgentClient {
+	t.Helper()
+	id := certified(t, role)
+	protocols := []string{apiv1.AskProtocol, alpnGRPC}
+	cc, err := grpc.NewClient("passthrough:///"+addr, append(options, grpc.WithTransportCredentials(identity.ClientTransport()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			return id.Connect(ctx, raw, id.ClientConfig(protocols...))
+		}))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cc.Close() })
+	return apiv1.NewAgentClient(cc)
+}
+
+// TestLargeCalls: what a caller may not say, or not at that length, costs no memory. Whoever has a worker's certificate
+// can call, and 2 GB were had of an agent by four calls.
+func TestLargeCalls(t *testing.T) {
+	const size = 64 << 20
+	addr := listeningAgent(t)
+	for _, tt := range []struct {
+		name string
+		role identity.Role
+		call func(context.Context, apiv1.AgentClient) error
+		want codes.Code
+	}{
+		{"a worker ends the agent", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
+			_, err := c.Shutdown(ctx, &apiv1.ShutdownRequest{})
+			return err
+		}, codes.PermissionDenied},
+		{"a worker looks at the host", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
+			_, err := c.Checkup(ctx, &apiv1.CheckupRequest{})
+			return err
+		}, codes.PermissionDenied},
+		{"a worker says hello", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
+			_, err := c.Hello(ctx, &apiv1.HelloRequest{})
+			return err
+		}, codes.ResourceExhausted},
+		{"a launcher ends the agent", identity.RoleLauncher, func(ctx context.Context, c apiv1.AgentClient) error {
+			_, err := c.Shutdown(ctx, &apiv1.ShutdownRequest{})
+			return err
+		}, codes.ResourceExhausted},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), testBound)
+			defer cancel()
+			c := clientAt(t, addr, tt.role, grpc.WithDefaultCallOptions(grpc.ForceCodecV2(heavy{size}), grpc.MaxCallSendMsgSize(2*size)))
+			cost.AtMost(t, cost.Bound{Fixed: 8 << 20}, 0, func() {
+				if err := tt.call(ctx, c); status.Code(err) != tt.want {
+					t.Errorf("%v, want %v", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestGates: a stream that may carry much carries nothing else, and its caller's role comes first.
+func TestGates(t *testing.T) {
+	addr := listeningAgent(t)
+	ctx, cancel := context.WithTimeout(t.Context(), testBound)
+	defer cancel()
+	asker := clientAt(t, addr, identity.RoleLauncher)
+	if _, err := asker.Hello(ctx, &apiv1.HelloRequest{}); err != nil {
+		t.Error(err)
+	}
+	s, err := asker.Attach(ctx)
+	if err == nil {
+		_, err = s.Recv()
+	}
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("a session among questions: %v", err)
+	}
+}
+
+// TestAskersAreBounded: one certificate has so many connections for questions, and others go on.
+func TestAskersAreBounded(t *testing.T) {
+	addr := listeningAgent(t)
+	ctx, cancel := context.WithTimeout(t.Context(), testBound)
+	defer cancel()
+	refused := 0
+	for range maxAskers + 4 {
+		if _, err := clientAt(t, addr, identity.RoleAgent).Hello(ctx, &apiv1.HelloRequest{}); err != nil {
+			refused++
+		}
+	}
+	if refused != 4 {
+		t.Errorf("%d of %d connections were refused", refused, maxAskers+4)
+	}
+	if _, err := clientAt(t, addr, identity.RoleLauncher).Hello(ctx, &apiv1.HelloRequest{}); err != nil {
+		t.Errorf("another caller: %v", err)
+	}
+}
+
+// TestFencesFitIntoFrames: what an engine lets fences carry is less than a frame does.
+func TestFencesFitIntoFrames(t *testing.T) {
+	if most := kvs.DefaultLimits().Sending; most > apiv1.MaxFrame-1<<20 {
+		t.Errorf("a contribution may have %d bytes, a frame %d", most, apiv1.MaxFrame)
+	}
+}

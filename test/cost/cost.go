@@ -1,0 +1,36 @@
+// Package cost measures what a piece of code makes of what it is given, without a clock: the bytes that it allocates. A
+// reader of foreign bytes has to stay below so many of them for each byte it reads, however those are chosen.
+//
+//	cost.AtMost(t, cost.Bound{Fixed: 4 << 10, PerByte: 16}, len(input), func() { Parse(input) })
+//
+// All goroutines of the process count, so nothing else may run meanwhile. What allocates nothing and still takes long
+// (a quadratic search) is not seen: readers that loop have a budget of steps, and a test of that.
+package cost
+
+import (
+	"runtime"
+	"testing"
+)
+
+// Bound is what may be allocated.
+type Bound struct {
+	Fixed   int // bytes, whatever the input
+	PerByte int // bytes for each byte of input
+}
+
+// Allocated is how many bytes f allocates, those that it frees again too.
+func Allocated(f func()) int {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int(after.TotalAlloc - before.TotalAlloc)
+}
+
+// AtMost fails the test if f, which reads n bytes, allocates more than b allows.
+func AtMost(t testing.TB, b Bound, n int, f func()) {
+	t.Helper()
+	if got, limit := Allocated(f), b.Fixed+b.PerByte*n; got > limit {
+		t.Errorf("%d bytes of input cost %d bytes of memory; %d are allowed (%d and %d for each byte)", n, got, limit, b.Fixed, b.PerByte)
+	}
+}
