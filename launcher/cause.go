@@ -3,6 +3,7 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
 )
@@ -27,9 +28,10 @@ func (s stage) exitCode() int {
 // cause is why a host is not reached. Its text does not name the host.
 type cause struct {
 	stage    stage
-	refused  bool // nothing listens there
-	role     bool // it does not let certificates of our role start anything
-	stranger bool // another incarnation answered, or one that does not know the session
+	refused  bool      // nothing listens there
+	role     bool      // it does not let certificates of our role start anything
+	stranger bool      // another incarnation answered, or one that does not know the session
+	cached   time.Time // until when DNS may say so though it is no longer true; zero: it does not tell
 	err      error
 }
 

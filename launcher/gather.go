@@ -76,8 +76,9 @@ func (g *gatherer) one(ctx context.Context, i int, w wanted, board *board) (*ses
 		return g.embedded(ctx, i, board)
 	}
 	pause := 50 * time.Millisecond
+	watch := g.reach.Resolver.Watch(w.entry.Name)
 	for ctx.Err() == nil {
-		s, err := g.try(ctx, i, w, board)
+		s, err := g.try(ctx, i, w, watch, board)
 		if err == nil {
 			board.set(i, nil)
 			if g.hold(ctx, s) {
@@ -120,14 +121,14 @@ func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*session,
 }
 
 // try is one round: resolve, dial, claim.
-func (g *gatherer) try(ctx context.Context, i int, w wanted, board *board) (*session, error) {
+func (g *gatherer) try(ctx context.Context, i int, w wanted, watch *resolve.Watch, board *board) (*session, error) {
 	candidates := w.fixed
 	switch {
 	case len(candidates) > 0:
 	case w.local:
 		candidates = candidatesOf(here(), g.reach.Identity.Ports())
 	default:
-		addrs, err := g.reach.Resolver.Wait(ctx, w.entry.Name, func(err error) { board.set(i, resolveCause(err)) })
+		addrs, err := watch.Wait(ctx, func(err error) { board.set(i, resolveCause(err)) })
 		if err != nil {
 			return nil, resolveCause(err)
 		}
@@ -305,14 +306,25 @@ func mostTelling(causes []*cause) *cause {
 }
 
 func resolveCause(err error) *cause {
-	switch {
-	case errors.Is(err, resolve.ErrNoName):
-		return &cause{stage: stageResolve, err: fmt.Errorf("no such name (the name of a pod appears when it is ready): %w", why(err))}
-	case errors.Is(err, resolve.ErrServer):
-		return &cause{stage: stageResolve, err: fmt.Errorf("no answer from DNS: %w", why(err))}
+	c := &cause{stage: stageResolve, err: err}
+	var e *resolve.Error
+	if !errors.As(err, &e) {
+		return c
 	}
-	return &cause{stage: stageResolve, err: err}
+	repeats := ""
+	if e.Cached > 0 {
+		c.cached = time.Now().Add(e.Cached)
+		repeats = fmt.Sprintf("; caches of DNS may repeat this for %v", inSeconds(e.Cached))
+	}
+	c.err = fmt.Errorf("no answer from DNS: %w", why(err))
+	if errors.Is(err, resolve.ErrNoName) {
+		c.err = fmt.Errorf("no such name (the name of a pod appears when it is ready%s): %w", repeats, why(err))
+	}
+	return c
 }
+
+// inSeconds rounds up, as what ends within a second has not ended.
+func inSeconds(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
 // why is a resolver's reason without the name and kind that its text begins with.
 func why(err error) error {

@@ -177,9 +177,13 @@ func (b *board) line(waited time.Duration) string {
 	var order []string
 	by := map[string][]string{}
 	why := map[string]string{}
+	var cached time.Time // of the names that are missing, the first that may be asked for anew
 	for i, c := range b.missing {
 		if c == nil {
 			continue
+		}
+		if !c.cached.IsZero() && (cached.IsZero() || c.cached.Before(cached)) {
+			cached = c.cached
 		}
 		k := c.label()
 		if by[k] == nil {
@@ -189,6 +193,9 @@ func (b *board) line(waited time.Duration) string {
 			}
 		}
 		by[k] = append(by[k], b.names[i])
+	}
+	if d := time.Until(cached); d > 0 {
+		why[noName] = fmt.Sprintf(" (caches of DNS may repeat that for %v)", inSeconds(d))
 	}
 	parts := make([]string, len(order))
 	for i, k := range order {
@@ -203,6 +210,8 @@ func (b *board) line(waited time.Duration) string {
 	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, hostCount(len(b.names)), waited, strings.Join(parts, "; "))
 }
 
+const noName = "no name"
+
 // label is the cause in two or three words.
 func (c *cause) label() string {
 	switch {
@@ -211,7 +220,7 @@ func (c *cause) label() string {
 	case c.refused:
 		return "connection refused"
 	}
-	return [...]string{"no name", "no connection", "no agent of its own", "TLS refused", "other version", "fenced"}[c.stage]
+	return [...]string{noName, "no connection", "no agent of its own", "TLS refused", "other version", "fenced"}[c.stage]
 }
 
 func hostCount(n int) string {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -31,19 +32,33 @@ func (f *failure) Error() string { return f.what }
 
 func (f *failure) Is(target error) bool { return f.silent && target == errSilent }
 
-// dns asks for the candidates of name in turn. As in the C library a failing server is noted
-// and the next candidate asked, a silent one ends the walk.
-func (r *Resolver) dns(ctx context.Context, name string, c *conf) ([]netip.Addr, error) {
+// heard is what DNS said of a name.
+type heard struct {
+	addrs  []netip.Addr
+	exists bool          // it has records, if not addresses
+	denied bool          // a server said that one form of it does not exist or has no such records
+	ttl    time.Duration // how long a cache may repeat this; 0: nothing says
+}
+
+// dns asks for the candidates of name in turn, in one way. As in the C library a failing server is
+// noted and the next candidate asked, a silent one ends the walk. With addresses, or for a question of
+// another type a name that exists, there is no error; else it is an *Error or ctx's.
+func (r *Resolver) dns(ctx context.Context, name string, c *conf, w way) (heard, error) {
 	var failed *Error
+	var all heard
 	cands := c.candidates(name)
 	for _, cand := range cands {
-		addrs, err := r.both(ctx, cand, c)
-		if len(addrs) > 0 {
-			return addrs, nil
+		h, err := r.put(ctx, cand, c, w)
+		if len(h.addrs) > 0 || w.typ != addresses && h.exists {
+			return h, nil
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%s: %w", name, ctx.Err())
+			return heard{}, fmt.Errorf("%s: %w", name, ctx.Err())
 		}
+		if h.ttl > 0 && (all.ttl == 0 || h.ttl < all.ttl) {
+			all.ttl = h.ttl
+		}
+		all.exists, all.denied = all.exists || h.exists, all.denied || err == nil
 		if err != nil && failed == nil {
 			failed = &Error{Name: name, Kind: ErrServer, Why: err.Error()}
 		}
@@ -52,35 +67,44 @@ func (r *Resolver) dns(ctx context.Context, name string, c *conf) ([]netip.Addr,
 		}
 	}
 	if failed != nil {
-		return nil, failed
+		return all, failed
 	}
 	why := fmt.Sprintf("neither /etc/hosts nor DNS has it (asked %s for %s)", strings.Join(c.servers, ", "), cands[0])
 	if len(cands) > 1 {
 		why = fmt.Sprintf("neither /etc/hosts nor DNS has it (asked %s for %s and %d other forms)", strings.Join(c.servers, ", "), cands[0], len(cands)-1)
 	}
-	return nil, &Error{Name: name, Kind: ErrNoName, Why: why}
+	return all, &Error{Name: name, Kind: ErrNoName, Why: why}
+}
+
+// put asks for one absolute name.
+func (r *Resolver) put(ctx context.Context, name string, c *conf, w way) (heard, error) {
+	if w.typ == addresses {
+		return r.both(ctx, name, c, w)
+	}
+	rep, err := r.ask(ctx, name, w, c)
+	return heard{exists: err == nil && rep.exists(), ttl: rep.ttl}, err
 }
 
 type answer struct {
 	family int
-	addrs  []netip.Addr
+	reply  reply
 	err    error
 }
 
 // both asks for A and AAAA at once. No addresses and no error: the name has none. It returns
 // when both questions have ended.
-func (r *Resolver) both(ctx context.Context, name string, c *conf) ([]netip.Addr, error) {
+func (r *Resolver) both(ctx context.Context, name string, c *conf, w way) (heard, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	got := make(chan answer, 2)
 	for f, t := range []dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA} {
 		go func() {
-			addrs, err := r.ask(ctx, name, t, c)
-			got <- answer{f, addrs, err}
+			rep, err := r.ask(ctx, name, way{t, w.do, w.cd}, c)
+			got <- answer{f, rep, err}
 		}()
 	}
 	first := <-got
-	if len(first.addrs) > 0 {
+	if len(first.reply.addrs) > 0 {
 		t := time.AfterFunc(secondFamily, cancel)
 		defer t.Stop()
 	}
@@ -88,30 +112,39 @@ func (r *Resolver) both(ctx context.Context, name string, c *conf) ([]netip.Addr
 	if first.family > second.family {
 		first, second = second, first
 	}
-	if first.err == nil {
-		first.err = second.err
+	h := heard{addrs: append(first.reply.addrs, second.reply.addrs...)}
+	err := first.err
+	if err == nil {
+		err = second.err
 	}
-	return append(first.addrs, second.addrs...), first.err
+	for _, a := range []answer{first, second} {
+		h.exists = h.exists || a.err == nil && a.reply.exists()
+		// A name without IPv6 says so for as long as it likes: the TTL of what it has counts.
+		if t := a.reply.ttl; t > 0 && (len(h.addrs) == 0 || len(a.reply.addrs) > 0) && (h.ttl == 0 || t < h.ttl) {
+			h.ttl = t
+		}
+	}
+	return h, err
 }
 
 // ask puts one question to the servers in turn, as many rounds as the file says.
-func (r *Resolver) ask(ctx context.Context, name string, t dnsmessage.Type, c *conf) ([]netip.Addr, error) {
+func (r *Resolver) ask(ctx context.Context, name string, w way, c *conf) (reply, error) {
 	select {
 	case r.questions <- struct{}{}:
 		defer func() { <-r.questions }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return reply{}, ctx.Err()
 	}
 	var last error
 	silent := true
 	for range c.attempts {
 		for _, server := range c.servers {
-			addrs, err := r.exchange(ctx, server, name, t, c)
+			rep, err := r.exchange(ctx, server, name, w, c)
 			if err == nil {
-				return addrs, nil
+				return rep, nil
 			}
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return reply{}, ctx.Err()
 			}
 			silent = silent && errors.Is(err, errSilent)
 			last = fmt.Errorf("DNS server %s: %w", server, err)
@@ -121,38 +154,41 @@ func (r *Resolver) ask(ctx context.Context, name string, t dnsmessage.Type, c *c
 		}
 	}
 	if !silent {
-		return nil, &failure{what: last.Error()}
+		return reply{}, &failure{what: last.Error()}
 	}
-	return nil, last
+	return reply{}, last
 }
 
 // exchange is one question to one server: UDP, then TCP if the answer was cut, and once more
 // without EDNS0 if the server does not know it.
-func (r *Resolver) exchange(ctx context.Context, server, name string, t dnsmessage.Type, c *conf) ([]netip.Addr, error) {
+func (r *Resolver) exchange(ctx context.Context, server, name string, w way, c *conf) (reply, error) {
 	network := "udp"
 	if c.tcp {
 		network = "tcp"
 	}
 	edns := true
-	var cut []netip.Addr
+	var cut *reply
 	for range 3 {
-		rep, err := r.once(ctx, network, server, name, t, edns, c.timeout)
+		rep, err := r.once(ctx, network, server, name, w, edns, c.timeout)
 		switch {
-		case err != nil && len(cut) > 0:
-			return cut, nil // no TCP there: better a part than nothing
+		case err != nil && cut != nil:
+			return *cut, nil // no TCP there: better a part than nothing
 		case err != nil:
-			return nil, &failure{what: err.Error(), silent: true}
+			return reply{}, &failure{what: err.Error(), silent: true}
 		case edns && (rep.code == dnsmessage.RCodeFormatError || rep.code == dnsmessage.RCodeNotImplemented):
 			edns = false
 		case rep.truncated && network == "udp":
-			cut, network = rep.addrs, "tcp"
+			network = "tcp"
+			if len(rep.addrs) > 0 {
+				cut = &rep
+			}
 		case rep.code == dnsmessage.RCodeSuccess, rep.code == dnsmessage.RCodeNameError:
-			return rep.addrs, nil
+			return rep, nil
 		default:
-			return nil, &failure{what: fmt.Sprintf("answered %s for %s", rcode(rep.code), name)}
+			return reply{}, &failure{what: fmt.Sprintf("answered %s for %s", rcode(rep.code), name)}
 		}
 	}
-	return nil, &failure{what: "gave no usable answer for " + name}
+	return reply{}, &failure{what: "gave no usable answer for " + name}
 }
 
 func rcode(c dnsmessage.RCode) string {
@@ -168,24 +204,44 @@ func rcode(c dnsmessage.RCode) string {
 }
 
 // once sends one message and waits for its reply for at most d.
-func (r *Resolver) once(ctx context.Context, network, server, name string, t dnsmessage.Type, edns bool, d time.Duration) (reply, error) {
+func (r *Resolver) once(ctx context.Context, network, server, name string, w way, edns bool, d time.Duration) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	conn, err := r.dial(ctx, network, server)
 	if err != nil {
-		return reply{}, fmt.Errorf("connect over %s: %w", network, err)
+		return reply{}, plain(err, network, d)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	q, err := newQuestion(uint16(rand.Uint32()), name, t, edns)
+	q, err := newQuestion(uint16(rand.Uint32()), name, w, edns)
 	if err != nil {
 		return reply{}, err
 	}
 	rep, err := roundTrip(conn, network, q)
 	if ctx.Err() != nil && err != nil {
-		return reply{}, fmt.Errorf("no answer over %s within %v", network, d)
+		err = ctx.Err()
 	}
-	return rep, err
+	return rep, plain(err, network, d)
+}
+
+// plain is a failure of the network in words for users, who know neither Go's calls nor its sockets.
+func plain(err error, network string, d time.Duration) error {
+	network = strings.ToUpper(network)
+	var timeout net.Error
+	var errno syscall.Errno
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("no answer over %s within %v", network, d)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nothing listens there for %s (connection refused)", network)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("it closed the %s connection without an answer", network)
+	case errors.As(err, &errno):
+		return fmt.Errorf("it cannot be reached over %s (%w)", network, errno)
+	}
+	return err
 }
 
 func roundTrip(conn net.Conn, network string, q *question) (reply, error) {

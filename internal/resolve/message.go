@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -24,12 +25,13 @@ type question struct {
 	wire []byte
 }
 
-func newQuestion(id uint16, name string, t dnsmessage.Type, edns bool) (*question, error) {
+func newQuestion(id uint16, name string, w way, edns bool) (*question, error) {
+	t := w.typ
 	n, err := dnsmessage.NewName(name + ".")
 	if err != nil {
 		return nil, fmt.Errorf("name %s: %w", name, err)
 	}
-	b := dnsmessage.NewBuilder(make([]byte, 0, 300), dnsmessage.Header{ID: id, RecursionDesired: true})
+	b := dnsmessage.NewBuilder(make([]byte, 0, 300), dnsmessage.Header{ID: id, RecursionDesired: true, CheckingDisabled: w.cd})
 	if err := b.StartQuestions(); err != nil {
 		return nil, err
 	}
@@ -38,7 +40,7 @@ func newQuestion(id uint16, name string, t dnsmessage.Type, edns bool) (*questio
 	}
 	if edns {
 		var h dnsmessage.ResourceHeader
-		if err := h.SetEDNS0(udpSize, dnsmessage.RCodeSuccess, false); err != nil {
+		if err := h.SetEDNS0(udpSize, dnsmessage.RCodeSuccess, w.do); err != nil {
 			return nil, err
 		}
 		if err := b.StartAdditionals(); err != nil {
@@ -56,8 +58,22 @@ func newQuestion(id uint16, name string, t dnsmessage.Type, edns bool) (*questio
 type reply struct {
 	code      dnsmessage.RCode
 	truncated bool
-	addrs     []netip.Addr // of the type asked for, of the name or what it is an alias of
+	addrs     []netip.Addr  // of the type asked for, of the name or what it is an alias of
+	ttl       time.Duration // how long a cache may repeat it; 0: it does not say
 }
+
+// exists says that the name has records of some type, or that there are names below it.
+func (r reply) exists() bool { return r.code == dnsmessage.RCodeSuccess }
+
+// lasts takes a TTL into account: the shortest of an answer counts.
+func (r *reply) lasts(seconds uint32) {
+	if d := time.Duration(min(seconds, maxTTL)) * time.Second; r.ttl == 0 || d < r.ttl {
+		r.ttl = d
+	}
+}
+
+// maxTTL bounds a TTL, in seconds: a day. What waits for longer than that has given up before.
+const maxTTL = 24 * 60 * 60
 
 var errNotOurs = errors.New("not an answer to this question")
 
@@ -88,8 +104,9 @@ func (q *question) parse(msg []byte) (reply, error) {
 	}
 	rep := reply{code: h.RCode, truncated: h.Truncated}
 	for len(rep.addrs) < maxAddrs {
-		a, err := nextAddr(&p, q.typ)
+		a, ttl, err := nextAddr(&p, q.typ)
 		if errors.Is(err, dnsmessage.ErrSectionDone) {
+			rep.denial(&p)
 			return rep, nil
 		}
 		if err != nil {
@@ -101,23 +118,46 @@ func (q *question) parse(msg []byte) (reply, error) {
 		if a.IsValid() {
 			rep.addrs = append(rep.addrs, a)
 		}
+		rep.lasts(ttl)
 	}
 	return rep, nil
 }
 
+// denial reads how long an answer without records stays true for caches: the zone's SOA beside it
+// says so (RFC 2308, 5), and a cache counts its TTL down. What is wrong with the section is passed over.
+func (r *reply) denial(p *dnsmessage.Parser) {
+	for range 8 {
+		h, err := p.AuthorityHeader()
+		if err != nil {
+			return
+		}
+		if h.Type != dnsmessage.TypeSOA {
+			if p.SkipAuthority() != nil {
+				return
+			}
+			continue
+		}
+		if soa, err := p.SOAResource(); err == nil && len(r.addrs) == 0 {
+			r.lasts(min(h.TTL, soa.MinTTL))
+		}
+		return
+	}
+}
+
 // nextAddr reads the next answer; the zero Addr is a record of another type.
-func nextAddr(p *dnsmessage.Parser, t dnsmessage.Type) (netip.Addr, error) {
+func nextAddr(p *dnsmessage.Parser, t dnsmessage.Type) (netip.Addr, uint32, error) {
 	h, err := p.AnswerHeader()
 	if err != nil {
-		return netip.Addr{}, err
+		return netip.Addr{}, 0, err
 	}
-	if h.Type != t || h.Class != dnsmessage.ClassINET {
-		return netip.Addr{}, p.SkipAnswer()
-	}
-	if t == dnsmessage.TypeA {
+	switch {
+	case h.Class != dnsmessage.ClassINET || h.Type != t:
+	case t == dnsmessage.TypeA:
 		r, err := p.AResource()
-		return netip.AddrFrom4(r.A), err
+		return netip.AddrFrom4(r.A), h.TTL, err
+	case t == dnsmessage.TypeAAAA:
+		r, err := p.AAAAResource()
+		return netip.AddrFrom16(r.AAAA).Unmap(), h.TTL, err
 	}
-	r, err := p.AAAAResource()
-	return netip.AddrFrom16(r.AAAA).Unmap(), err
+	return netip.Addr{}, h.TTL, p.SkipAnswer()
 }

@@ -53,7 +53,7 @@ func TestParseConf(t *testing.T) {
 
 // The bytes of a question, from RFC 1035 4.1 and RFC 6891 6.1.2.
 func TestQuestionGolden(t *testing.T) {
-	q, err := newQuestion(0x1234, "a.svc", dnsmessage.TypeAAAA, true)
+	q, err := newQuestion(0x1234, "a.svc", way{typ: dnsmessage.TypeAAAA}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +65,21 @@ func TestQuestionGolden(t *testing.T) {
 	}
 }
 
+// The DO bit is the first of OPT's flags (RFC 3225, 3), CD the fifth from the right of the header's (RFC 2535, 6.1).
+func TestQuestionInAnotherWay(t *testing.T) {
+	q, err := newQuestion(0x1234, "a", way{typ: 13, do: true, cd: true}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "1234" + "0110" + "0001" + "0000" + "0000" + "0001" + "0161" + "00" + "000d" + "0001" +
+		"00" + "0029" + "04d0" + "00008000" + "0000"
+	if got := hex.EncodeToString(q.wire); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestReplyMustMatch(t *testing.T) {
-	q, _ := newQuestion(7, "h", dnsmessage.TypeA, false)
+	q, _ := newQuestion(7, "h", way{typ: dnsmessage.TypeA}, false)
 	good := append([]byte(nil), q.wire...)
 	good[2] |= 0x80
 	for name, change := range map[string]func([]byte){
@@ -93,7 +106,7 @@ func TestReplyMustMatch(t *testing.T) {
 }
 
 func FuzzReply(f *testing.F) {
-	q, _ := newQuestion(7, "h", dnsmessage.TypeA, true)
+	q, _ := newQuestion(7, "h", way{typ: dnsmessage.TypeA}, true)
 	f.Add(q.wire)
 	f.Add(append([]byte{0, 7, 0x82, 0}, q.wire[4:]...))
 	f.Fuzz(func(t *testing.T, b []byte) {

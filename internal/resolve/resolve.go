@@ -28,14 +28,14 @@
 //
 // A Resolver may be used by any number of goroutines. It starts none that outlive a call. At
 // most 128 questions are under way at a time; literals and names in /etc/hosts never wait for
-// one. nsswitch.conf, $LOCALDOMAIN and $RES_OPTIONS are not read and answers are not cached.
+// one. nsswitch.conf, $LOCALDOMAIN and $RES_OPTIONS are not read and answers are not cached. A Watch
+// waits for a name that is yet to appear, past the caches that remember that it was not there.
 package resolve
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -52,11 +52,14 @@ var (
 	ErrServer = errors.New("no answer from DNS")
 )
 
-// Error is what Lookup and Wait return. errors.Is tells ErrNoName from ErrServer.
+// Error is what Lookup and a Watch return. errors.Is tells ErrNoName from ErrServer.
 type Error struct {
 	Name string // as asked
 	Kind error  // ErrNoName or ErrServer
 	Why  string // what was asked of whom, and what came back
+	// Cached is how long DNS may go on denying the name though it appears meanwhile: the TTL of the
+	// zone's SOA that came with the earliest denial of a Watch. 0: nothing says.
+	Cached time.Duration
 }
 
 // Error names the host, the kind of failure and the reason, once each.
@@ -117,11 +120,11 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error
 	if addrs := r.local(name, conf); addrs != nil {
 		return routable(addrs), nil
 	}
-	addrs, err := r.dns(ctx, name, conf)
+	h, err := r.dns(ctx, name, conf, way{})
 	if err != nil {
 		return nil, err
 	}
-	return routable(addrs), nil
+	return routable(h.addrs), nil
 }
 
 // local answers from /etc/hosts, or what needs no server. Nil: not known here.
@@ -138,61 +141,6 @@ func (r *Resolver) local(name string, conf *conf) []netip.Addr {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 	}
 	return nil
-}
-
-// Bounds of Wait's pause. With the jitter a waiting name is asked for every 3 s on average in
-// the long run: 512 missing hosts are 340 questions a second, and a negative answer that a
-// cache holds for 30 s (CoreDNS) costs at most 4 s more than those 30.
-const (
-	firstPause = 250 * time.Millisecond
-	maxPause   = 4 * time.Second
-	hostsPoll  = time.Second // /etc/hosts is looked at this often within a pause
-)
-
-// Wait looks name up until it has an address or ctx ends. report, if not nil, gets the error
-// of each failed round. A name that cannot be one fails at once. The error is that of the last
-// round that was not cut short by ctx, or ctx's own if there was none.
-func (r *Resolver) Wait(ctx context.Context, name string, report func(error)) ([]netip.Addr, error) {
-	var last error
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		addrs, err := r.Lookup(ctx, name)
-		if err == nil {
-			return addrs, nil
-		}
-		var e *Error
-		if errors.As(err, &e) {
-			last = err
-			if report != nil {
-				report(err)
-			}
-			if !validName(name) {
-				return nil, err
-			}
-		}
-		if r.pause(ctx, name, pause/2+rand.N(pause/2)); ctx.Err() != nil {
-			if last != nil {
-				return nil, last
-			}
-			return nil, fmt.Errorf("%s: %w", name, ctx.Err())
-		}
-	}
-}
-
-// pause waits for d, for ctx, or for name to appear in /etc/hosts.
-func (r *Resolver) pause(ctx context.Context, name string, d time.Duration) {
-	for d > 0 {
-		step := min(d, hostsPoll)
-		t := time.NewTimer(step)
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return
-		case <-t.C:
-		}
-		if d -= step; r.local(name, r.conf.get()) != nil {
-			return
-		}
-	}
 }
 
 // literal reads an address, in brackets or not, with or without a zone.

@@ -207,7 +207,7 @@ func TestNotAName(t *testing.T) {
 		if _, err := r.Lookup(t.Context(), name); !errors.Is(err, ErrNoName) {
 			t.Errorf("%q: %v", name, err)
 		}
-		if _, err := r.Wait(t.Context(), name, nil); !errors.Is(err, ErrNoName) {
+		if _, err := r.Watch(name).Wait(t.Context(), nil); !errors.Is(err, ErrNoName) {
 			t.Errorf("%q: Wait: %v", name, err)
 		}
 	}
@@ -228,7 +228,7 @@ func TestHostsIsReadAgain(t *testing.T) {
 func TestWaitFindsNameThatAppearsInDNS(t *testing.T) {
 	z := newZone(t, map[string][]string{})
 	r := z.to(root(t, "", "nameserver 10.96.0.10\n"))
-	got, err := r.Wait(within(t, 60*time.Second), "h", func(err error) {
+	got, err := r.Watch("h").Wait(within(t, 60*time.Second), func(err error) {
 		if !errors.Is(err, ErrNoName) {
 			t.Error(err)
 		}
@@ -249,7 +249,7 @@ func TestWaitPace(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		rounds := 0
-		_, err := r.Wait(ctx, "h", func(error) { rounds++ })
+		_, err := r.Watch("h").Wait(ctx, func(error) { rounds++ })
 		if !errors.Is(err, ErrServer) {
 			t.Error(err)
 		}
@@ -261,7 +261,7 @@ func TestWaitPace(t *testing.T) {
 		r := New(Config{Root: dir, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("none") }})
 		start, rounds := time.Now(), 0
 		var seen time.Duration
-		got, err := r.Wait(t.Context(), "h", func(error) {
+		got, err := r.Watch("h").Wait(t.Context(), func(error) {
 			if rounds++; rounds == 8 {
 				write(t, dir, "etc/hosts", "10.0.0.1 h\n")
 				seen = time.Since(start)

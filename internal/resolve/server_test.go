@@ -25,6 +25,8 @@ type zone struct {
 	silent map[string]bool // "name" or "name TYPE"
 	noEDNS bool
 	noTCP  bool
+	// onlyAddresses refuses other types.
+	onlyAddresses bool
 }
 
 func newZone(t *testing.T, a map[string][]string) *zone {
@@ -87,6 +89,8 @@ func (z *zone) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	case z.noEDNS && q.IsEdns0() != nil:
 		m.Rcode = dns.RcodeFormatError
 		m.Question = nil
+	case z.onlyAddresses && typ != "A" && typ != "AAAA":
+		m.Rcode = dns.RcodeRefused
 	case z.rcode[name] != 0:
 		m.Rcode = z.rcode[name]
 	case !ok:

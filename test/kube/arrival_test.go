@@ -44,6 +44,34 @@ func TestLauncherStartsBeforeWorkers(t *testing.T) {
 	}
 }
 
+// Kubernetes' stock CoreDNS addon remembers for 30 s that a worker was not there yet. The launcher
+// asks before workers are published, and has them all soon after they are, not 30 s after it asked.
+func TestWorkersPublishedAfterADenial(t *testing.T) {
+	t.Parallel()
+	j := newMPIJob(t, netns.IPv4, "OpenMPI", 2).mount()
+	j.DNS().Cache(30*time.Second, false)
+	for _, w := range j.workers {
+		w.worker()
+		eventually(t, w.name+" is ready", w.ready)
+	}
+	wait := j.launcher.begin(append([]string{j.bin, "run", "-n", "4"}, whereAmI...)...)
+	eventually(t, "a waiting line", func() bool { return strings.Contains(j.launcher.log.String(), "waiting for 2 of 2 hosts") })
+	begun := time.Now()
+	j.workers[0].publish()
+	within(t.Context(), 4*time.Second, func() bool { return false }) // the second is later by that
+	j.workers[1].publish()
+	r := wait()
+	if same(t, "ranks", told(r.ok(t)), fourOnTwo("rank %d of 4 on pi-worker-%d")); time.Since(begun) > 15*time.Second {
+		t.Errorf("the job ended %v after its workers had names:\n%s", time.Since(begun), r.out)
+	}
+	r.says(t, 0, "no name: pi-worker-0.pi.ns.svc, pi-worker-1.pi.ns.svc (caches of DNS may repeat that for 2")
+}
+
+// told are the lines of the ranks, without the launcher's own.
+func told(lines []string) []string {
+	return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "mpiup: ") })
+}
+
 // Where nobody comes, each missing worker and why is named, and the code tells how far it got.
 func TestMissingWorkers(t *testing.T) {
 	t.Parallel()

@@ -12,19 +12,22 @@ import (
 	"github.com/miekg/dns"
 )
 
-// negativeTTL is how long a resolver may remember that a name does not exist, in seconds; as
-// CoreDNS has it for a cluster's zone.
-const negativeTTL = 5
+// defaultTTL is how long a resolver may remember an answer, or that a name does not exist, in seconds: as
+// CoreDNS has it for a cluster's zone unless its configuration says more.
+const defaultTTL = 5
 
 // DNS is an authoritative name server for one zone, whose records may change at any time. Its
 // methods may be called from any goroutine.
 //
 // Names it has no record of get NXDOMAIN with the zone's SOA; names outside the zone REFUSED.
-// Answers too long for UDP are truncated, TCP gives all.
+// Answers too long for UDP are truncated, TCP gives all. It remembers nothing, unless [DNS.Cache]
+// is called.
 type DNS struct {
 	zone string // absolute, lower case
 
 	mu      sync.Mutex
+	cache   *cache                  // guarded by mu: nil when there is none
+	ttl     uint32                  // guarded by mu: of answers and denials, in seconds
 	records map[string][]netip.Addr // guarded by mu: absolute lower-case names
 	silent  bool                    // guarded by mu
 	queries []string                // guarded by mu: "A w0.job...", at most maxQueries
@@ -35,7 +38,7 @@ const maxQueries = 10_000
 
 // NewDNS is a server of zone (such as "cluster.local") without records.
 func NewDNS(zone string) *DNS {
-	return &DNS{zone: canonical(zone), records: map[string][]netip.Addr{}}
+	return &DNS{zone: canonical(zone), ttl: defaultTTL, records: map[string][]netip.Addr{}}
 }
 
 func canonical(name string) string { return strings.ToLower(dns.Fqdn(name)) }
@@ -81,7 +84,7 @@ func (d *DNS) Queries() []string {
 
 // ServeDNS answers one query; it makes a DNS a dns.Handler.
 func (d *DNS) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
-	reply := d.answer(q)
+	reply := d.Answer(q)
 	if reply == nil {
 		return
 	}
@@ -95,8 +98,8 @@ func (d *DNS) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	_ = w.WriteMsg(reply) // a client that went away
 }
 
-// answer is the reply to q, nil when the server is silent.
-func (d *DNS) answer(q *dns.Msg) *dns.Msg {
+// Answer is the reply to q, nil when the server is silent.
+func (d *DNS) Answer(q *dns.Msg) *dns.Msg {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.silent || len(q.Question) != 1 {
@@ -106,6 +109,15 @@ func (d *DNS) answer(q *dns.Msg) *dns.Msg {
 	if len(d.queries) < maxQueries {
 		d.queries = append(d.queries, dns.TypeToString[ask.Qtype]+" "+ask.Name)
 	}
+	if d.cache != nil {
+		return d.cache.answer(q, d.made)
+	}
+	return d.made(q)
+}
+
+// made is the answer by the records as they are now. mu is held.
+func (d *DNS) made(q *dns.Msg) *dns.Msg {
+	ask := q.Question[0]
 	r := new(dns.Msg)
 	r.SetReply(q)
 	if !dns.IsSubDomain(d.zone, canonical(ask.Name)) {
@@ -115,7 +127,7 @@ func (d *DNS) answer(q *dns.Msg) *dns.Msg {
 	r.Authoritative = true
 	addrs, known := d.records[canonical(ask.Name)]
 	for _, a := range addrs {
-		h := dns.RR_Header{Name: ask.Name, Rrtype: ask.Qtype, Class: dns.ClassINET, Ttl: negativeTTL}
+		h := dns.RR_Header{Name: ask.Name, Rrtype: ask.Qtype, Class: dns.ClassINET, Ttl: d.ttl}
 		switch {
 		case a.Is4() && ask.Qtype == dns.TypeA:
 			r.Answer = append(r.Answer, &dns.A{Hdr: h, A: a.AsSlice()})
@@ -130,9 +142,9 @@ func (d *DNS) answer(q *dns.Msg) *dns.Msg {
 		r.Rcode = dns.RcodeNameError
 	}
 	r.Ns = []dns.RR{&dns.SOA{
-		Hdr: dns.RR_Header{Name: d.zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: negativeTTL},
+		Hdr: dns.RR_Header{Name: d.zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: d.ttl},
 		Ns:  "ns.dns." + d.zone, Mbox: "hostmaster." + d.zone,
-		Serial: 1, Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: negativeTTL,
+		Serial: 1, Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: d.ttl,
 	}}
 	return r
 }
