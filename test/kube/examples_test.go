@@ -141,6 +141,20 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// denied ends the command of an agent that starts ranks and nothing else.
+var denied = []string{"--deny", "exec,shell"}
+
+// startsMore are the examples whose agents start more than that, and why. mpijob-drop-in.yaml, whose scripts use ssh, has none
+// by that name.
+var startsMore = map[string]string{
+	"mpijob.yaml":           "the first that one tries, and looks into with mpiup exec",
+	"mpijob-any-image.yaml": "the same",
+	"mpijob-mpich.yaml":     "the same",
+	"mpijob-intel.yaml":     "the same",
+	"trainer-runtime.yaml":  "users' scripts may call mpirun and ssh",
+	"statefulset.yaml":      "for working by hand",
+}
+
 func checkPod(t *testing.T, file string, p podSpec) {
 	t.Helper()
 	if p.HostNetwork {
@@ -170,7 +184,13 @@ func checkPod(t *testing.T, file string, p podSpec) {
 			t.Errorf("%s has no readable Secret at /etc/mpiup: %+v", first.Name, p.Volumes)
 		}
 	}
-	if !first.agent() && !first.runs() && !scripted && file != "trainer-runtime.yaml" {
+	if first.agent() || scripted {
+		hardened := slices.Equal(first.Command[max(0, len(first.Command)-2):], denied) || scripted && strings.Contains(strings.Join(first.Command, " "), "mpiup agent "+strings.Join(denied, " "))
+		if why := startsMore[file]; (why == "") != hardened {
+			t.Errorf("%s: the agent runs %q; only %v may start more than ranks", first.Name, first.Command, startsMore)
+		}
+	}
+	if !first.agent() && !first.runs() && !scripted && file != "trainer-runtime.yaml" && file != "mpijob-drop-in.yaml" {
 		t.Errorf("%s: the first container runs %q, not mpiup", first.Name, first.Command)
 	}
 }
@@ -186,7 +206,10 @@ type mpiJobSpec struct {
 }
 
 func TestMPIJobExamples(t *testing.T) {
-	for _, name := range []string{"mpijob.yaml", "mpijob-any-image.yaml", "mpijob-restricted.yaml"} {
+	for _, name := range exampleFiles(t) {
+		if !strings.HasPrefix(name, "mpijob") || name == "mpijob-drop-in.yaml" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			var job mpiJobSpec
 			o := example(t, name)[0]
@@ -212,9 +235,6 @@ func TestMPIJobExamples(t *testing.T) {
 					if p.SecurityContext["runAsNonRoot"] != true || p.SecurityContext["seccompProfile"] == nil ||
 						c["allowPrivilegeEscalation"] != false || c["readOnlyRootFilesystem"] != true || c["capabilities"] == nil {
 						t.Errorf("not restricted: %v, %v", p.SecurityContext, c)
-					}
-					if want := []string{"mpiup", "agent", "--deny", "exec,shell"}; !slices.Equal(w[0].Command, want) {
-						t.Errorf("workers run %q, want %q", w[0].Command, want)
 					}
 				}
 			}
@@ -248,8 +268,24 @@ func TestVolcanoExample(t *testing.T) {
 	}
 }
 
-// The policy's ports are mpiup's own and those that the jobs' run lines name.
-func TestNetworkPolicyExample(t *testing.T) {
+// mpiPorts are those of a job's --mpi-ports.
+func mpiPorts(t *testing.T, file string) network.Ports {
+	t.Helper()
+	var spec mpiJobSpec
+	must(t, example(t, file)[0].Spec.Decode(&spec))
+	argv := spec.Replicas["Launcher"].Template.Spec.Containers[0].Command
+	at := slices.Index(argv, "--mpi-ports")
+	if at < 0 {
+		t.Fatalf("%s runs %q, without --mpi-ports", file, argv)
+	}
+	mpi, err := network.ParsePorts(argv[at+1])
+	must(t, err)
+	return mpi
+}
+
+// The policies' ports are mpiup's own and those that the jobs' run lines name: on one network both, on two each
+// has the ports of what goes over it.
+func TestNetworkPolicyExamples(t *testing.T) {
 	type peer struct {
 		PodSelector struct {
 			MatchLabels map[string]string `yaml:"matchLabels"`
@@ -264,31 +300,76 @@ func TestNetworkPolicyExample(t *testing.T) {
 		From, To []peer
 		Ports    []port
 	}
-	var p struct {
-		peer            `yaml:",inline"`
-		Ingress, Egress []rule
+	of := func(file string) port {
+		mpi := mpiPorts(t, file)
+		return port{Protocol: "TCP", Port: int(mpi.Low), EndPort: int(mpi.High)}
 	}
-	o := example(t, "network-policy.yaml")[0]
-	must(t, o.Spec.Decode(&p))
-	if len(p.Ingress) != 1 || len(p.Egress) != 2 {
-		t.Fatalf("want one rule for what comes in and two for what goes out: %+v", p)
+	own := port{Protocol: "TCP", Port: 16748}
+	for _, tt := range []struct {
+		file   string
+		object int
+		job    string
+		egress int // rules: with DNS or without
+		ports  []port
+	}{
+		{"network-policy.yaml", 0, "pi", 2, []port{own, of("mpijob.yaml")}},
+		{"mpijob-two-networks.yaml", 1, "pi-two-networks", 2, []port{own}},
+		{"mpijob-two-networks.yaml", 2, "pi-two-networks", 1, []port{of("mpijob-two-networks.yaml")}},
+	} {
+		o := example(t, tt.file)[tt.object]
+		var p struct {
+			peer            `yaml:",inline"`
+			Ingress, Egress []rule
+		}
+		must(t, o.Spec.Decode(&p))
+		if len(p.Ingress) != 1 || len(p.Egress) != tt.egress {
+			t.Fatalf("%s, %s: %d rules for what comes in and %d for what goes out: %+v", tt.file, o.Kind, len(p.Ingress), len(p.Egress), p)
+		}
+		const label = "training.kubeflow.org/job-name"
+		if job := p.PodSelector.MatchLabels[label]; job != tt.job {
+			t.Errorf("%s, %s: of job %q, not %q", tt.file, o.Kind, job, tt.job)
+		}
+		for way, r := range map[string]rule{"in": p.Ingress[0], "out": p.Egress[0]} {
+			peers := append(r.From, r.To...)
+			if len(peers) != 1 || peers[0].PodSelector.MatchLabels[label] != tt.job || !slices.Equal(r.Ports, tt.ports) {
+				t.Errorf("%s, %s, %s: pods of one job cannot reach each other at %+v: %+v", tt.file, o.Kind, way, tt.ports, r)
+			}
+		}
 	}
-	var spec mpiJobSpec
-	must(t, example(t, "mpijob.yaml")[0].Spec.Decode(&spec))
-	argv := spec.Replicas["Launcher"].Template.Spec.Containers[0].Command
-	at := slices.Index(argv, "--mpi-ports")
-	if at < 0 {
-		t.Fatalf("mpijob.yaml runs %q, without --mpi-ports", argv)
-	}
-	mpi, err := network.ParsePorts(argv[at+1])
+}
+
+// What a Dockerfile of an example takes from our image is in it.
+func TestDockerfilesTakeWhatIsThere(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*/Dockerfile")
 	must(t, err)
-	want := []port{{Protocol: "TCP", Port: 16748}, {Protocol: "TCP", Port: int(mpi.Low), EndPort: int(mpi.High)}}
-	const label = "training.kubeflow.org/job-name"
-	job := p.PodSelector.MatchLabels[label]
-	for way, r := range map[string]rule{"in": p.Ingress[0], "out": p.Egress[0]} {
-		peers := append(r.From, r.To...)
-		if job == "" || len(peers) != 1 || peers[0].PodSelector.MatchLabels[label] != job || !slices.Equal(r.Ports, want) {
-			t.Errorf("%s: pods of one job cannot reach each other at %+v: %+v", way, want, r)
+	if len(files) == 0 {
+		t.Fatal("no Dockerfile")
+	}
+	text, err := os.ReadFile("../../Containerfile")
+	must(t, err)
+	_, image, ok := strings.Cut(string(text), "FROM scratch AS mpiup\n")
+	if !ok {
+		t.Fatal("the Containerfile has no target mpiup")
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		must(t, err)
+		taken := 0
+		for line := range strings.Lines(string(text)) {
+			from, ok := strings.CutPrefix(line, "COPY --from=registry.example.com/mpiup:1 ")
+			if !ok {
+				continue
+			}
+			words := strings.Fields(from)
+			for _, path := range words[:len(words)-1] {
+				taken++
+				if !strings.Contains(image, " "+path+"\n") {
+					t.Errorf("%s takes %s, which the image does not have:\n%s", f, path, image)
+				}
+			}
+		}
+		if taken == 0 {
+			t.Errorf("%s takes nothing of mpiup's", f)
 		}
 	}
 }

@@ -26,7 +26,8 @@ import (
 )
 
 // kinds are the objects that our examples have: how each is read strictly, and the module and file
-// with its schema, where it is a custom resource whose schema a module has (volcano.sh/apis has none).
+// with its schema, where it is a custom resource whose schema a module has (volcano.sh/apis has none). A module with a
+// version is one that nothing here imports.
 var kinds = map[string]struct {
 	read         func(*testing.T, []byte)
 	module, file string
@@ -44,6 +45,15 @@ var kinds = map[string]struct {
 	"trainer.kubeflow.org/v1alpha1/TrainJob": {reads[trainer.TrainJob], "github.com/kubeflow/trainer/v2",
 		"manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml"},
 	"batch.volcano.sh/v1alpha1/Job": {read: reads[volcano.Job]},
+	"k8s.cni.cncf.io/v1beta1/MultiNetworkPolicy": {reads[multiNetworkPolicy],
+		"github.com/k8snetworkplumbingwg/multi-networkpolicy@v1.0.1", "scheme.yml"},
+}
+
+// multiNetworkPolicy is a NetworkPolicy of another group, as its API says of itself; endPort is there since v1.0.1.
+type multiNetworkPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              networkingv1.NetworkPolicySpec `json:"spec"`
 }
 
 func reads[T any](t *testing.T, text []byte) { t.Helper(); decode[T](t, text) }
@@ -70,13 +80,31 @@ func TestExamplesAreValid(t *testing.T) {
 				}
 				kind.read(t, doc)
 				if kind.module != "" {
-					for _, e := range invalid(t, upstream(t, kind.module, kind.file), doc) {
+					schema := upstream
+					if strings.Contains(kind.module, "@") {
+						schema = downloaded
+					}
+					for _, e := range invalid(t, schema(t, kind.module, kind.file), doc) {
 						t.Errorf("%s: %s", head.Kind, e)
 					}
 				}
 			}
 		})
 	}
+}
+
+// mpiJobs are the files of our MPIJobs, each of which is the first object of its file.
+func mpiJobs(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../../examples/mpijob*.yaml")
+	must(t, err)
+	if len(files) < 8 {
+		t.Fatalf("MPIJobs: %v", files)
+	}
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	return files
 }
 
 // invalid says what the schema of a custom resource has against an object. The validator is the
@@ -125,7 +153,7 @@ func TestInvalidIsSeen(t *testing.T) {
 
 // MPI Operator's own validation has nothing against our MPIJobs.
 func TestMPIJobsPassTheOperatorsValidation(t *testing.T) {
-	for _, file := range []string{"mpijob.yaml", "mpijob-any-image.yaml", "mpijob-restricted.yaml"} {
+	for _, file := range mpiJobs(t) {
 		j := decode[kubeflow.MPIJob](t, example(t, file)[0])
 		mpischeme.Scheme.Default(j)
 		if errs := mpivalidation.ValidateMPIJob(j); len(errs) > 0 {

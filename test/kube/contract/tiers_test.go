@@ -1,8 +1,10 @@
 package contract
 
 import (
+	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	kubeflow "github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
@@ -56,15 +58,48 @@ func TestUpstreamExamplesWithAnInitContainer(t *testing.T) {
 // Our own examples as they are: images are looked up by the names they have.
 func TestOurMPIJobs(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"mpijob.yaml", "mpijob-any-image.yaml", "mpijob-restricted.yaml"} {
+	for _, name := range mpiJobs(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := up(t, setting{images: exampleImages(t)})
 			j := decode[kubeflow.MPIJob](t, example(t, name)[0])
+			l.here(j)
 			l.submit(j)
-			w := j.Name + "-worker-"
-			on(t, l.succeeded(j.Name), w+"0", w+"0", w+"1", w+"1")
+			ranks := *j.Spec.SlotsPerWorker
+			var hosts []string
+			for _, w := range []string{"0", "1"} {
+				hosts = append(hosts, slices.Repeat([]string{j.Name + "-worker-" + w}, int(ranks))...)
+			}
+			on(t, l.succeeded(j.Name), hosts...)
 		})
+	}
+}
+
+// here changes of a job what these hosts do not have: a second network, and RDMA adapters.
+func (l *lab) here(j *kubeflow.MPIJob) {
+	c := &j.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher].Template.Spec.Containers[0]
+	for i, word := range c.Command {
+		switch word {
+		case "10.98.0.0/16":
+			c.Command[i] = netip.PrefixFrom(l.hosts.Addr("slot-0"), 16).Masked().String()
+		case "rdma":
+			c.Command[i] = "tcp"
+		}
+	}
+}
+
+// mpijob-gpu.yaml as it is, on hosts without adapters: it starts nothing, and says what is missing.
+func TestTheGPUJobWantsItsAdapters(t *testing.T) {
+	t.Parallel()
+	l := up(t, setting{images: exampleImages(t)})
+	j := decode[kubeflow.MPIJob](t, example(t, "mpijob-gpu.yaml")[0])
+	none := int32(0)
+	j.Spec.RunPolicy.BackoffLimit = &none
+	l.submit(j)
+	l.ended("train", kubeflow.JobFailed)
+	out := l.Output("train-launcher")
+	if strings.Contains(out, "rank 0 of 16") || !strings.Contains(out, "RDMA") || !strings.Contains(out, "train-worker-") {
+		t.Errorf("ranks ran, or nobody says what is missing where:\n%s", out)
 	}
 }
 
@@ -99,10 +134,14 @@ func users(t *testing.T, program string) kubelet.Image {
 func exampleImages(t *testing.T) map[string]kubelet.Image {
 	t.Helper()
 	pi := filepath.Join(built, filepath.Base(program(t, "mpicc.mpich")))
-	ours := kubelet.Image{Files: map[string]string{"/usr/local/bin/mpiup": bin(t), "/usr/local/bin/ssh": bin(t), "/opt/pi": pi, "/opt/serve": pi}}
+	ours := kubelet.Image{Files: map[string]string{"/usr/local/bin/mpiup": bin(t), "/usr/local/bin/ssh": bin(t), "/opt/pi": pi, "/opt/serve": pi, "/opt/train": pi}}
 	return map[string]kubelet.Image{
 		"registry.example.com/pi:1":              ours,
 		"registry.example.com/serve:1":           ours,
+		"registry.example.com/train:1":           ours,
+		"registry.example.com/pi-mpich:1":        ours,
+		"registry.example.com/pi-intel:1":        ours, // MPICH has Intel MPI's interface and PMI
+		"registry.example.com/pi-drop-in:1":      dropIn(t, program(t, "mpicc.openmpi")),
 		"registry.example.com/mpiup:1":           scratch(t),
 		"registry.example.com/users-own-image:7": users(t, pi),
 	}
