@@ -41,7 +41,9 @@ func (p *proc) meetingVariables(app *apiv1.App) []frameworks.Variable {
 	}
 	host, _ := netip.ParseAddr(m.Host) // none: nobody can be met
 	set := frameworks.Set(m.Frameworks)
-	if l.Pmi == apiv1.Pmi_PMI_NONE { // Open MPI 4 takes JAX's variable for a launcher's where there is no server
+	// Open MPI 4 takes JAX's variable for a launcher's: to come to no server, and where there is one to be of another
+	// job than those that it spawns (ompi_dpm_connect_accept of 4.1.4).
+	if l.Pmi == apiv1.Pmi_PMI_NONE || p.step.usesOpenMPI(p.spec.App) {
 		set &^= frameworks.JAX
 	}
 	gpus, narrowed := p.visibleGPUs(app)
@@ -53,6 +55,9 @@ func (p *proc) meetingVariables(app *apiv1.App) []frameworks.Variable {
 		Container: func(name string) bool { return names(p.step.s.agent.cfg.Env, name) },
 	})
 }
+
+// usesOpenMPI says that ranks of a program here load Open MPI, as far as files show.
+func (st *step) usesOpenMPI(app uint32) bool { return int(app) < len(st.openMPI) && st.openMPI[app] }
 
 // names says that a list of NAME=value has a name.
 func names(env []string, name string) bool {

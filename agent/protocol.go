@@ -13,6 +13,7 @@ import (
 func (st *step) choose(dirs []string) {
 	l := st.launch
 	st.chosen, st.oldHwloc = make([]apiv1.Pmi, len(l.Apps)), make([]bool, len(l.Apps))
+	st.openMPI = make([]bool, len(l.Apps))
 	here := make([]bool, len(l.Apps))
 	for _, p := range l.Procs {
 		here[p.App] = true
@@ -22,6 +23,7 @@ func (st *step) choose(dirs []string) {
 		if here[app] && !l.Exec {
 			c = st.library(app, dirs[app])
 			st.oldHwloc[app] = c.OldHwloc
+			st.openMPI[app] = strings.HasPrefix(c.Library, "Open MPI")
 		}
 		switch {
 		case st.engine == nil:

@@ -30,6 +30,7 @@ type step struct {
 	server   *pmi.Server  // nil unless ranks here speak PMI
 	chosen   []apiv1.Pmi  // by program: its ranks' protocol
 	oldHwloc []bool       // by program: its hwloc cannot read what hint has
+	openMPI  []bool       // by program: it loads Open MPI
 	port     *pmiPort     // nil unless ranks connect by TCP
 	hint     hint         // what ranks are told of the machine
 	net      netChoice    // what MPI libraries are told of the network
