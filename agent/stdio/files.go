@@ -26,9 +26,12 @@ type Files struct {
 const pipeSize = 256 << 10
 
 // Pipes makes pipes for the standard streams, with stdin only if something will be written.
-func Pipes(stdin bool) (*Files, error) {
+func Pipes(stdin bool) (*Files, error) { return filesWith(stdin, pipe) }
+
+// filesWith is pipes, with stdout by a maker of its own.
+func filesWith(stdin bool, stdout maker) (*Files, error) {
 	f := &Files{}
-	err := f.pipes(stdin)
+	err := f.pipes(stdin, stdout)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("pipes for the standard streams: %w", err)
@@ -36,7 +39,10 @@ func Pipes(stdin bool) (*Files, error) {
 	return f, nil
 }
 
-func (f *Files) pipes(stdin bool) (err error) {
+// maker makes two ends, of which ours (0: the read end) does not block.
+type maker func(name string, ours int) (r, w *os.File, err error)
+
+func (f *Files) pipes(stdin bool, stdout maker) (err error) {
 	if stdin {
 		f.Child[0], f.In, err = pipe("stdin", 1)
 	} else {
@@ -45,7 +51,7 @@ func (f *Files) pipes(stdin bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.Out, f.Child[1], err = pipe("stdout", 0); err != nil {
+	if f.Out, f.Child[1], err = stdout("stdout", 0); err != nil {
 		return err
 	}
 	f.Err, f.Child[2], err = pipe("stderr", 0)

@@ -19,6 +19,7 @@ type reader struct {
 	file   *os.File
 	raw    syscall.RawConn
 
+	tty   bool // the master of a terminal
 	held  holder
 	since time.Time // when the first held byte was read
 	last  time.Time // when data was read last, or reading became possible again
@@ -41,8 +42,12 @@ func newReader(p *Pump, s Stream, f *os.File) (*reader, error) {
 	if err != nil {
 		return nil, p.failure(s, err)
 	}
-	line := min(bufferSize, p.cfg.Window/4)
-	return &reader{pump: p, stream: s, file: f, raw: raw, held: holder{line: line}}, nil
+	r := &reader{pump: p, stream: s, file: f, raw: raw, held: holder{line: min(bufferSize, p.cfg.Window/4)}}
+	err = raw.Control(func(fd uintptr) {
+		_, notTTY := unix.IoctlGetTermios(int(fd), unix.TCGETS)
+		r.tty = notTTY == nil
+	})
+	return r, p.failure(s, err)
 }
 
 // run reads until the end of the stream, the drain bound, or the end of the pump.
@@ -105,7 +110,7 @@ func (r *reader) read(fd uintptr) (int, error) {
 	if room == 0 {
 		return 0, errWindow
 	}
-	n, err := ignoringEINTR(int(fd), r.held.space(room))
+	n, err := r.fill(int(fd), r.held.space(room))
 	if n < room {
 		win.put(room - max(n, 0))
 	}
@@ -120,6 +125,18 @@ func (r *reader) read(fd uintptr) (int, error) {
 		return 0, io.EOF
 	}
 	return 0, os.NewSyscallError("read", err)
+}
+
+// fill reads into b: once from a pipe, until there is nothing more from a terminal, which gives 4095 bytes a
+// read at most (N_TTY_BUF_SIZE of drivers/tty/n_tty.c). What ends a terminal is told again by the next read.
+func (r *reader) fill(fd int, b []byte) (n int, err error) {
+	for {
+		m, err := ignoringEINTR(fd, b[n:])
+		n += max(m, 0)
+		if m <= 0 || !r.tty || n == len(b) {
+			return n, err
+		}
+	}
 }
 
 func ignoringEINTR(fd int, b []byte) (int, error) {
