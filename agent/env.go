@@ -87,4 +87,12 @@ func computedEnv(session, dir string, l *apiv1.Launch, p *apiv1.Proc) []string {
 	return append(env, scriptVariables(l, p, dir)...)
 }
 
+// unbuffered is for Python, which keeps what it prints to a pipe until there are 8 KiB of it. horovodrun sets the same.
+func (p *proc) unbuffered(app *apiv1.App) []string {
+	if p.step.launch.Exec || p.has(app, "PYTHONUNBUFFERED") {
+		return nil
+	}
+	return []string{"PYTHONUNBUFFERED=1"}
+}
+
 func utoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

@@ -84,6 +84,7 @@ func (p *proc) sources(app *apiv1.App, wire []string) []source {
 		{"how the rank's MPI library reaches its agent", wire},
 		{"the host's topology, so that libraries need not read /sys", p.hwlocVariables(app)},
 		{network, p.networkVariables(app)},
+		{"what a Python program has printed is not lost when it is ended", p.unbuffered(app)},
 	}
 	list = append(list, because(p.fabricVariables(app))...)
 	for _, v := range p.meetingVariables(app) {

@@ -54,9 +54,16 @@ func (p *proc) start() *apiv1.StartFailed {
 		return &apiv1.StartFailed{Rank: p.id, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
 	}
 	var err error
-	if l.Terminal {
+	switch {
+	case l.Terminal:
 		p.files, err = stdio.Pty(uint16(l.Rows), uint16(l.Columns))
-	} else {
+	case l.Pty:
+		p.files, err = stdio.PipesAndPty(p.stdin)
+	default:
+		p.files, err = stdio.Pipes(p.stdin)
+	}
+	if err != nil && l.Pty { // a container may have none to give, and ranks write as well to a pipe
+		p.step.s.notice(true, "ranks' standard output is a pipe in place of a terminal: %v", err)
 		p.files, err = stdio.Pipes(p.stdin)
 	}
 	if err != nil {

@@ -110,7 +110,9 @@ type Config struct {
 
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run
 	WorkerLogs bool       // agents tee the ranks' output to their own logs too
-	Window     int        // bytes of output one rank may have under way; default 1 MiB, less with many ranks
+	// Pty makes each rank's standard output a raw terminal, where it goes nowhere but to our own streams.
+	Pty    bool
+	Window int // bytes of output one rank may have under way; default 1 MiB, less with many ranks
 
 	Stdin       *os.File // nil: ranks read end of file
 	StdinTarget string   // "0" (default), a rank, "all", "none"

@@ -23,6 +23,9 @@ func (v *verdict) explain() []string {
 	} else if h := f.hint(); h != "" {
 		lines = append(lines, h)
 	}
+	if f.kind == faultRank && f.exit.Signal != 0 && f.piped && !f.broke && !f.command {
+		lines = append(lines, "lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one")
+	}
 	return append(lines, v.others(f)...)
 }
 

@@ -279,7 +279,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 // about is the beginning of a fault of one process.
 func (r *run) about(kind faultKind, h, id int) fault {
 	j := r.jobOf(id)
-	return fault{kind: kind, host: r.host(h).name, node: h, rank: id, job: j.number, base: j.base}
+	return fault{kind: kind, host: r.host(h).name, node: h, rank: id, job: j.number, base: j.base, piped: !r.cfg.pty()}
 }
 
 func (r *run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {

@@ -215,3 +215,10 @@ func (r *Reach) last(code int, lines, tail []string) int {
 	writeTermination(r.TerminationLog, code, lines, tail)
 	return code
 }
+
+// pty says that ranks write to terminals: Pty is set, and their output is for somebody who reads along. Files
+// and JSON get pipes, to which programs write in larger pieces and without colours.
+func (c *Config) pty() bool {
+	o := &c.Output
+	return c.Pty && o.Mode != iof.JSON && o.Dir == "" && o.Files == [2]iof.Pattern{}
+}

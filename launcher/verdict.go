@@ -43,6 +43,7 @@ type fault struct {
 	timeNS      int64  // faultRank: by the host's clock
 	unfinalized bool   // faultRank: exit 0 after MPI_Init without MPI_Finalize
 	broke       bool   // faultRank: its agent killed it for what text says, as it broke the PMI protocol
+	piped       bool   // faultRank: its standard output was a pipe, to which programs write block by block
 	oom         bool   // faultRank: the container's memory limit struck
 	code        int    // faultAbort: MPI_Abort's; faultSignal: the signal's number
 	init        bool   // faultStart: not the program's fault, the rank could not be prepared

@@ -84,7 +84,7 @@ func (p *process) mpirun(name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.mpirunSettings(&cfg); err != nil {
+	if err := p.mpirunSettings(&cfg, line.Family); err != nil {
 		return err
 	}
 	p.code = launch(cfg)
@@ -129,11 +129,15 @@ func (p *process) reportPID(to string) error {
 }
 
 // mpirunSettings are those of mpiup run that no mpirun has options for.
-func (p *process) mpirunSettings(cfg *launcher.Config) (err error) {
+func (p *process) mpirunSettings(cfg *launcher.Config, family mpirun.Family) (err error) {
 	if cfg.Net, cfg.MPIPorts, err = p.network("", ""); err != nil {
 		return err
 	}
 	if cfg.Fabric, err = p.fabric("", ""); err != nil {
+		return err
+	}
+	// Open MPI's own launchers give a terminal (orte/mca/iof/base/iof_base_setup.c), Hydra pipes.
+	if cfg.Pty, err = p.pty(nil, family == mpirun.OpenMPI); err != nil {
 		return err
 	}
 	if v := p.getenv("MPIUP_MPI"); v != "" {

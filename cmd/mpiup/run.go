@@ -93,8 +93,12 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 			return usage(fmt.Errorf("rankfile %s: %w", f.Rankfile, err))
 		}
 	}
+	tty, err := p.pty(given, false)
+	if err != nil {
+		return usage(err)
+	}
 	cfg := launcher.Config{
-		Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
+		Pty: tty, Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
 		Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy),
 			RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding},
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
@@ -155,6 +159,21 @@ func (p *process) fabric(use, nccl string) (*apiv1.Fabric, error) {
 		}
 	}
 	return &apiv1.Fabric{Use: use, Nccl: nccl}, nil
+}
+
+// pty is --pty, else its variable, else def.
+func (p *process) pty(given *pflag.FlagSet, def bool) (bool, error) {
+	if given != nil && given.Changed("pty") {
+		return given.GetBool("pty")
+	}
+	switch v := p.getenv("MPIUP_PTY"); v {
+	case "":
+		return def, nil
+	case "1", "0":
+		return v == "1", nil
+	default:
+		return false, fmt.Errorf("MPIUP_PTY is %.40q; set it to 1 or 0", v)
+	}
 }
 
 // network is the values of --net and --mpi-ports, each of its variable where the flag was not given.

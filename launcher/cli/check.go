@@ -27,6 +27,9 @@ func (f *RunFlags) Check() error {
 	if err := f.settleFrameworks(); err != nil {
 		return err
 	}
+	if f.Pty && (f.Output == "json" || f.OutputDir != "") {
+		return fmt.Errorf("--pty is for output that somebody reads along; files (--output-dir) and --output json get pipes: leave one of them out")
+	}
 	if f.TagOutput {
 		if f.Output == "json" {
 			return fmt.Errorf("--tag-output and --output json are two forms of output; give one (json names the rank too)")

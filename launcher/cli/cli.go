@@ -75,6 +75,7 @@ type RunFlags struct {
 	Timestamp  bool
 	OutputDir  string // "": none
 	WorkerLogs bool
+	Pty        bool
 	Stdin      string // a rank, all, none
 	MPI        string // auto, pmix, pmi1, pmi2, pmi-port, none
 	Verbose    int    // times -v was given
@@ -133,6 +134,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.TagOutput, "tag-output", false, "the same as --output tag")
 	fs.BoolVar(&f.Timestamp, "timestamp", false, "put the time before each line of output")
 	fs.StringVar(&f.OutputDir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
+	fs.BoolVar(&f.Pty, "pty", false, "make each rank's standard output a raw terminal: programs then write line by line and lose nothing when they crash (default: $MPIUP_PTY)")
 	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
 	valueVar(fs, &f.Stdin, "stdin", "0", checkStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
 	valueVar(fs, &f.MPI, "mpi", "auto", oneOf(protocols...),

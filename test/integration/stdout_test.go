@@ -61,6 +61,50 @@ func TestBinaryStdout(t *testing.T) {
 	}
 }
 
+// What a program printed and did not flush before it was killed is there where its standard output is a terminal:
+// with --pty, and under the names of Open MPI, whose mpirun gives one too. Files and JSON have pipes.
+func TestUnflushedLines(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	program, dir := l.program(t, "unflushed"), l.folder(t)
+	const tty = "terminals 010\n"
+	for _, c := range []struct {
+		name, out string
+		as        string // mpirun of that family; "": mpiup run
+		env       []string
+		args      []string
+	}{
+		{name: "a pipe"},
+		{name: "asked for", args: []string{"--pty"}, out: tty},
+		{name: "by the variable", env: []string{"MPIUP_PTY=1"}, out: tty},
+		{name: "not asked for", env: []string{"MPIUP_PTY=1"}, args: []string{"--pty=false"}},
+		{name: "with tags", args: []string{"--pty", "--tag-output"}, out: "[0] " + tty},
+		{name: "into files", env: []string{"MPIUP_PTY=1"}, args: []string{"--output-dir", dir}},
+		{name: "as Open MPI's", as: "openmpi", out: tty},
+		{name: "as Open MPI's, without", as: "openmpi", env: []string{"MPIUP_PTY=0"}},
+		{name: "as Open MPI's, into files", as: "openmpi", args: []string{"--output-filename", dir}},
+		{name: "as Hydra's", as: "hydra"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			args := append(c.args, "-n", "1", program)
+			var r result
+			if c.as == "" {
+				r = l.run(t, job{hosts: "w0:1", env: c.env, args: args})
+			} else {
+				r = l.called(t, "mpirun", job{env: append(c.env, "MPIUP_FAMILY="+c.as)}, append([]string{"-host", "w0"}, args...)...)
+			}
+			says := []string{"was killed by signal 9"}
+			if c.out == "" {
+				says = append(says, "lines that it had not flushed are lost with it: --pty")
+			}
+			if r.fails(t, 137, says...); r.stdout != c.out {
+				t.Errorf("stdout is %q, want %q", r.stdout, c.out)
+			}
+		})
+	}
+}
+
 // chatter writes 300 numbered lines of 7 to 700 letters in pieces, on both streams in turn.
 const chatter = `BEGIN { r = ENVIRON["MPIUP_RANK"]; s = "abcdefg"; for (i = 1; i <= 100; i++) x = x s
 	for (i = 0; i < 300; i++) { out = i % 2 ? "/dev/stderr" : "/dev/stdout"
