@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,20 +55,22 @@ func (p *process) mpirun(name string, args []string) error {
 		return err
 	}
 	line, err := mpirun.Parse(family, args, p.outside(dir))
-	switch {
-	case err != nil:
-		return err
-	case line.Version:
-		_, err = io.WriteString(p.stdout, mpirun.VersionText(family, name, version))
-		return err
-	case line.Help:
-		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
+	if err != nil {
 		return err
 	}
 	if family == mpirun.OpenMPI {
 		var since string
 		line.Five, since = mpirun.Version(name, args, p.lookup, openMPIOf(library))
 		why += fmt.Sprintf("; by the rules of Open MPI %s: %s", map[bool]string{true: "5", false: "4.1"}[line.Five], since)
+	}
+	switch {
+	case line.Version:
+		_, err = io.WriteString(p.stdout, mpirun.VersionText(family, line.Five, name, version))
+		return err
+	case line.Help:
+		p.tellOfLine(name, &line, why)
+		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
+		return err
 	}
 	p.tellOfLine(name, &line, why)
 	if err := p.reportPID(line.ReportPID); err != nil {
@@ -186,9 +189,14 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 		cfg.Policy.MapBy, cfg.Policy.RankBy, cfg.Policy.Oversubscribe = placement.ByRound, "", true
 		cfg.Policy.Binding.Bind.Said = line.Binding.Hydra == nil // Hydra binds nobody of itself
 	case mpirun.OpenMPI:
-		cfg.Output.Style = iof.OpenMPIStyle
+		cfg.Output.Style, cfg.Policy.Limited = iof.OpenMPIStyle, true
 		if line.Five {
 			cfg.Policy.Rules, cfg.Output.Style = placement.OpenMPI5, iof.OpenMPI5Style
+			cfg.Output.JobName = fmt.Sprintf("prterun-%s-%d", p.host, os.Getpid())
+			cfg.Output.NoCopy = true // as 5.0.11 has it, asked or not
+			if line.OutputName {
+				cfg.Output.Dir, cfg.Output.File = filepath.Split(line.OutputDir)
+			}
 		}
 	}
 	for i, c := range line.Contexts {

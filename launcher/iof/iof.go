@@ -32,7 +32,8 @@
 //
 // With OpenMPIStyle lines and files are as Open MPI 4's mpirun has them, for what reads those: a tag
 // after '\n' only, "[1,3]<stdout>:" (job, counted from 1, and rank), timestamps in local time,
-// "Fri Nov 20 23:27:10 2026[1,3]<stdout>:"; files are below the job's number, DIR/1/rank.3/stdout.
+// "Fri Nov 20 23:27:10 2026[1,3]<stdout>:"; files are below the job's number, DIR/1/rank.3/stdout. With OpenMPI5Style
+// they are below its name, DIR/prterun-w0-77@1/rank.3/stdout, or have it in theirs, FILE.prterun-w0-77@1.3.out.
 //
 // Prepend and Files are Hydra's ways: a text of the user's own before each line, files by patterns.
 //

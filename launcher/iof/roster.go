@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -66,17 +67,23 @@ func tag(job, rank int) string {
 
 // rankPath is the layout of per-rank files of a job: rank.N/stdout and rank.N/stderr, N as wide
 // as the highest rank (rank.00 of 11), as Open MPI's --output-filename has them below its job.
-// Those of a job that came later are below job.M.
+// Those of a job that came later are below job.M. PRRTE 3 calls jobs by name (src/common/pmix_iof.c of PMIx 5).
 func (c *Config) rankPath(job, ranks int) func(rank int, s Stream) string {
 	width := len(strconv.Itoa(max(ranks-1, 0)))
 	below := ""
 	switch {
+	case c.Style == OpenMPI5Style && (job > 0 || !c.NoJobID):
+		below = fmt.Sprintf("%s@%d", c.JobName, job+1)
 	case c.Style == OpenMPIStyle && (job > 0 || !c.NoJobID):
 		below = strconv.Itoa(job + 1)
 	case job > 0:
 		below = fmt.Sprintf("job.%d", job)
 	}
 	return func(rank int, s Stream) string {
+		if c.File != "" {
+			words := []string{c.File, below, fmt.Sprintf("%0*d", width, rank), s.String()[len("std"):]}
+			return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ".")
+		}
 		return filepath.Join(below, fmt.Sprintf("rank.%0*d", width, rank), s.String())
 	}
 }

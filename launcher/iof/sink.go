@@ -25,6 +25,10 @@ type Config struct {
 	Dir     string
 	NoCopy  bool
 	NoJobID bool
+	// JobName is what OpenMPI5Style's paths call the jobs, before "@" and the number. File makes files in Dir of
+	// them, with names that begin so, instead of directories: FILE.JOB@1.RANK.out and .err.
+	JobName string
+	File    string
 
 	// Files are where each stream goes instead of the launcher's own, by a pattern; empty: it does
 	// not. They are made when they are first written to. Not with Dir.

@@ -45,9 +45,20 @@ func allocate(hosts []job.Host, apps []job.App, p Policy) (counts, sizes []int, 
 	case p.PerNode > 0:
 		counts, err = allocatePerNode(hosts, total, p)
 	default:
-		counts, err = allocateSlots(hosts, total, p.MapBy, p.Oversubscribe)
+		counts, err = allocateSlots(hosts, total, p)
 	}
 	return counts, sizes, err
+}
+
+// limit is how many ranks a host may take; false: nothing limits it.
+func (p Policy) limit(h job.Host) (int, bool) {
+	switch {
+	case p.Oversubscribe || !h.SlotsGiven && !p.Limited:
+		return 0, false
+	case h.SlotsGiven:
+		return h.Slots, true
+	}
+	return max(h.Slots, h.CPUs), true
 }
 
 // allocateRounds gives each host in turn its block, as often as it takes.
@@ -75,13 +86,10 @@ func allocatePerNode(hosts []job.Host, total int, p Policy) ([]int, error) {
 	}
 	counts := make([]int, len(hosts))
 	fill(counts, total, p.MapBy, func(int) int { return p.PerNode })
-	if p.Oversubscribe {
-		return counts, nil
-	}
 	var over []string
 	for h, host := range hosts {
-		if host.SlotsGiven && counts[h] > host.Slots {
-			over = append(over, fmt.Sprintf("%s: %d", host.Name, host.Slots))
+		if most, limited := p.limit(host); limited && counts[h] > most {
+			over = append(over, fmt.Sprintf("%s: %d", host.Name, most))
 		}
 	}
 	if len(over) > 0 {
@@ -92,38 +100,55 @@ func allocatePerNode(hosts []job.Host, total int, p Policy) ([]int, error) {
 }
 
 // allocateSlots fills slots and deals the rest out over the hosts that may take more.
-func allocateSlots(hosts []job.Host, total int, by MapBy, oversubscribe bool) ([]int, error) {
+func allocateSlots(hosts []job.Host, total int, p Policy) ([]int, error) {
 	slots, elastic := 0, 0
 	for _, h := range hosts {
 		slots += h.Slots
-		if oversubscribe || !h.SlotsGiven {
+		if _, limited := p.limit(h); !limited {
 			elastic += h.Slots
 		}
 	}
 	counts := make([]int, len(hosts))
 	left := total
 	if total <= slots {
-		fill(counts, left, by, func(h int) int { return hosts[h].Slots })
+		fill(counts, left, p.MapBy, func(h int) int { return hosts[h].Slots })
 		return counts, nil
 	}
-	if elastic == 0 {
-		return nil, tooFewSlots(hosts, total, slots)
-	}
 	left -= slots
+	if elastic == 0 {
+		return p.beyondSlots(hosts, total, left)
+	}
 	rounds := left / elastic
 	for h, host := range hosts {
 		counts[h] = host.Slots
-		if oversubscribe || !host.SlotsGiven {
+		if _, limited := p.limit(host); !limited {
 			counts[h] += rounds * host.Slots
 		}
 	}
 	// What is less than a full round is dealt out one by one, whatever the order of mapping.
 	fill(counts, left-rounds*elastic, ByNode, func(h int) int {
-		if oversubscribe || !hosts[h].SlotsGiven {
+		if _, limited := p.limit(hosts[h]); !limited {
 			return hosts[h].Slots
 		}
 		return 0
 	})
+	return counts, nil
+}
+
+// beyondSlots deals left ranks, which are more than slots, out over hosts that may take more and have a limit: those
+// that have more CPUs than GPUs.
+func (p Policy) beyondSlots(hosts []job.Host, total, left int) ([]int, error) {
+	counts, most := make([]int, len(hosts)), make([]int, len(hosts))
+	all := 0
+	for h, host := range hosts {
+		counts[h] = host.Slots
+		most[h], _ = p.limit(host)
+		all += most[h]
+	}
+	if total > all {
+		return nil, tooFewSlots(hosts, total, most, all)
+	}
+	fill(counts, left, ByNode, func(h int) int { return most[h] - hosts[h].Slots })
 	return counts, nil
 }
 
@@ -155,12 +180,13 @@ func fill(counts []int, n int, by MapBy, room func(h int) int) {
 	}
 }
 
-func tooFewSlots(hosts []job.Host, total, slots int) error {
+// tooFewSlots says how many each host has, and how many all have.
+func tooFewSlots(hosts []job.Host, total int, most []int, slots int) error {
 	where := fmt.Sprintf("host %s has %s", hosts[0].Name, plural(slots, "slot"))
 	if len(hosts) > 1 {
 		each := make([]string, 0, len(hosts))
-		for _, h := range hosts {
-			each = append(each, fmt.Sprintf("%s: %d", h.Name, h.Slots))
+		for i, h := range hosts {
+			each = append(each, fmt.Sprintf("%s: %d", h.Name, most[i]))
 		}
 		where = fmt.Sprintf("the %d hosts have %d slots (%s)", len(hosts), slots, list(each))
 	}

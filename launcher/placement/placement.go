@@ -19,7 +19,8 @@
 //
 //   - No number of ranks: one a slot, or PerNode a host.
 //   - Ranks fill slots first. What is left is dealt out again over the hosts whose slots were
-//     not given, in proportion to their slots; with Oversubscribe over all hosts.
+//     not given, in proportion to their slots; with Oversubscribe over all hosts. With Limited, Open MPI's
+//     rule, these take no more than they have CPUs.
 //   - Ranks that fit nowhere are an error that says the numbers and the way out.
 //   - Programs with hosts of their own (job.App.On) are placed one after the other, each on its
 //     hosts, by the rules of Spawn.
@@ -70,7 +71,10 @@ type Policy struct {
 	RankBy        MapBy // the order in which ranks are numbered; "": as MapBy
 	PerNode       int   // exactly so many ranks on every host (-N, ppr:N:node); 0: by slots
 	Oversubscribe bool  // slots that were given are no limit
-	Binding       binding.Request
+	// Limited makes slots that nobody gave a limit too, as Open MPI has it: a host takes as many ranks as it has usable
+	// CPUs, or GPUs if those are more. What ranks spawn is not concerned.
+	Limited bool
+	Binding binding.Request
 }
 
 // Place gives every rank of apps a host. Hosts are taken in their order and need at least one
@@ -83,6 +87,7 @@ func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 	if err := check(hosts, apps, p); err != nil {
 		return nil, err
 	}
+	p.Limited = p.Limited && !p.Oversubscribe
 	plan, where, err := place(p.roomFor(hosts), apps, p)
 	if err != nil {
 		return nil, p.explained(err)

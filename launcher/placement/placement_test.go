@@ -63,8 +63,9 @@ func play(t *testing.T, words []string) string {
 				}
 			case "--rank-by":
 				p.RankBy = MapBy(args[1])
-			case "--oversubscribe":
-				p.Oversubscribe = true
+			case "--oversubscribe", "--limited":
+				p.Oversubscribe = p.Oversubscribe || args[0] == "--oversubscribe"
+				p.Limited = p.Limited || args[0] == "--limited"
 				args = args[1:]
 				continue
 			}

@@ -24,6 +24,9 @@ func placePrograms(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error
 	}
 	sites := make([]Site, len(hosts))
 	for i, h := range hosts {
+		if most, limited := p.limit(h); limited {
+			h.Slots, h.SlotsGiven = most, true
+		}
 		sites[i].Host = h
 	}
 	batches := make([]Batch, len(apps))

@@ -107,15 +107,12 @@ func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, 
 	return counts, sizes, p.within(hosts, counts)
 }
 
-// within checks counts against slots that were given.
+// within checks counts against the slots that are a limit.
 func (p Policy) within(hosts []job.Host, counts []int) error {
-	if p.Oversubscribe {
-		return nil
-	}
 	for h, host := range hosts {
-		if host.SlotsGiven && counts[h] > host.Slots {
+		if most, limited := p.limit(host); limited && counts[h] > most {
 			return fmt.Errorf("%s on host %s, which has %s; ask for fewer, give more slots, or pass --oversubscribe",
-				plural(counts[h], "rank"), host.Name, plural(host.Slots, "slot"))
+				plural(counts[h], "rank"), host.Name, plural(most, "slot"))
 		}
 	}
 	return nil

@@ -267,6 +267,30 @@ func TestOutputFilename(t *testing.T) {
 	}
 }
 
+// Open MPI 5's layouts have the job's name, and the terminal has nothing (5.0.11).
+func TestOutputOfOpenMPI5(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	for option, pattern := range map[string]string{"--output dir=": "/prterun-*-[0-9]*@1/rank.%02d/std%s", "--output file=": ".prterun-*-[0-9]*@1.%02d.%s", "--output-filename ": ".prterun-*-[0-9]*@1.%02d.%s"} {
+		to := l.folder(t) + "/f"
+		args := append(strings.Fields("-H w0:6,w1:6 -np 11 "+option+to), "sh", "-c", "hostname; echo e >&2")
+		if r := l.called(t, "mpirun", job{env: []string{"MPIUP_FAMILY=openmpi5"}}, args...); r.code != 0 || r.stdout != "" {
+			t.Errorf("%s: ended with %d, the terminal has %q: %s", option, r.code, r.stdout, r.stderr)
+		}
+		for rank, want := range map[int]string{0: "w0\n", 10: "w1\n"} {
+			for stream, want := range map[string]string{"out": want, "err": "e\n"} {
+				files, err := filepath.Glob(fmt.Sprintf(to+pattern, rank, stream))
+				if err != nil || len(files) != 1 {
+					t.Fatalf("%s: %q, %v", option, files, err)
+				}
+				if got, err := os.ReadFile(files[0]); err != nil || string(got) != want {
+					t.Errorf("%s: %q, %v", files[0], got, err)
+				}
+			}
+		}
+	}
+}
+
 // Programs of both libraries are wired up, and their library says whose line it is where nothing
 // else does.
 func TestMpirunOfMPIPrograms(t *testing.T) {

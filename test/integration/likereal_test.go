@@ -47,6 +47,7 @@ func TestLikeOpenMPI(t *testing.T) {
 	apps, more := l.file(t, "-np 1 echo \"a b\" 'c' # rest\n\n  -np 1 echo $HOME http://x\n"), l.file(t, "-np 1 echo one : -np 1 echo two\n")
 	tune := l.file(t, "# tuned\n-x V=1 --mca btl self\n")
 	bin := l.programs(t)
+	one := l.file(t, "localhost\n")
 	two, bare, again := l.file(t, "localhost slots=2\n"), l.file(t, "localhost\nlocalhost\nlocalhost\n"), l.file(t, "localhost slots=1\nlocalhost slots=1\n")
 	for _, c := range []struct {
 		name string
@@ -87,6 +88,14 @@ func TestLikeOpenMPI(t *testing.T) {
 		{"tags", nil, []string{"-np", "1", "--tag-output", "printf", `a\rb\nc\n`}},
 		{"hosts", nil, []string{"-H", "localhost,localhost:2", "echo", "a"}},
 		{"too few slots", nil, []string{"-H", "localhost:2", "-np", "3", "echo", "a"}},
+		{"too few CPUs", nil, []string{"-np", "999", "echo", "a"}},
+		{"too few CPUs, said so", nil, []string{"--nooversubscribe", "-np", "999", "echo", "a"}},
+		{"too few CPUs of a host", nil, []string{"--hostfile", one, "-np", "999", "echo", "a"}},
+		{"too few CPUs of a host's own number", nil, []string{"-H", "localhost:*", "-np", "999", "echo", "a"}},
+		{"too few CPUs for -N", nil, []string{"-N", "999", "echo", "a"}},
+		{"too few CPUs to map by", nil, []string{"--map-by", "core", "-np", "999", "echo", "a"}},
+		{"too few CPUs for two programs", nil, []string{"-np", "998", "echo", "a", ":", "-np", "1", "echo", "b"}},
+		{"too few CPUs, which may be", nil, []string{"--oversubscribe", "-np", "9", "echo", "a"}},
 		{"too few slots for -N", nil, []string{"-H", "localhost:1", "-N", "2", "echo", "a"}},
 		{"oversubscribed", nil, []string{"-H", "localhost:2", "--oversubscribe", "-np", "3", "echo", "a"}},
 		{"oversubscribed by mapping", nil, []string{"-H", "localhost:2", "--map-by", "slot:OVERSUBSCRIBE", "-np", "3", "echo", "a"}},

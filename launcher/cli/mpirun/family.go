@@ -164,16 +164,19 @@ func tellingOf(words []string, ompi, hydra table) (option string, family Family,
 }
 
 // VersionText is what --version prints: tools look for the family's words in it (Horovod,
-// Accelerate).
-func VersionText(f Family, name, mpiup string) string {
+// Accelerate). The number is that of the launcher whose rules are followed; five says that these are Open MPI 5's.
+func VersionText(f Family, five bool, name, mpiup string) string {
 	if f == Hydra {
 		return fmt.Sprintf("HYDRA build details:\n    Version:                                 4.2.1 (mpiup %s)\n    Process Manager:                         mpiup\n", mpiup)
 	}
-	what := "Open MPI"
+	what, number := "Open MPI", "4.1.6"
 	if base := path.Base(name); base == "mpirun.openmpi" || base == "orterun" {
 		what = "OpenRTE"
 	}
-	return fmt.Sprintf("%s (%s) 4.1.6 (mpiup %s)\n\nReport bugs to https://github.com/mpiup/mpiup/issues\n", path.Base(name), what, mpiup)
+	if five {
+		what, number = "Open MPI", "5.0.7"
+	}
+	return fmt.Sprintf("%s (%s) %s (mpiup %s)\n\nReport bugs to https://github.com/mpiup/mpiup/issues\n", path.Base(name), what, number, mpiup)
 }
 
 // HelpText is what --help prints.

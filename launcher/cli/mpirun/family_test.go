@@ -97,14 +97,17 @@ func TestVersion(t *testing.T) {
 func TestVersionText(t *testing.T) {
 	for _, tt := range []struct {
 		family Family
+		five   bool
 		name   string
 		want   string
 	}{
-		{OpenMPI, "mpirun", "mpirun (Open MPI) 4.1.6 (mpiup v1)\n"},
-		{OpenMPI, "/usr/bin/orterun", "orterun (OpenRTE) 4.1.6 (mpiup v1)\n"},
-		{Hydra, "mpiexec", "HYDRA build details:\n    Version: "},
+		{OpenMPI, false, "mpirun", "mpirun (Open MPI) 4.1.6 (mpiup v1)\n"},
+		{OpenMPI, false, "/usr/bin/orterun", "orterun (OpenRTE) 4.1.6 (mpiup v1)\n"},
+		{OpenMPI, true, "mpirun", "mpirun (Open MPI) 5.0.7 (mpiup v1)\n"},
+		{OpenMPI, true, "prterun", "prterun (Open MPI) 5.0.7 (mpiup v1)\n"},
+		{Hydra, false, "mpiexec", "HYDRA build details:\n    Version: "},
 	} {
-		if got := VersionText(tt.family, tt.name, "v1"); !strings.HasPrefix(got, tt.want) {
+		if got := VersionText(tt.family, tt.five, tt.name, "v1"); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: %q", tt.name, got)
 		}
 	}

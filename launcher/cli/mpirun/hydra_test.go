@@ -77,6 +77,9 @@ func TestHydra(t *testing.T) {
 			l.Binding.Hydra, l.Bindings = &binding.Hydra{To: one, By: one}, true
 		}},
 		{line: "-bootstrap=ssh -print-all-exitcodes a", is: without("-bootstrap=ssh", "-print-all-exitcodes")},
+		{line: "-ppn 1 -H b a", is: func(l *Line) {
+			*l = Line{Family: Hydra, PerHost: 1, Help: true, Warnings: []string{"-H is -help to Hydra; write the hosts as -hosts a,b:2, or in a file, -f FILE"}}
+		}},
 		{line: "-usize 5 a", is: func(l *Line) { l.Universe = "5" }},
 		{line: "-usize SYSTEM a", is: func(l *Line) { l.Universe = "SYSTEM" }},
 	})

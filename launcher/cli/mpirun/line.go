@@ -37,6 +37,7 @@ type Line struct {
 	Timestamps bool
 	Merge      bool   // standard error goes where standard output goes
 	OutputDir  string // "": none
+	OutputName bool   // with Open MPI 5 OutputDir is how files' names begin, not a directory
 	NoJobID    bool   // without a directory of the job's number in OutputDir
 	NoCopy     bool   // nothing of the output is shown
 	Prepend    string // Hydra: a pattern before every line; "": none

@@ -60,8 +60,10 @@ Those of ` + "`-H`, `-hosts`" + ` or a file, else what the operator says: ` + "`
 LeaderWorkerSet's and Volcano's variables, the pod's service; else this machine. So an Open MPI 5 program runs on the MPI
 Operator's workers too. The operator's hostfile gives a listed host its full name: ` + "`-H worker-0:8`" + ` is enough.
 
-- Open MPI: slots are a limit; a bare mention is one slot, a repeated one another, and ` + "`:N`" + ` is N. A user before the name is left out.
-- Hydra: a host's number is how many ranks go to it at a time, and then round again; nothing is a limit. A host that is
+- Open MPI: slots are a limit, those that nobody gave too: a host without a number takes as many ranks as it has usable CPUs (hardware
+  threads), or GPUs if those are more, unless ` + "`--oversubscribe`" + ` is given. In a list a bare mention is one slot, a repeated one
+  another, and ` + "`:N`" + ` is N. A user before the name is left out. What ranks spawn may go beyond slots that nobody gave, which Open MPI refuses.
+- Hydra: ` + "`-H` is `-help`" + `, as there. A host's number is how many ranks go to it at a time, and then round again; nothing is a limit. A host that is
   named again after another one is an error: write it once.
 
 A program's name without a slash is looked for on the ` + "`PATH`" + ` of its host, and then, for Open MPI and whatever its ranks spawn,

@@ -54,7 +54,7 @@ func launcherParams() []launcherParam {
 		{"rmaps_base_display_map", "display-map", "`--display-map`", onParam(func(l *Line, yes bool) { l.DisplayMap = yes })},
 		{"orte_tag_output", "tag-output", "`--tag-output`", onParam(func(l *Line, yes bool) { l.TagOutput = yes })},
 		{"orte_timestamp_output", "timestamp-output", "`--timestamp-output`", onParam(func(l *Line, yes bool) { l.Timestamps = yes })},
-		{"orte_output_filename", "output-filename", "`--output-filename`", option((*parser).outputDir)},
+		{"orte_output_filename", "output-filename output-directory output", "`--output-filename`", option((*parser).outputName)},
 		{"orte_abort_on_non_zero_status", "", "0: a rank's exit code other than 0 ends nothing, and the job's is 0", onParam(func(l *Line, yes bool) { l.KeepOn = !yes })},
 		{"orte_enable_recovery", "enable-recovery continuous disable-recovery", "`--enable-recovery`", onParam(func(l *Line, yes bool) { l.Recover = yes })},
 		{"mca_base_env_list", "", "variables for the ranks, `NAME;NAME=value`, as `-x` gives them", (*parser).envParam},

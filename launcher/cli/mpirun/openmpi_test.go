@@ -95,8 +95,14 @@ func TestOpenMPI(t *testing.T) {
 		{line: "--report-bindings a", is: func(l *Line) { l.Bindings = true }},
 
 		{line: "--tag-output --timestamp-output --merge-stderr-to-stdout a", is: func(l *Line) { l.TagOutput, l.Timestamps, l.Merge = true, true, true }},
-		{line: "--output-filename d a", is: func(l *Line) { l.OutputDir = "/here/d" }},
-		{line: "--output-filename /d:nojobid,nocopy a", is: func(l *Line) { l.OutputDir, l.NoJobID, l.NoCopy = "/d", true, true }},
+		{line: "--output-filename d a", is: func(l *Line) { l.OutputDir, l.OutputName = "/here/d", true }},
+		{line: "--output-filename /d:nojobid,nocopy a", is: func(l *Line) { l.OutputDir, l.OutputName, l.NoJobID, l.NoCopy = "/d", true, true, true }},
+		{line: "--output-directory d a", is: func(l *Line) { l.OutputDir = "/here/d" }},
+		{line: "--output file=d/f a", is: func(l *Line) { l.OutputDir, l.OutputName = "/here/d/f", true }},
+		{line: "--xml a", is: func(l *Line) {
+			l.Without = []string{"--xml"}
+			l.Warnings = []string{"--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)"}
+		}},
 		{line: "--output TAG,timestamp,dir=/d:nocopy a", is: func(l *Line) { l.TagOutput, l.Timestamps, l.OutputDir, l.NoCopy = true, true, "/d", true }},
 		{line: "--output merge-stderr-to-stdout a", is: func(l *Line) { l.Merge = true }},
 		{line: "--stdin all a", is: func(l *Line) { l.Stdin = "all" }},
@@ -255,11 +261,12 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "--bind-to cpu-list:ordered a", says: "write --cpu-list LIST"},
 		{line: "a", world: world{env: "OMPI_MCA_rmaps_base_mapping_policy=lsf"}, says: "OMPI_MCA_rmaps_base_mapping_policy=lsf: mapping by lsf is not done"},
 		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=x"}, says: `MPIEXEC_TIMEOUT: "x" is no number`},
-		{line: "--output-filename :nocopy a", says: "a directory has a name"},
+		{line: "--output-filename :nocopy a", says: "a file has a name"},
 		{line: "--output-filename d:foo a", says: `modifier "foo" is not known`},
 		{line: "--output xml a", says: `"xml" is not done; tag,`},
 		{line: "--output t a", says: `"t" is not done`},
-		{line: "--output file=f a", says: "write directory=DIR"},
+		{line: "--output file= a", says: "a file has a name"},
+		{line: "--output file=f,dir=d a", says: "say one"},
 		{line: "--display bogus a", says: `"bogus" is not known`},
 		{line: "--runtime-options notifyerrors a", says: `"notifyerrors" is not done`},
 		{line: "--stdin 1.5 a", says: `"1.5" is neither a rank nor all or none`},

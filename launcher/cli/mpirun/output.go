@@ -7,14 +7,25 @@ import (
 	"strings"
 )
 
-// outputDir is --output-filename DIR[:nojobid][,nocopy]. What follows a colon and is none of these
-// is lost with Open MPI; here it is an error.
-func (p *parser) outputDir(v []string) error {
-	dir, rest, _ := strings.Cut(v[0], ":")
-	if dir == "" {
+// outputName is --output-filename, a directory up to Open MPI 4.1 and how files' names begin as of 5.
+func (p *parser) outputName(v []string) error { return p.outputTo(v[0], true) }
+
+// outputDir is --output-directory.
+func (p *parser) outputDir(v []string) error { return p.outputTo(v[0], false) }
+
+// outputTo is DIR[:nojobid][,nocopy]. What follows a colon and is none of these is lost with Open MPI 4.1; here
+// it is an error, as with 5.
+func (p *parser) outputTo(to string, name bool) error {
+	dir, rest, _ := strings.Cut(to, ":")
+	switch {
+	case dir == "" && name:
+		return errors.New("a file has a name")
+	case dir == "":
 		return errors.New("a directory has a name")
+	case p.line.OutputDir != "" && p.line.OutputName != name:
+		return errors.New("output goes to files of a directory or to files of a name; say one")
 	}
-	p.line.OutputDir = dir
+	p.line.OutputDir, p.line.OutputName = dir, name
 	for m := range strings.FieldsFuncSeq(strings.ToLower(rest), func(r rune) bool { return r == ',' || r == ':' }) {
 		switch m {
 		case "nojobid":
@@ -26,6 +37,12 @@ func (p *parser) outputDir(v []string) error {
 			return fmt.Errorf("modifier %.40q is not known; nojobid and nocopy are", m)
 		}
 	}
+	return nil
+}
+
+// xml is --xml. Who reads such output is told that it gets none.
+func (p *parser) xml([]string) error {
+	p.line.Warnings = append(p.line.Warnings, "--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)")
 	return nil
 }
 
@@ -47,10 +64,12 @@ func (p *parser) output(v []string) error {
 				return err
 			}
 		case begins("filename", 1):
-			return errors.New("files of that name are not done: write directory=DIR")
+			if err := p.outputName([]string{value}); err != nil {
+				return err
+			}
 		case word == "":
 		default:
-			return unknownItem(item, "tag, timestamp, merge-stderr-to-stdout and directory=DIR")
+			return unknownItem(item, "tag, timestamp, merge-stderr-to-stdout, directory=DIR and file=NAME")
 		}
 		for m := range strings.FieldsFuncSeq(modifiers, func(r rune) bool { return r == ':' }) {
 			if m != "raw" {

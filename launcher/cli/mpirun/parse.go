@@ -138,6 +138,9 @@ func (p *parser) find(word string) (*row, []string, error) {
 	r := p.table[name]
 	if r == nil && p.line.Family == Hydra {
 		r = p.table[strings.ToLower(name)]
+		if name == "H" {
+			p.line.Warnings = append(p.line.Warnings, "-H is -help to Hydra; write the hosts as -hosts a,b:2, or in a file, -f FILE")
+		}
 	}
 	switch {
 	case r == nil:
