@@ -142,6 +142,9 @@ func (a *Agent) isStopping() bool {
 // stopText says why the agent ends. It is set before stopping is closed and never after.
 func (a *Agent) stopText() string { return a.stopWhy }
 
+// Hello is what the agent says of itself.
+func (a *Agent) Hello() *apiv1.HelloReply { return a.hello() }
+
 // hello is what the agent says of itself.
 func (a *Agent) hello() *apiv1.HelloReply {
 	r := &apiv1.HelloReply{

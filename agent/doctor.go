@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -26,14 +27,14 @@ import (
 
 // Bounds of what a launcher may ask for.
 const (
-	maxAnswer  = 10 * time.Minute // for which other hosts are answered
-	maxAnswers = 4                // at a time
+	maxAnswer  = 10 * time.Minute // for which other hosts are answered, if a launcher stays so long
+	maxAnswers = 64               // launchers that are answered for at a time
 	maxTargets = 4096             // hosts of one Ask
 	maxSought  = 64               // programs and directories of one Checkup
 	askAtOnce  = 16
 )
 
-// answering counts the ports that are open for other hosts' questions.
+// answering counts the launchers for which ports are open for other hosts' questions.
 type answering struct {
 	mu sync.Mutex
 	n  int // guarded by mu
@@ -63,32 +64,45 @@ func (s *service) mayAsk(ctx context.Context) error {
 	return nil
 }
 
+// CommandLineError is what is wrong for this host with the launcher's command line.
+type CommandLineError struct{ err error }
+
+func (e *CommandLineError) Error() string { return e.err.Error() }
+
+// Unwrap is the reason.
+func (e *CommandLineError) Unwrap() error { return e.err }
+
+// refusalOf is a look's error as the launcher tells such ones apart.
+func refusalOf(err error) error {
+	if errors.As(err, new(*CommandLineError)) {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	return status.Error(codes.FailedPrecondition, err.Error())
+}
+
 func (s *service) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
 	if err := s.mayAsk(ctx); err != nil {
 		return nil, err
 	}
 	reply, err := s.agent.Checkup(ctx, r)
 	if err != nil {
-		return nil, status.Error(codes.FailedPrecondition, err.Error())
+		return nil, refusalOf(err)
 	}
 	return reply, nil
 }
 
-// Checkup looks at this host as a job's ranks would find it, and opens a port for other hosts' questions if asked.
+// Checkup looks at this host as a job's ranks would find it.
 func (a *Agent) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
-	wish, err := network.ParseWish(r.Net)
-	if err != nil {
-		return nil, fmt.Errorf("--net: %w", err)
-	}
-	ports, err := network.ParsePorts(r.MpiPorts)
-	if err != nil {
-		return nil, fmt.Errorf("--mpi-ports: %w", err)
-	}
 	if len(r.Programs)+len(r.LookIn) > maxSought {
 		return nil, fmt.Errorf("%d programs in %d directories are too many to look for", len(r.Programs), len(r.LookIn))
 	}
 	fsys := sysfs.Host()
 	h := a.hostFacts(ctx, fsys, r)
+	choice, ports, err := chooseAsked(fsys, h.HCAs, r.Net, r.MpiPorts)
+	if err != nil {
+		return nil, err
+	}
+	h.Ports = ports
 	reply := &apiv1.CheckupReply{Host: a.hello()}
 	for _, f := range checkup.Look(h) {
 		reply.Findings = append(reply.Findings, &apiv1.Finding{Name: f.Name, Verdict: apiv1.Verdict(f.Verdict), Text: f.Text, Fix: f.Fix})
@@ -96,33 +110,50 @@ func (a *Agent) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.Ch
 	for _, f := range checkup.Facts(h) {
 		reply.Facts = append(reply.Facts, &apiv1.Fact{Name: f.Name, Value: f.Value})
 	}
-	links, err := mpinet.Links()
-	if err != nil {
-		return nil, err
-	}
-	choice, err := mpinet.Choose(mpinet.Read(fsys, links, h.HCAs), wish)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range choice.Addrs {
-		if !p.Addr().IsLinkLocalUnicast() {
-			reply.Addresses = append(reply.Addresses, p.Addr().String())
-		}
+	for _, addr := range mpiAddresses(choice) {
+		reply.Addresses = append(reply.Addresses, addr.String())
 	}
 	a.findPrograms(reply, r, h)
-	if r.AnswerMs > 0 {
-		return reply, a.answer(reply, ports, r)
-	}
 	return reply, nil
+}
+
+// chooseAsked is the interface and the ports of MPI's traffic, as a job with these flags would get them here.
+func chooseAsked(fsys sysfs.FS, hcas rdma.Inventory, net, mpiPorts string) (c mpinet.Choice, ports network.Ports, err error) {
+	wish, err := network.ParseWish(net)
+	if err != nil {
+		return c, ports, &CommandLineError{fmt.Errorf("--net: %w", err)}
+	}
+	if ports, err = network.ParsePorts(mpiPorts); err != nil {
+		return c, ports, &CommandLineError{fmt.Errorf("--mpi-ports: %w", err)}
+	}
+	links, err := mpinet.Links()
+	if err != nil {
+		return c, ports, err
+	}
+	if c, err = mpinet.Choose(mpinet.Read(fsys, links, hcas), wish); err != nil {
+		return c, ports, &CommandLineError{err}
+	}
+	return c, ports, nil
+}
+
+// mpiAddresses are those of the interface that was chosen. Link-local ones need a zone, which differs between hosts.
+func mpiAddresses(choice mpinet.Choice) (list []netip.Addr) {
+	for _, p := range choice.Addrs {
+		if !p.Addr().IsLinkLocalUnicast() {
+			list = append(list, p.Addr())
+		}
+	}
+	return list
 }
 
 // hostFacts is what package checkup judges.
 func (a *Agent) hostFacts(ctx context.Context, fsys sysfs.FS, r *apiv1.CheckupRequest) *checkup.Host {
 	h := &checkup.Host{
-		Ranks: int(min(r.Ranks, 1<<20)), Slots: a.cfg.Slots, CPUs: a.cfg.Inventory.CPUs, Quota: a.cfg.Inventory.Quota,
+		Ranks: int(min(r.Ranks, maxRanks)), GPUsPerRank: int(min(r.GpusPerRank, maxRanks)), Slots: a.cfg.Slots, CPUs: a.cfg.Inventory.CPUs, Quota: a.cfg.Inventory.Quota,
 		HCAs: rdma.Read(fsys, rdma.Config{Addresses: addresses}), GPUs: a.gpus.know(ctx, a),
 	}
 	h.Read(fsys)
+	h.Temp = checkup.LookTemp(a.tempDir(), statBound)
 	argv := r.Argv
 	if len(argv) == 0 {
 		argv = []string{"true"} // says nothing of MPI, so what the image has is found
@@ -157,35 +188,85 @@ func (a *Agent) findPrograms(reply *apiv1.CheckupReply, r *apiv1.CheckupRequest,
 	}
 }
 
-// answer opens a port for a while.
-func (a *Agent) answer(reply *apiv1.CheckupReply, ports network.Ports, r *apiv1.CheckupRequest) error {
+// tempDir is where ranks put temporary files, unless they are told otherwise.
+func (a *Agent) tempDir() string {
+	if dir, _ := a.lookupEnv("TMPDIR"); dir != "" {
+		return dir
+	}
+	return "/tmp"
+}
+
+func (s *service) Answer(stream grpc.BidiStreamingServer[apiv1.AnswerRequest, apiv1.AnswerReply]) error {
+	if err := s.mayAsk(stream.Context()); err != nil {
+		return err
+	}
+	r, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	s.agent.running.Go(func() { // ends with the stream
+		_, _ = stream.Recv() // the end of the caller's side, in whichever way
+		cancel()
+	})
+	if err := s.agent.Answer(ctx, r, stream.Send); err != nil {
+		return refusalOf(err)
+	}
+	return nil
+}
+
+// Answer opens ports for other hosts' questions, calls told with them, and answers until ctx ends; when it returns
+// they are closed.
+func (a *Agent) Answer(ctx context.Context, r *apiv1.AnswerRequest, told func(*apiv1.AnswerReply) error) error {
 	token, err := tokenOf(r.Token)
 	if err != nil {
 		return err
 	}
-	if !a.answering.begin() {
-		return errors.New("this agent answers the checks of others already; wait until they are done")
-	}
-	server, err := probe.Listen(ports, token)
+	fsys := sysfs.Host()
+	choice, ports, err := chooseAsked(fsys, rdma.Read(fsys, rdma.Config{Addresses: addresses}), r.Net, r.MpiPorts)
 	if err != nil {
-		a.answering.end()
 		return err
 	}
-	reply.Port = uint32(server.Port())
-	ctx, cancel := context.WithTimeout(context.Background(), min(time.Duration(r.AnswerMs)*time.Millisecond, maxAnswer))
-	a.running.Go(func() {
-		defer a.answering.end()
-		defer cancel()
-		server.Run(ctx)
-	})
-	a.running.Go(func() {
-		defer cancel()
-		select {
-		case <-ctx.Done():
-		case <-a.stopping:
-		}
-	})
+	if !a.answering.begin() {
+		return fmt.Errorf("this agent answers the checks of %d launchers already; try again when one is done", maxAnswers)
+	}
+	defer a.answering.end()
+	server, err := probe.Listen(a.answerAt(choice), ports, token)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxAnswer)
+	defer cancel()
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer cancel()
+	serving.Go(func() { server.Run(ctx) })
+	reply := &apiv1.AnswerReply{}
+	for _, at := range server.Addresses() {
+		reply.Addresses = append(reply.Addresses, at.String())
+	}
+	if err := told(reply); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-a.stopping:
+	}
 	return nil
+}
+
+// answerAt is where MPI's traffic goes: the interface that was chosen, else this agent's own address. An agent on
+// loopback shares the machine with others, and has no other.
+func (a *Agent) answerAt(choice mpinet.Choice) []netip.Addr {
+	own := advertise(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)).Addr()
+	if a.front != nil {
+		own = a.front.advertised.Addr()
+	}
+	if list := mpiAddresses(choice); len(list) > 0 && !own.IsLoopback() {
+		return list
+	}
+	return []netip.Addr{own}
 }
 
 func tokenOf(b []byte) (t probe.Token, err error) {
@@ -199,9 +280,18 @@ func (s *service) Ask(ctx context.Context, r *apiv1.AskRequest) (*apiv1.AskReply
 	if err := s.mayAsk(ctx); err != nil {
 		return nil, err
 	}
+	reply, err := s.agent.Ask(ctx, r)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return reply, nil
+}
+
+// Ask measures the way to each of the targets, at their first address that answers.
+func (a *Agent) Ask(ctx context.Context, r *apiv1.AskRequest) (*apiv1.AskReply, error) {
 	token, err := tokenOf(r.Token)
 	if err != nil || len(r.Targets) > maxTargets {
-		return nil, status.Errorf(codes.InvalidArgument, "%d hosts, token: %v", len(r.Targets), err)
+		return nil, fmt.Errorf("%d hosts, token: %v", len(r.Targets), err)
 	}
 	reply := &apiv1.AskReply{Ways: make([]*apiv1.Way, len(r.Targets))}
 	var asking sync.WaitGroup

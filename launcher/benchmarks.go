@@ -80,7 +80,7 @@ func (b *bench) whole(ctx context.Context) (all []doctor.Measured) {
 	var parts []part
 	ranks := 0
 	for i := range b.hosts {
-		n := b.hosts[i].slots(b.cfg.Ranks)
+		n := b.hosts[i].ranks
 		parts = append(parts, part{i, n})
 		ranks += n
 	}

@@ -79,7 +79,7 @@ func verbsHosts(n int) (hosts []benchHost) {
 	for i := range n {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 7611)
 		hosts = append(hosts, benchHost{wanted{entry: hostlist.Entry{Name: fmt.Sprintf("w%d", i)}, fixed: []netip.AddrPort{at}},
-			&apiv1.CheckupReply{Rdma: []*apiv1.RdmaPort{{Device: "mlx5_0", Port: 1, Ethernet: true, Gid: 3}}, Addresses: []string{fmt.Sprintf("10.0.1.%d", i)}}})
+			&apiv1.CheckupReply{Rdma: []*apiv1.RdmaPort{{Device: "mlx5_0", Port: 1, Ethernet: true, Gid: 3}}, Addresses: []string{fmt.Sprintf("10.0.1.%d", i)}}, 2})
 	}
 	return hosts
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/survey"
 )
 
 // Sources is where hosts may come from. They are tried in the order of the Kubernetes
@@ -46,8 +47,8 @@ type Reach struct {
 	// Embedded serves one session of an agent in this process and returns when the session is
 	// over or s has ended. nil: there is none.
 	Embedded func(ctx context.Context, s wire.Stream) error
-	// Here is that agent's look at this host. nil: there is none.
-	Here func(context.Context, *apiv1.CheckupRequest) (*apiv1.CheckupReply, error)
+	// Here is that agent, for looks at this host. nil: there is none.
+	Here survey.Agent
 
 	Wait        time.Duration // for all hosts to answer; default 5 min
 	WaitBy      string        // what a user sets it with, for messages; default "--wait"
@@ -83,6 +84,8 @@ type Config struct {
 	Policy  placement.Policy
 	DryRun  bool // gather and place, print the plan to Stdout, start nothing
 	ShowMap bool // print the plan to Stderr before the ranks are started
+	// Preflight looks at the hosts of the plan first, and starts nothing where something fails.
+	Preflight bool
 	// MapOfOpenMPI prints the plan to Stdout instead, as Open MPI's mpirun does, by the rules of Policy.
 	MapOfOpenMPI bool
 	// ReportBindings prints each rank's CPUs to Stderr when it has started.

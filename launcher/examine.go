@@ -2,39 +2,42 @@ package launcher
 
 import (
 	"context"
-	"crypto/rand"
-	"net/netip"
-	"sync"
-	"time"
+	"encoding/json"
+	"slices"
+	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/doctor"
+	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/survey"
 )
 
 // DoctorConfig is one look at all hosts before a job.
 type DoctorConfig struct {
 	Reach
-	Argv     []string // the program, for its MPI library; nil: what images have
-	Ranks    int      // on every host; 0: one a slot
-	Net      network.Wish
-	MPIPorts network.Ports
-	Measure  bool // bandwidth of every way too
-	Strict   bool // a warning is a failure
-	JSON     bool
-	Fabric   FabricConfig
+	Argv        []string         // the program, for its MPI library; nil: what images have
+	Ranks       int              // of the job; 0: one a slot, or PerNode a host
+	Policy      placement.Policy // where they run
+	GPUsPerRank int              // 0: not said
+	Net         network.Wish
+	MPIPorts    network.Ports
+	Measure     bool // bandwidth of every way too
+	Strict      bool // a warning is a failure
+	JSON        bool
+	Fabric      FabricConfig
 }
 
 // examined is what a look at all hosts gave.
 type examined struct {
 	report  *doctor.Report
-	code    int         // not 0: a host was not reached
-	reached []benchHost // who answered, in the job's order
+	code    int         // not 0: a host was not reached, or the command line does not fit one
+	reached []benchHost // who was looked at, in the job's order
 }
 
-// exitUnfit is the code of Doctor, and of a run that Preflight stopped, when something fails.
+// exitUnfit is the code of Doctor, and of a run that its pre-flight stopped, when something fails.
 const exitUnfit = 1
 
 // Doctor prints what agents find and returns 0, 1 when something failed, or the code of why hosts could not
@@ -60,7 +63,7 @@ func Doctor(ctx context.Context, cfg DoctorConfig) int {
 	}
 	switch {
 	case err != nil:
-		return cfg.end(failf(job.ExitInternal, "standard output: %v", err))
+		return cfg.end(failf(job.ExitOutput, "standard output: %v", err))
 	case code != 0:
 		return code
 	case report.Verdict == doctor.Fail, cfg.Strict && report.Verdict == doctor.Warn:
@@ -69,169 +72,149 @@ func Doctor(ctx context.Context, cfg DoctorConfig) int {
 	return 0
 }
 
-// Preflight looks at the hosts, prints what is worth a warning to standard error, and returns 0 when a job may
-// start. Hosts that are not there yet are no failure: the job waits for them.
-func Preflight(ctx context.Context, cfg DoctorConfig) int {
-	cfg.fill()
-	e, err := cfg.examine(ctx)
-	switch {
-	case err != nil:
-		return cfg.end(err)
-	case e.code != 0:
-		cfg.say("--preflight: not all hosts can be looked at yet; the job waits for them")
-		return 0
-	}
-	if err := e.report.Text(cfg.Stderr, true); err != nil {
-		return cfg.end(failf(job.ExitInternal, "standard error: %v", err))
-	}
-	if e.report.Verdict == doctor.Fail {
-		return cfg.end(failf(exitUnfit, "the job is not started, since --preflight found what will not work; mend it, or leave --preflight away"))
-	}
-	return 0
+// subject is a host that is to be looked at.
+type subject struct {
+	wanted
+	agent survey.Agent // nil: not reached
+	hello *apiv1.HelloReply
+	cause *cause // of that
+	ranks int
 }
 
-// examine asks all hosts, and then each of all others.
+// examine asks all hosts that get ranks, and then each of all others.
 func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
-	var token [16]byte
-	if _, err := rand.Read(token[:]); err != nil {
+	list, err := c.subjects(ctx)
+	if err != nil {
 		return nil, err
 	}
+	if err := c.place(list); err != nil {
+		return nil, err
+	}
+	d := newDialer(c.Identity, len(list))
+	hosts := make([]survey.Host, len(list))
+	inParallel(len(list), func(i int) {
+		h := &hosts[i]
+		h.Name, h.Ranks = list[i].entry.Name, list[i].ranks
+		switch s := &list[i]; {
+		case s.cause != nil:
+			h.Error = s.cause
+		case s.ranks == 0:
+		case s.agent != nil:
+			h.Agent = s.agent
+		default:
+			conn, err := d.question(ctx, s.fixed[0])
+			if err != nil {
+				s.cause = asCause(err)
+				h.Error = s.cause
+				return
+			}
+			h.Agent = remote{conn}
+		}
+	})
+	defer release(hosts)
+	seen := survey.Look(ctx, hosts, c.sought())
+	e := &examined{}
+	causes := make([]*cause, len(list))
+	for i, h := range seen.Hosts {
+		causes[i] = list[i].cause
+		if h.Wrong { // agents know the flag by its name in mpiup run
+			seen.Hosts[i].Error = strings.Replace(h.Error, "--net ", "--interface ", 1)
+		}
+		if h.Reply != nil {
+			e.reached = append(e.reached, benchHost{list[i].wanted, h.Reply, h.Ranks})
+		}
+	}
+	if cause := telling(causes); cause != nil {
+		e.code = cause.stage.exitCode()
+	}
+	if seen.Usage {
+		e.code = job.ExitUsage
+	}
+	e.report = doctor.Judge(seen.Hosts, seen.Ways)
+	return e, nil
+}
+
+func (c *DoctorConfig) sought() survey.Config {
+	s := survey.Config{Argv: c.Argv, GPUsPerRank: c.GPUsPerRank, Net: c.Net, MPIPorts: c.MPIPorts, Measure: c.Measure}
+	if c.Fabric.Run {
+		s.Programs, s.Dirs = doctor.ProgramNames(), c.Fabric.Dirs
+	}
+	return s
+}
+
+// subjects are the hosts of the command line or of the job, reached where that is possible; without any, this one. This
+// very host may have no agent but the one in this process, as in a run.
+func (c *DoctorConfig) subjects(ctx context.Context) (list []subject, err error) {
 	set, err := c.others(ctx)
 	if err != nil {
 		if c.Here == nil || c.Entries != nil {
 			return nil, err
 		}
-		reply, hereErr := c.Here(ctx, c.request(nil))
-		if hereErr != nil {
-			return nil, hereErr
-		}
-		name := reply.Host.Name
-		return &examined{report: doctor.Judge([]doctor.Host{{Name: name, Reply: reply}}, nil),
-			reached: []benchHost{{wanted{entry: hostlist.Entry{Name: name}}, reply}}}, nil
-	}
-	hosts := make(map[string]*doctor.Host)
-	var mu sync.Mutex
-	found := c.visit(ctx, set.hosts, func(ctx context.Context, v *visited, conn *agentConn) error {
-		begun := time.Now()
-		reply, err := conn.client.Checkup(ctx, c.request(token[:]))
+		hello, err := c.Here.Hello(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		took := time.Since(begun)
-		skew := time.Unix(0, reply.Host.GetClockNs()).Sub(begun.Add(took / 2))
-		mu.Lock()
-		defer mu.Unlock()
-		hosts[v.entry.Name] = &doctor.Host{Name: v.entry.Name, Reply: reply, Skew: skew, Doubt: took / 2}
-		return nil
-	})
-	list := make([]doctor.Host, 0, len(found))
-	causes := make([]*cause, len(found))
-	reached := found[:0:0]
-	e := &examined{}
-	for i, v := range found {
-		if v.cause != nil && v.bare && v.cause.refused {
-			continue // a pod of the service that has no agent, such as a launcher's
-		}
-		causes[i] = v.cause
-		if v.cause != nil {
-			list = append(list, doctor.Host{Name: v.entry.Name, Error: v.cause.Error()})
-			continue
-		}
-		list = append(list, *hosts[v.entry.Name])
-		reached = append(reached, v)
-		w := wanted{entry: v.entry, fixed: at(v.addr)}
-		e.reached = append(e.reached, benchHost{w, hosts[v.entry.Name].Reply})
+		return []subject{{wanted: wanted{entry: hostlist.Entry{Name: hello.Name}, local: true}, agent: c.Here, hello: hello}}, nil
 	}
-	if c := telling(causes); c != nil {
-		e.code = c.stage.exitCode()
+	byName := map[string]visited{}
+	for _, v := range c.visit(ctx, set.hosts, nil) {
+		byName[v.entry.Name] = v
 	}
-	e.report = doctor.Judge(list, c.ways(ctx, reached, hosts, token[:]))
-	return e, nil
-}
-
-// answerTime is how long agents answer each other: every round of a large job takes its time.
-const answerTime = 5 * time.Minute
-
-func (c *DoctorConfig) request(token []byte) *apiv1.CheckupRequest {
-	r := &apiv1.CheckupRequest{Ranks: uint32(c.Ranks), Argv: c.Argv, Token: token, Net: c.Net.String(), MpiPorts: c.MPIPorts.String()}
-	if c.Fabric.Run {
-		r.Programs, r.LookIn = doctor.ProgramNames(), c.Fabric.Dirs
-	}
-	if token != nil {
-		r.AnswerMs = uint32(answerTime.Milliseconds())
-	}
-	return r
-}
-
-// ways lets each host ask all others. With rates it goes in rounds in which no host is in two pairs.
-func (c *DoctorConfig) ways(ctx context.Context, reached []visited, hosts map[string]*doctor.Host, token []byte) (ways []doctor.Way) {
-	if len(reached) < 2 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	target := make([]*apiv1.Target, len(reached))
-	for i, v := range reached {
-		target[i] = &apiv1.Target{Host: v.entry.Name, Addresses: addressesOf(v.addr, hosts[v.entry.Name].Reply)}
-	}
-	d := newDialer(c.Identity, len(reached))
-	ask := func(from int, to []*apiv1.Target, rate bool) []doctor.Way {
-		return d.ask(ctx, reached[from], to, token, rate)
-	}
-	results := make([][]doctor.Way, len(reached))
-	if !c.Measure {
-		inParallel(len(reached), func(i int) {
-			others := append(append([]*apiv1.Target{}, target[:i]...), target[i+1:]...)
-			results[i] = ask(i, others, false)
-		})
-	} else {
-		for _, round := range doctor.Rounds(len(reached)) {
-			inParallel(len(round), func(k int) {
-				from, to := round[k][0], round[k][1]
-				results[from] = append(results[from], ask(from, target[to:to+1], true)...)
-			})
-		}
-	}
-	for _, r := range results {
-		ways = append(ways, r...)
-	}
-	return ways
-}
-
-// addressesOf is where a host answers: at its addresses for MPI, else at the one its agent has.
-func addressesOf(agent netip.AddrPort, reply *apiv1.CheckupReply) (list []string) {
-	for _, text := range reply.Addresses {
-		if a, err := netip.ParseAddr(text); err == nil {
-			list = append(list, netip.AddrPortFrom(a, uint16(reply.Port)).String())
-		}
-	}
-	if len(list) == 0 {
-		list = []string{netip.AddrPortFrom(agent.Addr().Unmap(), uint16(reply.Port)).String()}
-	}
-	return list
-}
-
-// ask lets one host measure the way to others. What goes wrong on the way to the host itself is the answer
-// for all.
-func (d *dialer) ask(ctx context.Context, from visited, to []*apiv1.Target, token []byte, rate bool) (ways []doctor.Way) {
-	var reply *apiv1.AskReply
-	conn, err := d.question(ctx, from.addr)
-	if err == nil {
-		defer conn.close()
-		reply, err = conn.client.Ask(ctx, &apiv1.AskRequest{Targets: to, Token: token, Rate: rate})
-	}
-	for i, t := range to {
-		w := doctor.Way{From: from.entry.Name, To: t.Host}
+	for _, w := range set.hosts {
+		v, ok := byName[w.entry.Name]
 		switch {
-		case err != nil:
-			w.Error = "the host could not be asked: " + err.Error()
-		case i >= len(reply.Ways):
-			w.Error = "the host did not say"
+		case !ok && c.Here != nil:
+			hello, err := c.Here.Hello(ctx)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, subject{wanted: w, agent: c.Here, hello: hello})
+		case !ok, v.cause != nil && v.bare && v.cause.refused:
+			// without an agent, as a launcher's pod of the service is
+		case v.cause != nil:
+			list = append(list, subject{wanted: w, cause: v.cause})
 		default:
-			a := reply.Ways[i]
-			w.Error, w.RTT, w.Rate, w.MTU = a.Error, time.Duration(a.RttNs), a.Rate, int(a.Mtu)
+			w.fixed = at(v.addr)
+			list = append(list, subject{wanted: w, hello: v.hello})
 		}
-		ways = append(ways, w)
 	}
-	return ways
+	return list, nil
+}
+
+// place says how many ranks the command line puts on each host, as a run would. A host that was not reached and whose
+// slots nobody gave counts like the largest of the others: hosts of a job are alike.
+func (c *DoctorConfig) place(list []subject) error {
+	largest := 1
+	for _, s := range list {
+		largest = max(largest, int(s.hello.GetSlots()))
+	}
+	hosts := make([]job.Host, len(list))
+	for i, s := range list {
+		hosts[i] = hostOf(s.wanted, s.hello)
+		if s.hello == nil && !s.entry.Given {
+			hosts[i].Slots = largest
+		}
+	}
+	argv := c.Argv
+	if len(argv) == 0 {
+		argv = []string{"a program"}
+	}
+	plan, err := placement.Place(hosts, []job.App{{Argv: argv, N: c.Ranks}}, c.Policy)
+	if err != nil {
+		return failf(job.ExitUsage, "%v", err)
+	}
+	for _, p := range plan.Placements {
+		i := slices.IndexFunc(list, func(s subject) bool { return s.entry.Name == plan.Hosts[p.Host].Name })
+		list[i].ranks++
+	}
+	return nil
+}
+
+// release ends the connections of hosts that were looked at.
+func release(hosts []survey.Host) {
+	for _, h := range hosts {
+		if r, ok := h.Agent.(remote); ok {
+			r.conn.close()
+		}
+	}
 }

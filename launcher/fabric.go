@@ -51,17 +51,7 @@ type bench struct {
 type benchHost struct {
 	wanted
 	reply *apiv1.CheckupReply
-}
-
-// slots is how many ranks run there with all hosts.
-func (h *benchHost) slots(perHost int) int {
-	switch {
-	case perHost > 0:
-		return perHost
-	case h.entry.Given:
-		return max(h.entry.Slots, 1)
-	}
-	return max(int(h.reply.Host.GetSlots()), 1)
+	ranks int // that run there with all hosts
 }
 
 // fabric runs what the image has, and gives the report the result.
@@ -146,9 +136,7 @@ func (b *bench) run(ctx context.Context, argv []string, pmi apiv1.Pmi, limit tim
 	}
 	cfg.Wait = execPatience
 	cfg.Apps = []job.App{{Argv: argv, N: n}}
-	if set.hosts[0].fixed != nil { // without, it is this process itself
-		cfg.known = set
-	}
+	cfg.known = set
 	code := b.start(ctx, cfg)
 	if code == 0 {
 		return out.String(), nil

@@ -144,6 +144,12 @@ func (r *run) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.cfg.Preflight {
+		if err := r.preflight(ctx, found); err != nil {
+			closeAll(found)
+			return err
+		}
+	}
 	if r.cfg.DryRun {
 		closeAll(found)
 		if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.Render(r.plan, r.cfg.Apps))); err != nil {
@@ -319,17 +325,25 @@ func (r *run) allocation(want []wanted, have []found) []job.Host {
 	}
 	hosts := make([]job.Host, len(want))
 	for i, w := range want {
-		h := job.Host{Name: w.entry.Name, Slots: w.entry.Slots, SlotsGiven: w.entry.Given}
-		if f, ok := agents[w.entry.Name]; ok {
-			a := f.session.opened.Host
-			h.CPUs, h.Layout, h.NearGPUs = int(a.Cpus), layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.gpuWish())
-			if !h.SlotsGiven {
-				h.Slots = max(int(a.Slots), 1)
-			}
+		f, ok := agents[w.entry.Name]
+		if !ok {
+			hosts[i] = hostOf(w, nil)
+			continue
 		}
-		hosts[i] = h
+		a := f.session.opened.Host
+		hosts[i] = hostOf(w, a)
+		hosts[i].Layout, hosts[i].NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.gpuWish())
 	}
 	return hosts
+}
+
+// hostOf is a host as placement takes it; agent is nil where it has not been asked.
+func hostOf(w wanted, agent *apiv1.HelloReply) job.Host {
+	h := job.Host{Name: w.entry.Name, Slots: w.entry.Slots, SlotsGiven: w.entry.Given, CPUs: int(agent.GetCpus())}
+	if agent != nil && !h.SlotsGiven {
+		h.Slots = max(int(agent.Slots), 1)
+	}
+	return h
 }
 
 // number is this incarnation's fencing number: the one it has, or the next after all that any

@@ -10,21 +10,24 @@
 package checkup
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
 )
 
 // Verdict is how a check ended.
 type Verdict int
 
-// The verdicts, the worst last.
+// The verdicts, numbered as in the protocol.
 const (
 	Pass Verdict = iota
 	Warn
 	Fail
+	Unknown // what the check needs could not be read: neither well nor wrong
 )
 
 // Finding is what one check says.
@@ -32,12 +35,14 @@ type Finding struct {
 	Name    string // of the check, the same on all hosts: "shared memory"
 	Verdict Verdict
 	Text    string // what is so
-	Fix     string // what to do; "" when it passed
+	Fix     string // what to do; "" when it passed, or when nothing makes the unknown known
 }
 
 // Host is what is known of the host.
 type Host struct {
-	Ranks int // that are to run here; 0: one a slot
+	Ranks       int           // that are to run here; 0: one a slot
+	GPUsPerRank int           // that each of them is to see; 0: one
+	Ports       network.Ports // that MPI may listen on; zero: any
 
 	Slots int     // that the host has
 	CPUs  int     // usable hardware threads, quota considered
@@ -45,6 +50,7 @@ type Host struct {
 
 	ShmSize uint64 // of /dev/shm in bytes; 0: not there
 	ShmFree uint64
+	Temp    Temp // where MPI libraries keep files of a job
 
 	Locked rdma.Locked
 	Root   bool   // ranks run as uid 0
@@ -60,6 +66,7 @@ type Host struct {
 	GPUs       gpu.Inventory
 	HCAs       rdma.Inventory
 	LinkErrors []string // of HCAs, as readErrors has them
+	Uncounted  []string // ports without counters
 	Xids       []Xid    // of the node's GPUs
 	Log        bool     // the kernel's log, where those stand, can be read
 
@@ -69,16 +76,23 @@ type Host struct {
 // Look judges a host. Every check is in the result, in the same order, so that hosts can be compared.
 func Look(h *Host) []Finding {
 	return []Finding{
-		sharedMemory(h), lockedMemory(h), openFiles(h), slots(h), singleCopy(h), hugePages(h), hcas(h), ports(h), linkErrors(h), gpus(h), gpuHealth(h), gpuXids(h),
+		sharedMemory(h), temporary(h), lockedMemory(h), openFiles(h), slots(h), portRange(h), singleCopy(h), hugePages(h), hcas(h), ports(h),
+		linkErrors(h), gpus(h), gpuHealth(h), gpuXids(h),
 	}
 }
 
 const mib = 1 << 20
 
+// ShmFix is how a pod gets shared memory.
+const ShmFix = "mount a volume {name: shm, emptyDir: {medium: Memory}} at /dev/shm"
+
+// LeastShm is what /dev/shm must have free for MPI to begin.
+const LeastShm = 8 * mib
+
 // sharedMemory: NCCL, PyTorch's loaders and every MPI library put buffers there, and die of SIGBUS when it is
 // full. Containers get 64 MiB unless told otherwise.
 func sharedMemory(h *Host) Finding {
-	const name, fix = "shared memory", "mount a volume {name: shm, emptyDir: {medium: Memory}} at /dev/shm"
+	const name, fix = "shared memory", ShmFix
 	ranks := max(h.ranks(), 1)
 	want := uint64(ranks) * 16 * mib
 	if len(h.GPUs.GPUs) > 0 {
@@ -87,7 +101,7 @@ func sharedMemory(h *Host) Finding {
 	switch {
 	case h.ShmSize == 0:
 		return Finding{name, Fail, "/dev/shm is not there", fix}
-	case h.ShmFree < 8*mib:
+	case h.ShmFree < LeastShm:
 		return Finding{name, Fail, fmt.Sprintf("/dev/shm has %s free of %s", bytes(h.ShmFree), bytes(h.ShmSize)), "end what fills it (ls -l /dev/shm), or " + fix}
 	case h.ShmSize < want:
 		return Finding{name, Warn, fmt.Sprintf("/dev/shm has %s for %s", bytes(h.ShmSize), count(ranks, "rank")), fix}
@@ -173,7 +187,9 @@ func hugePages(h *Host) Finding {
 		return Finding{name, Warn, fmt.Sprintf("the node has %d of 2 MiB, and this pod may use none: UCX may warn or die of SIGBUS", h.HugePages),
 			"request hugepages-2Mi in resources.limits, or set UCX_ALLOC_PRIO=thp,md:*,mmap,heap"}
 	case h.HugePages < 0:
-		return Finding{Name: name, Text: "unknown"}
+		return Finding{Name: name, Verdict: Unknown, Text: "/sys/kernel/mm/hugepages cannot be read here"}
+	case h.HugePages > 0 && h.HugePageLimit == "":
+		return Finding{Name: name, Verdict: Unknown, Text: fmt.Sprintf("the node has %d of 2 MiB; whether this pod may use them cannot be read here", h.HugePages)}
 	}
 	return Finding{Name: name, Text: fmt.Sprintf("%d of 2 MiB on the node", h.HugePages)}
 }
@@ -214,7 +230,11 @@ func gpus(h *Host) Finding {
 	if h.GPUs.Driver != "" {
 		text += ", driver " + h.GPUs.Driver
 	}
-	if h.ranks() > n {
+	each := max(h.GPUsPerRank, 1)
+	switch {
+	case each > 1 && h.ranks()*each > n:
+		return Finding{name, Fail, fmt.Sprintf("%s: fewer than %s with --gpus-per-rank %d see", text, count(h.ranks(), "rank"), each), "start fewer ranks here (-N), or let each see fewer GPUs"}
+	case h.ranks() > n:
 		return Finding{name, Warn, text + ": fewer than ranks (" + fmt.Sprint(h.ranks()) + ")", "start as many ranks as GPUs, or share them on purpose"}
 	}
 	return Finding{Name: name, Text: text}
@@ -224,12 +244,12 @@ func gpus(h *Host) Finding {
 func gpuHealth(h *Host) Finding {
 	const name = "GPU health"
 	var errors, asleep []string
-	known := false
+	known := 0
 	for _, g := range h.GPUs.GPUs {
 		if g.Health == nil {
 			continue
 		}
-		known = true
+		known++
 		if g.Health.Uncorrected > 0 {
 			errors = append(errors, fmt.Sprintf("GPU %d: %d", g.Number, g.Health.Uncorrected))
 		}
@@ -238,12 +258,20 @@ func gpuHealth(h *Host) Finding {
 		}
 	}
 	switch {
-	case !known:
-		return Finding{Name: name, Text: "unknown (bin/mpiup-nvml or nvidia-smi would tell)"}
+	case len(h.GPUs.GPUs) == 0:
+		return Finding{Name: name, Text: "no GPU"}
 	case len(errors) > 0:
 		return Finding{name, Fail, "uncorrected memory errors, " + strings.Join(errors, ", "), "drain the node and reset the GPU (nvidia-smi -r), or have it exchanged"}
 	case len(asleep) > 0:
 		return Finding{name, Warn, "persistence mode is off on GPU " + strings.Join(asleep, ", ") + ": the first use takes seconds", "run nvidia-persistenced on the node"}
+	}
+	switch all := len(h.GPUs.GPUs); {
+	case known == 0 && h.GPUs.Vendor == gpu.NVIDIA:
+		return Finding{name, Unknown, "neither mpiup-nvml nor nvidia-smi tells of it", "put mpiup-nvml of the mpiup image beside mpiup (mpiup install does)"}
+	case known == 0:
+		return Finding{Name: name, Verdict: Unknown, Text: "mpiup reads it of NVIDIA's GPUs only"}
+	case known < all:
+		return Finding{Name: name, Verdict: Unknown, Text: fmt.Sprintf("%d of %d GPUs have no uncorrected memory errors; of the others nothing is told", known, all)}
 	}
 	return Finding{Name: name, Text: "no uncorrected memory errors, persistence mode on"}
 }
@@ -251,19 +279,20 @@ func gpuHealth(h *Host) Finding {
 // Fact is what should be the same on all hosts of a job; Value "" is not known.
 type Fact struct{ Name, Value string }
 
-// Facts are those of a host.
+// Facts are those that the host can have: without GPUs it has no GPU's driver.
 func Facts(h *Host) []Fact {
-	gpus := ""
+	facts := []Fact{{"MPI library", cmp.Or(h.MPI, "none found")}}
 	if n := len(h.GPUs.Units()); n > 0 {
-		gpus = fmt.Sprintf("%d", n)
+		gpus := fmt.Sprint(n)
 		if m := h.GPUs.GPUs[0].Model; m != "" {
 			gpus += " " + m
 		}
+		facts = append(facts, Fact{"GPUs", gpus}, Fact{"GPU driver", h.GPUs.Driver})
+		if h.GPUs.Vendor == gpu.NVIDIA {
+			facts = append(facts, Fact{"CUDA", h.GPUs.CUDA})
+		}
 	}
-	return []Fact{
-		{"MPI library", h.MPI}, {"GPUs", gpus}, {"GPU driver", h.GPUs.Driver}, {"CUDA", h.GPUs.CUDA},
-		{"RDMA devices", fmt.Sprint(len(h.HCAs.Usable()))}, {"CPUs", fmt.Sprint(h.CPUs)},
-	}
+	return append(facts, Fact{"RDMA devices", fmt.Sprint(len(h.HCAs.Usable()))}, Fact{"CPUs", fmt.Sprint(h.CPUs)})
 }
 
 func count(n int, what string) string {

@@ -3,10 +3,12 @@ package checkup
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -14,7 +16,7 @@ import (
 
 // fit is a host without any complaint.
 func fit() Host {
-	return Host{Slots: 4, CPUs: 4, ShmSize: 8 << 30, ShmFree: 8 << 30, Files: 1 << 20, PtraceScope: -1, OwnMemory: true, HugePages: 0,
+	return Host{Slots: 4, CPUs: 4, ShmSize: 8 << 30, ShmFree: 8 << 30, Files: 1 << 20, PtraceScope: -1, OwnMemory: true, HugePages: 0, Temp: Temp{Dir: "/tmp", Free: 1 << 30},
 		Locked: rdma.Locked{Limit: rdma.Unlimited}}
 }
 
@@ -86,7 +88,22 @@ func TestLook(t *testing.T) {
 			h.Xids = []Xid{{"0000:17:00", 48, time.Hour}, {"0000:17:00", 79, time.Minute}, {"0000:99:00", 79, 0}}
 		}, "GPU Xids", Warn, "GPU 0: 2, the last 79, 1m0s ago"},
 		{"a program's fault", func(h *Host) { h.GPUs, h.Log, h.Xids = located(), true, []Xid{{"00000000:65:00", 31, 0}} }, "GPU Xids", Pass, "1 that programs cause"},
-		{"a log that cannot be read", func(h *Host) { h.GPUs = located() }, "GPU Xids", Pass, "cannot be read"},
+		{"a log that cannot be read", func(h *Host) { h.GPUs = located() }, "GPU Xids", Unknown, "cannot be read"},
+		{"a GPU at an unknown address", func(h *Host) { h.GPUs, h.Log = nvidia, true }, "GPU Xids", Unknown, "2 GPUs is not known"},
+		{"nothing tells of GPUs' health", func(h *Host) { h.GPUs = nvidia }, "GPU health", Unknown, "mpiup-nvml"},
+		{"half of the GPUs tell of their health", func(h *Host) {
+			h.GPUs = healthy(gpu.Health{Persistence: true})
+			h.GPUs.GPUs = append(h.GPUs.GPUs, gpu.GPU{Number: 1})
+		}, "GPU health", Unknown, "1 of 2 GPUs"},
+		{"no GPU to be healthy", func(*Host) {}, "GPU health", Pass, "no GPU"},
+		{"a port without counters", func(h *Host) { h.HCAs, h.Uncounted = hca("", "ACTIVE", false), []string{"mlx5_0:1"} }, "RDMA link errors", Unknown, "of mlx5_0:1"},
+		{"huge pages that cannot be read", func(h *Host) { h.HugePages = -1 }, "huge pages", Unknown, "cannot be read"},
+		{"huge pages without a known limit", func(h *Host) { h.HugePages = 512 }, "huge pages", Unknown, "whether this pod may"},
+		{"a read-only /tmp", func(h *Host) { h.Temp.Err = syscall.EROFS }, "temporary files", Fail, "nothing can be written to /tmp (read-only file system)"},
+		{"a full /tmp", func(h *Host) { h.Temp.Free = 4096 }, "temporary files", Fail, "/tmp has 4 KiB free"},
+		{"fewer ports than ranks", func(h *Host) { h.Ports = network.Ports{Low: 18000, High: 18001} }, "MPI's ports", Fail, "2 ports for 4 ranks"},
+		{"a port for each rank", func(h *Host) { h.Ports = network.Ports{Low: 18000, High: 18003} }, "MPI's ports", Pass, "4 ports for 4 ranks"},
+		{"fewer GPUs than ranks are to see", func(h *Host) { h.GPUs, h.Ranks, h.GPUsPerRank = nvidia, 2, 2 }, "GPUs", Fail, "--gpus-per-rank 2"},
 		{"a clean log", func(h *Host) { h.GPUs, h.Log = located(), true }, "GPU Xids", Pass, "none in the kernel's log"},
 		{"errors of a link", func(h *Host) { h.HCAs, h.LinkErrors = hca("", "ACTIVE", false), []string{"mlx5_0:1 link_downed 3"} }, "RDMA link errors", Warn, "link_downed 3"},
 		{"a GPU's memory", func(h *Host) { h.GPUs = healthy(gpu.Health{Persistence: true, Uncorrected: 2}) }, "GPU health", Fail, "GPU 0: 2"},
@@ -105,7 +122,7 @@ func TestLook(t *testing.T) {
 				if f.Verdict != tt.verdict || !strings.Contains(f.Text+" "+f.Fix, tt.says) {
 					t.Errorf("%d: %s; %s", f.Verdict, f.Text, f.Fix)
 				}
-				if (f.Verdict == Pass) != (f.Fix == "") {
+				if f.Verdict != Unknown && (f.Verdict == Pass) != (f.Fix == "") {
 					t.Errorf("verdict %d with the fix %q", f.Verdict, f.Fix)
 				}
 				return
@@ -118,6 +135,20 @@ func TestLook(t *testing.T) {
 		if f.Verdict != Pass {
 			t.Errorf("a fit host: %+v", f)
 		}
+	}
+}
+
+// The directory is looked at, not remembered: one that is not there, one that is a file, one that can be written.
+func TestLookTemp(t *testing.T) {
+	dir := t.TempDir()
+	if temp := LookTemp(dir, time.Minute); temp.Wrong() != "" || temp.Free == 0 {
+		t.Errorf("%+v", temp)
+	}
+	if temp := LookTemp(dir+"/none", time.Minute); !strings.Contains(temp.Wrong(), "no such file") {
+		t.Errorf("%+v", temp)
+	}
+	if temp := LookTemp("/proc/self/status", time.Minute); !strings.Contains(temp.Wrong(), "not a directory") {
+		t.Errorf("%+v", temp)
 	}
 }
 

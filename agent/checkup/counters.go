@@ -14,13 +14,15 @@ import (
 var errorCounters = []string{"symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors",
 	"local_link_integrity_errors", "excessive_buffer_overrun_errors"}
 
-// readErrors is the error counters that are not 0 of usable HCAs' active ports, as "mlx5_0:1 link_downed 3".
-func readErrors(inv *rdma.Inventory) (list []string) {
+// readErrors is the error counters that are not 0 of usable HCAs' active ports, as "mlx5_0:1 link_downed 3", and
+// the ports that have none, as virtual functions do.
+func readErrors(inv *rdma.Inventory) (list, silent []string) {
 	for _, h := range inv.Usable() {
 		for _, p := range h.Active() {
 			stats, err := rdmamap.GetRdmaSysfsAllStats(h.Name, p.Number)
-			if err != nil {
-				continue // virtual functions have none
+			if err != nil || len(stats.Stats) == 0 {
+				silent = append(silent, fmt.Sprintf("%s:%d", h.Name, p.Number))
+				continue
 			}
 			values := map[string]uint64{}
 			for _, s := range stats.Stats {
@@ -33,7 +35,7 @@ func readErrors(inv *rdma.Inventory) (list []string) {
 			}
 		}
 	}
-	return list
+	return list, silent
 }
 
 // linkErrors: counters since the node was started, so some are old news.
@@ -42,13 +44,20 @@ func linkErrors(h *Host) Finding {
 	switch n := len(h.LinkErrors); {
 	case len(h.HCAs.Usable()) == 0:
 		return Finding{Name: name, Text: "no usable device"}
+	case n == 0 && len(h.Uncounted) > 0:
+		return Finding{Name: name, Verdict: Unknown, Text: "no counters can be read of " + some(h.Uncounted, most)}
 	case n == 0:
 		return Finding{Name: name, Text: "none counted"}
 	default:
-		text := strings.Join(h.LinkErrors[:min(n, most)], ", ")
-		if n > most {
-			text += fmt.Sprintf(" and %d more", n-most)
-		}
-		return Finding{name, Warn, text + " since the node started", "look whether they grow during a job (ethtool -S, perfquery); if so change the cable or the port"}
+		return Finding{name, Warn, some(h.LinkErrors, most) + " since the node started", "look whether they grow during a job (ethtool -S, perfquery); if so change the cable or the port"}
 	}
+}
+
+// some is a list for a sentence, the first most of it.
+func some(list []string, most int) string {
+	text := strings.Join(list[:min(len(list), most)], ", ")
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -2,7 +2,6 @@ package checkup
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/mpiup/mpiup/rdma"
 )
@@ -24,8 +23,9 @@ func ports(h *Host) Finding {
 			}
 		}
 	}
-	active := 0
+	seen, active := 0, 0
 	each(func(_ *rdma.HCA, p *rdma.Port) {
+		seen++
 		if p.Active() {
 			active++
 			fastest[p.Ethernet] = max(fastest[p.Ethernet], p.Rate)
@@ -41,16 +41,14 @@ func ports(h *Host) Finding {
 		}
 	})
 	switch {
+	case seen == 0:
+		return Finding{Name: name, Text: "no port"}
 	case active == 0:
 		return Finding{Name: name, Text: "none is active"}
 	case len(wrong) == 0:
 		return Finding{Name: name, Text: fmt.Sprintf("all %s active", count(active, "port"))}
 	}
-	text := strings.Join(wrong[:min(len(wrong), most)], ", ")
-	if more := len(wrong) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return Finding{name, Warn, text, "check the cable, the switch's port and the subnet manager (ibstat, ethtool); or grant only ports that are wired"}
+	return Finding{name, Warn, some(wrong, most), "check the cable, the switch's port and the subnet manager (ibstat, ethtool); or grant only ports that are wired"}
 }
 
 func orUnknown(state string) string {
@@ -58,4 +56,16 @@ func orUnknown(state string) string {
 		return "in an unknown state"
 	}
 	return state
+}
+
+// portRange: each rank listens on a port of its own, and UCX looks for a free one for ever.
+func portRange(h *Host) Finding {
+	const name = "MPI's ports"
+	switch {
+	case h.Ports.IsZero():
+		return Finding{Name: name, Text: "any"}
+	case h.Ports.Len() < h.ranks():
+		return Finding{name, Fail, fmt.Sprintf("%s for %s", count(h.Ports.Len(), "port"), count(h.ranks(), "rank")), "give a wider range, at least a port for each rank of a host (--mpi-ports)"}
+	}
+	return Finding{Name: name, Text: fmt.Sprintf("%s for %s", count(h.Ports.Len(), "port"), count(h.ranks(), "rank"))}
 }

@@ -20,7 +20,7 @@ func (h *Host) Read(fsys sysfs.FS) {
 	h.Locked = LockedMemory()
 	h.Ptrace = capable(unix.CAP_SYS_PTRACE)
 	h.OwnMemory = readsItself()
-	h.LinkErrors = readErrors(&h.HCAs)
+	h.LinkErrors, h.Uncounted = readErrors(&h.HCAs)
 	if len(h.GPUs.GPUs) > 0 {
 		h.Xids, h.Log = readXids()
 	}

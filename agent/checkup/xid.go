@@ -90,13 +90,17 @@ func gpuXids(h *Host) Finding {
 		return Finding{Name: name, Text: "no GPU"}
 	}
 	var parts []string
-	programs := 0
+	programs, nowhere := 0, 0
 	for _, g := range h.GPUs.GPUs {
+		if !g.Located() {
+			nowhere++
+			continue
+		}
 		at := strings.ToLower(strings.TrimSuffix(g.At.String(), "."+strconv.Itoa(int(g.At.Function))))
 		last, count := Xid{}, 0
 		for _, x := range h.Xids {
 			switch {
-			case !g.Located() || x.PCI != at && x.PCI != "0000"+at:
+			case x.PCI != at && x.PCI != "0000"+at:
 			case slices.Contains(ofPrograms, x.Number):
 				programs++
 			default:
@@ -115,7 +119,9 @@ func gpuXids(h *Host) Finding {
 		}
 		return Finding{name, Warn, text, "look the number up in NVIDIA's Xid catalogue; drain the node and reset the GPU (nvidia-smi -r) if it was not since"}
 	case !h.Log:
-		return Finding{Name: name, Text: "unknown: the kernel's log cannot be read here"}
+		return Finding{Name: name, Verdict: Unknown, Text: "the kernel's log (/dev/kmsg) cannot be read here"}
+	case nowhere > 0:
+		return Finding{Name: name, Verdict: Unknown, Text: fmt.Sprintf("the PCI address of %s is not known", count(nowhere, "GPU"))}
 	case programs > 0:
 		return Finding{Name: name, Text: fmt.Sprintf("%d that programs cause, none of the GPUs' own", programs)}
 	}

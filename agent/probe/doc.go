@@ -10,7 +10,9 @@
 // Small packets that pass where large ones do not are an MTU that does not fit (an overlay network); a port
 // that does not answer is a NetworkPolicy's, mostly. Nothing is encrypted or kept: the bytes are zeros.
 //
-// A Server serves some connections at a time, each for a bounded time, and ends with its context.
+// A Server listens on the addresses that it is given alone. It serves some connections at a time, each for a bounded
+// time, and ends with its context: its ports are free then at once, since those of MPI are few where a NetworkPolicy
+// names them.
 package probe
 
 import "time"

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/network"
 )
@@ -23,15 +24,64 @@ var token = Token{1, 2, 3}
 
 func serving(t *testing.T) netip.AddrPort {
 	t.Helper()
-	s, err := Listen(network.Ports{}, token)
+	at, stop := serve(t, network.Ports{}, loopback)
+	t.Cleanup(stop)
+	return at
+}
+
+var loopback = netip.MustParseAddr("127.0.0.1")
+
+// serve is a server until stop has returned.
+func serve(t *testing.T, ports network.Ports, at ...netip.Addr) (first netip.AddrPort, stop func()) {
+	t.Helper()
+	s, err := Listen(at, ports, token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
-	return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(s.Port()))
+	return s.Addresses()[0], func() { cancel(); running.Wait() }
+}
+
+// The ports of MPI are few where a NetworkPolicy names them, and MPI libraries bind them without SO_REUSEADDR.
+func TestPortsAreFreeAtOnce(t *testing.T) {
+	free, stop := serve(t, network.Ports{}, loopback)
+	stop()
+	only := network.Ports{Low: free.Port(), High: free.Port()}
+	at, stop := serve(t, only, loopback)
+	if _, err := Ask(t.Context(), at, token, true); err != nil {
+		t.Error(err)
+	}
+	stranger, err := net.Dial("tcp", at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	if _, err := stranger.Write(append(token[:], kindEcho)); err != nil {
+		t.Fatal(err)
+	}
+	stop() // while somebody is connected
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Errorf("port %d after the server has ended: %v", at.Port(), err)
+	}
+}
+
+// It answers at the addresses it was given and at no other: hosts on loopback share a machine.
+func TestListensWhereItIsTold(t *testing.T) {
+	first, stop := serve(t, network.Ports{}, loopback)
+	defer stop()
+	if c, err := net.Dial("tcp", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), first.Port()).String()); err == nil {
+		c.Close()
+		t.Error("another address is answered")
+	}
+	_, stop = serve(t, network.Ports{Low: first.Port(), High: first.Port()}, netip.MustParseAddr("127.0.0.2"))
+	stop()
 }
 
 func TestAsk(t *testing.T) {
@@ -102,13 +152,13 @@ func TestLargePacketsAreLost(t *testing.T) {
 }
 
 func TestListenStaysInItsRange(t *testing.T) {
-	first, err := net.Listen("tcp", ":0")
+	first, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
 	taken := uint16(first.Addr().(*net.TCPAddr).Port)
-	if s, err := Listen(network.Ports{Low: taken, High: taken}, token); err == nil || !strings.Contains(err.Error(), "is free") {
+	if s, err := Listen([]netip.Addr{loopback}, network.Ports{Low: taken, High: taken}, token); err == nil || !strings.Contains(err.Error(), "is free") {
 		t.Errorf("a taken port: %v, %v", s, err)
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"strconv"
+	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/network"
@@ -17,43 +19,96 @@ import (
 
 // Server answers other hosts.
 type Server struct {
-	listener net.Listener
-	token    Token
+	listeners []*net.TCPListener
+	token     Token
 }
 
-// Listen opens a port of the range, any where the range is zero, on all addresses.
-func Listen(ports network.Ports, token Token) (*Server, error) {
-	if ports.IsZero() {
-		l, err := net.Listen("tcp", ":0")
-		return &Server{l, token}, err
+// Listen opens a port of the range, any where the range is zero, on each of the addresses. Ports that ranks of a
+// running job have are passed over.
+func Listen(at []netip.Addr, ports network.Ports, token Token) (*Server, error) {
+	if len(at) == 0 {
+		return nil, errors.New("this host has no address to answer at")
 	}
-	first := rand.IntN(ports.Len())
+	s := &Server{token: token}
+	for _, addr := range at {
+		l, err := listen(addr, ports)
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		s.listeners = append(s.listeners, l)
+	}
+	return s, nil
+}
+
+func listen(at netip.Addr, ports network.Ports) (*net.TCPListener, error) {
+	const tries = 256
+	first, n := 0, 1
+	if !ports.IsZero() {
+		first, n = rand.IntN(ports.Len()), min(ports.Len(), tries)
+	}
 	var last error
-	for i := range min(ports.Len(), 256) {
-		port := int(ports.Low) + (first+i)%ports.Len()
-		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	for i := range n {
+		port := uint16(0)
+		if !ports.IsZero() {
+			port = ports.Low + uint16((first+i)%ports.Len())
+		}
+		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(at, port)))
 		if err == nil {
-			return &Server{l, token}, nil
+			return l, nil
 		}
 		last = err
 	}
-	return nil, fmt.Errorf("no port of %s is free: %w", ports, last)
+	var errno syscall.Errno
+	if errors.As(last, &errno) {
+		last = errno // which says what net's sentence wraps
+	}
+	switch {
+	case ports.IsZero():
+		return nil, fmt.Errorf("no port of %s can be had: %w", at, last)
+	case n < ports.Len():
+		return nil, fmt.Errorf("none of %d ports of %s that were tried is free on %s: %w", n, ports, at, last)
+	}
+	return nil, fmt.Errorf("no port of %s is free on %s: %w", ports, at, last)
 }
 
-// Port is the one it listens on.
-func (s *Server) Port() int { return s.listener.Addr().(*net.TCPAddr).Port }
+// Addresses are those it listens on.
+func (s *Server) Addresses() (list []netip.AddrPort) {
+	for _, l := range s.listeners {
+		list = append(list, l.Addr().(*net.TCPAddr).AddrPort())
+	}
+	return list
+}
 
-// Run serves until ctx ends, and returns when all connections are closed.
+func (s *Server) close() {
+	for _, l := range s.listeners {
+		l.Close()
+	}
+}
+
+// Run serves until ctx ends, and returns when all ports and connections are closed.
 func (s *Server) Run(ctx context.Context) {
 	var served sync.WaitGroup
-	stop := context.AfterFunc(ctx, func() { s.listener.Close() })
+	stop := context.AfterFunc(ctx, s.close)
 	defer stop()
 	slots := make(chan struct{}, maxServed)
+	for _, l := range s.listeners {
+		served.Go(func() { s.accept(ctx, l, slots) })
+	}
+	served.Wait()
+	s.close()
+}
+
+func (s *Server) accept(ctx context.Context, l *net.TCPListener, slots chan struct{}) {
+	var served sync.WaitGroup
+	defer served.Wait()
 	for {
-		c, err := s.listener.Accept()
+		c, err := l.AcceptTCP()
 		if err != nil {
-			break
+			return
 		}
+		// Who closes first keeps the port for a minute (TIME_WAIT), unless it resets: ranks need this one next.
+		_ = c.SetLinger(0)
 		select {
 		case slots <- struct{}{}:
 		default:
@@ -69,11 +124,9 @@ func (s *Server) Run(ctx context.Context) {
 			s.serve(c)
 		})
 	}
-	s.listener.Close()
-	served.Wait()
 }
 
-func (s *Server) serve(c net.Conn) {
+func (s *Server) serve(c *net.TCPConn) {
 	var head [len(s.token) + 1]byte
 	if _, err := io.ReadFull(c, head[:]); err != nil || subtle.ConstantTimeCompare(head[:len(s.token)], s.token[:]) != 1 {
 		return
@@ -85,6 +138,7 @@ func (s *Server) serve(c net.Conn) {
 		n, err := io.Copy(io.Discard, c)
 		if err == nil {
 			c.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
+			io.Copy(io.Discard, c) // a reset would overtake the answer: the other side closes first
 		}
 	}
 }

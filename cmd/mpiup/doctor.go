@@ -8,6 +8,7 @@ import (
 
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/spf13/cobra"
 )
 
@@ -15,7 +16,8 @@ func doctorCommand(p *process) *cobra.Command {
 	var (
 		hosts                 cli.HostFlags
 		measure, strict, json bool
-		perHost, verbose      int
+		plan                  cli.PlanFlags
+		verbose               int
 		iface, ports          string
 		fabric                launcher.FabricConfig
 	)
@@ -39,16 +41,15 @@ MPI library is looked for, else the image's.`,
 			if !c.Flags().Changed("wait") {
 				hosts.Wait = execWait
 			}
-			cfg := launcher.DoctorConfig{Argv: args, Ranks: perHost, Measure: measure, Strict: strict, JSON: json}
+			cfg := launcher.DoctorConfig{Argv: args, Ranks: plan.N, GPUsPerRank: plan.GPUsPerRank,
+				Policy:  placement.Policy{PerNode: plan.PerNode, MapBy: mapBy(plan.MapBy), Oversubscribe: plan.Oversubscribe},
+				Measure: measure, Strict: strict, JSON: json}
 			var err error
 			if cfg.Net, cfg.MPIPorts, err = p.network(iface, ports); err != nil {
 				return usage(err)
 			}
 			if cfg.Fabric, err = p.benchmarks(fabric); err != nil {
 				return usage(err)
-			}
-			if perHost < 0 {
-				return usage(fmt.Errorf("-N %d: ranks on every host are a number from 1", perHost))
 			}
 			reach, done, err := p.reach(&hosts, &cli.LeaseFlags{}, verbose)
 			if err != nil {
@@ -63,7 +64,7 @@ MPI library is looked for, else the image's.`,
 	fs := c.Flags()
 	fs.SetInterspersed(false)
 	hosts.Register(fs)
-	fs.IntVarP(&perHost, "ppn", "N", 0, "as many ranks as are to run on every host (default: its slots)")
+	plan.Register(fs)
 	fs.BoolVar(&measure, "net", false, "measure round trip and bandwidth of every way between two hosts")
 	fs.StringVar(&iface, "interface", "", "`IFACE` or network for MPI's traffic, as mpiup run --net (default: $MPIUP_NET)")
 	fs.StringVar(&ports, "mpi-ports", "", "`A-B`, the TCP ports that MPI may listen on (default: $MPIUP_MPI_PORTS, else any)")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/survey"
 )
 
 // embedded is the agent a launcher is itself when there are no hosts. It is made when it is
@@ -34,13 +36,50 @@ func (e *embedded) attach(ctx context.Context, s wire.Stream) error {
 	return e.agent.Attach(ctx, s, e.process.host)
 }
 
-// checkup is its look at this host.
-func (e *embedded) checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
-	e.once.Do(e.start)
-	if e.err != nil {
-		return nil, e.err
+// here is that agent for a survey of hosts.
+type here struct{ *embedded }
+
+func (h here) Hello(context.Context) (*apiv1.HelloReply, error) {
+	if h.once.Do(h.start); h.err != nil {
+		return nil, h.err
 	}
-	return e.agent.Checkup(ctx, r)
+	return h.agent.Hello(), nil
+}
+
+func (h here) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
+	if h.once.Do(h.start); h.err != nil {
+		return nil, h.err
+	}
+	reply, err := h.agent.Checkup(ctx, r)
+	if errors.As(err, new(*agent.CommandLineError)) {
+		err = &survey.UsageError{Text: err.Error()}
+	}
+	return reply, err
+}
+
+func (h here) Ask(ctx context.Context, r *apiv1.AskRequest) (*apiv1.AskReply, error) {
+	if h.once.Do(h.start); h.err != nil {
+		return nil, h.err
+	}
+	return h.agent.Ask(ctx, r)
+}
+
+func (h here) Answer(ctx context.Context, r *apiv1.AnswerRequest) (addresses []string, done func() error, err error) {
+	if h.once.Do(h.start); h.err != nil {
+		return nil, nil, h.err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	opened, ended := make(chan []string, 1), make(chan error, 1)
+	go func() {
+		ended <- h.agent.Answer(ctx, r, func(a *apiv1.AnswerReply) error { opened <- a.Addresses; return nil })
+	}()
+	select {
+	case addresses := <-opened:
+		return addresses, func() error { cancel(); return <-ended }, nil
+	case err := <-ended:
+		cancel()
+		return nil, nil, err
+	}
 }
 
 func (e *embedded) start() {

@@ -98,18 +98,12 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		return usage(err)
 	}
 	cfg := launcher.Config{
-		Pty: tty, Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
+		Pty: tty, Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Preflight: f.Preflight, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
 		Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy),
 			RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding},
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
 		WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
 		Frameworks: f.Frameworks, Fabric: fabric, Explain: f.Explain, GPUsPerRank: f.GPUsPerRank, GPUBind: f.GPUBind,
-	}
-	if f.Preflight {
-		ask := launcher.DoctorConfig{Reach: reach, Argv: apps[0].Argv, Ranks: f.PerNode, Net: wish, MPIPorts: ports}
-		if p.code = launcher.Preflight(context.Background(), ask); p.code != 0 {
-			return nil
-		}
 	}
 	p.code = launch(cfg)
 	return nil
@@ -246,7 +240,7 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r lau
 	r = launcher.Reach{
 		Sources: launcher.Sources{Entries: entries, Env: p.getenv, Environ: func() []string { return p.env },
 			Hostname: p.host, Size: h.Size, Pod: id != nil && id.Mounted()},
-		Identity: id, NoIdentity: noSecret, Embedded: e.attach, Here: e.checkup,
+		Identity: id, NoIdentity: noSecret, Embedded: e.attach, Here: here{e},
 		Wait: h.Wait, Lease: l.LauncherTimeout, NodeTimeout: l.NodeTimeout, Grace: l.Grace,
 		Incarnation: incarnation.Of("/", p.host), Version: version, Namespace: namespace("/"), Pod: p.host,
 		Stdout: p.stdout, Stderr: p.stderr, Terminal: iof.IsTerminal(p.stderr), Log: log,

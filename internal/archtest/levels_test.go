@@ -20,7 +20,7 @@ var levels = map[string]int{
 	"launcher/placement":  2,
 	"launcher/cli":        2,
 	"launcher/cli/ssh":    2,
-	"launcher/doctor":     2,
+	"launcher/survey":     2,
 	"launcher/cli/mpirun": 2,
 	"launcher/iof":        2,
 	"agent/reap":          2,
@@ -56,6 +56,7 @@ var levels = map[string]int{
 	"topology/usable":      1,
 	"internal/resolve":     1,
 	"internal/api/codec":   1,
+	"launcher/doctor":      1,
 	"internal/api/machine": 1,
 	"internal/incarnation": 1,
 

@@ -15,4 +15,5 @@ const (
 	ExitAgentLost = 248 // a host was lost while ranks ran
 	ExitPreempted = 249 // a host is being taken away (SIGTERM to its agent), or fenced
 	ExitInternal  = 250 // a bug in mpiup
+	ExitOutput    = 251 // output could not be written
 )

@@ -24,16 +24,20 @@ import (
 // Host is one host as it was found.
 type Host struct {
 	Name  string
-	Error string // why it was not reached; "": it was
-	Reply *apiv1.CheckupReply
-	Skew  time.Duration // its clock before ours
-	Doubt time.Duration // by how much Skew may be wrong
+	Ranks int                 // that the command line puts there
+	Error string              // why it was not looked at; "": it was, or is to have no ranks
+	Wrong bool                // Error: the command line does not fit it
+	Open  string              // why its agent may still hold the port at which it answered others; "": it does not
+	Reply *apiv1.CheckupReply // nil: it was not looked at
+	Skew  time.Duration       // its clock before ours
+	Doubt time.Duration       // by how much Skew may be wrong
 }
 
 // Way is what was found from one host to another.
 type Way struct {
 	From, To string
 	Error    string // "": it passes
+	Mute     bool   // Error: To has no port to answer at
 	RTT      time.Duration
 	Rate     float64 // bytes a second; 0: not measured
 	MTU      int     // 0: unknown
@@ -42,20 +46,32 @@ type Way struct {
 // Row is one finding, of all hosts that share it.
 type Row struct {
 	Check   string   `json:"check"`
-	Verdict string   `json:"verdict"` // pass, warn, fail
+	Verdict string   `json:"verdict"` // pass, unknown, warn, fail
 	Hosts   []string `json:"hosts"`
 	Text    string   `json:"text"`
 	Fix     string   `json:"fix,omitempty"`
 }
 
-// The verdicts as words.
+// The verdicts as words. Unknown is what could not be read: nobody is told that it is well.
 const (
-	Pass = "pass"
-	Warn = "warn"
-	Fail = "fail"
+	Pass    = "pass"
+	Unknown = "unknown"
+	Warn    = "warn"
+	Fail    = "fail"
 )
 
-var words = map[apiv1.Verdict]string{apiv1.Verdict_PASS: Pass, apiv1.Verdict_WARN: Warn, apiv1.Verdict_FAIL: Fail}
+// word is an agent's verdict; one of a later version is not known here.
+func word(v apiv1.Verdict) string {
+	switch v {
+	case apiv1.Verdict_PASS:
+		return Pass
+	case apiv1.Verdict_WARN:
+		return Warn
+	case apiv1.Verdict_FAIL:
+		return Fail
+	}
+	return Unknown
+}
 
 // Report is everything that was found.
 type Report struct {
@@ -85,12 +101,14 @@ func Judge(hosts []Host, ways []Way) *Report {
 		r.Hosts = append(r.Hosts, h.Name)
 	}
 	r.reach(hosts)
+	r.plan(hosts)
 	r.findings(hosts)
 	if len(hosts) > 1 {
 		r.facts(hosts)
 		r.versions(hosts)
 		r.clocks(hosts)
 		r.ways(ways)
+		r.open(hosts)
 	}
 	r.worst()
 	return r
@@ -105,7 +123,7 @@ func (r *Report) worst() {
 	}
 }
 
-func rank(verdict string) int { return slices.Index([]string{Pass, Warn, Fail}, verdict) }
+func rank(verdict string) int { return slices.Index([]string{Pass, Unknown, Warn, Fail}, verdict) }
 
 // add puts hosts into the row of the same finding, or makes one.
 func (r *Report) add(check, verdict, text, fix string, hosts ...string) {
@@ -120,14 +138,31 @@ func (r *Report) add(check, verdict, text, fix string, hosts ...string) {
 
 func (r *Report) reach(hosts []Host) {
 	for _, h := range hosts {
-		if h.Error != "" {
+		switch {
+		case h.Wrong:
+			r.add("command line", Fail, h.Error, "correct the command line, or mend the host", h.Name)
+		case h.Error != "":
 			r.add("agent", Fail, h.Error, "see what mpiup peers says, and the pod's log", h.Name)
 		}
 	}
 	for _, h := range hosts {
 		if h.Error == "" {
 			r.add("agent", Pass, "answers", "", h.Name)
+		}
+		if h.Reply != nil {
 			r.there = append(r.there, h.Name)
+		}
+	}
+}
+
+// plan is how many ranks the other checks have in mind.
+func (r *Report) plan(hosts []Host) {
+	for _, h := range hosts {
+		switch {
+		case h.Ranks > 0:
+			r.add("plan", Pass, count(h.Ranks, "rank"), "", h.Name)
+		case h.Error == "" && h.Reply == nil:
+			r.add("plan", Pass, "no rank, not looked at", "", h.Name)
 		}
 	}
 }
@@ -141,7 +176,7 @@ func (r *Report) findings(hosts []Host) {
 			if byCheck[f.Name] == nil {
 				order = append(order, f.Name)
 			}
-			byCheck[f.Name] = append(byCheck[f.Name], func() { r.add(f.Name, words[f.Verdict], f.Text, f.Fix, h.Name) })
+			byCheck[f.Name] = append(byCheck[f.Name], func() { r.add(f.Name, word(f.Verdict), f.Text, f.Fix, h.Name) })
 		}
 	}
 	for _, check := range order {
@@ -157,16 +192,24 @@ func (r *Report) findings(hosts []Host) {
 func (r *Report) facts(hosts []Host) {
 	var order []string
 	values := map[string]map[string][]string{} // hosts by value by fact
+	states := map[string]map[string]bool{}     // facts by host
 	for _, h := range hosts {
+		states[h.Name] = map[string]bool{}
 		for _, f := range h.Reply.GetFacts() {
 			if values[f.Name] == nil {
 				order = append(order, f.Name)
 				values[f.Name] = map[string][]string{}
 			}
 			values[f.Name][f.Value] = append(values[f.Name][f.Value], h.Name)
+			states[h.Name][f.Name] = true
 		}
 	}
 	for _, name := range order {
+		for _, h := range r.there { // a host without GPUs states nothing of them
+			if !states[h][name] {
+				values[name]["none"] = append(values[name]["none"], h)
+			}
+		}
 		r.same("same "+name, values[name], "use one image, one kind of node and one resource request for all workers")
 	}
 }
@@ -181,10 +224,19 @@ func (r *Report) versions(hosts []Host) {
 	r.same("same mpiup", values, "use one image for all pods; only the same protocol works together")
 }
 
-// same says who has which value. One that nobody knows is no finding.
+// same says who has which value; "" is not known.
 func (r *Report) same(check string, values map[string][]string, fix string) {
+	unknown := values[""]
 	switch {
-	case len(values) == 0, len(values) == 1 && values[""] != nil:
+	case len(values) == 0:
+	case len(values) == 1 && unknown != nil:
+		r.add(check, Unknown, "no host can tell", "", unknown...)
+	case len(values) == 2 && unknown != nil:
+		for v, hosts := range values {
+			if v != "" {
+				r.add(check, Unknown, fmt.Sprintf("%s: %s; of the others it is not known", few(hosts), v), "", slices.Concat(hosts, unknown)...)
+			}
+		}
 	case len(values) == 1:
 		for v, hosts := range values {
 			r.add(check, Pass, v, "", hosts...)
@@ -193,7 +245,7 @@ func (r *Report) same(check string, values map[string][]string, fix string) {
 		var parts []string
 		for v, hosts := range values {
 			if v == "" {
-				v = "none"
+				v = "not known"
 			}
 			parts = append(parts, fmt.Sprintf("%s: %s", few(hosts), v))
 		}
@@ -224,6 +276,8 @@ func (r *Report) clocks(hosts []Host) {
 		switch {
 		case off > badSkew:
 			r.add("clocks", Fail, text, "set the node's clock (chrony, systemd-timesyncd): certificates are valid for a day around now", h.Name)
+		case off <= maxSkew && h.Doubt > maxSkew:
+			r.add("clocks", Unknown, fmt.Sprintf("it took %v to answer, too long to compare clocks", (2*h.Doubt).Round(time.Millisecond)), "", h.Name)
 		case off > maxSkew:
 			r.add("clocks", Warn, text, "set the node's clock (chrony, systemd-timesyncd); times in merged output are wrong", h.Name)
 		default:

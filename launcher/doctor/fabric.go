@@ -118,7 +118,11 @@ func (r *Report) Benchmarks(f *Fabric) {
 		r.below(check, m)
 		r.compare(check, f, m)
 		if len(r.Rows) == begin {
-			r.add(check, Pass, m.fine(f), "", r.there...)
+			verdict := Pass
+			if m.Median == 0 {
+				verdict = Unknown
+			}
+			r.add(check, verdict, m.fine(f), "", r.there...)
 		}
 	}
 	r.forgotten(f)

@@ -10,15 +10,15 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
-var marks = map[string]string{Pass: "ok  ", Warn: "WARN", Fail: "FAIL"}
+var marks = map[string]string{Pass: "ok  ", Unknown: "??  ", Warn: "WARN", Fail: "FAIL"}
 
 // Text prints the report for people: a line for each row, its fix below, and the matrix of ways at last.
-// Brief leaves out what passed.
+// Brief leaves out what passed and what is not known, which stops no job.
 func (r *Report) Text(w io.Writer, brief bool) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	for _, row := range r.Rows {
-		if brief && row.Verdict == Pass {
+		if brief && rank(row.Verdict) < rank(Warn) {
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", marks[row.Verdict], row.Check, r.who(row.Hosts), row.Text)
@@ -53,7 +53,11 @@ func (r *Report) summary() string {
 	for _, row := range r.Rows {
 		n[row.Verdict]++
 	}
-	return fmt.Sprintf("%s: %d passed, %s, %s", count(len(r.Hosts), "host"), n[Pass], count(n[Warn], "warning"), count(n[Fail], "failure"))
+	passed := fmt.Sprintf("%d passed", n[Pass])
+	if n[Unknown] > 0 {
+		passed += fmt.Sprintf(", %d unknown", n[Unknown])
+	}
+	return fmt.Sprintf("%s: %s, %s, %s", count(len(r.Hosts), "host"), passed, count(n[Warn], "warning"), count(n[Fail], "failure"))
 }
 
 func count(n int, what string) string {

@@ -47,7 +47,7 @@ func (r *Report) ways(ways []Way) {
 // broken ways are told by cause, with who cannot be reached from whom.
 func (r *Report) broken(ways []Way) {
 	type cause struct{ text, to string }
-	from := map[cause][]string{}
+	from, mute := map[cause][]string{}, map[cause]bool{}
 	var order []cause
 	for _, w := range ways {
 		if w.Error == "" {
@@ -57,11 +57,24 @@ func (r *Report) broken(ways []Way) {
 		if from[c] == nil {
 			order = append(order, c)
 		}
-		from[c] = append(from[c], w.From)
+		from[c], mute[c] = append(from[c], w.From), w.Mute
 	}
 	for _, c := range order {
+		if mute[c] {
+			r.add("reachable", Fail, c.text, "see what has the ports there (ss -ltnp), or give a wider --mpi-ports", c.to)
+			continue
+		}
 		r.add("reachable", Fail, "from "+few(from[c])+": "+c.text,
 			"allow TCP between the job's pods on the ports of --mpi-ports (examples/network-policy.yaml); --net chooses the interface", c.to)
+	}
+}
+
+// open tells of ports that a job may find taken.
+func (r *Report) open(hosts []Host) {
+	for _, h := range hosts {
+		if h.Open != "" {
+			r.add("reachable", Fail, "its agent did not say that it has closed the port at which it answered: "+h.Open, "try again", h.Name)
+		}
 	}
 }
 

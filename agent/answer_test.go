@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+// An agent holds ports only while a launcher listens, however often it is asked, and on its own address alone.
+func TestAnswersWhileItIsAskedTo(t *testing.T) {
+	a := newAgent(t)
+	fsys := sysfs.Host()
+	choice, _, err := chooseAsked(fsys, rdma.Read(fsys, rdma.Config{Addresses: addresses}), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := a.answerAt(choice)
+	own := where[0]
+	l, err := net.Listen("tcp", netip.AddrPortFrom(own, 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	only := netip.MustParseAddrPort(l.Addr().String())
+	request := &apiv1.AnswerRequest{Token: make([]byte, 16), MpiPorts: network.Ports{Low: only.Port(), High: only.Port()}.String()}
+	never := func(r *apiv1.AnswerReply) error {
+		t.Errorf("a port that another has is answered at: %v", r.Addresses)
+		return nil
+	}
+	if err := a.Answer(t.Context(), request, never); err == nil || !strings.Contains(err.Error(), "no port of "+request.MpiPorts+" is free") {
+		t.Errorf("a taken port: %v", err)
+	}
+	l.Close()
+	for range maxAnswers + 1 {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := a.Answer(ctx, request, func(r *apiv1.AnswerReply) error {
+			if len(r.Addresses) != len(where) || r.Addresses[0] != only.String() {
+				t.Errorf("answers at %v, not at %v", r.Addresses, only)
+			}
+			cancel()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err = net.Listen("tcp", only.String())
+	if err != nil {
+		t.Fatalf("the port is still held: %v", err)
+	}
+	l.Close()
+}
