@@ -94,6 +94,9 @@ func (a *Agent) Run(ctx context.Context) (code int, err error) {
 		case <-a.stopping:
 		}
 	}
+	if err != nil {
+		a.stop("it cannot serve: "+err.Error(), 0) // Run's error counts
+	}
 	a.stop("the agent was told to end (SIGTERM)", a.termCode())
 	a.running.Wait()
 	if a.front != nil {

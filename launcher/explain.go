@@ -142,6 +142,8 @@ func (f fault) hint() string {
 		return "the ranks of an MPI program start together: see what the one that is missing wrote, and that it calls MPI_Init"
 	case faultTimeout:
 		return "give it more time (--timeout), or look for the rank that hangs"
+	case faultWrite:
+		return writeHint
 	case faultInternal:
 		return "this is a fault of mpiup: please report it with the lines above"
 	}
@@ -175,6 +177,9 @@ func (f fault) rankHint() string {
 	}
 	return "the code is the program's own: see what it wrote before"
 }
+
+// writeHint is what to do where output cannot be written.
+const writeHint = "make room there, or choose a place that can be written, and run the job again"
 
 // firstLabel is the pod's name in a host name.
 func firstLabel(host string) string {

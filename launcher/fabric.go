@@ -225,7 +225,7 @@ func writeBaseline(f *doctor.Fabric) error {
 	}
 	file, err := os.CreateTemp(filepath.Dir(f.File), ".baseline-")
 	if err != nil {
-		return fmt.Errorf("--baseline: %w", err)
+		return failf(job.ExitOutput, "--baseline: %v", err)
 	}
 	defer os.Remove(file.Name())
 	_, err = file.Write(text)
@@ -233,7 +233,7 @@ func writeBaseline(f *doctor.Fabric) error {
 		err = os.Rename(file.Name(), f.File)
 	}
 	if err != nil {
-		return fmt.Errorf("--baseline: %w", err)
+		return failf(job.ExitOutput, "--baseline: %v", err)
 	}
 	f.Written = true
 	return nil

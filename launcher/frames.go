@@ -221,7 +221,8 @@ func (r *run) onStartFailed(h int, m *apiv1.StartFailed) error {
 		return nil
 	}
 	f := r.about(faultStart, h, int(m.Rank))
-	f.text, f.path, f.init = m.Text, m.Path, m.Phase == apiv1.StartPhase_START_INIT
+	f.text, f.path = m.Text, m.Path
+	f.init = m.Phase == apiv1.StartPhase_START_INIT || m.Phase == apiv1.StartPhase_START_DIR
 	if f.text == "" {
 		f.text = fmt.Sprintf("%s: %v", m.Path, syscall.Errno(m.Errno))
 	}

@@ -102,7 +102,7 @@ func (r *run) prepareOutput() error {
 	}
 	sink, err := iof.New(out)
 	if err != nil {
-		return failf(job.ExitUsage, "output: %v", err)
+		return &failure{job.ExitOutput, []string{"output: " + err.Error(), writeHint}}
 	}
 	r.sink = sink
 	return nil

@@ -59,7 +59,7 @@ func Peers(ctx context.Context, cfg PeersConfig) int {
 	view := peersView{Scope: cfg.Identity.Scope(), ScopeFrom: cfg.Identity.ScopeFrom(), KeyFrom: cfg.Identity.KeyFrom(),
 		Job: cfg.Identity.JobID(), HostsFrom: set.from, Peers: rows(found, members)}
 	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
-		return cfg.end(failf(job.ExitInternal, "standard output: %v", err))
+		return cfg.end(failf(job.ExitOutput, "standard output: %v", err))
 	}
 	causes := make([]*cause, named)
 	nobody := !slices.ContainsFunc(found, func(v visited) bool { return v.hello != nil })

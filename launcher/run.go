@@ -153,12 +153,15 @@ func (r *run) all(ctx context.Context) error {
 	if r.cfg.DryRun {
 		closeAll(found)
 		if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.Render(r.plan, r.cfg.Apps))); err != nil {
-			return failf(job.ExitInternal, "standard output: %v", err)
+			return failf(job.ExitOutput, "standard output: %v", err)
 		}
 		return nil
 	}
 	if r.cfg.MapOfOpenMPI {
-		fmt.Fprint(r.cfg.Stdout, visible.Text(placement.JobMap(r.plan, r.cfg.Policy)))
+		if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.JobMap(r.plan, r.cfg.Policy))); err != nil {
+			closeAll(found)
+			return failf(job.ExitOutput, "standard output: %v", err)
+		}
 	} else if r.cfg.ShowMap {
 		fmt.Fprint(r.cfg.Stderr, visible.Text(placement.Render(r.plan, r.cfg.Apps)))
 	}

@@ -225,7 +225,7 @@ func TestRunRefusesBadInput(t *testing.T) {
 		{name: "standard input for a rank that is not there", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, StdinTarget: "7",
 			Reach: Reach{Embedded: fine.serve}}, code: 240, says: "--stdin 7"},
 		{name: "output into a file that is in the way", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, Output: iof.Config{Dir: "/dev/null/x"},
-			Reach: Reach{Embedded: fine.serve}}, code: 240, says: "/dev/null"},
+			Reach: Reach{Embedded: fine.serve}}, code: 251, says: "/dev/null"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var errs bytes.Buffer

@@ -210,6 +210,8 @@ func (f fault) status() int {
 		return 128 + f.code
 	case faultOutput:
 		return 128 + 13 // as a program that SIGPIPE ended
+	case faultWrite:
+		return job.ExitOutput
 	}
 	return job.ExitInternal
 }

@@ -78,7 +78,7 @@ func TestVerdict(t *testing.T) {
 		{name: "interrupted, ranks died of it", faults: []fault{interrupt, rankFault(0, 0, 2*ms, 1, sig(2))}, want: 130, says: "after mpiup got SIGINT"},
 		{name: "stopped ranks are no cause", stopped: true, want: 0},
 		{name: "reader gone", faults: []fault{{kind: faultOutput, rank: -1, at: ms}}, want: 141},
-		{name: "disk full", faults: []fault{{kind: faultWrite, rank: -1, at: ms}}, want: 250},
+		{name: "disk full", faults: []fault{{kind: faultWrite, rank: -1, at: ms}}, want: 251},
 		{name: "nonsense", faults: []fault{{kind: faultInternal, rank: -1, at: ms, text: "x"}}, want: 250},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -30,10 +30,12 @@ that MPI may use, with small packets and large ones. With --net it measures ever
 the benchmarks that the image has (ib_write_bw, osu_latency, osu_bw, osu_allreduce, all_reduce_perf) between each two
 hosts and on all, and names what is 10 % worse than the median, or than a run that --baseline has kept.
 
-Each line is ok, a warning (ranks will be slow, or fail in some uses) or a failure (they will not work), with what to
-do. The exit code is 1 when something failed, else 0, or that of a host that could not be reached. With a program its
-MPI library is looked for, else the image's.`,
+Each line is ok, unknown (??: it could not be read), a warning (ranks will be slow, or fail in some uses) or a failure
+(they will not work), with what to do. The exit code is 1 when something failed, else 0, or that of a host that could not
+be reached. Judged are the ranks that mpiup run would put on each host with the same hosts, -n and -N; mpiup run
+--preflight --dry-run judges any other command line. With a program its MPI library is looked for, else the image's.`,
 		Example: `  mpiup doctor
+  mpiup doctor --hostfile hosts -n 16 -- ./train
   mpiup doctor --net --mpi-ports 18000-18999
   mpiup doctor --fabric --baseline /shared/fabric.json
   mpiup doctor --host w0,w1 --key key --json -- ./train`,

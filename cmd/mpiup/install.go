@@ -43,7 +43,7 @@ mpirun, mpiexec and ssh are mpiup. A file of such a name that is not mpiup is no
 				err = linkAll(args[0], links)
 			}
 			if err != nil {
-				return &exitError{job.ExitInternal, fmt.Errorf("install: %w", err)}
+				return &exitError{job.ExitOutput, fmt.Errorf("install: %w", err)}
 			}
 			fmt.Fprintln(p.stdout, path)
 			return nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -82,6 +83,11 @@ func (p *process) command(args ...string) int {
 			tell(stderr, "mpiup:", ended.err)
 		}
 		return ended.code
+	}
+	var file *fs.PathError
+	if errors.As(err, &file) && file.Op == "write" {
+		fmt.Fprintln(stderr, "mpiup: output could not be written:", err)
+		return job.ExitOutput
 	}
 	// What remains is cobra's: unknown commands and flags.
 	tell(stderr, "mpiup:", err)

@@ -156,7 +156,7 @@ func (p *process) operatorsFile() string {
 func (p *process) execNative(path string, args, more []string) error {
 	ssh, err := p.sshName()
 	if err != nil {
-		return &exitError{job.ExitInternal, fmt.Errorf("a link for the name ssh: %w", err)}
+		return &exitError{job.ExitOutput, fmt.Errorf("a link for the name ssh: %w; set TMPDIR to a directory that can be written", err)}
 	}
 	env := overlaid(p.env, append(more, "MPIUP_MPI="+native, "PATH="+filepath.Dir(ssh)+":"+p.getenv("PATH")))
 	file := p.operatorsFile()
@@ -207,7 +207,7 @@ func (p *process) sshName() (string, error) {
 		return "", err
 	}
 	if strings.ContainsAny(link, " \t") { // Open MPI splits its agent's command there
-		return "", fmt.Errorf("%s has a blank in it; set TMPDIR to a directory without", link)
+		return "", fmt.Errorf("%s has a blank in it", link)
 	}
 	return link, nil
 }

@@ -157,7 +157,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.Env, "env", nil,
 		"give the ranks the variables of `FRAMEWORK`: torch (Lightning, Accelerate and DeepSpeed too), jax, tf, auto (torch and jax) or none; may be repeated (default: auto)")
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
-	fs.BoolVar(&f.Preflight, "preflight", false, "look at the hosts first, as mpiup doctor does: print warnings, and exit with 1 instead of starting where something fails")
+	fs.BoolVar(&f.Preflight, "preflight", false, "look at the plan's hosts first, as mpiup doctor does: print warnings, and exit with 1 instead of starting where something fails")
 	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 }
 

@@ -96,18 +96,18 @@ func TestNoPortStaysOpen(t *testing.T) {
 func TestWhatCouldNotBeLookedAt(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		sick  fake
+		sick  *fake
 		check string
 		text  string // of the row
 		usage bool
 	}{
-		{"an agent that cannot tell", fake{checkup: errors.New("no /proc")}, "agent", "no /proc", false},
-		{"a command line that does not fit", fake{checkup: &UsageError{"no such interface"}}, "command line", "no such interface", true},
-		{"an agent that cannot answer", fake{answer: errors.New("no port of 18000-18000 is free")}, "reachable", "it cannot answer: no port of 18000-18000 is free", false},
-		{"a port that may stay open", fake{unclosed: errors.New("the connection broke")}, "reachable", "has closed the port at which it answered: the connection broke", false},
+		{"an agent that cannot tell", &fake{checkup: errors.New("no /proc")}, "agent", "no /proc", false},
+		{"a command line that does not fit", &fake{checkup: &UsageError{"no such interface"}}, "command line", "no such interface", true},
+		{"an agent that cannot answer", &fake{answer: errors.New("no port of 18000-18000 is free")}, "reachable", "it cannot answer: no port of 18000-18000 is free", false},
+		{"a port that may stay open", &fake{unclosed: errors.New("the connection broke")}, "reachable", "has closed the port at which it answered: the connection broke", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			seen := Look(t.Context(), hosts(&fake{}, &tt.sick, &fake{}), Config{})
+			seen := Look(t.Context(), hosts(&fake{}, tt.sick, &fake{}), Config{})
 			r := doctor.Judge(seen.Hosts, seen.Ways)
 			i := slices.IndexFunc(r.Rows, func(row doctor.Row) bool {
 				return row.Check == tt.check && row.Verdict == doctor.Fail && strings.Contains(row.Text, tt.text) && slices.Equal(row.Hosts, []string{"w1"})

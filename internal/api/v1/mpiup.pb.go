@@ -5569,8 +5569,8 @@ type CheckupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ranks         uint32                 `protobuf:"varint,1,opt,name=ranks,proto3" json:"ranks,omitempty"`                                  // that are to run here; 0: one a slot
 	Argv          []string               `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`                                     // the program, for its MPI library; empty: what the image has
-	AnswerMs      uint32                 `protobuf:"varint,3,opt,name=answer_ms,json=answerMs,proto3" json:"answer_ms,omitempty"`            // how long Ask is answered; 0: not at all
-	Token         []byte                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`                                   // 16 bytes that who asks must know
+	AnswerMs      uint32                 `protobuf:"varint,3,opt,name=answer_ms,json=answerMs,proto3" json:"answer_ms,omitempty"`            // unused since there is Answer
+	Token         []byte                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`                                   // unused
 	Net           string                 `protobuf:"bytes,5,opt,name=net,proto3" json:"net,omitempty"`                                       // as Launch.net
 	MpiPorts      string                 `protobuf:"bytes,6,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`             // as Launch.mpi_ports
 	Programs      []string               `protobuf:"bytes,7,rep,name=programs,proto3" json:"programs,omitempty"`                             // names that are looked for in the image
@@ -5679,7 +5679,7 @@ type CheckupReply struct {
 	Findings      []*Finding             `protobuf:"bytes,2,rep,name=findings,proto3" json:"findings,omitempty"`
 	Facts         []*Fact                `protobuf:"bytes,3,rep,name=facts,proto3" json:"facts,omitempty"`         // that should be the same on all hosts
 	Addresses     []string               `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"` // of MPI's interface; empty: the one the agent is reached at
-	Port          uint32                 `protobuf:"varint,5,opt,name=port,proto3" json:"port,omitempty"`          // that answers
+	Port          uint32                 `protobuf:"varint,5,opt,name=port,proto3" json:"port,omitempty"`          // unused since there is Answer
 	Programs      []*Fact                `protobuf:"bytes,6,rep,name=programs,proto3" json:"programs,omitempty"`   // of those asked for, by name: the paths
 	Rdma          []*RdmaPort            `protobuf:"bytes,7,rep,name=rdma,proto3" json:"rdma,omitempty"`           // active ports of usable HCAs
 	unknownFields protoimpl.UnknownFields
