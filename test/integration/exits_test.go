@@ -16,7 +16,9 @@ func TestExitCodesOfPlaces(t *testing.T) {
 		const script = `mount -t tmpfs -o size=64k tmpfs /mnt && mkdir /mnt/out && head -c 60k /dev/zero >/mnt/fill; exec "$@"`
 		return append([]string{"unshare", "-m", "sh", "-c", script, "sh"}, argv...)
 	}
-	nulls := func(argv ...string) []string { return append([]string{"sh", "-c", `exec "$@" >/dev/full`, "sh"}, argv...) }
+	nulls := func(argv ...string) []string {
+		return append([]string{"sh", "-c", `exec "$@" >/dev/full`, "sh"}, argv...)
+	}
 	file := l.file(t, "")
 	for _, tt := range []struct {
 		name  string
