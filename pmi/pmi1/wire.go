@@ -106,24 +106,35 @@ func Parse(line string) (*message.Message, error) {
 		return nil, syntax("a command without a proper name", []byte(line))
 	}
 	m := &message.Message{Name: name, Raw: line}
+	var value []byte // of the last pair, if it has several words
+	end := func() {
+		if len(value) > 0 {
+			m.Pairs[len(m.Pairs)-1].Value = string(value)
+			value = value[:0]
+		}
+	}
 	for rest != "" {
 		var word string
 		word, rest = cutWord(rest)
-		key, value, isPair := strings.Cut(word, "=")
+		key, first, isPair := strings.Cut(word, "=")
 		switch {
 		case word == "":
 		case isPair && key != "":
 			if len(m.Pairs) >= MaxPairs {
 				return nil, syntax(fmt.Sprintf("more than %d pairs", MaxPairs), []byte(line))
 			}
-			m.Add(key, value)
+			end()
+			m.Add(key, first)
 		case len(m.Pairs) == 0:
 			return nil, syntax("a word without =", []byte(line))
 		default:
-			last := &m.Pairs[len(m.Pairs)-1]
-			last.Value += " " + word
+			if len(value) == 0 {
+				value = append(value, m.Pairs[len(m.Pairs)-1].Value...)
+			}
+			value = append(append(value, ' '), word...)
 		}
 	}
+	end()
 	return m, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/message"
 	"github.com/mpiup/mpiup/pmi/pmi1"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func read(s string) (*message.Message, error) {
@@ -73,5 +74,22 @@ func TestBounds(t *testing.T) {
 func TestUnescape(t *testing.T) {
 	if got := pmi1.Unescape(`a\ b\\c\`); got != `a b\c\` {
 		t.Errorf("got %q", got)
+	}
+}
+
+// What a line costs is its length, whatever its words are: 256 KB of them without "=" took 22 s and 16 GB.
+func TestCost(t *testing.T) {
+	words := strings.Repeat("w ", pmi1.MaxLine/2-20)
+	for _, tt := range []struct{ name, in string }{
+		{"words of a value", "cmd=abort message=" + words + "\n"},
+		{"words of many values", "cmd=abort" + strings.Repeat(" a=b"+strings.Repeat(" w", 100), 900) + "\n"},
+		{"blanks", "cmd=abort message=x" + strings.Repeat(" ", pmi1.MaxLine-20) + "\n"},
+		{"backslashes", "cmd=abort message=" + strings.Repeat(`\`, pmi1.MaxLine-20) + "\n"},
+		{"no command", strings.Repeat("w ", pmi1.MaxLine/2-1) + "\n"},
+		{"lines of a spawn", "mcmd=spawn\narg1=x\n" + strings.Repeat("line\n", 10_000) + strings.Repeat("arg1=x\nline\n", 5_000) + "endcmd\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cost.AtMost(t, cost.Bound{Fixed: 64 << 10, PerByte: 16}, len(tt.in), func() { read(tt.in) })
+		})
 	}
 }

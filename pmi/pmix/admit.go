@@ -40,7 +40,7 @@ func (s *Server) admit(nc net.Conn) (*conn, error) {
 	if _, ok := ns.local[number]; !ok {
 		return nil, fmt.Errorf("rank %d of job %d is not on this host", h.Rank, ns.Number)
 	}
-	c := &conn{s: s, nc: nc, ns: ns, rank: number, desc: h.Buffer == bfrops.FullyDesc, version: h.Version, events: newListener()}
+	c := &conn{s: s, nc: nc, ns: ns, rank: number, desc: h.Buffer == bfrops.FullyDesc, version: h.Version, events: newListener(), turn: make(chan struct{}, 1), write: make(chan struct{}, 1)}
 	dialect, why := s.choose(h)
 	if why != "" {
 		nc.Write(ptl.AppendAnswer(nil, int32(errNotSupported), 0)) // it is hung up on either way

@@ -11,6 +11,7 @@ type command struct {
 	name   string
 	handle func(c *conn, ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error)
 	waits  bool                 // it may block, and has a goroutine of its own
+	large  bool                 // its answer may be large: handle takes the connection's turn before it makes one
 	silent bool                 // it has no answer
 	tail   func(*bfrops.Writer) // what follows an answer's status where that is not 0
 }
@@ -22,10 +23,10 @@ var commands = [...]command{
 	1:  {name: "ABORT", handle: (*conn).abort},
 	2:  {name: "COMMIT", handle: (*conn).commit},
 	3:  {name: "FENCE", handle: (*conn).fence, waits: true},
-	4:  {name: "GET", handle: (*conn).get, waits: true},
+	4:  {name: "GET", handle: (*conn).get, waits: true, large: true},
 	5:  {name: "FINALIZE", handle: (*conn).finalize},
 	6:  {name: "PUBLISH", handle: (*conn).publish, waits: true},
-	7:  {name: "LOOKUP", handle: (*conn).lookup, waits: true},
+	7:  {name: "LOOKUP", handle: (*conn).lookup, waits: true, large: true},
 	8:  {name: "UNPUBLISH", handle: (*conn).unpublish, waits: true},
 	9:  {name: "SPAWN", handle: (*conn).spawn, waits: true, tail: noNamespace},
 	10: {name: "CONNECT", handle: (*conn).connect, waits: true},
@@ -38,7 +39,7 @@ var commands = [...]command{
 	17: {name: "ALLOC", handle: refuse, tail: noInfos},
 	18: {name: "JOB_CONTROL", handle: (*conn).jobControl, tail: noInfos},
 	19: {name: "MONITOR", handle: refuse, tail: noInfos},
-	24: {name: "GROUP_CONSTRUCT", handle: (*conn).groupConstruct, waits: true},
+	24: {name: "GROUP_CONSTRUCT", handle: (*conn).groupConstruct, waits: true, large: true},
 	25: {name: "GROUP_JOIN", handle: refuse}, // clients use events for this and the next
 	26: {name: "GROUP_INVITE", handle: refuse},
 	27: {name: "GROUP_LEAVE", handle: refuse}, // openpmix's own server says the same

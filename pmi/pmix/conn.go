@@ -15,7 +15,7 @@ import (
 // maxWaiting bounds the requests of one connection that wait; a client's threads have one each.
 const (
 	maxWaiting = 256
-	maxHeld    = ptl.MaxFrame // bytes of them
+	maxHeld    = ptl.MaxFrame // bytes of them, and as many of what they wait with
 )
 
 // conn is one connection of one rank, past the handshake.
@@ -32,8 +32,22 @@ type conn struct {
 
 	events listener
 
-	write sync.Mutex // of nc
+	found atomic.Int64  // bytes of values that requests have while they wait for more
+	turn  chan struct{} // has one while a large answer is made and written: a client that reads none makes us hold one
+	write chan struct{} // has one while a frame is written to nc
 }
+
+// takeTurn waits until no other large answer is under way. The answer's end gives the turn back, or who took it and has none.
+func (c *conn) takeTurn(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *conn) giveTurn() { <-c.turn }
 
 func (c *conn) id() int  { return c.ns.Base + c.rank }
 func (c *conn) who() Who { return c.ns.who(c.rank) }
@@ -127,6 +141,9 @@ func take(slots chan struct{}) bool {
 // answer does what cmd says. Its error ends the connection.
 func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.Reader) error {
 	w, err := cmd.handle(c, ctx, r)
+	if cmd.large && w != nil {
+		defer c.giveTurn()
+	}
 	var (
 		st    status
 		limit *kvs.LimitError
@@ -189,8 +206,8 @@ func (c *conn) section() *bfrops.Writer { return bfrops.NewWriter(c.dialect, c.d
 
 func (c *conn) send(frame []byte, tag uint32) error {
 	ptl.FinishFrame(frame, tag)
-	c.write.Lock()
-	defer c.write.Unlock()
+	c.write <- struct{}{}
+	defer func() { <-c.write }()
 	_, err := c.nc.Write(frame)
 	return err
 }

@@ -13,7 +13,7 @@ import (
 // keeps it all and asks once per rank then. It waits for a rank that has not committed yet, and for
 // a while for a key that the rank may commit later (sectionOf). Job data of the client's own job is
 // never asked for: it has it already (REQ).
-func (c *conn) get(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+func (c *conn) get(ctx context.Context, r *bfrops.Reader) (w *bfrops.Writer, err error) {
 	q := question{namespace: bfrops.One[string](r, bfrops.String), rank: bfrops.One[uint64](r, bfrops.ProcRank)}
 	infos := r.Infos()
 	if r.More() {
@@ -35,18 +35,25 @@ func (c *conn) get(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error
 	if ns == nil {
 		return nil, errNotFound
 	}
+	if q.rank, err = c.s.wait(ctx, c, ns, q); err != nil {
+		return nil, err
+	}
+	if err := c.takeTurn(ctx); err != nil {
+		return nil, err
+	}
+	q.wait, q.fresh = false, false // what was waited for is here, or was
 	values, err := c.s.find(ctx, c, ns, q)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		var packed []byte
+		if packed, err = values.Bytes(); err == nil {
+			w = c.writer()
+			w.Status(int(success))
+			w.Group(bfrops.ByteObject, packed)
+			return w, nil
+		}
 	}
-	packed, err := values.Bytes()
-	if err != nil {
-		return nil, err
-	}
-	w := c.writer()
-	w.Status(int(success))
-	w.Group(bfrops.ByteObject, packed)
-	return w, nil
+	c.giveTurn()
+	return nil, err
 }
 
 // question is what a GET asks.
@@ -66,21 +73,44 @@ func (q *question) reserved() bool {
 	return strings.HasPrefix(q.key, "pmix.") && !strings.HasPrefix(q.key, "pmix.grp.")
 }
 
-// find returns the process that has the answer and all its values; errNotFound.
+// wait returns once there is an answer, and whose it is; errNotFound. The answer itself is looked for anew, by find: it
+// may be large, and there may be many who wait.
+func (s *Server) wait(ctx context.Context, c *conn, ns *namespace, q question) (rank uint64, err error) {
+	switch {
+	case q.reserved() && ns == c.ns:
+		return 0, errNotFound
+	case ns.isJobLevel(c, q):
+		return q.rank, nil
+	case q.rank == bfrops.RankUndef && q.key != "":
+		n, err := s.anyone(ctx, ns, q)
+		if err != nil {
+			return 0, err
+		}
+		q.rank = uint64(n)
+	case q.rank >= uint64(ns.Engine.Size()):
+		return 0, errNotFound
+	}
+	if q.reserved() {
+		return q.rank, nil
+	}
+	_, err = s.sectionOf(ctx, ns, int(q.rank), q)
+	if err != nil && s.isOver(ns) {
+		err = errNotFound
+	}
+	return q.rank, err
+}
+
+// isJobLevel says whether a rank of another job asks for what no rank of this one has for itself.
+func (ns *namespace) isJobLevel(c *conn, q question) bool {
+	return q.rank >= uint64(ns.Engine.Size()) && (q.reserved() || q.key == "") && ns != c.ns
+}
+
+// find returns the process that has the answer and all its values, of a question that wait has answered; errNotFound.
 func (s *Server) find(ctx context.Context, c *conn, ns *namespace, q question) (*bfrops.Writer, error) {
 	rank := int(q.rank)
 	switch {
-	case q.reserved() && ns == c.ns:
-		return nil, errNotFound
-	case q.rank >= uint64(ns.Engine.Size()) && (q.reserved() || q.key == "") && ns != c.ns:
+	case ns.isJobLevel(c, q):
 		return ns.jobLevel(c), nil
-	case q.rank == bfrops.RankUndef && q.key != "":
-		var err error
-		if rank, err = s.anyone(ctx, ns, q); err != nil {
-			return nil, err
-		}
-	case q.rank >= uint64(ns.Engine.Size()):
-		return nil, errNotFound
 	case q.reserved():
 		return ns.rankLevel(c, rank), nil
 	}

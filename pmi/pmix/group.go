@@ -43,6 +43,9 @@ func (c *conn) groupConstruct(ctx context.Context, r *bfrops.Reader) (*bfrops.Wr
 		return nil, err
 	}
 	c.s.joined(name, all, c.id())
+	if err := c.takeTurn(ctx); err != nil {
+		return nil, err
+	}
 	w := c.writer()
 	w.Status(int(success))
 	major := majorVersion(c.version)

@@ -156,7 +156,7 @@ func (n *names) publish(ctx context.Context, where reach, who process, pub publi
 
 // lookup finds what the rank may see, nearest first. Of those who read a pair that is for its
 // first reader only, the one that takes it out has it.
-func (n *names) lookup(ctx context.Context, who process, key string) (bfrops.PData, error) {
+func (n *names) lookup(ctx context.Context, who process, key string) (found bfrops.PData, size int, err error) {
 	for where := range reaches {
 		store, p := n.at(where, who, key)
 		entry, err := store.Lookup(ctx, p.service)
@@ -164,11 +164,11 @@ func (n *names) lookup(ctx context.Context, who process, key string) (bfrops.PDa
 			continue
 		}
 		if err != nil {
-			return bfrops.PData{}, err
+			return found, 0, err
 		}
 		pub, err := unpackPublication(entry)
 		if err != nil {
-			return bfrops.PData{}, fmt.Errorf("published key %.64q: %w", key, err)
+			return found, 0, fmt.Errorf("published key %.64q: %w", key, err)
 		}
 		if where == reachCustom && !slices.ContainsFunc(pub.custom, who.is) {
 			continue
@@ -177,12 +177,12 @@ func (n *names) lookup(ctx context.Context, who process, key string) (bfrops.PDa
 			if err := store.Unpublish(ctx, p.service); errors.Is(err, kvs.ErrNotFound) {
 				continue
 			} else if err != nil {
-				return bfrops.PData{}, err
+				return found, 0, err
 			}
 		}
-		return pub.data, nil
+		return pub.data, len(entry), nil
 	}
-	return bfrops.PData{}, kvs.ErrNotFound
+	return found, 0, kvs.ErrNotFound
 }
 
 // until calls look whenever something was published that may be what keys stand for, until it says

@@ -30,7 +30,7 @@ func (s *Server) party(ctx context.Context, c *conn, procs []bfrops.Proc) (party
 		return party{{c.ns, nil}}, success
 	}
 	lists := map[*namespace][]int{}
-	whole := map[*namespace]bool{}
+	whole, here := map[*namespace]bool{}, map[*namespace]bool{}
 	known := map[string]*namespace{c.ns.Namespace: c.ns}
 	for _, p := range procs {
 		ns := known[p.Namespace]
@@ -50,7 +50,7 @@ func (s *Server) party(ctx context.Context, c *conn, procs []bfrops.Proc) (party
 		case p.Rank == bfrops.RankWildcard:
 			whole[ns] = true
 		case p.Rank == rankLocalPeers || p.Rank == rankLocalNode:
-			lists[ns] = append(lists[ns], ns.hereRanks()...)
+			here[ns] = true
 		case int64(p.Rank) >= int64(ns.Engine.Size()):
 			return nil, errBadParam
 		default:
@@ -59,6 +59,9 @@ func (s *Server) party(ctx context.Context, c *conn, procs []bfrops.Proc) (party
 	}
 	var all party
 	for ns, ranks := range lists {
+		if here[ns] {
+			ranks = append(ranks, ns.hereRanks()...)
+		}
 		slices.Sort(ranks)
 		ranks = slices.Compact(ranks)
 		if whole[ns] || len(ranks) == ns.Engine.Size() {

@@ -60,14 +60,20 @@ func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, er
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	found := map[string]bfrops.PData{}
+	held := int64(0)
+	defer func() { c.found.Add(-held) }()
 	look := func() (all bool, err error) {
 		for _, key := range keys {
 			if _, ok := found[key]; ok {
 				continue
 			}
-			p, err := c.s.names.lookup(ctx, c.process(), key)
+			p, size, err := c.s.names.lookup(ctx, c.process(), key)
 			if err == nil {
 				found[key] = p
+				held += int64(size)
+				if c.found.Add(int64(size)) > maxHeld {
+					return false, errOutOfResource
+				}
 			} else if !errors.Is(err, kvs.ErrNotFound) {
 				return false, err
 			}
@@ -86,10 +92,14 @@ func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, er
 	if len(found) == 0 {
 		return nil, errNotFound
 	}
+	if err := c.takeTurn(ctx); err != nil {
+		return nil, err
+	}
 	var pairs []bfrops.PData
 	for _, key := range keys {
-		if p, ok := found[key]; ok {
+		if p, ok := found[key]; ok { // once, however often it is asked for
 			pairs = append(pairs, p)
+			delete(found, key)
 		}
 	}
 	w := c.writer()

@@ -1,0 +1,78 @@
+package pmix_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+)
+
+// A client that asks and never reads is answered no further than it reads: 64 questions of 35 bytes had made the server
+// hold 64 answers of 4 MiB.
+func TestAnswersThatNobodyReads(t *testing.T) {
+	const size, questions = 3 << 20, 64
+	for _, tt := range []struct {
+		name  string
+		hosts int
+		cmd   int
+		ask   func(m *multi) func(*bfrops.Writer)
+	}{
+		{"GET on the host", 1, 4, func(m *multi) func(*bfrops.Writer) { return getting(m.proc(0, 1), "") }},
+		{"GET from another host", 2, 4, func(m *multi) func(*bfrops.Writer) { return getting(m.proc(0, 1), "") }},
+		{"LOOKUP", 1, 7, func(*multi) func(*bfrops.Writer) { return looking(nil, "name") }},
+		{"LOOKUP of one name again and again", 1, 7, func(*multi) func(*bfrops.Writer) {
+			return looking(nil, strings.Split(strings.Repeat("name,", 999)+"name", ",")...)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMulti(t, tt.hosts, nil)
+				defer m.stop()
+				if tt.hosts == 1 {
+					m.add([]int{0, 1})
+				} else {
+					m.add([]int{0}, []int{1})
+				}
+				owner := m.connect(0, 1)
+				defer owner.nc.Close()
+				large := strings.Repeat("x", size)
+				if st := owner.ask(101, cmdCommit, committing("key", large)); st != 0 {
+					t.Fatalf("commit: %d", st)
+				}
+				if st := owner.ask(102, 6, publishing("name", large)); st != 0 {
+					t.Fatalf("publish: %d", st)
+				}
+				asker := m.connect(0, 0)
+				defer asker.nc.Close()
+				before := heap()
+				for i := range questions {
+					asker.send(uint32(200+i), request(tt.cmd, tt.ask(m)))
+				}
+				synctest.Wait()
+				if more := heap() - before; more > 12*size {
+					t.Errorf("the server holds %d bytes more for %d questions", more, questions)
+				}
+				if tt.cmd != 4 {
+					return
+				}
+				answered := map[uint32]bool{}
+				for range questions {
+					f, err := ptl.ReadFrame(asker.nc)
+					if err != nil {
+						t.Fatal(err)
+					}
+					tag, r := f.Tag, bfrops.NewReader(bfrops.Canonical(), false, f.Payload)
+					if st := bfrops.One[int64](r, bfrops.Status); st != 0 {
+						t.Errorf("question %d: status %d", tag, st)
+					}
+					answered[tag] = true
+				}
+				if len(answered) != questions {
+					t.Errorf("%d of %d questions were answered", len(answered), questions)
+				}
+			})
+		})
+	}
+}
