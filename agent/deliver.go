@@ -58,6 +58,8 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 		s.up.abortNoted(b.AbortNoted)
 	case *apiv1.Frame_FetchRequest:
 		s.answerFetch(b.FetchRequest)
+	case *apiv1.Frame_Proceed:
+		return s.proceed(b.Proceed)
 	case *apiv1.Frame_JobOver:
 		s.jobOver(b.JobOver)
 	case *apiv1.Frame_Gone:

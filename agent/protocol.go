@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
@@ -12,6 +14,7 @@ import (
 // get, of which the launcher is told where that was left to us, and whether its hwloc is old.
 func (st *step) choose(dirs []string) {
 	l := st.launch
+	st.awaits = l.Await && l.Pmi == apiv1.Pmi_PMI_AUTO && st.engine != nil && len(l.Procs) > 0
 	st.chosen, st.oldHwloc = make([]apiv1.Pmi, len(l.Apps)), make([]bool, len(l.Apps))
 	st.openMPI = make([]bool, len(l.Apps))
 	here := make([]bool, len(l.Apps))
@@ -36,8 +39,38 @@ func (st *step) choose(dirs []string) {
 				st.likeParent(app, &c)
 			}
 			st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: &apiv1.Chosen{
-				Job: l.Job, App: uint32(app), Pmi: st.chosen[app], Library: c.Library, Why: c.Why}}})
+				Job: l.Job, App: uint32(app), Pmi: st.chosen[app], Library: c.Library, Why: c.Why, Sure: c.Sure, Waits: st.awaits}}})
 		}
+	}
+}
+
+// awaitWord waits for the launcher's word on what was chosen here and elsewhere. It is asked for after
+// choose, so that all that is prepared meanwhile costs no time.
+func (st *step) awaitWord() error {
+	if !st.awaits {
+		return nil
+	}
+	select {
+	case why := <-st.word:
+		if why != "" {
+			return errors.New(why)
+		}
+	case <-st.may.Done():
+	}
+	return nil
+}
+
+// proceed is the launcher's word on a job's libraries.
+func (s *session) proceed(p *apiv1.Proceed) error {
+	st := s.job(p.Job)
+	if st == nil { // it is over
+		return nil
+	}
+	select {
+	case st.word <- p.Refused:
+		return nil
+	default:
+		return fmt.Errorf("a second word on the libraries of job %d", p.Job)
 	}
 }
 

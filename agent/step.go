@@ -31,6 +31,8 @@ type step struct {
 	chosen   []apiv1.Pmi  // by program: its ranks' protocol
 	oldHwloc []bool       // by program: its hwloc cannot read what hint has
 	openMPI  []bool       // by program: it loads Open MPI
+	awaits   bool         // the launcher's word on that, before anything is started
+	word     chan string  // that word: why not to start, or ""
 	port     *pmiPort     // nil unless ranks connect by TCP
 	hint     hint         // what ranks are told of the machine
 	net      netChoice    // what MPI libraries are told of the network
@@ -58,7 +60,7 @@ type step struct {
 
 // newStep makes the job's part here, which is known to other hosts' ranks before it is started.
 func newStep(s *session, l *apiv1.Launch) *step {
-	st := &step{s: s, launch: l, apps: l.Apps, procs: make(map[uint32]*proc), noted: make(chan struct{}), over: make(chan struct{})}
+	st := &step{s: s, launch: l, apps: l.Apps, procs: make(map[uint32]*proc), noted: make(chan struct{}), word: make(chan string, 1), over: make(chan struct{})}
 	st.bound = sync.OnceValue(st.binding)
 	st.mcaFiles = sync.OnceValue(func() map[string]rdma.Param { return mpinet.MCAFiles(sysfs.Host(), st.s.userVariable) })
 	st.user = sync.OnceValue(func() account { return accountOf(os.DirFS("/"), os.Getuid()) })
@@ -105,6 +107,10 @@ func (st *step) start() {
 	dirs := st.directories()
 	st.choose(dirs)
 	if err := st.prepare(); err != nil {
+		st.unprepared(err)
+		return
+	}
+	if err := st.awaitWord(); err != nil {
 		st.unprepared(err)
 		return
 	}

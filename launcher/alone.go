@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/mixture"
 )
 
 // alone is the ranks that ended well without having spoken to mpiup, though they had an MPI library:
@@ -26,7 +27,7 @@ func (a *alone) add(id appID, library string) {
 	}
 	app := a.of[id]
 	if app == nil {
-		app = &aloneApp{library: clipped(library)}
+		app = &aloneApp{library: fmt.Sprintf("%.512s", library)}
 		a.of[id] = app
 		a.order = append(a.order, id)
 	}
@@ -53,12 +54,14 @@ func (r *run) sayAlone() {
 			continue
 		}
 		offered := r.cfg.PMI
-		if c, ok := r.chosen.of(id.job, id.app); ok {
-			offered = c.pmi
+		j := r.jobs[id.job]
+		if j.mixture != nil {
+			if c, ok := j.mixture.First(int(id.app)); ok {
+				offered = c.Pmi
+			}
 		}
-		program, _ := r.appHosts(id.job, id.app)
 		r.say("warning: %d ranks of %s use %s and never spoke to mpiup, which offered %s: if they called MPI_Init, each was alone, as rank 0 of 1; %s",
-			app.ranks, program, app.library, pmiName(offered), aloneAdvice(app.library, offered))
+			app.ranks, j.program(int(id.app)), app.library, mixture.Protocol(offered), aloneAdvice(app.library, offered))
 	}
 }
 
@@ -75,5 +78,8 @@ func aloneAdvice(library string, offered apiv1.Pmi) string {
 	case offered == apiv1.Pmi_PMI_FD, offered == apiv1.Pmi_PMI_2:
 		return "try --mpi pmi-port if a wrapper closes descriptors, --mpi pmix if the library was built for PMIx only"
 	}
-	return fmt.Sprintf("try another protocol than %s with --mpi", pmiName(offered))
+	return fmt.Sprintf("try another protocol than %s with --mpi", mixture.Protocol(offered))
 }
+
+// appID is a program of a job.
+type appID struct{ job, app uint32 }

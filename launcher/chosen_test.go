@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -13,48 +12,14 @@ import (
 
 const openMPI = "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
 
-func TestChoices(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		said  []*apiv1.Chosen // by host
-		lines []string
-		odd   string // part of the warning; "": none
-	}{
-		{"one", []*apiv1.Chosen{{Pmi: apiv1.Pmi_PMI_PMIX, Library: openMPI, Why: "it loads " + openMPI}},
-			[]string{"host w0: a.out: PMIx, since it loads " + openMPI}, ""},
-		{"alike", []*apiv1.Chosen{{Why: "x"}, {Why: "x"}, {Why: "x"}, {Why: "x"}, {Why: "x"}},
-			[]string{"hosts w0, w1, w2, w3 and 1 more: a.out: PMI-1, since x"}, ""},
-		{"elsewhere", []*apiv1.Chosen{{Library: "MPICH 4.0.2 (/a)", Why: "x"}, {Library: "MPICH 4.0.2 (/b)", Why: "y"}},
-			[]string{"host w0: a.out: PMI-1, since x", "host w1: a.out: PMI-1, since y"}, ""},
-		{"versions", []*apiv1.Chosen{{Library: "MPICH 4.0.2 (/a)"}, {Library: "MPICH 4.3.0 (/a)"}}, nil,
-			"MPICH 4.0.2 on host w0 (PMI-1), MPICH 4.3.0 on host w1 (PMI-1)"},
-		{"protocols", []*apiv1.Chosen{{Pmi: apiv1.Pmi_PMI_PMIX, Library: openMPI}, {}, {}}, nil,
-			"Open MPI 4.1.4 on host w0 (PMIx), no MPI library found on hosts w1, w2 (PMI-1)"},
-		{"long", []*apiv1.Chosen{{Why: strings.Repeat("x", 1000)}}, []string{"host w0: a.out: PMI-1, since " + strings.Repeat("x", 512) + "..."}, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var all choices
-			for h, m := range c.said {
-				done, err := all.add(h, fmt.Sprintf("w%d", h), len(c.said), m)
-				if err != nil || done != (h == len(c.said)-1) {
-					t.Fatalf("host %d: %v, %v", h, done, err)
-				}
-			}
-			if got := all.lines(0, 0, "a.out"); c.lines != nil && fmt.Sprint(got) != fmt.Sprint(c.lines) {
-				t.Errorf("lines %q, not %q", got, c.lines)
-			}
-			odd := all.conflict(0, 0, "a.out")
-			if (odd != "") != (c.odd != "") || !strings.Contains(odd, c.odd) {
-				t.Errorf("conflict %q, not %q", odd, c.odd)
-			}
-			if _, err := all.add(0, "w0", len(c.said), c.said[0]); err == nil {
-				t.Error("a second choice was taken")
-			}
-		})
+// chose are the frames of hosts w0, w1.
+func chose(r *run, said ...*apiv1.Chosen) {
+	for h, m := range said {
+		r.handle(event{host: h, frame: &apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: m}}})
 	}
 }
 
-// What was chosen is said with -v only, and a conflict always.
+// What was chosen is said with -v only, and what may not go together always.
 func TestChosenIsSaid(t *testing.T) {
 	for _, verbose := range []bool{false, true} {
 		var out bytes.Buffer
@@ -64,10 +29,9 @@ func TestChosenIsSaid(t *testing.T) {
 		if verbose {
 			r.cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 		}
-		for h, m := range []*apiv1.Chosen{{Pmi: apiv1.Pmi_PMI_PMIX, Library: openMPI, Why: "so"}, {Why: "none"}} {
-			r.handle(event{host: h, frame: &apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: m}}})
-		}
-		want := "mpiup: warning: a.out would use different MPI libraries, which cannot talk to each other: Open MPI 4.1.4 on host w0 (PMIx), no MPI library found on host w1 (PMI-1); use one image on all hosts, or choose with --mpi\n"
+		chose(r, &apiv1.Chosen{Pmi: apiv1.Pmi_PMI_PMIX, Library: openMPI, Why: "so"}, &apiv1.Chosen{Why: "none"})
+		want := "mpiup: warning: the ranks use MPI libraries that may not be able to talk to each other: " +
+			"Open MPI 4.1.4 on host w0 (PMIx), no MPI library found on host w1 (PMI-1); use one library and one image for all, or choose with --mpi\n"
 		if verbose {
 			want = "mpiup: host w0: a.out: PMIx, since so\nmpiup: host w1: a.out: PMI-1, since none\n" + want
 		}
@@ -77,9 +41,47 @@ func TestChosenIsSaid(t *testing.T) {
 		if r.verdict.any() {
 			t.Error("a choice is no failure")
 		}
-		r.handle(event{host: 0, frame: &apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: &apiv1.Chosen{App: 7}}}})
+		chose(r, &apiv1.Chosen{App: 7})
 		if !r.verdict.any() {
 			t.Error("a choice for a program that is not there was taken")
 		}
+	}
+}
+
+func TestAgentsWaitForEachOther(t *testing.T) {
+	mpich := &apiv1.Chosen{Library: "MPICH 4.0.2 (/a)", Sure: true, Waits: true}
+	ompi := &apiv1.Chosen{Library: openMPI, Pmi: apiv1.Pmi_PMI_PMIX, Sure: true, Waits: true}
+	for _, tt := range []struct {
+		name string
+		said []*apiv1.Chosen
+		lost int // host that is lost after that; -1: none
+		word bool
+		ends string // the run's last line; "": it goes on
+	}{
+		{"one host only", []*apiv1.Chosen{mpich}, -1, false, ""},
+		{"alike", []*apiv1.Chosen{mpich, mpich}, -1, true, ""},
+		{"an agent of an older build", []*apiv1.Chosen{mpich, {Library: mpich.Library, Sure: true}}, -1, true, ""},
+		{"the other host is lost", []*apiv1.Chosen{mpich}, 1, true, ""},
+		{"Open MPI and MPICH", []*apiv1.Chosen{mpich, ompi}, -1, false,
+			"these MPI libraries cannot talk to each other: MPICH 4.0.2 on host w0 (PMI-1), Open MPI 4.1.4 on host w1 (PMIx)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := aboutToLaunch(t)
+			defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound)
+			chose(r, tt.said...)
+			if tt.lost >= 0 {
+				r.handle(event{host: tt.lost, end: true})
+			}
+			if told := r.host(0).link.Queued() == 1 && len(r.jobs[0].waiting) == 0; told != tt.word {
+				t.Errorf("host w0 was told to go on: %v", told)
+			}
+			lines := r.verdict.explain()
+			if (len(lines) > 0) != (tt.ends != "") || tt.ends != "" && (lines[0] != tt.ends || !strings.Contains(lines[1], "nothing was started")) {
+				t.Errorf("the run ends with %q", lines)
+			}
+			if code := r.verdict.exit(); tt.ends != "" && code != 246 {
+				t.Errorf("with %d", code)
+			}
+		})
 	}
 }

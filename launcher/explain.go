@@ -94,6 +94,8 @@ func (f fault) sentence() string {
 		return "output could not be written" + colon(f.text)
 	case faultCopy:
 		return "files could not be copied" + colon(f.text)
+	case faultMixed:
+		return mixed(f.text)
 	case faultTimeout:
 		return "the job ran longer than --timeout " + f.text
 	case faultSignal:
@@ -140,6 +142,8 @@ func (f fault) hint() string {
 			firstLabel(f.host))
 	case faultWireup:
 		return "the ranks of an MPI program start together: see what the one that is missing wrote, and that it calls MPI_Init"
+	case faultMixed:
+		return "nothing was started: build all programs with one MPI library, and use one image on all hosts"
 	case faultTimeout:
 		return "give it more time (--timeout), or look for the rank that hangs"
 	case faultWrite:

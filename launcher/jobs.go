@@ -7,6 +7,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/mixture"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/pmix"
 )
@@ -21,10 +22,13 @@ type jobRun struct {
 	exports [][]string // by app: the environment that jobs it spawns begin with
 	asked   *ask       // nil: the command line's
 	launch  *apiv1.Launch
-	silent  int  // processes whose start was not heard of
-	left    int  // processes that are not over
-	spoke   bool // one of them has spoken PMI or PMIx
-	dropped bool // one of it could not be started: what did start is ended, and fails nobody
+	silent  int          // processes whose start was not heard of
+	left    int          // processes that are not over
+	spoke   bool         // one of them has spoken PMI or PMIx
+	mixture *mixture.Job // what its agents say of MPI libraries; nil: nothing yet
+	waiting []int        // hosts, by index, whose agents wait for our word on that
+	warned  bool         // that they may not go together
+	dropped bool         // one of it could not be started: what did start is ended, and fails nobody
 }
 
 func (j *jobRun) size() int { return len(j.plan.Placements) }
@@ -146,6 +150,7 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 		Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric, Explain: uint32(r.cfg.Explain),
 		GpusPerRank: uint32(r.cfg.GPUsPerRank), GpuBind: r.cfg.GPUBind, Pty: r.cfg.pty(), Meeting: r.meeting(j),
 	}
+	l.Await = r.awaits(j)
 	if j.asked != nil {
 		l.Spawned, l.Parent = true, uint32(j.asked.parent)
 	}
@@ -173,7 +178,7 @@ func (r *run) part(j *jobRun) *apiv1.Launch {
 		Pmi: d.Pmi, Window: d.Window, GraceMs: d.GraceMs, WorkerLogs: d.WorkerLogs, Job: d.Job, Base: d.Base,
 		Spawned: d.Spawned, Parent: d.Parent, AppOf: d.AppOf, Namespace: d.Namespace, Layout: d.Layout,
 		NoTopologyHint: d.NoTopologyHint, Net: d.Net, MpiPorts: d.MpiPorts, Fabric: d.Fabric, Explain: d.Explain,
-		GpusPerRank: d.GpusPerRank, GpuBind: d.GpuBind, Pty: d.Pty, Meeting: d.Meeting,
+		GpusPerRank: d.GpusPerRank, GpuBind: d.GpuBind, Pty: d.Pty, Await: d.Await, Meeting: d.Meeting,
 	}
 }
 

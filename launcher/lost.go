@@ -93,5 +93,6 @@ func (r *run) hostEnded(h int, err error) {
 	}
 	r.at[h].created, r.at[h].running, r.at[h].outputs = 0, 0, 0
 	r.hub.hostGone(h)
+	r.notAwaited(h)
 	r.goneHost(left)
 }

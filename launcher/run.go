@@ -58,7 +58,6 @@ type run struct {
 	active   int          // hosts whose connection has not ended
 	hungry   map[int]bool // ranks that get standard input and do not run yet
 	noticed  map[string]bool
-	chosen   choices
 	alone    alone
 	went     []*apiv1.Gone // not told yet
 	starred  bool          // the star was spoken of

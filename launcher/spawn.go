@@ -264,6 +264,7 @@ func (r *run) drop(j *jobRun, why string) {
 		return
 	}
 	j.dropped = true
+	r.proceed(j, why)
 	r.refuse(j.asked, errors.New(why))
 	for rank := range j.size() {
 		if id := j.base + rank; r.ranks[id].state == rankRunning {

@@ -24,6 +24,7 @@ const (
 	faultWrite                      // output could not be written
 	faultWireup                     // wire-up failed for a reason that is no rank's exit
 	faultCopy                       // a file for the hosts could not be read
+	faultMixed                      // the programs' MPI libraries cannot talk to each other
 	faultInternal                   // a bug, here or in an agent
 )
 
@@ -196,7 +197,7 @@ func (f fault) status() int {
 			return job.ExitInit
 		}
 		return job.ExitExec
-	case faultCopy:
+	case faultCopy, faultMixed:
 		return job.ExitExec
 	case faultLost:
 		return job.ExitAgentLost

@@ -41,6 +41,7 @@ var levels = map[string]int{
 	"agent/ports":         2,
 	"agent/stall":         2,
 	"launcher/holdup":     2,
+	"launcher/mixture":    2,
 	"internal/wire":       2,
 
 	"pmi/kvs":              1,

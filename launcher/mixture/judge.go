@@ -1,0 +1,130 @@
+package mixture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Verdict is how well libraries go together.
+type Verdict int
+
+const (
+	Fine     Verdict = iota
+	Doubtful         // nobody knows, or one of them is a guess
+	Hopeless         // their ranks hang, crash or fail in MPI_Init
+)
+
+// together judges two libraries by name: "Open MPI 4.1.4", "MPICH 4.3.2". What is known was tried
+// (docs/tested.md, "Two libraries in one job"), on one host and on two:
+//
+//	Open MPI, MPICH, Intel MPI         none with another
+//	Open MPI 4.1, 5.0                  not with each other; 4.1.4 with 4.1.8, 5.0.8 with 5.0.11
+//	MPICH 4.0, 4.1, 4.2, 4.3, 5.0      not with each other; 4.3.1 with 4.3.2, 5.0.0 with 5.0.1 and that with 5.0.2
+//	MPICH 4.0.2 and 4.0.3              not, of two makers: network modules differ, which cannot be seen
+//	Intel MPI 2021.18 and 2021.19      on one host, not on two
+func together(a, b string) Verdict {
+	fa, va := split(a)
+	fb, vb := split(b)
+	switch {
+	case fa != fb:
+		return Hopeless
+	case va == vb:
+		return Fine
+	case va == "" || vb == "":
+		return Doubtful
+	case fa == "Open MPI":
+		return sameUpTo(1, va, vb)
+	case fa == "MPICH":
+		return sameUpTo(2, va, vb)
+	}
+	return Doubtful
+}
+
+// sameUpTo judges versions whose first n numbers must be the same.
+func sameUpTo(n int, a, b string) Verdict {
+	x, y := strings.SplitN(a, ".", n+1), strings.SplitN(b, ".", n+1)
+	if len(x) < n || len(y) < n || !slices.Equal(x[:n], y[:n]) {
+		return Hopeless
+	}
+	return Doubtful
+}
+
+// split takes "Open MPI 4.1.4" apart; a library's path is no part of it.
+func split(library string) (family, version string) {
+	library, _, _ = strings.Cut(library, " (")
+	i := strings.LastIndexByte(library, ' ')
+	if i < 0 || i+1 == len(library) || library[i+1] < '0' || library[i+1] > '9' {
+		return library, ""
+	}
+	return library[:i], library[i+1:]
+}
+
+// maxKinds bounds what is compared with each other; a job has two or three.
+const maxKinds = 32
+
+// Judge says whether the ranks of all programs can talk to each other, and what is in the way: a sentence without
+// its end. A program that shows no library is compared with itself on other hosts only.
+func (j *Job) Judge() (Verdict, string) {
+	kinds := j.kinds()
+	worst := Fine
+	for i, a := range kinds {
+		for _, b := range kinds[:i] {
+			worst = max(worst, compare(a, b))
+		}
+	}
+	if worst == Fine {
+		return Fine, ""
+	}
+	kinds = slices.DeleteFunc(kinds, func(k *Answer) bool { return worst == Hopeless && !k.Sure })
+	const most = 4
+	var parts []string
+	for _, k := range kinds[:min(len(kinds), most)] {
+		library := strings.TrimSuffix(k.Library, " ")
+		if library == "" {
+			library = "no MPI library found"
+		}
+		program := ""
+		if len(j.programs) > 1 {
+			program = " in " + j.programs[k.App]
+		}
+		parts = append(parts, fmt.Sprintf("%s%s on %s (%s)", library, program, hostNames(k.Hosts), Protocol(k.Pmi)))
+	}
+	if n := len(kinds) - most; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", n))
+	}
+	return worst, strings.Join(parts, ", ")
+}
+
+// compare judges two kinds.
+func compare(a, b *Answer) Verdict {
+	if a.Library == "" || b.Library == "" {
+		if a.App != b.App {
+			return Fine
+		}
+		return Doubtful
+	}
+	v := together(a.Library, b.Library)
+	if v == Hopeless && !(a.Sure && b.Sure) || v == Fine && a.Pmi != b.Pmi {
+		return Doubtful
+	}
+	return v
+}
+
+// kinds are the answers by library and protocol. Where a library lies is no difference.
+func (j *Job) kinds() (kinds []*Answer) {
+	for _, a := range j.answers {
+		family, version := split(a.Library)
+		name := strings.TrimSpace(family + " " + version)
+		i := slices.IndexFunc(kinds, func(k *Answer) bool {
+			return k.App == a.App && k.Pmi == a.Pmi && k.Sure == a.Sure && k.Library == name
+		})
+		switch {
+		case i >= 0:
+			kinds[i].Hosts = slices.Concat(kinds[i].Hosts, a.Hosts)
+		case len(kinds) < maxKinds:
+			kinds = append(kinds, &Answer{App: a.App, Pmi: a.Pmi, Library: name, Sure: a.Sure, Hosts: a.Hosts})
+		}
+	}
+	return kinds
+}

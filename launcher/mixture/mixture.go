@@ -1,0 +1,160 @@
+// Package mixture gathers which MPI library each program of a job loads on each host, and judges whether their
+// ranks can talk to each other.
+//
+//	places (host, program) ──Add: what an agent chose──▶ answers ──all are there──▶ Judge
+//	                       ──Drop: the host is gone───┘                              │
+//	                          fine: start │ doubtful: start, with a warning │ hopeless: do not
+//
+// It is pure, and holds one job. What agents say may be anything: it is bounded, and only told.
+//
+// It does not know what a program that names no library needs; such a program is never in the way.
+package mixture
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// Place is a program of the job on a host of the run, both by index.
+type Place struct{ Host, App int }
+
+// Host is a host as it is told of.
+type Host struct {
+	Index int
+	Name  string
+}
+
+// Answer is what agents of some hosts have chosen for a program.
+type Answer struct {
+	App          int
+	Pmi          apiv1.Pmi
+	Library, Why string // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "": none was found
+	Sure         bool   // the program surely loads it
+	Hosts        []Host
+}
+
+// Job is one job's programs. New makes one.
+type Job struct {
+	programs []string
+	pending  map[Place]bool
+	left     []int // places that are pending, by program
+	answers  []*Answer
+}
+
+// New expects an answer for each of some places.
+func New(programs []string, places []Place) *Job {
+	j := &Job{programs: programs, pending: map[Place]bool{}, left: make([]int, len(programs))}
+	for _, p := range places {
+		if !j.pending[p] {
+			j.pending[p] = true
+			j.left[p.App]++
+		}
+	}
+	return j
+}
+
+// maxText bounds a text of an agent, in bytes.
+const maxText = 512
+
+// Add takes an answer; last says that it was the last one for its program. One that is not expected is an error.
+func (j *Job) Add(h Host, m *apiv1.Chosen) (last bool, err error) {
+	p := Place{h.Index, int(m.App)}
+	if !j.pending[p] {
+		return false, fmt.Errorf("chose a protocol for program %d of job %d, which it has not or has chosen for already", m.App, m.Job)
+	}
+	j.remove(p)
+	a := Answer{App: p.App, Pmi: m.Pmi, Library: clip(m.Library), Why: clip(m.Why), Sure: m.Sure}
+	i := slices.IndexFunc(j.answers, func(b *Answer) bool {
+		return a.App == b.App && a.Pmi == b.Pmi && a.Library == b.Library && a.Why == b.Why && a.Sure == b.Sure
+	})
+	if i < 0 {
+		i = len(j.answers)
+		j.answers = append(j.answers, &a)
+	}
+	j.answers[i].Hosts = append(j.answers[i].Hosts, h)
+	return j.left[p.App] == 0, nil
+}
+
+func (j *Job) remove(p Place) {
+	delete(j.pending, p)
+	j.left[p.App]--
+}
+
+// Drop expects nothing more of a host.
+func (j *Job) Drop(host int) {
+	for p := range j.pending {
+		if p.Host == host {
+			j.remove(p)
+		}
+	}
+}
+
+// Complete says that no answer is missing.
+func (j *Job) Complete() bool { return len(j.pending) == 0 }
+
+// First is the first answer for a program.
+func (j *Job) First(app int) (Answer, bool) {
+	for _, a := range j.answers {
+		if a.App == app {
+			return *a, true
+		}
+	}
+	return Answer{}, false
+}
+
+// Lines says what was chosen for a program and why, one line for each distinct answer.
+func (j *Job) Lines(app int) (lines []string) {
+	for _, a := range j.answers {
+		if a.App == app {
+			lines = append(lines, fmt.Sprintf("%s: %s: %s, since %s", hostNames(a.Hosts), j.programs[app], Protocol(a.Pmi), a.Why))
+		}
+	}
+	return lines
+}
+
+// Protocol is a protocol as users know it.
+func Protocol(p apiv1.Pmi) string {
+	switch p {
+	case apiv1.Pmi_PMI_FD:
+		return "PMI-1"
+	case apiv1.Pmi_PMI_PORT:
+		return "PMI-1 over a port"
+	case apiv1.Pmi_PMI_2:
+		return "PMI-2"
+	case apiv1.Pmi_PMI_PMIX:
+		return "PMIx"
+	case apiv1.Pmi_PMI_NONE:
+		return "no protocol"
+	}
+	return "protocol " + strconv.Itoa(int(p))
+}
+
+func clip(s string) string {
+	if len(s) > maxText {
+		return strings.ToValidUTF8(s[:maxText], "") + "..."
+	}
+	return s
+}
+
+// hostNames names hosts in their order: "host w0", "hosts w0, w1, w2, w3 and 5 more".
+func hostNames(hosts []Host) string {
+	const most = 4
+	hosts = slices.SortedFunc(slices.Values(hosts), func(a, b Host) int { return a.Index - b.Index })
+	hosts = slices.Compact(hosts)
+	var names []string
+	for _, h := range hosts {
+		names = append(names, h.Name)
+	}
+	if len(names) == 1 {
+		return "host " + names[0]
+	}
+	text := "hosts " + strings.Join(names[:min(len(names), most)], ", ")
+	if n := len(names) - most; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}

@@ -1,0 +1,110 @@
+package mixture
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+const openMPI = "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
+
+// said is what an agent says of a program; hosts answer in their order.
+type said struct {
+	app int
+	apiv1.Chosen
+}
+
+func TestJudge(t *testing.T) {
+	lib := func(app int, library string) said {
+		pmi := apiv1.Pmi_PMI_FD
+		if strings.HasPrefix(library, "Open MPI") {
+			pmi = apiv1.Pmi_PMI_PMIX
+		}
+		return said{app, apiv1.Chosen{Library: library, Pmi: pmi, Sure: library != "", Why: "x"}}
+	}
+	guess := func(app int, library string) said { s := lib(app, library); s.Sure = false; return s }
+	with := func(s said, p apiv1.Pmi) said { s.Pmi = p; return s }
+	for _, tt := range []struct {
+		name string
+		said []said
+		want Verdict
+		text string // part of it
+	}{
+		{"one", []said{lib(0, openMPI)}, Fine, ""},
+		{"alike", []said{lib(0, openMPI), lib(0, openMPI), lib(1, openMPI)}, Fine, ""},
+		{"elsewhere", []said{lib(0, "MPICH 4.0.2 (/a)"), lib(0, "MPICH 4.0.2 (/b)")}, Fine, ""},
+		{"two programs", []said{lib(0, openMPI), lib(1, "MPICH 4.0.2 (/b)")}, Hopeless,
+			"Open MPI 4.1.4 in a on host w0 (PMIx), MPICH 4.0.2 in b on host w1 (PMI-1)"},
+		{"two hosts", []said{lib(0, openMPI), lib(0, "MPICH 4.0.2 (/b)"), lib(0, openMPI)}, Hopeless, "Open MPI 4.1.4 on hosts w0, w2 (PMIx), MPICH 4.0.2 on host w1"},
+		{"MPICH and Intel MPI", []said{lib(0, "MPICH 4.3.2 (/a)"), lib(0, "Intel MPI 2021.18.1 (/b)")}, Hopeless, "Intel MPI 2021.18.1 on host w1"},
+		{"MPICH 4.2 and 4.3", []said{lib(0, "MPICH 4.2.3 (/a)"), lib(0, "MPICH 4.3.2 (/a)")}, Hopeless, ""},
+		{"MPICH 4.3.1 and 4.3.2", []said{lib(0, "MPICH 4.3.1 (/a)"), lib(0, "MPICH 4.3.2 (/a)")}, Doubtful, "MPICH 4.3.1 on host w0 (PMI-1), MPICH 4.3.2 on host w1"},
+		{"Open MPI 4 and 5", []said{lib(0, openMPI), lib(0, "Open MPI 5.0.11 (/a)")}, Hopeless, ""},
+		{"Open MPI 4.1.4 and 4.1.8", []said{lib(0, openMPI), lib(0, "Open MPI 4.1.8 (/a)")}, Doubtful, ""},
+		{"Open MPI of no version", []said{lib(0, openMPI), lib(0, "Open MPI (libmpi.so.40, which is not there)")}, Doubtful, ""},
+		{"Intel MPI's versions", []said{lib(0, "Intel MPI 2021.18.1 (/a)"), lib(0, "Intel MPI 2021.19.0 (/a)")}, Doubtful, ""},
+		{"a wrapper beside MPI", []said{lib(0, openMPI), lib(1, "")}, Fine, ""},
+		{"no MPI anywhere", []said{lib(0, ""), lib(1, "")}, Fine, ""},
+		{"a host without the library", []said{lib(0, openMPI), lib(0, "")}, Doubtful, "Open MPI 4.1.4 on host w0 (PMIx), no MPI library found on host w1 (PMI-1)"},
+		{"a guess", []said{lib(0, openMPI), guess(1, "MPICH 4.0.2 (/b)")}, Doubtful, "MPICH 4.0.2 in b on host w1"},
+		{"a guess beside two that are sure", []said{lib(0, openMPI), guess(1, "MPICH 4.0.2 (/b)"), lib(2, "Intel MPI 2021.18.1 (/b)")}, Hopeless,
+			"Open MPI 4.1.4 in a on host w0 (PMIx), Intel MPI 2021.18.1 in c on host w2 (PMI-1)"},
+		{"two protocols of one library", []said{lib(0, "MPICH 4.3.2 (/a)"), with(lib(0, "MPICH 4.3.2 (/a)"), apiv1.Pmi_PMI_PMIX)}, Doubtful, "(PMIx)"},
+		{"many", []said{lib(0, "MPICH 1.0"), lib(0, "MPICH 2.0"), lib(0, "MPICH 3.0"), lib(0, "MPICH 4.0"), lib(0, "MPICH 5.0"), lib(0, "MPICH 6.0")}, Hopeless, ", 2 more"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			programs, places := []string{"a"}, []Place(nil)
+			for h, s := range tt.said {
+				places = append(places, Place{h, s.app}, Place{h, s.app})
+				if s.app >= len(programs) {
+					programs = []string{"a", "b", "c"}
+				}
+			}
+			j := New(programs, places)
+			for h, s := range tt.said {
+				if j.Complete() {
+					t.Fatal("complete too early")
+				}
+				s.App = uint32(s.app)
+				if _, err := j.Add(Host{h, fmt.Sprintf("w%d", h)}, &s.Chosen); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, text := j.Judge(); !j.Complete() || got != tt.want || !strings.Contains(text, tt.text) || (text != "") != (tt.want != Fine) {
+				t.Errorf("complete %v, %d, %q; want %d, %q", j.Complete(), got, text, tt.want, tt.text)
+			}
+		})
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	j := New([]string{"a.out", "b"}, []Place{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 1}})
+	add := func(h, app int, why string) (bool, error) {
+		return j.Add(Host{h, fmt.Sprintf("w%d", h)}, &apiv1.Chosen{App: uint32(app), Why: why})
+	}
+	for h := range 5 {
+		if last, err := add(h, 0, "x"); err != nil || last != (h == 4) {
+			t.Errorf("host %d: last %v, %v", h, last, err)
+		}
+	}
+	for name, p := range map[string]Place{"twice": {0, 0}, "a host of no rank": {9, 0}, "a host of another program": {0, 1}, "a program that is not there": {0, 7}} {
+		if _, err := add(p.Host, p.App, "x"); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if got := fmt.Sprint(j.Lines(0)); got != "[hosts w0, w1, w2, w3 and 1 more: a.out: PMI-1, since x]" {
+		t.Error(got)
+	}
+	if _, ok := j.First(1); ok || j.Complete() {
+		t.Error("an answer that nobody gave")
+	}
+	if j.Drop(5); !j.Complete() {
+		t.Error("a host that is gone is waited for")
+	}
+	j = New([]string{"a.out"}, []Place{{0, 0}})
+	if _, err := add(0, 0, strings.Repeat("x", 1000)); err != nil || len(j.Lines(0)[0]) > 600 {
+		t.Errorf("%v, %q", err, j.Lines(0))
+	}
+}
