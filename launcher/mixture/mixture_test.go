@@ -12,8 +12,10 @@ const openMPI = "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
 
 // said is what an agent says of a program; hosts answer in their order.
 type said struct {
-	app int
-	apiv1.Chosen
+	app     int
+	library string
+	pmi     apiv1.Pmi
+	sure    bool
 }
 
 func TestJudge(t *testing.T) {
@@ -22,10 +24,10 @@ func TestJudge(t *testing.T) {
 		if strings.HasPrefix(library, "Open MPI") {
 			pmi = apiv1.Pmi_PMI_PMIX
 		}
-		return said{app, apiv1.Chosen{Library: library, Pmi: pmi, Sure: library != "", Why: "x"}}
+		return said{app, library, pmi, library != ""}
 	}
-	guess := func(app int, library string) said { s := lib(app, library); s.Sure = false; return s }
-	with := func(s said, p apiv1.Pmi) said { s.Pmi = p; return s }
+	guess := func(app int, library string) said { s := lib(app, library); s.sure = false; return s }
+	with := func(s said, p apiv1.Pmi) said { s.pmi = p; return s }
 	for _, tt := range []struct {
 		name string
 		said []said
@@ -67,8 +69,8 @@ func TestJudge(t *testing.T) {
 				if j.Complete() {
 					t.Fatal("complete too early")
 				}
-				s.App = uint32(s.app)
-				if _, err := j.Add(Host{h, fmt.Sprintf("w%d", h)}, &s.Chosen); err != nil {
+				m := &apiv1.Chosen{App: uint32(s.app), Library: s.library, Pmi: s.pmi, Sure: s.sure, Why: "x"}
+				if _, err := j.Add(Host{h, fmt.Sprintf("w%d", h)}, m); err != nil {
 					t.Fatal(err)
 				}
 			}
