@@ -19,7 +19,7 @@ FUZZTIME ?= 10s
 export MPIUP_TEST_REQUIRE ?=
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel soak lint generate fuzz demo bench bench-peers matrix image image-check clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak lint generate fuzz demo bench bench-peers matrix image image-check clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -47,6 +47,7 @@ test: setup lint unit integration ## what CI runs: set-up, lint, all tests with 
 setup:
 	@test/setup.sh go test
 	@test/wheels.sh
+	@test/frameworks.sh jax
 
 unit:
 	@echo "== unit tests"
@@ -68,6 +69,10 @@ integration: build
 kube-intel: build ## MPI Operator's example with Intel MPI itself, from PyPI (root, 130 MB); not in CI
 	@test/wheels.sh intel
 	@cd test/kube && MPIUP_TEST_REQUIRE=root,netns,mpich,intel go test -count=1 -timeout 30m -v -run 'UpstreamExamplesWith|WorldSizes/^IntelMPI$$' ./contract
+
+frameworks: setup build ## training with torch, Horovod (MPI and Gloo) and JAX over hosts; builds Horovod once (root, minutes)
+	@test/frameworks.sh
+	@MPIUP_TEST_REQUIRE=root,netns,mpich,torch,jax,horovod go test -count=1 -timeout 15m -v -run 'Torch|JAX|HorovodBare|MeetingPorts' ./test/integration
 
 soak: build ## random faults on a running job for SOAK=5m, again with SEED=n; not in CI
 	@MPIUP_SOAK=$(or $(SOAK),5m) MPIUP_SOAK_SEED=$(SEED) go test -race -timeout 60m -count=1 -v -run '^TestSoak$$' ./test/chaos

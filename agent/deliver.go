@@ -66,6 +66,8 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 		return s.gone(b.Gone)
 	case *apiv1.Frame_Event:
 		s.event(b.Event)
+	case *apiv1.Frame_Rendezvous:
+		s.rendezvous(b.Rendezvous)
 	case *apiv1.Frame_CopyData:
 		return s.copyData(b.CopyData)
 	default:

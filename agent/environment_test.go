@@ -76,7 +76,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 			l.Number, l.JobId, l.Size, l.Universe, l.Hosts, l.Window = 1, "job", 3, 3, 1, 64<<10
 			l.Apps = []*apiv1.App{{Argv: []string{"env", "-u", "NONE"}}}
 			l.Net, l.MpiPorts = "lo", "18000-18099"
-			l.Meeting = &apiv1.Meeting{Frameworks: uint32(frameworks.Torch | frameworks.JAX | frameworks.TensorFlow), Host: "10.1.2.3",
+			l.Meeting = &apiv1.Meeting{Frameworks: uint32(frameworks.Auto | frameworks.TensorFlow | frameworks.Horovod | frameworks.HorovodGloo), Host: "10.1.2.3",
 				Torch: 20001, Jax: 20002, Tf: []string{"10.1.2.3:1", "10.1.2.3:2", "10.1.2.3:3"}, OnePerHost: true}
 			l.Fabric = &apiv1.Fabric{Use: "tcp", Nccl: "p2p=off,ib=off,shm=off"}
 			for rank := range l.Size {

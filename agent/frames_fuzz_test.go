@@ -28,6 +28,7 @@ func FuzzFrames(f *testing.F) {
 		{Seq: 12, Body: &apiv1.Frame_Gone{Gone: &apiv1.Gone{Ids: "0-1048575", Host: true}}},
 		{Seq: 13, Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte{0, 0, 0, 1}}}},
 		{Seq: 14, Body: &apiv1.Frame_JobOver{JobOver: &apiv1.JobOver{Job: 3, Mute: true}}},
+		{Seq: 15, Body: &apiv1.Frame_Rendezvous{Rendezvous: &apiv1.Rendezvous{Scope: "global", Key: "0", Value: []byte("x")}}},
 		{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Launcher: strings.Repeat("x", 300)}}},
 	} {
 		b, err := proto.Marshal(m)

@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/agent/gloo"
 	"github.com/mpiup/mpiup/agent/ports"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
@@ -50,7 +52,8 @@ func (p *proc) meetingVariables(app *apiv1.App) []frameworks.Variable {
 	return frameworks.Variables(set, frameworks.Rank{
 		Rank: int(p.spec.Rank), Size: int(l.Size), Local: int(p.spec.LocalRank), LocalSize: len(l.Procs),
 		Node: int(p.spec.NodeRank), OnePerHost: m.OnePerHost, GPUs: gpus, Narrowed: narrowed,
-	}, frameworks.Meeting{Host: host, Torch: uint16(m.Torch), JAX: uint16(m.Jax), TF: m.Tf}, frameworks.Given{
+		Cross: int(p.spec.CrossRank), CrossSize: int(p.spec.CrossSize), Host: p.step.s.agent.cfg.Name,
+	}, frameworks.Meeting{Gloo: p.step.glooPort(p.spec.Rank), Host: host, Torch: uint16(m.Torch), JAX: uint16(m.Jax), TF: m.Tf}, frameworks.Given{
 		User:      func(name string) bool { return names(app.Env, name) },
 		Container: func(name string) bool { return names(p.step.s.agent.cfg.Env, name) },
 	})
@@ -62,4 +65,58 @@ func (st *step) usesOpenMPI(app uint32) bool { return int(app) < len(st.openMPI)
 // names says that a list of NAME=value has a name.
 func names(env []string, name string) bool {
 	return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+}
+
+// newGloo is where the job's Horovod ranks meet; nil where Horovod is told nothing.
+func (st *step) newGloo() *gloo.Server {
+	l := st.launch
+	if frameworks.Set(l.Meeting.GetFrameworks())&frameworks.Horovod == 0 || l.Exec || len(l.Procs) == 0 {
+		return nil
+	}
+	return gloo.New(gloo.Config{
+		Check: st.s.maySpeak, Log: st.s.log,
+		Send: func(u gloo.Update) {
+			if l.Hosts > 1 {
+				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Rendezvous{Rendezvous: &apiv1.Rendezvous{
+					Job: l.Job, Scope: u.Scope, Epoch: u.Epoch, Key: u.Key, Value: u.Value, Done: u.Done}}})
+			}
+		},
+		Full: func(err error) { st.s.notice(true, "%v", err) },
+	})
+}
+
+// openGloo gives the ranks their ports where a program may use them: the user said so, or its Python has Horovod.
+func (st *step) openGloo(dirs []string) error {
+	l := st.launch
+	if st.gloo == nil || frameworks.Set(l.Meeting.GetFrameworks())&frameworks.HorovodGloo == 0 && !st.hasHorovod(dirs) {
+		return nil
+	}
+	ranks := make([]int, len(l.Procs))
+	for i, p := range l.Procs {
+		ranks[i] = int(p.Rank)
+	}
+	if err := st.gloo.Open(ranks); err != nil {
+		return fmt.Errorf("Horovod's rendezvous: %w", err)
+	}
+	st.wg.Go(func() { st.gloo.Run(st.ctx) })
+	return nil
+}
+
+// hasHorovod says that a program of the job here runs a Python that has Horovod.
+func (st *step) hasHorovod(dirs []string) bool {
+	return slices.ContainsFunc(st.launch.Procs, func(p *apiv1.Proc) bool { return st.library(int(p.App), dirs[p.App]).Horovod })
+}
+
+func (st *step) glooPort(rank uint32) uint16 {
+	if st.gloo == nil {
+		return 0
+	}
+	return st.gloo.Port(int(rank))
+}
+
+// rendezvous takes what Horovod's ranks on another host put.
+func (s *session) rendezvous(m *apiv1.Rendezvous) {
+	if st := s.job(m.Job); st != nil && st.gloo != nil {
+		st.gloo.Apply(gloo.Update{Scope: m.Scope, Epoch: m.Epoch, Key: m.Key, Value: m.Value, Done: m.Done})
+	}
 }

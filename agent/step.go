@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/copies"
+	"github.com/mpiup/mpiup/agent/gloo"
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -38,6 +39,7 @@ type step struct {
 	net      netChoice    // what MPI libraries are told of the network
 	fabric   fabric       // what they are told of RDMA
 	gpus     gpuChoice    // which GPUs they see
+	gloo     *gloo.Server // where Horovod's ranks meet; nil: nobody is told of it
 	tee      *stdio.Tee   // nil: output goes to the launcher only
 	oom      uint64       // OOM kills of the container before the start
 
@@ -67,6 +69,7 @@ func newStep(s *session, l *apiv1.Launch) *step {
 	st.ctx, st.kill = context.WithCancel(context.Background())
 	st.may, st.halt = context.WithCancel(st.ctx)
 	st.copies = st.newCopies()
+	st.gloo = st.newGloo()
 	if !l.Exec && l.Pmi != apiv1.Pmi_PMI_NONE {
 		st.engine, st.unfit = newEngine(s, l)
 	}
@@ -106,7 +109,11 @@ func (st *step) start() {
 	}
 	dirs := st.directories()
 	st.choose(dirs)
-	if err := st.prepare(); err != nil {
+	err := st.prepare()
+	if err == nil {
+		err = st.openGloo(dirs)
+	}
+	if err != nil {
 		st.unprepared(err)
 		return
 	}

@@ -88,7 +88,16 @@ func (st *step) worthALook(every bool, shows map[uint32]bool) (list []*proc) {
 
 // shows says that the rank's program surely loads an MPI library, or that nobody listens to the rank.
 func (st *step) shows(p *proc) bool {
-	return st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_NONE || st.library(int(p.spec.App), p.dir).Sure
+	return st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_NONE || st.surely(p) != ""
+}
+
+// surely is the MPI library that the rank's program loads whatever it does. A script may name mpi4py or Horovod and
+// never come to it: there its memory map says.
+func (st *step) surely(p *proc) string {
+	if c := st.library(int(p.spec.App), p.dir); c.Sure && !c.Mention {
+		return c.Library
+	}
+	return ""
 }
 
 // mute says that a process has not spoken, and still may.
@@ -108,14 +117,17 @@ func (p *proc) unspoken() string {
 		return "" // no program ran
 	}
 	st := p.step
+	if st.gloo != nil && st.gloo.Met(int(p.spec.Rank)) {
+		return "" // Horovod by Gloo, which loads MPI where it was built with it
+	}
 	if st.launch.Size < 2 || st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_NONE || apiv1.PmiState(p.pmi.Load()) != apiv1.PmiState_PMI_NEVER {
 		return ""
 	}
 	if seen := p.mapped.Load(); seen != nil {
 		return *seen
 	}
-	if c := st.library(int(p.spec.App), p.dir); c.Sure {
-		return c.Library
+	if library := st.surely(p); library != "" {
+		return library
 	}
 	return st.alike(p)
 }

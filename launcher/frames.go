@@ -129,6 +129,8 @@ func (r *run) frame(e event) {
 		err = r.onSpawn(h, b.SpawnRequest)
 	case *apiv1.Frame_Event:
 		r.forward(h, b.Event)
+	case *apiv1.Frame_Rendezvous:
+		r.rendezvous(h, b.Rendezvous)
 	case *apiv1.Frame_Credit: // of input, from a host whose rank gets none
 	default:
 		err = fmt.Errorf("a frame %T, which is not for a launcher", b)

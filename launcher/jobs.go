@@ -95,10 +95,12 @@ func (j *jobRun) over() bool { return j.asked != nil && j.left == 0 }
 func (r *run) launchJob(j *jobRun) {
 	j.launch = r.describe(j)
 	procs := make([][]*apiv1.Proc, len(r.places.hosts()))
-	for _, p := range j.plan.Placements {
+	across := crossRanks(j.plan)
+	for i, p := range j.plan.Placements {
 		h := j.hosts[p.Host]
 		procs[h] = append(procs[h], &apiv1.Proc{Rank: uint32(p.Rank), App: uint32(p.App),
-			LocalRank: uint32(p.LocalRank), NodeRank: uint32(p.Host), Cpus: p.CPUs.String()})
+			LocalRank: uint32(p.LocalRank), NodeRank: uint32(p.Host), Cpus: p.CPUs.String(),
+			CrossRank: across[i].rank, CrossSize: across[i].size})
 	}
 	apps := j.launchApps(true)
 	if j.number == 0 {

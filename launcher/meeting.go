@@ -3,10 +3,12 @@ package launcher
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // meetingWish is what agents are asked to reserve before it is known where rank 0 will be.
@@ -123,4 +125,37 @@ func towards(at netip.AddrPort) netip.Addr {
 		return netip.Addr{}
 	}
 	return own.Unmap()
+}
+
+// cross is where a process stands among those of its local rank on other hosts, as Horovod counts.
+type cross struct{ rank, size uint32 }
+
+// crossRanks is that of each placement.
+func crossRanks(plan *job.Plan) []cross {
+	hosts := map[int][]int{} // of a local rank, in the order of the job's
+	for _, p := range plan.Placements {
+		hosts[p.LocalRank] = append(hosts[p.LocalRank], p.Host)
+	}
+	for _, list := range hosts {
+		slices.Sort(list)
+	}
+	out := make([]cross, len(plan.Placements))
+	for i, p := range plan.Placements {
+		list := hosts[p.LocalRank]
+		at, _ := slices.BinarySearch(list, p.Host)
+		out[i] = cross{uint32(at), uint32(len(list))}
+	}
+	return out
+}
+
+// rendezvous passes what Horovod's ranks on one host put on to the job's other hosts, which check it.
+func (r *run) rendezvous(from int, m *apiv1.Rendezvous) {
+	if int(m.Job) >= len(r.jobs) {
+		return
+	}
+	r.live(func(h int) {
+		if h != from && slices.Contains(r.jobs[m.Job].hosts, h) {
+			r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Rendezvous{Rendezvous: m}})
+		}
+	})
 }

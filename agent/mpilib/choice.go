@@ -31,7 +31,9 @@ type Choice struct {
 	Protocol Protocol
 	Library  string // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "" none was found
 	Sure     bool   // the command runs a program that needs Library, as far as one can see
+	Mention  bool   // Sure is said of a script because it names a package that loads Library; it may not come to that
 	Why      string // the end of "..., since "
+	Horovod  bool   // a Python that the command runs has the package horovod
 	OldHwloc bool   // the program has, or may have, hwloc 1, which cannot read hwloc 2's XML
 }
 
@@ -40,7 +42,7 @@ type Choice struct {
 func (k *look) choose(c command, h hit) Choice {
 	choice := k.settle(c, h)
 	choice.Library, choice.Why = printable(choice.Library), printable(choice.Why)
-	choice.OldHwloc = k.oldHwloc(h.library)
+	choice.OldHwloc, choice.Horovod = k.oldHwloc(h.library), k.horovod
 	return choice
 }
 
@@ -57,7 +59,7 @@ func (k *look) settle(c command, h hit) Choice {
 	if !h.found() {
 		return k.guess(c)
 	}
-	choice := Choice{Protocol: h.library.protocol(), Sure: h.sure}
+	choice := Choice{Protocol: h.library.protocol(), Sure: h.sure, Mention: h.mention}
 	if h.library.family != pmixClient && h.library.family != pmiClient {
 		choice.Library = h.library.String()
 	}

@@ -14,6 +14,7 @@ type look struct {
 	cache    ldCache // once read
 	cached   bool
 	hwloc    hwlocs
+	horovod  bool // a Python was seen that has it
 }
 
 // hit is a library that was found, and where.
@@ -21,6 +22,7 @@ type hit struct {
 	library library
 	program string // that loads it
 	module  string // of Python, which does: mpi4py; "" none
+	mention bool   // sure, since a script names its module
 	sure    bool   // the command will run the program, as far as one can see
 }
 

@@ -28,7 +28,7 @@ func (k *look) python(exe string, c command, depth int) hit {
 		in.binary = o
 		own = k.packages(in, c)
 	}
-	own.sure = says
+	own.sure, own.mention = says, says
 	if own.found() && says {
 		return own
 	}
@@ -149,6 +149,9 @@ var modules = []struct{ name, dir, pattern string }{
 
 // packages finds the MPI of an interpreter's packages.
 func (k *look) packages(in interp, c command) hit {
+	for _, site := range in.sites {
+		k.horovod = k.horovod || k.files.stat(path.Join(site, "horovod")).dir()
+	}
 	for _, site := range in.sites {
 		if dir := path.Join(site, "mpi4py"); k.files.stat(dir).dir() {
 			if l, ok := k.mpi4py(in, dir, c); ok {

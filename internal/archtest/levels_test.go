@@ -39,6 +39,7 @@ var levels = map[string]int{
 	"agent/gpuwatch":      2,
 	"agent/copies":        2,
 	"agent/ports":         2,
+	"agent/gloo":          2,
 	"agent/stall":         2,
 	"launcher/holdup":     2,
 	"launcher/mixture":    2,

@@ -8,6 +8,7 @@
 //	torch  RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT, PET_*
 //	jax    OMPI_MCA_orte_hnp_uri JAX_COORDINATOR_PORT JAX_LOCAL_DEVICE_IDS
 //	tf     TF_CONFIG
+//	horovod  HOROVOD_*, where the installed one meets by Gloo
 //
 // A launcher reads the user's words with Parse, and an agent makes the variables, so both mean the
 // same by them. docs/frameworks.md argues why each is given and misleads nobody.

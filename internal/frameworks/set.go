@@ -13,16 +13,18 @@ const (
 	Torch Set = 1 << iota
 	JAX
 	TensorFlow
+	Horovod
+	HorovodGloo // with Horovod: it meets by Gloo, MPI or not
 
 	None Set = 0
-	Auto     = Torch | JAX
+	Auto     = Torch | JAX | Horovod
 )
 
 // words are what users call them.
 var words = []struct {
 	word string
 	set  Set
-}{{"auto", Auto}, {"none", None}, {"torch", Torch}, {"jax", JAX}, {"tf", TensorFlow}}
+}{{"auto", Auto}, {"none", None}, {"torch", Torch}, {"jax", JAX}, {"tf", TensorFlow}, {"horovod", Horovod | HorovodGloo}}
 
 // Words are what Parse reads, for help and completion.
 func Words() []string {

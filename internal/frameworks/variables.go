@@ -11,11 +11,13 @@ import (
 // Rank is one process of a job, as frameworks count. All numbers begin at 0.
 type Rank struct {
 	Rank, Size       int
-	Local, LocalSize int  // among the job's ranks of its host
-	Node             int  // index of its host among the job's hosts
-	OnePerHost       bool // every host of the job has one rank
-	GPUs             int  // that it sees; 0: none, or unknown
-	Narrowed         bool // it sees some of its host's GPUs only
+	Local, LocalSize int    // among the job's ranks of its host
+	Node             int    // index of its host among the job's hosts
+	OnePerHost       bool   // every host of the job has one rank
+	Cross, CrossSize int    // its host among those that have a rank of its local rank, and how many those are
+	Host             string // name of its host
+	GPUs             int    // that it sees; 0: none, or unknown
+	Narrowed         bool   // it sees some of its host's GPUs only
 }
 
 // Meeting is where the ranks of a job meet. Ports that are 0 could not be had.
@@ -23,6 +25,7 @@ type Meeting struct {
 	Host  netip.Addr // of rank 0's host, as the other hosts reach it
 	Torch uint16     // rank 0 listens there
 	JAX   uint16     // likewise
+	Gloo  uint16     // Horovod's store on this rank's own loopback
 	TF    []string   // address and port of each rank; empty: none were reserved
 }
 
@@ -56,6 +59,9 @@ func Variables(s Set, r Rank, m Meeting, g Given) (list []Variable) {
 	}
 	if s&JAX != 0 && m.Host.IsValid() && m.JAX != 0 {
 		r.jax(add, m)
+	}
+	if s&Horovod != 0 && m.Gloo != 0 {
+		r.horovod(add, s, m)
 	}
 	if s&TensorFlow != 0 && r.Rank < len(m.TF) {
 		add("TensorFlow's MultiWorkerMirroredStrategy", false, "TF_CONFIG", tfConfig(r.Rank, m.TF))
@@ -111,6 +117,21 @@ func (r Rank) jax(add adder, m Meeting) {
 	switch { // by itself it takes the one GPU that has the local rank's number
 	case r.GPUs > 0 && (r.Narrowed || r.LocalSize == 1):
 		add("jax.distributed.initialize(): which of the GPUs that the rank sees it uses", true, "JAX_LOCAL_DEVICE_IDS", upTo(r.GPUs))
+	}
+}
+
+// horovod is what horovodrun gives ranks that meet by Gloo (horovod 0.28, runner/gloo_run.py). Without the last two
+// Horovod takes MPI where it was built with it, and the others are not read.
+func (r Rank) horovod(add adder, s Set, m Meeting) {
+	add("Horovod that meets by Gloo: who this rank is", false,
+		"HOROVOD_RANK", strconv.Itoa(r.Rank), "HOROVOD_SIZE", strconv.Itoa(r.Size),
+		"HOROVOD_LOCAL_RANK", strconv.Itoa(r.Local), "HOROVOD_LOCAL_SIZE", strconv.Itoa(r.LocalSize),
+		"HOROVOD_CROSS_RANK", strconv.Itoa(r.Cross), "HOROVOD_CROSS_SIZE", strconv.Itoa(r.CrossSize),
+		"HOROVOD_HOSTNAME", fmt.Sprintf("%s-%d", strings.NewReplacer(":", "-", "/", "-").Replace(r.Host), r.Node))
+	add("Horovod that meets by Gloo: the agent's key-value server", false,
+		"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT", port(m.Gloo))
+	if s&HorovodGloo != 0 {
+		add("Horovod: that it meets by Gloo, as --env horovod asks", true, "HOROVOD_CONTROLLER", "gloo", "HOROVOD_CPU_OPERATIONS", "gloo")
 	}
 }
 

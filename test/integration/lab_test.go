@@ -117,12 +117,21 @@ func binary(dir string) (string, error) {
 // hosts makes hosts that see the lab's files.
 func (l *lab) hosts(ctx context.Context, cfg netns.Config) (*netns.Cluster, error) {
 	cfg.Share = append(cfg.Share, l.dir)
-	for _, d := range []string{filepath.Dir(l.bin), l.venv} {
+	for _, d := range []string{filepath.Dir(l.bin), l.venv, frameworksCache()} {
 		if _, err := os.Stat(d); err == nil && d != l.dir && hidden(d) {
 			cfg.Share = append(cfg.Share, d)
 		}
 	}
 	return netns.Up(ctx, cfg)
+}
+
+// frameworksCache is where test/frameworks.sh builds.
+func frameworksCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "mpiup", "frameworks")
 }
 
 // hidden says that hosts have a directory of their own in place of one that holds path.

@@ -5,17 +5,30 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/need"
 )
 
-// torch is Debian's Python with its torch, and a folder with a copy of an example's train.py, which hosts see.
+// torch is Debian's Python with its torch, and an example's script.
 func (l *lab) torch(t *testing.T, example string) (python, script string) {
 	t.Helper()
 	need.File(t, "torch", "/usr/lib/python3/dist-packages/torch/version.py", "install python3-torch")
-	script = filepath.Join(l.folder(t), "train.py")
+	return "/usr/bin/python3", l.example(t, example)
+}
+
+// frameworkPython is that of an environment that test/frameworks.sh makes.
+func frameworkPython(name string) (python string) {
+	return filepath.Join(frameworksCache(), name, "bin", "python")
+}
+
+// example is a copy of an example's train.py that hosts see.
+func (l *lab) example(t *testing.T, example string) string {
+	t.Helper()
+	script := filepath.Join(l.folder(t), "train.py")
 	text, err := os.ReadFile(filepath.Join("../../examples", example, "train.py"))
 	if err == nil {
 		err = os.WriteFile(script, text, 0o644)
@@ -23,7 +36,7 @@ func (l *lab) torch(t *testing.T, example string) (python, script string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "/usr/bin/python3", script
+	return script
 }
 
 var learned = regexp.MustCompile(`(?m)^rank (\d+) of (\d+): loss ([\d.]+) to ([\d.]+), weights equal rank 0's: True$`)
@@ -52,6 +65,44 @@ func TestTorchDDPBare(t *testing.T) {
 	l := hosted(t)
 	python, script := l.torch(t, "torch-ddp")
 	l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, script}}).learns(t, 4)
+}
+
+// JAX's initialize() finds the others without an argument.
+func TestJAXBare(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	python, script := frameworkPython("jax"), l.example(t, "jax")
+	need.File(t, "jax", python, "run test/frameworks.sh jax")
+	l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "2", python, script}}).learns(t, 2)
+}
+
+// Horovod with MPI and Gloo in it takes MPI, and Gloo where it is told to, then also twice in one process.
+func TestHorovodBare(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	python, script := frameworkPython("horovod"), l.example(t, "horovod-pytorch")
+	need.File(t, "horovod", python, "run test/frameworks.sh horovod")
+	again := fmt.Sprintf("import sys; sys.path.insert(0, %q); import train; sys.exit(train.main() or train.main())", filepath.Dir(script))
+	for _, c := range []struct {
+		name    string
+		args    []string
+		program []string
+		times   int
+	}{
+		{"MPI", nil, []string{script}, 1},
+		{"Gloo", []string{"--env", "horovod"}, []string{script}, 1},
+		{"Gloo twice, as the user asks", []string{"-x", "HOROVOD_CONTROLLER=gloo", "-x", "HOROVOD_CPU_OPERATIONS=gloo"}, []string{"-c", again}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			args := slices.Concat([]string{"-n", "4"}, c.args, []string{python}, c.program)
+			r := l.run(t, job{hosts: "w0:2,w1:2", args: args})
+			r.learns(t, 4)
+			if n := strings.Count(r.stdout, "weights equal"); n != 4*c.times {
+				t.Errorf("%d lines of %d ranks:\n%s", n, 4, r.stdout)
+			}
+		})
+	}
 }
 
 // Two jobs meet on the same hosts at the same time, and neither at the other's port.

@@ -521,6 +521,7 @@ type Frame struct {
 	//	*Frame_FetchRequest
 	//	*Frame_FetchResult
 	//	*Frame_Event
+	//	*Frame_Rendezvous
 	Body          isFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -928,6 +929,15 @@ func (x *Frame) GetEvent() *Event {
 	return nil
 }
 
+func (x *Frame) GetRendezvous() *Rendezvous {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Rendezvous); ok {
+			return x.Rendezvous
+		}
+	}
+	return nil
+}
+
 type isFrame_Body interface {
 	isFrame_Body()
 }
@@ -1091,6 +1101,10 @@ type Frame_Event struct {
 	Event *Event `protobuf:"bytes,64,opt,name=event,proto3,oneof"`
 }
 
+type Frame_Rendezvous struct {
+	Rendezvous *Rendezvous `protobuf:"bytes,65,opt,name=rendezvous,proto3,oneof"`
+}
+
 func (*Frame_Open) isFrame_Body() {}
 
 func (*Frame_Launch) isFrame_Body() {}
@@ -1168,6 +1182,8 @@ func (*Frame_FetchRequest) isFrame_Body() {}
 func (*Frame_FetchResult) isFrame_Body() {}
 
 func (*Frame_Event) isFrame_Body() {}
+
+func (*Frame_Rendezvous) isFrame_Body() {}
 
 type Open struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2248,8 +2264,10 @@ type Proc struct {
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"` // in its job; for exec 0
 	App           uint32                 `protobuf:"varint,2,opt,name=app,proto3" json:"app,omitempty"`   // index into Launch.apps
 	LocalRank     uint32                 `protobuf:"varint,3,opt,name=local_rank,json=localRank,proto3" json:"local_rank,omitempty"`
-	NodeRank      uint32                 `protobuf:"varint,4,opt,name=node_rank,json=nodeRank,proto3" json:"node_rank,omitempty"` // the host's index among the job's hosts
-	Cpus          string                 `protobuf:"bytes,5,opt,name=cpus,proto3" json:"cpus,omitempty"`                          // "0-3,8", the kernel's numbers of those it is bound to; empty: not bound
+	NodeRank      uint32                 `protobuf:"varint,4,opt,name=node_rank,json=nodeRank,proto3" json:"node_rank,omitempty"`    // the host's index among the job's hosts
+	Cpus          string                 `protobuf:"bytes,5,opt,name=cpus,proto3" json:"cpus,omitempty"`                             // "0-3,8", the kernel's numbers of those it is bound to; empty: not bound
+	CrossRank     uint32                 `protobuf:"varint,6,opt,name=cross_rank,json=crossRank,proto3" json:"cross_rank,omitempty"` // index of its host among those that have a rank of its local rank
+	CrossSize     uint32                 `protobuf:"varint,7,opt,name=cross_size,json=crossSize,proto3" json:"cross_size,omitempty"` // how many those are
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2317,6 +2335,20 @@ func (x *Proc) GetCpus() string {
 		return x.Cpus
 	}
 	return ""
+}
+
+func (x *Proc) GetCrossRank() uint32 {
+	if x != nil {
+		return x.CrossRank
+	}
+	return 0
+}
+
+func (x *Proc) GetCrossSize() uint32 {
+	if x != nil {
+		return x.CrossSize
+	}
+	return 0
 }
 
 // HostRanks is one host of a job and its ranks, as PMIx clients are told.
@@ -5028,6 +5060,92 @@ func (x *Event) GetData() []byte {
 	return nil
 }
 
+// Rendezvous is a change of what Horovod's ranks of a job know of each other (agent/gloo): an agent tells the
+// launcher, and that every other host with ranks of the job.
+type Rendezvous struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Scope         string                 `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // how often the rank had finished the scope before
+	Key           string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	Value         []byte                 `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	Done          bool                   `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"` // the rank that put key has finished the scope
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rendezvous) Reset() {
+	*x = Rendezvous{}
+	mi := &file_mpiup_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rendezvous) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rendezvous) ProtoMessage() {}
+
+func (x *Rendezvous) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
+func (*Rendezvous) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *Rendezvous) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Rendezvous) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *Rendezvous) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Rendezvous) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Rendezvous) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Rendezvous) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
 // Gone: processes that will not come back, for those who asked to be told (PMIx events).
 type Gone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5043,7 +5161,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5055,7 +5173,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5068,7 +5186,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Gone) GetIds() string {
@@ -5128,7 +5246,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5140,7 +5258,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5153,7 +5271,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -5218,7 +5336,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5230,7 +5348,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5243,7 +5361,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -5289,7 +5407,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5301,7 +5419,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5314,7 +5432,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 type Peer struct {
@@ -5334,7 +5452,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5346,7 +5464,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5359,7 +5477,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Peer) GetName() string {
@@ -5435,7 +5553,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5447,7 +5565,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5460,7 +5578,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -5487,7 +5605,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5499,7 +5617,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5512,7 +5630,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -5537,7 +5655,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5549,7 +5667,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5562,7 +5680,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 type CheckupRequest struct {
@@ -5582,7 +5700,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5594,7 +5712,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5607,7 +5725,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -5688,7 +5806,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5700,7 +5818,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5713,7 +5831,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -5778,7 +5896,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5790,7 +5908,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5803,7 +5921,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -5846,7 +5964,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5858,7 +5976,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5871,7 +5989,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Finding) GetName() string {
@@ -5912,7 +6030,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5924,7 +6042,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5937,7 +6055,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Fact) GetName() string {
@@ -5966,7 +6084,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5978,7 +6096,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5991,7 +6109,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -6024,7 +6142,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6036,7 +6154,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6049,7 +6167,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -6070,7 +6188,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6082,7 +6200,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6095,7 +6213,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -6129,7 +6247,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6141,7 +6259,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6154,7 +6272,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Target) GetHost() string {
@@ -6180,7 +6298,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6192,7 +6310,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6205,7 +6323,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -6229,7 +6347,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6241,7 +6359,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6254,7 +6372,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Way) GetHost() string {
@@ -6303,7 +6421,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xb1\x0f\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xe9\x0f\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -6351,7 +6469,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
 	"\ffetch_result\x18? \x01(\v2\x15.mpiup.v1.FetchResultH\x00R\vfetchResult\x12'\n" +
-	"\x05event\x18@ \x01(\v2\x0f.mpiup.v1.EventH\x00R\x05eventB\x06\n" +
+	"\x05event\x18@ \x01(\v2\x0f.mpiup.v1.EventH\x00R\x05event\x126\n" +
+	"\n" +
+	"rendezvous\x18A \x01(\v2\x14.mpiup.v1.RendezvousH\x00R\n" +
+	"rendezvousB\x06\n" +
 	"\x04body\"\xb8\x03\n" +
 	"\x04Open\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
@@ -6452,14 +6573,18 @@ const file_mpiup_proto_rawDesc = "" +
 	"\n" +
 	"CopyCredit\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"|\n" +
+	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"\xba\x01\n" +
 	"\x04Proc\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\rR\x03app\x12\x1d\n" +
 	"\n" +
 	"local_rank\x18\x03 \x01(\rR\tlocalRank\x12\x1b\n" +
 	"\tnode_rank\x18\x04 \x01(\rR\bnodeRank\x12\x12\n" +
-	"\x04cpus\x18\x05 \x01(\tR\x04cpus\"5\n" +
+	"\x04cpus\x18\x05 \x01(\tR\x04cpus\x12\x1d\n" +
+	"\n" +
+	"cross_rank\x18\x06 \x01(\rR\tcrossRank\x12\x1d\n" +
+	"\n" +
+	"cross_size\x18\a \x01(\rR\tcrossSize\"5\n" +
 	"\tHostRanks\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
@@ -6669,7 +6794,15 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05value\x18\x03 \x01(\fR\x05value\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\"\x1b\n" +
 	"\x05Event\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\x8a\x01\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x86\x01\n" +
+	"\n" +
+	"Rendezvous\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
+	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x05 \x01(\fR\x05value\x12\x12\n" +
+	"\x04done\x18\x06 \x01(\bR\x04done\"\x8a\x01\n" +
 	"\x04Gone\x12\x10\n" +
 	"\x03ids\x18\x01 \x01(\tR\x03ids\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\bR\x04host\x12\x12\n" +
@@ -6838,7 +6971,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -6900,25 +7033,26 @@ var file_mpiup_proto_goTypes = []any{
 	(*FetchRequest)(nil),    // 57: mpiup.v1.FetchRequest
 	(*FetchResult)(nil),     // 58: mpiup.v1.FetchResult
 	(*Event)(nil),           // 59: mpiup.v1.Event
-	(*Gone)(nil),            // 60: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 61: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 62: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 63: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 64: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 65: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 66: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 67: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 68: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 69: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 70: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 71: mpiup.v1.Finding
-	(*Fact)(nil),            // 72: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 73: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 74: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 75: mpiup.v1.AskRequest
-	(*Target)(nil),          // 76: mpiup.v1.Target
-	(*AskReply)(nil),        // 77: mpiup.v1.AskReply
-	(*Way)(nil),             // 78: mpiup.v1.Way
+	(*Rendezvous)(nil),      // 60: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 61: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 62: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 63: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 64: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 65: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 66: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 67: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 68: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 69: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 70: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 71: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 72: mpiup.v1.Finding
+	(*Fact)(nil),            // 73: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 74: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 75: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 76: mpiup.v1.AskRequest
+	(*Target)(nil),          // 77: mpiup.v1.Target
+	(*AskReply)(nil),        // 78: mpiup.v1.AskReply
+	(*Way)(nil),             // 79: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
 	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -6928,10 +7062,10 @@ var file_mpiup_proto_depIdxs = []int32{
 	41, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
 	39, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
 	56, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	62, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	63, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
 	52, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	29, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	60, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	61, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	19, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	30, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
 	45, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
@@ -6944,7 +7078,7 @@ var file_mpiup_proto_depIdxs = []int32{
 	36, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
 	42, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
 	55, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	61, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	62, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
 	44, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
 	50, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
 	51, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
@@ -6960,60 +7094,61 @@ var file_mpiup_proto_depIdxs = []int32{
 	57, // 36: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
 	58, // 37: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
 	59, // 38: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	0,  // 39: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	1,  // 40: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	13, // 41: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 42: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	14, // 43: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	15, // 44: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	17, // 45: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	16, // 46: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	21, // 47: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	2,  // 48: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	22, // 49: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	23, // 50: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	18, // 51: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	26, // 52: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	25, // 53: mpiup.v1.Launch.meeting:type_name -> mpiup.v1.Meeting
-	28, // 54: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	23, // 55: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	16, // 56: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 57: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 58: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 59: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 60: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	48, // 61: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	1,  // 62: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	6,  // 63: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	64, // 64: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	13, // 65: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	13, // 66: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	71, // 67: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	72, // 68: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	72, // 69: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	70, // 70: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	7,  // 71: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	76, // 72: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	78, // 73: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	8,  // 74: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	12, // 75: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	63, // 76: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	66, // 77: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	68, // 78: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	73, // 79: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	75, // 80: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 81: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 82: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	65, // 83: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	67, // 84: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	69, // 85: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	74, // 86: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	77, // 87: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	81, // [81:88] is the sub-list for method output_type
-	74, // [74:81] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	60, // 39: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	0,  // 40: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	1,  // 41: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	13, // 42: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	11, // 43: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	14, // 44: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	15, // 45: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	17, // 46: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	16, // 47: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	21, // 48: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	2,  // 49: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	22, // 50: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	23, // 51: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	18, // 52: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	26, // 53: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	25, // 54: mpiup.v1.Launch.meeting:type_name -> mpiup.v1.Meeting
+	28, // 55: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	23, // 56: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	16, // 57: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 58: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 59: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 60: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 61: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	48, // 62: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	1,  // 63: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	6,  // 64: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	65, // 65: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	13, // 66: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	13, // 67: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	72, // 68: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	73, // 69: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	73, // 70: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	71, // 71: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	7,  // 72: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	77, // 73: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	79, // 74: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	8,  // 75: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	12, // 76: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	64, // 77: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	67, // 78: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	69, // 79: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	74, // 80: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	76, // 81: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 82: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 83: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	66, // 84: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	68, // 85: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	70, // 86: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	75, // 87: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	78, // 88: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	82, // [82:89] is the sub-list for method output_type
+	75, // [75:82] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -7061,6 +7196,7 @@ func file_mpiup_proto_init() {
 		(*Frame_FetchRequest)(nil),
 		(*Frame_FetchResult)(nil),
 		(*Frame_Event)(nil),
+		(*Frame_Rendezvous)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -7068,7 +7204,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   71,
+			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

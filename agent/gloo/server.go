@@ -1,0 +1,161 @@
+package gloo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mpiup/mpiup/pmi/lobby"
+)
+
+// Config is what a Server needs.
+type Config struct {
+	// Check says why a connection is not of the rank's processes; nil lets everybody in.
+	Check func(ctx context.Context, conn net.Conn) error
+	Send  func(Update) // Store.Tell
+	// Full is called when something finds no room.
+	Full func(error)
+	Log  *slog.Logger
+}
+
+// Server serves the ranks of one job on one host. It knows other hosts' values from New on, before its own
+// ranks have ports.
+type Server struct {
+	cfg   Config
+	store Store
+	ports map[int]net.Listener
+}
+
+// New starts nothing.
+func New(cfg Config) *Server { return &Server{cfg: cfg, store: Store{Tell: cfg.Send}} }
+
+// Open opens a port of loopback for each of this host's ranks. After it Run must be called, which closes them.
+func (s *Server) Open(ranks []int) error {
+	s.ports = make(map[int]net.Listener, len(ranks))
+	for _, r := range ranks {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			for _, open := range s.ports {
+				open.Close()
+			}
+			s.ports = nil
+			return err
+		}
+		s.ports[r] = l
+	}
+	return nil
+}
+
+// Port is where a rank finds the server on 127.0.0.1; 0 for a rank of another host.
+func (s *Server) Port(rank int) uint16 {
+	if l := s.ports[rank]; l != nil {
+		return uint16(l.Addr().(*net.TCPAddr).Port)
+	}
+	return 0
+}
+
+// Met says that a rank of this host has met the others here once, or tried to.
+func (s *Server) Met(rank int) bool { return s.store.used(rank) }
+
+// Apply takes an update of another host.
+func (s *Server) Apply(u Update) {
+	if err := s.store.Apply(u); err != nil {
+		s.cfg.Full(err)
+	}
+}
+
+// Run serves until ctx ends and all connections are closed.
+func (s *Server) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for rank, l := range s.ports {
+		wg.Go(func() { s.serve(ctx, rank, l) })
+	}
+	wg.Wait()
+}
+
+// serve is one rank's port: a lobby that lets the rank's processes in, and behind it an HTTP server.
+func (s *Server) serve(ctx context.Context, rank int, l net.Listener) {
+	door := newDoor(l.Addr())
+	h := &http.Server{
+		Handler:           s.handler(rank),
+		ReadHeaderTimeout: requestBound, ReadTimeout: requestBound, WriteTimeout: requestBound, IdleTimeout: requestBound,
+		MaxHeaderBytes: 4 << 10,
+		ErrorLog:       slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = h.Serve(door) }) // ends with door's Close
+	lb := lobby.New(lobby.Config{Name: "Horovod rendezvous", Check: s.cfg.Check, Admit: door.admit, Log: s.cfg.Log})
+	if err := lb.Run(ctx, l); ctx.Err() == nil {
+		s.cfg.Full(fmt.Errorf("Horovod's rendezvous of rank %d ended: %w", rank, err))
+	}
+	door.Close()
+	_ = h.Shutdown(context.WithoutCancel(ctx)) // waits for handlers, whose connections are closed and whose context has ended
+	wg.Wait()
+}
+
+// requestBound is how long a request and its answer may take.
+const requestBound = 10 * time.Second
+
+// handler answers one rank. The client takes 200 and 404 for answers, and dies after three of any other.
+func (s *Server) handler(rank int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close") // the client makes a connection for each request
+		words := strings.Split(r.URL.Path, "/")
+		if len(words) != 3 || words[0] != "" {
+			answer(w, http.StatusBadRequest, nil)
+			return
+		}
+		scope, key := words[1], words[2]
+		switch r.Method {
+		case http.MethodGet:
+			ctx, cancel := context.WithTimeout(r.Context(), patience)
+			defer cancel()
+			value, ok := s.store.Get(ctx, rank, scope, key)
+			if !ok {
+				answer(w, http.StatusNotFound, nil)
+				return
+			}
+			answer(w, http.StatusOK, value)
+		case http.MethodPut:
+			value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxValue))
+			if err != nil {
+				answer(w, http.StatusRequestEntityTooLarge, nil)
+				return
+			}
+			s.done(w, s.store.Put(rank, scope, key, value))
+		case http.MethodDelete:
+			s.done(w, s.store.Finish(rank, scope, key))
+		default:
+			answer(w, http.StatusMethodNotAllowed, nil)
+		}
+	})
+}
+
+// done answers what changed something, or could not.
+func (s *Server) done(w http.ResponseWriter, err error) {
+	switch {
+	case err == nil:
+		answer(w, http.StatusOK, nil)
+	case errors.Is(err, ErrName):
+		answer(w, http.StatusBadRequest, nil)
+	default:
+		s.cfg.Full(err)
+		answer(w, http.StatusInsufficientStorage, nil)
+	}
+}
+
+// answer states the length: the client does not know chunks.
+func answer(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that has gone asks again
+}

@@ -1,0 +1,193 @@
+package gloo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// served is a running server for ranks; its end is the test's.
+func served(t testing.TB, cfg Config, ranks ...int) *Server {
+	t.Helper()
+	cfg.Log = slog.New(slog.DiscardHandler)
+	if cfg.Full == nil {
+		cfg.Full = func(err error) { t.Error(err) }
+	}
+	s := New(cfg)
+	if err := s.Open(ranks); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() { defer close(over); s.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-over })
+	return s
+}
+
+// ask is a request as Horovod's client makes it: a connection of its own.
+func ask(t testing.TB, s *Server, rank int, method, path, body string) (status int, answer string) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := http.NewRequest(method, fmt.Sprintf("http://127.0.0.1:%d%s", s.Port(rank), path), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.ContentLength != int64(len(b)) {
+		t.Errorf("%s %s: the length %d is not stated", method, path, len(b))
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestServer(t *testing.T) {
+	var mu sync.Mutex
+	var sent []Update
+	s := served(t, Config{Send: func(u Update) { mu.Lock(); defer mu.Unlock(); sent = append(sent, u) }}, 4, 5)
+	big := strings.Repeat("v", 100_000)
+	for _, tt := range []struct {
+		rank         int
+		method, path string
+		body         string
+		status       int
+		answer       string
+	}{
+		{4, "GET", "/global/4", "", 404, ""},
+		{4, "PUT", "/global/4", big, 200, ""},
+		{5, "GET", "/global/4", "", 200, big},
+		{5, "PUT", "/local_w0-0/1", "x", 200, ""},
+		{4, "DELETE", "/global/4", "", 200, ""},
+		{4, "GET", "/global/4", "", 404, ""},
+		{4, "GET", "/", "", 400, ""},
+		{4, "GET", "/global", "", 400, ""},
+		{4, "GET", "/a/b/c", "", 400, ""},
+		{4, "PUT", "/global/", "x", 400, ""},
+		{4, "POST", "/global/4", "x", 405, ""},
+		{4, "PUT", "/global/" + strings.Repeat("k", maxName+1), "x", 400, ""},
+		{4, "PUT", "/global/k", strings.Repeat("v", maxValue+1), 413, ""},
+	} {
+		status, got := ask(t, s, tt.rank, tt.method, tt.path, tt.body)
+		if status != tt.status || got != tt.answer && status != 0 {
+			t.Errorf("%s %.40s of rank %d: %d %.40q, want %d", tt.method, tt.path, tt.rank, status, got, tt.status)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(sent) != 2 || sent[0].Key != "4" || sent[0].Done || !sent[1].Done {
+		t.Errorf("other hosts are told %d things", len(sent))
+	}
+}
+
+// Whoever is none of the ranks' processes learns and changes nothing.
+func TestStrangers(t *testing.T) {
+	s := served(t, Config{Check: func(context.Context, net.Conn) error { return errors.New("a stranger") }, Send: func(Update) { t.Error("told") }}, 0)
+	if status, text := ask(t, s, 0, "PUT", "/global/0", "x"); status != 0 {
+		t.Errorf("%d %s", status, text)
+	}
+	if got := known(&s.store, 0, "global", "0"); got != "-" {
+		t.Errorf("a stranger put %s", got)
+	}
+}
+
+// Connections that say nothing are let go of, and do not keep the rank out.
+func TestSilentConnections(t *testing.T) {
+	s := served(t, Config{}, 0)
+	for range maxConns - 1 {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	if status, text := ask(t, s, 0, "PUT", "/global/0", "x"); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+// A rendezvous of many ranks over two hosts, twice, as Horovod does it: everybody's value is seen by all.
+func TestRendezvous(t *testing.T) {
+	const ranks = 16
+	var servers [2]*Server
+	for i := range servers {
+		var mine []int
+		for r := range ranks / 2 {
+			mine = append(mine, i*ranks/2+r)
+		}
+		servers[i] = served(t, Config{Send: func(u Update) { servers[1-i].Apply(u) }}, mine...)
+	}
+	for round := range 2 {
+		var wg sync.WaitGroup
+		for r := range ranks {
+			wg.Go(func() {
+				s := servers[r/(ranks/2)]
+				ask(t, s, r, "PUT", fmt.Sprintf("/global/%d", r), fmt.Sprint(round, r))
+				for other := range ranks {
+					end := time.Now().Add(time.Minute)
+					for {
+						status, v := ask(t, s, r, "GET", fmt.Sprintf("/global/%d", other), "")
+						if status == 200 {
+							if v != fmt.Sprint(round, other) {
+								t.Errorf("rank %d meets %q of rank %d in round %d", r, v, other, round)
+							}
+							break
+						}
+						if status != 404 || time.Now().After(end) {
+							t.Errorf("rank %d: %d %s", r, status, v)
+							return
+						}
+					}
+				}
+				ask(t, s, r, "DELETE", fmt.Sprintf("/global/%d", r), "")
+			})
+		}
+		wg.Wait()
+	}
+	for i, s := range servers {
+		if len(s.store.lives) != 0 {
+			t.Errorf("host %d keeps %d scopes", i, len(s.store.lives))
+		}
+	}
+}
+
+// FuzzRequest gives the port whatever a rank may write.
+func FuzzRequest(f *testing.F) {
+	for _, seed := range []string{"GET /global/0 HTTP/1.1\r\nHost: a\r\n\r\n", "PUT /a/b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+		"DELETE /a/b HTTP/1.0\r\n\r\n", "PUT /a/b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"} {
+		f.Add([]byte(seed))
+	}
+	s := served(f, Config{Full: func(error) {}}, 0)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.Write(b)
+		c.(*net.TCPConn).CloseWrite()
+		io.Copy(io.Discard, io.LimitReader(c, 1<<20))
+		s.store.mu.Lock()
+		defer s.store.mu.Unlock()
+		if s.store.bytes < 0 || s.store.bytes > maxBytes {
+			t.Errorf("%d bytes", s.store.bytes)
+		}
+	})
+}

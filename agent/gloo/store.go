@@ -1,0 +1,220 @@
+package gloo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Update is a change that the job's other hosts are told of.
+type Update struct {
+	Scope string
+	Epoch uint64 // how often the rank that made it had finished the scope before
+	Key   string
+	Value []byte
+	Done  bool // the rank that put Key has finished the scope; Value is empty
+}
+
+// Store is what one host knows of a job's values. Without Tell it is one host's alone.
+type Store struct {
+	// Tell tells the job's other hosts of what a rank here did. It is called in the order in which that came to
+	// be known here, so that nobody hears of an end before what led to it; it may not block, nor call back.
+	Tell func(Update)
+
+	mu      sync.Mutex
+	lives   map[lifeKey]*life    // guarded by mu
+	epochs  map[rankScope]uint64 // guarded by mu
+	ranks   map[int]bool         // that have put something, guarded by mu
+	bytes   int                  // guarded by mu
+	changed chan struct{}        // closed at the next value, nil while nobody waits, guarded by mu
+}
+
+type lifeKey struct {
+	scope string
+	epoch uint64
+}
+
+type rankScope struct {
+	rank  int
+	scope string
+}
+
+// life is one epoch of a scope.
+type life struct {
+	values map[string][]byte
+	done   map[string]bool // keys whose ranks have finished
+}
+
+// ErrFull says that a value finds no room.
+var ErrFull = errors.New("Horovod's rendezvous on this host holds more than it may")
+
+// ErrName says that a scope or key is empty or too long.
+var ErrName = fmt.Errorf("a scope or key is empty or longer than %d bytes", maxName)
+
+// Put keeps a rank's value in its epoch of a scope.
+func (s *Store) Put(rank int, scope, key string, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := Update{Scope: scope, Epoch: s.epochs[rankScope{rank, scope}], Key: key, Value: value}
+	if err := s.put(u); err != nil {
+		return err
+	}
+	if s.ranks == nil {
+		s.ranks = map[int]bool{}
+	}
+	s.ranks[rank] = true
+	s.tell(u)
+	return nil
+}
+
+// used says that a rank of this host has put something.
+func (s *Store) used(rank int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ranks[rank]
+}
+
+// tell passes an update on, unless nobody on other hosts asks for its scope: Horovod names that of a host's own
+// ranks local_HOST.
+func (s *Store) tell(u Update) {
+	if s.Tell != nil && !strings.HasPrefix(u.Scope, "local_") {
+		s.Tell(u)
+	}
+}
+
+// Get is a value of the rank's epoch of a scope; it waits for it until ctx ends.
+func (s *Store) Get(ctx context.Context, rank int, scope, key string) ([]byte, bool) {
+	for {
+		s.mu.Lock()
+		if l := s.lives[lifeKey{scope, s.epochs[rankScope{rank, scope}]}]; l != nil {
+			if value, ok := l.values[key]; ok {
+				s.mu.Unlock()
+				return value, true
+			}
+		}
+		if s.changed == nil {
+			s.changed = make(chan struct{})
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+}
+
+// Finish notes that a rank has finished a scope's rendezvous, in which it put key.
+func (s *Store) Finish(rank int, scope, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := rankScope{rank, scope}
+	u := Update{Scope: scope, Epoch: s.epochs[at], Key: key, Done: true}
+	if err := u.check(); err != nil {
+		return err
+	}
+	if s.epochs == nil {
+		s.epochs = map[rankScope]uint64{}
+	}
+	if _, known := s.epochs[at]; !known {
+		if err := s.charge(len(scope) + entryCost); err != nil {
+			return err
+		}
+	}
+	s.epochs[at]++
+	s.finish(u)
+	s.tell(u)
+	return nil
+}
+
+// Apply takes another host's update.
+func (s *Store) Apply(u Update) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !u.Done {
+		return s.put(u)
+	}
+	if err := u.check(); err != nil {
+		return err
+	}
+	s.finish(u)
+	return nil
+}
+
+func (u Update) check() error {
+	if u.Scope == "" || u.Key == "" || len(u.Scope) > maxName || len(u.Key) > maxName {
+		return ErrName
+	}
+	if len(u.Value) > maxValue {
+		return ErrFull
+	}
+	return nil
+}
+
+// put keeps a value. mu is held.
+func (s *Store) put(u Update) error {
+	if err := u.check(); err != nil {
+		return err
+	}
+	k := lifeKey{u.Scope, u.Epoch}
+	l := s.lives[k]
+	var had []byte
+	known := false
+	if l != nil {
+		had, known = l.values[u.Key]
+	}
+	cost := len(u.Value) - len(had)
+	if !known {
+		cost = u.cost()
+	}
+	if err := s.charge(cost); err != nil {
+		return err
+	}
+	if l == nil {
+		l = &life{values: map[string][]byte{}, done: map[string]bool{}}
+		if s.lives == nil {
+			s.lives = map[lifeKey]*life{}
+		}
+		s.lives[k] = l
+	}
+	l.values[u.Key] = u.Value
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+	return nil
+}
+
+func (u Update) cost() int { return len(u.Scope) + len(u.Key) + len(u.Value) + entryCost }
+
+// charge counts bytes, or says that there is no room for them. mu is held.
+func (s *Store) charge(n int) error {
+	if s.bytes+n > maxBytes {
+		return ErrFull
+	}
+	s.bytes += n
+	return nil
+}
+
+// finish drops an epoch of a scope once all who put a value there have finished. mu is held.
+func (s *Store) finish(u Update) {
+	k := lifeKey{u.Scope, u.Epoch}
+	l := s.lives[k]
+	if l == nil {
+		return
+	}
+	if _, put := l.values[u.Key]; !put {
+		return
+	}
+	l.done[u.Key] = true
+	if len(l.done) < len(l.values) {
+		return
+	}
+	for key, value := range l.values {
+		s.bytes -= Update{Scope: u.Scope, Key: key, Value: value}.cost()
+	}
+	delete(s.lives, k)
+}
