@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -35,9 +33,9 @@ const (
 type front struct {
 	listener   *net.TCPListener
 	advertised netip.AddrPort
-	accept     func(context.Context, net.Conn) (*tls.Conn, error) // proves who calls
+	accept     func(context.Context, net.Conn) (*identity.Conn, error) // proves who calls
 	refused    func(addr net.Addr, err error)
-	gossip     func(*tls.Conn)
+	gossip     func(*identity.Conn)
 	now        func() time.Duration // the agent's clock
 
 	sessions, questions *inlet
@@ -79,7 +77,7 @@ func listen(ctx context.Context, host string, ports []int) (*net.TCPListener, er
 	return nil, fmt.Errorf("cannot listen: %w", last)
 }
 
-func newFront(l *net.TCPListener, advertised netip.AddrPort, accept func(context.Context, net.Conn) (*tls.Conn, error)) *front {
+func newFront(l *net.TCPListener, advertised netip.AddrPort, accept func(context.Context, net.Conn) (*identity.Conn, error)) *front {
 	return &front{
 		sessions:   newInlet(l.Addr()),
 		questions:  newInlet(l.Addr()),
@@ -140,9 +138,9 @@ func (f *front) handshake(tracked *trackedConn) {
 	case alpnGRPC:
 		f.sessions.put(conn)
 	case apiv1.AskProtocol:
-		if who, err := identity.PeerOf(conn.ConnectionState()); err != nil || !f.mayAsk(tracked, who) {
+		if who := conn.Peer(); !f.mayAsk(tracked, who) {
 			conn.Close()
-			f.refused(tracked.RemoteAddr(), cmp.Or(err, fmt.Errorf("%q as %s has %d connections for questions already", who.Name, who.Role, maxAskers)))
+			f.refused(tracked.RemoteAddr(), fmt.Errorf("%q as %s has %d connections for questions already", who.Name, who.Role, maxAskers))
 			return
 		}
 		f.questions.put(conn)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,12 +30,12 @@ func (a *Agent) serve(ctx context.Context) error {
 	}
 	bound := l.Addr().(*net.TCPAddr).AddrPort()
 	serverTLS := a.cfg.Identity.ServerConfig(apiv1.AskProtocol, alpnGRPC, alpnGossip)
-	a.front = newFront(l, advertise(bound), func(ctx context.Context, c net.Conn) (*tls.Conn, error) {
+	a.front = newFront(l, advertise(bound), func(ctx context.Context, c net.Conn) (*identity.Conn, error) {
 		return a.cfg.Identity.Accept(ctx, c, serverTLS)
 	})
 	a.front.refused = a.refusedHandshake
 	a.front.now = a.clock.Now
-	a.front.gossip = func(c *tls.Conn) { c.Close() }
+	a.front.gossip = func(c *identity.Conn) { c.Close() }
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -167,12 +166,8 @@ func (a *Agent) startGossip(ctx context.Context, parts *sync.WaitGroup) error {
 		return fmt.Errorf("agent on %s: gossip: %w", a.cfg.Name, err)
 	}
 	a.gossip = g
-	a.front.gossip = func(c *tls.Conn) {
-		who, err := identity.PeerOf(c.ConnectionState())
-		if err == nil {
-			err = identity.Require(who, identity.RoleAgent)
-		}
-		if err != nil {
+	a.front.gossip = func(c *identity.Conn) {
+		if err := identity.Require(c.Peer(), identity.RoleAgent); err != nil {
 			c.Close()
 			a.refusedHandshake(c.RemoteAddr(), err)
 			return

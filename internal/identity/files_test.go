@@ -167,10 +167,10 @@ func TestCertificateFilesMeet(t *testing.T) {
 	if cerr != nil || serr != nil {
 		t.Fatal(cerr, serr)
 	}
-	if p := must(PeerOf(s.ConnectionState())); p.Name != "l" || !p.RoleProven || Require(p, RoleLauncher) != nil {
+	if p := s.Peer(); p.Name != "l" || !p.RoleProven || Require(p, RoleLauncher) != nil {
 		t.Errorf("%+v", p)
 	}
-	if p := must(PeerOf(c.ConnectionState())); p.Name != "w" || Require(p, RoleLauncher) == nil {
+	if p := c.Peer(); p.Name != "w" || Require(p, RoleLauncher) == nil {
 		t.Errorf("%+v", p)
 	}
 	shared := member{key: "a", scope: "default"}
@@ -253,7 +253,7 @@ func TestCertificateFilesReload(t *testing.T) {
 		if cerr != nil || serr != nil {
 			t.Fatal(cerr, serr)
 		}
-		return must(PeerOf(c.ConnectionState())).Name
+		return c.Peer().Name
 	}
 	if got := name(); got != "first" {
 		t.Errorf("at first %q", got)

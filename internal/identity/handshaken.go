@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 
@@ -13,8 +12,7 @@ import (
 // AuthInfo is what gRPC knows of a connection's other side.
 type AuthInfo struct {
 	credentials.CommonAuthInfo
-	Peer  Peer
-	State tls.ConnectionState
+	Peer Peer
 }
 
 // AuthType is "tls".
@@ -44,19 +42,13 @@ func (h handshaken) ClientHandshake(_ context.Context, _ string, conn net.Conn) 
 }
 
 func (handshaken) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
-	if !ok {
-		return nil, nil, errors.New("identity: a connection without TLS was handed to gRPC")
-	}
-	state := c.ConnectionState()
-	p, err := PeerOf(state)
-	if err != nil {
-		return nil, nil, err
+	c, ok := conn.(*Conn)
+	if !ok || c.who.Role == "" {
+		return nil, nil, errors.New("identity: a connection whose other side is not proven was handed to gRPC")
 	}
 	return conn, AuthInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
-		Peer:           p,
-		State:          state,
+		Peer:           c.who,
 	}, nil
 }
 

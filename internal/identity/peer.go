@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -24,18 +23,6 @@ type Peer struct {
 	RoleProven bool
 
 	group string // of a certificate file: what must be equal within a job
-}
-
-// PeerOf tells who is at the other end of a handshaken connection of ours.
-func PeerOf(cs tls.ConnectionState) (Peer, error) {
-	if !cs.HandshakeComplete || len(cs.PeerCertificates) == 0 {
-		return Peer{}, errors.New("the connection has no verified peer")
-	}
-	leaf := cs.PeerCertificates[0]
-	if len(leaf.URIs) > 0 && leaf.URIs[0].Scheme == sharedScheme {
-		return sharedPeer(leaf)
-	}
-	return certificatePeer(leaf)
 }
 
 // Require returns an error unless p has one of the roles. It is asked in both modes; in the

@@ -25,7 +25,7 @@ var curves = []tls.CurveID{tls.X25519MLKEM768, tls.X25519}
 // would carry a peer past the check of its dates.
 func (i *Identity) ServerConfig(alpn ...string) *tls.Config {
 	cfg := i.base(alpn)
-	cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		m, err := i.source.current(i.now())
 		if err != nil {
 			return nil, err
@@ -38,7 +38,11 @@ func (i *Identity) ServerConfig(alpn ...string) *tls.Config {
 			if len(alpn) > 0 && cs.NegotiatedProtocol == "" {
 				return &Refusal{Kind: Protocol, text: "it speaks TLS without naming a protocol (ALPN), as no mpiup does"}
 			}
-			return i.checkPeer(cs.PeerCertificates[0])
+			who, err := i.checkPeer(cs.PeerCertificates[0])
+			if to, ok := hello.Context().Value(whoKey{}).(*Peer); ok {
+				*to = who
+			}
+			return err
 		}
 		return c, nil
 	}
@@ -52,7 +56,10 @@ func (i *Identity) ClientConfig(alpn ...string) *tls.Config {
 	cfg := i.base(alpn)
 	// Verification is ours, below: the standard one insists on a DNS name.
 	cfg.InsecureSkipVerify = true
-	cfg.VerifyConnection = i.verifyServer
+	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
+		_, err := i.verifyServer(cs)
+		return err
+	}
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		m, err := i.source.current(i.now())
 		return m.leaf, err
@@ -73,10 +80,10 @@ func (i *Identity) base(alpn []string) *tls.Config {
 	}
 }
 
-func (i *Identity) verifyServer(cs tls.ConnectionState) error {
+func (i *Identity) verifyServer(cs tls.ConnectionState) (Peer, error) {
 	m, err := i.source.current(i.now())
 	if err != nil {
-		return err
+		return Peer{}, err
 	}
 	leaf := cs.PeerCertificates[0]
 	between := x509.NewCertPool()
@@ -90,35 +97,36 @@ func (i *Identity) verifyServer(cs tls.ConnectionState) error {
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
-		return i.view().judge(leaf, err)
+		return Peer{}, i.view().judge(leaf, err)
 	}
 	return i.checkPeer(leaf, RoleAgent)
 }
 
-// checkPeer reads the peer's certificate, whose chain is verified, and demands one of roles.
-func (i *Identity) checkPeer(leaf *x509.Certificate, roles ...Role) error {
+// checkPeer reads the peer's certificate, whose chain is verified, and demands one of roles. This is
+// the only reading: what it finds is carried on with the connection (Conn.Peer).
+func (i *Identity) checkPeer(leaf *x509.Certificate, roles ...Role) (Peer, error) {
 	p, err := i.source.peer(leaf)
+	if err == nil && len(roles) > 0 {
+		err = Require(p, roles...)
+	}
 	if err != nil {
-		return &Refusal{Kind: WrongRole, text: err.Error(), err: err}
+		return Peer{}, &Refusal{Kind: WrongRole, text: err.Error(), err: err}
 	}
-	if len(roles) == 0 {
-		return nil
-	}
-	if err := Require(p, roles...); err != nil {
-		return &Refusal{Kind: WrongRole, text: err.Error(), err: err}
-	}
-	return nil
+	return p, nil
 }
+
+// whoKey is the key under which Accept's context has the place for who called.
+type whoKey struct{}
 
 // Accept does the server's side of a handshake on a connection of cfg's listener. On failure
 // it returns what Explain says and has closed raw, after a moment in which the client can
 // read why: closing with unread bytes sends a reset, which can overtake the alert and leave
 // the client with "connection reset".
-func (i *Identity) Accept(ctx context.Context, raw net.Conn, cfg *tls.Config) (*tls.Conn, error) {
-	conn := tls.Server(raw, cfg)
-	err := conn.HandshakeContext(ctx)
+func (i *Identity) Accept(ctx context.Context, raw net.Conn, cfg *tls.Config) (*Conn, error) {
+	conn, who := tls.Server(raw, cfg), Peer{}
+	err := conn.HandshakeContext(context.WithValue(ctx, whoKey{}, &who))
 	if err == nil {
-		return conn, nil
+		return &Conn{Conn: conn, who: who}, nil
 	}
 	if ctx.Err() == nil {
 		linger(raw)
@@ -142,11 +150,15 @@ func linger(raw net.Conn) {
 	_, _ = io.CopyN(io.Discard, raw, lingerBytes)
 }
 
-// Conn is a handshaken connection to an agent.
+// Conn is a handshaken connection, whose other side is proven.
 type Conn struct {
 	*tls.Conn
+	who   Peer
 	first []byte // read while waiting for the server; Read gives it out first
 }
+
+// Peer is who is at the other end, as the handshake found it.
+func (c *Conn) Peer() Peer { return c.who }
 
 // Read is for one goroutine at a time.
 func (c *Conn) Read(p []byte) (int, error) {
@@ -168,9 +180,15 @@ func (c *Conn) Read(p []byte) (int, error) {
 // The error is a *Refusal when one side refused the other (or the peer is no mpiup), and the
 // plain network error (reset, end of file, deadline) when the network failed; raw is closed.
 func (i *Identity) Connect(ctx context.Context, raw net.Conn, cfg *tls.Config) (*Conn, error) {
+	c := &Conn{}
+	cfg = cfg.Clone()
+	cfg.VerifyConnection = func(cs tls.ConnectionState) (err error) {
+		c.who, err = i.verifyServer(cs)
+		return err
+	}
 	conn := tls.Client(raw, cfg)
+	c.Conn = conn
 	err := conn.HandshakeContext(ctx)
-	c := &Conn{Conn: conn}
 	if err == nil && conn.ConnectionState().NegotiatedProtocol == "h2" {
 		err = c.confirm(ctx)
 	}

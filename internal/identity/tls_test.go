@@ -41,7 +41,7 @@ func (m member) load(t testing.TB, role Role, name string) *Identity {
 
 // meet connects client to server over loopback and returns both sides' results. The server
 // sends one byte first, as HTTP/2 does.
-func meet(t testing.TB, client, server *Identity) (*Conn, *tls.Conn, error, error) {
+func meet(t testing.TB, client, server *Identity) (*Conn, *Conn, error, error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +51,7 @@ func meet(t testing.TB, client, server *Identity) (*Conn, *tls.Conn, error, erro
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	type accepted struct {
-		conn *tls.Conn
+		conn *Conn
 		err  error
 	}
 	done := make(chan accepted, 1)
@@ -90,7 +90,7 @@ func TestMembersMeet(t *testing.T) {
 	if cerr != nil || serr != nil {
 		t.Fatal(cerr, serr)
 	}
-	agent, launcher := must(PeerOf(c.ConnectionState())), must(PeerOf(s.ConnectionState()))
+	agent, launcher := c.Peer(), s.Peer()
 	if agent != (Peer{Name: "pi-worker-0", Role: RoleAgent}) || launcher != (Peer{Name: "pi-launcher", Role: RoleLauncher}) {
 		t.Errorf("peers %+v, %+v", agent, launcher)
 	}
@@ -350,4 +350,29 @@ func FuzzCertificate(f *testing.F) {
 		}
 		_ = ours.view().judge(leaf, x509.UnknownAuthorityError{Cert: leaf}).Error()
 	})
+}
+
+// A certificate that says agent to one reading and launcher to another: there is one reading, whose result is carried on.
+func TestCertificateHasOneReading(t *testing.T) {
+	ca := newCA(t, "ca")
+	agent, _, err := ca.load(t, RoleAgent, leafSpec{ou: "mpiup-agent", o: "g", cn: "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, _, err := ca.load(t, RoleAgent, leafSpec{ou: "mpiup-agent", o: "g", cn: "x", uris: []string{"mpiup-shared:launcher/l"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, s, cerr, serr := meet(t, two, agent)
+	if cerr != nil || serr != nil {
+		t.Fatal(cerr, serr)
+	}
+	_, info, err := ServerTransport().ServerHandshake(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := info.(AuthInfo).Peer
+	if who.Role != RoleAgent || who.Name != "x" || !who.RoleProven || Require(who, RoleLauncher) == nil {
+		t.Errorf("the certificate of agent x is taken for that of %s %s", who.Role, who.Name)
+	}
 }
