@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/ports"
@@ -21,7 +22,7 @@ type Agent struct {
 	cfg     Config
 	clock   *wire.Clock
 	super   *reap.Supervisor
-	claims  claims
+	lives   lives.Book
 	kept    kept
 	idle    idle
 	gossip  *member.Gossip // nil when embedded or switched off

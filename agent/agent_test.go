@@ -87,7 +87,8 @@ func newClient(t *testing.T, a *Agent, session byte, incarnation string) *client
 		link:   wire.NewLink(wire.Config{Clock: clock, Heartbeat: 100 * time.Millisecond}),
 		frames: make(chan *apiv1.Frame, 1<<16),
 		open: &apiv1.Open{Protocol: apiv1.Protocol, Version: "test", Session: strings.Repeat(string([]byte{'a', session}), 16),
-			Secret: bytes.Repeat([]byte{session}, 16), Incarnation: incarnation, LeaseMs: 60_000, Launcher: "launcher"}}
+			Secret: bytes.Repeat([]byte{session}, 16), Incarnation: incarnation, Sandbox: "pod of " + incarnation,
+			LeaseMs: 60_000, Launcher: "launcher"}}
 	t.Cleanup(func() { c.hangUp(); c.wg.Wait(); c.link.Wait() })
 	return c
 }
@@ -102,7 +103,7 @@ func (c *client) dial(resume bool) *apiv1.Opened {
 	mine, theirs, endMine, endTheirs := wire.Pipe(ctx)
 	c.wg.Go(func() { c.agent.Attach(ctx, theirs, c.name); endTheirs() })
 	o := &apiv1.Open{Protocol: c.open.Protocol, Version: c.open.Version, Session: c.open.Session, Secret: c.open.Secret,
-		Incarnation: c.open.Incarnation, LeaseMs: c.open.LeaseMs, Launcher: c.open.Launcher, Namespace: c.open.Namespace, Pod: c.open.Pod,
+		Incarnation: c.open.Incarnation, LeaseMs: c.open.LeaseMs, Launcher: c.open.Launcher, Sandbox: c.open.Sandbox, Namespace: c.open.Namespace, Pod: c.open.Pod,
 		Resume: resume, Received: c.link.Received()}
 	if err := mine.Send(&apiv1.Frame{Body: &apiv1.Frame_Open{Open: o}}); err != nil {
 		c.t.Fatal(err)

@@ -30,8 +30,8 @@ func (s *session) auditOpen(ctx context.Context) {
 			s.caller = append(s.caller, "from", p.Addr.String())
 		}
 		l := s.launcher
-		s.caller = append(s.caller, "launcher", l.host, "namespace", l.namespace, "pod", l.pod)
-		s.agent.cfg.Log.Info("session", append([]any{"session", short(s.id), "incarnation", short(l.incarnation)}, s.caller...)...)
+		s.caller = append(s.caller, "launcher", l.Host, "namespace", l.namespace, "pod", l.pod)
+		s.agent.cfg.Log.Info("session", append([]any{"session", short(s.id), "incarnation", short(l.Incarnation)}, s.caller...)...)
 	})
 }
 

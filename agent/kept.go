@@ -36,14 +36,14 @@ func (k *kept) add(session string, of launcherID) (over string) {
 	return over
 }
 
-// take takes out a launcher's sessions, but for those of one incarnation.
-func (k *kept) take(identity, but string) (sessions []string) {
+// take takes out a launcher's sessions of the incarnations that end.
+func (k *kept) take(identity string, ends func(incarnation string) bool) (sessions []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	stay := k.order[:0]
 	for _, id := range k.order {
 		of := k.of[id]
-		if of.identity == identity && of.incarnation != but {
+		if of.identity == identity && ends(of.Incarnation) {
 			sessions = append(sessions, id)
 			delete(k.of, id)
 			continue
@@ -66,9 +66,9 @@ func (a *Agent) keep(s *session) {
 	}
 }
 
-// endKept ends what a launcher left behind here, but for the incarnation that is to keep it.
-func (a *Agent) endKept(identity, but string) {
-	for _, id := range a.kept.take(identity, but) {
+// endKept ends what those incarnations of a launcher left behind here.
+func (a *Agent) endKept(identity string, ends func(incarnation string) bool) {
+	for _, id := range a.kept.take(identity, ends) {
 		a.super.StopSession(context.Background(), id, a.cfg.Grace)
 	}
 }

@@ -4,19 +4,24 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/mpiup/mpiup/agent/lives"
 )
 
 func TestKept(t *testing.T) {
 	var k kept
-	first, second := launcherID{identity: "l", incarnation: "1"}, launcherID{identity: "l", incarnation: "2"}
-	other := launcherID{identity: "m", incarnation: "1"}
+	of := func(identity, incarnation string) launcherID {
+		return launcherID{identity: identity, Life: lives.Life{Incarnation: incarnation}}
+	}
+	first, second, other := of("l", "1"), of("l", "2"), of("m", "1")
+	notSecond := func(incarnation string) bool { return incarnation != "2" }
 	k.add("a", first)
 	k.add("b", other)
 	k.add("c", second)
-	if got := k.take("l", "2"); !slices.Equal(got, []string{"a"}) {
+	if got := k.take("l", notSecond); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("ended are %v", got)
 	}
-	if got := k.take("l", "2"); got != nil {
+	if got := k.take("l", notSecond); got != nil {
 		t.Errorf("ended twice: %v", got)
 	}
 	for i := range maxKept - 2 {

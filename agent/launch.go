@@ -4,14 +4,18 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mpiup/mpiup/agent/lives"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
 )
 
 // checkLaunch bounds what a launcher may ask for. A job may have all its processes on other hosts.
 func checkLaunch(l *apiv1.Launch) error {
 	switch {
-	case l.Number == 0 || l.Number > maxNumber:
-		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(maxNumber))
+	case l.Number == 0 || l.Number > lives.MaxNumber:
+		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(lives.MaxNumber))
+	case len(l.NumberProof) > identity.MaxProof:
+		return fmt.Errorf("launch with a proof of %d bytes; %d are possible", len(l.NumberProof), identity.MaxProof)
 	case len(l.Procs) > maxProcs:
 		return fmt.Errorf("launch of %d processes; %d are possible", len(l.Procs), maxProcs)
 	case len(l.Procs) == 0 && (l.Exec || l.Terminal):
@@ -50,8 +54,7 @@ func checkLaunch(l *apiv1.Launch) error {
 	return checkFiles(l)
 }
 
-// onLaunch starts what the launcher asks for, after whatever an older incarnation of it left
-// is gone.
+// onLaunch starts what the launcher asks for; ranks only when whatever a dead incarnation of it left is gone.
 func (s *session) onLaunch(l *apiv1.Launch) error {
 	if err := checkLaunch(l); err != nil {
 		return err
@@ -59,16 +62,19 @@ func (s *session) onLaunch(l *apiv1.Launch) error {
 	if no := s.forbidden(l); no != nil {
 		return s.addForbidden(l, no)
 	}
-	if held, ok := s.agent.claim(s.launcher, l.Number); !ok {
-		s.refuse(fmt.Sprintf("a newer incarnation of this launcher (%s, number %d) has taken over host %s",
-			short(held.incarnation), held.number, s.agent.cfg.Name))
+	over, err := s.agent.lives.Start(s.launcher.identity, s.launcher.Life, l.Number, !l.Exec, s.agent.clock.Now())
+	if err != nil {
+		s.refuse(fmt.Sprintf("%v host %s", err, s.agent.cfg.Name))
 		return nil
 	}
+	s.claim(l)
 	if !l.Exec {
 		s.agent.idle.launched()
 	}
 	st, err := s.addJob(l, func(st *step) {
-		s.agent.fenceOlder(s)
+		if !l.Exec {
+			s.clearAway(over)
+		}
 		st.start()
 	})
 	if st != nil {

@@ -107,8 +107,17 @@ type service struct {
 	agent *Agent
 }
 
+// launcherName is the identity of a launcher: its certificate's name. An agent that may start things by
+// the policy is none of a launcher's lives, whatever its certificate calls it; no name holds a blank.
+func launcherName(who identity.Peer) string {
+	if identity.Require(who, identity.RoleLauncher) != nil {
+		return string(who.Role) + " " + who.Name
+	}
+	return who.Name
+}
+
 func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) error {
-	err := s.agent.Attach(stream.Context(), stream, caller(stream.Context()).Name)
+	err := s.agent.Attach(stream.Context(), stream, launcherName(caller(stream.Context())))
 	switch {
 	case err == nil:
 		return nil
@@ -138,7 +147,7 @@ func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv
 	who := caller(ctx)
 	if r.Rest {
 		s.agent.cfg.Log.Info("what commands left behind ends", "by", who.Name, "why", r.Why)
-		s.agent.endKept(who.Name, "")
+		s.agent.endKept(launcherName(who), func(string) bool { return true })
 		return &apiv1.ShutdownReply{}, nil
 	}
 	s.agent.cfg.Log.Info("shutdown", "by", who.Name, "why", r.Why)
@@ -160,7 +169,7 @@ func (a *Agent) startGossip(ctx context.Context, parts *sync.WaitGroup) error {
 			Protocol: apiv1.Protocol, Addr: a.front.advertised, Slots: a.cfg.Slots, Digest: a.cfg.Inventory.Digest()},
 		Log:   a.cfg.Log,
 		Dial:  a.dialGossip,
-		Seeds: a.findSeeds,
+		Seeds: a.findSeeds, Verify: a.signed,
 	})
 	if err != nil {
 		return fmt.Errorf("agent on %s: gossip: %w", a.cfg.Name, err)

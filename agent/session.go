@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/stall"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -23,6 +24,7 @@ type session struct {
 	id       string // hex, also MPIUP_SESSION of all it starts
 	secret   []byte
 	launcher launcherID
+	born     time.Duration // Clock time of its first Open
 	lease    time.Duration
 	log      *slog.Logger
 	link     *wire.Link
@@ -54,6 +56,7 @@ type session struct {
 	done       bool          // the launcher said Bye, guarded by mu
 	undrain    func()        // ends drain, guarded by mu
 	fencedBy   *session      // the newer incarnation's session, guarded by mu
+	rival      *session      // another incarnation's, which waits for a word of our launcher, guarded by mu
 	jobs       jobs          // guarded by mu; none is added once a stop has begun
 	spent      bool          // nothing of jobs is left, guarded by mu
 	tee        *stdio.Tee    // nil: output goes to the launcher only, guarded by mu
@@ -64,11 +67,10 @@ type session struct {
 // launcherID is who opened a session: the identity its certificate states, the life of its
 // container, and names for messages.
 type launcherID struct {
-	identity    string
-	incarnation string
-	host        string // as it calls itself
-	namespace   string
-	pod         string
+	identity string
+	lives.Life
+	namespace string
+	pod       string
 }
 
 func newSession(a *Agent, o *apiv1.Open, identity string) *session {
@@ -80,8 +82,9 @@ func newSession(a *Agent, o *apiv1.Open, identity string) *session {
 		agent:  a,
 		id:     o.Session,
 		secret: o.Secret,
-		launcher: launcherID{identity: identity, incarnation: o.Incarnation, host: o.Launcher,
-			namespace: o.Namespace, pod: o.Pod},
+		launcher: launcherID{identity: identity, namespace: o.Namespace, pod: o.Pod,
+			Life: lives.Life{Incarnation: o.Incarnation, Host: o.Launcher, Sandbox: o.Sandbox}},
+		born:   a.clock.Now(),
 		lease:  min(lease, maxLease),
 		log:    a.cfg.Log.With("session", short(o.Session), "launcher", o.Launcher),
 		link:   wire.NewLink(wire.Config{Clock: a.clock}),
@@ -208,7 +211,7 @@ func (s *session) end(text string) {
 	s.state = to
 }
 
-// refuse ends a session that an newer incarnation of its launcher has overtaken.
+// refuse ends a session that a newer incarnation of its launcher has overtaken.
 func (s *session) refuse(text string) {
 	s.mu.Lock()
 	s.fencedBy = s
@@ -294,10 +297,10 @@ func (s *session) tick(now time.Duration) {
 	var text string
 	switch {
 	case streams > 0 && silent > s.lease:
-		text = fmt.Sprintf("launcher %s has been silent for %v", s.launcher.host, s.lease)
+		text = fmt.Sprintf("launcher %s has been silent for %v", s.launcher.Host, s.lease)
 	case streams == 0 && now-lostAt > closedLease:
 		text = fmt.Sprintf("the connection of launcher %s closed and it did not come back within %v",
-			s.launcher.host, closedLease)
+			s.launcher.Host, closedLease)
 	default:
 		s.mu.Lock()
 		s.pendingTil = 0
@@ -320,6 +323,12 @@ func (s *session) tick(now time.Duration) {
 		level = slog.LevelDebug
 	}
 	s.log.Log(context.Background(), level, "launcher lost", "cause", text)
+	s.mu.Lock()
+	by := s.rival
+	s.mu.Unlock()
+	if by != nil {
+		s.fence(by)
+	}
 	s.end(text)
 }
 

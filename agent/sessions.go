@@ -68,12 +68,8 @@ var errBadFrame = errors.New("not a launcher of this protocol")
 
 // admit finds or makes the session an Open asks for. Without one the reply says why.
 func (a *Agent) admit(o *apiv1.Open, identity string) (*session, *apiv1.Opened) {
-	held := a.held(identity)
-	reply := &apiv1.Opened{Protocol: apiv1.Protocol, Version: a.cfg.Version, Host: a.hello(),
-		HighestNumber: held.number}
-	if held.incarnation == o.Incarnation {
-		reply.OwnNumber = held.number
-	}
+	reply := &apiv1.Opened{Protocol: apiv1.Protocol, Version: a.cfg.Version, Host: a.hello()}
+	reply.OwnNumber, reply.HighestNumber = a.numbers(identity, o.Incarnation)
 	refuse := func(r apiv1.Refusal, format string, args ...any) (*session, *apiv1.Opened) {
 		reply.Refusal, reply.Text = r, fmt.Sprintf(format, args...)
 		return nil, reply
@@ -88,15 +84,14 @@ func (a *Agent) admit(o *apiv1.Open, identity string) (*session, *apiv1.Opened) 
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := a.sessions[o.Session]
+	s, fenced := a.sessions[o.Session], a.lives.Fenced(identity, o.Incarnation)
 	switch {
 	case s != nil && subtle.ConstantTimeCompare(s.secret, o.Secret) != 1,
 		s != nil && s.launcher.identity != identity:
 		return refuse(apiv1.Refusal_REFUSAL_SECRET, "host %s: the session belongs to another process", a.cfg.Name)
-	case s == nil && o.Resume && held.incarnation != "" && held.incarnation != o.Incarnation:
-		// It was fenced, and its connection broke before it read so.
-		return refuse(apiv1.Refusal_REFUSAL_FENCED, "a newer incarnation of this launcher (%s, number %d) has taken over host %s",
-			short(held.incarnation), held.number, a.cfg.Name)
+	case s == nil && o.Resume && fenced != nil:
+		// Its connection broke before it read so.
+		return refuse(apiv1.Refusal_REFUSAL_FENCED, "%v host %s", fenced, a.cfg.Name)
 	case s == nil && o.Resume:
 		return refuse(apiv1.Refusal_REFUSAL_UNKNOWN_SESSION,
 			"host %s does not know the session (any more)", a.cfg.Name)
@@ -108,6 +103,7 @@ func (a *Agent) admit(o *apiv1.Open, identity string) (*session, *apiv1.Opened) 
 		return refuse(apiv1.Refusal_REFUSAL_LIMIT, "host %s has %d sessions open already", a.cfg.Name, maxSessions)
 	}
 	s = newSession(a, o, identity)
+	a.lives.Met(identity, s.launcher.Life, s.born)
 	a.sessions[o.Session] = s
 	a.running.Go(s.run)
 	a.haste.begin(a.clock.Now())
@@ -121,54 +117,6 @@ func (a *Agent) forget(s *session) {
 	delete(a.sessions, s.id)
 	a.mu.Unlock()
 	a.ports.Release(s.id)
-}
-
-// held is the claim on a launcher's identity that this agent knows, from launchers it met and
-// from gossip.
-func (a *Agent) held(identity string) claim {
-	if a.gossip != nil {
-		if n, incarnation := a.gossip.Highest(identity); n > 0 {
-			a.claims.take(identity, claim{n, incarnation})
-		}
-	}
-	return a.claims.get(identity)
-}
-
-// claim takes the floor for a launcher's incarnation; held is who has it otherwise.
-func (a *Agent) claim(l launcherID, number uint64) (held claim, ok bool) {
-	c := claim{number, l.incarnation}
-	a.held(l.identity)
-	if !a.claims.take(l.identity, c) {
-		return a.claims.get(l.identity), false
-	}
-	if a.gossip != nil {
-		a.gossip.Claim(l.identity, number, l.incarnation)
-	}
-	return c, true
-}
-
-// fenceOlder ends what older incarnations of s's launcher left here, and waits until it is gone.
-// Whether the older launcher takes note does not matter.
-func (a *Agent) fenceOlder(s *session) {
-	a.mu.Lock()
-	var old []*session
-	for _, o := range a.sessions {
-		if o.launcher.identity == s.launcher.identity && o.launcher.incarnation != s.launcher.incarnation {
-			old = append(old, o)
-		}
-	}
-	a.mu.Unlock()
-	for _, o := range old {
-		o.mu.Lock()
-		o.fencedBy = s
-		o.mu.Unlock()
-		o.log.Warn("fenced", "by", short(s.id), "incarnation", short(s.launcher.incarnation))
-		o.end(fmt.Sprintf("a newer incarnation of launcher %s has taken over", o.launcher.host))
-	}
-	for _, o := range old {
-		<-o.empty
-	}
-	a.endKept(s.launcher.identity, s.launcher.incarnation)
 }
 
 // activeSessions counts sessions that hold processes.

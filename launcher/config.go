@@ -57,6 +57,7 @@ type Reach struct {
 	Grace       time.Duration // between TERM and KILL; default 5 s
 
 	Incarnation string // of this container (internal/incarnation)
+	Sandbox     string // of its pod (internal/incarnation)
 	Version     string // of this build
 	Namespace   string // of our pod, for the agents' audit lines
 	Pod         string

@@ -145,7 +145,7 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 		nodes[i] = p.Host
 	}
 	l := &apiv1.Launch{
-		Number: r.number, JobId: r.opener.run, Size: uint32(j.size()), Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Hosts: uint32(len(j.hosts)),
+		Number: r.number, NumberProof: r.proof, JobId: r.opener.run, Size: uint32(j.size()), Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Hosts: uint32(len(j.hosts)),
 		Mapping: pmi.ProcessMapping(nodes), Pmi: r.cfg.PMI, Window: uint32(r.window()),
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), WorkerLogs: r.cfg.WorkerLogs,
 		Job: uint32(j.number), Base: uint32(j.base), NoTopologyHint: r.cfg.NoTopologyHint,
@@ -176,7 +176,7 @@ func (r *run) pmix() bool {
 func (r *run) part(j *jobRun) *apiv1.Launch {
 	d := j.launch
 	return &apiv1.Launch{
-		Number: d.Number, JobId: d.JobId, Size: d.Size, Universe: d.Universe, PmiUniverse: d.PmiUniverse, Hosts: d.Hosts, Mapping: d.Mapping,
+		Number: d.Number, NumberProof: d.NumberProof, JobId: d.JobId, Size: d.Size, Universe: d.Universe, PmiUniverse: d.PmiUniverse, Hosts: d.Hosts, Mapping: d.Mapping,
 		Pmi: d.Pmi, Window: d.Window, GraceMs: d.GraceMs, WorkerLogs: d.WorkerLogs, Job: d.Job, Base: d.Base,
 		Spawned: d.Spawned, Parent: d.Parent, AppOf: d.AppOf, Namespace: d.Namespace, Layout: d.Layout,
 		NoTopologyHint: d.NoTopologyHint, Net: d.Net, MpiPorts: d.MpiPorts, Fabric: d.Fabric, Explain: d.Explain,

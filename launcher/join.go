@@ -162,11 +162,6 @@ func (r *run) joined(have []found, attach attachFunc, err error) {
 		closeAll(have)
 		return
 	}
-	for _, f := range have {
-		if o := f.session.opened; err == nil && o.OwnNumber == 0 && o.HighestNumber >= r.number {
-			err = fmt.Errorf("host %s knows a newer launcher of this job", f.entry.Name)
-		}
-	}
 	if err != nil {
 		closeAll(have)
 		r.endAsk(err)

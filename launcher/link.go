@@ -239,7 +239,7 @@ func (h *hostConn) redial(ctx, life context.Context) (*session, error) {
 	open := &apiv1.Open{
 		Protocol: h.open.Protocol, Version: h.open.Version, Session: h.open.Session, Secret: h.open.Secret,
 		Resume: true, Received: h.link.Received(), Incarnation: h.open.Incarnation, LeaseMs: h.open.LeaseMs,
-		Namespace: h.open.Namespace, Pod: h.open.Pod, Launcher: h.open.Launcher,
+		Namespace: h.open.Namespace, Pod: h.open.Pod, Launcher: h.open.Launcher, Sandbox: h.open.Sandbox,
 	}
 	s, err := h.attach(dctx, life, h.first.addr, open)
 	if err != nil {

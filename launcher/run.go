@@ -11,6 +11,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -27,6 +28,7 @@ type run struct {
 	clock  *wire.Clock
 	plan   *job.Plan // of the first job
 	number uint64    // of this incarnation, in every Launch
+	proof  []byte    // our signature under it, for agents that tell others; nil: none
 	opener *opener
 	places *places
 	// dial makes the way to hosts that join later (newDialer, but in tests); identity is what they
@@ -165,6 +167,7 @@ func (r *run) all(ctx context.Context) error {
 		fmt.Fprint(r.cfg.Stderr, visible.Text(placement.Render(r.plan, r.cfg.Apps)))
 	}
 	r.number = number(found)
+	r.proof = r.prove()
 	if err := r.prepare(found, opener); err != nil {
 		closeAll(found)
 		return err
@@ -360,6 +363,20 @@ func number(hosts []found) uint64 {
 		return own
 	}
 	return highest + 1
+}
+
+// prove signs the number. Without a signature other agents are not told of it, which only a launcher that comes
+// after us and reaches none of ours could miss.
+func (r *run) prove() []byte {
+	if r.cfg.Identity == nil {
+		return nil
+	}
+	kind, text := incarnation.NumberClaim(r.number, r.cfg.Incarnation)
+	proof, err := r.cfg.Identity.Sign(kind, text)
+	if err != nil {
+		r.cfg.Log.Info("the number is not signed", "cause", err)
+	}
+	return proof
 }
 
 func closeAll(hosts []found) {

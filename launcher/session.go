@@ -53,7 +53,7 @@ func (o *opener) open() *apiv1.Open {
 		Protocol: apiv1.Protocol, Version: o.reach.Version,
 		Session: o.run + randomHex(8), Secret: randomBytes(16),
 		Incarnation: o.reach.Incarnation, LeaseMs: uint64(o.reach.Lease.Milliseconds()),
-		Namespace: o.reach.Namespace, Pod: o.reach.Pod, Launcher: o.reach.Hostname,
+		Namespace: o.reach.Namespace, Pod: o.reach.Pod, Launcher: o.reach.Hostname, Sandbox: o.reach.Sandbox,
 		Machine: o.wish, MeetingPorts: o.meet.ports, MpiPorts: o.meet.within,
 	}
 }

@@ -2,23 +2,35 @@ package member
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
 
-// claim is the highest number known for any incarnation of one launcher identity.
+// claim is a number that one incarnation of a launcher identity has, and the launcher's signature under it
+// (identity.Sign): only what a launcher has said itself is believed and passed on.
 //
-// On the wire: string name, uvarint number, string incarnation. A broadcast carries one, a
+// On the wire: string name, uvarint number, string incarnation, string proof. A broadcast carries one, a
 // push/pull all of them one after another.
 type claim struct {
 	number      uint64
 	incarnation string
+	proof       string
 }
 
 const (
-	maxClaims = 1024    // launcher identities; a job has one or a few
 	maxNumber = 1 << 48 // one launcher life each; keeps a hostile number from using them up
+	maxProof  = 8 << 10 // bytes
+	maxPerID  = 4       // incarnations of one launcher identity, those with the highest numbers
+	maxClaims = 1 << 20 // bytes of all; further identities are not taken then
+	maxNews   = 3 << 10 // bytes of a claim that is passed on by itself: one in a packet. Others go by push/pull.
+
+	// What is checked costs a signature or two: so many at once, and so many in a second from then on. Claims that
+	// are honest come once in a launcher's life, and those passed over come again.
+	checksAtOnce   = 64
+	checksInSecond = 16
 )
 
 // beats: the higher number wins, ties go by incarnation.
@@ -28,20 +40,23 @@ func (c claim) beats(o claim) bool {
 
 func (c claim) valid(name string) bool {
 	return name != "" && len(name) <= maxName && printable(name) && c.number > 0 && c.number <= maxNumber &&
-		c.incarnation != "" && len(c.incarnation) <= maxIncarnation && printable(c.incarnation)
+		c.incarnation != "" && len(c.incarnation) <= maxIncarnation && printable(c.incarnation) &&
+		c.proof != "" && len(c.proof) <= maxProof
 }
+
+func (c claim) size(name string) int { return len(name) + len(c.incarnation) + len(c.proof) + 16 }
 
 func appendClaim(b []byte, name string, c claim) []byte {
 	b = binary.AppendUvarint(appendString(b, name), c.number)
-	return appendString(b, c.incarnation)
+	return appendString(appendString(b, c.incarnation), c.proof)
 }
 
 // decodeClaims calls each for the well-formed claims at the head of b.
 func decodeClaims(b []byte, each func(name string, c claim)) {
 	r := reader{b: b}
-	for n := 0; len(r.b) > 0 && n < maxClaims; n++ {
+	for len(r.b) > 0 {
 		name := r.string(maxName)
-		c := claim{r.uvarint(maxNumber), r.string(maxIncarnation)}
+		c := claim{r.uvarint(maxNumber), r.string(maxIncarnation), r.string(maxProof)}
 		if r.bad || !c.valid(name) {
 			return
 		}
@@ -52,46 +67,123 @@ func decodeClaims(b []byte, each func(name string, c claim)) {
 // claims is the replicated map. News of it is passed on as often as memberlist passes on its
 // own, and a push/pull repairs what was missed.
 type claims struct {
-	queue *memberlist.TransmitLimitedQueue
+	queue  *memberlist.TransmitLimitedQueue
+	verify func(name string, c claim) bool
 
-	mu     sync.Mutex
-	byName map[string]claim // guarded by mu
+	mu      sync.Mutex
+	byName  map[string][]claim // the highest first, guarded by mu
+	bytes   int                // of all, guarded by mu
+	checks  float64            // that may be done now, guarded by mu
+	checked time.Time          // when checks was last raised, guarded by mu
 }
 
-// merge takes c if it beats what is known, and passes it on.
+func newClaims(members func() int, verify func(name string, c claim) bool) *claims {
+	return &claims{byName: map[string][]claim{}, verify: verify, checks: checksAtOnce,
+		queue: &memberlist.TransmitLimitedQueue{RetransmitMult: 4, NumNodes: members}}
+}
+
+// merge takes c if it is news and its launcher's own word, and passes it on.
 func (s *claims) merge(name string, c claim) {
-	if !c.valid(name) {
+	if !c.valid(name) || !s.worth(name, c) || !s.verify(name, c) || !s.add(name, c) {
 		return
 	}
-	s.mu.Lock()
-	old, known := s.byName[name]
-	news := c.beats(old) && (known || len(s.byName) < maxClaims)
-	if news {
-		s.byName[name] = c
-	}
-	s.mu.Unlock()
-	if news {
-		s.queue.QueueBroadcast(claimNews{name, appendClaim(nil, name, c)})
+	if msg := appendClaim(nil, name, c); len(msg) <= maxNews {
+		s.queue.QueueBroadcast(claimNews{name + " " + c.incarnation, msg})
 	}
 }
 
-func (s *claims) get(name string) claim {
+// worth tells whether c would be news, and takes one of the checks that may be done.
+func (s *claims) worth(name string, c claim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.byName[name]
+	now := time.Now()
+	if !s.news(name, c) {
+		return false
+	}
+	if !s.checked.IsZero() {
+		s.checks = min(s.checks+checksInSecond*now.Sub(s.checked).Seconds(), checksAtOnce)
+	}
+	s.checked = now
+	if s.checks < 1 {
+		return false
+	}
+	s.checks--
+	return true
+}
+
+// news: c is of an incarnation that is not known, or has a higher number than was known of it, and there is
+// room. mu is held.
+func (s *claims) news(name string, c claim) bool {
+	known := s.byName[name]
+	for _, o := range known {
+		if o.incarnation == c.incarnation {
+			return c.number > o.number
+		}
+	}
+	if len(known) < maxPerID {
+		return s.bytes+c.size(name) <= maxClaims
+	}
+	return c.beats(known[len(known)-1])
+}
+
+// add takes c, for an older one of its incarnation or the lowest of too many.
+func (s *claims) add(name string, c claim) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.news(name, c) {
+		return false
+	}
+	known := slices.DeleteFunc(slices.Clone(s.byName[name]), func(o claim) bool { return o.incarnation == c.incarnation })
+	if len(known) >= maxPerID {
+		known = known[:maxPerID-1]
+	}
+	known = append(known, c)
+	slices.SortFunc(known, func(a, b claim) int {
+		if a.beats(b) {
+			return -1
+		}
+		return 1
+	})
+	s.bytes += sizes(name, known) - sizes(name, s.byName[name])
+	s.byName[name] = known
+	return true
+}
+
+func sizes(name string, all []claim) (n int) {
+	for _, c := range all {
+		n += c.size(name)
+	}
+	return n
+}
+
+// numbers are that of an incarnation of name, and the highest of any; 0: none is known.
+func (s *claims) numbers(name, incarnation string) (own, highest uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, c := range s.byName[name] {
+		if i == 0 {
+			highest = c.number
+		}
+		if c.incarnation == incarnation {
+			own = c.number
+		}
+	}
+	return own, highest
 }
 
 func (s *claims) encode() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var b []byte
-	for name, c := range s.byName {
-		b = appendClaim(b, name, c)
+	for name, all := range s.byName {
+		for _, c := range all {
+			b = appendClaim(b, name, c)
+		}
 	}
 	return b
 }
 
-// claimNews is a claim on its way; newer news of the same name takes its place.
+// claimNews is a claim on its way; newer news of the same incarnation takes its place.
 type claimNews struct {
 	name string
 	msg  []byte

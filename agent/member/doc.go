@@ -14,6 +14,9 @@
 // every second until it answers or is dropped, so a healed cut has healed within two seconds.
 // And a pod that comes back with another address replaces what it was (view.go, verify.go).
 //
+// Numbers of launchers' lives travel too, each signed by its launcher (claims.go): a peer can pass on what a launcher
+// said and make up nothing.
+//
 // Who a peer is was settled by TLS before Dial returns or Handle is called. What peers say in
 // gossip, metadata and addresses included, is taken as hostile input: bounded and checked.
 //

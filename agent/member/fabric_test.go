@@ -183,10 +183,11 @@ func (f *fabric) start(t *testing.T, name, incarnation, addr string, seeds ...st
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", name)
 	}
 	g, err := New(Config{
-		Log:   log,
-		Self:  Self{Name: name, Incarnation: incarnation, Version: "v1", Protocol: 1, Addr: at, Slots: 2, Digest: "d"},
-		Dial:  f.dialer(at),
-		Seeds: func(context.Context) ([]netip.AddrPort, error) { return parseAddrs(seeds), nil },
+		Log:    log,
+		Self:   Self{Name: name, Incarnation: incarnation, Version: "v1", Protocol: 1, Addr: at, Slots: 2, Digest: "d"},
+		Dial:   f.dialer(at),
+		Seeds:  func(context.Context) ([]netip.AddrPort, error) { return parseAddrs(seeds), nil },
+		Verify: func(name string, _ uint64, _ string, proof []byte) bool { return string(proof) == said(name) },
 	})
 	if err != nil {
 		t.Fatal(err)

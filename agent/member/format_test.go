@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/memberlist"
@@ -55,20 +57,20 @@ func FuzzMeta(f *testing.F) {
 }
 
 func TestClaimGolden(t *testing.T) {
-	b := appendClaim(nil, "l", claim{300, "ab"})
-	if got := hex.EncodeToString(b); got != "016c"+"ac02"+"026162" {
+	b := appendClaim(nil, "l", claim{300, "ab", "pf"})
+	if got := hex.EncodeToString(b); got != "016c"+"ac02"+"026162"+"027066" {
 		t.Error(got)
 	}
-	b = appendClaim(b, "m", claim{1, "c"})
+	b = appendClaim(b, "m", claim{1, "c", "p"})
 	got := map[string]claim{}
 	decodeClaims(b, func(n string, c claim) { got[n] = c })
-	if d := cmp.Diff(map[string]claim{"l": {300, "ab"}, "m": {1, "c"}}, got, cmp.AllowUnexported(claim{})); d != "" {
+	if d := cmp.Diff(map[string]claim{"l": {300, "ab", "pf"}, "m": {1, "c", "p"}}, got, cmp.AllowUnexported(claim{})); d != "" {
 		t.Error(d)
 	}
 }
 
 func FuzzClaims(f *testing.F) {
-	f.Add(appendClaim(appendClaim(nil, "l", claim{3, "a"}), "m", claim{1 << 40, "b"}))
+	f.Add(appendClaim(appendClaim(nil, "l", claim{3, "a", "p"}), "m", claim{1 << 40, "b", "q"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		decodeClaims(b, func(n string, c claim) {
 			if !c.valid(n) {
@@ -78,24 +80,65 @@ func FuzzClaims(f *testing.F) {
 	})
 }
 
+// said is what a launcher's signature is in tests.
+func said(name string) string { return "signed by " + name }
+
+func signedClaim(name string, c claim) bool { return c.proof == said(name) }
+
+func one() int { return 1 }
+
 func TestClaimsAreBoundedAndOrdered(t *testing.T) {
-	s := &claims{byName: map[string]claim{}, queue: &memberlist.TransmitLimitedQueue{NumNodes: func() int { return 1 }, RetransmitMult: 1}}
-	for _, c := range []claim{{2, "b"}, {1, "z"}, {2, "a"}, {0, "x"}, {maxNumber + 1, "x"}, {3, ""}, {3, "a b"}} {
-		s.merge("l", c)
-	}
-	if got := s.get("l"); got != (claim{2, "b"}) {
-		t.Error(got)
-	}
-	for i := range 2 * maxClaims {
-		s.merge(fmt.Sprint("n", i), claim{1, "x"})
-	}
-	if len(s.byName) != maxClaims {
-		t.Error(len(s.byName))
-	}
-	s.merge("l", claim{9, "c"})
-	if got := s.get("l"); got != (claim{9, "c"}) {
-		t.Error("a known name does not change when the map is full:", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newClaims(one, signedClaim)
+		l := said("l")
+		for _, c := range []claim{{2, "b", l}, {1, "z", l}, {2, "a", l}, {0, "x", l}, {maxNumber + 1, "x", l}, {3, "", l}, {3, "a b", l}, {9, "no", said("m")}, {9, "no", ""}} {
+			s.merge("l", c)
+		}
+		for incarnation, want := range map[string]uint64{"a": 2, "b": 2, "z": 1, "x": 0, "no": 0} {
+			if own, highest := s.numbers("l", incarnation); own != want || highest != 2 {
+				t.Error(incarnation, own, highest)
+			}
+		}
+		for n := range uint64(10) {
+			s.merge("l", claim{10 + n, fmt.Sprint(n), l})
+		}
+		if own, highest := s.numbers("l", "b"); own != 0 || highest != 19 || len(s.byName["l"]) != maxPerID {
+			t.Error(own, highest, s.byName["l"])
+		}
+		big := strings.Repeat("x", maxProof)
+		s.verify = func(string, claim) bool { return true }
+		for i := range 2 * maxClaims / maxProof {
+			s.merge(fmt.Sprint("n", i), claim{1, "x", big})
+			time.Sleep(time.Second / checksInSecond) // virtual
+		}
+		if s.bytes > maxClaims || len(s.encode()) > maxClaims || len(s.byName) < maxClaims/maxProof-8 {
+			t.Error(s.bytes, len(s.encode()), len(s.byName))
+		}
+		s.merge("l", claim{20, "c", l})
+		if own, _ := s.numbers("l", "c"); own != 20 {
+			t.Error("a known name does not change when there is no room:", own)
+		}
+	})
+}
+
+// A peer that makes claims up costs the checking of a few, and nothing comes of it.
+func TestMadeUpClaimsCostLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		checks := 0
+		s := newClaims(one, func(string, claim) bool { checks++; return false })
+		for i := range 100_000 {
+			s.merge("l", claim{uint64(i) + 1, "x", "made up"})
+		}
+		if checks > checksAtOnce || len(s.byName) > 0 || s.queue.NumQueued() > 0 {
+			t.Error(checks, len(s.byName), s.queue.NumQueued())
+		}
+		time.Sleep(time.Minute) // virtual
+		s.verify = signedClaim
+		s.merge("l", claim{1, "x", said("l")})
+		if own, _ := s.numbers("l", "x"); own != 1 {
+			t.Error("an honest claim is not taken later")
+		}
+	})
 }
 
 func TestDescribeRefuses(t *testing.T) {

@@ -187,20 +187,34 @@ func TestSeedsThatHang(t *testing.T) {
 	})
 }
 
+// forge makes a hostile member: it has a claim that nobody signed, and passes it on.
+func (n *node) forge(name string, c claim) {
+	s := n.claims
+	s.mu.Lock()
+	s.byName[name] = append([]claim{c}, s.byName[name]...)
+	s.mu.Unlock()
+	s.queue.QueueBroadcast(claimNews{name, appendClaim(nil, name, c)})
+}
+
 func TestClaimsReachEverybody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFabric()
 		nodes := f.job(t, 16)
-		nodes[3].Claim("launcher", 7, "x")
-		nodes[4].Claim("launcher", 7, "y")
-		nodes[5].Claim("launcher", 6, "z")
+		nodes[3].Claim("launcher", 7, "x", []byte(said("launcher")))
+		nodes[4].Claim("launcher", 7, "y", []byte(said("launcher")))
+		nodes[5].Claim("launcher", 6, "z", []byte(said("launcher")))
+		nodes[6].Claim("launcher", 8, "forged", []byte("a worker's"))
+		nodes[6].forge("launcher", claim{9, "forged", "a worker's"})
 		time.Sleep(30 * time.Second) // virtual
 		synctest.Wait()
 		late := f.start(t, "late", "late", "10.9.0.1:7000", nodes[0].addr.String())
 		late.await(t, 20*time.Second, func(v *View) bool { return count(v, Alive) == 17 })
-		for _, n := range append(nodes, late) {
-			if number, inc := n.Highest("launcher"); number != 7 || inc != "y" {
-				t.Errorf("%s: %d %s", n.addr, number, inc)
+		nodes[6] = late
+		for _, n := range nodes {
+			for incarnation, want := range map[string]uint64{"x": 7, "y": 7, "z": 6, "forged": 0} {
+				if own, highest := n.Numbers("launcher", incarnation); own != want || highest != 7 {
+					t.Errorf("%s: %s has %d of %d", n.addr, incarnation, own, highest)
+				}
 			}
 		}
 	})

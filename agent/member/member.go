@@ -37,7 +37,9 @@ type Config struct {
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	// Seeds says where peers may be. It is called again and again with growing pauses until
 	// every seed is a member, then once a minute; it may take its time. Nil: no seeds.
-	Seeds  func(ctx context.Context) ([]netip.AddrPort, error)
+	Seeds func(ctx context.Context) ([]netip.AddrPort, error)
+	// Verify tells whether launcher name has signed that incarnation has number. Nil: nothing is believed.
+	Verify func(name string, number uint64, incarnation string, proof []byte) bool
 	Timing Timing
 }
 
@@ -93,7 +95,9 @@ func New(c Config) (*Gossip, error) {
 	}
 	g.table = &table{self: g.id, timing: c.Timing, show: g.show, joined: func() { poke(g.compare) }, accused: func() { poke(g.renew) }, byID: map[string]*entry{}}
 	g.transport = newTransport(s.Addr, c.Dial, c.Log, c.Timing, g.table.sniff, g.table.hear)
-	g.claims = &claims{byName: map[string]claim{}, queue: &memberlist.TransmitLimitedQueue{RetransmitMult: 4, NumNodes: g.table.size}}
+	g.claims = newClaims(g.table.size, func(name string, k claim) bool {
+		return c.Verify != nil && c.Verify(name, k.number, k.incarnation, []byte(k.proof))
+	})
 	me := &entry{id: g.id, meta: m, addr: s.Addr}
 	g.table.byID[g.id] = me
 	g.table.last = []Member{me.member()}
@@ -149,16 +153,15 @@ func (g *Gossip) SetDigest(digest string) error {
 	return nil
 }
 
-// Claim states that an incarnation of the launcher identity name has number. The highest number
-// stays; of equal ones the incarnation that sorts last. A malformed claim is passed over.
-func (g *Gossip) Claim(name string, number uint64, incarnation string) {
-	g.claims.merge(name, claim{number, incarnation})
+// Claim passes on that an incarnation of the launcher identity name has number, which it has signed. One that
+// is malformed or that nobody signed is passed over.
+func (g *Gossip) Claim(name string, number uint64, incarnation string, proof []byte) {
+	g.claims.merge(name, claim{number, incarnation, string(proof)})
 }
 
-// Highest is the highest number heard of for an incarnation of name, and which; 0 if none.
-func (g *Gossip) Highest(name string) (number uint64, incarnation string) {
-	c := g.claims.get(name)
-	return c.number, c.incarnation
+// Numbers are the number heard of for an incarnation of name, and the highest for any; 0 if none.
+func (g *Gossip) Numbers(name, incarnation string) (own, highest uint64) {
+	return g.claims.numbers(name, incarnation)
 }
 
 // Handle takes over an accepted gossip connection, handshaken and verified, and returns at once.

@@ -59,7 +59,8 @@ func realMember(name, addr string, seeds []string) (*Gossip, net.Listener, error
 		Dial: func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 			return d.DialContext(ctx, "tcp", to.String())
 		},
-		Seeds: func(context.Context) ([]netip.AddrPort, error) { return parseAddrs(seeds), nil },
+		Seeds:  func(context.Context) ([]netip.AddrPort, error) { return parseAddrs(seeds), nil },
+		Verify: func(name string, _ uint64, _ string, proof []byte) bool { return string(proof) == said(name) },
 	})
 	if err != nil {
 		l.Close()
@@ -119,14 +120,14 @@ func (n *node) heard(t *testing.T, name string, number uint64, incarnation strin
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for late := time.After(time.Minute); ; {
-		got, by := n.Highest(name)
-		if got == number && by == incarnation {
+		got, _ := n.Numbers(name, incarnation)
+		if got == number {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("%s has heard of number %d of %q", n.addr, got, by)
+			t.Fatalf("%s has heard of number %d of %q", n.addr, got, incarnation)
 		}
 	}
 }
@@ -135,7 +136,7 @@ func TestRealConnections(t *testing.T) {
 	for name, at := range map[string][2]string{"IPv4": {"127.0.72.1:0", "127.0.72.2:0"}, "IPv6": {"[::1]:0", "[::1]:0"}} {
 		t.Run(name, func(t *testing.T) {
 			a := startReal(t, "a", at[0])
-			a.Claim("l", 3, "x")
+			a.Claim("l", 3, "x", []byte(said("l")))
 			b := startReal(t, "b", at[1], a.addr.String())
 			for _, n := range []*node{a, b} {
 				n.await(t, time.Minute, func(v *View) bool { return count(v, Alive) == 2 })
@@ -146,7 +147,7 @@ func TestRealConnections(t *testing.T) {
 			}
 			a.await(t, time.Minute, func(v *View) bool { return len(v.ByName("b")) == 1 && v.ByName("b")[0].Digest == "new" })
 			c := startReal(t, "c", at[1], b.addr.String())
-			b.Claim("l", 4, "y")
+			b.Claim("l", 4, "y", []byte(said("l")))
 			c.await(t, time.Minute, func(v *View) bool { return count(v, Alive) == 3 })
 			b.stop()
 			a.await(t, time.Minute, func(v *View) bool { return count(v, Alive) == 2 })

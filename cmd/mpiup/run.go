@@ -242,7 +242,7 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r lau
 			Hostname: p.host, Size: h.Size, Pod: id != nil && id.Mounted()},
 		Identity: id, NoIdentity: noSecret, Embedded: e.attach, Here: here{e},
 		Wait: h.Wait, Lease: l.LauncherTimeout, NodeTimeout: l.NodeTimeout, Grace: l.Grace,
-		Incarnation: incarnation.Of("/", p.host), Version: version, Namespace: namespace("/"), Pod: p.host,
+		Incarnation: incarnation.Of("/", p.host), Sandbox: incarnation.Pod("/"), Version: version, Namespace: namespace("/"), Pod: p.host,
 		Stdout: p.stdout, Stderr: p.stderr, Terminal: iof.IsTerminal(p.stderr), Log: log,
 		Width: func() int {
 			_, columns, err := iof.TerminalSize(p.stderr)

@@ -43,6 +43,7 @@ var levels = map[string]int{
 	"agent/stall":         2,
 	"launcher/holdup":     2,
 	"launcher/mixture":    2,
+	"agent/lives":         2,
 	"internal/wire":       2,
 
 	"pmi/kvs":              1,

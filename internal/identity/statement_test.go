@@ -115,7 +115,7 @@ func TestRSAStatements(t *testing.T) {
 // fixed is a source of one generation.
 type fixed struct{ m material }
 
-func (f fixed) current(time.Time) (material, error)        { return f.m, nil }
+func (f fixed) current(time.Time) (material, error)       { return f.m, nil }
 func (f fixed) peer(leaf *x509.Certificate) (Peer, error) { return certificatePeer(leaf) }
 
 func FuzzProof(f *testing.F) {

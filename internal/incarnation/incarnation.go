@@ -4,6 +4,7 @@
 // retried launcher is recognised by.
 //
 //	sha256(boot id, pid namespace, mount namespace, start time of PID 1, name) → 32 hex digits
+//	sha256(boot id, network namespace)                                          → the pod's, all containers'
 //
 // The name (the host's, unless --name says otherwise) tells agents apart that were started
 // side by side in one container for a trial on loopback addresses.
@@ -24,11 +25,31 @@ import (
 // that see the same.
 func Of(root, name string) string {
 	h := sha256.New()
-	boot, _ := os.ReadFile(filepath.Join(root, "/proc/sys/kernel/random/boot_id"))
+	boot := bootID(root)
 	pidNS, _ := os.Readlink(filepath.Join(root, "/proc/self/ns/pid"))
 	mntNS, _ := os.Readlink(filepath.Join(root, "/proc/self/ns/mnt"))
-	fmt.Fprintf(h, "%s\n%s\n%s\n%s\n%s\n", bytes.TrimSpace(boot), pidNS, mntNS, startTime(root), name)
+	fmt.Fprintf(h, "%s\n%s\n%s\n%s\n%s\n", boot, pidNS, mntNS, startTime(root), name)
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Pod names the pod whose /proc is root/proc: all of its containers share one network namespace, and no other
+// pod has it but those on the host network of one node. It outlives containers.
+func Pod(root string) string {
+	h := sha256.New()
+	netNS, _ := os.Readlink(filepath.Join(root, "/proc/self/ns/net"))
+	fmt.Fprintf(h, "%s\n%s\n", bootID(root), netNS)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func bootID(root string) []byte {
+	b, _ := os.ReadFile(filepath.Join(root, "/proc/sys/kernel/random/boot_id"))
+	return bytes.TrimSpace(b)
+}
+
+// NumberClaim is what a launcher signs when its incarnation takes a number: a kind and a text for
+// identity.Sign.
+func NumberClaim(number uint64, incarnation string) (kind string, text []byte) {
+	return "number of a launcher", fmt.Appendf(nil, "%d %s", number, incarnation)
 }
 
 // startTime is field 22 of /proc/1/stat, in clock ticks since boot (proc(5)). The command in

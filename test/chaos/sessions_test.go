@@ -11,10 +11,15 @@ import (
 // Sessions of one incarnation live side by side; another incarnation of the same launcher
 // fences what the older left.
 
-// otherLife is what makes a command another life of its host's container: the same name,
+// otherLife is what makes a command another life of its host's container: the same pod,
 // another PID 1.
 func otherLife() []string {
 	return []string{"unshare", "--pid", "--mount-proc", "--fork", "--kill-child"}
+}
+
+// otherPod is what makes a command on another host one of a new pod with an old one's name.
+func otherPod(name string) []string {
+	return []string{"unshare", "--uts", "--pid", "--mount-proc", "--fork", "--kill-child", "sh", "-c", `hostname "$0"; exec "$@"`, name}
 }
 
 func TestRunsOfOneContainerLiveSideBySide(t *testing.T) {
@@ -36,9 +41,58 @@ func TestRunsOfOneContainerLiveSideBySide(t *testing.T) {
 	a.survived()
 }
 
+// A shell under unshare, a sidecar, a debug container: they run beside a launcher that lives, again and again, and so
+// do their commands.
+func TestSiblingsOfALauncherThatLives(t *testing.T) {
+	s := newSite(t, 2).ownLauncher()
+	main := s.job(2)
+	for range 2 {
+		begun := time.Now()
+		side := s.launch(otherLife(), []string{"true"}, 1)
+		side.ends(0)
+		t.Logf("the sibling's run took %v", time.Since(begun))
+		argv := append(otherLife(), world.mpiup, "exec", "--key", world.key, s.workers[0].name, "--", "echo", "beside")
+		if out, err := s.c.Command(t.Context(), s.launcher, argv...).CombinedOutput(); string(out) != "beside\n" || err != nil {
+			t.Errorf("exec of a sibling: %q, %v", out, err)
+		}
+		again := s.launch(nil, []string{"true"}, 1)
+		again.ends(0)
+	}
+	main.survived()
+}
+
+// The Job's new pod: it has the old one's name, and does not wait for a lease.
+func TestNewPodFencesAtOnce(t *testing.T) {
+	s := newSite(t, 2).ownLauncher()
+	old := s.jobOf(grandchild("-deaf"), 2, "--grace", "1")
+	name := s.launcher
+	s.ownLauncher()
+	begun := time.Now()
+	young := s.launch(otherPod(name), []string{world.counter}, 2)
+	young.grow(2)
+	took(t, "the new pod's start", begun, 0, 30*time.Second)
+	old.ends(249, "a newer launcher of this job took over host", "ranks")
+	young.survived()
+}
+
+// Two Jobs on one pool of workers, with one secret.
+func TestTwoJobsOnOnePool(t *testing.T) {
+	s := newSite(t, 2).ownLauncher()
+	a := s.job(2)
+	s.ownLauncher()
+	b := s.job(2)
+	for range 2 {
+		s.launch(nil, []string{"true"}, 1).ends(0)
+	}
+	b.grow(2)
+	b.signal(syscall.SIGUSR1)
+	b.ends(0)
+	a.survived()
+}
+
 func TestRetriedLauncherFences(t *testing.T) {
 	s := newSite(t, 2).ownLauncher().forwarded()
-	old := s.jobOf(grandchild("-deaf"), 2, "--grace", "1")
+	old := s.jobOf(grandchild("-deaf"), 2, "--grace", "1", "--launcher-timeout", "10s")
 	for _, w := range s.workers {
 		w.fwd.Freeze() // the agents know of nothing, and the lease runs
 	}
@@ -68,7 +122,7 @@ func TestRetriedLauncherFences(t *testing.T) {
 func TestFencedLauncherComesBackLate(t *testing.T) {
 	s := newSite(t, 1).ownLauncher().forwarded()
 	w := s.workers[0]
-	old := s.jobOf(grandchild(), 2, "--grace", "1")
+	old := s.jobOf(grandchild(), 2, "--grace", "1", "--launcher-timeout", "5s")
 	old.signal(syscall.SIGSTOP)
 	young := s.launch(otherLife(), []string{world.counter}, 2)
 	young.grow(2)
@@ -123,6 +177,7 @@ func TestNumbersOutliveAgents(t *testing.T) {
 		p := peers()
 		return strings.Contains(p, addrs[1]) && strings.Contains(p, addrs[2])
 	})
+	s.last(time.Second) // who is there comes before what they know
 	s.workers = all[:1]
 	r := s.launch(otherLife(), []string{world.counter}, 1)
 	r.grow(2)
