@@ -39,7 +39,7 @@ type front struct {
 	now        func() time.Duration // the agent's clock
 
 	sessions, questions *inlet
-	half                halfOpen
+	half                crowd[*trackedConn]
 	done                chan struct{}
 	wg                  sync.WaitGroup
 

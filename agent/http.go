@@ -4,7 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"slices"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -110,15 +110,13 @@ func (a *Agent) serveHTTP(parts *sync.WaitGroup, watch *gpuwatch.Watch) (stop fu
 	}
 }
 
-// limited is a listener with a bounded number of open connections: for one more the oldest is
-// closed. Probes and scrapes are short, so it is one that somebody holds open for no use, and a
-// probe is never kept waiting by such.
+// limited is a listener with a bounded number of open connections: for one more the oldest of the
+// address that has most is closed. Probes and scrapes are short, so it is one that somebody holds
+// open for no use, and a probe is never kept waiting by such.
 type limited struct {
 	net.Listener
-	most int
-
-	mu    sync.Mutex
-	conns []*limitedConn // oldest first, guarded by mu
+	most  int
+	conns crowd[*limitedConn]
 }
 
 func (l *limited) Accept() (net.Conn, error) {
@@ -127,14 +125,8 @@ func (l *limited) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	lc := &limitedConn{Conn: c, listener: l}
-	l.mu.Lock()
-	var old *limitedConn
-	if len(l.conns) >= l.most {
-		old = l.conns[0]
-	}
-	l.conns = append(l.conns, lc)
-	l.mu.Unlock()
-	if old != nil {
+	from, _ := netip.ParseAddrPort(c.RemoteAddr().String())
+	if old := l.conns.add(lc, from.Addr().Unmap(), l.most); old != nil {
 		old.Close()
 	}
 	return lc, nil
@@ -146,9 +138,6 @@ type limitedConn struct {
 }
 
 func (c *limitedConn) Close() error {
-	l := c.listener
-	l.mu.Lock()
-	l.conns = slices.DeleteFunc(l.conns, func(o *limitedConn) bool { return o == c })
-	l.mu.Unlock()
+	c.listener.conns.remove(c)
 	return c.Conn.Close()
 }
