@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 )
 
 // maxCleanups bounds what ranks of a host can register; Open MPI registers two or three each.
@@ -25,12 +26,12 @@ const sharedMemory = "/dev/shm"
 // cleanup is what ranks asked to be removed when they have ended.
 type cleanup struct {
 	mu    sync.Mutex
-	paths map[string]leftover // guarded by mu
+	paths map[string]registered // guarded by mu
 }
 
-type leftover struct {
-	dir, recurse, keepTop bool
-	jobs                  map[int]bool // by number, that registered it
+type registered struct {
+	leftover.Extent
+	jobs map[int]bool // by number, that registered it
 }
 
 // jobControl takes registrations of files to remove, all that Open MPI uses it for, and signals to
@@ -45,7 +46,7 @@ func (c *conn) jobControl(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer
 	for _, i := range infos {
 		switch i.Key {
 		case "pmix.reg.cleanup", "pmix.reg.cleanupdir":
-			l := leftover{dir: i.Key == "pmix.reg.cleanupdir", recurse: isTrue(infos, "pmix.clnup.recurse"), keepTop: isTrue(infos, "pmix.clnup.lvtop")}
+			l := leftover.Extent{Dir: i.Key == "pmix.reg.cleanupdir", Recurse: isTrue(infos, "pmix.clnup.recurse"), KeepTop: isTrue(infos, "pmix.clnup.lvtop")}
 			for path := range strings.SplitSeq(i.Value.Text(), ",") {
 				if err := c.s.register(c.ns.Number, path, l); err != success {
 					return nil, err
@@ -105,7 +106,7 @@ func (c *conn) control(ctx context.Context, procs []bfrops.Proc, i bfrops.Info) 
 
 // register notes a path that ranks may have removed; of others nothing is said, as nothing
 // depends on it: Open MPI names directories outside when it has been given none.
-func (s *Server) register(job int, path string, l leftover) status {
+func (s *Server) register(job int, path string, what leftover.Extent) status {
 	base, _ := s.below(path)
 	if base == "" || len(path) > maxPath {
 		s.log.Debug("PMIx: not to be removed", "path", path)
@@ -119,13 +120,13 @@ func (s *Server) register(job int, path string, l leftover) status {
 		return errOutOfResource
 	}
 	if s.done.paths == nil {
-		s.done.paths = map[string]leftover{}
+		s.done.paths = map[string]registered{}
 	}
-	if l.jobs = old.jobs; !known {
-		l.jobs = map[int]bool{}
+	if !known {
+		old.jobs = map[int]bool{}
 	}
-	l.jobs[job] = true
-	s.done.paths[path] = l
+	old.jobs[job] = true
+	s.done.paths[path] = registered{what, old.jobs}
 	return success
 }
 
@@ -147,7 +148,7 @@ func (s *Server) below(path string) (base, rest string) {
 }
 
 // Cleanup removes what ranks of this host registered, below the session directory and /dev/shm
-// only and through no link that leads out of them. It is for after the last of them has ended.
+// only, through no link, and nothing of another user's. It is for after the last of them has ended.
 func (s *Server) Cleanup() error {
 	s.done.mu.Lock()
 	paths := s.done.paths
@@ -159,7 +160,7 @@ func (s *Server) Cleanup() error {
 // cleanupOf is Cleanup of what only jobs that are over have registered, of which this is the last.
 func (s *Server) cleanupOf(job int) error {
 	s.done.mu.Lock()
-	paths := map[string]leftover{}
+	paths := map[string]registered{}
 	for path, l := range s.done.paths {
 		if delete(l.jobs, job); len(l.jobs) == 0 {
 			paths[path] = l
@@ -170,49 +171,17 @@ func (s *Server) cleanupOf(job int) error {
 	return s.removeAll(paths)
 }
 
-func (s *Server) removeAll(paths map[string]leftover) error {
+func (s *Server) removeAll(paths map[string]registered) error {
 	var errs []error
 	for path, l := range paths {
 		base, rest := s.below(path)
 		if base == "" {
 			continue
 		}
-		root, err := os.OpenRoot(base)
-		if err == nil {
-			err = l.remove(root, rest)
-			root.Close()
-		}
+		err := leftover.Remove(base, rest, l.Extent, os.Geteuid()) // ranks run as the agent does
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func (l leftover) remove(root *os.Root, path string) error {
-	if !l.dir {
-		return root.Remove(path)
-	}
-	if l.recurse && !l.keepTop {
-		return root.RemoveAll(path)
-	}
-	entries, err := fs.ReadDir(root.FS(), filepath.ToSlash(path))
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		name := filepath.Join(path, e.Name())
-		if l.recurse {
-			err = errors.Join(err, root.RemoveAll(name))
-		} else if !e.IsDir() {
-			err = errors.Join(err, root.Remove(name))
-		}
-	}
-	if l.keepTop || err != nil {
-		return err
-	}
-	if err := root.Remove(path); err != nil && l.recurse {
-		return err
-	}
-	return nil
 }

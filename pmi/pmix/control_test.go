@@ -3,8 +3,10 @@ package pmix
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -33,20 +35,20 @@ func TestCleanup(t *testing.T) {
 	need.Done(t, "shm", err, "mount a tmpfs at "+sharedMemory)
 	defer os.Remove(shm.Name())
 	shm.Close()
-	for path, l := range map[string]leftover{
+	for path, l := range map[string]leftover.Extent{
 		in("file"):                       {},
 		shm.Name():                       {},
 		in("absent"):                     {},
-		in("tree"):                       {dir: true, recurse: true},
-		in("flat"):                       {dir: true},
-		in("top"):                        {dir: true, recurse: true, keepTop: true},
+		in("tree"):                       {Dir: true, Recurse: true},
+		in("flat"):                       {Dir: true},
+		in("top"):                        {Dir: true, Recurse: true, KeepTop: true},
 		in("link", "f"):                  {},
-		in("..", filepath.Base(outside)): {dir: true, recurse: true},
-		outside:                          {dir: true, recurse: true},
-		j.SessionDir:                     {dir: true, recurse: true},
-		sharedMemory:                     {dir: true, recurse: true},
-		"tree":                           {dir: true},
-		"":                               {dir: true},
+		in("..", filepath.Base(outside)): {Dir: true, Recurse: true},
+		outside:                          {Dir: true, Recurse: true},
+		j.SessionDir:                     {Dir: true, Recurse: true},
+		sharedMemory:                     {Dir: true, Recurse: true},
+		"tree":                           {Dir: true},
+		"":                               {Dir: true},
 	} {
 		if st := s.register(0, path, l); st != success {
 			t.Errorf("%s: %v", path, st)
@@ -86,7 +88,7 @@ func TestCleanupOfAJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, j := range jobs {
-			if st := s.register(j, path, leftover{}); st != success {
+			if st := s.register(j, path, leftover.Extent{}); st != success {
 				t.Fatal(st)
 			}
 		}
@@ -100,6 +102,50 @@ func TestCleanupOfAJob(t *testing.T) {
 		}
 		if got := [3]bool{there("one"), there("both"), there("other")}; got != [3]bool{step.one, step.both, step.other} {
 			t.Errorf("after job %d: %v", step.job, got)
+		}
+	}
+}
+
+// A rank names another user's file in /dev/shm, and a file of another user in a directory of its own, to an agent that
+// is root and could remove both.
+func TestCleanupOfAnotherUsersFiles(t *testing.T) {
+	need.Root(t)
+	const other = 65533
+	shm, err := os.MkdirTemp(sharedMemory, "mpiup-test-*")
+	need.Done(t, "shm", err, "mount a tmpfs at "+sharedMemory)
+	defer os.RemoveAll(shm)
+	in := func(name string) string { return filepath.Join(shm, name) }
+	if err := os.MkdirAll(in("theirs/deep"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"victim", "mine", "theirs/x", "theirs/deep/mine"} {
+		if err := os.WriteFile(in(file), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("victim", in("link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"victim", "theirs", "theirs/x"} {
+		if err := os.Lchown(in(name), other, other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := New(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, what := range map[string]leftover.Extent{"victim": {}, "link": {}, "mine": {}, "theirs": {Dir: true, Recurse: true}, "": {Dir: true, Recurse: true}} {
+		if st := s.register(0, filepath.Join(shm, name), what); st != success {
+			t.Fatal(st)
+		}
+	}
+	if err := s.Cleanup(); err == nil || !strings.Contains(err.Error(), "another user") {
+		t.Errorf("what stays is not told: %v", err)
+	}
+	for name, want := range map[string]bool{"victim": true, "theirs/x": true, "theirs/deep/mine": true, "mine": false, "link": false} {
+		if _, err := os.Lstat(in(name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
