@@ -69,8 +69,8 @@ func ParseListAs(list string, d Dialect) (entries []Entry, err error) {
 	if len(list) > MaxFile {
 		return nil, fmt.Errorf("host list of %d bytes is longer than %d", len(list), MaxFile)
 	}
-	seen := map[string]int{}
-	for item := range strings.SplitSeq(list, ",") {
+	seen, left := map[string]int{}, maxRanges
+	for _, item := range items(list) {
 		item = d.bare(strings.TrimSpace(item))
 		auto := false
 		for _, own := range []string{":*", ":auto"} {
@@ -81,18 +81,24 @@ func ParseListAs(list string, d Dialect) (entries []Entry, err error) {
 		if item == "" {
 			return nil, fmt.Errorf("host list %s: a name is missing beside a comma", clip(list))
 		}
-		e, err := parseHost(item)
+		names, err := left.expand(item)
 		if err != nil {
 			return nil, err
 		}
-		if d == OpenMPI && !e.Given && !auto {
-			e.Slots, e.Given = 1, true
-		}
-		if entries, err = d.add(entries, seen, e); err != nil {
-			return nil, err
-		}
-		if len(entries) > MaxHosts {
-			return nil, fmt.Errorf("more than %d hosts", MaxHosts)
+		for _, name := range names {
+			e, err := parseHost(name)
+			if err != nil {
+				return nil, err
+			}
+			if d == OpenMPI && !e.Given && !auto {
+				e.Slots, e.Given = 1, true
+			}
+			if entries, err = d.add(entries, seen, e); err != nil {
+				return nil, err
+			}
+			if len(entries) > MaxHosts {
+				return nil, fmt.Errorf("more than %d hosts", MaxHosts)
+			}
 		}
 	}
 	return entries, nil

@@ -97,6 +97,7 @@ func FuzzDialects(f *testing.F) {
 	f.Add("a slots=2\na\n", byte(1))
 	f.Add("a:2\nb\na user=x\n", byte(2))
 	f.Add("me@a,b:*,[::1]:3", byte(1))
+	f.Add("me@a[0-2]:*,b[08-09]x[1]:3", byte(1))
 	f.Fuzz(func(t *testing.T, text string, d byte) {
 		dialect := Dialect(d % 3)
 		for _, parse := range []func() ([]Entry, error){

@@ -39,7 +39,7 @@ func ParseFileAs(r io.Reader, name string, d Dialect) ([]Entry, error) {
 	scan := bufio.NewScanner(limited)
 	scan.Buffer(nil, maxLine)
 	var entries []Entry
-	seen := map[string]int{}
+	seen, left := map[string]int{}, maxRanges
 	line := 0
 	for scan.Scan() {
 		line++
@@ -47,13 +47,15 @@ func ParseFileAs(r io.Reader, name string, d Dialect) ([]Entry, error) {
 		if len(fields) == 0 {
 			continue
 		}
-		e, err := parseLine(fields, d)
+		some, err := parseLine(fields, d, &left)
 		if err != nil {
 			return nil, fmt.Errorf("hostfile %s line %d: %w", name, line, err)
 		}
-		e.Line, e.File = line, name
-		if entries, err = d.add(entries, seen, e); err != nil {
-			return nil, err
+		for _, e := range some {
+			e.Line, e.File = line, name
+			if entries, err = d.add(entries, seen, e); err != nil {
+				return nil, err
+			}
 		}
 		if len(entries) > MaxHosts {
 			return nil, fmt.Errorf("hostfile %s line %d: more than %d hosts", name, line, MaxHosts)
@@ -85,9 +87,24 @@ func fieldsOf(line string) []string {
 	return strings.Fields(aroundEquals.ReplaceAllString(line, "="))
 }
 
-// parseLine reads one line's words: the host, then slots= and max_slots= in any order.
-func parseLine(fields []string, d Dialect) (Entry, error) {
-	e, err := parseHost(d.bare(fields[0]))
+// parseLine reads one line's words: the host, or the hosts of a range, then slots= and max_slots= in any order.
+func parseLine(fields []string, d Dialect, left *ranges) ([]Entry, error) {
+	names, err := left.expand(d.bare(fields[0]))
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, len(names))
+	for i, name := range names {
+		if entries[i], err = parseWords(name, fields, d); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+// parseWords reads one line's words for one host.
+func parseWords(name string, fields []string, d Dialect) (Entry, error) {
+	e, err := parseHost(name)
 	if err != nil {
 		return e, err
 	}

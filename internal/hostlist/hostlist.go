@@ -2,6 +2,7 @@
 // hostfiles in the spellings of both MPI families.
 //
 //	--host w0,w1:4,[fd00::7]:2          name [":" slots] { "," ... }
+//	--host w[0-3,7]:4                   w0 to w3 and w7, as Slurm writes hosts (ranges.go); in files too
 //
 //	# hostfile                          one host a line; "#" and "//" begin a comment
 //	w0.pi.ns.svc slots=4                Open MPI, as MPI Operator and Trainer write it
@@ -58,19 +59,26 @@ func ParseList(list string) ([]Entry, error) {
 		return nil, fmt.Errorf("the host list is empty; write host[:slots],host[:slots]")
 	}
 	var entries []Entry
-	for item := range strings.SplitSeq(list, ",") {
+	left := maxRanges
+	for _, item := range items(list) {
 		item = strings.TrimSpace(item)
 		if item == "" {
 			return nil, fmt.Errorf("host list %s: a name is missing beside a comma", clip(list))
 		}
-		if len(entries) == MaxHosts {
-			return nil, fmt.Errorf("more than %d hosts", MaxHosts)
-		}
-		e, err := parseHost(item)
+		names, err := left.expand(item)
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, e)
+		for _, name := range names {
+			e, err := parseHost(name)
+			if err != nil {
+				return nil, err
+			}
+			entries = append(entries, e)
+		}
+		if len(entries) > MaxHosts {
+			return nil, fmt.Errorf("more than %d hosts", MaxHosts)
+		}
 	}
 	if err := CheckDistinct(entries); err != nil {
 		return nil, err

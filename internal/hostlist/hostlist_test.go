@@ -173,7 +173,7 @@ func TestReadFile(t *testing.T) {
 }
 
 func FuzzParseList(f *testing.F) {
-	for _, s := range []string{"w0,w1:4", "[::1]:2", "w0:*", "a,a", ":", "[", "1.2.3.4:5"} {
+	for _, s := range []string{"w0,w1:4", "[::1]:2", "w0:*", "a,a", ":", "[", "w[0-3,7]:2", "r[01-02]n[3]", "1.2.3.4:5"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

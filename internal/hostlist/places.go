@@ -21,7 +21,7 @@ type Place struct {
 //	n1 1,3      a rank on n1, on its cores 1 and 3
 //	n0          another one on n0
 func ParsePlaces(text, name string) (places []Place, entries []Entry, err error) {
-	seen := map[string]int{}
+	seen, left := map[string]int{}, maxRanges
 	line := 0
 	for raw := range strings.Lines(text) {
 		line++
@@ -36,18 +36,20 @@ func ParsePlaces(text, name string) (places []Place, entries []Entry, err error)
 			}
 			return !strings.Contains(f, "=")
 		})
-		e, err := parseLine(append(fields[:1:1], words...), OpenMPI)
+		some, err := parseLine(append(fields[:1:1], words...), OpenMPI, &left)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s line %d: %w", name, line, err)
 		}
-		e.Line, e.File = line, name
-		if entries, err = OpenMPI.add(entries, seen, e); err != nil {
-			return nil, nil, err
+		for _, e := range some {
+			e.Line, e.File = line, name
+			if entries, err = OpenMPI.add(entries, seen, e); err != nil {
+				return nil, nil, err
+			}
+			if len(entries) > MaxHosts || len(places) == MaxPlaces {
+				return nil, nil, fmt.Errorf("%s line %d: more than %d hosts or %d ranks", name, line, MaxHosts, MaxPlaces)
+			}
+			places = append(places, Place{Name: e.Name, CPUs: strings.Join(cpus, ""), Line: line})
 		}
-		if len(entries) > MaxHosts || len(places) == MaxPlaces {
-			return nil, nil, fmt.Errorf("%s line %d: more than %d hosts or %d ranks", name, line, MaxHosts, MaxPlaces)
-		}
-		places = append(places, Place{Name: e.Name, CPUs: strings.Join(cpus, ""), Line: line})
 	}
 	if len(places) == 0 {
 		return nil, nil, fmt.Errorf("%s names no host", name)

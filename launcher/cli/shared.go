@@ -50,8 +50,8 @@ type HostFlags struct {
 func (f *HostFlags) Register(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.SetNormalizeFunc(withAliases)
-	fs.VarP(&hostValue{&f.Hosts}, "host", "H", "the hosts, `h[:slots],...`; may be repeated (default: the hostfile, what the operator tells, or this machine alone)")
-	valueVar(fs, &f.Hostfile, "hostfile", "", notEmpty("a file"), "`FILE` with a host a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
+	fs.VarP(&hostValue{&f.Hosts}, "host", "H", "the hosts, `h[:slots],...`, w[0-3]:8 is four of them; may be repeated (default: the hostfile, what the operator tells, or this machine alone)")
+	valueVar(fs, &f.Hostfile, "hostfile", "", notEmpty("a file"), "`FILE` with a host, or hosts as w[0-3], a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
 	countVar(fs, &f.Size, "size", "", "the hosts of an Indexed Job number `N`, which Kubernetes does not tell its pods (default: not used)")
 	durationVar(fs, &f.Wait, "wait", DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too")
 	f.IdentityFlags.Register(fs)

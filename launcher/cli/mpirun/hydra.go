@@ -67,7 +67,7 @@ func hydraRest() []row {
 		{names: "gpu-subdevs-per-proc", args: 1, level: Refused, means: "parts of GPUs are not given out: write -gpus-per-proc N, or choose by MPI_LOCALRANKID"},
 		{names: "rankmap", args: 1, level: Refused, means: "name the hosts in their order with their numbers, -hosts a:2,b:2"},
 		{names: "output-from", args: 1, level: Done, means: "only that rank's output is shown", set: (*parser).outputFrom},
-		{names: "hosts-group", args: 1, level: Done, means: "the hosts, with numbers in brackets: `n[01-03,7],b` (Intel MPI)", set: (*parser).hostsGroup},
+		{names: "hosts-group", args: 1, level: Done, means: "the hosts, with numbers in brackets: `n[01-03,7],b` (Intel MPI)", set: (*parser).list},
 		{names: "gtool", args: 1, level: Done, set: (*parser).tools,
 			means: "`TOOL ARGS:RANKS;...` puts a tool before the program of those ranks, `all` or `0-3,7`; launch modes and architectures are refused. Also `I_MPI_GTOOL` (Intel MPI)"},
 		{names: "gtoolfile", args: 1, level: Done, means: "a file with that", set: (*parser).toolFile},

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
@@ -79,74 +78,4 @@ func (p *parser) toolFile(v []string) error {
 		return fmt.Errorf("%s: %w", v[0], err)
 	}
 	return p.tools([]string{string(text)})
-}
-
-// hostsGroup is Intel MPI's -hosts-group: a list of hosts in which brackets hold numbers,
-// "n[01-03,7]b,c".
-func (p *parser) hostsGroup(v []string) error {
-	var names []string
-	for _, item := range outsideBrackets(v[0]) {
-		some, err := expanded(item, hostlist.MaxHosts-len(names))
-		if err != nil {
-			return err
-		}
-		names = append(names, some...)
-	}
-	return p.addList(&p.listed, strings.Join(names, ","))
-}
-
-// outsideBrackets splits at commas that are in no brackets.
-func outsideBrackets(list string) (items []string) {
-	depth, from := 0, 0
-	for i, c := range list {
-		switch c {
-		case '[':
-			depth++
-		case ']':
-			depth--
-		case ',':
-			if depth <= 0 {
-				items, from = append(items, list[from:i]), i+1
-			}
-		}
-	}
-	return append(items, list[from:])
-}
-
-// expanded is the names that an item stands for, of which there may be at most most.
-func expanded(item string, most int) (names []string, err error) {
-	before, rest, found := strings.Cut(item, "[")
-	if !found {
-		return []string{item}, nil
-	}
-	numbers, after, found := strings.Cut(rest, "]")
-	if !found || strings.ContainsAny(after, "[]") || strings.Contains(numbers, "[") {
-		return nil, fmt.Errorf("%.60q: one pair of brackets holds numbers, n[01-03,7]", item)
-	}
-	for part := range strings.SplitSeq(numbers, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		lo, err := number(first, 0, 1<<30)
-		if err != nil {
-			return nil, fmt.Errorf("%.60q: %w", item, err)
-		}
-		hi, err := number(last, lo, 1<<30)
-		if err != nil {
-			return nil, fmt.Errorf("%.60q: %w", item, err)
-		}
-		if hi-lo >= most-len(names) {
-			return nil, fmt.Errorf("%.60q: more than %d hosts", item, hostlist.MaxHosts)
-		}
-		for n := lo; n <= hi; n++ {
-			names = append(names, before+padded(n, len(first))+after)
-		}
-	}
-	return names, nil
-}
-
-func padded(n, width int) string {
-	text := strconv.Itoa(n)
-	return strings.Repeat("0", max(width-len(text), 0)) + text
 }

@@ -60,6 +60,7 @@ Those of ` + "`-H`, `-hosts`" + ` or a file, else what the operator says: ` + "`
 LeaderWorkerSet's and Volcano's variables, the pod's service; else this machine. So an Open MPI 5 program runs on the MPI
 Operator's workers too. The operator's hostfile gives a listed host its full name: ` + "`-H worker-0:8`" + ` is enough.
 
+- ` + "`w[0-3,07-09].rack:8`" + ` is several hosts, in lists and files, as Slurm writes them.
 - Open MPI: slots are a limit, those that nobody gave too: a host without a number takes as many ranks as it has usable CPUs (hardware
   threads), or GPUs if those are more, unless ` + "`--oversubscribe`" + ` is given. In a list a bare mention is one slot, a repeated one
   another, and ` + "`:N`" + ` is N. A user before the name is left out. What ranks spawn may go beyond slots that nobody gave, which Open MPI refuses.
