@@ -61,6 +61,7 @@ func (k *look) command(c command, depth int) hit {
 	if k.commands++; len(c.argv) == 0 || depth > maxDepth || k.commands > maxCommands {
 		return hit{}
 	}
+	c.argv = c.argv[:min(len(c.argv), maxArgs)]
 	exe := k.resolve(c.argv[0], c.env, c.dir)
 	if exe == "" { // a script's wrapper that some module brings perhaps
 		return k.arguments(c, 1, false, depth)
@@ -91,7 +92,7 @@ func (k *look) command(c command, depth int) hit {
 
 // resolve finds a program as execvp(3) does; "" if there is none.
 func (k *look) resolve(name string, e environ, dir string) string {
-	if name == "" || len(name) > maxName {
+	if name == "" || len(name) > maxPath {
 		return ""
 	}
 	runs := func(p string) bool {
@@ -104,7 +105,10 @@ func (k *look) resolve(name string, e environ, dir string) string {
 		}
 		return ""
 	}
-	for _, d := range strings.Split(e.get("PATH"), ":") {
+	for d := range strings.SplitSeq(e.get("PATH"), ":") {
+		if len(d) > maxPath || !k.files.step(len(name)) {
+			continue
+		}
 		if p := absolute(dir, path.Join(d, name)); runs(p) {
 			return p
 		}
@@ -160,7 +164,7 @@ func (k *look) arguments(c command, from int, sure bool, depth int) hit {
 // env follows env(1).
 func (k *look) env(c command, depth int) hit {
 	args := c.argv[1:]
-	for len(args) > 0 {
+	for len(args) > 0 && k.files.step(c.env.size()+16*len(args)) {
 		word := args[0]
 		args = args[1:]
 		value := func(long string) (string, bool) { // of -u NAME, -uNAME, --unset=NAME

@@ -10,7 +10,7 @@
 //	nothing  ──MPI_HOME, LD_LIBRARY_PATH, mpirun on PATH, ld.so.cache──▶ a guess, else PMI-1
 //
 // Files are read, nothing is executed. What is read may be hostile or may not answer: the number
-// of files, their bytes, the depth and the time are bounded (limits.go), and a look that finds
+// of files, their bytes, the depth, the steps of following scripts and the time are bounded (limits.go), and a look that finds
 // nothing within them says so and falls back.
 //
 // A Memory keeps what it found, with every file and variable it asked for, and answers from that as

@@ -67,6 +67,9 @@ func (e environ) get(name string) string {
 	return v
 }
 
+// size is about the bytes that another of it takes.
+func (e environ) size() int { return 64 * len(e.above) }
+
 func (e environ) with(name, value string) environ {
 	above := maps.Clone(e.above)
 	if above == nil {

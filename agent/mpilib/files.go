@@ -20,6 +20,8 @@ type files struct {
 	seen     map[string]state
 	opened   int
 	bytes    int64
+	steps    int
+	late     int // steps after which the time is looked at
 }
 
 // state is what is remembered of a path: the zero value is one that is not there.
@@ -59,6 +61,9 @@ func (s state) dir() bool     { return s.mode.IsDir() }
 
 // stat is what a path is, links followed. Beyond the limits nothing is there.
 func (f *files) stat(p string) state {
+	if len(p) > maxPath || !f.step(len(p)) {
+		return state{}
+	}
 	p = path.Clean(p)
 	if s, ok := f.seen[p]; ok {
 		return s
@@ -73,7 +78,21 @@ func (f *files) stat(p string) state {
 
 // spent says that the limits are reached.
 func (f *files) spent() bool {
-	return len(f.seen) >= maxFiles || f.opened >= maxOpen || f.bytes >= maxBytes || time.Now().After(f.deadline)
+	return len(f.seen) >= maxFiles || f.opened >= maxOpen || f.bytes >= maxBytes || f.steps >= maxSteps || time.Now().After(f.deadline)
+}
+
+// step counts n bytes of work that no file system does; false: the limits are reached.
+func (f *files) step(n int) bool {
+	f.steps += n
+	if f.steps < f.late {
+		return true
+	}
+	if f.spent() {
+		f.steps = maxSteps
+		return false
+	}
+	f.late = f.steps + maxSteps/256
+	return true
 }
 
 // reader is an open file whose reads count.
@@ -167,6 +186,9 @@ func (f *files) match(dir, pattern string) (paths []string) {
 // real is a path without symbolic links; p itself where they cannot be followed.
 func (f *files) real(p string) string {
 	const most = 40 // links, as in Linux
+	if len(p) > maxPath {
+		return p
+	}
 	done, rest := "/", strings.Split(strings.Trim(path.Clean(p), "/"), "/")
 	for links := 0; len(rest) > 0; {
 		next := path.Join(done, rest[0])
@@ -176,7 +198,7 @@ func (f *files) real(p string) string {
 			done = next
 			continue
 		}
-		if links++; links > most || f.spent() {
+		if links++; links > most || len(target) > maxPath || f.spent() {
 			return p
 		}
 		if path.IsAbs(target) {

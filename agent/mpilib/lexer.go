@@ -41,7 +41,7 @@ const (
 // next is the next command's words, unknown ones as "", assignments of what is not known as
 // NAME=unset. more is false at the end.
 func (x *lexer) next() (words []string, more bool) {
-	for x.at < len(x.text) {
+	for x.at < len(x.text) && x.step(1) {
 		switch c := x.text[x.at]; {
 		case strings.IndexByte(blanks, c) >= 0:
 			x.at++
@@ -70,7 +70,38 @@ func (x *lexer) next() (words []string, more bool) {
 			words = append(words, w.list()...)
 		}
 	}
+	if x.look.files.steps >= maxSteps {
+		return nil, false
+	}
 	return words, len(words) > 0
+}
+
+// step counts n bytes that are read or made; false: there were too many, and the text is at its end.
+func (x *lexer) step(n int) bool {
+	if x.look.files.step(n) {
+		return true
+	}
+	x.at = len(x.text)
+	return false
+}
+
+// joined is words as one text.
+func (x *lexer) joined(words []string) string {
+	n := 0
+	for _, w := range words {
+		n += len(w) + 1
+	}
+	if !x.step(n) {
+		return ""
+	}
+	return strings.Join(words, " ")
+}
+
+// chdir is cd.
+func (x *lexer) chdir(to string) {
+	if len(x.dir)+len(to) < maxPath && x.step(len(x.dir)+len(to)) {
+		x.dir = absolute(x.dir, to)
+	}
 }
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
@@ -95,6 +126,7 @@ func (x *lexer) to(c byte) string {
 		rest = rest[:i]
 	}
 	x.at += len(rest)
+	x.step(len(rest))
 	return rest
 }
 
@@ -135,7 +167,8 @@ func (x *lexer) skipDocuments() {
 
 func (x *lexer) word() *word {
 	w := &word{plain: true}
-	for x.at < len(x.text) {
+	x.step(16)
+	for x.at < len(x.text) && x.step(1) {
 		c := x.text[x.at]
 		if strings.IndexByte(meta, c) >= 0 {
 			break
@@ -167,7 +200,7 @@ func (x *lexer) word() *word {
 }
 
 func (x *lexer) quoted(w *word) {
-	for x.at < len(x.text) {
+	for x.at < len(x.text) && x.step(1) {
 		c := x.text[x.at]
 		x.at++
 		switch c {
@@ -227,7 +260,7 @@ func nameByte(c byte, i int) bool {
 func (x *lexer) closed(end byte) string {
 	open := x.text[x.at]
 	begin, nested := x.at+1, 0
-	for ; x.at < len(x.text); x.at++ {
+	for ; x.at < len(x.text) && x.step(1); x.at++ {
 		switch x.text[x.at] {
 		case open:
 			nested++
@@ -244,7 +277,7 @@ func (x *lexer) closed(end byte) string {
 // fill adds a value to a word; outside quotes its blanks part words.
 func (x *lexer) fill(w *word, text string, value func(string) (string, bool), quoted bool) {
 	v, ok := value(text)
-	if !ok {
+	if !ok || !x.step(len(v)) {
 		w.unknown = true
 		return
 	}
@@ -276,6 +309,9 @@ func (x *lexer) parameters(w *word, expr string, quoted bool) {
 		return
 	}
 	rest = rest[min(n, len(rest)):]
+	if !x.step(16 * len(rest)) {
+		return
+	}
 	w.parts = append(w.parts, rest...)
 	w.begun = false
 }
@@ -337,6 +373,7 @@ func (x *lexer) script() string {
 
 // sub reads a text within this one.
 func (x *lexer) sub(text string) *lexer {
+	x.step(64)
 	return &lexer{look: x.look, text: text, env: x.env, args: x.args, dir: x.dir, strange: x.strange, depth: x.depth + 1}
 }
 
@@ -347,7 +384,7 @@ func (x *lexer) one() (string, bool) {
 	}
 	w := &word{}
 	x.quoted(w)
-	return strings.Join(append(w.parts, w.current.String()), " "), !w.unknown
+	return x.joined(append(w.parts, w.current.String())), !w.unknown
 }
 
 // substitution is the output of the commands by which scripts find programs and themselves.
@@ -368,14 +405,14 @@ func (x *lexer) substitution(text string) (value string, known bool) {
 		case words[0] == "dirname":
 			value = path.Dir(last)
 		case words[0] == "cd":
-			s.dir = absolute(s.dir, last)
+			s.chdir(last)
 			value = s.dir
 		case words[0] == "realpath", words[0] == "readlink":
 			value = x.look.files.real(absolute(s.dir, last))
 		case words[0] == "which", words[0] == "command" && words[1] == "-v", words[0] == "type" && words[1] == "-p":
 			value = x.look.resolve(last, s.env, s.dir)
 		case words[0] == "echo":
-			value = strings.Join(words[1:], " ")
+			value = s.joined(words[1:])
 		default:
 			return "", false
 		}

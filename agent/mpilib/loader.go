@@ -149,6 +149,9 @@ func (d *loader) find(name string, by *loaded) (*object, bool) {
 
 func (d *loader) in(dirs []string, name string) (*object, bool) {
 	for _, dir := range dirs {
+		if !d.look.files.step(len(name)) {
+			break
+		}
 		if o, ok := d.open(path.Join(dir, name)); ok {
 			return o, true
 		}

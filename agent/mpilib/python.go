@@ -153,6 +153,9 @@ func (k *look) packages(in interp, c command) hit {
 		k.horovod = k.horovod || k.files.stat(path.Join(site, "horovod")).dir()
 	}
 	for _, site := range in.sites {
+		if !k.files.step(len(site)) {
+			break
+		}
 		if dir := path.Join(site, "mpi4py"); k.files.stat(dir).dir() {
 			if l, ok := k.mpi4py(in, dir, c); ok {
 				return hit{library: l, program: in.exe, module: "mpi4py"}

@@ -98,6 +98,9 @@ func (s *script) simple(words []string) {
 			s.set(name, value)
 			return
 		}
+		if !s.step(env.size()) {
+			return
+		}
 		env = env.with(name, value)
 	}
 	if len(words) == 0 {
@@ -113,7 +116,7 @@ func (s *script) simple(words []string) {
 		}
 	case "cd", "pushd":
 		if last := words[len(words)-1]; last != "" && len(words) > 1 {
-			s.dir = absolute(s.dir, last)
+			s.chdir(last)
 		}
 	case "for", "read", "select":
 		for _, w := range words[1:min(2, len(words))] {
@@ -129,7 +132,7 @@ func (s *script) simple(words []string) {
 		}
 	case "eval":
 		if s.depth++; s.depth <= maxNested {
-			sub := s.sub(strings.Join(words[1:], " "))
+			sub := s.sub(s.joined(words[1:]))
 			for more, ok := sub.next(); ok; more, ok = sub.next() {
 				s.simple(more)
 			}
@@ -165,7 +168,7 @@ func (s *script) set(name, value string) {
 		s.strange[name] = true
 		return
 	}
-	if s.changes++; s.changes > maxChanges || len(value) > maxName {
+	if s.changes++; s.changes > maxChanges || len(value) > maxName || !s.step(s.env.size()+len(value)) {
 		return
 	}
 	switch name {
