@@ -3954,6 +3954,7 @@ type Exited struct {
 	MaxRss        int64                  `protobuf:"varint,9,opt,name=max_rss,json=maxRss,proto3" json:"max_rss,omitempty"`                  // bytes
 	Text          string                 `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`                                    // more about the cause, e.g. a PMI protocol error
 	Library       string                 `protobuf:"bytes,11,opt,name=library,proto3" json:"library,omitempty"`                              // the MPI library the process had mapped or its program needs, where it never spoke
+	Lacking       string                 `protobuf:"bytes,12,opt,name=lacking,proto3" json:"lacking,omitempty"`                              // what MPI lacks on this host and what to do, where the end may come of that: "/dev/shm has ..."
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4061,6 +4062,13 @@ func (x *Exited) GetText() string {
 func (x *Exited) GetLibrary() string {
 	if x != nil {
 		return x.Library
+	}
+	return ""
+}
+
+func (x *Exited) GetLacking() string {
+	if x != nil {
+		return x.Lacking
 	}
 	return ""
 }
@@ -6716,7 +6724,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x03(\rR\x05ranks\"*\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x10\n" +
-	"\x03now\x18\x02 \x01(\bR\x03now\"\x98\x02\n" +
+	"\x03now\x18\x02 \x01(\bR\x03now\"\xb2\x02\n" +
 	"\x06Exited\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
@@ -6729,7 +6737,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\amax_rss\x18\t \x01(\x03R\x06maxRss\x12\x12\n" +
 	"\x04text\x18\n" +
 	" \x01(\tR\x04text\x12\x18\n" +
-	"\alibrary\x18\v \x01(\tR\alibrary\"6\n" +
+	"\alibrary\x18\v \x01(\tR\alibrary\x12\x18\n" +
+	"\alacking\x18\f \x01(\tR\alacking\"6\n" +
 	"\fWireupFailed\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"o\n" +
