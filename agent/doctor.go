@@ -152,6 +152,9 @@ func (a *Agent) hostFacts(ctx context.Context, fsys sysfs.FS, r *apiv1.CheckupRe
 		Ranks: int(min(r.Ranks, maxRanks)), GPUsPerRank: int(min(r.GpusPerRank, maxRanks)), Slots: a.cfg.Slots, CPUs: a.cfg.Inventory.CPUs, Quota: a.cfg.Inventory.Quota,
 		HCAs: rdma.Read(fsys, rdma.Config{Addresses: addresses}), GPUs: a.gpus.know(ctx, a),
 	}
+	if m, err := a.machine.get(fsys); err == nil {
+		h.HCAs.AddIdle(fsys, m)
+	}
 	h.Read(fsys)
 	h.Temp = checkup.LookTemp(a.tempDir(), statBound)
 	argv := r.Argv

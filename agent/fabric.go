@@ -40,7 +40,11 @@ func (st *step) chooseFabric() (f fabric, err error) {
 	if f.use == rdma.TCP || l.Hosts < 2 && f.use != rdma.RDMA && l.Net == "" {
 		return f, nil
 	}
-	if f.hcas = rdma.Read(fsys, rdma.Config{Addresses: addresses}); len(f.hcas.HCAs) > 0 {
+	f.hcas = rdma.Read(fsys, rdma.Config{Addresses: addresses})
+	if m, err := st.s.agent.machine.get(fsys); err == nil {
+		f.hcas.AddIdle(fsys, m)
+	}
+	if len(f.hcas.HCAs) > 0 {
 		f.gpus = st.s.agent.cfg.GPUs.Units()
 	}
 	return f, st.judgeFabric(&f)
@@ -86,7 +90,7 @@ func addresses() (list []rdma.Address) {
 func (p *proc) fabricVariables(app *apiv1.App) (given []rdma.Variable) {
 	f := &p.step.fabric
 	set := func(name string) bool { return p.has(app, name) }
-	rank := rdma.Rank{Number: int(p.spec.LocalRank), GPUs: len(f.gpus) > 0, GPU: p.ownGPU(), CPUs: p.step.bound().cpus[p.spec.Rank]}
+	rank := rdma.Rank{Number: int(p.spec.LocalRank), Alone: len(p.step.launch.Procs) == 1, NCCL: p.step.nccl[p.spec.App], GPUs: len(f.gpus) > 0, GPU: p.ownGPU(), CPUs: p.step.bound().cpus[p.spec.Rank]}
 	list := append(f.hcas.Variables(f.use, rank), f.nccl...)
 	if f.none && p.step.protocolOf(p.spec.App) == apiv1.Pmi_PMI_PMIX {
 		list = append(list, rdma.OpenMPIHints(set, p.step.mcaFiles())...)

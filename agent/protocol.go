@@ -15,6 +15,7 @@ import (
 func (st *step) choose(dirs []string) {
 	l := st.launch
 	st.awaits = l.Await && l.Pmi == apiv1.Pmi_PMI_AUTO && st.engine != nil && len(l.Procs) > 0
+	st.nccl = make([]string, len(l.Apps))
 	st.chosen, st.oldHwloc = make([]apiv1.Pmi, len(l.Apps)), make([]bool, len(l.Apps))
 	st.openMPI = make([]bool, len(l.Apps))
 	here := make([]bool, len(l.Apps))
@@ -25,7 +26,7 @@ func (st *step) choose(dirs []string) {
 		var c mpilib.Choice
 		if here[app] && !l.Exec {
 			c = st.library(app, dirs[app])
-			st.oldHwloc[app] = c.OldHwloc
+			st.oldHwloc[app], st.nccl[app] = c.OldHwloc, c.NCCL
 			st.openMPI[app] = strings.HasPrefix(c.Library, "Open MPI")
 		}
 		switch {
@@ -39,7 +40,7 @@ func (st *step) choose(dirs []string) {
 				st.likeParent(app, &c)
 			}
 			st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: &apiv1.Chosen{
-				Job: l.Job, App: uint32(app), Pmi: st.chosen[app], Library: c.Library, Why: c.Why, Sure: c.Sure, Waits: st.awaits}}})
+				Job: l.Job, App: uint32(app), Pmi: st.chosen[app], Library: c.Library, Why: c.Why, Sure: c.Sure && !c.Mention, Waits: st.awaits}}})
 		}
 	}
 }

@@ -30,6 +30,7 @@ type step struct {
 	unfit    error        // why engine could not be made
 	server   *pmi.Server  // nil unless ranks here speak PMI
 	chosen   []apiv1.Pmi  // by program: its ranks' protocol
+	nccl     []string     // by program: its NCCL's version, "" unknown
 	oldHwloc []bool       // by program: its hwloc cannot read what hint has
 	openMPI  []bool       // by program: it loads Open MPI
 	awaits   bool         // the launcher's word on that, before anything is started

@@ -111,11 +111,11 @@ func (inv *Inventory) Hardware() (list []*HCA) {
 	return list
 }
 
-// Wanted says that RDMA is expected here: InfiniBand is up on the machine, or the container was given a device, whatever
-// state that is in. Else an adapter is an Ethernet card, most likely.
+// Wanted says that RDMA is expected here: InfiniBand is up on the machine or lies idle, or the container was given a
+// device, whatever state that is in. Else an adapter is an Ethernet card, most likely.
 func (inv *Inventory) Wanted() bool {
 	for i := range inv.HCAs {
-		if inv.HCAs[i].Missing == "" {
+		if inv.HCAs[i].Missing == "" || inv.HCAs[i].Kind == Idle {
 			return true
 		}
 	}

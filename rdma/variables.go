@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
@@ -13,7 +14,9 @@ type Variable struct{ Name, Value, Why string }
 // Rank is what variables depend on besides the host's HCAs.
 type Rank struct {
 	Number int              // among the ranks here
+	Alone  bool             // no other rank is here
 	GPUs   bool             // this host has GPUs
+	NCCL   string           // version of its program's NCCL, "2.20.5"; "": unknown
 	GPU    topology.PCIPath // of the rank's own; zero: none
 	CPUs   idset.Set        // those it is bound to; empty: not bound
 }
@@ -21,8 +24,9 @@ type Rank struct {
 // Variables is what a rank's libraries are told of the host's HCAs. Each is given only where it helps:
 //
 //	NCCL_IB_HCA        GPUs, and some HCA of the machine is not to be used; the same for all ranks, exact ("=")
-//	NCCL_IB_GID_INDEX  GPUs, and RoCE ports that agree on the index: NCCL before 2.21 takes entry 0, RoCE v1
-//	UCX_NET_DEVICES    several usable HCAs: the one nearest to the rank; some not usable: those that are
+//	NCCL_IB_GID_INDEX  GPUs, RoCE ports that agree on the index, and an NCCL before 2.21, which takes entry 0, RoCE v1;
+//	                   later ones choose by themselves, and their guide says not to set it
+//	UCX_NET_DEVICES    several usable HCAs and ranks: the one nearest to the rank; some not usable: those that are
 //	UCX_IB_GID_INDEX   on request (RDMA) only: UCX's own choice is right
 //	FI_PROVIDER        EFA, and no other HCA
 //
@@ -46,8 +50,8 @@ func (inv *Inventory) Variables(f Fabric, r Rank) (list []Variable) {
 		add("NCCL_IB_HCA", exact(ports), "this machine has other RDMA ports, which this container cannot or should not use")
 	}
 	index, agreed := gidIndex(ports)
-	if r.GPUs && agreed {
-		add("NCCL_IB_GID_INDEX", index, "the RoCE v2 entry of this pod, which NCCL before 2.21 does not find")
+	if r.GPUs && agreed && oldNCCL(r.NCCL) {
+		add("NCCL_IB_GID_INDEX", index, "the RoCE v2 entry of this pod, which the program's NCCL "+r.NCCL+" does not find (2.21 does)")
 	}
 	if f == RDMA && agreed {
 		add("UCX_IB_GID_INDEX", index, "--fabric rdma, and the RoCE v2 entry of this pod")
@@ -62,6 +66,13 @@ func (inv *Inventory) Variables(f Fabric, r Rank) (list []Variable) {
 		add("FI_PROVIDER", "efa", "this container has an EFA device")
 	}
 	return list
+}
+
+// oldNCCL says that an NCCL does not choose its RoCE entry by itself, as it does since 2.21.
+func oldNCCL(version string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return n == 2 && (major < 2 || major == 2 && minor < 21)
 }
 
 // place is a port with its HCA.
@@ -120,12 +131,12 @@ func (inv *Inventory) efa() bool {
 }
 
 // nearest is the HCA of a rank that has a place: its GPU's, else its CPUs'. Ranks take turns where several
-// are equally near. nil: nothing is known, or there is no choice.
+// are equally near. nil: nothing is known, there is no choice, or all are the rank's, which UCX stripes over.
 func (inv *Inventory) nearest(ports []place, r Rank) (*HCA, string) {
 	var near []*HCA
 	var why string
 	switch {
-	case len(ports) < 2 || ports[0].hca == ports[len(ports)-1].hca:
+	case r.Alone || len(ports) < 2 || ports[0].hca == ports[len(ports)-1].hca:
 		return nil, ""
 	case len(r.GPU.Way) > 0:
 		var at topology.Distance

@@ -34,6 +34,7 @@ type Choice struct {
 	Mention  bool   // Sure is said of a script because it names a package that loads Library; it may not come to that
 	Why      string // the end of "..., since "
 	Horovod  bool   // a Python that the command runs has the package horovod
+	NCCL     string // version of the NCCL that it would load, "2.20.5"; "": unknown
 	OldHwloc bool   // the program has, or may have, hwloc 1, which cannot read hwloc 2's XML
 }
 
@@ -42,7 +43,7 @@ type Choice struct {
 func (k *look) choose(c command, h hit) Choice {
 	choice := k.settle(c, h)
 	choice.Library, choice.Why = printable(choice.Library), printable(choice.Why)
-	choice.OldHwloc, choice.Horovod = k.oldHwloc(h.library), k.horovod
+	choice.OldHwloc, choice.Horovod, choice.NCCL = k.oldHwloc(h.library), k.horovod, k.ncclVersion(c)
 	return choice
 }
 

@@ -15,6 +15,7 @@ type look struct {
 	cached   bool
 	hwloc    hwlocs
 	horovod  bool // a Python was seen that has it
+	nccl     string // version of libnccl; "": not known yet
 }
 
 // hit is a library that was found, and where.

@@ -1,6 +1,9 @@
 package mpilib
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A program that has hwloc 1 is found, wherever among its libraries that is.
 func TestOldHwloc(t *testing.T) {
@@ -40,6 +43,35 @@ func TestOldHwloc(t *testing.T) {
 			got := NewMemory(c.tree.fs()).Look(Query{Argv: c.argv, Env: append([]string{"PATH=/bin:/usr/bin", "HOME=/home/u"}, c.env...), Dir: "/work"})
 			if got.OldHwloc != c.want {
 				t.Errorf("%+v, want OldHwloc %v", got, c.want)
+			}
+		})
+	}
+}
+
+// The version of NCCL, by the names of files.
+func TestNCCL(t *testing.T) {
+	nccl := tree{"usr/lib/libnccl.so.2": "-> libnccl.so.2.20.5", "usr/lib/libnccl.so.2.20.5": image{soname: "libnccl.so.2"}}
+	wheel := tree{"usr/bin/python3": program(), "usr/lib/python3.11/site-packages/nvidia_nccl_cu12-2.27.3.dist-info/METADATA": "Name: nvidia-nccl-cu12"}
+	for _, c := range []struct {
+		name, command string
+		tree          tree
+		env           []string
+		want          string
+	}{
+		{"none", "./a.out", tree{"work/a.out": program()}, nil, ""},
+		{"the program's", "./a.out", nccl.with(tree{"work/a.out": program("libnccl.so.2")}), nil, "2.20.5"},
+		{"behind a library", "./a.out", nccl.with(tree{"work/a.out": program("liba.so"), "usr/lib/liba.so": image{needed: []string{"libnccl.so.2"}}}), nil, "2.20.5"},
+		{"of the system", "./a.out", nccl.with(tree{"work/a.out": program(), "etc/ld.so.cache": ldCacheOf("/usr/lib/libnccl.so.2")}), nil, "2.20.5"},
+		{"on LD_LIBRARY_PATH", "./a.out", tree{"work/a.out": program(), "opt/n/libnccl.so.2": "-> libnccl.so.2.18.1", "opt/n/libnccl.so.2.18.1": image{}},
+			[]string{"LD_LIBRARY_PATH=/opt/x:/opt/n"}, "2.18.1"},
+		{"of no version", "./a.out", tree{"work/a.out": program("libnccl.so.2"), "usr/lib/libnccl.so.2": image{}}, nil, ""},
+		{"PyTorch's", "python3 train.py", wheel, nil, "2.27.3"},
+		{"PyTorch's before the system's", "python3 train.py", nccl.with(wheel).with(tree{"etc/ld.so.cache": ldCacheOf("/usr/lib/libnccl.so.2")}), nil, "2.27.3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := NewMemory(c.tree.fs()).Look(Query{Argv: strings.Fields(c.command), Env: append([]string{"PATH=/bin:/usr/bin", "HOME=/home/u"}, c.env...), Dir: "/work"})
+			if got.NCCL != c.want {
+				t.Errorf("%+v, want NCCL %q", got, c.want)
 			}
 		})
 	}

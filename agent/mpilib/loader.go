@@ -84,6 +84,9 @@ func (d *loader) mpi(o *object, preloaded []string) (library, bool) {
 				other = library{family: pmiClient, path: name}
 			}
 			if next, ok := d.find(name, l); ok {
+				if base == ncclName {
+					d.look.ncclFile(next.path)
+				}
 				queue = append(queue, d.load(next, l))
 				next.close()
 			}

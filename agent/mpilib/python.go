@@ -22,6 +22,9 @@ func (k *look) python(exe string, c command, depth int) hit {
 	text, script, first := k.pythonArgs(c)
 	says := bytes.Contains(text, []byte("mpi4py")) || bytes.Contains(text, []byte("horovod")) || bytes.Contains(text, []byte("petsc4py"))
 	in := k.interpreter(exe, c, script)
+	for _, site := range in.sites {
+		k.ncclWheel(site)
+	}
 	var own hit
 	if o, err := k.files.openObject(exe); err == nil {
 		defer o.close()

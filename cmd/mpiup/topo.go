@@ -186,6 +186,7 @@ func look(ctx context.Context, v *draw.View, src source) (err error) {
 	}
 	v.GPUs = gpu.Merge(v.GPUs, v.Driver)
 	v.HCAs = rdma.Read(files, rdma.Config{Survey: true})
+	v.HCAs.AddIdle(files, v.Machine)
 	if more > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("and %d more files like these", more))
 	}

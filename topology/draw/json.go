@@ -23,6 +23,7 @@ type document struct {
 	Driver    *driver        `json:"gpu_driver,omitempty"`
 	Direct    *direct        `json:"gpudirect_rdma,omitempty"`
 	Tree      *object        `json:"tree"`
+	Warnings  []string       `json:"warnings,omitempty"` // what the machine has and the container cannot use
 	Notes     []string       `json:"notes,omitempty"`
 }
 
@@ -123,6 +124,7 @@ func JSON(w io.Writer, v *View) error {
 		CPUs: cpus{Online: m.Root.CPUs.String(), Offline: v.offline().String()},
 		GPUs: []deviceJSON{}, HCAs: []deviceJSON{}, Links: v.links(), Tree: v.object(m.Root),
 	}
+	d.Warnings = v.warnings()
 	for _, n := range v.Notes {
 		d.Notes = append(d.Notes, clean(n))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology"
 )
 
@@ -78,6 +79,9 @@ func (b branch) title() string {
 		return cmp.Or(b.device.id, "GPU") + " " + b.device.name()
 	case b.device.hca != nil:
 		title := "HCA " + b.device.name()
+		if b.device.hca.Kind == rdma.Idle {
+			title = "HCA of InfiniBand"
+		}
 		if b.device.hca.VF {
 			title += ", virtual function"
 		}

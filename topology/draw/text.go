@@ -22,6 +22,12 @@ func Text(w io.Writer, v *View) error {
 	}
 	v.linkTable(b)
 	v.distances(b)
+	for i, w := range v.warnings() {
+		if i == 0 {
+			fmt.Fprintln(b)
+		}
+		fmt.Fprintln(b, "warning:", w)
+	}
 	for i, n := range v.Notes {
 		if i == 0 {
 			fmt.Fprintln(b)

@@ -112,6 +112,14 @@ func (v *View) direct() string {
 	return clean(v.HCAs.GDR.String())
 }
 
+// warnings is what the machine has and this container cannot use, and what to do about it.
+func (v *View) warnings() (all []string) {
+	for _, s := range v.HCAs.Missing(rdma.Locked{Any: true}) {
+		all = append(all, clean(s))
+	}
+	return all
+}
+
 // size is bytes in the largest unit with at least three digits of them, "126 GiB", "1008 KiB".
 func size(bytes uint64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
