@@ -14,7 +14,7 @@ type look struct {
 	cache    ldCache // once read
 	cached   bool
 	hwloc    hwlocs
-	horovod  bool // a Python was seen that has it
+	horovod  bool   // a Python was seen that has it
 	nccl     string // version of libnccl; "": not known yet
 }
 
