@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/test/cost"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -42,6 +43,7 @@ func FuzzFrames(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		var frame apiv1.Frame
 		if proto.Unmarshal(b, &frame) != nil {
 			return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -178,6 +179,7 @@ func FuzzParseReport(f *testing.F) {
 	f.Add(files["report"].Data)
 	f.Add([]byte(`{"version":1,"gpus":[{"pci":"0000:00:00.0","minor":-5,"mig":[{}],"peers":[{"pci":"0000:00:00.0","links":64}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		if inv, err := parseReport(text); err == nil {
 			exercise(t, &inv)
 		}
@@ -189,6 +191,7 @@ func FuzzParseSMI(f *testing.F) {
 	f.Add(files["nvidia-smi-q-x"].Data, files["nvidia-smi-L"].Data)
 	f.Add([]byte(`<nvidia_smi_log><gpu id="00000000:01:00.0"><minor_number>N/A</minor_number></gpu></nvidia_smi_log>`), []byte("GPU 0: x (UUID: GPU-)\n  MIG (UUID: MIG-1)"))
 	f.Fuzz(func(t *testing.T, text, list []byte) {
+		defer cost.Watch(t, cost.Parser, len(text)+len(list))()
 		if inv, err := parseSMI(text, list); err == nil {
 			exercise(t, &inv)
 		}
@@ -208,6 +211,7 @@ func FuzzRead(f *testing.F) {
 		return files
 	}
 	f.Fuzz(func(t *testing.T, node, link, information, access, cpus string) {
+		defer cost.Watch(t, cost.Parser, len(node)+len(link)+len(information)+len(access)+len(cpus))()
 		const kfd = "sys/class/kfd/kfd/topology/nodes/2"
 		for _, files := range []fstest.MapFS{
 			with(amd, map[string]string{kfd + "/properties": node, kfd + "/mem_banks/0/properties": node, kfd + "/io_links/1/properties": link}),

@@ -9,6 +9,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/test/cost"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -77,6 +78,7 @@ func FuzzFrames(f *testing.F) {
 		spawned(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{{App: child.App, Procs: 1, Hosts: []string{"w1:2", "9.9.9.9"}, Hostfile: "/dev/zero"}}}),
 		&apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte("x")}}})
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
+		defer cost.Watch(t, cost.Parser, len(a)+len(b)+len(c))()
 		r := aboutToLaunch(t)
 		defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound)
 		for i, data := range [][]byte{a, b, c} {

@@ -8,6 +8,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/test/cost"
 	"golang.org/x/tools/txtar"
 )
 
@@ -122,6 +123,7 @@ func FuzzFullName(f *testing.F) {
 	f.Add("10.0.0.7 pod.sub.ns.svc.cluster.local pod\n", "pod")
 	f.Add("# x\n::1 localhost\n", "")
 	f.Fuzz(func(t *testing.T, hosts, name string) {
+		defer cost.Watch(t, cost.Parser, len(hosts)+len(name))()
 		full := fullName(hosts, name)
 		if len(full) < len(name) || !strings.EqualFold(full[:len(name)], name) {
 			t.Errorf("fullName(%q, %q) = %q", hosts, name, full)
@@ -133,6 +135,7 @@ func FuzzCompareNames(f *testing.F) {
 	f.Add("w2", "w10")
 	f.Add("w02", "w2")
 	f.Fuzz(func(t *testing.T, a, b string) {
+		defer cost.Watch(t, cost.Parser, len(a)+len(b))()
 		if compareNames(a, b) != -compareNames(b, a) {
 			t.Errorf("%q and %q have no order", a, b)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -177,6 +178,7 @@ func FuzzHubSet(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, set string) {
+		defer cost.Watch(t, cost.Parser, len(set))()
 		h := newHub(func(int, *apiv1.Frame) {})
 		h.grow([]int{0, 0, 1, 1}, 2)
 		h.grow([]int{1}, 2)

@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmi1"
 	"github.com/mpiup/mpiup/pmi/pmi2"
 	"github.com/mpiup/mpiup/pmi/spawn"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // pieces gives its parts one Read each.
@@ -71,6 +72,7 @@ func fuzzReader(f *testing.F, seeds []string, read func(*bufio.Reader) (*message
 		f.Add(s, len(s)/2)
 	}
 	f.Fuzz(func(t *testing.T, in string, cut int) {
+		defer cost.Watch(t, cost.Parser, len(in))()
 		cut = min(max(cut, 0), len(in))
 		want := readAll(read, in)
 		if got := readAll(read, in[:cut], in[cut:]); got != want {
@@ -100,6 +102,7 @@ func FuzzServe(f *testing.F) {
 	f.Add("cmd=init pmi_version=2 pmi_subversion=0\n" + strings.Join(v2, ""))
 	f.Add("cmd=init pmi_version=1 pmi_subversion=1\ncmd=put key=a value=" + strings.Repeat("v", 1000) + "\ncmd=get key=a\n")
 	f.Fuzz(func(t *testing.T, in string) {
+		defer cost.Watch(t, cost.Parser, len(in))()
 		engine, err := kvs.New(kvs.Config{KVSName: "m0-7f3a", Size: 1, Local: []int{0}})
 		if err != nil {
 			t.Fatal(err)

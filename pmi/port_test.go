@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/pmi"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // admit sends text to a gate and returns what came of it and the answer.
@@ -101,6 +102,7 @@ func FuzzGate(f *testing.F) {
 	f.Add("cmd=initack pmiid=5\n")
 	f.Add("cmd=initack pmiid=\n")
 	f.Fuzz(func(t *testing.T, line string) {
+		defer cost.Watch(t, cost.Parser, len(line))()
 		client, server := net.Pipe()
 		go func() {
 			io.WriteString(client, line+"\n")

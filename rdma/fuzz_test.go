@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -21,6 +22,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(uint16(i*3), []byte(text), i%2 == 0)
 	}
 	f.Fuzz(func(t *testing.T, which uint16, content []byte, missing bool) {
+		defer cost.Watch(t, cost.Parser, len(content))()
 		files := machine.Parse(t, string(b))
 		var names []string
 		for name, file := range files {

@@ -10,6 +10,7 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
@@ -197,6 +198,7 @@ func TestReadXids(t *testing.T) {
 func FuzzXid(f *testing.F) {
 	f.Add("4,1234,60000000,-;NVRM: Xid (PCI:0000:17:00): 79, pid=1")
 	f.Fuzz(func(t *testing.T, record string) {
+		defer cost.Watch(t, cost.Parser, len(record))()
 		if x, ok := parseXid(record, time.Hour); ok && (x.Number <= 0 || x.Ago < 0 || len(x.PCI) > 14) {
 			t.Errorf("%+v", x)
 		}

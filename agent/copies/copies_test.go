@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"golang.org/x/sys/unix"
 )
 
@@ -192,6 +193,7 @@ func FuzzName(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
+		defer cost.Watch(t, cost.Parser, len(name))()
 		if Check([]File{{Name: name}}) != nil {
 			return
 		}

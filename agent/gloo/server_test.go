@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"go.uber.org/goleak"
 )
 
@@ -176,6 +177,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	s := served(f, Config{Full: func(error) {}}, 0)
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port(0)))
 		if err != nil {
 			t.Fatal(err)

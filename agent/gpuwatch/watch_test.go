@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -222,6 +223,7 @@ func FuzzTake(f *testing.F) {
 	f.Add([]byte(`{"version":1,"gpus":[{"uuid":"GPU-a","pci":"0000:1b:00.0","usage":{"xids":3}}]}`))
 	f.Add([]byte(`{"version":1,"gpus":[null,{}]}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
+		defer cost.Watch(t, cost.Parser, len(line))()
 		w := New(Config{Log: slog.New(slog.DiscardHandler)})
 		w.Latest()
 		if w.take(line) != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/memberlist"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func TestMetaGolden(t *testing.T) {
@@ -45,6 +46,7 @@ func FuzzMeta(f *testing.F) {
 	f.Add(meta{born: 1, name: "n", incarnation: "i"}.encode())
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		m, err := decodeMeta(b)
 		if err != nil {
 			return
@@ -72,6 +74,7 @@ func TestClaimGolden(t *testing.T) {
 func FuzzClaims(f *testing.F) {
 	f.Add(appendClaim(appendClaim(nil, "l", claim{3, "a", "p"}), "m", claim{1 << 40, "b", "q"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		decodeClaims(b, func(n string, c claim) {
 			if !c.valid(n) {
 				t.Errorf("%q %+v", n, c)
@@ -199,6 +202,7 @@ func FuzzEach(f *testing.F) {
 	f.Add(suspectMsg(suspectType, 4, "x", "y"))
 	f.Add([]byte{compoundType, 255, 0, 1})
 	f.Fuzz(func(t *testing.T, packet []byte) {
+		defer cost.Watch(t, cost.Parser, len(packet))()
 		each(packet, func(kind byte, _ accusation, msg []byte) {
 			if msg[0] != kind {
 				t.Error(kind, msg)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"golang.org/x/tools/txtar"
 )
 
@@ -47,6 +48,7 @@ func FuzzDefaultRoutes(f *testing.F) {
 	}
 	f.Add("eth0 00000000 0 0003 0 0 99999999999 00000000")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		for _, got := range []string{defaultRoute4(text), defaultRoute6(text)} {
 			if got == "lo" || got != "" && (!strings.Contains(text, got) || len(strings.Fields(got)) != 1) {
 				t.Errorf("%q is no interface of the file", got)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // table is what a policy allows, a line for each role that may start something.
@@ -172,6 +173,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(text, "shell", "*")
 	}
 	f.Fuzz(func(t *testing.T, text, kind, role string) {
+		defer cost.Watch(t, cost.Parser, len(text)+len(kind)+len(role))()
 		if strings.Contains(kind+role, "\n") {
 			return // more lines than one
 		}

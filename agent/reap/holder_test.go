@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/pmi/lobby"
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -344,6 +345,7 @@ func TestUidsOfAStatus(t *testing.T) {
 func FuzzUidsOf(f *testing.F) {
 	f.Add([]byte("Uid:\t1000\t0\t1000\t1001\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		if ids := uidsOf(b); len(ids) > len(b) {
 			t.Error(ids)
 		}

@@ -2,6 +2,7 @@ package reap
 
 import (
 	"fmt"
+	"github.com/mpiup/mpiup/test/cost"
 	"os"
 	"reflect"
 	"strings"
@@ -99,6 +100,7 @@ func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("1 () S"))
 	f.Add([]byte("0()\xb0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		s, err := parseStat(b)
 		if err != nil {
 			return
@@ -116,6 +118,7 @@ func FuzzReadImage(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		if img := readImage(b); len(img.interp) > len(b) {
 			t.Errorf("%+v", img)
 		}
@@ -126,6 +129,7 @@ func FuzzReadLedger(f *testing.F) {
 	f.Add(record{session: "aa"}.encode())
 	f.Add(append(record{pid: 7, start: 8}.encode(), record{session: "b", pid: 9}.encode()...))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		for _, r := range readLedger(b) {
 			if got := readLedger(r.encode()); len(got) != 1 || got[0] != r {
 				// Only numbers spelled long can make a record that does not fit again.
@@ -140,6 +144,7 @@ func FuzzReadLedger(f *testing.F) {
 func FuzzSessionOf(f *testing.F) {
 	f.Add([]byte("A=1\x00MPIUP_SESSION=ab\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		if s := sessionOf(b); len(s) > maxSession || strings.ContainsRune(s, 0) {
 			t.Errorf("%q", s)
 		}
@@ -149,6 +154,7 @@ func FuzzSessionOf(f *testing.F) {
 func FuzzIgnoredSignals(f *testing.F) {
 	f.Add("SigIgn:\t0000000000001003\n")
 	f.Fuzz(func(t *testing.T, s string) {
+		defer cost.Watch(t, cost.Parser, len(s))()
 		for _, n := range ignoredSignals(s) {
 			if n < 1 || n > 64 {
 				t.Errorf("%d", n)
@@ -160,6 +166,7 @@ func FuzzIgnoredSignals(f *testing.F) {
 func FuzzDroppable(f *testing.F) {
 	f.Add("00400000-00452000 r-xp 00000000 08:02 1 /usr/bin/mpiup\nAnonymous: 0 kB\n")
 	f.Fuzz(func(t *testing.T, s string) {
+		defer cost.Watch(t, cost.Parser, len(s))()
 		for _, m := range droppable(s) {
 			if m[1] == 0 {
 				t.Errorf("%#x", m)

@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bytes"
+	"github.com/mpiup/mpiup/test/cost"
 	"testing"
 )
 
@@ -70,6 +71,7 @@ func FuzzCut(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("x"), 300), []byte{255}, uint16(64))
 	f.Add(bytes.Repeat([]byte("0123456789\n"), 7000), []byte{255, 0}, uint16(60000))
 	f.Fuzz(func(t *testing.T, data, splits []byte, line uint16) {
+		defer cost.Watch(t, cost.Parser, len(data)+len(splits))()
 		h := &holder{line: 1 + int(line)}
 		var all []byte
 		for _, c := range feed(h, data, splits) {

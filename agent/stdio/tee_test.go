@@ -3,6 +3,7 @@ package stdio
 import (
 	"bytes"
 	"context"
+	"github.com/mpiup/mpiup/test/cost"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,6 +64,7 @@ func FuzzTee(f *testing.F) {
 	f.Add([]byte("a\nb"), uint8(1))
 	f.Add(bytes.Repeat([]byte("y"), 20_000), uint8(200))
 	f.Fuzz(func(t *testing.T, data []byte, split uint8) {
+		defer cost.Watch(t, cost.Parser, len(data))()
 		l := newTeeLog(nil, strconv.Itoa)
 		for d := data; len(d) > 0; {
 			n := min(len(d), 1+int(split))

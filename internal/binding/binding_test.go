@@ -9,6 +9,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // eight is two packages of two cores with two threads each; the kernel counts cores first.
@@ -136,6 +137,7 @@ func FuzzRankfile(f *testing.F) {
 	f.Add("rank 0=a slot=1:0-2\nrank 1=+n1 slot=p0,1;0:*\n")
 	l := eight(f)
 	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		lines, err := ParseRankfile(text)
 		if err != nil {
 			return
@@ -159,6 +161,7 @@ func FuzzWords(f *testing.F) {
 		f.Add(s, "socket:2")
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
+		defer cost.Watch(t, cost.Parser, len(a)+len(b))()
 		if m, err := ParseMapBy(a); err == nil && (m.N < 0 || m.PE < 0 || m.Policy == "ppr" && m.N == 0 || m.Policy == "object" && m.Object == layout.None) {
 			t.Errorf("%q: %+v", a, m)
 		}

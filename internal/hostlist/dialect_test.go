@@ -2,6 +2,7 @@ package hostlist
 
 import (
 	"fmt"
+	"github.com/mpiup/mpiup/test/cost"
 	"strings"
 	"testing"
 )
@@ -99,6 +100,7 @@ func FuzzDialects(f *testing.F) {
 	f.Add("me@a,b:*,[::1]:3", byte(1))
 	f.Add("me@a[0-2]:*,b[08-09]x[1]:3", byte(1))
 	f.Fuzz(func(t *testing.T, text string, d byte) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		dialect := Dialect(d % 3)
 		for _, parse := range []func() ([]Entry, error){
 			func() ([]Entry, error) { return ParseFileAs(strings.NewReader(text), "f", dialect) },

@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func TestParseList(t *testing.T) {
@@ -177,6 +178,7 @@ func FuzzParseList(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		defer cost.Watch(t, cost.Parser, len(s))()
 		entries, err := ParseList(s)
 		if err != nil {
 			return
@@ -202,6 +204,7 @@ func FuzzParseFile(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		defer cost.Watch(t, cost.Parser, len(s))()
 		if entries, err := ParseFile(strings.NewReader(s), "f"); err == nil {
 			checkEntries(t, entries)
 		} else if !strings.HasPrefix(err.Error(), "hostfile f") {

@@ -2,6 +2,7 @@ package hostlist
 
 import (
 	"fmt"
+	"github.com/mpiup/mpiup/test/cost"
 	"strings"
 	"testing"
 )
@@ -37,6 +38,7 @@ func FuzzPlaces(f *testing.F) {
 	f.Add("n0\nn1 1,3\nn0 slots=2\n")
 	f.Add("[::1] p0-3;1:2 slots = 4 // x\n")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		places, entries, err := ParsePlaces(text, "f")
 		if err != nil {
 			return

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"github.com/mpiup/mpiup/test/cost"
 	"log/slog"
 	"math/big"
 	"net/url"
@@ -293,6 +294,7 @@ func FuzzRoots(f *testing.F) {
 	f.Add(newCA(f, "ca").pem())
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer cost.Watch(t, cost.Parser, len(data))()
 		if roots, err := parseRoots(data); (err == nil) != (len(roots) > 0) {
 			t.Errorf("%d roots, %v", len(roots), err)
 		}

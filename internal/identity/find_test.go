@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -38,6 +39,7 @@ func TestMountInfo(t *testing.T) {
 func FuzzMountInfo(f *testing.F) {
 	f.Add([]byte("2145 2117 0:138 /..2026/id_rsa /a\\040b/id_rsa ro master:1 - tmpfs tmpfs rw\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer cost.Watch(t, cost.Parser, len(data))()
 		ms := parseMountInfo(data)
 		if len(ms) > maxMounts {
 			t.Errorf("%d mounts", len(ms))

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/need"
 	"golang.org/x/crypto/ssh"
 )
@@ -178,6 +179,7 @@ func FuzzKey(f *testing.F) {
 	f.Add([]byte("sixteen bytes and more"))
 	f.Add(pem.EncodeToMemory(must(ssh.MarshalPrivateKey(ed25519.NewKeyFromSeed(make([]byte, 32)), ""))))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer cost.Watch(t, cost.Parser, len(data))()
 		k, err := parseKey(data)
 		if err == nil && len(k.material) < minKey {
 			t.Errorf("%d bytes of material from %q", len(k.material), data)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"golang.org/x/tools/txtar"
 )
 
@@ -110,6 +111,7 @@ func FuzzScopeFiles(f *testing.F) {
 	f.Add([]byte("10.1.2.4\tpi-worker-0.pi.team-a.svc.cluster.local\tpi-worker-0\n"), []byte("search team-a.svc.cluster.local pi.team-a.svc.cluster.local\n"), []byte("pi-worker-0.pi.team-a.svc slots=2\n"), "pi-worker-0")
 	f.Add([]byte("fe80::1%eth0 a\n#\n"), []byte("search\nsearch ."), []byte("a-0.a:3\n"), "a-0")
 	f.Fuzz(func(t *testing.T, hosts, resolv, hostfile []byte, name string) {
+		defer cost.Watch(t, cost.Parser, len(hosts)+len(resolv)+len(hostfile)+len(name))()
 		p := pod{names: []string{canonical(name)}, hosts: hosts, resolv: resolv}
 		own, _, _ := p.own()
 		search, _, _ := p.search()

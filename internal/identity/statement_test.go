@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
+	"github.com/mpiup/mpiup/test/cost"
 	"math/big"
 	"testing"
 	"time"
@@ -125,6 +126,7 @@ func FuzzProof(f *testing.F) {
 	f.Add(proof)
 	f.Add(binary.AppendUvarint([]byte{1}, 1<<62))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		if _, err := agent.Verify("number", []byte("8"), b); err == nil {
 			t.Error("somebody signed what nobody said")
 		}

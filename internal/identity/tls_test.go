@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"go.uber.org/goleak"
 )
 
@@ -336,6 +337,7 @@ func FuzzCertificate(f *testing.F) {
 	f.Add(m.leaf.Certificate[0])
 	f.Add(newCA(f, "c").issue(f, leafSpec{uris: []string{"spiffe://td/ns/a/sa/x-launcher"}, ou: "mpiup-agent", cn: "h"}).Certificate[0])
 	f.Fuzz(func(t *testing.T, der []byte) {
+		defer cost.Watch(t, cost.Parser, len(der))()
 		leaf, err := x509.ParseCertificate(der)
 		if err != nil {
 			return

@@ -1,6 +1,7 @@
 package idset
 
 import (
+	"github.com/mpiup/mpiup/test/cost"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -178,6 +179,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		s, err := Parse(text)
 		if err != nil {
 			return

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mpiup/mpiup/test/cost"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -110,6 +111,7 @@ func FuzzReply(f *testing.F) {
 	f.Add(q.wire)
 	f.Add(append([]byte{0, 7, 0x82, 0}, q.wire[4:]...))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		rep, err := q.parse(b)
 		if err != nil {
 			return
@@ -125,6 +127,7 @@ func FuzzReply(f *testing.F) {
 func FuzzHosts(f *testing.F) {
 	f.Add("127.0.0.1 localhost # x\n::1 ip6-localhost\n")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		for name, addrs := range parseHosts([]byte(text)) {
 			if len(addrs) == 0 || name != key(name) && strings.TrimRight(name, ".") == name {
 				t.Errorf("%q %v", name, addrs)
@@ -136,6 +139,7 @@ func FuzzHosts(f *testing.F) {
 func FuzzConf(f *testing.F) {
 	f.Add(kubelet, "h.x")
 	f.Fuzz(func(t *testing.T, text, name string) {
+		defer cost.Watch(t, cost.Parser, len(text)+len(name))()
 		c := parseConf([]byte(text))
 		if len(c.servers) == 0 || len(c.servers) > maxServers || c.attempts < 1 || c.timeout <= 0 {
 			t.Errorf("%+v", c)

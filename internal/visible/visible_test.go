@@ -2,6 +2,7 @@ package visible
 
 import (
 	"encoding/json"
+	"github.com/mpiup/mpiup/test/cost"
 	"strings"
 	"testing"
 	"unicode"
@@ -35,6 +36,7 @@ func TestEscapes(t *testing.T) {
 func FuzzText(f *testing.F) {
 	f.Add("\x1b]0;title\x07\u009b31m\x9b")
 	f.Fuzz(func(t *testing.T, s string) {
+		defer cost.Watch(t, cost.Parser, len(s))()
 		got := Line(s)
 		if strings.ContainsFunc(got, func(c rune) bool { return !unicode.IsPrint(c) }) || !utf8.ValidString(got) {
 			t.Errorf("%q became %q", s, got)

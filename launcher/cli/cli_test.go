@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -329,6 +330,7 @@ func FuzzParseDuration(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		defer cost.Watch(t, cost.Parser, len(s))()
 		if d, err := ParseDuration(s); err == nil && d < 0 {
 			t.Fatalf("%q is %v", s, d)
 		}
@@ -340,6 +342,7 @@ func FuzzCommandLine(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
+		defer cost.Watch(t, cost.Parser, len(line))()
 		words := strings.Split(line, " ")
 		for _, w := range words {
 			if strings.Contains(w, "file") { // opens what it names

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 const osu5 = `# OSU MPI Bandwidth Test v5.3
@@ -202,6 +203,7 @@ func FuzzBaseline(f *testing.F) {
 	f.Add([]byte(`{"mpiup_fabric_baseline":1,"hosts":["w0"],"tests":[{"test":"osu_bw 1 MiB","unit":"MB/s","median":1}]}`), perftest)
 	f.Add([]byte(`{}`), nccl)
 	f.Fuzz(func(t *testing.T, text []byte, output string) {
+		defer cost.Watch(t, cost.Parser, len(text)+len(output))()
 		for _, parse := range []func(string) (float64, error){atSize(small), atSize(large), perftestRate, ncclRate} {
 			if v, err := parse(output); err == nil && !(v > 0 && v < 1e20) {
 				t.Errorf("%v of %q", v, output)

@@ -2,6 +2,7 @@ package iof
 
 import (
 	"bytes"
+	"github.com/mpiup/mpiup/test/cost"
 	"testing"
 	"time"
 )
@@ -57,6 +58,7 @@ func FuzzTagger(f *testing.F) {
 	f.Add([]byte("a\nb\r\nc\rd\n\n"), []byte{1, 2}, true)
 	f.Add([]byte("\r\r\n\n\r"), []byte{0}, false)
 	f.Fuzz(func(t *testing.T, data, splits []byte, stamp bool) {
+		defer cost.Watch(t, cost.Parser, len(data)+len(splits))()
 		whole := taggerOf(1, true, stamp, OwnStyle)
 		want := whole.append(nil, data, noon)
 		parts := taggerOf(1, true, stamp, OwnStyle)

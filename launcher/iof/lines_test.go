@@ -3,6 +3,7 @@ package iof
 import (
 	"bytes"
 	"fmt"
+	"github.com/mpiup/mpiup/test/cost"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,7 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte("a\nb"), []byte("c\n\rd"), []byte{1, 200, 3, 4})
 	f.Add([]byte("aaaa"), []byte("cccc"), []byte{255, 1, 255, 1})
 	f.Fuzz(func(t *testing.T, a, b, plan []byte) {
+		defer cost.Watch(t, cost.Parser, len(a)+len(b)+len(plan))()
 		for _, mode := range []Mode{Plain, Tag} {
 			checkLines(t, mode, [2][]byte{alphabet(a, 'a'), alphabet(b, 'A')}, plan)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"github.com/mpiup/mpiup/test/cost"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -101,6 +102,7 @@ func FuzzJSON(f *testing.F) {
 	f.Add([]byte("a\n\xffb\r\n\u2028<\x00"), uint8(1))
 	f.Add(bytes.Repeat([]byte("x"), longLine+10), uint8(255))
 	f.Fuzz(func(t *testing.T, data []byte, split uint8) {
+		defer cost.Watch(t, cost.Parser, len(data))()
 		var b bytes.Buffer
 		back := 0
 		cfg := Config{Hold: time.Hour}

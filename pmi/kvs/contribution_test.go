@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"github.com/mpiup/mpiup/test/cost"
 	"testing"
 )
 
@@ -62,6 +63,7 @@ func FuzzContribution(f *testing.F) {
 	f.Add(appendEntry(appendEntry(appendHeader(nil), 2, "key", []byte("value")), 3, "k", nil))
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer cost.Watch(t, cost.Parser, len(data))()
 		s := newStore(4, []int{0, 1}, DefaultLimits())
 		_ = s.merge(nil, [][]byte{data})
 		again := appendHeader(nil)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/need"
 	"golang.org/x/sys/unix"
 )
@@ -270,6 +271,7 @@ func FuzzFindSocket(f *testing.F) {
 	f.Add(procTCP6)
 	local, remote := netip.MustParseAddrPort("127.0.0.1:54321"), netip.MustParseAddrPort("127.0.0.1:8080")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		if p, found := findSocket(strings.NewReader(text), local, remote); found && p.Inode == 0 {
 			t.Error(p)
 		}
@@ -280,6 +282,7 @@ func FuzzDiagAnswer(f *testing.F) {
 	local, remote := netip.MustParseAddrPort("127.0.0.1:54321"), netip.MustParseAddrPort("127.0.0.1:8080")
 	f.Add(diagRequest(local, remote))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		if p, err := diagAnswer(b, local, remote); err == nil && p.Inode == 0 {
 			t.Error(p)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 const (
@@ -282,6 +283,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		e, err := pmix.DecodeEvent(b)
 		if err != nil {
 			return

@@ -10,6 +10,7 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 	"github.com/mpiup/mpiup/pmi/spawn"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // conversation is frames as they go over a connection.
@@ -90,6 +91,7 @@ func FuzzServe(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer cost.Watch(t, cost.Parser, len(data))()
 		m := newMulti(t, 1, refuses)
 		defer m.stop()
 		m.add([]int{0, 1})

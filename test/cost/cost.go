@@ -9,6 +9,7 @@ package cost
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"testing"
 )
 
@@ -33,4 +34,28 @@ func AtMost(t testing.TB, b Bound, n int, f func()) {
 	if got, limit := Allocated(f), b.Fixed+b.PerByte*n; got > limit {
 		t.Errorf("%d bytes of input cost %d bytes of memory; %d are allowed (%d and %d for each byte)", n, got, limit, b.Fixed, b.PerByte)
 	}
+}
+
+// Parser is what a reader of text or bytes may cost that makes values of them and no more, in a fuzz target.
+var Parser = Bound{Fixed: 2 << 20, PerByte: 512}
+
+// Watch is AtMost for what lies between it and the call of what it returns, in a fuzz target:
+//
+//	defer cost.Watch(t, cost.Parser, len(input))()
+//
+// It stops no other goroutine and is cheap, and may miss some 100 KB of small pieces.
+func Watch(t testing.TB, b Bound, n int) func() {
+	before := allocated()
+	return func() {
+		t.Helper()
+		if got, limit := int(allocated()-before), b.Fixed+b.PerByte*n; got > limit {
+			t.Errorf("%d bytes of input cost %d bytes of memory; %d are allowed (%d and %d for each byte)", n, got, limit, b.Fixed, b.PerByte)
+		}
+	}
+}
+
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

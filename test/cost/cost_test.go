@@ -35,6 +35,15 @@ func TestAtMost(t *testing.T) {
 			if r.failed != tt.fails {
 				t.Errorf("failed: %v", r.failed)
 			}
+			r = &recorder{TB: t}
+			over := Watch(r, Bound{Fixed: 128 << 10, PerByte: 2}, len(input))
+			for range tt.copies {
+				out = strings.Clone(input)
+			}
+			over()
+			if r.failed != tt.fails {
+				t.Errorf("watched: failed: %v", r.failed)
+			}
 		})
 	}
 	_ = out

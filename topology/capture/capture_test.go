@@ -15,6 +15,7 @@ import (
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
@@ -213,6 +214,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("-- sys/devices/system/cpu/cpu{0-3}/online --\n1\n-- a -> b --\n-- b -> /a --\n-- c (hex) --\n00ff\n"))
 	f.Add([]byte("-- a/b --\n-- a --\n-- a/b/c -> ../../.. --\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		files, err := capture.Parse(text)
 		if err != nil || len(files) > 1<<12 {
 			return

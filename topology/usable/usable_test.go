@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -135,6 +136,7 @@ func FuzzFiles(f *testing.F) {
 	f.Add("0::/x\n", "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "Cpus_allowed_list:\t0-3\n", "50000 100000\n", "oom_kill 2\n")
 	f.Add("3:cpu,memory:/a/b\n", "1 0 0:1 /a /c\\040d rw - cgroup cgroup rw,cpu,memory\n", "", "-1", "oom_kill x\n")
 	f.Fuzz(func(t *testing.T, membership, mounts, status, max, oom string) {
+		defer cost.Watch(t, cost.Parser, len(membership)+len(mounts)+len(status)+len(max)+len(oom))()
 		machine := fstest.MapFS{
 			"proc/self/cgroup":            {Data: []byte(membership)},
 			"proc/self/mountinfo":         {Data: []byte(mounts)},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/test/cost"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -137,6 +138,7 @@ func FuzzOutput(f *testing.F) {
 	f.Add(b[:len(b)-1])
 	f.Add([]byte("\x8a\x02\x02\x1a\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		got, want := &apiv1.Frame{}, &apiv1.Frame{}
 		if !output(b, got) {
 			return

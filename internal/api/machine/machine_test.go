@@ -10,6 +10,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // message is two cores of one package, the first with two threads, without caches.
@@ -81,6 +82,7 @@ func FuzzUnpack(f *testing.F) {
 	}
 	f.Add(seed)
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
 		var m apiv1.Machine
 		if proto.Unmarshal(b, &m) != nil {
 			return

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -112,6 +113,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s, "A=1\x00OMPI_MCA_orte_tag_output=1\x00MPIUP_FAMILY=openmpi", "h slots=2\n-n 1 a : b\n")
 	}
 	f.Fuzz(func(t *testing.T, line, env, file string) {
+		defer cost.Watch(t, cost.Parser, len(line)+len(env)+len(file))()
 		args := strings.Split(line, "\x00")
 		o := world{files: map[string]string{"v": file}, operators: ""}.outside()
 		o.Environ = strings.Split(env, "\x00")

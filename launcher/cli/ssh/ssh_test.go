@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func TestParse(t *testing.T) {
@@ -133,6 +134,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		defer cost.Watch(t, cost.Parser, len(s))()
 		l, err := Parse(strings.Split(s, " "))
 		if err == nil && l.Host == "" && !l.Version {
 			t.Error("no host and no error")

@@ -2,6 +2,7 @@ package bfrops
 
 import (
 	"encoding/hex"
+	"github.com/mpiup/mpiup/test/cost"
 	"math"
 	"reflect"
 	"strings"
@@ -251,6 +252,7 @@ func FuzzReader(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, desc bool, data []byte) {
+		defer cost.Watch(t, cost.Parser, len(data))()
 		d := dialects[int(which)%len(dialects)]
 		r := NewReader(d, desc, data)
 		for r.More() {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"github.com/mpiup/mpiup/test/cost"
 	"io"
 	"reflect"
 	"strings"
@@ -95,6 +96,7 @@ func TestFrames(t *testing.T) {
 func FuzzHello(f *testing.F) {
 	f.Add(unhex(f, captured)[HeaderLen:])
 	f.Fuzz(func(t *testing.T, payload []byte) {
+		defer cost.Watch(t, cost.Parser, len(payload))()
 		h, err := ParseHello(payload)
 		if err != nil {
 			return
