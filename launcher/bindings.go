@@ -79,7 +79,7 @@ func (r *run) sayUnbound() {
 		return
 	}
 	if text := "ranks are not bound to CPUs: " + r.plan.Unbound; r.cfg.ReportBindings || r.cfg.ShowMap || r.cfg.MapOfOpenMPI {
-		r.say("%s (docs/binding.md)", text)
+		r.say("%s (mpiup help binding)", text)
 	} else {
 		r.cfg.Log.Info(text)
 	}

@@ -29,18 +29,27 @@ func applets() map[string]applet {
 // appletCommands are the applets as subcommands, "mpiup ssh HOST CMD", for where no link can be made.
 func appletCommands(p *process) (list []*cobra.Command) {
 	for _, a := range []struct {
-		name, short string
+		name, short, example string
+		help                 bool // it has no --help of its own
 		applet
 	}{
-		{"ssh", "Stand in for ssh: a command or shell on one host, through its agent", sshApplet},
-		{"sshd", "Stand in for sshd: the agent", sshdApplet},
-		{"mpirun", "Stand in for Open MPI's mpirun and for Hydra's mpiexec: run a job", mpirunApplet("mpirun")},
-		{"mpiexec", "The same", mpirunApplet("mpiexec")},
+		{"ssh", "Stand in for ssh: a command or shell on one host, through its agent", `  mpiup ssh w0 hostname
+  mpiup ssh w0                             a shell there
+  ln -s /usr/local/bin/mpiup /usr/bin/ssh  and ssh is mpiup`, true, sshApplet},
+		{"sshd", "Stand in for sshd: the agent", `  mpiup sshd -De                           as a pod's command: sshd's flags, and an agent
+  ln -s /usr/local/bin/mpiup /usr/sbin/sshd`, true, sshdApplet},
+		{"mpirun", "Stand in for Open MPI's mpirun and for Hydra's mpiexec: run a job", `  mpiup mpirun -np 4 ./a.out
+  mpiup mpirun --help                      lists the options`, false, mpirunApplet("mpirun")},
+		{"mpiexec", "Stand in for mpiexec, as mpirun does", `  mpiup mpiexec -n 4 ./a.out
+  mpiup mpiexec --help                     lists the options`, false, mpirunApplet("mpiexec")},
 	} {
 		list = append(list, &cobra.Command{
-			Use: a.name + " [arguments of " + a.name + "]", Short: a.short,
-			DisableFlagParsing: true,
-			RunE: func(_ *cobra.Command, args []string) error {
+			Use: a.name + " [arguments of " + a.name + "]", Short: a.short, Example: a.example,
+			DisableFlagParsing: true, DisableFlagsInUseLine: true,
+			RunE: func(c *cobra.Command, args []string) error {
+				if a.help && len(args) == 1 && args[0] == "--help" {
+					return c.Help()
+				}
 				p.code = a.applet(p, args)
 				return nil
 			},

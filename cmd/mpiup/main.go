@@ -142,6 +142,10 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 	root.AddCommand(runCommand(p), launcherCommand(p), agentCommand(p), execCommand(p), peersCommand(p), shutdownCommand(p),
 		topoCommand(p), doctorCommand(p), envCommand(p), keygenCommand(p), installCommand(p), versionCommand(p))
 	root.AddCommand(appletCommands(p)...)
+	root.SetHelpCommand(helpCommand(p))
+	root.SetUsageFunc(p.usage)
+	root.Version = version
+	root.SetVersionTemplate(versionText())
 	return root
 }
 
@@ -163,6 +167,10 @@ func versionCommand(p *process) *cobra.Command {
 }
 
 func printVersion(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "mpiup %s (protocol %d, %s, %s/%s)\n", version, apiv1.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := io.WriteString(w, versionText())
 	return err
+}
+
+func versionText() string {
+	return fmt.Sprintf("mpiup %s (protocol %d, %s, %s/%s)\n", version, apiv1.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

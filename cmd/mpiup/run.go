@@ -36,7 +36,7 @@ func runCommand(p *process) *cobra.Command {
 
 Hosts come from --host or --hostfile, else from what the operator tells the pod, else there is
 only this machine. The exit code is that of the first rank that failed; mpiup's own are 240 to
-251 (docs/exit-codes.md).`,
+251 (mpiup help exit-codes).`,
 		Example: cli.RunExample,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.Check(); err != nil {

@@ -73,6 +73,7 @@ var levels = map[string]int{
 	"internal/identity":   0,
 	"internal/api":        0,
 	"internal/archtest":   0,
+	"docs":                0,
 
 	"internal/layout":  -1,
 	"internal/idset":   -2,

@@ -118,11 +118,14 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(withAliases)
 
 	f.Program.register(fs)
+	programFlags.in(fs)
 	countVar(fs, &f.PerNode, "ppn", "N", "start `N` ranks on every host (default: by slots)")
 	valueVar(fs, &f.MapBy, "map-by", "", checkMapBy,
 		"the `ORDER` in which ranks are dealt out: slot fills a host before the next, node deals one a host and round again, an object (core, l3cache, numa, socket) fills hosts and goes round its objects, ppr:N:node is -N N, ppr:N:numa N ranks on each; with :PE=n each gets n cores (default: slot)")
-	f.BindFlags.register(fs)
 	fs.BoolVar(&f.Oversubscribe, "oversubscribe", false, "allow more ranks than the slots a hostfile or host:N gives")
+	placingFlags.in(fs)
+	f.BindFlags.register(fs)
+	bindingFlags.in(fs)
 
 	f.HostFlags.Register(fs)
 
@@ -137,13 +140,16 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.Pty, "pty", false, "make each rank's standard output a raw terminal: programs then write line by line and lose nothing when they crash (default: $MPIUP_PTY)")
 	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
 	valueVar(fs, &f.Stdin, "stdin", "0", checkStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
+	outputFlags.in(fs)
 	valueVar(fs, &f.MPI, "mpi", "auto", oneOf(protocols...),
 		"the `PROTOCOL` that ranks speak: auto (each host looks at the program), pmix (Open MPI), pmi1 (MPICH, Intel MPI, MVAPICH), pmi2, pmi-port (PMI-1 over TCP, where descriptors are closed) or none; native is the image's own mpirun, over mpiup's ssh")
 	fs.BoolVar(&f.NoTopologyHint, "no-topology-hint", false,
 		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
+	libraryFlags.in(fs)
 	countVar(fs, &f.GPUsPerRank, "gpus-per-rank", "", "let each rank see `N` of its host's GPUs, the next ranks the next (default: all see all)")
 	valueVar(fs, &f.GPUBind, "gpu-bind", "", checkGPUBind,
 		"`WHICH` GPUs a rank sees: closest to its CPUs, map:0,1,... or mask:0x3,0xc,... by local rank (default: in turn)")
+	gpuFlags.in(fs)
 	valueVar(fs, &f.Net, "net", "", checkNet,
 		"`IFACE` or network (10.98.0.0/16) for MPI's own traffic, found on each host (default: $MPIUP_NET; of several the RDMA-backed secondary one, else that of the default route)")
 	valueVar(fs, &f.MPIPorts, "mpi-ports", "", checkPorts,
@@ -154,11 +160,17 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"switch `PARTS` of NCCL, p2p, ib or shm, as in p2p=off,ib=off (default: $MPIUP_NCCL)")
 	fs.BoolVar(&f.NoTransportHints, "no-transport-hints", false,
 		"let Open MPI try transports that cannot work on the host (default: without a fabric it is told so, OMPI_MCA_pml and OMPI_MCA_btl, and starts faster)")
+	networkFlags.in(fs)
 	fs.StringArrayVar(&f.Env, "env", nil,
 		"give the ranks the variables of `FRAMEWORK`: torch (Lightning, Accelerate and DeepSpeed too), jax, horovod (by Gloo), tf, none, or auto (torch, jax, and Horovod as it was built); may be repeated (default: auto)")
+	libraryFlags.in(fs)
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
 	fs.BoolVar(&f.Preflight, "preflight", false, "look at the plan's hosts first, as mpiup doctor does: print warnings, and exit with 1 instead of starting where something fails")
+	planFlags.in(fs)
 	fs.CountVarP(&f.Verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
+	otherFlags.in(fs)
+	planFlags.of(fs, "display-map")
+	commonFlags.of(fs, "np", "ppn", "host", "hostfile", "export", "wdir", "bind-to", "tag-output", "timeout", "verbose")
 }
 
 // register adds what may stand before each program.

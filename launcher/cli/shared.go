@@ -24,6 +24,7 @@ func (f *IdentityFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.TLSDir, "tls-dir", "", notEmpty("a directory"), "use tls.crt, tls.key and ca.crt of `DIR` instead of a shared secret (default: $MPIUP_TLS_DIR, else the secret)")
 	valueVar(fs, &f.Job, "job", "", notEmpty("a name"), "`NAME` that separates jobs with one secret (default: $MPIUP_JOB, then the operator's job and namespace)")
 	fs.BoolVar(&f.Insecure, "insecure", false, "no secret: agents on this machine's loopback addresses only")
+	identityFlags.in(fs)
 }
 
 // Check finds flags that contradict each other.
@@ -54,6 +55,7 @@ func (f *HostFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.Hostfile, "hostfile", "", notEmpty("a file"), "`FILE` with a host, or hosts as w[0-3], a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
 	countVar(fs, &f.Size, "size", "", "the hosts of an Indexed Job number `N`, which Kubernetes does not tell its pods (default: not used)")
 	durationVar(fs, &f.Wait, "wait", DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too")
+	hostFlags.in(fs)
 	f.IdentityFlags.Register(fs)
 }
 
@@ -114,6 +116,7 @@ func (f *LeaseFlags) Register(fs *pflag.FlagSet) {
 	durationVar(fs, &f.LauncherTimeout, "launcher-timeout", DefaultLauncherTimeout, false, "hosts keep the ranks of a launcher that is silent for `TIME`")
 	durationVar(fs, &f.NodeTimeout, "node-timeout", DefaultNodeTimeout, false, "give a host up that is silent for `TIME`")
 	durationVar(fs, &f.Grace, "grace", DefaultGrace, false, "between SIGTERM and SIGKILL ranks have `TIME`")
+	timeFlags.in(fs)
 }
 
 // minSilence is the shortest silence that may be judged: heartbeats come once a second, and a

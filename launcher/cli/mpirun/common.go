@@ -14,7 +14,7 @@ func commonRows() []row {
 		{names: "n np", args: 1, level: Done, local: true, means: "ranks of the program", set: (*parser).ranks},
 		{names: "wdir wd", args: 1, level: Done, local: true, means: "working directory; a missing one is an error", set: (*parser).wdir},
 		{names: "version V", level: Done, means: "says which launcher is imitated", set: on(func(l *Line) { l.Version = true })},
-		{names: "help h", level: Done, means: "says where the options are listed", set: on(func(l *Line) { l.Help = true })},
+		{names: "help h", level: Done, means: "lists the options", set: on(func(l *Line) { l.Help = true })},
 		{names: "v verbose", level: Done, means: "says what mpiup does, whose command line this is, and which options have no effect",
 			set: on(func(l *Line) { l.Verbose++ })},
 		{names: "dry-run", level: Done, means: "prints the plan of ranks and hosts and starts nothing (mpiup's own)",

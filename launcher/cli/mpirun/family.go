@@ -178,14 +178,3 @@ func VersionText(f Family, five bool, name, mpiup string) string {
 	}
 	return fmt.Sprintf("%s (%s) %s (mpiup %s)\n\nReport bugs to https://github.com/mpiup/mpiup/issues\n", path.Base(name), what, number, mpiup)
 }
-
-// HelpText is what --help prints.
-func HelpText(f Family, name string) string {
-	return fmt.Sprintf(`%s (mpiup), read as %s's
-
-Usage: %[1]s [options] program [args] [: [options] program [args]] ...
-
-docs/mpirun.md lists the options and what they mean here:
-https://github.com/mpiup/mpiup/blob/main/docs/mpirun.md
-`, path.Base(name), f)
-}

@@ -92,6 +92,26 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// Every option is in the help, however far it is done, and no line is too wide.
+func TestHelpText(t *testing.T) {
+	for _, f := range []Family{OpenMPI, Hydra} {
+		help := HelpText(f, "/usr/bin/mpirun")
+		for _, r := range tableOf(f) {
+			if names := strings.Join(r.spelled(), ", "); len(names) < 60 && !strings.Contains(help, "  "+names) {
+				t.Errorf("%s: %s is missing", f, names)
+			}
+		}
+		for line := range strings.Lines(help) {
+			if len([]rune(line)) > helpWidth+1 || strings.ContainsAny(line, "`[]") && strings.Contains(line, ".md") {
+				t.Errorf("%s: %q", f, line)
+			}
+		}
+		if !strings.HasPrefix(help, "mpirun (mpiup), read as "+string(f)+"'s") || !strings.Contains(help, "\nExamples:\n  mpi") {
+			t.Errorf("%s: %.300q", f, help)
+		}
+	}
+}
+
 // Horovod and Accelerate look for words in what --version prints (horovodrun: "Open MPI" or
 // "OpenRTE", "MPICH" or "HYDRA").
 func TestVersionText(t *testing.T) {

@@ -161,7 +161,7 @@ func (p *parser) unknown(word, name string) error {
 			return fmt.Errorf("unknown option %.60s: it is %s's, and this is read as %s's command line (MPIUP_FAMILY=openmpi or hydra chooses)", word, f, p.line.Family)
 		}
 	}
-	return fmt.Errorf("unknown option %.60s; docs/mpirun.md lists them", word)
+	return fmt.Errorf("unknown option %.60s; --help lists them", word)
 }
 
 func (p *parser) take(word string, r *row, value []string) error {

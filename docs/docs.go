@@ -1,0 +1,41 @@
+// Package docs is the pages of this directory that a user needs beside the program, for mpiup help.
+package docs
+
+import (
+	"embed"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Pages about how mpiup is built, measured and tested stay out: they are half of all bytes.
+//
+//go:embed binding.md doctor.md environment.md exit-codes.md frameworks.md from.md gpu.md hosts.md mpirun.md security.md topology.md
+var pages embed.FS
+
+// Page is one of them.
+type Page struct {
+	Name  string // "exit-codes"
+	Title string
+	Text  string // Markdown
+}
+
+// Pages are all, by name.
+func Pages() []Page {
+	names, err := fs.Glob(pages, "*.md")
+	if err != nil { // the pattern is a constant
+		return nil
+	}
+	var list []Page
+	for _, n := range names {
+		text, err := pages.ReadFile(n)
+		if err != nil {
+			continue
+		}
+		title, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
+		list = append(list, Page{Name: strings.TrimSuffix(path.Base(n), ".md"), Title: title, Text: string(text)})
+	}
+	slices.SortFunc(list, func(a, b Page) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// group is a heading of the help that flags stand under.
+type group string
+
+// The groups, in the order of the help. Flags of none come first of all, as "Flags".
+const (
+	commonFlags   group = "Common flags"
+	programFlags  group = "The program"
+	placingFlags  group = "Where ranks run"
+	bindingFlags  group = "CPUs of ranks"
+	hostFlags     group = "Hosts"
+	identityFlags group = "Who trusts whom"
+	timeFlags     group = "Times"
+	outputFlags   group = "Output and input"
+	libraryFlags  group = "MPI libraries and frameworks"
+	networkFlags  group = "Networks"
+	gpuFlags      group = "GPUs"
+	planFlags     group = "Looking before starting"
+	otherFlags    group = "Others"
+)
+
+var groups = []group{commonFlags, programFlags, placingFlags, bindingFlags, hostFlags, identityFlags, timeFlags,
+	outputFlags, libraryFlags, networkFlags, gpuFlags, planFlags, otherFlags}
+
+// inGroup is the annotation of a flag with its group.
+const inGroup = "mpiup_group"
+
+// in puts the flags that were registered since the last call, which have no group yet, into one.
+func (g group) in(fs *pflag.FlagSet) {
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[inGroup] == nil {
+			g.take(f)
+		}
+	})
+}
+
+// of puts certain flags into the group, whatever group they had.
+func (g group) of(fs *pflag.FlagSet, names ...string) {
+	for _, n := range names {
+		if f := fs.Lookup(n); f != nil {
+			g.take(f)
+		}
+	}
+}
+
+func (g group) take(f *pflag.Flag) {
+	if f.Annotations == nil {
+		f.Annotations = map[string][]string{}
+	}
+	f.Annotations[inGroup] = []string{string(g)}
+}
+
+// Usages is the flags as help shows them, by group, in lines of at most width characters.
+func Usages(fs *pflag.FlagSet, width int) string {
+	by := map[group]*pflag.FlagSet{}
+	fs.VisitAll(func(f *pflag.Flag) {
+		var g group
+		if names := f.Annotations[inGroup]; names != nil {
+			g = group(names[0])
+		}
+		if by[g] == nil {
+			by[g] = pflag.NewFlagSet("", pflag.ContinueOnError)
+			by[g].SortFlags = fs.SortFlags
+		}
+		by[g].AddFlag(f)
+	})
+	if own := by[""]; own != nil && by[commonFlags] != nil { // cobra's --help, which is added late
+		own.VisitAll(by[commonFlags].AddFlag)
+		delete(by, "")
+	}
+	var b strings.Builder
+	for _, g := range slices.Concat([]group{""}, groups) {
+		if by[g] == nil || !by[g].HasAvailableFlags() {
+			continue
+		}
+		title := string(g)
+		if g == "" {
+			title = "Flags"
+		}
+		b.WriteString("\n" + title + ":\n" + by[g].FlagUsagesWrapped(width))
+	}
+	return b.String()
+}

@@ -1,0 +1,86 @@
+package mpirun
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// helpWidth is how wide the lines of help are.
+const helpWidth = 100
+
+// examples are command lines of each family.
+var examples = map[Family]string{
+	OpenMPI: `  mpirun -np 4 ./a.out
+  mpirun -H w0:8,w1:8 -np 16 --bind-to core -x NCCL_DEBUG=INFO ./train
+  mpirun --hostfile hosts -np 1 ./master : -np 15 ./worker
+`,
+	Hydra: `  mpiexec -n 4 ./a.out
+  mpiexec -hosts w0,w1 -ppn 8 -n 16 -genv OMP_NUM_THREADS 2 ./train
+  mpiexec -f hosts -n 1 ./master : -n 15 ./worker
+`,
+}
+
+// HelpText is what --help prints: all options of the family, first those that are done, then those that have no
+// effect, then those that are refused and what to use.
+func HelpText(f Family, name string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `%s (mpiup), read as %s's (MPIUP_FAMILY=openmpi, openmpi5 or hydra chooses)
+
+Usage:
+  %[1]s [options] program [args] [: [options] program [args]] ...
+
+Examples:
+%[3]s`, path.Base(name), f, examples[f])
+	rows := append(commonRows(), tableOf(f)[:len(tableOf(f))-len(commonRows())]...)
+	for _, level := range []struct {
+		Level
+		title string
+	}{{Done, "Options"}, {NoEffect, "Accepted, without effect"}, {Refused, "Refused"}} {
+		b.WriteString("\n" + level.title + ":\n")
+		for _, r := range rows {
+			if r.level == level.Level {
+				describe(&b, r)
+			}
+		}
+	}
+	b.WriteString("\nmpiup help mpirun says more, mpiup help binding how ranks are mapped and bound.\n")
+	return b.String()
+}
+
+// describe writes an option's names and what it means, beside them where they are short.
+func describe(b *strings.Builder, r row) {
+	const column = 28
+	indent := strings.Repeat(" ", column)
+	names := strings.Join(r.spelled(), ", ") + strings.Repeat(" VALUE", r.args)
+	if len(names) > column-4 {
+		wrap(b, names, "  ", "    ")
+		names = ""
+	}
+	wrap(b, plain(r.means), fmt.Sprintf("  %-*s", column-2, names), indent)
+}
+
+var link = regexp.MustCompile(`\[([a-z-]+)\.md\]\([a-z-]+\.md\)`)
+
+// plain is Markdown of the tables as text.
+func plain(means string) string {
+	return strings.ReplaceAll(link.ReplaceAllString(means, "mpiup help $1"), "`", "")
+}
+
+// wrap writes text in lines of at most helpWidth characters.
+func wrap(b *strings.Builder, text, first, next string) {
+	line, words := first, 0
+	for word := range strings.FieldsSeq(text) {
+		if words > 0 && len(line)+1+len(word) > helpWidth {
+			b.WriteString(line + "\n")
+			line, words = next, 0
+		}
+		if words > 0 {
+			line += " "
+		}
+		line += word
+		words++
+	}
+	b.WriteString(line + "\n")
+}
