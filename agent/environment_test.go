@@ -118,7 +118,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 	// Those of GPUs are tested with package gpu.
 	elsewhere = append(elsewhere, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ZE_ENABLE_PCI_ID_DEVICE_ORDER")
-	elsewhere = append(elsewhere, "PET_NPROC_PER_NODE", "JAX_LOCAL_DEVICE_IDS")
+	elsewhere = append(elsewhere, "PET_NPROC_PER_NODE", "PET_REDIRECTS", "PET_TEE", "JAX_LOCAL_DEVICE_IDS")
 	if verbs, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(verbs) > 0 {
 		elsewhere = append(elsewhere, "UCX_NET_DEVICES")
 	}

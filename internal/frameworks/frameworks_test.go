@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 		{[]string{"horovod"}, Horovod | HorovodGloo, ""},
 		{[]string{"none"}, None, ""},
 		{[]string{"torch", "tf"}, Torch | TensorFlow, ""},
-		{[]string{"torch,jax,tf"}, Torch | JAX | TensorFlow, ""},
+		{[]string{"torch,jax,tf"}, Torch | JAX | JAXAlways | TensorFlow, ""},
 		{[]string{"auto", "tf"}, Torch | JAX | Horovod | TensorFlow, ""},
 		{[]string{"none", "torch"}, None, "none stands alone"},
 		{[]string{"torch,none"}, None, "none stands alone"},
@@ -70,6 +70,9 @@ func TestVariables(t *testing.T) {
 		{"one on each host", Torch, alone, meet, nil, nil,
 			"RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 MASTER_ADDR=10.1.2.3 MASTER_PORT=20001 " +
 				"PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=10.1.2.3 PET_MASTER_PORT=20001 PET_NPROC_PER_NODE=8"},
+		{"Debian's torchrun", Torch, Rank{Size: 1, LocalSize: 1, OnePerHost: true, OldTorchrun: true}, meet, nil, []string{"PET_TEE"},
+			"RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=0 MASTER_ADDR=10.1.2.3 MASTER_PORT=20001 " +
+				"PET_NNODES=1 PET_NODE_RANK=0 PET_MASTER_ADDR=10.1.2.3 PET_MASTER_PORT=20001 PET_REDIRECTS=9:1"},
 		{"torchrun's options of an operator", Torch, alone, meet, nil, []string{"PET_NNODES"},
 			"RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 MASTER_ADDR=10.1.2.3 MASTER_PORT=20001"},
 		{"torchrun's processes of the user", Torch, alone, meet, nil, []string{"PET_NPROC_PER_NODE"},

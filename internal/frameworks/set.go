@@ -14,6 +14,7 @@ const (
 	JAX
 	TensorFlow
 	Horovod
+	JAXAlways   // with JAX: also where Open MPI may take its variable for a launcher's
 	HorovodGloo // with Horovod: it meets by Gloo, MPI or not
 
 	None Set = 0
@@ -24,7 +25,7 @@ const (
 var words = []struct {
 	word string
 	set  Set
-}{{"auto", Auto}, {"none", None}, {"torch", Torch}, {"jax", JAX}, {"tf", TensorFlow}, {"horovod", Horovod | HorovodGloo}}
+}{{"auto", Auto}, {"none", None}, {"torch", Torch}, {"jax", JAX | JAXAlways}, {"tf", TensorFlow}, {"horovod", Horovod | HorovodGloo}}
 
 // Words are what Parse reads, for help and completion.
 func Words() []string {

@@ -16,6 +16,7 @@ type Rank struct {
 	OnePerHost       bool   // every host of the job has one rank
 	Cross, CrossSize int    // its host among those that have a rank of its local rank, and how many those are
 	Host             string // name of its host
+	OldTorchrun      bool   // its torchrun ends at once unless it is told of output (torch 1.13 on Python 3.11, Debian 12's)
 	GPUs             int    // that it sees; 0: none, or unknown
 	Narrowed         bool   // it sees some of its host's GPUs only
 }
@@ -99,6 +100,9 @@ func (r Rank) torchrun(add adder, m Meeting, g Given) {
 	const why = "torchrun, one on each host: its options of this name"
 	add(why, true, "PET_NNODES", strconv.Itoa(r.Size), "PET_NODE_RANK", strconv.Itoa(r.Rank),
 		"PET_MASTER_ADDR", m.Host.String(), "PET_MASTER_PORT", port(m.Torch))
+	if r.OldTorchrun { // Std.from_str("0") is None there; nothing is redirected of a local rank that few hosts have
+		add("torchrun of torch 1.13, which fails on Python 3.11 without", true, "PET_REDIRECTS", "9:1", "PET_TEE", "9:1")
+	}
 	if r.GPUs > 0 {
 		add(why, true, "PET_NPROC_PER_NODE", strconv.Itoa(r.GPUs))
 	}

@@ -67,6 +67,15 @@ func TestTorchDDPBare(t *testing.T) {
 	l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, script}}).learns(t, 4)
 }
 
+// One bare torchrun on each host: together they start one job, two processes a host here.
+func TestTorchrunBare(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	_, script := l.torch(t, "torch-ddp")
+	r := l.run(t, job{hosts: "w0,w1", args: []string{"--ppn", "1", "-x", "PET_NPROC_PER_NODE=2", "/usr/bin/torchrun", script}})
+	r.learns(t, 4)
+}
+
 // JAX's initialize() finds the others without an argument.
 func TestJAXBare(t *testing.T) {
 	t.Parallel()
