@@ -19,7 +19,7 @@ FUZZTIME ?= 10s
 export MPIUP_TEST_REQUIRE ?=
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak lint generate fuzz demo bench bench-peers matrix image image-check clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak lint vuln generate fuzz demo bench bench-peers matrix image image-check clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -77,9 +77,12 @@ frameworks: setup build ## training with torch, Horovod (MPI and Gloo) and JAX o
 soak: build ## random faults on a running job for SOAK=5m, again with SEED=n; not in CI
 	@MPIUP_SOAK=$(or $(SOAK),5m) MPIUP_SOAK_SEED=$(SEED) go test -race -timeout 60m -count=1 -v -run '^TestSoak$$' ./test/chaos
 
-lint: ## vet, staticcheck, gofmt, generated code, directions of imports
+lint: ## vet, staticcheck, gosec, gofmt, generated code, directions of imports
 	@echo "== lint"
 	@test/lint.sh
+
+vuln: ## known vulnerabilities of the modules and of Go, from vuln.go.dev or a copy of it (GOVULNDB); not in CI
+	@test/vuln.sh
 
 generate: ## mpiup.pb.go from mpiup.proto (needs protoc)
 	@go generate ./...

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make lint: vet, staticcheck, gofmt, generated code unchanged, directions of imports.
+# make lint: vet, staticcheck, gosec, gofmt, generated code unchanged, directions of imports.
 # Prints what is wrong and where; silence is good.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -19,6 +19,12 @@ for dir in . test/kube; do
     (cd "$dir" && go vet ./...) || fail "go vet found the above in module $dir"
     (cd "$dir" && "$staticcheck" ./...) || fail "staticcheck found the above in module $dir"
 done
+
+# gosec, of the product's packages, by a program of ours that has the reasons for what stays (test/lint/exceptions.txt).
+# staticcheck, above, runs all its checks of faults, those of misused cryptography and unsafe conversions among them.
+go build -o .cache/lint ./test/lint || exit
+go list -f '{{.Dir}}' ./... | grep -v /test/ | xargs .cache/lint test/lint/exceptions.txt ||
+    fail "gosec found the above: mend it, or write it into test/lint/exceptions.txt with the reason"
 
 generated() {
     local dir=internal/api/v1 made have tmp
