@@ -60,7 +60,7 @@ func (p *process) usage(c *cobra.Command) error {
 	}
 	var b strings.Builder
 	b.WriteString("Usage:\n")
-	if c.Runnable() {
+	if c.Runnable() && c.HasParent() {
 		fmt.Fprintf(&b, "  %s\n", c.UseLine())
 	}
 	if c.HasAvailableSubCommands() {

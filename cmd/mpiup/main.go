@@ -123,6 +123,7 @@ func (e *exitError) Unwrap() error { return e.err }
 func usage(err error) error { return &exitError{job.ExitUsage, err} }
 
 func rootCommand(p *process) *cobra.Command {
+	var showVersion bool
 	root := &cobra.Command{
 		Use:   "mpiup",
 		Short: "Start MPI jobs inside Kubernetes pods without ssh",
@@ -137,15 +138,21 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
   mpiup peers                                   who is there`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if showVersion {
+				return printVersion(p.stdout)
+			}
+			return c.Help()
+		},
 	}
+	// Not cobra's own, whose template is 3 MB of binary: text/template keeps the linker from leaving methods out.
+	root.Flags().BoolVarP(&showVersion, "version", "V", false, "print the version")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(cli.FlagError(c.Flags(), err)) })
 	root.AddCommand(runCommand(p), launcherCommand(p), agentCommand(p), execCommand(p), peersCommand(p), shutdownCommand(p),
 		topoCommand(p), doctorCommand(p), envCommand(p), keygenCommand(p), installCommand(p), versionCommand(p))
 	root.AddCommand(appletCommands(p)...)
 	root.SetHelpCommand(helpCommand(p))
 	root.SetUsageFunc(p.usage)
-	root.Version = version
-	root.SetVersionTemplate(versionText())
 	return root
 }
 
@@ -167,10 +174,6 @@ func versionCommand(p *process) *cobra.Command {
 }
 
 func printVersion(w io.Writer) error {
-	_, err := io.WriteString(w, versionText())
+	_, err := fmt.Fprintf(w, "mpiup %s (protocol %d, %s, %s/%s)\n", version, apiv1.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
-}
-
-func versionText() string {
-	return fmt.Sprintf("mpiup %s (protocol %d, %s, %s/%s)\n", version, apiv1.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
