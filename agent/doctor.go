@@ -7,9 +7,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -20,6 +23,7 @@ import (
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/probe"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -197,6 +201,37 @@ func (a *Agent) tempDir() string {
 		return dir
 	}
 	return "/tmp"
+}
+
+// beginning is how long after its start a rank that ends may have ended in MPI_Init.
+const beginning = 30 * time.Second
+
+// tempGlance is how long a rank's end waits for the word of the directory for temporary files.
+const tempGlance = 200 * time.Millisecond
+
+// lacking is what MPI lacks here, if that may be why the rank has ended so: it spoke to its MPI's server, and ended soon, or
+// by a signal that memory beyond what /dev/shm holds brings.
+func (p *proc) lacking(ex job.Exit) string {
+	bus := ex.Signal == int(unix.SIGBUS)
+	if p.pmi.Load() == int32(apiv1.PmiState_PMI_NEVER) || !bus && time.Since(p.begun) > beginning {
+		return ""
+	}
+	room := checkup.Room{Ranks: len(p.step.launch.Procs), Bus: bus}
+	room.ShmSize, room.ShmFree = checkup.Shm()
+	if p.step.protocolOf(p.spec.App) == apiv1.Pmi_PMI_PMIX && !bus { // Open MPI alone needs it
+		room.Temp = checkup.LookTemp(p.tempDir(), tempGlance)
+	}
+	return room.Lacking()
+}
+
+// tempDir is where the rank puts temporary files.
+func (p *proc) tempDir() string {
+	for _, kv := range slices.Backward(p.step.apps[p.spec.App].Env) {
+		if dir, ok := strings.CutPrefix(kv, "TMPDIR="); ok && dir != "" {
+			return dir
+		}
+	}
+	return p.step.s.agent.tempDir()
 }
 
 func (s *service) Answer(stream grpc.BidiStreamingServer[apiv1.AnswerRequest, apiv1.AnswerReply]) error {

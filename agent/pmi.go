@@ -44,10 +44,10 @@ func (st *step) newPMI() *pmi.Server {
 			OnInit:     func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_FINALIZED) },
 			OnAbort: func(rank, code int, text string) {
-				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: abortOf(st.id(rank), code, text, nil)}})
 				if p := st.started(uint32(rank)); p != nil {
-					p.aborted.Store(true)
+					p.aborted.Store(true) // before the launcher, which then ends all, knows
 				}
+				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: abortOf(st.id(rank), code, text, nil)}})
 			},
 		},
 	})

@@ -28,6 +28,7 @@ type proc struct {
 	stdin   bool
 	files   *stdio.Files
 	process *reap.Process
+	begun   time.Time
 	pump    *stdio.Pump
 	input   *stdio.Input           // nil: /dev/null
 	pmi     atomic.Int32           // apiv1.PmiState
@@ -113,6 +114,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		}
 		return p.startFailed(err)
 	}
+	p.begun = time.Now()
 	p.files.CloseChild()
 	p.verifyBinding()
 	p.serve(w.ours)
@@ -186,6 +188,9 @@ func (p *proc) sendExited(at time.Time) {
 	}
 	if ex.Status() != 0 {
 		st.s.agent.metrics.failed.Inc()
+		if !x.StoppedByUs || p.aborted.Load() {
+			x.Lacking = p.lacking(ex)
+		}
 	} else {
 		x.Library = p.unspoken()
 	}

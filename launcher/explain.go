@@ -18,9 +18,13 @@ func (v *verdict) explain() []string {
 		lines[0] += fmt.Sprintf(", after mpiup got %s and passed it on", signalName(sig))
 		return append(lines, v.others(f)...)
 	}
-	if f.kind == faultTimeout && len(v.holdup) > 0 {
+	lacks := v.lacking[f.rank]
+	switch h := f.hint(); {
+	case f.kind == faultTimeout && len(v.holdup) > 0:
 		lines = append(lines, v.holdup...)
-	} else if h := f.hint(); h != "" {
+	case lacks != "" && (f.kind == faultRank || f.kind == faultAbort) && !f.broke && !f.oom:
+		return append(append(lines, f.host+": "+lacks), v.others(f)...)
+	case h != "":
 		lines = append(lines, h)
 	}
 	if f.kind == faultRank && f.exit.Signal != 0 && f.piped && !f.broke && !f.command {
@@ -74,7 +78,14 @@ func (f fault) sentence() string {
 		}
 		return who + " " + f.ended() + colon(f.text)
 	case faultAbort:
-		return fmt.Sprintf("%s called MPI_Abort with code %d%s", who, f.code, colon(f.text))
+		code, text := fmt.Sprintf("code %d", f.code), f.text
+		if exit := f.status(); exit != f.code { // of which there are 8 bits (_exit(2))
+			code += fmt.Sprintf(" (exit code %d)", exit)
+		}
+		if text == "N/A" { // Open MPI's, where it has nothing to say (ompi_mpi_abort)
+			text = ""
+		}
+		return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, colon(text))
 	case faultStart:
 		what := "could not be started"
 		if f.init {

@@ -255,6 +255,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	f.at, f.text, f.timeNS, f.oom = at, m.Text, m.TimeNs, m.Oom
 	f.exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}
 	f.unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
+	r.verdict.lacks(f.rank, m.Lacking)
 	f.broke = m.Text != "" && f.exit.Signal == int(syscall.SIGKILL)
 	bad := f.exit.Status() != 0 || f.unfinalized
 	if r.cfg.KeepOn && f.exit.Code != 0 && f.exit.Signal == 0 {

@@ -64,8 +64,9 @@ type fault struct {
 // the cause only when no rank failed by itself, a signal only when ranks had to be stopped.
 type verdict struct {
 	faults  []fault
-	stopped bool     // a rank was ended by us
-	holdup  []string // at --timeout: who waited for whom, and what to do
+	lacking map[int]string // what MPI lacks where a process ended badly, by its id
+	stopped bool           // a rank was ended by us
+	holdup  []string       // at --timeout: who waited for whom, and what to do
 }
 
 // maxFaults bounds what is kept: of 100,000 ranks that fail, those at the front matter.
@@ -75,6 +76,17 @@ func (v *verdict) add(f fault) {
 	if len(v.faults) < maxFaults {
 		v.faults = append(v.faults, f)
 	}
+}
+
+// lacks notes what an agent says of a process that ended badly, of as many as faults are kept.
+func (v *verdict) lacks(rank int, what string) {
+	if what == "" || len(v.lacking) >= maxFaults {
+		return
+	}
+	if v.lacking == nil {
+		v.lacking = map[int]string{}
+	}
+	v.lacking[rank] = what
 }
 
 // any says whether there is a reason to stop the job.

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,32 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("%q does not say %q", lines[0], tt.says)
 			}
 		})
+	}
+}
+
+// What MPI lacks on the host of the rank that failed is said in place of what else there is to do.
+func TestVerdictSaysWhatMPILacks(t *testing.T) {
+	const lack = "/dev/shm has 64 KiB for 2 ranks"
+	abort := fault{kind: faultAbort, rank: 1, node: 1, host: "w1", code: 205114895, text: "N/A"}
+	for _, tt := range []struct {
+		name  string
+		fault fault
+		want  []string
+	}{
+		{"a rank", rankFault(1, 1, 0, 0, job.Exit{Signal: 7}), []string{"rank 1 on w1 was killed by signal 7 (SIGBUS)", "w1: " + lack}},
+		{"an abort", abort, []string{"rank 1 on w1 called MPI_Abort with code 205114895 (exit code 15)", "w1: " + lack}},
+		{"another rank's end", rankFault(2, 1, 0, 0, job.Exit{Code: 3}), []string{"rank 2 on w1 exited with code 3", "the code is the program's own: see what it wrote before"}},
+	} {
+		var v verdict
+		v.lacks(1, lack)
+		v.add(tt.fault)
+		if got := v.explain(); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+	zero := fault{kind: faultAbort, rank: 0, host: "w0", code: 256, text: "why"}
+	if got := zero.sentence(); got != "rank 0 on w0 called MPI_Abort with code 256 (exit code 1): why" {
+		t.Error(got)
 	}
 }
 

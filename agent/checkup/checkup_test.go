@@ -139,6 +139,27 @@ func TestLook(t *testing.T) {
 	}
 }
 
+func TestLacking(t *testing.T) {
+	tmp := Temp{Dir: "/tmp", Free: 1 << 30}
+	for _, tt := range []struct {
+		name string
+		room Room
+		want string // the beginning; "": nothing
+	}{
+		{"enough", Room{Ranks: 4, ShmSize: 64 << 20, ShmFree: 64 << 20, Temp: tmp}, ""},
+		{"Docker's /dev/shm and many ranks", Room{Ranks: 16, ShmSize: 64 << 20, ShmFree: 64 << 20}, "/dev/shm has 64 MiB for 16 ranks"},
+		{"Docker's /dev/shm and SIGBUS", Room{Ranks: 8, ShmSize: 64 << 20, ShmFree: 64 << 20, Bus: true}, "/dev/shm has 64 MiB for 8 ranks"},
+		{"tiny", Room{Ranks: 1, ShmSize: 64 << 10, ShmFree: 64 << 10}, "/dev/shm has 64 KiB for 1 rank, and MPI libraries need more: mount"},
+		{"full", Room{Ranks: 1, ShmSize: 1 << 30, ShmFree: 4096}, "/dev/shm has 4 KiB free of 1024 MiB"},
+		{"none", Room{Ranks: 1}, "/dev/shm is not there"},
+		{"a read-only /tmp", Room{ShmSize: 1 << 30, ShmFree: 1 << 30, Temp: Temp{Dir: "/tmp", Err: syscall.EROFS}}, "nothing can be written to /tmp (read-only file system), and Open MPI"},
+	} {
+		if got := tt.room.Lacking(); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}
+
 // The directory is looked at, not remembered: one that is not there, one that is a file, one that can be written.
 func TestLookTemp(t *testing.T) {
 	dir := t.TempDir()

@@ -11,10 +11,7 @@ import (
 
 // Read fills in what the kernel tells of this process and its container: ranks inherit all of it.
 func (h *Host) Read(fsys sysfs.FS) {
-	var shm unix.Statfs_t
-	if err := unix.Statfs("/dev/shm", &shm); err == nil {
-		h.ShmSize, h.ShmFree = shm.Blocks*uint64(shm.Bsize), shm.Bavail*uint64(shm.Bsize)
-	}
+	h.ShmSize, h.ShmFree = Shm()
 	h.Root = os.Geteuid() == 0
 	h.Files = limit(unix.RLIMIT_NOFILE)
 	h.Locked = LockedMemory()

@@ -59,6 +59,29 @@ func TestExitCodesOfPlaces(t *testing.T) {
 	}
 }
 
+// What an MPI library finds lacking in MPI_Init is named, whatever it makes of that: MPICH aborts for a tiny /dev/shm,
+// Open MPI's ranks exit for a /tmp that cannot be written.
+func TestWhatMPILacksIsNamed(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	for _, tt := range []struct{ name, program, mount, says string }{
+		{"MPICH", l.program(t, "hello"), "mount -t tmpfs -o size=64k tmpfs /dev/shm",
+			"/dev/shm has 64 KiB for 2 ranks, and MPI libraries need more: mount a volume"},
+		{"Open MPI", l.openMPI(t, "hello"), "mount -t tmpfs -o ro tmpfs /tmp",
+			"nothing can be written to /tmp (read-only file system), and Open MPI does not begin without"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			// Both programs lie below /tmp, which is to be another.
+			script := `mount -t tmpfs tmpfs /mnt && cp "$1" /mnt/mpiup && cp "$2" /mnt/program && cd /mnt && ` + tt.mount + ` && exec ./mpiup run -n 2 ./program`
+			r := l.command(t, job{}, "unshare", "-m", "sh", "-c", script, "sh", l.bin, tt.program).wait(t)
+			if r.code == 0 || !strings.Contains(r.stderr, tt.says) {
+				t.Errorf("ended with %d, without %q:\n%s%s", r.code, tt.says, r.stdout, r.stderr)
+			}
+		})
+	}
+}
+
 // fakeOSU is a directory with a benchmark that measures nothing.
 func (l *lab) fakeOSU(t *testing.T) string {
 	t.Helper()
