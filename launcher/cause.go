@@ -27,12 +27,15 @@ func (s stage) exitCode() int {
 
 // cause is why a host is not reached. Its text does not name the host.
 type cause struct {
-	stage    stage
-	refused  bool      // nothing listens there
-	role     bool      // it does not let certificates of our role start anything
-	stranger bool      // another incarnation answered, or one that does not know the session
-	cached   time.Time // until when DNS may say so though it is no longer true; zero: it does not tell
-	err      error
+	stage      stage
+	refused    bool      // nothing listens there
+	silent     bool      // nothing comes back from there
+	unanswered bool      // DNS says neither yes nor no
+	role       bool      // it does not let certificates of our role start anything
+	never      bool      // nothing but another command line helps
+	stranger   bool      // another incarnation answered, or one that does not know the session
+	cached     time.Time // until when DNS may say so though it is no longer true; zero: it does not tell
+	err        error
 }
 
 func (c *cause) Error() string { return c.err.Error() }
@@ -43,6 +46,35 @@ func (c *cause) final() bool { return c.stranger || c.stage == stageFenced }
 
 func causef(s stage, format string, args ...any) *cause {
 	return &cause{stage: s, err: fmt.Errorf(format, args...)}
+}
+
+// patience is how long one host has been in a state that waiting does not cure. The zero value is new.
+type patience struct {
+	what  string // its cause's label; "": it is in no such state
+	since time.Time
+}
+
+const (
+	// hopeless is how long such a state must last: an agent that is made anew may be another's for a moment,
+	// and the network of a new pod takes some seconds.
+	hopeless = 15 * time.Second
+	noCure   = "mpiup stopped waiting: what has been so for 15s does not become right by waiting"
+)
+
+// over takes what an attempt came to that began at a time, and says whether it is the last. insist is a user who said how
+// long hosts may take to answer; one of another job stays that.
+func (p *patience) over(c *cause, begun time.Time, insist bool) bool {
+	if c.never {
+		return true
+	}
+	if !(c.stage == stageTLS || c.stage == stageVersion || c.silent && !insist) {
+		*p = patience{}
+		return false
+	}
+	if what := c.label(); p.what != what {
+		*p = patience{what, begun}
+	}
+	return time.Since(p.since) >= hopeless
 }
 
 // asCause is err as a cause; one that is none counts as a connection's.

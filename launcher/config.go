@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/quorum"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -33,9 +34,10 @@ type Sources struct {
 	Environ  func() []string     // all of it, for VC_*_HOSTS; nil: empty
 	Root     string              // where etc/ is; default "/"
 	Hostname string              // this host's name
-	Size     int                 // --size: hosts of an Indexed Job; 0: not given
+	Size     int                 // --size: how many hosts there are; 0: not given
 	Pod      bool                // in a pod with a mounted secret: DNS and gossip may be asked
 	NotHere  bool                // no rank on this host, whoever names it
+	Local    bool                // all ranks on this host, whoever names others
 }
 
 // Reach is how agents are found and spoken to; every command needs one.
@@ -51,7 +53,9 @@ type Reach struct {
 	Here survey.Agent
 
 	Wait        time.Duration // for all hosts to answer; default 5 min
+	Insist      bool          // the user said how long: hosts that do not answer are waited for all of it
 	WaitBy      string        // what a user sets it with, for messages; default "--wait"
+	LocalBy     string        // what a user asks for a run on this host alone with; default "--local"
 	Lease       time.Duration // how long an agent keeps ranks of a silent launcher; default 60 s
 	NodeTimeout time.Duration // silence after which a host is given up; default 30 s
 	Grace       time.Duration // between TERM and KILL; default 5 s
@@ -74,8 +78,8 @@ type Reach struct {
 	pinned netip.AddrPort // where the only host's agent is, if that is known already
 	known  *hostSet       // the hosts, if they have been reached already; nil: they are looked for
 	// told gets the last lines of a failure and what the rank wrote that it was the fault of. nil: nobody.
-	told     func(lines, tail []string)
-	unserved string // why this pod's service gives no hosts
+	told func(lines, tail []string)
+	need quorum.Need // what hosts that are found one by one must be
 }
 
 // Config is one run. cmd/mpiup fills it from flags and environment, read once.
@@ -146,7 +150,7 @@ func (r *Reach) fill() {
 		}
 	}
 	def(&r.Wait, DefaultWait)
-	r.WaitBy = cmp.Or(r.WaitBy, "--wait")
+	r.WaitBy, r.LocalBy = cmp.Or(r.WaitBy, "--wait"), cmp.Or(r.LocalBy, "--local")
 	def(&r.Lease, DefaultLease)
 	def(&r.NodeTimeout, DefaultNodeTimeout)
 	def(&r.Grace, DefaultGrace)

@@ -97,7 +97,7 @@ func (d *dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 	tcp, err := (&net.Dialer{KeepAlive: -1}).DialContext(tctx, "tcp", addr.String())
 	if err != nil {
 		if tctx.Err() != nil {
-			return nil, causef(stageConnect, "%v: no answer", addr)
+			return nil, silentAt(addr)
 		}
 		return nil, connCause(addr, err)
 	}
@@ -147,26 +147,41 @@ func (d *dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (
 	)
 }
 
+// silentAt is the cause of an address from which nothing comes back.
+func silentAt(addr netip.AddrPort) *cause {
+	return &cause{stage: stageConnect, silent: true, err: fmt.Errorf(
+		"%v does not answer: a NetworkPolicy or firewall may drop what is sent to port %d, or the host is down", addr, addr.Port())}
+}
+
 // connCause tells a TLS refusal from a connection that was not made or broke.
 func connCause(addr netip.AddrPort, err error) *cause {
 	var r *identity.Refusal
+	var timeout net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &cause{stage: stageConnect, refused: true, err: fmt.Errorf("%v: connection refused", addr)}
 	case errors.As(err, &r):
 		return causef(stageTLS, "%v: %w", addr, err)
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return &cause{stage: stageConnect, silent: true, err: fmt.Errorf("%v cannot be reached (%w)", addr, plainErr(err))}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return silentAt(addr)
 	}
-	return causef(stageConnect, "%v: %w", addr, cutErr(err))
+	return causef(stageConnect, "%v: %w", addr, plainErr(err))
 }
 
-// cutErr drops the address that net repeats in its errors.
-func cutErr(err error) error {
+// plainErr is a failure of the network without what Go writes around it.
+func plainErr(err error) error {
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno):
+		return errno
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return errors.New("the host closed the connection")
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {
 		return op.Err
-	}
-	if errors.Is(err, io.EOF) {
-		return errors.New("connection closed by the host")
 	}
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
@@ -16,10 +15,14 @@ import (
 
 // find is the job's hosts, from the first source that knows any: those of the environment,
 // then, in a pod with a secret, this pod's headless service and an agent's view of the
-// membership; without any of them this container alone.
+// membership, which are waited for (meet.go). Without a secret, or where it was asked for, it is this
+// container alone: a pod of a job does not become that by itself.
 func (r *Reach) find(ctx context.Context) (*hostSet, error) {
-	if r.known != nil {
+	switch {
+	case r.known != nil:
 		return r.known, nil
+	case r.Local:
+		return r.thisHost(), nil
 	}
 	set, err := r.static()
 	if err != nil {
@@ -38,28 +41,24 @@ func (r *Reach) find(ctx context.Context) (*hostSet, error) {
 		return set, r.keyFor(set)
 	}
 	if r.Sources.Pod && r.Identity != nil {
-		if set, err = r.service(ctx); set != nil || err != nil {
-			return set, err
+		if set, err = r.meet(ctx); err != nil {
+			return nil, err
 		}
-		if set = r.gossip(ctx); set != nil {
-			if err := r.elsewhere(set); err != nil {
-				return nil, failf(job.ExitHosts, "%v", err)
-			}
-			return set, nil
+		if err := r.elsewhere(set); err != nil {
+			return nil, failf(job.ExitHosts, "%v", err)
 		}
+		return set, nil
 	}
 	if r.Embedded == nil || r.NotHere {
 		return nil, failf(job.ExitHosts, "no hosts: name them with --host or --hostfile")
 	}
-	if r.Sources.Pod && r.Identity != nil { // lest somebody wait for workers that do not work
-		why := "nothing tells of other hosts"
-		if r.unserved != "" {
-			why = r.unserved
-		}
-		r.say("all ranks run on this host: %s (--host names hosts, --size how many there are)", why)
-	}
+	return r.thisHost(), nil
+}
+
+// thisHost is this container alone.
+func (r *Reach) thisHost() *hostSet {
 	r.Identity = nil // the embedded agent needs none, and nothing is dialled
-	return &hostSet{from: "this host", hosts: []wanted{{entry: hostlist.Entry{Name: orLocal(r.Hostname)}, local: true}}}, nil
+	return &hostSet{from: "this host", hosts: []wanted{{entry: hostlist.Entry{Name: orLocal(r.Hostname)}, local: true}}}
 }
 
 func orLocal(name string) string {
@@ -84,56 +83,6 @@ func (r *Reach) keyFor(set *hostSet) error {
 		}
 	}
 	return nil
-}
-
-// service asks for the addresses of this pod's headless service; with --size until there are
-// so many. Our own address counts if an agent answers there.
-func (r *Reach) service(ctx context.Context) (*hostSet, error) {
-	sub := r.subdomain()
-	if sub == "" {
-		return nil, nil
-	}
-	own := ownAddresses()
-	d := newDialer(r.Identity, 1)
-	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 4*time.Second) {
-		addrs, err := r.Resolver.Lookup(ctx, sub)
-		var hosts []wanted
-		for _, a := range addrs {
-			// A pod of a dual-stack cluster has a record of each family.
-			if a.Is4() != addrs[0].Is4() || own[a] && (r.NotHere || !r.agentAt(ctx, d, a)) {
-				continue
-			}
-			hosts = append(hosts, wanted{entry: hostlist.Entry{Name: a.String()}, bare: true})
-		}
-		if r.Size > 0 && len(hosts) > r.Size { // pods without an agent, such as a launcher's
-			hosts = r.served(ctx, d, hosts)
-		}
-		if len(hosts) >= max(r.Size, 1) {
-			slices.SortFunc(hosts, func(a, b wanted) int {
-				x, y := netip.MustParseAddr(a.entry.Name), netip.MustParseAddr(b.entry.Name)
-				return x.Compare(y)
-			})
-			if r.Size > 0 {
-				hosts = hosts[:r.Size]
-			}
-			return &hostSet{from: "the service " + sub, hosts: hosts}, nil
-		}
-		if r.Size == 0 {
-			r.unserved = "the service " + sub + " has no agents" + colonErr(err)
-			return nil, nil
-		}
-		if sleep(ctx, pause); ctx.Err() != nil {
-			return nil, &failure{job.ExitHosts, []string{
-				fmt.Sprintf("the service %s has %s of the %d that --size asks for%s", sub, hostCount(len(hosts)), r.Size, colonErr(err))}}
-		}
-	}
-}
-
-func colonErr(err error) string {
-	if err == nil {
-		return ""
-	}
-	return ": " + err.Error()
 }
 
 // served are the hosts where an agent of this job answers.
@@ -220,6 +169,10 @@ func memberHosts(reply *apiv1.PeersReply) *hostSet {
 
 // assemble reaches all wanted hosts, showing who is missing, until ctx ends.
 func (r *Reach) assemble(ctx, life context.Context, want []wanted, o *opener) ([]found, error) {
+	return r.assembleBy(ctx, life, want, newDialer(r.Identity, len(want)).attach, o)
+}
+
+func (r *Reach) assembleBy(ctx, life context.Context, want []wanted, attach attachFunc, o *opener) ([]found, error) {
 	names := make([]string, len(want))
 	for i, w := range want {
 		names[i] = w.entry.Name
@@ -228,7 +181,7 @@ func (r *Reach) assemble(ctx, life context.Context, want []wanted, o *opener) ([
 	showing, hide := context.WithCancel(ctx)
 	shown := make(chan struct{})
 	go func() { defer close(shown); b.show(showing) }()
-	g := newGatherer(r, newDialer(r.Identity, len(want)).attach, o, life)
+	g := newGatherer(r, attach, o, life)
 	found := g.gather(ctx, want, b)
 	hide()
 	<-shown
@@ -237,7 +190,9 @@ func (r *Reach) assemble(ctx, life context.Context, want []wanted, o *opener) ([
 		return found, nil
 	}
 	closeAll(found)
-	if ctx.Err() != nil {
+	if g.tired.Load() {
+		lines = append(lines, noCure)
+	} else if ctx.Err() != nil {
 		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, hostCount(len(want))))
 	}
 	return nil, &failure{code, lines}

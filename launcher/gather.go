@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
@@ -29,6 +30,13 @@ type found struct {
 	wait    func() // embedded: blocks until its agent has ended
 }
 
+// search is one goroutine's search for one host.
+type search struct {
+	watch    *resolve.Watch
+	at       netip.Addr // where it was last
+	patience patience
+}
+
 // gatherer reaches all wanted hosts at once. Each has a goroutine that resolves, dials and
 // claims an agent until it has one; agents are told apart by incarnation, so that two names of
 // one address end on two agents, and two names of one agent do not pass for two hosts.
@@ -37,6 +45,7 @@ type gatherer struct {
 	attach attachFunc
 	opener *opener
 	life   context.Context // of the streams
+	tired  atomic.Bool     // a host was given up before ctx ended
 	hasty  bool            // what waiting does not change ends it: another host's agent, TLS, another version
 
 	mu      sync.Mutex
@@ -76,9 +85,10 @@ func (g *gatherer) one(ctx context.Context, i int, w wanted, board *board) (*ses
 		return g.embedded(ctx, i, board)
 	}
 	pause := 50 * time.Millisecond
-	watch := g.reach.Resolver.Watch(w.entry.Name)
+	look := search{watch: g.reach.Resolver.Watch(w.entry.Name)}
 	for ctx.Err() == nil {
-		s, err := g.try(ctx, i, w, watch, board)
+		begun := time.Now()
+		s, err := g.try(ctx, i, w, &look, board)
 		if err == nil {
 			board.set(i, nil)
 			if g.hold(ctx, s) {
@@ -98,7 +108,11 @@ func (g *gatherer) one(ctx context.Context, i int, w wanted, board *board) (*ses
 		} else {
 			board.last(i, c)
 		}
-		if c.stage == stageFenced || c.role || g.hasty && c.stage >= stageHosts {
+		over := look.patience.over(c, begun, g.reach.Insist) && ctx.Err() == nil
+		if over && !c.never {
+			g.tired.Store(true)
+		}
+		if c.stage == stageFenced || c.role || over || g.hasty && c.stage >= stageHosts {
 			g.cancel()
 			return nil, nil
 		}
@@ -121,18 +135,25 @@ func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*session,
 }
 
 // try is one round: resolve, dial, claim.
-func (g *gatherer) try(ctx context.Context, i int, w wanted, watch *resolve.Watch, board *board) (*session, error) {
+func (g *gatherer) try(ctx context.Context, i int, w wanted, look *search, board *board) (*session, error) {
 	candidates := w.fixed
 	switch {
 	case len(candidates) > 0:
 	case w.local:
 		candidates = candidatesOf(here(), g.reach.Identity.Ports())
 	default:
-		addrs, err := watch.Wait(ctx, func(err error) { board.set(i, resolveCause(err)) })
+		addrs, err := look.watch.Wait(ctx, func(err error) { board.set(i, resolveCause(err)) })
 		if err != nil {
 			return nil, resolveCause(err)
 		}
 		candidates = candidatesOf(addrs, g.reach.Identity.Ports())
+	}
+	if at := candidates[0].Addr(); look.at != at {
+		look.at, look.patience = at, patience{} // a pod that was made anew
+	}
+	if id := g.reach.Identity; id != nil && id.Insecure() && !look.at.IsLoopback() {
+		return nil, &cause{stage: stageTLS, never: true, err: fmt.Errorf(
+			"it is at %v, and --insecure reaches agents on this machine's loopback addresses only: give both the job's secret (--key)", look.at)}
 	}
 	free, other := g.free(candidates)
 	if len(free) == 0 {
@@ -247,27 +268,28 @@ func race[T any](ctx context.Context, candidates []netip.AddrPort,
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	type result struct {
+		i   int
 		v   T
 		err error
 	}
 	results := make(chan result, len(candidates))
-	start := func(c netip.AddrPort) {
-		v, err := try(ctx, c)
-		results <- result{v, err}
+	start := func(i int) {
+		v, err := try(ctx, candidates[i])
+		results <- result{i, v, err}
 	}
 	head := time.NewTimer(headStart)
 	defer head.Stop()
-	go start(candidates[0])
+	go start(0)
 	started, ended := 1, 0
 	rest := func() {
-		for _, c := range candidates[started:] {
-			go start(c)
+		for i := started; i < len(candidates); i++ {
+			go start(i)
 		}
 		started = len(candidates)
 	}
 	var won T
 	var have bool
-	var causes []*cause
+	causes := make([]*cause, len(candidates)) // in their order: of equal ones the first port is told of
 	for ended < started {
 		select {
 		case <-head.C:
@@ -283,7 +305,7 @@ func race[T any](ctx context.Context, candidates []netip.AddrPort,
 			case r.err == nil:
 				drop(r.v)
 			default:
-				causes = append(causes, asCause(r.err))
+				causes[r.i] = asCause(r.err)
 				if !have && ctx.Err() == nil {
 					rest()
 				}
@@ -300,7 +322,7 @@ func race[T any](ctx context.Context, candidates []netip.AddrPort,
 func mostTelling(causes []*cause) *cause {
 	best := *telling(causes)
 	for _, c := range causes {
-		best.refused = best.refused && c.refused
+		best.refused = best.refused && (c == nil || c.refused)
 	}
 	return &best
 }
@@ -316,8 +338,9 @@ func resolveCause(err error) *cause {
 		c.cached = time.Now().Add(e.Cached)
 		repeats = fmt.Sprintf("; caches of DNS may repeat this for %v", inSeconds(e.Cached))
 	}
-	c.err = fmt.Errorf("no answer from DNS: %w", why(err))
+	c.err, c.unanswered = fmt.Errorf("no answer from DNS: %w", why(err)), true
 	if errors.Is(err, resolve.ErrNoName) {
+		c.unanswered = false
 		c.err = fmt.Errorf("no such name (the name of a pod appears when it is ready%s): %w", repeats, why(err))
 	}
 	return c

@@ -3,6 +3,7 @@ package launcher
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/resolve"
 )
 
@@ -140,6 +142,77 @@ func TestGather(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What waiting does not cure ends a run within 20 s; what it may cure is waited for.
+func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
+	silent := func(at string) *cause { return silentAt(netip.MustParseAddrPort(at)) }
+	all := func(c func(at string) *cause) map[string]*cause {
+		m := map[string]*cause{}
+		for _, w := range wantAt("a", 1).fixed {
+			m[w.String()] = c(w.String())
+		}
+		return m
+	}
+	for _, tt := range []struct {
+		name   string
+		causes map[string]*cause
+		insist bool
+		least  time.Duration
+		most   time.Duration
+		code   int
+		says   string
+	}{
+		{name: "another job's secret", causes: all(func(at string) *cause { return causef(stageTLS, "%s: it holds the secret of another job", at) }),
+			least: hopeless, most: 20 * time.Second, code: 244, says: "host a: 10.0.0.1:1: it holds the secret of another job\n" + noCure},
+		{name: "another version", causes: map[string]*cause{"10.0.0.1:1": causef(stageVersion, "protocol 9")}, least: hopeless, most: 20 * time.Second, code: 245, says: noCure},
+		{name: "no answer", causes: all(silent), least: hopeless, most: 20 * time.Second, code: 243,
+			says: "host a: 10.0.0.1:1 does not answer: a NetworkPolicy or firewall may drop what is sent to port 1, or the host is down\n" + noCure},
+		{name: "no answer, and the user waits", causes: all(silent), insist: true, least: time.Minute, most: 63 * time.Second, code: 243, says: "does not answer"},
+		{name: "refused", least: time.Minute, most: 63 * time.Second, code: 243, says: "connection refused\nwaited 1m0s"},
+		{name: "only another command line helps", causes: all(func(string) *cause { return &cause{stage: stageTLS, never: true, err: io.EOF} }), most: time.Second, code: 244, says: "EOF"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &fakeNet{causes: tt.causes, delay: map[string]time.Duration{}}
+				for at, c := range tt.causes {
+					if c.silent {
+						n.delay[at] = connectTimeout
+					}
+				}
+				r := &Reach{Wait: time.Minute, Insist: tt.insist}
+				r.fill()
+				ctx, cancel := context.WithTimeout(t.Context(), r.Wait)
+				defer cancel()
+				begun := time.Now()
+				_, err := r.assembleBy(ctx, ctx, []wanted{wantAt("a", 1)}, n.attach, newOpener(r))
+				var f *failure
+				if took := time.Since(begun); took < tt.least || took > tt.most {
+					t.Errorf("it took %v", took)
+				}
+				if !errors.As(err, &f) || f.code != tt.code || !strings.Contains(strings.Join(f.lines, "\n"), tt.says) {
+					t.Errorf("%v, want %d %q", err, tt.code, tt.says)
+				}
+			})
+		})
+	}
+}
+
+// The key of --insecure is everybody's, so nothing is said to far hosts with it.
+func TestInsecureReachesNobodyFar(t *testing.T) {
+	id, err := identity.Load(identity.Options{Insecure: true, Role: identity.RoleLauncher, Name: "x", Root: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A"}}
+		r := &Reach{Identity: id}
+		r.fill()
+		_, err := r.assembleBy(t.Context(), t.Context(), []wanted{wantAt("a", 1)}, n.attach, newOpener(r))
+		if f := (*failure)(nil); !errors.As(err, &f) || f.code != 244 || len(f.lines) != 1 || !strings.Contains(f.lines[0], "host a: it is at 10.0.0.1, and --insecure reaches") || n.dials != 0 {
+			t.Errorf("%v after %d attempts", err, n.dials)
+		}
+	})
 }
 
 func TestGatherWaitsForLateHosts(t *testing.T) {

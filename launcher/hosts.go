@@ -205,14 +205,28 @@ func (s *Sources) volcano() (string, []hostlist.Entry, error) {
 	return from, all, nil
 }
 
-// indexed is an Indexed Job with --size: <job>-0 ... below the subdomain of this pod.
+// count is how many hosts the job has, and what says so: --size, or what torchrun is told in a pod of a
+// job (Kubeflow Trainer sets PET_NNODES). 0: nothing does; a range of an elastic job is no number.
+func (s *Sources) count() (n int, why string) {
+	if s.Size != 0 {
+		return s.Size, fmt.Sprintf("--size %d", s.Size)
+	}
+	const name = "PET_NNODES"
+	if n, err := strconv.Atoi(s.Env(name)); err == nil && n > 0 && s.Pod {
+		return n, fmt.Sprintf("%s=%d", name, n)
+	}
+	return 0, ""
+}
+
+// indexed is an Indexed Job whose size is known: <job>-0 ... below the subdomain of this pod.
 func (s *Sources) indexed() (string, []hostlist.Entry, error) {
 	index := s.Env("JOB_COMPLETION_INDEX")
-	if index == "" || s.Size == 0 {
+	size, why := s.count()
+	if index == "" || size == 0 {
 		return "", nil, nil
 	}
-	if s.Size < 0 || s.Size > maxGroup {
-		return "", nil, fmt.Errorf("--size %d is not a number of pods", s.Size)
+	if size < 0 || size > maxGroup {
+		return "", nil, fmt.Errorf("%s is not a number of pods", why)
 	}
 	full := s.fullName()
 	label, domain, _ := strings.Cut(full, ".")
@@ -220,7 +234,7 @@ func (s *Sources) indexed() (string, []hostlist.Entry, error) {
 	if !ok {
 		return "", nil, fmt.Errorf("host name %s does not end in -%s (JOB_COMPLETION_INDEX): name the hosts with --host", label, index)
 	}
-	entries := make([]hostlist.Entry, s.Size)
+	entries := make([]hostlist.Entry, size)
 	for i := range entries {
 		entries[i].Name = fmt.Sprintf("%s-%d", job, i)
 		if domain != "" {

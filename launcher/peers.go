@@ -14,6 +14,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/quorum"
 )
 
 // PeersConfig is one look at the job's agents. Hosts that nobody named come from the same
@@ -109,13 +110,14 @@ func (r *Reach) others(ctx context.Context) (*hostSet, error) {
 	if err != nil {
 		return nil, failf(job.ExitUsage, "%v", err)
 	}
-	if set == nil && r.Sources.Pod {
-		if set, err = r.service(ctx); err != nil {
-			return nil, err
-		}
+	if n, why := r.count(); set == nil && n > 0 && r.Sources.Pod {
+		ctx, cancel := context.WithTimeout(ctx, r.Wait)
+		defer cancel()
+		r.need = quorum.Of(n, why, 0, 0)
+		return r.meet(ctx)
 	}
 	if set == nil {
-		set = r.gossip(ctx)
+		set = newMeeting(r).look(ctx)
 	}
 	if set == nil || len(set.hosts) == 0 {
 		return nil, failf(job.ExitHosts, "no hosts are known and no agent runs here: name them with --host or --hostfile")

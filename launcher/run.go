@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/quorum"
 )
 
 // run is one job's life here. After start, the fields below "loop" belong to the goroutine of
@@ -251,6 +252,7 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	}
 	ctx, cancel := r.patience(ctx)
 	defer cancel()
+	r.cfg.need = r.needs()
 	set, err := r.cfg.find(ctx)
 	if err != nil {
 		return nil, nil, r.impatient(ctx, err)
@@ -290,6 +292,21 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	r.sites = newSites(set.hosts, hosts, found)
 	r.move(jobPlaced)
 	return found, opener, nil
+}
+
+// needs is what the command line asks of hosts that are found one by one.
+func (r *run) needs() quorum.Need {
+	ranks := 0
+	for _, app := range r.cfg.Apps {
+		if ranks += app.N; app.N == 0 { // one a slot, of as many as there are
+			ranks = 0
+			break
+		}
+	}
+	told, why := r.cfg.count()
+	n := quorum.Of(told, why, ranks, r.cfg.Policy.PerNode)
+	n.All, n.Beyond = r.cfg.Policy.MapBy == placement.ByNode, r.cfg.Policy.Oversubscribe
+	return n
 }
 
 // needed are the hosts that get ranks. Where all slots were given, that is known before any

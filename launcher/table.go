@@ -24,9 +24,11 @@ type board struct {
 	width func() int
 
 	mu      sync.Mutex
-	missing []*cause // per host; nil: it answered, guarded by mu
-	left    int      // how many are missing, guarded by mu
-	changed bool     // since last shown, guarded by mu
+	missing []*cause  // per host; nil: it answered, guarded by mu
+	left    int       // how many are missing, guarded by mu
+	changed bool      // since last shown, guarded by mu
+	text    string    // what is waited for while the hosts are not known, guarded by mu
+	cached  time.Time // until when DNS may say so, guarded by mu
 
 	drawn int // lines on the terminal that a redraw replaces; show's own
 }
@@ -56,6 +58,13 @@ func (b *board) set(i int, c *cause) {
 	old := b.missing[i]
 	b.missing[i] = c
 	b.changed = b.changed || c == nil || old == nil || old.label() != c.label()
+}
+
+// note says what is waited for while it is not known which hosts there are, and until when DNS may say so.
+func (b *board) note(text string, cached time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changed, b.text, b.cached = b.changed || b.text != text, text, cached
 }
 
 // last is the cause of an attempt that the end of waiting cut short: it counts where it says
@@ -149,6 +158,9 @@ func (b *board) draw(waited time.Duration) {
 func (b *board) rows(waited time.Duration, most int) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.text != "" {
+		return []string{fmt.Sprintf("mpiup: waiting for hosts (%v): %s%s", waited, b.text, repeats(b.cached))}
+	}
 	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%v)", b.left, hostCount(len(b.names)), waited)}
 	pad := 0
 	for i, c := range b.missing {
@@ -174,6 +186,9 @@ func (b *board) rows(waited time.Duration, most int) []string {
 func (b *board) line(waited time.Duration) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.text != "" {
+		return fmt.Sprintf("waiting for hosts (%v): %s%s", waited, b.text, repeats(b.cached))
+	}
 	var order []string
 	by := map[string][]string{}
 	why := map[string]string{}
@@ -194,9 +209,7 @@ func (b *board) line(waited time.Duration) string {
 		}
 		by[k] = append(by[k], b.names[i])
 	}
-	if d := time.Until(cached); d > 0 {
-		why[noName] = fmt.Sprintf(" (caches of DNS may repeat that for %v)", inSeconds(d))
-	}
+	why[noName] = repeats(cached)
 	parts := make([]string, len(order))
 	for i, k := range order {
 		names := by[k]
@@ -212,6 +225,14 @@ func (b *board) line(waited time.Duration) string {
 
 const noName = "no name"
 
+// repeats says for how long other programs, too, may be told what is no longer true.
+func repeats(until time.Time) string {
+	if d := time.Until(until); d > 0 {
+		return fmt.Sprintf(" (caches of DNS may repeat that for %v)", inSeconds(d))
+	}
+	return ""
+}
+
 // label is the cause in two or three words.
 func (c *cause) label() string {
 	switch {
@@ -219,6 +240,10 @@ func (c *cause) label() string {
 		return "not reached yet"
 	case c.refused:
 		return "connection refused"
+	case c.silent:
+		return "no answer"
+	case c.unanswered:
+		return "no answer from DNS"
 	}
 	return [...]string{noName, "no connection", "no agent of its own", "TLS refused", "other version", "fenced"}[c.stage]
 }

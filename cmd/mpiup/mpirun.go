@@ -83,6 +83,7 @@ func (p *process) mpirun(name string, args []string) error {
 	}
 	defer done()
 	reach.Entries, reach.Otherwise, reach.NotHere, reach.WaitBy = line.Entries, line.Otherwise, line.NoLocal, "MPIUP_WAIT"
+	reach.LocalBy = "--host localhost"
 	cfg, err := p.mpirunConfig(&line, reach, dir)
 	if err != nil {
 		return err
@@ -154,6 +155,7 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family mpirun.Family) (er
 		if cfg.Wait, err = cli.ParseDuration(v); err != nil {
 			return fmt.Errorf("MPIUP_WAIT: %w", err)
 		}
+		cfg.Insist = true
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func runCommand(p *process) *cobra.Command {
 		Short: "Run a job: ranks of a program on the workers, or on this machine",
 		Long: `Run a job: ranks of a program on the workers, or on this machine.
 
-Hosts come from --host or --hostfile, else from what the operator tells the pod, else there is
+Hosts come from --host or --hostfile, else from what the operator tells the pod, else, without a job's secret, there is
 only this machine. The exit code is that of the first rank that failed; mpiup's own are 240 to
 251 (mpiup help exit-codes).`,
 		Example: cli.RunExample,
@@ -85,6 +85,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		return err
 	}
 	defer done()
+	reach.Local, reach.Insist = f.Local, given.Changed("wait")
 	if f.Rankfile != "" {
 		if f.Binding.Lines, err = cli.ReadRankfile(f.Rankfile); err != nil {
 			return usage(err)

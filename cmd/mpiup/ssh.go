@@ -100,7 +100,7 @@ const holding = "while read -r _; do :; done"
 // sshConfig is the exec that a command line of ssh asks for. end lets go of what it holds.
 func (p *process) sshConfig(line ssh.Line, reach launcher.Reach) (cfg launcher.ExecConfig, end func(), err error) {
 	end = func() {}
-	reach.Embedded, reach.WaitBy = nil, "-o ConnectTimeout"
+	reach.Embedded, reach.WaitBy, reach.Insist = nil, "-o ConnectTimeout", true
 	reach.TerminationLog = "" // the launcher that calls ssh says what became of the job
 	cfg = launcher.ExecConfig{
 		Reach: reach, Host: line.Host, Strange: cmp.Or(line.Timeout, sshStrange), Shell: true, Keep: true, Failed: sshFailed, Quiet: line.Quiet,

@@ -4,7 +4,7 @@
 //
 //	4  cmd/mpiup
 //	3  launcher              agent                 never each other: they meet in internal/api
-//	2  launcher/{placement,cli,iof,survey}   agent/{reap,stdio,member,exchange,mpilib,mpinet}
+//	2  launcher/{placement,cli,iof,survey,quorum}   agent/{reap,stdio,member,exchange,mpilib,mpinet}
 //	   pmi, pmi/{pmi1,pmi2,pmix}      internal/wire
 //	1  pmi/{kvs,message,lobby}   gpu   rdma   topology/{discover,hwlocxml,usable}
 //	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/doctor

@@ -21,6 +21,7 @@ var levels = map[string]int{
 	"launcher/cli":        2,
 	"launcher/cli/ssh":    2,
 	"launcher/survey":     2,
+	"launcher/quorum":     2,
 	"launcher/cli/mpirun": 2,
 	"launcher/iof":        2,
 	"agent/reap":          2,

@@ -46,10 +46,10 @@ func findSecret(o Options) (secret, error) {
 		if name == env {
 			from = "MPIUP_KEY "
 		}
-		return namedKey(name, from+name)
+		return f.namedKey(name, from+name)
 	}
 	if env != "" {
-		return namedKey(env, "MPIUP_KEY "+env)
+		return f.namedKey(env, "MPIUP_KEY "+env)
 	}
 	ms, err := mounts(o.Root)
 	if err != nil {
@@ -66,7 +66,9 @@ func findSecret(o Options) (secret, error) {
 	return secret{}, f.none()
 }
 
-func namedKey(name, from string) (secret, error) {
+// namedKey reads the key that a flag or a variable names. It counts as mounted where a volume of its
+// own holds it: naming the key that is mounted anyway changes nothing.
+func (f *finder) namedKey(name, from string) (secret, error) {
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		file, err := keyIn(name)
 		if err != nil {
@@ -75,7 +77,44 @@ func namedKey(name, from string) (secret, error) {
 		name = file
 	}
 	k, err := readKey(name, name)
-	return secret{material: k.material, from: from}, err
+	if err != nil {
+		return secret{}, err
+	}
+	ms, err := mounts(f.o.Root)
+	if err != nil {
+		return secret{}, fmt.Errorf("look for the volume of %s: %w", name, err)
+	}
+	return secret{material: k.material, from: from, mounted: f.onVolume(name, ms)}, nil
+}
+
+// onVolume says whether a file lies on a volume that was mounted into this container, rather than on
+// a file system that machines have by themselves or that holds a person's files.
+func (f *finder) onVolume(name string, ms []mount) bool {
+	real, err := filepath.Abs(name)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real) // kubelet's files are links to those of ..data
+	}
+	if err != nil {
+		return false
+	}
+	shown := f.shown(real)
+	point := "/"
+	for _, m := range ms {
+		if within(shown, m.point) && len(m.point) > len(point) {
+			point = m.point
+		}
+	}
+	for _, dir := range []string{"/etc", "/home", "/root", "/tmp", "/usr", "/var", "/opt", "/run", "/srv", "/dev/shm", f.o.Env("HOME")} {
+		if dir != "" && within(dir, point) {
+			return false
+		}
+	}
+	return !within(point, "/run/user")
+}
+
+// within says whether a path is dir or below it.
+func within(name, dir string) bool {
+	return dir == "/" || name == dir || strings.HasPrefix(name, dir+"/")
 }
 
 // keyIn chooses the key among a directory's files. Names that begin with a dot (the kubelet's
@@ -123,7 +162,7 @@ func (f *finder) defaultDir(ms []mount) (secret, bool, error) {
 	shown := f.shown(file)
 	k, err := readKey(file, shown)
 	mounted := slices.ContainsFunc(ms, func(m mount) bool {
-		return m.point != "/" && m.point != "/etc" && (m.point == shown || strings.HasPrefix(shown, m.point+"/"))
+		return m.point != "/" && m.point != "/etc" && within(shown, m.point)
 	})
 	return secret{material: k.material, from: shown, mounted: mounted}, err == nil, err
 }

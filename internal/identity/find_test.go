@@ -229,6 +229,21 @@ func TestFindSecret(t *testing.T) {
 			p.file("/me/key", ours["id_rsa"])
 			p.env["MPIUP_KEY"] = p.root + "/me"
 		}},
+		{name: "MPIUP_KEY names the mounted key", from: "MPIUP_KEY ", mounted: true, pod: func(p *fakePod) {
+			p.kubelet("/etc/mpiup", map[string][]byte{"key": ours["id_rsa"]})
+			p.mount("/etc/mpiup", "tmpfs")
+			p.env["MPIUP_KEY"] = p.root + "/etc/mpiup/key"
+		}},
+		{name: "MPIUP_KEY names the directory of the mounted key", from: "MPIUP_KEY ", mounted: true, pod: func(p *fakePod) {
+			p.file("/data/secrets/job/key", ours["id_rsa"])
+			p.mount("/data", "ext4")
+			p.env["MPIUP_KEY"] = p.root + "/data/secrets/job"
+		}},
+		{name: "MPIUP_KEY names a person's key on a volume of homes", from: "MPIUP_KEY ", pod: func(p *fakePod) {
+			p.file("/home/me/key", ours["id_rsa"])
+			p.mount("/home", "ext4")
+			p.env["MPIUP_KEY"], p.env["HOME"] = p.root+"/home/me/key", "/home/me"
+		}},
 		{name: "MPIUP_KEY names nothing", err: "no such file", pod: func(p *fakePod) {
 			p.env["MPIUP_KEY"] = p.root + "/none"
 		}},

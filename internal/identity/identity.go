@@ -58,6 +58,7 @@ type Identity struct {
 	scopeFrom string
 	keyFrom   string
 	mounted   bool
+	insecure  bool
 	now       func() time.Time
 	source    source
 }
@@ -83,7 +84,7 @@ func Load(o Options) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Identity{role: o.Role, now: o.Now}
+	i := &Identity{role: o.Role, now: o.Now, insecure: o.Insecure}
 	if i.scope, i.scopeFrom, err = findScope(o); err != nil {
 		return nil, err
 	}
@@ -168,6 +169,10 @@ func (i *Identity) ScopeFrom() string { return i.scopeFrom }
 
 // KeyFrom says where the secret or the certificates came from.
 func (i *Identity) KeyFrom() string { return i.keyFrom }
+
+// Insecure reports that there is no secret: the key is one that everybody knows, and agents that use
+// it listen on loopback addresses only.
+func (i *Identity) Insecure() bool { return i.insecure }
 
 // Mounted reports whether the secret lies on a volume mounted for it, or certificate files
 // were named: a sign of being in a pod of a job, so that DNS and gossip are worth asking.

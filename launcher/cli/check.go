@@ -15,6 +15,9 @@ func (f *RunFlags) Check() error {
 	if err := f.HostFlags.Check(); err != nil {
 		return err
 	}
+	if f.Local && (len(f.Hosts) > 0 || f.Hostfile != "" || f.Size > 0) {
+		return fmt.Errorf("--local is for this machine alone; leave it out, or --host, --hostfile and --size")
+	}
 	if err := f.LeaseFlags.Check(); err != nil {
 		return err
 	}

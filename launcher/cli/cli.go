@@ -66,6 +66,7 @@ type RunFlags struct {
 	PerNode       int    // ranks on every host; 0: by slots. After Check from ppr:N:node too
 	MapBy         string // as binding.ParseMapBy reads it; after Check slot or node, and the rest in Binding
 	Oversubscribe bool
+	Local         bool // all ranks on this machine
 	DryRun        bool
 	Preflight     bool
 	Timeout       time.Duration // of the whole run; 0: none
@@ -128,6 +129,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	bindingFlags.in(fs)
 
 	f.HostFlags.Register(fs)
+	fs.BoolVar(&f.Local, "local", false, "run all ranks on this machine, whatever hosts the pod is told of")
+	hostFlags.in(fs)
 
 	durationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
 	f.LeaseFlags.Register(fs)

@@ -43,7 +43,7 @@ type HostFlags struct {
 	IdentityFlags
 	Hosts    []string // values of --host, each "h[:slots],..."
 	Hostfile string   // "": none given
-	Size     int      // hosts of an Indexed Job; 0: not given
+	Size     int      // how many hosts the job has; 0: not given
 	Wait     time.Duration
 }
 
@@ -51,9 +51,9 @@ type HostFlags struct {
 func (f *HostFlags) Register(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.SetNormalizeFunc(withAliases)
-	fs.VarP(&hostValue{&f.Hosts}, "host", "H", "the hosts, `h[:slots],...`, w[0-3]:8 is four of them; may be repeated (default: the hostfile, what the operator tells, or this machine alone)")
+	fs.VarP(&hostValue{&f.Hosts}, "host", "H", "the hosts, `h[:slots],...`, w[0-3]:8 is four of them; may be repeated (default: the hostfile, what the operator tells, or without a secret this machine alone)")
 	valueVar(fs, &f.Hostfile, "hostfile", "", notEmpty("a file"), "`FILE` with a host, or hosts as w[0-3], a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
-	countVar(fs, &f.Size, "size", "", "the hosts of an Indexed Job number `N`, which Kubernetes does not tell its pods (default: not used)")
+	countVar(fs, &f.Size, "size", "", "the job has `N` hosts, which Kubernetes does not tell its pods: the run waits for so many (default: what the pod is told, PET_NNODES, or as many as -n needs)")
 	durationVar(fs, &f.Wait, "wait", DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too")
 	hostFlags.in(fs)
 	f.IdentityFlags.Register(fs)

@@ -3,8 +3,10 @@ package kube_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -167,22 +169,107 @@ func TestOwnService(t *testing.T) {
 			if !strings.Contains(got, strings.Join(want, "\n")) {
 				t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 			}
-			same(t, "ranks without --size", front.run(whereAmI...).ok(t), want)
+			same(t, "ranks without --size", told(front.run(whereAmI...).ok(t)), want)
 			out, code := pods[1].exec(t.Context(), append([]string{c.bin, "run", "--size", "3"}, whereAmI...)...)
 			same(t, "ranks of a member's own run", result{out: out, code: code}.ok(t), want)
 		})
 	}
 }
 
-// A pod that is told of nobody runs the ranks itself, as a laptop does, and says so: somebody
-// may have expected workers.
+// A pod of a job whose service has nobody does not become a laptop: it waits, and fails with what to
+// say if that is what was meant.
 func TestNobodyElse(t *testing.T) {
 	t.Parallel()
 	c := up(t, netns.IPv4, "cluster.local", "front")
 	p := c.pod("front", "set.ns.svc.cluster.local")
 	p.volumes = []volume{c.keygen()}
-	r := p.run(append([]string{"-n", "2"}, whereAmI...)...)
-	r.says(t, 0, "rank 1 of 2 on front", "all ranks run on this host: the service set.ns.svc.cluster.local has no agents")
+	p.run(append([]string{"-n", "2", "--wait", "3"}, whereAmI...)...).says(t, 241, "waiting for hosts (2s): the service set.ns.svc.cluster.local has no host",
+		"no such name", "waited 3s (--wait)", "run all ranks in this container alone, say so with --local")
+	p.run(append([]string{"-n", "2", "--local"}, whereAmI...)...).says(t, 0, "rank 1 of 2 on front")
+	p.launch(append([]string{"/bin/sh", "-c", `ln -s "$0" /tmp/mpirun; MPIUP_WAIT=1 exec /tmp/mpirun -n 2 "$@"`, c.bin}, whereAmI...)...).says(t, 241, "say so with --host localhost")
+
+	lone := c.pod("front", "ns.svc.cluster.local") // of no service
+	lone.volumes, lone.nameless, lone.aliases = p.volumes, true, fmt.Sprintf("%s front\n", c.Addr("front"))
+	r := lone.run(append([]string{"-n", "2"}, whereAmI...)...)
+	if r.says(t, 241, "nothing tells this pod of its job's hosts", "--local"); r.took > 20*time.Second {
+		t.Errorf("it waited %v for what cannot come", r.took)
+	}
+}
+
+// A StatefulSet's pods get their records one after the other, and nothing says how many there will be. A
+// run has all that it needs, or fails with who is missing; it never makes do with what is there.
+func TestRecordsThatGrow(t *testing.T) {
+	t.Parallel()
+	three := []string{"rank 0 of 3 on set-0", "rank 1 of 3 on set-1", "rank 2 of 3 on set-2"}
+	for _, tt := range []struct {
+		name   string
+		args   []string
+		env    string
+		cached bool
+	}{
+		{name: "slots", args: []string{"-n", "3"}},
+		{name: "one on each", args: []string{"-n", "3", "-N", "1"}},
+		{name: "round", args: []string{"-n", "3", "--map-by", "node", "--oversubscribe"}},
+		{name: "nothing is said"},
+		{name: "size", args: []string{"--size", "3"}},
+		{name: "told", env: "PET_NNODES=3"},
+		{name: "the mounted key by name", args: []string{"-n", "3"}, env: "MPIUP_KEY=/etc/mpiup/key"},
+		{name: "its directory by name", args: []string{"-n", "3", "--key", "/etc/mpiup"}},
+		{name: "answers are cached", args: []string{"-n", "3"}, cached: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := up(t, netns.IPv4, "cluster.local", "set-0", "set-1", "set-2", "front")
+			if tt.cached {
+				c.DNS().Cache(30*time.Second, false)
+			}
+			secret := c.keygen()
+			front := c.pod("front", "set.ns.svc.cluster.local")
+			front.volumes = []volume{secret}
+			if tt.env != "" {
+				front.env = []string{tt.env}
+			}
+			var pods []*pod
+			for i := range 3 {
+				p := c.pod(fmt.Sprintf("set-%d", i), "set.ns.svc.cluster.local")
+				p.volumes = []volume{secret}
+				pods = append(pods, p.worker("--slots", "1"))
+				eventually(t, p.name+" is ready", p.ready)
+			}
+			wait := front.begin(slices.Concat([]string{c.bin, "run"}, tt.args, whereAmI)...)
+			for i, p := range pods {
+				p.publish()
+				if i < 2 {
+					within(t.Context(), 2500*time.Millisecond, func() bool { return false })
+				}
+			}
+			same(t, "ranks", told(wait().ok(t)), three)
+		})
+	}
+}
+
+// Who is missing is named, as far as names tell.
+func TestRecordsThatAreTooFew(t *testing.T) {
+	t.Parallel()
+	c := up(t, netns.IPv4, "cluster.local", "set-0", "set-2", "front")
+	secret := c.keygen()
+	for _, name := range []string{"set-0", "set-2"} {
+		p := c.pod(name, "set.ns.svc.cluster.local")
+		p.volumes = []volume{secret}
+		p.worker("--slots", "1").published()
+	}
+	front := c.pod("front", "set.ns.svc.cluster.local")
+	front.volumes = []volume{secret}
+	front.run(append([]string{"-n", "3", "--wait", "4"}, whereAmI...)...).says(t, 241,
+		"has 2 hosts with 2 slots, and -n 3 needs 3 (set-0, set-2)", "waited 4s (--wait)")
+	front.run(append([]string{"--size", "3", "--wait", "4"}, whereAmI...)...).says(t, 241,
+		"has 2 of the 3 hosts of --size 3 (set-0, set-2; set-1 is missing)")
+	other := c.keygen()
+	front.volumes = []volume{other}
+	r := front.run(append([]string{"-n", "2"}, whereAmI...)...)
+	if r.says(t, 244, "it holds the secret of another job", "mpiup stopped waiting"); r.took > 25*time.Second {
+		t.Errorf("another job's key was told after %v", r.took)
+	}
 }
 
 // Where neither environment, files nor DNS name a host, an agent in this container does.
@@ -198,15 +285,23 @@ func TestGossipIsTheLastSource(t *testing.T) {
 		pods = append(pods, p)
 	}
 	seed := c.Addr("p-2").String()
-	for _, p := range pods {
+	run := func(args ...string) result {
+		begun := time.Now()
+		out, code := pods[1].exec(t.Context(), slices.Concat([]string{c.bin, "run"}, args, whereAmI)...)
+		return result{out, code, time.Since(begun)}
+	}
+	for _, p := range pods[:2] {
 		p.worker("--slots", "1", "--host", seed)
 	}
+	eventually(t, "the agent is ready", pods[1].ready)
+	run("-n", "3", "--wait", "3").says(t, 241, "gossip has ", "-n 3 needs 3")
+	pods[2].worker("--slots", "1", "--host", seed)
+	same(t, "ranks that wait for a late agent", told(run("-n", "3").ok(t)), []string{"rank 0 of 3 on p-0", "rank 1 of 3 on p-1", "rank 2 of 3 on p-2"})
 	for _, p := range pods {
 		eventually(t, "gossip knows three", func() bool { return len(peers(t, p).alive()) == 3 })
 	}
 	if v := peers(t, pods[0]); v.HostsFrom != "gossip" || v.Scope != "default" {
 		t.Errorf("hosts from %q, scope %q", v.HostsFrom, v.Scope)
 	}
-	out, code := pods[1].exec(t.Context(), append([]string{c.bin, "run"}, whereAmI...)...)
-	same(t, "ranks", result{out: out, code: code}.ok(t), []string{"rank 0 of 3 on p-0", "rank 1 of 3 on p-1", "rank 2 of 3 on p-2"})
+	same(t, "ranks", told(run().ok(t)), []string{"rank 0 of 3 on p-0", "rank 1 of 3 on p-1", "rank 2 of 3 on p-2"})
 }

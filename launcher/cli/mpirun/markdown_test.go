@@ -57,7 +57,7 @@ that says what to use. What is not listed is an error. Long options may have one
 ## Hosts
 
 Those of ` + "`-H`, `-hosts`" + ` or a file, else what the operator says: ` + "`/etc/mpi/hostfile`, `OMPI_MCA_orte_default_hostfile`, `HYDRA_HOST_FILE`, `I_MPI_HYDRA_HOST_FILE`" + `,
-LeaderWorkerSet's and Volcano's variables, the pod's service; else this machine. So an Open MPI 5 program runs on the MPI
+LeaderWorkerSet's and Volcano's variables, the pod's service, which is waited for ([hosts.md](hosts.md)); else, without a job's secret, this machine. So an Open MPI 5 program runs on the MPI
 Operator's workers too. The operator's hostfile gives a listed host its full name: ` + "`-H worker-0:8`" + ` is enough.
 
 - ` + "`w[0-3,07-09].rack:8`" + ` is several hosts, in lists and files, as Slurm writes them.

@@ -1,0 +1,197 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/launcher/quorum"
+)
+
+// meeting finds the hosts of a pod that is told of none: by the records of its headless service, and
+// where that has none by the agents that an agent in this container knows. Both grow while pods start.
+type meeting struct {
+	reach  *Reach
+	dialer *dialer
+	from   string                 // the service, or gossip
+	watch  *resolve.Watch         // of the service; nil: this pod has none
+	dns    error                  // why it has no records
+	known  map[string]quorum.Host // by name or address: what agents said of themselves
+	tired  map[string]*patience   // of those that did not
+	set    quorum.Set
+}
+
+func newMeeting(r *Reach) *meeting {
+	m := &meeting{reach: r, dialer: newDialer(r.Identity, 1), from: "gossip", known: map[string]quorum.Host{}, tired: map[string]*patience{}}
+	if sub := r.subdomain(); sub != "" {
+		m.watch, m.from = r.Resolver.Watch(sub), "the service "+sub
+	}
+	return m
+}
+
+// meet waits for as many hosts as are needed, until ctx ends.
+func (r *Reach) meet(ctx context.Context) (*hostSet, error) {
+	m := newMeeting(r)
+	b := newBoard(nil, r)
+	showing, hide := context.WithCancel(ctx)
+	shown := make(chan struct{})
+	go func() { defer close(shown); b.show(showing) }()
+	defer func() { hide(); <-shown }()
+	for begun := time.Now(); ; {
+		set := m.look(ctx)
+		if set != nil && r.need.Hosts > 0 && len(set.hosts) >= r.need.Hosts {
+			return m.exact(set), nil
+		}
+		if err := m.ask(ctx, set); err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		if set != nil && r.need.Suffices(&m.set, now) {
+			return m.chosen(set), nil
+		}
+		if m.watch == nil && set == nil && now.Sub(begun) >= quorum.Settled {
+			return nil, &failure{job.ExitHosts, []string{
+				"nothing tells this pod of its job's hosts: its name has no headless service, and no agent runs in this container", r.otherwise()}}
+		}
+		lacks := m.from + " has " + r.need.Lacks(&m.set)
+		b.note(lacks+m.hint(set), m.cached())
+		if m.pause(ctx); ctx.Err() != nil {
+			if m.dns != nil {
+				lacks += ": " + resolveCause(m.dns).Error()
+			}
+			return nil, &failure{job.ExitHosts, []string{lacks, fmt.Sprintf("waited %v (%s) for hosts; `mpiup peers` shows who answers", r.Wait, r.WaitBy), r.otherwise()}}
+		}
+	}
+}
+
+// otherwise is what else a user may have meant.
+func (r *Reach) otherwise() string {
+	return fmt.Sprintf("name the hosts with --host, or how many there are with --size; to run all ranks in this container alone, say so with %s", r.LocalBy)
+}
+
+// hint is what a user who waits may want to do.
+func (m *meeting) hint(set *hostSet) string {
+	switch n := m.reach.need; {
+	case set == nil:
+		return "; all ranks run here with " + m.reach.LocalBy
+	case n.Hosts == 0 && (n.Ranks == 0 || n.All || n.Beyond):
+		return fmt.Sprintf("; the run begins when they have been the same for %v", quorum.Settled)
+	}
+	return ""
+}
+
+// cached is until when DNS may repeat that the service has no records.
+func (m *meeting) cached() (until time.Time) {
+	if m.dns != nil {
+		until = resolveCause(m.dns).cached
+	}
+	return until
+}
+
+// look is the hosts as they are now; nil: there are none.
+func (m *meeting) look(ctx context.Context) *hostSet {
+	set := &hostSet{from: m.from}
+	if m.watch != nil {
+		set.hosts = m.service(ctx)
+	}
+	if len(set.hosts) == 0 {
+		if set = m.reach.gossip(ctx); set == nil {
+			return nil
+		}
+		m.from = set.from
+	}
+	if n, _ := m.reach.count(); n > 0 && len(set.hosts) > n { // pods without an agent, such as a launcher's
+		set.hosts = m.reach.served(ctx, m.dialer, set.hosts)
+	}
+	return set
+}
+
+// service is this pod's headless service, in order of address. Our own address counts if an agent answers there.
+func (m *meeting) service(ctx context.Context) (hosts []wanted) {
+	addrs, err := m.watch.Next(ctx)
+	m.dns = err
+	own := ownAddresses()
+	for _, a := range slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare) {
+		// A pod of a dual-stack cluster has a record of each family.
+		if a.Is4() != addrs[0].Is4() || own[a] && (m.reach.NotHere || !m.reach.agentAt(ctx, m.dialer, a)) {
+			continue
+		}
+		hosts = append(hosts, wanted{entry: hostlist.Entry{Name: a.String()}, bare: true})
+	}
+	return hosts
+}
+
+// ask asks the hosts that have not said yet who they are and how many slots they have.
+func (m *meeting) ask(ctx context.Context, set *hostSet) error {
+	if set == nil {
+		m.set.See(time.Now(), nil)
+		return nil
+	}
+	var strangers []wanted
+	for _, w := range set.hosts {
+		if _, ok := m.known[m.key(w)]; !ok {
+			strangers = append(strangers, w)
+		}
+	}
+	begun := time.Now()
+	for _, v := range m.reach.visit(ctx, strangers, nil) {
+		key := m.key(v.wanted)
+		if v.hello != nil {
+			m.known[key] = quorum.Host{Name: v.hello.Name, Slots: max(int(v.hello.Slots), 1)}
+			continue
+		}
+		if m.tired[key] == nil {
+			m.tired[key] = &patience{}
+		}
+		if m.tired[key].over(v.cause, begun, m.reach.Insist) {
+			return &failure{v.cause.stage.exitCode(), []string{fmt.Sprintf("host %s of %s: %v", key, m.from, v.cause), noCure}}
+		}
+	}
+	hosts := make([]quorum.Host, len(set.hosts))
+	for i, w := range set.hosts {
+		h, ok := m.known[m.key(w)]
+		if !ok {
+			h = quorum.Host{Name: m.key(w)}
+		}
+		hosts[i] = h
+	}
+	m.set.See(time.Now(), hosts)
+	return nil
+}
+
+// key tells one host from another for as long as it has its address.
+func (m *meeting) key(w wanted) string {
+	if len(w.fixed) > 0 {
+		return w.fixed[0].String()
+	}
+	return w.entry.Name
+}
+
+// exact is the set without those that are more than were said.
+func (m *meeting) exact(set *hostSet) *hostSet {
+	if n, _ := m.reach.count(); n > 0 {
+		set.hosts = set.hosts[:min(n, len(set.hosts))]
+	}
+	return set
+}
+
+// chosen is the set, without those that have not answered where the others have slots for all ranks.
+func (m *meeting) chosen(set *hostSet) *hostSet {
+	if n := m.reach.need; n.Ranks > 0 && !n.Beyond && !n.All {
+		set.hosts = slices.DeleteFunc(set.hosts, func(w wanted) bool { return m.known[m.key(w)].Slots == 0 })
+	}
+	return set
+}
+
+func (m *meeting) pause(ctx context.Context) {
+	if m.watch != nil {
+		m.watch.Pause(ctx)
+		return
+	}
+	sleep(ctx, time.Second)
+}

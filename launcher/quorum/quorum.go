@@ -1,0 +1,163 @@
+// Package quorum decides whether the hosts that were found one by one are those that a command line
+// needs. Where files or variables name all hosts, nobody asks it.
+//
+//	what says how many          the run begins
+//	--size, PET_NNODES, -n/-N   when there are so many
+//	-n alone                    when their agents have so many slots
+//	nothing                     when the set has been the same for Settled
+//
+// With --oversubscribe slots are no limit, and ranks that go round the hosts (--map-by node) are for all
+// of them: there a set must have settled.
+//
+// It is pure: who finds hosts says when, and waits.
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Settled is how long a set must be the same where nothing says how many hosts there are. Pods of one
+// set start within seconds of each other; what takes longer has to be said.
+const Settled = 5 * time.Second
+
+// Need is what a command line needs of hosts. The zero value needs one, and takes all there are.
+type Need struct {
+	Hosts  int    // 0: nothing says how many
+	Why    string // what says it: "--size 3"
+	Ranks  int    // that must find slots; 0: as many as there are
+	All    bool   // ranks are for all hosts, even if fewer have the slots
+	Beyond bool   // ranks may be more than slots
+}
+
+// Of is the need of so many ranks (0: not given), perNode on each host (0: by slots). told is what says
+// how many hosts there are, and why; 0 where nothing does.
+func Of(told int, why string, ranks, perNode int) Need {
+	n := Need{Hosts: told, Why: why, Ranks: ranks}
+	if perNode > 0 {
+		n.Ranks = 0
+		if told == 0 && ranks > 0 {
+			n.Hosts, n.Why = (ranks+perNode-1)/perNode, fmt.Sprintf("-n %d with -N %d", ranks, perNode)
+		}
+	}
+	return n
+}
+
+// Host is one that was found.
+type Host struct {
+	Name  string // as its agent says, else its address
+	Slots int    // of its agent; 0: it has not answered
+}
+
+// Set is the hosts found so far. The zero value is empty and was never looked at.
+type Set struct {
+	hosts []Host
+	since time.Time // they have been these
+}
+
+// See takes what was found at a time.
+func (s *Set) See(now time.Time, hosts []Host) {
+	if s.since.IsZero() || !slices.Equal(s.hosts, hosts) {
+		s.hosts, s.since = slices.Clone(hosts), now
+	}
+}
+
+// Settled says that the set has been the same for long enough.
+func (s *Set) Settled(now time.Time) bool { return !s.since.IsZero() && now.Sub(s.since) >= Settled }
+
+func (s *Set) slots() (sum int) {
+	for _, h := range s.hosts {
+		sum += h.Slots
+	}
+	return sum
+}
+
+// Suffices says whether a run may begin with the set.
+func (n Need) Suffices(s *Set, now time.Time) bool {
+	switch {
+	case len(s.hosts) == 0:
+		return false
+	case n.Hosts > 0:
+		return len(s.hosts) >= n.Hosts
+	case n.Ranks > 0 && !n.Beyond && s.slots() < n.Ranks:
+		return false
+	case n.Ranks > 0 && !n.Beyond && !n.All:
+		return true
+	}
+	return s.Settled(now)
+}
+
+// Lacks is what the set lacks, for a line: "2 of the 3 hosts of --size 3 (w0, w2; w1 is missing)".
+func (n Need) Lacks(s *Set) string {
+	have := fmt.Sprintf("%d hosts", len(s.hosts))
+	if len(s.hosts) == 1 {
+		have = "1 host"
+	}
+	switch {
+	case n.Hosts > 0 && len(s.hosts) == 0:
+		return fmt.Sprintf("none of the %d hosts of %s", n.Hosts, n.Why)
+	case len(s.hosts) == 0:
+		return "no host with an agent of this job"
+	case n.Hosts > 0:
+		return fmt.Sprintf("%d of the %d hosts of %s (%s)", len(s.hosts), n.Hosts, n.Why, s.named(n.Hosts))
+	case n.Ranks > 0 && !n.Beyond && s.slots() < n.Ranks:
+		return fmt.Sprintf("%s with %d slots, and -n %d needs %d (%s)", have, s.slots(), n.Ranks, n.Ranks, s.named(0))
+	}
+	return fmt.Sprintf("%s (%s), and nothing says how many there will be", have, s.named(0))
+}
+
+// most is how many names a line has.
+const most = 5
+
+// named lists the hosts, and where their names are numbered and there should be so many, those that
+// are missing.
+func (s *Set) named(of int) string {
+	var names, silent []string
+	for _, h := range s.hosts {
+		names = append(names, h.Name)
+		if h.Slots == 0 {
+			silent = append(silent, h.Name)
+		}
+	}
+	text := listed(names)
+	if missing := missing(names, of); len(missing) == 1 {
+		text += "; " + missing[0] + " is missing"
+	} else if len(missing) > 1 {
+		text += "; missing: " + listed(missing)
+	}
+	if of == 0 && len(silent) > 0 {
+		text += "; without an answer: " + listed(silent)
+	}
+	return text
+}
+
+func listed(names []string) string {
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// missing are the names below NAME-of that are not among those of the form NAME-0, NAME-1 ..., as the pods
+// of a StatefulSet or an Indexed Job are called. None where names are of another form.
+func missing(names []string, of int) (out []string) {
+	have := map[int]bool{}
+	prefix := ""
+	for _, name := range names {
+		at := strings.LastIndexByte(name, '-')
+		i, err := strconv.Atoi(name[at+1:])
+		if at < 0 || err != nil || i >= of || prefix != "" && prefix != name[:at+1] {
+			return nil
+		}
+		prefix, have[i] = name[:at+1], true
+	}
+	for i := range of {
+		if !have[i] && prefix != "" {
+			out = append(out, prefix+strconv.Itoa(i))
+		}
+	}
+	return out
+}
