@@ -68,7 +68,6 @@ func (c *Config) validate() error {
 // still checked: a wrong number must not take the host down.
 const (
 	maxSessions  = 1024             // open at once
-	maxProcs     = 4096             // of one Launch
 	maxRanks     = 1 << 20          // of one job
 	minWindow    = 4 << 10          // bytes of output in flight per process
 	maxWindow    = 4 << 20          //

@@ -16,8 +16,8 @@ func checkLaunch(l *apiv1.Launch) error {
 		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(lives.MaxNumber))
 	case len(l.NumberProof) > identity.MaxProof:
 		return fmt.Errorf("launch with a proof of %d bytes; %d are possible", len(l.NumberProof), identity.MaxProof)
-	case len(l.Procs) > maxProcs:
-		return fmt.Errorf("launch of %d processes; %d are possible", len(l.Procs), maxProcs)
+	case len(l.Procs) > apiv1.MaxProcs:
+		return fmt.Errorf("launch of %d processes; %d are possible", len(l.Procs), apiv1.MaxProcs)
 	case len(l.Procs) == 0 && (l.Exec || l.Terminal):
 		return errors.New("launch of a command without a process")
 	case l.Size == 0 || l.Size > maxRanks || int(l.Size) < len(l.Procs):

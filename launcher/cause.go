@@ -30,6 +30,7 @@ type cause struct {
 	stage      stage
 	refused    bool      // nothing listens there
 	silent     bool      // nothing comes back from there
+	port       uint16    // that refused or was silent; 0: not told
 	unanswered bool      // DNS says neither yes nor no
 	role       bool      // it does not let certificates of our role start anything
 	never      bool      // nothing but another command line helps
@@ -50,15 +51,16 @@ func causef(s stage, format string, args ...any) *cause {
 
 // patience is how long one host has been in a state that waiting does not cure. The zero value is new.
 type patience struct {
-	what  string // its cause's label; "": it is in no such state
-	since time.Time
+	stage  stage
+	silent bool
+	since  time.Time // zero: it is in no such state
 }
 
 const (
 	// hopeless is how long such a state must last: an agent that is made anew may be another's for a moment,
 	// and the network of a new pod takes some seconds.
 	hopeless = 15 * time.Second
-	noCure   = "mpiup stopped waiting: what has been so for 15s does not become right by waiting"
+	noCure   = "no longer waited for: what has been so for 15s does not become right by waiting"
 )
 
 // over takes what an attempt came to that began at a time, and says whether it is the last. insist is a user who said how
@@ -71,8 +73,8 @@ func (p *patience) over(c *cause, begun time.Time, insist bool) bool {
 		*p = patience{}
 		return false
 	}
-	if what := c.label(); p.what != what {
-		*p = patience{what, begun}
+	if p.since.IsZero() || p.stage != c.stage || p.silent != c.silent {
+		*p = patience{c.stage, c.silent, begun}
 	}
 	return time.Since(p.since) >= hopeless
 }

@@ -149,7 +149,7 @@ func (d *dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (
 
 // silentAt is the cause of an address from which nothing comes back.
 func silentAt(addr netip.AddrPort) *cause {
-	return &cause{stage: stageConnect, silent: true, err: fmt.Errorf(
+	return &cause{stage: stageConnect, silent: true, port: addr.Port(), err: fmt.Errorf(
 		"%v does not answer: a NetworkPolicy or firewall may drop what is sent to port %d, or the host is down", addr, addr.Port())}
 }
 
@@ -159,7 +159,7 @@ func connCause(addr netip.AddrPort, err error) *cause {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &cause{stage: stageConnect, refused: true, err: fmt.Errorf("%v: connection refused", addr)}
+		return &cause{stage: stageConnect, refused: true, port: addr.Port(), err: fmt.Errorf("%v: connection refused", addr)}
 	case errors.As(err, &r):
 		return causef(stageTLS, "%v: %w", addr, err)
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):

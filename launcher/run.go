@@ -281,6 +281,10 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 		closeAll(found)
 		return nil, nil, failf(job.ExitUsage, "%v", err)
 	}
+	if err := startable(r.plan); err != nil {
+		closeAll(found)
+		return nil, nil, failf(job.ExitUsage, "%v", err)
+	}
 	if n := len(r.plan.Placements); r.cfg.Explain > n {
 		closeAll(found)
 		return nil, nil, failf(job.ExitUsage, "--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, n-1)
@@ -366,6 +370,25 @@ func hostOf(w wanted, agent *apiv1.HelloReply) job.Host {
 		h.Slots = max(int(agent.Slots), 1)
 	}
 	return h
+}
+
+// startable says whether each host can start its part of a plan, however much its container may have.
+func startable(plan *job.Plan) error {
+	counts := make([]int, len(plan.Hosts))
+	for _, p := range plan.Placements {
+		if counts[p.Host]++; counts[p.Host] > apiv1.MaxProcs {
+			return fmt.Errorf("%d ranks on %s are too many, since a host starts %d at most: use more hosts, or fewer ranks",
+				len(plan.Placements), hostsOf(plan), apiv1.MaxProcs)
+		}
+	}
+	return nil
+}
+
+func hostsOf(plan *job.Plan) string {
+	if len(plan.Hosts) == 1 {
+		return "host " + plan.Hosts[0].Name
+	}
+	return fmt.Sprintf("%d hosts", len(plan.Hosts))
 }
 
 // number is this incarnation's fencing number: the one it has, or the next after all that any

@@ -236,3 +236,12 @@ func TestRunRefusesBadInput(t *testing.T) {
 		})
 	}
 }
+
+func TestStartable(t *testing.T) {
+	for n, want := range map[int]bool{1: true, apiv1.MaxProcs: true, apiv1.MaxProcs + 1: false} {
+		plan := &job.Plan{Hosts: []job.Host{{Name: "w0"}}, Placements: make([]job.Placement, n)}
+		if err := startable(plan); (err == nil) != want {
+			t.Errorf("%d ranks on a host: %v", n, err)
+		}
+	}
+}

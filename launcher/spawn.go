@@ -123,6 +123,9 @@ func (r *run) advance(a *ask) (waits bool, err error) {
 	}
 	sites := r.placementSites()
 	plan, used, err := placement.Spawn(sites, batches, r.cfg.Policy.Oversubscribe)
+	if err == nil {
+		err = startable(plan)
+	}
 	if err != nil {
 		if r.awaitRoom(a) {
 			return true, nil

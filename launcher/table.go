@@ -239,13 +239,22 @@ func (c *cause) label() string {
 	case c == notYet:
 		return "not reached yet"
 	case c.refused:
-		return "connection refused"
+		return "connection refused" + onPort(c.port)
+	case c.silent && c.port != 0:
+		return "no answer" + onPort(c.port)
 	case c.silent:
-		return "no answer"
+		return "no route"
 	case c.unanswered:
 		return "no answer from DNS"
 	}
 	return [...]string{noName, "no connection", "no agent of its own", "TLS refused", "other version", "fenced"}[c.stage]
+}
+
+func onPort(port uint16) string {
+	if port == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" on port %d", port)
 }
 
 func hostCount(n int) string {
@@ -274,7 +283,7 @@ func (b *board) verdict() (lines []string, code int) {
 	}
 	const most = 50
 	for i, c := range b.missing {
-		if c == nil {
+		if c == nil || c == notYet && best != notYet { // gathering ended before it was asked
 			continue
 		}
 		if len(lines) == most {

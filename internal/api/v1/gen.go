@@ -11,6 +11,9 @@ const Protocol = 2
 // CopyWindow is how many bytes of CopyData may be under way to one host.
 const CopyWindow = 4 << 20
 
+// MaxProcs is how many processes of one job a host starts at the most.
+const MaxProcs = 4096
+
 // MaxFrame is the most bytes of a frame, packed, that either side takes. What would be larger is refused where it is
 // made: a stream that breaks over it would be resumed, and break again.
 const MaxFrame = 256 << 20
