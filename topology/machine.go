@@ -136,7 +136,8 @@ const (
 // CPUKind is the CPUs of one kind of core.
 type CPUKind struct {
 	CPUs  idset.Set
-	Name  string // "IntelAtom", "IntelCore"
+	Name  string // "IntelAtom", "IntelCore", "ARM part 0xd87, capacity 718"
+	Infos []Info // what hwloc says of it in place of the name; nil: the name is its CoreType
 	Order int    // less is less power-hungry
 }
 

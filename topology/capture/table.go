@@ -11,7 +11,7 @@ type entry struct {
 // table is what topology/discover, topology/usable, gpu and rdma (GIDs aside) read, of all CPUs: they themselves read a core's
 // or a cache's files at its first CPU.
 var table = []entry{
-	{dir: "sys/devices/system/cpu", files: "online cpu*/online"},
+	{dir: "sys/devices/system/cpu", files: "online cpu*/online cpu*/cpu_capacity cpu*/regs/identification/midr_el1"},
 	{dir: "sys/devices/system/cpu/cpu*/topology", files: "core_cpus package_cpus die_cpus cluster_cpus thread_siblings core_siblings " +
 		"core_id die_id cluster_id physical_package_id"},
 	{dir: "sys/devices/system/cpu/cpu*/cache/index*", files: "level type size id shared_cpu_map coherency_line_size number_of_sets " +

@@ -234,15 +234,3 @@ func (c *cacheReader) attributes(dir, size string) topology.Cache {
 	}
 	return cache
 }
-
-// readKinds notes the kinds of cores of a hybrid processor: each has its own performance counters,
-// and those tell their CPUs.
-func (r *reader) readKinds() {
-	for order, kind := range []struct{ pmu, name string }{
-		{"cpu_lowpower", "IntelLowPower"}, {"cpu_atom", "IntelAtom"}, {"cpu_core", "IntelCore"},
-	} {
-		if cpus, err := r.fs.List("sys/devices/" + kind.pmu + "/cpus"); err == nil {
-			r.parts.Kinds = append(r.parts.Kinds, topology.CPUKind{CPUs: cpus, Name: kind.name, Order: order})
-		}
-	}
-}

@@ -66,7 +66,7 @@ func TestMachines(t *testing.T) {
 
 func TestHybridKinds(t *testing.T) {
 	m := read(t, machine.Load(t, "hybrid"))
-	if got := fmt.Sprint(m.Kinds); got != "[{4-7 IntelAtom 1} {0-3 IntelCore 2}]" {
+	if got := fmt.Sprint(m.Kinds); got != "[{4-7 IntelAtom [] 1} {0-3 IntelCore [] 2}]" {
 		t.Error(got)
 	}
 	if c := m.Of(topology.TypeL2Cache, 5); c == nil || c.CPUs.String() != "4-7" || c.Cache.Size != 2<<20 {
@@ -295,6 +295,38 @@ func TestNothingIsNoted(t *testing.T) {
 		note := func(err error) { t.Errorf("%s: %v", name, err) }
 		if _, err := discover.Machine(sysfs.New(machine.FS(t, name)).Noting(note), discover.Config{PageSize: 4096}); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Without registers (Linux before 4.6, or hidden) the capacities tell kinds; where registers are alike, nothing does.
+func TestKindsOfARM(t *testing.T) {
+	for name, tt := range map[string]struct {
+		midr [2]string
+		want string
+	}{
+		"registers":    {[2]string{"0x00000000410fd871", "0x00000000410fd851"}, "ARM part 0xd87, capacity 400: 0; ARM part 0xd85, capacity 1024: 1; "},
+		"none":         {[2]string{}, "capacity 400: 0; capacity 1024: 1; "},
+		"alike":        {[2]string{"0x410fd851", "0x410fd851"}, ""},
+		"not a number": {[2]string{"0x410fd851", "here"}, ""},
+	} {
+		text := "-- sys/devices/system/cpu/online --\n0-1\n"
+		for cpu, capacity := range []int{400, 1024} {
+			text += fmt.Sprintf("-- sys/devices/system/cpu/cpu%d/cpu_capacity --\n%d\n", cpu, capacity)
+			if tt.midr[cpu] != "" {
+				text += fmt.Sprintf("-- sys/devices/system/cpu/cpu%d/regs/identification/midr_el1 --\n%s\n", cpu, tt.midr[cpu])
+			}
+		}
+		m, err := discover.Machine(sysfs.New(machine.Parse(t, text)), discover.Config{PageSize: 4096})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, k := range m.Kinds {
+			got += fmt.Sprintf("%s: %v; ", k.Name, k.CPUs)
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
 }

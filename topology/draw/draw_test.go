@@ -3,6 +3,7 @@ package draw_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -78,4 +79,36 @@ func TestJSON(t *testing.T) {
 func TestSVG(t *testing.T) {
 	v := view(t, "cgroup", machine.FS(t, "cgroup"))
 	drawn(t, "cgroup.svg", func(w io.Writer) error { return draw.SVG(w, v) })
+}
+
+// Of packages that are one line, the NUMA nodes keep their numbers.
+func TestNodesOfMergedPackages(t *testing.T) {
+	const packages = 12
+	text := fmt.Sprintf("-- sys/devices/system/cpu/online --\n0-%d\n-- sys/devices/system/node/online --\n0-%d\n", 4*packages-1, packages-1)
+	for p := range packages {
+		for cpu := 4 * p; cpu < 4*p+4; cpu++ {
+			dir := fmt.Sprintf("-- sys/devices/system/cpu/cpu%d/topology/", cpu)
+			text += fmt.Sprintf("%sphysical_package_id --\n%d\n%spackage_cpus --\n%s\n%score_id --\n%d\n%score_cpus --\n%s\n",
+				dir, p, dir, mask(4*p, 4), dir, cpu, dir, mask(cpu, 1))
+		}
+		text += fmt.Sprintf("-- sys/devices/system/node/node%d/cpumap --\n%s\n-- sys/devices/system/node/node%d/meminfo --\nNode %d MemTotal: 1048576 kB\n", p, mask(4*p, 4), p, p)
+	}
+	var b strings.Builder
+	if err := draw.Text(&b, view(t, "many", machine.Parse(t, text))); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\n12 × Package 0-11: CPUs 0-3 | 4-7 | 8-11 | … | 44-47\n", "├─ NUMA node 0 | 1 | 2 | … | 11: 1 GiB\n", "└─ 4 × core\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+}
+
+// mask is n CPUs from the first on, as the kernel writes them.
+func mask(first, n int) string {
+	words := []uint32{0, 0}
+	for cpu := first; cpu < first+n; cpu++ {
+		words[1-cpu/32] |= 1 << (cpu % 32)
+	}
+	return fmt.Sprintf("%08x,%08x", words[0], words[1])
 }

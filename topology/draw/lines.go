@@ -24,7 +24,7 @@ func (v *View) lines(o *topology.Object) (lines []*line) {
 }
 
 func (v *View) memoryLine(o *topology.Object) *line {
-	l := &line{what: "NUMA node", many: 1, id: []int{o.OS}, fold: 2}
+	l := &line{what: "NUMA node", memory: true, many: 1, id: []int{o.OS}, fold: 2}
 	if o.Subtype == topology.GPUMemory {
 		l.what, l.fold = "GPU memory, NUMA node", 0
 	}

@@ -84,13 +84,15 @@ func nodeList(s idset.Set) string {
 
 // line is one line of the tree and what is below it.
 type line struct {
-	what  string   // "L3 32 MiB"
-	more  string   // what follows, ": 8 GiB"
-	cpus  []string // of each that the line stands for
-	many  int      // how many it stands for
-	id    []int    // numbers of each, if what has numbers
-	fold  int      // as many as this, and alike, are one line; 0: never
-	below []*line
+	what   string   // "L3 32 MiB"
+	more   string   // what follows, ": 8 GiB"
+	cpus   []string // of each that the line stands for
+	many   int      // how many it stands for
+	id     []int    // numbers of each, if what has numbers
+	each   [][]int  // the same of each line that this one stands for, below folded ones
+	memory bool     // it is a NUMA node
+	fold   int      // as many as this, and alike, are one line; 0: never
+	below  []*line
 }
 
 // alike reports whether two lines differ in their numbers only.
@@ -99,7 +101,8 @@ func (l *line) alike(k *line) bool {
 		slices.EqualFunc(l.below, k.below, func(a, b *line) bool { return a.many == b.many && a.alike(b) })
 }
 
-// folded makes one line of neighbours that are alike. Below it are the numbers of the first.
+// folded makes one line of neighbours that are alike. Below it CPUs' numbers are left out, and those of NUMA nodes, by
+// which memory is bound, are given for each neighbour.
 func folded(lines []*line) (out []*line) {
 	for i := 0; i < len(lines); {
 		n := 1
@@ -112,7 +115,10 @@ func folded(lines []*line) (out []*line) {
 			for _, k := range lines[i : i+n] {
 				one.many, one.cpus, one.id = one.many+k.many, append(one.cpus, k.cpus...), append(one.id, k.id...)
 			}
-			for _, k := range one.below {
+			for j, k := range one.below {
+				for _, other := range lines[i+1 : i+n] {
+					k.gather(other.below[j])
+				}
 				k.forget()
 			}
 			out = append(out, &one)
@@ -124,9 +130,25 @@ func folded(lines []*line) (out []*line) {
 	return out
 }
 
-// forget leaves out numbers that are of the first only.
+// gather takes the numbers of a line that stands at the same place below an alike one.
+func (l *line) gather(other *line) {
+	if len(l.each) == 0 {
+		l.each = [][]int{l.id}
+	}
+	if len(other.each) == 0 {
+		l.each = append(l.each, other.id)
+	}
+	l.each = append(l.each, other.each...)
+	for i, k := range l.below {
+		k.gather(other.below[i])
+	}
+}
+
+// forget leaves out numbers that are of the first only, and those of parts, which nobody needs.
 func (l *line) forget() {
-	l.cpus, l.id = nil, nil
+	if l.cpus, l.id = nil, nil; !l.memory {
+		l.each = nil
+	}
 	for _, k := range l.below {
 		k.forget()
 	}
@@ -143,6 +165,9 @@ func (l *line) String() string {
 	b.WriteString(l.what)
 	if len(l.id) > 0 {
 		b.WriteString(" " + numbers(l.id))
+	}
+	if len(l.each) > 0 {
+		b.WriteString(" " + eachNumbers(l.each))
 	}
 	if len(l.cpus) > 0 {
 		shown := l.cpus
@@ -164,6 +189,18 @@ func numbers(ids []int) string {
 		return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(ids)), ","), "[]")
 	}
 	return idset.Of(ids...).String()
+}
+
+// eachNumbers is "0 | 1 | 2 | … | 7".
+func eachNumbers(each [][]int) string {
+	var shown []string
+	for _, ids := range each {
+		shown = append(shown, numbers(ids))
+	}
+	if len(shown) > maxShown+4 {
+		shown = append(slices.Clone(shown[:maxShown-1]), "…", shown[len(shown)-1])
+	}
+	return strings.Join(shown, " | ")
 }
 
 func (l *line) print(w io.Writer, indent string) {

@@ -206,7 +206,12 @@ func (x *writer) kinds(kinds []topology.CPUKind) {
 		x.open("cpukind")
 		x.attr("cpuset", bitmap(k.CPUs))
 		x.number("forced_efficiency", i)
-		x.info(topology.Info{Name: "CoreType", Value: k.Name})
+		if len(k.Infos) == 0 {
+			x.info(topology.Info{Name: "CoreType", Value: k.Name})
+		}
+		for _, i := range k.Infos {
+			x.info(i)
+		}
 		x.close("cpukind")
 	}
 }
