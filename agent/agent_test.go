@@ -37,7 +37,7 @@ func agentWith(t *testing.T, log *slog.Logger, rules *policy.Policy) *Agent {
 	t.Helper()
 	a, err := New(Config{Name: "w0", Version: "test", Incarnation: "agent-life", Embedded: true,
 		Inventory: usable.Inventory{CPUs: 2}, Env: []string{"PATH=/usr/bin:/bin", "HOST_VAR=1"}, Dir: "/",
-		Log: log, Policy: rules})
+		Log: log, Policy: rules, Grace: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ type Config struct {
 	HTTP     string             // address of /healthz, /readyz, /metrics; "off" for none
 	Resolver *resolve.Resolver
 	Seeds    []string      // names of hosts to find peers by; own subdomain and operators' variables are added
-	Grace    time.Duration // between TERM and KILL when the agent is ended; default 5 s
+	Grace    time.Duration // between TERM and KILL when the agent is ended; default 25 s
 	Gossip   bool
 	// GPUMetrics is how often GPUs' use is read for /metrics, through GPUHelper, while somebody reads those; 0: never.
 	GPUMetrics time.Duration
@@ -56,7 +56,7 @@ func (c *Config) validate() error {
 		return errors.New("agent: Identity is required")
 	}
 	if c.Grace == 0 {
-		c.Grace = 5 * time.Second
+		c.Grace = 25 * time.Second // of the 30 s that Kubernetes gives a pod by default
 	}
 	if c.HTTP == "" {
 		c.HTTP = "off"

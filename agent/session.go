@@ -234,7 +234,7 @@ func (s *session) run() {
 	steps := s.steps()
 	grace := graceOf(steps)
 	if s.agent.isStopping() {
-		grace = min(grace, s.agent.cfg.Grace)
+		grace = s.agent.cfg.Grace // the pod's, of which the launcher's job knows nothing
 	}
 	if s.keeps(steps) {
 		s.agent.keep(s)

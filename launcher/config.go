@@ -58,7 +58,8 @@ type Reach struct {
 	LocalBy     string        // what a user asks for a run on this host alone with; default "--local"
 	Lease       time.Duration // how long an agent keeps ranks of a silent launcher; default 60 s
 	NodeTimeout time.Duration // silence after which a host is given up; default 30 s
-	Grace       time.Duration // between TERM and KILL; default 5 s
+	Grace       time.Duration // between TERM and KILL after a failure; default 5 s
+	TermGrace   time.Duration // between TERM and KILL where the pod is being ended; default 25 s
 
 	Incarnation string // of this container (internal/incarnation)
 	Sandbox     string // of its pod (internal/incarnation)
@@ -141,6 +142,7 @@ const (
 	DefaultLease       = 60 * time.Second
 	DefaultNodeTimeout = 30 * time.Second
 	DefaultGrace       = 5 * time.Second
+	DefaultTermGrace   = 25 * time.Second // of the 30 s that Kubernetes gives a pod by default
 )
 
 func (r *Reach) fill() {
@@ -154,6 +156,7 @@ func (r *Reach) fill() {
 	def(&r.Lease, DefaultLease)
 	def(&r.NodeTimeout, DefaultNodeTimeout)
 	def(&r.Grace, DefaultGrace)
+	def(&r.TermGrace, DefaultTermGrace)
 	if r.Resolver == nil {
 		r.Resolver = resolve.New(resolve.Config{Root: r.Root})
 	}

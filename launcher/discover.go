@@ -192,7 +192,7 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []wanted, attach atta
 	closeAll(found)
 	if g.tired.Load() {
 		lines = append(lines, noCure)
-	} else if ctx.Err() != nil {
+	} else if errors.Is(context.Cause(ctx), errWaited) {
 		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, hostCount(len(want))))
 	}
 	return nil, &failure{code, lines}
@@ -239,7 +239,7 @@ func (r *run) impatient(ctx context.Context, err error) error {
 	var sig gotSignal
 	switch {
 	case errors.As(cause, &sig):
-		return failf(128+int(sig), "got %s while waiting for hosts", signalName(int(sig)))
+		return &failure{128 + int(sig), append(lines, fmt.Sprintf("got %s while waiting for hosts", signalName(int(sig))))}
 	case errors.Is(cause, errTimeout):
 		return &failure{job.ExitTimeout, append(lines, fmt.Sprintf("the hosts were not there within --timeout %v", r.cfg.Timeout))}
 	}

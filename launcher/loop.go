@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"syscall"
@@ -80,7 +81,7 @@ func (r *run) loop(ctx context.Context) {
 		case <-r.timers.answers.C:
 			r.inquired()
 		case <-r.timers.grace.C: // the ranks have had their time after our INT or TERM
-			r.stop("the launcher got "+signalName(int(r.signals.first)), false)
+			r.timeToGo()
 		case <-r.timers.quiet.C:
 			r.say("stopping the ranks: %s", r.sentence())
 		case <-r.timers.room.C:
@@ -103,7 +104,8 @@ func stopTimers(ts ...*time.Timer) {
 
 // judge stops the job after the first fault.
 func (r *run) judge() {
-	if r.job == jobStopping || !r.verdict.any() || r.inquiry.last && r.inquiry.open != nil || r.cfg.Linger && r.verdict.onlyRanks() {
+	asking := r.inquiry.last && r.inquiry.open != nil
+	if r.job == jobStopping || !r.verdict.any() || asking || r.leaving && !r.verdict.urgent() || r.cfg.Linger && r.verdict.onlyRanks() {
 		return
 	}
 	if f, ok := r.verdict.cause(); ok {
@@ -178,19 +180,17 @@ func (r *run) signal(s os.Signal) {
 	if a.say != "" {
 		r.say("%s", a.say)
 	}
-	for _, f := range a.forward {
-		for _, h := range r.places.hosts() {
-			if r.at[h.index].running > 0 || r.job == jobLaunching {
-				r.send(h.index, &apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(f)}}})
-			}
-		}
-	}
 	if a.grace {
 		r.fail(fault{kind: faultSignal, rank: -1, node: -1, code: int(sig)})
-		if r.exec == nil || sig == syscall.SIGTERM { // a command may have its own use for Ctrl-C
+		switch {
+		case r.exec == nil && sig == syscall.SIGTERM:
+			r.leave(fmt.Sprintf("got SIGTERM and passed it on: the ranks have %v to end", r.cfg.TermGrace), a.forward...)
+			return
+		case r.exec == nil || sig == syscall.SIGTERM: // a command may have its own use for Ctrl-C
 			r.timers.grace.Reset(r.cfg.Grace)
 		}
 	}
+	r.forwardSignals(a.forward)
 	if a.kill {
 		r.stop("the launcher was told to kill", true)
 		r.unblock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -15,6 +16,9 @@ func (r *run) lost(f fault) {
 	other := func(h *hostConn) bool {
 		s := &r.at[h.index]
 		return h.index != f.node && !h.finished() && s.ending == "" && !s.dropped && s.created+s.running > 0
+	}
+	if f.kind == faultPreempted && !f.fenced && r.exec == nil && !r.cfg.Recover {
+		r.leave(fmt.Sprintf("%s; all ranks get SIGTERM and have %v to end", f.sentence(), r.cfg.TermGrace), syscall.SIGTERM)
 	}
 	if !r.cfg.Recover || f.fenced || r.job == jobStopping || !slices.ContainsFunc(r.places.hosts(), other) {
 		r.fail(f)

@@ -69,6 +69,7 @@ type run struct {
 	order    int
 	signals  signalState
 	inquiry  inquiry
+	leaving  bool // the ranks have got SIGTERM and have TermGrace
 	timers   struct{ quiet, grace, bound, room, answers *time.Timer }
 }
 

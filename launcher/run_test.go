@@ -25,7 +25,10 @@ type scripted struct {
 	noted        []*apiv1.Frame // the answer to AbortNoted
 	waits        *apiv1.Waits   // the answer to AskWaits; nil: none
 	later        []*apiv1.Frame // sent behind that
-	quits        bool           // ends the stream after its answer to Launch
+	signal       []*apiv1.Frame // the answer to the first Signal
+	slow         []*apiv1.Frame // sent so much later
+	after        time.Duration
+	quits        bool // ends the stream after its answer to Launch
 }
 
 func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
@@ -55,6 +58,14 @@ func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
 			}
 		case *apiv1.Frame_AbortNoted:
 			send(a.noted...)
+		case *apiv1.Frame_Signal:
+			send(a.signal...)
+			a.signal = nil
+			if a.after > 0 {
+				t := time.AfterFunc(a.after, func() { send(a.slow...) })
+				context.AfterFunc(ctx, func() { t.Stop() })
+				a.after = 0
+			}
 		case *apiv1.Frame_AskWaits:
 			if a.waits != nil {
 				a.waits.Id = f.GetAskWaits().Id

@@ -131,10 +131,14 @@ func (b *board) take() bool {
 
 func (b *board) erase() {
 	if b.drawn > 0 {
-		fmt.Fprintf(b.out, "\x1b[%dA\x1b[J", b.drawn)
+		io.WriteString(b.out, b.back())
 		b.drawn = 0
 	}
 }
+
+// back goes to the beginning of what was drawn and clears it. The terminal has echoed "^C" where the cursor was,
+// and going up alone leaves the cursor in that column.
+func (b *board) back() string { return fmt.Sprintf("\r\x1b[%dA\x1b[J", b.drawn) }
 
 func (b *board) draw(waited time.Duration) {
 	cols := b.width()
@@ -143,7 +147,7 @@ func (b *board) draw(waited time.Duration) {
 	}
 	var s strings.Builder
 	if b.drawn > 0 {
-		fmt.Fprintf(&s, "\x1b[%dA\x1b[J", b.drawn)
+		s.WriteString(b.back())
 	}
 	rows := b.rows(waited, maxRows)
 	for _, row := range rows {

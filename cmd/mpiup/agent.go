@@ -70,7 +70,7 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 	cli.DurationVar(fs, &f.gpuEvery, "gpu-metrics", defaultGPUMetrics, true, "read NVIDIA GPUs' use for /metrics every `TIME` while it is scraped; 0 is never")
 	fs.IntVar(&f.slots, "slots", 0, "ranks this host takes when the launcher does not say (default: GPUs, else CPUs)")
 	fs.IntVar(&f.termExit, "term-exit", -1, "exit code after SIGTERM (default: 0 when idle, 143 while a job runs)")
-	cli.DurationVar(fs, &f.grace, "grace", cli.DefaultGrace, true, "between SIGTERM and SIGKILL of ranks when the agent is told to end")
+	cli.DurationVar(fs, &f.grace, "grace", 0, true, "between SIGTERM and SIGKILL of ranks when the agent is told to end (default: $MPIUP_POD_GRACE less 5s, else 25s)")
 	cli.DurationVar(fs, &f.idleExit, "idle-exit", 0, true, "end with exit code 0 when a job has run and no session has come for `TIME`; 0 is never (default 0)")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not look for peers; launchers must name their hosts")
 	fs.BoolVar(&f.check, "check", false, "ask this container's agent whether it serves, and exit")
@@ -136,6 +136,10 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 	if err != nil {
 		return agent.Config{}, usage(err)
 	}
+	grace, err := p.termGrace(f.grace)
+	if err != nil {
+		return agent.Config{}, usage(err)
+	}
 	entries, err := f.hosts.Entries()
 	if err != nil {
 		return agent.Config{}, usage(err)
@@ -160,7 +164,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
-		Grace: f.grace, Gossip: !f.noGossip, Ready: p.ready, Hasten: p.hasten, IdleExit: f.idleExit, GPUMetrics: f.gpuEvery, Policy: rules,
+		Grace: grace, Gossip: !f.noGossip, Ready: p.ready, Hasten: p.hasten, IdleExit: f.idleExit, GPUMetrics: f.gpuEvery, Policy: rules,
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/internal/api/codec"
@@ -156,6 +158,21 @@ func (p *process) fabric(use, nccl string) (*apiv1.Fabric, error) {
 	return &apiv1.Fabric{Use: use, Nccl: nccl}, nil
 }
 
+// termGrace is how long ranks have when the pod is being ended: what was given, else what the pod has less what the
+// rest takes (SIGKILL, the last output, the verdict).
+func (p *process) termGrace(given time.Duration) (time.Duration, error) {
+	const rest = 5 * time.Second
+	v := p.getenv("MPIUP_POD_GRACE")
+	if given > 0 || v == "" {
+		return cmp.Or(given, launcher.DefaultTermGrace), nil
+	}
+	pod, err := cli.ParseDuration(v)
+	if err != nil {
+		return 0, fmt.Errorf("MPIUP_POD_GRACE, the pod's terminationGracePeriodSeconds: %w", err)
+	}
+	return max(pod-rest, time.Second), nil
+}
+
 // pty is --pty, else its variable, else def.
 func (p *process) pty(given *pflag.FlagSet, def bool) (bool, error) {
 	if given != nil && given.Changed("pty") {
@@ -237,12 +254,16 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r lau
 			codec.Prepare()
 		})
 	}
+	termGrace, err := p.termGrace(l.TermGrace)
+	if err != nil {
+		return r, nil, usage(err)
+	}
 	e := &embedded{process: p, log: log}
 	r = launcher.Reach{
 		Sources: launcher.Sources{Entries: entries, Env: p.getenv, Environ: func() []string { return p.env },
 			Hostname: p.host, Size: h.Size, Pod: id != nil && id.Mounted()},
 		Identity: id, NoIdentity: noSecret, Embedded: e.attach, Here: here{e},
-		Wait: h.Wait, Lease: l.LauncherTimeout, NodeTimeout: l.NodeTimeout, Grace: l.Grace,
+		Wait: h.Wait, Lease: l.LauncherTimeout, NodeTimeout: l.NodeTimeout, Grace: l.Grace, TermGrace: termGrace,
 		Incarnation: incarnation.Of("/", p.host), Sandbox: incarnation.Pod("/"), Version: version, Namespace: namespace("/"), Pod: p.host,
 		Stdout: p.stdout, Stderr: p.stderr, Terminal: iof.IsTerminal(p.stderr), Log: log,
 		Width: func() int {

@@ -133,6 +133,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	hostFlags.in(fs)
 
 	durationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
+	durationVar(fs, &f.TermGrace, "term-grace", 0, false, "ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
 	f.LeaseFlags.Register(fs)
 
 	valueVar(fs, &f.Output, "output", "plain", oneOf("plain", "tag", "json"),

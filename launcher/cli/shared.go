@@ -104,6 +104,7 @@ type LeaseFlags struct {
 	LauncherTimeout time.Duration
 	NodeTimeout     time.Duration
 	Grace           time.Duration
+	TermGrace       time.Duration // 0: not given
 }
 
 // DefaultLease is what the flags say when none is given.

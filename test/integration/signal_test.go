@@ -45,6 +45,18 @@ func TestTermEndsARun(t *testing.T) {
 	r.wait(t).fails(t, 0)
 }
 
+// One rank ends at once and badly; the other has the whole of --term-grace, which is longer than --grace.
+func TestTermLeavesRanksTheirTime(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	r := l.start(t, job{hosts: "w0:1,w1:1", args: []string{"--grace", "1", "sh", "-c", `[ $MPIUP_RANK = 0 ] && { echo ready; exec sleep 1000; }
+		trap 'sleep 3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done`}})
+	r.says(t, "ready\nready\n")
+	r.signal(t, syscall.SIGTERM)
+	r.says(t, "saved")
+	r.wait(t).fails(t, 143, "the ranks have 25s to end", "rank 0 on w0 was killed by signal 15")
+}
+
 func TestSecondInterruptKills(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)

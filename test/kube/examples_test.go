@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ type object struct {
 type podSpec struct {
 	Subdomain       string
 	HostNetwork     bool           `yaml:"hostNetwork"`
+	Grace           int            `yaml:"terminationGracePeriodSeconds"`
 	SecurityContext map[string]any `yaml:"securityContext"`
 	InitContainers  []container    `yaml:"initContainers"`
 	Containers      []container
@@ -45,6 +47,7 @@ type container struct {
 	Ports           []any
 	ReadinessProbe  struct{ Exec struct{ Command []string } } `yaml:"readinessProbe"`
 	SecurityContext map[string]any                            `yaml:"securityContext"`
+	Env             []struct{ Name, Value string }
 	VolumeMounts    []struct {
 		Name      string
 		MountPath string `yaml:"mountPath"`
@@ -161,6 +164,9 @@ func checkPod(t *testing.T, file string, p podSpec) {
 		t.Error("hostNetwork is not needed")
 	}
 	first := p.Containers[0]
+	if file != "mpijob-drop-in.yaml" && (p.Grace == 0 || !slices.Contains(first.Env, struct{ Name, Value string }{"MPIUP_POD_GRACE", strconv.Itoa(p.Grace)})) {
+		t.Errorf("%s: terminationGracePeriodSeconds is %d, and MPIUP_POD_GRACE does not say so: %v", first.Name, p.Grace, first.Env)
+	}
 	for _, c := range slices.Concat(p.InitContainers, p.Containers) {
 		if len(c.Ports) > 0 {
 			t.Errorf("%s: ports need not be listed", c.Name)

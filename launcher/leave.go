@@ -1,0 +1,52 @@
+package launcher
+
+import (
+	"slices"
+	"syscall"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// leave begins the end of a run whose pod, or a worker's, is to be gone soon: every rank gets SIGTERM and has the
+// whole of Config.TermGrace to save what it has, whoever ends or fails first meanwhile. What is left then is killed: a
+// second grace would outlast the pod.
+func (r *run) leave(why string, signals ...syscall.Signal) {
+	if r.leaving || r.job == jobStopping {
+		return
+	}
+	r.leaving = true
+	r.say("%s", why)
+	r.forwardSignals(signals)
+	r.timers.grace.Reset(r.cfg.TermGrace)
+}
+
+// forwardSignals sends signals to all ranks; an agent that is being ended has sent its own SIGTERM.
+func (r *run) forwardSignals(signals []syscall.Signal) {
+	for _, s := range signals {
+		for _, h := range r.places.hosts() {
+			at := &r.at[h.index]
+			if (at.running > 0 || r.job == jobLaunching) && (at.ending == "" || s != syscall.SIGTERM) {
+				r.send(h.index, &apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(s)}}})
+			}
+		}
+	}
+}
+
+// timeToGo: the ranks have had their time after our INT, or after a TERM to us or to an agent.
+func (r *run) timeToGo() {
+	why := "the launcher got " + signalName(int(r.signals.first))
+	if r.signals.first == 0 {
+		why = r.sentence()
+	}
+	leaving := r.leaving
+	r.leaving = false
+	r.stop(why, leaving)
+}
+
+// urgent says that something went wrong which ends a run at once, also while its ranks are given time: its time
+// limit, a newer launcher, or a fault of mpiup's.
+func (v *verdict) urgent() bool {
+	return slices.ContainsFunc(v.faults, func(f fault) bool {
+		return f.kind == faultTimeout || f.kind == faultInternal || f.kind == faultPreempted && f.fenced
+	})
+}
