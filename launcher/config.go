@@ -118,6 +118,7 @@ type Config struct {
 	Fabric *apiv1.Fabric // checked by the command line; nil: each host uses what it has
 
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run
+	SpawnFiles string     // directory below which hostfiles may be that ranks name when they spawn; empty: none are read
 	WorkerLogs bool       // agents tee the ranks' output to their own logs too
 	// Pty makes each rank's standard output a raw terminal, where it goes nowhere but to our own streams.
 	Pty    bool

@@ -124,7 +124,7 @@ func (r *Reach) gossip(ctx context.Context) *hostSet {
 		if err != nil {
 			return nil, c.explain(err)
 		}
-		return reply, nil
+		return plausible(reply), nil
 	}, func(*apiv1.PeersReply) {})
 	if err != nil {
 		return nil

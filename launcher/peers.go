@@ -87,7 +87,7 @@ func (r *Reach) members(ctx context.Context, hosts []wanted) (found []visited, m
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, p := range reply.Peers {
+		for _, p := range plausible(reply).Peers {
 			if old := members[p.Incarnation]; old == nil || p.State == "alive" {
 				members[p.Incarnation] = p
 			}

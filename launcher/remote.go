@@ -36,6 +36,9 @@ func (a remote) told(err error) error {
 
 func (a remote) Hello(ctx context.Context) (*apiv1.HelloReply, error) {
 	r, err := a.conn.client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
+	if err == nil {
+		err = checkHost(r)
+	}
 	return r, a.told(err)
 }
 

@@ -111,6 +111,9 @@ func exchangeOpen(s wire.Stream, open *apiv1.Open) (*apiv1.Opened, error) {
 	if opened.Host.GetIncarnation() == "" {
 		return nil, causef(stageConnect, "the agent does not state its incarnation")
 	}
+	if err := checkHost(opened.Host); err != nil {
+		return nil, causef(stageConnect, "%w", err)
+	}
 	return opened, nil
 }
 

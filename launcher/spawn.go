@@ -241,7 +241,7 @@ func (r *run) children(a *ask) (apps []job.App, exports [][]string) {
 
 // refuse answers an ask that comes to nothing, and tells the user.
 func (r *run) refuse(a *ask, why error) {
-	r.answer(a, 0, why.Error())
+	r.answer(a, 0, r.toldRank(a, why))
 	if r.refused++; r.refused > maxRefused || r.job == jobStopping {
 		return
 	}
@@ -253,6 +253,15 @@ func (r *run) refuse(a *ask, why error) {
 	if r.refused == maxRefused {
 		r.say("further spawns that fail are not told of")
 	}
+}
+
+// toldRank is what a rank is told of why its ask is refused. It may name a file that it cannot read itself: what is in
+// it, and so which hosts it names, is told the user only.
+func (r *run) toldRank(a *ask, why error) string {
+	if r.cfg.SpawnFiles != "" && ofFiles(a.request.Programs) {
+		return "the hosts of its hostfile could not be used; the launcher has told the user why"
+	}
+	return why.Error()
 }
 
 func (r *run) answer(a *ask, number int, why string) {

@@ -3,6 +3,7 @@ package launcher
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -418,8 +420,27 @@ func TestSpawnedJobsThatAreOver(t *testing.T) {
 }
 
 func TestTargets(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "hosts")
-	if err := os.WriteFile(file, []byte("w3 slots=4\nw4\n"), 0o600); err != nil {
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	allowed := filepath.Join(dir, "lists")
+	if err := os.Mkdir(allowed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, outside := put("lists/hosts", "w3 slots=4\nw4\n"), put("token", "s3cr3t\n")
+	put("lists/secret", "host s3cr3t=password\n")
+	put("lists/empty", "# s3cr3t\n")
+	for link, to := range map[string]string{"up": "../token", "away": outside} {
+		if err := os.Symlink(to, filepath.Join(allowed, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(allowed, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -429,21 +450,60 @@ func TestTargets(t *testing.T) {
 	}{
 		{"none", &apiv1.SpawnApp{}, "[]"},
 		{"hosts", &apiv1.SpawnApp{Hosts: []string{"w0", "w1:2", "w2,w0"}}, "[{w0 2} {w1 2} {w2 0}]"},
-		{"hosts that join, hosts in files", &apiv1.SpawnApp{AddHosts: []string{"w9"}, Hostfile: file, AddHostfile: file}, "[{w9 0} {w3 8} {w4 2}]"},
+		{"hosts that join, hosts in files", &apiv1.SpawnApp{AddHosts: []string{"w9"}, Hostfile: file, AddHostfile: "hosts"}, "[{w9 0} {w3 8} {w4 2}]"},
 		{"no name", &apiv1.SpawnApp{Hosts: []string{"w0,"}}, "the host list is empty"},
-		{"no file", &apiv1.SpawnApp{Hostfile: "/nowhere"}, "hostfile /nowhere on the launcher's host: no such file"},
-		{"a file without end", &apiv1.SpawnApp{Hostfile: "/dev/zero"}, "no regular file"},
+		{"no file", &apiv1.SpawnApp{Hostfile: "nowhere"}, `hostfile "nowhere" is not to be had below`},
+		{"a file elsewhere", &apiv1.SpawnApp{Hostfile: outside}, "is not to be had below"},
+		{"a file above", &apiv1.SpawnApp{AddHostfile: "../token"}, "is not to be had below"},
+		{"a link that leads up", &apiv1.SpawnApp{Hostfile: "up"}, "is not to be had below"},
+		{"a link that leads away", &apiv1.SpawnApp{Hostfile: "away"}, "is not to be had below"},
+		{"a device", &apiv1.SpawnApp{Hostfile: "/dev/zero"}, "is not to be had below"},
+		{"a pipe", &apiv1.SpawnApp{Hostfile: "pipe"}, "no regular file"},
+		{"no hostfile", &apiv1.SpawnApp{Hostfile: "secret"}, "line 1 is none of a hostfile"},
+		{"no host", &apiv1.SpawnApp{Hostfile: "empty"}, "cannot be read as one"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := targetsOf(spawnRequest(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{tt.app}}).Programs)
+			got, err := targetsOf(spawnRequest(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{tt.app}}).Programs, allowed)
 			if err != nil {
-				if !strings.Contains(err.Error(), tt.want) {
+				if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") {
 					t.Errorf("%v, want %q", err, tt.want)
 				}
 				return
 			}
 			if fmt.Sprint(got[0]) != tt.want {
 				t.Errorf("%v, want %s", got[0], tt.want)
+			}
+		})
+	}
+}
+
+// A rank names files of the launcher's host as hostfiles, to be told what is in them.
+func TestSpawnReadsNoOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("s3cr3t-host\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, allowed, file, rank, user string }{
+		{"no directory is allowed", "", filepath.Join(dir, "token"), "reads no hostfiles for ranks", "--spawn-hostfiles"},
+		{"another file", t.TempDir(), filepath.Join(dir, "token"), "the launcher has told the user why", "is not to be had below"},
+		{"hosts that are not there", dir, "token", "the launcher has told the user why", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRun(Config{Apps: []job.App{{Argv: []string{"a"}, N: 1}}, SpawnFiles: tt.allowed, Reach: Reach{Stderr: &bytes.Buffer{}}})
+			request := spawnRequest(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{{Hostfile: tt.file, Procs: 1}}})
+			if got := r.toldRank(&ask{request: request}, errors.New("no host of the name s3cr3t-host")); tt.allowed != "" && (got != "the hosts of its hostfile could not be used; the launcher has told the user why") {
+				t.Errorf("the rank is told %q", got)
+			}
+			if tt.allowed == "" {
+				_, err := r.readTargets(&ask{request: request})
+				if err == nil || !strings.Contains(err.Error(), tt.rank) || strings.Contains(err.Error(), "s3cr3t") {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			_, err := targetsOf(request.Programs, tt.allowed)
+			if tt.user == "" && err != nil || tt.user != "" && (err == nil || !strings.Contains(err.Error(), tt.user)) {
+				t.Errorf("the user is told %v", err)
 			}
 		})
 	}

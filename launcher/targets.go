@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/pmi/spawn"
+	"golang.org/x/sys/unix"
 )
 
 // target is a host that a program may use, as the request named it.
@@ -19,19 +21,26 @@ type target struct {
 	slots int // 0: the host's own
 }
 
+// ofFiles tells whether programs name hostfiles.
+func ofFiles(programs []spawn.Program) bool {
+	return slices.ContainsFunc(programs, func(p spawn.Program) bool { return p.Hostfile+p.AddHostfile != "" })
+}
+
 // readTargets reads the host lists of an ask, those in files aside.
 func (r *run) readTargets(a *ask) (waits bool, err error) {
-	files := slices.ContainsFunc(a.request.Programs, func(p spawn.Program) bool { return p.Hostfile+p.AddHostfile != "" })
-	if !files {
+	if !ofFiles(a.request.Programs) {
 		a.read = true
-		a.targets, err = targetsOf(a.request.Programs)
+		a.targets, err = targetsOf(a.request.Programs, "")
 		if err != nil {
 			return false, err
 		}
 		return r.advance(a)
 	}
+	if r.cfg.SpawnFiles == "" {
+		return false, errors.New("the launcher reads no hostfiles for ranks; the user allows those of a directory with --spawn-hostfiles or MPIUP_SPAWN_HOSTFILES")
+	}
 	r.aside(func(context.Context) {
-		targets, err := targetsOf(a.request.Programs)
+		targets, err := targetsOf(a.request.Programs, r.cfg.SpawnFiles)
 		r.mail.put(event{host: -1, do: func() {
 			if err != nil {
 				r.endAsk(err)
@@ -45,8 +54,8 @@ func (r *run) readTargets(a *ask) (waits bool, err error) {
 }
 
 // targetsOf is what programs say of where they may run; none for one that says nothing. Hosts to
-// be added are hosts to be used, as with Open MPI.
-func targetsOf(programs []spawn.Program) ([][]target, error) {
+// be added are hosts to be used, as with Open MPI. Hostfiles are those below dir.
+func targetsOf(programs []spawn.Program, dir string) ([][]target, error) {
 	targets := make([][]target, len(programs))
 	for i, p := range programs {
 		for _, text := range slices.Concat(p.Hosts, p.AddHosts) {
@@ -62,7 +71,7 @@ func targetsOf(programs []spawn.Program) ([][]target, error) {
 			if path == "" {
 				continue
 			}
-			entries, err := readHostfile(path)
+			entries, err := readHostfile(dir, path)
 			if err != nil {
 				return nil, err
 			}
@@ -85,17 +94,49 @@ func appendTargets(to []target, entries []hostlist.Entry) []target {
 	return to
 }
 
-// readHostfile reads a file that a rank named. Only a regular one is: others may never end.
-func readHostfile(path string) ([]hostlist.Entry, error) {
-	info, err := os.Stat(path)
-	var pe *fs.PathError
-	switch {
-	case errors.As(err, &pe):
-		return nil, fmt.Errorf("hostfile %s on the launcher's host: %w", path, pe.Err)
-	case err != nil:
-		return nil, fmt.Errorf("hostfile %s: %w", path, err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("hostfile %s on the launcher's host is no regular file", path)
+// readHostfile reads a file that a rank named: one below dir, which the user named, whatever links lie there. Only a
+// regular file is read: others may never end. No error has a word of what is in it: a rank may name a file that it
+// cannot read itself.
+func readHostfile(dir, path string) ([]hostlist.Entry, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("--spawn-hostfiles %s: %w", dir, errnoOf(err))
 	}
-	return hostlist.ReadFile(path)
+	defer root.Close()
+	name := path
+	if filepath.IsAbs(path) {
+		base, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		if name, err = filepath.Rel(base, path); err != nil {
+			return nil, err
+		}
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer must not hold us
+	if err != nil {
+		return nil, fmt.Errorf("hostfile %.200q is not to be had below %s (--spawn-hostfiles): %w", path, dir, errnoOf(err))
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("hostfile %.200q below %s is no regular file", path, dir)
+	}
+	entries, err := hostlist.ParseFile(f, path)
+	var line *hostlist.LineError
+	switch {
+	case errors.As(err, &line):
+		return nil, fmt.Errorf("hostfile %.200q below %s: line %d is none of a hostfile", path, dir, line.Line)
+	case err != nil:
+		return nil, fmt.Errorf("hostfile %.200q below %s cannot be read as one", path, dir)
+	}
+	return entries, nil
+}
+
+// errnoOf drops the path that os repeats.
+func errnoOf(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
 }

@@ -86,6 +86,10 @@ func (d *dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, erro
 		c.close()
 		return nil, c.explain(err)
 	}
+	if err := checkHost(h); err != nil {
+		c.close()
+		return nil, causef(stageConnect, "%v: %w", addr, err)
+	}
 	return &greeted{c, h}, nil
 }
 

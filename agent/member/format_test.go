@@ -31,7 +31,7 @@ func TestMetaGolden(t *testing.T) {
 
 func TestMetaFits(t *testing.T) {
 	m := meta{
-		born: 1<<62 - 1, protocol: 1<<32 - 1, slots: maxSlots, name: strings.Repeat("n", maxName),
+		born: 1<<62 - 1, protocol: 1<<32 - 1, slots: maxSlots, name: strings.Repeat(strings.Repeat("n", 62)+".", maxName/63) + "n",
 		incarnation: strings.Repeat("i", maxIncarnation), version: strings.Repeat("v", maxVersion), digest: strings.Repeat("d", maxDigest),
 	}
 	if err := m.check(); err != nil {
@@ -153,6 +153,8 @@ func TestDescribeRefuses(t *testing.T) {
 		t.Fatal(addr, err)
 	}
 	for name, change := range map[string]func(*memberlist.Node){
+		"a name that is a path":     func(n *memberlist.Node) { n.Meta = meta{name: "../x", incarnation: "inc"}.encode() },
+		"a name with a slash":       func(n *memberlist.Node) { n.Meta = meta{name: "w/2", incarnation: "inc"}.encode() },
 		"no metadata":               func(n *memberlist.Node) { n.Meta = nil },
 		"other incarnation's id":    func(n *memberlist.Node) { n.Name = "other.01234567" },
 		"long id":                   func(n *memberlist.Node) { n.Name += "x" },

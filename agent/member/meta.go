@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
 )
 
 // meta is what a member says of itself beside its address. It travels as memberlist's node
@@ -51,6 +53,10 @@ func (m meta) check() error {
 		if len(f.value) < f.min || len(f.value) > f.max || !printable(f.value) {
 			return fmt.Errorf("%w: %s %q is not %d to %d printable ASCII characters", errMeta, f.what, f.value, f.min, f.max)
 		}
+	}
+	// Others make tables, tags and names of files of it.
+	if err := hostlist.CheckName(m.name); err != nil {
+		return fmt.Errorf("%w: name: %w", errMeta, err)
 	}
 	if m.slots < 0 || m.slots > maxSlots {
 		return fmt.Errorf("%w: %d slots", errMeta, m.slots)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent"
 	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
@@ -81,8 +82,12 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 }
 
 func (f *agentFlags) run(p *process) error {
+	said := "the host name"
 	if f.name != "" {
-		p.host = f.name
+		p.host, said = f.name, "--name"
+	}
+	if err := hostlist.CheckName(p.host); err != nil {
+		return usage(fmt.Errorf("%s: %w; give this agent another one with --name", said, err))
 	}
 	if f.port < 0 || f.port > 65535 {
 		return usage(fmt.Errorf("--port: %d is not a port; use 1 to 65535", f.port))

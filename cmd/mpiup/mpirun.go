@@ -170,7 +170,7 @@ func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir stri
 			Files: [2]iof.Pattern{iof.Stdout: iof.Pattern(line.OutFile), iof.Stderr: iof.Pattern(line.ErrFile)}},
 		Policy: placement.Policy{PerNode: line.PerHost, Oversubscribe: line.Oversubscribe,
 			MapBy: placement.MapBy(line.MapBy), RankBy: placement.MapBy(line.RankBy), Binding: line.Binding},
-		Stdin: p.stdin, StdinTarget: line.Stdin, GPUsPerRank: line.GPUsPerRank,
+		SpawnFiles: p.getenv("MPIUP_SPAWN_HOSTFILES"), Stdin: p.stdin, StdinTarget: line.Stdin, GPUsPerRank: line.GPUsPerRank,
 	}
 	if cfg.StdinTarget == "" {
 		cfg.StdinTarget = "0"

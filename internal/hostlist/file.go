@@ -29,6 +29,21 @@ func ReadFileAs(path string, d Dialect) ([]Entry, error) {
 	return ParseFileAs(f, path, d)
 }
 
+// LineError says what is wrong with a line of a hostfile. Err quotes it: whoever must not see the file's text is
+// told File and Line.
+type LineError struct {
+	File string
+	Line int // from 1
+	Err  error
+}
+
+func (e *LineError) Error() string {
+	return fmt.Sprintf("hostfile %s line %d: %v", e.File, e.Line, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *LineError) Unwrap() error { return e.Err }
+
 // ParseFile reads a hostfile from r; name stands in errors and in Entry.File.
 // A file that names no host is an error.
 func ParseFile(r io.Reader, name string) ([]Entry, error) { return ParseFileAs(r, name, Own) }
@@ -49,7 +64,7 @@ func ParseFileAs(r io.Reader, name string, d Dialect) ([]Entry, error) {
 		}
 		some, err := parseLine(fields, d, &left)
 		if err != nil {
-			return nil, fmt.Errorf("hostfile %s line %d: %w", name, line, err)
+			return nil, &LineError{File: name, Line: line, Err: err}
 		}
 		for _, e := range some {
 			e.Line, e.File = line, name

@@ -136,7 +136,7 @@ func parseHost(item string) (Entry, error) {
 			return Entry{}, fmt.Errorf("%s: write an IPv6 address in brackets, [%s]", clip(item), clip40(item))
 		}
 		name, slots, given = strings.Cut(item, ":")
-		if err := checkName(name); err != nil {
+		if err := CheckName(name); err != nil {
 			return Entry{}, err
 		}
 	}
@@ -150,9 +150,9 @@ func parseHost(item string) (Entry, error) {
 	return e, nil
 }
 
-// checkName takes host names as DNS has them, with the underscore that /etc/hosts files and
+// CheckName takes host names as DNS has them, with the underscore that /etc/hosts files and
 // some resolvers allow, and IPv4 addresses. Every other text would fail later and less clearly.
-func checkName(name string) error {
+func CheckName(name string) error {
 	bare := strings.TrimSuffix(name, ".")
 	switch {
 	case name == "":

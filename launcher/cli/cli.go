@@ -75,6 +75,7 @@ type RunFlags struct {
 	TagOutput  bool
 	Timestamp  bool
 	OutputDir  string // "": none
+	SpawnFiles string // "": none
 	WorkerLogs bool
 	Pty        bool
 	Stdin      string // a rank, all, none
@@ -149,6 +150,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"the `PROTOCOL` that ranks speak: auto (each host looks at the program), pmix (Open MPI), pmi1 (MPICH, Intel MPI, MVAPICH), pmi2, pmi-port (PMI-1 over TCP, where descriptors are closed) or none; native is the image's own mpirun, over mpiup's ssh")
 	fs.BoolVar(&f.NoTopologyHint, "no-topology-hint", false,
 		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
+	valueVar(fs, &f.SpawnFiles, "spawn-hostfiles", "", notEmpty("a directory"), "let ranks that spawn name hostfiles below `DIR` (default: $MPIUP_SPAWN_HOSTFILES, else none is read)")
 	libraryFlags.in(fs)
 	countVar(fs, &f.GPUsPerRank, "gpus-per-rank", "", "let each rank see `N` of its host's GPUs, the next ranks the next (default: all see all)")
 	valueVar(fs, &f.GPUBind, "gpu-bind", "", checkGPUBind,
@@ -197,7 +199,7 @@ func (f *RunFlags) RegisterCompletion(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	for _, name := range []string{"wdir", "output-dir", "tls-dir"} {
+	for _, name := range []string{"wdir", "output-dir", "tls-dir", "spawn-hostfiles"} {
 		if err := cmd.MarkFlagDirname(name); err != nil {
 			return err
 		}

@@ -12,11 +12,35 @@ import (
 // percent sign. Other letters after a percent sign stand for nothing.
 type Pattern string
 
-// expand fills a pattern in for a process, without the time.
-func (c *Config) expand(p Pattern, id int) string { return strings.Join(c.parts(p, id), "") }
+// path is a pattern filled in as a file's, without the time. What a host calls itself is one part of a name there,
+// whatever is in it.
+func (c *Config) path(p Pattern, id int) string {
+	return strings.Join(c.fill(p, id, partOfName), "")
+}
 
-// parts is a pattern filled in for a process, cut where the time stands.
-func (c *Config) parts(p Pattern, id int) (list []string) {
+// parts is a pattern filled in for a process as text to show, cut where the time stands.
+func (c *Config) parts(p Pattern, id int) (list []string) { return c.fill(p, id, visible.Line) }
+
+// partOfName makes others' text a part of a file's name: no separator, no control character, not so long that
+// nothing else has room (NAME_MAX is 255 bytes), and neither "." nor "..".
+func partOfName(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if c < ' ' || c == '/' || c == 0x7f {
+			return '_'
+		}
+		return c
+	}, strings.ToValidUTF8(s, "_"))
+	if len(s) > 200 {
+		s = strings.ToValidUTF8(s[:200], "")
+	}
+	if strings.Trim(s, ".") == "" {
+		s = strings.Repeat("_", len(s))
+	}
+	return s
+}
+
+// fill fills a pattern in; host is how a host's name is written.
+func (c *Config) fill(p Pattern, id int, host func(string) string) (list []string) {
 	job, rank := c.names.of(id)
 	var b strings.Builder
 	for text := string(p); text != ""; {
@@ -36,7 +60,7 @@ func (c *Config) parts(p Pattern, id int) (list []string) {
 			}
 		case 'h':
 			if c.Host != nil {
-				b.WriteString(visible.Line(c.Host(id)))
+				b.WriteString(host(c.Host(id)))
 			}
 		case 't':
 			list = append(list, b.String())
@@ -52,7 +76,7 @@ func (c *Config) parts(p Pattern, id int) (list []string) {
 // patterned is the file of a stream by its pattern, opened when it is first written to. Streams
 // whose patterns come out as one name share one file.
 func (fs *files) patterned(k laneKey) (err error) {
-	path := fs.cfg.expand(fs.cfg.Files[k.stream], k.id)
+	path := fs.cfg.path(fs.cfg.Files[k.stream], k.id)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	f := fs.byPath[path]

@@ -54,7 +54,7 @@ func TestMPICH5SpawnInfo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := l.run(t, job{hosts: "w0:5,w1:5,w2:5", args: []string{"-n", "1", "-x", "MPIR_CVAR_CH4_NETMOD=ofi", python, file, hostfile}})
+	r := l.run(t, job{hosts: "w0:5,w1:5,w2:5", args: []string{"-n", "1", "--spawn-hostfiles", dir, "-x", "MPIR_CVAR_CH4_NETMOD=ofi", python, file, hostfile}})
 	want := `host w2 w2
 hosts w1 w2
 hostfile w1

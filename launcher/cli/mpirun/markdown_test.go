@@ -45,6 +45,7 @@ and for a program whose library is Open MPI 5, as far as the launcher's files sh
 What ` + "`mpiup run`" + ` has flags for and these launchers have no options for is in variables: ` + "`MPIUP_WAIT`" + ` (how long to wait for all hosts,
 5m), ` + "`MPIUP_MPI`" + ` (the protocol, instead of what each host finds the program to need), ` + "`MPIUP_NET`, `MPIUP_MPI_PORTS`" + `, and
 ` + "`MPIUP_PTY`" + ` (1: each rank's standard output is a terminal, as under Open MPI's launchers; 0: a pipe, as under Hydra).
+Hostfiles that ranks name when they spawn (info keys ` + "`hostfile`, `add-hostfile`" + `) are read below the directory that ` + "`MPIUP_SPAWN_HOSTFILES`" + ` names, and no others.
 
 ` + "`MPIUP_MPI=native`" + `, or ` + "`mpiup run --mpi native`" + `, executes the image's own launcher instead: the first of that name on PATH
 that is not mpiup. It gets our words (of ` + "`mpiup run`" + ` those that it has too; others are an error), the operator's hostfile, and mpiup
