@@ -192,7 +192,7 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []wanted, attach atta
 	closeAll(found)
 	if g.tired.Load() {
 		lines = append(lines, noCure)
-	} else if errors.Is(context.Cause(ctx), errWaited) {
+	} else if ctx.Err() != nil && !errors.As(context.Cause(ctx), new(gotSignal)) {
 		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, hostCount(len(want))))
 	}
 	return nil, &failure{code, lines}
