@@ -33,10 +33,12 @@ func execCommand(p *process) *cobra.Command {
 		Long: `Run one command on one worker, with this terminal's standard streams and signals, and end
 with its exit code (128+signal if one killed it).`,
 		Example: `  mpiup exec w0 -- nvidia-smi
-  mpiup exec -t w0 -- bash
+  mpiup exec -it w0 -- bash
   tar c data | mpiup exec w1 -- tar x -C /tmp`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			switch {
+			case len(args) == 1 && c.Flags().Changed("host"):
+				return usage(fmt.Errorf("exec: the host stands alone, without --host: write mpiup exec %s -- %s", hosts.Hosts[0], args[0]))
 			case len(args) == 0:
 				return usage(errors.New("exec: which host? write mpiup exec HOST -- COMMAND"))
 			case strings.HasPrefix(args[0], "-"):
@@ -88,6 +90,7 @@ with its exit code (128+signal if one killed it).`,
 	fs.StringVar(&program.Wdir, "wdir", "", "working `DIR` of the command (default: the container's own)")
 	cli.DurationVar(fs, &timeout, "timeout", 0, true, "end the command after `TIME`, with exit code 110; 0 is never (default 0)")
 	fs.BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
+	fs.BoolP("stdin", "i", false, "connect standard input, which it is anyway (as kubectl exec -it)")
 	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 	fs.SetInterspersed(false)
 	return c

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,21 @@ var here = Environment{
 		return v, ok
 	},
 	Dir: "/work",
+	LookPath: func(name string) (string, error) {
+		if name == "w9" {
+			return "/bin/w9", nil
+		}
+		return "", errors.New("not found")
+	},
+}
+
+// A word that is no host is the program, whatever it is called like.
+func TestProgramsLikeHosts(t *testing.T) {
+	for _, line := range []string{"--host w0 w9", "--host w0 ./w1", "--host w0 x1", "--host w a", "w1:2"} {
+		if _, _, _, err := parse(line); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
 }
 
 // parse is what cmd/mpiup does with a command line.
@@ -184,6 +200,17 @@ func TestRefuses(t *testing.T) {
 		{"-z a", "unknown flag -z; --help lists the flags (a flag of the program stands after the program)"},
 		{"-tag-ouput a", "unknown flag -tag-ouput; did you mean --tag-output?"},
 		{"--mca btl self a", "unknown flag --mca; write -x OMPI_MCA_name=value"},
+		{"--nproc_per_node 2 a", "unknown flag --nproc_per_node; write -N"},
+		{"--nodes 2 a", "unknown flag --nodes; write --host w0,w1 for the hosts, and -N for the ranks on each"},
+		{"--ntasks 2 a", "unknown flag --ntasks; write -n"},
+		{"-e A=1 a", "unknown flag -e; write -x NAME=value"},
+		{"--tag_output a", "unknown flag --tag_output; did you mean --tag-output?"},
+		{"--cpu-bind core a", "unknown flag --cpu-bind; write --bind-to"},
+		{"--version", "unknown flag --version; write mpiup --version"},
+		{"--slots 8 a", "unknown flag --slots; write --host with the slots behind the hosts, w0:8,w1:8, or slots=8 into the hostfile"},
+		{"--host w0:2 w1:2 a", `"w1:2" stands where the program should; write all hosts in one word, --host w0:2,w1:2`},
+		{"--host w0 w1 w2:3 a", `"w1" stands where the program should; write all hosts in one word, --host w0,w1,w2:3`},
+		{"--host a0 --host w0.s w1.s", `"w1.s" stands where the program should; write all hosts in one word, --host a0,w0.s,w1.s`},
 		{"--allow-run-as-root a", "unknown flag --allow-run-as-root; leave it out, any user may run"},
 		{"--=x a", `"--=x" is not a flag`},
 		{"--timeout -5 a", `--timeout: "-5" is negative; use 0 or more`},

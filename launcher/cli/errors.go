@@ -3,25 +3,68 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
 
-// insteadOf answers flags of mpirun and mpiexec that mpiup run has no use for.
+// insteadOf answers flags of mpirun, mpiexec, srun and torchrun that mpiup has no use for. What says "write" begins with a
+// flag, and is for commands that have it.
 var insteadOf = map[string]string{
 	"allow-run-as-root": "leave it out, any user may run",
-	"mca":               "write -x OMPI_MCA_name=value",
-	"genv":              "write -x NAME=value",
-	"machinefile":       "write --hostfile",
-	"f":                 "write --hostfile",
-	"npernode":          "write -N",
-	"perhost":           "write -N",
-	"prepend-rank":      "write --tag-output",
-	"l":                 "write --tag-output",
-	"timestamp-output":  "write --timestamp",
-	"output-filename":   "write --output-dir",
-	"wd":                "write --wdir",
-	"c":                 "write -n",
+	"version":           "write mpiup --version",
+
+	"mca":              "write -x OMPI_MCA_name=value",
+	"genv":             "write -x NAME=value",
+	"env":              "write -x NAME=value",
+	"e":                "write -x NAME=value",
+	"machinefile":      "write --hostfile",
+	"nodefile":         "write --hostfile",
+	"f":                "write --hostfile",
+	"nodelist":         "write --host",
+	"w":                "write --host",
+	"slots":            "write --host with the slots behind the hosts, w0:8,w1:8, or slots=8 into the hostfile",
+	"nodes":            "write --host w0,w1 for the hosts, and -N for the ranks on each",
+	"nnodes":           "write --host w0,w1 for the hosts, and -N for the ranks on each",
+	"npernode":         "write -N",
+	"perhost":          "write -N",
+	"nproc-per-node":   "write -N",
+	"ntasks-per-node":  "write -N",
+	"tasks-per-node":   "write -N",
+	"ntasks":           "write -n",
+	"c":                "write -n",
+	"npersocket":       "write --map-by ppr:N:socket",
+	"cpus-per-task":    "write --map-by slot:PE=N",
+	"cpus-per-proc":    "write --map-by slot:PE=N",
+	"cpus-per-rank":    "write --map-by slot:PE=N",
+	"cpu-bind":         "write --bind-to",
+	"gpus-per-task":    "write --gpus-per-rank",
+	"gpus":             "write --gpus-per-rank",
+	"prepend-rank":     "write --tag-output",
+	"label":            "write --tag-output",
+	"l":                "write --tag-output",
+	"timestamp-output": "write --timestamp",
+	"output-filename":  "write --output-dir",
+	"wd":               "write --wdir",
+	"chdir":            "write --wdir",
+
+	"master-addr":   "leave it out, ranks are told (mpiup help frameworks)",
+	"master-port":   "leave it out, ranks are told (mpiup help frameworks)",
+	"node-rank":     "leave it out, ranks are told (mpiup help frameworks)",
+	"rdzv-backend":  "leave it out, ranks are told (mpiup help frameworks)",
+	"rdzv-endpoint": "leave it out, ranks are told (mpiup help frameworks)",
+}
+
+// instead is what to do without a flag, in a command with the flags fs; "": nothing is known.
+func instead(fs *pflag.FlagSet, name string) string {
+	text := insteadOf[strings.ReplaceAll(name, "_", "-")]
+	rest, isFlag := strings.CutPrefix(text, "write -")
+	flag, _, _ := strings.Cut(strings.TrimPrefix(rest, "-"), " ")
+	if isFlag && fs.Lookup(flag) == nil && (len(flag) > 1 || fs.ShorthandLookup(flag) == nil) {
+		return ""
+	}
+	return text
 }
 
 // FlagError turns an error of fs.Parse into a sentence that names the flag and what to write.
@@ -41,11 +84,25 @@ func FlagError(fs *pflag.FlagSet, err error) error {
 	case errors.As(err, &valued):
 		return fmt.Errorf("%s needs a value", dashed(valued.GetSpecifiedName()))
 	case errors.As(err, &invalid):
-		return fmt.Errorf("%s: %w", shown(invalid.GetFlag()), invalid.Unwrap())
+		return fmt.Errorf("%s: %w", shown(invalid.GetFlag()), plainly(invalid))
 	case errors.As(err, &badWords):
 		return fmt.Errorf("%s is not a flag", clip(badWords.GetSpecifiedFlag()))
 	}
 	return err
+}
+
+// plainly is what is wrong with a value; pflag's own types say it in Go's words.
+func plainly(invalid *pflag.InvalidValueError) error {
+	var number *strconv.NumError
+	switch err := invalid.Unwrap(); {
+	case !errors.As(err, &number):
+		return err
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("%s is out of range", clip(invalid.GetValue()))
+	case number.Func == "ParseBool":
+		return fmt.Errorf("%s is neither true nor false", clip(invalid.GetValue()))
+	}
+	return fmt.Errorf("%s is not a number", clip(invalid.GetValue()))
 }
 
 func unknownFlag(fs *pflag.FlagSet, unknown *pflag.NotExistError) error {
@@ -54,7 +111,7 @@ func unknownFlag(fs *pflag.FlagSet, unknown *pflag.NotExistError) error {
 		name = short
 	}
 	said := flagName(unknown)
-	if text, ok := insteadOf[name]; ok {
+	if text := instead(fs, name); text != "" {
 		return fmt.Errorf("unknown flag %s; %s", said, text)
 	}
 	if near := nearest(fs, name); near != "" {

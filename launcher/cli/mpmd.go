@@ -43,6 +43,11 @@ func (f *RunFlags) ParseApps(args []string, env Environment) (apps []job.App, wa
 		if len(words) == 0 || words[0] == "" {
 			return nil, nil, fmt.Errorf("program %d has no name; a program stands on each side of \":\"", len(apps)+1)
 		}
+		if first {
+			if err := f.lostHosts(words, env); err != nil {
+				return nil, nil, err
+			}
+		}
 		app, warn, err := flags.app(words, env)
 		if err != nil {
 			return nil, nil, err

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var (
+	withSlots = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]+$`)
+	digits    = regexp.MustCompile(`[0-9]+`)
+)
+
+// lostHosts finds hosts that stand where the program should, as in --host w0:2 w1:2 prog: they have slots, or are no
+// program here and called like the hosts but for their numbers.
+func (f *RunFlags) lostHosts(words []string, env Environment) error {
+	if len(f.Hosts) == 0 {
+		return nil
+	}
+	last := f.Hosts[len(f.Hosts)-1]
+	last, _, _ = strings.Cut(last[strings.LastIndexByte(last, ',')+1:], ":")
+	like := func(word string) bool {
+		if strings.Contains(word, "/") || env.LookPath == nil || !digits.MatchString(word) ||
+			digits.ReplaceAllString(word, "0") != digits.ReplaceAllString(last, "0") {
+			return false
+		}
+		_, err := env.LookPath(word)
+		return err != nil
+	}
+	n := 0
+	for n < len(words) && (withSlots.MatchString(words[n]) || like(words[n])) {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	all := strings.Join(append(f.Hosts[:len(f.Hosts):len(f.Hosts)], words[:n]...), ",")
+	return fmt.Errorf("%s stands where the program should; write all hosts in one word, --host %.200s", clip(words[0]), all)
+}
