@@ -50,10 +50,14 @@ func (k *look) choose(c command, h hit) Choice {
 // printable is a text in one line of bearable length.
 func printable(s string) string {
 	const most = 400
-	if len(s) > most {
-		s = s[:most] + "..."
+	cut := len(s) > most
+	if s = visible.Line(s[:min(len(s), most)]); len(s) > most { // an escape is longer than what it shows
+		s, cut = strings.ToValidUTF8(s[:most], ""), true
 	}
-	return visible.Line(s)
+	if cut {
+		s += "..."
+	}
+	return s
 }
 
 func (k *look) settle(c command, h hit) Choice {

@@ -91,7 +91,7 @@ func FuzzServe(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer cost.Watch(t, cost.Parser, len(data))()
+		defer cost.Watch(t, cost.Bound{Fixed: 16 << 20, PerByte: 512}, len(data))() // deadlines of pipes are timers for an hour, whose heap grows
 		m := newMulti(t, 1, refuses)
 		defer m.stop()
 		m.add([]int{0, 1})
@@ -110,7 +110,7 @@ func FuzzServe(f *testing.F) {
 		if st := other.ask(101, cmdCommit, nil); st != 0 {
 			t.Errorf("the other job: status %d", st)
 		}
-		other.send(102, request(cmdGet, getting(m.proc(1, 0), "key")))
+		other.send(102, request(cmdGet, getting(m.proc(1, 0), "key", yes("pmix.immediate")))) // else it waits 2 s for the key
 		if st, _, values := other.values(102); st != -46 {
 			t.Errorf("the other job has %v", values)
 		}

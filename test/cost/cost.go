@@ -9,7 +9,6 @@ package cost
 
 import (
 	"runtime"
-	"runtime/metrics"
 	"testing"
 )
 
@@ -21,19 +20,22 @@ type Bound struct {
 
 // Allocated is how many bytes f allocates, those that it frees again too.
 func Allocated(f func()) int {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	before := allocated()
 	f()
-	runtime.ReadMemStats(&after)
-	return int(after.TotalAlloc - before.TotalAlloc)
+	return allocated() - before
+}
+
+func allocated() int {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.TotalAlloc)
 }
 
 // AtMost fails the test if f, which reads n bytes, allocates more than b allows.
 func AtMost(t testing.TB, b Bound, n int, f func()) {
 	t.Helper()
-	if got, limit := Allocated(f), b.Fixed+b.PerByte*n; got > limit {
-		t.Errorf("%d bytes of input cost %d bytes of memory; %d are allowed (%d and %d for each byte)", n, got, limit, b.Fixed, b.PerByte)
-	}
+	defer Watch(t, b, n)()
+	f()
 }
 
 // Parser is what a reader of text or bytes may cost that makes values of them and no more, in a fuzz target.
@@ -42,20 +44,12 @@ var Parser = Bound{Fixed: 2 << 20, PerByte: 512}
 // Watch is AtMost for what lies between it and the call of what it returns, in a fuzz target:
 //
 //	defer cost.Watch(t, cost.Parser, len(input))()
-//
-// It stops no other goroutine and is cheap, and may miss some 100 KB of small pieces.
 func Watch(t testing.TB, b Bound, n int) func() {
 	before := allocated()
 	return func() {
 		t.Helper()
-		if got, limit := int(allocated()-before), b.Fixed+b.PerByte*n; got > limit {
+		if got, limit := allocated()-before, b.Fixed+b.PerByte*n; got > limit {
 			t.Errorf("%d bytes of input cost %d bytes of memory; %d are allowed (%d and %d for each byte)", n, got, limit, b.Fixed, b.PerByte)
 		}
 	}
-}
-
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
 }

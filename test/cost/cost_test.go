@@ -36,7 +36,7 @@ func TestAtMost(t *testing.T) {
 				t.Errorf("failed: %v", r.failed)
 			}
 			r = &recorder{TB: t}
-			over := Watch(r, Bound{Fixed: 128 << 10, PerByte: 2}, len(input))
+			over := Watch(r, Bound{Fixed: 4 << 10, PerByte: 2}, len(input))
 			for range tt.copies {
 				out = strings.Clone(input)
 			}
