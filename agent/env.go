@@ -21,6 +21,18 @@ var rankVariables = []string{
 	"MPIUP_JOB_ID", "MPIUP_SESSION", "MPIUP_FILES",
 }
 
+// secretVariables name the files of the job's secret. Ranks have no use for them: a rank that may read those files may
+// start programs on every host.
+var secretVariables = []string{"MPIUP_KEY", "MPIUP_TLS_DIR"}
+
+// taken are the variables of the container that a launch's processes do not get.
+func taken(l *apiv1.Launch) []string {
+	if l.Exec { // a person's command, which may be mpiup
+		return l.Unset
+	}
+	return slices.Concat(l.Unset, secretVariables)
+}
+
 // environment is a process's: the container's own, then what the user exported, then what
 // mpiup computed. A later value of a name replaces an earlier one in its place.
 func environment(base []string, unset []string, user []string, computed []string) []string {

@@ -33,6 +33,25 @@ func TestEnvironmentLayers(t *testing.T) {
 	}
 }
 
+// A rank is not told where the job's secret lies, unless its user says so; a person's command is.
+func TestRanksAreNotToldOfTheSecret(t *testing.T) {
+	base := []string{"PATH=/bin", "MPIUP_KEY=/etc/mpiup/key", "MPIUP_TLS_DIR=/tls", "LANG=C"}
+	for _, tt := range []struct {
+		name   string
+		launch *apiv1.Launch
+		user   []string
+		want   []string
+	}{
+		{"a rank", &apiv1.Launch{Unset: []string{"LANG"}}, nil, []string{"PATH=/bin"}},
+		{"a rank whose user says so", &apiv1.Launch{}, []string{"MPIUP_KEY=/k"}, []string{"PATH=/bin", "LANG=C", "MPIUP_KEY=/k"}},
+		{"a command", &apiv1.Launch{Exec: true}, nil, base},
+	} {
+		if got := environment(base, taken(tt.launch), tt.user, nil); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestComputedVariables(t *testing.T) {
 	l := &apiv1.Launch{Size: 6, Universe: 8, JobId: "j", Procs: make([]*apiv1.Proc, 2), AppOf: []uint32{1, 1, 0, 0, 0, 1},
 		Apps: []*apiv1.App{{Argv: []string{"a"}}, {Argv: []string{"b", "-x", "1"}}}}

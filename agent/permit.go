@@ -8,7 +8,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
-// kindOf is what a Launch is to the policy. What ranks spawn are ranks.
+// kindOf is what a Launch is to the policy.
 func kindOf(l *apiv1.Launch) policy.Kind {
 	switch {
 	case l.Shell:
@@ -29,6 +29,9 @@ func (s *session) forbidden(l *apiv1.Launch) *policy.Refusal {
 	kinds := []policy.Kind{kindOf(l)}
 	if len(l.Files) > 0 {
 		kinds = append(kinds, policy.Copy)
+	}
+	if l.Job > 0 {
+		kinds = append(kinds, policy.Spawn)
 	}
 	for _, k := range kinds {
 		if errors.As(s.agent.cfg.Policy.Check(k, s.who), &no) {

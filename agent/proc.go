@@ -90,7 +90,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		argv, path = user.argv(app.Argv[0]), user.shell
 		computed = append(computed, user.variables(agentCfg.Env)...)
 	}
-	env := environment(agentCfg.Env, l.Unset, app.Env, computed)
+	env := environment(agentCfg.Env, taken(l), app.Env, computed)
 	if l.Explain > 0 {
 		argv, path, env = p.explained(env, app.Env, sources)
 	}

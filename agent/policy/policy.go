@@ -2,10 +2,11 @@
 // certificates. Without a policy it is
 //
 //	         launcher  agent
-//	run      yes       no     ranks of jobs, and of jobs that ranks spawn
+//	run      yes       no     ranks of jobs
 //	exec     yes       no     mpiup exec
 //	shell    yes       no     commands and shells by the name of ssh
 //	copy     yes       no     files for ranks (--preload-binary, --preload-files)
+//	spawn    yes       no     ranks that ranks ask for (MPI_Comm_spawn)
 //
 // A policy is written as rules, one a line in a file, in any order:
 //
@@ -35,10 +36,11 @@ const (
 	Exec              // a command, as words
 	Shell             // a command as text for the user's shell, or a shell
 	Copy              // files
+	Spawn             // ranks that ranks ask for
 	kinds = iota
 )
 
-var kindNames = [kinds]string{"run", "exec", "shell", "copy"}
+var kindNames = [kinds]string{"run", "exec", "shell", "copy", "spawn"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -81,7 +83,7 @@ func (p *Policy) Check(k Kind, who identity.Peer) error {
 	if p.allows(k, who.Role) || who.Also != "" && p.allows(k, who.Also) {
 		return nil
 	}
-	r := &Refusal{Kind: k, Role: who.Role, Rule: "the default, without --policy", Else: p.list(who.Role, Copy)}
+	r := &Refusal{Kind: k, Role: who.Role, Rule: "the default, without --policy", Else: p.list(who.Role, Spawn)}
 	if p != nil {
 		r.Rule = p.nothing
 		if c := column(who.Role); c >= 0 && p.cells[k][c].deny != "" {
@@ -109,7 +111,7 @@ func (p *Policy) String() string {
 	}
 	var b strings.Builder
 	for _, r := range roles {
-		if l := p.list(r, Copy); l != "" {
+		if l := p.list(r, Spawn); l != "" {
 			fmt.Fprintf(&b, "%s: %s; ", r, l)
 		}
 	}

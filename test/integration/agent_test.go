@@ -19,6 +19,7 @@ type container struct {
 	uid    int
 	bare   bool     // no capabilities, no writable directory for records
 	flags  []string // of mpiup agent
+	env    []string // besides what every one has
 }
 
 func (l *lab) agent(t *testing.T, host string, c container) *running {
@@ -46,7 +47,7 @@ func (l *lab) agent(t *testing.T, host string, c container) *running {
 // dress makes cmd what a container of c would run.
 func (c container) dress(cmd *netns.Cmd) {
 	cmd.UID, cmd.NoCaps = c.uid, c.bare
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/"}
+	cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/"}, c.env...)
 	if c.bare {
 		cmd.Env = append(cmd.Env, "TMPDIR=/proc/nowhere")
 	}

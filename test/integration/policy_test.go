@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -27,7 +29,7 @@ func TestPolicy(t *testing.T) {
 	}
 	rule := map[string]string{"file": "line 3 of " + file + `, "deny exec,shell *"`, "flag": "--deny exec,shell", "norun": "--allow exec"}
 
-	allowed := map[string]string{"file": "run", "flag": "run, copy"}
+	allowed := map[string]string{"file": "run", "flag": "run, copy, spawn"}
 
 	r := l.run(t, job{hosts: "file:1,flag:1", args: []string{"-n", "2", "hostname"}}).ok(t)
 	if !strings.Contains(r.stdout, "file\n") || !strings.Contains(r.stdout, "flag\n") {
@@ -81,4 +83,37 @@ func TestPolicyOfSSHD(t *testing.T) {
 	}
 	l.ssh(t, job{}, "pod", "hostname").wait(t).fails(t, 255, "pod", "refuses shell", file)
 	l.run(t, job{hosts: "pod", args: []string{"-n", "1", "hostname"}}).ok(t)
+}
+
+// As docs/security.md has it: an agent that is root, a key that only root reads, ranks that give root up, and no spawning.
+// MPI works, and neither reading the key nor having somebody else read it does.
+func TestRanksThatCannotReadTheSecret(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	need.Program(t, "setpriv", "util-linux")
+	l = l.apart(t, netns.Config{Hosts: []string{"w0", "w1"}})
+	for _, host := range []string{"w0", "w1"} {
+		a := l.agent(t, host, container{flags: []string{"--deny", "exec,shell,spawn"}, env: []string{"MPIUP_KEY=" + l.key}})
+		if err := a.until(a.stderr, "launcher: run, copy; all else is refused"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(l.key, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	as := func(n string, argv ...string) job {
+		return job{hosts: "w0:2,w1:2", args: slices.Concat([]string{"-n", n, "--map-by", "node",
+			"setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--no-new-privs"}, argv)}
+	}
+	r := l.run(t, as("2", "sh", "-c", `id -u; cat "$0" >/dev/null 2>&1 && echo read; echo "named ${MPIUP_KEY:-nowhere}"`, l.key)).ok(t)
+	if strings.Count(r.stdout, "1000\n") != 2 || strings.Count(r.stdout, "named nowhere\n") != 2 || strings.Contains(r.stdout, "read\n") {
+		t.Errorf("ranks of another user printed %q", r.stdout)
+	}
+	if r := l.run(t, as("4", l.program(t, "hello"))); r.code != 0 || strings.Count(r.stdout, " of 4") != 4 {
+		t.Errorf("MPI as another user: code %d, %q\n%s", r.code, r.stdout, r.stderr)
+	}
+	r = l.run(t, job{hosts: "w0:2,w1:2", args: slices.Concat([]string{"-n", "2"}, ompiFlags, []string{l.openMPI(t, "spawned"), "one"})})
+	if r.code == 0 || !strings.Contains(r.stderr, "the agent's policy refuses spawn to launchers (--deny exec,shell,spawn)") {
+		t.Errorf("spawning: code %d, %q\n%s", r.code, r.stdout, r.stderr)
+	}
 }
