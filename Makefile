@@ -72,7 +72,7 @@ kube-intel: build ## MPI Operator's example with Intel MPI itself, from PyPI (ro
 
 frameworks: setup build ## training with torch, Horovod (MPI and Gloo) and JAX over hosts; builds Horovod once (root, minutes)
 	@test/frameworks.sh
-	@MPIUP_TEST_REQUIRE=root,netns,mpich,torch,jax,horovod go test -count=1 -timeout 15m -v -run 'Torch|JAX|HorovodBare|MeetingPorts' ./test/integration
+	@MPIUP_TEST_REQUIRE=root,netns,mpich,torch,jax,horovod go test -count=1 -timeout 15m -v -run 'Torch|JAX|HorovodBare|AsHorovodrun|MeetingPorts' ./test/integration
 
 soak: build ## random faults on a running job for SOAK=5m, again with SEED=n; not in CI
 	@MPIUP_SOAK=$(or $(SOAK),5m) MPIUP_SOAK_SEED=$(SEED) go test -race -timeout 60m -count=1 -v -run '^TestSoak$$' ./test/chaos

@@ -24,9 +24,14 @@ import (
 
 // mpirunApplet is mpirun or mpiexec: a job, described as to Open MPI's or Hydra's launcher.
 func mpirunApplet(name string) applet {
+	return launcherApplet(name, func(p *process, args []string) error { return p.mpirun(name, args) })
+}
+
+// launcherApplet is a launcher of that name.
+func launcherApplet(name string, run func(p *process, args []string) error) applet {
 	return func(p *process, args []string) int {
 		p.relaxGC()
-		err := p.mpirun(name, args)
+		err := run(p, args)
 		if err == nil {
 			return p.code
 		}
@@ -72,7 +77,12 @@ func (p *process) mpirun(name string, args []string) error {
 		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
 		return err
 	}
-	p.tellOfLine(name, &line, why)
+	return p.startLine(name, &line, why, dir, func(*launcher.Config) {})
+}
+
+// startLine runs the job of a command line, which adjust has the last word on.
+func (p *process) startLine(name string, line *mpirun.Line, why, dir string, adjust func(*launcher.Config)) error {
+	p.tellOfLine(name, line, why)
 	if err := p.reportPID(line.ReportPID); err != nil {
 		return err
 	}
@@ -84,13 +94,14 @@ func (p *process) mpirun(name string, args []string) error {
 	defer done()
 	reach.Entries, reach.Otherwise, reach.NotHere, reach.WaitBy = line.Entries, line.Otherwise, line.NoLocal, "MPIUP_WAIT"
 	reach.LocalBy = "--host localhost"
-	cfg, err := p.mpirunConfig(&line, reach, dir)
+	cfg, err := p.mpirunConfig(line, reach, dir)
 	if err != nil {
 		return err
 	}
 	if err := p.mpirunSettings(&cfg, line.Family); err != nil {
 		return err
 	}
+	adjust(&cfg)
 	p.code = launch(cfg)
 	return nil
 }

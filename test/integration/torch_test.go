@@ -39,7 +39,7 @@ func (l *lab) example(t *testing.T, example string) string {
 	return script
 }
 
-var learned = regexp.MustCompile(`(?m)^rank (\d+) of (\d+): loss ([\d.]+) to ([\d.]+), weights equal rank 0's: True$`)
+var learned = regexp.MustCompile(`(?m)^(?:\[1,\d+\]<stdout>:)?rank (\d+) of (\d+): loss ([\d.]+) to ([\d.]+), weights equal rank 0's: True$`)
 
 // learns checks the lines of an example's ranks: all are there, the loss fell, the weights agree.
 func (r result) learns(t *testing.T, size int) {
@@ -110,6 +110,20 @@ func TestHorovodBare(t *testing.T) {
 			if n := strings.Count(r.stdout, "weights equal"); n != 4*c.times {
 				t.Errorf("%d lines of %d ranks:\n%s", n, 4, r.stdout)
 			}
+		})
+	}
+}
+
+// mpiup under horovodrun's name, with its command line: no ssh, no mpirun and no horovodrun is asked.
+func TestAsHorovodrun(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	python, script := frameworkPython("horovod"), l.example(t, "horovod-pytorch")
+	need.File(t, "horovod", python, "run test/frameworks.sh horovod")
+	for _, how := range []string{"--gloo", "--mpi"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			l.called(t, "horovodrun", job{}, "-np", "4", "-H", "w0:2,w1:2", how, "--cycle-time-ms", "2", python, script).learns(t, 4)
 		})
 	}
 }

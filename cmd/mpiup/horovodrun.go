@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/cli/horovodrun"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun"
+)
+
+// horovodrun runs the job of a command line of Horovod's launcher. Errors are the user's, unless they bring a code.
+func (p *process) horovodrun(args []string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("the working directory: %w; change to one that exists", err)
+	}
+	h, err := horovodrun.Parse(args)
+	switch {
+	case err != nil:
+		return err
+	case h.Version:
+		_, err = io.WriteString(p.stdout, horovodrun.VersionText(version))
+		return err
+	case h.Help:
+		_, err = io.WriteString(p.stdout, horovodrun.HelpText())
+		return err
+	}
+	line, err := mpirun.Parse(mpirun.OpenMPI, h.Words, p.outside(dir))
+	if err != nil {
+		return err
+	}
+	line.Without = append(h.Without, line.Without...)
+	return p.startLine("horovodrun", &line, "horovodrun says the same to it", dir, func(cfg *launcher.Config) {
+		cfg.Frameworks, cfg.Pty = frameworks.Horovod, false // horovodrun's ranks write to pipes
+		if h.Gloo {
+			cfg.Frameworks |= frameworks.HorovodGloo
+		}
+		if h.Start > 0 {
+			cfg.Wait, cfg.WaitBy = h.Start, "--start-timeout"
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package horovodrun
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const usual = " -bind-to none -map-by slot"
+const ends = " --tag-output --fwd-environment"
+
+func TestLines(t *testing.T) {
+	for _, tt := range []struct{ line, want, err string }{
+		{"-np 2 python train.py --lr 1", "-np 2" + usual + " --oversubscribe" + ends + " python train.py --lr 1", ""},
+		{"-np 4 -H a:2,b:2 ./a", "-np 4 -H a:2,b:2" + usual + ends + " ./a", ""},
+		{"--num-proc=4 -hostfile f ./a", "-np 4 --hostfile f" + usual + ends + " ./a", ""},
+		{"-np 1 -H a -- -odd", "-np 1 -H a" + usual + ends + " -odd", ""},
+		{"-np 2 -H a:2 --mpi ./a", "-np 2 -H a:2 -x HOROVOD_CONTROLLER=mpi -x HOROVOD_CPU_OPERATIONS=mpi" + usual + ends + " ./a", ""},
+		{"-np 2 -H a:2 --network-interfaces eth0,eth1 ./a",
+			"-np 2 -H a:2 -x NCCL_SOCKET_IFNAME=eth0,eth1 -x HOROVOD_GLOO_IFACE=eth0 -mca btl_tcp_if_include eth0,eth1" + usual + ends + " ./a", ""},
+		{"-np 2 -H a:2 --network-interface eth0 --network-interface eth1 ./a",
+			"-np 2 -H a:2 -x NCCL_SOCKET_IFNAME=eth0,eth1 -x HOROVOD_GLOO_IFACE=eth0 -mca btl_tcp_if_include eth0,eth1" + usual + ends + " ./a", ""},
+		{"-np 2 -H a:2 --fusion-threshold-mb 32 --cycle-time-ms 3.5 --no-hierarchical-allreduce --autotune --autotune-log-file /l ./a",
+			"-np 2 -H a:2 -x HOROVOD_FUSION_THRESHOLD=33554432 -x HOROVOD_CYCLE_TIME=3.5 -x HOROVOD_HIERARCHICAL_ALLREDUCE=0 -x HOROVOD_AUTOTUNE=1 -x HOROVOD_AUTOTUNE_LOG=/l" + usual + ends + " ./a", ""},
+		{"-np 2 -H a:2 --output-filename out -p 2222 -i key --disable-cache ./a", "-np 2 -H a:2 --output-filename out:nojobid" + usual + ends + " ./a", ""},
+		{"-np 2 -H a:2 --binding-args=--bind-to_core --mpi-args --map-by_ppr:2:node ./a", "-np 2 -H a:2" + ends + " --bind-to core --map-by ppr:2:node ./a", ""},
+		{"./a", "", "how many ranks? horovodrun wants -np"},
+		{"-np 2", "", "which program?"},
+		{"-np two ./a", "", "no number of ranks"},
+		{"-np 0 ./a", "", "no number of ranks"},
+		{"-np", "", "-np needs a value"},
+		{"-np 2 -H a -hostfile f ./a", "", "the hosts are named already"},
+		{"-np 2 --gloo --mpi ./a", "", "exclude each other"},
+		{"-np 2 --min-np 1 ./a", "", "--min-np: elastic jobs are not started here"},
+		{"-np 2 --host-discovery-script ./d ./a", "", "elastic jobs are not started here"},
+		{"-np 2 --log-level LOUD ./a", "", "the levels are"},
+		{"-np 2 --cache-capacity -1 ./a", "", "no whole number"},
+		{"-np 2 --gloo=yes ./a", "", "--gloo takes no value"},
+		{"-np 2 --nonsense ./a", "", "unknown option --nonsense"},
+		{"-np 2 --mpi-args=-x_A='b' ./a", "", "quotes"},
+		{"-np 2 --network-interface eth0,, ./a", "", "an interface has a name"},
+		{"-cb", "", "ask Horovod itself"},
+	} {
+		words := strings.Fields(tt.line)
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], "_", " ")
+		}
+		l, err := Parse(words)
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: error %v, want %q", tt.line, err, tt.err)
+		}
+		if got := strings.Join(l.Words, " "); got != tt.want {
+			t.Errorf("%s:\n%s, want\n%s", tt.line, got, tt.want)
+		}
+	}
+}
+
+func TestWhatIsForTheRun(t *testing.T) {
+	l, err := Parse(strings.Fields("-np 2 --gloo --start-timeout 90 -p 22 ./a"))
+	if err != nil || !l.Gloo || l.MPI || l.Start != 90*time.Second || len(l.Without) != 1 || l.Without[0] != "-p 22" {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, word := range []string{"--version", "-v", "--help", "-h"} {
+		if l, err := Parse([]string{word}); err != nil || !l.Version && !l.Help {
+			t.Errorf("%s: %+v, %v", word, l, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("-np 2 -H a:2 --cycle-time-ms 5 ./a")
+	f.Add("--network-interfaces eth0,eth1 -np 1 --mpi-args=--a b")
+	f.Fuzz(func(t *testing.T, text string) {
+		words := strings.Split(text, " ")
+		l, err := Parse(words)
+		size := 0
+		for _, w := range l.Words {
+			size += len(w)
+		}
+		if err == nil && size > 3*len(text)+4096 {
+			t.Errorf("%d bytes of words of %d", size, len(text))
+		}
+	})
+}

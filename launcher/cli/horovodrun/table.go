@@ -1,0 +1,198 @@
+package horovodrun
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Level is how far an option is done.
+type Level string
+
+// The levels.
+const (
+	Done     Level = "done"
+	NoEffect Level = "no effect"
+	Refused  Level = "refused"
+)
+
+// row is one option.
+type row struct {
+	names string // as users write them, the usual one first, blanks between
+	args  int
+	level Level
+	means string // what it means here, or why it is refused and what to use
+	set   func(l *Line, v []string) error
+}
+
+// elastic is why options of elastic jobs are refused.
+const elastic = "elastic jobs are not started here: the image's own horovodrun does it, over mpiup under the name ssh (mpiup help frameworks)"
+
+// rows are all options of horovod 0.28.
+func rows() []row {
+	return append(append(ownRows(), tunables()...), []row{
+		{"--verbose", 0, Done, "says what mpiup does", func(l *Line, _ []string) error { l.add("-v"); return nil }},
+		{"--version -v", 0, Done, "says which launcher is imitated", func(l *Line, _ []string) error { l.Version = true; return nil }},
+		{"--help -h", 0, Done, "lists the options", func(l *Line, _ []string) error { l.Help = true; return nil }},
+		{"--disable-cache", 0, NoEffect, "nothing is looked for that could be kept", nil},
+		{"--ssh-port -p", 1, NoEffect, "there is no ssh", nil},
+		{"--ssh-identity-file -i", 1, NoEffect, "there is no ssh", nil},
+		{"--check-build -cb", 0, Refused, "ask Horovod itself: python3 -c 'from horovod.runner.launch import check_build; check_build(False)'", nil},
+		{"--config-file", 1, Refused, "write its settings as options, or as -x HOROVOD_... of mpiup run", nil},
+		{"--jsrun", 0, Refused, "there is no jsrun in pods: leave it out", nil},
+		{"--min-np --min-num-proc", 1, Refused, elastic, nil},
+		{"--max-np --max-num-proc", 1, Refused, elastic, nil},
+		{"--slots-per-host", 1, Refused, elastic, nil},
+		{"--elastic-timeout", 1, Refused, elastic, nil},
+		{"--reset-limit", 1, Refused, elastic, nil},
+		{"--blacklist-cooldown-range", 2, Refused, elastic, nil},
+		{"--host-discovery-script", 1, Refused, elastic, nil},
+	}...)
+}
+
+func ownRows() []row {
+	return []row{
+		{"-np --num-proc", 1, Done, "how many ranks", (*Line).ranks},
+		{"-H --hosts", 1, Done, "the hosts and their slots, `a:4,b:4`; without them those that the pod is told of, else this machine", func(l *Line, v []string) error { return l.hosts("-H", v[0]) }},
+		{"-hostfile --hostfile", 1, Done, "a file with the hosts, `name slots=N` a line", func(l *Line, v []string) error { return l.hosts("--hostfile", v[0]) }},
+		{"--gloo", 0, Done, "ranks meet by Gloo, at their agents; without it as Horovod was built", func(l *Line, _ []string) error { l.Gloo = true; return nil }},
+		{"--mpi", 0, Done, "ranks meet by MPI", func(l *Line, _ []string) error { l.MPI = true; return nil }},
+		{"--network-interfaces --network-interface", 1, Done, "the interfaces, with commas between: for NCCL and Open MPI all, for Gloo the first", (*Line).interfaces},
+		{"--start-timeout", 1, Done, "how long to wait for all hosts, in seconds; also `HOROVOD_START_TIMEOUT`. Without it mpiup's own 5 minutes", (*Line).start},
+		{"--output-filename", 1, Done, "each rank's output goes to `DIR/rank.N/stdout` and `stderr` too", func(l *Line, v []string) error { l.add("--output-filename", v[0]+":nojobid"); return nil }},
+		{"--prefix-output-with-timestamp -prefix-timestamp", 0, Done, "the time before each line", func(l *Line, _ []string) error { l.add("--timestamp-output"); return nil }},
+		{"--mpi-args", 1, Done, "words for the launcher, read as Open MPI's ([mpirun.md](mpirun.md))", func(l *Line, v []string) error { return l.extra(&l.more, v[0]) }},
+		{"--binding-args", 1, Done, "how ranks are bound, in the same words", func(l *Line, v []string) error { l.bound = true; return l.extra(&l.more, v[0]) }},
+		{"--tcp", 0, Done, "no RDMA: `NCCL_IB_DISABLE=1`, and TCP for Open MPI", func(l *Line, _ []string) error {
+			l.add("-x", "NCCL_IB_DISABLE=1", "-mca", "pml", "ob1", "-mca", "btl", "^openib")
+			return nil
+		}},
+	}
+}
+
+// tunables are options that become a variable of the ranks (runner/common/util/config_parser.py).
+func tunables() (list []row) {
+	add := func(names, variable string, args int, value func(string) (string, error)) {
+		means := "`" + variable + "`"
+		list = append(list, row{names, args, Done, means, func(l *Line, v []string) error {
+			text := ""
+			if len(v) > 0 {
+				text = v[0]
+			}
+			text, err := value(text)
+			if err != nil {
+				return err
+			}
+			l.add("-x", variable+"="+text)
+			return nil
+		}})
+	}
+	is := func(text string) func(string) (string, error) {
+		return func(string) (string, error) { return text, nil }
+	}
+	add("--fusion-threshold-mb", "HOROVOD_FUSION_THRESHOLD", 1, func(v string) (string, error) {
+		n, err := strconv.ParseUint(v, 10, 32)
+		if err != nil {
+			return "", errWhole
+		}
+		return strconv.FormatUint(n<<20, 10), nil
+	})
+	for _, t := range []struct{ name, variable string }{
+		{"--cycle-time-ms", "HOROVOD_CYCLE_TIME"}, {"--autotune-gaussian-process-noise", "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE"}} {
+		add(t.name, t.variable, 1, func(v string) (string, error) {
+			f, err := strconv.ParseFloat(v, 64)
+			if err != nil || f < 0 {
+				return "", errors.New("that is no number of 0 or more")
+			}
+			return v, nil
+		})
+	}
+	for _, t := range []struct{ name, variable string }{
+		{"--cache-capacity", "HOROVOD_CACHE_CAPACITY"}, {"--autotune-warmup-samples", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES"},
+		{"--autotune-steps-per-sample", "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"}, {"--autotune-bayes-opt-max-samples", "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES"},
+		{"--stall-check-warning-time-seconds", "HOROVOD_STALL_CHECK_TIME_SECONDS"}, {"--stall-check-shutdown-time-seconds", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"},
+		{"--num-nccl-streams", "HOROVOD_NUM_NCCL_STREAMS"}, {"--thread-affinity", "HOROVOD_THREAD_AFFINITY"}, {"--gloo-timeout-seconds", "HOROVOD_GLOO_TIMEOUT_SECONDS"},
+	} {
+		add(t.name, t.variable, 1, whole)
+	}
+	for _, t := range []struct{ name, variable string }{{"--autotune-log-file", "HOROVOD_AUTOTUNE_LOG"}, {"--timeline-filename", "HOROVOD_TIMELINE"}} {
+		add(t.name, t.variable, 1, func(v string) (string, error) { return v, nil })
+	}
+	add("--log-level", "HOROVOD_LOG_LEVEL", 1, func(v string) (string, error) {
+		for _, level := range []string{"TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL"} {
+			if v == level {
+				return v, nil
+			}
+		}
+		return "", errors.New("the levels are TRACE, DEBUG, INFO, WARNING, ERROR and FATAL")
+	})
+	for _, t := range []struct{ yes, no, variable string }{
+		{"--hierarchical-allreduce", "--no-hierarchical-allreduce", "HOROVOD_HIERARCHICAL_ALLREDUCE"},
+		{"--hierarchical-allgather", "--no-hierarchical-allgather", "HOROVOD_HIERARCHICAL_ALLGATHER"},
+		{"--torus-allreduce", "--no-torus-allreduce", "HOROVOD_TORUS_ALLREDUCE"},
+		{"--autotune", "--no-autotune", "HOROVOD_AUTOTUNE"}, {"--timeline-mark-cycles", "--no-timeline-mark-cycles", "HOROVOD_TIMELINE_MARK_CYCLES"},
+		{"--no-stall-check", "--stall-check", "HOROVOD_STALL_CHECK_DISABLE"}, {"--mpi-threads-disable", "--no-mpi-threads-disable", "HOROVOD_MPI_THREADS_DISABLE"},
+		{"--log-without-timestamp --log-hide-timestamp", "--log-with-timestamp --no-log-hide-timestamp", "HOROVOD_LOG_HIDE_TIME"},
+	} {
+		add(t.yes, t.variable, 0, is("1"))
+		add(t.no, t.variable, 0, is("0"))
+	}
+	return list
+}
+
+var errWhole = errors.New("that is no whole number of 0 or more")
+
+func whole(v string) (string, error) {
+	if _, err := strconv.ParseUint(v, 10, 32); err != nil {
+		return "", errWhole
+	}
+	return v, nil
+}
+
+func (l *Line) ranks(v []string) error {
+	if n, err := strconv.Atoi(v[0]); err != nil || n < 1 {
+		return errors.New("that is no number of ranks")
+	}
+	l.np = true
+	l.add("-np", v[0])
+	return nil
+}
+
+func (l *Line) hosts(option, value string) error {
+	if l.hosted {
+		return errors.New("the hosts are named already; give -H or --hostfile, once")
+	}
+	l.hosted = true
+	l.add(option, value)
+	return nil
+}
+
+func (l *Line) start(v []string) error {
+	n, err := strconv.ParseUint(v[0], 10, 20)
+	if err != nil || n == 0 {
+		return errors.New("that is no number of seconds")
+	}
+	l.Start = time.Duration(n) * time.Second
+	return nil
+}
+
+func (l *Line) interfaces(v []string) error {
+	for name := range strings.SplitSeq(v[0], ",") {
+		if name == "" {
+			return errors.New("an interface has a name")
+		}
+		l.nics = append(l.nics, name)
+	}
+	return nil
+}
+
+// extra takes words of one argument apart, as horovodrun's shell would where nothing is quoted.
+func (l *Line) extra(to *[]string, text string) error {
+	if i := strings.IndexAny(text, "'\"\\$`"); i >= 0 {
+		return fmt.Errorf("quotes and %q are not taken apart here: give mpirun these words itself", text[i])
+	}
+	*to = append(*to, strings.Fields(text)...)
+	return nil
+}
