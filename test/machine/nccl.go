@@ -70,7 +70,7 @@ func NCCL(text []byte) (capture.Files, error) {
 		g.processor(i, cpu.Node, set)
 		g.mask = cpu.Affinity
 		g.node = cpu.Node
-		g.bus = i * 0x80 // where made up addresses begin
+		g.made = topology.PCIAddr{Domain: uint32(i / 2), Bus: uint8(i % 2 * 0x80)} // a domain has 256 buses, for two processors
 		for k, p := range cpu.PCI {
 			if err := g.pci(p, "", k); err != nil {
 				return nil, err
@@ -88,7 +88,7 @@ type generator struct {
 	nodes       int
 	node        int
 	mask        string
-	bus         int
+	made        topology.PCIAddr // where made up addresses of a processor begin
 	gpus, hcas  int
 	renderNodes int
 	kfd         map[string]int // AMD's driver's numbers of GPUs, by address
@@ -195,10 +195,17 @@ func (g *generator) pci(p ncclPCI, dir string, k int) error {
 		return err
 	}
 	if foreign := len(p.PCI) > 0 && !strings.HasPrefix(p.PCI[0].Bus, p.Bus[:4]); foreign {
-		at = topology.PCIAddr{Bus: uint8(g.bus), Device: uint8(k + 1)}
-		for i := range p.PCI {
-			p.PCI[i].Bus = topology.PCIAddr{Bus: at.Bus + at.Device, Device: uint8(i)}.String()
+		if k > 30 || len(p.PCI) > 32 { // a bus has 32 devices, the first one the processor's
+			return fmt.Errorf("%s: more bridges or functions than have addresses", p.Bus)
 		}
+		at = g.made
+		at.Device = uint8(k + 1)
+		for i := range p.PCI {
+			p.PCI[i].Bus = topology.PCIAddr{Domain: at.Domain, Bus: at.Bus + at.Device, Device: uint8(i)}.String()
+		}
+	}
+	if _, twice := g.files["sys/bus/pci/devices/"+at.String()]; twice {
+		return fmt.Errorf("%s is there twice", at)
 	}
 	if dir == "" {
 		dir = fmt.Sprintf("sys/devices/pci%04x:%02x", at.Domain, at.Bus)

@@ -1,8 +1,11 @@
 package machine
 
 import (
+	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/golden"
@@ -63,5 +66,42 @@ func TestNCCLTree(t *testing.T) {
 	}
 	if _, ok := files["dev/nvidia1"]; !ok {
 		t.Error("GPU 1 has no device file")
+	}
+}
+
+// Processors beyond the second, of a machine whose file has made up bridges, share no bus with the first ones.
+func TestNCCLOfManyProcessors(t *testing.T) {
+	text := "<system>"
+	const processors = 8
+	for i := range processors {
+		text += fmt.Sprintf(`<cpu numaid="%d" affinity="%x">`, i, 1<<i)
+		for k := range 4 {
+			text += fmt.Sprintf(`<pci busid="ffff:ff:%02x.0" class="0x060400"><pci busid="%04x:00:00.0" class="0x030200"/></pci>`, k, 4*i+k+1)
+		}
+		text += "</cpu>"
+	}
+	files, err := NCCL([]byte(text + "</system>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions, buses := 0, map[string]bool{}
+	for name, f := range files {
+		if strings.HasPrefix(name, "sys/bus/pci/devices/") {
+			functions++
+		}
+		if bus, ok := strings.CutSuffix(name, "/secondary_bus_number"); ok {
+			domain := path.Base(bus)[:4]
+			if key := domain + ":" + string(f.Data); buses[key] {
+				t.Errorf("two bridges lead to %q", key)
+			} else {
+				buses[key] = true
+			}
+		}
+	}
+	if functions != processors*4*2 || len(buses) != processors*4 {
+		t.Errorf("%d functions, %d buses", functions, len(buses))
+	}
+	if _, err := NCCL([]byte(`<system><cpu numaid="0" affinity="1"><pci busid="0000:01:00.0" class="0x030200"/><pci busid="0000:01:00.0" class="0x030200"/></cpu></system>`)); err == nil {
+		t.Error("one address of two functions was taken")
 	}
 }

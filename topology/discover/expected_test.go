@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/test/machine"
+	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/discover"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -29,12 +32,56 @@ var exceptions = map[string]string{
 	"nvidiagpunumanodes-kept":      "HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES is hwloc's own; on POWER GPUs' memory is left out, hwloc's default",
 }
 
-// TestExpected: what hwloc's files say of each machine, object by object: processors, caches, memory,
-// what a cgroup leaves of them, and where PCI devices hang.
+// large machines are compared with lstopo itself (topology/hwlocxml), not with files.
+var large = []string{"h100", "mi300x"}
+
+// TestExpected: what lstopo (hwloc 2.9) said of our own machines, object by object: processors, caches, memory,
+// what a cgroup leaves of them, and where PCI devices hang. -update asks it again.
 func TestExpected(t *testing.T) {
-	tests, err := filepath.Glob(hwlocFiles + "/*.test")
+	names := slices.DeleteFunc(machine.Names(t), func(n string) bool { return slices.Contains(large, n) })
+	if len(names) < 10 {
+		t.Fatalf("only %d machines: %v", len(names), names)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			if golden.Updating() {
+				golden.Is(t, "testdata/"+name+".lstopo", asked(t, name))
+			}
+			want, err := os.ReadFile("testdata/" + name + ".lstopo")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := strings.Count(string(want), "\n"); lines < 4 {
+				t.Fatalf("lstopo has said %d lines only", lines)
+			}
+			got := strings.Join(expectation{target: ".xml"}.ours(read(t, machine.Load(t, name))), "\n") + "\n"
+			if d := cmp.Diff(string(want), got); d != "" {
+				t.Errorf("- lstopo, + ours\n%s", d)
+			}
+		})
+	}
+}
+
+// asked is what lstopo says of a machine of ours.
+func asked(t *testing.T, name string) string {
+	t.Helper()
+	need.Program(t, "lstopo-no-graphics", "hwloc-nox")
+	cmd := exec.Command("lstopo-no-graphics", "--of", "xml")
+	// hwloc before 2.11 hides GPUs' memory everywhere, later ones on POWER only.
+	cmd.Env = append(os.Environ(), "HWLOC_FSROOT="+machine.Unpack(t, machine.Load(t, name)), "HWLOC_COMPONENTS=linux,stop", "HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1")
+	text, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
+	}
+	return strings.Join(linesOf(t, text), "\n") + "\n"
+}
+
+// TestExpectedOfHwloc: the same of hwloc's own collection, where that is at hand.
+func TestExpectedOfHwloc(t *testing.T) {
+	need.File(t, "hwloc-fixtures", hwlocFiles, "put hwloc's tests/hwloc/linux there")
+	tests, err := filepath.Glob(hwlocFiles + "/*.test")
+	if err != nil || len(tests) < 10 {
+		t.Fatalf("%d machines, %v", len(tests), err)
 	}
 	for _, file := range tests {
 		name := strings.TrimSuffix(filepath.Base(file), ".test")
@@ -96,6 +143,12 @@ func (e expectation) expected(t *testing.T) (lines []string) {
 	if !e.exact() {
 		return fromConsole(string(text))
 	}
+	return linesOf(t, text)
+}
+
+// linesOf is hwloc's XML in the words of line.
+func linesOf(t *testing.T, text []byte) (lines []string) {
+	t.Helper()
 	var doc struct {
 		Objects []xmlObject `xml:"object"`
 	}

@@ -41,12 +41,15 @@ func TestLstopoAgrees(t *testing.T) {
 	}
 }
 
-// TestLstopoAgreesOnRealMachines does so with hwloc's own collection, where it is at hand.
-func TestLstopoAgreesOnRealMachines(t *testing.T) {
+// TestLstopoAgreesOnHwlocsMachines does so with hwloc's own collection, where it is at hand; without it, real machines
+// are the one that was captured (vm) and this one (TestLstopoAgreesHere).
+func TestLstopoAgreesOnHwlocsMachines(t *testing.T) {
 	need.Program(t, "lstopo-no-graphics", "hwloc-nox")
-	archives, err := filepath.Glob("../../../shared/fixtures/hwloc/*.tar.bz2")
-	if err != nil {
-		t.Fatal(err)
+	const files = "../../../shared/fixtures/hwloc"
+	need.File(t, "hwloc-fixtures", files, "put hwloc's tests/hwloc/linux there")
+	archives, err := filepath.Glob(files + "/*.tar.bz2")
+	if err != nil || len(archives) < 8 {
+		t.Fatalf("%d machines, %v", len(archives), err)
 	}
 	for _, a := range archives {
 		t.Run(strings.TrimSuffix(filepath.Base(a), ".tar.bz2"), func(t *testing.T) {
@@ -127,11 +130,15 @@ func agree(t *testing.T, root string, pageSize int, env ...string) {
 		t.Fatal(err)
 	}
 	file := write(t, hwlocxml.String(m))
+	var without []string
+	if configs, _ := filepath.Glob(root + "/sys/bus/pci/devices/*/config"); len(configs) == 0 {
+		without = []string{"revision"} // hwloc 2.9 knows it from there only, and captures have no such file
+	}
 	for _, view := range views {
 		native := lstopo(t, view, append(env, "HWLOC_FSROOT="+root, "HWLOC_COMPONENTS=linux,stop")...)
 		for _, parser := range []string{"0", "1"} { // hwloc's own, libxml2
 			ours := lstopo(t, view, "HWLOC_XMLFILE="+file, "HWLOC_LIBXML_IMPORT="+parser)
-			compare(t, view, native, ours)
+			compare(t, view, native, ours, without...)
 		}
 	}
 }
@@ -254,6 +261,8 @@ func line(e *element, depth int, without []string) string {
 			continue
 		case name == "pci_link_speed" && value == "0.000000":
 			continue
+		case name == "pci_type" && slices.Contains(without, "revision"):
+			value = value[:strings.LastIndexByte(value, ']')+1]
 		case name == "pci_type":
 			value = strings.TrimSuffix(value, " ff")
 			value = strings.TrimSuffix(value, " 00")
