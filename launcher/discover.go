@@ -85,21 +85,6 @@ func (r *Reach) keyFor(set *hostSet) error {
 	return nil
 }
 
-// served are the hosts where an agent of this job answers.
-func (r *Reach) served(ctx context.Context, d *dialer, hosts []wanted) []wanted {
-	yes := make([]bool, len(hosts))
-	inParallel(len(hosts), func(i int) {
-		yes[i] = r.agentAt(ctx, d, netip.MustParseAddr(hosts[i].entry.Name))
-	})
-	var out []wanted
-	for i, h := range hosts {
-		if yes[i] {
-			out = append(out, h)
-		}
-	}
-	return out
-}
-
 // agentAt says whether an agent of this job answers at an address.
 func (r *Reach) agentAt(ctx context.Context, d *dialer, a netip.Addr) bool {
 	c, err := race(ctx, candidatesOf([]netip.Addr{a}, r.Identity.Ports()), d.connect, (*agentConn).close)

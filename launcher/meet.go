@@ -16,20 +16,24 @@ import (
 // meeting finds the hosts of a pod that is told of none: by the records of its headless service, and
 // where that has none by the agents that an agent in this container knows. Both grow while pods start.
 type meeting struct {
-	reach  *Reach
-	dialer *dialer
-	from   string                 // the service, or gossip
-	watch  *resolve.Watch         // of the service; nil: this pod has none
-	dns    error                  // why it has no records
-	known  map[string]quorum.Host // by name or address: what agents said of themselves
-	tired  map[string]*patience   // of those that did not
-	set    quorum.Set
+	reach   *Reach
+	dialer  *dialer
+	service string
+	watch   *resolve.Watch         // of the service; nil: this pod has none
+	dns     error                  // why it has no records
+	from    string                 // of the last hosts: the service, or gossip
+	known   map[string]quorum.Host // by name or address: what agents said of themselves
+	causes  map[string]*cause      // why others did not
+	tired   map[string]*patience   // with those
+	set     quorum.Set
 }
 
 func newMeeting(r *Reach) *meeting {
-	m := &meeting{reach: r, dialer: newDialer(r.Identity, 1), from: "gossip", known: map[string]quorum.Host{}, tired: map[string]*patience{}}
+	m := &meeting{reach: r, dialer: newDialer(r.Identity, 1), from: "gossip",
+		known: map[string]quorum.Host{}, causes: map[string]*cause{}, tired: map[string]*patience{}}
 	if sub := r.subdomain(); sub != "" {
-		m.watch, m.from = r.Resolver.Watch(sub), "the service "+sub
+		m.watch, m.service = r.Resolver.Watch(sub), "the service "+sub
+		m.from = m.service
 	}
 	return m
 }
@@ -44,27 +48,26 @@ func (r *Reach) meet(ctx context.Context) (*hostSet, error) {
 	defer func() { hide(); <-shown }()
 	for begun := time.Now(); ; {
 		set := m.look(ctx)
-		if set != nil && r.need.Hosts > 0 && len(set.hosts) >= r.need.Hosts {
-			return m.exact(set), nil
-		}
-		if err := m.ask(ctx, set); err != nil {
-			return nil, err
-		}
+		stranger := m.ask(ctx, set)
 		now := time.Now()
-		if set != nil && r.need.Suffices(&m.set, now) {
+		if r.need.Suffices(&m.set, now) {
 			return m.chosen(set), nil
+		}
+		if stranger != nil && r.need.Enough(&m.set, now) {
+			return nil, &failure{stranger.stage.exitCode(), append(m.unanswered(set), noCure)}
 		}
 		if m.watch == nil && set == nil && now.Sub(begun) >= quorum.Settled {
 			return nil, &failure{job.ExitHosts, []string{
 				"nothing tells this pod of its job's hosts: its name has no headless service, and no agent runs in this container", r.otherwise()}}
 		}
 		lacks := m.from + " has " + r.need.Lacks(&m.set)
-		b.note(lacks+m.hint(set), m.cached())
+		b.note(lacks+m.hint(set)+m.first(set), m.cached())
 		if m.pause(ctx); ctx.Err() != nil {
 			if m.dns != nil {
 				lacks += ": " + resolveCause(m.dns).Error()
 			}
-			return nil, &failure{job.ExitHosts, []string{lacks, fmt.Sprintf("waited %v (%s) for hosts; `mpiup peers` shows who answers", r.Wait, r.WaitBy), r.otherwise()}}
+			return nil, &failure{job.ExitHosts, append(m.unanswered(set), lacks,
+				fmt.Sprintf("waited %v (%s) for hosts; `mpiup peers` shows who answers", r.Wait, r.WaitBy), r.otherwise())}
 		}
 	}
 }
@@ -95,24 +98,21 @@ func (m *meeting) cached() (until time.Time) {
 
 // look is the hosts as they are now; nil: there are none.
 func (m *meeting) look(ctx context.Context) *hostSet {
-	set := &hostSet{from: m.from}
 	if m.watch != nil {
-		set.hosts = m.service(ctx)
-	}
-	if len(set.hosts) == 0 {
-		if set = m.reach.gossip(ctx); set == nil {
-			return nil
+		if hosts := m.records(ctx); len(hosts) > 0 {
+			m.from = m.service
+			return &hostSet{from: m.from, hosts: hosts}
 		}
-		m.from = set.from
 	}
-	if n, _ := m.reach.count(); n > 0 && len(set.hosts) > n { // pods without an agent, such as a launcher's
-		set.hosts = m.reach.served(ctx, m.dialer, set.hosts)
+	set := m.reach.gossip(ctx)
+	if set != nil {
+		m.from = set.from
 	}
 	return set
 }
 
-// service is this pod's headless service, in order of address. Our own address counts if an agent answers there.
-func (m *meeting) service(ctx context.Context) (hosts []wanted) {
+// records are those of this pod's headless service, in order of address. Our own counts if an agent answers there.
+func (m *meeting) records(ctx context.Context) (hosts []wanted) {
 	addrs, err := m.watch.Next(ctx)
 	m.dns = err
 	own := ownAddresses()
@@ -126,8 +126,9 @@ func (m *meeting) service(ctx context.Context) (hosts []wanted) {
 	return hosts
 }
 
-// ask asks the hosts that have not said yet who they are and how many slots they have.
-func (m *meeting) ask(ctx context.Context, set *hostSet) error {
+// ask asks the hosts that have not said yet who they are and how many slots they have. It returns why those
+// that have not answered will not do so, if that is known of all of them.
+func (m *meeting) ask(ctx context.Context, set *hostSet) *cause {
 	if set == nil {
 		m.set.See(time.Now(), nil)
 		return nil
@@ -139,29 +140,61 @@ func (m *meeting) ask(ctx context.Context, set *hostSet) error {
 		}
 	}
 	begun := time.Now()
+	var causes []*cause
 	for _, v := range m.reach.visit(ctx, strangers, nil) {
 		key := m.key(v.wanted)
 		if v.hello != nil {
 			m.known[key] = quorum.Host{Name: v.hello.Name, Slots: max(int(v.hello.Slots), 1)}
+			delete(m.causes, key)
 			continue
 		}
 		if m.tired[key] == nil {
 			m.tired[key] = &patience{}
 		}
+		m.causes[key] = v.cause
 		if m.tired[key].over(v.cause, begun, m.reach.Insist) {
-			return &failure{v.cause.stage.exitCode(), []string{fmt.Sprintf("host %s of %s: %v", key, m.from, v.cause), noCure}}
+			causes = append(causes, v.cause)
 		}
 	}
-	hosts := make([]quorum.Host, len(set.hosts))
+	hosts, silent := make([]quorum.Host, len(set.hosts)), 0
 	for i, w := range set.hosts {
 		h, ok := m.known[m.key(w)]
 		if !ok {
-			h = quorum.Host{Name: m.key(w)}
+			h, silent = quorum.Host{Name: m.key(w)}, silent+1
 		}
 		hosts[i] = h
 	}
 	m.set.See(time.Now(), hosts)
-	return nil
+	if len(causes) < silent {
+		return nil
+	}
+	return telling(causes)
+}
+
+// first is why the first of those that do not answer does not.
+func (m *meeting) first(set *hostSet) string {
+	if set != nil {
+		for _, w := range set.hosts {
+			if c := m.causes[m.key(w)]; c != nil {
+				return fmt.Sprintf("; %v", c)
+			}
+		}
+	}
+	return ""
+}
+
+// unanswered are lines with why hosts do not answer.
+func (m *meeting) unanswered(set *hostSet) (lines []string) {
+	const most = 5
+	if set == nil {
+		return nil
+	}
+	for _, w := range set.hosts {
+		if c := m.causes[m.key(w)]; c != nil && len(lines) < most {
+			lines = append(lines, fmt.Sprintf("host %s of %s: %v", m.key(w), m.from, c))
+		}
+	}
+	return lines
 }
 
 // key tells one host from another for as long as it has its address.
@@ -172,18 +205,14 @@ func (m *meeting) key(w wanted) string {
 	return w.entry.Name
 }
 
-// exact is the set without those that are more than were said.
-func (m *meeting) exact(set *hostSet) *hostSet {
+// chosen is the set without those that have not answered, where the others are all that was asked for,
+// and without those that are more than were said.
+func (m *meeting) chosen(set *hostSet) *hostSet {
+	if n := m.reach.need; n.Hosts > 0 || n.Ranks > 0 && !n.Beyond && !n.All {
+		set.hosts = slices.DeleteFunc(set.hosts, func(w wanted) bool { return m.known[m.key(w)].Slots == 0 })
+	}
 	if n, _ := m.reach.count(); n > 0 {
 		set.hosts = set.hosts[:min(n, len(set.hosts))]
-	}
-	return set
-}
-
-// chosen is the set, without those that have not answered where the others have slots for all ranks.
-func (m *meeting) chosen(set *hostSet) *hostSet {
-	if n := m.reach.need; n.Ranks > 0 && !n.Beyond && !n.All {
-		set.hosts = slices.DeleteFunc(set.hosts, func(w wanted) bool { return m.known[m.key(w)].Slots == 0 })
 	}
 	return set
 }

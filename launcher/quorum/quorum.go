@@ -75,13 +75,28 @@ func (s *Set) slots() (sum int) {
 	return sum
 }
 
+// answered is how many of the hosts have an agent that answers: a service has the records of other pods, too.
+func (s *Set) answered() (sum int) {
+	for _, h := range s.hosts {
+		if h.Slots > 0 {
+			sum++
+		}
+	}
+	return sum
+}
+
+// Enough says whether the set would suffice if all of it answered, as far as that is known.
+func (n Need) Enough(s *Set, now time.Time) bool {
+	return len(s.hosts) > 0 && len(s.hosts) >= n.Hosts && s.Settled(now)
+}
+
 // Suffices says whether a run may begin with the set.
 func (n Need) Suffices(s *Set, now time.Time) bool {
 	switch {
 	case len(s.hosts) == 0:
 		return false
 	case n.Hosts > 0:
-		return len(s.hosts) >= n.Hosts
+		return s.answered() >= n.Hosts
 	case n.Ranks > 0 && !n.Beyond && s.slots() < n.Ranks:
 		return false
 	case n.Ranks > 0 && !n.Beyond && !n.All:
@@ -102,7 +117,7 @@ func (n Need) Lacks(s *Set) string {
 	case len(s.hosts) == 0:
 		return "no host with an agent of this job"
 	case n.Hosts > 0:
-		return fmt.Sprintf("%d of the %d hosts of %s (%s)", len(s.hosts), n.Hosts, n.Why, s.named(n.Hosts))
+		return fmt.Sprintf("%d of the %d hosts of %s (%s)", s.answered(), n.Hosts, n.Why, s.named(n.Hosts))
 	case n.Ranks > 0 && !n.Beyond && s.slots() < n.Ranks:
 		return fmt.Sprintf("%s with %d slots, and -n %d needs %d (%s)", have, s.slots(), n.Ranks, n.Ranks, s.named(0))
 	}
@@ -117,18 +132,22 @@ const most = 5
 func (s *Set) named(of int) string {
 	var names, silent []string
 	for _, h := range s.hosts {
-		names = append(names, h.Name)
 		if h.Slots == 0 {
 			silent = append(silent, h.Name)
+		} else {
+			names = append(names, h.Name)
 		}
 	}
 	text := listed(names)
+	if len(names) == 0 {
+		text = "none answers"
+	}
 	if missing := missing(names, of); len(missing) == 1 {
 		text += "; " + missing[0] + " is missing"
 	} else if len(missing) > 1 {
 		text += "; missing: " + listed(missing)
 	}
-	if of == 0 && len(silent) > 0 {
+	if len(silent) > 0 {
 		text += "; without an answer: " + listed(silent)
 	}
 	return text

@@ -267,7 +267,7 @@ func TestRecordsThatAreTooFew(t *testing.T) {
 	other := c.keygen()
 	front.volumes = []volume{other}
 	r := front.run(append([]string{"-n", "2"}, whereAmI...)...)
-	if r.says(t, 244, "it holds the secret of another job", "mpiup stopped waiting"); r.took > 25*time.Second {
+	if r.says(t, 244, "none answers; without an answer: 10.77.0.1, 10.77.0.2); 10.77.0.1:16748: it holds the secret of another job", "no longer waited for"); r.took > 25*time.Second {
 		t.Errorf("another job's key was told after %v", r.took)
 	}
 }
