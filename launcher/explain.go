@@ -152,6 +152,9 @@ func (f fault) hint() string {
 		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
 			firstLabel(f.host))
 	case faultWireup:
+		if strings.Contains(f.text, "let ranks put less") { // a bound, which says what to do
+			return ""
+		}
 		return "the ranks of an MPI program start together: see what the one that is missing wrote, and that it calls MPI_Init"
 	case faultMixed:
 		return "nothing was started: build all programs with one MPI library, and use one image on all hosts"

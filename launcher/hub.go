@@ -158,9 +158,9 @@ func (h *hub) enter(host int, m *apiv1.FenceEnter) (wired bool, err error) {
 func (h *hub) excess(f *fence) string {
 	switch {
 	case f.size > maxFence:
-		return fmt.Sprintf("its hosts bring %d bytes together; %d are possible", f.size, maxFence)
+		return fmt.Sprintf("its hosts bring %d bytes together; %d are possible; let ranks put less before it", f.size, maxFence)
 	case h.held > maxHeld:
-		return fmt.Sprintf("with it, barriers that have not ended have %d bytes; %d are possible", h.held, maxHeld)
+		return fmt.Sprintf("with it, barriers that have not ended have %d bytes; %d are possible; let ranks put less, or be in fewer at once", h.held, maxHeld)
 	}
 	return ""
 }

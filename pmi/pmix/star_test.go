@@ -15,8 +15,9 @@ import (
 
 // star joins the hosts of a run in memory, as the launcher joins agents.
 type star struct {
-	names kvs.Names
-	hosts int
+	names  kvs.Names
+	hosts  int
+	limits kvs.Limits // of engines that are made from now on
 
 	mu     sync.Mutex
 	awaits int                 // guarded by mu; questions between hosts
@@ -87,7 +88,7 @@ func (s *star) add(t testing.TB, layout [][]int) (number int, j *starJob) {
 	}
 	name := "test-" + strings.ToLower(rand.Text()[:16]) // see kvs.Config
 	for h, ranks := range layout {
-		cfg := kvs.Config{KVSName: name, Size: j.size, Local: ranks, Names: s.names}
+		cfg := kvs.Config{KVSName: name, Size: j.size, Local: ranks, Names: s.names, Limits: s.limits}
 		if s.hosts > 1 {
 			cfg.Upstream = spoke{s, h, j}
 		}

@@ -2,9 +2,12 @@ package pmix_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 )
@@ -75,4 +78,54 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A fence that would carry too much is out of resource for its ranks, on every host, and the user reads why, once of each
+// host; the ranks go on.
+func TestFenceThatCarriesTooMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		var mu sync.Mutex
+		m := newMulti(t, 2, func(cfg *pmix.Config) {
+			cfg.Hooks.OnNotice = func(text string) {
+				mu.Lock()
+				defer mu.Unlock()
+				said = append(said, text)
+			}
+		})
+		defer m.stop()
+		m.star.limits = kvs.Limits{Sending: 1000}
+		m.add([]int{0, 1}, []int{2})
+		collecting := func(w *bfrops.Writer) {
+			bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc{m.proc(0, bfrops.RankWildcard)})
+			w.Infos([]bfrops.Info{yes("pmix.collect")})
+		}
+		var clients []*raw
+		for rank := range 3 {
+			c := m.connect(0, rank)
+			defer c.nc.Close()
+			clients = append(clients, c)
+		}
+		if st := clients[0].ask(101, cmdCommit, committing("key", strings.Repeat("x", 4000))); st != 0 {
+			t.Fatal(st)
+		}
+		for round, more := range []func(*bfrops.Writer){collecting, list(m.proc(0, bfrops.RankWildcard))} {
+			for _, c := range clients {
+				c.send(200, request(cmdFence, more))
+			}
+			for rank, c := range clients {
+				if st, want := bfrops.One[int64](c.receive(200), bfrops.Status), []int64{-29, 0}[round]; st != want {
+					t.Errorf("rank %d, fence %d: status %d, want %d", rank, round, st, want)
+				}
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(said) != 2 || !strings.Contains(said[0], "1000 are possible") {
+			t.Errorf("%q", said)
+		}
+		if err := m.err(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -142,6 +142,7 @@ func (l *text) String() string {
 // agent is an agent under attack; it ends with the test.
 type agent struct {
 	addr string // without port
+	pid  int
 	log  *text
 }
 
@@ -155,6 +156,7 @@ func startAgent(t *testing.T, env []string, args ...string) *agent {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	a.pid = c.Process.Pid
 	gone := make(chan struct{})
 	go func() { defer close(gone); _ = c.Wait() }()
 	t.Cleanup(func() {
