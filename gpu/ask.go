@@ -106,14 +106,22 @@ func (cfg Config) askSMI(ctx context.Context) (Inventory, error) {
 		return Inventory{}, err
 	}
 	inv, err := parseSMI(out, nil)
-	if err != nil || !slices.ContainsFunc(inv.GPUs, func(g GPU) bool { return len(g.MIG) > 0 }) {
+	if err != nil {
 		return inv, err
 	}
-	list, err := cfg.run(ctx, "nvidia-smi", "-L")
-	if err != nil {
-		return inv, nil // without names
+	if slices.ContainsFunc(inv.GPUs, func(g GPU) bool { return len(g.MIG) > 0 }) {
+		if list, err := cfg.run(ctx, "nvidia-smi", "-L"); err == nil { // else without names
+			if inv, err = parseSMI(out, list); err != nil {
+				return inv, err
+			}
+		}
 	}
-	return parseSMI(out, list)
+	if len(inv.GPUs) > 1 {
+		if table, err := cfg.run(ctx, "nvidia-smi", "topo", "-m"); err == nil { // else without NVLinks
+			join(inv.GPUs, parseTopo(table))
+		}
+	}
+	return inv, nil
 }
 
 func (cfg Config) run(ctx context.Context, argv ...string) ([]byte, error) {

@@ -3,7 +3,7 @@
 //
 //	                    knows besides the list             asked
 //	bin/mpiup-nvml      MIG names, NVLink, memory          when wanted, a process   NVIDIA
-//	nvidia-smi -q -x    MIG names, memory                  when wanted, a process   NVIDIA
+//	nvidia-smi -q -x    MIG names, NVLink (topo -m), memory  when wanted, processes NVIDIA
 //	/proc/driver/nvidia MIG instances without names        at once                  NVIDIA
 //	/sys/class/kfd      xGMI, memory                       at once                  AMD
 //	/sys/class/drm                                         at once                  Intel

@@ -22,7 +22,8 @@ func installCommand(p *process) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install [flags] DIR",
 		Short: "Copy this binary into a directory, for an init container",
-		Long: `Copy this binary to DIR/mpiup, and make links to it with the names of --names beside it.
+		Long: `Copy this binary to DIR/mpiup, and make links to it with the names of --names beside it. mpiup-nvml, which asks
+NVIDIA's library for GPUs, is copied too if it stands beside this binary, as in the images.
 
 In an init container of the mpiup image, with DIR on an emptyDir volume, it brings mpiup into a
 pod whose own image does not have it (examples/mpijob-any-image.yaml). With DIR first on PATH its
@@ -38,15 +39,15 @@ mpirun, mpiexec and ssh are mpiup. A file of such a name that is not mpiup is no
 			if err != nil {
 				return usage(err)
 			}
-			path, err := install("/proc/self/exe", args[0])
+			paths, err := installAll(args[0], helper())
 			if err == nil {
 				err = linkAll(args[0], links)
 			}
 			if err != nil {
 				return &exitError{job.ExitOutput, fmt.Errorf("install: %w", err)}
 			}
-			fmt.Fprintln(p.stdout, path)
-			return nil
+			_, err = fmt.Fprintln(p.stdout, strings.Join(paths, "\n"))
+			return err
 		},
 	}
 	c.Flags().StringSliceVar(&names, "names", nil, "also make links of these `NAMES`, with commas between; all is "+strings.Join(appletNames(), ", ")+" (default: none)")
@@ -104,8 +105,22 @@ func link(dir, name string) error {
 	return os.Rename(filepath.Join(temp, name), filepath.Join(dir, name))
 }
 
-// install copies from to dir/mpiup, which is whole or not there at any time.
-func install(from, dir string) (path string, err error) {
+// installAll copies this binary and, if there is one, its helper for GPUs (docs/gpu.md).
+func installAll(dir, helper string) (paths []string, err error) {
+	path, err := install("/proc/self/exe", dir, "mpiup")
+	if err != nil {
+		return nil, err
+	}
+	paths = append(paths, path)
+	if helper == "" {
+		return paths, nil
+	}
+	path, err = install(helper, dir, filepath.Base(helper))
+	return append(paths, path), err
+}
+
+// install copies from to dir/name, which is whole or not there at any time.
+func install(from, dir, name string) (path string, err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return "", err
@@ -117,7 +132,7 @@ func install(from, dir string) (path string, err error) {
 	}
 	_, err = io.Copy(out, in)
 	err = errors.Join(err, out.Chmod(0o755), out.Close())
-	path = filepath.Join(dir, "mpiup")
+	path = filepath.Join(dir, name)
 	if err == nil {
 		err = os.Rename(out.Name(), path)
 	}

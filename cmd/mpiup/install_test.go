@@ -12,7 +12,7 @@ import (
 func TestInstall(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 { // a restarted init container finds the first copy
-		path, err := install("/proc/self/exe", dir)
+		path, err := install("/proc/self/exe", dir, "mpiup")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,8 +31,32 @@ func TestInstall(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, ".*mpiup*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := install("/proc/self/exe", filepath.Join(dir, "absent")); err == nil {
+	if _, err := install("/proc/self/exe", filepath.Join(dir, "absent"), "mpiup"); err == nil {
 		t.Error("no error for a directory that is not there")
+	}
+}
+
+// mpiup-nvml goes where mpiup goes, and what is there of an older one is replaced.
+func TestInstallBringsTheHelper(t *testing.T) {
+	from, dir := t.TempDir(), t.TempDir()
+	helper := filepath.Join(from, "mpiup-nvml")
+	if err := os.WriteFile(helper, []byte("new"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mpiup-nvml"), []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := installAll(dir, helper)
+	if want := []string{filepath.Join(dir, "mpiup"), filepath.Join(dir, "mpiup-nvml")}; err != nil || !slices.Equal(paths, want) {
+		t.Fatalf("%v, %v", paths, err)
+	}
+	got, err := os.ReadFile(paths[1])
+	fi, statErr := os.Stat(paths[1])
+	if err != nil || statErr != nil || string(got) != "new" || fi.Mode().Perm() != 0o755 {
+		t.Errorf("%q, %v, %v, %v", got, fi.Mode(), err, statErr)
+	}
+	if paths, err := installAll(dir, ""); err != nil || len(paths) != 1 {
+		t.Errorf("without one: %v, %v", paths, err)
 	}
 }
 
@@ -45,7 +69,7 @@ func TestInstallNames(t *testing.T) {
 		t.Errorf("scp: %v", err)
 	}
 	dir := t.TempDir()
-	if _, err := install("/proc/self/exe", dir); err != nil {
+	if _, err := install("/proc/self/exe", dir, "mpiup"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // again in a restarted container

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # make image-check: runs the steps of the Containerfile without a container tool, then tries the
-# result: mpiup must run in a root directory that holds nothing but itself, as any user.
+# result: mpiup must run in a root directory that holds nothing but itself and mpiup-nvml, as any user.
 #
 # Stages of Debian are trees made by debootstrap, the build stage with this machine's Go toolchain in
 # it, as the golang image has one; `FROM scratch` is an empty directory. Trees are kept in
@@ -64,6 +64,9 @@ stage() {
     case $2 in */golang:*) ;; *) return 0 ;; esac
     mkdir -p "$root/usr/local/go"
     mount --bind -o ro "$(go env GOROOT)" "$root/usr/local/go"
+    # cgo needs what golang's image has; the program is linked with this system's glibc.
+    chroot "$root" sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev' >"$cache/gcc.log" 2>&1 ||
+        { tail -20 "$cache/gcc.log" >&2; exit 1; }
     envs=(PATH=/go/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
         GOPATH=/go GOTOOLCHAIN=local "GOPROXY=$(go env GOPROXY)" HOME=/root)
 }
@@ -87,7 +90,9 @@ copy() { # copy [--from=STAGE] SOURCE... TARGET
 # alike WORD REST: a step of a stage of UBI. Debian's stage of that MPI has taken it before.
 alike() {
     case "$1 $2" in
-        "COPY --from=build "*) set -- "$1" "$2" $2; [ -e "$work/build/${4#/}" ] || { echo "$name: there is no $4" >&2; exit 1; } ;;
+        "COPY --from=build "*)
+            set -- "$1" "$2" $2
+            for f in "${@:4:$#-4}"; do [ -e "$work/build/${f#/}" ] || { echo "$name: there is no $f" >&2; exit 1; }; done ;;
         "ENV PATH="*":/usr/lib64/${name%-ubi}/bin" | "RUN dnf install -y "*" ${name%-ubi} && "*) sh -nc "$2"; return 0 ;;
     esac
     [[ ${steps[${name%-ubi}]} == *"
@@ -140,7 +145,7 @@ done
 
 echo "== the image"
 find "$root" -mindepth 1 -printf '%M %s %P\n'
-[ "$(find "$root" -mindepth 1 | wc -l)" = 1 ] || { echo "more than one file in the image" >&2; exit 1; }
+[ "$(find "$root" -mindepth 1 -printf '%P\n' | sort | xargs)" = "mpiup mpiup-nvml" ] || { echo "other files in the image than mpiup and mpiup-nvml" >&2; exit 1; }
 
 in_image() { chroot --userspec="$user" "$root" "$entry" "$@"; }
 echo "== it runs as $user in a root directory with nothing else"
@@ -156,6 +161,7 @@ mount -t proc proc "$root/proc"
 mount --bind /dev "$root/dev"
 in_image install /opt
 in_image install --names ssh,mpirun /opt
+cmp "$root/mpiup-nvml" "$root/opt/mpiup-nvml"
 [ "$(chroot --userspec="$user" "$root" /opt/ssh -V 2>&1 | cut -c1-8)" = OpenSSH_ ] || { echo "the link ssh is not mpiup" >&2; exit 1; }
 got=$(in_image run -n 2 /opt/mpiup version | grep -c image-check)
 [ "$got" = 2 ] || { echo "2 ranks in the image gave $got lines" >&2; exit 1; }
@@ -176,6 +182,7 @@ for image in openmpi mpich; do
     for name in mpirun mpiexec; do
         says "$image: $name" "mpiup" "$(as $image $name --version)"
     done
+    says "$image: mpiup-nvml" "libnvidia-ml" "$(as $image /usr/local/bin/mpiup-nvml 2>&1)"
     says "$image: /usr/bin/ssh" "(mpiup" "$(as $image /usr/bin/ssh -V 2>&1)"
     says "$image: /usr/sbin/sshd" "(mpiup" "$(as $image /usr/sbin/sshd -V 2>&1)"
     says "$image: two ranks" "0 of 2
