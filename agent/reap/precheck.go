@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -33,7 +34,10 @@ func (s *Supervisor) check(ctx context.Context, cmd Command, deadline <-chan tim
 	ch := s.checks.DoChan(key, func() (any, error) {
 		s.checking.Add(1)
 		defer s.checking.Add(-1)
-		return resolve(prog, cmd.Dir, pathEnv)
+		var at atomic.Pointer[place]
+		s.looking.Store(key, &at)
+		defer s.looking.Delete(key)
+		return resolve(prog, cmd.Dir, pathEnv, func(p place) { at.Store(&p) })
 	})
 	select {
 	case r := <-ch:
@@ -46,26 +50,48 @@ func (s *Supervisor) check(ctx context.Context, cmd Command, deadline <-chan tim
 	case <-ctx.Done():
 		return "", ctx.Err()
 	case <-deadline:
-		e := timeoutError(prog, s.cfg.SpawnDeadline)
-		if cmd.Dir != "" { // which of the two it is only a stuck call could tell
-			e.Cause = "the file system of the program or of its working directory " + cmd.Dir +
-				strings.TrimPrefix(e.Cause, "the file system")
-		}
-		return "", e
+		return "", s.stuck(key, prog)
 	}
 }
 
-// resolve touches every file that the fork will touch.
-func resolve(prog, dir, pathEnv string) (string, error) {
+// place is what a check has asked a file system for last: the one that does not answer, if it does not end.
+type place struct {
+	path string
+	is   string // what it is to the program; "" for the program itself
+	fix  string // what else can be done; ""
+}
+
+// stuck says which of the many files that a check asks for does not answer.
+func (s *Supervisor) stuck(key, prog string) *StartError {
+	at := place{path: prog}
+	if v, ok := s.looking.Load(key); ok {
+		if p := v.(*atomic.Pointer[place]).Load(); p != nil {
+			at = *p
+		}
+	}
+	e := timeoutError(at.path, s.cfg.SpawnDeadline)
+	if at.is != "" {
+		e.Cause = "the file system of " + at.is + strings.TrimPrefix(e.Cause, "the file system")
+	}
+	e.Hint += at.fix
+	return e
+}
+
+// resolve touches every file that the fork will touch, and says before each which it is.
+func resolve(prog, dir, pathEnv string, asks func(place)) (string, error) {
 	if dir != "" {
+		asks(place{path: dir, is: "the working directory"})
 		if err := checkDir(dir); err != nil {
 			return "", err
 		}
 	}
-	path, err := LookPath(prog, dir, pathEnv)
+	path, err := lookPath(prog, dir, pathEnv, func(entry string) {
+		asks(place{entry, "this directory of PATH, where " + prog + " is looked for,", ", or take the directory off PATH"})
+	})
 	if err != nil {
 		return "", err
 	}
+	asks(place{path: path})
 	if err := checkAccess(path); err != nil {
 		return "", err
 	}
@@ -79,6 +105,7 @@ func resolve(prog, dir, pathEnv string) (string, error) {
 		if next = readImage(head).interp; next == "" {
 			break
 		}
+		asks(place{path: next, is: "the interpreter or loader of " + path})
 	}
 	return path, nil
 }

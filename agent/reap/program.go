@@ -62,6 +62,11 @@ func (e *StartError) Unwrap() error {
 // mean dir. The result is absolute when dir is. It reads file systems that may not answer; Start
 // calls it under a deadline.
 func LookPath(prog, dir, pathEnv string) (string, error) {
+	return lookPath(prog, dir, pathEnv, func(string) {})
+}
+
+// lookPath is LookPath that says before each directory of pathEnv which it is.
+func lookPath(prog, dir, pathEnv string, asks func(entry string)) (string, error) {
 	if prog == "" {
 		return "", &StartError{Phase: PhaseExec, Errno: syscall.ENOENT, Cause: "no program is named"}
 	}
@@ -74,6 +79,7 @@ func LookPath(prog, dir, pathEnv string) (string, error) {
 			d = "."
 		}
 		file := under(dir, filepath.Join(d, prog))
+		asks(filepath.Dir(file))
 		st, err := os.Stat(file)
 		if err != nil || st.IsDir() {
 			continue

@@ -175,16 +175,23 @@ func TestMountThatDoesNotAnswerIsATimeout(t *testing.T) {
 	dir := deadMount(t)
 	script := write(t, filepath.Join(t.TempDir(), "script"), "#!"+dir+"/python3\n", 0o755)
 	s := supervise(t, func(c *Config) { c.SpawnDeadline = 100 * time.Millisecond })
-	for name, c := range map[string]Command{
-		"program":     {Argv: []string{dir + "/prog"}},
-		"directory":   {Argv: []string{"/bin/true"}, Dir: dir},
-		"PATH":        {Argv: []string{"prog"}, Env: []string{"PATH=" + dir}},
-		"interpreter": {Argv: []string{script}},
+	ls := "/bin:" + dir + ":/usr/bin"
+	for _, tt := range []struct {
+		name string
+		c    Command
+		want string
+	}{
+		{"program", Command{Argv: []string{dir + "/prog"}}, dir + "/prog: the file system did not answer"},
+		{"program, seen from a directory", Command{Argv: []string{dir + "/prog"}, Dir: "/"}, dir + "/prog: the file system did not answer"},
+		{"directory", Command{Argv: []string{"/bin/true"}, Dir: dir}, dir + ": the file system of the working directory did not answer"},
+		{"PATH", Command{Argv: []string{"no-such-prog"}, Env: []string{"PATH=" + ls}},
+			dir + ": the file system of this directory of PATH, where no-such-prog is looked for, did not answer within 100ms; check the mount (a dead NFS, Lustre or FUSE server?), or take the directory off PATH"},
+		{"interpreter", Command{Argv: []string{script}}, dir + "/python3: the file system of the interpreter or loader of " + script + " did not answer"},
 	} {
-		_, err := s.Start(t.Context(), c)
+		_, err := s.Start(t.Context(), tt.c)
 		var e *StartError
-		if !errors.As(err, &e) || e.Phase != PhaseTimeout || !strings.Contains(err.Error(), "did not answer within 100ms") {
-			t.Errorf("%s: %v", name, err)
+		if !errors.As(err, &e) || e.Phase != PhaseTimeout || !strings.HasPrefix(err.Error(), tt.want) || !strings.Contains(err.Error(), "within 100ms") {
+			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
 	if err := Check(dir+"/prog", 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not answer") {

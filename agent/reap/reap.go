@@ -107,6 +107,7 @@ type Supervisor struct {
 	pokeHelp chan struct{} // to the guard keeper, capacity 1
 	checks   singleflight.Group
 	looks    singleflight.Group // at what sessions have open, by session
+	looking  sync.Map           // by a check's key, where it is: *atomic.Pointer[place]
 	checking atomic.Int32       // checks under way or stuck
 	waiters  sync.WaitGroup
 	ledger   *ledger // nil without a guard
