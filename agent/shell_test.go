@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"path"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 const passwd = `root:x:0:0:root:/root:/bin/bash
@@ -50,4 +53,16 @@ func TestShellOfAnAccount(t *testing.T) {
 	if home := a.homeIn(nil); home != "/home/me" {
 		t.Errorf("home is %s", home)
 	}
+}
+
+// Whatever the image's file holds, a shell is an absolute path.
+func FuzzAccountOf(f *testing.F) {
+	f.Add([]byte(passwd), 1000)
+	f.Add([]byte("::0::::"), 0)
+	f.Fuzz(func(t *testing.T, text []byte, uid int) {
+		defer cost.Watch(t, cost.Parser, len(text))()
+		if a := accountOf(fstest.MapFS{"etc/passwd": {Data: text}}, uid); !path.IsAbs(a.shell) {
+			t.Errorf("%+v", a)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -48,4 +49,18 @@ func TestMCAFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever a file of parameters holds, what is found of it is a variable of Open MPI's, without blanks around.
+func FuzzMCAFiles(f *testing.F) {
+	f.Add("btl=self,tcp # c\n a = b=c\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
+		files := sysfs.New(fstest.MapFS{"etc/openmpi/openmpi-mca-params.conf": {Data: []byte(text)}})
+		for name, p := range MCAFiles(files, func(string) string { return "" }) {
+			if name == "OMPI_MCA_" || strings.TrimSpace(name) != name || strings.TrimSpace(p.Value) != p.Value || p.File == "" {
+				t.Errorf("%q: %+v", name, p)
+			}
+		}
+	})
 }
