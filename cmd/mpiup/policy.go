@@ -27,11 +27,14 @@ func (f *policyFlags) register(fs *pflag.FlagSet) {
 }
 
 // read is the policy that flags or environment give, nil if none. Two are an error, and so is a
-// name that turned out empty: either may hide a rule that somebody relies on.
+// name that turned out empty, of the flag or the variable: either may hide a rule that somebody relies on.
 func (f *policyFlags) read(lookup func(string) (string, bool)) (*policy.Policy, error) {
 	file, given := lookup("MPIUP_POLICY")
 	var names []string
-	if given = given && file != ""; given {
+	if given && file == "" {
+		return nil, errors.New("MPIUP_POLICY is set and empty: name a file, or unset it where launchers may start everything")
+	}
+	if given {
 		names = append(names, "MPIUP_POLICY")
 	}
 	for _, name := range []string{"policy", "allow", "deny"} {

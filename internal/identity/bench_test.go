@@ -77,7 +77,7 @@ func BenchmarkMint(b *testing.B) {
 	s := ours.source.(*sharedSource)
 	ours.Prepare()
 	for b.Loop() {
-		must(mint(s.ca, s.role, s.name, ours.now()))
+		must(mint(s.keys[0].ca, s.role, s.name, ours.now()))
 	}
 }
 

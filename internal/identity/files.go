@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -105,12 +104,9 @@ func (s *fileSource) peer(leaf *x509.Certificate) (Peer, error) {
 
 func (s *fileSource) stamps() (at [3]stamp, err error) {
 	for i, name := range []string{certFile, keyFile, caFile} {
-		var st syscall.Stat_t
-		path := filepath.Join(s.dir, name)
-		if err := syscall.Stat(path, &st); err != nil {
-			return at, &os.PathError{Op: "stat", Path: path, Err: err}
+		if at[i], err = stampOf(filepath.Join(s.dir, name)); err != nil {
+			return at, err
 		}
-		at[i] = stamp{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim, ctime: st.Ctim}
 	}
 	return at, nil
 }

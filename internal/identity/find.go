@@ -23,6 +23,8 @@ const DefaultKeyDir = "/etc/mpiup"
 // secret is a key that was found.
 type secret struct {
 	material []byte
+	file     string // where it was read; "": it is in no file
+	at       stamp  // of that file
 	from     string
 	mounted  bool
 }
@@ -84,7 +86,7 @@ func (f *finder) namedKey(name, from string) (secret, error) {
 	if err != nil {
 		return secret{}, fmt.Errorf("look for the volume of %s: %w", name, err)
 	}
-	return secret{material: k.material, from: from, mounted: f.onVolume(name, ms)}, nil
+	return secret{material: k.material, file: k.file, at: k.at, from: from, mounted: f.onVolume(name, ms)}, nil
 }
 
 // onVolume says whether a file lies on a volume that was mounted into this container, rather than on
@@ -164,7 +166,7 @@ func (f *finder) defaultDir(ms []mount) (secret, bool, error) {
 	mounted := slices.ContainsFunc(ms, func(m mount) bool {
 		return m.point != "/" && m.point != "/etc" && within(shown, m.point)
 	})
-	return secret{material: k.material, from: shown, mounted: mounted}, err == nil, err
+	return secret{material: k.material, file: k.file, at: k.at, from: shown, mounted: mounted}, err == nil, err
 }
 
 // home takes $HOME/.ssh/id_rsa, then /root/.ssh/id_rsa, where that directory or that file is
@@ -252,7 +254,7 @@ func (f *finder) mountedKey(file string) (s secret, ok bool, err error) {
 		f.passed = append(f.passed, file+" (a person's: authorized_keys beside it names other keys only)")
 		return s, false, nil
 	}
-	return secret{material: k.material, from: file, mounted: true}, true, nil
+	return secret{material: k.material, file: k.file, at: k.at, from: file, mounted: true}, true, nil
 }
 
 func (f *finder) shown(file string) string {
@@ -264,6 +266,10 @@ func (f *finder) shown(file string) string {
 }
 
 func readKey(file, shown string) (parsedKey, error) {
+	at, err := stampOf(file)
+	if err != nil {
+		return parsedKey{}, unreadable(file, shown, err)
+	}
 	data, err := readBounded(file, maxKey)
 	if err != nil {
 		return parsedKey{}, unreadable(file, shown, err)
@@ -272,6 +278,7 @@ func readKey(file, shown string) (parsedKey, error) {
 	if err != nil {
 		return parsedKey{}, fmt.Errorf("key %s: it is %w", shown, err)
 	}
+	k.file, k.at = file, at
 	return k, nil
 }
 

@@ -6,6 +6,8 @@
 //	scope ("J.NS", LWS group, --job) ────┘               │                       └─ leaf, minted here, now−24h … now+24h
 //	                                                     └─ "mpiup/1 job id" → 32 hex digits → ports
 //
+//	The key's file is looked at before each handshake; after a change both keys count for a while (shared.go).
+//
 //	--tls-dir: tls.crt tls.key ca.crt, read again when they change; job id from CA key + scope
 //
 // In the first form any process that can read the key is a member of every job whose pods
@@ -73,8 +75,46 @@ type source interface {
 
 // material is one generation of certificates.
 type material struct {
-	leaf  *tls.Certificate
-	roots *x509.CertPool
+	leaf  *tls.Certificate // ours
+	roots *x509.CertPool   // what peers' must lead to
+	each  []issued         // our leaves by CA, where we have several CAs; ours above is the first's
+}
+
+// issued is our leaf under one of the job's CAs.
+type issued struct {
+	hint string // how clients name that CA
+	root *x509.Certificate
+	leaf *tls.Certificate
+}
+
+// hint names the CA whose leaf we would rather see; "" where there is but one.
+func (m material) hint() string {
+	if len(m.each) == 0 {
+		return ""
+	}
+	return m.each[0].hint
+}
+
+// hinted is the leaf to show to a client with that hint.
+func (m material) hinted(hint string) *tls.Certificate {
+	for _, e := range m.each {
+		if e.hint == hint {
+			return e.leaf
+		}
+	}
+	return m.leaf
+}
+
+// under is our leaf of the CA that a peer's chain led to.
+func (m material) under(chains [][]*x509.Certificate) *tls.Certificate {
+	for _, e := range m.each {
+		for _, chain := range chains {
+			if len(chain) > 0 && chain[len(chain)-1].Equal(e.root) {
+				return e.leaf
+			}
+		}
+	}
+	return m.leaf
 }
 
 // Load finds the secret (or certificate files) and the scope, and derives the identity.
@@ -101,7 +141,7 @@ func Load(o Options) (*Identity, error) {
 	if i.jobID, err = deriveJobID(s.material, i.scope); err != nil {
 		return nil, err
 	}
-	i.source = &sharedSource{material: s.material, scope: i.scope, role: o.Role, name: o.Name}
+	i.source = newSharedSource(s, o, i.scope)
 	return i, nil
 }
 

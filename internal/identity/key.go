@@ -23,6 +23,8 @@ const (
 
 // parsedKey is the content of a key file.
 type parsedKey struct {
+	file     string // where it was read; "": nowhere
+	at       stamp  // of that file, from before it was read
 	material []byte
 	private  func() any // the private key; nil for an opaque file
 }

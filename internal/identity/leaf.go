@@ -6,10 +6,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
-	"fmt"
 	"math/big"
 	"net/url"
-	"sync"
 	"time"
 )
 
@@ -23,53 +21,6 @@ const (
 	// maxName bounds a name in a certificate, in bytes (a DNS name's bound, RFC 1035).
 	maxName = 253
 )
-
-// sharedSource mints this process's leaf from the derived CA.
-type sharedSource struct {
-	material []byte // of the key
-	scope    string
-	role     Role
-	name     string
-
-	mu     sync.Mutex
-	ca     *authority // nil before the first leaf, guarded by mu
-	minted time.Time  // guarded by mu; wall clock
-	now    material   // guarded by mu
-}
-
-func (s *sharedSource) current(now time.Time) (material, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Wall clocks: a suspended machine's monotonic clock stands still, and clocks step.
-	age := now.Round(0).Sub(s.minted)
-	if s.now.leaf != nil && age >= 0 && age < leafRenew {
-		return s.now, nil
-	}
-	if err := s.authorize(); err != nil {
-		return material{}, err
-	}
-	leaf, err := mint(s.ca, s.role, s.name, now)
-	if err != nil {
-		return material{}, fmt.Errorf("mint a certificate: %w", err)
-	}
-	roots := s.now.roots
-	if roots == nil {
-		roots = x509.NewCertPool()
-		roots.AddCert(s.ca.cert)
-	}
-	s.now, s.minted = material{leaf: leaf, roots: roots}, now.Round(0)
-	return s.now, nil
-}
-
-// authorize derives the CA. mu is held.
-func (s *sharedSource) authorize() (err error) {
-	if s.ca == nil {
-		s.ca, err = deriveAuthority(s.material, s.scope)
-	}
-	return err
-}
-
-func (s *sharedSource) peer(leaf *x509.Certificate) (Peer, error) { return sharedPeer(leaf) }
 
 // mint makes a leaf: a fresh Ed25519 key, no subject, one URI that says role and name, no
 // extended key usage (it serves both ways). The CA is not sent along, every peer has it.

@@ -31,7 +31,7 @@ func (i *Identity) ServerConfig(alpn ...string) *tls.Config {
 			return nil, err
 		}
 		c := i.base(alpn)
-		c.Certificates = []tls.Certificate{*m.leaf}
+		c.Certificates = []tls.Certificate{*m.hinted(hello.ServerName)}
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 		c.ClientCAs = m.roots
 		c.VerifyConnection = func(cs tls.ConnectionState) error {
@@ -51,13 +51,16 @@ func (i *Identity) ServerConfig(alpn ...string) *tls.Config {
 
 // ClientConfig is for connections to agents: TLS 1.3 only, our certificate sent, the peer's
 // chain verified and its role an agent's. Names are not checked: a pod's address and DNS name
-// say nothing that its job and role do not say better.
+// say nothing that its job and role do not say better. Connect adds what one connection needs while the job has two keys.
 func (i *Identity) ClientConfig(alpn ...string) *tls.Config {
 	cfg := i.base(alpn)
 	// Verification is ours, below: the standard one insists on a DNS name.
 	cfg.InsecureSkipVerify = true
 	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
-		_, err := i.verifyServer(cs)
+		m, err := i.source.current(i.now())
+		if err == nil {
+			_, _, err = i.verifyServer(cs, m)
+		}
 		return err
 	}
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -80,26 +83,24 @@ func (i *Identity) base(alpn []string) *tls.Config {
 	}
 }
 
-func (i *Identity) verifyServer(cs tls.ConnectionState) (Peer, error) {
-	m, err := i.source.current(i.now())
-	if err != nil {
-		return Peer{}, err
-	}
+// verifyServer tells who the server is, and with which of our leaves we answer it.
+func (i *Identity) verifyServer(cs tls.ConnectionState, m material) (Peer, *tls.Certificate, error) {
 	leaf := cs.PeerCertificates[0]
 	between := x509.NewCertPool()
 	for _, c := range cs.PeerCertificates[1:] {
 		between.AddCert(c)
 	}
-	_, err = leaf.Verify(x509.VerifyOptions{
+	chains, err := leaf.Verify(x509.VerifyOptions{
 		Roots:         m.roots,
 		Intermediates: between,
 		CurrentTime:   i.now(),
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
-		return Peer{}, i.view().judge(leaf, err)
+		return Peer{}, nil, i.view().judge(leaf, err)
 	}
-	return i.checkPeer(leaf, RoleAgent)
+	who, err := i.checkPeer(leaf, RoleAgent)
+	return who, m.under(chains), err
 }
 
 // checkPeer reads the peer's certificate, whose chain is verified, and demands one of roles. This is
@@ -180,15 +181,23 @@ func (c *Conn) Read(p []byte) (int, error) {
 // The error is a *Refusal when one side refused the other (or the peer is no mpiup), and the
 // plain network error (reset, end of file, deadline) when the network failed; raw is closed.
 func (i *Identity) Connect(ctx context.Context, raw net.Conn, cfg *tls.Config) (*Conn, error) {
-	c := &Conn{}
+	m, err := i.source.current(i.now())
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	c, ours := &Conn{}, m.leaf
 	cfg = cfg.Clone()
+	cfg.ServerName = m.hint()
 	cfg.VerifyConnection = func(cs tls.ConnectionState) (err error) {
-		c.who, err = i.verifyServer(cs)
+		c.who, ours, err = i.verifyServer(cs, m)
 		return err
 	}
+	// TLS 1.3 has the client answer after the server has shown its certificate (RFC 8446, 2).
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return ours, nil }
 	conn := tls.Client(raw, cfg)
 	c.Conn = conn
-	err := conn.HandshakeContext(ctx)
+	err = conn.HandshakeContext(ctx)
 	if err == nil && conn.ConnectionState().NegotiatedProtocol == "h2" {
 		err = c.confirm(ctx)
 	}

@@ -171,3 +171,38 @@ func TestPolicyByRole(t *testing.T) {
 		}
 	}
 }
+
+// The Secret of a job gets another key while its agent runs: launchers with either are served, without a new job.
+func TestKeyIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	mounted, old, young := filepath.Join(dir, "mounted"), filepath.Join(dir, "old"), filepath.Join(dir, "young")
+	for _, file := range []string{old, young} {
+		if err := keygen(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount := func(file string) { // as the kubelet does: a link that is replaced
+		next := mounted + ".next"
+		if err := os.Symlink(file, next); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(next, mounted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount(old)
+	now := time.Now()
+	if err := os.Chtimes(young, now, now); err != nil {
+		t.Fatal(err)
+	}
+	a := startAgent(t, []string{"MPIUP_KEY=" + mounted, "MPIUP_JOB=x"}, "--http", "off")
+	run := func(key string, code int) {
+		t.Helper()
+		mpiup(t, []string{"MPIUP_KEY=" + key, "MPIUP_JOB=x"}, "run", "--wait", "3s", "--host", a.addr, "-n", "1", "--", "true").check(t, code)
+	}
+	run(old, 0)
+	run(young, 244)
+	mount(young)
+	run(young, 0)
+	run(old, 0)
+}
