@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,3 +109,38 @@ func (p *proc) unbuffered(app *apiv1.App) []string {
 }
 
 func utoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+
+// maxExpanded bounds the values that --expand makes of one: a variable may name a long one many times.
+const maxExpanded = maxString
+
+// expanded puts a rank's own variables in the place of $NAME and ${NAME} in values. What the rank does not have
+// stays a reference, $$ is one $, and a value stays as it is written
+// where it would grow longer than a variable may be.
+func expanded(defs, rank []string) []string {
+	own := make(map[string]string, len(rank))
+	for _, kv := range rank {
+		name, value, _ := strings.Cut(kv, "=")
+		own[name] = value
+	}
+	out := make([]string, len(defs))
+	for i, def := range defs {
+		size := 0
+		text := os.Expand(def, func(name string) string {
+			value, ok := own[name]
+			switch {
+			case name == "$":
+				value = "$"
+			case !ok:
+				value = "${" + name + "}"
+			}
+			if size += len(value); size > maxExpanded {
+				return ""
+			}
+			return value
+		})
+		if out[i] = text; size+len(def) >= maxExpanded {
+			out[i] = def
+		}
+	}
+	return out
+}

@@ -90,9 +90,13 @@ func (p *proc) start() *apiv1.StartFailed {
 		argv, path = user.argv(app.Argv[0]), user.shell
 		computed = append(computed, user.variables(agentCfg.Env)...)
 	}
-	env := environment(agentCfg.Env, taken(l), app.Env, computed)
+	given := app.Env
+	if l.Expand {
+		given = expanded(given, environment(agentCfg.Env, taken(l), nil, computed))
+	}
+	env := environment(agentCfg.Env, taken(l), given, computed)
 	if l.Explain > 0 {
-		argv, path, env = p.explained(env, app.Env, sources)
+		argv, path, env = p.explained(env, given, sources)
 	}
 	p.process, err = p.step.s.agent.super.Start(p.step.may, reap.Command{
 		Argv:     argv,

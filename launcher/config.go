@@ -111,6 +111,7 @@ type Config struct {
 	GPUsPerRank int    // GPUs of its host that a rank sees; 0: all
 	GPUBind     string // which, as mpiup run --gpu-bind has it; "": in turn
 
+	Expand     bool           // $NAME in the programs' Env is each rank's
 	Frameworks frameworks.Set // whose variables the ranks get
 
 	Explain int // 1 + the rank whose environment is printed, in place of running programs; 0: none

@@ -150,7 +150,7 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), WorkerLogs: r.cfg.WorkerLogs,
 		Job: uint32(j.number), Base: uint32(j.base), NoTopologyHint: r.cfg.NoTopologyHint,
 		Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric, Explain: uint32(r.cfg.Explain),
-		GpusPerRank: uint32(r.cfg.GPUsPerRank), GpuBind: r.cfg.GPUBind, Pty: r.cfg.pty(), Meeting: r.meeting(j),
+		GpusPerRank: uint32(r.cfg.GPUsPerRank), GpuBind: r.cfg.GPUBind, Pty: r.cfg.pty(), Meeting: r.meeting(j), Expand: r.cfg.Expand,
 	}
 	l.Await = r.awaits(j)
 	if j.asked != nil {
@@ -180,7 +180,7 @@ func (r *run) part(j *jobRun) *apiv1.Launch {
 		Pmi: d.Pmi, Window: d.Window, GraceMs: d.GraceMs, WorkerLogs: d.WorkerLogs, Job: d.Job, Base: d.Base,
 		Spawned: d.Spawned, Parent: d.Parent, AppOf: d.AppOf, Namespace: d.Namespace, Layout: d.Layout,
 		NoTopologyHint: d.NoTopologyHint, Net: d.Net, MpiPorts: d.MpiPorts, Fabric: d.Fabric, Explain: d.Explain,
-		GpusPerRank: d.GpusPerRank, GpuBind: d.GpuBind, Pty: d.Pty, Await: d.Await, Meeting: d.Meeting,
+		GpusPerRank: d.GpusPerRank, GpuBind: d.GpuBind, Pty: d.Pty, Await: d.Await, Meeting: d.Meeting, Expand: d.Expand,
 	}
 }
 

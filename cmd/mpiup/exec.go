@@ -60,7 +60,7 @@ with its exit code (128+signal if one killed it).`,
 			}
 			dir := "" // a command that is not told where runs where the container starts
 			run := cli.RunFlags{Program: program}
-			apps, warnings, err := run.ParseApps([]string{args[0]}, cli.Environment{LookupEnv: p.lookup, Dir: dir})
+			apps, warnings, err := run.ParseApps([]string{args[0]}, cli.Environment{LookupEnv: p.lookup, Environ: p.env, Dir: dir})
 			if err != nil {
 				return usage(err)
 			}

@@ -63,7 +63,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err != nil {
 		return usage(fmt.Errorf("the working directory: %w; change to one that exists", err))
 	}
-	apps, warnings, err := f.ParseApps(args, cli.Environment{LookupEnv: p.lookup, Dir: dir, LookPath: p.lookPath(dir)})
+	apps, warnings, err := f.ParseApps(args, cli.Environment{LookupEnv: p.lookup, Environ: p.env, Dir: dir, LookPath: p.lookPath(dir)})
 	if err != nil {
 		return usage(err)
 	}
@@ -106,7 +106,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 			RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding},
 		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
 		SpawnFiles: cmp.Or(f.SpawnFiles, p.getenv("MPIUP_SPAWN_HOSTFILES")), WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
-		Frameworks: f.Frameworks, Fabric: fabric, Explain: f.Explain, GPUsPerRank: f.GPUsPerRank, GPUBind: f.GPUBind,
+		Frameworks: f.Frameworks, Linger: f.Independent, Expand: f.Expand, Fabric: fabric, Explain: f.Explain, GPUsPerRank: f.GPUsPerRank, GPUBind: f.GPUBind,
 	}
 	p.code = launch(cfg)
 	return nil

@@ -30,6 +30,12 @@ func (f *RunFlags) Check() error {
 	if err := f.settleFrameworks(); err != nil {
 		return err
 	}
+	if f.Independent {
+		if f.MPI != "auto" && f.MPI != "none" || len(f.Env) > 0 {
+			return fmt.Errorf("--independent starts programs that are no job; leave out --mpi and --env")
+		}
+		f.MPI, f.Frameworks = "none", frameworks.None
+	}
 	if f.Pty && (f.Output == "json" || f.OutputDir != "") {
 		return fmt.Errorf("--pty is for output that somebody reads along; files (--output-dir) and --output json get pipes: leave one of them out")
 	}

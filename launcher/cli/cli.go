@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -93,6 +94,10 @@ type RunFlags struct {
 	Fabric           string // auto, rdma, tcp; "": not given
 	NCCL             string // as rdma.ParseNCCL reads it; "": not given
 	NoTransportHints bool
+
+	Independent bool       // the ranks are no job: nothing tells them of each other
+	Wrap        []job.Tool // programs that start those of some ranks
+	Expand      bool       // $NAME in the values of -x is each rank's
 
 	Env        []string       // frameworks, as frameworks.Parse reads them; none: auto
 	Frameworks frameworks.Set // of Env, after Check
@@ -169,7 +174,11 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	networkFlags.in(fs)
 	fs.StringArrayVar(&f.Env, "env", nil,
 		"give the ranks the variables of `FRAMEWORK`: torch (Lightning, Accelerate and DeepSpeed too), jax, horovod (by Gloo), tf, none, or auto (torch, jax, and Horovod as it was built); may be repeated (default: auto)")
+	fs.BoolVar(&f.Independent, "independent", false, "start programs that know nothing of each other (sweeps, rollouts): no MPI, no framework's variables, and one that fails ends no other")
 	libraryFlags.in(fs)
+	fs.Var(&wrapValue{&f.Wrap}, "wrap", "start the programs of `RANKS`, 0,4-7 or all, with a command of the next word before them: --wrap 0 'nsys profile -o /tmp/r0'; may be repeated, the first that names a rank counts (default: none)")
+	fs.BoolVar(&f.Expand, "expand", false, "put each rank's own variables in the place of $NAME and ${NAME} in values of -x, as in -x 'LOG=/tmp/$MPIUP_RANK.log'")
+	programFlags.in(fs)
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
 	fs.BoolVar(&f.Preflight, "preflight", false, "look at the plan's hosts first, as mpiup doctor does: print warnings, and exit with 1 instead of starting where something fails")
 	planFlags.in(fs)

@@ -8,7 +8,8 @@ import (
 
 // Dashes gives long flags written with one dash their second: "-np 4" and "-hostfile f", as
 // both MPI families take them and every script has them. It stops at the first word that is
-// the program's, at "--" and at an unknown flag. "-n4", "-Nx" and "-vv" stay what they are.
+// the program's, at "--" and at an unknown flag. "-n4", "-Nx" and "-vv" stay what they are. The two
+// words of --wrap become one.
 func Dashes(fs *pflag.FlagSet, args []string) []string {
 	out := make([]string, 0, len(args))
 	for i := 0; i < len(args); i++ {
@@ -34,7 +35,12 @@ func Dashes(fs *pflag.FlagSet, args []string) []string {
 		out = append(out, word)
 		if takes && i+1 < len(args) {
 			i++
-			out = append(out, args[i])
+			value := args[i]
+			if word == "--wrap" && !strings.Contains(value, " ") && i+1 < len(args) { // two words, which are one to pflag
+				i++
+				value += " " + args[i]
+			}
+			out = append(out, value)
 		}
 	}
 	return out

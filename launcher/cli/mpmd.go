@@ -15,6 +15,7 @@ import (
 // Environment is what a command line refers to outside itself.
 type Environment struct {
 	LookupEnv func(name string) (string, bool) // for -x VAR
+	Environ   []string                         // for -x PATTERN*
 	Dir       string                           // working directory, absolute
 	LookPath  func(string) (string, error)     // a program on PATH, for --preload-binary
 }
@@ -52,6 +53,7 @@ func (f *RunFlags) ParseApps(args []string, env Environment) (apps []job.App, wa
 		if err != nil {
 			return nil, nil, err
 		}
+		app.Tools = f.Wrap
 		apps = append(apps, app)
 		for _, w := range warn {
 			if !slices.Contains(warnings, w) {
@@ -112,21 +114,40 @@ func (a *AppFlags) app(words []string, env Environment) (job.App, []string, erro
 	}
 	var warnings []string
 	for _, def := range a.Env {
-		if name, _, set := strings.Cut(def, "="); !set {
-			value, ok := env.LookupEnv(name)
-			if !ok {
-				warnings = append(warnings, fmt.Sprintf("-x %s: not set in this environment, so ranks do not get it", name))
-				continue
+		defs, warning := env.defined(def)
+		if warning != "" {
+			warnings = append(warnings, warning)
+		}
+		for _, def := range defs {
+			if len(def) > maxVar {
+				name, _, _ := strings.Cut(def, "=")
+				return app, nil, fmt.Errorf("-x %s: %d bytes are more than the %d a variable can have", clip(name), len(def), maxVar)
 			}
-			def = name + "=" + value
+			app.Env = setVar(app.Env, def)
 		}
-		if len(def) > maxVar {
-			name, _, _ := strings.Cut(def, "=")
-			return app, nil, fmt.Errorf("-x %s: %d bytes are more than the %d a variable can have", clip(name), len(def), maxVar)
-		}
-		app.Env = setVar(app.Env, def)
 	}
 	return app, warnings, nil
+}
+
+// defined is what a value of -x gives: NAME=value as it is, NAME and PATTERN* with this environment's values.
+func (env Environment) defined(def string) (defs []string, warning string) {
+	name, _, set := strings.Cut(def, "=")
+	if set {
+		return []string{def}, ""
+	}
+	if prefix, pattern := strings.CutSuffix(name, "*"); pattern {
+		for _, kv := range env.Environ {
+			if n, _, ok := strings.Cut(kv, "="); ok && n != "" && strings.HasPrefix(n, prefix) {
+				defs = append(defs, kv)
+			}
+		}
+	} else if value, ok := env.LookupEnv(name); ok {
+		defs = append(defs, name+"="+value)
+	}
+	if len(defs) == 0 {
+		warning = fmt.Sprintf("-x %s: not set in this environment, so ranks do not get it", name)
+	}
+	return defs, warning
 }
 
 // setVar adds NAME=value to env; a later one replaces an earlier.
@@ -155,8 +176,10 @@ func (v *envValue) Set(s string) error {
 		return fmt.Errorf("%s has a space in its name", clip(s))
 	case !set && strings.Contains(name, ","):
 		return fmt.Errorf("%s: repeat -x for every variable", clip(s))
-	case !set && strings.HasSuffix(name, "*"):
-		return fmt.Errorf("%s: patterns are not known; name every variable", clip(s))
+	case !set && name == "*":
+		return fmt.Errorf("* is all of this environment, PATH and HOME too; write patterns such as NCCL_*")
+	case strings.Contains(strings.TrimSuffix(name, "*"), "*") || set && strings.HasSuffix(name, "*"):
+		return fmt.Errorf("%s: a pattern ends in its one *, and has no value", clip(s))
 	}
 	*v.defs = append(*v.defs, s)
 	return nil

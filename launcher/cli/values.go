@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/binding"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
 )
@@ -226,3 +229,27 @@ func clip(s string) string {
 	}
 	return strconv.Quote(s)
 }
+
+// wrapValue collects --wrap, "RANKS COMMAND WORDS".
+type wrapValue struct{ tools *[]job.Tool }
+
+func (v *wrapValue) Set(s string) error {
+	ranks, command, _ := strings.Cut(strings.TrimSpace(s), " ")
+	if ranks == "all" {
+		ranks = ""
+	} else if set, err := idset.Parse(ranks); err != nil || set.Empty() {
+		return fmt.Errorf("%s names no ranks; write --wrap 0,4-7 COMMAND, or --wrap all COMMAND", clip(ranks))
+	}
+	if i := strings.IndexAny(command, "'\"\\$`"); i >= 0 {
+		return fmt.Errorf("%q in %s is not understood here; put the command into a script", command[i], clip(command))
+	}
+	words := strings.Fields(command)
+	if len(words) == 0 {
+		return fmt.Errorf("which command? write --wrap %s 'nsys profile'", cmp.Or(ranks, "all"))
+	}
+	*v.tools = append(*v.tools, job.Tool{Argv: words, Ranks: ranks})
+	return nil
+}
+
+func (v *wrapValue) String() string { return "" }
+func (v *wrapValue) Type() string   { return "RANKS COMMAND" }

@@ -2502,6 +2502,7 @@ type Launch struct {
 	NumberProof     []byte                 `protobuf:"bytes,60,opt,name=number_proof,json=numberProof,proto3" json:"number_proof,omitempty"`    // the launcher's signature under its name, number and incarnation; empty: none
 	GpusPerRank     uint32                 `protobuf:"varint,70,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
 	GpuBind         string                 `protobuf:"bytes,71,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
+	Expand          bool                   `protobuf:"varint,79,opt,name=expand,proto3" json:"expand,omitempty"`                                // $NAME in App.env is replaced by the rank's own variable of that name
 	Meeting         *Meeting               `protobuf:"bytes,72,opt,name=meeting,proto3" json:"meeting,omitempty"`                               // absent: frameworks get no variables
 	Await           bool                   `protobuf:"varint,73,opt,name=await,proto3" json:"await,omitempty"`                                  // after Chosen of each program here, wait for Proceed before any process is started
 	unknownFields   protoimpl.UnknownFields
@@ -2823,6 +2824,13 @@ func (x *Launch) GetGpuBind() string {
 		return x.GpuBind
 	}
 	return ""
+}
+
+func (x *Launch) GetExpand() bool {
+	if x != nil {
+		return x.Expand
+	}
+	return false
 }
 
 func (x *Launch) GetMeeting() *Meeting {
@@ -6598,7 +6606,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\xd0\t\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xe8\t\n" +
 	"\x06Launch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -6642,7 +6650,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03pty\x184 \x01(\bR\x03pty\x12!\n" +
 	"\fnumber_proof\x18< \x01(\fR\vnumberProof\x12\"\n" +
 	"\rgpus_per_rank\x18F \x01(\rR\vgpusPerRank\x12\x19\n" +
-	"\bgpu_bind\x18G \x01(\tR\agpuBind\x12+\n" +
+	"\bgpu_bind\x18G \x01(\tR\agpuBind\x12\x16\n" +
+	"\x06expand\x18O \x01(\bR\x06expand\x12+\n" +
 	"\ameeting\x18H \x01(\v2\x11.mpiup.v1.MeetingR\ameeting\x12\x14\n" +
 	"\x05await\x18I \x01(\bR\x05await\"\x97\x01\n" +
 	"\aMeeting\x12\x1e\n" +

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// The command of --wrap is one word or one with the ranks, and what follows is the program.
+func TestWrap(t *testing.T) {
+	for _, words := range [][]string{
+		{"--wrap", "0,2-3", "nsys profile", "--wrap=all gdb -batch", "./a", "--wrap"},
+		{"-wrap", "0,2-3", "nsys profile", "-wrap", "all", "gdb -batch", "./a", "--wrap"},
+	} {
+		_, apps, _, err := parseWords(words)
+		if err != nil {
+			t.Errorf("%q: %v", words, err)
+			continue
+		}
+		want := []job.Tool{{Argv: []string{"nsys", "profile"}, Ranks: "0,2-3"}, {Argv: []string{"gdb", "-batch"}}}
+		if len(apps) != 1 || strings.Join(apps[0].Argv, " ") != "./a --wrap" || !slices.EqualFunc(apps[0].Tools, want, func(a, b job.Tool) bool {
+			return a.Ranks == b.Ranks && slices.Equal(a.Argv, b.Argv)
+		}) {
+			t.Errorf("%q: %+v", words, apps)
+		}
+	}
+}
+
+func TestPatternsOfVariables(t *testing.T) {
+	env := Environment{LookupEnv: func(string) (string, bool) { return "", false }, Environ: []string{"NCCL_A=1", "NCCL_B=x=y", "NCCLX=2", "OTHER=3"}}
+	defs, warning := env.defined("NCCL_*")
+	if !slices.Equal(defs, []string{"NCCL_A=1", "NCCL_B=x=y"}) || warning != "" {
+		t.Errorf("%q, %q", defs, warning)
+	}
+	if defs, warning := env.defined("UCX_*"); len(defs) != 0 || !strings.Contains(warning, "-x UCX_*: not set in this environment") {
+		t.Errorf("%q, %q", defs, warning)
+	}
+}
+
+func TestIndependent(t *testing.T) {
+	f, _, _, err := parseWords([]string{"--independent", "./a"})
+	if err != nil || f.MPI != "none" || f.Frameworks != frameworks.None {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
