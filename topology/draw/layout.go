@@ -22,7 +22,15 @@ type box struct {
 	tip        string // shown under the mouse
 	x, y, w, h int
 	inside     []*box
-	pad        int // around what is inside
+	wires      []wire // under what is inside
+	centred    bool   // the title, in the whole box
+	pad        int    // around what is inside
+}
+
+// wire is a line in a box, with a text under the mouse.
+type wire struct {
+	x1, y1, x2, y2, width int
+	tip                   string
 }
 
 // textWidth is about how wide a title is, in DejaVu Sans of 12 pixels.

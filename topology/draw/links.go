@@ -58,19 +58,25 @@ func (v *View) linkTable(w io.Writer) {
 	fmt.Fprintln(w)
 	columns := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(columns, "Link\t"+strings.Join(t.Devices, "\t"))
-	var all strings.Builder
 	for i, row := range t.Rows {
 		fmt.Fprintln(columns, t.Devices[i]+"\t"+strings.Join(row, "\t"))
-		all.WriteString(strings.Join(row, " ") + " ")
 	}
 	_ = columns.Flush() // the writer below keeps its error
-	var legend []string
+	if legend := t.legend(); len(legend) > 0 {
+		fmt.Fprintln(w, strings.Join(legend, "; "))
+	}
+}
+
+// legend is what the words in the table mean.
+func (t *table) legend() (legend []string) {
+	var all strings.Builder
+	for _, row := range t.Rows {
+		all.WriteString(" " + strings.Join(row, " "))
+	}
 	for _, m := range meanings {
-		if strings.Contains(" "+all.String(), " "+m[0]) {
+		if strings.Contains(all.String(), " "+m[0]) {
 			legend = append(legend, m[1])
 		}
 	}
-	if len(legend) > 0 {
-		fmt.Fprintln(w, strings.Join(legend, "; "))
-	}
+	return legend
 }

@@ -18,8 +18,18 @@ func (v *View) picture() *box {
 		b := &box{class: "group", title: []string{"offline, place unknown"}, pad: gap}
 		offline = []*box{b.stack(v.cells(off))}
 	}
-	page.stack(memory, parts, devices, offline, []*box{v.legend()})
+	page.stack(memory, parts, devices, offline, v.linkBoxes(), []*box{v.legend()})
 	return page
+}
+
+// linkBoxes are the pictures of links, side by side.
+func (v *View) linkBoxes() (all []*box) {
+	for _, b := range []*box{v.matrixBox(), v.meshBox()} {
+		if b != nil {
+			all = append(all, b)
+		}
+	}
+	return all
 }
 
 // caption is what stands above the picture.
@@ -189,9 +199,15 @@ func (v *View) branchBox(b branch) *box {
 		return out.stack(inside)
 	}
 	out.title, out.pad = []string{b.title(), b.address()}, 2
+	if b.at.PCI != nil && b.at.PCI.LinkSpeed > 0 {
+		out.title[1] += fmt.Sprintf(", link %.3g GB/s", b.at.PCI.LinkSpeed)
+	}
 	switch {
 	case b.device.gpu != nil:
 		out.class = "gpu"
+		if m := b.device.gpu.Memory; m > 0 {
+			out.title = append(out.title, size(m))
+		}
 	case b.device.hca != nil:
 		out.class = "hca"
 		out.title = append(out.title, b.device.ports()...)

@@ -20,6 +20,8 @@ rect{stroke:#888;stroke-width:1;rx:3}
 .pci{fill:#fff;stroke:#999}.gpu{fill:#d5c6ee;stroke:#7a5fae}.hca{fill:#f8cfa6;stroke:#b5793a}.net{fill:#dfe6ee;stroke:#8093a8}
 .off{fill:#e4e4e4;stroke:#b0b0b0;stroke-dasharray:none}.off+text{fill:#777}
 .offline{fill:#fff;stroke:#bbb;stroke-dasharray:3 2}.offline+text{fill:#999}
+.links,.mesh{fill:#fff;stroke:#aaa}.link{stroke:none}.wire{stroke:#7a5fae;stroke-opacity:.55}.peer{fill:#d5c6ee;stroke:#7a5fae}
+.self{fill:#f0f0f0}.nv{fill:#c3afe6}.pix{fill:#a8dba8}.pxb{fill:#cdebb5}.phb{fill:#f7f0ae}.near{fill:#fbe0b5}.sys{fill:#f8cfc4}
 .num{text-anchor:middle;font-size:11px}.head{font-size:15px;font-weight:bold}`
 
 // SVG writes the view as one picture.
@@ -43,10 +45,14 @@ func (b *box) write(w io.Writer, x, y int) {
 		}
 		fmt.Fprintln(w, "</rect>")
 	}
+	for _, l := range b.wires {
+		fmt.Fprintf(w, `<line class="wire" x1="%d" y1="%d" x2="%d" y2="%d" stroke-width="%d"><title>%s</title></line>`+"\n",
+			x+l.x1, y+l.y1, x+l.x2, y+l.y2, l.width, escape(l.tip))
+	}
 	for i, t := range b.title {
 		switch {
 		case t == "":
-		case strings.HasPrefix(b.class, "cpu") && b.w == cellWidth:
+		case b.centred || strings.HasPrefix(b.class, "cpu") && b.w == cellWidth:
 			fmt.Fprintf(w, `<text class="num" x="%d" y="%d">%s</text>`+"\n", x+b.w/2, y+b.h/2+4, escape(t))
 		case b.class == "page" && i == 0:
 			fmt.Fprintf(w, `<text class="head" x="%d" y="%d">%s</text>`+"\n", x+b.pad, y+lineHeight+2, escape(t))

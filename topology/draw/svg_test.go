@@ -93,6 +93,69 @@ func checkWellFormed(t *testing.T, v *View) {
 	}
 }
 
+// withLinks is a machine of 8 GPUs with NVLinks as linked says, between GPUs by number.
+func withLinks(t *testing.T, linked func(i, k int) int) *View {
+	t.Helper()
+	files := machine.FS(t, "h100")
+	m, err := discover.Machine(sysfs.New(files), discover.Config{PageSize: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func(string) (string, bool) { return "", false }
+	v := &View{Name: "x", Machine: m, Limits: usable.Limits{CPUs: m.AllowedCPUs, Memory: m.AllowedNodes},
+		GPUs: gpu.Survey(sysfs.New(files), none, m), HCAs: rdma.Read(sysfs.New(files), rdma.Config{Survey: true})}
+	for i := range v.GPUs {
+		v.GPUs[i].Memory = 80 << 30
+		for k := range v.GPUs {
+			if n := linked(i, k); n > 0 && i != k {
+				v.GPUs[i].Links = append(v.GPUs[i].Links, gpu.Link{To: v.GPUs[k].At, Kind: gpu.NVLink, Count: n})
+			}
+		}
+	}
+	return v
+}
+
+// GPUs' own links are drawn, with the table of all links, link speeds and GPUs' memory.
+func TestLinksAreDrawn(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		linked func(i, k int) int
+		wires  int
+		title  string
+	}{
+		{"each with each", func(i, k int) int { return 18 }, 28, "each GPU with each, 18 links side by side"},
+		{"a ring", func(i, k int) int {
+			if (i+1)%8 == k || (k+1)%8 == i {
+				return 1
+			}
+			return 0
+		}, 8, "8 of 28 pairs of GPUs are linked"},
+		{"none", func(i, k int) int { return 0 }, 0, ""},
+	} {
+		v := withLinks(t, tt.linked)
+		page := v.picture()
+		checkPlaces(t, page)
+		checkWellFormed(t, v)
+		counts := map[string]int{}
+		countBoxes(page, counts)
+		if counts["link"] != 16*16 || counts["peer"] != 8 && tt.wires > 0 || counts["peer"] > 0 && tt.wires == 0 {
+			t.Errorf("%s: %v", tt.name, counts)
+		}
+		if mesh := v.meshBox(); tt.wires > 0 && (len(mesh.wires) != tt.wires || mesh.title[1] != tt.title) || tt.wires == 0 && mesh != nil {
+			t.Errorf("%s: %+v", tt.name, mesh)
+		}
+		var text bytes.Buffer
+		if err := SVG(&text, v); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{">80 GiB</text>", "0000:01:00.0, link 63 GB/s</text>", ">PIX</text>", "GPU0 and mlx5_0: PIX"} {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("%s: %q is not drawn", tt.name, want)
+			}
+		}
+	}
+}
+
 // What a machine calls itself may hold anything.
 func TestHostileNames(t *testing.T) {
 	const nasty = "<a&b>\x1b[31m\x00\"'\u202e\n\xff"
