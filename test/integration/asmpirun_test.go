@@ -18,12 +18,18 @@ func (l *lab) called(t *testing.T, name string, j job, args ...string) result {
 // calling is called without waiting for its end.
 func (l *lab) calling(t *testing.T, name string, j job, args ...string) *running {
 	t.Helper()
+	j.env = append(j.env, "MPIUP_KEY="+l.key)
+	return l.command(t, j, append([]string{l.link(t, name)}, args...)...)
+}
+
+// link is mpiup by another name.
+func (l *lab) link(t *testing.T, name string) string {
+	t.Helper()
 	link := filepath.Join(filepath.Dir(l.key), name)
 	if err := os.Symlink(l.bin, link); err != nil && !os.IsExist(err) {
 		t.Fatal(err)
 	}
-	j.env = append(j.env, "MPIUP_KEY="+l.key)
-	return l.command(t, j, append([]string{link}, args...)...)
+	return link
 }
 
 // mounted runs a command as called does, with a file at /etc/mpi/hostfile, where the operators
@@ -73,6 +79,7 @@ func TestMpirun(t *testing.T) {
 	l := hosted(t)
 	dir := l.folder(t)
 	hostfile := l.file(t, "w0 slots=2\nw1\nw1\nw2 slots=1 max_slots=4\n")
+	ranged := l.file(t, "w[0] slots=1\nw[2-2] slots=2\n")
 	appfile := l.file(t, "# programs\n-np 1 -x A=1 printenv A\n-np 2 -wdir "+dir+" pwd\n")
 	rankfile := l.file(t, "rank 1=w0 slot=0\nrank 0=w2 slot=0\n")
 	bindir, tune := l.folder(t), l.file(t, "-x V=1 --mca btl self\nosc = y\n")
@@ -92,6 +99,8 @@ func TestMpirun(t *testing.T) {
 		{name: "by slot", args: append(three, "sh", "-c", where), stdout: "0@w0\n1@w0\n2@w1\n3@w1\n4@w2\n5@w2\n"},
 		{name: "by node", args: append(three, "--map-by", "node", "-np", "4", "sh", "-c", where), stdout: "0@w0\n1@w1\n2@w2\n3@w0\n"},
 		{name: "numbered by node", args: append(three, "--rank-by", "node", "-np", "4", "sh", "-c", where), stdout: "0@w0\n1@w1\n2@w0\n3@w1\n"},
+		{name: "hosts in a range", args: []string{"-H", "w[0-2]:2", "-np", "5", "sh", "-c", where}, stdout: "0@w0\n1@w0\n2@w1\n3@w1\n4@w2\n"},
+		{name: "hosts in a range of a file", args: []string{"--hostfile", ranged, "sh", "-c", where}, stdout: "0@w0\n1@w2\n2@w2\n"},
 		{name: "one a host", args: append(three, "-N", "1", "sh", "-c", where), stdout: "0@w0\n1@w1\n2@w2\n"},
 		{name: "hostfile", args: []string{"--hostfile", hostfile, "sh", "-c", where}, stdout: "0@w0\n1@w0\n2@w1\n3@w1\n4@w2\n"},
 		{name: "of the hostfile", args: []string{"--hostfile", hostfile, "-H", "w2:2,w0", "sh", "-c", where}, stdout: "0@w2\n1@w2\n2@w0\n"},
@@ -121,7 +130,7 @@ func TestMpirun(t *testing.T) {
 		{name: "time limit", args: []string{"-H", "w0", "--timeout", "1", "sleep", "100"}, code: 110},
 		{name: "time limit in the environment", args: []string{"-H", "w0", "sleep", "100"}, env: []string{"MPIEXEC_TIMEOUT=1"}, code: 110},
 		{name: "no program", args: []string{"-H", "w0", "/no/such/program"}, code: 246, stderr: "/no/such/program"},
-		{name: "no directory", args: []string{"-H", "w0", "-wdir", "/no/such", "true"}, code: 246, stderr: "/no/such"},
+		{name: "no directory", args: []string{"-H", "w0", "-wdir", "/no/such", "true"}, code: 247, stderr: "/no/such"},
 		{name: "unknown option", args: []string{"-H", "w0", "--bogus", "true"}, code: 240, stderr: "mpirun (mpiup): unknown option --bogus"},
 		{name: "patience", args: []string{"-H", "nobody", "true"}, env: []string{"MPIUP_WAIT=1"}, code: 242, stderr: "nobody"},
 		{name: "no patience", args: []string{"-H", "w0", "true"}, env: []string{"MPIUP_WAIT=soon"}, code: 240, stderr: "mpirun (mpiup): MPIUP_WAIT:"},

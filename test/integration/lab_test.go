@@ -117,7 +117,7 @@ func binary(dir string) (string, error) {
 // hosts makes hosts that see the lab's files.
 func (l *lab) hosts(ctx context.Context, cfg netns.Config) (*netns.Cluster, error) {
 	cfg.Share = append(cfg.Share, l.dir)
-	for _, d := range []string{filepath.Dir(l.bin), l.venv, frameworksCache()} {
+	for _, d := range []string{filepath.Dir(l.bin), l.venv, l.openMPI5(), frameworksCache()} {
 		if _, err := os.Stat(d); err == nil && d != l.dir && hidden(d) {
 			cfg.Share = append(cfg.Share, d)
 		}

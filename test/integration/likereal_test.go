@@ -10,13 +10,20 @@ import (
 )
 
 // likeReal runs one line with a real launcher and with mpiup under a name of that, on one machine.
-// Standard output, line by line, and success are to be the same.
+// Standard output, line by line, and success are to be the same. There is no secret: with one this would be a pod of a
+// job, in which nothing runs without hosts.
 func (l *lab) likeReal(t *testing.T, real []string, name string, env, args []string) {
 	t.Helper()
-	env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "MPIUP_FAMILY="+map[string]string{"mpirun": "openmpi", "mpiexec": "hydra"}[name])
+	l.likeRealOf(t, map[string]string{"mpirun": "openmpi", "mpiexec": "hydra"}[name], real, name, env, args)
+}
+
+// likeRealOf is likeReal for a family.
+func (l *lab) likeRealOf(t *testing.T, family string, real []string, name string, env, args []string) {
+	t.Helper()
+	env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "MPIUP_FAMILY="+family)
 	dir := l.folder(t)
 	want := l.command(t, job{env: env, dir: dir}, append(real, args...)...).wait(t)
-	got := l.called(t, name, job{env: env, dir: dir}, args...)
+	got := l.command(t, job{env: env, dir: dir}, append([]string{l.link(t, name)}, args...)...).wait(t)
 	if inOrder(got.stdout) != inOrder(want.stdout) || (got.code == 0) != (want.code == 0) {
 		t.Errorf("%q ended with %d:\n%s%s\nwith mpiup %d:\n%s%s", args, want.code, inOrder(want.stdout), want.stderr, got.code, inOrder(got.stdout), got.stderr)
 	}
@@ -182,6 +189,57 @@ func TestLikeHydra(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l.likeReal(t, []string{"mpirun.mpich"}, "mpiexec", c.env, c.args)
+		})
+	}
+}
+
+// What versions 5 do otherwise than those above, and what they were found to do alike.
+func TestLikeTheNewest(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	mpich, ompi := filepath.Join(l.wheels(t), "mpirun"), filepath.Join(l.openMPI5(), "bin/mpirun")
+	need.File(t, "wheels", ompi, "run test/wheels.sh")
+	universe, err := l.compiled(filepath.Join(l.wheels(t), "mpicc"), "universe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two, bin := l.file(t, "localhost\n"), l.file(t, "localhost slots=2\n"), l.programs(t)
+	for _, c := range []struct {
+		name string
+		args []string
+		mpi  string
+	}{
+		{"one", []string{"-np", "1", "echo", "a"}, ompi},
+		{"a name of the working directory", []string{"-np", "1", "-wdir", bin, "bare", "a"}, ompi},
+		{"a name of PATH and the working directory", []string{"-np", "1", "-wdir", bin, "sh", "-c", "echo a"}, ompi},
+		{"a name of nowhere", []string{"-np", "1", "-wdir", "/", "bare", "a"}, ompi},
+		{"slots", []string{"--hostfile", two, "echo", "a"}, ompi},
+		{"too few slots", []string{"--hostfile", two, "-np", "3", "echo", "a"}, ompi},
+		{"too few slots, which may be", []string{"--hostfile", two, "--oversubscribe", "-np", "3", "echo", "a"}, ompi},
+		{"too few CPUs", []string{"-np", "999", "echo", "a"}, ompi},
+		{"too few CPUs, said so", []string{"--nooversubscribe", "-np", "999", "echo", "a"}, ompi},
+		{"too few CPUs of a host", []string{"--hostfile", one, "-np", "999", "echo", "a"}, ompi},
+		{"too few CPUs for -N", []string{"-N", "999", "echo", "a"}, ompi},
+		{"too few CPUs for two programs", []string{"-np", "998", "echo", "a", ":", "-np", "1", "echo", "b"}, ompi},
+		{"files of a name", []string{"-np", "1", "--output-filename", "o", "echo", "a"}, ompi},
+		{"files of a directory", []string{"-np", "1", "--output", "dir=o", "echo", "a"}, ompi},
+		{"files of both", []string{"-np", "1", "--output", "dir=o,file=p", "echo", "a"}, ompi},
+
+		{"one", []string{"-n", "1", "echo", "a"}, mpich},
+		{"a name of the working directory", []string{"-n", "1", "-wdir", bin, "bare", "a"}, mpich},
+		{"a universe nobody gave", []string{"-n", "2", universe}, mpich},
+		{"a universe of hosts with numbers", []string{"-hosts", "localhost:4", "-n", "2", universe}, mpich},
+		{"a universe of a number", []string{"-usize", "7", "-n", "2", universe}, mpich},
+		{"a universe of the system", []string{"-hosts", "localhost:4", "-usize", "SYSTEM", "-n", "2", universe}, mpich},
+		{"no universe", []string{"-usize", "0", "-n", "2", "echo", "a"}, mpich},
+	} {
+		family, name := "openmpi5", "mpirun"
+		if c.mpi == mpich {
+			family, name = "hydra", "mpiexec"
+		}
+		t.Run(family+" "+c.name, func(t *testing.T) {
+			t.Parallel()
+			l.likeRealOf(t, family, []string{c.mpi}, name, nil, c.args)
 		})
 	}
 }

@@ -17,6 +17,9 @@ func (l *lab) wheels(t *testing.T) string {
 	return bin
 }
 
+// openMPI5 is where test/wheels.sh puts Open MPI 5.
+func (l *lab) openMPI5() string { return filepath.Join(filepath.Dir(l.venv), "openmpi5") }
+
 // MPICH 5 (ch4:ofi) speaks to mpiup as Debian's MPICH 4.0.2 does.
 func TestMPICH5(t *testing.T) {
 	t.Parallel()
