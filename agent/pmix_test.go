@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"golang.org/x/sys/unix"
 )
 
 // pmixLaunch is a job for PMIx of which this host, "w0", has all ranks.
@@ -52,6 +53,39 @@ func TestJobsThatPMIxRefuses(t *testing.T) {
 	seen = c.until(func(f *apiv1.Frame) bool { return f.GetNotice() != nil })
 	if n := seen[len(seen)-1].GetNotice(); !strings.Contains(n.Text, "job 2") {
 		t.Errorf("got %v", n)
+	}
+}
+
+// Open MPI's ranks that share CPUs share a process session where the kernel schedules by those; others have their own.
+func TestCrowdedRanksStayTogether(t *testing.T) {
+	mine, err := unix.Getsid(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name  string
+		ranks uint32
+		pmi   apiv1.Pmi
+		may   bool
+	}{
+		{"two on two CPUs", 2, apiv1.Pmi_PMI_PMIX, false},
+		{"four of Open MPI", 4, apiv1.Pmi_PMI_PMIX, true},
+		{"four of MPICH", 4, apiv1.Pmi_PMI_FD, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newClient(t, newAgent(t), '1', "life-1") // of 2 CPUs
+			c.dial(false)
+			l := pmixLaunch(0, 0, tt.ranks, "exec sleep 1000")
+			l.Pmi = tt.pmi
+			c.start(l)
+			c.times(int(tt.ranks), started)
+			want := tt.may && c.agent.cgroups().Autogrouped()
+			for _, p := range c.session().procs() {
+				if sid, err := unix.Getsid(p.process.Pid()); err != nil || (sid == mine) != want {
+					t.Errorf("session %d of %d, want it shared: %v (%v)", sid, mine, want, err)
+				}
+			}
+		})
 	}
 }
 

@@ -106,10 +106,10 @@ func (p *proc) start() *apiv1.StartFailed {
 		Env:      env,
 		Dir:      p.dir,
 		Files:    child,
-		Terminal: l.Terminal,
-		Session:  p.step.s.id,
-		CPUs:     cpus.Slice(),
-		Memory:   p.step.bound().memory(cpus),
+		Terminal: l.Terminal, SameSession: p.step.together() && p.step.protocolOf(p.spec.App) == apiv1.Pmi_PMI_PMIX,
+		Session: p.step.s.id,
+		CPUs:    cpus.Slice(),
+		Memory:  p.step.bound().memory(cpus),
 	})
 	if err != nil {
 		p.files.Close()

@@ -58,6 +58,7 @@ type step struct {
 
 	bound    func() *bound                // which CPUs the ranks have; looked up once
 	mcaFiles func() map[string]rdma.Param // what Open MPI's own files set here; looked up once
+	together func() bool                  // ranks stay in one process session; found out once
 	user     func() account               // whose shell runs what Launch.shell hands over; looked up once
 }
 
@@ -65,6 +66,11 @@ type step struct {
 func newStep(s *session, l *apiv1.Launch) *step {
 	st := &step{s: s, launch: l, apps: l.Apps, procs: make(map[uint32]*proc), noted: make(chan struct{}), word: make(chan string, 1), over: make(chan struct{})}
 	st.bound = sync.OnceValue(st.binding)
+	// See reap.Command.SameSession; a container has a CPU cgroup. Open MPI's ranks yield where they are too many; MPICH's do
+	// not, and together they would have one session's share of the CPUs for all of them.
+	st.together = sync.OnceValue(func() bool {
+		return !l.Exec && !l.Terminal && s.crowded() && s.agent.cgroups().Autogrouped()
+	})
 	st.mcaFiles = sync.OnceValue(func() map[string]rdma.Param { return mpinet.MCAFiles(sysfs.Host(), st.s.userVariable) })
 	st.user = sync.OnceValue(func() account { return accountOf(os.DirFS("/"), os.Getuid()) })
 	st.ctx, st.kill = context.WithCancel(context.Background())

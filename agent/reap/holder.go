@@ -175,7 +175,7 @@ func (f *family) lineage(pid int) string {
 		if name, ok := f.table[pid]; ok {
 			return name
 		}
-		if l, ok := f.leaders[p.sid]; ok && !f.reused(p.sid, l) {
+		if l, ok := f.leaderOf(p); ok {
 			return l.session
 		}
 		last, pid = pid, p.ppid

@@ -91,6 +91,7 @@ type family struct {
 	exempt  map[int]bool      // the guard
 	environ func(int) string  // MPIUP_SESSION of a process
 	claimed map[int]stat      // found by an earlier look of the same search
+	seen    map[int]member    // found by a glance
 	memo    map[int]ownership // answers so far
 }
 
@@ -98,6 +99,8 @@ type ownership struct {
 	session string
 	ours    bool
 	claimed bool // by an earlier look, or a descendant of such a one
+	// inherited: nothing tells but its parents, now or when they lived.
+	inherited bool
 }
 
 func (s *Supervisor) family(all []stat) *family {
@@ -121,6 +124,7 @@ func (s *Supervisor) family(all []stat) *family {
 	for name := range s.known {
 		f.known[name] = true
 	}
+	f.seen = s.seen // which is replaced, and not changed
 	return f
 }
 
@@ -161,7 +165,7 @@ func (f *family) ownership(pid int) ownership {
 	if name, ok := f.table[pid]; ok {
 		return ownership{session: name, ours: true}
 	}
-	if l, ok := f.leaders[p.sid]; ok && !f.reused(p.sid, l) {
+	if l, ok := f.leaderOf(p); ok {
 		return ownership{session: l.session, ours: true}
 	}
 	if name := f.environ(pid); name != "" && f.known[name] {
@@ -170,7 +174,23 @@ func (f *family) ownership(pid int) ownership {
 	if c, ok := f.claimed[pid]; ok && c.start == p.start {
 		return ownership{claimed: true}
 	}
-	return f.owner(p.ppid)
+	if m, ok := f.seen[pid]; ok && m.start == p.start {
+		return ownership{session: m.session, ours: true, inherited: true}
+	}
+	o := f.owner(p.ppid)
+	o.inherited = o.ours
+	return o
+}
+
+// leaderOf is whose process session or process group p is in. Both keep the number of the process that was started here, which
+// leads its group also where it has no session of its own.
+func (f *family) leaderOf(p stat) (leader, bool) {
+	for _, id := range []int{p.sid, p.pgrp} {
+		if l, ok := f.leaders[id]; ok && !f.reused(id, l) {
+			return l, true
+		}
+	}
+	return leader{}, false
 }
 
 // reused: the number of a process session stays taken while it has members, so a process of that

@@ -20,10 +20,10 @@
 // world while a child is between fork and exec: a program on a mount that does not answer would
 // freeze the agent. That is why the file is opened and read first, elsewhere, with a deadline.
 //
-// Each process started here is a session leader and the leader of its process group, starts
+// Each process started here is a session leader (but with Command.SameSession) and the leader of its process group, starts
 // with default signal dispositions and an empty mask, holds no descriptor but its Files, and
-// dies with the agent. Descendants are found by process session, by the MPIUP_SESSION variable
-// in /proc/PID/environ and by parentage; never merely by being orphans.
+// dies with the agent. Descendants are found by process session and group, by the MPIUP_SESSION variable
+// in /proc/PID/environ and by parentage, also as it was seen a while ago; never merely by being orphans.
 //
 // Concurrency: every method may be called from any goroutine. mu guards the table and is never
 // held across a fork, an exec, a file access or a wait. A process is reaped under its own
@@ -37,8 +37,8 @@
 //
 // What cannot be undone: a file system that dies between the check and the exec hangs the
 // spawner. Start then kills the child, which works unless the runtime stops the world first. An
-// orphan that left its process session and has no environment is found only by PID 1, or by a
-// stop that saw its parent.
+// orphan that left its process session and has no environment is found only by PID 1, or where
+// a look (every 5 s, and that of a stop) saw its parent.
 //
 // It does not read or write the standard streams of a process, or decide when a job has
 // failed.
@@ -121,6 +121,7 @@ type Supervisor struct {
 	forks    uint64                    // guarded by mu: forks begun
 	forking  *request                  // guarded by mu: the fork in flight
 	keeper   *Process                  // guarded by mu: the guard, nil when there is none
+	seen     map[int]member            // guarded by mu: descendants that only their parents told; not changed once it is here
 	rested   time.Time                 // guarded by mu: when the next look at what sessions have open may begin
 }
 
@@ -162,6 +163,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	var orphans, keeper sync.WaitGroup
 	stopOrphans, spawnerDone := make(chan struct{}), make(chan struct{})
 	orphans.Go(func() { s.orphans(stopOrphans) })
+	if s.adopts {
+		orphans.Go(func() { s.glance(stopOrphans) })
+	}
 	if s.ledger != nil {
 		keeper.Go(s.keepGuard)
 	}

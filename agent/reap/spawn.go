@@ -30,6 +30,12 @@ type Command struct {
 	// Terminal makes Files[0], the slave of a pseudo terminal, the controlling terminal.
 	Terminal bool
 
+	// SameSession leaves it in this process's session, as leader of a process group only. Not with Terminal.
+	//
+	// Where each session is a scheduling group of its own (sched(7), autogroup), sched_yield(2) gives way to nobody in
+	// another: ranks that share CPUs and yield while they wait keep them for whole slices.
+	SameSession bool
+
 	CPUs    []int  // affinity by kernel CPU number; empty: inherited
 	Memory  *int   // NUMA node whose memory is taken first, by its kernel number; nil: inherited
 	Session string // the value of MPIUP_SESSION in Env; "": belongs to none
@@ -47,6 +53,8 @@ func (c *Command) validate() error {
 		bad = "the session's name is malformed"
 	case c.Dir != "" && c.Dir[0] != '/':
 		bad = "the working directory is not absolute"
+	case c.Terminal && c.SameSession:
+		bad = "a terminal belongs to a session of its own"
 	case c.Terminal && (len(c.Files) == 0 || c.Files[0] == nil):
 		bad = "a terminal was asked for and none given"
 	case len(c.CPUs) > 0 && (slices.Min(c.CPUs) < 0 || slices.Max(c.CPUs) >= maxCPU):
@@ -294,7 +302,7 @@ func (s *Supervisor) forkExec(req *request) (*Process, error) {
 	closeOnExec()
 	pidfd := -1
 	attr := &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: files.fds, Sys: &syscall.SysProcAttr{
-		Setsid: true, Setctty: cmd.Terminal, Ctty: 0,
+		Setsid: !cmd.SameSession, Setpgid: cmd.SameSession, Setctty: cmd.Terminal, Ctty: 0,
 	}}
 	if !s.noPidfd.Load() {
 		attr.Sys.PidFD = &pidfd // stays -1 before Linux 5.2

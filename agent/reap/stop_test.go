@@ -75,11 +75,13 @@ func TestDescendantsThatHideAreEnded(t *testing.T) {
 		"stopped, parent lives": `setsid sh -c 'echo $$ >$1; kill -STOP $$; exec sleep 100' sh $1 & wait`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, pidfds := range []bool{true, false} {
+			for _, v := range []struct{ pidfds, together bool }{{true, false}, {false, false}, {true, true}} {
 				s := supervise(t)
-				s.noPidfd.Store(!pidfds)
+				s.noPidfd.Store(!v.pidfds)
 				file := filepath.Join(t.TempDir(), "pid")
-				start(t, s, inSession(sh(script, file), "a"))
+				cmd := inSession(sh(script, file), "a")
+				cmd.SameSession = v.together
+				start(t, s, cmd)
 				pid := pidIn(t, file)
 				stranger := start(t, s, inSession(sh("exec sleep 100"), "b"))
 				stopped(t, s, "a", quick)
@@ -93,6 +95,51 @@ func TestDescendantsThatHideAreEnded(t *testing.T) {
 				stopped(t, s, "b", 0)
 			}
 		})
+	}
+}
+
+// One that has nothing to be known by, and whose parents have ended, was seen while they lived.
+func TestDescendantThatWasSeenIsEnded(t *testing.T) {
+	s := supervise(t)
+	dir := t.TempDir()
+	file, done := filepath.Join(dir, "pid"), filepath.Join(dir, "go")
+	cmd := inSession(sh(`setsid env -i sh -c 'echo $$ >$1; exec sleep 100' sh $1 & while [ ! -e $2 ]; do sleep 0.01; done`, file, done), "a")
+	p := start(t, s, cmd)
+	pid := pidIn(t, file)
+	until(t, "it is its last program", func() bool { st, err := s.proc.stat(pid); return err == nil && !st.unsettled })
+	stranger := start(t, s, inSession(sh("exec sleep 100"), "b"))
+	s.note()
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, p)
+	s.note() // parents that have ended change nothing
+	stopped(t, s, "b", 0)
+	if ended(pid) || !ended(stranger.Pid()) {
+		t.Fatal("it was ended with another session")
+	}
+	stopped(t, s, "a", quick)
+	if !ended(pid) {
+		t.Errorf("the descendant %d lives", pid)
+	}
+}
+
+// Those that share this process's session lead groups of their own, and no terminal is theirs.
+func TestSameSession(t *testing.T) {
+	s := supervise(t)
+	for _, same := range []bool{true, false} {
+		c := inSession(sh("exec sleep 100"), "a")
+		c.SameSession = same
+		p := start(t, s, c)
+		st, err := s.proc.stat(p.Pid())
+		sid, _ := unix.Getsid(0)
+		if err != nil || st.pgrp != p.Pid() || (st.sid == sid) != same || (st.sid == p.Pid()) == same {
+			t.Errorf("same %v: group %d, session %d of %d: %v", same, st.pgrp, st.sid, p.Pid(), err)
+		}
+	}
+	stopped(t, s, "a", 0)
+	if _, err := s.Start(t.Context(), Command{Argv: []string{"true"}, SameSession: true, Terminal: true, Files: []*os.File{os.Stdin}}); err == nil {
+		t.Error("a terminal was given without a session")
 	}
 }
 
