@@ -8,7 +8,7 @@
 //	   pmi, pmi/{pmi1,pmi2,pmix}      internal/wire
 //	1  pmi/{kvs,message,lobby}   gpu   rdma   topology/{discover,hwlocxml,usable}
 //	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/doctor
-//	0  topology   topology/sysfs   internal/{job,binding,hostlist,identity,network,api}
+//	0  topology   topology/sysfs   internal/{job,binding,hostlist,identity,network,api}   docs
 //	-1 internal/layout
 //	-2 internal/{idset,visible}
 //
