@@ -146,7 +146,7 @@ func (c *DoctorConfig) sought() survey.Config {
 func (c *DoctorConfig) subjects(ctx context.Context) (list []subject, err error) {
 	set, err := c.others(ctx)
 	if err != nil {
-		if c.Here == nil || c.Entries != nil {
+		if c.Here == nil || c.Entries != nil || c.Size > 0 {
 			return nil, err
 		}
 		hello, err := c.Here.Hello(ctx)

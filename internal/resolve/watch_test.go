@@ -51,7 +51,7 @@ func TestWatchPastCachedDenials(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		host      string
-		wide      bool
+		cache     netns.CacheKind
 		published []time.Duration
 		most      func(published time.Duration) time.Duration // later than that
 	}{
@@ -59,16 +59,18 @@ func TestWatchPastCachedDenials(t *testing.T) {
 			published: []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second, 7 * time.Second, 14 * time.Second,
 				15 * time.Second, 20 * time.Second, 31 * time.Second, 75 * time.Second, 250 * time.Second},
 			most: func(time.Duration) time.Duration { return 2 * time.Second }},
+		{name: "CoreDNS without CD", host: "job-worker-0.job.ns.svc", cache: netns.OldCoreDNS,
+			published: []time.Duration{time.Second, 3 * time.Second, 7 * time.Second, 14 * time.Second, 15 * time.Second}, most: func(time.Duration) time.Duration { return 2 * time.Second }},
 		{name: "a name of the search list", host: "job-node-0-0.job", published: []time.Duration{time.Second, 14 * time.Second},
 			most: func(time.Duration) time.Duration { return 2 * time.Second }},
-		{name: "one entry a name", host: "job-worker-0.job.ns.svc", wide: true, published: []time.Duration{time.Second, 29 * time.Second, 31 * time.Second},
+		{name: "one entry a name", host: "job-worker-0.job.ns.svc", cache: netns.WholeNames, published: []time.Duration{time.Second, 29 * time.Second, 31 * time.Second},
 			most: func(p time.Duration) time.Duration { return (p/ttl+1)*(ttl+2*time.Second) - p }},
 	} {
 		for _, published := range tt.published {
 			t.Run(tt.name+" "+published.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					d := netns.NewDNS("cluster.local")
-					d.Cache(ttl, tt.wide)
+					d.Cache(ttl, tt.cache)
 					label, _, _ := strings.Cut(tt.host, ".")
 					time.AfterFunc(published, func() { d.Set(label+".job.ns.svc.cluster.local", netip.MustParseAddr("10.0.0.1")) })
 					begun := time.Now()
@@ -110,7 +112,7 @@ func TestWatchTellsWhatIsCached(t *testing.T) {
 	dir := root(t, "", clusterConf)
 	synctest.Test(t, func(t *testing.T) {
 		d := netns.NewDNS("cluster.local")
-		d.Cache(30*time.Second, false)
+		d.Cache(30*time.Second, netns.CoreDNS)
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
@@ -138,7 +140,7 @@ func TestWatchSeesChangesPastCaches(t *testing.T) {
 	}{{time.Second, 2 * time.Second}, {5 * time.Second, 2 * time.Second}, {9 * time.Second, 8 * time.Second}, {20 * time.Second, 12 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			d := netns.NewDNS("cluster.local")
-			d.Cache(30*time.Second, false)
+			d.Cache(30*time.Second, netns.CoreDNS)
 			d.Set("job.ns.svc.cluster.local", one)
 			time.AfterFunc(tt.at, func() { d.Set("job.ns.svc.cluster.local", one, two) })
 			w := by(d, dir).Watch("job.ns.svc.cluster.local")

@@ -107,10 +107,7 @@ func (n Need) Suffices(s *Set, now time.Time) bool {
 
 // Lacks is what the set lacks, for a line: "2 of the 3 hosts of --size 3 (w0, w2; w1 is missing)".
 func (n Need) Lacks(s *Set) string {
-	have := fmt.Sprintf("%d hosts", len(s.hosts))
-	if len(s.hosts) == 1 {
-		have = "1 host"
-	}
+	have := counted(len(s.hosts), "host")
 	switch {
 	case n.Hosts > 0 && len(s.hosts) == 0:
 		return fmt.Sprintf("none of the %d hosts of %s", n.Hosts, n.Why)
@@ -119,9 +116,16 @@ func (n Need) Lacks(s *Set) string {
 	case n.Hosts > 0:
 		return fmt.Sprintf("%d of the %d hosts of %s (%s)", s.answered(), n.Hosts, n.Why, s.named(n.Hosts))
 	case n.Ranks > 0 && !n.Beyond && s.slots() < n.Ranks:
-		return fmt.Sprintf("%s with %d slots, and -n %d needs %d (%s)", have, s.slots(), n.Ranks, n.Ranks, s.named(0))
+		return fmt.Sprintf("%s with %s, and -n %d needs %d (%s)", have, counted(s.slots(), "slot"), n.Ranks, n.Ranks, s.named(0))
 	}
 	return fmt.Sprintf("%s (%s), and nothing says how many there will be", have, s.named(0))
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // most is how many names a line has.

@@ -33,6 +33,7 @@ func TestNeed(t *testing.T) {
 		{"-n and -N, all there", Of(0, "", 5, 2), hosts(1, 1, 1), 0, true, ""},
 		{"what the pod is told comes first", Of(2, "PET_NNODES=2", 9, 1), hosts(1, 1), 0, true, ""},
 		{"one record has not the slots", slots, hosts(2), time.Hour, false, "1 host with 2 slots, and -n 6 needs 6 (w-0)"},
+		{"one slot", slots, hosts(1), time.Hour, false, "1 host with 1 slot, and -n 6 needs 6 (w-0)"},
 		{"slots of agents that did not answer do not count", slots, hosts(4, 0), time.Hour, false,
 			"2 hosts with 4 slots, and -n 6 needs 6 (w-0; without an answer: w-2)"},
 		{"slots suffice", slots, hosts(4, 4), 0, true, ""},

@@ -49,7 +49,7 @@ func TestLauncherStartsBeforeWorkers(t *testing.T) {
 func TestWorkersPublishedAfterADenial(t *testing.T) {
 	t.Parallel()
 	j := newMPIJob(t, netns.IPv4, "OpenMPI", 2).mount()
-	j.DNS().Cache(30*time.Second, false)
+	j.DNS().Cache(30*time.Second, netns.CoreDNS)
 	for _, w := range j.workers {
 		w.worker()
 		eventually(t, w.name+" is ready", w.ready)

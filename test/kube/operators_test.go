@@ -221,7 +221,7 @@ func TestRecordsThatGrow(t *testing.T) {
 			t.Parallel()
 			c := up(t, netns.IPv4, "cluster.local", "set-0", "set-1", "set-2", "front")
 			if tt.cached {
-				c.DNS().Cache(30*time.Second, false)
+				c.DNS().Cache(30*time.Second, netns.CoreDNS)
 			}
 			secret := c.keygen()
 			front := c.pod("front", "set.ns.svc.cluster.local")

@@ -6,20 +6,28 @@ import (
 	"github.com/miekg/dns"
 )
 
+// CacheKind is what a cache keeps apart.
+type CacheKind int
+
+const (
+	CoreDNS    CacheKind = iota // names, types, DO and CD bits
+	OldCoreDNS                  // all but CD, as older CoreDNS
+	WholeNames                  // a name that does not exist is remembered for all types and bits (RFC 2308, 5)
+)
+
 // Cache makes the server answer like Kubernetes' stock CoreDNS addon ("cache 30"): records and denials have
-// that TTL, and what was answered is repeated until it has run out, whatever the records are by then. wide
-// is a cache of another kind, which remembers for a whole name that it does not exist (RFC 2308, 5).
-func (d *DNS) Cache(ttl time.Duration, wide bool) {
+// that TTL, and what was answered is repeated until it has run out, whatever the records are by then.
+func (d *DNS) Cache(ttl time.Duration, kind CacheKind) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ttl = uint32(ttl / time.Second)
-	d.cache = &cache{wide: wide, entries: map[cacheKey]cached{}}
+	d.cache = &cache{kind: kind, entries: map[cacheKey]cached{}}
 }
 
 // cache is what CoreDNS's plugin of that name does: an entry for each name, type, DO and CD bit, whose
 // TTLs count down. There is no bound on it: it lives as long as a test.
 type cache struct {
-	wide    bool
+	kind    CacheKind
 	entries map[cacheKey]cached
 }
 
@@ -37,7 +45,7 @@ type cached struct {
 // answer is what is remembered of q, or what make makes now.
 func (c *cache) answer(q *dns.Msg, make func(*dns.Msg) *dns.Msg) *dns.Msg {
 	o := q.IsEdns0()
-	key := cacheKey{canonical(q.Question[0].Name), q.Question[0].Qtype, o != nil && o.Do(), q.CheckingDisabled}
+	key := cacheKey{canonical(q.Question[0].Name), q.Question[0].Qtype, o != nil && o.Do(), q.CheckingDisabled && c.kind == CoreDNS}
 	for _, k := range []cacheKey{key, {name: key.name}} {
 		if e, ok := c.entries[k]; ok {
 			if r := e.at(time.Now()); r != nil {
@@ -48,7 +56,7 @@ func (c *cache) answer(q *dns.Msg, make func(*dns.Msg) *dns.Msg) *dns.Msg {
 		}
 	}
 	r := make(q)
-	if c.wide && r.Rcode == dns.RcodeNameError {
+	if c.kind == WholeNames && r.Rcode == dns.RcodeNameError {
 		key = cacheKey{name: key.name}
 	}
 	c.entries[key] = cached{r.Copy(), time.Now()}

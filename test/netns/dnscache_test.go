@@ -31,11 +31,11 @@ func TestDNSCache(t *testing.T) {
 		}
 		return r.Rcode, ttl
 	}
-	for name, wide := range map[string]bool{"an entry for each way": false, "an entry for a name": true} {
+	for name, kind := range map[string]CacheKind{"an entry for each way": CoreDNS, "an entry for a name": WholeNames} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := NewDNS("cluster.local")
-				d.Cache(30*time.Second, wide)
+				d.Cache(30*time.Second, kind)
 				asked := []way{{dns.TypeA, false, false}, {dns.TypeA, true, false}}
 				others := []way{{dns.TypeA, false, true}, {dns.TypeA, true, true}, {dns.TypeHINFO, false, false}}
 				for _, w := range asked {
@@ -51,7 +51,7 @@ func TestDNSCache(t *testing.T) {
 					}
 				}
 				for _, w := range others {
-					if rcode, _ := ask(t, d, w); (rcode == dns.RcodeNameError) != wide {
+					if rcode, _ := ask(t, d, w); (rcode == dns.RcodeNameError) != (kind == WholeNames) {
 						t.Errorf("%v after 12 s: %d", w, rcode)
 					}
 				}
