@@ -12,8 +12,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Each archive in testdata/hosts is a container: "env", "hostname", files below etc/, and what
-// is expected in "want": the source, then a host a line, or an error.
+// Each archive in testdata/hosts is a container: "env", "hostname", "pod" where it holds a job's secret, files below
+// etc/, and what is expected in "want": the source, then a host a line, or an error.
 func TestSources(t *testing.T) {
 	files, _ := filepath.Glob("testdata/hosts/*.txtar")
 	if len(files) == 0 {
@@ -45,6 +45,8 @@ func TestSources(t *testing.T) {
 					s.Hostname = strings.TrimSpace(text)
 				case "size":
 					s.Size = len(strings.TrimSpace(text))
+				case "pod":
+					s.Pod = true
 				case "want":
 					want = text
 				default:
