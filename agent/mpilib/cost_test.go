@@ -47,6 +47,9 @@ func assignments(between string) string {
 	return b.String()
 }
 
+// budget is what one look may cost, whatever it looks at: its steps and files are bounded.
+var budget = cost.Bound{Fixed: 96 << 20}
+
 // Whatever a script says, the steps that it is followed for are bounded, and so is the memory.
 func TestScriptsCost(t *testing.T) {
 	for _, tt := range costly {
@@ -55,7 +58,7 @@ func TestScriptsCost(t *testing.T) {
 			args := strings.Fields("./run.sh " + strings.Repeat("eval ", maxArgs-2) + strings.Repeat("y", 20_000))
 			c := command{args, environ{base: &asked{vars: map[string]string{"PATH": "/bin:/usr/bin"}, seen: map[string]string{}}}, "/work"}
 			k := &look{files: newFiles(files, time.Now().Add(time.Hour))}
-			cost.AtMost(t, cost.Bound{Fixed: 96 << 20}, 0, func() { k.command(c, 0) })
+			cost.AtMost(t, budget, 0, func() { k.command(c, 0) })
 			if k.files.steps > maxSteps+1<<20 {
 				t.Errorf("%d steps", k.files.steps)
 			}

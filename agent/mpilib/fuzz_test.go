@@ -28,7 +28,7 @@ func FuzzELF(f *testing.F) {
 		f.Add(program("libmpi.so.40").bytes(), m.bytes(), []byte(ldCacheMagic))
 	}
 	f.Fuzz(func(t *testing.T, exe, library, cache []byte) {
-		defer cost.Watch(t, cost.Parser, len(exe)+len(library)+len(cache))()
+		defer cost.Watch(t, budget, 0)()
 		bounded(t, tree{"work/a.out": string(exe), "lib/libmpi.so.40": library, "etc/ld.so.cache": cache}, "./a.out")
 	})
 }
@@ -39,7 +39,7 @@ func FuzzScript(f *testing.F) {
 	f.Add("if [ a ]; then . ./env.sh; eval \"./ompi 'a' \\\"b\\\" $1\"; fi", "export PATH=/work:$PATH; cd $(cd /; pwd)")
 	f.Add("${${${ $($($( \"'`", "source ./run.sh; source ./env.sh")
 	f.Fuzz(func(t *testing.T, text, sourced string) {
-		defer cost.Watch(t, cost.Parser, len(text)+len(sourced))()
+		defer cost.Watch(t, cost.Bound{Fixed: 2 * budget.Fixed}, 0)() // two looks
 		bounded(t, both.with(tree{"work/run.sh": "#!/bin/sh\n" + text, "work/env.sh": sourced}), "./run.sh", "./ompi", "b")
 		bounded(t, both.with(tree{"work/env.sh": sourced}), "sh", "-c", text, "a", "./mpich")
 	})
@@ -51,7 +51,7 @@ func FuzzCommand(f *testing.F) {
 	f.Add("python3 -X a -m mpi4py", "home = /\n")
 	f.Add("conda run -n x -p y --cwd / ./mpich", "a")
 	f.Fuzz(func(t *testing.T, words, cfg string) {
-		defer cost.Watch(t, cost.Parser, len(words)+len(cfg))()
+		defer cost.Watch(t, budget, 0)()
 		argv := strings.Fields(words)
 		if len(argv) > 0 {
 			bounded(t, both.with(tree{"usr/bin/pyvenv.cfg": cfg, "usr/bin/conda": program()}), argv...)
