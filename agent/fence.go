@@ -121,8 +121,8 @@ func (s *session) outlive(o *session) {
 			if fenced {
 				continue
 			}
-			s.notice(true, "waits for launcher %s, another one of the same name: it has been silent for %v, and what it runs here ends after %v",
-				o.launcher.Host, o.link.Silent().Round(time.Second), o.lease)
+			s.notice(true, "ranks start when an earlier launcher of this name is heard of or given up: it is silent for %v, and what it left ends after %v",
+				o.link.Silent().Round(time.Second), o.lease)
 		case <-look.C:
 		}
 	}

@@ -67,7 +67,7 @@ func rules(t *testing.T, text string) *policy.Policy {
 // Every start, and every one that is refused, has its line: who, from where, what, as which user.
 func TestAuditLines(t *testing.T) {
 	var log logged
-	a := agentWith(t, log.logger(), rules(t, "allow run launcher"))
+	a := agentWith(t, log.logger(), rules(t, "allow run,spawn launcher"))
 	c := newClient(t, a, 'a', "launcher-life")
 	c.peer, c.name = callerAs("pi-launcher", identity.RoleLauncher), "pi-launcher"
 	c.open.Namespace, c.open.Pod = "team-a", "pi-launcher-x7x2p"
