@@ -44,6 +44,7 @@ import (
 //	chief     has process 1 ended with PMIx_Job_control, and ends
 //	stays     runs until it gets a signal, or is stopped
 //	gone      ends its agent's stream
+//	MPICH 4.0.2, Open MPI 4.1.4   loads that library, waits for the word on it and ends
 type player struct {
 	name  string
 	ask   *apiv1.SpawnRequest
@@ -53,6 +54,7 @@ type player struct {
 	over  []string // of JobOver, guarded by mu
 	alive []uint32 // ids, guarded by mu
 	again bool     // one more request is to be sent
+	waits []uint32 // ids of processes that wait for the word
 }
 
 func (p *player) serve(ctx context.Context, s wire.Stream) error {
@@ -118,6 +120,17 @@ func (p *player) answer(f *apiv1.Frame) (out []*apiv1.Frame, err error) {
 		}
 		out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte("e")}}})
 		out = append(out, p.end(0, 0)...)
+	case *apiv1.Frame_Proceed:
+		if b.Proceed.Refused != "" && len(p.waits) > 0 {
+			f := &apiv1.StartFailed{Rank: p.waits[0], Phase: apiv1.StartPhase_START_INIT, Text: b.Proceed.Refused}
+			out = append(out, &apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: f}})
+			p.waits = nil
+		}
+		for _, id := range p.waits {
+			p.alive = append(p.alive, id)
+			out = append(append(out, started(int(id))), p.end(id, 0)...)
+		}
+		p.waits = nil
 	case *apiv1.Frame_Event:
 		if len(p.alive) > 0 {
 			out = p.end(slices.Max(p.alive), 0)
@@ -143,6 +156,12 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 		if does == "missing" {
 			f := &apiv1.StartFailed{Rank: id, Text: "/x: not found"}
 			return append(out, &apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: f}}), nil
+		}
+		if strings.Contains(does, "MPI") {
+			c := &apiv1.Chosen{Job: l.Job, App: pr.App, Pmi: apiv1.Pmi_PMI_FD, Library: does, Sure: true, Waits: l.Await}
+			out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: c}})
+			p.waits = append(p.waits, id)
+			continue
 		}
 		p.mu.Lock()
 		p.alive = append(p.alive, id)
@@ -356,6 +375,18 @@ func TestSpawn(t *testing.T) {
 				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 2 on 2 hosts: stays 0@0.0 by 0",
 					"result 7: job 0 rank 1 of spawned job 1 on w1 ", "signal 9 to [2]"},
 				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: stays 1@1.0 by 0"}}},
+		{name: "programs of two libraries", hosts: given("w0", "w1"), ranks: 2, pmi: apiv1.Pmi_PMI_AUTO,
+			apps: []*apiv1.SpawnApp{program("MPICH 4.0.2", 1, "w0"), program("Open MPI 4.1.4", 1, "w1")},
+			says: "mpiup: rank 0 on w0 could not spawn MPICH 4.0.2: these MPI libraries cannot talk to each other: MPICH 4.0.2 in MPICH 4.0.2 of spawned job 1 on host w0 (PMI-1), " +
+				"Open MPI 4.1.4 in Open MPI 4.1.4 of spawned job 1 on host w1 (PMI-1)\n",
+			seen: map[string][]string{
+				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 2 on 2 hosts: MPICH 4.0.2 0@0.0 by 0", "result 7: job 0 these MPI libraries cannot tal"},
+				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: MPICH 4.0.2 1@1.0 by 0"}}},
+		{name: "programs of one library", hosts: given("w0", "w1"), ranks: 2, pmi: apiv1.Pmi_PMI_AUTO,
+			apps: []*apiv1.SpawnApp{program("MPICH 4.0.2", 1, "w0"), program("MPICH 4.0.2", 1, "w1")},
+			seen: map[string][]string{
+				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 2 on 2 hosts: MPICH 4.0.2 0@0.0 by 0", "result 7: job 1 "},
+				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: MPICH 4.0.2 1@1.0 by 0"}}},
 		{name: "one that a host did not try after it", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{
 			{App: &apiv1.App{Argv: []string{"missing"}}, Procs: 2, PerHost: 2, AddHosts: []string{"10.0.0.9"}}},
 			says: "rank 0 of spawned job 1 on 10.0.0.9 could not be started",

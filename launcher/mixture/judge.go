@@ -1,6 +1,7 @@
 package mixture
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,7 +112,8 @@ func compare(a, b *Answer) Verdict {
 	return v
 }
 
-// kinds are the answers by library and protocol. Where a library lies is no difference.
+// kinds are the answers by library and protocol, in the order of programs and hosts, whoever answered first. Where a
+// library lies is no difference.
 func (j *Job) kinds() (kinds []*Answer) {
 	for _, a := range j.answers {
 		family, version := split(a.Library)
@@ -126,5 +128,9 @@ func (j *Job) kinds() (kinds []*Answer) {
 			kinds = append(kinds, &Answer{App: a.App, Pmi: a.Pmi, Library: name, Sure: a.Sure, Hosts: a.Hosts})
 		}
 	}
+	first := func(k *Answer) int { // k has a host
+		return slices.MinFunc(k.Hosts, func(x, y Host) int { return cmp.Compare(x.Index, y.Index) }).Index
+	}
+	slices.SortFunc(kinds, func(x, y *Answer) int { return cmp.Or(cmp.Compare(x.App, y.App), cmp.Compare(first(x), first(y))) })
 	return kinds
 }
