@@ -100,6 +100,16 @@ func (r *run) prepareOutput() error {
 	r.back.send = func(id, n int) {
 		r.send(r.places.hostOf(id), &apiv1.Frame{Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: uint32(id), Bytes: uint32(n)}}})
 	}
+	if out.Style == iof.OwnStyle && out.Dir != "" {
+		dir, err := iof.NextAttempt(out.Dir)
+		if err != nil {
+			return &failure{job.ExitOutput, []string{"output: " + err.Error(), writeHint}}
+		}
+		if dir != out.Dir {
+			r.say("%s has the output of an earlier run; this one's goes to %s", out.Dir, dir)
+		}
+		out.Dir = dir
+	}
 	sink, err := iof.New(out)
 	if err != nil {
 		return &failure{job.ExitOutput, []string{"output: " + err.Error(), writeHint}}

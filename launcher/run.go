@@ -290,9 +290,7 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 		closeAll(found)
 		return nil, nil, failf(job.ExitUsage, "--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, n-1)
 	}
-	for _, w := range r.plan.Warnings {
-		r.say("%s", w)
-	}
+	r.sayCrowded(r.plan)
 	r.sayUnbound()
 	r.sites = newSites(set.hosts, hosts, found)
 	r.move(jobPlaced)
@@ -455,6 +453,14 @@ func (r *run) once(key, line string) {
 	}
 	r.noticed[key] = true
 	r.say("%s", line)
+}
+
+// sayCrowded passes on what a plan says of hosts with more ranks than CPUs, once for all jobs of the run: each that is
+// spawned counts more of them.
+func (r *run) sayCrowded(p *job.Plan) {
+	for _, w := range p.Warnings {
+		r.once("more ranks than CPUs", w)
+	}
 }
 
 // sentence is the cause as it stands.

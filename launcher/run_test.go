@@ -219,6 +219,18 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// Hosts with more ranks than CPUs are told of once, though each job that is spawned makes them more.
+func TestCrowdedHostsAreToldOfOnce(t *testing.T) {
+	var errs bytes.Buffer
+	r := newRun(Config{Reach: Reach{Stderr: &errs}})
+	for _, w := range []string{"more ranks than usable CPUs on h (4 on 2)", "more ranks than usable CPUs on h (5 on 2)"} {
+		r.sayCrowded(&job.Plan{Warnings: []string{w}})
+	}
+	if want := "mpiup: more ranks than usable CPUs on h (4 on 2)\n"; errs.String() != want {
+		t.Errorf("says %q, want %q", errs.String(), want)
+	}
+}
+
 func TestRunRefusesBadInput(t *testing.T) {
 	fine := &scripted{launch: frames(started(0), exited(0, 0))}
 	for _, tt := range []struct {

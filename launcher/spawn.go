@@ -211,9 +211,7 @@ func (r *run) start(a *ask, plan *job.Plan, used []int) error {
 	for _, i := range used {
 		j.hosts = append(j.hosts, r.enlist(r.sites[i]))
 	}
-	for _, w := range plan.Warnings {
-		r.once(w, w)
-	}
+	r.sayCrowded(plan)
 	r.addJob(j)
 	r.launchJob(j)
 	r.cfg.Log.Debug("spawn", "job", j.number, "processes", j.size(), "by", r.rankName(a.parent))

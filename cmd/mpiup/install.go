@@ -39,10 +39,7 @@ mpirun, mpiexec and ssh are mpiup. A file of such a name that is not mpiup is no
 			if err != nil {
 				return usage(err)
 			}
-			paths, err := installAll(args[0], helper())
-			if err == nil {
-				err = linkAll(args[0], links)
-			}
+			paths, err := installWith(args[0], helper(), links)
 			if err != nil {
 				return &exitError{job.ExitOutput, fmt.Errorf("install: %w", err)}
 			}
@@ -73,9 +70,27 @@ func linkNames(list []string) (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// linkAll makes links to dir/mpiup in dir. What is there and is no mpiup stays, and is an error
-// before any link is made.
-func linkAll(dir string, names []string) error {
+// installWith is installAll and linkAll, once it is clear that both can be done.
+func installWith(dir, helper string, links []string) (paths []string, err error) {
+	if err = free(dir, append([]string{"mpiup"}, links...)); err != nil {
+		return nil, err
+	}
+	if paths, err = installAll(dir, helper); err == nil {
+		err = linkAll(dir, links)
+	}
+	return paths, err
+}
+
+// free looks whether dir can take files of these names. What is there and is no mpiup stays.
+func free(dir string, names []string) error {
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s is not there: make it, or mount a volume there", dir)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is no directory", dir)
+	}
 	for _, n := range names {
 		path := filepath.Join(dir, n)
 		if _, err := os.Lstat(path); err == nil && !ours(path) {
@@ -84,6 +99,11 @@ func linkAll(dir string, names []string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// linkAll makes links to dir/mpiup in dir, in place of what has these names.
+func linkAll(dir string, names []string) error {
 	for _, n := range names {
 		if err := link(dir, n); err != nil {
 			return err

@@ -90,10 +90,22 @@ func TestInstallNames(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "ssh"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := linkAll(other, names); err == nil || !strings.Contains(err.Error(), "/ssh is there and is not mpiup") {
+	if _, err := installWith(other, "", names); err == nil || !strings.Contains(err.Error(), "/ssh is there and is not mpiup") {
 		t.Errorf("somebody's ssh: %v", err)
 	}
 	if all, _ := os.ReadDir(other); len(all) != 1 {
-		t.Errorf("links were made beside it: %v", all)
+		t.Errorf("something was written beside it: %v", all)
+	}
+	if err := os.Rename(filepath.Join(other, "ssh"), filepath.Join(other, "mpiup")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := installWith(other, "", nil); err == nil || !strings.Contains(err.Error(), "/mpiup is there and is not mpiup") {
+		t.Errorf("somebody's mpiup: %v", err)
+	}
+	if paths, err := installWith(dir, "", names); err != nil || len(paths) != 1 {
+		t.Errorf("over itself: %q, %v", paths, err)
+	}
+	if _, err := installWith(filepath.Join(dir, "absent"), "", nil); err == nil || !strings.Contains(err.Error(), "is not there: make it") {
+		t.Errorf("no directory: %v", err)
 	}
 }

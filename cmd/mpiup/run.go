@@ -104,7 +104,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		Pty: tty, Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Preflight: f.Preflight, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
 		Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.MapBy),
 			RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding},
-		Output:     iof.Config{Mode: outputModes[f.Output], Timestamps: f.Timestamp, Dir: f.OutputDir},
+		Output:     iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
 		SpawnFiles: cmp.Or(f.SpawnFiles, p.getenv("MPIUP_SPAWN_HOSTFILES")), WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
 		Frameworks: f.Frameworks, Linger: f.Independent, Expand: f.Expand, Fabric: fabric, Explain: f.Explain, GPUsPerRank: f.GPUsPerRank, GPUBind: f.GPUBind,
 	}

@@ -39,6 +39,7 @@ func (f *RunFlags) Check() error {
 	if f.Pty && (f.Output == "json" || f.OutputDir != "") {
 		return fmt.Errorf("--pty is for output that somebody reads along; files (--output-dir) and --output json get pipes: leave one of them out")
 	}
+	f.TagOutput = f.TagOutput || f.TagHost || f.TagStream
 	if f.TagOutput {
 		if f.Output == "json" {
 			return fmt.Errorf("--tag-output and --output json are two forms of output; give one (json names the rank too)")

@@ -74,6 +74,8 @@ type RunFlags struct {
 
 	Output     string // plain, tag, json; after Check with TagOutput in it
 	TagOutput  bool
+	TagHost    bool // tags have the host
+	TagStream  bool // and the stream
 	Timestamp  bool
 	OutputDir  string // "": none
 	SpawnFiles string // "": none
@@ -145,6 +147,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	valueVar(fs, &f.Output, "output", "plain", oneOf("plain", "tag", "json"),
 		"`FORM` of the ranks' output: plain, tag ([rank] before each line) or json (a line is an object)")
 	fs.BoolVar(&f.TagOutput, "tag-output", false, "the same as --output tag")
+	fs.Var(&tagWords{f}, "tag-with", "`WHAT` stands in tags behind the rank: host, stream or host,stream (stdout, stderr); the same as --output tag besides (default: nothing)")
 	fs.BoolVar(&f.Timestamp, "timestamp", false, "put the time before each line of output")
 	fs.StringVar(&f.OutputDir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
 	fs.BoolVar(&f.Pty, "pty", false, "make each rank's standard output a raw terminal: programs then write line by line and lose nothing when they crash (default: $MPIUP_PTY)")

@@ -118,6 +118,7 @@ func TestFlags(t *testing.T) {
 		{"--timeout=0 --grace 10ms", func(f *RunFlags) { f.Timeout, f.Grace = 0, 10*time.Millisecond }},
 		{"--node-timeout 2.5 --launcher-timeout 2h", func(f *RunFlags) { f.NodeTimeout, f.LauncherTimeout = 2500*time.Millisecond, 2*time.Hour }},
 		{"-tag-output -timestamp", func(f *RunFlags) { f.TagOutput, f.Output, f.Timestamp = true, "tag", true }},
+		{"--tag-with host,stream", func(f *RunFlags) { f.TagOutput, f.Output, f.TagHost, f.TagStream = true, "tag", true, true }},
 		{"--tag --output-dir /tmp/o", func(f *RunFlags) { f.TagOutput, f.Output, f.OutputDir = true, "tag", "/tmp/o" }},
 		{"--output json --worker-logs", func(f *RunFlags) { f.Output, f.WorkerLogs = "json", true }},
 		{"--stdin 3 --mpi pmi-port --oversubscribe --dry-run", func(f *RunFlags) {

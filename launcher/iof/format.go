@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/visible"
 )
 
 // stampLayout is RFC 3339 with milliseconds.
@@ -41,7 +43,7 @@ func (s *stamper) append(dst []byte, at time.Time) []byte {
 //	                       └─────'\r'──▶ return ──'\n'──▶ start
 //	                                       └────byte: tag──▶ within
 type tagger struct {
-	tag   []byte   // "[rank] ", "[job.rank] " or what Open MPI has; empty: none
+	tag   []byte   // "[rank] ", "[job.rank] ", "[rank host stream] " or what Open MPI has; empty: none
 	rest  []string // of the tag, each behind the seconds since begun
 	begun time.Time
 	stamp bool // the time before the tag
@@ -76,7 +78,14 @@ func (c *Config) tagger(k laneKey) tagger {
 		parts := c.parts(c.Prepend, k.id)
 		t.tag, t.rest, t.begun = []byte(parts[0]), parts[1:], c.Begun
 	case c.Mode == Tag:
-		t.tag = []byte("[" + c.names.tag(k.id) + "] ")
+		t.tag = append([]byte("["), c.names.tag(k.id)...)
+		if c.TagHost && c.Host != nil {
+			t.tag = append(append(t.tag, ' '), visible.Line(c.Host(k.id))...)
+		}
+		if c.TagStream {
+			t.tag = append(append(t.tag, ' '), k.stream.String()...)
+		}
+		t.tag = append(t.tag, "] "...)
 	}
 	return t
 }

@@ -45,6 +45,25 @@ func TestTagger(t *testing.T) {
 	}
 }
 
+// Tags may have the host, as it is safe to show, and the stream.
+func TestTagsWithHostAndStream(t *testing.T) {
+	for _, tt := range []struct {
+		host, stream bool
+		want         string
+	}{
+		{false, false, "[3] x\n"},
+		{true, false, `[3 w1\u001b] x` + "\n"},
+		{false, true, "[3 stderr] x\n"},
+		{true, true, `[3 w1\u001b stderr] x` + "\n"},
+	} {
+		c := Config{Mode: Tag, TagHost: tt.host, TagStream: tt.stream, Host: func(int) string { return "w1\x1b" }}
+		g := c.tagger(laneKey{3, Stderr})
+		if got := string(g.append(nil, []byte("x\n"), noon)); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
 func taggerOf(id int, tag, stamp bool, style Style) tagger {
 	c := Config{Timestamps: stamp, Style: style}
 	if tag {

@@ -16,6 +16,8 @@ type Config struct {
 	Stdout, Stderr io.Writer // nil: forget what would go there
 	Mode           Mode
 	Style          Style
+	TagHost        bool // OwnStyle's tags have the rank's host
+	TagStream      bool // and the stream, behind it
 	Timestamps     bool // before each line, in Plain and Tag; JSON always has them
 	Merge          bool // the ranks' stderr goes to Stdout too
 

@@ -1,0 +1,44 @@
+package iof
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A second attempt leaves the first one's files alone, a third both.
+func TestAttempts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	for i, want := range []string{"", "attempt-2", "attempt-3"} {
+		got, err := NextAttempt(dir)
+		if err != nil || got != filepath.Join(dir, want) {
+			t.Fatalf("attempt %d: %q, %v", i+1, got, err)
+		}
+		s, err := New(Config{Dir: got, Ranks: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Write(0, Stdout, []byte{byte('1' + i)}, true, s.cfg.Begun)
+		s.End(0)
+		s.Close()
+		if err := s.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	for i, at := range []string{"", "attempt-2", "attempt-3"} {
+		if text, err := os.ReadFile(filepath.Join(dir, at, "rank.0", "stdout")); err != nil || string(text) != string(rune('1'+i)) {
+			t.Errorf("attempt %d has %q, %v", i+1, text, err)
+		}
+	}
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "notes"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := NextAttempt(other); err != nil || got != other {
+		t.Errorf("beside the user's own files: %q, %v", got, err)
+	}
+	if _, err := NextAttempt(filepath.Join(other, "notes")); err == nil || !strings.Contains(err.Error(), "notes") {
+		t.Errorf("a file: %v", err)
+	}
+}
