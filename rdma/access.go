@@ -102,7 +102,7 @@ func (inv *Inventory) Missing(l Locked) (sentences []string) {
 // generic is the reason without the device's own file, so that many HCAs make one sentence.
 func generic(h *HCA) string {
 	if h.Verbs != "" && strings.Contains(h.Denied, granted) {
-		return "their device files are not in this container; request them of the RDMA device plugin " +
+		return "no device file below /dev/infiniband is in this container; request devices of the RDMA device plugin " +
 			"(resources.limits, as rdma/hca_shared_devices_a or the SR-IOV resource)"
 	}
 	return h.Denied
