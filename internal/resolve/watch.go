@@ -39,6 +39,7 @@ type Watch struct {
 	spare time.Time         // the next way is for then
 	born  time.Time         // when the last answer was made, as far as its TTL tells
 	addrs []netip.Addr      // of the last answer
+	last  error             // of it, if it was a denial
 }
 
 // Bounds of the pause between questions. 512 missing hosts are 280 questions a second.
@@ -184,10 +185,10 @@ func (w *Watch) address(ctx context.Context, c *conf, now bool) error {
 		return err
 	}
 	born := time.Now().Add(h.ttl - w.full[kind])
-	if w.addrs != nil && born.Before(w.born.Add(-time.Second)) {
-		return nil // from a cache, and older than what is known
+	if !w.born.IsZero() && born.Before(w.born.Add(-time.Second)) {
+		return w.last // this came from a cache, and is older than what is known
 	}
-	w.born, w.addrs = born, nil
+	w.born, w.addrs, w.last = born, nil, err
 	if err == nil {
 		w.addrs = routable(h.addrs)
 	}

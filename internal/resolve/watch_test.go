@@ -165,6 +165,36 @@ func TestWatchSeesChangesPastCaches(t *testing.T) {
 	}
 }
 
+// A pod goes, and comes back elsewhere: what caches still have of its first address is not taken again.
+func TestWatchForgetsWhatIsGone(t *testing.T) {
+	dir := root(t, "", clusterConf)
+	synctest.Test(t, func(t *testing.T) {
+		const name = "w0.job.ns.svc.cluster.local"
+		old, fresh := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+		d := netns.NewDNS("cluster.local")
+		d.Cache(30*time.Second, netns.CoreDNS)
+		d.Set(name, old)
+		time.AfterFunc(3*time.Second, func() { d.Remove(name) })
+		time.AfterFunc(20*time.Second, func() { d.Set(name, fresh) })
+		w := by(d, dir).Watch(name)
+		gone, begun := false, time.Now()
+		for {
+			addrs, err := w.Next(t.Context())
+			gone = gone || errors.Is(err, ErrNoName)
+			if gone && slices.Contains(addrs, old) {
+				t.Fatalf("after %v the old address came back", time.Since(begun))
+			}
+			if slices.Contains(addrs, fresh) {
+				break
+			}
+			w.Pause(t.Context())
+		}
+		if took := time.Since(begun); !gone || took > 22*time.Second {
+			t.Errorf("gone was seen: %v; the new address after %v", gone, took)
+		}
+	})
+}
+
 // A server that refuses questions of other types is asked for addresses.
 func TestWatchWithoutProbes(t *testing.T) {
 	z := newZone(t, map[string][]string{})
