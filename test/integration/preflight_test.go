@@ -111,3 +111,21 @@ func TestDoctorJudgesThePlan(t *testing.T) {
 		t.Errorf("a pre-flight of a dry run ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }
+
+// The launcher's own host takes part with the agent in its process, and hosts that come late are waited for.
+func TestPreflightHereAndLater(t *testing.T) {
+	t.Parallel()
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0"}})
+	late := l.start(t, job{hosts: "localhost:1,w0:1", args: []string{"--preflight", "--mpi-ports", "18000-18000", "-n", "2", "echo", "started"}})
+	if err := late.until(late.stderr, "waiting for 1 of 2 hosts"); err != nil {
+		t.Fatal(err)
+	}
+	l.agent(t, "w0", container{})
+	if r := late.wait(t); r.code != 0 || strings.Count(r.stdout, "started") != 2 || strings.Contains(r.stderr, "FAIL") {
+		t.Errorf("the run ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	d, r := l.looks(t, "--host", "localhost:1,w0:1")
+	if r.code != 0 || !d.says("reachable", "pass", "2 ways", "localhost", "w0") {
+		t.Errorf("doctor ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
