@@ -101,6 +101,8 @@ func sharedMemory(h *Host) Finding {
 	switch {
 	case h.ShmSize == 0:
 		return Finding{name, Fail, "/dev/shm is not there", fix}
+	case h.ShmSize < LeastShm: // nothing that fills it could be ended
+		return Finding{name, Fail, fmt.Sprintf("/dev/shm has %s in all", bytes(h.ShmSize)), fix}
 	case h.ShmFree < LeastShm:
 		return Finding{name, Fail, fmt.Sprintf("/dev/shm has %s free of %s", bytes(h.ShmFree), bytes(h.ShmSize)), "end what fills it (ls -l /dev/shm), or " + fix}
 	case h.ShmSize < want:

@@ -64,6 +64,7 @@ func TestLook(t *testing.T) {
 		{"Docker's /dev/shm and many ranks", func(h *Host) { h.ShmSize, h.ShmFree, h.Slots, h.CPUs = 64<<20, 64<<20, 8, 8 }, "shared memory", Warn, "64 MiB for 8 ranks"},
 		{"Docker's /dev/shm and one rank", func(h *Host) { h.ShmSize, h.ShmFree, h.Ranks = 64<<20, 64<<20, 1 }, "shared memory", Pass, "64 MiB"},
 		{"Docker's /dev/shm and GPUs", func(h *Host) { h.ShmSize, h.ShmFree, h.Ranks, h.GPUs = 64<<20, 64<<20, 1, nvidia }, "shared memory", Warn, "for 1 rank"},
+		{"tiny /dev/shm", func(h *Host) { h.ShmSize, h.ShmFree = 64<<10, 64<<10 }, "shared memory", Fail, "64 KiB in all mount a volume"},
 		{"/dev/shm is full", func(h *Host) { h.ShmFree = 1 << 20 }, "shared memory", Fail, "1 MiB free of 8192 MiB"},
 		{"small memlock without HCAs", func(h *Host) { h.Locked.Limit = 64 << 10 }, "locked memory", Pass, "64 KiB"},
 		{"small memlock with an HCA, no root", func(h *Host) { h.Locked.Limit, h.HCAs = 64<<10, hca("", "ACTIVE", false) }, "locked memory", Fail, "LimitMEMLOCK=infinity"},

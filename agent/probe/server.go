@@ -89,14 +89,26 @@ func (s *Server) close() {
 // Run serves until ctx ends, and returns when all ports and connections are closed.
 func (s *Server) Run(ctx context.Context) {
 	var served sync.WaitGroup
-	stop := context.AfterFunc(ctx, s.close)
-	defer stop()
+	defer closing(ctx, s.close)()
 	slots := make(chan struct{}, maxServed)
 	for _, l := range s.listeners {
 		served.Go(func() { s.accept(ctx, l, slots) })
 	}
 	served.Wait()
-	s.close()
+}
+
+// closing calls shut when ctx ends or when the function that it returns is called, which returns only after that: a
+// Close that another goroutine is in returns at once, and the descriptor is open still.
+func closing(ctx context.Context, shut func()) (now func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { shut(); close(done) })
+	return func() {
+		if stop() {
+			shut()
+			return
+		}
+		<-done
+	}
 }
 
 func (s *Server) accept(ctx context.Context, l *net.TCPListener, slots chan struct{}) {
@@ -117,9 +129,7 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener, slots chan stru
 		}
 		served.Go(func() {
 			defer func() { <-slots }()
-			defer c.Close()
-			stop := context.AfterFunc(ctx, func() { c.Close() })
-			defer stop()
+			defer closing(ctx, func() { c.Close() })()
 			c.SetDeadline(time.Now().Add(serveTime))
 			s.serve(c)
 		})
