@@ -59,13 +59,13 @@ func (d *loader) substitute(s, origin string) string {
 }
 
 // mpi finds the first MPI library, breadth first as symbols are, that an object needs. preloaded
-// names come before its own. It goes on to the last library: hwloc may be at the far end.
+// names come before its own. It goes on until an hwloc is seen too: which one that is counts (hwlocs).
 func (d *loader) mpi(o *object, preloaded []string) (library, bool) {
 	root := d.load(o, nil)
 	root.needed = slices.Concat(preloaded, root.needed)
 	queue, seen := []*loaded{root}, map[string]bool{}
 	var mpi, other library // other: PMI or PMIx without MPI
-	for len(queue) > 0 {
+	for len(queue) > 0 && (mpi.family == noFamily || d.look.hwloc == hwlocs{}) {
 		l := queue[0]
 		queue = queue[1:]
 		for _, name := range l.needed {
