@@ -33,6 +33,7 @@ type Agent struct {
 	libs    *mpilib.Memory
 	cgroups func() *usable.Cgroups // this process's, looked up once
 	haste   haste
+	lull    lull
 	ports   ports.Table // that ranks will meet at
 
 	refusals  refusals
@@ -68,6 +69,7 @@ func New(cfg Config) (*Agent, error) {
 		libs:     mpilib.NewMemory(os.DirFS("/")),
 		cgroups:  sync.OnceValue(func() *usable.Cgroups { return usable.FindCgroups(os.DirFS("/")) }),
 		haste:    haste{tell: cfg.Hasten},
+		lull:     lull{tell: cfg.Rest},
 	}
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.runDir()})
 	a.metrics = newMetrics(a)

@@ -44,6 +44,7 @@ type Config struct {
 	GPUMetrics time.Duration
 	Policy     *policy.Policy // what is started for whom; nil: launchers may start everything, agents nothing
 	IdleExit   time.Duration  // a job has run, and no session since for so long: end with code 0; 0: never
+	Rest       func()         // called 2 s after the last session; nil: nobody
 	Hasten     func(bool)     // called with true when a session begins and with false a while later; nil: nobody
 	Ready      func()         // called once the agent can be reached; nil: nobody waits for it
 }

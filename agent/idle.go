@@ -44,3 +44,39 @@ func (a *Agent) endIfIdle(now time.Duration, sessions int) {
 		a.stop(fmt.Sprintf("no session for %v (--idle-exit)", a.idle.after), 0)
 	}
 }
+
+// lullTime is how long there is no session before an agent rests: a script's runs, one after the other, are no lull.
+const lullTime = 2 * time.Second
+
+// lull tells the process once, after the last of its sessions, that nobody needs what they left in its memory: Go
+// would keep it for minutes, and an idle agent does not allocate what makes it collect. The zero value tells nobody.
+type lull struct {
+	tell func()
+
+	mu     sync.Mutex
+	served bool          // guarded by mu; a session has ended since the last rest
+	since  time.Duration // guarded by mu; Clock time of the last look that found a session, or of the end of one
+}
+
+// ended is called when a session is over, which may be between two looks.
+func (l *lull) ended(now time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.served, l.since = true, now
+}
+
+// pass is called with every step of the clock.
+func (l *lull) pass(now time.Duration, sessions int) {
+	l.mu.Lock()
+	if sessions > 0 {
+		l.since = now
+	}
+	rests := l.served && now-l.since >= lullTime
+	if rests {
+		l.served = false
+	}
+	l.mu.Unlock()
+	if rests && l.tell != nil {
+		l.tell()
+	}
+}

@@ -117,6 +117,7 @@ func (a *Agent) forget(s *session) {
 	delete(a.sessions, s.id)
 	a.mu.Unlock()
 	a.ports.Release(s.id)
+	a.lull.ended(a.clock.Now())
 }
 
 // activeSessions counts sessions that hold processes.
@@ -145,5 +146,6 @@ func (a *Agent) tick() {
 		s.tick(now)
 	}
 	a.haste.pass(now)
+	a.lull.pass(now, len(all))
 	a.endIfIdle(now, len(all))
 }

@@ -43,7 +43,7 @@ func GuardMain() int {
 		unix.SIGALRM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE)
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 5) // it is never in a hurry while ranks start
 	debug.FreeOSMemory()
-	dropProgramPages()
+	DropProgramPages()
 	awaitAgent()
 	ledger := os.NewFile(guardLedger, "ledger")
 	b, err := io.ReadAll(io.NewSectionReader(ledger, 0, 1<<30))
@@ -80,9 +80,9 @@ func removeDirs(records []record) {
 	}
 }
 
-// dropProgramPages unmaps what the start of the program has touched of its file, which is most
-// of a guard's resident set; what it needs again comes back by a page fault.
-func dropProgramPages() {
+// DropProgramPages unmaps what the start of the program has touched of its file, which is most
+// of a guard's resident set, and of an idle agent's; what it needs again comes back by a page fault.
+func DropProgramPages() {
 	smaps, err := readSome("/proc/self/smaps", 1<<20)
 	if err != nil {
 		return

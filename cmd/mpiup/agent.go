@@ -169,7 +169,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
-		Grace: grace, Gossip: !f.noGossip, Ready: p.ready, Hasten: p.hasten, IdleExit: f.idleExit, GPUMetrics: f.gpuEvery, Policy: rules,
+		Grace: grace, Gossip: !f.noGossip, Ready: p.ready, Hasten: p.hasten, Rest: rest, IdleExit: f.idleExit, GPUMetrics: f.gpuEvery, Policy: rules,
 	}, nil
 }
 
