@@ -169,13 +169,31 @@ func (a *Agent) hostFacts(ctx context.Context, fsys sysfs.FS, r *apiv1.CheckupRe
 	return h
 }
 
+// responsive parts directories whose file systems answer from those whose do not.
+func responsive(dirs []string) (yes, no []string) {
+	for _, dir := range dirs {
+		if errors.Is(dirExists(dir), errNoAnswer) {
+			no = append(no, dir)
+		} else {
+			yes = append(yes, dir)
+		}
+	}
+	return yes, no
+}
+
 // findPrograms tells where the programs are that the launcher would start, and what RDMA they could use.
 func (a *Agent) findPrograms(reply *apiv1.CheckupReply, r *apiv1.CheckupRequest, h *checkup.Host) {
 	if len(r.Programs) == 0 {
 		return
 	}
 	search, _ := a.lookupEnv("PATH")
-	found := checkup.Find(os.DirFS("/"), r.Programs, r.LookIn, filepath.SplitList(search))
+	first, silent := responsive(r.LookIn)
+	path, more := responsive(filepath.SplitList(search))
+	for _, dir := range append(silent, more...) { // the search would not end there
+		reply.Findings = append(reply.Findings, &apiv1.Finding{Name: "search for benchmarks", Verdict: apiv1.Verdict_WARN,
+			Text: dir + " was left out: its file system does not answer", Fix: "check the mount (a dead NFS, Lustre or FUSE server?), or take the directory off PATH"})
+	}
+	found := checkup.Find(os.DirFS("/"), r.Programs, first, path)
 	for _, name := range r.Programs {
 		if at := found[name]; at != "" {
 			reply.Programs = append(reply.Programs, &apiv1.Fact{Name: name, Value: at})
