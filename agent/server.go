@@ -128,11 +128,11 @@ func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Fram
 }
 
 func (s *service) Hello(ctx context.Context, r *apiv1.HelloRequest) (*apiv1.HelloReply, error) {
-	return s.agent.hello(), nil
+	return s.agent.helloWithUses(), nil
 }
 
 func (s *service) Peers(ctx context.Context, _ *apiv1.PeersRequest) (*apiv1.PeersReply, error) {
-	reply := &apiv1.PeersReply{Self: s.agent.hello()}
+	reply := &apiv1.PeersReply{Self: s.agent.helloWithUses()}
 	if g := s.agent.gossip; g != nil {
 		for _, m := range g.View().Members {
 			reply.Peers = append(reply.Peers, &apiv1.Peer{Name: m.Name, Address: m.Addr.String(),

@@ -23,6 +23,7 @@ import (
 type step struct {
 	s        *session
 	launch   *apiv1.Launch
+	since    time.Time    // when it came
 	apps     []*apiv1.App // of launch, with copied files in their places once receive has returned
 	copies   *copies.Set  // nil: no files come
 	files    string       // where they are; "": nowhere
@@ -64,7 +65,7 @@ type step struct {
 
 // newStep makes the job's part here, which is known to other hosts' ranks before it is started.
 func newStep(s *session, l *apiv1.Launch) *step {
-	st := &step{s: s, launch: l, apps: l.Apps, procs: make(map[uint32]*proc), noted: make(chan struct{}), word: make(chan string, 1), over: make(chan struct{})}
+	st := &step{s: s, launch: l, since: time.Now(), apps: l.Apps, procs: make(map[uint32]*proc), noted: make(chan struct{}), word: make(chan string, 1), over: make(chan struct{})}
 	st.bound = sync.OnceValue(st.binding)
 	// See reap.Command.SameSession; a container has a CPU cgroup. Open MPI's ranks yield where they are too many; MPICH's do
 	// not, and together they would have one session's share of the CPUs for all of them.

@@ -31,10 +31,45 @@ type peerRow struct {
 	Incarnation string  `json:"incarnation,omitempty"`
 	State       string  `json:"state"` // alive, suspect, left; unreachable, of which gossip suspects nothing
 	Slots       int     `json:"slots,omitempty"`
+	Used        int     `json:"used"` // slots that ranks have
+	Runs        []use   `json:"runs,omitempty"`
 	Version     string  `json:"version,omitempty"`
 	Protocol    uint32  `json:"protocol,omitempty"`
 	RTT         float64 `json:"rtt_ms,omitempty"`
 	Error       string  `json:"error,omitempty"`
+}
+
+// use is what one launcher runs on a host.
+type use struct {
+	Launcher  string    `json:"launcher"`
+	Program   string    `json:"program"`
+	Processes int       `json:"processes"`
+	Since     time.Time `json:"since"`
+	Command   bool      `json:"command,omitempty"` // mpiup exec or ssh, which takes no slot
+}
+
+// String is the use as a line of the table.
+func (u use) String() string {
+	what := fmt.Sprintf("%d ranks of %s", u.Processes, u.Program)
+	switch {
+	case u.Command:
+		what = "command " + u.Program
+	case u.Processes == 1:
+		what = "1 rank of " + u.Program
+	}
+	return fmt.Sprintf("%s, by %s, since %s", what, u.Launcher, u.Since.UTC().Format(time.RFC3339))
+}
+
+// setUses puts into a row what its agent says it runs.
+func (p *peerRow) setUses(list []*apiv1.Use) {
+	const most = 32
+	for _, m := range list[:min(len(list), most)] {
+		u := use{Launcher: m.Launcher, Program: m.Program, Processes: int(m.Procs), Since: time.Unix(0, m.SinceNs), Command: m.Exec}
+		p.Runs = append(p.Runs, u)
+		if !u.Command {
+			p.Used += u.Processes
+		}
+	}
 }
 
 // peersView is what is printed.
@@ -163,6 +198,7 @@ func rows(found []visited, members map[string]*apiv1.Peer) []peerRow {
 		}
 		row.Address, row.Incarnation, row.State = v.addr.String(), v.hello.Incarnation, "alive"
 		row.Slots, row.Version, row.Protocol = int(v.hello.Slots), v.hello.Version, v.hello.Protocol
+		row.setUses(v.hello.Uses)
 		row.RTT = float64(v.rtt.Microseconds()) / 1000
 		if m := members[v.hello.Incarnation]; m != nil {
 			row.State = m.State
@@ -193,16 +229,21 @@ func (v peersView) print(w io.Writer, asJSON bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scope %s (%s), key %s, hosts from %s\n", v.Scope, v.ScopeFrom, v.KeyFrom, v.HostsFrom)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "HOST\tADDRESS\tINCARNATION\tSTATE\tSLOTS\tVERSION\tRTT")
+	fmt.Fprintln(t, "HOST\tADDRESS\tINCARNATION\tSTATE\tUSED/SLOTS\tVERSION\tRTT")
 	for _, p := range v.Peers {
 		if p.Version == "" {
 			fmt.Fprintf(t, "%s\t%s\t-\t%s\t-\t-\t-\n", p.Host, dash(p.Address), p.State)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.8s\t%s\t%d\t%s/%d\t%v\n", p.Host, p.Address, p.Incarnation, p.State, p.Slots, p.Version, p.Protocol,
+		fmt.Fprintf(t, "%s\t%s\t%.8s\t%s\t%d/%d\t%s/%d\t%v\n", p.Host, p.Address, p.Incarnation, p.State, p.Used, p.Slots, p.Version, p.Protocol,
 			(time.Duration(p.RTT * float64(time.Millisecond))).Round(10*time.Microsecond))
 	}
 	t.Flush()
+	for _, p := range v.Peers {
+		for _, u := range p.Runs {
+			fmt.Fprintf(&b, "%s runs %v\n", p.Host, u)
+		}
+	}
 	for _, p := range v.Peers {
 		if p.Error != "" {
 			fmt.Fprintf(&b, "%s: %s\n", p.Host, p.Error)

@@ -16,9 +16,9 @@ func peersCommand(p *process) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "peers",
-		Short: "Show who is there: hosts, addresses, slots, versions, round-trip times",
+		Short: "Show who is there and what runs: hosts, addresses, slots, versions, round-trip times",
 		Long: `Show who is there: every host that is named, and every agent that the first of them to
-answer knows by gossip, with the scope and key by which all are known to each other.`,
+answer knows by gossip, what launchers run there since when, how many slots that takes, with the scope and key by which all are known to each other.`,
 		Example: `  mpiup peers
   mpiup peers --host w0,w1 --key key --json`,
 		Args: cobra.NoArgs,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/need"
@@ -14,7 +15,7 @@ func TestPeers(t *testing.T) {
 	l := hosted(t)
 	r := l.mpiup(t, "peers", "--key", l.key, "--host", "w0,w1,w2").ok(t)
 	for _, h := range []string{"w0", "w1", "w2"} {
-		row := regexp.MustCompile(`(?m)^` + h + ` +` + regexp.QuoteMeta(l.cluster.Addr(h).String()) + `:\d+ +[0-9a-f]{8} +alive +\d+ +\S+/\d+ +[\d.]+.?s$`)
+		row := regexp.MustCompile(`(?m)^` + h + ` +` + regexp.QuoteMeta(l.cluster.Addr(h).String()) + `:\d+ +[0-9a-f]{8} +alive +\d+/\d+ +\S+/\d+ +[\d.]+.?s$`)
 		if !row.MatchString(r.stdout) {
 			t.Errorf("no row of %s in\n%s", h, r.stdout)
 		}
@@ -26,7 +27,7 @@ func TestPeers(t *testing.T) {
 		Scope string
 		Peers []struct {
 			Host, Address, Incarnation, State, Version string
-			Slots                                      int
+			Slots, Used                                int
 			RTT                                        float64 `json:"rtt_ms"`
 		}
 	}
@@ -43,6 +44,17 @@ func TestPeers(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
+	// Who runs what since when, and how many slots that takes.
+	run := l.start(t, job{hosts: "w0:2,w1:1", args: []string{"-n", "3", "sh", "-c", "echo ready; exec sleep 1000"}})
+	run.says(t, "ready\nready\nready\n")
+	r = l.mpiup(t, "peers", "--key", l.key, "--host", "w0,w1").ok(t)
+	for _, want := range []string{`(?m)^w0 runs 2 ranks of sh, by \S+, since 20\d\d-\S+Z$`, `(?m)^w1 runs 1 rank of sh, by `, `(?m)^w0 +\S+ +\S+ +alive +([2-9]|\d\d)/\d+ `} {
+		if !regexp.MustCompile(want).MatchString(r.stdout) {
+			t.Errorf("nothing like %s in\n%s", want, r.stdout)
+		}
+	}
+	run.signal(t, syscall.SIGTERM)
+	run.wait(t)
 	l.mpiup(t, "peers", "--key", l.key, "--host", "w0,nobody", "--wait", "1").fails(t, 242)
 }
 
