@@ -33,7 +33,7 @@ func TestExitCodesOfPlaces(t *testing.T) {
 		{"a full disk", full(l.bin, "run", "-n", "1", "--output-dir", "/mnt/out", "head", "-c", "1M", "/dev/zero"), 251,
 			[]string{"output could not be written: output file of rank 0", "no space left on device", "make room there"}, "fault of mpiup"},
 		{"an output directory that is a file", []string{l.bin, "run", "-n", "1", "--output-dir", file, "true"}, 251,
-			[]string{"output file of rank 0", "not a directory", "choose a place"}, ""},
+			[]string{"output: ", file, "not a directory", "choose a place"}, ""},
 		{"full standard output", nulls(l.bin, "run", "-n", "1", "echo", "x"), 251, []string{"standard output", "no space left"}, "fault of mpiup"},
 		{"a plan to full standard output", nulls(l.bin, "run", "-n", "1", "--dry-run", "true"), 251, []string{"standard output", "no space left"}, ""},
 		{"a look to full standard output", nulls(l.bin, "doctor", "--json"), 251, []string{"standard output", "no space left"}, ""},
