@@ -118,6 +118,9 @@ func (b *bench) large(ctx context.Context, l *lab) error {
 		if err := b.idleAgents(ctx, l); err != nil {
 			return err
 		}
+		if err := b.restedAgent(ctx, l); err != nil {
+			return err
+		}
 	}
 	if b.wants("start") {
 		if err := b.starts(ctx, l, "64x1"); err != nil {

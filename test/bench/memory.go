@@ -56,6 +56,35 @@ func (b *bench) idleAgents(ctx context.Context, l *lab) error {
 	return nil
 }
 
+// restedAgent measures what a pod has of an agent and its guard that are alone there, when jobs of 200 MB of output
+// are over and the agent has given back what they left: resident sets, since nobody in a pod shares their pages.
+func (b *bench) restedAgent(ctx context.Context, l *lab) error {
+	const ranks, mb = 4, 50
+	if _, _, err := l.timed(ctx, 1, ranks, l.self, "-flood", strconv.Itoa(mb)); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(5 * time.Second):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	name := l.cluster.Workers()[0]
+	ps, err := l.cluster.Processes(name)
+	if err != nil {
+		return err
+	}
+	var sum float64
+	for _, p := range ps {
+		m, err := memoryOf(p.Pid)
+		if err != nil {
+			return fmt.Errorf("agent on %s: %w", name, err)
+		}
+		sum += m.rss
+	}
+	b.report("an agent alone with its guard after 200 MB of output, RSS", "MB", []float64{sum}, 20)
+	return nil
+}
+
 // launcherMemory measures the launcher of a job of 512 ranks while they run.
 func (b *bench) launcherMemory(ctx context.Context, l *lab) error {
 	const hosts, ppn = 64, 8
@@ -81,7 +110,7 @@ func (b *bench) launcherMemory(ctx context.Context, l *lab) error {
 }
 
 // memory is in MB of 1000 kB, as /proc/PID/smaps_rollup counts it.
-type memory struct{ pss, private float64 }
+type memory struct{ rss, pss, private float64 }
 
 func memoryOf(pid int) (memory, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
@@ -99,6 +128,8 @@ func memoryOf(pid int) (memory, error) {
 			return memory{}, fmt.Errorf("smaps_rollup: %q", line)
 		}
 		switch {
+		case f[0] == "Rss:":
+			m.rss += kb / 1000
 		case f[0] == "Pss:":
 			m.pss += kb / 1000
 		case strings.HasPrefix(f[0], "Private_Clean"), strings.HasPrefix(f[0], "Private_Dirty"):
