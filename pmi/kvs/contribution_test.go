@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"github.com/mpiup/mpiup/test/cost"
+	"strings"
 	"testing"
 )
 
 func dump(data []byte) (string, error) {
-	var out string
+	var out strings.Builder
 	err := forEach(data, func(owner int, key string, value []byte) error {
-		out += fmt.Sprintf("%d %q %q\n", owner, key, value)
+		fmt.Fprintf(&out, "%d %q %q\n", owner, key, value)
 		return nil
 	})
-	return out, err
+	return out.String(), err
 }
 
 func TestContributionBytes(t *testing.T) {
