@@ -102,7 +102,7 @@ func (st *step) openGloo(dirs []string) error {
 		ranks[i] = int(p.Rank)
 	}
 	if err := st.gloo.Open(ranks); err != nil {
-		return fmt.Errorf("Horovod's rendezvous: %w", err)
+		return fmt.Errorf("a port for Horovod's rendezvous: %w", err)
 	}
 	st.wg.Go(func() { st.gloo.Run(st.ctx) })
 	return nil

@@ -95,7 +95,7 @@ func (s *Server) serve(ctx context.Context, rank int, l net.Listener) {
 	wg.Go(func() { _ = h.Serve(door) }) // ends with door's Close
 	lb := lobby.New(lobby.Config{Name: "Horovod rendezvous", Check: s.cfg.Check, Admit: door.admit, Log: s.cfg.Log})
 	if err := lb.Run(ctx, l); ctx.Err() == nil {
-		s.cfg.Full(fmt.Errorf("Horovod's rendezvous of rank %d ended: %w", rank, err))
+		s.cfg.Full(fmt.Errorf("the rendezvous of Horovod's rank %d ended: %w", rank, err))
 	}
 	door.Close()
 	_ = h.Shutdown(context.WithoutCancel(ctx)) // waits for handlers, whose connections are closed and whose context has ended

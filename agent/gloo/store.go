@@ -2,7 +2,6 @@ package gloo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -48,7 +47,7 @@ type life struct {
 }
 
 // ErrFull says that a value finds no room.
-var ErrFull = errors.New("Horovod's rendezvous on this host holds more than it may")
+var ErrFull = fmt.Errorf("the rendezvous of Horovod's ranks on this host is full: it holds %d MiB at most", maxBytes>>20)
 
 // ErrName says that a scope or key is empty or too long.
 var ErrName = fmt.Errorf("a scope or key is empty or longer than %d bytes", maxName)
