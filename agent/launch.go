@@ -4,16 +4,16 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mpiup/mpiup/agent/lives"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/incarnation"
 )
 
 // checkLaunch bounds what a launcher may ask for. A job may have all its processes on other hosts.
 func checkLaunch(l *apiv1.Launch) error {
 	switch {
-	case l.Number == 0 || l.Number > lives.MaxNumber:
-		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(lives.MaxNumber))
+	case l.Number == 0 || l.Number > incarnation.MaxNumber:
+		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(incarnation.MaxNumber))
 	case len(l.NumberProof) > identity.MaxProof:
 		return fmt.Errorf("launch with a proof of %d bytes; %d are possible", len(l.NumberProof), identity.MaxProof)
 	case len(l.Procs) > apiv1.MaxProcs:

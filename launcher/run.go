@@ -391,12 +391,13 @@ func hostsOf(plan *job.Plan) string {
 }
 
 // number is this incarnation's fencing number: the one it has, or the next after all that any
-// reached agent knows.
+// reached agent knows. Agents may lie: a number is never one that the others refuse, and how far it is above what they
+// know is bounded by each for itself (agent/lives).
 func number(hosts []found) uint64 {
 	var own, highest uint64
 	for _, h := range hosts {
-		own = max(own, h.session.opened.OwnNumber)
-		highest = max(highest, h.session.opened.HighestNumber)
+		own = max(own, min(h.session.opened.OwnNumber, incarnation.MaxNumber))
+		highest = max(highest, min(h.session.opened.HighestNumber, incarnation.MaxNumber-1))
 	}
 	if own > 0 {
 		return own

@@ -28,11 +28,12 @@ import (
 	"time"
 )
 
-// MaxNumber bounds a life's number: a launcher's life takes one, so no honest number comes near, and
-// one above the highest must stay a number.
-const MaxNumber = 1 << 53
-
 const (
+	// MaxStep bounds how far a new life's number is above the highest known here. A launcher chooses its number by what
+	// agents tell it, one of which may lie: so no number uses up those that are left (incarnation.MaxNumber), and
+	// more lives than any launcher has go by while an agent is away.
+	MaxStep = 1 << 20
+
 	maxIdentities = 1024 // beyond that the one with the lowest number goes: it was retried least
 	maxLives      = 32   // of an identity; beyond that the one with the lowest number goes
 )
@@ -164,8 +165,8 @@ func (b *Book) Start(name string, l Life, number uint64, run bool, now time.Dura
 	}
 	i := b.of[name]
 	if me.number == 0 {
-		me.number = number
-		i.highest = max(i.highest, number)
+		me.number = min(number, i.highest+MaxStep)
+		i.highest = max(i.highest, me.number)
 	}
 	for _, o := range i.lives {
 		if o.ran && o.fenced == nil && l.succeeds(o.Life) && o.above(me) {

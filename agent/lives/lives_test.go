@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/incarnation"
 )
 
 // Scripts of lives that come to one agent: who may start, and whom it ends.
@@ -59,6 +61,11 @@ func TestWhoEndsWhom(t *testing.T) {
 			{life: pod("a", "job-a", "1"), number: 1, run: true},
 			{life: pod("b", "job-b", "2"), number: 2, run: true},
 			{life: pod("a", "job-a", "1"), number: 1, run: true}}},
+		{"numbers that somebody made large", []step{ // an agent may tell a launcher of any; later pods go on
+			{life: pod("a", "l", "1"), number: 1 << 53, run: true},
+			{life: pod("b", "l", "2"), number: MaxStep + 1, run: true, over: []string{"a"}},
+			{life: pod("c", "l", "3"), number: 1 << 53, run: true, over: []string{"a", "b"}},
+			{life: pod("d", "l", "4"), number: 2*MaxStep + 2, run: true, over: []string{"a", "b", "c"}}}},
 		{"a pod that is not told", []step{
 			{life: pod("a", "l", "1"), number: 1, run: true},
 			{life: pod("b", "l", ""), number: 2, run: true}}},
@@ -113,6 +120,17 @@ func TestNumbers(t *testing.T) {
 		if own, highest := b.Numbers("l", incarnation); own != want || highest != 8 {
 			t.Error(incarnation, own, highest)
 		}
+	}
+}
+
+// However large the numbers that launchers were talked into, those that are left do not run out.
+func TestNumbersAreNotUsedUp(t *testing.T) {
+	var b Book
+	for n := range 1000 {
+		_, _ = b.Start("l", Life{Incarnation: fmt.Sprint(n)}, incarnation.MaxNumber, true, 0)
+	}
+	if _, highest := b.Numbers("l", ""); highest == 0 || highest > 1000*MaxStep {
+		t.Errorf("the highest is %d", highest)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestKeyIsReplaced(t *testing.T) {
 	const one, two = "key number one, of 32 bytes......", "key number two, of 32 bytes......"
 	for _, tt := range []struct {
 		name            string
-		launcher, agent string // "1", "2": it began with that key; "1>2": it has seen a change
+		launcher, agent string // "1", "2": it began with that key; "1>2": it has seen a change; "1)2": it has not looked at its file since
 		late            bool   // after the overlap
 		meet            bool
 	}{
@@ -55,6 +55,8 @@ func TestKeyIsReplaced(t *testing.T) {
 		{"an agent that came later", "1>2", "2", false, true},
 		{"a launcher that came later, to an agent that has not seen it", "2", "1", false, false},
 		{"the agent has, long ago", "1", "1>2", true, false},
+		{"the agent had nothing to do since", "1", "1)2", true, false}, // the overlap began with the change
+		{"the launcher had nothing to do since", "1)2", "1>2", true, true},
 		{"both have, long ago", "1>2", "1>2", true, true},
 		{"back again", "1>2>1", "1", true, true},
 	} {
@@ -64,7 +66,9 @@ func TestKeyIsReplaced(t *testing.T) {
 				p := newPodKey(t, role, keys[story[0]])
 				for n := 2; n < len(story); n += 2 {
 					p.put(keys[story[n]])
-					p.id.Prepare() // sees it
+					if story[n-1] == '>' {
+						p.id.Prepare() // sees it
+					}
 				}
 				if tt.late {
 					p.now = p.now.Add(KeyOverlap + time.Minute)

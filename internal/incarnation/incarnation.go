@@ -46,6 +46,10 @@ func bootID(root string) []byte {
 	return bytes.TrimSpace(b)
 }
 
+// MaxNumber bounds the numbers of launchers' incarnations: a life takes one, so no honest number comes near, and one
+// above the highest must stay a number.
+const MaxNumber = 1 << 53
+
 // NumberClaim is what a launcher signs when its incarnation takes a number: a kind and a text for
 // identity.Sign.
 func NumberClaim(number uint64, incarnation string) (kind string, text []byte) {

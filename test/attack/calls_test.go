@@ -2,7 +2,9 @@ package attack
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -49,7 +51,16 @@ func TestLargeCallsOfAWorker(t *testing.T) {
 			"Shutdown": func() error { _, err := client.Shutdown(ctx, &apiv1.ShutdownRequest{}); return err },
 			"Checkup":  func() error { _, err := client.Checkup(ctx, &apiv1.CheckupRequest{}); return err },
 			"Ask":      func() error { _, err := client.Ask(ctx, &apiv1.AskRequest{}); return err },
-			"Hello":    func() error { _, err := client.Hello(ctx, &apiv1.HelloRequest{}); return err },
+			"Attach": func() error {
+				stream, err := client.Attach(ctx)
+				if err == nil {
+					if err = stream.Send(&apiv1.Frame{}); err == nil || errors.Is(err, io.EOF) {
+						_, err = stream.Recv()
+					}
+				}
+				return err
+			},
+			"Hello": func() error { _, err := client.Hello(ctx, &apiv1.HelloRequest{}); return err },
 		} {
 			all.Go(func() {
 				switch c := status.Code(call()); c {
