@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/lives"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
@@ -19,14 +20,14 @@ const maxHint = 1024
 
 // numbers is what a launcher is told to choose its number by: that of its incarnation, and the highest of its
 // identity. Gossip adds what agents that it did not reach have seen, and nothing else: it ends and bars nobody.
-func (a *Agent) numbers(identity, incarnation string) (own, highest uint64) {
+func (a *Agent) numbers(identity, incarnation string) (own lives.Claim, highest uint64) {
 	own, highest = a.lives.Numbers(identity, incarnation)
 	if a.gossip == nil || a.lives.Fenced(identity, incarnation) != nil {
 		return own, highest
 	}
 	theirs, most := a.gossip.Numbers(identity, incarnation)
-	if own == 0 {
-		own = min(theirs, highest+maxHint)
+	if own.Number == 0 {
+		own = lives.Claim{Number: theirs, Proof: a.gossip.Proof(identity, incarnation, theirs)}
 	}
 	return own, max(highest, min(most, highest+maxHint))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mpiup/mpiup/agent/lives"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
@@ -62,7 +63,8 @@ func (s *session) onLaunch(l *apiv1.Launch) error {
 	if no := s.forbidden(l); no != nil {
 		return s.addForbidden(l, no)
 	}
-	over, err := s.agent.lives.Start(s.launcher.identity, s.launcher.Life, l.Number, !l.Exec, s.agent.clock.Now())
+	over, err := s.agent.lives.Start(s.launcher.identity, s.launcher.Life,
+		lives.Claim{Number: l.Number, Proof: l.NumberProof}, !l.Exec, s.agent.clock.Now())
 	if err != nil {
 		s.refuse(fmt.Sprintf("%v host %s", err, s.agent.cfg.Name))
 		return nil

@@ -69,7 +69,8 @@ var errBadFrame = errors.New("not a launcher of this protocol")
 // admit finds or makes the session an Open asks for. Without one the reply says why.
 func (a *Agent) admit(o *apiv1.Open, identity string) (*session, *apiv1.Opened) {
 	reply := &apiv1.Opened{Protocol: apiv1.Protocol, Version: a.cfg.Version, Host: a.hello()}
-	reply.OwnNumber, reply.HighestNumber = a.numbers(identity, o.Incarnation)
+	own, highest := a.numbers(identity, o.Incarnation)
+	reply.OwnNumber, reply.OwnProof, reply.HighestNumber = own.Number, own.Proof, highest
 	refuse := func(r apiv1.Refusal, format string, args ...any) (*session, *apiv1.Opened) {
 		reply.Refusal, reply.Text = r, fmt.Sprintf(format, args...)
 		return nil, reply

@@ -10,24 +10,32 @@ import (
 
 // The number comes from what agents say. One that lies makes none of which the others would say that it cannot be.
 func TestNumber(t *testing.T) {
-	type says struct{ own, highest uint64 }
+	type says struct {
+		own, highest uint64
+		signed       bool
+	}
 	for _, tt := range []struct {
 		name   string
 		agents []says
 		want   uint64
 	}{
 		{"nobody knows any", []says{{}, {}}, 1},
-		{"the next", []says{{0, 3}, {0, 7}, {}}, 8},
-		{"it has one", []says{{4, 9}, {}, {0, 12}}, 4},
-		{"a lie about the highest", []says{{0, 3}, {0, math.MaxUint64}}, incarnation.MaxNumber},
-		{"a lie about its own", []says{{0, 3}, {math.MaxUint64, 3}}, incarnation.MaxNumber},
+		{"the next", []says{{highest: 3}, {highest: 7}, {}}, 8},
+		{"it has one", []says{{4, 9, true}, {}, {highest: 12}}, 4},
+		{"a lie about the highest", []says{{highest: 3}, {highest: math.MaxUint64}}, incarnation.MaxNumber},
+		{"a lie about its own", []says{{highest: 3}, {math.MaxUint64, 3, true}}, 4},
+		{"a lie that makes it an earlier one", []says{{highest: 7}, {own: 2, highest: 7}}, 8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var hosts []found
 			for _, a := range tt.agents {
-				hosts = append(hosts, found{session: &session{opened: &apiv1.Opened{OwnNumber: a.own, HighestNumber: a.highest}}})
+				proof := []byte("made up")
+				if a.signed {
+					proof = nil
+				}
+				hosts = append(hosts, found{session: &session{opened: &apiv1.Opened{OwnNumber: a.own, OwnProof: proof, HighestNumber: a.highest}}})
 			}
-			if got := number(hosts); got != tt.want {
+			if got := number(hosts, func(_ uint64, proof []byte) bool { return proof == nil }); got != tt.want {
 				t.Errorf("%d, want %d", got, tt.want)
 			}
 		})

@@ -168,7 +168,7 @@ func (r *run) all(ctx context.Context) error {
 	} else if r.cfg.ShowMap {
 		fmt.Fprint(r.cfg.Stderr, visible.Text(placement.Render(r.plan, r.cfg.Apps)))
 	}
-	r.number = number(found)
+	r.number = number(found, r.said)
 	r.proof = r.prove()
 	if err := r.prepare(found, opener); err != nil {
 		closeAll(found)
@@ -391,18 +391,31 @@ func hostsOf(plan *job.Plan) string {
 }
 
 // number is this incarnation's fencing number: the one it has, or the next after all that any
-// reached agent knows. Agents may lie: a number is never one that the others refuse, and how far it is above what they
-// know is bounded by each for itself (agent/lives).
-func number(hosts []found) uint64 {
+// reached agent knows. Agents may lie: only what we said ourselves is our own, and of the others' word a number comes that no
+// agent refuses; how far it is above what they know is bounded by each for itself (agent/lives).
+func number(hosts []found, said func(number uint64, proof []byte) bool) uint64 {
 	var own, highest uint64
 	for _, h := range hosts {
-		own = max(own, min(h.session.opened.OwnNumber, incarnation.MaxNumber))
-		highest = max(highest, min(h.session.opened.HighestNumber, incarnation.MaxNumber-1))
+		o := h.session.opened
+		highest = max(highest, min(o.HighestNumber, incarnation.MaxNumber-1))
+		if o.OwnNumber > own && o.OwnNumber <= incarnation.MaxNumber && said(o.OwnNumber, o.OwnProof) {
+			own = o.OwnNumber
+		}
 	}
 	if own > 0 {
 		return own
 	}
 	return highest + 1
+}
+
+// said tells whether a launcher of this incarnation, which is one of our container, has signed a number.
+func (r *run) said(number uint64, proof []byte) bool {
+	if r.cfg.Identity == nil { // no agent but our own
+		return true
+	}
+	kind, text := incarnation.NumberClaim(number, r.cfg.Incarnation)
+	who, err := r.cfg.Identity.Verify(kind, text, proof)
+	return err == nil && identity.Require(who, identity.RoleLauncher) == nil
 }
 
 // prove signs the number. Without a signature other agents are not told of it, which only a launcher that comes

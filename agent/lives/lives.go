@@ -50,6 +50,12 @@ func (l Life) succeeds(o Life) bool {
 	return l.Host == o.Host && l.Sandbox != o.Sandbox && l.Sandbox != "" && o.Sandbox != ""
 }
 
+// Claim is a number with the launcher's signature under it, by which it knows its own word again.
+type Claim struct {
+	Number uint64
+	Proof  []byte // identity.Sign; nil: there is none
+}
+
 // Fenced says that a life may start nothing any more.
 type Fenced struct {
 	By     string // incarnation
@@ -73,7 +79,8 @@ type identity struct {
 
 type life struct {
 	Life
-	number uint64        // 0: none yet
+	claim  Claim         // its number as it brought it; zero: none yet
+	number uint64        // of claim, as far as MaxStep lets it
 	ran    bool          // it has run ranks here, not only commands
 	born   time.Duration // when it first came
 	heard  time.Duration // last
@@ -137,17 +144,17 @@ func (i *identity) dropLife() {
 	delete(i.lives, low.Incarnation)
 }
 
-// Numbers is the number of an incarnation, 0 when it has none or may use none any more, and the highest
+// Numbers is what an incarnation brought as its number, zero when it has none or may use none any more, and the highest
 // number that any life of the identity ever had.
-func (b *Book) Numbers(name, incarnation string) (own, highest uint64) {
+func (b *Book) Numbers(name, incarnation string) (own Claim, highest uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := b.of[name]
 	if i == nil {
-		return 0, 0
+		return Claim{}, 0
 	}
 	if l := i.lives[incarnation]; l != nil && l.fenced == nil {
-		own = l.number
+		own = l.claim
 	}
 	return own, i.highest
 }
@@ -155,7 +162,7 @@ func (b *Book) Numbers(name, incarnation string) (own, highest uint64) {
 // Start lets a life start something, with the number that it brings if it has none here; run says that it is ranks and
 // no command. The error is a *Fenced. over are the incarnations, of earlier pods of its name, that have to end for it, those
 // of former calls too: what they left may be found late. A command ends none.
-func (b *Book) Start(name string, l Life, number uint64, run bool, now time.Duration) (over []string, err error) {
+func (b *Book) Start(name string, l Life, c Claim, run bool, now time.Duration) (over []string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	me := b.know(name, l, now)
@@ -165,7 +172,7 @@ func (b *Book) Start(name string, l Life, number uint64, run bool, now time.Dura
 	}
 	i := b.of[name]
 	if me.number == 0 {
-		me.number = min(number, i.highest+MaxStep)
+		me.claim, me.number = c, min(c.Number, i.highest+MaxStep)
 		i.highest = max(i.highest, me.number)
 	}
 	for _, o := range i.lives {

@@ -73,7 +73,7 @@ func TestWhoEndsWhom(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var b Book
 			for i, s := range tt.steps {
-				over, err := b.Start("l", s.life, s.number, s.run, time.Duration(i))
+				over, err := b.Start("l", s.life, Claim{Number: s.number}, s.run, time.Duration(i))
 				by := ""
 				if f, ok := err.(*Fenced); ok {
 					by = f.By
@@ -106,18 +106,21 @@ func TestSiblingsWereHeardSideBySide(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	var b Book
-	if own, highest := b.Numbers("l", "a"); own != 0 || highest != 0 {
+	if own, highest := b.Numbers("l", "a"); own.Number != 0 || highest != 0 {
 		t.Error(own, highest)
 	}
 	b.Met("l", Life{Incarnation: "a"}, 1)
-	b.Start("l", Life{Incarnation: "b"}, 7, true, 2)
-	if own, highest := b.Numbers("l", "a"); own != 0 || highest != 7 {
+	b.Start("l", Life{Incarnation: "b"}, Claim{Number: 7, Proof: []byte("said")}, true, 2)
+	if own, highest := b.Numbers("l", "a"); own.Number != 0 || highest != 7 {
 		t.Error(own, highest)
 	}
-	b.Start("l", Life{Incarnation: "a"}, 8, false, 3)
+	if own, _ := b.Numbers("l", "b"); own.Number != 7 || string(own.Proof) != "said" {
+		t.Errorf("%+v", own)
+	}
+	b.Start("l", Life{Incarnation: "a"}, Claim{Number: 8}, false, 3)
 	b.Fence("l", "b", "a")
 	for incarnation, want := range map[string]uint64{"a": 8, "b": 0} {
-		if own, highest := b.Numbers("l", incarnation); own != want || highest != 8 {
+		if own, highest := b.Numbers("l", incarnation); own.Number != want || highest != 8 {
 			t.Error(incarnation, own, highest)
 		}
 	}
@@ -127,7 +130,7 @@ func TestNumbers(t *testing.T) {
 func TestNumbersAreNotUsedUp(t *testing.T) {
 	var b Book
 	for n := range 1000 {
-		_, _ = b.Start("l", Life{Incarnation: fmt.Sprint(n)}, incarnation.MaxNumber, true, 0)
+		_, _ = b.Start("l", Life{Incarnation: fmt.Sprint(n)}, Claim{Number: incarnation.MaxNumber}, true, 0)
 	}
 	if _, highest := b.Numbers("l", ""); highest == 0 || highest > 1000*MaxStep {
 		t.Errorf("the highest is %d", highest)
@@ -137,7 +140,7 @@ func TestNumbersAreNotUsedUp(t *testing.T) {
 func TestBookIsBounded(t *testing.T) {
 	var b Book
 	for i := range 2 * maxIdentities {
-		b.Start(fmt.Sprint(i), Life{Incarnation: "a"}, uint64(i+1), true, 0)
+		b.Start(fmt.Sprint(i), Life{Incarnation: "a"}, Claim{Number: uint64(i + 1)}, true, 0)
 	}
 	if _, highest := b.Numbers(fmt.Sprint(2*maxIdentities-1), ""); len(b.of) > maxIdentities || highest == 0 {
 		t.Errorf("%d identities, the newest has %d", len(b.of), highest)
@@ -145,7 +148,7 @@ func TestBookIsBounded(t *testing.T) {
 	for i := range 10 * maxLives {
 		l := Life{fmt.Sprint(i), "l", fmt.Sprint(i)}
 		b.Met("0", l, 0)
-		b.Start("0", l, uint64(i+1), true, 0)
+		b.Start("0", l, Claim{Number: uint64(i + 1)}, true, 0)
 	}
 	if n := len(b.of["0"].lives); n > maxLives {
 		t.Errorf("%d lives", n)

@@ -171,6 +171,18 @@ func (s *claims) numbers(name, incarnation string) (own, highest uint64) {
 	return own, highest
 }
 
+// proof is the signature under a number of an incarnation of name; nil: none is known.
+func (s *claims) proof(name, incarnation string, number uint64) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.byName[name] {
+		if c.incarnation == incarnation && c.number == number {
+			return []byte(c.proof)
+		}
+	}
+	return nil
+}
+
 func (s *claims) encode() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -164,6 +164,11 @@ func (g *Gossip) Numbers(name, incarnation string) (own, highest uint64) {
 	return g.claims.numbers(name, incarnation)
 }
 
+// Proof is the launcher's signature under such a number; nil when none is known.
+func (g *Gossip) Proof(name, incarnation string, number uint64) []byte {
+	return g.claims.proof(name, incarnation, number)
+}
+
 // Handle takes over an accepted gossip connection, handshaken and verified, and returns at once.
 func (g *Gossip) Handle(conn net.Conn) {
 	if g.transport.begin() == nil {

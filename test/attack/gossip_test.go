@@ -47,6 +47,8 @@ func TestForgedClaims(t *testing.T) {
 	}
 	if log := victim.log.String(); strings.Contains(log, "number=1099511627777") || !strings.Contains(log, "number=1 ") {
 		t.Error("the forged number was believed")
+	} else if strings.Contains(log, "number=2 ") {
+		t.Error("the launcher did not know its own number again, which the agent told it with its signature")
 	}
 }
 

@@ -1353,6 +1353,7 @@ type Opened struct {
 	OwnNumber     uint64                 `protobuf:"varint,8,opt,name=own_number,json=ownNumber,proto3" json:"own_number,omitempty"`                  // the number this launcher's incarnation has; 0: none yet
 	Machine       *Machine               `protobuf:"bytes,9,opt,name=machine,proto3" json:"machine,omitempty"`                                        // as Open.machine wants it, where the agent knows
 	MeetingPorts  []uint32               `protobuf:"varint,10,rep,packed,name=meeting_ports,json=meetingPorts,proto3" json:"meeting_ports,omitempty"` // free, and no other session's until this one has ended; fewer than wanted: there are no more
+	OwnProof      []byte                 `protobuf:"bytes,11,opt,name=own_proof,json=ownProof,proto3" json:"own_proof,omitempty"`                     // Launch.number_proof that came with own_number; without it the launcher takes that for no word of its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1453,6 +1454,13 @@ func (x *Opened) GetMachine() *Machine {
 func (x *Opened) GetMeetingPorts() []uint32 {
 	if x != nil {
 		return x.MeetingPorts
+	}
+	return nil
+}
+
+func (x *Opened) GetOwnProof() []byte {
+	if x != nil {
+		return x.OwnProof
 	}
 	return nil
 }
@@ -6506,7 +6514,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\amachine\x18\f \x01(\x0e2\x15.mpiup.v1.MachineWishR\amachine\x12\x18\n" +
 	"\asandbox\x18\r \x01(\tR\asandbox\x12#\n" +
 	"\rmeeting_ports\x18\x0e \x01(\rR\fmeetingPorts\x12\x1b\n" +
-	"\tmpi_ports\x18\x0f \x01(\tR\bmpiPorts\"\xdd\x02\n" +
+	"\tmpi_ports\x18\x0f \x01(\tR\bmpiPorts\"\xfa\x02\n" +
 	"\x06Opened\x12+\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x11.mpiup.v1.RefusalR\arefusal\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
@@ -6519,7 +6527,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"own_number\x18\b \x01(\x04R\townNumber\x12+\n" +
 	"\amachine\x18\t \x01(\v2\x11.mpiup.v1.MachineR\amachine\x12#\n" +
 	"\rmeeting_ports\x18\n" +
-	" \x03(\rR\fmeetingPorts\"\xab\x01\n" +
+	" \x03(\rR\fmeetingPorts\x12\x1b\n" +
+	"\town_proof\x18\v \x01(\fR\bownProof\"\xab\x01\n" +
 	"\aMachine\x12\x10\n" +
 	"\x03cpu\x18\x01 \x03(\rR\x03cpu\x12\x12\n" +
 	"\x04core\x18\x02 \x03(\rR\x04core\x12\x0e\n" +
