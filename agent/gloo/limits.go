@@ -10,7 +10,8 @@ const (
 	maxBytes  = 256 << 20 // of all values, names and what a map's entry costs
 	entryCost = 256       // bytes beside a value and its name
 
-	maxConns = 32 // of one rank at a time; Horovod has one
+	maxConns  = 32 // of one rank at a time; Horovod has one
+	maxBodies = 1  // of one rank that are taken in at a time
 )
 
 // patience is how long a GET waits for a key: Horovod asks again 10 ms after each 404, for every key that is

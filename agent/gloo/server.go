@@ -107,6 +107,7 @@ const requestBound = 10 * time.Second
 
 // handler answers one rank. The client takes 200 and 404 for answers, and dies after three of any other.
 func (s *Server) handler(rank int) http.Handler {
+	bodies := make(chan struct{}, maxBodies) // nobody counts them before they are whole
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // the client makes a connection for each request
 		words := strings.Split(r.URL.Path, "/")
@@ -126,7 +127,7 @@ func (s *Server) handler(rank int) http.Handler {
 			}
 			answer(w, http.StatusOK, value)
 		case http.MethodPut:
-			value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxValue))
+			value, err := body(w, r, bodies)
 			if err != nil {
 				answer(w, http.StatusRequestEntityTooLarge, nil)
 				return
@@ -138,6 +139,17 @@ func (s *Server) handler(rank int) http.Handler {
 			answer(w, http.StatusMethodNotAllowed, nil)
 		}
 	})
+}
+
+// body takes in what a rank puts, one after the other.
+func body(w http.ResponseWriter, r *http.Request, turn chan struct{}) ([]byte, error) {
+	select {
+	case turn <- struct{}{}:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	defer func() { <-turn }()
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxValue))
 }
 
 // done answers what changed something, or could not.

@@ -8,9 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mpiup/mpiup/test/cost"
@@ -122,6 +125,46 @@ func TestSilentConnections(t *testing.T) {
 	if status, text := ask(t, s, 0, "PUT", "/global/0", "x"); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}
+}
+
+// What a rank puts counts when it is whole, so that much of it at once would be held and counted by nobody.
+func TestOneBodyAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Log: slog.New(slog.DiscardHandler), Full: func(err error) { t.Error(err) }})
+		h := s.handler(0)
+		var now, most atomic.Int32
+		var all sync.WaitGroup
+		for i := range maxConns {
+			all.Go(func() {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest("PUT", fmt.Sprintf("/global/%d", i), &slowBody{now: &now, most: &most}))
+				if w.Code != 200 {
+					t.Errorf("%d", w.Code)
+				}
+			})
+		}
+		all.Wait()
+		if n := most.Load(); n != maxBodies {
+			t.Errorf("%d at a time", n)
+		}
+	})
+}
+
+// slowBody is a byte that takes a second, and counts those that are read at one time.
+type slowBody struct {
+	now, most *atomic.Int32
+	read      bool
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.read {
+		b.now.Add(-1)
+		return 0, io.EOF
+	}
+	b.read = true
+	b.most.Store(max(b.most.Load(), b.now.Add(1)))
+	time.Sleep(time.Second) // virtual
+	return copy(p, "x"), nil
 }
 
 // A rendezvous of many ranks over two hosts, twice, as Horovod does it: everybody's value is seen by all.
