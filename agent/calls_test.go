@@ -161,6 +161,36 @@ func TestAskersAreBounded(t *testing.T) {
 	}
 }
 
+// TestConnectionsOfAgentsAreBounded: a worker's certificate may have no session, and no connections for them without end.
+func TestConnectionsOfAgentsAreBounded(t *testing.T) {
+	addr := listeningAgent(t)
+	ctx, cancel := context.WithTimeout(t.Context(), testBound)
+	defer cancel()
+	open := func(role identity.Role) error {
+		raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := certified(t, role)
+		c, err := id.Connect(ctx, raw, id.ClientConfig(alpnGRPC)) // has read what a server says first
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+		}
+		return err
+	}
+	for n := range maxOfAgents {
+		if err := open(identity.RoleAgent); err != nil {
+			t.Fatalf("connection %d: %v", n, err)
+		}
+	}
+	if err := open(identity.RoleAgent); err == nil {
+		t.Errorf("there are more than %d", maxOfAgents)
+	}
+	if err := open(identity.RoleLauncher); err != nil {
+		t.Errorf("a launcher: %v", err)
+	}
+}
+
 // TestFencesFitIntoFrames: what an engine lets fences carry is less than a frame does.
 func TestFencesFitIntoFrames(t *testing.T) {
 	if most := kvs.DefaultLimits().Sending; most > apiv1.MaxFrame-1<<20 {

@@ -27,6 +27,7 @@ const (
 	handshakeDeadline = 10 * time.Second
 	maxHandshakes     = 512 // half-open connections at once; for more, old ones go
 	maxAskers         = 16  // connections for questions of one name and role at once
+	maxOfAgents       = 64  // connections for sessions of one agent's name: ssh from workers, where a policy allows it
 )
 
 // front is the agent's port: it accepts, lets TLS prove who calls, and hands connections on.
@@ -134,13 +135,23 @@ func (f *front) handshake(tracked *trackedConn) {
 		f.refused(tracked.RemoteAddr(), err)
 		return
 	}
+	who := conn.Peer()
+	tooMany := func(what string, most int) {
+		conn.Close()
+		f.refused(tracked.RemoteAddr(), fmt.Errorf("%q as %s has %d connections for %s already", who.Name, who.Role, most, what))
+	}
 	switch conn.ConnectionState().NegotiatedProtocol {
 	case alpnGRPC:
+		// A launcher's sessions are bounded, and it may start anything. Others need no session for a connection.
+		if identity.Require(who, identity.RoleLauncher) != nil && !f.mayHave(tracked, "sessions", who, maxOfAgents) {
+			tooMany("sessions", maxOfAgents)
+			return
+		}
 		f.sessions.put(conn)
 	case apiv1.AskProtocol:
-		if who := conn.Peer(); !f.mayAsk(tracked, who) {
-			conn.Close()
-			f.refused(tracked.RemoteAddr(), fmt.Errorf("%q as %s has %d connections for questions already", who.Name, who.Role, maxAskers))
+		f.settle(tracked.RemoteAddr())
+		if !f.mayHave(tracked, "questions", who, maxAskers) {
+			tooMany("questions", maxAskers)
 			return
 		}
 		f.questions.put(conn)
@@ -185,7 +196,7 @@ type trackedConn struct {
 	front   *front
 	born    time.Duration // by the agent's clock
 	settled bool          // it carries no session that is to begin, guarded by front.mu
-	asker   string        // role and name of who asks questions over it; "": no questions, guarded by front.mu
+	holder  string        // what it is for, role and name of who has it; "": nobody counts it, guarded by front.mu
 }
 
 // youth is how long a connection may be a launcher's that is on its way to its session: it has
@@ -204,18 +215,18 @@ func (f *front) settle(addr net.Addr) {
 	}
 }
 
-// mayAsk notes whose questions a connection brings; false: they have enough of them.
-func (f *front) mayAsk(c *trackedConn, who identity.Peer) bool {
+// mayHave notes whose connection it is and what for; false: they have most of them already.
+func (f *front) mayHave(c *trackedConn, what string, who identity.Peer, most int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	asker, n := string(who.Role)+" "+who.Name, 0
+	holder, n := what+" "+string(who.Role)+" "+who.Name, 0
 	for other := range f.conns {
-		if other.asker == asker {
+		if other.holder == holder {
 			n++
 		}
 	}
-	c.settled, c.asker = true, asker
-	return n < maxAskers
+	c.holder = holder
+	return n < most
 }
 
 // settle is for the connection of a call; the embedded agent has none.
