@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/hashicorp/memberlist"
+	"github.com/mpiup/mpiup/agent/member/vet"
 )
 
 // describe takes a memberlist node apart and refuses what no agent of ours would send: another
@@ -87,7 +88,7 @@ func each(packet []byte, f func(kind byte, a accusation, msg []byte)) {
 	}
 	one := func(msg []byte) {
 		var a accusation
-		if len(msg) < 2 || msg[0] < suspectType || msg[0] > deadType {
+		if len(msg) < 2 || msg[0] < suspectType || msg[0] > deadType || vet.Message(msg) != nil {
 			return
 		}
 		if codec.NewDecoder(bytes.NewReader(msg[1:]), &codec.MsgpackHandle{}).Decode(&a) == nil {

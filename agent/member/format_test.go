@@ -203,6 +203,7 @@ func TestEachFindsMessages(t *testing.T) {
 func FuzzEach(f *testing.F) {
 	f.Add(suspectMsg(suspectType, 4, "x", "y"))
 	f.Add([]byte{compoundType, 255, 0, 1})
+	f.Add([]byte("\x03\x83\xa4Fryo\xdf;آآآ\xa2\xd8آ\xd8\xd8\xcfb\xf7\xad\x94\xc1\xfb\x84\fɀ\x00\x00\x00\xff")) // an extension of 2 GiB
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		defer cost.Watch(t, cost.Parser, len(packet))()
 		each(packet, func(kind byte, _ accusation, msg []byte) {

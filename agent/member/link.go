@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"github.com/mpiup/mpiup/agent/member/vet"
 )
 
 // link is one connection for packets, dialled or accepted. While idle it costs one goroutine,
@@ -270,6 +271,10 @@ func (l *link) read() {
 		l.mu.Lock()
 		l.used = now
 		l.mu.Unlock()
+		if err := vet.Packet(b); err != nil {
+			l.t.log.Debug("gossip packet refused", "from", from, "cause", err)
+			continue
+		}
 		l.t.heard(b)
 		select {
 		case l.t.packets <- &memberlist.Packet{Buf: b, From: from, Timestamp: now}:

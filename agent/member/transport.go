@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"github.com/mpiup/mpiup/agent/member/vet"
 )
 
 // Bounds of the transport. A full queue or table drops packets, which gossip is made for.
@@ -206,7 +208,7 @@ type stream struct {
 	net.Conn
 	t    *transport
 	from netip.Addr // of an accepted one
-	left int        // bytes that may still be read
+	in   io.Reader  // of Conn, as far as it may be read
 	once sync.Once
 }
 
@@ -220,17 +222,10 @@ func (t *transport) stream(conn net.Conn, from netip.Addr) *stream {
 		return nil
 	}
 	t.raw[conn] = struct{}{}
-	return &stream{Conn: conn, t: t, from: from, left: maxStream}
+	return &stream{Conn: conn, t: t, from: from, in: vet.NewReader(io.LimitReader(conn, maxStream))}
 }
 
-func (s *stream) Read(b []byte) (int, error) {
-	if s.left <= 0 {
-		return 0, errors.New("too long a stream")
-	}
-	n, err := s.Conn.Read(b[:min(len(b), s.left)])
-	s.left -= n
-	return n, err
-}
+func (s *stream) Read(b []byte) (int, error) { return s.in.Read(b) }
 
 func (s *stream) Close() error {
 	err := net.ErrClosed

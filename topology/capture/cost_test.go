@@ -52,7 +52,11 @@ func TestHostileArchivesAreCheap(t *testing.T) {
 			}
 			spent := after.TotalAlloc - before.TotalAlloc
 			t.Logf("%d bytes read, %d MB allocated", len(tt.text), spent>>20)
-			if most := uint64(largest + perByte*len(tt.text)); spent > most {
+			most := uint64(largest + perByte*len(tt.text))
+			if race { // the detector's own make things larger
+				most += most / 2
+			}
+			if spent > most {
 				t.Errorf("%d bytes were allocated for %d; at most %d may be", spent, len(tt.text), most)
 			}
 		})

@@ -1,0 +1,12 @@
+// Package vet keeps from memberlist what would cost it much more memory than its bytes are long. Its decoder
+// (go-msgpack 2.1) makes room for as many bytes as a length says before it reads any, and so does memberlist for as
+// many nodes as a header says: 36 bytes of one packet cost 2 GiB, 12 of a stream 100 MiB.
+//
+//	packet:  [crc32] message, or a compound of messages         Packet says whether it may be read
+//	stream:  type, header {Nodes UserStateLen Join}, nodes, user state      Reader lets it through item by item
+//	message: a type and one msgpack value, whose lengths must be of bytes that are there
+//
+// Only what our agents send is let through: no labels, no compressed or encrypted messages, no user messages in
+// streams (memberlist's net.go, protocol versions 1 to 5). Packet is a function of its bytes; a Reader belongs to one
+// goroutine. What the messages mean is not looked at.
+package vet
