@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // Tables as reports of users have them; the numbers of NICs and NUMA nodes are shortened.
@@ -87,6 +88,7 @@ func FuzzTopo(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		table := parseTopo([]byte(text))
 		if len(table) > maxGPUs {
 			t.Errorf("%d rows", len(table))

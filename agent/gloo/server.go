@@ -21,7 +21,7 @@ type Config struct {
 	// Check says why a connection is not of the rank's processes; nil lets everybody in.
 	Check func(ctx context.Context, conn net.Conn) error
 	Send  func(Update) // Store.Tell
-	// Full is called when something finds no room.
+	// Full is called when something finds no room, the first time, and when a port ends too early.
 	Full func(error)
 	Log  *slog.Logger
 }
@@ -32,6 +32,7 @@ type Server struct {
 	cfg   Config
 	store Store
 	ports map[int]net.Listener
+	full  sync.Once // the user is told once that there is no room
 }
 
 // New starts nothing.
@@ -68,7 +69,7 @@ func (s *Server) Met(rank int) bool { return s.store.used(rank) }
 // Apply takes an update of another host.
 func (s *Server) Apply(u Update) {
 	if err := s.store.Apply(u); err != nil {
-		s.cfg.Full(err)
+		s.full.Do(func() { s.cfg.Full(err) })
 	}
 }
 
@@ -160,7 +161,7 @@ func (s *Server) done(w http.ResponseWriter, err error) {
 	case errors.Is(err, ErrName):
 		answer(w, http.StatusBadRequest, nil)
 	default:
-		s.cfg.Full(err)
+		s.full.Do(func() { s.cfg.Full(err) })
 		answer(w, http.StatusInsufficientStorage, nil)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Update is a change that the job's other hosts are told of.
@@ -27,6 +28,8 @@ type Store struct {
 	epochs  map[rankScope]uint64 // guarded by mu
 	ranks   map[int]bool         // that have put something, guarded by mu
 	bytes   int                  // guarded by mu
+	told    float64              // bytes told that count still, guarded by mu
+	toldAt  time.Time            // when told was last lowered, guarded by mu
 	changed chan struct{}        // closed at the next value, nil while nobody waits, guarded by mu
 }
 
@@ -57,6 +60,12 @@ func (s *Store) Put(rank int, scope, key string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := Update{Scope: scope, Epoch: s.epochs[rankScope{rank, scope}], Key: key, Value: value}
+	if err := u.check(); err != nil {
+		return err
+	}
+	if !s.mayTell(u) {
+		return ErrFull
+	}
 	if err := s.put(u); err != nil {
 		return err
 	}
@@ -78,9 +87,28 @@ func (s *Store) used(rank int) bool {
 // tell passes an update on, unless nobody on other hosts asks for its scope: Horovod names that of a host's own
 // ranks local_HOST.
 func (s *Store) tell(u Update) {
-	if s.Tell != nil && !strings.HasPrefix(u.Scope, "local_") {
+	if s.tells(u) {
 		s.Tell(u)
 	}
+}
+
+func (s *Store) tells(u Update) bool { return s.Tell != nil && !strings.HasPrefix(u.Scope, "local_") }
+
+// mayTell counts what an update costs to tell; false: too much was told in a short time. mu is held.
+func (s *Store) mayTell(u Update) bool {
+	if !s.tells(u) {
+		return true
+	}
+	now := time.Now()
+	if !s.toldAt.IsZero() {
+		s.told = max(0, s.told-tellInSecond*now.Sub(s.toldAt).Seconds())
+	}
+	s.toldAt = now
+	if s.told+float64(u.cost()) > tellAtOnce {
+		return false
+	}
+	s.told += float64(u.cost())
+	return true
 }
 
 // Get is a value of the rank's epoch of a scope; it waits for it until ctx ends.
@@ -114,6 +142,9 @@ func (s *Store) Finish(rank int, scope, key string) error {
 	u := Update{Scope: scope, Epoch: s.epochs[at], Key: key, Done: true}
 	if err := u.check(); err != nil {
 		return err
+	}
+	if !s.mayTell(u) {
+		return ErrFull
 	}
 	if s.epochs == nil {
 		s.epochs = map[rankScope]uint64{}

@@ -103,6 +103,32 @@ func TestGetWaits(t *testing.T) {
 	})
 }
 
+// A rank that puts one value again and again, or finishes each time, fills no queue to the other hosts.
+func TestTellingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		s := Store{Tell: func(u Update) { told += u.cost() }}
+		value := make([]byte, 1<<20)
+		flood := func() (err error) {
+			for n := 0; err == nil && n < 3*tellAtOnce>>20; n++ {
+				if err = s.Put(0, "global", "0", value); err == nil && n%2 == 1 {
+					err = s.Finish(0, "global", "0")
+				}
+			}
+			return err
+		}
+		if err := flood(); !errors.Is(err, ErrFull) || told > tellAtOnce {
+			t.Errorf("%d bytes at once: %v", told, err)
+		}
+		must(t, s.Put(0, "local_w0-0", "0", value)) // is told to nobody
+		told = 0
+		time.Sleep(10 * time.Second)
+		if err := flood(); !errors.Is(err, ErrFull) || told > 10*tellInSecond+2<<20 || told < 9*tellInSecond {
+			t.Errorf("%d bytes in 10 s: %v", told, err)
+		}
+	})
+}
+
 func TestLimits(t *testing.T) {
 	var s Store
 	long := strings.Repeat("x", maxName+1)

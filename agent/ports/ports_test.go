@@ -48,7 +48,11 @@ func TestReserveTakesTheLastFreePortsOfTheUsersRange(t *testing.T) {
 // What is reserved can be listened on: the table holds nothing open.
 func TestReservedPortsAreFree(t *testing.T) {
 	var tab Table
-	for _, p := range tab.Reserve("a", 8, Usual(fstest.MapFS{}), false) {
+	list := tab.Reserve("a", 8, Usual(fstest.MapFS{}), false)
+	if len(list) != 8 {
+		t.Errorf("%v", list)
+	}
+	for _, p := range list {
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(int(p)))
 		if err != nil {
 			t.Error(err)

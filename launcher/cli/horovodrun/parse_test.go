@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 const usual = " -bind-to none -map-by slot"
@@ -71,6 +73,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("-np 2 -H a:2 --cycle-time-ms 5 ./a")
 	f.Add("--network-interfaces eth0,eth1 -np 1 --mpi-args=--a b")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
 		words := strings.Split(text, " ")
 		l, err := Parse(words)
 		size := 0
