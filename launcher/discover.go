@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
@@ -68,6 +69,11 @@ func orLocal(name string) string {
 	return name
 }
 
+// withoutSecret is why there is no secret, of which identity says in several lines where it was looked for.
+func withoutSecret(text string) *failure {
+	return &failure{job.ExitTLS, strings.Split(text, "\n")}
+}
+
 // keyFor checks that hosts other than this one can be asked at all.
 func (r *Reach) keyFor(set *hostSet) error {
 	if r.Identity != nil {
@@ -79,7 +85,7 @@ func (r *Reach) keyFor(set *hostSet) error {
 			if why == nil {
 				why = errors.New("there is none: mount it, or name it with --key")
 			}
-			return failf(job.ExitTLS, "host %s (from %s) needs the job's secret: %v", w.entry.Name, set.from, why)
+			return withoutSecret(fmt.Sprintf("host %s (from %s) needs the job's secret: %v", w.entry.Name, set.from, why))
 		}
 	}
 	return nil

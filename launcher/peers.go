@@ -137,7 +137,7 @@ func (r *Reach) members(ctx context.Context, hosts []wanted) (found []visited, m
 func (r *Reach) others(ctx context.Context) (*hostSet, error) {
 	if r.Identity == nil {
 		if r.NoIdentity != nil {
-			return nil, failf(job.ExitTLS, "%v", r.NoIdentity)
+			return nil, withoutSecret(r.NoIdentity.Error())
 		}
 		return nil, failf(job.ExitTLS, "there is no secret: mount it, or name it with --key")
 	}

@@ -178,7 +178,7 @@ func FuzzParseList(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		defer cost.Watch(t, cost.Parser, len(s))()
+		defer cost.Watch(t, rangeCost, len(s))()
 		entries, err := ParseList(s)
 		if err != nil {
 			return
@@ -204,7 +204,7 @@ func FuzzParseFile(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		defer cost.Watch(t, cost.Parser, len(s))()
+		defer cost.Watch(t, rangeCost, len(s))()
 		if entries, err := ParseFile(strings.NewReader(s), "f"); err == nil {
 			checkEntries(t, entries)
 		} else if !strings.HasPrefix(err.Error(), "hostfile f") {
