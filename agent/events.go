@@ -11,11 +11,18 @@ import (
 // no events loses all but the first of them anyway.
 const maxGone = 1024
 
-// raised passes a rank's event on to ranks of other hosts, by the launcher.
+// maxEventsWaiting bounds the bytes that wait for the launcher when an event is added to them.
+const maxEventsWaiting = 64 << 20
+
+// raised passes a rank's event on to ranks of other hosts, by the launcher. A rank that raises them faster than
+// they are taken is kept waiting.
 func (s *session) raised(e pmix.Event) {
 	b, err := pmix.EncodeEvent(e)
 	if err != nil {
 		s.log.Info("a PMIx event stays on this host", "cause", err)
+		return
+	}
+	if s.link.Ease(s.serving, maxEventsWaiting) != nil {
 		return
 	}
 	s.send(&apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: b}}})

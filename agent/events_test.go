@@ -1,10 +1,15 @@
 package agent
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
 func TestGoneCode(t *testing.T) {
@@ -43,6 +48,30 @@ func TestGoneNeedsNoRanksToTell(t *testing.T) {
 	}
 	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
 	c.until(isClosed)
+}
+
+// A rank that raises events faster than the launcher takes them waits; they had filled what a session may queue, 512 MiB, and
+// ended it.
+func TestEventsWaitForTheLauncher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		serving, end := context.WithCancel(t.Context())
+		s := &session{link: wire.NewLink(wire.Config{Clock: wire.NewClock(0)}), serving: serving}
+		const size = 60 << 10
+		text := bfrops.Info{Key: "text", Value: bfrops.Value{Type: bfrops.String, Data: strings.Repeat("x", size)}}
+		raised := make(chan struct{})
+		go func() {
+			defer close(raised)
+			for range 2 * maxEventsWaiting / size {
+				s.raised(pmix.Event{Code: -3, Range: 4, Infos: []bfrops.Info{text}})
+			}
+		}()
+		synctest.Wait()
+		if n := s.link.Queued(); n*size > maxEventsWaiting+size || n*size < maxEventsWaiting/2 {
+			t.Errorf("%d events wait", n)
+		}
+		end() // the session's ranks have ended
+		<-raised
+	})
 }
 
 func TestEventsOfRanksTravel(t *testing.T) {

@@ -63,6 +63,7 @@ type Link struct {
 	end     func()   // ends the current stream's Run, guarded by mu
 	full    bool     // ErrFull was returned, guarded by mu
 	drained chan struct{}
+	eased   chan struct{} // closed when something was acknowledged, nil while nobody waits, guarded by mu
 
 	in       sync.Mutex
 	received uint64        // highest seq delivered, guarded by in
@@ -169,6 +170,28 @@ func (l *Link) Drained(ctx context.Context) error {
 	}
 }
 
+// Ease blocks until at most so many bytes wait to be acknowledged, or ctx ends. It is for who sends as much as others
+// make it send, and can keep them waiting.
+func (l *Link) Ease(ctx context.Context, most int) error {
+	for {
+		l.mu.Lock()
+		if l.keptLen <= most {
+			l.mu.Unlock()
+			return nil
+		}
+		if l.eased == nil {
+			l.eased = make(chan struct{})
+		}
+		c := l.eased
+		l.mu.Unlock()
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // Run carries frames over s until it breaks, ctx ends, or a newer Run takes over, and returns
 // why; never nil. peerReceived is what the other side said it has: frames up to there are
 // dropped, those after it are sent again. deliver gets each numbered frame once, in order; an
@@ -225,6 +248,10 @@ func (l *Link) forget(ack uint64) {
 		return
 	}
 	l.kept = l.kept[n:]
+	if l.eased != nil {
+		close(l.eased)
+		l.eased = nil
+	}
 	l.unsent = max(l.unsent-n, 0)
 	if len(l.kept) == 0 {
 		l.kept = nil

@@ -213,6 +213,35 @@ func TestQueueIsBounded(t *testing.T) {
 }
 
 // A frame that the other side would refuse, and the stream with it, is refused here; the link goes on.
+// Who sends what others make it send waits for the other side to take it.
+func TestEase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLink(Config{Clock: NewClock(0)})
+		for range 3 {
+			if err := l.Send(&apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: make([]byte, 1000)}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Ease(ctx, 2000); err == nil {
+			t.Error("three frames are no more than two")
+		}
+		if err := l.Ease(t.Context(), 4000); err != nil {
+			t.Error(err)
+		}
+		eased := make(chan error, 1)
+		go func() { eased <- l.Ease(t.Context(), 2500) }()
+		synctest.Wait()
+		l.mu.Lock()
+		l.forget(1)
+		l.mu.Unlock()
+		if err := <-eased; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestTooLargeAFrame(t *testing.T) {
 	l := NewLink(Config{Clock: NewClock(0)})
 	data := make([]byte, apiv1.MaxFrame)

@@ -64,7 +64,8 @@ type Hooks struct {
 	OnLog func(id int, stderr bool, text string)
 	// OnNotice is a sentence that the user should read.
 	OnNotice func(text string)
-	// OnEvent is an event for ranks of other hosts; their servers are given it with Notify.
+	// OnEvent is an event for ranks of other hosts; their servers are given it with Notify. It may keep the
+	// rank waiting that raised it.
 	OnEvent func(Event)
 }
 
