@@ -162,7 +162,10 @@ func connCause(addr netip.AddrPort, err error) *cause {
 		return &cause{stage: stageConnect, refused: true, port: addr.Port(), err: fmt.Errorf("%v: connection refused", addr)}
 	case errors.As(err, &r):
 		return causef(stageTLS, "%v: %w", addr, err)
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+	case errors.Is(err, syscall.EHOSTUNREACH):
+		// Nobody answered ARP or neighbour discovery for 3 s: attempts by turns end so and by their time.
+		return &cause{stage: stageConnect, silent: true, port: addr.Port(), err: fmt.Errorf("%v does not answer, the host is down or not there (%w)", addr, plainErr(err))}
+	case errors.Is(err, syscall.ENETUNREACH):
 		return &cause{stage: stageConnect, silent: true, err: fmt.Errorf("%v cannot be reached (%w)", addr, plainErr(err))}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return silentAt(addr)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,5 +167,13 @@ func BenchmarkAttach(b *testing.B) {
 			b.Fatal(err)
 		}
 		s.close()
+	}
+}
+
+// Attempts at a host that is not there end by their time and by the kernel's word in turns: both say the same of it.
+func TestHostThatIsNotThere(t *testing.T) {
+	addr := netip.MustParseAddrPort("192.0.2.1:16748")
+	if a, b := connCause(addr, syscall.EHOSTUNREACH).label(), silentAt(addr).label(); a != b {
+		t.Errorf("%q and %q", a, b)
 	}
 }

@@ -92,6 +92,9 @@ func (f *agentFlags) run(p *process) error {
 	if f.port < 0 || f.port > 65535 {
 		return usage(fmt.Errorf("--port: %d is not a port; use 1 to 65535", f.port))
 	}
+	if f.slots < 0 {
+		return usage(fmt.Errorf("--slots: %d is out of range; use 1 or more, or leave it out for as many as GPUs, else CPUs", f.slots))
+	}
 	id, err := p.identity(&f.hosts.IdentityFlags, identity.RoleAgent, f.logger(p))
 	if err != nil {
 		return identityError(err)

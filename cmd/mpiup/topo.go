@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
@@ -41,7 +43,12 @@ holds no environment, host name, serial number, UUID, address or name of a pod.`
   mpiup topo --root /mnt/other       the machine whose sys/ and proc/ are there`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := p.topo(c.Context(), f); err != nil {
+			err := p.topo(c.Context(), f)
+			var file *fs.PathError
+			switch {
+			case errors.As(err, &file) && file.Op == "write":
+				return &exitError{job.ExitOutput, fmt.Errorf("topo: %w", err)}
+			case err != nil:
 				return usage(fmt.Errorf("topo: %w", err))
 			}
 			return nil

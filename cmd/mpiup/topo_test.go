@@ -226,3 +226,20 @@ func TestTopoOfAHostileTree(t *testing.T) {
 		t.Error("the tree was left")
 	}
 }
+
+// A picture that cannot be written is a failure of the output, not of the command line.
+func TestTopoThatCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, how := range []string{"--svg", "--json", "--capture=-"} {
+		if code := run([]string{"mpiup", "topo", how}, nil, os.Stdin, full, os.Stderr); code != job.ExitOutput {
+			t.Errorf("topo %s to a full disk: exit code %d", how, code)
+		}
+	}
+	if code, _, errs := command(t, "topo", "--capture", "/nonexistent/f"); code != job.ExitUsage {
+		t.Errorf("a directory that is not there: exit code %d: %s", code, errs)
+	}
+}

@@ -155,3 +155,17 @@ func TestEveryFlagOfSSHD(t *testing.T) {
 		t.Errorf("code %d, %q", code, text)
 	}
 }
+
+// Where a job has no secret, what to do about it is in lines of its own.
+func TestNoSecretIsReadable(t *testing.T) {
+	code, _, text := command(t, "run", "--host", "w0", "true")
+	if code != job.ExitTLS || strings.Contains(text, `\n`) || strings.Count(text, "\n") < 3 {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+func TestNegativeSlots(t *testing.T) {
+	if code, text := said(t, "mpiup", "agent", "--insecure", "--slots", "-3"); code != job.ExitUsage || !strings.Contains(text, "--slots: -3") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
