@@ -115,6 +115,6 @@ func TestWorkingDirectory(t *testing.T) {
 		}
 	})
 	t.Run("given one is missing there", func(t *testing.T) {
-		l.run(t, job{hosts: "w0:1,w1:1", args: append([]string{"--wdir", lone}, where...)}).fails(t, 246, lone, " on w")
+		l.run(t, job{hosts: "w0:1,w1:1", args: append([]string{"--wdir", lone}, where...)}).fails(t, 247, lone, " on w")
 	})
 }

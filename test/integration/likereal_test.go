@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/need"
@@ -23,6 +24,9 @@ func (l *lab) likeRealOf(t *testing.T, family string, real []string, name string
 	env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "MPIUP_FAMILY="+family)
 	dir := l.folder(t)
 	want := l.command(t, job{env: env, dir: dir}, append(real, args...)...).wait(t)
+	if want.code == 128+int(syscall.SIGPIPE) { // Hydra 5.0.2 writes to a proxy of its own that has gone, once in some hundred runs
+		want = l.command(t, job{env: env, dir: dir}, append(real, args...)...).wait(t)
+	}
 	got := l.command(t, job{env: env, dir: dir}, append([]string{l.link(t, name)}, args...)...).wait(t)
 	if inOrder(got.stdout) != inOrder(want.stdout) || (got.code == 0) != (want.code == 0) {
 		t.Errorf("%q ended with %d:\n%s%s\nwith mpiup %d:\n%s%s", args, want.code, inOrder(want.stdout), want.stderr, got.code, inOrder(got.stdout), got.stderr)

@@ -91,7 +91,12 @@ func TestRanksThatCannotReadTheSecret(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	need.Program(t, "setpriv", "util-linux")
+	key, err := os.ReadFile(l.key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	l = l.apart(t, netns.Config{Hosts: []string{"w0", "w1"}})
+	l.key = l.file(t, string(key)) // others use the lab's
 	for _, host := range []string{"w0", "w1"} {
 		a := l.agent(t, host, container{flags: []string{"--deny", "exec,shell,spawn"}, env: []string{"MPIUP_KEY=" + l.key}})
 		if err := a.until(a.stderr, "launcher: run, copy; all else is refused"); err != nil {

@@ -47,7 +47,7 @@ func TestPreloadToAPlace(t *testing.T) {
 f=$(mktemp /tmp/preload-XXXXXX)
 echo text >$f
 "$0" run --host w0,w1 -N 1 --preload-files $f sh -c 'cat $0; echo $0' $f
-"$0" run -n 1 --preload-files $f cat $f
+"$0" run --local -n 1 --preload-files $f cat $f
 cat $f`
 	r := l.command(t, job{env: []string{"MPIUP_KEY=" + l.key}}, "sh", "-c", script, l.bin).wait(t)
 	lines := strings.Fields(r.stdout)
