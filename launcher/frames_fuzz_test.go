@@ -80,7 +80,8 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		defer cost.Watch(t, cost.Parser, len(a)+len(b)+len(c))()
 		r := aboutToLaunch(t)
-		defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound)
+		r.timers.answers = time.NewTimer(time.Hour)
+		defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound, r.timers.answers)
 		for i, data := range [][]byte{a, b, c} {
 			var frame apiv1.Frame
 			if proto.Unmarshal(data, &frame) != nil || frame.Body == nil {

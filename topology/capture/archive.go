@@ -89,6 +89,8 @@ func expand(name string) iter.Seq2[string, error] {
 		switch {
 		case err == nil && ids.Last() > maxNumber:
 			err = fmt.Errorf("{} holds %d; the limit is %d", ids.Last(), maxNumber)
+		case strings.Contains(after, "{"): // which would be a list when the archive is written and read again
+			err = errors.New("a name holds one {} at most")
 		case len(before)+len(after) >= maxName:
 			err = fmt.Errorf("a name of more than %d bytes", maxName)
 		}
