@@ -11,6 +11,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -286,6 +287,10 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 		closeAll(found)
 		return nil, nil, failf(job.ExitUsage, "%v", err)
 	}
+	if err := checkTools(r.cfg.Apps, len(r.plan.Placements)); err != nil {
+		closeAll(found)
+		return nil, nil, failf(job.ExitUsage, "%v", err)
+	}
 	if n := len(r.plan.Placements); r.cfg.Explain > n {
 		closeAll(found)
 		return nil, nil, failf(job.ExitUsage, "--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, n-1)
@@ -310,6 +315,18 @@ func (r *run) needs() quorum.Need {
 	n := quorum.Of(told, why, ranks, r.cfg.Policy.PerNode)
 	n.All, n.Beyond = r.cfg.Policy.MapBy == placement.ByNode, r.cfg.Policy.Oversubscribe
 	return n
+}
+
+// checkTools refuses a tool that is to start the program of a rank which the job does not have.
+func checkTools(apps []job.App, size int) error {
+	for _, a := range apps {
+		for _, t := range a.Tools {
+			if ranks, err := idset.Parse(t.Ranks); err == nil && !ranks.Empty() && ranks.Last() >= size {
+				return fmt.Errorf("%s is to start rank %d (--wrap), and the job has ranks 0 to %d", t.Argv[0], ranks.Last(), size-1)
+			}
+		}
+	}
+	return nil
 }
 
 // needed are the hosts that get ranks. Where all slots were given, that is known before any

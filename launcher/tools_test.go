@@ -1,0 +1,22 @@
+package launcher
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// A tool for a rank that is not there is an error: nothing would be wrapped, and nobody would know.
+func TestToolsOfRanksThatAreThere(t *testing.T) {
+	for _, tt := range []struct{ ranks, err string }{
+		{"", ""}, {"0", ""}, {"0-1", ""},
+		{"2", "nsys is to start rank 2 (--wrap), and the job has ranks 0 to 1"},
+		{"0,7", "nsys is to start rank 7"},
+	} {
+		err := checkTools([]job.App{{Argv: []string{"a"}}, {Argv: []string{"b"}, Tools: []job.Tool{{Argv: []string{"nsys"}, Ranks: tt.ranks}}}}, 2)
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%q: %v, want %q", tt.ranks, err, tt.err)
+		}
+	}
+}
