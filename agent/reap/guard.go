@@ -148,7 +148,12 @@ func awaitAgent() {
 	}
 }
 
-// endAll kills what belongs to the records until two looks in a row find nothing.
+// guardWaits bounds, in milliseconds, the wait for processes in mid-exec, which have no environment that tells whose
+// they are. Those of other users never show theirs.
+const guardWaits = 500
+
+// endAll kills what belongs to the records until two looks in a row find nothing, and nobody who may be one of
+// them is about to become another program.
 func endAll(proc procfs, records []record, until time.Time) bool {
 	if len(records) == 0 {
 		return true
@@ -156,11 +161,16 @@ func endAll(proc procfs, records []record, until time.Time) bool {
 	if proc.verify() != nil {
 		return false
 	}
-	for clean := 0; clean < 2; {
+	for clean, waits := 0, 0; clean < 2; {
 		if time.Now().After(until) {
 			return false
 		}
-		found := leftBehind(proc, records)
+		found, sure := leftBehind(proc, records)
+		if len(found) == 0 && !sure && waits < guardWaits {
+			waits++
+			time.Sleep(time.Millisecond)
+			continue
+		}
 		if len(found) == 0 {
 			clean++
 			continue
@@ -177,11 +187,12 @@ func endAll(proc procfs, records []record, until time.Time) bool {
 }
 
 // leftBehind are the live processes of the records' sessions. The agent is gone, so descent from
-// it can no longer be seen; a process session whose number was given anew is left alone.
-func leftBehind(proc procfs, records []record) []stat {
+// it can no longer be seen; a process session whose number was given anew is left alone. sure is false when a
+// process that had no environment just then may be one of them; kernel threads, of session 0, are none.
+func leftBehind(proc procfs, records []record) (out []stat, sure bool) {
 	all, err := proc.snapshot()
 	if err != nil {
-		return nil
+		return nil, true
 	}
 	f := &family{self: os.Getpid(), procs: make(map[int]stat, len(all)), leaders: map[int]leader{}, known: map[string]bool{},
 		environ: proc.session, memo: map[int]ownership{}}
@@ -197,11 +208,15 @@ func leftBehind(proc procfs, records []record) []stat {
 			f.leaders[r.pid] = leader{session: r.session, start: r.start}
 		}
 	}
-	var out []stat
+	sure = true
 	for _, p := range all {
-		if f.owner(p.pid).ours && p.alive() && p.pid != f.self {
+		switch {
+		case !p.alive() || p.pid == f.self:
+		case f.owner(p.pid).ours:
 			out = append(out, p)
+		case p.sid != 0 && (p.unsettled || proc.changes(p)):
+			sure = false
 		}
 	}
-	return out
+	return out, sure
 }
