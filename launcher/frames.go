@@ -19,7 +19,7 @@ func (r *run) deliver(h int, f *apiv1.Frame) error {
 	switch b := f.Body.(type) {
 	case *apiv1.Frame_Output:
 		o := b.Output
-		if r.places.owns(h, o.Rank) {
+		if r.places.owns(h, o.Rank) && (o.Stream == apiv1.Stream_STDOUT || o.Stream == apiv1.Stream_STDERR) {
 			r.sink.Write(int(o.Rank), iof.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
 			return nil
 		}

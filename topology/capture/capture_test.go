@@ -214,7 +214,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("-- sys/devices/system/cpu/cpu{0-3}/online --\n1\n-- a -> b --\n-- b -> /a --\n-- c (hex) --\n00ff\n"))
 	f.Add([]byte("-- a/b --\n-- a --\n-- a/b/c -> ../../.. --\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		defer cost.Watch(t, cost.Parser, len(text))()
+		// A list of a few bytes stands for many files, as many as the largest machine has (TestHostileArchivesAreCheap).
+		defer cost.Watch(t, cost.Bound{Fixed: largest + largest/2, PerByte: cost.Parser.PerByte}, len(text))()
 		files, err := capture.Parse(text)
 		if err != nil || len(files) > 1<<12 {
 			return
