@@ -51,7 +51,7 @@ func (p *proc) meetingVariables(app *apiv1.App) []frameworks.Variable {
 	gpus, narrowed := p.visibleGPUs(app)
 	return frameworks.Variables(set, frameworks.Rank{
 		Rank: int(p.spec.Rank), Size: int(l.Size), Local: int(p.spec.LocalRank), LocalSize: len(l.Procs),
-		Node: int(p.spec.NodeRank), OnePerHost: m.OnePerHost, OldTorchrun: oldTorchrun(), GPUs: gpus, Narrowed: narrowed,
+		Node: int(p.spec.NodeRank), OnePerHost: m.OnePerHost, OldTorchrun: m.OnePerHost && oldTorchrun(), GPUs: gpus, Narrowed: narrowed,
 		Cross: int(p.spec.CrossRank), CrossSize: int(p.spec.CrossSize), Host: p.step.s.agent.cfg.Name,
 	}, frameworks.Meeting{Gloo: p.step.glooPort(p.spec.Rank), Host: host, Torch: uint16(m.Torch), JAX: uint16(m.Jax), TF: m.Tf}, frameworks.Given{
 		User:      func(name string) bool { return names(app.Env, name) },
@@ -110,7 +110,14 @@ func (st *step) openGloo(dirs []string) error {
 
 // hasHorovod says that a program of the job here runs a Python that has Horovod.
 func (st *step) hasHorovod(dirs []string) bool {
-	return slices.ContainsFunc(st.launch.Procs, func(p *apiv1.Proc) bool { return st.library(int(p.App), dirs[p.App]).Horovod })
+	asked := make([]bool, len(st.launch.Apps)) // each program once, however many ranks it has
+	for _, p := range st.launch.Procs {
+		if !asked[p.App] && st.library(int(p.App), dirs[p.App]).Horovod {
+			return true
+		}
+		asked[p.App] = true
+	}
+	return false
 }
 
 func (st *step) glooPort(rank uint32) uint16 {
