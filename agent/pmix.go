@@ -40,6 +40,7 @@ func (st *step) startPMIx() error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.join(st) // know, of another goroutine, may not have come so far
 	return h.joined[st.launch.Job]
 }
 
