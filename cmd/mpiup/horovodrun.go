@@ -9,6 +9,7 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli/horovodrun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // horovodrun runs the job of a command line of Horovod's launcher. Errors are the user's, unless they bring a code.
@@ -28,12 +29,12 @@ func (p *process) horovodrun(args []string) error {
 		_, err = io.WriteString(p.stdout, horovodrun.HelpText())
 		return err
 	}
-	line, err := mpirun.Parse(mpirun.OpenMPI, h.Words, p.outside(dir))
+	l, err := mpirun.Parse(line.OpenMPI, h.Words, p.outside(dir))
 	if err != nil {
 		return err
 	}
-	line.Without = append(h.Without, line.Without...)
-	return p.startLine("horovodrun", &line, "horovodrun says the same to it", dir, func(cfg *launcher.Config) {
+	l.Without = append(h.Without, l.Without...)
+	return p.startLine("horovodrun", &l, "horovodrun says the same to it", dir, func(cfg *launcher.Config) {
 		cfg.Frameworks, cfg.Pty = frameworks.Horovod, false // horovodrun's ranks write to pipes
 		if h.Gloo {
 			cfg.Frameworks |= frameworks.HorovodGloo

@@ -18,6 +18,7 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 )
@@ -59,46 +60,46 @@ func (p *process) mpirun(name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	line, err := mpirun.Parse(family, args, p.outside(dir))
+	l, err := mpirun.Parse(family, args, p.outside(dir))
 	if err != nil {
 		return err
 	}
-	if family == mpirun.OpenMPI {
+	if family == line.OpenMPI {
 		var since string
-		line.Five, since = mpirun.Version(name, args, p.lookup, openMPIOf(library))
-		why += fmt.Sprintf("; by the rules of Open MPI %s: %s", map[bool]string{true: "5", false: "4.1"}[line.Five], since)
+		l.Five, since = mpirun.Version(name, args, p.lookup, openMPIOf(library))
+		why += fmt.Sprintf("; by the rules of Open MPI %s: %s", map[bool]string{true: "5", false: "4.1"}[l.Five], since)
 	}
 	switch {
-	case line.Version:
-		_, err = io.WriteString(p.stdout, mpirun.VersionText(family, line.Five, name, version))
+	case l.Version:
+		_, err = io.WriteString(p.stdout, mpirun.VersionText(family, l.Five, name, version))
 		return err
-	case line.Help:
-		p.tellOfLine(name, &line, why)
+	case l.Help:
+		p.tellOfLine(name, &l, why)
 		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
 		return err
 	}
-	return p.startLine(name, &line, why, dir, func(*launcher.Config) {})
+	return p.startLine(name, &l, why, dir, func(*launcher.Config) {})
 }
 
 // startLine runs the job of a command line, which adjust has the last word on.
-func (p *process) startLine(name string, line *mpirun.Line, why, dir string, adjust func(*launcher.Config)) error {
-	p.tellOfLine(name, line, why)
-	if err := p.reportPID(line.ReportPID); err != nil {
+func (p *process) startLine(name string, l *line.Line, why, dir string, adjust func(*launcher.Config)) error {
+	p.tellOfLine(name, l, why)
+	if err := p.reportPID(l.ReportPID); err != nil {
 		return err
 	}
 	hosts, lease := cli.HostFlags{Wait: cli.DefaultWait}, cli.DefaultLease()
-	reach, done, err := p.reach(&hosts, &lease, line.Verbose)
+	reach, done, err := p.reach(&hosts, &lease, l.Verbose)
 	if err != nil {
 		return err
 	}
 	defer done()
-	reach.Entries, reach.Otherwise, reach.NotHere, reach.WaitBy = line.Entries, line.Otherwise, line.NoLocal, "MPIUP_WAIT"
+	reach.Entries, reach.Otherwise, reach.NotHere, reach.WaitBy = l.Entries, l.Otherwise, l.NoLocal, "MPIUP_WAIT"
 	reach.LocalBy = "--host localhost"
-	cfg, err := p.mpirunConfig(line, reach, dir)
+	cfg, err := p.mpirunConfig(l, reach, dir)
 	if err != nil {
 		return err
 	}
-	if err := p.mpirunSettings(&cfg, line.Family); err != nil {
+	if err := p.mpirunSettings(&cfg, l.Family); err != nil {
 		return err
 	}
 	adjust(&cfg)
@@ -107,18 +108,18 @@ func (p *process) startLine(name string, line *mpirun.Line, why, dir string, adj
 }
 
 // tellOfLine says how a command line was understood, as far as it is to be said.
-func (p *process) tellOfLine(name string, line *mpirun.Line, why string) {
+func (p *process) tellOfLine(name string, l *line.Line, why string) {
 	say := func(format string, args ...any) {
 		tell(p.stderr, name+" (mpiup):", fmt.Sprintf(format, args...))
 	}
-	if line.Verbose > 0 {
-		say("read as %s's command line: %s", line.Family, why)
-		for _, w := range line.Without {
+	if l.Verbose > 0 {
+		say("read as %s's command line: %s", l.Family, why)
+		for _, w := range l.Without {
 			say("%s has no effect", w)
 		}
 	}
-	if !line.Quiet {
-		for _, w := range line.Warnings {
+	if !l.Quiet {
+		for _, w := range l.Warnings {
 			say("warning: %s", w)
 		}
 	}
@@ -144,7 +145,7 @@ func (p *process) reportPID(to string) error {
 }
 
 // mpirunSettings are those of mpiup run that no mpirun has options for.
-func (p *process) mpirunSettings(cfg *launcher.Config, family mpirun.Family) (err error) {
+func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err error) {
 	if cfg.Net, cfg.MPIPorts, err = p.network("", ""); err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family mpirun.Family) (er
 		return err
 	}
 	// Open MPI's own launchers give a terminal (orte/mca/iof/base/iof_base_setup.c), Hydra pipes.
-	if cfg.Pty, err = p.pty(nil, family == mpirun.OpenMPI); err != nil {
+	if cfg.Pty, err = p.pty(nil, family == line.OpenMPI); err != nil {
 		return err
 	}
 	if v := p.getenv("MPIUP_MPI"); v != "" {
@@ -172,62 +173,59 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family mpirun.Family) (er
 }
 
 // mpirunConfig is the run that a command line asks for.
-func (p *process) mpirunConfig(line *mpirun.Line, reach launcher.Reach, dir string) (launcher.Config, error) {
+func (p *process) mpirunConfig(l *line.Line, reach launcher.Reach, dir string) (launcher.Config, error) {
 	cfg := launcher.Config{
-		Reach: reach, DryRun: line.DryRun, MapOfOpenMPI: line.DisplayMap, ReportBindings: line.Bindings, KeepOn: line.KeepOn, Recover: line.Recover, Linger: line.Linger, Timeout: line.Timeout,
+		Reach: reach, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap, ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, Timeout: l.Timeout,
 		PMI: apiv1.Pmi_PMI_AUTO,
-		Output: iof.Config{Timestamps: line.Timestamps, Merge: line.Merge, Dir: line.OutputDir,
-			NoCopy: line.NoCopy, NoJobID: line.NoJobID, Prepend: iof.Pattern(line.Prepend),
-			Files: [2]iof.Pattern{iof.Stdout: iof.Pattern(line.OutFile), iof.Stderr: iof.Pattern(line.ErrFile)}},
-		Policy: placement.Policy{PerNode: line.PerHost, Oversubscribe: line.Oversubscribe,
-			MapBy: placement.MapBy(line.MapBy), RankBy: placement.MapBy(line.RankBy), Binding: line.Binding},
-		SpawnFiles: p.getenv("MPIUP_SPAWN_HOSTFILES"), Stdin: p.stdin, StdinTarget: line.Stdin, GPUsPerRank: line.GPUsPerRank,
+		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
+			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),
+			Files: [2]iof.Pattern{iof.Stdout: iof.Pattern(l.OutFile), iof.Stderr: iof.Pattern(l.ErrFile)}},
+		Policy: placement.Policy{PerNode: l.PerHost, Oversubscribe: l.Oversubscribe,
+			MapBy: placement.MapBy(l.MapBy), RankBy: placement.MapBy(l.RankBy), Binding: l.Binding},
+		SpawnFiles: p.getenv("MPIUP_SPAWN_HOSTFILES"), Stdin: p.stdin, StdinTarget: l.Stdin, GPUsPerRank: l.GPUsPerRank,
 	}
 	if cfg.StdinTarget == "" {
 		cfg.StdinTarget = "0"
 	}
-	if line.TagOutput {
+	if l.TagOutput {
 		cfg.Output.Mode = iof.Tag
 	}
-	if line.OutputFrom != "" {
-		rank, _ := strconv.Atoi(line.OutputFrom) // is a number
+	if l.OutputFrom != "" {
+		rank, _ := strconv.Atoi(l.OutputFrom) // is a number
 		cfg.Output.Only = func(id int) bool { return id == rank }
 	}
-	if line.PMIPort {
+	if l.PMIPort {
 		cfg.PMI = apiv1.Pmi_PMI_PORT
 	}
-	switch line.Family {
-	case mpirun.Hydra:
-		cfg.Universe = universe(line.Universe)
+	switch l.Family {
+	case line.Hydra:
+		cfg.Universe = universe(l.Universe)
 		cfg.Policy.MapBy, cfg.Policy.RankBy, cfg.Policy.Oversubscribe = placement.ByRound, "", true
-		cfg.Policy.Binding.Bind.Said = line.Binding.Hydra == nil // Hydra binds nobody of itself
-	case mpirun.OpenMPI:
+		cfg.Policy.Binding.Bind.Said = l.Binding.Hydra == nil // Hydra binds nobody of itself
+	case line.OpenMPI:
 		cfg.Output.Style, cfg.Policy.Limited = iof.OpenMPIStyle, true
-		if line.Five {
+		if l.Five {
 			cfg.Policy.Rules, cfg.Output.Style = placement.OpenMPI5, iof.OpenMPI5Style
 			cfg.Output.JobName = fmt.Sprintf("prterun-%s-%d", p.host, os.Getpid())
 			cfg.Output.NoCopy = true // as 5.0.11 has it, asked or not
-			if line.OutputName {
-				cfg.Output.Dir, cfg.Output.File = filepath.Split(line.OutputDir)
+			if l.OutputName {
+				cfg.Output.Dir, cfg.Output.File = filepath.Split(l.OutputDir)
 			}
 		}
 	}
-	for i, c := range line.Contexts {
-		app := job.App{Argv: c.Argv, N: c.N, Wdir: dir, AlsoWdir: line.Family == mpirun.OpenMPI, Env: overlaid(line.Forward(i, p.env), c.Env)}
+	for i, c := range l.Contexts {
+		app := job.App{Argv: c.Argv, N: c.N, Wdir: dir, AlsoWdir: l.Family == line.OpenMPI, Env: overlaid(mpirun.Forward(l, i, p.env), c.Env)}
 		for _, e := range c.On {
 			share := job.Share{Host: e.Name, Slots: e.Slots}
-			if line.Family == mpirun.Hydra && !e.Given {
-				share.Slots = max(line.PerHost, 1)
+			if l.Family == line.Hydra && !e.Given {
+				share.Slots = max(l.PerHost, 1)
 			}
 			app.On = append(app.On, share)
 		}
 		if c.Wdir != "" {
 			app.Wdir, app.WdirExplicit = c.Wdir, true
 		}
-		app.SessionDir, app.Path, app.IndexArgv = c.SessionDir, c.Path, c.IndexArgv
-		for _, tool := range line.Tools {
-			app.Tools = append(app.Tools, job.Tool(tool))
-		}
+		app.SessionDir, app.Path, app.IndexArgv, app.Tools = c.SessionDir, c.Path, c.IndexArgv, l.Tools
 		if err := cli.Preload(&app, c.PreloadBinary, c.PreloadFiles, dir, p.lookPath(dir)); err != nil {
 			return cfg, err
 		}
@@ -264,8 +262,8 @@ func overlaid(env, over []string) []string {
 }
 
 // outside is what a command line may refer to in this process.
-func (p *process) outside(dir string) mpirun.Outside {
-	return mpirun.Outside{
+func (p *process) outside(dir string) line.Outside {
+	return line.Outside{
 		Lookup: p.lookup, Environ: p.env, Dir: dir, Host: p.host,
 		ReadFile: readProgramFile, Hostfile: hostlist.ReadFileAs,
 		Operators: (&launcher.Sources{Env: p.getenv}).Operators,
@@ -307,15 +305,15 @@ func (p *process) libraries(dir string) func(argv []string) string {
 }
 
 // familyOf tells whose a program's library is; "": none was found.
-func familyOf(library func(argv []string) string) func(argv []string) mpirun.Family {
-	return func(argv []string) mpirun.Family {
+func familyOf(library func(argv []string) string) func(argv []string) line.Family {
+	return func(argv []string) line.Family {
 		switch name := library(argv); {
 		case name == "":
 			return ""
 		case strings.HasPrefix(name, "Open MPI"):
-			return mpirun.OpenMPI
+			return line.OpenMPI
 		}
-		return mpirun.Hydra
+		return line.Hydra
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/spf13/pflag"
 )
 
@@ -25,9 +26,9 @@ import (
 const native = "native"
 
 // nativeNames are other names of a family's launcher, for images in which mpiup has taken the usual one.
-var nativeNames = map[mpirun.Family][]string{
-	mpirun.OpenMPI: {"mpirun", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun"},
-	mpirun.Hydra:   {"mpiexec.hydra", "mpirun", "mpiexec", "mpirun.mpich", "mpiexec.mpich"},
+var nativeNames = map[line.Family][]string{
+	line.OpenMPI: {"mpirun", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun"},
+	line.Hydra:   {"mpiexec.hydra", "mpirun", "mpiexec", "mpirun.mpich", "mpiexec.mpich"},
 }
 
 // nativeMpirun executes the launcher of that name that stands behind ours on PATH, with our words.
@@ -49,9 +50,9 @@ func (p *process) nativeMpirun(name string, args []string, dir string) error {
 func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.App, dir string) error {
 	family := familyOf(p.libraries(dir))(apps[0].Argv)
 	if family == "" {
-		family = mpirun.OpenMPI
+		family = line.OpenMPI
 		if p.launcherOf(family, dir) == "" {
-			family = mpirun.Hydra
+			family = line.Hydra
 		}
 	}
 	path := p.launcherOf(family, dir)
@@ -68,7 +69,7 @@ func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.Ap
 			return usage(err)
 		}
 	}
-	args, env, err := f.Native(family == mpirun.Hydra, given, apps, hosts)
+	args, env, err := f.Native(family == line.Hydra, given, apps, hosts)
 	if err != nil {
 		return usage(err)
 	}
@@ -77,13 +78,13 @@ func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.Ap
 	return p.execNative(path, args, env)
 }
 
-func (p *process) noNative(family mpirun.Family) error {
+func (p *process) noNative(family line.Family) error {
 	return &exitError{job.ExitExec, fmt.Errorf("%s's own launcher is not on PATH, or only mpiup by its name: "+
 		"put its directory there, or leave --mpi native (MPIUP_MPI) out", family)}
 }
 
 // launcherOf is the path of a family's own launcher; "" where there is none.
-func (p *process) launcherOf(family mpirun.Family, dir string) string {
+func (p *process) launcherOf(family line.Family, dir string) string {
 	for _, name := range nativeNames[family] {
 		if path, ok := p.behind(name, dir, family); ok {
 			return path
@@ -93,7 +94,7 @@ func (p *process) launcherOf(family mpirun.Family, dir string) string {
 }
 
 // behind is the first program of a name on PATH that is not mpiup, and of the family if one is named.
-func (p *process) behind(name, dir string, family mpirun.Family) (path string, ok bool) {
+func (p *process) behind(name, dir string, family line.Family) (path string, ok bool) {
 	for _, path := range p.onPath(name, dir) {
 		if !ours(path) && (family == "" || kindOfLauncher(path) == family) {
 			return path, true
@@ -112,7 +113,7 @@ func ours(path string) bool {
 const maxLauncher = 16 << 20
 
 // kindOfLauncher tells whose launcher a program or script is, by what it says of itself; "" for none.
-func kindOfLauncher(path string) mpirun.Family {
+func kindOfLauncher(path string) line.Family {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
@@ -123,11 +124,11 @@ func kindOfLauncher(path string) mpirun.Family {
 		return ""
 	}
 	for _, sign := range []struct {
-		of    mpirun.Family
+		of    line.Family
 		words []string
 	}{
-		{mpirun.OpenMPI, []string{"libopen-rte", "libprrte", "prterun", "orterun", "ompirun"}},
-		{mpirun.Hydra, []string{"HYDRA", "hydra"}},
+		{line.OpenMPI, []string{"libopen-rte", "libprrte", "prterun", "orterun", "ompirun"}},
+		{line.Hydra, []string{"HYDRA", "hydra"}},
 	} {
 		for _, w := range sign.words {
 			if bytes.Contains(text, []byte(w)) {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/mpiup/mpiup/launcher/cli/mpirun"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // Behind mpiup's names on PATH stands the image's own launcher, if any.
@@ -40,13 +40,13 @@ func TestBehind(t *testing.T) {
 			t.Errorf("behind %s is %s, not %s", name, path, want)
 		}
 	}
-	for family, want := range map[mpirun.Family]string{mpirun.OpenMPI: "c/mpirun", mpirun.Hydra: "d/mpiexec"} {
+	for family, want := range map[line.Family]string{line.OpenMPI: "c/mpirun", line.Hydra: "d/mpiexec"} {
 		if got := p.launcherOf(family, dir); got != filepath.Join(dir, want) {
 			t.Errorf("%s's launcher is %s, not %s", family, got, want)
 		}
 	}
 	p.env = []string{"PATH=" + dir + "/a"}
-	if got := p.launcherOf(mpirun.Hydra, dir); got != "" {
+	if got := p.launcherOf(line.Hydra, dir); got != "" {
 		t.Errorf("mpiup is taken for another: %s", got)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
-	"github.com/mpiup/mpiup/launcher/cli/mpirun"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/rdma"
@@ -92,7 +92,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		if f.Binding.Lines, err = cli.ReadRankfile(f.Rankfile); err != nil {
 			return usage(err)
 		}
-		if reach.Otherwise, err = mpirun.RankfileHosts(f.Binding.Lines); err != nil {
+		if reach.Otherwise, err = openmpi.RankfileHosts(f.Binding.Lines); err != nil {
 			return usage(fmt.Errorf("rankfile %s: %w", f.Rankfile, err))
 		}
 	}

@@ -3,6 +3,8 @@ package mpirun
 import (
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 func TestForward(t *testing.T) {
@@ -16,22 +18,22 @@ func TestForward(t *testing.T) {
 		PMIX_MCA_gds=hash PRTE_MCA_plm=ssh PRTE_LAUNCHED=1 PRTE_X=1`)
 	for _, tt := range []struct {
 		name string
-		line Line
+		line line.Line
 		want string
 	}{
-		{"Open MPI", Line{Family: OpenMPI}, "OMPI_MCA_btl OMPI_MINE PMIX_MCA_gds PRTE_X"},
-		{"Hydra", Line{Family: Hydra}, `A B EMPTY SUPPORT I_MPI_FABRICS OMPI_MCA_orte_default_hostfile OMPI_MCA_orte_keep_fqdn_hostnames OMPI_MCA_plm_rsh_args
+		{"Open MPI", line.Line{Family: line.OpenMPI}, "OMPI_MCA_btl OMPI_MINE PMIX_MCA_gds PRTE_X"},
+		{"Hydra", line.Line{Family: line.Hydra}, `A B EMPTY SUPPORT I_MPI_FABRICS OMPI_MCA_orte_default_hostfile OMPI_MCA_orte_keep_fqdn_hostnames OMPI_MCA_plm_rsh_args
 			OMPI_MCA_plm OMPI_MCA_ess OMPI_MCA_ess_base_jobid OMPI_MCA_pmix_server_uri OMPI_MCA_btl OMPI_MCA_hwloc_base_binding_policy
 			OMPI_MCA_mca_base_env_list OMPI_UNIVERSE_SIZE OMPI_ALLOW_RUN_AS_ROOT OMPI_MINE PMIX_MCA_gds PRTE_MCA_plm PRTE_LAUNCHED PRTE_X`},
-		{"none", Line{Family: Hydra, Inherit: Inherit{None: true}}, ""},
-		{"a list, by name also what is the container's", Line{Family: Hydra, Inherit: Inherit{Only: []string{"A", "PATH", "NOPE"}}}, "A PATH"},
-		{"a program's own wish", Line{Family: Hydra, Inherit: Inherit{None: true}, Contexts: []Context{{Inherit: &Inherit{Only: []string{"B"}}}}}, "B"},
+		{"none", line.Line{Family: line.Hydra, Inherit: line.Inherit{None: true}}, ""},
+		{"a list, by name also what is the container's", line.Line{Family: line.Hydra, Inherit: line.Inherit{Only: []string{"A", "PATH", "NOPE"}}}, "A PATH"},
+		{"a program's own wish", line.Line{Family: line.Hydra, Inherit: line.Inherit{None: true}, Contexts: []line.Context{{Inherit: &line.Inherit{Only: []string{"B"}}}}}, "B"},
 	} {
 		if tt.line.Contexts == nil {
-			tt.line.Contexts = []Context{{}}
+			tt.line.Contexts = []line.Context{{}}
 		}
 		var names []string
-		for _, kv := range tt.line.Forward(0, launcher) {
+		for _, kv := range Forward(&tt.line, 0, launcher) {
 			name, _, _ := strings.Cut(kv, "=")
 			names = append(names, name)
 		}
@@ -39,8 +41,8 @@ func TestForward(t *testing.T) {
 			t.Errorf("%s:\n%s\nnot\n%s", tt.name, got, want)
 		}
 	}
-	except := Line{Family: Hydra, Inherit: Inherit{Except: []string{"A"}}, Contexts: []Context{{}}}
-	if got := except.Forward(0, []string{"A=1", "B=2", "nonsense", "=x"}); len(got) != 1 || got[0] != "B=2" {
+	except := line.Line{Family: line.Hydra, Inherit: line.Inherit{Except: []string{"A"}}, Contexts: []line.Context{{}}}
+	if got := Forward(&except, 0, []string{"A=1", "B=2", "nonsense", "=x"}); len(got) != 1 || got[0] != "B=2" {
 		t.Errorf("all but A: %q", got)
 	}
 }

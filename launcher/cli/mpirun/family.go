@@ -5,27 +5,31 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/hydra"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
 )
 
 // Decide finds whose command line args is, and says why. In this order: MPIUP_FAMILY (openmpi or
 // hydra), the name the launcher was called by, an option that only one family has, the variables
 // that an operator set for one, the MPI library of the program (ofProgram; "" when it has none or
 // none was found), else Open MPI, whose line is the commonest.
-func Decide(name string, args []string, lookup func(string) (string, bool), ofProgram func(argv []string) Family) (Family, string, error) {
+func Decide(name string, args []string, lookup func(string) (string, bool), ofProgram func(argv []string) line.Family) (line.Family, string, error) {
 	if v, ok := lookup("MPIUP_FAMILY"); ok {
 		switch strings.ToLower(v) {
 		case "openmpi", "ompi", "openmpi4", "openmpi5":
-			return OpenMPI, "MPIUP_FAMILY says so", nil
+			return line.OpenMPI, "MPIUP_FAMILY says so", nil
 		case "hydra", "mpich", "intel":
-			return Hydra, "MPIUP_FAMILY says so", nil
+			return line.Hydra, "MPIUP_FAMILY says so", nil
 		}
 		return "", "", fmt.Errorf("MPIUP_FAMILY is %.40q; set it to openmpi, openmpi4, openmpi5 or hydra", v)
 	}
 	switch base := path.Base(name); base {
 	case "orterun", "prterun", "mpirun.openmpi", "mpiexec.openmpi":
-		return OpenMPI, "it is called " + base, nil
+		return line.OpenMPI, "it is called " + base, nil
 	case "mpiexec.hydra", "mpirun.mpich", "mpiexec.mpich":
-		return Hydra, "it is called " + base, nil
+		return line.Hydra, "it is called " + base, nil
 	}
 	option, family, program := telling(args)
 	if family != "" {
@@ -33,10 +37,10 @@ func Decide(name string, args []string, lookup func(string) (string, bool), ofPr
 	}
 	for _, v := range []struct {
 		name string
-		of   Family
+		of   line.Family
 	}{
-		{"OMPI_MCA_orte_default_hostfile", OpenMPI}, {"PRTE_MCA_prte_default_hostfile", OpenMPI},
-		{"I_MPI_HYDRA_HOST_FILE", Hydra}, {"HYDRA_HOST_FILE", Hydra},
+		{"OMPI_MCA_orte_default_hostfile", line.OpenMPI}, {"PRTE_MCA_prte_default_hostfile", line.OpenMPI},
+		{"I_MPI_HYDRA_HOST_FILE", line.Hydra}, {"HYDRA_HOST_FILE", line.Hydra},
 	} {
 		if value, ok := lookup(v.name); ok && value != "" {
 			return v.of, v.name + " is set", nil
@@ -47,7 +51,7 @@ func Decide(name string, args []string, lookup func(string) (string, bool), ofPr
 			return f, "its library is what " + program[0] + " needs", nil
 		}
 	}
-	return OpenMPI, "nothing says otherwise", nil
+	return line.OpenMPI, "nothing says otherwise", nil
 }
 
 // Version finds whether an Open MPI command line is mapped, numbered and bound by the rules of Open MPI 5,
@@ -61,11 +65,11 @@ func Version(name string, args []string, lookup func(string) (string, bool), ofP
 	if path.Base(name) == "prterun" {
 		return true, "it is called prterun"
 	}
-	rows := index(tableOf(OpenMPI))
+	rows := line.Index(openmpi.Rows())
 	var program []string
 	for more := true; more; {
 		var words []string
-		words, args, more = cut(args)
+		words, args, more = line.Cut(args)
 		for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' && words[0] != "--" {
 			name, value, joined := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
 			row := rows[name]
@@ -74,7 +78,7 @@ func Version(name string, args []string, lookup func(string) (string, bool), ofP
 			}
 			take := 1
 			if !joined {
-				take = min(1+row.args, len(words))
+				take = min(1+row.Args, len(words))
 				value = strings.Join(words[1:take], " ")
 			}
 			if word := ofFive(row, name, value); word != "" {
@@ -98,16 +102,16 @@ func Version(name string, args []string, lookup func(string) (string, bool), ofP
 }
 
 // ofFive is the option, or the word in its value, that only Open MPI 5 has; "": there is none.
-func ofFive(row *row, name, value string) string {
+func ofFive(row *line.Row, name, value string) string {
 	if slices.Contains(onlyFive, name) {
-		return hyphens(name) + name
+		return line.Hyphens(name) + name
 	}
-	if row.name() != "map-by" && row.name() != "bind-to" && row.name() != "rank-by" {
+	if row.Name() != "map-by" && row.Name() != "bind-to" && row.Name() != "rank-by" {
 		return ""
 	}
 	for _, word := range []string{"package", "hwtcpus", "corecpus", "pe-list=", "file=", "fill", "inherit"} {
 		if strings.Contains(strings.ToLower(value), word) {
-			return hyphens(name) + name + " " + value
+			return line.Hyphens(name) + name + " " + value
 		}
 	}
 	return ""
@@ -117,12 +121,12 @@ func ofFive(row *row, name, value string) string {
 var onlyFive = []string{"display", "output", "runtime-options", "rtos", "prtemca", "gprtemca", "omca", "gomca", "pmixmca", "gpmixmca"}
 
 // telling is the first option that only one family has, and the first program's words.
-func telling(args []string) (option string, family Family, program []string) {
-	ompi, hydra := index(tableOf(OpenMPI)), index(tableOf(Hydra))
+func telling(args []string) (option string, family line.Family, program []string) {
+	ours, theirs := line.Index(openmpi.Rows()), line.Index(hydra.Rows())
 	for more := true; more; {
 		var words []string
-		words, args, more = cut(args)
-		option, family, words = tellingOf(words, ompi, hydra)
+		words, args, more = line.Cut(args)
+		option, family, words = tellingOf(words, ours, theirs)
 		if program == nil {
 			program = words
 		}
@@ -135,7 +139,7 @@ func telling(args []string) (option string, family Family, program []string) {
 
 // tellingOf is telling for one program. No program is returned where an option is nobody's, or
 // where it cannot be known how many words belong to it.
-func tellingOf(words []string, ompi, hydra table) (option string, family Family, program []string) {
+func tellingOf(words []string, ompi, mpich map[string]*line.Row) (option string, family line.Family, program []string) {
 	for len(words) > 0 {
 		word := words[0]
 		if len(word) < 2 || word[0] != '-' {
@@ -145,18 +149,18 @@ func tellingOf(words []string, ompi, hydra table) (option string, family Family,
 			return "", "", words[1:]
 		}
 		name, _, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
-		o, h := ompi[name], hydra[name]
+		o, h := ompi[name], mpich[name]
 		switch {
 		case h == nil && o != nil:
-			return word, OpenMPI, nil
+			return word, line.OpenMPI, nil
 		case o == nil && h != nil:
-			return word, Hydra, nil
-		case o == nil || o.args != h.args:
+			return word, line.Hydra, nil
+		case o == nil || o.Args != h.Args:
 			return "", "", nil
 		}
-		take := 1 + o.args
+		take := 1 + o.Args
 		if joined {
-			take = max(o.args, 1)
+			take = max(o.Args, 1)
 		}
 		words = words[min(take, len(words)):]
 	}
@@ -165,8 +169,8 @@ func tellingOf(words []string, ompi, hydra table) (option string, family Family,
 
 // VersionText is what --version prints: tools look for the family's words in it (Horovod,
 // Accelerate). The number is that of the launcher whose rules are followed; five says that these are Open MPI 5's.
-func VersionText(f Family, five bool, name, mpiup string) string {
-	if f == Hydra {
+func VersionText(f line.Family, five bool, name, mpiup string) string {
+	if f == line.Hydra {
 		return fmt.Sprintf("HYDRA build details:\n    Version:                                 4.2.1 (mpiup %s)\n    Process Manager:                         mpiup\n", mpiup)
 	}
 	what, number := "Open MPI", "4.1.6"

@@ -3,41 +3,43 @@ package mpirun
 import (
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 func TestDecide(t *testing.T) {
 	for _, tt := range []struct {
 		name, line string
 		world
-		program Family // whose library a.out needs
-		want    Family
+		program line.Family // whose library a.out needs
+		want    line.Family
 		why     string
 	}{
-		{name: "mpirun", line: "-np 4 a.out", want: OpenMPI, why: "nothing says otherwise"},
-		{name: "mpiexec", line: "-n 4 a.out", want: OpenMPI, why: "nothing says otherwise"},
-		{name: "mpirun", line: "-np 4 a.out", program: Hydra, want: Hydra, why: "its library is what a.out needs"},
-		{name: "/usr/bin/mpiexec.hydra", line: "-np 4 a.out", want: Hydra, why: "it is called mpiexec.hydra"},
-		{name: "prterun", line: "-np 4 a.out", program: Hydra, want: OpenMPI, why: "it is called prterun"},
-		{name: "mpirun", line: "-np 4 -x A a.out", program: Hydra, want: OpenMPI, why: "only Open MPI has -x"},
-		{name: "mpirun", line: "-np 4 --mca btl self a.out", want: OpenMPI, why: "only Open MPI has --mca"},
-		{name: "mpirun", line: "-H a:2 a.out", want: OpenMPI, why: "only Open MPI has -H"},
-		{name: "mpirun", line: "-np=4 -ppn 2 a.out", world: world{env: "OMPI_MCA_orte_default_hostfile=/f"}, want: Hydra, why: "only Hydra has -ppn"},
-		{name: "mpirun", line: "-n 4 -genv A x a.out -x", want: Hydra, why: "only Hydra has -genv"},
-		{name: "mpirun", line: "-n 1 a.out : -n 3 -env A 1 b.out", want: Hydra, why: "only Hydra has -env"},
-		{name: "mpirun", line: "-n 4 a.out -ppn 2", want: OpenMPI, why: "nothing says otherwise"},
-		{name: "mpirun", line: "-wdir -ppn a.out", want: OpenMPI, why: "nothing says otherwise"},
-		{name: "mpirun", line: "-n 4 a.out", world: world{env: "OMPI_MCA_orte_default_hostfile=/f"}, program: Hydra, want: OpenMPI, why: "OMPI_MCA_orte_default_hostfile is set"},
-		{name: "mpirun", line: "-n 4 a.out", world: world{env: "HYDRA_HOST_FILE=/f"}, program: OpenMPI, want: Hydra, why: "HYDRA_HOST_FILE is set"},
-		{name: "mpirun", line: "-n 4 a.out", world: world{env: "I_MPI_HYDRA_HOST_FILE=/f"}, want: Hydra, why: "I_MPI_HYDRA_HOST_FILE is set"},
-		{name: "mpirun", line: "-x A a.out", world: world{env: "MPIUP_FAMILY=Hydra"}, want: Hydra, why: "MPIUP_FAMILY says so"},
-		{name: "mpiexec.hydra", line: "a.out", world: world{env: "MPIUP_FAMILY=ompi"}, want: OpenMPI, why: "MPIUP_FAMILY says so"},
-		{name: "mpirun", line: "-s 1 a.out", program: Hydra, want: OpenMPI, why: "nothing says otherwise"}, // Open MPI's takes no value
-		{name: "mpirun", line: "--version", want: OpenMPI, why: "nothing says otherwise"},
-		{name: "mpirun", line: "-bogus 4 a.out", program: Hydra, want: OpenMPI, why: "nothing says otherwise"},
-		{name: "mpirun", line: "", want: OpenMPI, why: "nothing says otherwise"},
+		{name: "mpirun", line: "-np 4 a.out", want: line.OpenMPI, why: "nothing says otherwise"},
+		{name: "mpiexec", line: "-n 4 a.out", want: line.OpenMPI, why: "nothing says otherwise"},
+		{name: "mpirun", line: "-np 4 a.out", program: line.Hydra, want: line.Hydra, why: "its library is what a.out needs"},
+		{name: "/usr/bin/mpiexec.hydra", line: "-np 4 a.out", want: line.Hydra, why: "it is called mpiexec.hydra"},
+		{name: "prterun", line: "-np 4 a.out", program: line.Hydra, want: line.OpenMPI, why: "it is called prterun"},
+		{name: "mpirun", line: "-np 4 -x A a.out", program: line.Hydra, want: line.OpenMPI, why: "only Open MPI has -x"},
+		{name: "mpirun", line: "-np 4 --mca btl self a.out", want: line.OpenMPI, why: "only Open MPI has --mca"},
+		{name: "mpirun", line: "-H a:2 a.out", want: line.OpenMPI, why: "only Open MPI has -H"},
+		{name: "mpirun", line: "-np=4 -ppn 2 a.out", world: world{env: "OMPI_MCA_orte_default_hostfile=/f"}, want: line.Hydra, why: "only Hydra has -ppn"},
+		{name: "mpirun", line: "-n 4 -genv A x a.out -x", want: line.Hydra, why: "only Hydra has -genv"},
+		{name: "mpirun", line: "-n 1 a.out : -n 3 -env A 1 b.out", want: line.Hydra, why: "only Hydra has -env"},
+		{name: "mpirun", line: "-n 4 a.out -ppn 2", want: line.OpenMPI, why: "nothing says otherwise"},
+		{name: "mpirun", line: "-wdir -ppn a.out", want: line.OpenMPI, why: "nothing says otherwise"},
+		{name: "mpirun", line: "-n 4 a.out", world: world{env: "OMPI_MCA_orte_default_hostfile=/f"}, program: line.Hydra, want: line.OpenMPI, why: "OMPI_MCA_orte_default_hostfile is set"},
+		{name: "mpirun", line: "-n 4 a.out", world: world{env: "HYDRA_HOST_FILE=/f"}, program: line.OpenMPI, want: line.Hydra, why: "HYDRA_HOST_FILE is set"},
+		{name: "mpirun", line: "-n 4 a.out", world: world{env: "I_MPI_HYDRA_HOST_FILE=/f"}, want: line.Hydra, why: "I_MPI_HYDRA_HOST_FILE is set"},
+		{name: "mpirun", line: "-x A a.out", world: world{env: "MPIUP_FAMILY=Hydra"}, want: line.Hydra, why: "MPIUP_FAMILY says so"},
+		{name: "mpiexec.hydra", line: "a.out", world: world{env: "MPIUP_FAMILY=ompi"}, want: line.OpenMPI, why: "MPIUP_FAMILY says so"},
+		{name: "mpirun", line: "-s 1 a.out", program: line.Hydra, want: line.OpenMPI, why: "nothing says otherwise"}, // Open MPI's takes no value
+		{name: "mpirun", line: "--version", want: line.OpenMPI, why: "nothing says otherwise"},
+		{name: "mpirun", line: "-bogus 4 a.out", program: line.Hydra, want: line.OpenMPI, why: "nothing says otherwise"},
+		{name: "mpirun", line: "", want: line.OpenMPI, why: "nothing says otherwise"},
 	} {
 		o := tt.outside()
-		got, why, err := Decide(tt.name, words(t, tt.line), o.Lookup, func(argv []string) Family {
+		got, why, err := Decide(tt.name, words(t, tt.line), o.Lookup, func(argv []string) line.Family {
 			if argv[0] == "a.out" {
 				return tt.program
 			}
@@ -94,10 +96,10 @@ func TestVersion(t *testing.T) {
 
 // Every option is in the help, however far it is done, and no line is too wide.
 func TestHelpText(t *testing.T) {
-	for _, f := range []Family{OpenMPI, Hydra} {
+	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
 		help := HelpText(f, "/usr/bin/mpirun")
-		for _, r := range tableOf(f) {
-			if names := strings.Join(r.spelled(), ", "); len(names) < 60 && !strings.Contains(help, "  "+names) {
+		for _, r := range rowsOf[f]() {
+			if names := strings.Join(r.Spelled(), ", "); len(names) < 60 && !strings.Contains(help, "  "+names) {
 				t.Errorf("%s: %s is missing", f, names)
 			}
 		}
@@ -116,16 +118,16 @@ func TestHelpText(t *testing.T) {
 // "OpenRTE", "MPICH" or "HYDRA").
 func TestVersionText(t *testing.T) {
 	for _, tt := range []struct {
-		family Family
+		family line.Family
 		five   bool
 		name   string
 		want   string
 	}{
-		{OpenMPI, false, "mpirun", "mpirun (Open MPI) 4.1.6 (mpiup v1)\n"},
-		{OpenMPI, false, "/usr/bin/orterun", "orterun (OpenRTE) 4.1.6 (mpiup v1)\n"},
-		{OpenMPI, true, "mpirun", "mpirun (Open MPI) 5.0.7 (mpiup v1)\n"},
-		{OpenMPI, true, "prterun", "prterun (Open MPI) 5.0.7 (mpiup v1)\n"},
-		{Hydra, false, "mpiexec", "HYDRA build details:\n    Version: "},
+		{line.OpenMPI, false, "mpirun", "mpirun (Open MPI) 4.1.6 (mpiup v1)\n"},
+		{line.OpenMPI, false, "/usr/bin/orterun", "orterun (OpenRTE) 4.1.6 (mpiup v1)\n"},
+		{line.OpenMPI, true, "mpirun", "mpirun (Open MPI) 5.0.7 (mpiup v1)\n"},
+		{line.OpenMPI, true, "prterun", "prterun (Open MPI) 5.0.7 (mpiup v1)\n"},
+		{line.Hydra, false, "mpiexec", "HYDRA build details:\n    Version: "},
 	} {
 		if got := VersionText(tt.family, tt.five, tt.name, "v1"); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: %q", tt.name, got)

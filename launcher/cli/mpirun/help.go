@@ -5,18 +5,20 @@ import (
 	"path"
 	"regexp"
 	"strings"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // helpWidth is how wide the lines of help are.
 const helpWidth = 100
 
 // examples are command lines of each family.
-var examples = map[Family]string{
-	OpenMPI: `  mpirun -np 4 ./a.out
+var examples = map[line.Family]string{
+	line.OpenMPI: `  mpirun -np 4 ./a.out
   mpirun -H w0:8,w1:8 -np 16 --bind-to core -x NCCL_DEBUG=INFO ./train
   mpirun --hostfile hosts -np 1 ./master : -np 15 ./worker
 `,
-	Hydra: `  mpiexec -n 4 ./a.out
+	line.Hydra: `  mpiexec -n 4 ./a.out
   mpiexec -hosts w0,w1 -ppn 8 -n 16 -genv OMP_NUM_THREADS 2 ./train
   mpiexec -f hosts -n 1 ./master : -n 15 ./worker
 `,
@@ -24,7 +26,7 @@ var examples = map[Family]string{
 
 // HelpText is what --help prints: all options of the family, first those that are done, then those that have no
 // effect, then those that are refused and what to use.
-func HelpText(f Family, name string) string {
+func HelpText(f line.Family, name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `%s (mpiup), read as %s's (MPIUP_FAMILY=openmpi, openmpi5 or hydra chooses)
 
@@ -33,14 +35,15 @@ Usage:
 
 Examples:
 %[3]s`, path.Base(name), f, examples[f])
-	rows := append(commonRows(), tableOf(f)[:len(tableOf(f))-len(commonRows())]...)
+	rows, common := rowsOf[f](), new(line.Parser).Common()
+	rows = append(common, rows[:len(rows)-len(common)]...)
 	for _, level := range []struct {
-		Level
+		line.Level
 		title string
-	}{{Done, "Options"}, {NoEffect, "Accepted, without effect"}, {Refused, "Refused"}} {
+	}{{line.Done, "Options"}, {line.NoEffect, "Accepted, without effect"}, {line.Refused, "Refused"}} {
 		b.WriteString("\n" + level.title + ":\n")
 		for _, r := range rows {
-			if r.level == level.Level {
+			if r.Level == level.Level {
 				describe(&b, r)
 			}
 		}
@@ -50,15 +53,15 @@ Examples:
 }
 
 // describe writes an option's names and what it means, beside them where they are short.
-func describe(b *strings.Builder, r row) {
+func describe(b *strings.Builder, r line.Row) {
 	const column = 28
 	indent := strings.Repeat(" ", column)
-	names := strings.Join(r.spelled(), ", ") + strings.Repeat(" VALUE", r.args)
+	names := strings.Join(r.Spelled(), ", ") + strings.Repeat(" VALUE", r.Args)
 	if len(names) > column-4 {
 		wrap(b, names, "  ", "    ")
 		names = ""
 	}
-	wrap(b, plain(r.means), fmt.Sprintf("  %-*s", column-2, names), indent)
+	wrap(b, plain(r.Means), fmt.Sprintf("  %-*s", column-2, names), indent)
 }
 
 var link = regexp.MustCompile(`\[([a-z-]+)\.md\]\([a-z-]+\.md\)`)

@@ -7,25 +7,26 @@ import (
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 func TestHydra(t *testing.T) {
-	ranks := func(n int) func(*Line) { return one(func(c *Context) { c.N = n }) }
+	ranks := func(n int) func(*line.Line) { return one(func(c *line.Context) { c.N = n }) }
 	files := map[string]string{"f": "a:2\nb # c\n", "again": "a:2\nb\na\n"}
 	has := world{env: "HOME=/root A=1 B=2", files: files}
-	read(t, Hydra, []reading{
+	read(t, line.Hydra, []reading{
 		{line: "a"},
 		{line: "-n 4 a", is: ranks(4)},
 		{line: "-n=4 a", is: ranks(4)},
 		{line: "--NP 4 a", is: ranks(4)},
-		{line: "-ppn 2 a", is: func(l *Line) { l.PerHost = 2 }},
-		{line: "-perhost 2 a", is: func(l *Line) { l.PerHost = 2 }},
-		{line: "-rr a", is: func(l *Line) { l.PerHost = 1 }},
+		{line: "-ppn 2 a", is: func(l *line.Line) { l.PerHost = 2 }},
+		{line: "-perhost 2 a", is: func(l *line.Line) { l.PerHost = 2 }},
+		{line: "-rr a", is: func(l *line.Line) { l.PerHost = 1 }},
 		{line: "-hosts a,b:2 a", is: hosts(t, "a b:2")},
 		{line: "-host a a", is: hosts(t, "a")},
-		{line: "-host a a : -host b:2 b", is: func(l *Line) {
+		{line: "-host a a : -host b:2 b", is: func(l *line.Line) {
 			l.Entries = entries(t, "a b:2")
-			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a")}, {Argv: []string{"b"}, N: 1, On: entries(t, "b:2")}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a")}, {Argv: []string{"b"}, N: 1, On: entries(t, "b:2")}}
 		}},
 		{line: "-hosts a,a:2,b a", is: hosts(t, "a:3 b")},
 		{line: "-f f a", world: has, is: hosts(t, "a:2 b")},
@@ -37,53 +38,55 @@ func TestHydra(t *testing.T) {
 		{line: "-genv=K V a", is: env("K=V")},
 		{line: `-env K="V" a`, is: env(`K="V"`)},
 		{line: "-genv K 1 -env K 2 a", is: env("K=2")},
-		{line: "-n 1 -env A 1 a : -n 2 -genv B 2 b", is: func(l *Line) {
-			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, Env: []string{"B=2", "A=1"}}, {Argv: []string{"b"}, N: 2, Env: []string{"B=2"}}}
+		{line: "-n 1 -env A 1 a : -n 2 -genv B 2 b", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, Env: []string{"B=2", "A=1"}}, {Argv: []string{"b"}, N: 2, Env: []string{"B=2"}}}
 		}},
-		{line: "-genvnone a", is: func(l *Line) { l.Inherit.None = true }},
-		{line: "-genvlist A,B a", is: func(l *Line) { l.Inherit.Only = []string{"A", "B"} }},
-		{line: "-genvexcl A a", is: func(l *Line) { l.Inherit.Except = []string{"A"} }},
-		{line: "-genvnone -envall a", is: func(l *Line) { l.Inherit.None, l.Contexts[0].Inherit = true, &Inherit{} }},
-		{line: "-envlist A a", is: one(func(c *Context) { c.Inherit = &Inherit{Only: []string{"A"}} })},
-		{line: "a", world: world{env: "HYDRA_ENV=none"}, is: func(l *Line) { l.Inherit.None = true }},
+		{line: "-genvnone a", is: func(l *line.Line) { l.Inherit.None = true }},
+		{line: "-genvlist A,B a", is: func(l *line.Line) { l.Inherit.Only = []string{"A", "B"} }},
+		{line: "-genvexcl A a", is: func(l *line.Line) { l.Inherit.Except = []string{"A"} }},
+		{line: "-genvnone -envall a", is: func(l *line.Line) { l.Inherit.None, l.Contexts[0].Inherit = true, &line.Inherit{} }},
+		{line: "-envlist A a", is: one(func(c *line.Context) { c.Inherit = &line.Inherit{Only: []string{"A"}} })},
+		{line: "a", world: world{env: "HYDRA_ENV=none"}, is: func(l *line.Line) { l.Inherit.None = true }},
 		{line: "a", world: world{env: "HYDRA_ENV=all"}},
 		{line: "-genvall a", world: world{env: "HYDRA_ENV=none"}},
 		{line: "-iface eth1 a", is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth1")},
 		{line: "a", world: world{env: "HYDRA_IFACE=eth2"}, is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth2")},
 		{line: "-iface eth1 a", world: world{env: "HYDRA_IFACE=eth2"}, is: env("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=eth1")},
-		{line: "a", world: world{env: "I_MPI_HYDRA_HOST_FILE=/etc/mpi/hostfile I_MPI_PERHOST=2"}, is: func(l *Line) { l.PerHost, l.Contexts[0].N = 2, 0 }},
-		{line: "-ppn 4 a", world: world{env: "I_MPI_PERHOST=2"}, is: func(l *Line) { l.PerHost = 4 }},
+		{line: "a", world: world{env: "I_MPI_HYDRA_HOST_FILE=/etc/mpi/hostfile I_MPI_PERHOST=2"}, is: func(l *line.Line) { l.PerHost, l.Contexts[0].N = 2, 0 }},
+		{line: "-ppn 4 a", world: world{env: "I_MPI_PERHOST=2"}, is: func(l *line.Line) { l.PerHost = 4 }},
 		{line: "a", world: world{env: "I_MPI_PERHOST=all"}},
-		{line: "a : b", is: func(l *Line) { l.Contexts = []Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 1}} }},
-		{line: "-gpus-per-proc 2 a", is: func(l *Line) { l.GPUsPerRank = 2 }},
-		{line: "-l a", is: func(l *Line) { l.TagOutput = true }},
-		{line: "-prepend-rank -s all -pmi-port -skip-launch-node a", is: func(l *Line) { l.TagOutput, l.Stdin, l.PMIPort, l.NoLocal = true, "all", true, true }},
-		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *Line) { l.Timeout = 5 * time.Second }},
-		{line: "-prepend-pattern '%r/%h: ' -outfile-pattern d/o.%r -errfile /e.%%.%g.%p a", is: func(l *Line) {
+		{line: "a : b", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 1}}
+		}},
+		{line: "-gpus-per-proc 2 a", is: func(l *line.Line) { l.GPUsPerRank = 2 }},
+		{line: "-l a", is: func(l *line.Line) { l.TagOutput = true }},
+		{line: "-prepend-rank -s all -pmi-port -skip-launch-node a", is: func(l *line.Line) { l.TagOutput, l.Stdin, l.PMIPort, l.NoLocal = true, "all", true, true }},
+		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *line.Line) { l.Timeout = 5 * time.Second }},
+		{line: "-prepend-pattern '%r/%h: ' -outfile-pattern d/o.%r -errfile /e.%%.%g.%p a", is: func(l *line.Line) {
 			l.Prepend, l.OutFile, l.ErrFile = "%r/%h: ", "/here/d/o.%r", "/e.%%.%g.%p"
 		}},
-		{line: "-wdir d a : b", is: func(l *Line) {
-			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, Wdir: "/here/d"}, {Argv: []string{"b"}, N: 1}}
+		{line: "-wdir d a : b", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, Wdir: "/here/d"}, {Argv: []string{"b"}, N: 1}}
 		}},
 		{line: "-bind-to none -map-by slot a"},
 		{line: "-map-by socket a"},
-		{line: "-bind-to socket:2 -map-by l3cache a", is: func(l *Line) {
+		{line: "-bind-to socket:2 -map-by l3cache a", is: func(l *line.Line) {
 			l.Binding.Hydra = &binding.Hydra{To: binding.Step{Kind: layout.Package, N: 2}, By: binding.Step{Kind: layout.L3, N: 1}}
 		}},
-		{line: "-binding rr a", is: func(l *Line) { l.Binding.Hydra = &binding.Hydra{RoundRobin: true} }},
-		{line: "-bind-to user:0+2,1 a", is: func(l *Line) { l.Binding.Hydra = &binding.Hydra{User: []idset.Set{idset.Of(0, 2), idset.Of(1)}} }},
-		{line: "-bind-to core -report-bindings a", is: func(l *Line) {
+		{line: "-binding rr a", is: func(l *line.Line) { l.Binding.Hydra = &binding.Hydra{RoundRobin: true} }},
+		{line: "-bind-to user:0+2,1 a", is: func(l *line.Line) { l.Binding.Hydra = &binding.Hydra{User: []idset.Set{idset.Of(0, 2), idset.Of(1)}} }},
+		{line: "-bind-to core -report-bindings a", is: func(l *line.Line) {
 			one := binding.Step{Kind: layout.Core, N: 1}
 			l.Binding.Hydra, l.Bindings = &binding.Hydra{To: one, By: one}, true
 		}},
 		{line: "-bootstrap=ssh -print-all-exitcodes a", is: without("-bootstrap=ssh", "-print-all-exitcodes")},
-		{line: "-ppn 1 -H b a", is: func(l *Line) {
-			*l = Line{Family: Hydra, PerHost: 1, Help: true, Warnings: []string{"-H is -help to Hydra; write the hosts as -hosts a,b:2, or in a file, -f FILE"}}
+		{line: "-ppn 1 -H b a", is: func(l *line.Line) {
+			*l = line.Line{Family: line.Hydra, PerHost: 1, Help: true, Warnings: []string{"-H is -help to Hydra; write the hosts as -hosts a,b:2, or in a file, -f FILE"}}
 		}},
-		{line: "-usize 5 a", is: func(l *Line) { l.Universe = "5" }},
-		{line: "-usize SYSTEM a", is: func(l *Line) { l.Universe = "SYSTEM" }},
+		{line: "-usize 5 a", is: func(l *line.Line) { l.Universe = "5" }},
+		{line: "-usize SYSTEM a", is: func(l *line.Line) { l.Universe = "SYSTEM" }},
 	})
-	refuse(t, Hydra, []refusal{
+	refuse(t, line.Hydra, []refusal{
 		{line: "-n", says: "-n needs a value"},
 		{line: "-n x a", says: `-n x: "x" is no number`},
 		{line: "-usize system a", says: `"system" is no number from 1 to 1048576; SYSTEM and INFINITE are the words`},

@@ -3,27 +3,30 @@ package mpirun
 import (
 	"fmt"
 	"strings"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
 )
 
 // markdown is docs/mpirun.md: every option of both families.
 func markdown() string {
 	var b strings.Builder
 	b.WriteString(head)
-	for _, f := range []Family{OpenMPI, Hydra} {
+	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
 		fmt.Fprintf(&b, "\n## Options of %s\n\n| option | values | level | meaning here |\n|---|---|---|---|\n", f)
-		for _, r := range tableOf(f) {
+		for _, r := range rowsOf[f]() {
 			where := ""
-			if r.local && f == OpenMPI {
+			if r.Local && f == line.OpenMPI {
 				where = " (each program)"
 			}
-			fmt.Fprintf(&b, "| `%s` | %d | %s | %s%s |\n", strings.Join(r.spelled(), "` `"), r.args, r.level,
-				strings.ReplaceAll(r.means, "|", "\\|"), where)
+			fmt.Fprintf(&b, "| `%s` | %d | %s | %s%s |\n", strings.Join(r.Spelled(), "` `"), r.Args, r.Level,
+				strings.ReplaceAll(r.Means, "|", "\\|"), where)
 		}
 	}
 	fmt.Fprintf(&b, "\n## Parameters of Open MPI's launcher\n\nAs `--mca NAME VALUE`, `OMPI_MCA_NAME` or `PRTE_MCA_NAME`. Others of its frameworks\n(`%s`)\nhave no effect; all that remain go to the ranks as `OMPI_MCA_NAME`.\n\n| parameter | as |\n|---|---|\n",
-		strings.Join(launcherFrameworks, " "))
-	for _, l := range launcherParams() {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(l.names, " ", "` `"), l.means)
+		strings.Join(openmpi.LauncherFrameworks, " "))
+	for _, l := range openmpi.LauncherParams() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(l.Names, " ", "` `"), l.Means)
 	}
 	return b.String()
 }

@@ -7,10 +7,11 @@ import (
 
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-func mapped(policy string, more func(*binding.Mapping)) func(*Line) {
-	return func(l *Line) {
+func mapped(policy string, more func(*binding.Mapping)) func(*line.Line) {
+	return func(l *line.Line) {
 		if policy == "slot" || policy == "node" {
 			l.MapBy = policy
 		}
@@ -20,18 +21,18 @@ func mapped(policy string, more func(*binding.Mapping)) func(*Line) {
 	}
 }
 
-func perNode(n int) func(*Line) {
-	return func(l *Line) { l.PerHost, l.Binding.Map = n, binding.Mapping{Policy: "ppr", N: n} }
+func perNode(n int) func(*line.Line) {
+	return func(l *line.Line) { l.PerHost, l.Binding.Map = n, binding.Mapping{Policy: "ppr", N: n} }
 }
 
-func bound(t binding.Target) func(*Line) {
+func bound(t binding.Target) func(*line.Line) {
 	t.Said = true
-	return func(l *Line) { l.Binding.Bind = t }
+	return func(l *line.Line) { l.Binding.Bind = t }
 }
 
 func TestOpenMPI(t *testing.T) {
-	ranks := func(n int) func(*Line) { return one(func(c *Context) { c.N = n }) }
-	read(t, OpenMPI, []reading{
+	ranks := func(n int) func(*line.Line) { return one(func(c *line.Context) { c.N = n }) }
+	read(t, line.OpenMPI, []reading{
 		{line: "a"},
 		{line: "-- a"},
 		{line: "-np 4 a", is: ranks(4)},
@@ -40,25 +41,25 @@ func TestOpenMPI(t *testing.T) {
 		{line: "-n 4 a", is: ranks(4)},
 		{line: "-c 4 a", is: ranks(4)},
 		{line: "-np 1 -np 2 a", is: ranks(2)},
-		{line: "-np 2 a -np 3 --bogus", is: one(func(c *Context) { c.N, c.Argv = 2, []string{"a", "-np", "3", "--bogus"} })},
+		{line: "-np 2 a -np 3 --bogus", is: one(func(c *line.Context) { c.N, c.Argv = 2, []string{"a", "-np", "3", "--bogus"} })},
 		{line: "a :"},
-		{line: "-np 1 a : -np 2 b x", is: func(l *Line) {
-			l.Contexts = []Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b", "x"}, N: 2}}
+		{line: "-np 1 a : -np 2 b x", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b", "x"}, N: 2}}
 		}},
 		{line: "--allow-run-as-root a", is: without("--allow-run-as-root")},
-		{line: "-np 1 a : --allow-run-as-root b", is: func(l *Line) {
-			l.Contexts = []Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}}}
+		{line: "-np 1 a : --allow-run-as-root b", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}}}
 			l.Without = []string{"--allow-run-as-root"}
 		}},
 
-		{line: "-wdir /d a", is: one(func(c *Context) { c.Wdir = "/d" })},
-		{line: "--wd d a", is: one(func(c *Context) { c.Wdir = "/here/d" })},
+		{line: "-wdir /d a", is: one(func(c *line.Context) { c.Wdir = "/d" })},
+		{line: "--wd d a", is: one(func(c *line.Context) { c.Wdir = "/here/d" })},
 
 		{line: "--map-by node a", is: mapped("node", nil)},
 		{line: "--map-by SLOT a", is: mapped("slot", nil)},
 		{line: "--map-by ppr:8:node a", is: perNode(8)},
-		{line: "--map-by PPR:2:Node:oversubscribe a", is: all(perNode(2), func(l *Line) { l.Oversubscribe = true })},
-		{line: "--map-by :OVERSUBSCRIBE,NOLOCAL a", is: func(l *Line) {
+		{line: "--map-by PPR:2:Node:oversubscribe a", is: all(perNode(2), func(l *line.Line) { l.Oversubscribe = true })},
+		{line: "--map-by :OVERSUBSCRIBE,NOLOCAL a", is: func(l *line.Line) {
 			l.Oversubscribe, l.NoLocal = true, true
 		}},
 		{line: "-map-by node:PE=4 a", is: mapped("node", func(m *binding.Mapping) { m.PE = 4 })},
@@ -71,9 +72,9 @@ func TestOpenMPI(t *testing.T) {
 		{line: "--npersocket 2 a", is: mapped("ppr", func(m *binding.Mapping) { m.Object, m.N = layout.Package, 2 })},
 		{line: "--map-by ppr:2:node --map-by slot a", is: mapped("slot", nil)},
 		{line: "--map-by hwthread:hwtcpus a", is: all(mapped("object", func(m *binding.Mapping) { m.Object, m.HWThreads = layout.HWThread, true }),
-			func(l *Line) { l.Binding.HWThreads = true })},
+			func(l *line.Line) { l.Binding.HWThreads = true })},
 		{line: "--rank-by core:span --map-by core a", is: all(mapped("object", func(m *binding.Mapping) { m.Object = layout.Core }),
-			func(l *Line) {
+			func(l *line.Line) {
 				l.RankBy, l.Binding.Rank = "slot", binding.Ranking{By: "object", Object: layout.Core, Span: true}
 			})},
 		{line: "--bind-to core:overload-allowed a", is: bound(binding.Target{To: layout.Core, Overload: true})},
@@ -82,79 +83,81 @@ func TestOpenMPI(t *testing.T) {
 		{line: "--bind-to core --bind-to :overload-allowed a", is: bound(binding.Target{To: layout.Core, Overload: true})},
 		{line: "--mca hwloc_base_binding_policy numa a", is: bound(binding.Target{To: layout.NUMA})},
 		{line: "--mca hwloc_base_binding_policy numa --bind-to none a", is: bound(binding.Target{})},
-		{line: "--use-hwthread-cpus a", is: func(l *Line) { l.Binding.HWThreads = true }},
+		{line: "--use-hwthread-cpus a", is: func(l *line.Line) { l.Binding.HWThreads = true }},
 		{line: "-N 2 a", is: perNode(2)},
 		{line: "-npernode 2 a", is: perNode(2)},
 		{line: "--pernode a", is: perNode(1)},
 		{line: "--ppr 2:node a", is: perNode(2)},
-		{line: "--rank-by node a", is: func(l *Line) { l.RankBy, l.Binding.Rank.By = "node", "node" }},
-		{line: "--rank-by core a", is: func(l *Line) { l.RankBy, l.Binding.Rank = "slot", binding.Ranking{By: "object", Object: layout.Core} }},
+		{line: "--rank-by node a", is: func(l *line.Line) { l.RankBy, l.Binding.Rank.By = "node", "node" }},
+		{line: "--rank-by core a", is: func(l *line.Line) {
+			l.RankBy, l.Binding.Rank = "slot", binding.Ranking{By: "object", Object: layout.Core}
+		}},
 		{line: "--bynode a", is: mapped("node", nil)},
-		{line: "--oversubscribe --nolocal a", is: func(l *Line) { l.Oversubscribe, l.NoLocal = true, true }},
+		{line: "--oversubscribe --nolocal a", is: func(l *line.Line) { l.Oversubscribe, l.NoLocal = true, true }},
 		{line: "--bind-to none a", is: bound(binding.Target{})},
-		{line: "--report-bindings a", is: func(l *Line) { l.Bindings = true }},
+		{line: "--report-bindings a", is: func(l *line.Line) { l.Bindings = true }},
 
-		{line: "--tag-output --timestamp-output --merge-stderr-to-stdout a", is: func(l *Line) { l.TagOutput, l.Timestamps, l.Merge = true, true, true }},
-		{line: "--output-filename d a", is: func(l *Line) { l.OutputDir, l.OutputName = "/here/d", true }},
-		{line: "--output-filename /d:nojobid,nocopy a", is: func(l *Line) { l.OutputDir, l.OutputName, l.NoJobID, l.NoCopy = "/d", true, true, true }},
-		{line: "--output-directory d a", is: func(l *Line) { l.OutputDir = "/here/d" }},
-		{line: "--output file=d/f a", is: func(l *Line) { l.OutputDir, l.OutputName = "/here/d/f", true }},
-		{line: "--xml a", is: func(l *Line) {
+		{line: "--tag-output --timestamp-output --merge-stderr-to-stdout a", is: func(l *line.Line) { l.TagOutput, l.Timestamps, l.Merge = true, true, true }},
+		{line: "--output-filename d a", is: func(l *line.Line) { l.OutputDir, l.OutputName = "/here/d", true }},
+		{line: "--output-filename /d:nojobid,nocopy a", is: func(l *line.Line) { l.OutputDir, l.OutputName, l.NoJobID, l.NoCopy = "/d", true, true, true }},
+		{line: "--output-directory d a", is: func(l *line.Line) { l.OutputDir = "/here/d" }},
+		{line: "--output file=d/f a", is: func(l *line.Line) { l.OutputDir, l.OutputName = "/here/d/f", true }},
+		{line: "--xml a", is: func(l *line.Line) {
 			l.Without = []string{"--xml"}
 			l.Warnings = []string{"--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)"}
 		}},
-		{line: "--output TAG,timestamp,dir=/d:nocopy a", is: func(l *Line) { l.TagOutput, l.Timestamps, l.OutputDir, l.NoCopy = true, true, "/d", true }},
-		{line: "--output merge-stderr-to-stdout a", is: func(l *Line) { l.Merge = true }},
-		{line: "--stdin all a", is: func(l *Line) { l.Stdin = "all" }},
-		{line: "--timeout 2592000 a", is: func(l *Line) { l.Timeout = 720 * time.Hour }},
-		{line: "--display-map a", is: func(l *Line) { l.DisplayMap = true }},
-		{line: "--display map,bind,topo a", is: func(l *Line) { l.DisplayMap, l.Bindings, l.Without = true, true, []string{"--display topo"} }},
-		{line: "--runtime-options error-nonzero-status=0 a", is: func(l *Line) { l.KeepOn = true }},
-		{line: "-q -v --do-not-launch a", is: func(l *Line) { l.Quiet, l.Verbose, l.DryRun = true, 1, true }},
-		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *Line) { l.Timeout = 5 * time.Second }},
-		{line: "--timeout 7 a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *Line) { l.Timeout = 7 * time.Second }},
+		{line: "--output TAG,timestamp,dir=/d:nocopy a", is: func(l *line.Line) { l.TagOutput, l.Timestamps, l.OutputDir, l.NoCopy = true, true, "/d", true }},
+		{line: "--output merge-stderr-to-stdout a", is: func(l *line.Line) { l.Merge = true }},
+		{line: "--stdin all a", is: func(l *line.Line) { l.Stdin = "all" }},
+		{line: "--timeout 2592000 a", is: func(l *line.Line) { l.Timeout = 720 * time.Hour }},
+		{line: "--display-map a", is: func(l *line.Line) { l.DisplayMap = true }},
+		{line: "--display map,bind,topo a", is: func(l *line.Line) { l.DisplayMap, l.Bindings, l.Without = true, true, []string{"--display topo"} }},
+		{line: "--runtime-options error-nonzero-status=0 a", is: func(l *line.Line) { l.KeepOn = true }},
+		{line: "-q -v --do-not-launch a", is: func(l *line.Line) { l.Quiet, l.Verbose, l.DryRun = true, 1, true }},
+		{line: "a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *line.Line) { l.Timeout = 5 * time.Second }},
+		{line: "--timeout 7 a", world: world{env: "MPIEXEC_TIMEOUT=5"}, is: func(l *line.Line) { l.Timeout = 7 * time.Second }},
 	})
 }
 
 func TestOpenMPIEnvironment(t *testing.T) {
 	has := world{env: `HOME=/root UCX_TLS=tcp UCX_NET_DEVICES=mlx5_0:1 PATH=/bin LD_LIBRARY_PATH=/l Q="q"`}
-	read(t, OpenMPI, []reading{
+	read(t, line.OpenMPI, []reading{
 		{line: "-x HOME -x A=b=c -x E= a", world: has, is: env("HOME=/root", "A=b=c", "E=")},
 		{line: "-x A=1 -x A=2 a", is: env("A=2")},
 		{line: `-x UCX_TLS="tcp" -x Q a`, world: has, is: env(`UCX_TLS="tcp"`, `Q="q"`)},
 		{line: "-x 'A=line\nend' -x 'B=$HOME `x` \\' a", is: env("A=line\nend", "B=$HOME `x` \\")},
 		{line: "-x UCX_* a", world: has, is: env("UCX_TLS=tcp", "UCX_NET_DEVICES=mlx5_0:1")},
-		{line: "-x NOPE a", is: func(l *Line) {
+		{line: "-x NOPE a", is: func(l *line.Line) {
 			l.Warnings = []string{`could not find environment variable "NOPE", so ranks do not get it (-x)`}
 		}},
-		{line: "-x A=1 a : -x B=2 b", is: func(l *Line) {
-			l.Contexts = []Context{{Argv: []string{"a"}, Env: []string{"A=1"}}, {Argv: []string{"b"}, Env: []string{"B=2"}}}
+		{line: "-x A=1 a : -x B=2 b", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}, Env: []string{"A=1"}}, {Argv: []string{"b"}, Env: []string{"B=2"}}}
 		}},
 
 		{line: "--mca btl ^openib -mca pml ob1 a", is: env("OMPI_MCA_btl=^openib", "OMPI_MCA_pml=ob1")},
 		{line: `--mca btl "self,tcp" a`, is: env("OMPI_MCA_btl=self,tcp")},
 		{line: "--mca btl self --mca btl self a", is: env("OMPI_MCA_btl=self")},
-		{line: "--gmca btl self a : --omca btl tcp b : c", is: func(l *Line) {
-			l.Contexts = []Context{{Argv: []string{"a"}, Env: []string{"OMPI_MCA_btl=self"}}, {Argv: []string{"b"}, Env: []string{"OMPI_MCA_btl=tcp"}},
+		{line: "--gmca btl self a : --omca btl tcp b : c", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}, Env: []string{"OMPI_MCA_btl=self"}}, {Argv: []string{"b"}, Env: []string{"OMPI_MCA_btl=tcp"}},
 				{Argv: []string{"c"}, Env: []string{"OMPI_MCA_btl=self"}}}
 		}},
-		{line: "--mca btl tcp a : b", is: func(l *Line) {
-			l.Contexts = []Context{{Argv: []string{"a"}, Env: []string{"OMPI_MCA_btl=tcp"}}, {Argv: []string{"b"}, Env: []string{"OMPI_MCA_btl=tcp"}}}
+		{line: "--mca btl tcp a : b", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}, Env: []string{"OMPI_MCA_btl=tcp"}}, {Argv: []string{"b"}, Env: []string{"OMPI_MCA_btl=tcp"}}}
 		}},
 		{line: "--pmixmca gds hash a", is: env("PMIX_MCA_gds=hash")},
 		{line: "--mca plm_rsh_agent ssh --mca oob_tcp_if_include eth0 --mca plm rsh a",
 			is: without("parameter plm_rsh_agent", "parameter oob_tcp_if_include", "parameter plm")},
 		{line: "--prtemca plm_ssh_no_tree_spawn 1 a", is: without("parameter plm_ssh_no_tree_spawn")},
-		{line: "--mca orte_abort_on_non_zero_status 0 a", is: func(l *Line) { l.KeepOn = true }},
+		{line: "--mca orte_abort_on_non_zero_status 0 a", is: func(l *line.Line) { l.KeepOn = true }},
 		{line: "--mca rmaps_base_mapping_policy ppr:2:node:oversubscribe --mca orte_tag_output 1 a",
-			is: all(perNode(2), func(l *Line) { l.Oversubscribe, l.TagOutput = true, true })},
+			is: all(perNode(2), func(l *line.Line) { l.Oversubscribe, l.TagOutput = true, true })},
 		{line: "--mca mca_base_env_list 'A=1;HOME;B=x y' a", world: has, is: env("A=1", "HOME=/root", "B=x y")},
 
 		{line: "a", world: world{env: "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_orte_tag_output=true OMPI_MCA_mca_base_env_list=A=1;B=2"},
-			is: all(env("A=1", "B=2"), func(l *Line) { l.Oversubscribe, l.TagOutput = true, true })},
+			is: all(env("A=1", "B=2"), func(l *line.Line) { l.Oversubscribe, l.TagOutput = true, true })},
 		{line: "--map-by slot a", world: world{env: "OMPI_MCA_rmaps_base_mapping_policy=ppr:1:node"}, is: mapped("slot", nil)},
 		{line: "-np 1 a", world: world{env: "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe"},
-			is: all(one(func(c *Context) { c.N = 1 }), func(l *Line) { l.Oversubscribe = true })},
+			is: all(one(func(c *line.Context) { c.N = 1 }), func(l *line.Line) { l.Oversubscribe = true })},
 
 		{line: "--prefix /opt/ompi a", world: has, is: env("PATH=/opt/ompi/bin:/bin", "LD_LIBRARY_PATH=/opt/ompi/lib:/l")},
 		{line: "--prefix /opt/ompi -x LD_LIBRARY_PATH=/mine -x PATH a", world: has,
@@ -168,7 +171,7 @@ const workers = "pi-worker-0.pi.ns.svc slots=2\npi-worker-1.pi.ns.svc slots=2\n"
 
 func TestOpenMPIHosts(t *testing.T) {
 	files := map[string]string{"f": "a slots=4\nb slots=2\nb\n", "bare": "a\nb slots=3\n", "dup": "a slots=1\na slots=1\n"}
-	read(t, OpenMPI, []reading{
+	read(t, line.OpenMPI, []reading{
 		{line: "-H a,b:4,a a", is: hosts(t, "a:2 b:4")},
 		{line: "-host a -host b:2 a", is: hosts(t, "a:1 b:2")},
 		{line: "--host root@a:2 a", is: hosts(t, "a:2")},
@@ -182,25 +185,25 @@ func TestOpenMPIHosts(t *testing.T) {
 		{line: "--mca orte_default_hostfile f a", world: world{files: files}, is: hosts(t, "a:4 b:3")},
 		{line: "a", world: world{operators: workers, env: "OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile"}}, // the launcher finds them
 		{line: "-H pi-worker-1:2,pi-worker-0.pi a", world: world{operators: workers}, is: hosts(t, "pi-worker-1.pi.ns.svc:2 pi-worker-0.pi.ns.svc:1")},
-		{line: "-np 1 -H a a : -np 2 -H b:2 b : -np 1 c", is: func(l *Line) {
+		{line: "-np 1 -H a a : -np 2 -H b:2 b : -np 1 c", is: func(l *line.Line) {
 			l.Entries = entries(t, "a:1 b:2")
-			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1")}, {Argv: []string{"b"}, N: 2, On: entries(t, "b:2")}, {Argv: []string{"c"}, N: 1}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1")}, {Argv: []string{"b"}, N: 2, On: entries(t, "b:2")}, {Argv: []string{"c"}, N: 1}}
 		}},
-		{line: "-np 1 -H a,b:3 a : -np 3 b", is: func(l *Line) {
+		{line: "-np 1 -H a,b:3 a : -np 3 b", is: func(l *line.Line) {
 			l.Entries = entries(t, "a:1 b:3")
-			l.Contexts = []Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 3}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1}, {Argv: []string{"b"}, N: 3}}
 		}},
-		{line: "-np 1 -H a a : -np 3 -H a:3,b b", world: world{files: files}, is: func(l *Line) {
+		{line: "-np 1 -H a a : -np 3 -H a:3,b b", world: world{files: files}, is: func(l *line.Line) {
 			l.Entries = entries(t, "a:3 b:1")
-			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1")}, {Argv: []string{"b"}, N: 3}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "a:1")}, {Argv: []string{"b"}, N: 3}}
 		}},
-		{line: "-np 1 -H pi-worker-1 a : -np 1 -H pi-worker-0 b", world: world{operators: workers}, is: func(l *Line) {
+		{line: "-np 1 -H pi-worker-1 a : -np 1 -H pi-worker-0 b", world: world{operators: workers}, is: func(l *line.Line) {
 			l.Entries = entries(t, "pi-worker-1.pi.ns.svc:1 pi-worker-0.pi.ns.svc:1")
-			l.Contexts = []Context{{Argv: []string{"a"}, N: 1, On: entries(t, "pi-worker-1.pi.ns.svc:1")}, {Argv: []string{"b"}, N: 1, On: entries(t, "pi-worker-0.pi.ns.svc:1")}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, N: 1, On: entries(t, "pi-worker-1.pi.ns.svc:1")}, {Argv: []string{"b"}, N: 1, On: entries(t, "pi-worker-0.pi.ns.svc:1")}}
 		}},
 		{line: "-H localhost,me,10.0.0.7 a", world: world{operators: workers}, is: hosts(t, "localhost:1 me:1 10.0.0.7:1")},
 	})
-	refuse(t, OpenMPI, []refusal{
+	refuse(t, line.OpenMPI, []refusal{
 		{line: "-H c --hostfile f a", world: world{files: files}, says: "host c is not in hostfile f"},
 		{line: "--hostfile dup a", world: world{files: files}, says: "hostfile dup line 2: host a is on line 1 already"},
 		{line: "--hostfile none a", says: "none: no such file"},
@@ -218,7 +221,7 @@ func TestOpenMPIHosts(t *testing.T) {
 }
 
 func TestOpenMPIRefuses(t *testing.T) {
-	refuse(t, OpenMPI, []refusal{
+	refuse(t, line.OpenMPI, []refusal{
 		{line: "", says: "which program?"},
 		{line: "-np 4", says: "which program?"},
 		{line: "''", says: "program 1 has an empty name"},
@@ -242,7 +245,7 @@ func TestOpenMPIRefuses(t *testing.T) {
 		{line: "--mca btl tcp --mca btl self a", says: "parameter btl has the value \"tcp\" already"},
 		{line: "--mca 'a=b' c a", says: `"a=b" is no parameter's name`},
 		{line: "-x =1 a", says: "a variable has a name"},
-		{line: "-x 'A=" + strings.Repeat("x", maxVar) + "' a", says: "variable A has 131073 bytes"},
+		{line: "-x 'A=" + strings.Repeat("x", line.MaxVar) + "' a", says: "variable A has 131073 bytes"},
 		{line: "-wdir '' a", says: "a directory has a name"},
 		{line: "--map-by bogus a", says: `"bogus" is not known; use slot, node, ppr:N:node`},
 		{line: "--map-by '' a", says: "nothing is said; use slot"},

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // world is what a test's command line may refer to.
@@ -19,9 +20,9 @@ type world struct {
 	operators string // the operator's hostfile
 }
 
-func (w world) outside() Outside {
+func (w world) outside() line.Outside {
 	env := strings.Fields(w.env)
-	return Outside{
+	return line.Outside{
 		Lookup: func(name string) (string, bool) {
 			for _, kv := range env {
 				if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -81,21 +82,21 @@ func entries(t *testing.T, text string) (list []hostlist.Entry) {
 }
 
 var ignored = []cmp.Option{
-	cmpopts.IgnoreFields(hostlist.Entry{}, "Line", "File"), cmpopts.IgnoreUnexported(Context{}, Inherit{}), cmpopts.EquateEmpty(),
+	cmpopts.IgnoreFields(hostlist.Entry{}, "Line", "File"), cmpopts.IgnoreFields(line.Context{}, "Listed"), cmpopts.IgnoreFields(line.Inherit{}, "Given"), cmpopts.EquateEmpty(),
 }
 
 // reading is a table's case: a line, and how it differs from a run of one program "a" without anything.
 type reading struct {
 	line string
-	is   func(l *Line)
+	is   func(l *line.Line)
 	world
 }
 
-func read(t *testing.T, f Family, cases []reading) {
+func read(t *testing.T, f line.Family, cases []reading) {
 	t.Helper()
 	for _, tt := range cases {
-		want := Line{Family: f, Contexts: []Context{{Argv: []string{"a"}}}}
-		if f == Hydra {
+		want := line.Line{Family: f, Contexts: []line.Context{{Argv: []string{"a"}}}}
+		if f == line.Hydra {
 			want.Contexts[0].N = 1
 		}
 		if tt.is != nil {
@@ -118,7 +119,7 @@ type refusal struct {
 	world
 }
 
-func refuse(t *testing.T, f Family, cases []refusal) {
+func refuse(t *testing.T, f line.Family, cases []refusal) {
 	t.Helper()
 	for _, tt := range cases {
 		_, err := Parse(f, words(t, tt.line), tt.outside())
@@ -129,26 +130,26 @@ func refuse(t *testing.T, f Family, cases []refusal) {
 }
 
 // one changes the only program.
-func one(change func(c *Context)) func(*Line) {
-	return func(l *Line) { change(&l.Contexts[0]) }
+func one(change func(c *line.Context)) func(*line.Line) {
+	return func(l *line.Line) { change(&l.Contexts[0]) }
 }
 
-func env(kvs ...string) func(*Line) {
-	return one(func(c *Context) { c.Env = kvs })
+func env(kvs ...string) func(*line.Line) {
+	return one(func(c *line.Context) { c.Env = kvs })
 }
 
-func hosts(t *testing.T, text string) func(*Line) {
-	return func(l *Line) { l.Entries = entries(t, text) }
+func hosts(t *testing.T, text string) func(*line.Line) {
+	return func(l *line.Line) { l.Entries = entries(t, text) }
 }
 
-func all(changes ...func(*Line)) func(*Line) {
-	return func(l *Line) {
+func all(changes ...func(*line.Line)) func(*line.Line) {
+	return func(l *line.Line) {
 		for _, c := range changes {
 			c(l)
 		}
 	}
 }
 
-func without(what ...string) func(*Line) {
-	return func(l *Line) { l.Without = slices.Clone(what) }
+func without(what ...string) func(*line.Line) {
+	return func(l *line.Line) { l.Without = slices.Clone(what) }
 }

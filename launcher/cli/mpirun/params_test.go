@@ -3,6 +3,9 @@ package mpirun
 import (
 	"slices"
 	"testing"
+
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 func TestParameterFiles(t *testing.T) {
@@ -14,27 +17,27 @@ func TestParameterFiles(t *testing.T) {
 		"/here/opt":  "--np 4\n",
 		"/here/less": "--mca btl\n",
 		"/here/name": "a b = c\n",
-		"/here/long": "-x A=" + string(slices.Repeat([]byte("x"), maxVar)) + "\n",
+		"/here/long": "-x A=" + string(slices.Repeat([]byte("x"), line.MaxVar)) + "\n",
 	}}
-	read(t, OpenMPI, []reading{
-		{line: "--am am a", world: has, is: all(env("OMPI_MCA_btl=self,tcp", "OMPI_MCA_coll_x_y=a b"), func(l *Line) { l.Oversubscribe = true }, without("parameter plm_rsh_args"))},
-		{line: "--am am --mca btl vader a", world: has, is: all(env("OMPI_MCA_coll_x_y=a b", "OMPI_MCA_btl=vader"), func(l *Line) { l.Oversubscribe = true }, without("parameter plm_rsh_args"))},
+	read(t, line.OpenMPI, []reading{
+		{line: "--am am a", world: has, is: all(env("OMPI_MCA_btl=self,tcp", "OMPI_MCA_coll_x_y=a b"), func(l *line.Line) { l.Oversubscribe = true }, without("parameter plm_rsh_args"))},
+		{line: "--am am --mca btl vader a", world: has, is: all(env("OMPI_MCA_coll_x_y=a b", "OMPI_MCA_btl=vader"), func(l *line.Line) { l.Oversubscribe = true }, without("parameter plm_rsh_args"))},
 		{line: "--tune /abs/tune a", world: has, is: env("A=1", "OMPI_MCA_btl=sm", "B=2", "OMPI_MCA_osc=rdma")},
-		{line: "--am none a", world: has, is: func(l *Line) {
+		{line: "--am none a", world: has, is: func(l *line.Line) {
 			l.Warnings = []string{"no file of parameters none, here or in /usr/share/openmpi/amca-param-sets"}
 		}},
 		{line: "--am ft-mpi a", world: world{files: map[string]string{"/usr/share/openmpi/amca-param-sets/ft-mpi": "x = y\n"}}, is: env("OMPI_MCA_x=y")},
 		{line: "--tune /abs/tune -x A=3 a", world: has, is: env("A=3", "OMPI_MCA_btl=sm", "B=2", "OMPI_MCA_osc=rdma")},
 		{line: "--tune /abs/tune,two a", world: has, is: env("A=1", "B=2", "OMPI_MCA_osc=rdma", "OMPI_MCA_btl=one")},
-		{line: "--am two --amca /abs/tune a : b", world: has, is: func(l *Line) {
+		{line: "--am two --amca /abs/tune a : b", world: has, is: func(l *line.Line) {
 			e := []string{"A=1", "OMPI_MCA_btl=sm", "B=2", "OMPI_MCA_osc=rdma"}
-			l.Contexts = []Context{{Argv: []string{"a"}, Env: e}, {Argv: []string{"b"}, Env: e}}
+			l.Contexts = []line.Context{{Argv: []string{"a"}, Env: e}, {Argv: []string{"b"}, Env: e}}
 		}},
-		{line: "--tune /abs/tune --mca btl x a : --mca btl y b", world: has, is: func(l *Line) {
-			l.Contexts = []Context{{Argv: []string{"a"}, Env: []string{"A=1", "B=2", "OMPI_MCA_osc=rdma", "OMPI_MCA_btl=x"}}, {Argv: []string{"b"}, Env: []string{"A=1", "B=2", "OMPI_MCA_osc=rdma", "OMPI_MCA_btl=y"}}}
+		{line: "--tune /abs/tune --mca btl x a : --mca btl y b", world: has, is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}, Env: []string{"A=1", "B=2", "OMPI_MCA_osc=rdma", "OMPI_MCA_btl=x"}}, {Argv: []string{"b"}, Env: []string{"A=1", "B=2", "OMPI_MCA_osc=rdma", "OMPI_MCA_btl=y"}}}
 		}},
 	})
-	refuse(t, OpenMPI, []refusal{
+	refuse(t, line.OpenMPI, []refusal{
 		{line: "--am , a", world: has, says: "a file has a name"},
 		{line: "--am bad a", world: has, says: `/here/bad line 2: "no parameter" is neither NAME = VALUE nor an option`},
 		{line: "--tune opt a", world: has, says: "/here/opt line 1: --np is not read from files"},
@@ -45,61 +48,61 @@ func TestParameterFiles(t *testing.T) {
 }
 
 func TestProgramsAndPids(t *testing.T) {
-	for _, f := range []Family{OpenMPI, Hydra} {
+	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
 		read(t, f, []reading{
-			{line: "--path /x:y a", is: one(func(c *Context) {
+			{line: "--path /x:y a", is: one(func(c *line.Context) {
 				c.Path = "/x:y"
-				if f == Hydra {
+				if f == line.Hydra {
 					c.N = 1
 				}
 			})},
 		})
 	}
-	read(t, OpenMPI, []reading{
-		{line: "--index-argv-by-rank a", is: one(func(c *Context) { c.IndexArgv = true })},
-		{line: "--report-pid - a", is: func(l *Line) { l.ReportPID = "-" }},
-		{line: "--report-pid f a", is: func(l *Line) { l.ReportPID = "/here/f" }},
-		{line: "--enable-recovery a", is: func(l *Line) { l.Recover = true }},
-		{line: "--runtime-options continuous,fwd-environment a", is: func(l *Line) { l.Recover, l.ForwardAll = true, true }},
-		{line: "a", world: world{env: "OMPI_MCA_orte_enable_recovery=1"}, is: func(l *Line) { l.Recover = true }},
-		{line: "-s --preload-files a,/b --preload-files c a : b", is: func(l *Line) {
-			l.Contexts = []Context{{Argv: []string{"a"}, PreloadBinary: true, PreloadFiles: []string{"a,/b", "c"}}, {Argv: []string{"b"}}}
+	read(t, line.OpenMPI, []reading{
+		{line: "--index-argv-by-rank a", is: one(func(c *line.Context) { c.IndexArgv = true })},
+		{line: "--report-pid - a", is: func(l *line.Line) { l.ReportPID = "-" }},
+		{line: "--report-pid f a", is: func(l *line.Line) { l.ReportPID = "/here/f" }},
+		{line: "--enable-recovery a", is: func(l *line.Line) { l.Recover = true }},
+		{line: "--runtime-options continuous,fwd-environment a", is: func(l *line.Line) { l.Recover, l.ForwardAll = true, true }},
+		{line: "a", world: world{env: "OMPI_MCA_orte_enable_recovery=1"}, is: func(l *line.Line) { l.Recover = true }},
+		{line: "-s --preload-files a,/b --preload-files c a : b", is: func(l *line.Line) {
+			l.Contexts = []line.Context{{Argv: []string{"a"}, PreloadBinary: true, PreloadFiles: []string{"a,/b", "c"}}, {Argv: []string{"b"}}}
 		}},
 	})
-	refuse(t, OpenMPI, []refusal{
+	refuse(t, line.OpenMPI, []refusal{
 		{line: "--path '' a", says: "the list of directories is empty"},
 		{line: "--report-pid '' a", says: "a file has a name"},
 	})
-	l := Line{Family: OpenMPI, Contexts: []Context{{}}, ForwardAll: true}
+	l := line.Line{Family: line.OpenMPI, Contexts: []line.Context{{}}, ForwardAll: true}
 	environ := []string{"A=1", "HOME=/root", "PATH=/bin", "OMPI_MCA_btl=x", "OMPI_MCA_plm_rsh_agent=ssh", "K_MPI_JOB_ROLE=launcher", "OMPI_COMM_WORLD_RANK=0", "PMIX_RANK=1", "W_SERVICE_HOST=x"}
-	if got := l.Forward(0, environ); !slices.Equal(got, []string{"A=1", "OMPI_MCA_btl=x"}) {
+	if got := Forward(&l, 0, environ); !slices.Equal(got, []string{"A=1", "OMPI_MCA_btl=x"}) {
 		t.Errorf("goes along: %q", got)
 	}
 }
 
 func TestIntelsOptions(t *testing.T) {
-	tools := func(list ...Tool) func(*Line) { return func(l *Line) { l.Tools = list } }
+	tools := func(list ...job.Tool) func(*line.Line) { return func(l *line.Line) { l.Tools = list } }
 	file := world{files: map[string]string{"/here/g": "valgrind -q:all\nstrace -f:1\n"}}
-	read(t, Hydra, []reading{
-		{line: "-output-from 3 a", is: func(l *Line) { l.OutputFrom = "3" }},
-		{line: "-disable-auto-cleanup a", is: func(l *Line) { l.Linger = true }},
-		{line: "-prepend-pattern '%t %r:' a", is: func(l *Line) { l.Prepend = "%t %r:" }},
+	read(t, line.Hydra, []reading{
+		{line: "-output-from 3 a", is: func(l *line.Line) { l.OutputFrom = "3" }},
+		{line: "-disable-auto-cleanup a", is: func(l *line.Line) { l.Linger = true }},
+		{line: "-prepend-pattern '%t %r:' a", is: func(l *line.Line) { l.Prepend = "%t %r:" }},
 		{line: "-hosts-group n[01-03,7]x,b a", is: hosts(t, "n01x n02x n03x n7x b")},
 		{line: "-hosts-group n[1]m[2-3] a", is: hosts(t, "n1m2 n1m3")},
 		{line: "-hosts-group b a", is: hosts(t, "b")},
 		{line: "-hosts-group n[9-11]:2 a", is: hosts(t, "n9:2 n10:2 n11:2")},
-		{line: "-gtool 'valgrind -q --log=x:y:0-3,7' a", is: tools(Tool{[]string{"valgrind", "-q", "--log=x:y"}, "0-3,7"})},
-		{line: "-gtool 'a:0;b c:all' a", is: tools(Tool{[]string{"a"}, "0"}, Tool{[]string{"b", "c"}, ""})},
-		{line: "-gtoolfile g a", world: file, is: tools(Tool{[]string{"valgrind", "-q"}, ""}, Tool{[]string{"strace", "-f"}, "1"})},
-		{line: "a", world: world{env: "I_MPI_GTOOL=gdb:0"}, is: tools(Tool{[]string{"gdb"}, "0"})},
-		{line: "-gtool x:1 a", world: world{env: "I_MPI_GTOOL=gdb:0"}, is: tools(Tool{[]string{"x"}, "1"})},
+		{line: "-gtool 'valgrind -q --log=x:y:0-3,7' a", is: tools(job.Tool{Argv: []string{"valgrind", "-q", "--log=x:y"}, Ranks: "0-3,7"})},
+		{line: "-gtool 'a:0;b c:all' a", is: tools(job.Tool{Argv: []string{"a"}, Ranks: "0"}, job.Tool{Argv: []string{"b", "c"}})},
+		{line: "-gtoolfile g a", world: file, is: tools(job.Tool{Argv: []string{"valgrind", "-q"}}, job.Tool{Argv: []string{"strace", "-f"}, Ranks: "1"})},
+		{line: "a", world: world{env: "I_MPI_GTOOL=gdb:0"}, is: tools(job.Tool{Argv: []string{"gdb"}, Ranks: "0"})},
+		{line: "-gtool x:1 a", world: world{env: "I_MPI_GTOOL=gdb:0"}, is: tools(job.Tool{Argv: []string{"x"}, Ranks: "1"})},
 	})
 	mask := []string{"/bin/sh", "-c", `umask 027 && exec "$0" "$@"`}
-	read(t, Hydra, []reading{
-		{line: "-umask 027 a", is: tools(Tool{mask, ""})},
-		{line: "-umask 027 -gtool strace:0 a", is: tools(Tool{append(slices.Clone(mask), "strace"), "0"}, Tool{mask, ""})},
+	read(t, line.Hydra, []reading{
+		{line: "-umask 027 a", is: tools(job.Tool{Argv: mask})},
+		{line: "-umask 027 -gtool strace:0 a", is: tools(job.Tool{Argv: append(slices.Clone(mask), "strace"), Ranks: "0"}, job.Tool{Argv: mask})},
 	})
-	refuse(t, Hydra, []refusal{
+	refuse(t, line.Hydra, []refusal{
 		{line: "-umask 8 a", says: `-umask 8: "8" is no mask from 000 to 777`},
 		{line: "-umask 1777 a", says: "is no mask"},
 		{line: "-umask u=rw a", says: "is no mask"},

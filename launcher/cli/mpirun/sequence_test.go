@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // seated is where a line's ranks go: "a*2: n0 n1[1,3]" for each program, and hosts for where nothing else
 // names any.
-func seated(l Line) string {
+func seated(l line.Line) string {
 	var words []string
 	for _, line := range l.Binding.Lines {
 		w := line.Host
@@ -70,12 +71,12 @@ func TestSequence(t *testing.T) {
 		{"--rankfile relative a", "+n1! a*0", filesOfRanks},
 		{"--rankfile six a", "fd00::7! a*0 else fd00::7:1", filesOfRanks},
 	} {
-		l, err := Parse(OpenMPI, strings.Fields(tt.line), tt.outside())
+		l, err := Parse(line.OpenMPI, strings.Fields(tt.line), tt.outside())
 		if got := seated(l); err != nil || got != tt.want {
 			t.Errorf("%s:\n%s, %v, not\n%s", tt.line, got, err, tt.want)
 		}
 	}
-	refuse(t, OpenMPI, []refusal{
+	refuse(t, line.OpenMPI, []refusal{
 		{line: "--map-by seq a", says: "0 hosts for them, one for each, in the operator's hostfile"},
 		{line: "--map-by seq --hostfile f -np 5 a", world: filesOfRanks, says: "5 ranks of a and 4 hosts for them, one for each, in hostfile f; name more"},
 		{line: "--map-by seq --hostfile f -np 3 a : -np 2 b", world: filesOfRanks, says: "2 ranks of b and 1 hosts"},

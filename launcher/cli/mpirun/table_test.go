@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
@@ -17,17 +18,17 @@ func TestMarkdown(t *testing.T) {
 
 // No two rows of a family have one name, and each says what it means.
 func TestTables(t *testing.T) {
-	for _, f := range []Family{OpenMPI, Hydra} {
+	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
 		seen := map[string]bool{}
-		for _, r := range tableOf(f) {
-			for _, n := range strings.Fields(r.names) {
+		for _, r := range rowsOf[f]() {
+			for _, n := range strings.Fields(r.Names) {
 				if seen[n] || strings.HasPrefix(n, "-") {
 					t.Errorf("%s: %s stands twice", f, n)
 				}
 				seen[n] = true
 			}
-			if r.means == "" || r.level == Done && r.set == nil || r.level == Refused && r.set != nil || r.args == 2 && r.level != Done {
-				t.Errorf("%s: the row of %s makes no sense", f, r.names)
+			if r.Means == "" || r.Level == line.Done && r.Set == nil || r.Level == line.Refused && r.Set != nil || r.Args == 2 && r.Level != line.Done {
+				t.Errorf("%s: the row of %s makes no sense", f, r.Names)
 			}
 		}
 	}
@@ -37,9 +38,9 @@ func TestTables(t *testing.T) {
 // names it, and with values the program is what follows them, or the error is about the values.
 func TestEveryOption(t *testing.T) {
 	o := world{files: map[string]string{"v": "h slots=1\n"}}.outside()
-	for _, f := range []Family{OpenMPI, Hydra} {
-		for _, r := range tableOf(f) {
-			for _, name := range strings.Fields(r.names) {
+	for _, f := range []line.Family{line.OpenMPI, line.Hydra} {
+		for _, r := range rowsOf[f]() {
+			for _, name := range strings.Fields(r.Names) {
 				for _, h := range []string{"-", "--"} {
 					everyOption(t, f, r, h+name, o)
 				}
@@ -48,11 +49,11 @@ func TestEveryOption(t *testing.T) {
 	}
 }
 
-func everyOption(t *testing.T, f Family, r row, word string, o Outside) {
+func everyOption(t *testing.T, f line.Family, r line.Row, word string, o line.Outside) {
 	t.Helper()
-	for n := range r.args {
+	for n := range r.Args {
 		_, err := Parse(f, append([]string{word}, slices.Repeat([]string{"v"}, n)...), o)
-		if err == nil || !strings.HasPrefix(err.Error(), word+" needs ") && r.level != Refused {
+		if err == nil || !strings.HasPrefix(err.Error(), word+" needs ") && r.Level != line.Refused {
 			t.Errorf("%s: %s with %d values: %v", f, word, n, err)
 		}
 	}
@@ -62,20 +63,20 @@ func everyOption(t *testing.T, f Family, r row, word string, o Outside) {
 			t.Errorf("%s: %s: %v", f, wrong, err)
 		}
 	}
-	line, err := Parse(f, append(append([]string{word}, slices.Repeat([]string{"v"}, r.args)...), "program", "-x", ":", "--", "other"), o)
+	got, err := Parse(f, append(append([]string{word}, slices.Repeat([]string{"v"}, r.Args)...), "program", "-x", ":", "--", "other"), o)
 	switch {
-	case r.level == Refused:
-		if err == nil || err.Error() != word+": "+r.means {
+	case r.Level == line.Refused:
+		if err == nil || err.Error() != word+": "+r.Means {
 			t.Errorf("%s: %s: %v", f, word, err)
 		}
 	case err != nil:
-		if !strings.HasPrefix(err.Error(), strings.Join(append([]string{word}, slices.Repeat([]string{"v"}, r.args)...), " ")+": ") && !slices.Contains([]string{"app", "configfile", "am"}, r.name()) {
+		if !strings.HasPrefix(err.Error(), strings.Join(append([]string{word}, slices.Repeat([]string{"v"}, r.Args)...), " ")+": ") && !slices.Contains([]string{"app", "configfile", "am"}, r.Name()) {
 			t.Errorf("%s: %s: the error does not name it: %v", f, word, err)
 		}
-	case line.Version || line.Help:
-	case len(line.Contexts) != 2 || !slices.Equal(line.Contexts[0].Argv, []string{"program", "-x"}) || !slices.Equal(line.Contexts[1].Argv, []string{"other"}):
-		t.Errorf("%s: %s: programs %v", f, word, line.Contexts)
-	case r.level == NoEffect && len(line.Without) == 0:
+	case got.Version || got.Help:
+	case len(got.Contexts) != 2 || !slices.Equal(got.Contexts[0].Argv, []string{"program", "-x"}) || !slices.Equal(got.Contexts[1].Argv, []string{"other"}):
+		t.Errorf("%s: %s: programs %v", f, word, got.Contexts)
+	case r.Level == line.NoEffect && len(got.Without) == 0:
 		t.Errorf("%s: %s has no effect, which nobody is told", f, word)
 	}
 }
@@ -85,23 +86,23 @@ func TestLongLines(t *testing.T) {
 	o := world{}.outside()
 	long := slices.Repeat([]string{"-x", "A=" + strings.Repeat("v", 1000)}, 500)
 	long = append(append(long, "a"), slices.Repeat([]string{strings.Repeat("w", 100)}, 5000)...)
-	line, err := Parse(OpenMPI, long, o)
-	if err != nil || len(line.Contexts[0].Argv) != 5001 || len(line.Contexts[0].Env) != 1 {
-		t.Errorf("%v, %d words", err, len(line.Contexts[0].Argv))
+	got, err := Parse(line.OpenMPI, long, o)
+	if err != nil || len(got.Contexts[0].Argv) != 5001 || len(got.Contexts[0].Env) != 1 {
+		t.Errorf("%v, %d words", err, len(got.Contexts[0].Argv))
 	}
 	var distinct []string
 	for i := range 100_000 {
 		distinct = append(distinct, "-genv", fmt.Sprintf("V%d=", i))
 	}
-	if line, err := Parse(Hydra, append(distinct, "a"), o); err != nil || len(line.Contexts[0].Env) != 100_000 {
-		t.Errorf("%v, %d variables", err, len(line.Contexts[0].Env))
+	if got, err := Parse(line.Hydra, append(distinct, "a"), o); err != nil || len(got.Contexts[0].Env) != 100_000 {
+		t.Errorf("%v, %d variables", err, len(got.Contexts[0].Env))
 	}
-	if _, err := Parse(Hydra, slices.Repeat([]string{"a"}, maxWords+1), o); err == nil || !strings.Contains(err.Error(), "are possible") {
+	if _, err := Parse(line.Hydra, slices.Repeat([]string{"a"}, line.MaxWords+1), o); err == nil || !strings.Contains(err.Error(), "are possible") {
 		t.Errorf("too many words: %v", err)
 	}
 	many := strings.Repeat("-np 1 a : ", 3000)
-	if line, err := Parse(OpenMPI, strings.Fields(many), o); err != nil || len(line.Contexts) != 3000 {
-		t.Errorf("%v, %d programs", err, len(line.Contexts))
+	if got, err := Parse(line.OpenMPI, strings.Fields(many), o); err != nil || len(got.Contexts) != 3000 {
+		t.Errorf("%v, %d programs", err, len(got.Contexts))
 	}
 }
 
@@ -112,9 +113,9 @@ func FuzzParse(f *testing.F) {
 		"-umask\x0007\x00-gtool\x00x:0\x00a", "-n\x001\x00-host\x00a\x00x\x00:\x00-n\x001\x00-host\x00b:2,c\x00y"} {
 		f.Add(s, "A=1\x00OMPI_MCA_orte_tag_output=1\x00MPIUP_FAMILY=openmpi", "h slots=2\n-n 1 a : b\n")
 	}
-	f.Fuzz(func(t *testing.T, line, env, file string) {
-		defer cost.Watch(t, cost.Parser, len(line)+len(env)+len(file))()
-		args := strings.Split(line, "\x00")
+	f.Fuzz(func(t *testing.T, words, env, file string) {
+		defer cost.Watch(t, cost.Parser, len(words)+len(env)+len(file))()
+		args := strings.Split(words, "\x00")
 		o := world{files: map[string]string{"v": file}, operators: ""}.outside()
 		o.Environ = strings.Split(env, "\x00")
 		o.Lookup = func(name string) (string, bool) {
@@ -125,33 +126,33 @@ func FuzzParse(f *testing.F) {
 			}
 			return "", false
 		}
-		if _, why, err := Decide("mpirun", args, o.Lookup, func([]string) Family { return "" }); err == nil && why == "" {
+		if _, why, err := Decide("mpirun", args, o.Lookup, func([]string) line.Family { return "" }); err == nil && why == "" {
 			t.Error("no reason is given")
 		}
 		if _, why := Version("mpirun", args, o.Lookup, func([]string) int { return 0 }); why == "" {
 			t.Error("no reason is given")
 		}
-		for _, family := range []Family{OpenMPI, Hydra} {
+		for _, family := range []line.Family{line.OpenMPI, line.Hydra} {
 			l, err := Parse(family, args, o)
 			if err != nil || l.Version || l.Help {
 				continue
 			}
 			sound(t, &l)
 			for i := range l.Contexts {
-				l.Forward(i, o.Environ)
+				Forward(&l, i, o.Environ)
 			}
 		}
 	})
 }
 
 // sound is what every line that was read keeps to.
-func sound(t *testing.T, l *Line) {
+func sound(t *testing.T, l *line.Line) {
 	t.Helper()
 	if len(l.Contexts) == 0 {
 		t.Error("no program")
 	}
 	for _, c := range l.Contexts {
-		if len(c.Argv) == 0 || c.Argv[0] == "" || c.N < 0 || c.N > maxRanks || c.Wdir != "" && c.Wdir[0] != '/' {
+		if len(c.Argv) == 0 || c.Argv[0] == "" || c.N < 0 || c.N > line.MaxRanks || c.Wdir != "" && c.Wdir[0] != '/' {
 			t.Errorf("program %+v", c)
 		}
 		for _, own := range c.On {
@@ -168,7 +169,7 @@ func sound(t *testing.T, l *Line) {
 			seen[name] = true
 		}
 	}
-	if l.PerHost < 0 || l.PerHost > maxRanks || l.Timeout < 0 {
+	if l.PerHost < 0 || l.PerHost > line.MaxRanks || l.Timeout < 0 {
 		t.Errorf("%+v", l)
 	}
 }

@@ -1,18 +1,17 @@
-package mpirun
+package openmpi
 
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // mapBy is Open MPI's --map-by; what concerns hosts goes into the line's own fields.
 func (p *parser) mapBy(v []string) error {
-	l := &p.line
+	l := &p.Line
 	m, err := binding.ParseMapBy(v[0])
 	if err != nil {
 		return err
@@ -38,7 +37,7 @@ func (p *parser) mapBy(v []string) error {
 	switch {
 	case m.File == "":
 	case m.Policy == "seq":
-		p.seqFile = p.absolute(m.File)
+		p.seqFile = p.Absolute(m.File)
 	default:
 		if err := p.rankFile([]string{m.File}); err != nil {
 			return err
@@ -61,11 +60,11 @@ func (p *parser) mapBy(v []string) error {
 
 // perNode is -N, which is ppr:N:node.
 func (p *parser) perNode(v []string) error {
-	if err := p.perHost(v); err != nil {
+	if err := p.PerHost(v); err != nil {
 		return err
 	}
-	p.line.MapBy = ""
-	p.line.Binding.Map = binding.Mapping{Policy: "ppr", N: p.line.PerHost, PE: p.line.Binding.Map.PE}
+	p.Line.MapBy = ""
+	p.Line.Binding.Map = binding.Mapping{Policy: "ppr", N: p.Line.PerHost, PE: p.Line.Binding.Map.PE}
 	return nil
 }
 
@@ -74,7 +73,7 @@ func (p *parser) perSocket(v []string) error { return p.mapBy([]string{"ppr:" + 
 
 // cpusPerRank is --cpus-per-proc, which is PE=N.
 func (p *parser) cpusPerRank(v []string) (err error) {
-	p.line.Binding.Map.PE, err = number(v[0], 1, layout.MaxThreads)
+	p.Line.Binding.Map.PE, err = line.Number(v[0], 1, layout.MaxThreads)
 	return err
 }
 
@@ -84,27 +83,22 @@ func (p *parser) rankBy(v []string) error {
 	if err != nil {
 		return err
 	}
-	p.line.Binding.Rank = r
-	if p.line.RankBy = r.By; r.By == "fill" || r.By == "object" {
-		p.line.RankBy = "slot"
+	p.Line.Binding.Rank = r
+	if p.Line.RankBy = r.By; r.By == "fill" || r.By == "object" {
+		p.Line.RankBy = "slot"
 	}
 	return nil
 }
 
-// bindTo is --bind-to; Hydra's is read when its -map-by is known too.
+// bindTo is --bind-to.
 func (p *parser) bindTo(v []string) (err error) {
-	if p.line.Family == Hydra {
-		p.hydraBind = v[0]
-		_, err = binding.ParseHydra(v[0], "")
-		return err
-	}
-	p.line.Binding.Bind, err = binding.ParseBindTo(v[0], p.line.Binding.Bind)
+	p.Line.Binding.Bind, err = binding.ParseBindTo(v[0], p.Line.Binding.Bind)
 	return err
 }
 
 // cpuSet is --cpu-set.
 func (p *parser) cpuSet(v []string) (err error) {
-	p.line.Binding.CPUs, err = binding.ParseCPUs(v[0])
+	p.Line.Binding.CPUs, err = binding.ParseCPUs(v[0])
 	return err
 }
 
@@ -112,35 +106,17 @@ func (p *parser) rankFile(v []string) error {
 	if v[0] == "" {
 		return errors.New("a file has a name")
 	}
-	text, err := p.out.ReadFile(v[0])
+	text, err := p.Out.ReadFile(v[0])
 	if err == nil {
-		p.line.Binding.Lines, err = binding.ParseRankfile(string(text))
+		p.Line.Binding.Lines, err = binding.ParseRankfile(string(text))
 	}
 	return err // the option that is named before it has the file's name
 }
 
-// hydraMapBy is Hydra's -map-by, which concerns a host's objects alone, and nothing where ranks are not
-// bound.
-func (p *parser) hydraMapBy(v []string) error {
-	p.hydraMap = v[0]
-	word, _, _ := strings.Cut(strings.ToLower(v[0]), ":")
-	if slices.Contains([]string{"slot", "node", "rr", "none", "user"}, word) {
-		return nil
-	}
-	_, err := binding.ParseHydra(v[0], "")
-	return err
-}
-
 // binds joins what was said about CPUs in several places.
 func (p *parser) binds() (err error) {
-	l := &p.line
+	l := &p.Line
 	b := &l.Binding
-	if l.Family == Hydra {
-		if b.Hydra, err = binding.ParseHydra(p.hydraBind, p.hydraMap); err != nil {
-			return fmt.Errorf("-bind-to %.60s -map-by %.60s: %w", p.hydraBind, p.hydraMap, err)
-		}
-		return nil
-	}
 	switch {
 	case b.Map.Policy == "rankfile" && b.Lines == nil:
 		return errors.New("--map-by rankfile: the file is missing; write --rankfile FILE or --map-by rankfile:FILE=PATH")

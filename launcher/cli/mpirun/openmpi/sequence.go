@@ -1,4 +1,4 @@
-package mpirun
+package openmpi
 
 import (
 	"errors"
@@ -9,36 +9,37 @@ import (
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // places reads a hostfile whose lines stand for ranks.
 func (p *parser) places(file string) ([]hostlist.Place, []hostlist.Entry, error) {
-	text, err := p.out.ReadFile(file)
+	text, err := p.Out.ReadFile(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("hostfile %s: %w", file, err)
 	}
 	return hostlist.ParsePlaces(string(text), "hostfile "+file)
 }
 
-// fileHosts are the hosts of a file. The sequential mapper knows more in it than other readers do.
-func (p *parser) fileHosts(file string) ([]hostlist.Entry, error) {
+// hosts are the hosts of a file. The sequential mapper knows more in it than other readers do.
+func (p *parser) hosts(file string) ([]hostlist.Entry, error) {
 	if p.sequential() {
 		_, entries, err := p.places(file)
 		return entries, err
 	}
-	return p.out.Hostfile(file, p.line.Family.dialect())
+	return p.Out.Hostfile(file, hostlist.OpenMPI)
 }
 
 // sequential says that ranks go to hosts in the order in which those are named.
 func (p *parser) sequential() bool {
-	return p.line.Family == OpenMPI && (p.seqMapper || p.line.Binding.Map.Policy == "seq")
+	return p.seqMapper || p.Line.Binding.Map.Policy == "seq"
 }
 
 // sequence gives each rank its host for --map-by seq: the next one of its program's list, else the host of
 // the next line of seq:FILE=, of the hostfile or of the operator's hostfile, in which programs follow each
 // other (orte/mca/rmaps/seq).
 func (p *parser) sequence() error {
-	l := &p.line
+	l := &p.Line
 	switch {
 	case !p.sequential():
 		return nil
@@ -55,14 +56,14 @@ func (p *parser) sequence() error {
 	for i := range l.Contexts {
 		c := &l.Contexts[i]
 		own, from := common, where
-		if c.listed != nil && p.seqFile == "" {
-			if own, err = p.listedPlaces(c.listed); err != nil {
+		if c.Listed != nil && p.seqFile == "" {
+			if own, err = p.listedPlaces(c.Listed); err != nil {
 				return err
 			}
 			from = "its list of hosts"
 		}
 		if l.NoLocal {
-			own = slices.DeleteFunc(own, func(pl hostlist.Place) bool { return short(pl.Name) == short(p.out.Host) })
+			own = slices.DeleteFunc(own, func(pl hostlist.Place) bool { return line.Short(pl.Name) == line.Short(p.Out.Host) })
 		}
 		if c.N == 0 {
 			c.N = len(own)
@@ -74,7 +75,7 @@ func (p *parser) sequence() error {
 		if err := p.seat(own[:c.N]); err != nil {
 			return fmt.Errorf("%s %w", from, err)
 		}
-		if c.On = nil; c.listed == nil || p.seqFile != "" {
+		if c.On = nil; c.Listed == nil || p.seqFile != "" {
 			common = own[c.N:]
 		}
 	}
@@ -83,17 +84,17 @@ func (p *parser) sequence() error {
 
 // seat gives the next ranks their places.
 func (p *parser) seat(places []hostlist.Place) error {
-	lines := &p.line.Binding.Lines
+	lines := &p.Line.Binding.Lines
 	for _, pl := range places {
-		line := binding.Line{Rank: len(*lines), Host: pl.Name, At: pl.Line}
+		l := binding.Line{Rank: len(*lines), Host: pl.Name, At: pl.Line}
 		if pl.CPUs != "" {
 			var err error
-			if line.CPUs, err = binding.ParseCPUs(pl.CPUs); err != nil {
+			if l.CPUs, err = binding.ParseCPUs(pl.CPUs); err != nil {
 				return fmt.Errorf("line %d: %w", pl.Line, err)
 			}
 		}
-		if *lines = append(*lines, line); len(*lines) > maxRanks {
-			return fmt.Errorf("has more than %d ranks", maxRanks)
+		if *lines = append(*lines, l); len(*lines) > line.MaxRanks {
+			return fmt.Errorf("has more than %d ranks", line.MaxRanks)
 		}
 	}
 	return nil
@@ -104,17 +105,17 @@ func (p *parser) commonPlaces() (places []hostlist.Place, where string, err erro
 	switch {
 	case p.seqFile != "":
 		places, hosts, err := p.places(p.seqFile)
-		if p.line.Entries == nil {
-			p.line.Otherwise = hosts
+		if p.Line.Entries == nil {
+			p.Line.Otherwise = hosts
 		}
 		return places, "hostfile " + p.seqFile, err
-	case p.hostfile != "":
-		places, _, err = p.places(p.hostfile)
-		return places, "hostfile " + p.hostfile, err
-	case p.out.Operators == nil:
+	case p.Hostfile != "":
+		places, _, err = p.places(p.Hostfile)
+		return places, "hostfile " + p.Hostfile, err
+	case p.Out.Operators == nil:
 		return nil, "no file; write --hostfile FILE", nil
 	}
-	all, err := p.out.Operators()
+	all, err := p.Out.Operators()
 	for _, e := range all {
 		places = append(places, hostlist.Place{Name: e.Name, Line: e.Line})
 	}
@@ -124,24 +125,24 @@ func (p *parser) commonPlaces() (places []hostlist.Place, where string, err erro
 // listedPlaces are the mentions of hosts in a program's lists, by their whole names.
 func (p *parser) listedPlaces(lists []string) (places []hostlist.Place, err error) {
 	whole := map[string]string{}
-	for _, e := range p.line.Entries {
+	for _, e := range p.Line.Entries {
 		whole[strings.ToLower(e.Name)] = e.Name
 	}
 	for item := range strings.SplitSeq(strings.Join(lists, ","), ",") {
-		one, err := hostlist.ParseListAs(item, p.line.Family.dialect())
+		one, err := hostlist.ParseListAs(item, hostlist.OpenMPI)
 		if err != nil {
 			return nil, fmt.Errorf("the host list: %w", err)
 		}
 		name, known := whole[strings.ToLower(one[0].Name)]
 		if !known {
-			at, err := find(p.line.Entries, one[0].Name)
+			at, err := line.FindHost(p.Line.Entries, one[0].Name)
 			if err != nil {
 				return nil, err
 			}
 			if at < 0 {
 				return nil, fmt.Errorf("host %s is not one of the job's", one[0].Name)
 			}
-			name = p.line.Entries[at].Name
+			name = p.Line.Entries[at].Name
 			whole[strings.ToLower(one[0].Name)] = name
 		}
 		places = append(places, hostlist.Place{Name: name})

@@ -1,10 +1,18 @@
-package mpirun
+// Package line reads a launcher's command line: options, whose rows a family hands in, then the program, and again after
+// each ":". It has what Open MPI's and Hydra's launchers have in common.
+//
+//	Rows ─▶ Parser.Read: words ─▶ Row.Set … ─▶ steps (files, variables, hosts) ─▶ Line
+//
+// PURE: files are read, and variables looked up, through Outside. A Parser reads one line and belongs to one goroutine. The
+// package starts nothing, and decides nothing about where ranks go.
+package line
 
 import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Family is whose command line it is.
@@ -49,13 +57,13 @@ type Line struct {
 	Verbose    int
 	Stdin      string // a rank, "all" or "none"; "": rank 0
 	Timeout    time.Duration
-	KeepOn     bool   // a rank's code other than 0 ends nothing and is nobody's fault
-	Recover    bool   // whatever becomes of a rank ends nothing and is nobody's fault
-	Linger     bool   // Hydra: a rank that fails ends nothing; the job's code is that of the first
-	ReportPID  string // where the launcher's pid is written: "-", "+" (standard error) or a file, absolute; "": nowhere
-	OutputFrom string // Hydra: the rank whose output is shown; "": all
-	Tools      []Tool // Hydra: before programs
-	PMIPort    bool   // Hydra: PMI-1 by PMI_PORT instead of a descriptor
+	KeepOn     bool       // a rank's code other than 0 ends nothing and is nobody's fault
+	Recover    bool       // whatever becomes of a rank ends nothing and is nobody's fault
+	Linger     bool       // Hydra: a rank that fails ends nothing; the job's code is that of the first
+	ReportPID  string     // where the launcher's pid is written: "-", "+" (standard error) or a file, absolute; "": nowhere
+	OutputFrom string     // Hydra: the rank whose output is shown; "": all
+	Tools      []job.Tool // Hydra: before programs
+	PMIPort    bool       // Hydra: PMI-1 by PMI_PORT instead of a descriptor
 	DryRun     bool
 	Version    bool
 	Help       bool
@@ -66,12 +74,6 @@ type Line struct {
 
 	Without  []string // what was accepted and has no effect, as it was written
 	Warnings []string // sentences for the user
-}
-
-// Tool is a program that is to start ranks' programs (Intel MPI's -gtool).
-type Tool struct {
-	Argv  []string
-	Ranks string // "0-3,7"; "": all
 }
 
 // Context is one program with what stands before it.
@@ -89,19 +91,11 @@ type Context struct {
 	Path          string   // directories in which hosts look for the program before those of their PATH
 	IndexArgv     bool     // the program's name has its rank behind it
 
-	prefix string   // --prefix
-	listed []string // hosts of its own
+	Prefix string   // Open MPI: --prefix; "" once the line is read
+	Listed []string // its own lists of hosts, as written
 }
 
-// Inherit is which variables of the launcher's own environment go along. The zero value is all.
-type Inherit struct {
-	None   bool
-	Only   []string
-	Except []string
-	given  bool
-}
-
-// Outside is what a command line refers to.
+// Outside is what a command line refers to; files are read, and variables looked up, through it.
 type Outside struct {
 	Lookup   func(name string) (string, bool) // the launcher's environment
 	Environ  []string                         // all of it
@@ -111,9 +105,4 @@ type Outside struct {
 	Hostfile func(path string, d hostlist.Dialect) ([]hostlist.Entry, error)
 	// Operators is the hosts of the operators' hostfile; nil where there is none.
 	Operators func() ([]hostlist.Entry, error)
-}
-
-func (o *Outside) getenv(name string) string {
-	v, _ := o.Lookup(name)
-	return v
 }

@@ -1,9 +1,8 @@
-package mpirun
+package openmpi
 
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 )
 
@@ -22,16 +21,16 @@ func (p *parser) outputTo(to string, name bool) error {
 		return errors.New("a file has a name")
 	case dir == "":
 		return errors.New("a directory has a name")
-	case p.line.OutputDir != "" && p.line.OutputName != name:
+	case p.Line.OutputDir != "" && p.Line.OutputName != name:
 		return errors.New("output goes to files of a directory or to files of a name; say one")
 	}
-	p.line.OutputDir, p.line.OutputName = dir, name
+	p.Line.OutputDir, p.Line.OutputName = dir, name
 	for m := range strings.FieldsFuncSeq(strings.ToLower(rest), func(r rune) bool { return r == ',' || r == ':' }) {
 		switch m {
 		case "nojobid":
-			p.line.NoJobID = true
+			p.Line.NoJobID = true
 		case "nocopy":
-			p.line.NoCopy = true
+			p.Line.NoCopy = true
 		case "jobid", "copy":
 		default:
 			return fmt.Errorf("modifier %.40q is not known; nojobid and nocopy are", m)
@@ -42,7 +41,7 @@ func (p *parser) outputTo(to string, name bool) error {
 
 // xml is --xml. Who reads such output is told that it gets none.
 func (p *parser) xml([]string) error {
-	p.line.Warnings = append(p.line.Warnings, "--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)")
+	p.Line.Warnings = append(p.Line.Warnings, "--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)")
 	return nil
 }
 
@@ -54,11 +53,11 @@ func (p *parser) output(v []string) error {
 		begins := func(full string, least int) bool { return len(word) >= least && strings.HasPrefix(full, word) }
 		switch {
 		case begins("tag-detailed", 2), begins("tag-fullname", 2):
-			p.line.TagOutput = true
+			p.Line.TagOutput = true
 		case begins("timestamp", 2):
-			p.line.Timestamps = true
+			p.Line.Timestamps = true
 		case begins("merge-stderr-to-stdout", 1):
-			p.line.Merge = true
+			p.Line.Merge = true
 		case begins("directory", 1):
 			if err := p.outputDir([]string{value}); err != nil {
 				return err
@@ -80,35 +79,6 @@ func (p *parser) output(v []string) error {
 	return nil
 }
 
-// pattern is one of Hydra's patterns, of a file or of what stands before lines.
-func (p *parser) pattern(to *string, text string, file bool) error {
-	switch {
-	case text == "":
-		return errors.New("the pattern is empty")
-	case *to != "" || !file && p.line.TagOutput:
-		return errors.New("what stands there is said already; say it once")
-	}
-	for rest := text; ; {
-		_, after, found := strings.Cut(rest, "%")
-		if !found {
-			break
-		}
-		known := "rghp%"
-		if !file {
-			known += "t"
-		}
-		if after == "" || !strings.Contains(known, after[:1]) {
-			return fmt.Errorf("%%%.1s stands for nothing here; use %%r, %%h, %%p, %%g and %%%%", after)
-		}
-		rest = after[1:]
-	}
-	*to = text
-	if file && !filepath.IsAbs(text) {
-		*to = filepath.Join(strings.ReplaceAll(p.out.Dir, "%", "%%"), text)
-	}
-	return nil
-}
-
 func unknownItem(item, known string) error {
 	return fmt.Errorf("%.40q is not done; %s are", item, known)
 }
@@ -119,11 +89,11 @@ func (p *parser) display(v []string) error {
 		word, _, _ := strings.Cut(item, ":")
 		switch word {
 		case "map", "map-devel":
-			p.line.DisplayMap = true
+			p.Line.DisplayMap = true
 		case "bind", "bindings":
-			p.line.Bindings = true
+			p.Line.Bindings = true
 		case "allocation", "alloc", "topo", "cpus", "proctable":
-			p.without("--display " + item)
+			p.Without("--display " + item)
 		default:
 			return fmt.Errorf("%.40q is not known; map and bind are", item)
 		}

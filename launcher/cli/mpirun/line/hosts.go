@@ -1,6 +1,7 @@
-package mpirun
+package line
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -9,63 +10,59 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 )
 
-func (f Family) dialect() hostlist.Dialect {
-	if f == Hydra {
-		return hostlist.Hydra
-	}
-	return hostlist.OpenMPI
-}
-
-// hosts joins lists and file. With Open MPI a list chooses from a file. The operator's hostfile,
+// Hosts joins lists and file. With Open MPI a list chooses from a file. The operator's hostfile,
 // where there is one, completes the names of a list: a worker has no name but its full one.
-func (p *parser) hosts() error {
-	all, err := p.named(p.listed)
+// A line that names no program is an error.
+func (p *Parser) Hosts() error {
+	all, err := p.named(p.Listed)
 	if err != nil {
 		return err
 	}
-	for i := range p.line.Contexts {
-		c := &p.line.Contexts[i]
-		if c.On, err = p.named(c.listed); err != nil {
+	for i := range p.Line.Contexts {
+		c := &p.Line.Contexts[i]
+		if c.On, err = p.named(c.Listed); err != nil {
 			return err
 		}
 		all = union(all, c.On)
 	}
-	for i := range p.line.Contexts { // one program's may be all there are
-		if c := &p.line.Contexts[i]; slices.Equal(c.On, all) {
+	for i := range p.Line.Contexts { // one program's may be all there are
+		if c := &p.Line.Contexts[i]; slices.Equal(c.On, all) {
 			c.On = nil
 		}
 	}
-	if all == nil && p.hostfile != "" {
-		all, err = p.fileHosts(p.hostfile)
+	if all == nil && p.Hostfile != "" {
+		all, err = p.Rules.Hosts(p.Hostfile)
 	}
 	for i := range all {
-		if e := &all[i]; !e.Given && p.slots > 0 && p.line.Family == OpenMPI {
-			e.Slots, e.Given = p.slots, true
+		if e := &all[i]; !e.Given && p.Slots > 0 {
+			e.Slots, e.Given = p.Slots, true
 		}
 	}
-	p.line.Entries = all
+	p.Line.Entries = all
+	if err == nil && len(p.Line.Contexts) == 0 {
+		err = errors.New("which program? write mpirun -n 4 ./a.out")
+	}
 	return err
 }
 
 // named are the hosts of one program's or of all programs' lists, by their whole names; nil: there
 // are none.
-func (p *parser) named(lists []string) ([]hostlist.Entry, error) {
+func (p *Parser) named(lists []string) ([]hostlist.Entry, error) {
 	if lists == nil {
 		return nil, nil
 	}
-	d := p.line.Family.dialect()
-	named, err := hostlist.ParseListAs(strings.Join(lists, ","), d)
+	named, err := hostlist.ParseListAs(strings.Join(lists, ","), p.Rules.Dialect)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the host list: %w", err)
-	case p.hostfile == "":
+	case p.Hostfile == "":
 		return p.complete(named)
 	}
-	all, err := p.fileHosts(p.hostfile)
+	all, err := p.Rules.Hosts(p.Hostfile)
 	if err != nil {
 		return nil, err
 	}
-	return choose(named, all, p.hostfile)
+	return choose(named, all, p.Hostfile)
 }
 
 // union adds hosts that are not among all yet; one that is gets the larger number of slots.
@@ -93,7 +90,7 @@ func union(all, more []hostlist.Entry) []hostlist.Entry {
 // than the file's. ":*" is those of the file.
 func choose(named, all []hostlist.Entry, file string) (chosen []hostlist.Entry, err error) {
 	for _, e := range named {
-		i, err := find(all, e.Name)
+		i, err := FindHost(all, e.Name)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", file, err)
@@ -110,24 +107,24 @@ func choose(named, all []hostlist.Entry, file string) (chosen []hostlist.Entry, 
 }
 
 // complete gives the hosts of a list the names that the operator's hostfile has for them.
-func (p *parser) complete(named []hostlist.Entry) ([]hostlist.Entry, error) {
-	if named == nil || p.out.Operators == nil {
+func (p *Parser) complete(named []hostlist.Entry) ([]hostlist.Entry, error) {
+	if named == nil || p.Out.Operators == nil {
 		return named, nil
 	}
-	all, err := p.out.Operators()
+	all, err := p.Out.Operators()
 	if err != nil || len(all) == 0 { // a file that is not needed may be missing
 		return named, nil
 	}
 	for i := range named {
 		e := &named[i]
 		_, notIP := netip.ParseAddr(e.Name)
-		at, err := find(all, e.Name)
+		at, err := FindHost(all, e.Name)
 		switch {
 		case err != nil:
 			return nil, err
 		case at >= 0:
 			e.Name = all[at].Name
-		case notIP != nil && !strings.EqualFold(e.Name, "localhost") && short(e.Name) != short(p.out.Host):
+		case notIP != nil && !strings.EqualFold(e.Name, "localhost") && Short(e.Name) != Short(p.Out.Host):
 			return nil, fmt.Errorf("host %s is not one of the job's %d hosts, %s and so on (the operator's hostfile); name one of those",
 				e.Name, len(all), all[0].Name)
 		}
@@ -135,8 +132,8 @@ func (p *parser) complete(named []hostlist.Entry) ([]hostlist.Entry, error) {
 	return named, hostlist.CheckDistinct(named)
 }
 
-// find is the host of that name, or whose first label is the name's; -1: there is none.
-func find(all []hostlist.Entry, name string) (int, error) {
+// FindHost is the host of that name, or whose first label is the name's; -1: there is none.
+func FindHost(all []hostlist.Entry, name string) (int, error) {
 	name = strings.TrimSuffix(name, ".")
 	same := func(e hostlist.Entry) bool { return strings.EqualFold(strings.TrimSuffix(e.Name, "."), name) }
 	if i := slices.IndexFunc(all, same); i >= 0 {
@@ -147,7 +144,7 @@ func find(all []hostlist.Entry, name string) (int, error) {
 	}
 	found := -1
 	for i, e := range all {
-		if _, err := netip.ParseAddr(e.Name); err == nil || short(e.Name) != short(name) {
+		if _, err := netip.ParseAddr(e.Name); err == nil || Short(e.Name) != Short(name) {
 			continue
 		}
 		if found >= 0 {
@@ -158,7 +155,8 @@ func find(all []hostlist.Entry, name string) (int, error) {
 	return found, nil
 }
 
-func short(name string) string {
+// Short is the first label of a name, in lower case.
+func Short(name string) string {
 	s, _, _ := strings.Cut(strings.ToLower(name), ".")
 	return s
 }

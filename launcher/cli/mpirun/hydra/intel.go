@@ -1,4 +1,4 @@
-package mpirun
+package hydra
 
 import (
 	"errors"
@@ -8,14 +8,16 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // outputFrom is Hydra's -output-from RANK.
 func (p *parser) outputFrom(v []string) error {
-	if _, err := number(v[0], 0, maxRanks); err != nil {
+	if _, err := line.Number(v[0], 0, line.MaxRanks); err != nil {
 		return err
 	}
-	p.line.OutputFrom = v[0]
+	p.Line.OutputFrom = v[0]
 	return nil
 }
 
@@ -41,9 +43,9 @@ func (p *parser) tools(v []string) error {
 		} else if _, err := idset.Parse(ranks); err != nil {
 			return fmt.Errorf("ranks of %.40s: %w", words[0], err)
 		}
-		p.line.Tools = append(p.line.Tools, Tool{Argv: words, Ranks: ranks})
+		p.Line.Tools = append(p.Line.Tools, job.Tool{Argv: words, Ranks: ranks})
 	}
-	if len(p.line.Tools) == 0 {
+	if len(p.Line.Tools) == 0 {
 		return errors.New("no tool is named")
 	}
 	return nil
@@ -64,16 +66,16 @@ func (p *parser) masked() {
 	if p.mask == nil {
 		return
 	}
-	for i := range p.line.Tools {
-		t := &p.line.Tools[i]
+	for i := range p.Line.Tools {
+		t := &p.Line.Tools[i]
 		t.Argv = slices.Concat(p.mask, t.Argv)
 	}
-	p.line.Tools = append(p.line.Tools, Tool{Argv: p.mask})
+	p.Line.Tools = append(p.Line.Tools, job.Tool{Argv: p.mask})
 }
 
 // toolFile is -gtoolfile.
 func (p *parser) toolFile(v []string) error {
-	text, err := p.out.ReadFile(p.absolute(v[0]))
+	text, err := p.Out.ReadFile(p.Absolute(v[0]))
 	if err != nil {
 		return fmt.Errorf("%s: %w", v[0], err)
 	}

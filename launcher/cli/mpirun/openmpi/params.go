@@ -1,4 +1,4 @@
-package mpirun
+package openmpi
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // paramFiles is --am and --tune: files of parameters, in the order of the list.
@@ -26,11 +28,11 @@ func (p *parser) paramFiles(v []string) error {
 //	btl = self,tcp      # of mca_base_param_files(7)
 //	-x A=1 --mca btl self,tcp
 func (p *parser) tune() error {
-	given := slices.Clone(p.common)
+	given := slices.Clone(p.ForAll)
 	for i := len(p.tuned) - 1; i >= 0; i-- { // the last first, as what is there stays
 		file, text, err := p.readTuned(p.tuned[i])
 		if errors.Is(err, fs.ErrNotExist) { // no more with Open MPI
-			p.line.Warnings = append(p.line.Warnings, fmt.Sprintf("no file of parameters %.200s, here or in %s", p.tuned[i], paramSets))
+			p.Line.Warnings = append(p.Line.Warnings, fmt.Sprintf("no file of parameters %.200s, here or in %s", p.tuned[i], paramSets))
 			continue
 		}
 		if err != nil {
@@ -42,7 +44,7 @@ func (p *parser) tune() error {
 		}
 		given = append(env, given...)
 	}
-	p.common = given
+	p.ForAll = given
 	return nil
 }
 
@@ -50,8 +52,8 @@ func (p *parser) tune() error {
 const paramSets = "/usr/share/openmpi/amca-param-sets"
 
 func (p *parser) readTuned(name string) (file string, text []byte, err error) {
-	for _, file = range []string{p.absolute(name), filepath.Join(paramSets, name)} {
-		if text, err = p.out.ReadFile(file); !errors.Is(err, fs.ErrNotExist) || filepath.IsAbs(name) {
+	for _, file = range []string{p.Absolute(name), filepath.Join(paramSets, name)} {
+		if text, err = p.Out.ReadFile(file); !errors.Is(err, fs.ErrNotExist) || filepath.IsAbs(name) {
 			break
 		}
 	}
@@ -100,7 +102,7 @@ func (p *parser) tuneOptions(words []string) (env []string, err error) {
 		case take == 0:
 			return nil, fmt.Errorf("%.60s is not read from files: -x and --mca are", word)
 		case len(words) < take:
-			return nil, fmt.Errorf("%s needs %s", word, values(take-1))
+			return nil, fmt.Errorf("%s needs %s", word, line.Values(take-1))
 		}
 		var more []string
 		if take == 3 {
@@ -121,13 +123,13 @@ func (p *parser) tuneParam(name, value string) ([]string, error) {
 	if err := parameterName(name); err != nil {
 		return nil, err
 	}
-	if _, given := p.params[name]; given {
+	if _, given := p.params[param{0, name}]; given {
 		return nil, nil
 	}
-	if _, set := p.out.Lookup("OMPI_MCA_" + name); set {
+	if _, set := p.Out.Lookup("OMPI_MCA_" + name); set {
 		return nil, nil
 	}
-	p.params[name] = unquoted(value)
+	p.params[param{0, name}] = unquoted(value)
 	if ofLauncher(name) {
 		return nil, p.ownParam(name, unquoted(value))
 	}
@@ -136,20 +138,12 @@ func (p *parser) tuneParam(name, value string) ([]string, error) {
 
 // tuneVariable is -x of a file: what it exports is for all programs.
 func (p *parser) tuneVariable(item string) ([]string, error) {
-	own := p.ctx.Env
-	p.ctx.Env = nil
+	own := p.Ctx.Env
+	p.Ctx.Env = nil
 	err := p.export([]string{item})
-	env := p.ctx.Env
-	p.ctx.Env = own
+	env := p.Ctx.Env
+	p.Ctx.Env = own
 	return env, err
-}
-
-func (p *parser) searchPath(v []string) error {
-	if v[0] == "" {
-		return errors.New("the list of directories is empty")
-	}
-	p.ctx.Path = v[0]
-	return nil
 }
 
 func (p *parser) reportPID(v []string) error {
@@ -157,9 +151,9 @@ func (p *parser) reportPID(v []string) error {
 	case "":
 		return errors.New("a file has a name; - is standard output and + standard error")
 	case "-", "+":
-		p.line.ReportPID = v[0]
+		p.Line.ReportPID = v[0]
 	default:
-		p.line.ReportPID = p.absolute(v[0])
+		p.Line.ReportPID = p.Absolute(v[0])
 	}
 	return nil
 }

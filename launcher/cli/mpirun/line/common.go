@@ -1,0 +1,166 @@
+package line
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Common are options that both families have with one meaning.
+func (p *Parser) Common() []Row {
+	return []Row{
+		{Names: "n np", Args: 1, Level: Done, Local: true, Means: "ranks of the program", Set: p.Ranks},
+		{Names: "wdir wd", Args: 1, Level: Done, Local: true, Means: "working directory; a missing one is an error", Set: p.wdir},
+		{Names: "version V", Level: Done, Means: "says which launcher is imitated", Set: p.On(func(l *Line) { l.Version = true })},
+		{Names: "help h", Level: Done, Means: "lists the options", Set: p.On(func(l *Line) { l.Help = true })},
+		{Names: "v verbose", Level: Done, Means: "says what mpiup does, whose command line this is, and which options have no effect",
+			Set: p.On(func(l *Line) { l.Verbose++ })},
+		{Names: "dry-run", Level: Done, Means: "prints the plan of ranks and hosts and starts nothing (mpiup's own)",
+			Set: p.On(func(l *Line) { l.DryRun = true })},
+		{Names: "report-bindings", Level: Done, Means: "shows each rank's CPUs when it has started, as Open MPI does", Set: p.On(func(l *Line) { l.Bindings = true })},
+	}
+}
+
+// MaxRanks bounds every number of ranks.
+const MaxRanks = 1 << 20
+
+const maxSeconds = 1 << 30 // 34 years
+
+// MaxVar is the longest variable a program can be started with (MAX_ARG_STRLEN of Linux).
+const MaxVar = 32*4096 - 1
+
+// Number reads a number from least to most.
+func Number(text string, least, most int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%.40q is no number from %d to %d", text, least, most)
+	}
+	return n, nil
+}
+
+// Ranks is how many ranks the program has.
+func (p *Parser) Ranks(v []string) (err error) {
+	p.Ctx.N, err = Number(v[0], 1, MaxRanks)
+	return err
+}
+
+func (p *Parser) wdir(v []string) error {
+	if v[0] == "" {
+		return errors.New("a directory has a name")
+	}
+	p.Ctx.Wdir = v[0]
+	return nil
+}
+
+// PreloadBinary has the program copied to the hosts.
+func (p *Parser) PreloadBinary([]string) error {
+	p.Ctx.PreloadBinary = true
+	return nil
+}
+
+// PreloadFiles has a list of files copied to the hosts.
+func (p *Parser) PreloadFiles(v []string) error {
+	if strings.Trim(v[0], ",") == "" {
+		return errors.New("a file has a name")
+	}
+	p.Ctx.PreloadFiles = append(p.Ctx.PreloadFiles, v[0])
+	return nil
+}
+
+// PerHost is how many ranks go to a host.
+func (p *Parser) PerHost(v []string) (err error) {
+	p.Line.PerHost, err = Number(v[0], 1, MaxRanks)
+	return err
+}
+
+// File is a file with the hosts.
+func (p *Parser) File(v []string) error {
+	switch {
+	case v[0] == "":
+		return errors.New("a file has a name")
+	case p.Hostfile != "" && p.Hostfile != v[0]:
+		return fmt.Errorf("the hosts are in %s already; give one file", p.Hostfile)
+	}
+	p.Hostfile = v[0]
+	return nil
+}
+
+// List is hosts for all programs.
+func (p *Parser) List(v []string) error { return addList(&p.Listed, v[0]) }
+
+// OwnList is hosts for one program.
+func (p *Parser) OwnList(v []string) error { return addList(&p.Ctx.Listed, v[0]) }
+
+func addList(to *[]string, list string) error {
+	if strings.TrimSpace(list) == "" {
+		return errors.New("the list is empty")
+	}
+	*to = append(*to, list)
+	return nil
+}
+
+// Timeout is how many seconds the job may take; 0 is without end.
+func (p *Parser) Timeout(v []string) error {
+	n, err := Number(v[0], 0, maxSeconds)
+	p.Line.Timeout = time.Duration(n) * time.Second
+	return err
+}
+
+// Stdin is who reads standard input.
+func (p *Parser) Stdin(v []string) error {
+	switch v[0] {
+	case "all", "none":
+	default:
+		if _, err := Number(v[0], 0, MaxRanks); err != nil {
+			return fmt.Errorf("%.40q is neither a rank nor all or none", v[0])
+		}
+	}
+	p.Line.Stdin = v[0]
+	return nil
+}
+
+// Give is a variable of the program that is being read.
+func (p *Parser) Give(kv string) error {
+	if len(kv) > MaxVar {
+		name, _, _ := strings.Cut(kv, "=")
+		return fmt.Errorf("variable %.60s has %d bytes, more than the %d that one can have", name, len(kv), MaxVar)
+	}
+	p.Ctx.Env = append(p.Ctx.Env, kv)
+	return nil
+}
+
+// SearchPath is where hosts look for the program first.
+func (p *Parser) SearchPath(v []string) error {
+	if v[0] == "" {
+		return errors.New("the list of directories is empty")
+	}
+	p.Ctx.Path = v[0]
+	return nil
+}
+
+// TimeLimit is MPIEXEC_TIMEOUT, which both families know.
+func (p *Parser) TimeLimit() error {
+	v, ok := p.Out.Lookup("MPIEXEC_TIMEOUT")
+	if !ok || v == "" || p.Given["timeout"] {
+		return nil
+	}
+	if err := p.Timeout([]string{v}); err != nil {
+		return fmt.Errorf("MPIEXEC_TIMEOUT: %w", err)
+	}
+	return nil
+}
+
+// Without notes that something was accepted and has no effect.
+func (p *Parser) Without(what string) { p.Line.Without = append(p.Line.Without, what) }
+
+// As is an option that stands for another with a value.
+func As(set func([]string) error, value string) func([]string) error {
+	return func([]string) error { return set([]string{value}) }
+}
+
+// On is an option without a value.
+func (p *Parser) On(set func(*Line)) func([]string) error {
+	return func([]string) error { set(&p.Line); return nil }
+}

@@ -1,0 +1,247 @@
+package line
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+)
+
+// Rules are what a family's command lines have of their own.
+type Rules struct {
+	Family  Family
+	Dialect hostlist.Dialect
+	Rows    []Row // all options
+	// Owner tells whose an option is that this family does not have; "": nobody's.
+	Owner func(option string) Family
+	// Folded is told an option that was found only in lower case; nil: case counts.
+	Folded func(option string)
+	// Anywhere says that all options may stand before any program.
+	Anywhere bool
+	// ReadPrograms reads the text of a file of programs.
+	ReadPrograms func(file, text string) error
+	// Hosts reads a hostfile.
+	Hosts func(file string) ([]hostlist.Entry, error)
+}
+
+// Parser reads one command line. A family's rows set its fields.
+type Parser struct {
+	Rules Rules
+	Line  Line
+	Out   Outside
+	Ctx   Context // the program that is being read
+	First bool    // Ctx is the first
+
+	Given    map[string]bool // options, by their usual names
+	Listed   []string        // values of lists of hosts
+	Hostfile string          // "": none given
+	Slots    int             // of hosts without a number; 0: their own
+	ForAll   []string        // NAME=value for every program
+
+	table   map[string]*Row
+	appfile string
+}
+
+// Read reads the words after the launcher's own name, and then takes the steps, which join what was said in several
+// places. Errors are the user's.
+func (p *Parser) Read(r Rules, args []string, o Outside, steps ...func() error) (Line, error) {
+	p.Rules, p.Out, p.table, p.Given = r, o, Index(r.Rows), map[string]bool{}
+	p.Line.Family = r.Family
+	if err := p.Programs(args); err != nil {
+		return Line{}, err
+	}
+	if p.Line.Version || p.Line.Help {
+		return p.Line, nil
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return Line{}, err
+		}
+	}
+	return p.Line, nil
+}
+
+// MaxWords bounds a command line with all its files.
+const MaxWords = 1 << 20
+
+// Programs reads programs up to the end of args. A ":" at the end begins none.
+func (p *Parser) Programs(args []string) error {
+	if len(args) > MaxWords {
+		return fmt.Errorf("a command line of %d words; %d are possible", len(args), MaxWords)
+	}
+	for p.First = true; ; p.First = false {
+		words, rest, more := Cut(args)
+		if err := p.Program(words); err != nil || p.Line.Version || p.Line.Help {
+			return err
+		}
+		switch {
+		case len(p.Ctx.Argv) > 0:
+			p.Line.Contexts = append(p.Line.Contexts, p.Ctx)
+		case more || len(words) > 0 && !p.First:
+			return fmt.Errorf("program %d has no name; a program stands on each side of \":\"", len(p.Line.Contexts)+1)
+		}
+		if !more {
+			return nil
+		}
+		args = rest
+	}
+}
+
+// Program reads one program with the options before it.
+func (p *Parser) Program(words []string) (err error) {
+	p.Ctx = Context{}
+	p.Ctx.Argv, err = p.options(words)
+	if err == nil && len(p.Ctx.Argv) > 0 && p.Ctx.Argv[0] == "" {
+		err = fmt.Errorf("program %d has an empty name", len(p.Line.Contexts)+1)
+	}
+	return err
+}
+
+// Cut divides words at the first ":".
+func Cut(args []string) (before, after []string, found bool) {
+	if i := slices.Index(args, ":"); i >= 0 {
+		return args[:i], args[i+1:], true
+	}
+	return args, nil, false
+}
+
+// options takes the options at the front of words and returns the program's.
+func (p *Parser) options(words []string) ([]string, error) {
+	for len(words) > 0 {
+		word := words[0]
+		if len(word) < 2 || word[0] != '-' {
+			return words, nil
+		}
+		words = words[1:]
+		if word == "--" {
+			return words, nil
+		}
+		r, value, err := p.find(word)
+		if err != nil {
+			return nil, err
+		}
+		if r.Level == Refused {
+			return nil, fmt.Errorf("%s: %s", word, r.Means)
+		}
+		take := min(r.Args-len(value), len(words))
+		value = append(value, words[:take]...)
+		if name, v, ok := strings.Cut(first(value), "="); ok && r.Joins {
+			take -= len(value) - 1 // a second word that was taken is not needed
+			value = []string{name, v}
+		}
+		if len(value) < r.Args {
+			return nil, fmt.Errorf("%s needs %s", word, Values(r.Args))
+		}
+		words = words[take:]
+		if err := p.take(word, r, value); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// find is an option's row, and its value where that is part of the word.
+func (p *Parser) find(word string) (*Row, []string, error) {
+	bare := strings.TrimLeft(word, "-")
+	if len(word)-len(bare) > 2 || bare == "" {
+		return nil, nil, fmt.Errorf("unknown option %.60s", word)
+	}
+	name, value, joined := strings.Cut(bare, "=")
+	r := p.table[name]
+	if r == nil && p.Rules.Folded != nil {
+		if r = p.table[strings.ToLower(name)]; r != nil {
+			p.Rules.Folded(name)
+		}
+	}
+	switch {
+	case r == nil:
+		return nil, nil, p.unknown(word, name)
+	case !joined:
+		return r, nil, nil
+	case r.Level == Refused, r.Args == 1, r.Joins:
+		return r, []string{value}, nil
+	case r.Args == 0:
+		return nil, nil, fmt.Errorf("%.60s: %s%s takes no value", word, Hyphens(name), name)
+	}
+	return nil, nil, fmt.Errorf("%.60s: %s%s takes %s, in words of their own", word, Hyphens(name), name, Values(r.Args))
+}
+
+func (p *Parser) unknown(word, name string) error {
+	if f := p.Rules.Owner(name); f != "" {
+		return fmt.Errorf("unknown option %.60s: it is %s's, and this is read as %s's command line (MPIUP_FAMILY=openmpi or hydra chooses)", word, f, p.Line.Family)
+	}
+	return fmt.Errorf("unknown option %.60s; --help lists them", word)
+}
+
+func (p *Parser) take(word string, r *Row, value []string) error {
+	written := strings.Join(append([]string{word}, value...), " ")
+	if len(value) > 0 && strings.Contains(word, "=") {
+		written = word
+	}
+	switch {
+	case r.Level == NoEffect:
+		p.Without(written)
+	case !r.Local && !p.First && !p.Rules.Anywhere:
+		return fmt.Errorf("%s concerns all programs here and stands before the first", word)
+	}
+	p.Given[r.Name()] = true
+	if r.Set == nil {
+		return nil
+	}
+	if err := r.Set(value); err != nil {
+		return fmt.Errorf("%.200s: %w", written, err)
+	}
+	return nil
+}
+
+// Settle makes directories absolute and gives every program what is for all.
+func (p *Parser) Settle() error {
+	for i := range p.Line.Contexts {
+		c := &p.Line.Contexts[i]
+		if c.Wdir != "" {
+			c.Wdir = p.Absolute(c.Wdir)
+		}
+		c.Env = Distinct(append(slices.Clone(p.ForAll), c.Env...))
+	}
+	return nil
+}
+
+// Absolute is a path as seen from the launcher's directory.
+func (p *Parser) Absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(p.Out.Dir, path)
+}
+
+// Distinct leaves of several NAME=value of one name the last, in the place of the first.
+func Distinct(env []string) (out []string) {
+	at := make(map[string]int, len(env))
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if i, again := at[name]; again {
+			out[i] = kv
+			continue
+		}
+		at[name] = len(out)
+		out = append(out, kv)
+	}
+	return out
+}
+
+// Values says how many values an option has.
+func Values(n int) string {
+	if n == 1 {
+		return "a value"
+	}
+	return fmt.Sprintf("%d values", n)
+}
