@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+
+	causes "github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // explain is the verdict in words: what happened to which rank on which host, then what to
@@ -13,13 +15,17 @@ func (v *verdict) explain() []string {
 	if !ok {
 		return nil
 	}
+	said, spoke := v.found[f.rank]
 	lines := []string{f.sentence()}
+	if spoke && f.speaks() {
+		lines[0] += ": " + said.Line
+	}
 	if sig := v.signalled(); sig != 0 && f.kind != faultSignal {
 		lines[0] += fmt.Sprintf(", after mpiup got %s and passed it on", signalName(sig))
 		return append(lines, v.others(f)...)
 	}
 	lacks := v.lacking[f.rank]
-	switch h := f.hint(); {
+	switch h := f.advice(said, spoke); {
 	case f.kind == faultTimeout && len(v.holdup) > 0:
 		lines = append(lines, v.holdup...)
 	case lacks != "" && (f.kind == faultRank || f.kind == faultAbort) && !f.broke && !f.oom:
@@ -31,6 +37,23 @@ func (v *verdict) explain() []string {
 		lines = append(lines, "lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one")
 	}
 	return append(lines, v.others(f)...)
+}
+
+// speaks says that what the rank wrote tells why it ended: it was no signal from elsewhere, and no agent said why.
+func (f fault) speaks() bool {
+	return (f.kind == faultRank || f.kind == faultRaised) && f.text == "" && !f.oom && !f.broke && !f.unfinalized &&
+		(f.exit.Signal == 0 || f.exit.Signal == int(syscall.SIGABRT))
+}
+
+// advice is what to do about it, by what the rank said where that is known.
+func (f fault) advice(said causes.Finding, spoke bool) string {
+	switch {
+	case spoke && f.speaks():
+		return said.Advice
+	case spoke && f.kind == faultAbort:
+		return "the program ended the job itself, after " + said.Line
+	}
+	return f.hint()
 }
 
 // others tells of up to three more faults, those before the cause first.
@@ -77,6 +100,8 @@ func (f fault) sentence() string {
 			return who + " " + strings.TrimPrefix(f.text, rankName(f.job, f.rank-f.base)+" ") + "; mpiup killed it"
 		}
 		return who + " " + f.ended() + colon(f.text)
+	case faultRaised:
+		return who + " failed" + colon(f.text)
 	case faultAbort:
 		code, text := fmt.Sprintf("code %d", f.code), f.text
 		if exit := f.status(); exit != f.code { // of which there are 8 bits (_exit(2))

@@ -140,6 +140,9 @@ func (r *run) stop(why string, now bool) {
 	if next, ok := r.job.next(jobFailed); ok {
 		r.job = next
 	}
+	if r.stopped.IsZero() {
+		r.stopped = time.Now()
+	}
 	r.copier.gone()
 	r.timers.grace.Stop()
 	r.timers.quiet.Reset(quietStop)

@@ -70,7 +70,8 @@ type run struct {
 	order    int
 	signals  signalState
 	inquiry  inquiry
-	leaving  bool // the ranks have got SIGTERM and have TermGrace
+	leaving  bool      // the ranks have got SIGTERM and have TermGrace
+	stopped  time.Time // when the ranks were told to end; zero: they were not
 	timers   struct{ quiet, grace, bound, room, answers *time.Timer }
 }
 
@@ -108,6 +109,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	if err != nil {
 		return exec.failed(r.cfg.end(err))
 	}
+	r.readWords()
 	cause, bad := r.verdict.cause()
 	if !bad {
 		return 0
@@ -116,7 +118,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 		return exec.status(cause)
 	}
 	var tail []string
-	if r.sink != nil && (cause.kind == faultRank || cause.kind == faultAbort) {
+	if r.sink != nil && (cause.kind == faultRank || cause.kind == faultAbort || cause.kind == faultRaised) {
 		tail = r.sink.Tail(cause.rank)
 	}
 	lines := r.verdict.explain()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
+	causes "github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // faultKind is what went wrong.
@@ -26,6 +27,7 @@ const (
 	faultCopy                       // a file for the hosts could not be read
 	faultMixed                      // the programs' MPI libraries cannot talk to each other
 	faultInternal                   // a bug, here or in an agent
+	faultRaised                     // a rank said why it fails, and was stopped before it ended
 )
 
 // fault is one thing that went wrong, as it was reported.
@@ -46,7 +48,7 @@ type fault struct {
 	broke       bool   // faultRank: its agent killed it for what text says, as it broke the PMI protocol
 	piped       bool   // faultRank: its standard output was a pipe, to which programs write block by block
 	oom         bool   // faultRank: the container's memory limit struck
-	code        int    // faultAbort: MPI_Abort's; faultSignal: the signal's number
+	code        int    // faultAbort: MPI_Abort's; faultSignal: the signal's number; faultRaised: the job's exit code
 	init        bool   // faultStart: not the program's fault, the rank could not be prepared
 	path        string // faultStart
 	command     bool   // it is exec's command, which users know by its host and not as a rank
@@ -60,13 +62,15 @@ type fault struct {
 // that dies of another's abort may be reported first. But a rank that was killed just before or
 // after comes before it (killed): its peers' libraries abort over the loss. All else goes by arrival, a lost host's
 // by the time it was last heard, since ranks elsewhere may die of it before it is given up; two
-// ranks of one host go by that host's clock. A failed wire-up, and then a signal to mpiup, is
+// ranks of one host go by that host's clock. A rank that only says that it lost another one (Echo of
+// launcher/verdict) gives way to one that failed for a reason of its own (blame). A failed wire-up, and then a signal to mpiup, is
 // the cause only when no rank failed by itself, a signal only when ranks had to be stopped.
 type verdict struct {
 	faults  []fault
-	lacking map[int]string // what MPI lacks where a process ended badly, by its id
-	stopped bool           // a rank was ended by us
-	holdup  []string       // at --timeout: who waited for whom, and what to do
+	lacking map[int]string         // what MPI lacks where a process ended badly, by its id
+	stopped bool                   // a rank was ended by us
+	holdup  []string               // at --timeout: who waited for whom, and what to do
+	found   map[int]causes.Finding // what ranks that failed say of it, by id; read once all have ended
 }
 
 // maxFaults bounds what is kept: of 100,000 ranks that fail, those at the front matter.
@@ -109,7 +113,8 @@ func (v *verdict) cause() (fault, bool) {
 	if first.kind == faultSignal {
 		return first, true
 	}
-	return v.onHost(first, func(f fault) bool { return f.kind == faultRank }), true
+	first = v.onHost(first, func(f fault) bool { return f.kind == faultRank })
+	return v.blame(first), true
 }
 
 // abortEcho is how long after a rank was killed its peers' libraries call MPI_Abort over it; the
@@ -221,6 +226,8 @@ func (f fault) status() int {
 		return job.ExitInit
 	case faultSignal:
 		return 128 + f.code
+	case faultRaised:
+		return f.code
 	case faultOutput:
 		return 128 + 13 // as a program that SIGPIPE ended
 	case faultWrite:

@@ -66,6 +66,7 @@ type Sink struct {
 	outs  [2]*out         // of route
 	byID  *files          // of files
 	tails *tails
+	words *words
 	book  *ledger
 }
 
@@ -78,7 +79,7 @@ func New(cfg Config) (*Sink, error) {
 		cfg.Written = func(int, int) {}
 	}
 	cfg.names = newRoster(cfg.Ranks)
-	s := &Sink{cfg: cfg, tails: newTails(), book: newLedger(cfg.Written)}
+	s := &Sink{cfg: cfg, tails: newTails(), words: newWords(), book: newLedger(cfg.Written)}
 	if cfg.Dir != "" {
 		s.byID = newFiles(&s.cfg, s.book)
 		if err := s.byID.add(0, 0, cfg.Ranks); err != nil {
@@ -187,6 +188,7 @@ func (s *Sink) Write(id int, stream Stream, data []byte, partial bool, t time.Ti
 		return
 	}
 	s.tails.add(id, stream, data)
+	s.words.add(id, stream, data)
 	term := s.route[stream]
 	if term == nil && !s.filed(stream) {
 		s.cfg.Written(id, len(data))
@@ -219,3 +221,6 @@ func (s *Sink) Close() {
 
 // Tail returns the last lines a process wrote to stderr, else to stdout: at most 10 and 2 KiB.
 func (s *Sink) Tail(id int) []string { return s.tails.lines(id) }
+
+// Words is what of a process's output tells why it failed, once it has ended.
+func (s *Sink) Words(id int) Words { return s.words.words(id) }

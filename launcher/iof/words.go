@@ -1,0 +1,172 @@
+package iof
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Words is what of a process's standard error tells why it failed, apart from its last lines. All of it is bounded.
+type Words struct {
+	First  []string // the first distinct lines
+	Raised []Raised // the ends of the last Python tracebacks, the latest last
+}
+
+// Raised is the end of one traceback.
+type Raised struct {
+	Text    string    // the exception's line, and two that follow it
+	At      time.Time // when it came here
+	Chained bool      // it came while the one before was handled
+}
+
+const (
+	maxFirst  = 10
+	maxRaised = 4
+	maxAfter  = 2   // lines of an exception's message after its first
+	maxWord   = 300 // bytes of a line
+	// maxSince is how much a process writes after an exception that ends it. One that wrote more went on.
+	maxSince = 64 << 10
+)
+
+// words gathers Words of all processes.
+type words struct {
+	mu sync.Mutex
+	of map[int]*hearing // guarded by mu
+}
+
+// hearing is one process's standard error as it comes.
+type hearing struct {
+	words Words
+	line  []byte // begun, at most maxWord of it
+	trace traceState
+	after int  // lines still taken of an exception's message
+	chain bool // the next traceback is of an exception that came while the last one was handled
+	since int  // bytes that came after the last exception, of both streams
+}
+
+// traceState is where in a traceback a line is.
+//
+//	outside ─"Traceback (most recent call last):"─▶ frames ─a line that is not indented─▶ message ─▶ outside
+type traceState uint8
+
+const (
+	traceOutside traceState = iota
+	traceFrames
+	traceMessage
+)
+
+func newWords() *words { return &words{of: map[int]*hearing{}} }
+
+var traceback = []byte("Traceback (most recent call last):")
+
+// chained are the lines between two tracebacks of which the second is of an exception that came of the first.
+var chained = []string{
+	"During handling of the above exception, another exception occurred:",
+	"The above exception was the direct cause of the following exception:",
+}
+
+// add takes what a process wrote. A process that has said its first lines and is in no traceback costs one search.
+func (w *words) add(id int, s Stream, data []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.of[id]
+	if h != nil && len(h.words.Raised) > 0 {
+		if h.since += len(data); h.since > maxSince {
+			h.words.Raised = nil
+		}
+	}
+	if s != Stderr {
+		return
+	}
+	if h == nil {
+		h = &hearing{}
+		w.of[id] = h
+	}
+	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 {
+		at := bytes.Index(data, traceback)
+		if at < 0 {
+			h.keep(data[bytes.LastIndexByte(data, '\n')+1:])
+			return
+		}
+		data = data[bytes.LastIndexByte(data[:at], '\n')+1:]
+	}
+	for {
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			h.keep(data)
+			return
+		}
+		h.keep(data[:end])
+		h.heard(string(h.line))
+		h.line, data = h.line[:0], data[end+1:]
+	}
+}
+
+// keep adds to the line that has begun. What a terminal would write over is forgotten: a progress bar
+// may come before a traceback's first line, and be long.
+func (h *hearing) keep(data []byte) {
+	if n := len(h.line); len(data) > 0 && n > 0 && h.line[n-1] == '\r' {
+		h.line = h.line[:0]
+	}
+	if at := bytes.LastIndexByte(data[:max(len(data)-1, 0)], '\r'); at >= 0 {
+		h.line, data = h.line[:0], data[at+1:]
+	}
+	h.line = append(h.line, data[:min(len(data), maxWord-len(h.line))]...)
+}
+
+// heard takes a whole line, of which the end may be missing.
+func (h *hearing) heard(line string) {
+	line = strings.TrimRight(strings.ToValidUTF8(line, "\uFFFD"), "\r ")
+	if len(h.words.First) < maxFirst && line != "" && !slices.Contains(h.words.First, line) {
+		h.words.First = append(h.words.First, line)
+	}
+	line = unranked(line)
+	indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
+	switch {
+	case slices.Contains(chained, line):
+		h.trace, h.chain = traceOutside, true
+	case strings.HasSuffix(line, string(traceback)): // behind a progress bar, perhaps
+		h.trace = traceFrames
+	case h.trace == traceFrames && line != "" && !indented:
+		if len(h.words.Raised) == maxRaised {
+			h.words.Raised = append(h.words.Raised[:0], h.words.Raised[1:]...)
+		}
+		h.words.Raised = append(h.words.Raised, Raised{line, time.Now(), h.chain})
+		h.trace, h.after, h.chain, h.since = traceMessage, maxAfter, false, 0
+	case h.trace == traceMessage && h.after > 0 && line != "" && len(h.words.Raised) > 0:
+		h.words.Raised[len(h.words.Raised)-1].Text += "\n" + line
+		h.after--
+	case h.trace == traceMessage:
+		h.trace = traceOutside
+	}
+}
+
+// unranked is a line without the "[rank3]: " that torch 2.2 and later put before each line of a traceback.
+func unranked(line string) string {
+	rest, ok := strings.CutPrefix(line, "[rank")
+	if !ok {
+		return line
+	}
+	number, rest, ok := strings.Cut(rest, "]:")
+	if !ok || strings.Trim(number, "0123456789") != "" {
+		return line
+	}
+	return strings.TrimPrefix(rest, " ")
+}
+
+// words is what was heard of a process, whose output has ended.
+func (w *words) words(id int) Words {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.of[id]
+	if h == nil {
+		return Words{}
+	}
+	if len(h.line) > 0 { // the last line had no end
+		h.heard(string(h.line))
+		h.line = h.line[:0]
+	}
+	return Words{First: slices.Clone(h.words.First), Raised: slices.Clone(h.words.Raised)}
+}

@@ -1,0 +1,88 @@
+package iof
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+const raised = `Traceback (most recent call last):
+  File "/app/train.py", line 6, in <module>
+    if r==2 and i==200: raise ValueError("loss is nan")
+                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+ValueError: loss is nan
+`
+
+func said(texts ...string) (list []Raised) {
+	for _, text := range texts {
+		list = append(list, Raised{Text: text})
+	}
+	return list
+}
+
+func TestWords(t *testing.T) {
+	many := ""
+	for i := range 20 {
+		many += fmt.Sprintf("epoch %d\nepoch %d\n", i, i)
+	}
+	first := strings.Split(strings.TrimSpace(many), "\n")
+	var ten []string
+	for i := 0; i < 20; i += 2 {
+		ten = append(ten, first[i])
+	}
+	long := strings.Repeat("x", 2000)
+	for _, tt := range []struct {
+		name, said string
+		want       Words
+	}{
+		{"nothing", "", Words{}},
+		{"the first ten distinct lines", many, Words{First: ten}},
+		{"a traceback after many lines", many + raised, Words{First: ten, Raised: said("ValueError: loss is nan")}},
+		{"without a line end", many + strings.TrimSpace(raised), Words{First: ten, Raised: said("ValueError: loss is nan")}},
+		{"a progress bar before it", many + "10%" + strings.Repeat(" ", 290) + "\r20%" + raised, Words{First: ten, Raised: said("ValueError: loss is nan")}},
+		{"torch's excepthook", many + "[rank3]: " + strings.ReplaceAll(strings.TrimSpace(raised), "\n", "\n[rank3]: ") + "\n",
+			Words{First: ten, Raised: said("ValueError: loss is nan")}},
+		{"two lines of a message, and the frames of C++ left out", many + strings.Replace(raised, "ValueError: loss is nan", "torch.X: a\nb\nc\nframe #0: d\nframe #1: e", 1),
+			Words{First: ten, Raised: said("torch.X: a\nb\nc")}},
+		{"one while another was handled", many + raised + "\nDuring handling of the above exception, another exception occurred:\n\n" + strings.ReplaceAll(raised, "ValueError: loss is nan", "KeyError: 3"),
+			Words{First: ten, Raised: []Raised{{Text: "ValueError: loss is nan"}, {Text: "KeyError: 3", Chained: true}}}},
+		{"one that it went on after", many + raised + strings.Repeat("epoch\n", maxSince/3), Words{First: ten}},
+		{"the last four", many + strings.Repeat(raised+"\n", 9), Words{First: ten, Raised: said(
+			"ValueError: loss is nan", "ValueError: loss is nan", "ValueError: loss is nan", "ValueError: loss is nan")}},
+		{"long lines", long + "\n", Words{First: []string{long[:maxWord]}}},
+	} {
+		for _, cut := range []int{1 << 15, 1, 7, 100} { // in one piece, and in many
+			t.Run(fmt.Sprint(tt.name, " by ", cut), func(t *testing.T) {
+				w := newWords()
+				for at := 0; at < len(tt.said); at += cut {
+					w.add(5, Stderr, []byte(tt.said[at:min(at+cut, len(tt.said))]))
+				}
+				if d := cmp.Diff(tt.want, w.words(5), cmpopts.IgnoreFields(Raised{}, "At")); d != "" {
+					t.Error(d)
+				}
+			})
+		}
+	}
+}
+
+// However much a process writes, little of it is kept.
+func TestWordsAreBounded(t *testing.T) {
+	w := newWords()
+	for i := range 2000 {
+		w.add(0, Stderr, []byte(fmt.Sprintf("Traceback (most recent call last):\n  File \"x\"\nE%d: %s\n%s\n%s\n%s\n", i, strings.Repeat("a", 3000), strings.Repeat("b", 3000), strings.Repeat("c", 3000), strings.Repeat("d", 3000))))
+	}
+	n := 0
+	got := w.words(0)
+	for _, l := range got.First {
+		n += len(l)
+	}
+	for _, e := range got.Raised {
+		n += len(e.Text)
+	}
+	if most := maxFirst*maxWord + maxRaised*(maxAfter+1)*(maxWord+1); n > most || len(got.Raised) != maxRaised {
+		t.Errorf("%d bytes kept, %d tracebacks", n, len(got.Raised))
+	}
+}
