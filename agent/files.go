@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/mpiup/mpiup/agent/copies"
-	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/guard"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
@@ -127,7 +127,7 @@ func (s *session) removeFiles(steps []*step) {
 			st.copies.Remove()
 		}
 		if st.files != "" {
-			os.RemoveAll(reap.SessionDir(s.agent.runDir(), s.id))
+			os.RemoveAll(guard.SessionDir(s.agent.runDir(), s.id))
 			os.Remove(s.agent.runDir()) // if nothing else is in it
 		}
 	}

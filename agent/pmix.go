@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -237,7 +237,7 @@ func (a *Agent) runDir() string {
 // removes it. A container without a writable one has "".
 func (a *Agent) sessionDir(session string) (dir string, remove func()) {
 	base := a.runDir()
-	dir = reap.SessionDir(base, session)
+	dir = guard.SessionDir(base, session)
 	if err := os.MkdirAll(dir, 0o700); err == nil {
 		err = checkOwned(base)
 		if err == nil {

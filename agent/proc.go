@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
@@ -256,17 +257,17 @@ func (p *proc) fail(text string) {
 // startFailed turns a start's error into what the launcher is told.
 func (p *proc) startFailed(err error) *apiv1.StartFailed {
 	f := &apiv1.StartFailed{Rank: p.id, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
-	var se *reap.StartError
+	var se *program.Error
 	if !errors.As(err, &se) {
 		return f
 	}
 	f.Path, f.Errno, f.Text = se.Path, int32(se.Errno), se.Error()
 	switch se.Phase {
-	case reap.PhaseExec:
+	case program.PhaseExec:
 		f.Phase = apiv1.StartPhase_START_EXEC
-	case reap.PhaseDir:
+	case program.PhaseDir:
 		f.Phase = apiv1.StartPhase_START_DIR
-	case reap.PhaseTimeout:
+	case program.PhaseTimeout:
 		f.Phase = apiv1.StartPhase_START_TIMEOUT
 	}
 	return f

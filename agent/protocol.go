@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
-	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
@@ -116,7 +116,7 @@ func (st *step) library(app int, dir string) mpilib.Choice {
 	env := environment(cfg.Env, l.Unset, a.Env, nil)
 	for i, kv := range env {
 		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
-			env[i] = "PATH=" + reap.SearchPath(a.Path, path, a.AlsoWdir)
+			env[i] = "PATH=" + program.SearchPath(a.Path, path, a.AlsoWdir)
 		}
 	}
 	return st.s.agent.libs.Look(mpilib.Query{Argv: a.Argv, Env: env, Dir: dir})

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/agent/reap/program"
 )
 
 // maxCPU bounds CPU numbers; Linux knows at most 8192 (CONFIG_NR_CPUS).
@@ -60,7 +62,7 @@ func setAffinity(cpus []int) (back func(), err error) {
 	}
 	before, err := threadMask()
 	if err != nil {
-		return nil, &StartError{Phase: PhaseInit, Errno: errnoOf(err), Cause: fmt.Sprintf("sched_getaffinity: %v", err)}
+		return nil, &program.Error{Phase: program.PhaseInit, Errno: program.Errno(err), Cause: fmt.Sprintf("sched_getaffinity: %v", err)}
 	}
 	want := maskOf(cpus)
 	err = setThreadMask(&want)
@@ -70,7 +72,7 @@ func setAffinity(cpus []int) (back func(), err error) {
 	}
 	_ = setThreadMask(&before)
 	sorted := slices.Sorted(slices.Values(cpus))
-	return nil, &StartError{Phase: PhaseInit, Errno: unix.EINVAL,
+	return nil, &program.Error{Phase: program.PhaseInit, Errno: unix.EINVAL,
 		Cause: fmt.Sprintf("it cannot be bound to CPUs %v: the container may use %v", sorted, before.list()),
 		Hint:  "bind to CPUs of the container, or do not bind"}
 }

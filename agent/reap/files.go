@@ -6,6 +6,9 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/reap/program"
 )
 
 // closeOnExec marks every descriptor but the standard ones, so that what this process inherited
@@ -15,7 +18,7 @@ func closeOnExec() {
 		return
 	}
 	// Before Linux 5.11, or refused by a seccomp profile.
-	names, err := readNames("/proc/self/fd")
+	names, err := proctree.Names("/proc/self/fd")
 	if err != nil {
 		return
 	}
@@ -39,7 +42,7 @@ func childFiles(files []*os.File) (fileSet, error) {
 			fs.fds[i] = files[i].Fd() // also makes it blocking
 			if fs.fds[i] == ^uintptr(0) {
 				fs.close()
-				return fs, &StartError{Phase: PhaseInit, Cause: fmt.Sprintf("descriptor %d is closed", i)}
+				return fs, &program.Error{Phase: program.PhaseInit, Cause: fmt.Sprintf("descriptor %d is closed", i)}
 			}
 			continue
 		}
@@ -50,7 +53,7 @@ func childFiles(files []*os.File) (fileSet, error) {
 		if fs.null == nil {
 			null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 			if err != nil {
-				return fs, &StartError{Phase: PhaseInit, Path: os.DevNull, Errno: errnoOf(err)}
+				return fs, &program.Error{Phase: program.PhaseInit, Path: os.DevNull, Errno: program.Errno(err)}
 			}
 			fs.null = null
 		}

@@ -92,13 +92,13 @@ func TestGuardEndsWhatAnAgentKilledInMidSpawnLeaves(t *testing.T) {
 		}
 		wait(t, agent)
 		until(t, "the guard is done", func() bool { return gone(guard) })
-		all, err := s.proc.snapshot()
+		all, err := s.proc.Snapshot()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range all {
-			if p.alive() && s.proc.session(p.pid) == roleSession(agent.Pid()) {
-				t.Errorf("process %d is left", p.pid)
+			if p.Alive() && s.proc.Session(p.PID) == roleSession(agent.Pid()) {
+				t.Errorf("process %d is left", p.PID)
 			}
 		}
 	}
@@ -158,93 +158,5 @@ func TestGuardIsSmall(t *testing.T) {
 	// The race detector's shadow memory is not what this is about.
 	if dirty > 5<<10 && !raceEnabled {
 		t.Errorf("the guard has %d KiB to itself, want at most 5 MiB", dirty)
-	}
-}
-
-func TestOnlyReadOnlyFileMappingsAreDropped(t *testing.T) {
-	for line, ok := range map[string]bool{
-		"00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/mpiup\n": true,
-		"00651000-00652000 r--p 00051000 08:02 173521 /usr/bin/mpiup\n": true,
-		"00652000-00655000 rw-p 00052000 08:02 173521 /usr/bin/mpiup\n": false,
-		"00652000-00655000 r--s 00052000 08:02 173521 /usr/bin/mpiup\n": false,
-		"7ffd0000-7ffd1000 r-xp 00000000 00:00 0 [vdso]\n":              false,
-		"00652000-00655000 r--p 00000000 00:00 0\n":                     false,
-		"x-y r--p 00000000 08:02 1 /x\n":                                false,
-		"":                                                              false,
-	} {
-		if _, _, got := programText(line); got != ok {
-			t.Errorf("%q: %v", line, got)
-		}
-	}
-	if start, size, _ := programText("00400000-00452000 r-xp 00000000 08:02 1 /x"); start != 0x400000 || size != 0x52000 {
-		t.Errorf("%#x %#x", start, size)
-	}
-}
-
-func TestMappingsThatTheLoaderWroteAreKept(t *testing.T) {
-	const smaps = `00400000-00452000 r-xp 00000000 08:02 1 /usr/bin/mpiup
-Rss:                 328 kB
-Anonymous:             0 kB
-00452000-00453000 r--p 00052000 08:02 1 /usr/bin/mpiup
-Anonymous:             4 kB
-00453000-00454000 rw-p 00053000 08:02 1 /usr/bin/mpiup
-Anonymous:             0 kB
-`
-	if got := droppable(smaps); !slices.Equal(got, [][2]uintptr{{0x400000, 0x52000}}) {
-		t.Errorf("%#x", got)
-	}
-}
-
-func TestLedgerKeepsWhatLives(t *testing.T) {
-	l, err := newLedger()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
-	a := l.add(record{session: "aa"})
-	b := l.add(record{session: "aa", pid: 10, start: 99})
-	c := l.add(record{pid: 11, start: 100})
-	l.remove(b)
-	if d := l.add(record{session: "bb", pid: 12, start: 101}); d != b || a == c {
-		t.Errorf("slots %d %d %d %d", a, b, c, d)
-	}
-	raw := make([]byte, 1024)
-	n, _ := l.file.ReadAt(raw, 0)
-	want := []record{{session: "aa"}, {session: "bb", pid: 12, start: 101}, {pid: 11, start: 100}}
-	if got := readLedger(raw[:n]); !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	var none *ledger
-	none.remove(none.add(record{session: "x"}))
-	none.close()
-}
-
-func TestGuardRemovesSessionDirs(t *testing.T) {
-	l, err := newLedger()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
-	dirs := filepath.Join(t.TempDir(), "of mpiup")
-	for _, name := range []string{"aa", "bb", "stranger"} {
-		if err := os.MkdirAll(filepath.Join(SessionDir(dirs, name), "sub"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l.add(record{dirs: dirs})
-	l.add(record{dirs: "/" + strings.Repeat("x", slotBytes)}) // does not fit, and is no record
-	l.add(record{session: "aa"})
-	l.add(record{session: "bb", pid: 1 << 22, start: 1})
-	l.add(record{session: "../session-stranger"})
-	raw := make([]byte, 5*slotBytes)
-	n, _ := l.file.ReadAt(raw, 0)
-	records := readLedger(raw[:n])
-	if len(records) != 4 {
-		t.Errorf("read %+v", records)
-	}
-	removeDirs(records)
-	left, err := filepath.Glob(filepath.Join(dirs, "*"))
-	if err != nil || !slices.Equal(left, []string{SessionDir(dirs, "stranger")}) {
-		t.Errorf("left are %q, %v", left, err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 )
 
 // Holding says whether a process of a session has a socket open.
@@ -27,7 +29,7 @@ const forkWait = time.Second
 // socket before: a rank connects once as a rule. Then all of /proc is looked at for descendants,
 // twice, because a process may fork while it is looked at; many calls share one such look.
 func (s *Supervisor) Holds(ctx context.Context, session string, inode uint64, uid uint32) Holding {
-	if s.proc.verify() != nil {
+	if s.proc.Verify() != nil {
 		if uid == uint32(os.Getuid()) {
 			return Hidden
 		}
@@ -68,7 +70,7 @@ func (s *Supervisor) childHolds(session string, inode uint64) bool {
 		return cmp.Or(cmp.Compare(a.found, b.found), cmp.Compare(a.pid, b.pid))
 	})
 	for _, c := range list {
-		if s.proc.branchHolds(c.pid, inode) {
+		if s.proc.BranchHolds(c.pid, inode) {
 			s.mu.Lock()
 			c.Process.found++
 			s.mu.Unlock()
@@ -113,21 +115,21 @@ func (s *Supervisor) holdings(session string) holdings {
 		s.awaitRest()
 		begin := time.Now()
 		h := holdings{sockets: map[uint64]bool{}, blind: map[uint32]bool{}}
-		all, err := s.proc.snapshot()
+		all, err := s.proc.Snapshot()
 		if err != nil {
 			return h, nil
 		}
-		f := s.family(all)
+		t := s.tree(all, nil)
 		for _, p := range all {
-			if !p.alive() || p.pid == f.self || f.exempt[p.pid] || f.lineage(p.pid) != session {
+			if !p.Alive() || p.PID == t.Self || t.Exempt[p.PID] || t.Lineage(p.PID) != session {
 				continue
 			}
-			err := s.proc.eachSocket(p.pid, func(n uint64) bool {
+			err := s.proc.EachSocket(p.PID, func(n uint64) bool {
 				h.sockets[n] = true
 				return len(h.sockets) < maxSockets
 			})
-			if errors.Is(err, os.ErrPermission) || errors.Is(err, errTooMany) || len(h.sockets) >= maxSockets {
-				for _, uid := range s.proc.uids(p.pid) {
+			if errors.Is(err, os.ErrPermission) || errors.Is(err, proctree.ErrTooMany) || len(h.sockets) >= maxSockets {
+				for _, uid := range s.proc.UIDs(p.PID) {
 					h.blind[uid] = true
 				}
 			}
@@ -156,35 +158,4 @@ func (s *Supervisor) awaitRest() {
 	if d > 0 {
 		<-time.After(d)
 	}
-}
-
-// lineage is the session that a process descends from: the first of its ancestors that is in the
-// table or in a process session that is known decides, so that no process of one session passes for
-// one of another by what it has in its environment. That counts where ancestors have ended: of a
-// process that this one has adopted. "" for all others.
-func (f *family) lineage(pid int) string {
-	last := 0
-	for range len(f.procs) {
-		p, ok := f.procs[pid]
-		if !ok || f.exempt[pid] {
-			return ""
-		}
-		if pid == f.self {
-			break
-		}
-		if name, ok := f.table[pid]; ok {
-			return name
-		}
-		if l, ok := f.leaderOf(p); ok {
-			return l.session
-		}
-		last, pid = pid, p.ppid
-	}
-	if pid != f.self || last == 0 {
-		return ""
-	}
-	if name := f.environ(last); f.known[name] {
-		return name
-	}
-	return ""
 }

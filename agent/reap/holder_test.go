@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/pmi/lobby"
-	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -269,7 +268,7 @@ func TestHolderUnderHidepid(t *testing.T) {
 // Where /proc is of no use, the user decides.
 func TestHolderWithoutProc(t *testing.T) {
 	s := New(Config{Log: quiet()})
-	s.proc.root = t.TempDir()
+	s.proc.Root = t.TempDir()
 	self := uint32(os.Getuid())
 	if h := s.Holds(t.Context(), "aa", 1, self); h != Hidden {
 		t.Error(h)
@@ -298,58 +297,6 @@ func TestLooksForStrangersArePaced(t *testing.T) {
 	if s.holdings("aa"); time.Now().Before(s.rested) {
 		t.Error("a look began too early")
 	}
-}
-
-func TestDescriptorsAreBounded(t *testing.T) {
-	root := t.TempDir()
-	if err := os.MkdirAll(root+"/7/fd", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for i := range maxDescriptors {
-		if err := os.Symlink("socket:[5]", fmt.Sprintf("%s/7/fd/%d", root, i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	calls := 0
-	err := procfs{root: root}.eachSocket(7, func(n uint64) bool { calls++; return n == 5 })
-	if !errors.Is(err, errTooMany) || calls != maxDescriptors {
-		t.Errorf("%d sockets, %v", calls, err)
-	}
-	if err := (procfs{root: root}).eachSocket(8, nil); err != nil {
-		t.Errorf("of a process that is gone: %v", err)
-	}
-}
-
-func TestSocketLinks(t *testing.T) {
-	for link, want := range map[string]uint64{
-		"socket:[12345]": 12345, "socket:[]": 0, "socket:[1": 0, "socket:[x]": 0, "pipe:[12]": 0, "/tmp/socket:[3]": 0, "": 0,
-		"socket:[99999999999999999999]": 0,
-	} {
-		if n, ok := socketLink([]byte(link)); n != want && ok || ok != (want != 0) {
-			t.Errorf("%q: %d %v", link, n, ok)
-		}
-	}
-}
-
-func TestUidsOfAStatus(t *testing.T) {
-	for status, want := range map[string]string{
-		"Name:\tUid:\nUmask:\t0022\nUid:\t1000\t0\t1000\t1001\nGid:\t7\n": "[1000 0 1000 1001]",
-		"Uid:\t4294967295\n": "[]", "Uid:\tx\n": "[]", "": "[]",
-	} {
-		if got := fmt.Sprint(uidsOf([]byte(status))); got != want {
-			t.Errorf("%q: %s, want %s", status, got, want)
-		}
-	}
-}
-
-func FuzzUidsOf(f *testing.F) {
-	f.Add([]byte("Uid:\t1000\t0\t1000\t1001\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		defer cost.Watch(t, cost.Parser, len(b))()
-		if ids := uidsOf(b); len(ids) > len(b) {
-			t.Error(ids)
-		}
-	})
 }
 
 func BenchmarkHolds(b *testing.B) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/agent/reap/guard"
 )
 
 // wakeKeeper asks for a guard. The spawner calls it when it has nothing to fork, so that a guard
@@ -35,7 +37,7 @@ func (s *Supervisor) keepGuard() {
 	for said := false; ; {
 		select {
 		case <-s.pokeHelp:
-		case <-s.ended:
+		case <-s.ended.Done():
 			return
 		}
 		if err := s.startGuard(alive); err != nil && !said && !errors.Is(err, ErrEnded) {
@@ -44,7 +46,7 @@ func (s *Supervisor) keepGuard() {
 		}
 		select { // not more than one guard a second, whoever kills them
 		case <-time.After(time.Second):
-		case <-s.ended:
+		case <-s.ended.Done():
 			return
 		}
 	}
@@ -52,25 +54,21 @@ func (s *Supervisor) keepGuard() {
 
 // startGuard hands the guard the pipe, the ledger and, where there are pidfds, this process.
 func (s *Supervisor) startGuard(alive *os.File) error {
-	files := []*os.File{nil, nil, nil, alive, s.ledger.file}
+	files := []*os.File{nil, nil, nil, alive, s.ledger.File}
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
 		self := os.NewFile(uintptr(fd), "pidfd")
 		defer func() { _ = self.Close() }()
 		files = append(files, self)
 	}
 	req := &request{guard: true, path: s.cfg.GuardExe, reply: make(chan spawned, 1),
-		cmd: Command{Argv: []string{GuardName}, Env: guardEnv, Files: files}}
+		cmd: Command{Argv: []string{guard.Name}, Env: guard.Env, Files: files}}
 	select {
 	case s.requests <- req:
-	case <-s.ended:
+	case <-s.ended.Done():
 		return nil
 	}
 	return (<-req.reply).err
 }
-
-// guardEnv keeps the Go runtime of the guard small. It has no MPIUP_SESSION: a guard must
-// outlive the session that its agent may itself be part of.
-var guardEnv = []string{"GOMAXPROCS=1", "GOGC=10", "GOTRACEBACK=none"}
 
 // endGuard ends the guard once nothing is left to guard.
 func (s *Supervisor) endGuard() {

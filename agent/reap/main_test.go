@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/mpiup/mpiup/agent/reap/guard"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 )
 
 // patience bounds every wait for something that should happen soon.
@@ -18,8 +21,8 @@ const patience = 30 * time.Second
 
 // TestMain is also the program that the tests start: as a guard, or in a role.
 func TestMain(m *testing.M) {
-	if IsGuard(os.Args) {
-		os.Exit(GuardMain())
+	if guard.Is(os.Args) {
+		os.Exit(guard.Main())
 	}
 	if name := os.Getenv("REAP_TEST_ROLE"); name != "" {
 		role, ok := roles[name]
@@ -147,8 +150,8 @@ func gone(pid int) bool {
 }
 
 func ended(pid int) bool {
-	st, err := procfs{root: "/proc"}.stat(pid)
-	return err != nil || !st.alive()
+	st, err := proctree.Proc{Root: "/proc"}.Stat(pid)
+	return err != nil || !st.Alive()
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

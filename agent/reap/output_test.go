@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -37,7 +38,7 @@ func TestOutput(t *testing.T) {
 			t.Errorf("%s: %q, %q, %+v, %v", tt.name, o.Out, o.Err, o.Exit, err)
 		}
 	}
-	var start *StartError
+	var start *program.Error
 	if _, err := s.Output(t.Context(), Command{Argv: []string{"no-such-program"}, Env: []string{"PATH=/bin"}}, 1000); !errors.As(err, &start) {
 		t.Errorf("a program that is not there: %v", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/agent/reap/guard"
 )
 
 // prepare makes this process a fit parent: orphans come to it, descriptors do not leak, signals
@@ -24,7 +26,7 @@ func (s *Supervisor) prepare() (undo func()) {
 			s.adopts = false
 		}
 	}
-	if err := s.proc.verify(); err != nil {
+	if err := s.proc.Verify(); err != nil {
 		log.Warn("descendants outside a rank's process group cannot be found", "err", err)
 	}
 	if err := RaiseLimits(); err != nil {
@@ -32,10 +34,10 @@ func (s *Supervisor) prepare() (undo func()) {
 	}
 	if s.cfg.GuardExe != "" && os.Getpid() != 1 {
 		var err error
-		if s.ledger, err = newLedger(); err != nil {
+		if s.ledger, err = guard.NewLedger(); err != nil {
 			log.Warn("no guard: grandchildren may outlive a killed agent", "err", err)
 		} else if s.cfg.SessionDirs != "" {
-			s.ledger.add(record{dirs: s.cfg.SessionDirs})
+			s.ledger.Add(guard.Record{Dirs: s.cfg.SessionDirs})
 		}
 	}
 	restore, err := defaultDispositions()
@@ -44,7 +46,7 @@ func (s *Supervisor) prepare() (undo func()) {
 	}
 	return func() {
 		restore()
-		s.ledger.close()
+		s.ledger.Close()
 	}
 }
 

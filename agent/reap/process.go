@@ -33,8 +33,8 @@ type Process struct {
 
 func newProcess(s *Supervisor, pid, pidfd int, req *request) *Process {
 	p := &Process{s: s, pid: pid, session: req.cmd.Session, terminal: req.cmd.Terminal, guard: req.guard, done: make(chan struct{})}
-	if st, err := s.proc.stat(pid); err == nil {
-		p.start = st.start
+	if st, err := s.proc.Stat(pid); err == nil {
+		p.start = st.Start
 	}
 	if pidfd >= 0 {
 		// Nonblocking, so that os.File waits for it in the runtime's poller, not in a thread.
@@ -167,8 +167,8 @@ func (s *Supervisor) reaped(p *Process) {
 		s.keeper = nil
 		return
 	}
-	if l, ok := s.leaders[p.pid]; ok && l.session == "" && l.start == p.start {
-		s.ledger.remove(l.slot)
+	if l, ok := s.leaders[p.pid]; ok && l.Session == "" && l.Start == p.start {
+		s.ledger.Remove(l.slot)
 		delete(s.leaders, p.pid)
 	}
 }

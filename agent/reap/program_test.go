@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -48,7 +49,7 @@ func withLoader(loader string) string {
 	copy(h, "\x7fELF\x02\x01\x01")
 	h[16], h[18], h[20] = 2, map[string]byte{"amd64": 62, "arm64": 183}[runtime.GOARCH], 1
 	h[32], h[52], h[54], h[56] = 64, 64, 56, 1
-	h[64], h[72], h[96] = ptInterp, 120, byte(len(loader)+1)
+	h[64], h[72], h[96] = 3, 120, byte(len(loader)+1)
 	return string(h) + loader + "\x00"
 }
 
@@ -68,84 +69,33 @@ func TestProgramsThatCannotStartSayWhy(t *testing.T) {
 	s := supervise(t)
 	for _, tt := range []struct {
 		name, prog, wdir string
-		phase            Phase
+		phase            program.Phase
 		errno            syscall.Errno
 		says             string
 	}{
-		{"not found", in("none"), "", PhaseExec, syscall.ENOENT, in("none") + ": program not found"},
-		{"not on PATH", "no-such-program", "", PhaseExec, syscall.ENOENT, "program not found on PATH (/usr/bin:/bin)"},
-		{"relative to Dir", "./none", dir, PhaseExec, syscall.ENOENT, in("none")},
-		{"not executable", in("nox"), "", PhaseExec, syscall.EACCES, "not executable; set its x bit"},
-		{"a directory", dir, "", PhaseExec, syscall.EACCES, "is a directory"},
-		{"a FIFO", in("fifo"), "", PhaseExec, syscall.EACCES, "not a regular file"},
-		{"below a file", in("nox/x"), "", PhaseExec, syscall.ENOTDIR, "not a directory"},
-		{"empty", in("empty"), "", PhaseExec, syscall.ENOEXEC, "empty file"},
-		{"neither ELF nor script", in("text"), "", PhaseExec, syscall.ENOEXEC, "#!/bin/sh"},
-		{"wrong architecture", in("foreign"), "", PhaseExec, syscall.ENOEXEC, "this host is " + runtime.GOARCH},
-		{"loader missing", in("noloader"), "", PhaseExec, syscall.ENOENT, "its loader /lib/ld-none.so.1 is missing"},
-		{"Windows line ends", in("crlf"), "", PhaseExec, syscall.ENOENT, "Windows line endings"},
-		{"interpreter missing", in("nointerp"), "", PhaseExec, syscall.ENOENT, `its interpreter "/opt/none/python3" is missing`},
-		{"no directory", "/bin/true", in("gone"), PhaseDir, syscall.ENOENT, in("gone") + ": the working directory does not exist"},
-		{"directory is a file", "/bin/true", in("nox"), PhaseDir, syscall.ENOTDIR, "another working directory"},
+		{"not found", in("none"), "", program.PhaseExec, syscall.ENOENT, in("none") + ": program not found"},
+		{"not on PATH", "no-such-program", "", program.PhaseExec, syscall.ENOENT, "program not found on PATH (/usr/bin:/bin)"},
+		{"relative to Dir", "./none", dir, program.PhaseExec, syscall.ENOENT, in("none")},
+		{"not executable", in("nox"), "", program.PhaseExec, syscall.EACCES, "not executable; set its x bit"},
+		{"a directory", dir, "", program.PhaseExec, syscall.EACCES, "is a directory"},
+		{"a FIFO", in("fifo"), "", program.PhaseExec, syscall.EACCES, "not a regular file"},
+		{"below a file", in("nox/x"), "", program.PhaseExec, syscall.ENOTDIR, "not a directory"},
+		{"empty", in("empty"), "", program.PhaseExec, syscall.ENOEXEC, "empty file"},
+		{"neither ELF nor script", in("text"), "", program.PhaseExec, syscall.ENOEXEC, "#!/bin/sh"},
+		{"wrong architecture", in("foreign"), "", program.PhaseExec, syscall.ENOEXEC, "this host is " + runtime.GOARCH},
+		{"loader missing", in("noloader"), "", program.PhaseExec, syscall.ENOENT, "its loader /lib/ld-none.so.1 is missing"},
+		{"Windows line ends", in("crlf"), "", program.PhaseExec, syscall.ENOENT, "Windows line endings"},
+		{"interpreter missing", in("nointerp"), "", program.PhaseExec, syscall.ENOENT, `its interpreter "/opt/none/python3" is missing`},
+		{"no directory", "/bin/true", in("gone"), program.PhaseDir, syscall.ENOENT, in("gone") + ": the working directory does not exist"},
+		{"directory is a file", "/bin/true", in("nox"), program.PhaseDir, syscall.ENOTDIR, "another working directory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := s.Start(t.Context(), Command{Argv: []string{tt.prog}, Dir: tt.wdir, Env: []string{"PATH=/usr/bin:/bin"}})
-			var e *StartError
+			var e *program.Error
 			if !errors.As(err, &e) || e.Phase != tt.phase || e.Errno != tt.errno || !strings.Contains(err.Error(), tt.says) {
 				t.Fatalf("Start: %#v\n%v\nwant %v %v %q", err, err, tt.phase, tt.errno, tt.says)
 			}
-			if !strings.HasPrefix(tt.prog, "/") || tt.wdir != "" {
-				return
-			}
-			if err := Check(tt.prog, patience); err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("Check: %v", err)
-			}
 		})
-	}
-	if err := Check("/bin/sh", patience); err != nil {
-		t.Errorf("/bin/sh: %v", err)
-	}
-}
-
-func TestLookPathFindsWhatExecvpFinds(t *testing.T) {
-	dir := t.TempDir()
-	for _, d := range []string{"a", "b", "a/prog2"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(t, filepath.Join(dir, "a/prog"), "", 0o644)
-	write(t, filepath.Join(dir, "b/prog"), "", 0o755)
-	write(t, filepath.Join(dir, "b/prog2"), "", 0o755)
-	write(t, filepath.Join(dir, "here"), "", 0o755)
-	for _, tt := range []struct{ name, prog, path, want string }{
-		{"passes what is not executable", "prog", dir + "/a:" + dir + "/b", dir + "/b/prog"},
-		{"passes a directory", "prog2", dir + "/a:" + dir + "/b", dir + "/b/prog2"},
-		{"relative element", "prog", "b", dir + "/b/prog"},
-		{"empty element", "here", "/bin::/usr/bin", dir + "/here"},
-		{"slash", "b/prog", "/bin", dir + "/b/prog"},
-		{"absolute", "/bin/sh", "", "/bin/sh"},
-		{"before PATH", "prog", SearchPath(dir+"/b", "/usr/bin", false), dir + "/b/prog"},
-		{"the directory, after PATH", "here", SearchPath("", "/usr/bin", true), dir + "/here"},
-		{"the directory, without PATH", "here", SearchPath("", "", true), dir + "/here"},
-		{"PATH before the directory", "sh", SearchPath("", "/bin", true), "/bin/sh"},
-	} {
-		got, err := LookPath(tt.prog, dir, tt.path)
-		if err != nil || got != tt.want {
-			t.Errorf("%s: %q %v, want %q", tt.name, got, err, tt.want)
-		}
-	}
-	if _, err := LookPath("prog", dir, dir+"/a"); err == nil || !strings.Contains(err.Error(), "not executable") {
-		t.Errorf("found but not executable: %v", err)
-	}
-	if _, err := LookPath("here", dir, "/bin"); err == nil || !strings.Contains(err.Error(), "the working directory has it: write ./here") {
-		t.Errorf("where Open MPI alone looks: %v", err)
-	}
-	if _, err := LookPath("nope", dir, SearchPath("", "/bin", true)); err == nil || !strings.Contains(err.Error(), "not found on PATH (/bin) or in "+dir) {
-		t.Errorf("nowhere: %v", err)
-	}
-	if _, err := LookPath("", dir, "/bin"); err == nil {
-		t.Error("no program: no error")
 	}
 }
 
@@ -189,13 +139,10 @@ func TestMountThatDoesNotAnswerIsATimeout(t *testing.T) {
 		{"interpreter", Command{Argv: []string{script}}, dir + "/python3: the file system of the interpreter or loader of " + script + " did not answer"},
 	} {
 		_, err := s.Start(t.Context(), tt.c)
-		var e *StartError
-		if !errors.As(err, &e) || e.Phase != PhaseTimeout || !strings.HasPrefix(err.Error(), tt.want) || !strings.Contains(err.Error(), "within 100ms") {
+		var e *program.Error
+		if !errors.As(err, &e) || e.Phase != program.PhaseTimeout || !strings.HasPrefix(err.Error(), tt.want) || !strings.Contains(err.Error(), "within 100ms") {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-	}
-	if err := Check(dir+"/prog", 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not answer") {
-		t.Errorf("Check: %v", err)
 	}
 	s.cfg.SpawnDeadline = patience
 	wait(t, start(t, s, sh("true"))) // nothing else waits for it
@@ -203,24 +150,24 @@ func TestMountThatDoesNotAnswerIsATimeout(t *testing.T) {
 
 func TestHangingExecIsGivenUp(t *testing.T) {
 	dir := deadMount(t)
-	program := write(t, filepath.Join(t.TempDir(), "prog"), withLoader(dir+"/ld.so"), 0o755)
+	file := write(t, filepath.Join(t.TempDir(), "prog"), withLoader(dir+"/ld.so"), 0o755)
 	// The runtime cannot stop the world while a child hangs in exec, so nothing may ask it to.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
 	s := supervise(t, func(c *Config) { c.SpawnDeadline = 50 * time.Millisecond })
 	// Past the check, as if the mount died after it.
-	stuck := &request{path: program, cmd: Command{Argv: []string{"prog"}}, reply: make(chan spawned, 1)}
+	stuck := &request{path: file, cmd: Command{Argv: []string{"prog"}}, reply: make(chan spawned, 1)}
 	failed := make(chan error)
 	go func() {
 		_, err := s.submit(t.Context(), stuck, 500*time.Millisecond)
 		failed <- err
 	}()
 	until(t, "the fork has begun", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.forking == stuck })
-	if _, err := s.Start(t.Context(), sh("true")); err == nil || !strings.Contains(err.Error(), "starting "+program+" does not come to an end") {
+	if _, err := s.Start(t.Context(), sh("true")); err == nil || !strings.Contains(err.Error(), "starting "+file+" does not come to an end") {
 		t.Errorf("meanwhile: %v", err)
 	}
-	var e *StartError
-	if err := <-failed; !errors.As(err, &e) || e.Phase != PhaseTimeout {
+	var e *program.Error
+	if err := <-failed; !errors.As(err, &e) || e.Phase != program.PhaseTimeout {
 		t.Fatalf("hanging exec: %v", err)
 	}
 	s.cfg.SpawnDeadline = patience
@@ -241,8 +188,8 @@ func TestStartWaitsInAQueueThatMoves(t *testing.T) {
 			s.forks++
 			s.mu.Unlock()
 		}
-		var e *StartError
-		if err := <-failed; !errors.As(err, &e) || e.Phase != PhaseTimeout {
+		var e *program.Error
+		if err := <-failed; !errors.As(err, &e) || e.Phase != program.PhaseTimeout {
 			t.Errorf("a queue that stands: %v", err)
 		}
 		if waited := time.Since(begun); waited != 6*time.Second {

@@ -1,7 +1,7 @@
 // Package reap starts, signals, stops and waits for processes. It is the only code of mpiup
 // that forks.
 //
-//	            Start ──▶ check the program, within a deadline, in a goroutine of its own
+//	            Start ──▶ program.Finder: the program, within a deadline, in a goroutine of its own
 //	              │
 //	              ▼
 //	 spawner: one goroutine locked to one thread for the life of Run
@@ -22,8 +22,7 @@
 //
 // Each process started here is a session leader (but with Command.SameSession) and the leader of its process group, starts
 // with default signal dispositions and an empty mask, holds no descriptor but its Files, and
-// dies with the agent. Descendants are found by process session and group, by the MPIUP_SESSION variable
-// in /proc/PID/environ and by parentage, also as it was seen a while ago; never merely by being orphans.
+// dies with the agent. Package proctree finds the descendants of a session.
 //
 // Concurrency: every method may be called from any goroutine. mu guards the table and is never
 // held across a fork, an exec, a file access or a wait. A process is reaped under its own
@@ -55,6 +54,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/mpiup/mpiup/agent/reap/guard"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/reap/program"
 )
 
 // killWait bounds how long a stop waits after SIGKILL; what is left then sits in the kernel
@@ -76,11 +79,11 @@ type Config struct {
 	// StopGrace is the time between SIGTERM and SIGKILL when Run ends. Default 5 s.
 	StopGrace time.Duration
 
-	// GuardExe is the program that runs GuardMain when its argv[0] is GuardName, normally
+	// GuardExe is the program that runs guard.Main when its argv[0] is guard.Name, normally
 	// /proc/self/exe. Empty: no guard. PID 1 has none: the kernel ends everything with it.
 	GuardExe string
 
-	// SessionDirs is the directory in which a session may have one of its own, SessionDir; the
+	// SessionDirs is the directory in which a session may have one of its own, guard.SessionDir; the
 	// guard removes it. Empty: sessions have none.
 	SessionDirs string
 }
@@ -99,38 +102,34 @@ func (c Config) withDefaults() Config {
 type Supervisor struct {
 	cfg      Config
 	adopts   bool // PID 1 or subreaper: orphans come here, and descent from us can be seen
-	proc     procfs
-	noPidfd  atomic.Bool   // this kernel (before 5.3) or sandbox has no pidfds
-	requests chan *request // to the spawner, unbuffered
-	ended    chan struct{} // closed when Run takes no more requests
+	proc     proctree.Proc
+	noPidfd  atomic.Bool     // this kernel (before 5.3) or sandbox has no pidfds
+	requests chan *request   // to the spawner, unbuffered
+	ended    context.Context // done when Run takes no more requests
+	end      context.CancelFunc
 	poke     chan struct{} // to the orphan loop, capacity 1
 	pokeHelp chan struct{} // to the guard keeper, capacity 1
-	checks   singleflight.Group
+	programs program.Finder
 	looks    singleflight.Group // at what sessions have open, by session
-	looking  sync.Map           // by a check's key, where it is: *atomic.Pointer[place]
-	checking atomic.Int32       // checks under way or stuck
 	waiters  sync.WaitGroup
-	ledger   *ledger // nil without a guard
+	ledger   *guard.Ledger // nil without a guard
 
 	mu       sync.Mutex
-	closed   bool                      // guarded by mu: Run is ending, no new process
-	table    map[int]*Process          // guarded by mu: unreaped children by pid
-	leaders  map[int]leader            // guarded by mu: process sessions that belong to a session, their leader dead or not
-	stopping map[string]int            // guarded by mu: sessions inside StopSession
-	known    map[string]*sessionRecord // guarded by mu: sessions that had a process and were not yet stopped
-	forks    uint64                    // guarded by mu: forks begun
-	forking  *request                  // guarded by mu: the fork in flight
-	keeper   *Process                  // guarded by mu: the guard, nil when there is none
-	seen     map[int]member            // guarded by mu: descendants that only their parents told; not changed once it is here
-	rested   time.Time                 // guarded by mu: when the next look at what sessions have open may begin
+	closed   bool                       // guarded by mu: Run is ending, no new process
+	table    map[int]*Process           // guarded by mu: unreaped children by pid
+	leaders  map[int]leader             // guarded by mu: process sessions that belong to a session, their leader dead or not
+	stopping map[string]int             // guarded by mu: sessions inside StopSession
+	known    map[string]*sessionRecord  // guarded by mu: sessions that had a process and were not yet stopped
+	forks    uint64                     // guarded by mu: forks begun
+	forking  *request                   // guarded by mu: the fork in flight
+	keeper   *Process                   // guarded by mu: the guard, nil when there is none
+	seen     map[int]proctree.Inherited // guarded by mu: descendants that only their parents told; not changed once it is here
+	rested   time.Time                  // guarded by mu: when the next look at what sessions have open may begin
 }
 
-// leader remembers whose a process session is. start tells it from a later process that got
-// the same number.
 type leader struct {
-	session string
-	start   uint64
-	slot    int // in the ledger
+	proctree.Leader
+	slot int // in the ledger
 }
 
 type sessionRecord struct{ slot int }
@@ -140,12 +139,14 @@ var ErrEnded = errors.New("the supervisor of processes is shutting down")
 
 // New builds a Supervisor. Nothing runs until Run; a Start before that waits for it.
 func New(cfg Config) *Supervisor {
+	ended, end := context.WithCancel(context.Background())
 	return &Supervisor{
 		cfg:      cfg.withDefaults(),
 		adopts:   cfg.Subreaper || os.Getpid() == 1,
-		proc:     procfs{root: "/proc"},
+		proc:     proctree.Proc{Root: "/proc"},
 		requests: make(chan *request),
-		ended:    make(chan struct{}),
+		ended:    ended,
+		end:      end,
 		poke:     make(chan struct{}, 1),
 		pokeHelp: make(chan struct{}, 1),
 		table:    make(map[int]*Process),
@@ -179,7 +180,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.closed = true
 	s.mu.Unlock()
 	left := s.stop(context.Background(), everything(), s.cfg.StopGrace)
-	close(s.ended)
+	s.end()
 	s.awaitSpawner(spawnerDone)
 	keeper.Wait()
 	s.endGuard()

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/need"
 )
@@ -73,13 +74,13 @@ func TestThousandsOfShortProcessesLoseNoExit(t *testing.T) {
 
 // children are the processes whose parent this process is, zombies included.
 func children(t *testing.T) (pids []int) {
-	all, err := procfs{root: "/proc"}.snapshot()
+	all, err := proctree.Proc{Root: "/proc"}.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		if p.ppid == os.Getpid() {
-			pids = append(pids, p.pid)
+		if p.PPID == os.Getpid() {
+			pids = append(pids, p.PID)
 		}
 	}
 	return pids

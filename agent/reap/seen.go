@@ -1,15 +1,13 @@
 package reap
 
-import "time"
+import (
+	"time"
+
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+)
 
 // glances is the time between two looks at who descends from a session's processes.
 const glances = 5 * time.Second
-
-// member is a process that was seen to descend from a session's.
-type member struct {
-	session string
-	start   uint64
-}
 
 // glance looks now and then, while processes run, who descends from them: one that has left its process session and has
 // no environment cannot be told from a stranger's once its parents have ended.
@@ -33,27 +31,27 @@ func (s *Supervisor) glance(stop <-chan struct{}) {
 
 // note remembers the descendants of sessions that nothing but their parents tells, and forgets those that have ended.
 func (s *Supervisor) note() {
-	if s.proc.verify() != nil {
+	if s.proc.Verify() != nil {
 		return
 	}
-	all, err := s.proc.snapshot()
+	all, err := s.proc.Snapshot()
 	if err != nil {
 		return
 	}
-	f := s.family(all)
-	seen := map[int]member{}
+	t := s.tree(all, nil)
+	seen := map[int]proctree.Inherited{}
 	for _, p := range all {
-		if !p.alive() || !f.descends(p.pid) {
+		if !p.Alive() || !t.Descends(p.PID) {
 			continue
 		}
-		if o := f.owner(p.pid); o.inherited && o.session != "" {
-			seen[p.pid] = member{o.session, p.start}
+		if o := t.Owner(p.PID); o.Inherited && o.Session != "" {
+			seen[p.PID] = proctree.Inherited{Session: o.Session, Start: p.Start}
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for pid, m := range seen { // of a session that was stopped meanwhile
-		if s.known[m.session] == nil {
+		if s.known[m.Session] == nil {
 			delete(seen, pid)
 		}
 	}

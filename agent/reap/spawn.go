@@ -1,6 +1,7 @@
 package reap
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -11,6 +12,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/agent/reap/guard"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/reap/program"
 )
 
 // Command is a process to start.
@@ -41,15 +46,12 @@ type Command struct {
 	Session string // the value of MPIUP_SESSION in Env; "": belongs to none
 }
 
-// maxSession bounds a session's name, which must fit a ledger record.
-const maxSession = 96
-
 func (c *Command) validate() error {
 	bad := ""
 	switch {
 	case len(c.Argv) == 0:
 		bad = "no program is named"
-	case len(c.Session) > maxSession || strings.ContainsAny(c.Session, " \n\x00"):
+	case len(c.Session) > proctree.MaxSession || strings.ContainsAny(c.Session, " \n\x00"):
 		bad = "the session's name is malformed"
 	case c.Dir != "" && c.Dir[0] != '/':
 		bad = "the working directory is not absolute"
@@ -63,7 +65,7 @@ func (c *Command) validate() error {
 	if bad == "" {
 		return nil
 	}
-	return &StartError{Phase: PhaseInit, Cause: bad}
+	return &program.Error{Phase: program.PhaseInit, Cause: bad}
 }
 
 // request is a Command on its way through the spawner.
@@ -90,20 +92,32 @@ type spawned struct {
 	err error
 }
 
-// Start starts a process. The error is a *StartError, ErrEnded, or ctx's. It returns after the
+// Start starts a process. The error is a *program.Error, ErrEnded, or ctx's. It returns after the
 // exec succeeded or failed, or when Config.SpawnDeadline has passed for it in vain. A ctx that ends
 // withdraws what has not been forked yet.
 func (s *Supervisor) Start(ctx context.Context, cmd Command) (*Process, error) {
 	if err := cmd.validate(); err != nil {
 		return nil, err
 	}
-	deadline := time.NewTimer(s.cfg.SpawnDeadline)
-	defer deadline.Stop()
-	path, err := s.check(ctx, cmd, deadline.C)
+	path, err := s.find(ctx, &cmd)
 	if err != nil {
 		return nil, err
 	}
 	return s.submit(ctx, &request{cmd: cmd, ctx: ctx, path: path, reply: make(chan spawned, 1)}, s.cfg.SpawnDeadline)
+}
+
+// find finds the program, unless Run ends meanwhile.
+func (s *Supervisor) find(ctx context.Context, c *Command) (string, error) {
+	prog, pathEnv := cmp.Or(c.Path, c.Argv[0]), ""
+	for _, kv := range c.Env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			pathEnv = v
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ended, func() { cancel(ErrEnded) })()
+	return s.programs.Find(ctx, prog, c.Dir, program.SearchPath(c.Look, pathEnv, c.AlsoDir), s.cfg.SpawnDeadline)
 }
 
 // submit hands a request to the spawner and waits for what becomes of it, at most patience for its
@@ -131,7 +145,7 @@ func (s *Supervisor) queue(ctx context.Context, req *request, patience time.Dura
 		select {
 		case s.requests <- req:
 			return nil
-		case <-s.ended:
+		case <-s.ended.Done():
 			return ErrEnded
 		case <-ctx.Done():
 			return ctx.Err()
@@ -156,7 +170,7 @@ func (s *Supervisor) begun() uint64 {
 func (s *Supervisor) busyError(req *request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := timeoutError(req.path, s.cfg.SpawnDeadline)
+	e := program.TimedOut(req.path, s.cfg.SpawnDeadline)
 	e.Cause = "no process can be started on this host"
 	if s.forking != nil {
 		e.Cause = fmt.Sprintf("no process can be started on this host: starting %s does not come to an end", s.forking.path)
@@ -171,7 +185,7 @@ func (s *Supervisor) abandon(req *request) error {
 	req.state = requestAbandoned
 	s.mu.Unlock()
 	s.killUnborn()
-	return timeoutError(req.path, s.cfg.SpawnDeadline)
+	return program.TimedOut(req.path, s.cfg.SpawnDeadline)
 }
 
 // killUnborn kills children that are not in the table while a fork is in flight and that still
@@ -181,7 +195,7 @@ func (s *Supervisor) killUnborn() {
 	if err != nil {
 		return
 	}
-	all, err := s.proc.snapshot()
+	all, err := s.proc.Snapshot()
 	if err != nil {
 		return
 	}
@@ -191,11 +205,11 @@ func (s *Supervisor) killUnborn() {
 		return
 	}
 	for _, p := range all {
-		if p.ppid != os.Getpid() || s.table[p.pid] != nil {
+		if p.PPID != os.Getpid() || s.table[p.PID] != nil {
 			continue
 		}
-		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid)); err == nil && exe == self {
-			_ = unix.Kill(p.pid, unix.SIGKILL)
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PID)); err == nil && exe == self {
+			_ = unix.Kill(p.PID, unix.SIGKILL)
 		}
 	}
 }
@@ -216,7 +230,7 @@ func (s *Supervisor) spawner() {
 		select {
 		case req := <-s.requests:
 			s.serve(req)
-		case <-s.ended:
+		case <-s.ended.Done():
 			return
 		}
 	}
@@ -250,14 +264,14 @@ func (s *Supervisor) beginFork(req *request) error {
 	case req.ctx != nil && req.ctx.Err() != nil:
 		return req.ctx.Err()
 	case req.cmd.Session != "" && s.stopping[req.cmd.Session] > 0:
-		return &StartError{Phase: PhaseInit, Cause: "the session is being stopped"}
+		return &program.Error{Phase: program.PhaseInit, Cause: "the session is being stopped"}
 	}
 	req.state = requestForking
 	s.forks++
 	s.forking = req
 	req.born = make(chan struct{})
 	if name := req.cmd.Session; name != "" && s.known[name] == nil {
-		s.known[name] = &sessionRecord{slot: s.ledger.add(record{session: name})}
+		s.known[name] = &sessionRecord{slot: s.ledger.Add(guard.Record{Session: name})}
 	}
 	return nil
 }
@@ -278,9 +292,9 @@ func (s *Supervisor) endFork(req *request, p *Process) (unwanted bool) {
 		return s.closed
 	}
 	if old, ok := s.leaders[p.pid]; ok {
-		s.ledger.remove(old.slot)
+		s.ledger.Remove(old.slot)
 	}
-	s.leaders[p.pid] = leader{p.session, p.start, s.ledger.add(record{session: p.session, pid: p.pid, start: p.start})}
+	s.leaders[p.pid] = leader{proctree.Leader{Session: p.session, Start: p.start}, s.ledger.Add(guard.Record{Session: p.session, PID: p.pid, Start: p.start})}
 	return req.state == requestAbandoned || s.closed || s.stopping[p.session] > 0
 }
 
@@ -322,56 +336,7 @@ func (s *Supervisor) forkExec(req *request) (*Process, error) {
 	}
 	runtime.KeepAlive(cmd.Files)
 	if err != nil {
-		return nil, explain(req, errnoOf(err))
+		return nil, program.Explain(req.path, cmd.Dir, cmd.Argv, cmd.Env, program.Errno(err))
 	}
 	return newProcess(s, pid, pidfd, req), nil
-}
-
-// explain finds the reason behind an errno of ForkExec, which does not say what failed.
-func explain(req *request, errno syscall.Errno) error {
-	if req.cmd.Dir != "" {
-		if err := checkDir(req.cmd.Dir); err != nil {
-			return err
-		}
-	}
-	switch errno {
-	case syscall.ENOEXEC, syscall.ENOENT, syscall.ELIBBAD, syscall.EACCES, syscall.EINVAL:
-		if err := checkAccess(req.path); err != nil {
-			return err
-		}
-		if err := checkImage(req.path); err != nil {
-			return err
-		}
-	case syscall.E2BIG:
-		if err := tooLong(req); err != nil {
-			return err
-		}
-	case syscall.ENOTTY, syscall.EIO:
-		return &StartError{Phase: PhaseInit, Path: req.path, Errno: errno, Cause: "the terminal cannot become its controlling terminal"}
-	}
-	return execError(req.path, errno)
-}
-
-// maxString is what no argument and no variable may be as long as, with its final zero byte
-// (MAX_ARG_STRLEN of linux/binfmts.h).
-const maxString = 32 * 4096
-
-// tooLong names a word that no exec takes, however much room there is for all together.
-func tooLong(req *request) error {
-	for i, list := range [][]string{req.cmd.Argv, req.cmd.Env} {
-		for _, s := range list {
-			if len(s) < maxString {
-				continue
-			}
-			what := "an argument"
-			if i == 1 {
-				name, _, _ := strings.Cut(s, "=")
-				what = fmt.Sprintf("variable %.40s", name)
-			}
-			return &StartError{Phase: PhaseExec, Path: req.path, Errno: syscall.E2BIG,
-				Cause: fmt.Sprintf("%s of %d bytes is longer than the %d that the kernel takes", what, len(s), maxString-1),
-				Hint:  "hand it over in a file, or on standard input"}
-		}
-	}
-	return nil
 }

@@ -15,6 +15,9 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/reap/program"
 )
 
 func TestChildHasDefaultSignalsAndAnEmptyMask(t *testing.T) {
@@ -73,7 +76,7 @@ func TestNothingLeaksInTheSupervisor(t *testing.T) {
 }
 
 func openDescriptors(t *testing.T) int {
-	names, err := readNames("/proc/self/fd")
+	names, err := proctree.Names("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,10 +160,10 @@ func TestAffinityIsSetForTheChildOnly(t *testing.T) {
 	if got := show(); got != all {
 		t.Errorf("the next child has %s, want %s", got, all)
 	}
-	var e *StartError
+	var e *program.Error
 	for _, cpus := range [][]int{{8191}, {one, 8191}, {-1}, {maxCPU}} {
 		_, err = s.Start(t.Context(), Command{Argv: []string{"/bin/true"}, CPUs: cpus})
-		if !errors.As(err, &e) || e.Phase != PhaseInit {
+		if !errors.As(err, &e) || e.Phase != program.PhaseInit {
 			t.Errorf("CPUs %v: %v", cpus, err)
 		}
 	}
@@ -231,8 +234,8 @@ func TestMalformedCommandsAreRefused(t *testing.T) {
 		"session":           {Argv: []string{"true"}, Session: "a b"},
 		"no terminal given": {Argv: []string{"true"}, Terminal: true},
 	} {
-		var e *StartError
-		if _, err := s.Start(t.Context(), c); !errors.As(err, &e) || e.Phase != PhaseInit {
+		var e *program.Error
+		if _, err := s.Start(t.Context(), c); !errors.As(err, &e) || e.Phase != program.PhaseInit {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -52,13 +52,13 @@ func (s *Supervisor) StopSession(ctx context.Context, session string, grace time
 // dropSession forgets a session that has no process any more. mu is held.
 func (s *Supervisor) dropSession(session string) {
 	for sid, l := range s.leaders {
-		if l.session == session && s.table[sid] == nil {
-			s.ledger.remove(l.slot)
+		if l.Session == session && s.table[sid] == nil {
+			s.ledger.Remove(l.slot)
 			delete(s.leaders, sid)
 		}
 	}
 	if rec := s.known[session]; rec != nil {
-		s.ledger.remove(rec.slot)
+		s.ledger.Remove(rec.slot)
 		delete(s.known, session)
 	}
 }
@@ -115,16 +115,16 @@ func (l *search) terminate(ctx context.Context) bool {
 			continue
 		}
 		clean = 0
-		targets := l.s.aim(rest)
+		targets := l.s.proc.Aim(rest, !l.s.noPidfd.Load())
 		for _, t := range targets {
-			if start, ok := asked[t.pid]; !ok || start != t.start {
-				asked[t.pid] = t.start
-				t.signal(unix.SIGTERM)
-				t.signal(unix.SIGCONT)
+			if start, ok := asked[t.PID]; !ok || start != t.Start {
+				asked[t.PID] = t.Start
+				t.Signal(unix.SIGTERM)
+				t.Signal(unix.SIGCONT)
 			}
 		}
-		ended := awaitTargets(ctx, targets)
-		closeTargets(targets)
+		ended := targets.Await(ctx)
+		targets.Close()
 		if !ended {
 			return false
 		}
@@ -136,17 +136,15 @@ func (l *search) terminate(ctx context.Context) bool {
 // once anything was killed, two looks in a row have to find nothing.
 func (l *search) kill(ctx context.Context) []int {
 	for again := false; ; {
-		targets := l.s.aim(l.settle(ctx)) // first, while parentage still tells
+		targets := l.s.proc.Aim(l.settle(ctx), !l.s.noPidfd.Load()) // first, while parentage still tells
 		own := l.s.own(l.w)
 		for _, p := range own {
 			_ = p.Signal(unix.SIGKILL)
 			_ = p.Signal(unix.SIGCONT)
 		}
-		for _, t := range targets {
-			t.signal(unix.SIGKILL)
-		}
-		ended := awaitAll(ctx, own) && awaitTargets(ctx, targets)
-		closeTargets(targets)
+		targets.Signal(unix.SIGKILL)
+		ended := awaitAll(ctx, own) && targets.Await(ctx)
+		targets.Close()
 		none := len(own) == 0 && len(targets) == 0
 		switch {
 		case none && !again:
@@ -165,7 +163,7 @@ func (l *search) leftOver() []int {
 	}
 	found, _ := l.look()
 	for _, m := range found {
-		pids = append(pids, m.pid)
+		pids = append(pids, m.PID)
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids)

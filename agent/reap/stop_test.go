@@ -54,7 +54,7 @@ func TestStoppedProcessIsEnded(t *testing.T) {
 			if err := p.Signal(unix.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "it is stopped", func() bool { st, err := s.proc.stat(p.Pid()); return err == nil && st.state == 'T' })
+			until(t, "it is stopped", func() bool { st, err := s.proc.Stat(p.Pid()); return err == nil && st.State == 'T' })
 			stopped(t, s, "a", grace)
 			wait(t, p)
 		})
@@ -106,7 +106,7 @@ func TestDescendantThatWasSeenIsEnded(t *testing.T) {
 	cmd := inSession(sh(`setsid env -i sh -c 'echo $$ >$1; exec sleep 100' sh $1 & while [ ! -e $2 ]; do sleep 0.01; done`, file, done), "a")
 	p := start(t, s, cmd)
 	pid := pidIn(t, file)
-	until(t, "it is its last program", func() bool { st, err := s.proc.stat(pid); return err == nil && !st.unsettled })
+	until(t, "it is its last program", func() bool { st, err := s.proc.Stat(pid); return err == nil && !s.proc.Unsettled(st) })
 	stranger := start(t, s, inSession(sh("exec sleep 100"), "b"))
 	s.note()
 	if err := os.WriteFile(done, nil, 0o600); err != nil {
@@ -131,10 +131,10 @@ func TestSameSession(t *testing.T) {
 		c := inSession(sh("exec sleep 100"), "a")
 		c.SameSession = same
 		p := start(t, s, c)
-		st, err := s.proc.stat(p.Pid())
+		st, err := s.proc.Stat(p.Pid())
 		sid, _ := unix.Getsid(0)
-		if err != nil || st.pgrp != p.Pid() || (st.sid == sid) != same || (st.sid == p.Pid()) == same {
-			t.Errorf("same %v: group %d, session %d of %d: %v", same, st.pgrp, st.sid, p.Pid(), err)
+		if err != nil || st.Group != p.Pid() || (st.SID == sid) != same || (st.SID == p.Pid()) == same {
+			t.Errorf("same %v: group %d, session %d of %d: %v", same, st.Group, st.SID, p.Pid(), err)
 		}
 	}
 	stopped(t, s, "a", 0)
@@ -194,52 +194,6 @@ func TestSignalReachesTheGroupAndNothingAfterTheEnd(t *testing.T) {
 	stopped(t, s, "a", 0)
 }
 
-func TestOwnershipOfProcesses(t *testing.T) {
-	// given: 10 and 20 were started for sessions a and b; 30's number was given anew
-	f := &family{self: 1, procs: map[int]stat{}, table: map[int]string{10: "a", 20: "b"}, known: map[string]bool{"a": true, "b": true},
-		leaders: map[int]leader{10: {session: "a", start: 5}, 20: {session: "b", start: 6}, 30: {session: "a", start: 7}},
-		exempt:  map[int]bool{99: true}, memo: map[int]ownership{},
-		environ: func(pid int) string { return map[int]string{13: "b", 14: "foreign", 16: "foreign"}[pid] }}
-	for _, p := range []stat{
-		{pid: 1}, {pid: 10, ppid: 1, sid: 10, start: 5}, {pid: 20, ppid: 1, sid: 20, start: 6}, {pid: 99, ppid: 1, sid: 99},
-		{pid: 11, ppid: 1, sid: 10}, {pid: 12, ppid: 10, sid: 12}, {pid: 13, ppid: 1, sid: 13}, {pid: 14, ppid: 10, sid: 14},
-		{pid: 15, ppid: 14, sid: 14}, {pid: 16, ppid: 1, sid: 16}, {pid: 30, ppid: 0, sid: 30, start: 70},
-		{pid: 17, ppid: 18, sid: 17}, {pid: 18, ppid: 17, sid: 17},
-	} {
-		f.procs[p.pid] = p
-	}
-	for _, tt := range []struct {
-		why     string
-		pid     int
-		session string
-		ours    bool
-	}{
-		{"in the table", 10, "a", true},
-		{"orphan in a's process session", 11, "a", true},
-		{"setsid without environment, by its parent", 12, "a", true},
-		{"setsid orphan, by its environment", 13, "b", true},
-		{"rank of a nested mpiup, by its parent", 14, "a", true},
-		{"its child", 15, "a", true},
-		{"somebody else's", 16, "", false},
-		{"new process with an old number", 30, "", false},
-		{"parents in a circle", 17, "", false},
-		{"the guard", 99, "", false},
-		{"this process", 1, "", false},
-	} {
-		o := f.owner(tt.pid)
-		session, ours := o.session, o.ours
-		if session != tt.session || ours != tt.ours {
-			t.Errorf("%s: %q %v, want %q %v", tt.why, session, ours, tt.session, tt.ours)
-		}
-	}
-	if f.descends(30) || !f.descends(15) || f.descends(17) {
-		t.Error("descent")
-	}
-	if !slices.Equal([]bool{ofSession("a").matches("a"), ofSession("a").matches(""), everything().matches("")}, []bool{true, false, true}) {
-		t.Error("whom")
-	}
-}
-
 // A process that is between fork and the table when its session is stopped would be found by
 // nobody, nor would what it starts before it is killed.
 func TestStopWaitsForAFork(t *testing.T) {
@@ -251,7 +205,7 @@ func TestStopWaitsForAFork(t *testing.T) {
 	stopped := make(chan []int)
 	go func() { stopped <- s.StopSession(t.Context(), "aa", 0) }()
 	for range 20 { // as long as many a stop takes
-		if _, err := s.proc.snapshot(); err != nil {
+		if _, err := s.proc.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -263,5 +217,11 @@ func TestStopWaitsForAFork(t *testing.T) {
 	s.endFork(req, nil)
 	if left := <-stopped; len(left) > 0 {
 		t.Errorf("left are %v", left)
+	}
+}
+
+func TestWhom(t *testing.T) {
+	if !slices.Equal([]bool{ofSession("a").matches("a"), ofSession("a").matches(""), everything().matches("")}, []bool{true, false, true}) {
+		t.Error("whom")
 	}
 }

@@ -11,11 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"syscall"
 
-	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/guard"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -27,8 +26,8 @@ import (
 var version = "devel"
 
 func main() {
-	if filepath.Base(os.Args[0]) == reap.GuardName {
-		os.Exit(reap.GuardMain()) // before anything is allocated: the guard must stay small
+	if guard.Is(os.Args) {
+		os.Exit(guard.Main()) // before anything is allocated: the guard must stay small
 	}
 	os.Exit(run(os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
-	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -296,7 +296,7 @@ func (p *process) libraries(dir string) func(argv []string) string {
 	var library string
 	return func(argv []string) string {
 		if !slices.Equal(of, argv) {
-			env := overlaid(p.env, []string{"PATH=" + reap.SearchPath("", p.getenv("PATH"), true)})
+			env := overlaid(p.env, []string{"PATH=" + program.SearchPath("", p.getenv("PATH"), true)})
 			library = mpilib.NewMemory(os.DirFS("/")).Look(mpilib.Query{Argv: argv, Env: env, Dir: dir}).Library
 			of = argv
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -136,7 +137,7 @@ func (p *process) hasten(on bool) {
 func rest() {
 	debug.FreeOSMemory()
 	debug.FreeOSMemory()
-	reap.DropProgramPages()
+	guard.DropProgramPages()
 }
 
 // launch runs a job to its end, with this process's signals, and returns its exit code.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/daemon"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
@@ -55,10 +55,10 @@ func kubexecApplet(p *process, args []string) int {
 }
 
 func (p *process) ssh(line ssh.Line, args []string) int {
-	ready, env := reap.Ready(p.env)
+	ready, env := daemon.Ready(p.env)
 	p.env = env
 	if line.Background && ready == nil {
-		code, err := reap.Background(append([]string{"ssh"}, args...), p.env)
+		code, err := daemon.Background(append([]string{"ssh"}, args...), p.env)
 		if err != nil {
 			tell(p.stderr, "ssh (mpiup):", err)
 			return sshFailed

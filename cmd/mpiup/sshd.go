@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/daemon"
 )
 
 // sshdLine is what a command line of sshd said, as far as it means something here.
@@ -82,7 +82,7 @@ func sshdApplet(p *process, args []string) int {
 	case l.test:
 		return 0
 	}
-	ready, env := reap.Ready(p.env)
+	ready, env := daemon.Ready(p.env)
 	p.env = env
 	if l.foreground || ready != nil {
 		var at *doors
@@ -94,7 +94,7 @@ func sshdApplet(p *process, args []string) int {
 			if ready == nil {
 				return
 			}
-			if err := reap.Detach(); err != nil {
+			if err := daemon.Detach(); err != nil {
 				tell(p.stderr, "sshd (mpiup): its output stays where it was:", err)
 			}
 			ready()
@@ -103,7 +103,7 @@ func sshdApplet(p *process, args []string) int {
 		at.close()
 		return code
 	}
-	code, err := reap.Background(append([]string{"sshd"}, args...), p.env)
+	code, err := daemon.Background(append([]string{"sshd"}, args...), p.env)
 	if err != nil {
 		tell(p.stderr, "sshd (mpiup):", err)
 		return 1

@@ -7,7 +7,7 @@
 //	2  launcher/{placement,cli,iof,survey,quorum}   agent/{reap,stdio,member,exchange,mpilib,mpinet}
 //	   pmi, pmi/{pmi1,pmi2,pmix}      internal/wire
 //	1  pmi/{kvs,message,lobby}   gpu   rdma   topology/{discover,hwlocxml,usable}
-//	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/doctor
+//	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/doctor   agent/reap/{proctree,program,daemon}
 //	0  topology   topology/sysfs   internal/{job,binding,hostlist,identity,network,api}   docs
 //	-1 internal/layout
 //	-2 internal/{idset,visible}

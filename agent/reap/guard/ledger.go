@@ -1,4 +1,4 @@
-package reap
+package guard
 
 import (
 	"bytes"
@@ -14,61 +14,62 @@ import (
 // seen whole by a later reader.
 const slotBytes = 128
 
-// ledger is what a guard has to know when the agent is gone: a memfd of fixed records, written
+// Ledger is what a guard has to know when the agent is gone: a memfd of fixed records, written
 // in place by the agent and read by the guard only then, so it costs a pwrite per process and
 // wakes nobody.
 //
 //	"session 5c1f…\n" NUL…     a session that may have processes
-//	"dirs /tmp/mpiup-0\n" NUL…  Config.SessionDirs
+//	"dirs /tmp/mpiup-0\n" NUL…  the directory of sessions' own
 //	"leader 4711 998877 5c1f…\n" NUL…  pid, starttime, session ("-": none)
 //	NUL…                       a free slot
 //
-// A nil ledger, where there is no guard, records nothing.
-type ledger struct {
-	file *os.File
+// A nil Ledger, where there is no guard, records nothing.
+type Ledger struct {
+	File *os.File
 
 	mu   sync.Mutex
 	used int   // guarded by mu: slots ever used
 	free []int // guarded by mu
 }
 
-// record is one slot: a session, or, with a pid, the leader of a process session, or where sessions
+// Record is one slot: a session, or, with a pid, the leader of a process session, or where sessions
 // have directories.
-type record struct {
-	dirs    string
-	session string
-	pid     int
-	start   uint64
+type Record struct {
+	Dirs    string
+	Session string
+	PID     int
+	Start   uint64
 }
 
-func newLedger() (*ledger, error) {
+// NewLedger has to be closed.
+func NewLedger() (*Ledger, error) {
 	fd, err := unix.MemfdCreate("mpiup-ledger", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	return &ledger{file: os.NewFile(uintptr(fd), "ledger")}, nil
+	return &Ledger{File: os.NewFile(uintptr(fd), "ledger")}, nil
 }
 
-func (r record) encode() []byte {
+func (r Record) encode() []byte {
 	b := make([]byte, slotBytes)
-	if r.dirs != "" { // one that is too long has no line end, and is skipped
-		copy(b, "dirs "+r.dirs+"\n")
+	if r.Dirs != "" { // one that is too long has no line end, and is skipped
+		copy(b, "dirs "+r.Dirs+"\n")
 		return b
 	}
-	if r.pid == 0 {
-		copy(b, "session "+r.session+"\n")
+	if r.PID == 0 {
+		copy(b, "session "+r.Session+"\n")
 		return b
 	}
-	session := r.session
+	session := r.Session
 	if session == "" {
 		session = "-"
 	}
-	copy(b, fmt.Sprintf("leader %d %d %s\n", r.pid, r.start, session))
+	copy(b, fmt.Sprintf("leader %d %d %s\n", r.PID, r.Start, session))
 	return b
 }
 
-// add writes a record and returns its slot; -1 without a ledger or when it cannot be written.
-func (l *ledger) add(r record) int {
+// Add writes a record and returns its slot; -1 without a ledger or when it cannot be written.
+func (l *Ledger) Add(r Record) int {
 	if l == nil {
 		return -1
 	}
@@ -80,37 +81,38 @@ func (l *ledger) add(r record) int {
 	} else {
 		l.used++
 	}
-	if _, err := l.file.WriteAt(r.encode(), int64(slot)*slotBytes); err != nil {
+	if _, err := l.File.WriteAt(r.encode(), int64(slot)*slotBytes); err != nil {
 		l.free = append(l.free, slot)
 		return -1
 	}
 	return slot
 }
 
-func (l *ledger) remove(slot int) {
+// Remove frees a slot.
+func (l *Ledger) Remove(slot int) {
 	if l == nil || slot < 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, err := l.file.WriteAt(make([]byte, slotBytes), int64(slot)*slotBytes); err == nil {
+	if _, err := l.File.WriteAt(make([]byte, slotBytes), int64(slot)*slotBytes); err == nil {
 		l.free = append(l.free, slot)
 	}
 }
 
-func (l *ledger) close() {
+func (l *Ledger) Close() {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.file.Close()
+	_ = l.File.Close()
 }
 
-// readLedger reads what is whole among records; the rest is skipped, as an agent may have died
+// read reads what is whole among records; the rest is skipped, as an agent may have died
 // while it wrote.
-func readLedger(b []byte) []record {
-	var out []record
+func read(b []byte) []Record {
+	var out []Record
 	for len(b) >= slotBytes {
 		slot := b[:slotBytes]
 		b = b[slotBytes:]
@@ -119,7 +121,7 @@ func readLedger(b []byte) []record {
 			continue
 		}
 		if dirs, ok := bytes.CutPrefix(line, []byte("dirs ")); ok {
-			out = append(out, record{dirs: string(dirs)})
+			out = append(out, Record{Dirs: string(dirs)})
 		} else if r, ok := parseRecord(bytes.Fields(line)); ok {
 			out = append(out, r)
 		}
@@ -127,21 +129,21 @@ func readLedger(b []byte) []record {
 	return out
 }
 
-func parseRecord(f [][]byte) (record, bool) {
+func parseRecord(f [][]byte) (Record, bool) {
 	switch {
 	case len(f) == 2 && string(f[0]) == "session":
-		return record{session: string(f[1])}, true
+		return Record{Session: string(f[1])}, true
 	case len(f) == 4 && string(f[0]) == "leader":
 		pid, err1 := strconv.Atoi(string(f[1]))
 		start, err2 := strconv.ParseUint(string(f[2]), 10, 64)
 		if err1 != nil || err2 != nil || pid < 2 {
-			return record{}, false
+			return Record{}, false
 		}
-		r := record{session: string(f[3]), pid: pid, start: start}
-		if r.session == "-" {
-			r.session = ""
+		r := Record{Session: string(f[3]), PID: pid, Start: start}
+		if r.Session == "-" {
+			r.Session = ""
 		}
 		return r, true
 	}
-	return record{}, false
+	return Record{}, false
 }

@@ -1,4 +1,4 @@
-package reap
+package program
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package reap
+package proctree
 
 import (
 	"bytes"
@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procfs is /proc, or a copy of it.
-type procfs struct{ root string }
+// Proc is /proc, or a copy of it, by its directory.
+type Proc struct{ Root string }
 
-// stat is what /proc/PID/stat tells of one process (proc_pid_stat(5)).
-type stat struct {
-	pid, ppid int
-	pgrp, sid int
-	state     byte
-	start     uint64 // starttime, clock ticks since boot
+// Stat is what /proc/PID/stat tells of one process (proc_pid_stat(5)).
+type Stat struct {
+	PID, PPID  int
+	Group, SID int    // process group and process session
+	State      byte   // 'S': sleeping
+	Start      uint64 // starttime, clock ticks since boot: with PID, the process and no later one
 
 	// image is startcode and env_end, which an exec changes. Both are 0 between fork and the end of
 	// exec, and at the exit, when the kernel shows no environment yet or any more; 1 and 0 mean not
@@ -29,14 +29,15 @@ type stat struct {
 	unsettled bool
 }
 
-func (s stat) alive() bool { return s.state != 'Z' && s.state != 'X' && s.state != 'x' }
+// Alive is false for a zombie.
+func (s Stat) Alive() bool { return s.State != 'Z' && s.State != 'X' && s.State != 'x' }
 
 var errStat = errors.New("malformed /proc/PID/stat")
 
-// parseStat reads the line of /proc/PID/stat. The name (field 2) may hold anything, so fields
+// parse reads the line of /proc/PID/stat. The name (field 2) may hold anything, so fields
 // are counted from the last parenthesis.
-func parseStat(b []byte) (stat, error) {
-	var s stat
+func parse(b []byte) (Stat, error) {
+	var s Stat
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 1 || end < open {
 		return s, errStat
@@ -45,7 +46,7 @@ func parseStat(b []byte) (stat, error) {
 	if len(f) < 20 || len(f[0]) != 1 || f[0][0] < 'A' || f[0][0] > 'z' { // a state is a letter
 		return s, errStat
 	}
-	s.state = f[0][0]
+	s.State = f[0][0]
 	var err error
 	number := func(b []byte) int {
 		n, e := strconv.Atoi(string(b))
@@ -54,13 +55,13 @@ func parseStat(b []byte) (stat, error) {
 		}
 		return n
 	}
-	s.pid = number(bytes.TrimSpace(b[:open]))
-	s.ppid, s.pgrp, s.sid = number(f[1]), number(f[2]), number(f[3])
+	s.PID = number(bytes.TrimSpace(b[:open]))
+	s.PPID, s.Group, s.SID = number(f[1]), number(f[2]), number(f[3])
 	start, e := strconv.ParseUint(string(f[19]), 10, 64)
 	if err != nil || e != nil {
-		return stat{}, errStat
+		return Stat{}, errStat
 	}
-	s.start = start
+	s.Start = start
 	if len(f) >= 49 {
 		for i, field := range [][]byte{f[23], f[48]} {
 			s.image[i], _ = strconv.ParseUint(string(field), 10, 64) // what is no number is no image
@@ -70,28 +71,32 @@ func parseStat(b []byte) (stat, error) {
 	return s, nil
 }
 
-// changes says whether a process is another program than when it was looked at, or is about to be
-// one: its environment may have been asked for in the middle of the exec.
-func (p procfs) changes(seen stat) bool {
-	now, err := p.stat(seen.pid)
-	return err == nil && now.start == seen.start && (now.unsettled || now.image != seen.image)
-}
-
-func (p procfs) stat(pid int) (stat, error) {
-	b, err := readSome(filepath.Join(p.root, strconv.Itoa(pid), "stat"), 4096)
-	if err != nil {
-		return stat{}, err
+// Unsettled says whether a process that was seen was about to become another program, or is now: its environment may have
+// been asked for in the middle of the exec.
+func (p Proc) Unsettled(seen Stat) bool {
+	if seen.unsettled {
+		return true
 	}
-	return parseStat(b)
+	now, err := p.Stat(seen.PID)
+	return err == nil && now.Start == seen.Start && (now.unsettled || now.image != seen.image)
 }
 
-// snapshot is every process that can be seen; with hidepid those of this uid.
-func (p procfs) snapshot() ([]stat, error) {
-	names, err := readNames(p.root)
+// Stat looks at one process.
+func (p Proc) Stat(pid int) (Stat, error) {
+	b, err := ReadSome(filepath.Join(p.Root, strconv.Itoa(pid), "stat"), 4096)
+	if err != nil {
+		return Stat{}, err
+	}
+	return parse(b)
+}
+
+// Snapshot is every process that can be seen; with hidepid those of this uid.
+func (p Proc) Snapshot() ([]Stat, error) {
+	names, err := Names(p.Root)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]stat, 0, 64)
+	all := make([]Stat, 0, 64)
 	for _, n := range names {
 		if n[0] < '1' || n[0] > '9' {
 			continue
@@ -100,34 +105,37 @@ func (p procfs) snapshot() ([]stat, error) {
 		if err != nil {
 			continue
 		}
-		if st, err := p.stat(pid); err == nil { // else it is gone
+		if st, err := p.Stat(pid); err == nil { // else it is gone
 			all = append(all, st)
 		}
 	}
 	return all, nil
 }
 
-// verify says whether this is the /proc of our own process numbers: it may be absent, or belong
+// Verify says whether this is the /proc of our own process numbers: it may be absent, or belong
 // to another PID namespace, whose numbers must never be signalled.
-func (p procfs) verify() error {
-	self, err := os.Readlink(filepath.Join(p.root, "self"))
+func (p Proc) Verify() error {
+	self, err := os.Readlink(filepath.Join(p.Root, "self"))
 	if err != nil {
 		return err
 	}
 	if self != strconv.Itoa(os.Getpid()) {
-		return fmt.Errorf("%s is of another PID namespace: there this process is %q, here %d", p.root, self, os.Getpid())
+		return fmt.Errorf("%s is of another PID namespace: there this process is %q, here %d", p.Root, self, os.Getpid())
 	}
 	return nil
 }
+
+// MaxSession bounds a session's name, in bytes.
+const MaxSession = 96
 
 // maxEnviron bounds what is read of a process's environment; the kernel's own bound is a
 // quarter of the stack limit.
 const maxEnviron = 8 << 20
 
-// session is the MPIUP_SESSION that a process was started with, "" when it has none or may not
+// Session is the MPIUP_SESSION that a process was started with, "" when it has none or may not
 // be read. A program can overwrite its environment's memory; then parentage has to do.
-func (p procfs) session(pid int) string {
-	b, err := readSome(filepath.Join(p.root, strconv.Itoa(pid), "environ"), maxEnviron)
+func (p Proc) Session(pid int) string {
+	b, err := ReadSome(filepath.Join(p.Root, strconv.Itoa(pid), "environ"), maxEnviron)
 	if err != nil {
 		return ""
 	}
@@ -139,7 +147,7 @@ func sessionOf(environ []byte) string {
 	const name = "MPIUP_SESSION="
 	for len(environ) > 0 {
 		kv, rest, _ := bytes.Cut(environ, []byte{0})
-		if bytes.HasPrefix(kv, []byte(name)) && len(kv) <= len(name)+maxSession {
+		if bytes.HasPrefix(kv, []byte(name)) && len(kv) <= len(name)+MaxSession {
 			return string(kv[len(name):])
 		}
 		environ = rest
@@ -147,8 +155,8 @@ func sessionOf(environ []byte) string {
 	return ""
 }
 
-// readSome reads a small file of /proc with few system calls, up to limit bytes.
-func readSome(path string, limit int) ([]byte, error) {
+// ReadSome reads a small file of /proc with few system calls, up to limit bytes.
+func ReadSome(path string, limit int) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -174,7 +182,8 @@ func readSome(path string, limit int) ([]byte, error) {
 	return buf, nil
 }
 
-func readNames(dir string) ([]string, error) {
+// Names are those in a directory.
+func Names(dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err

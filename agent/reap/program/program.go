@@ -1,7 +1,17 @@
-package reap
+// Package program says whether a program can be started here, and why not.
+//
+//	name, directory, PATH ──Find──▶ file: found, regular, executable; its interpreters touched
+//	errno of an exec ──Explain──▶ Error: what is wrong with which file, what to do
+//	first 4 KiB ──▶ image: script, ELF of an architecture, empty, unknown; interpreter or loader
+//
+// Every look may meet a file system that does not answer. Find therefore looks in goroutines of its own, at most
+// maxLooks, and gives up after a while; Explain is for who has just tried the same files. A Finder may be used by
+// several goroutines.
+//
+// It starts nothing. The kernel has the last word: binfmt_misc may run what looks foreign.
+package program
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,9 +35,9 @@ const (
 	PhaseTimeout              // the file system did not answer
 )
 
-// StartError says why a process could not be started: what, and what to do. It names neither
+// Error says why a process could not be started: what, and what to do. It names neither
 // host nor rank, which the caller knows.
-type StartError struct {
+type Error struct {
 	Phase Phase
 	Path  string        // the program or directory
 	Errno syscall.Errno // 0 when no system call failed
@@ -35,7 +45,7 @@ type StartError struct {
 	Hint  string        // what to do next
 }
 
-func (e *StartError) Error() string {
+func (e *Error) Error() string {
 	cause := e.Cause
 	if cause == "" {
 		cause = e.Errno.Error()
@@ -50,25 +60,19 @@ func (e *StartError) Error() string {
 	return text
 }
 
-func (e *StartError) Unwrap() error {
+func (e *Error) Unwrap() error {
 	if e.Errno == 0 {
 		return nil
 	}
 	return e.Errno
 }
 
-// LookPath finds prog as execvp(3) does, for a process whose directory is dir: as it stands when
+// lookPath finds prog as execvp(3) does, for a process whose directory is dir: as it stands when
 // it holds a slash, else the first executable file of that name in pathEnv, whose empty elements
-// mean dir. The result is absolute when dir is. It reads file systems that may not answer; Start
-// calls it under a deadline.
-func LookPath(prog, dir, pathEnv string) (string, error) {
-	return lookPath(prog, dir, pathEnv, func(string) {})
-}
-
-// lookPath is LookPath that says before each directory of pathEnv which it is.
+// mean dir. The result is absolute when dir is. It says before each directory of pathEnv which it is.
 func lookPath(prog, dir, pathEnv string, asks func(entry string)) (string, error) {
 	if prog == "" {
-		return "", &StartError{Phase: PhaseExec, Errno: syscall.ENOENT, Cause: "no program is named"}
+		return "", &Error{Phase: PhaseExec, Errno: syscall.ENOENT, Cause: "no program is named"}
 	}
 	if strings.Contains(prog, "/") {
 		return under(dir, prog), nil
@@ -98,7 +102,7 @@ func lookPath(prog, dir, pathEnv string, asks func(entry string)) (string, error
 // alsoDir ends a search path whose last place is the working directory.
 const alsoDir = ":."
 
-// SearchPath is where a program is looked up, as LookPath takes it: first in look, then on path, and last in its
+// SearchPath is where a program is looked up, as Finder.Find takes it: first in look, then on path, and last in its
 // working directory, if dir says so.
 func SearchPath(look, path string, dir bool) string {
 	if look != "" {
@@ -110,9 +114,9 @@ func SearchPath(look, path string, dir bool) string {
 	return path
 }
 
-func notFound(prog, dir, pathEnv string) *StartError {
+func notFound(prog, dir, pathEnv string) *Error {
 	path, also := strings.CutSuffix(pathEnv, alsoDir)
-	e := &StartError{Phase: PhaseExec, Path: prog, Errno: syscall.ENOENT, Cause: "program not found on PATH (" + shortPath(path) + ")",
+	e := &Error{Phase: PhaseExec, Path: prog, Errno: syscall.ENOENT, Cause: "program not found on PATH (" + shortPath(path) + ")",
 		Hint: "check the image and the spelling, or give its full path"}
 	if also {
 		e.Cause += " or in " + dir
@@ -148,30 +152,9 @@ func executable(path string) error {
 	return unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS)
 }
 
-// Check says whether path can be executed here: found, a regular file, executable, of this
-// machine's architecture, its interpreter or loader present. A file system that does not answer
-// within deadline gives PhaseTimeout; the goroutine that asks stays until it answers.
-func Check(path string, deadline time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	ch := make(chan error, 1)
-	go func() {
-		if err := checkAccess(path); err != nil {
-			ch <- err
-			return
-		}
-		ch <- checkImage(path)
-	}()
-	select {
-	case err := <-ch:
-		return err
-	case <-ctx.Done():
-		return timeoutError(path, deadline)
-	}
-}
-
-func timeoutError(path string, d time.Duration) *StartError {
-	return &StartError{Phase: PhaseTimeout, Path: path, Errno: syscall.ETIMEDOUT, Cause: fmt.Sprintf("the file system did not answer within %v", d.Round(time.Millisecond)),
+// TimedOut is the error of a file system that did not answer within d.
+func TimedOut(path string, d time.Duration) *Error {
+	return &Error{Phase: PhaseTimeout, Path: path, Errno: syscall.ETIMEDOUT, Cause: fmt.Sprintf("the file system did not answer within %v", d.Round(time.Millisecond)),
 		Hint: "check the mount (a dead NFS, Lustre or FUSE server?)"}
 }
 
@@ -179,16 +162,16 @@ func timeoutError(path string, d time.Duration) *StartError {
 func checkAccess(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
-		return execError(path, errnoOf(err))
+		return execError(path, Errno(err))
 	}
 	if st.IsDir() {
-		return &StartError{Phase: PhaseExec, Path: path, Errno: syscall.EACCES, Cause: "is a directory", Hint: "name the program inside it"}
+		return &Error{Phase: PhaseExec, Path: path, Errno: syscall.EACCES, Cause: "is a directory", Hint: "name the program inside it"}
 	}
 	if !st.Mode().IsRegular() {
-		return &StartError{Phase: PhaseExec, Path: path, Errno: syscall.EACCES, Cause: "is not a regular file"}
+		return &Error{Phase: PhaseExec, Path: path, Errno: syscall.EACCES, Cause: "is not a regular file"}
 	}
 	if err := executable(path); err != nil {
-		e := execError(path, errnoOf(err))
+		e := execError(path, Errno(err))
 		if e.Errno == syscall.EACCES {
 			e.Cause, e.Hint = "not executable", "set its x bit (chmod +x)"
 			if st.Mode().Perm()&0o111 != 0 {
@@ -201,13 +184,13 @@ func checkAccess(path string) error {
 }
 
 // checkImage reports what the file's first bytes make likely to fail. binfmt_misc may run what
-// looks foreign, so Start asks it only after an exec failed.
+// looks foreign, so Explain asks it only after an exec failed.
 func checkImage(path string) error {
 	head, err := readHead(path)
 	if err != nil {
 		return nil // may be executed, may not be read
 	}
-	e := &StartError{Phase: PhaseExec, Path: path, Errno: syscall.ENOEXEC}
+	e := &Error{Phase: PhaseExec, Path: path, Errno: syscall.ENOEXEC}
 	img := readImage(head)
 	switch img.kind {
 	case imageEmpty:
@@ -233,7 +216,7 @@ func checkInterpreter(path string, img image) error {
 	if err == nil {
 		return nil
 	}
-	e := &StartError{Phase: PhaseExec, Path: path, Errno: errnoOf(err)}
+	e := &Error{Phase: PhaseExec, Path: path, Errno: Errno(err)}
 	e.Cause = fmt.Sprintf("its interpreter %q is missing", img.interp)
 	e.Hint = "install it in the image, or correct the #! line"
 	switch {
@@ -272,7 +255,7 @@ func checkDir(dir string) error {
 	if err == nil {
 		return nil
 	}
-	e := &StartError{Phase: PhaseDir, Path: dir, Errno: errnoOf(err), Hint: "create it on this host, mount it, or give another working directory"}
+	e := &Error{Phase: PhaseDir, Path: dir, Errno: Errno(err), Hint: "create it on this host, mount it, or give another working directory"}
 	if e.Errno == syscall.ENOENT {
 		e.Cause = "the working directory does not exist"
 	}
@@ -280,8 +263,8 @@ func checkDir(dir string) error {
 }
 
 // execError gives an exec's errno its sentence.
-func execError(path string, errno syscall.Errno) *StartError {
-	e := &StartError{Phase: PhaseExec, Path: path, Errno: errno}
+func execError(path string, errno syscall.Errno) *Error {
+	e := &Error{Phase: PhaseExec, Path: path, Errno: errno}
 	switch errno {
 	case syscall.ENOENT:
 		e.Cause, e.Hint = "program not found", "check the image, the mount and the spelling"
@@ -302,7 +285,8 @@ func execError(path string, errno syscall.Errno) *StartError {
 	return e
 }
 
-func errnoOf(err error) syscall.Errno {
+// Errno is the system call's error within err, EIO where there is none.
+func Errno(err error) syscall.Errno {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		return errno

@@ -1,4 +1,4 @@
-package reap
+package proctree
 
 import (
 	"bytes"
@@ -13,17 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var errTooMany = errors.New("more descriptors than are looked at")
+// ErrTooMany: the process has more open than is looked at.
+var ErrTooMany = errors.New("more descriptors than are looked at")
 
 // maxDescriptors bounds the look at one process.
 const maxDescriptors = 1 << 14
 
-// eachSocket calls f with the inode of every socket that a process has open, until f returns false.
+// EachSocket calls f with the inode of every socket that a process has open, until f returns false.
 // The names in /proc/PID/fd are read as links ("socket:[12345]", proc_pid_fd(5)) and not followed:
 // a file system behind one may not answer. The error is os.ErrPermission where the kernel does not
 // show them, and nil for a process that has ended.
-func (p procfs) eachSocket(pid int, f func(inode uint64) bool) error {
-	d, err := os.Open(filepath.Join(p.root, strconv.Itoa(pid), "fd"))
+func (p Proc) EachSocket(pid int, f func(inode uint64) bool) error {
+	d, err := os.Open(filepath.Join(p.Root, strconv.Itoa(pid), "fd"))
 	if err != nil {
 		return notGone(err)
 	}
@@ -48,20 +49,20 @@ func (p procfs) eachSocket(pid int, f func(inode uint64) bool) error {
 			return notGone(err)
 		}
 	}
-	return errTooMany
+	return ErrTooMany
 }
 
 // maxBranch bounds the look at a process's descendants.
 const maxBranch = 64
 
-// branchHolds says whether a process or one of its nearest descendants shows that it has a socket
+// BranchHolds says whether a process or one of its nearest descendants shows that it has a socket
 // open. Those that a process forked on threads other than its first are not seen, nor any where the
 // kernel lacks /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN).
-func (p procfs) branchHolds(pid int, inode uint64) bool {
+func (p Proc) BranchHolds(pid int, inode uint64) bool {
 	todo := []int{pid}
 	for i := 0; i < len(todo) && i < maxBranch; i++ {
 		has := false
-		_ = p.eachSocket(todo[i], func(n uint64) bool { // what does not show, holdings sees to
+		_ = p.EachSocket(todo[i], func(n uint64) bool { // what does not show, the caller sees to
 			has = n == inode
 			return !has
 		})
@@ -69,7 +70,7 @@ func (p procfs) branchHolds(pid int, inode uint64) bool {
 			return true
 		}
 		at := strconv.Itoa(todo[i])
-		b, _ := readSome(filepath.Join(p.root, at, "task", at, "children"), 16*maxBranch)
+		b, _ := ReadSome(filepath.Join(p.Root, at, "task", at, "children"), 16*maxBranch)
 		for _, f := range bytes.Fields(b[:bytes.LastIndexByte(b, ' ')+1]) { // each number ends in a space
 			if n, err := strconv.Atoi(string(f)); err == nil && n > 0 {
 				todo = append(todo, n)
@@ -97,10 +98,10 @@ func socketLink(b []byte) (inode uint64, ok bool) {
 	return n, ok && err == nil
 }
 
-// uids are a process's user ids, real, effective, saved and of the file system: a socket has one of
+// UIDs are a process's user ids, real, effective, saved and of the file system: a socket has one of
 // them. What cannot be read is this process's own.
-func (p procfs) uids(pid int) []uint32 {
-	b, _ := readSome(filepath.Join(p.root, strconv.Itoa(pid), "status"), 4096)
+func (p Proc) UIDs(pid int) []uint32 {
+	b, _ := ReadSome(filepath.Join(p.Root, strconv.Itoa(pid), "status"), 4096)
 	ids := uidsOf(b)
 	if ids == nil {
 		ids = []uint32{uint32(os.Getuid())}

@@ -1,4 +1,4 @@
-package reap
+package guard
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 )
 
 // A process in mid-exec shows no environment: the guard does not take that for a stranger's. Kernel threads never
@@ -28,18 +30,18 @@ func TestGuardWaitsForWhoIsInMidExec(t *testing.T) {
 			}
 		}
 	}
-	records := []record{{session: "abc"}}
+	records := []Record{{Session: "abc"}}
 	process(100, 100, 4096, "MPIUP_SESSION=other\x00")
 	process(101, 0, 0, "")
-	if found, sure := leftBehind(procfs{root: root}, records); len(found) != 0 || !sure {
+	if found, sure := leftBehind(proctree.Proc{Root: root}, records); len(found) != 0 || !sure {
 		t.Errorf("strangers and kernel threads: %v, sure %v", found, sure)
 	}
 	process(102, 102, 0, "")
-	if found, sure := leftBehind(procfs{root: root}, records); len(found) != 0 || sure {
+	if found, sure := leftBehind(proctree.Proc{Root: root}, records); len(found) != 0 || sure {
 		t.Errorf("one in mid-exec: %v, sure %v", found, sure)
 	}
 	process(102, 102, 4096, "MPIUP_SESSION=abc\x00")
-	if found, _ := leftBehind(procfs{root: root}, records); len(found) != 1 || found[0].pid != 102 {
+	if found, _ := leftBehind(proctree.Proc{Root: root}, records); len(found) != 1 || found[0].PID != 102 {
 		t.Errorf("once it is there: %v", found)
 	}
 }

@@ -1,4 +1,12 @@
-package reap
+// Package daemon puts this program into the background, as ssh -f and sshd do.
+//
+//	Background ──start──▶ the same program, in a session of its own ──Ready──▶ Background returns
+//	                                                               ──end────▶ its exit code
+//
+// It is called before the process has other goroutines of its own, and keeps no state.
+//
+// It supervises nothing: the daemon ends by itself.
+package daemon
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package reap
+package proctree
 
 import (
 	"context"
@@ -8,23 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// target is a process found in /proc, usually no child of ours, held by a pidfd so that a
+// Target is a process found in /proc, usually no child of ours, held by a pidfd so that a
 // signal can only reach that very process.
-type target struct {
-	stat
-	proc procfs
+type Target struct {
+	Stat
+	proc Proc
 	fd   *os.File // nil on kernels without pidfds
 }
 
-// aim opens the processes that are still the ones that were seen.
-func (s *Supervisor) aim(found []stat) []target { return aim(s.proc, found, !s.noPidfd.Load()) }
+// Targets have to be closed.
+type Targets []Target
 
-func aim(proc procfs, found []stat, pidfds bool) []target {
-	var out []target
+// Aim opens the processes that are still the ones that were seen. pidfds says whether this kernel has any.
+func (p Proc) Aim(found []Stat, pidfds bool) Targets {
+	var out Targets
 	for _, st := range found {
-		t := target{stat: st, proc: proc}
+		t := Target{Stat: st, proc: p}
 		if pidfds {
-			fd, err := unix.PidfdOpen(st.pid, 0)
+			fd, err := unix.PidfdOpen(st.PID, 0)
 			switch err {
 			case nil:
 				_ = unix.SetNonblock(fd, true)
@@ -43,15 +44,16 @@ func aim(proc procfs, found []stat, pidfds bool) []target {
 }
 
 // same says whether the number still means the process that was seen, alive.
-func (t *target) same() bool {
-	now, err := t.proc.stat(t.pid)
-	return err == nil && now.start == t.start && now.alive()
+func (t *Target) same() bool {
+	now, err := t.proc.Stat(t.PID)
+	return err == nil && now.Start == t.Start && now.Alive()
 }
 
-func (t *target) signal(sig unix.Signal) {
+// Signal does nothing to a process that has ended.
+func (t *Target) Signal(sig unix.Signal) {
 	if t.fd == nil {
 		if t.same() {
-			_ = unix.Kill(t.pid, sig)
+			_ = unix.Kill(t.PID, sig)
 		}
 		return
 	}
@@ -63,7 +65,7 @@ func (t *target) signal(sig unix.Signal) {
 }
 
 // ended waits until the process has ended, as a zombie or altogether, or ctx is done.
-func (t *target) ended(ctx context.Context) bool {
+func (t *Target) ended(ctx context.Context) bool {
 	if t.fd == nil {
 		return t.endedByLooking(ctx)
 	}
@@ -82,7 +84,7 @@ func (t *target) ended(ctx context.Context) bool {
 }
 
 // endedByLooking is for kernels before 5.3.
-func (t *target) endedByLooking(ctx context.Context) bool {
+func (t *Target) endedByLooking(ctx context.Context) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for t.same() {
@@ -95,29 +97,31 @@ func (t *target) endedByLooking(ctx context.Context) bool {
 	return true
 }
 
-func (t *target) close() {
+func (t *Target) close() {
 	if t.fd != nil {
 		_ = t.fd.Close()
 	}
 }
 
-func awaitTargets(ctx context.Context, targets []target) bool {
-	for i := range targets {
-		if !targets[i].ended(ctx) {
+// Await waits until all have ended, as zombies or altogether, and says whether they did before ctx.
+func (ts Targets) Await(ctx context.Context) bool {
+	for i := range ts {
+		if !ts[i].ended(ctx) {
 			return false
 		}
 	}
 	return true
 }
 
-func closeTargets(targets []target) {
-	for i := range targets {
-		targets[i].close()
+// Signal sends sig to all.
+func (ts Targets) Signal(sig unix.Signal) {
+	for i := range ts {
+		ts[i].Signal(sig)
 	}
 }
 
-func awaitUntil(targets []target, until time.Time) bool {
-	ctx, cancel := context.WithDeadline(context.Background(), until)
-	defer cancel()
-	return awaitTargets(ctx, targets)
+func (ts Targets) Close() {
+	for i := range ts {
+		ts[i].close()
+	}
 }

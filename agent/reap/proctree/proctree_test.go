@@ -1,0 +1,173 @@
+package proctree
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/cost"
+)
+
+const statLine = `4711 (a) b (c) S 12 34 56 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 998877 1000 20 18446744073709551615 94000 95000 140000 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0 96000 97000 98000 1 2 3 4 0
+`
+
+func TestStatIsReadFromTheLastParenthesis(t *testing.T) {
+	got, err := parse([]byte(statLine))
+	want := Stat{PID: 4711, PPID: 12, Group: 34, SID: 56, State: 'S', Start: 998877, image: [2]uint64{94000, 4}}
+	if err != nil || got != want {
+		t.Errorf("got %+v %v, want %+v", got, err, want)
+	}
+	self, err := Proc{Root: "/proc"}.Stat(os.Getpid())
+	if err != nil || self.PID != os.Getpid() || self.PPID != os.Getppid() || self.Start == 0 || self.unsettled {
+		t.Errorf("self %+v %v", self, err)
+	}
+	for _, bad := range []string{"", "1", "1 (x", "1 (x) S 1", strings.Replace(statLine, "998877", "x", 1), strings.Replace(statLine, " 12 ", " -12 ", 1)} {
+		if got, err := parse([]byte(bad)); err == nil {
+			t.Errorf("%q: %+v", bad, got)
+		}
+	}
+}
+
+func TestSessionIsFoundInAnEnvironment(t *testing.T) {
+	for env, want := range map[string]string{
+		"":                                   "",
+		"A=1\x00MPIUP_SESSION=ab\x00B=2\x00": "ab",
+		"XMPIUP_SESSION=ab\x00":              "",
+		"MPIUP_SESSION=ab":                   "ab",
+		"MPIUP_SESSION=" + strings.Repeat("x", MaxSession+1): "",
+	} {
+		if got := sessionOf([]byte(env)); got != want {
+			t.Errorf("%q: %q, want %q", env, got, want)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte(statLine))
+	f.Add([]byte("1 () S"))
+	f.Add([]byte("0()\xb0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
+		s, err := parse(b)
+		if err != nil {
+			return
+		}
+		again := fmt.Sprintf("%d (x) %c %d %d %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d", s.PID, s.State, s.PPID, s.Group, s.SID, s.Start)
+		s.image, s.unsettled = [2]uint64{}, false // which a short line does not have
+		if got, err := parse([]byte(again)); err != nil || got != s {
+			t.Errorf("%q: %+v %v, want %+v", again, got, err, s)
+		}
+	})
+}
+
+func FuzzSessionOf(f *testing.F) {
+	f.Add([]byte("A=1\x00MPIUP_SESSION=ab\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
+		if s := sessionOf(b); len(s) > MaxSession || strings.ContainsRune(s, 0) {
+			t.Errorf("%q", s)
+		}
+	})
+}
+
+func TestDescriptorsAreBounded(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(root+"/7/fd", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxDescriptors {
+		if err := os.Symlink("socket:[5]", fmt.Sprintf("%s/7/fd/%d", root, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := 0
+	err := Proc{Root: root}.EachSocket(7, func(n uint64) bool { calls++; return n == 5 })
+	if !errors.Is(err, ErrTooMany) || calls != maxDescriptors {
+		t.Errorf("%d sockets, %v", calls, err)
+	}
+	if err := (Proc{Root: root}).EachSocket(8, nil); err != nil {
+		t.Errorf("of a process that is gone: %v", err)
+	}
+}
+
+func TestSocketLinks(t *testing.T) {
+	for link, want := range map[string]uint64{
+		"socket:[12345]": 12345, "socket:[]": 0, "socket:[1": 0, "socket:[x]": 0, "pipe:[12]": 0, "/tmp/socket:[3]": 0, "": 0,
+		"socket:[99999999999999999999]": 0,
+	} {
+		if n, ok := socketLink([]byte(link)); n != want && ok || ok != (want != 0) {
+			t.Errorf("%q: %d %v", link, n, ok)
+		}
+	}
+}
+
+func TestUidsOfAStatus(t *testing.T) {
+	for status, want := range map[string]string{
+		"Name:\tUid:\nUmask:\t0022\nUid:\t1000\t0\t1000\t1001\nGid:\t7\n": "[1000 0 1000 1001]",
+		"Uid:\t4294967295\n": "[]", "Uid:\tx\n": "[]", "": "[]",
+	} {
+		if got := fmt.Sprint(uidsOf([]byte(status))); got != want {
+			t.Errorf("%q: %s, want %s", status, got, want)
+		}
+	}
+}
+
+func FuzzUidsOf(f *testing.F) {
+	f.Add([]byte("Uid:\t1000\t0\t1000\t1001\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, len(b))()
+		if ids := uidsOf(b); len(ids) > len(b) {
+			t.Error(ids)
+		}
+	})
+}
+
+func TestOwnershipOfProcesses(t *testing.T) {
+	// given: 10 and 20 were started for sessions a and b; 30's number was given anew
+	tree := New([]Stat{
+		{PID: 1}, {PID: 10, PPID: 1, SID: 10, Start: 5}, {PID: 20, PPID: 1, SID: 20, Start: 6}, {PID: 99, PPID: 1, SID: 99},
+		{PID: 11, PPID: 1, SID: 10}, {PID: 12, PPID: 10, SID: 12}, {PID: 13, PPID: 1, SID: 13}, {PID: 14, PPID: 10, SID: 14},
+		{PID: 15, PPID: 14, SID: 14}, {PID: 16, PPID: 1, SID: 16}, {PID: 30, PPID: 0, SID: 30, Start: 70},
+		{PID: 17, PPID: 18, SID: 17}, {PID: 18, PPID: 17, SID: 17},
+	}, Known{Self: 1, Children: map[int]string{10: "a", 20: "b"}, Sessions: map[string]bool{"a": true, "b": true},
+		Leaders: map[int]Leader{10: {Session: "a", Start: 5}, 20: {Session: "b", Start: 6}, 30: {Session: "a", Start: 7}},
+		Exempt:  map[int]bool{99: true}},
+		func(pid int) string { return map[int]string{13: "b", 14: "foreign", 16: "foreign"}[pid] })
+	for _, tt := range []struct {
+		why     string
+		pid     int
+		session string
+		ours    bool
+	}{
+		{"in the table", 10, "a", true},
+		{"orphan in a's process session", 11, "a", true},
+		{"setsid without environment, by its parent", 12, "a", true},
+		{"setsid orphan, by its environment", 13, "b", true},
+		{"rank of a nested mpiup, by its parent", 14, "a", true},
+		{"its child", 15, "a", true},
+		{"somebody else's", 16, "", false},
+		{"new process with an old number", 30, "", false},
+		{"parents in a circle", 17, "", false},
+		{"the guard", 99, "", false},
+		{"this process", 1, "", false},
+	} {
+		if o := tree.Owner(tt.pid); o.Session != tt.session || o.Ours != tt.ours {
+			t.Errorf("%s: %q %v, want %q %v", tt.why, o.Session, o.Ours, tt.session, tt.ours)
+		}
+	}
+	if tree.Descends(30) || !tree.Descends(15) || tree.Descends(17) {
+		t.Error("descent")
+	}
+}
+
+func TestProcOfAnotherNamespaceIsNotUsed(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Symlink("1", root+"/self"); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Proc{Root: root}).Verify(); err == nil || !strings.Contains(err.Error(), "another PID namespace") {
+		t.Errorf("got %v", err)
+	}
+}
