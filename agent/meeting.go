@@ -84,7 +84,7 @@ func (st *step) newGloo() *gloo.Server {
 		Send: func(u gloo.Update) {
 			if l.Hosts > 1 {
 				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Rendezvous{Rendezvous: &apiv1.Rendezvous{
-					Job: l.Job, Scope: u.Scope, Epoch: u.Epoch, Key: u.Key, Value: u.Value, Done: u.Done}}})
+					Job: l.Job, Scope: u.Scope, Epoch: u.Epoch, Rank: uint32(u.Rank) + 1, Key: u.Key, Value: u.Value, Done: u.Done}}})
 			}
 		},
 		Full: func(err error) { st.s.notice(true, "%v", err) },
@@ -130,6 +130,6 @@ func (st *step) glooPort(rank uint32) uint16 {
 // rendezvous takes what Horovod's ranks on another host put.
 func (s *session) rendezvous(m *apiv1.Rendezvous) {
 	if st := s.job(m.Job); st != nil && st.gloo != nil {
-		st.gloo.Apply(gloo.Update{Scope: m.Scope, Epoch: m.Epoch, Key: m.Key, Value: m.Value, Done: m.Done})
+		st.gloo.Apply(gloo.Update{Scope: m.Scope, Epoch: m.Epoch, Rank: int(m.Rank) - 1, Key: m.Key, Value: m.Value, Done: m.Done})
 	}
 }

@@ -12,9 +12,10 @@ import (
 type Update struct {
 	Scope string
 	Epoch uint64 // how often the rank that made it had finished the scope before
+	Rank  int    // who made it, a rank of the job; negative: unknown
 	Key   string
 	Value []byte
-	Done  bool // the rank that put Key has finished the scope; Value is empty
+	Done  bool // Rank has finished the scope; Value is empty
 }
 
 // Store is what one host knows of a job's values. Without Tell it is one host's alone.
@@ -45,8 +46,8 @@ type rankScope struct {
 
 // life is one epoch of a scope.
 type life struct {
-	values map[string][]byte
-	done   map[string]bool // keys whose ranks have finished
+	values   map[string][]byte
+	finished map[int]bool // by rank: all who put a value
 }
 
 // ErrFull says that a value finds no room.
@@ -59,7 +60,7 @@ var ErrName = fmt.Errorf("a scope or key is empty or longer than %d bytes", maxN
 func (s *Store) Put(rank int, scope, key string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := Update{Scope: scope, Epoch: s.epochs[rankScope{rank, scope}], Key: key, Value: value}
+	u := Update{Scope: scope, Epoch: s.epochs[rankScope{rank, scope}], Rank: rank, Key: key, Value: value}
 	if err := u.check(); err != nil {
 		return err
 	}
@@ -134,12 +135,12 @@ func (s *Store) Get(ctx context.Context, rank int, scope, key string) ([]byte, b
 	}
 }
 
-// Finish notes that a rank has finished a scope's rendezvous, in which it put key.
+// Finish notes that a rank has finished a scope's rendezvous. key is what it calls itself there.
 func (s *Store) Finish(rank int, scope, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := rankScope{rank, scope}
-	u := Update{Scope: scope, Epoch: s.epochs[at], Key: key, Done: true}
+	u := Update{Scope: scope, Epoch: s.epochs[at], Rank: rank, Key: key, Done: true}
 	if err := u.check(); err != nil {
 		return err
 	}
@@ -204,13 +205,14 @@ func (s *Store) put(u Update) error {
 		return err
 	}
 	if l == nil {
-		l = &life{values: map[string][]byte{}, done: map[string]bool{}}
+		l = &life{values: map[string][]byte{}, finished: map[int]bool{}}
 		if s.lives == nil {
 			s.lives = map[lifeKey]*life{}
 		}
 		s.lives[k] = l
 	}
 	l.values[u.Key] = u.Value
+	l.finished[u.Rank] = false
 	if s.changed != nil {
 		close(s.changed)
 		s.changed = nil
@@ -236,12 +238,14 @@ func (s *Store) finish(u Update) {
 	if l == nil {
 		return
 	}
-	if _, put := l.values[u.Key]; !put {
+	if _, put := l.finished[u.Rank]; !put || u.Rank < 0 {
 		return
 	}
-	l.done[u.Key] = true
-	if len(l.done) < len(l.values) {
-		return
+	l.finished[u.Rank] = true
+	for _, finished := range l.finished {
+		if !finished {
+			return
+		}
 	}
 	for key, value := range l.values {
 		s.bytes -= Update{Scope: u.Scope, Key: key, Value: value}.cost()

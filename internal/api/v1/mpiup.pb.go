@@ -5093,7 +5093,8 @@ type Rendezvous struct {
 	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // how often the rank had finished the scope before
 	Key           string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
 	Value         []byte                 `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
-	Done          bool                   `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"` // the rank that put key has finished the scope
+	Done          bool                   `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"` // the rank has finished the scope
+	Rank          uint32                 `protobuf:"varint,7,opt,name=rank,proto3" json:"rank,omitempty"` // of the job, plus one: who did it; 0: a build that does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5168,6 +5169,13 @@ func (x *Rendezvous) GetDone() bool {
 		return x.Done
 	}
 	return false
+}
+
+func (x *Rendezvous) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
 }
 
 // Gone: processes that will not come back, for those who asked to be told (PMIx events).
@@ -6821,7 +6829,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05value\x18\x03 \x01(\fR\x05value\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\"\x1b\n" +
 	"\x05Event\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\x86\x01\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x9a\x01\n" +
 	"\n" +
 	"Rendezvous\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
@@ -6829,7 +6837,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x05 \x01(\fR\x05value\x12\x12\n" +
-	"\x04done\x18\x06 \x01(\bR\x04done\"\x8a\x01\n" +
+	"\x04done\x18\x06 \x01(\bR\x04done\x12\x12\n" +
+	"\x04rank\x18\a \x01(\rR\x04rank\"\x8a\x01\n" +
 	"\x04Gone\x12\x10\n" +
 	"\x03ids\x18\x01 \x01(\tR\x03ids\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\bR\x04host\x12\x12\n" +
