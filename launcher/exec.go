@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/streams"
 )
 
 // ExecConfig is one command on one host: no rank, no PMI, its streams passed through as they
@@ -87,7 +88,7 @@ func (c *ExecConfig) stranger(err error) error {
 }
 
 // terminal tells whether our standard input is one.
-func (c *ExecConfig) terminal() bool { return c.Stdin != nil && iof.IsTerminal(c.Stdin) }
+func (c *ExecConfig) terminal() bool { return c.Stdin != nil && streams.IsTerminal(c.Stdin) }
 
 // failed is the exit code of what is not the command's own doing. c may be nil: a run.
 func (c *ExecConfig) failed(code int) int {
@@ -173,7 +174,7 @@ func (c *ExecConfig) ask(l *apiv1.Launch) {
 	if !c.terminal() {
 		return
 	}
-	if rows, columns, err := iof.TerminalSize(c.Stdin); err == nil {
+	if rows, columns, err := streams.TerminalSize(c.Stdin); err == nil {
 		l.Rows, l.Columns = uint32(rows), uint32(columns)
 	}
 }
@@ -183,12 +184,12 @@ func (c *ExecConfig) raw(f func() error) error {
 	if c == nil || !c.TTY || !c.terminal() {
 		return f()
 	}
-	return iof.Raw(c.Stdin, func(*iof.RawTerminal) error { return f() })
+	return streams.Raw(c.Stdin, f)
 }
 
 // resize tells the command's terminal our size.
 func (r *run) resize() {
-	if rows, columns, err := iof.TerminalSize(r.cfg.Stdin); err == nil {
+	if rows, columns, err := streams.TerminalSize(r.cfg.Stdin); err == nil {
 		r.send(0, &apiv1.Frame{Body: &apiv1.Frame_Resize{Resize: &apiv1.Resize{Rows: uint32(rows), Columns: uint32(columns)}}})
 	}
 }

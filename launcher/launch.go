@@ -8,6 +8,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/streams"
 )
 
 // starHosts is the number of hosts above which the user is told that the exchange is a star.
@@ -161,7 +162,7 @@ func (c *credits) written(id, n int) {
 }
 
 func (r *run) prepareInput() error {
-	targets, err := iof.Targets(r.cfg.StdinTarget, r.jobs[0].size())
+	targets, err := streams.Targets(r.cfg.StdinTarget, r.jobs[0].size())
 	if err != nil {
 		return failf(job.ExitUsage, "%v", err)
 	}
@@ -175,7 +176,7 @@ func (r *run) prepareInput() error {
 		h := r.places.hostOf(t)
 		byHost[h] = append(byHost[h], uint32(t))
 	}
-	r.input = iof.NewInput(iof.InputConfig{File: r.cfg.Stdin, Targets: targets, Send: func(data []byte, eof bool) {
+	r.input = streams.NewInput(streams.InputConfig{File: r.cfg.Stdin, Targets: targets, Send: func(data []byte, eof bool) {
 		for h, ranks := range byHost {
 			if len(ranks) > 0 {
 				r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: data, Eof: eof}}})
@@ -190,7 +191,7 @@ func (r *run) stdinOn(j *jobRun, host int) (ranks []uint32) {
 	if r.input == nil || j.number > 0 {
 		return nil
 	}
-	targets, _ := iof.Targets(r.cfg.StdinTarget, j.size()) // was fine in prepareInput
+	targets, _ := streams.Targets(r.cfg.StdinTarget, j.size()) // was fine in prepareInput
 	for _, t := range targets {
 		if r.places.hostOf(t) == host {
 			ranks = append(ranks, uint32(t))

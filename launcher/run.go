@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/quorum"
+	"github.com/mpiup/mpiup/launcher/streams"
 )
 
 // run is one job's life here. After start, the fields below "loop" belong to the goroutine of
@@ -40,8 +41,8 @@ type run struct {
 	// aside starts f on a goroutine that the run waits for; life ends with the run.
 	aside func(f func(life context.Context))
 	sink  *iof.Sink
-	input *iof.Input    // nil: nobody gets standard input
-	feed  chan struct{} // closed when every rank that gets it runs
+	input *streams.Input // nil: nobody gets standard input
+	feed  chan struct{}  // closed when every rank that gets it runs
 	mail  *mailbox
 	back  credits
 

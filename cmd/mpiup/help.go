@@ -7,7 +7,7 @@ import (
 
 	"github.com/mpiup/mpiup/docs"
 	"github.com/mpiup/mpiup/launcher/cli"
-	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/spf13/cobra"
 )
 
@@ -55,7 +55,7 @@ func helpCommand(p *process) *cobra.Command {
 // usage writes how a command is used, with its flags in groups.
 func (p *process) usage(c *cobra.Command) error {
 	width := helpWidth
-	if _, columns, err := iof.TerminalSize(p.stdout); err == nil && columns > 40 {
+	if _, columns, err := streams.TerminalSize(p.stdout); err == nil && columns > 40 {
 		width = min(int(columns), 120)
 	}
 	var b strings.Builder

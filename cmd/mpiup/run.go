@@ -25,6 +25,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -274,9 +275,9 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r lau
 		Identity: id, NoIdentity: noSecret, Embedded: e.attach, Here: here{e},
 		Wait: h.Wait, Lease: l.LauncherTimeout, NodeTimeout: l.NodeTimeout, Grace: l.Grace, TermGrace: termGrace,
 		Incarnation: incarnation.Of("/", p.host), Sandbox: incarnation.Pod("/"), Version: version, Namespace: namespace("/"), Pod: p.host,
-		Stdout: p.stdout, Stderr: p.stderr, Terminal: iof.IsTerminal(p.stderr), Log: log,
+		Stdout: p.stdout, Stderr: p.stderr, Terminal: streams.IsTerminal(p.stderr), Log: log,
 		Width: func() int {
-			_, columns, err := iof.TerminalSize(p.stderr)
+			_, columns, err := streams.TerminalSize(p.stderr)
 			if err != nil {
 				return 80
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/ssh"
-	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/streams"
 )
 
 const (
@@ -107,7 +107,7 @@ func (p *process) sshConfig(line ssh.Line, reach launcher.Reach) (cfg launcher.E
 		App:   job.App{Argv: []string{line.Command}, Env: p.sent(line)},
 		Stdin: p.stdin, Term: p.getenv("TERM"),
 	}
-	terminal := iof.IsTerminal(p.stdin)
+	terminal := streams.IsTerminal(p.stdin)
 	switch {
 	case line.Nothing:
 		r, w, err := os.Pipe()

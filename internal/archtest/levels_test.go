@@ -27,6 +27,7 @@ var levels = map[string]int{
 	"launcher/cli/mpirun/openmpi": 2,
 	"launcher/cli/mpirun/hydra":   2,
 	"launcher/cli/mpirun/line":    1,
+	"launcher/streams":            1,
 	"launcher/iof":                2,
 	"agent/reap":                  2,
 	"agent/reap/guard":            2,

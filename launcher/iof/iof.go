@@ -1,5 +1,4 @@
-// Package iof is the launcher's end of the ranks' standard streams: it merges their output
-// onto the launcher's own streams and files, and reads the launcher's standard input for them.
+// Package iof merges the ranks' output onto the launcher's own streams and files.
 //
 //	Write(id, stream, data) ──▶ queue ──▶ lines ──▶ format ──▶ stdout
 //	                       ├──▶ queue ──▶ lines ──▶ format ──▶ stderr
@@ -53,7 +52,7 @@
 //
 // # What it does not do
 //
-// It does not count credit or send frames (launcher), and it does not end the job when its
+// It does not count credit or send frames (launcher) or read input (launcher/streams), and it does not end the job when its
 // streams are closed: it says so (Config.Broken), forgets what comes, and keeps credit going.
 package iof
 

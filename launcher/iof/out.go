@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+
+	"github.com/mpiup/mpiup/launcher/streams"
 )
 
 // out writes to one of the launcher's streams: small things through a buffer, large ones
@@ -17,7 +19,7 @@ type out struct {
 	broken func(error)
 
 	w       io.Writer // nil until open
-	fd      *descriptor
+	fd      *streams.Output
 	buf     []byte
 	credits []credit // of what is in buf
 	err     error
@@ -43,14 +45,14 @@ func newOut(to io.Writer, name string, done func(laneKey, int), broken func(erro
 func (o *out) open() {
 	o.w = o.to
 	if f, ok := o.to.(*os.File); ok {
-		fd, err := openDescriptor(f)
+		fd, err := streams.OpenOutput(f)
 		if err != nil {
 			o.fail(err)
 			return
 		}
 		o.fd, o.w = fd, fd
 		if o.stopped.Load() {
-			fd.interrupt()
+			fd.Interrupt()
 		}
 	}
 }
@@ -118,7 +120,7 @@ func (o *out) fail(err error) {
 func (o *out) close() error {
 	o.flush()
 	if o.fd != nil {
-		o.fd.close()
+		o.fd.Close()
 	}
 	return o.err
 }
@@ -126,6 +128,6 @@ func (o *out) close() error {
 func (o *out) interrupt() {
 	o.stopped.Store(true)
 	if o.fd != nil {
-		o.fd.interrupt()
+		o.fd.Interrupt()
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mpiup/mpiup/launcher/streams"
 )
 
 // Config says where output goes and in which form.
@@ -146,7 +148,7 @@ func (s *Sink) terminal(w io.Writer, name string) (*destination, *out) {
 	if s.cfg.Mode == JSON {
 		return newDestination(newRecords(&s.cfg, o), s.book.done), o
 	}
-	return newDestination(newLines(&s.cfg, o, isTerminal(w)), s.book.done), o
+	return newDestination(newLines(&s.cfg, o, streams.IsTerminal(w)), s.book.done), o
 }
 
 // MidLine says, once Run has returned, that standard error was left within a line: what somebody

@@ -1,4 +1,4 @@
-package iof
+package streams
 
 import (
 	"fmt"
@@ -11,14 +11,14 @@ import (
 	"golang.org/x/term"
 )
 
-// descriptor writes to one of the launcher's streams so that a write which blocks can be
+// Output writes to one of the launcher's streams so that a write which blocks can be
 // interrupted, and without making the stream non-blocking for the shell and whoever else shares it.
 //
 // A pipe or terminal is opened anew through /proc/self/fd: that gives a file description of
 // our own, whose flags are ours. Where that is refused (a socket; a terminal of another user; no
 // /proc) each write waits in poll(2) first and takes no more than fits then. Regular files share
 // their offset with others and never block for long: they are written through a duplicate.
-type descriptor struct {
+type Output struct {
 	file *os.File
 	// most is what one write takes after poll(2) said that the file is writable. 0: any amount,
 	// and no poll is needed.
@@ -36,21 +36,22 @@ const pipeBuf = 4096
 // past as a deadline makes what waits return.
 var past = time.Unix(1, 0)
 
-func openDescriptor(f *os.File) (*descriptor, error) {
+// OpenOutput prepares f for writing. f stays its owner's.
+func OpenOutput(f *os.File) (*Output, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	d := &descriptor{}
+	o := &Output{}
 	var opErr error
-	err = raw.Control(func(fd uintptr) { opErr = d.open(int(fd), f.Name()) })
+	err = raw.Control(func(fd uintptr) { opErr = o.open(int(fd), f.Name()) })
 	if err == nil {
 		err = opErr
 	}
-	return d, err
+	return o, err
 }
 
-func (d *descriptor) open(fd int, name string) error {
+func (o *Output) open(fd int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return os.NewSyscallError("fstat", err)
@@ -59,20 +60,20 @@ func (d *descriptor) open(fd int, name string) error {
 	if kind == unix.S_IFIFO || kind == unix.S_IFCHR && term.IsTerminal(fd) {
 		file, err := reopen(fd, unix.O_WRONLY)
 		if err == nil {
-			d.file = file
+			o.file = file
 			return nil
 		}
-		d.most = pipeBuf
+		o.most = pipeBuf
 	}
 	if kind == unix.S_IFSOCK {
-		d.socket, d.most = true, 1<<20
+		o.socket, o.most = true, 1<<20
 	}
 	// Not fd 1 or 2: os.File would end the process when their reader has gone.
 	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return os.NewSyscallError("fcntl", err)
 	}
-	d.file = os.NewFile(uintptr(dup), name)
+	o.file = os.NewFile(uintptr(dup), name)
 	return nil
 }
 
@@ -86,15 +87,16 @@ func reopen(fd, mode int) (*os.File, error) {
 	return os.NewFile(uintptr(n), path), nil
 }
 
-func (d *descriptor) Write(b []byte) (n int, err error) {
-	if d.most == 0 {
-		return d.file.Write(b)
+// Write blocks until all of b has left, or returns os.ErrDeadlineExceeded after Interrupt.
+func (o *Output) Write(b []byte) (n int, err error) {
+	if o.most == 0 {
+		return o.file.Write(b)
 	}
 	for n < len(b) {
-		if d.stopped.Load() {
+		if o.stopped.Load() {
 			return n, os.ErrDeadlineExceeded
 		}
-		k, err := d.some(b[n:min(len(b), n+d.most)])
+		k, err := o.some(b[n:min(len(b), n+o.most)])
 		n += k
 		if err != nil {
 			return n, err
@@ -104,8 +106,8 @@ func (d *descriptor) Write(b []byte) (n int, err error) {
 }
 
 // some waits a moment and writes if it can.
-func (d *descriptor) some(b []byte) (n int, err error) {
-	fd := int(d.file.Fd())
+func (o *Output) some(b []byte) (n int, err error) {
+	fd := int(o.file.Fd())
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	ready, err := unix.Poll(fds, pollSlice)
 	switch {
@@ -113,7 +115,7 @@ func (d *descriptor) some(b []byte) (n int, err error) {
 		return 0, nil
 	case err != nil:
 		return 0, os.NewSyscallError("poll", err)
-	case d.socket:
+	case o.socket:
 		n, err = unix.SendmsgN(fd, b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	default:
 		n, err = unix.Write(fd, b)
@@ -129,23 +131,11 @@ func (d *descriptor) some(b []byte) (n int, err error) {
 	return n, nil
 }
 
-func (d *descriptor) interrupt() {
-	d.stopped.Store(true)
-	d.file.SetWriteDeadline(past) // refused where it is not needed
+// Interrupt makes a blocked write return, and all later ones. Any goroutine may call it.
+func (o *Output) Interrupt() {
+	o.stopped.Store(true)
+	o.file.SetWriteDeadline(past) // refused where it is not needed
 }
 
-func (d *descriptor) close() { d.file.Close() }
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return false
-	}
-	is := false
-	raw.Control(func(fd uintptr) { is = term.IsTerminal(int(fd)) })
-	return is
-}
+// Close ends what OpenOutput opened.
+func (o *Output) Close() { o.file.Close() }

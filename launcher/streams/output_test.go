@@ -1,4 +1,4 @@
-package iof
+package streams
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyThrough writes data to w by a descriptor and returns what r got.
-func copyThrough(t *testing.T, d *descriptor, w io.Closer, r io.Reader, data []byte) []byte {
+// copyThrough writes data to w by an Output and returns what r got.
+func copyThrough(t *testing.T, d *Output, w io.Closer, r io.Reader, data []byte) []byte {
 	t.Helper()
 	got := make(chan []byte)
 	go func() {
@@ -23,12 +23,12 @@ func copyThrough(t *testing.T, d *descriptor, w io.Closer, r io.Reader, data []b
 	if n, err := d.Write(data); n != len(data) || err != nil {
 		t.Errorf("wrote %d of %d, %v", n, len(data), err)
 	}
-	d.close()
+	d.Close()
 	w.Close()
 	return <-got
 }
 
-func TestDescriptors(t *testing.T) {
+func TestOutputs(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789abcde\n"), 40_000)
 	sockets := func(t *testing.T) (r, w *os.File) {
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -57,7 +57,7 @@ func TestDescriptors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r, w := tt.files(t)
 			defer r.Close()
-			d, err := openDescriptor(w)
+			d, err := OpenOutput(w)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,12 +78,12 @@ func TestSharedOffset(t *testing.T) {
 	}
 	defer f.Close()
 	f.WriteString("before\n")
-	d, err := openDescriptor(f)
+	d, err := OpenOutput(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.Write([]byte("ours\n"))
-	d.close()
+	d.Close()
 	f.WriteString("after\n")
 	if got, _ := os.ReadFile(f.Name()); string(got) != "before\nours\nafter\n" {
 		t.Errorf("got %q", got)
@@ -92,18 +92,18 @@ func TestSharedOffset(t *testing.T) {
 
 func TestInterruptWithoutOwnDescription(t *testing.T) {
 	_, w := blockingPipe(t)
-	d, err := openDescriptor(w)
+	d, err := OpenOutput(w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.close()
+	defer d.Close()
 	d.most = pipeBuf
 	done := make(chan error, 1)
 	go func() {
 		_, err := d.Write(make([]byte, 4<<20))
 		done <- err
 	}()
-	d.interrupt()
+	d.Interrupt()
 	if err := <-done; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
@@ -117,11 +117,11 @@ func TestClosedSocket(t *testing.T) {
 	unix.Close(fds[0])
 	w := os.NewFile(uintptr(fds[1]), "w")
 	defer w.Close()
-	d, err := openDescriptor(w)
+	d, err := OpenOutput(w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.close()
+	defer d.Close()
 	if _, err := d.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("got %v", err)
 	}

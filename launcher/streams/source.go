@@ -1,4 +1,4 @@
-package iof
+package streams
 
 import (
 	"errors"
