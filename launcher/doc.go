@@ -8,7 +8,7 @@
 //	           Exited, FenceEnter ──▶   fences, names, fetches (hub.go)
 //	                                    whose failure it is (verdict.go)
 //
-// A run begins with one job, and ranks may spawn others (spawn.go), on the run's hosts and on hosts
+// A run begins with one job, and ranks may spawn others (spawn.go, and launcher/spawn for their order), on the run's hosts and on hosts
 // that join for it (join.go). Each process has an id that stays its own; frames, fences and exits
 // are of ids, whatever the job (places.go, jobs.go):
 //

@@ -276,7 +276,8 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	j := r.jobOf(f.rank)
 	j.spoke = j.spoke || m.Pmi != apiv1.PmiState_PMI_NEVER
 	r.settled(j, 1)
-	r.roomCame()
+	r.spawns.Ended()
+	r.serveSpawns()
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/mixture"
+	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/pmix"
 )
@@ -20,7 +21,7 @@ type jobRun struct {
 	hosts   []int // index in the run of each of plan.Hosts
 	apps    []job.App
 	exports [][]string // by app: the environment that jobs it spawns begin with
-	asked   *ask       // nil: the command line's
+	asked   *spawn.Ask // nil: the command line's
 	launch  *apiv1.Launch
 	silent  int          // processes whose start was not heard of
 	left    int          // processes that are not over
@@ -84,7 +85,7 @@ func (r *run) settled(j *jobRun, n int) {
 	for i := range j.apps {
 		j.apps[i].Env = nil
 	}
-	j.asked = &ask{host: j.asked.host, id: j.asked.id, parent: j.asked.parent}
+	j.asked = &spawn.Ask{Host: j.asked.Host, ID: j.asked.ID, Parent: j.asked.Parent}
 }
 
 // over says that no process of a spawned job is left.
@@ -119,7 +120,9 @@ func (r *run) launchJob(j *jobRun) {
 			l.Files = r.sources.announced()
 		}
 		if j.asked != nil {
-			l.Preput = j.asked.preput
+			for _, kv := range j.asked.Request.Preput {
+				l.Preput = append(l.Preput, &apiv1.KeyValue{Key: kv.Key, Value: kv.Value})
+			}
 		}
 		if r.exec != nil {
 			r.exec.ask(l)
@@ -154,7 +157,7 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 	}
 	l.Await = r.awaits(j)
 	if j.asked != nil {
-		l.Spawned, l.Parent = true, uint32(j.asked.parent)
+		l.Spawned, l.Parent = true, uint32(j.asked.Parent)
 	}
 	if len(j.apps) > 1 {
 		for _, p := range j.plan.Placements {

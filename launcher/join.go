@@ -10,7 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/spawn"
 )
 
 // joinWait bounds the time that a spawn waits for hosts which the run does not have; it is never
@@ -84,31 +84,22 @@ func (r *run) siteOf(name string) int {
 	return same(firstLabel)
 }
 
-// stranger is a host that the run does not know.
-func (r *run) stranger(t target) wanted {
-	return wanted{entry: hostlist.Entry{Name: t.name}, local: r.cfg.self(t.name)}
-}
-
-// placementSites is the sites as placement takes them.
-func (r *run) placementSites() []placement.Site {
-	out := make([]placement.Site, len(r.sites))
-	for i, s := range r.sites {
-		out[i] = placement.Site{Host: s.Host}
-		if s.host >= 0 {
-			out[i].Busy = r.at[s.host].created + r.at[s.host].running
-		}
-	}
-	return out
-}
-
 // join reaches hosts for the first ask, which waits for them. Those the run did not know become
 // sites.
-func (r *run) join(want []wanted) (waits bool, err error) {
+func (r *run) join(o spawn.Order) {
+	var want []wanted
+	for _, name := range o.Strangers {
+		want = append(want, wanted{entry: hostlist.Entry{Name: name}, local: r.cfg.self(name)})
+	}
+	for _, i := range o.Sites {
+		want = append(want, r.sites[i].wanted)
+	}
 	reach := r.cfg.Reach
 	reach.Identity = r.identity
 	for _, w := range want {
 		if reach.Identity == nil && !(w.local && reach.Embedded != nil) {
-			return false, fmt.Errorf("host %s is not of this run, and others cannot be reached without the job's secret (--key)", w.entry.Name)
+			r.spawns.Joined(fmt.Errorf("host %s is not of this run, and others cannot be reached without the job's secret (--key)", w.entry.Name))
+			return
 		}
 	}
 	claims := r.claims()
@@ -119,7 +110,6 @@ func (r *run) join(want []wanted) (waits bool, err error) {
 		have, err := reach.reinforce(ctx, life, want, claims, attach, r.opener)
 		r.mail.put(event{host: -1, do: func() { r.joined(have, attach, err) }})
 	})
-	return true, nil
 }
 
 // claims are the agents that the run has.
@@ -164,8 +154,7 @@ func (r *run) joined(have []found, attach attachFunc, err error) {
 	}
 	if err != nil {
 		closeAll(have)
-		r.endAsk(err)
-		return
+		have = nil
 	}
 	for _, f := range have {
 		i := slices.IndexFunc(r.sites, func(s *site) bool { return s.entry.Name == f.entry.Name })
@@ -178,7 +167,8 @@ func (r *run) joined(have []found, attach attachFunc, err error) {
 		s.Layout, s.NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(f.session.opened.Host.GetGpuUnits(), r.cfg.gpuWish())
 		s.found, s.attach = &f, attach
 	}
-	r.serveAsks()
+	r.spawns.Joined(err)
+	r.serveSpawns()
 }
 
 // enlist makes a site that was found a host of the run, which learns first what jobs there are;

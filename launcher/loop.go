@@ -85,7 +85,8 @@ func (r *run) loop(ctx context.Context) {
 		case <-r.timers.quiet.C:
 			r.say("stopping the ranks: %s", r.sentence())
 		case <-r.timers.room.C:
-			r.roomLate()
+			r.spawns.Late()
+			r.serveSpawns()
 			r.judge()
 		case <-r.timers.bound.C:
 			r.abandon()

@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/quorum"
+	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
 
@@ -57,8 +58,7 @@ type run struct {
 	ranks    []rankInfo // by id
 	at       []hostState
 	sites    []*site
-	asks     []*ask       // the first is being served
-	refused  int          // spawns
+	spawns   *spawn.Queue
 	overJobs int          // spawned jobs that are over
 	active   int          // hosts whose connection has not ended
 	hungry   map[int]bool // ranks that get standard input and do not run yet
@@ -137,6 +137,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 func newRun(cfg Config) *run {
 	r := &run{cfg: cfg, identity: cfg.Identity, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), sources: &sources{}, noticed: map[string]bool{}}
 	r.signals.pid = os.Getpid()
+	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles != "", PerHost: apiv1.MaxProcs})
 	r.dial = func(reach *Reach, hosts int) attachFunc { return newDialer(reach.Identity, hosts).attach }
 	return r
 }
@@ -286,7 +287,7 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 		closeAll(found)
 		return nil, nil, failf(job.ExitUsage, "%v", err)
 	}
-	if err := startable(r.plan); err != nil {
+	if err := placement.Startable(r.plan, apiv1.MaxProcs); err != nil {
 		closeAll(found)
 		return nil, nil, failf(job.ExitUsage, "%v", err)
 	}
@@ -389,25 +390,6 @@ func hostOf(w wanted, agent *apiv1.HelloReply) job.Host {
 		h.Slots = max(int(agent.Slots), 1)
 	}
 	return h
-}
-
-// startable says whether each host can start its part of a plan, however much its container may have.
-func startable(plan *job.Plan) error {
-	counts := make([]int, len(plan.Hosts))
-	for _, p := range plan.Placements {
-		if counts[p.Host]++; counts[p.Host] > apiv1.MaxProcs {
-			return fmt.Errorf("%d ranks on %s are too many, since a host starts %d at most: use more hosts, or fewer ranks",
-				len(plan.Placements), hostsOf(plan), apiv1.MaxProcs)
-		}
-	}
-	return nil
-}
-
-func hostsOf(plan *job.Plan) string {
-	if len(plan.Hosts) == 1 {
-		return "host " + plan.Hosts[0].Name
-	}
-	return fmt.Sprintf("%d hosts", len(plan.Hosts))
 }
 
 // number is this incarnation's fencing number: the one it has, or the next after all that any

@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/placement"
 )
 
 // scripted is an embedded agent that answers Launch, Stop and Bye with frames a test chose.
@@ -263,7 +264,7 @@ func TestRunRefusesBadInput(t *testing.T) {
 func TestStartable(t *testing.T) {
 	for n, want := range map[int]bool{1: true, apiv1.MaxProcs: true, apiv1.MaxProcs + 1: false} {
 		plan := &job.Plan{Hosts: []job.Host{{Name: "w0"}}, Placements: make([]job.Placement, n)}
-		if err := startable(plan); (err == nil) != want {
+		if err := placement.Startable(plan, apiv1.MaxProcs); (err == nil) != want {
 			t.Errorf("%d ranks on a host: %v", n, err)
 		}
 	}

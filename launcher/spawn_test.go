@@ -3,7 +3,6 @@ package launcher
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -26,6 +25,7 @@ import (
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/spawn"
 )
 
 // player is an agent whose ranks do what their program's name says:
@@ -494,7 +494,7 @@ func TestTargets(t *testing.T) {
 		{"no host", &apiv1.SpawnApp{Hostfile: "empty"}, "cannot be read as one"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := targetsOf(spawnRequest(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{tt.app}}).Programs, allowed)
+			got, err := targetsOf(tt.app, allowed)
 			if err != nil {
 				if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") {
 					t.Errorf("%v, want %q", err, tt.want)
@@ -514,28 +514,20 @@ func TestSpawnReadsNoOtherFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("s3cr3t-host\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct{ name, allowed, file, rank, user string }{
-		{"no directory is allowed", "", filepath.Join(dir, "token"), "reads no hostfiles for ranks", "--spawn-hostfiles"},
-		{"another file", t.TempDir(), filepath.Join(dir, "token"), "the launcher has told the user why", "is not to be had below"},
-		{"hosts that are not there", dir, "token", "the launcher has told the user why", ""},
+	for _, tt := range []struct{ name, allowed, file, says string }{
+		{"another file", t.TempDir(), filepath.Join(dir, "token"), "is not to be had below"},
+		{"hosts that are not there", dir, "token", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newRun(Config{Apps: []job.App{{Argv: []string{"a"}, N: 1}}, SpawnFiles: tt.allowed, Reach: Reach{Stderr: &bytes.Buffer{}}})
-			request := spawnRequest(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{{Hostfile: tt.file, Procs: 1}}})
-			if got := r.toldRank(&ask{request: request}, errors.New("no host of the name s3cr3t-host")); tt.allowed != "" && (got != "the hosts of its hostfile could not be used; the launcher has told the user why") {
-				t.Errorf("the rank is told %q", got)
-			}
-			if tt.allowed == "" {
-				_, err := r.readTargets(&ask{request: request})
-				if err == nil || !strings.Contains(err.Error(), tt.rank) || strings.Contains(err.Error(), "s3cr3t") {
-					t.Errorf("%v", err)
-				}
-				return
-			}
-			_, err := targetsOf(request.Programs, tt.allowed)
-			if tt.user == "" && err != nil || tt.user != "" && (err == nil || !strings.Contains(err.Error(), tt.user)) {
+			_, err := targetsOf(&apiv1.SpawnApp{Hostfile: tt.file, Procs: 1}, tt.allowed)
+			if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
 				t.Errorf("the user is told %v", err)
 			}
 		})
 	}
+}
+
+func targetsOf(app *apiv1.SpawnApp, dir string) ([][]spawn.Target, error) {
+	programs := spawnRequest(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{app}}).Programs
+	return spawn.Targets(programs, func(file string) ([]hostlist.Entry, error) { return readHostfile(dir, file) })
 }

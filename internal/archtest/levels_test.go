@@ -17,6 +17,7 @@ var levels = map[string]int{
 	"launcher": 3,
 	"agent":    3,
 
+	"launcher/spawn":              3,
 	"launcher/placement":          2,
 	"launcher/cli":                2,
 	"launcher/cli/horovodrun":     2,

@@ -249,3 +249,19 @@ func number(hosts []job.Host, sizes, hostOf []int) *job.Plan {
 	}
 	return plan
 }
+
+// Startable says whether each host can start its part of a plan, at most most, however much its container may have.
+func Startable(plan *job.Plan, most int) error {
+	counts := make([]int, len(plan.Hosts))
+	for _, p := range plan.Placements {
+		if counts[p.Host]++; counts[p.Host] > most {
+			on := "host " + plan.Hosts[0].Name
+			if n := len(plan.Hosts); n > 1 {
+				on = fmt.Sprintf("%d hosts", n)
+			}
+			return fmt.Errorf("%d ranks on %s are too many, since a host starts %d at most: use more hosts, or fewer ranks",
+				len(plan.Placements), on, most)
+		}
+	}
+	return nil
+}
