@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/mpiup/mpiup/agent/mpilib/script"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
@@ -69,7 +70,7 @@ func (k *look) settle(c command, h hit) Choice {
 		choice.Library = h.library.String()
 	}
 	who := "it"
-	if exe := k.resolve(c.argv[0], c.env, c.dir); h.program != exe {
+	if exe := k.Resolve(c.Argv[0], c.Env, c.Dir); h.program != exe {
 		who = h.program + ", which it runs,"
 	}
 	if h.module != "" {
@@ -79,7 +80,7 @@ func (k *look) settle(c command, h hit) Choice {
 	if h.library.static {
 		choice.Why = fmt.Sprintf("%s has %s in it", strings.TrimSuffix(who, ","), familyNames[h.library.family])
 	}
-	if p, name := wish(h.library.family, c.env); p != 0 && p != choice.Protocol {
+	if p, name := wish(h.library.family, c.Env); p != 0 && p != choice.Protocol {
 		choice.Protocol = p
 		choice.Why += ", and " + name + " asks for " + p.String()
 	}
@@ -87,7 +88,7 @@ func (k *look) settle(c command, h hit) Choice {
 }
 
 // wish is the protocol that the user's environment asks a library to speak.
-func wish(f family, e environ) (p Protocol, name string) {
+func wish(f family, e script.Env) (p Protocol, name string) {
 	var names []string
 	switch f {
 	case intelMPI:
@@ -96,7 +97,7 @@ func wish(f family, e environ) (p Protocol, name string) {
 		names = []string{"MPIR_CVAR_PMI_VERSION", "MPICH_PMI_VERSION"}
 	}
 	for _, name := range names {
-		switch v := strings.ToLower(path.Base(e.get(name))); {
+		switch v := strings.ToLower(path.Base(e.Get(name))); {
 		case v == "x", strings.Contains(v, "pmix"):
 			return PMIx, name
 		case v == "1", v == "2", v == "pmi1", v == "pmi2", pmiLibrary().MatchString(v):
@@ -117,13 +118,13 @@ var homes = []struct {
 // the only MPI the loader knows, whose parameters the ranks are given; else PMI-1, which more libraries speak, and without which those that
 // do not need it come to no harm.
 func (k *look) guess(c command) Choice {
-	program := c.argv[0]
+	program := c.Argv[0]
 	none := "no MPI library was found in " + program
 	by := func(f family, why string) Choice {
 		return Choice{Protocol: library{family: f}.protocol(), Why: none + ", and " + why + " " + familyNames[f] + "'s"}
 	}
 	for _, h := range homes {
-		root := c.env.get(h.name)
+		root := c.Env.Get(h.name)
 		if root == "" {
 			continue
 		}
@@ -136,16 +137,16 @@ func (k *look) guess(c command) Choice {
 			}
 		}
 	}
-	for _, dir := range strings.Split(c.env.get("LD_LIBRARY_PATH"), ":") {
+	for _, dir := range strings.Split(c.Env.Get("LD_LIBRARY_PATH"), ":") {
 		if dir == "" {
 			continue
 		}
-		if f := k.familyIn(absolute(c.dir, dir)); f != noFamily {
+		if f := k.familyIn(absolute(c.Dir, dir)); f != noFamily {
 			return by(f, dir+" on LD_LIBRARY_PATH is")
 		}
 	}
 	for _, name := range []string{"mpirun", "mpiexec"} {
-		if exe := k.resolve(name, c.env, c.dir); exe != "" {
+		if exe := k.Resolve(name, c.Env, c.Dir); exe != "" {
 			if f := k.launcher(exe, c); f != noFamily {
 				return by(f, exe+" is")
 			}
@@ -155,7 +156,7 @@ func (k *look) guess(c command) Choice {
 	if len(ompi) > 0 && len(others) == 0 {
 		return by(openMPI, "the only one here is")
 	}
-	if c.env.get(anyMCA) != "" {
+	if c.Env.Get(anyMCA) != "" {
 		return by(openMPI, "parameters are given (OMPI_MCA_*) that are")
 	}
 	return Choice{Protocol: PMI1, Why: none}
@@ -186,7 +187,7 @@ func (k *look) launcher(exe string, c command) family {
 		return noFamily
 	}
 	defer o.close()
-	for _, n := range o.needed {
+	for _, n := range o.Needed {
 		if strings.HasPrefix(n, "libopen-rte.") || strings.HasPrefix(n, "libprrte.") || strings.HasPrefix(n, "libopen-pal.") {
 			return openMPI
 		}

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/agent/mpilib/script"
 )
 
 // look is one search for the library of a command.
@@ -29,12 +31,7 @@ type hit struct {
 
 func (h hit) found() bool { return h.library.family != noFamily }
 
-// command is a program with its arguments, environment and directory.
-type command struct {
-	argv []string
-	env  environ
-	dir  string
-}
+type command = script.Command
 
 func (k *look) ldCache() ldCache {
 	if !k.cached {
@@ -59,18 +56,18 @@ var wrappers = map[string]bool{"catchsegv": true, "chrt": true, "ddt": true, "du
 
 // command looks for the library of a command.
 func (k *look) command(c command, depth int) hit {
-	if k.commands++; len(c.argv) == 0 || depth > maxDepth || k.commands > maxCommands {
+	if k.commands++; len(c.Argv) == 0 || depth > maxDepth || k.commands > maxCommands {
 		return hit{}
 	}
-	c.argv = c.argv[:min(len(c.argv), maxArgs)]
-	exe := k.resolve(c.argv[0], c.env, c.dir)
+	c.Argv = c.Argv[:min(len(c.Argv), maxArgs)]
+	exe := k.Resolve(c.Argv[0], c.Env, c.Dir)
 	if exe == "" { // a script's wrapper that some module brings perhaps
 		return k.arguments(c, 1, false, depth)
 	}
 	head := k.files.head(exe, 512)
 	if bytes.HasPrefix(head, []byte("#!")) {
 		argv := append(interpreter(head), exe)
-		return k.command(command{slices.Concat(argv, c.argv[1:]), c.env, c.dir}, depth+1)
+		return k.command(command{Argv: slices.Concat(argv, c.Argv[1:]), Env: c.Env, Dir: c.Dir}, depth+1)
 	}
 	name := path.Base(exe)
 	switch {
@@ -80,7 +77,7 @@ func (k *look) command(c command, depth int) hit {
 		return k.python(exe, c, depth)
 	case shellName().MatchString(name):
 		return k.shell(c, depth)
-	case (name == "conda" || name == "mamba" || name == "micromamba") && len(c.argv) > 1 && c.argv[1] == "run":
+	case (name == "conda" || name == "mamba" || name == "micromamba") && len(c.Argv) > 1 && c.Argv[1] == "run":
 		return k.condaRun(c, depth)
 	}
 	if !wrappers[name] {
@@ -91,8 +88,8 @@ func (k *look) command(c command, depth int) hit {
 	return k.arguments(c, 1, wrappers[name], depth)
 }
 
-// resolve finds a program as execvp(3) does; "" if there is none.
-func (k *look) resolve(name string, e environ, dir string) string {
+// Resolve finds a program as execvp(3) does; "" if there is none.
+func (k *look) Resolve(name string, e script.Env, dir string) string {
 	if name == "" || len(name) > maxPath {
 		return ""
 	}
@@ -106,7 +103,7 @@ func (k *look) resolve(name string, e environ, dir string) string {
 		}
 		return ""
 	}
-	for d := range strings.SplitSeq(e.get("PATH"), ":") {
+	for d := range strings.SplitSeq(e.Get("PATH"), ":") {
 		if len(d) > maxPath || !k.files.step(len(name)) {
 			continue
 		}
@@ -135,10 +132,10 @@ func (k *look) elf(exe string, c command) hit {
 	}
 	defer o.close()
 	var preloaded []string
-	if len(o.needed) > 0 {
-		preloaded = strings.FieldsFunc(c.env.get("LD_PRELOAD"), func(r rune) bool { return r == ' ' || r == ':' })
+	if len(o.Needed) > 0 {
+		preloaded = strings.FieldsFunc(c.Env.Get("LD_PRELOAD"), func(r rune) bool { return r == ' ' || r == ':' })
 	}
-	l, ok := k.loader(o, c.env, c.dir).mpi(o, preloaded)
+	l, ok := k.loader(o, c.Env, c.Dir).mpi(o, preloaded)
 	if !ok {
 		l, ok = within(o)
 	}
@@ -150,11 +147,11 @@ func (k *look) elf(exe string, c command) hit {
 
 // arguments tries the words of a command, from the from-th on, as a command.
 func (k *look) arguments(c command, from int, sure bool, depth int) hit {
-	for i := from; i < min(len(c.argv), maxArgs); i++ {
-		if word := c.argv[i]; strings.HasPrefix(word, "-") || k.resolve(word, c.env, c.dir) == "" {
+	for i := from; i < min(len(c.Argv), maxArgs); i++ {
+		if word := c.Argv[i]; strings.HasPrefix(word, "-") || k.Resolve(word, c.Env, c.Dir) == "" {
 			continue
 		}
-		if h := k.command(command{c.argv[i:], c.env, c.dir}, depth+1); h.found() {
+		if h := k.command(command{Argv: c.Argv[i:], Env: c.Env, Dir: c.Dir}, depth+1); h.found() {
 			h.sure = h.sure && sure
 			return h
 		}
@@ -164,8 +161,8 @@ func (k *look) arguments(c command, from int, sure bool, depth int) hit {
 
 // env follows env(1).
 func (k *look) env(c command, depth int) hit {
-	args := c.argv[1:]
-	for len(args) > 0 && k.files.step(c.env.size()+16*len(args)) {
+	args := c.Argv[1:]
+	for len(args) > 0 && k.files.step(c.Env.Size()+16*len(args)) {
 		word := args[0]
 		args = args[1:]
 		value := func(long string) (string, bool) { // of -u NAME, -uNAME, --unset=NAME
@@ -189,17 +186,17 @@ func (k *look) env(c command, depth int) hit {
 			return "", false
 		}
 		if word == "-i" || word == "-" || word == "--ignore-environment" {
-			c.env = environ{}
+			c.Env = script.Env{}
 		} else if v, ok := value("--unset"); ok {
-			c.env = c.env.without(v)
+			c.Env = c.Env.Without(v)
 		} else if v, ok := value("--chdir"); ok {
-			c.dir = absolute(c.dir, v)
+			c.Dir = absolute(c.Dir, v)
 		} else if v, ok := value("--split-string"); ok {
 			args = append(strings.Fields(v), args...)
 		} else if name, v, ok := strings.Cut(word, "="); ok && !strings.HasPrefix(word, "-") {
-			c.env = c.env.with(name, v)
+			c.Env = c.Env.With(name, v)
 		} else if !strings.HasPrefix(word, "-") {
-			c.argv = append([]string{word}, args...)
+			c.Argv = append([]string{word}, args...)
 			return k.command(c, depth+1)
 		}
 	}

@@ -3,35 +3,37 @@ package mpilib
 import (
 	"path"
 	"strings"
+
+	"github.com/mpiup/mpiup/agent/mpilib/script"
 )
 
-// activated is the environment after "conda activate NAME", as far as it matters.
-func (k *look) activated(e environ, dir, name string) environ {
+// Activated is the environment after "conda activate NAME", as far as it matters.
+func (k *look) Activated(e script.Env, dir, name string) script.Env {
 	prefix := k.condaPrefix(e, dir, name)
 	if prefix == "" {
 		return e
 	}
-	return e.with("CONDA_PREFIX", prefix).with("PATH", path.Join(prefix, "bin")+":"+e.get("PATH"))
+	return e.With("CONDA_PREFIX", prefix).With("PATH", path.Join(prefix, "bin")+":"+e.Get("PATH"))
 }
 
 // condaPrefix is where a conda environment lies; "" if it is not found. Its root is that of the
 // conda that is active or on PATH, or one of the usual places.
-func (k *look) condaPrefix(e environ, dir, name string) string {
+func (k *look) condaPrefix(e script.Env, dir, name string) string {
 	if strings.Contains(name, "/") {
 		return absolute(dir, name)
 	}
 	var roots []string
-	if v := e.get("MAMBA_ROOT_PREFIX"); v != "" {
+	if v := e.Get("MAMBA_ROOT_PREFIX"); v != "" {
 		roots = append(roots, v)
 	}
-	if v := e.get("CONDA_EXE"); v != "" {
+	if v := e.Get("CONDA_EXE"); v != "" {
 		roots = append(roots, path.Dir(path.Dir(v)))
 	}
-	if exe := k.resolve("conda", e, dir); exe != "" {
+	if exe := k.Resolve("conda", e, dir); exe != "" {
 		roots = append(roots, path.Dir(path.Dir(k.files.real(exe))))
 	}
 	roots = append(roots, "/opt/conda")
-	if home := e.get("HOME"); home != "" {
+	if home := e.Get("HOME"); home != "" {
 		for _, d := range []string{"miniconda3", "miniforge3", "anaconda3"} {
 			roots = append(roots, path.Join(home, d))
 		}
@@ -50,7 +52,7 @@ func (k *look) condaPrefix(e environ, dir, name string) string {
 
 // condaRun follows "conda run -n NAME command", and the same of mamba and micromamba.
 func (k *look) condaRun(c command, depth int) hit {
-	args := c.argv[2:]
+	args := c.Argv[2:]
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		name, value, joined := strings.Cut(args[0], "=")
 		args = args[1:]
@@ -63,12 +65,12 @@ func (k *look) condaRun(c command, depth int) hit {
 				value, args = args[0], args[1:]
 			}
 			if name == "--cwd" {
-				c.dir = absolute(c.dir, value)
+				c.Dir = absolute(c.Dir, value)
 			} else {
-				c.env = k.activated(c.env, c.dir, value)
+				c.Env = k.Activated(c.Env, c.Dir, value)
 			}
 		}
 	}
-	c.argv = args
+	c.Argv = args
 	return k.command(c, depth+1)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/mpilib/script"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -56,25 +57,29 @@ func TestScriptsCost(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			files := both.with(tree{"work/run.sh": "#!/bin/sh\n" + tt.text}).fs()
 			args := strings.Fields("./run.sh " + strings.Repeat("eval ", maxArgs-2) + strings.Repeat("y", 20_000))
-			c := command{args, environ{base: &asked{vars: map[string]string{"PATH": "/bin:/usr/bin"}, seen: map[string]string{}}}, "/work"}
+			c := command{Argv: args, Env: script.EnvOf((&asked{vars: map[string]string{"PATH": "/bin:/usr/bin"}, seen: map[string]string{}}).lookup), Dir: "/work"}
 			k := &look{files: newFiles(files, time.Now().Add(time.Hour))}
 			cost.AtMost(t, budget, 0, func() { k.command(c, 0) })
-			if k.files.steps > maxSteps+1<<20 {
-				t.Errorf("%d steps", k.files.steps)
-			}
+			k.within(t)
 			t.Logf("%d steps", k.files.steps)
 		})
+	}
+}
+
+// within fails the test where a look has done more than the limits allow, but for what was under way.
+func (k *look) within(t *testing.T) {
+	t.Helper()
+	if f := k.files; f.steps > maxSteps+1<<20 || len(f.seen) > maxFiles+1 || f.opened > maxOpen+1 || f.bytes > maxBytes+maxLdCache || k.commands > maxCommands*(maxArgs+maxTries+1) {
+		t.Errorf("%d steps, %d paths, %d files with %d bytes, %d commands", f.steps, len(f.seen), f.opened, f.bytes, k.commands)
 	}
 }
 
 // After the deadline a look does no more.
 func TestScriptsEndAtTheDeadline(t *testing.T) {
 	for _, tt := range costly {
-		x := &lexer{look: &look{files: newFiles(both.fs(), time.Now().Add(-time.Second))}, text: tt.text, strange: map[string]bool{}}
-		s := &script{lexer: *x}
-		s.read()
-		if len(s.commands) > 0 || s.at != len(s.text) {
-			t.Errorf("%s: %d commands, %d of %d bytes", tt.name, len(s.commands), s.at, len(s.text))
+		k := &look{files: newFiles(both.fs(), time.Now().Add(-time.Second))}
+		if got := script.Commands(tt.text, command{Argv: []string{"./run.sh"}, Dir: "/work"}, maxTries, k); len(got) > 0 || len(k.files.seen) > 0 {
+			t.Errorf("%s: %d commands, %d files", tt.name, len(got), len(k.files.seen))
 		}
 	}
 }

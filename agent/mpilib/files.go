@@ -7,6 +7,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/mpiup/mpiup/agent/mpilib/object"
 )
 
 // errSpent ends a look that asked for more than the limits allow.
@@ -121,8 +123,8 @@ func (f *files) open(p string) (*reader, error) {
 
 func (r *reader) close() { r.file.Close() }
 
-// at reads up to len(b) bytes; fewer only at the end of the file.
-func (r *reader) at(b []byte, offset int64) (int, error) {
+// ReadAt is io.ReaderAt's, within the limits.
+func (r *reader) ReadAt(b []byte, offset int64) (int, error) {
 	if r.files.bytes += int64(len(b)); r.files.spent() {
 		return 0, errSpent
 	}
@@ -133,20 +135,28 @@ func (r *reader) at(b []byte, offset int64) (int, error) {
 	if offset < 0 || offset >= r.size {
 		return 0, io.EOF
 	}
-	n, err := ra.ReadAt(b, offset)
-	if n > 0 && errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return n, err
+	return ra.ReadAt(b, offset)
 }
 
-// full fills b, or fails.
-func (r *reader) full(b []byte, offset int64) error {
-	n, err := r.at(b, offset)
-	if err == nil && n < len(b) {
-		err = io.ErrUnexpectedEOF
+// opened is a program or library.
+type opened struct {
+	*object.Object
+	*reader
+	path string
+}
+
+// openObject reads what a program or library needs. The caller closes it.
+func (f *files) openObject(p string) (*opened, error) {
+	r, err := f.open(p)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	o, err := object.Read(r)
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	return &opened{Object: o, path: p, reader: r}, nil
 }
 
 // head is the beginning of a file, at most most bytes; nil if it cannot be read.
@@ -157,8 +167,8 @@ func (f *files) head(p string, most int64) []byte {
 	}
 	defer r.close()
 	b := make([]byte, min(most, r.size))
-	n, err := r.at(b, 0)
-	if err != nil {
+	n, err := r.ReadAt(b, 0)
+	if n == 0 || err != nil && !errors.Is(err, io.EOF) {
 		return nil
 	}
 	return b[:n]

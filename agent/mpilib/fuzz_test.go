@@ -1,21 +1,21 @@
 package mpilib
 
 import (
-	"github.com/mpiup/mpiup/test/cost"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/agent/mpilib/script"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
-// far is much longer than a look of something small may take, under the race detector too.
-const far = 10 * time.Second
-
+// bounded looks at a command and fails the test where that took more than a look may, by what it counts and not by a clock.
 func bounded(t *testing.T, files tree, argv ...string) {
-	begin := time.Now()
-	c := NewMemory(files.fs()).Look(Query{Argv: argv, Env: []string{"PATH=/bin:/usr/bin", "LD_LIBRARY_PATH=/lib"}, Dir: "/work"})
-	if took := time.Since(begin); took > far {
-		t.Errorf("it took %v", took)
-	}
+	vars := parseEnv([]string{"PATH=/bin:/usr/bin", "LD_LIBRARY_PATH=/lib"})
+	k := &look{files: newFiles(files.fs(), time.Now().Add(time.Hour))}
+	asked := command{Argv: argv, Env: script.EnvOf((&asked{vars: vars, seen: map[string]string{}}).lookup), Dir: "/work"}
+	c := k.choose(asked, k.command(asked, 0))
+	k.within(t)
 	if c.Protocol != PMI1 && c.Protocol != PMIx || c.Why == "" || len(c.Library) > 1000 || len(c.Why) > 2000 || strings.ContainsAny(c.Why+c.Library, "\n\x1b") {
 		t.Errorf("chose %+v", c)
 	}

@@ -153,3 +153,12 @@ func ldCacheOf(paths ...string) []byte {
 	b.Write(text.Bytes())
 	return b.Bytes()
 }
+
+// gnuHash is the hash of DT_GNU_HASH (Bernstein's).
+func gnuHash(name string) (h uint32) {
+	h = 5381
+	for i := range len(name) {
+		h = h*33 + uint32(name[i])
+	}
+	return h
+}

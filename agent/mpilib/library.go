@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/mpiup/mpiup/agent/mpilib/object"
 )
 
 // family is a kind of MPI library.
@@ -88,18 +90,18 @@ func byName(name string) library {
 
 // recognise says which MPI an opened library is. needs are the names of all libraries that it
 // needs, itself or through others, as far as they were found.
-func recognise(o *object, needs []string) library {
+func recognise(o *opened, needs []string) library {
 	l := library{family: mpich, path: o.path, pmix: slices.ContainsFunc(needs, pmixLibrary().MatchString)}
-	own := func(symbol string) bool { _, ok := o.defines(symbol); return ok }
+	own := func(symbol string) bool { _, ok := o.Defines(symbol); return ok }
 	switch {
 	case own("ompi_mpi_comm_world"), slices.ContainsFunc(needs, func(n string) bool { return strings.HasPrefix(n, "libopen-pal.") }):
-		l.family, l.version = openMPI, o.constant("ompi_version_string")
+		l.family, l.version = openMPI, o.Constant("ompi_version_string")
 	case own("I_MPI_Check_image_status"):
 		l.family = intelMPI
-	case crayLibrary().MatchString(path.Base(o.path)), crayLibrary().MatchString(o.soname):
+	case crayLibrary().MatchString(path.Base(o.path)), crayLibrary().MatchString(o.Name):
 		l.family = crayMPICH
 	default:
-		l.version = o.constant("MPII_Version_string")
+		l.version = o.Constant("MPII_Version_string")
 	}
 	l.complete(o)
 	if len(l.version) > 40 || strings.ContainsFunc(l.version, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -131,7 +133,7 @@ func after(piece []byte, text string) string {
 			return ""
 		}
 		piece = rest
-		v, _, _ := bytes.Cut(rest[:min(len(rest), overlap/2)], []byte{0})
+		v, _, _ := bytes.Cut(rest[:min(len(rest), object.Overlap/2)], []byte{0})
 		if m := leadingVersion().FindSubmatch(v); m != nil {
 			return string(m[1])
 		}
@@ -159,11 +161,11 @@ func lone(piece []byte, fits func(v string) bool) string {
 }
 
 // complete reads the version, and tells MPICH's relatives apart, by the texts in a library.
-func (l *library) complete(o *object) {
+func (l *library) complete(o *opened) {
 	if l.settled() {
 		return
 	}
-	o.constants(func(piece []byte) bool {
+	o.Constants(func(piece []byte) bool {
 		if l.family == mpich && bytes.Contains(piece, []byte("MVAPICH")) {
 			l.family = mvapich
 		}
@@ -189,10 +191,10 @@ var marks = []struct {
 
 // within recognises an MPI library that was linked into a program, or a program that speaks PMI
 // itself, by such texts.
-func within(o *object) (l library, ok bool) {
+func within(o *opened) (l library, ok bool) {
 	best := len(marks)
 	version := ""
-	o.constants(func(piece []byte) bool {
+	o.Constants(func(piece []byte) bool {
 		for i, m := range marks[:best] {
 			if bytes.Contains(piece, []byte(m.text)) {
 				best = i

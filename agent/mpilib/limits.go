@@ -14,7 +14,6 @@ const (
 	maxScript    = 64 << 10        // bytes of a script
 	maxSteps     = 4 << 20         // bytes of scripts that are read, and of words, paths and environments that are made
 	maxPath      = 4096            // bytes of a path (PATH_MAX of Linux)
-	maxStrings   = 4 << 20         // bytes of an ELF file's constants
 	maxRemember  = 128             // choices in a Memory
 	lookDeadline = 2 * time.Second // for a file system to answer
 )

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/agent/mpilib/script"
 )
 
 // loader finds the libraries of one program as the dynamic loader does (ld.so(8)): DT_RPATH of
@@ -27,25 +29,25 @@ type loaded struct {
 	by      *loaded
 }
 
-func (k *look) loader(program *object, e environ, dir string) *loader {
-	d := &loader{look: k, machine: program.machine, musl: strings.Contains(program.interp, "ld-musl-")}
-	for _, p := range strings.FieldsFunc(e.get("LD_LIBRARY_PATH"), func(r rune) bool { return r == ':' || r == ';' }) {
+func (k *look) loader(program *opened, e script.Env, dir string) *loader {
+	d := &loader{look: k, machine: program.Machine, musl: strings.Contains(program.Interp, "ld-musl-")}
+	for _, p := range strings.FieldsFunc(e.Get("LD_LIBRARY_PATH"), func(r rune) bool { return r == ':' || r == ';' }) {
 		d.path = append(d.path, absolute(dir, p))
 	}
 	return d
 }
 
 // load notes what an opened object needs, and where that is searched.
-func (d *loader) load(o *object, by *loaded) *loaded {
+func (d *loader) load(o *opened, by *loaded) *loaded {
 	fill := func(dirs []string) (out []string) {
 		for _, s := range dirs {
 			out = append(out, d.substitute(s, path.Dir(o.path)))
 		}
 		return out
 	}
-	l := &loaded{path: o.path, needed: o.needed, runpath: fill(o.runpath), by: by}
+	l := &loaded{path: o.path, needed: o.Needed, runpath: fill(o.RunPath), by: by}
 	if len(l.runpath) == 0 {
-		l.rpath = fill(o.rpath)
+		l.rpath = fill(o.RPath)
 	}
 	return l
 }
@@ -60,7 +62,7 @@ func (d *loader) substitute(s, origin string) string {
 
 // mpi finds the first MPI library, breadth first as symbols are, that an object needs. preloaded
 // names come before its own. It goes on until an hwloc is seen too: which one that is counts (hwlocs).
-func (d *loader) mpi(o *object, preloaded []string) (library, bool) {
+func (d *loader) mpi(o *opened, preloaded []string) (library, bool) {
 	root := d.load(o, nil)
 	root.needed = slices.Concat(preloaded, root.needed)
 	queue, seen := []*loaded{root}, map[string]bool{}
@@ -109,13 +111,13 @@ func (d *loader) recognised(name string, by *loaded) library {
 }
 
 // needs is the names of what an MPI library needs, and of what those need that bear its protocol.
-func (d *loader) needs(o *object, by *loaded) []string {
-	names := slices.Clone(o.needed)
+func (d *loader) needs(o *opened, by *loaded) []string {
+	names := slices.Clone(o.Needed)
 	l := d.load(o, by)
-	for _, name := range o.needed {
+	for _, name := range o.Needed {
 		if base := path.Base(name); strings.HasPrefix(base, "libmpi") || strings.HasPrefix(base, "libopen-rte.") || pmiLibrary().MatchString(base) {
 			if next, ok := d.find(name, l); ok {
-				names = append(names, next.needed...)
+				names = append(names, next.Needed...)
 				next.close()
 			}
 		}
@@ -124,7 +126,7 @@ func (d *loader) needs(o *object, by *loaded) []string {
 }
 
 // find opens a library that an object needs.
-func (d *loader) find(name string, by *loaded) (*object, bool) {
+func (d *loader) find(name string, by *loaded) (*opened, bool) {
 	if strings.Contains(name, "/") {
 		return d.open(name)
 	}
@@ -150,7 +152,7 @@ func (d *loader) find(name string, by *loaded) (*object, bool) {
 	return d.in(d.defaults(), name)
 }
 
-func (d *loader) in(dirs []string, name string) (*object, bool) {
+func (d *loader) in(dirs []string, name string) (*opened, bool) {
 	for _, dir := range dirs {
 		if !d.look.files.step(len(name)) {
 			break
@@ -163,7 +165,7 @@ func (d *loader) in(dirs []string, name string) (*object, bool) {
 }
 
 // open opens a library, unless it is of another machine.
-func (d *loader) open(p string) (*object, bool) {
+func (d *loader) open(p string) (*opened, bool) {
 	if d.objects >= maxObjects || !d.look.files.stat(p).regular() {
 		return nil, false
 	}
@@ -171,7 +173,7 @@ func (d *loader) open(p string) (*object, bool) {
 	if err != nil {
 		return nil, false
 	}
-	if o.machine != d.machine {
+	if o.Machine != d.machine {
 		o.close()
 		return nil, false
 	}

@@ -61,7 +61,7 @@ func (k *look) mapped(proc, line string) (library, bool) {
 		}
 	}
 	defer o.close()
-	l := recognise(o, o.needed)
+	l := recognise(o, o.Needed)
 	l.path = p
 	return l, true
 }

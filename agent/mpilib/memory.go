@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mpiup/mpiup/agent/mpilib/script"
 )
 
 // Query is a command as a rank will be started.
@@ -72,7 +74,7 @@ func (m *Memory) look(q Query) Choice {
 	}
 	asked := &asked{vars: vars, seen: map[string]string{}}
 	k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
-	c := command{argv: q.Argv, env: environ{base: asked}, dir: q.Dir}
+	c := command{Argv: q.Argv, Env: script.EnvOf(asked.lookup), Dir: q.Dir}
 	r := &remembered{choice: k.choose(c, k.command(c, 0)), files: k.files.seen, vars: asked.seen}
 	if k.files.spent() {
 		if r.choice.Library == "" {

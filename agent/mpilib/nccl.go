@@ -29,9 +29,9 @@ func (k *look) ncclWheel(site string) {
 // ncclVersion is that of a command's NCCL: what its libraries need, else its Python's package, else what the loader would
 // give to a plugin.
 func (k *look) ncclVersion(c command) string {
-	for _, dir := range strings.Split(c.env.get("LD_LIBRARY_PATH"), ":") {
+	for _, dir := range strings.Split(c.Env.Get("LD_LIBRARY_PATH"), ":") {
 		if k.nccl == "" && dir != "" {
-			if p := path.Join(absolute(c.dir, dir), ncclName); k.files.stat(p).regular() {
+			if p := path.Join(absolute(c.Dir, dir), ncclName); k.files.stat(p).regular() {
 				k.ncclFile(p)
 			}
 		}

@@ -14,7 +14,7 @@ type interp struct {
 	base   string   // prefix of its installation
 	user   string   // base of the user's own packages; "" not used
 	sites  []string // where it looks for packages, in order
-	binary *object
+	binary *opened
 }
 
 // python looks for MPI in the packages of an interpreter.
@@ -44,22 +44,22 @@ func (k *look) python(exe string, c command, depth int) hit {
 // pythonArgs is what shows of the program: its text as far as it is read, or its module's name, the
 // script's path, and where in argv its own arguments begin.
 func (k *look) pythonArgs(c command) (text []byte, script string, first int) {
-	for i := 1; i < len(c.argv); i++ {
-		switch word := c.argv[i]; {
+	for i := 1; i < len(c.Argv); i++ {
+		switch word := c.Argv[i]; {
 		case word == "-c" || word == "-m":
-			if i+1 < len(c.argv) {
-				text = []byte(c.argv[i+1])
+			if i+1 < len(c.Argv) {
+				text = []byte(c.Argv[i+1])
 			}
 			return text, "", i + 2
 		case word == "-W" || word == "-X" || word == "--check-hash-based-pycs":
 			i++
 		case strings.HasPrefix(word, "-"):
 		default:
-			script = absolute(c.dir, word)
+			script = absolute(c.Dir, word)
 			return k.files.head(script, maxScript), script, i + 1
 		}
 	}
-	return nil, "", len(c.argv)
+	return nil, "", len(c.Argv)
 }
 
 // interpreter says where an interpreter looks for packages (CPython's getpath and site).
@@ -79,22 +79,22 @@ func (k *look) interpreter(exe string, c command, script string) interp {
 	if in.venv == "" {
 		in.base = path.Dir(path.Dir(k.files.real(exe)))
 	}
-	if home := c.env.get("PYTHONHOME"); home != "" && in.venv == "" {
+	if home := c.Env.Get("PYTHONHOME"); home != "" && in.venv == "" {
 		in.base, _, _ = strings.Cut(home, ":")
 	}
-	if home := c.env.get("HOME"); system && c.env.get("PYTHONNOUSERSITE") == "" && home != "" {
+	if home := c.Env.Get("HOME"); system && c.Env.Get("PYTHONNOUSERSITE") == "" && home != "" {
 		in.user = path.Join(home, ".local")
-		if v := c.env.get("PYTHONUSERBASE"); v != "" {
+		if v := c.Env.Get("PYTHONUSERBASE"); v != "" {
 			in.user = v
 		}
 	}
-	in.sites = append(in.sites, c.dir)
+	in.sites = append(in.sites, c.Dir)
 	if script != "" {
 		in.sites[0] = path.Dir(script)
 	}
-	for _, p := range strings.Split(c.env.get("PYTHONPATH"), ":") {
+	for _, p := range strings.Split(c.Env.Get("PYTHONPATH"), ":") {
 		if p != "" {
-			in.sites = append(in.sites, absolute(c.dir, p))
+			in.sites = append(in.sites, absolute(c.Dir, p))
 		}
 	}
 	if in.venv != "" {
@@ -186,7 +186,7 @@ func (k *look) extension(in interp, file string, c command) (library, bool) {
 		return library{}, false
 	}
 	defer o.close()
-	return k.loader(in.binary, c.env, c.dir).mpi(o, nil)
+	return k.loader(in.binary, c.Env, c.Dir).mpi(o, nil)
 }
 
 // mpi4py is the MPI library of a package. Its wheels hold extensions for several (MPI.mpich.*.so,
@@ -208,7 +208,7 @@ func (k *look) mpi4py(in interp, dir string, c command) (library, bool) {
 	if len(files) == 0 {
 		return library{}, false
 	}
-	if abi := c.env.get("MPI4PY_MPIABI"); abi != "" {
+	if abi := c.Env.Get("MPI4PY_MPIABI"); abi != "" {
 		abi = strings.ToLower(strings.NewReplacer(" ", "", "-", "", "_", "").Replace(abi))
 		if abi == "impi" {
 			abi = "mpich"
@@ -224,7 +224,7 @@ func (k *look) mpi4py(in interp, dir string, c command) (library, bool) {
 // openedMPI is what mpi4py's wheel finds.
 func (k *look) openedMPI(in interp, c command) (library, bool) {
 	var entries []string
-	if v := c.env.get("MPI4PY_LIBMPI"); v != "" {
+	if v := c.Env.Get("MPI4PY_LIBMPI"); v != "" {
 		entries = strings.Split(v, ":")
 	} else {
 		if in.venv != "" {
@@ -238,11 +238,11 @@ func (k *look) openedMPI(in interp, c command) (library, bool) {
 		}
 		entries = append(entries, "")
 	}
-	d := k.loader(in.binary, c.env, c.dir)
+	d := k.loader(in.binary, c.Env, c.Dir)
 	root := d.load(in.binary, nil)
 	for _, e := range entries {
 		names := []string{e}
-		if dir := absolute(c.dir, e); e == "" || k.files.stat(dir).dir() {
+		if dir := absolute(c.Dir, e); e == "" || k.files.stat(dir).dir() {
 			names = names[:0]
 			for _, n := range []string{"libmpi.so", "libmpi.so.12", "libmpi.so.40"} {
 				if e != "" {

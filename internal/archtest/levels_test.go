@@ -45,6 +45,8 @@ var levels = map[string]int{
 	"pmi/pmi2":                    2,
 	"pmi/pmix":                    2,
 	"agent/mpilib":                2,
+	"agent/mpilib/object":         1,
+	"agent/mpilib/script":         1,
 	"agent/mpinet":                2,
 	"agent/checkup":               2,
 	"agent/probe":                 2,

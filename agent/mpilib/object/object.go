@@ -1,25 +1,36 @@
-package mpilib
+// Package object reads of an ELF file what the dynamic loader reads, and its constants.
+//
+//	header ─▶ program headers ─▶ PT_DYNAMIC ─▶ needed, search paths, name     PT_INTERP ─▶ loader
+//	                             DT_GNU_HASH ─▶ symbol ─▶ its text
+//	          section headers ─▶ .rodata, else what is neither written nor executed ─▶ constants, piece by piece
+//
+// It goes by the program headers, as the loader does; section headers are only used to find .rodata, and a file may
+// have none. Every number in a file may be a lie: what it makes this package read is bounded.
+//
+// PURE: the file is handed in as a reader. An Object belongs to one goroutine.
+//
+// It reads 64-bit little-endian files only, and finds no library.
+package object
 
 import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math/bits"
 	"strings"
 )
 
-// object is what is looked at of an ELF file: what the dynamic loader would, and its constants. It
-// goes by the program headers, as the loader does; section headers are only used to find .rodata.
-type object struct {
-	r       *reader
-	path    string
-	machine elf.Machine
-	interp  string
-	soname  string
-	needed  []string
-	rpath   []string // DT_RPATH: searched for what it loads too
-	runpath []string // DT_RUNPATH
+// Object is what is looked at of an ELF file.
+type Object struct {
+	r       io.ReaderAt
+	Machine elf.Machine
+	Interp  string // its loader
+	Name    string // DT_SONAME
+	Needed  []string
+	RPath   []string // DT_RPATH: searched for what it loads too
+	RunPath []string // DT_RUNPATH
 	header  elf.Header64
 	loads   []elf.Prog64
 	hash    uint64 // address of DT_GNU_HASH; 0: none
@@ -35,29 +46,37 @@ const (
 	maxSections = 1024
 	maxDynamic  = 4096 // entries
 	maxNeeded   = 256
-	maxName     = 64 << 10 // bytes; search paths of Spack and Nix are long
+	MaxName     = 64 << 10 // bytes; search paths of Spack and Nix are long
 	maxChain    = 4096     // symbols of one hash value
 )
 
-// openObject reads what a program or library needs. The caller closes it.
-func (f *files) openObject(p string) (*object, error) {
-	r, err := f.open(p)
-	if err != nil {
-		return nil, err
-	}
-	o := &object{r: r, path: p}
-	if err := o.read(); err != nil {
-		r.close()
-		return nil, err
-	}
-	return o, nil
+// Read reads what a program or library needs. The Object reads more of r when it is asked.
+func Read(r io.ReaderAt) (*Object, error) {
+	o := &Object{r: r}
+	return o, o.read()
 }
 
-func (o *object) close() { o.r.close() }
+// at reads up to len(b) bytes; fewer only at the end of the file.
+func (o *Object) at(b []byte, offset int64) (int, error) {
+	n, err := o.r.ReadAt(b, offset)
+	if n > 0 && errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
 
-func (o *object) read() error {
+// full fills b, or fails.
+func (o *Object) full(b []byte, offset int64) error {
+	n, err := o.at(b, offset)
+	if err == nil && n < len(b) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (o *Object) read() error {
 	b := make([]byte, 64)
-	if err := o.r.full(b, 0); err != nil {
+	if err := o.full(b, 0); err != nil {
 		return errNotELF
 	}
 	if string(b[:4]) != elf.ELFMAG || b[elf.EI_CLASS] != byte(elf.ELFCLASS64) || b[elf.EI_DATA] != byte(elf.ELFDATA2LSB) {
@@ -67,7 +86,7 @@ func (o *object) read() error {
 		return err
 	}
 	h := &o.header
-	o.machine = elf.Machine(h.Machine)
+	o.Machine = elf.Machine(h.Machine)
 	if t := elf.Type(h.Type); t != elf.ET_EXEC && t != elf.ET_DYN {
 		return errNotELF
 	}
@@ -75,7 +94,7 @@ func (o *object) read() error {
 		return errNotELF
 	}
 	b = make([]byte, int(h.Phnum)*56)
-	if err := o.r.full(b, int64(h.Phoff)); err != nil {
+	if err := o.full(b, int64(h.Phoff)); err != nil {
 		return err
 	}
 	var dynamic elf.Prog64
@@ -92,20 +111,20 @@ func (o *object) read() error {
 		case elf.PT_DYNAMIC:
 			dynamic = p
 		case elf.PT_INTERP:
-			o.interp, _ = o.text(int64(p.Off))
+			o.Interp, _ = o.text(int64(p.Off))
 		}
 	}
 	return o.readDynamic(dynamic)
 }
 
 // readDynamic reads the dynamic section; a static program has none.
-func (o *object) readDynamic(p elf.Prog64) error {
+func (o *Object) readDynamic(p elf.Prog64) error {
 	size := min(p.Filesz, maxDynamic*16) &^ 15
 	if size == 0 {
 		return nil
 	}
 	b := make([]byte, size)
-	if err := o.r.full(b, int64(p.Off)); err != nil {
+	if err := o.full(b, int64(p.Off)); err != nil {
 		return err
 	}
 	names := map[elf.DynTag][]uint64{}
@@ -139,15 +158,15 @@ func (o *object) readDynamic(p elf.Prog64) error {
 	paths := func(tag elf.DynTag) []string {
 		return strings.FieldsFunc(strings.Join(texts(tag), ":"), func(r rune) bool { return r == ':' })
 	}
-	o.needed, o.rpath, o.runpath = texts(elf.DT_NEEDED), paths(elf.DT_RPATH), paths(elf.DT_RUNPATH)
+	o.Needed, o.RPath, o.RunPath = texts(elf.DT_NEEDED), paths(elf.DT_RPATH), paths(elf.DT_RUNPATH)
 	if s := texts(elf.DT_SONAME); len(s) > 0 {
-		o.soname = s[0]
+		o.Name = s[0]
 	}
 	return nil
 }
 
 // offset is where in the file an address is.
-func (o *object) offset(address uint64) (int64, bool) {
+func (o *Object) offset(address uint64) (int64, bool) {
 	for _, p := range o.loads {
 		if address >= p.Vaddr && address-p.Vaddr < p.Filesz {
 			return int64(p.Off + (address - p.Vaddr)), true
@@ -157,10 +176,10 @@ func (o *object) offset(address uint64) (int64, bool) {
 }
 
 // text is the string that ends with a zero byte, at an offset of the file.
-func (o *object) text(offset int64) (string, bool) {
-	for size := 128; size <= maxName; size *= 8 {
+func (o *Object) text(offset int64) (string, bool) {
+	for size := 128; size <= MaxName; size *= 8 {
 		b := make([]byte, size)
-		n, err := o.r.at(b, offset)
+		n, err := o.at(b, offset)
 		if err != nil {
 			return "", false
 		}
@@ -171,9 +190,9 @@ func (o *object) text(offset int64) (string, bool) {
 	return "", false
 }
 
-// defines finds a symbol by the hash table that all linkers of today write (DT_GNU_HASH), and
+// Defines finds a symbol by the hash table that all linkers of today write (DT_GNU_HASH), and
 // returns its address. One that is only used is not defined.
-func (o *object) defines(name string) (address uint64, ok bool) {
+func (o *Object) Defines(name string) (address uint64, ok bool) {
 	var head [16]byte // buckets, first symbol, bloom words, shift
 	if !o.load(head[:], o.hash) || o.hash == 0 {
 		return 0, false
@@ -212,7 +231,7 @@ func (o *object) defines(name string) (address uint64, ok bool) {
 }
 
 // symbol is the address of a symbol by its number, if that is its name.
-func (o *object) symbol(i uint64, name string) (address uint64, ok bool) {
+func (o *Object) symbol(i uint64, name string) (address uint64, ok bool) {
 	var b [24]byte
 	if hi, _ := bits.Mul64(i, 24); hi != 0 || !o.load(b[:], o.symbols+i*24) {
 		return 0, false
@@ -225,9 +244,9 @@ func (o *object) symbol(i uint64, name string) (address uint64, ok bool) {
 	return binary.LittleEndian.Uint64(b[8:]), ok && s == name
 }
 
-// constant is the text that a symbol holds.
-func (o *object) constant(symbol string) string {
-	address, ok := o.defines(symbol)
+// Constant is the text that a symbol holds.
+func (o *Object) Constant(symbol string) string {
+	address, ok := o.Defines(symbol)
 	if !ok {
 		return ""
 	}
@@ -239,9 +258,9 @@ func (o *object) constant(symbol string) string {
 	return s
 }
 
-func (o *object) load(b []byte, address uint64) bool {
+func (o *Object) load(b []byte, address uint64) bool {
 	offset, ok := o.offset(address)
-	return ok && o.r.full(b, offset) == nil
+	return ok && o.full(b, offset) == nil
 }
 
 // gnuHash is the hash of DT_GNU_HASH (Bernstein's).

@@ -1,4 +1,4 @@
-package mpilib
+package object
 
 import (
 	"bytes"
@@ -6,9 +6,9 @@ import (
 	"encoding/binary"
 )
 
-// constants reads an object's constants, piece by piece with some overlap, until see returns
+// Constants reads an object's constants, piece by piece with some Overlap, until see returns
 // false: section .rodata, else the segments that are neither written nor executed.
-func (o *object) constants(see func(piece []byte) bool) {
+func (o *Object) Constants(see func(piece []byte) bool) {
 	if offset, size, ok := o.rodata(); ok {
 		o.pieces(offset, size, see)
 		return
@@ -24,37 +24,41 @@ func (o *object) constants(see func(piece []byte) bool) {
 
 const (
 	pieceSize = 256 << 10
-	overlap   = 256 // more than any text that is looked for
+	// Overlap is how much of a piece comes again with the next one, in bytes: more than any text that is looked for.
+	Overlap = 256
 )
 
-func (o *object) pieces(offset, size int64, see func([]byte) bool) bool {
+func (o *Object) pieces(offset, size int64, see func([]byte) bool) bool {
 	size = min(size, maxStrings)
 	b := make([]byte, min(pieceSize, size))
 	for at := int64(0); at < size; {
-		n, err := o.r.at(b[:min(int64(len(b)), size-at)], offset+at)
+		n, err := o.at(b[:min(int64(len(b)), size-at)], offset+at)
 		if err != nil || n == 0 {
 			return false
 		}
 		if !see(b[:n]) {
 			return false
 		}
-		if at+int64(n) >= size || n <= overlap {
+		if at+int64(n) >= size || n <= Overlap {
 			break
 		}
-		at += int64(n) - overlap
+		at += int64(n) - Overlap
 	}
 	return true
 }
 
+// maxStrings bounds the constants that are read, in bytes.
+const maxStrings = 4 << 20
+
 // rodata is where section .rodata is in the file. Stripped of its section headers, a file has none;
 // Go's programs, which hold the texts of packages they do not use, count as empty.
-func (o *object) rodata() (offset, size int64, ok bool) {
+func (o *Object) rodata() (offset, size int64, ok bool) {
 	h := &o.header
 	if h.Shentsize != 64 || h.Shnum == 0 || h.Shnum > maxSections || h.Shstrndx >= h.Shnum {
 		return 0, 0, false
 	}
 	b := make([]byte, int(h.Shnum)*64)
-	if o.r.full(b, int64(h.Shoff)) != nil {
+	if o.full(b, int64(h.Shoff)) != nil {
 		return 0, 0, false
 	}
 	section := func(i int) (s elf.Section64) {
@@ -63,7 +67,7 @@ func (o *object) rodata() (offset, size int64, ok bool) {
 	}
 	names := section(int(h.Shstrndx))
 	table := make([]byte, min(names.Size, 64<<10))
-	if o.r.full(table, int64(names.Off)) != nil {
+	if o.full(table, int64(names.Off)) != nil {
 		return 0, 0, false
 	}
 	for i := range int(h.Shnum) {

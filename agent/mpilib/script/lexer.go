@@ -1,4 +1,4 @@
-package mpilib
+package script
 
 import (
 	"path"
@@ -10,10 +10,10 @@ import (
 // substitutions by which scripts find their own directory; what else there is becomes an empty,
 // unknown word.
 type lexer struct {
-	look      *look
+	world     World
 	text      string
 	at        int
-	env       environ
+	env       Env
 	args      []string // $0, $1, ...
 	dir       string
 	strange   map[string]bool // variables whose values are not known
@@ -39,7 +39,7 @@ const (
 )
 
 // next is the next command's words, unknown ones as "", assignments of what is not known as
-// NAME=unset. more is false at the end.
+// NAME=Unset. more is false at the end.
 func (x *lexer) next() (words []string, more bool) {
 	for x.at < len(x.text) && x.step(1) {
 		switch c := x.text[x.at]; {
@@ -70,15 +70,12 @@ func (x *lexer) next() (words []string, more bool) {
 			words = append(words, w.list()...)
 		}
 	}
-	if x.look.files.steps >= maxSteps {
-		return nil, false
-	}
-	return words, len(words) > 0
+	return words, len(words) > 0 && x.step(0)
 }
 
 // step counts n bytes that are read or made; false: there were too many, and the text is at its end.
 func (x *lexer) step(n int) bool {
-	if x.look.files.step(n) {
+	if x.world.Step(n) {
 		return true
 	}
 	x.at = len(x.text)
@@ -109,7 +106,7 @@ func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == 
 func (w *word) list() []string {
 	if w.unknown {
 		if name, _, ok := assignment(w.current.String()); ok {
-			return []string{name + "=" + unset}
+			return []string{name + "=" + Unset}
 		}
 		return []string{""}
 	}
@@ -326,7 +323,7 @@ func (x *lexer) parameter(expr string) (string, bool) {
 	value, set, known := "", false, true
 	switch {
 	case name != "":
-		value, set = x.env.lookup(name)
+		value, set = x.env.Lookup(name)
 		known = !x.strange[name]
 		if name == "BASH_SOURCE" {
 			value, set, op = x.script(), true, strings.TrimPrefix(op, "[0]")
@@ -374,7 +371,7 @@ func (x *lexer) script() string {
 // sub reads a text within this one.
 func (x *lexer) sub(text string) *lexer {
 	x.step(64)
-	return &lexer{look: x.look, text: text, env: x.env, args: x.args, dir: x.dir, strange: x.strange, depth: x.depth + 1}
+	return &lexer{world: x.world, text: text, env: x.env, args: x.args, dir: x.dir, strange: x.strange, depth: x.depth + 1}
 }
 
 // one is a text as a double-quoted word.
@@ -408,9 +405,9 @@ func (x *lexer) substitution(text string) (value string, known bool) {
 			s.chdir(last)
 			value = s.dir
 		case words[0] == "realpath", words[0] == "readlink":
-			value = x.look.files.real(absolute(s.dir, last))
+			value = x.world.Real(absolute(s.dir, last))
 		case words[0] == "which", words[0] == "command" && words[1] == "-v", words[0] == "type" && words[1] == "-p":
-			value = x.look.resolve(last, s.env, s.dir)
+			value = x.world.Resolve(last, s.env, s.dir)
 		case words[0] == "echo":
 			value = s.joined(words[1:])
 		default:

@@ -1,0 +1,3 @@
+./before
+if [ a ]; then
+  ./cut $(which
