@@ -44,7 +44,7 @@ type Choice struct {
 func (k *look) choose(c command, h hit) Choice {
 	choice := k.settle(c, h)
 	choice.Library, choice.Why = printable(choice.Library), printable(choice.Why)
-	choice.OldHwloc, choice.Horovod, choice.NCCL = k.oldHwloc(h.library), k.horovod, k.ncclVersion(c)
+	choice.OldHwloc, choice.Horovod, choice.NCCL = k.oldHwloc(h.mpi), k.horovod, k.ncclVersion(c)
 	return choice
 }
 
@@ -65,9 +65,9 @@ func (k *look) settle(c command, h hit) Choice {
 	if !h.found() {
 		return k.guess(c)
 	}
-	choice := Choice{Protocol: h.library.protocol(), Sure: h.sure, Mention: h.mention}
-	if h.library.family != pmixClient && h.library.family != pmiClient {
-		choice.Library = h.library.String()
+	choice := Choice{Protocol: h.mpi.protocol(), Sure: h.sure, Mention: h.mention}
+	if h.mpi.family != pmixClient && h.mpi.family != pmiClient {
+		choice.Library = h.mpi.String()
 	}
 	who := "it"
 	if exe := k.Resolve(c.Argv[0], c.Env, c.Dir); h.program != exe {
@@ -76,11 +76,11 @@ func (k *look) settle(c command, h hit) Choice {
 	if h.module != "" {
 		who = h.module + " of " + h.program
 	}
-	choice.Why = who + " loads " + h.library.String()
-	if h.library.static {
-		choice.Why = fmt.Sprintf("%s has %s in it", strings.TrimSuffix(who, ","), familyNames[h.library.family])
+	choice.Why = who + " loads " + h.mpi.String()
+	if h.mpi.static {
+		choice.Why = fmt.Sprintf("%s has %s in it", strings.TrimSuffix(who, ","), familyNames[h.mpi.family])
 	}
-	if p, name := wish(h.library.family, c.Env); p != 0 && p != choice.Protocol {
+	if p, name := wish(h.mpi.family, c.Env); p != 0 && p != choice.Protocol {
 		choice.Protocol = p
 		choice.Why += ", and " + name + " asks for " + p.String()
 	}

@@ -22,14 +22,14 @@ type look struct {
 
 // hit is a library that was found, and where.
 type hit struct {
-	library library
+	mpi     library
 	program string // that loads it
 	module  string // of Python, which does: mpi4py; "" none
 	mention bool   // sure, since a script names its module
 	sure    bool   // the command will run the program, as far as one can see
 }
 
-func (h hit) found() bool { return h.library.family != noFamily }
+func (h hit) found() bool { return h.mpi.family != noFamily }
 
 type command = script.Command
 
@@ -142,7 +142,7 @@ func (k *look) elf(exe string, c command) hit {
 	if !ok {
 		return hit{}
 	}
-	return hit{library: l, program: exe, sure: true}
+	return hit{mpi: l, program: exe, sure: true}
 }
 
 // arguments tries the words of a command, from the from-th on, as a command.

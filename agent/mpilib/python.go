@@ -161,7 +161,7 @@ func (k *look) packages(in interp, c command) hit {
 		}
 		if dir := path.Join(site, "mpi4py"); k.files.stat(dir).dir() {
 			if l, ok := k.mpi4py(in, dir, c); ok {
-				return hit{library: l, program: in.exe, module: "mpi4py"}
+				return hit{mpi: l, program: in.exe, module: "mpi4py"}
 			}
 		}
 		for _, m := range modules {
@@ -171,7 +171,7 @@ func (k *look) packages(in interp, c command) hit {
 			}
 			for _, file := range k.files.match(dir, m.pattern) {
 				if l, ok := k.extension(in, file, c); ok {
-					return hit{library: l, program: in.exe, module: m.name}
+					return hit{mpi: l, program: in.exe, module: m.name}
 				}
 			}
 		}
