@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap/guard"
-	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 )
@@ -220,7 +220,7 @@ func (s *session) logged(id int, stderr bool, text string) {
 		o.Stream = apiv1.Stream_STDERR
 	}
 	if st := s.jobOf(o.Rank); st != nil && st.tee != nil {
-		st.tee.Write(id, stdio.Stream(o.Stream), o.Data)
+		st.tee.Write(id, job.Stream(o.Stream), o.Data)
 	}
 	s.send(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: o}})
 }

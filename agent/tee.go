@@ -1,10 +1,9 @@
 package agent
 
 import (
-	"fmt"
-
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // teeFor is where a job's output goes besides the launcher, nil for nowhere: the worker's own log,
@@ -30,8 +29,8 @@ func (s *session) teeFor(l *apiv1.Launch) *stdio.Tee {
 // before it.
 func (s *session) rankName(id int) string {
 	st := s.jobOf(uint32(id))
-	if st == nil || st.launch.Job == 0 {
+	if st == nil {
 		return utoa(uint32(id))
 	}
-	return fmt.Sprintf("%d.%d", st.launch.Job, uint32(id)-st.launch.Base)
+	return job.Process{Job: int(st.launch.Job), Rank: id - int(st.launch.Base)}.Tag()
 }

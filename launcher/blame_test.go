@@ -60,7 +60,7 @@ func TestBlame(t *testing.T) {
 				t.Fatal(err)
 			}
 			for rank, text := range tt.says {
-				r.sink.Write(rank, iof.Stderr, []byte(text), false, time.Time{})
+				r.sink.Write(rank, job.Stderr, []byte(text), false, time.Time{})
 			}
 			for rank := range uint32(4) {
 				r.handle(event{host: int(rank / 2), frame: &apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: rank, Pid: 1}}}})
@@ -71,7 +71,7 @@ func TestBlame(t *testing.T) {
 			}
 			r.judge()
 			for rank, text := range tt.late {
-				r.sink.Write(rank, iof.Stderr, []byte(text), false, time.Time{})
+				r.sink.Write(rank, job.Stderr, []byte(text), false, time.Time{})
 			}
 			r.readWords()
 			lines := r.verdict.explain()
@@ -95,7 +95,7 @@ func TestAnAbortAfterAnException(t *testing.T) {
 	if r.sink, err = iof.New(iof.Config{Ranks: 4}); err != nil {
 		t.Fatal(err)
 	}
-	r.sink.Write(1, iof.Stderr, []byte(nan), false, time.Time{})
+	r.sink.Write(1, job.Stderr, []byte(nan), false, time.Time{})
 	r.fail(fault{kind: faultAbort, rank: 1, host: "w0", code: 1, exit: job.Exit{}})
 	r.readWords()
 	want := []string{"rank 1 on w0 called MPI_Abort with code 1", "the program ended the job itself, after ValueError: loss is nan"}

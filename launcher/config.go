@@ -138,27 +138,18 @@ const (
 	UniverseSystem  = -2 // Hydra's SYSTEM: the numbers of hosts, 1 where there is none
 )
 
-// The defaults of a Reach.
-const (
-	DefaultWait        = 5 * time.Minute
-	DefaultLease       = 60 * time.Second
-	DefaultNodeTimeout = 30 * time.Second
-	DefaultGrace       = 5 * time.Second
-	DefaultTermGrace   = 25 * time.Second // of the 30 s that Kubernetes gives a pod by default
-)
-
 func (r *Reach) fill() {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
 		}
 	}
-	def(&r.Wait, DefaultWait)
+	def(&r.Wait, job.DefaultWait)
 	r.WaitBy, r.LocalBy = cmp.Or(r.WaitBy, "--wait"), cmp.Or(r.LocalBy, "--local")
-	def(&r.Lease, DefaultLease)
-	def(&r.NodeTimeout, DefaultNodeTimeout)
-	def(&r.Grace, DefaultGrace)
-	def(&r.TermGrace, DefaultTermGrace)
+	def(&r.Lease, job.DefaultLease)
+	def(&r.NodeTimeout, job.DefaultNodeTimeout)
+	def(&r.Grace, job.DefaultGrace)
+	def(&r.TermGrace, job.DefaultTermGrace)
 	if r.Resolver == nil {
 		r.Resolver = resolve.New(resolve.Config{Root: r.Root})
 	}

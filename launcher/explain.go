@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/mpiup/mpiup/internal/job"
 	causes "github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -88,7 +89,7 @@ func (v *verdict) others(cause fault) []string {
 
 // sentence names rank, host and cause, without what to do.
 func (f fault) sentence() string {
-	who := rankName(f.job, f.rank-f.base) + " on " + f.host
+	who := job.Process{Job: f.job, Rank: f.rank - f.base}.String() + " on " + f.host
 	if f.rank < 0 {
 		who = f.host
 	} else if f.command {
@@ -97,7 +98,7 @@ func (f fault) sentence() string {
 	switch f.kind {
 	case faultRank:
 		if f.broke {
-			return who + " " + strings.TrimPrefix(f.text, rankName(f.job, f.rank-f.base)+" ") + "; mpiup killed it"
+			return who + " " + strings.TrimPrefix(f.text, job.Process{Job: f.job, Rank: f.rank - f.base}.String()+" ") + "; mpiup killed it"
 		}
 		return who + " " + f.ended() + colon(f.text)
 	case faultRaised:

@@ -9,7 +9,6 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/iof"
 )
 
 // deliver takes a frame from host h's connection, on its reading goroutine. Output goes on
@@ -20,7 +19,7 @@ func (r *run) deliver(h int, f *apiv1.Frame) error {
 	case *apiv1.Frame_Output:
 		o := b.Output
 		if r.places.owns(h, o.Rank) && (o.Stream == apiv1.Stream_STDOUT || o.Stream == apiv1.Stream_STDERR) {
-			r.sink.Write(int(o.Rank), iof.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
+			r.sink.Write(int(o.Rank), job.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
 			return nil
 		}
 	case *apiv1.Frame_OutputEnd:

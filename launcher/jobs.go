@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"fmt"
 	"slices"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -9,7 +8,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/mixture"
 	"github.com/mpiup/mpiup/launcher/spawn"
-	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/pmix"
 )
 
@@ -43,17 +41,12 @@ func (r *run) jobOf(id int) *jobRun {
 	return r.jobs[i]
 }
 
-// rankName is how users know a process: "rank 3", "rank 0 of spawned job 1".
-func (r *run) rankName(id int) string {
-	j := r.jobOf(id)
-	return rankName(j.number, id-j.base)
-}
+// rankName is how users know a process.
+func (r *run) rankName(id int) string { return r.process(id).String() }
 
-func rankName(number, rank int) string {
-	if number == 0 {
-		return fmt.Sprintf("rank %d", rank)
-	}
-	return fmt.Sprintf("rank %d of spawned job %d", rank, number)
+func (r *run) process(id int) job.Process {
+	j := r.jobOf(id)
+	return job.Process{Job: j.number, Rank: id - j.base}
 }
 
 // addJob gives a job its ids. Its hosts and the place for its output are there.
@@ -149,7 +142,7 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 	}
 	l := &apiv1.Launch{
 		Number: r.number, NumberProof: r.proof, JobId: r.opener.run, Size: uint32(j.size()), Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Hosts: uint32(len(j.hosts)),
-		Mapping: pmi.ProcessMapping(nodes), Pmi: r.cfg.PMI, Window: uint32(r.window()),
+		Mapping: job.ProcessMapping(nodes), Pmi: r.cfg.PMI, Window: uint32(r.window()),
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), WorkerLogs: r.cfg.WorkerLogs,
 		Job: uint32(j.number), Base: uint32(j.base), NoTopologyHint: r.cfg.NoTopologyHint,
 		Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric, Explain: uint32(r.cfg.Explain),

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/lobby"
@@ -40,8 +41,8 @@ func compile(t *testing.T, mpicc, name string) string {
 	return exe
 }
 
-// job runs real ranks on engines in this process, one engine per host.
-type job struct {
+// ranks runs real ranks on engines in this process, one engine per host.
+type ranks struct {
 	hosts   int
 	perHost int
 	port    bool // PMI_PORT and PMI_ID instead of PMI_FD
@@ -58,7 +59,7 @@ type outcome struct {
 	errs []error  // of Serve, by rank
 }
 
-func (j *job) event(format string, args ...any) {
+func (j *ranks) event(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.events = append(j.events, fmt.Sprintf(format, args...))
@@ -66,7 +67,7 @@ func (j *job) event(format string, args ...any) {
 
 // run starts the ranks and, as an agent does, tells the engines which ended, and kills the rest
 // when one fails or aborts.
-func (j *job) run(t *testing.T, argv ...string) outcome {
+func (j *ranks) run(t *testing.T, argv ...string) outcome {
 	t.Helper()
 	size := j.hosts * j.perHost
 	nodes := make([]int, size)
@@ -95,7 +96,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 			OnAbort:    func(r, code int, _ string) { j.event("abort %d %d", r, code); go kill() },
 		}}
 		if !j.noMap {
-			pj.Mapping = pmi.ProcessMapping(nodes)
+			pj.Mapping = job.ProcessMapping(nodes)
 		}
 		srv := pmi.New(pj)
 		cmd := exec.Command(argv[0], argv[1:]...)
@@ -156,7 +157,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 
 // attach gives cmd its way to the server; accept yields the rank's connections, one after the
 // other, until closeAll.
-func (j *job) attach(t *testing.T, cmd *exec.Cmd, r, size int) (accept iter.Seq[net.Conn], closeAll func()) {
+func (j *ranks) attach(t *testing.T, cmd *exec.Cmd, r, size int) (accept iter.Seq[net.Conn], closeAll func()) {
 	if !j.port {
 		ours, theirs := socketPair(t)
 		cmd.ExtraFiles = []*os.File{theirs}
@@ -235,14 +236,14 @@ func TestMPICH(t *testing.T) {
 	hello, ringExe, allreduce, publish := program(t, "hello"), program(t, "ring"), program(t, "allreduce"), program(t, "publish")
 	shapes := []struct {
 		name string
-		job  *job
+		job  *ranks
 	}{
-		{"1 host, fd", &job{hosts: 1, perHost: 3}},
-		{"1 host, port", &job{hosts: 1, perHost: 2, port: true}},
-		{"1 host, no mapping", &job{hosts: 1, perHost: 2, noMap: true}},
-		{"2 hosts, fd", &job{hosts: 2, perHost: 2}},
-		{"4 hosts, port", &job{hosts: 4, perHost: 1, port: true}},
-		{"1 rank", &job{hosts: 1, perHost: 1}},
+		{"1 host, fd", &ranks{hosts: 1, perHost: 3}},
+		{"1 host, port", &ranks{hosts: 1, perHost: 2, port: true}},
+		{"1 host, no mapping", &ranks{hosts: 1, perHost: 2, noMap: true}},
+		{"2 hosts, fd", &ranks{hosts: 2, perHost: 2}},
+		{"4 hosts, port", &ranks{hosts: 4, perHost: 1, port: true}},
+		{"1 rank", &ranks{hosts: 1, perHost: 1}},
 	}
 	for _, tt := range shapes {
 		t.Run(tt.name, func(t *testing.T) {
@@ -275,7 +276,7 @@ func TestMPICH(t *testing.T) {
 }
 
 func TestMPICHAbort(t *testing.T) {
-	j := &job{hosts: 2, perHost: 2}
+	j := &ranks{hosts: 2, perHost: 2}
 	o := j.run(t, program(t, "abort"), "42", "3")
 	if !slices.Contains(j.events, "abort 3 42") {
 		t.Errorf("events %v\n%s", j.events, o.out)
@@ -286,7 +287,7 @@ func TestMPICHRankEndsWithoutFinalize(t *testing.T) {
 	exe := program(t, "exitcode")
 	for _, how := range []string{"without", "signal", "before"} {
 		t.Run(how, func(t *testing.T) {
-			j := &job{hosts: 1, perHost: 3}
+			j := &ranks{hosts: 1, perHost: 3}
 			code := "9"
 			if how == "before" {
 				code = "0" // a failure would have the others killed before they learn of it
@@ -309,7 +310,7 @@ func TestMPICHRankEndsWithoutFinalize(t *testing.T) {
 }
 
 func TestMPICHSpawnIsRefused(t *testing.T) {
-	if o := (&job{hosts: 1, perHost: 2}).run(t, program(t, "spawn")); !strings.Contains(o.out, "spawn refused") {
+	if o := (&ranks{hosts: 1, perHost: 2}).run(t, program(t, "spawn")); !strings.Contains(o.out, "spawn refused") {
 		t.Errorf("printed %q, %v", o.out, o.errs)
 	}
 }
@@ -317,7 +318,7 @@ func TestMPICHSpawnIsRefused(t *testing.T) {
 // A PMI-1 client that puts 9.6 MB in all, over one, two and four hosts.
 func TestBigKVS(t *testing.T) {
 	exe := program(t, "bigkvs")
-	for _, j := range []*job{{hosts: 1, perHost: 4}, {hosts: 2, perHost: 8}, {hosts: 4, perHost: 2, port: true}} {
+	for _, j := range []*ranks{{hosts: 1, perHost: 4}, {hosts: 2, perHost: 8}, {hosts: 4, perHost: 2, port: true}} {
 		t.Run(fmt.Sprintf("%dx%d", j.hosts, j.perHost), func(t *testing.T) {
 			keys := "1000"
 			if testing.Short() {
@@ -336,7 +337,7 @@ func TestBigKVS(t *testing.T) {
 // of the wheels "mpich" on PyPI, each in a virtual environment).
 func TestOtherMPICH(t *testing.T) {
 	list := need.Asked(t, "MPIUP_TEST_MPICC", "/path/to/mpicc:...")
-	shapes := []*job{
+	shapes := []*ranks{
 		{hosts: 1, perHost: 3}, {hosts: 2, perHost: 2}, {hosts: 4, perHost: 1, port: true}, {hosts: 1, perHost: 2, noMap: true},
 	}
 	for _, mpicc := range filepath.SplitList(list) {
@@ -367,7 +368,7 @@ func TestPMI2Client(t *testing.T) {
 		t.Logf("%v\n%s", err, out)
 		need.Done(t, "libpmi2", err, "install libpmi2-0-dev")
 	}
-	for _, j := range []*job{{hosts: 1, perHost: 3}, {hosts: 2, perHost: 2}, {hosts: 1, perHost: 1}} {
+	for _, j := range []*ranks{{hosts: 1, perHost: 3}, {hosts: 2, perHost: 2}, {hosts: 1, perHost: 1}} {
 		t.Run(fmt.Sprintf("%dx%d", j.hosts, j.perHost), func(t *testing.T) {
 			o := j.run(t, exe)
 			o.clean(t)

@@ -37,7 +37,7 @@ type Job struct {
 	Engine   *kvs.Engine
 	AppNum   func(rank int) int // index of the rank's program in the job (MPI_APPNUM); nil: 0
 	Universe int                // slots of the job (MPI_UNIVERSE_SIZE); 0: not known
-	Mapping  string             // PMI_process_mapping, see ProcessMapping; "": clients find out by host names
+	Mapping  string             // PMI_process_mapping, see job.ProcessMapping; "": clients find out by host names
 	HwlocXML string             // path of an hwloc XML file that ranks can read; "": none
 	Log      *slog.Logger       // nil: none; debug only
 	Hooks    Hooks

@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bytes"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/cost"
 	"testing"
 )
@@ -99,14 +100,14 @@ func FuzzCut(f *testing.F) {
 
 func TestWindow(t *testing.T) {
 	w := newWindow(8 << 10)
-	if n := w.take(Out, 1<<20); n != 7<<10 {
+	if n := w.take(job.Stdout, 1<<20); n != 7<<10 {
 		t.Errorf("stdout got %d, want all but an eighth", n)
 	}
 	w.sent(7 << 10)
-	if n := w.take(Out, 1); n != 0 {
+	if n := w.take(job.Stdout, 1); n != 0 {
 		t.Errorf("stdout got %d of stderr's reserve", n)
 	}
-	if n := w.take(Err, 1<<20); n != 1<<10 {
+	if n := w.take(job.Stderr, 1<<20); n != 1<<10 {
 		t.Errorf("stderr got %d, want its reserve", n)
 	}
 	w.put(1 << 10)
@@ -119,7 +120,7 @@ func TestWindow(t *testing.T) {
 func TestWindowCountsChunks(t *testing.T) {
 	w := newWindow(64 << 10)
 	sent := 0
-	for w.take(Err, 1) == 1 {
+	for w.take(job.Stderr, 1) == 1 {
 		w.sent(1)
 		sent++
 	}
@@ -128,12 +129,12 @@ func TestWindowCountsChunks(t *testing.T) {
 	}
 	w.grant(10)
 	for range 10 {
-		if w.take(Err, 1) != 1 {
+		if w.take(job.Stderr, 1) != 1 {
 			t.Fatal("granted chunks are not free again")
 		}
 		w.sent(1)
 	}
-	if w.take(Err, 1) != 0 {
+	if w.take(job.Stderr, 1) != 0 {
 		t.Error("more than granted")
 	}
 }

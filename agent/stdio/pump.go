@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Config says what a Pump reads and where it goes.
@@ -119,7 +121,7 @@ func (p *Pump) readers() ([]*reader, error) {
 		if f == nil {
 			continue
 		}
-		r, err := newReader(p, Stream(s), f)
+		r, err := newReader(p, job.Stream(s), f)
 		if err != nil {
 			return nil, err
 		}
@@ -166,7 +168,7 @@ func (p *Pump) emit(c Chunk) {
 }
 
 // failure names the stream in an error that is more than the end of a read.
-func (p *Pump) failure(s Stream, err error) error {
+func (p *Pump) failure(s job.Stream, err error) error {
 	if !isFailure(err) || err == io.EOF {
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // forever is longer than any test may take; what a test waits for comes long before.
@@ -75,7 +77,7 @@ func (r *rank) next() Chunk {
 	return Chunk{}
 }
 
-func (r *rank) want(s Stream, data string, partial bool) {
+func (r *rank) want(s job.Stream, data string, partial bool) {
 	r.t.Helper()
 	c := r.next()
 	if c.Stream != s || string(c.Data) != data || c.Partial != partial {
@@ -109,14 +111,14 @@ func (r *rank) end(cut bool) string {
 func TestLinesArriveAtOnce(t *testing.T) {
 	r := start(t, Config{Quiet: forever})
 	r.print(r.out, "a\nb\nc")
-	r.want(Out, "a\nb\n", false)
+	r.want(job.Stdout, "a\nb\n", false)
 	r.print(r.out, "d\n")
-	r.want(Out, "cd\n", false)
+	r.want(job.Stdout, "cd\n", false)
 	r.print(r.err, "e\n")
-	r.want(Err, "e\n", false)
+	r.want(job.Stderr, "e\n", false)
 	r.print(r.out, "last")
 	r.out.Close()
-	r.want(Out, "last", true)
+	r.want(job.Stdout, "last", true)
 	r.err.Close()
 	r.end(false)
 }
@@ -124,10 +126,10 @@ func TestLinesArriveAtOnce(t *testing.T) {
 func TestPromptAppears(t *testing.T) {
 	r := start(t, Config{})
 	r.print(r.out, "name? ")
-	r.want(Out, "name? ", true)
+	r.want(job.Stdout, "name? ", true)
 	r.print(r.out, "10%\r20%")
-	r.want(Out, "10%\r", false)
-	r.want(Out, "20%", true)
+	r.want(job.Stdout, "10%\r", false)
+	r.want(job.Stdout, "20%", true)
 }
 
 // Without grants a rank blocks in write(2), and no more than the window has been read.
@@ -204,7 +206,7 @@ func TestStderrPassesAFullStdout(t *testing.T) {
 	}
 	r.print(r.err, "why\n")
 	for c := range chunks {
-		if c.Stream == Err {
+		if c.Stream == job.Stderr {
 			break
 		}
 	}

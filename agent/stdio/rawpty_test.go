@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // onRawPty runs a shell command with a raw terminal as standard output and returns what arrives at once and what in all.
@@ -38,7 +40,7 @@ func onRawPty(t *testing.T, cfg Config, command string) (out, errs []byte, cut b
 	if err != nil {
 		t.Error(err)
 	}
-	return got[Out].Bytes(), got[Err].Bytes(), cut, cmd
+	return got[job.Stdout].Bytes(), got[job.Stderr].Bytes(), cut, cmd
 }
 
 // Bytes arrive as they were written: every value there is, more than a terminal holds at one time, to the last one

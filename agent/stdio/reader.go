@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // reader reads one stream. Its goroutine waits in one of two places: in the poller for data,
@@ -15,7 +17,7 @@ import (
 // or for window.
 type reader struct {
 	pump   *Pump
-	stream Stream
+	stream job.Stream
 	file   *os.File
 	raw    syscall.RawConn
 
@@ -34,7 +36,7 @@ var (
 	errNow    = errors.New("nothing there")
 )
 
-func newReader(p *Pump, s Stream, f *os.File) (*reader, error) {
+func newReader(p *Pump, s job.Stream, f *os.File) (*reader, error) {
 	raw, err := f.SyscallConn()
 	if err == nil {
 		err = f.SetReadDeadline(time.Time{})

@@ -25,27 +25,13 @@ package stdio
 import (
 	"sync"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
-
-// Stream is one of a rank's two output streams, with the numbers of the protocol's Stream.
-type Stream int
-
-// The streams.
-const (
-	Out Stream = 0
-	Err Stream = 1
-)
-
-func (s Stream) String() string {
-	if s == Err {
-		return "stderr"
-	}
-	return "stdout"
-}
 
 // Chunk is a piece of a rank's output.
 type Chunk struct {
-	Stream  Stream
+	Stream  job.Stream
 	Data    []byte    // never empty; the receiver's own
 	Partial bool      // does not end at a line end
 	Time    time.Time // when its last byte was read

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Tee copies the output of an agent's ranks to the agent's own log (--worker-logs), so that
@@ -44,7 +46,7 @@ func (t *Tee) Run(ctx context.Context) error {
 }
 
 // Write takes a copy of data. It never blocks.
-func (t *Tee) Write(rank int, s Stream, data []byte) { t.logs[s].add(rank, data) }
+func (t *Tee) Write(rank int, s job.Stream, data []byte) { t.logs[s].add(rank, data) }
 
 // End writes the unfinished last lines of a rank, with a line end.
 func (t *Tee) End(rank int) {

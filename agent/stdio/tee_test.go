@@ -3,6 +3,7 @@ package stdio
 import (
 	"bytes"
 	"context"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/cost"
 	"strconv"
 	"strings"
@@ -12,10 +13,10 @@ import (
 func TestTee(t *testing.T) {
 	var out, err bytes.Buffer
 	tee := NewTee(&out, &err, nil)
-	tee.Write(0, Out, []byte("one\ntw"))
-	tee.Write(1, Out, []byte("other\n"))
-	tee.Write(0, Out, []byte("o\nrest"))
-	tee.Write(1, Err, []byte("bad\n"))
+	tee.Write(0, job.Stdout, []byte("one\ntw"))
+	tee.Write(1, job.Stdout, []byte("other\n"))
+	tee.Write(0, job.Stdout, []byte("o\nrest"))
+	tee.Write(1, job.Stderr, []byte("bad\n"))
 	tee.End(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -31,7 +32,7 @@ func TestTee(t *testing.T) {
 func TestTeeCallsRanksAsItIsTold(t *testing.T) {
 	var out bytes.Buffer
 	tee := NewTee(&out, &out, func(rank int) string { return "1." + strconv.Itoa(rank-4) })
-	tee.Write(6, Out, []byte("of a spawned job\n"))
+	tee.Write(6, job.Stdout, []byte("of a spawned job\n"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	tee.Run(ctx)
@@ -46,7 +47,7 @@ func TestTeeDropsWhatIsNotRead(t *testing.T) {
 	line := []byte(strings.Repeat("x", 79) + "\n")
 	const n = 20_000 // 1.6 MB while nobody writes
 	for range n {
-		tee.Write(0, Out, line)
+		tee.Write(0, job.Stdout, line)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

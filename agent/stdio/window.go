@@ -1,6 +1,10 @@
 package stdio
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
 
 // window counts the bytes of one rank in flight, both streams together, and the chunks they
 // are in: each costs memory on its way, so many tiny ones count as well.
@@ -36,11 +40,11 @@ func newWindow(size int) *window {
 
 // take reserves up to n bytes for stream s. It returns 0 when too little is free to be worth a
 // chunk; the stream is woken when that has changed.
-func (w *window) take(s Stream, n int) int {
+func (w *window) take(s job.Stream, n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	free, chunks := w.free, w.limit
-	if s == Out {
+	if s == job.Stdout {
 		free -= w.size / 8
 		chunks -= w.limit / 8
 	}

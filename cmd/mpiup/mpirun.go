@@ -87,7 +87,7 @@ func (p *process) startLine(name string, l *line.Line, why, dir string, adjust f
 	if err := p.reportPID(l.ReportPID); err != nil {
 		return err
 	}
-	hosts, lease := cli.HostFlags{Wait: cli.DefaultWait}, cli.DefaultLease()
+	hosts, lease := cli.HostFlags{Wait: job.DefaultWait}, cli.DefaultLease()
 	reach, done, err := p.reach(&hosts, &lease, l.Verbose)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (p *process) mpirunConfig(l *line.Line, reach launcher.Reach, dir string) (
 		PMI: apiv1.Pmi_PMI_AUTO,
 		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),
-			Files: [2]iof.Pattern{iof.Stdout: iof.Pattern(l.OutFile), iof.Stderr: iof.Pattern(l.ErrFile)}},
+			Files: [2]iof.Pattern{job.Stdout: iof.Pattern(l.OutFile), job.Stderr: iof.Pattern(l.ErrFile)}},
 		Policy: placement.Policy{PerNode: l.PerHost, Oversubscribe: l.Oversubscribe,
 			MapBy: placement.MapBy(l.MapBy), RankBy: placement.MapBy(l.RankBy), Binding: l.Binding},
 		SpawnFiles: p.getenv("MPIUP_SPAWN_HOSTFILES"), Stdin: p.stdin, StdinTarget: l.Stdin, GPUsPerRank: l.GPUsPerRank,

@@ -19,6 +19,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
@@ -174,7 +175,7 @@ func (p *process) termGrace(given time.Duration) (time.Duration, error) {
 	const rest = 5 * time.Second
 	v := p.getenv("MPIUP_POD_GRACE")
 	if given > 0 || v == "" {
-		return cmp.Or(given, launcher.DefaultTermGrace), nil
+		return cmp.Or(given, job.DefaultTermGrace), nil
 	}
 	pod, err := cli.ParseDuration(v)
 	if err != nil {

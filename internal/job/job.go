@@ -1,13 +1,23 @@
 // Package job holds the vocabulary that launcher and agent share: what a user asked for
-// (App, Spec), where each rank goes (Plan), how a process ended (Exit), and mpiup's own exit
-// codes. It has no behaviour beyond small conversions.
+// (App), where each rank goes (Plan), what a process is called (Process), how it ended (Exit), the default times of a run, and
+// mpiup's own exit codes. PURE; values are shared by whoever only reads them. It does nothing beyond small conversions.
 package job
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
+)
+
+// The defaults of a run's times.
+const (
+	DefaultWait        = 5 * time.Minute  // for all hosts to answer
+	DefaultLease       = 60 * time.Second // how long an agent keeps ranks of a silent launcher
+	DefaultNodeTimeout = 30 * time.Second // silence after which a host is given up
+	DefaultGrace       = 5 * time.Second  // between TERM and KILL after a failure
+	DefaultTermGrace   = 25 * time.Second // of the 30 s that Kubernetes gives a pod by default
 )
 
 // Rank is a process's number in its job (MPI_COMM_WORLD), from 0.

@@ -34,14 +34,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Defaults of the times.
-const (
-	DefaultWait            = 5 * time.Minute
-	DefaultLauncherTimeout = 60 * time.Second
-	DefaultNodeTimeout     = 30 * time.Second
-	DefaultGrace           = 5 * time.Second
-)
-
 // aliases are other names of flags; they are accepted everywhere and shown nowhere.
 var aliases = map[string]string{
 	"hosts":         "host",

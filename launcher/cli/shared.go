@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // IdentityFlags say by which secret a process is known; they mean the same in every command.
@@ -54,7 +55,7 @@ func (f *HostFlags) Register(fs *pflag.FlagSet) {
 	fs.VarP(&hostValue{&f.Hosts}, "host", "H", "the hosts, `h[:slots],...`, w[0-3]:8 is four of them; may be repeated (default: the hostfile, what the operator tells, or without a secret this machine alone)")
 	valueVar(fs, &f.Hostfile, "hostfile", "", notEmpty("a file"), "`FILE` with a host, or hosts as w[0-3], a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
 	countVar(fs, &f.Size, "size", "", "the job has `N` hosts, which Kubernetes does not tell its pods: the run waits for so many (default: what the pod is told, PET_NNODES, or as many as -n needs)")
-	durationVar(fs, &f.Wait, "wait", DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too")
+	durationVar(fs, &f.Wait, "wait", job.DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too")
 	hostFlags.in(fs)
 	f.IdentityFlags.Register(fs)
 }
@@ -109,14 +110,14 @@ type LeaseFlags struct {
 
 // DefaultLease is what the flags say when none is given.
 func DefaultLease() LeaseFlags {
-	return LeaseFlags{LauncherTimeout: DefaultLauncherTimeout, NodeTimeout: DefaultNodeTimeout, Grace: DefaultGrace}
+	return LeaseFlags{LauncherTimeout: job.DefaultLease, NodeTimeout: job.DefaultNodeTimeout, Grace: job.DefaultGrace}
 }
 
 // Register adds the flags to fs.
 func (f *LeaseFlags) Register(fs *pflag.FlagSet) {
-	durationVar(fs, &f.LauncherTimeout, "launcher-timeout", DefaultLauncherTimeout, false, "hosts keep the ranks of a launcher that is silent for `TIME`")
-	durationVar(fs, &f.NodeTimeout, "node-timeout", DefaultNodeTimeout, false, "give a host up that is silent for `TIME`")
-	durationVar(fs, &f.Grace, "grace", DefaultGrace, false, "between SIGTERM and SIGKILL ranks have `TIME`")
+	durationVar(fs, &f.LauncherTimeout, "launcher-timeout", job.DefaultLease, false, "hosts keep the ranks of a launcher that is silent for `TIME`")
+	durationVar(fs, &f.NodeTimeout, "node-timeout", job.DefaultNodeTimeout, false, "give a host up that is silent for `TIME`")
+	durationVar(fs, &f.Grace, "grace", job.DefaultGrace, false, "between SIGTERM and SIGKILL ranks have `TIME`")
 	timeFlags.in(fs)
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // A second attempt leaves the first one's files alone, a third both.
@@ -19,7 +21,7 @@ func TestAttempts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Write(0, Stdout, []byte{byte('1' + i)}, true, s.cfg.Begun)
+		s.Write(0, job.Stdout, []byte{byte('1' + i)}, true, s.cfg.Begun)
 		s.End(0)
 		s.Close()
 		if err := s.Run(t.Context()); err != nil {

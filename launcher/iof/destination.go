@@ -4,12 +4,14 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // piece is one call of Write or End on its way to a destination.
 type piece struct {
 	id     int // of the process
-	stream Stream
+	stream job.Stream
 	data   []byte
 	time   time.Time
 	whole  bool // data is known to end with '\n'

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // files writes each process's streams to files of their own, byte by byte.
@@ -30,14 +32,14 @@ func newFiles(cfg *Config, book *ledger) *files {
 
 // add makes the files of a job's processes, so that what is wrong with the place shows before
 // any of them runs.
-func (fs *files) add(job, base, size int) error {
-	path := fs.cfg.rankPath(job, size)
+func (fs *files) add(number, base, size int) error {
+	path := fs.cfg.rankPath(number, size)
 	made := map[laneKey]*os.File{}
 	for rank := range size {
-		for _, s := range []Stream{Stdout, Stderr} {
+		for _, s := range []job.Stream{job.Stdout, job.Stderr} {
 			k := laneKey{base + rank, s}
-			if s == Stderr && fs.cfg.Merge {
-				made[k] = made[laneKey{base + rank, Stdout}]
+			if s == job.Stderr && fs.cfg.Merge {
+				made[k] = made[laneKey{base + rank, job.Stdout}]
 				continue
 			}
 			f, err := create(filepath.Join(fs.cfg.Dir, path(rank, s)))
@@ -45,7 +47,7 @@ func (fs *files) add(job, base, size int) error {
 				for _, f := range made {
 					f.Close()
 				}
-				return fmt.Errorf("output file of rank %s: %w", tag(job, rank), err)
+				return fmt.Errorf("output file of rank %s: %w", job.Process{Job: number, Rank: rank}.Tag(), err)
 			}
 			made[k] = f
 		}
@@ -101,7 +103,7 @@ func (fs *files) put(p piece, _ time.Time) {
 func (fs *files) fail(k laneKey, f *os.File, err error) {
 	f.Close()
 	fs.mu.Lock()
-	for _, s := range []Stream{Stdout, Stderr} {
+	for _, s := range []job.Stream{job.Stdout, job.Stderr} {
 		if fs.byLane[laneKey{k.id, s}] == f {
 			delete(fs.byLane, laneKey{k.id, s})
 		}

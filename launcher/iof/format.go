@@ -65,8 +65,8 @@ func (c *Config) tagger(k laneKey) tagger {
 	switch {
 	case c.Style == OpenMPIStyle || c.Style == OpenMPI5Style:
 		if c.Mode == Tag {
-			job, rank := c.names.of(k.id)
-			t.tag = fmt.Appendf(t.tag, "[%d,%d]", job+1, rank)
+			p := c.names.of(k.id)
+			t.tag = fmt.Appendf(t.tag, "[%d,%d]", p.Job+1, p.Rank)
 		}
 		if c.Mode == Tag || c.Timestamps {
 			t.tag = fmt.Appendf(t.tag, "<%v>:", k.stream) // of what was merged, too

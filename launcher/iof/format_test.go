@@ -2,6 +2,7 @@ package iof
 
 import (
 	"bytes"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/cost"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestTagsWithHostAndStream(t *testing.T) {
 		{true, true, `[3 w1\u001b stderr] x` + "\n"},
 	} {
 		c := Config{Mode: Tag, TagHost: tt.host, TagStream: tt.stream, Host: func(int) string { return "w1\x1b" }}
-		g := c.tagger(laneKey{3, Stderr})
+		g := c.tagger(laneKey{3, job.Stderr})
 		if got := string(g.append(nil, []byte("x\n"), noon)); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
@@ -69,7 +70,7 @@ func taggerOf(id int, tag, stamp bool, style Style) tagger {
 	if tag {
 		c.Mode = Tag
 	}
-	return c.tagger(laneKey{id, Stdout})
+	return c.tagger(laneKey{id, job.Stdout})
 }
 
 // Any split of the same bytes gives the same output, and without the tags it is the input.

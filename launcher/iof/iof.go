@@ -58,22 +58,6 @@ package iof
 
 import "time"
 
-// Stream is one of a rank's two output streams, with the numbers of the protocol's Stream.
-type Stream int
-
-// The streams.
-const (
-	Stdout Stream = 0
-	Stderr Stream = 1
-)
-
-func (s Stream) String() string {
-	if s == Stderr {
-		return "stderr"
-	}
-	return "stdout"
-}
-
 // Mode is the form of the output.
 type Mode int
 

@@ -1,6 +1,10 @@
 package iof
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
 
 // ledger gives bytes back when they have left: everywhere, where a stream goes to two places.
 type ledger struct {
@@ -13,7 +17,7 @@ type ledger struct {
 
 type laneKey struct {
 	id     int // of the process
-	stream Stream
+	stream job.Stream
 }
 
 func newLedger(written func(id, n int)) *ledger {

@@ -41,7 +41,7 @@ func partOfName(s string) string {
 
 // fill fills a pattern in; host is how a host's name is written.
 func (c *Config) fill(p Pattern, id int, host func(string) string) (list []string) {
-	job, rank := c.names.of(id)
+	process := c.names.of(id)
 	var b strings.Builder
 	for text := string(p); text != ""; {
 		before, after, found := strings.Cut(text, "%")
@@ -51,9 +51,9 @@ func (c *Config) fill(p Pattern, id int, host func(string) string) (list []strin
 		}
 		switch after[0] {
 		case 'r':
-			b.WriteString(strconv.Itoa(rank))
+			b.WriteString(strconv.Itoa(process.Rank))
 		case 'g':
-			b.WriteString(strconv.Itoa(job))
+			b.WriteString(strconv.Itoa(process.Job))
 		case 'p':
 			if c.Node != nil {
 				b.WriteString(strconv.Itoa(c.Node(id)))

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // A host's name is its agent's word. Whatever it is, its output stays in the directory that the pattern names, under
@@ -22,8 +24,8 @@ func TestNamesStayInTheirDirectory(t *testing.T) {
 	} {
 		top := t.TempDir()
 		dir := filepath.Join(top, "out")
-		collect(t, Config{Ranks: 1, Files: [2]Pattern{Stdout: Pattern(dir + "/%h.txt")}, Host: func(int) string { return tt.host }}, func(s *Sink) {
-			s.Write(0, Stdout, []byte("x\n"), false, noon)
+		collect(t, Config{Ranks: 1, Files: [2]Pattern{job.Stdout: Pattern(dir + "/%h.txt")}, Host: func(int) string { return tt.host }}, func(s *Sink) {
+			s.Write(0, job.Stdout, []byte("x\n"), false, noon)
 			s.End(0)
 		})
 		for where, want := range map[string]string{top: "out", dir: tt.want} {

@@ -137,11 +137,11 @@ func (rs *records) write(r *record, more []byte, whole bool) {
 // head is what is the same in all records of a stream, from the end of the time to the text.
 func (rs *records) head(k laneKey) []byte {
 	b := []byte(`",`)
-	job, rank := rs.cfg.names.of(k.id)
-	if job > 0 {
-		b = append(b, fmt.Sprintf(`"job":%d,`, job)...)
+	p := rs.cfg.names.of(k.id)
+	if p.Job > 0 {
+		b = append(b, fmt.Sprintf(`"job":%d,`, p.Job)...)
 	}
-	b = append(append(b, `"rank":`...), strconv.Itoa(rank)...)
+	b = append(append(b, `"rank":`...), strconv.Itoa(p.Rank)...)
 	if rs.cfg.Host != nil {
 		b = append(b, `,"host":`...)
 		b = appendString(b, []byte(strings.ToValidUTF8(rs.cfg.Host(k.id), "\uFFFD")))

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // roster names processes of a run by their ids: those of the first job by their rank, those of
@@ -25,7 +27,7 @@ type roster struct {
 func newRoster(ranks int) *roster { return &roster{bases: []int{0}, end: ranks} }
 
 // next is the number of a job that grow would add, and the id of its rank 0.
-func (o *roster) next() (job, base int) {
+func (o *roster) next() (number, base int) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return len(o.bases), o.end
@@ -39,47 +41,38 @@ func (o *roster) grow(size int) {
 	o.end += size
 }
 
-// of is the job of a process and its rank there.
-func (o *roster) of(id int) (job, rank int) {
+// of is the process of an id.
+func (o *roster) of(id int) job.Process {
 	if o == nil {
-		return 0, id
+		return job.Process{Rank: id}
 	}
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	job, same := slices.BinarySearch(o.bases, id)
+	number, same := slices.BinarySearch(o.bases, id)
 	if !same {
-		job--
+		number--
 	}
-	return job, id - o.bases[job]
+	return job.Process{Job: number, Rank: id - o.bases[number]}
 }
 
-// tag is how a process is called before its lines: "3", or "1.0".
-func (o *roster) tag(id int) string {
-	return tag(o.of(id))
-}
-
-func tag(job, rank int) string {
-	if job == 0 {
-		return strconv.Itoa(rank)
-	}
-	return fmt.Sprintf("%d.%d", job, rank)
-}
+// tag is how a process is called before its lines.
+func (o *roster) tag(id int) string { return o.of(id).Tag() }
 
 // rankPath is the layout of per-rank files of a job: rank.N/stdout and rank.N/stderr, N as wide
 // as the highest rank (rank.00 of 11), as Open MPI's --output-filename has them below its job.
 // Those of a job that came later are below job.M. PRRTE 3 calls jobs by name (src/common/pmix_iof.c of PMIx 5).
-func (c *Config) rankPath(job, ranks int) func(rank int, s Stream) string {
+func (c *Config) rankPath(number, ranks int) func(rank int, s job.Stream) string {
 	width := len(strconv.Itoa(max(ranks-1, 0)))
 	below := ""
 	switch {
-	case c.Style == OpenMPI5Style && (job > 0 || !c.NoJobID):
-		below = fmt.Sprintf("%s@%d", c.JobName, job+1)
-	case c.Style == OpenMPIStyle && (job > 0 || !c.NoJobID):
-		below = strconv.Itoa(job + 1)
-	case job > 0:
-		below = fmt.Sprintf("job.%d", job)
+	case c.Style == OpenMPI5Style && (number > 0 || !c.NoJobID):
+		below = fmt.Sprintf("%s@%d", c.JobName, number+1)
+	case c.Style == OpenMPIStyle && (number > 0 || !c.NoJobID):
+		below = strconv.Itoa(number + 1)
+	case number > 0:
+		below = fmt.Sprintf("job.%d", number)
 	}
-	return func(rank int, s Stream) string {
+	return func(rank int, s job.Stream) string {
 		if c.File != "" {
 			words := []string{c.File, below, fmt.Sprintf("%0*d", width, rank), s.String()[len("std"):]}
 			return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ".")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 func TestGrow(t *testing.T) {
@@ -18,7 +20,7 @@ func TestGrow(t *testing.T) {
 			}
 		}
 		for id, text := range []string{"a\n", "b\n", "c\n", "d\n", "e\n"} {
-			s.Write(id, Stdout, []byte(text), false, noon)
+			s.Write(id, job.Stdout, []byte(text), false, noon)
 		}
 		for id := range 5 {
 			s.End(id)
@@ -68,7 +70,7 @@ func TestGrow(t *testing.T) {
 	})
 	t.Run("Open MPI's tags of what was merged", func(t *testing.T) {
 		out, _ := collect(t, Config{Mode: Tag, Style: OpenMPIStyle, Merge: true, Ranks: 1}, func(s *Sink) {
-			s.Write(0, Stderr, []byte("a\n"), false, noon)
+			s.Write(0, job.Stderr, []byte("a\n"), false, noon)
 		})
 		if out != "[1,0]<stderr>:a\n" {
 			t.Errorf("got %q", out)
@@ -82,8 +84,8 @@ func TestGrow(t *testing.T) {
 	})
 	t.Run("the time before lines", func(t *testing.T) {
 		out, _ := collect(t, Config{Prepend: "%t|%r %t: ", Ranks: 2, Begun: noon.Add(-90 * time.Second)}, func(s *Sink) {
-			s.Write(0, Stdout, []byte("a\nb\n"), false, noon)
-			s.Write(0, Stdout, []byte("c\n"), false, noon.Add(-2*time.Minute)) // a clock that is behind
+			s.Write(0, job.Stdout, []byte("a\nb\n"), false, noon)
+			s.Write(0, job.Stdout, []byte("c\n"), false, noon.Add(-2*time.Minute)) // a clock that is behind
 		})
 		if want := "90|0 90: a\n90|0 90: b\n0|0 0: c\n"; out != want {
 			t.Errorf("got\n%s", out)
@@ -101,7 +103,7 @@ func TestGrow(t *testing.T) {
 		var c credits
 		out, errs := collect(t, Config{Files: [2]Pattern{Pattern(dir) + "/sub/o.%g", ""}, Ranks: 2, Written: c.written}, func(s *Sink) {
 			use(s)
-			s.Write(1, Stderr, []byte("f\n"), false, noon)
+			s.Write(1, job.Stderr, []byte("f\n"), false, noon)
 		})
 		if out != "" || errs != "f\n" {
 			t.Errorf("the streams got %q and %q", out, errs)
@@ -159,7 +161,7 @@ func TestGrowThatFails(t *testing.T) {
 		if err := s.Grow(1); err != nil {
 			t.Fatal(err)
 		}
-		s.Write(1, Stdout, []byte("x\n"), false, noon)
+		s.Write(1, job.Stdout, []byte("x\n"), false, noon)
 	})
 	if out != "[1.0] x\n" {
 		t.Errorf("got %q", out)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
 
@@ -103,21 +104,21 @@ func New(cfg Config) (*Sink, error) {
 			s.route[st] = nil
 		}
 	}
-	for _, st := range []Stream{Stdout, Stderr} {
+	for _, st := range []job.Stream{job.Stdout, job.Stderr} {
 		s.book.both[st] = s.filed(st) && s.route[st] != nil
 	}
 	return s, nil
 }
 
 // filed says that a stream goes to files.
-func (s *Sink) filed(st Stream) bool { return s.cfg.Dir != "" || s.cfg.Files[st] != "" }
+func (s *Sink) filed(st job.Stream) bool { return s.cfg.Dir != "" || s.cfg.Files[st] != "" }
 
 // Grow makes room for the next job: size processes, whose ids follow all before. Its files are
 // made at once; with an error there is no such job. One goroutine may call it.
 func (s *Sink) Grow(size int) error {
-	job, base := s.cfg.names.next()
+	number, base := s.cfg.names.next()
 	if s.cfg.Dir != "" {
-		if err := s.byID.add(job, base, size); err != nil {
+		if err := s.byID.add(number, base, size); err != nil {
 			return err
 		}
 	}
@@ -130,15 +131,15 @@ func (s *Sink) Grow(size int) error {
 func (s *Sink) streams() {
 	out, err := s.cfg.Stdout, s.cfg.Stderr
 	if out != nil {
-		s.route[Stdout], s.outs[Stdout] = s.terminal(out, "standard output")
-		s.dests = append(s.dests, s.route[Stdout])
+		s.route[job.Stdout], s.outs[job.Stdout] = s.terminal(out, "standard output")
+		s.dests = append(s.dests, s.route[job.Stdout])
 	}
 	switch {
 	case s.cfg.Merge || out != nil && sameFile(out, err):
-		s.route[Stderr], s.outs[Stderr] = s.route[Stdout], s.outs[Stdout]
+		s.route[job.Stderr], s.outs[job.Stderr] = s.route[job.Stdout], s.outs[job.Stdout]
 	case err != nil:
-		s.route[Stderr], s.outs[Stderr] = s.terminal(err, "standard error")
-		s.dests = append(s.dests, s.route[Stderr])
+		s.route[job.Stderr], s.outs[job.Stderr] = s.terminal(err, "standard error")
+		s.dests = append(s.dests, s.route[job.Stderr])
 	}
 }
 
@@ -153,7 +154,7 @@ func (s *Sink) terminal(w io.Writer, name string) (*destination, *out) {
 
 // MidLine says, once Run has returned, that standard error was left within a line: what somebody
 // else has to say there needs a line end first.
-func (s *Sink) MidLine() bool { return s.outs[Stderr] != nil && s.outs[Stderr].midline }
+func (s *Sink) MidLine() bool { return s.outs[job.Stderr] != nil && s.outs[job.Stderr].midline }
 
 func sameFile(a, b io.Writer) bool {
 	fa, ok := a.(*os.File)
@@ -181,7 +182,7 @@ func (s *Sink) Run(ctx context.Context) error {
 
 // Write takes what a process wrote; data is the Sink's from then on. partial and t come from the
 // agent: data does not end at a line end; when it was read.
-func (s *Sink) Write(id int, stream Stream, data []byte, partial bool, t time.Time) {
+func (s *Sink) Write(id int, stream job.Stream, data []byte, partial bool, t time.Time) {
 	if len(data) == 0 {
 		return
 	}
@@ -208,7 +209,7 @@ func (s *Sink) Write(id int, stream Stream, data []byte, partial bool, t time.Ti
 // End says that a process writes no more: what is held of an unfinished line is written as it is.
 func (s *Sink) End(id int) {
 	for _, d := range s.dests {
-		for _, st := range []Stream{Stdout, Stderr} {
+		for _, st := range []job.Stream{job.Stdout, job.Stderr} {
 			d.put(piece{id: id, stream: st, end: true})
 		}
 	}

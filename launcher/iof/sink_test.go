@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/test/cost"
 	"os"
 	"path/filepath"
@@ -60,8 +61,8 @@ func collect(t *testing.T, cfg Config, use func(*Sink)) (stdout, stderr string) 
 
 func TestStreams(t *testing.T) {
 	use := func(s *Sink) {
-		s.Write(0, Stdout, []byte("a\n"), false, noon)
-		s.Write(1, Stderr, []byte("b\n"), false, noon)
+		s.Write(0, job.Stdout, []byte("a\n"), false, noon)
+		s.Write(1, job.Stderr, []byte("b\n"), false, noon)
 		s.End(0)
 		s.End(1)
 	}
@@ -79,9 +80,9 @@ func TestJSON(t *testing.T) {
 	bad := "\xff\xfe\n"
 	var c credits
 	out, _ := collect(t, Config{Mode: JSON, Ranks: 12, Host: func(int) string { return "w-1" }, Written: c.written}, func(s *Sink) {
-		s.Write(11, Stdout, []byte("a<b\nhal"), true, noon)
-		s.Write(11, Stdout, []byte("f\n\nrest"), true, noon)
-		s.Write(0, Stderr, []byte(bad), false, noon)
+		s.Write(11, job.Stdout, []byte("a<b\nhal"), true, noon)
+		s.Write(11, job.Stdout, []byte("f\n\nrest"), true, noon)
+		s.Write(0, job.Stderr, []byte(bad), false, noon)
 		s.End(11)
 	})
 	for _, want := range []string{
@@ -142,8 +143,8 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	var c credits
 	out, _ := collect(t, Config{Mode: Tag, Dir: dir, Ranks: 11, Written: c.written}, func(s *Sink) {
-		s.Write(3, Stdout, []byte("a\nb"), true, noon)
-		s.Write(3, Stderr, []byte("c\n"), false, noon)
+		s.Write(3, job.Stdout, []byte("a\nb"), true, noon)
+		s.Write(3, job.Stderr, []byte("c\n"), false, noon)
 		s.End(3)
 	})
 	if out != "[3] a\n[3] b" {
@@ -158,7 +159,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%d bytes given back, want each once", c.of(3))
 	}
 	out, _ = collect(t, Config{Dir: dir, NoCopy: true, Ranks: 1, Written: c.written}, func(s *Sink) {
-		s.Write(0, Stdout, []byte("only there\n"), false, noon)
+		s.Write(0, job.Stdout, []byte("only there\n"), false, noon)
 	})
 	if out != "" || c.of(0) != 11 {
 		t.Errorf("without a copy: %q, %d given back", out, c.of(0))
@@ -191,7 +192,7 @@ func TestReaderGone(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(context.Background()) }()
 	for range 3 {
-		s.Write(0, Stdout, []byte("x\n"), false, noon)
+		s.Write(0, job.Stdout, []byte("x\n"), false, noon)
 	}
 	s.Close()
 	if err := <-done; !errors.Is(err, syscall.EPIPE) || !strings.Contains(err.Error(), "standard output") {
@@ -200,7 +201,7 @@ func TestReaderGone(t *testing.T) {
 	if len(broken) != 1 || c.of(0) != 6 {
 		t.Errorf("told %d times, %d bytes given back", len(broken), c.of(0))
 	}
-	s.Write(0, Stdout, []byte("y\n"), false, noon)
+	s.Write(0, job.Stdout, []byte("y\n"), false, noon)
 	if c.of(0) != 8 {
 		t.Error("no credit after the end")
 	}
@@ -226,7 +227,7 @@ func TestReaderStopped(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	for range total / (64 << 10) {
-		s.Write(0, Stdout, bytes.Repeat([]byte("y\n"), 32<<10), false, noon)
+		s.Write(0, job.Stdout, bytes.Repeat([]byte("y\n"), 32<<10), false, noon)
 	}
 	first := make([]byte, 2)
 	if _, err := r.Read(first); err != nil {
@@ -252,8 +253,8 @@ func TestMidLine(t *testing.T) {
 		var s *Sink
 		collect(t, Config{Ranks: 1}, func(it *Sink) {
 			s = it
-			s.Write(0, Stdout, []byte("not here"), true, time.Now())
-			s.Write(0, Stderr, []byte(text), true, time.Now())
+			s.Write(0, job.Stdout, []byte("not here"), true, time.Now())
+			s.Write(0, job.Stderr, []byte(text), true, time.Now())
 			s.End(0)
 		})
 		if s.MidLine() != want {
@@ -270,7 +271,7 @@ func TestSamePipeForBoth(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	s, err := New(Config{Stdout: w, Stderr: w})
-	if err != nil || s.route[Stdout] != s.route[Stderr] || len(s.dests) != 1 {
+	if err != nil || s.route[job.Stdout] != s.route[job.Stderr] || len(s.dests) != 1 {
 		t.Errorf("%v: %d destinations", err, len(s.dests))
 	}
 }
@@ -292,13 +293,13 @@ func TestHoldTimers(t *testing.T) {
 				t.Fatalf("got %q, want %q", got, want)
 			}
 		}
-		s.Write(0, Stdout, []byte("name? "), true, noon)
+		s.Write(0, job.Stdout, []byte("name? "), true, noon)
 		check("[0] name? ")
-		s.Write(1, Stdout, []byte("x\n"), false, noon)
+		s.Write(1, job.Stdout, []byte("x\n"), false, noon)
 		check("[0] name? ")
 		time.Sleep(DefaultHold)
 		check("[0] name? \n[1] x\n")
-		s.Write(0, Stdout, []byte("1%"), true, noon)
+		s.Write(0, job.Stdout, []byte("1%"), true, noon)
 		check("[0] name? \n[1] x\n")
 		time.Sleep(DefaultHold)
 		check("[0] name? \n[1] x\n[0] 1%")
@@ -329,16 +330,16 @@ func (l *lockedBuffer) String() string {
 func TestTail(t *testing.T) {
 	tl := newTails()
 	for i := range 5000 {
-		tl.add(0, Stdout, []byte{byte('a' + i%26), '\n'})
+		tl.add(0, job.Stdout, []byte{byte('a' + i%26), '\n'})
 	}
 	if got := tl.lines(0); len(got) != tailLines || got[9] != string(rune('a'+4999%26)) {
 		t.Errorf("got %q", got)
 	}
-	tl.add(0, Stderr, []byte("1%\r2%\nwhy\r\n\n"))
+	tl.add(0, job.Stderr, []byte("1%\r2%\nwhy\r\n\n"))
 	if got, want := tl.lines(0), []string{"2%", "why"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	tl.add(1, Stderr, bytes.Repeat([]byte("z"), 1<<20))
+	tl.add(1, job.Stderr, bytes.Repeat([]byte("z"), 1<<20))
 	if got := tl.lines(1); len(got) != 1 || len(got[0]) != tailBytes {
 		t.Errorf("%d lines", len(got))
 	}

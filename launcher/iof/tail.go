@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"sync"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 const (
@@ -19,7 +21,7 @@ type tails struct {
 
 func newTails() *tails { return &tails{ends: map[laneKey][]byte{}} }
 
-func (t *tails) add(id int, s Stream, data []byte) {
+func (t *tails) add(id int, s job.Stream, data []byte) {
 	if len(data) > tailBytes {
 		data = data[len(data)-tailBytes:]
 	}
@@ -37,7 +39,7 @@ func (t *tails) add(id int, s Stream, data []byte) {
 func (t *tails) lines(id int) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, s := range []Stream{Stderr, Stdout} {
+	for _, s := range []job.Stream{job.Stderr, job.Stdout} {
 		if ls := lastLines(t.ends[laneKey{id, s}]); len(ls) > 0 {
 			return ls
 		}

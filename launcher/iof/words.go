@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Words is what of a process's standard error tells why it failed, apart from its last lines. All of it is bounded.
@@ -68,7 +70,7 @@ var chained = []string{
 }
 
 // add takes what a process wrote. A process that has said its first lines and is in no traceback costs one search.
-func (w *words) add(id int, s Stream, data []byte) {
+func (w *words) add(id int, s job.Stream, data []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.of[id]
@@ -77,7 +79,7 @@ func (w *words) add(id int, s Stream, data []byte) {
 			h.words.Raised = nil
 		}
 	}
-	if s != Stderr {
+	if s != job.Stderr {
 		return
 	}
 	if h == nil {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 const raised = `Traceback (most recent call last):
@@ -58,7 +60,7 @@ func TestWords(t *testing.T) {
 			t.Run(fmt.Sprint(tt.name, " by ", cut), func(t *testing.T) {
 				w := newWords()
 				for at := 0; at < len(tt.said); at += cut {
-					w.add(5, Stderr, []byte(tt.said[at:min(at+cut, len(tt.said))]))
+					w.add(5, job.Stderr, []byte(tt.said[at:min(at+cut, len(tt.said))]))
 				}
 				if d := cmp.Diff(tt.want, w.words(5), cmpopts.IgnoreFields(Raised{}, "At")); d != "" {
 					t.Error(d)
@@ -72,7 +74,7 @@ func TestWords(t *testing.T) {
 func TestWordsAreBounded(t *testing.T) {
 	w := newWords()
 	for i := range 2000 {
-		w.add(0, Stderr, []byte(fmt.Sprintf("Traceback (most recent call last):\n  File \"x\"\nE%d: %s\n%s\n%s\n%s\n", i, strings.Repeat("a", 3000), strings.Repeat("b", 3000), strings.Repeat("c", 3000), strings.Repeat("d", 3000))))
+		w.add(0, job.Stderr, []byte(fmt.Sprintf("Traceback (most recent call last):\n  File \"x\"\nE%d: %s\n%s\n%s\n%s\n", i, strings.Repeat("a", 3000), strings.Repeat("b", 3000), strings.Repeat("c", 3000), strings.Repeat("d", 3000))))
 	}
 	n := 0
 	got := w.words(0)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/stdio"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/iof"
 )
 
@@ -119,7 +120,7 @@ func startRank(tb testing.TB, rank int, l load, sink *iof.Sink) (pump *stdio.Pum
 	}
 	f.CloseChild()
 	pump = stdio.NewPump(stdio.Config{Rank: rank, Out: f.Out, Err: f.Err, Window: l.window,
-		Emit: func(c stdio.Chunk) { sink.Write(rank, iof.Stream(c.Stream), c.Data, c.Partial, c.Time) }})
+		Emit: func(c stdio.Chunk) { sink.Write(rank, job.Stream(c.Stream), c.Data, c.Partial, c.Time) }})
 	return pump, func() {
 		if cut, err := pump.Run(context.Background()); cut || err != nil {
 			tb.Errorf("rank %d: cut=%v, %v", rank, cut, err)

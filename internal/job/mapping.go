@@ -1,10 +1,13 @@
-package pmi
+package job
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 )
+
+// maxMapping is the longest value that PMI-1 carries (PMI_keyval_t of MPICH; vallen_max of our server).
+const maxMapping = 866
 
 // ProcessMapping is the value of PMI_process_mapping for ranks on nodes, by rank: which ranks
 // share memory. "Node" means a host of ours, a pod, even where two pods share a machine. It
@@ -33,7 +36,7 @@ func vector(nodes []int) string {
 	b.WriteString("(vector")
 	for _, k := range blocks(nodes) {
 		fmt.Fprintf(&b, ",(%d,%d,%d)", k.first, k.nodes, k.each)
-		if b.Len() >= valueMax {
+		if b.Len() >= maxMapping {
 			return ""
 		}
 	}

@@ -1,4 +1,4 @@
-package pmi
+package job
 
 import (
 	"math/rand/v2"
@@ -81,7 +81,7 @@ func TestProcessMappingTooLong(t *testing.T) {
 	for i := range nodes {
 		nodes[i] = i * i * 7919 % 61
 	}
-	if got := ProcessMapping(nodes); len(got) > valueMax {
+	if got := ProcessMapping(nodes); len(got) > maxMapping {
 		t.Errorf("a mapping of %d bytes", len(got))
 	}
 	nodes = nil
