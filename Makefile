@@ -17,6 +17,8 @@ NVMLBUILD := CGO_ENABLED=1 go build -trimpath -buildvcs=false -ldflags '-s -w -e
 FUZZTIME ?= 10s
 # What a test may not skip, see test/need; .ci/run lists what CI has.
 export MPIUP_TEST_REQUIRE ?=
+# The tests of test/integration that train something.
+TRAINING := Torch|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
 .PHONY: help build nvml static test unit integration kube-intel frameworks soak lint vuln generate fuzz demo bench bench-peers matrix image image-check clean setup setup-demo
@@ -70,9 +72,9 @@ kube-intel: build ## MPI Operator's example with Intel MPI itself, from PyPI (ro
 	@test/wheels.sh intel
 	@cd test/kube && MPIUP_TEST_REQUIRE=root,netns,mpich,intel go test -count=1 -timeout 30m -v -run 'UpstreamExamplesWith|WorldSizes/^IntelMPI$$' ./contract
 
-frameworks: setup build ## training with torch, Horovod (MPI and Gloo) and JAX over hosts; builds Horovod once (root, minutes)
+frameworks: setup build ## training with torch, Lightning, Accelerate, DeepSpeed, JAX, TensorFlow and Horovod over hosts; brings them once (root, minutes)
 	@test/frameworks.sh
-	@MPIUP_TEST_REQUIRE=root,netns,mpich,torch,jax,horovod go test -count=1 -timeout 15m -v -run 'Torch|JAX|HorovodBare|AsHorovodrun|MeetingPorts' ./test/integration
+	@MPIUP_TEST_REQUIRE=root,netns,mpich,torch,newtorch,jax,tensorflow,horovod,horovod-mpich go test -count=1 -timeout 15m -v -run '$(TRAINING)' ./test/integration
 
 soak: build ## random faults on a running job for SOAK=5m, again with SEED=n; not in CI
 	@MPIUP_SOAK=$(or $(SOAK),5m) MPIUP_SOAK_SEED=$(SEED) go test -race -timeout 60m -count=1 -v -run '^TestSoak$$' ./test/chaos

@@ -18,9 +18,12 @@ import (
 
 // notInCI are prerequisites that tests ask for and .ci/run does not list, and why.
 var notInCI = map[string]string{
-	"nccl":    "others' files, which are not in this repository; TestNCCLTree has one of our own",
-	"horovod": "its build takes five minutes; make frameworks makes it, and CI runs its test where it is cached",
-	"intel":   "130 MB of Intel MPI, which make kube-intel fetches; in CI MPICH stands in its place",
+	"nccl":          "others' files, which are not in this repository; TestNCCLTree has one of our own",
+	"horovod":       "its build takes minutes; make frameworks makes it, and CI runs its test where it is cached",
+	"horovod-mpich": "the same",
+	"newtorch":      "600 MB of downloads, which make frameworks makes; CI runs its tests where it is cached, and Debian's torch always",
+	"tensorflow":    "the same of 300 MB",
+	"intel":         "130 MB of Intel MPI, which make kube-intel fetches; in CI MPICH stands in its place",
 }
 
 // A test that skips where nobody looks has tested nothing: all skip through test/need, and what they
