@@ -80,7 +80,7 @@ func (st *step) newGloo() *gloo.Server {
 		return nil
 	}
 	return gloo.New(gloo.Config{
-		Check: st.s.maySpeak, Log: st.s.log,
+		Check: st.maySpeak, Log: st.s.log,
 		Send: func(u gloo.Update) {
 			if l.Hosts > 1 {
 				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Rendezvous{Rendezvous: &apiv1.Rendezvous{

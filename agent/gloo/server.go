@@ -18,8 +18,8 @@ import (
 
 // Config is what a Server needs.
 type Config struct {
-	// Check says why a connection is not of the rank's processes; nil lets everybody in.
-	Check func(ctx context.Context, conn net.Conn) error
+	// Check says why a connection to a rank's port is not of the job's processes; nil lets everybody in.
+	Check func(ctx context.Context, rank int, conn net.Conn) error
 	Send  func(Update) // Store.Tell
 	// Full is called when something finds no room, the first time, and when a port ends too early.
 	Full func(error)
@@ -94,7 +94,11 @@ func (s *Server) serve(ctx context.Context, rank int, l net.Listener) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = h.Serve(door) }) // ends with door's Close
-	lb := lobby.New(lobby.Config{Name: "Horovod rendezvous", Check: s.cfg.Check, Admit: door.admit, Log: s.cfg.Log})
+	var check func(context.Context, net.Conn) error
+	if s.cfg.Check != nil {
+		check = func(ctx context.Context, c net.Conn) error { return s.cfg.Check(ctx, rank, c) }
+	}
+	lb := lobby.New(lobby.Config{Name: "Horovod rendezvous", Check: check, Admit: door.admit, Log: s.cfg.Log})
 	if err := lb.Run(ctx, l); ctx.Err() == nil {
 		s.cfg.Full(fmt.Errorf("the rendezvous of Horovod's rank %d ended: %w", rank, err))
 	}

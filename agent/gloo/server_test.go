@@ -103,7 +103,7 @@ func TestServer(t *testing.T) {
 
 // Whoever is none of the ranks' processes learns and changes nothing.
 func TestStrangers(t *testing.T) {
-	s := served(t, Config{Check: func(context.Context, net.Conn) error { return errors.New("a stranger") }, Send: func(Update) { t.Error("told") }}, 0)
+	s := served(t, Config{Check: func(context.Context, int, net.Conn) error { return errors.New("a stranger") }, Send: func(Update) { t.Error("told") }}, 0)
 	if status, text := ask(t, s, 0, "PUT", "/global/0", "x"); status != 0 {
 		t.Errorf("%d %s", status, text)
 	}

@@ -25,17 +25,18 @@ const (
 const forkWait = time.Second
 
 // Holds says whether a process of a session has the socket of that inode open, whose creator had
-// uid. The session's own children and theirs are asked first, those last that were found to hold a
-// socket before: a rank connects once as a rule. Then all of /proc is looked at for descendants,
-// twice, because a process may fork while it is looked at; many calls share one such look.
-func (s *Supervisor) Holds(ctx context.Context, session string, inode uint64, uid uint32) Holding {
+// uid. The session's own children and theirs are asked first: likely, which may be nil, before all others, and
+// those last that were found to hold a socket before: a rank connects once as a rule. Then all of /proc is looked
+// at for descendants, twice, because a process may fork while it is looked at; many calls share one such look.
+func (s *Supervisor) Holds(ctx context.Context, session string, likely *Process, inode uint64, uid uint32) Holding {
 	if s.proc.Verify() != nil {
 		if uid == uint32(os.Getuid()) {
 			return Hidden
 		}
 		return NotHeld
 	}
-	if s.childHolds(session, inode) || s.awaitFork(ctx, session) && s.childHolds(session, inode) {
+	if likely != nil && s.thisHolds(likely, session, inode) ||
+		s.childHolds(session, inode) || s.awaitFork(ctx, session) && s.childHolds(session, inode) {
 		return Held
 	}
 	var h holdings
@@ -49,6 +50,14 @@ func (s *Supervisor) Holds(ctx context.Context, session string, inode uint64, ui
 		return Hidden
 	}
 	return NotHeld
+}
+
+// thisHolds looks at one child, if it is still one, and at its descendants.
+func (s *Supervisor) thisHolds(p *Process, session string, inode uint64) bool {
+	s.mu.Lock()
+	ours := s.table[p.pid] == p && p.session == session
+	s.mu.Unlock()
+	return ours && s.proc.BranchHolds(p.pid, inode)
 }
 
 // childHolds looks at the session's children in the table and at their descendants, and remembers

@@ -103,13 +103,18 @@ func TestHolderIsAProcessOfTheSession(t *testing.T) {
 		{"a daemon, whose parents have ended", `(setsid "$@" &) ; exit 0`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			start(t, s, connecting(t, d, "aa", tt.script))
+			r := start(t, s, connecting(t, d, "aa", tt.script))
 			p := d.next(t)
-			if h := s.Holds(t.Context(), "aa", p.Inode, p.UID); h != Held {
+			if h := s.Holds(t.Context(), "aa", nil, p.Inode, p.UID); h != Held {
 				t.Error(h)
 			}
-			if h := s.Holds(t.Context(), "bb", p.Inode, p.UID); h != NotHeld {
-				t.Errorf("for another session: %v", h)
+			if h := s.Holds(t.Context(), "aa", r, p.Inode, p.UID); h != Held {
+				t.Errorf("likely: %v", h)
+			}
+			for _, likely := range []*Process{nil, r} {
+				if h := s.Holds(t.Context(), "bb", likely, p.Inode, p.UID); h != NotHeld {
+					t.Errorf("for another session: %v", h)
+				}
 			}
 		})
 	}
@@ -141,12 +146,12 @@ func TestHolderIsAStranger(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.connect()
 			p := d.next(t)
-			if h := s.Holds(t.Context(), "aa", p.Inode, p.UID); h != NotHeld {
+			if h := s.Holds(t.Context(), "aa", nil, p.Inode, p.UID); h != NotHeld {
 				t.Error(h)
 			}
 		})
 	}
-	if h := s.Holds(t.Context(), "never heard of", 1, 0); h != NotHeld {
+	if h := s.Holds(t.Context(), "never heard of", nil, 1, 0); h != NotHeld {
 		t.Error(h)
 	}
 }
@@ -172,7 +177,7 @@ func TestHolderIsBeingForked(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan Holding)
-	go func() { got <- s.Holds(t.Context(), "aa", p.Inode, p.UID) }()
+	go func() { got <- s.Holds(t.Context(), "aa", nil, p.Inode, p.UID) }()
 	s.endFork(req, unborn)
 	if h := <-got; h != Held {
 		t.Error(h)
@@ -221,11 +226,11 @@ func holdsRole(kinds []string) int {
 			Env: []string{"REAP_TEST_ROLE=connect", "MPIUP_SESSION=aa"}, Session: "aa"})
 		must(err)
 		peer := accept()
-		fmt.Println(kind, s.Holds(ctx, "aa", peer.Inode, peer.UID))
+		fmt.Println(kind, s.Holds(ctx, "aa", nil, peer.Inode, peer.UID))
 		c, err := net.Dial("tcp4", l.Addr().String())
 		must(err)
-		fmt.Println("this process", s.Holds(ctx, "aa", accept().Inode, nobody))
-		fmt.Println("another user", s.Holds(ctx, "aa", 1, nobody+1))
+		fmt.Println("this process", s.Holds(ctx, "aa", nil, accept().Inode, nobody))
+		fmt.Println("another user", s.Holds(ctx, "aa", nil, 1, nobody+1))
 		_ = c.Close()
 		must(p.Signal(syscall.SIGKILL))
 		<-p.Done()
@@ -270,10 +275,10 @@ func TestHolderWithoutProc(t *testing.T) {
 	s := New(Config{Log: quiet()})
 	s.proc.Root = t.TempDir()
 	self := uint32(os.Getuid())
-	if h := s.Holds(t.Context(), "aa", 1, self); h != Hidden {
+	if h := s.Holds(t.Context(), "aa", nil, 1, self); h != Hidden {
 		t.Error(h)
 	}
-	if h := s.Holds(t.Context(), "aa", 1, self+1); h != NotHeld {
+	if h := s.Holds(t.Context(), "aa", nil, 1, self+1); h != NotHeld {
 		t.Error(h)
 	}
 }
@@ -287,7 +292,7 @@ func TestLooksForStrangersArePaced(t *testing.T) {
 		t.Error("a look that found nobody to be a stranger")
 	}
 	before := time.Now()
-	if h := s.Holds(t.Context(), "aa", 1, 0); h != NotHeld {
+	if h := s.Holds(t.Context(), "aa", nil, 1, 0); h != NotHeld {
 		t.Error(h)
 	}
 	if !s.rested.After(before) || s.rested.After(time.Now().Add(maxRest)) {
@@ -303,8 +308,12 @@ func BenchmarkHolds(b *testing.B) {
 	d := newDesk(b)
 	s := supervise(b)
 	var ranks []lobby.Peer
-	for range 8 {
-		start(b, s, connecting(b, d, "aa", `exec "$@"`, "60"))
+	var first *Process
+	for i := range 8 {
+		r := start(b, s, connecting(b, d, "aa", `exec "$@"`, "60"))
+		if i == 0 {
+			first = r
+		}
 		ranks = append(ranks, d.next(b))
 	}
 	start(b, s, connecting(b, d, "aa", `"$@"; exit 0`))
@@ -313,12 +322,17 @@ func BenchmarkHolds(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				p := peers[i%len(peers)]
-				s.Holds(b.Context(), "aa", p.Inode, p.UID)
+				s.Holds(b.Context(), "aa", nil, p.Inode, p.UID)
 			}
 		})
 	}
 	each("ranks", ranks...)
 	each("rank", ranks[0])
+	b.Run("rank, likely", func(b *testing.B) {
+		for b.Loop() {
+			s.Holds(b.Context(), "aa", first, ranks[0].Inode, ranks[0].UID)
+		}
+	})
 	each("child", child)
 	start(b, s, connecting(b, d, "aa", `(setsid "$@" &); exit 0`))
 	each("daemon", d.next(b))
