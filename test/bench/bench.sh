@@ -2,7 +2,7 @@
 # make bench: mpiup's start-up times, output rate, clean-up time and memory. Where the peers'
 # scripts (../shared/bench, or $PEERS_BENCH) and the peers themselves (make bench-peers) are
 # there, mpiup and they take turns, and ratios of one run are judged; else mpiup is measured
-# alone. Needs root. ROUNDS=7 runs of each; on fewer than 4 cores nothing is judged.
+# alone. Frameworks' own launchers are compared with where they are there. Needs root. ROUNDS=7 runs of each; on fewer than 4 cores nothing is judged.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . test/bench/goals.sh
@@ -50,5 +50,14 @@ ms=$(go test -run '^$' -bench '^BenchmarkPin$' -benchtime 1000x ./agent/reap | r
 within "pinning of a rank" "$ms" ms 1 || failed=1
 nice -n "${NICE:--15}" test/bench/stream.sh "$work/mpiup" "$work" $((3 * rounds)) || failed=1
 echo
-nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -only "$only" || failed=1
+# Frameworks: their first all-reduce against their own launchers, and Horovod's rendezvous against Horovod's server.
+only+=,rendezvous64,rendezvous512
+horovod=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup/frameworks/horovod/bin/python
+[ -x "$horovod" ] || { horovod=; echo "no Horovod here (test/frameworks.sh horovod): mpiup's rendezvous alone"; }
+if [ -e /usr/lib/python3/dist-packages/torch/version.py ]; then
+    only+=,trainings
+else
+    echo "no torch of Debian's here (python3-torch): no training is started"
+fi
+nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -only "$only" -source "$PWD" -horovod "$horovod" || failed=1
 exit $failed

@@ -32,7 +32,10 @@ func newLab(ctx context.Context, b *bench, n int) (*lab, error) {
 	for i := range n {
 		names = append(names, "w"+strconv.Itoa(i))
 	}
-	share := []string{b.dir, filepath.Dir(b.mpiup), filepath.Dir(self)}
+	share := []string{b.dir, filepath.Dir(b.mpiup), filepath.Dir(self), b.scripts, b.examples}
+	if b.horovod != "" {
+		share = append(share, filepath.Dir(filepath.Dir(b.horovod)))
+	}
 	if b.hello != "" {
 		share = append(share, filepath.Dir(b.hello))
 	}

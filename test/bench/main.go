@@ -1,7 +1,8 @@
 // Command bench measures mpiup alone on hosts that are network namespaces of this machine: how
 // long a job takes to start, how fast output comes, how soon a failure ends a job, and what
 // agents and launcher need. It is the part of make bench that needs nothing but the
-// repository; test/bench/peers.sh compares with other launchers.
+// repository, and where torch and Horovod are installed it compares with their launchers;
+// test/bench/peers.sh compares with those of MPI.
 //
 // Times count from just before mpiup run is executed. A number is the median of -rounds, in
 // turn with the others of its cluster, after one round of warm-up; in parentheses the least
@@ -27,15 +28,26 @@ func main() {
 	mpiup := flag.String("mpiup", "bin/mpiup", "the `binary` to measure")
 	hello := flag.String("hello", "", "examples/hello, compiled; empty: no MPI program")
 	rounds := flag.Int("rounds", 7, "`runs` of each kind")
-	only := flag.String("only", "start,flood,kill,memory", "what to measure")
+	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also trainings,rendezvous64,rendezvous512")
+	meet := flag.String("rendezvous", "", "be a rank that meets the others as Horovod does, once this `pipe` is written to, and nothing else")
+	horovod := flag.String("horovod", "", "the `python` of an environment with Horovod; empty: it is not compared with")
+	source := flag.String("source", ".", "the repository's `folder`, which all hosts see")
 	flag.Parse()
 	if *flood > 0 {
 		writeLines(*flood)
 		return
 	}
+	if *meet != "" {
+		if err := meetAsRank(*meet); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{mpiup: *mpiup, hello: *hello, rounds: *rounds, only: strings.Split(*only, ",")}
+	b := &bench{mpiup: *mpiup, hello: *hello, rounds: *rounds, only: strings.Split(*only, ","), horovod: *horovod,
+		scripts: filepath.Join(*source, "test", "bench"), examples: filepath.Join(*source, "examples")}
 	if err := b.run(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1)
@@ -47,12 +59,15 @@ type bench struct {
 	mpiup, hello string
 	rounds       int
 	only         []string
+	horovod      string // a Python
+	scripts      string // folders
+	examples     string
 	dir          string
 	missed       int
 }
 
 func (b *bench) run(ctx context.Context) error {
-	for _, p := range []*string{&b.mpiup, &b.hello} {
+	for _, p := range []*string{&b.mpiup, &b.hello, &b.scripts, &b.examples} {
 		if *p == "" {
 			continue
 		}
@@ -70,8 +85,15 @@ func (b *bench) run(ctx context.Context) error {
 	fmt.Printf("%-58s %-24s %s\n", "mpiup alone", "median (least-greatest)", "goal")
 	for _, part := range []struct {
 		hosts   int
+		of      []string
 		measure func(context.Context, *lab) error
-	}{{16, b.small}, {64, b.large}} {
+	}{
+		{2, []string{"trainings"}, b.trainings}, {8, []string{"rendezvous64"}, b.fewMeet},
+		{16, []string{"start", "flood", "kill"}, b.small}, {64, []string{"start", "memory", "rendezvous512"}, b.large},
+	} {
+		if !slices.ContainsFunc(part.of, b.wants) {
+			continue
+		}
 		if err := b.on(ctx, part.hosts, part.measure); err != nil {
 			return err
 		}
@@ -128,22 +150,30 @@ func (b *bench) large(ctx context.Context, l *lab) error {
 		}
 	}
 	if b.wants("memory") {
-		return b.launcherMemory(ctx, l)
+		if err := b.launcherMemory(ctx, l); err != nil {
+			return err
+		}
+	}
+	if b.wants("rendezvous512") {
+		return b.rendezvouses(ctx, l, 64, 8, max(1, b.rounds/5))
 	}
 	return nil
+}
+
+func (b *bench) fewMeet(ctx context.Context, l *lab) error {
+	return b.rendezvouses(ctx, l, 8, 8, b.rounds)
 }
 
 func (b *bench) wants(what string) bool { return slices.Contains(b.only, what) }
 
 // report prints one line. atMost 0 is no goal; a goal is said with how it is to be read.
 func (b *bench) report(what, unit string, values []float64, atMost float64) {
-	slices.Sort(values)
 	n := len(values)
 	if n == 0 {
 		fmt.Printf("%-58s %s\n", what, "-")
 		return
 	}
-	median := (values[(n-1)/2] + values[n/2]) / 2
+	median := median(values)
 	goal := ""
 	if atMost > 0 {
 		goal = fmt.Sprintf("at most %g: ok", atMost)
@@ -153,6 +183,20 @@ func (b *bench) report(what, unit string, values []float64, atMost float64) {
 		}
 	}
 	fmt.Printf("%-58s %-24s %s\n", what, fmt.Sprintf("%.4g %s (%.4g-%.4g)", median, unit, values[0], values[n-1]), goal)
+}
+
+// compare prints both, and the ratio of their medians, which may be atMost.
+func (b *bench) compare(what, unit string, ours []float64, peer string, theirs []float64, atMost float64) {
+	b.report(what, unit, ours, 0)
+	b.report(what+", "+peer, unit, theirs, 0)
+	b.report(what+", ratio", "", []float64{median(ours) / median(theirs)}, atMost)
+}
+
+// median sorts.
+func median(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
 // writeLines writes n MB of lines of 80 bytes.
