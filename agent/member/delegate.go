@@ -63,7 +63,7 @@ func (g *Gossip) remind() {
 	n := g.table.size()
 	for addr, accusation := range suspects {
 		if rand.IntN(max(n-1, 1)) < remindFanout {
-			g.transport.send(accusation, addr)
+			g.transport.Send(accusation, addr)
 		}
 	}
 }

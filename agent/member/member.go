@@ -16,6 +16,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mpiup/mpiup/agent/member/transport"
 )
 
 // Self is what this agent says of itself.
@@ -53,7 +55,7 @@ const (
 type Gossip struct {
 	cfg       Config
 	id        string
-	transport *transport
+	transport *transport.Transport
 	table     *table
 	claims    *claims
 	ran       atomic.Bool
@@ -94,7 +96,8 @@ func New(c Config) (*Gossip, error) {
 		renew: make(chan struct{}, 1), compare: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 	g.table = &table{self: g.id, timing: c.Timing, show: g.show, joined: func() { poke(g.compare) }, accused: func() { poke(g.renew) }, byID: map[string]*entry{}}
-	g.transport = newTransport(s.Addr, c.Dial, c.Log, c.Timing, g.table.sniff, g.table.hear)
+	g.transport = transport.New(transport.Config{Self: s.Addr, Connect: c.Dial, Sent: g.table.sniff, Heard: g.table.hear,
+		Log: c.Log, Dial: c.Timing.Dial, Idle: c.Timing.Idle})
 	g.claims = newClaims(g.table.size, func(name string, k claim) bool {
 		return c.Verify != nil && c.Verify(name, k.number, k.incarnation, []byte(k.proof))
 	})
@@ -170,13 +173,7 @@ func (g *Gossip) Proof(name, incarnation string, number uint64) []byte {
 }
 
 // Handle takes over an accepted gossip connection, handshaken and verified, and returns at once.
-func (g *Gossip) Handle(conn net.Conn) {
-	if g.transport.begin() == nil {
-		hangUp(conn)
-		return
-	}
-	go g.transport.accept(conn)
-}
+func (g *Gossip) Handle(conn net.Conn) { g.transport.Handle(conn) }
 
 // Run takes part in the gossip until ctx ends, then says goodbye and returns nil. It can be
 // called once. An error means that it could not begin.
@@ -184,7 +181,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	if !g.ran.CompareAndSwap(false, true) {
 		return errors.New("gossip: Run called twice")
 	}
-	g.transport.open()
+	g.transport.Open()
 	list, err := memberlist.Create(g.memberlistConfig())
 	if err != nil {
 		g.transport.Shutdown()
@@ -215,8 +212,8 @@ func (g *Gossip) memberlistConfig() *memberlist.Config {
 	c.PushPullInterval, c.TCPTimeout = t.PushPull, 2*t.Dial
 	c.GossipInterval, c.GossipToTheDeadTime = t.Gossip, t.Suspicion
 	c.EnableCompression = false // packets are small, and there would be bombs to defuse
-	c.UDPBufferSize = packetSize
-	c.HandoffQueueDepth = packetQueue
+	c.UDPBufferSize = transport.PacketSize
+	c.HandoffQueueDepth = transport.PacketQueue
 	c.Logger = log.New(logWriter{g.cfg.Log}, "", 0)
 	c.Delegate, c.Events, c.Alive, c.Ping = delegate{g}, g.table, delegate{g}, delegate{g}
 	return c
@@ -243,7 +240,7 @@ func (g *Gossip) keep(ctx context.Context) {
 			g.remind()
 		}
 		if now.Sub(swept) >= sweepEvery {
-			g.transport.sweep()
+			g.transport.Sweep()
 			swept = now
 		}
 	}

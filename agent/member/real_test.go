@@ -192,39 +192,3 @@ func TestHostileConnections(t *testing.T) {
 		t.Errorf("%d members", n)
 	}
 }
-
-// One address gets a bounded number of connections, and a half-open one is ended.
-func TestTooManyConnections(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFabric()
-		a := f.start(t, "a", "a", "10.0.0.1:7000")
-		var ends []net.Conn
-		dial := f.dialer(netip.MustParseAddrPort("10.0.0.2:7000"))
-		a.await(t, time.Minute, func(*View) bool { return true })
-		time.Sleep(time.Second) // virtual: Run has begun
-		for range 2 * maxPerIP {
-			c, err := dial(context.Background(), a.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ends = append(ends, c)
-		}
-		time.Sleep(time.Second) // virtual
-		a.transport.mu.Lock()
-		taken := a.transport.taken
-		a.transport.mu.Unlock()
-		if taken != maxPerIP {
-			t.Errorf("%d taken", taken)
-		}
-		time.Sleep(helloTime) // virtual: none said a word
-		a.transport.mu.Lock()
-		taken = a.transport.taken
-		a.transport.mu.Unlock()
-		if taken != 0 {
-			t.Errorf("%d left", taken)
-		}
-		for _, c := range ends {
-			c.Close()
-		}
-	})
-}

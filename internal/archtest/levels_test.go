@@ -38,6 +38,7 @@ var levels = map[string]int{
 	"agent/stdio":                 2,
 	"agent/member":                2,
 	"agent/exchange":              2,
+	"agent/member/transport":      2,
 	"agent/member/vet":            1,
 	"agent/policy":                2,
 	"pmi":                         2,

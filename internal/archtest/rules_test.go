@@ -18,7 +18,7 @@ type rule struct {
 var only = []rule{
 	{[]string{"os/exec"}, []string{"agent/reap"},
 		"only agent/reap makes processes: one table of children, one thread that forks, one reaper"},
-	{[]string{"github.com/hashicorp/memberlist"}, []string{"agent/member"},
+	{[]string{"github.com/hashicorp/memberlist"}, []string{"agent/member", "agent/member/transport"},
 		"gossip is behind agent/member's own type, so that it can be replaced and faked"},
 	{[]string{"google.golang.org/grpc"}, []string{"agent", "agent/exchange", "launcher", "internal/api/...", "internal/identity"},
 		"grpc ends at the two ends of a connection; everything else sees frames"},

@@ -1,4 +1,4 @@
-package member
+package transport
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 // link is one connection for packets, dialled or accepted. While idle it costs one goroutine,
 // its reader; a writer lives as long as there is something to write.
 type link struct {
-	t       *transport
+	t       *Transport
 	peer    netip.AddrPort // whom frames go to; zero for an accepted one that is only read
 	dialled bool
 
@@ -41,7 +41,7 @@ func (l *link) tired(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	idle := now.Sub(l.used)
-	return idle > l.t.timing.Idle || l.spare && idle > spareIdle
+	return idle > l.t.cfg.Idle || l.spare && idle > spareIdle
 }
 
 func (l *link) setSpare() {
@@ -50,8 +50,8 @@ func (l *link) setSpare() {
 	l.spare = true
 }
 
-// send queues packet b for addr, on the connection there is or one being made from now on.
-func (t *transport) send(b []byte, addr netip.AddrPort) {
+// Send queues packet b for addr, on the connection there is or one being made from now on.
+func (t *Transport) Send(b []byte, addr netip.AddrPort) {
 	frame := append(binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(b)), uint16(len(b))), b...)
 	t.mu.Lock()
 	l := t.links[addr]
@@ -66,8 +66,8 @@ func (t *transport) send(b []byte, addr netip.AddrPort) {
 
 // newLink starts to dial addr, unless that failed a moment ago or too much is under way. t.mu
 // is held.
-func (t *transport) newLink(addr netip.AddrPort) *link {
-	if t.ctx == nil || t.ctx.Err() != nil || t.dials >= maxDials || time.Since(t.failed[addr]) < t.timing.Dial/4 {
+func (t *Transport) newLink(addr netip.AddrPort) *link {
+	if t.ctx == nil || t.ctx.Err() != nil || t.dials >= maxDials || time.Since(t.failed[addr]) < t.cfg.Dial/4 {
 		return nil
 	}
 	if len(t.links) >= maxLinks {
@@ -82,7 +82,7 @@ func (t *transport) newLink(addr netip.AddrPort) *link {
 }
 
 // evict hangs up on the connection that was not used for longest. t.mu is held.
-func (t *transport) evict() {
+func (t *Transport) evict() {
 	var oldest *link
 	for _, l := range t.links {
 		if _, live := t.all[l]; live && (oldest == nil || l.lastUsed().Before(oldest.lastUsed())) {
@@ -98,13 +98,13 @@ func (t *transport) evict() {
 // connect dials, says hello and reads until the connection ends.
 func (l *link) connect(ctx context.Context) {
 	defer l.t.wg.Done()
-	dialCtx, cancel := context.WithTimeout(ctx, l.t.timing.Dial)
-	conn, err := l.t.dial(dialCtx, l.peer)
+	dialCtx, cancel := context.WithTimeout(ctx, l.t.cfg.Dial)
+	conn, err := l.t.cfg.Connect(dialCtx, l.peer)
 	cancel()
 	if err == nil {
 		userTimeout(conn)
-		me, _ := l.t.self.MarshalBinary()
-		conn.SetWriteDeadline(time.Now().Add(l.t.timing.Dial))
+		me, _ := l.t.cfg.Self.MarshalBinary()
+		conn.SetWriteDeadline(time.Now().Add(l.t.cfg.Dial))
 		if _, err = conn.Write(append([]byte{'P', byte(len(me))}, me...)); err != nil {
 			hangUp(conn)
 		}
@@ -119,7 +119,7 @@ func (l *link) connect(ctx context.Context) {
 	}
 	l.t.mu.Unlock()
 	if err != nil {
-		l.t.log.Debug("gossip connection", "to", l.peer, "err", err)
+		l.t.cfg.Log.Debug("gossip connection", "to", l.peer, "err", err)
 		return
 	}
 	l.t.wg.Add(1) // we hold a count, so this cannot race with Wait
@@ -166,13 +166,13 @@ func (l *link) run(conn net.Conn) {
 
 // prefer decides which of two connections to one peer is sent on: that dialled by the lower
 // address, so that both ends take the same and the other one falls idle. t.mu is held.
-func (t *transport) prefer(l *link) *link {
+func (t *Transport) prefer(l *link) *link {
 	if !l.peer.IsValid() {
 		return nil
 	}
 	old := t.links[l.peer]
 	_, live := t.all[old]
-	if old != nil && old != l && live && l.dialled != (t.self.Compare(l.peer) < 0) {
+	if old != nil && old != l && live && l.dialled != (t.cfg.Self.Compare(l.peer) < 0) {
 		l.setSpare()
 		return old
 	}
@@ -233,7 +233,7 @@ func (l *link) write() {
 		}
 		l.queue, l.used = nil, time.Now()
 		l.mu.Unlock()
-		l.conn.SetWriteDeadline(time.Now().Add(2 * l.t.timing.Dial))
+		l.conn.SetWriteDeadline(time.Now().Add(2 * l.t.cfg.Dial))
 		if _, err := l.conn.Write(batch); err != nil {
 			hangUp(l.conn) // the reader clears up
 			l.mu.Lock()
@@ -260,7 +260,7 @@ func (l *link) read() {
 		}
 		n := int(binary.BigEndian.Uint16(size[:]))
 		if n == 0 || n > maxPacket {
-			l.t.log.Debug("gossip frame refused", "from", from, "bytes", n)
+			l.t.cfg.Log.Debug("gossip frame refused", "from", from, "bytes", n)
 			return
 		}
 		b := make([]byte, n)
@@ -272,10 +272,10 @@ func (l *link) read() {
 		l.used = now
 		l.mu.Unlock()
 		if err := vet.Packet(b); err != nil {
-			l.t.log.Debug("gossip packet refused", "from", from, "cause", err)
+			l.t.cfg.Log.Debug("gossip packet refused", "from", from, "cause", err)
 			continue
 		}
-		l.t.heard(b)
+		l.t.cfg.Heard(b)
 		select {
 		case l.t.packets <- &memberlist.Packet{Buf: b, From: from, Timestamp: now}:
 		default:

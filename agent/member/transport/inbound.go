@@ -1,4 +1,4 @@
-package member
+package transport
 
 import (
 	"io"
@@ -7,8 +7,17 @@ import (
 	"time"
 )
 
+// Handle takes over an accepted connection, handshaken and verified, and returns at once.
+func (t *Transport) Handle(conn net.Conn) {
+	if t.begin() == nil {
+		hangUp(conn)
+		return
+	}
+	go t.accept(conn)
+}
+
 // accept tells what an accepted connection is for and serves it. It has a count in t.wg.
-func (t *transport) accept(conn net.Conn) {
+func (t *Transport) accept(conn net.Conn) {
 	from, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	ip := from.Addr().Unmap()
 	if err != nil || !t.admit(conn, ip) {
@@ -37,7 +46,7 @@ func (t *transport) accept(conn net.Conn) {
 }
 
 // acceptStream hands a stream to memberlist; false when the transport has closed.
-func (t *transport) acceptStream(conn net.Conn, ip netip.Addr) bool {
+func (t *Transport) acceptStream(conn net.Conn, ip netip.Addr) bool {
 	s := t.stream(conn, ip)
 	if s == nil {
 		return false
@@ -51,7 +60,7 @@ func (t *transport) acceptStream(conn net.Conn, ip netip.Addr) bool {
 }
 
 // admit counts an accepted connection and lists it for Shutdown.
-func (t *transport) admit(conn net.Conn, ip netip.Addr) bool {
+func (t *Transport) admit(conn net.Conn, ip netip.Addr) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx.Err() != nil || t.taken >= maxAccepted || t.perIP[ip] >= maxPerIP {
@@ -64,7 +73,7 @@ func (t *transport) admit(conn net.Conn, ip netip.Addr) bool {
 }
 
 // release gives back what admit counted; the zero address: nothing.
-func (t *transport) release(ip netip.Addr) {
+func (t *Transport) release(ip netip.Addr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !ip.IsValid() {

@@ -1,4 +1,19 @@
-package member
+// Package transport carries memberlist's packets and streams over the agent's TLS connections.
+//
+//	stream:  'S', then memberlist's own bytes, one exchange
+//	packets: 'P', uint8 n, n bytes: the dialler's address as netip.AddrPort marshals it,
+//	         then frames both ways: uint16 length, big endian, and a packet
+//
+// One packet connection between two members serves both directions. The acceptor sends on it
+// only if it comes from the address it states, so a member can draw the packets for another
+// one only from within that one's own host. What comes in is bounded here and vetted (agent/member/vet).
+//
+// Every method may be called from any goroutine. Each connection has one goroutine that reads, and one that writes
+// while there is something to write; Shutdown ends them all and waits for them. mu is never held across a connection's
+// own calls but close.
+//
+// It does not listen, resolve or speak TLS, and promises no delivery: what cannot be sent at once is lost, as with UDP.
+package transport
 
 import (
 	"context"
@@ -17,13 +32,13 @@ import (
 // Bounds of the transport. A full queue or table drops packets, which gossip is made for.
 const (
 	maxPacket   = 16 << 10 // bytes in a frame
-	packetSize  = 4 << 10  // bytes memberlist puts in a packet
+	PacketSize  = 4 << 10  // bytes memberlist puts in a packet
 	maxLinks    = 512      // connections for packets that we keep to send on
 	maxAccepted = 1024     // connections others made to us
 	maxPerIP    = 64       // of those, from one address (siblings share one)
 	maxDials    = 32       // connections being made for packets
 	linkQueue   = 64       // packets waiting on one connection
-	packetQueue = 512      // packets waiting for memberlist
+	PacketQueue = 512      // packets waiting for memberlist
 	streamQueue = 16
 	maxStream   = 4 << 20          // bytes read of one stream
 	helloTime   = 5 * time.Second  // for the first bytes of an accepted connection
@@ -32,29 +47,27 @@ const (
 
 var errClosed = errors.New("gossip is not running")
 
-// transport carries memberlist's packets and streams over the agent's TLS connections.
-//
-//	stream:  'S', then memberlist's own bytes, one exchange
-//	packets: 'P', uint8 n, n bytes: the dialler's address as netip.AddrPort marshals it,
-//	         then frames both ways: uint16 length, big endian, and a packet
-//
-// One packet connection between two members serves both directions. The acceptor sends on it
-// only if it comes from the address it states, so a member can draw the packets for another
-// one only from within that one's own host.
-type transport struct {
-	self   netip.AddrPort
-	dial   func(context.Context, netip.AddrPort) (net.Conn, error)
-	log    *slog.Logger
-	timing Timing
-	sent   func(packet []byte) // sees what memberlist sends
-	heard  func(packet []byte) // sees what comes in
+// Config is what New needs. All of it is required.
+type Config struct {
+	Self    netip.AddrPort                                          // where others reach us
+	Connect func(context.Context, netip.AddrPort) (net.Conn, error) // to a peer: handshaken and verified
+	Sent    func(packet []byte)                                     // sees what memberlist sends
+	Heard   func(packet []byte)                                     // sees what comes in
+	Log     *slog.Logger
+	Dial    time.Duration // connect and handshake
+	Idle    time.Duration // a connection without frames is closed
+}
+
+// Transport is memberlist's NodeAwareTransport.
+type Transport struct {
+	cfg Config
 
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 
 	wg     sync.WaitGroup
 	mu     sync.Mutex
-	ctx    context.Context              // guarded by mu; nil before open
+	ctx    context.Context              // guarded by mu; nil before Open
 	cancel context.CancelFunc           // guarded by mu
 	links  map[netip.AddrPort]*link     // guarded by mu; to send on
 	all    map[*link]struct{}           // guarded by mu
@@ -65,10 +78,11 @@ type transport struct {
 	dials  int                          // guarded by mu
 }
 
-func newTransport(self netip.AddrPort, dial func(context.Context, netip.AddrPort) (net.Conn, error), log *slog.Logger, timing Timing, sent, heard func([]byte)) *transport {
-	return &transport{
-		self: self, dial: dial, log: log, timing: timing, sent: sent, heard: heard,
-		packets: make(chan *memberlist.Packet, packetQueue),
+// New builds; nothing goes in or out until Open.
+func New(c Config) *Transport {
+	return &Transport{
+		cfg:     c,
+		packets: make(chan *memberlist.Packet, PacketQueue),
 		streams: make(chan net.Conn, streamQueue),
 		links:   map[netip.AddrPort]*link{},
 		all:     map[*link]struct{}{},
@@ -78,15 +92,15 @@ func newTransport(self netip.AddrPort, dial func(context.Context, netip.AddrPort
 	}
 }
 
-// open lets connections in and out until Shutdown.
-func (t *transport) open() {
+// Open lets connections in and out until Shutdown.
+func (t *Transport) Open() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 }
 
 // begin is the context of new work and counts it; nil when closed. The work calls t.wg.Done.
-func (t *transport) begin() context.Context {
+func (t *Transport) begin() context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx == nil || t.ctx.Err() != nil {
@@ -98,34 +112,34 @@ func (t *transport) begin() context.Context {
 
 // FinalAdvertiseAddr, WriteTo, PacketCh, DialTimeout, StreamCh, Shutdown, WriteToAddress and
 // DialAddressTimeout are memberlist's NodeAwareTransport.
-func (t *transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
-	return t.self.Addr().AsSlice(), int(t.self.Port()), nil
+func (t *Transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return t.cfg.Self.Addr().AsSlice(), int(t.cfg.Self.Port()), nil
 }
 
-func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
-func (t *transport) StreamCh() <-chan net.Conn           { return t.streams }
+func (t *Transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+func (t *Transport) StreamCh() <-chan net.Conn           { return t.streams }
 
-func (t *transport) WriteTo(b []byte, addr string) (time.Time, error) {
+func (t *Transport) WriteTo(b []byte, addr string) (time.Time, error) {
 	return t.WriteToAddress(b, memberlist.Address{Addr: addr})
 }
 
-func (t *transport) DialTimeout(addr string, d time.Duration) (net.Conn, error) {
+func (t *Transport) DialTimeout(addr string, d time.Duration) (net.Conn, error) {
 	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, d)
 }
 
 // WriteToAddress never blocks and never fails for the peer's sake: a packet that cannot be
 // sent is lost, as with UDP.
-func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+func (t *Transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	addr, err := netip.ParseAddrPort(a.Addr)
 	if err != nil || len(b) > maxPacket {
 		return time.Time{}, errors.Join(err, errors.New("not a packet to an address"))
 	}
-	t.sent(b)
-	t.send(b, netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()))
+	t.cfg.Sent(b)
+	t.Send(b, netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()))
 	return time.Now(), nil
 }
 
-func (t *transport) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Conn, error) {
+func (t *Transport) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Conn, error) {
 	addr, err := netip.ParseAddrPort(a.Addr)
 	if err != nil {
 		return nil, err
@@ -134,9 +148,9 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, d time.Duration) (n
 	if ctx == nil {
 		return nil, errClosed
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(d, t.timing.Dial))
+	ctx, cancel := context.WithTimeout(ctx, min(d, t.cfg.Dial))
 	defer cancel()
-	conn, err := t.dial(ctx, netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()))
+	conn, err := t.cfg.Connect(ctx, netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()))
 	if err != nil {
 		t.wg.Done()
 		return nil, err
@@ -147,7 +161,7 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, d time.Duration) (n
 		t.wg.Done()
 		return nil, errClosed
 	}
-	conn.SetWriteDeadline(time.Now().Add(t.timing.Dial))
+	conn.SetWriteDeadline(time.Now().Add(t.cfg.Dial))
 	if _, err := conn.Write([]byte{'S'}); err != nil {
 		s.Close()
 		return nil, err
@@ -156,7 +170,7 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, d time.Duration) (n
 }
 
 // Shutdown ends every connection and waits for all that used one.
-func (t *transport) Shutdown() error {
+func (t *Transport) Shutdown() error {
 	t.mu.Lock()
 	if t.cancel != nil {
 		t.cancel()
@@ -185,8 +199,8 @@ func (t *transport) Shutdown() error {
 	return nil
 }
 
-// sweep closes links on which no frame went for long and forgets old failures.
-func (t *transport) sweep() {
+// Sweep closes links on which no frame went for long and forgets old failures.
+func (t *Transport) Sweep() {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,7 +210,7 @@ func (t *transport) sweep() {
 		}
 	}
 	for a, when := range t.failed {
-		if now.Sub(when) > t.timing.Dial {
+		if now.Sub(when) > t.cfg.Dial {
 			delete(t.failed, a)
 		}
 	}
@@ -206,7 +220,7 @@ func (t *transport) sweep() {
 // transport from t.begin until Close, which memberlist always calls.
 type stream struct {
 	net.Conn
-	t    *transport
+	t    *Transport
 	from netip.Addr // of an accepted one
 	in   io.Reader  // of Conn, as far as it may be read
 	once sync.Once
@@ -214,7 +228,7 @@ type stream struct {
 
 // stream takes over conn, the caller's count in t.wg and, for an accepted connection, the place
 // that admit gave it. Nil: the transport has closed; conn is closed, the counts are not taken.
-func (t *transport) stream(conn net.Conn, from netip.Addr) *stream {
+func (t *Transport) stream(conn net.Conn, from netip.Addr) *stream {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx.Err() != nil {
@@ -238,7 +252,7 @@ func (s *stream) Close() error {
 	return err
 }
 
-func (t *transport) forget(c net.Conn) {
+func (t *Transport) forget(c net.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.raw, c)
