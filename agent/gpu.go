@@ -91,9 +91,7 @@ func (st *step) chooseGPUs() (c gpuChoice, err error) {
 	procs := slices.SortedFunc(slices.Values(l.Procs), func(a, b *apiv1.Proc) int { return cmp.Compare(a.LocalRank, b.LocalRank) })
 	cpus := make([]idset.Set, len(procs))
 	for i, p := range procs {
-		if cpus[i], err = idset.Parse(p.Cpus); err != nil { // checked already
-			return c, err
-		}
+		cpus[i] = st.bound().cpus[p.Rank]
 	}
 	chosen, err := gpu.Assign(wish, units, cpus)
 	if err != nil {

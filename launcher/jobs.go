@@ -200,7 +200,7 @@ func (j *jobRun) launchApps(whole bool) []*apiv1.App {
 	for i, a := range j.apps {
 		apps[i] = &apiv1.App{Argv: a.Argv, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit, Path: a.Path, AlsoWdir: a.AlsoWdir, IndexArgv: a.IndexArgv}
 		for _, tool := range a.Tools {
-			apps[i].Tools = append(apps[i].Tools, &apiv1.Tool{Argv: tool.Argv, Ranks: tool.Ranks})
+			apps[i].Tools = append(apps[i].Tools, &apiv1.Tool{Argv: tool.Argv, Ranks: tool.Ranks.String()})
 		}
 		if whole {
 			apps[i].Env = a.Env

@@ -11,7 +11,6 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -325,8 +324,8 @@ func (r *run) needs() quorum.Need {
 func checkTools(apps []job.App, size int) error {
 	for _, a := range apps {
 		for _, t := range a.Tools {
-			if ranks, err := idset.Parse(t.Ranks); err == nil && !ranks.Empty() && ranks.Last() >= size {
-				return fmt.Errorf("%s is to start rank %d (--wrap), and the job has ranks 0 to %d", t.Argv[0], ranks.Last(), size-1)
+			if t.Ranks.Last() >= size {
+				return fmt.Errorf("%s is to start rank %d (--wrap), and the job has ranks 0 to %d", t.Argv[0], t.Ranks.Last(), size-1)
 			}
 		}
 	}

@@ -52,7 +52,7 @@ type Mapping struct {
 	PE        int         // so many cores for each rank; 0: as Bind says
 	Span      bool        // over the objects of all hosts as if they were one's
 	File      string      // of "rankfile" and "seq"; "": said elsewhere
-	CPUs      string      // PE-LIST
+	CPUs      CPUs        // PE-LIST; nil: none
 	Ordered   bool
 	HWThreads bool
 	NoLocal   bool

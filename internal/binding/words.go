@@ -62,10 +62,15 @@ func ParseMapBy(text string) (m Mapping, err error) {
 		return m, fmt.Errorf("mapping by %s is not done: name the hosts in their order, --map-by seq, or the CPUs too, --rankfile FILE", policy)
 	case "pe-list":
 		list, more, _ := strings.Cut(strings.TrimPrefix(rest, "="), ":")
-		m.CPUs, rest = list, more
+		if m.CPUs, err = ParseCPUs(list); err != nil {
+			return m, err
+		}
+		rest = more
 	default:
 		if list, ok := strings.CutPrefix(policy, "pe-list="); ok {
-			m.CPUs = list
+			if m.CPUs, err = ParseCPUs(list); err != nil {
+				return m, err
+			}
 			break
 		}
 		if m.Object = KindOf(policy); m.Object == layout.None {
@@ -116,7 +121,7 @@ func (m *Mapping) modifier(word string) (err error) {
 		m.HWThreads = true
 	case "corecpus", "inherit", "noinherit": // cores count anyway; spawned jobs are mapped by themselves
 	case "pe-list":
-		m.CPUs = value
+		m.CPUs, err = ParseCPUs(value)
 	case "ordered":
 		m.Ordered = true
 	case "file":
@@ -124,7 +129,7 @@ func (m *Mapping) modifier(word string) (err error) {
 	default:
 		return fmt.Errorf("modifier %.40q is not known", word)
 	}
-	return nil
+	return err
 }
 
 // ParseRankBy reads slot, node, fill, span or an object, with ":span" or ":fill".

@@ -43,7 +43,7 @@ type App struct {
 // Tool is a program that starts another one: its words come first.
 type Tool struct {
 	Argv  []string
-	Ranks string // "0-3,7"; empty: all
+	Ranks idset.Set // empty: all
 }
 
 // File is a file of the launcher's host that hosts get before their ranks start.

@@ -9,7 +9,7 @@ import (
 )
 
 // Check finds what the flags contradict each other in, and settles what two flags can say:
-// afterwards MapBy is slot or node, PerNode has the number of ppr:N:node, Binding what concerns CPUs,
+// afterwards PerNode has the number of ppr:N:node, Binding what concerns CPUs,
 // and Output is tag if --tag-output was given. It is called once.
 func (f *RunFlags) Check() error {
 	if err := f.HostFlags.Check(); err != nil {

@@ -28,6 +28,7 @@ package cli
 import (
 	"time"
 
+	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/spf13/cobra"
@@ -56,8 +57,7 @@ type RunFlags struct {
 	BindFlags
 	Program AppFlags // of the first program
 
-	PerNode       int    // ranks on every host; 0: by slots. After Check from ppr:N:node too
-	MapBy         string // as binding.ParseMapBy reads it; after Check slot or node, and the rest in Binding
+	PerNode       int // ranks on every host; 0: by slots. After Check from ppr:N:node too
 	Oversubscribe bool
 	Local         bool // all ranks on this machine
 	DryRun        bool
@@ -121,7 +121,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	f.Program.register(fs)
 	programFlags.in(fs)
 	countVar(fs, &f.PerNode, "ppn", "N", "start `N` ranks on every host (default: by slots)")
-	valueVar(fs, &f.MapBy, "map-by", "", checkMapBy,
+	parsedVar(fs, &f.Binding.Map, "map-by", binding.ParseMapBy,
 		"the `ORDER` in which ranks are dealt out: slot fills a host before the next, node deals one a host and round again, an object (core, l3cache, numa, socket) fills hosts and goes round its objects, ppr:N:node is -N N, ppr:N:numa N ranks on each; with :PE=n each gets n cores (default: slot)")
 	fs.BoolVar(&f.Oversubscribe, "oversubscribe", false, "allow more ranks than the slots a hostfile or host:N gives")
 	placingFlags.in(fs)

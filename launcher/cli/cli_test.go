@@ -70,7 +70,7 @@ func TestDefaults(t *testing.T) {
 	want := RunFlags{
 		HostFlags:  HostFlags{Wait: 5 * time.Minute},
 		LeaseFlags: LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
-		MapBy:      "slot", Output: "plain", Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
+		Output:     "plain", Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
 	}
 	if d := cmp.Diff(want, f); d != "" {
 		t.Error(d)
@@ -98,16 +98,16 @@ func TestFlags(t *testing.T) {
 		{"-ppn 2", func(f *RunFlags) { f.PerNode = 2 }},
 		{"--map-by ppr:8:node", func(f *RunFlags) { f.PerNode, f.Binding.Map = 8, binding.Mapping{Policy: "ppr", N: 8} }},
 		{"--map-by ppr:8:node -N 8", func(f *RunFlags) { f.PerNode, f.Binding.Map = 8, binding.Mapping{Policy: "ppr", N: 8} }},
-		{"-map-by node -N 2", func(f *RunFlags) { f.MapBy, f.PerNode, f.Binding.Map.Policy = "node", 2, "node" }},
+		{"-map-by node -N 2", func(f *RunFlags) { f.PerNode, f.Binding.Map.Policy = 2, "node" }},
 		{"--map-by slot:OVERSUBSCRIBE", func(f *RunFlags) {
 			f.Oversubscribe, f.Binding.Map = true, binding.Mapping{Policy: "slot", Slots: binding.Allowed}
 		}},
 		{"--map-by Socket:PE=2,span --rank-by core:span", func(f *RunFlags) {
 			f.Binding.Map = binding.Mapping{Policy: "object", Object: layout.Package, PE: 2, Span: true}
-			f.RankBy, f.Binding.Rank = "core:span", binding.Ranking{By: "object", Object: layout.Core, Span: true}
+			f.Binding.Rank = binding.Ranking{By: "object", Object: layout.Core, Span: true}
 		}},
 		{"--bind-to core:overload-allowed", func(f *RunFlags) {
-			f.BindTo, f.Binding.Bind = "core:overload-allowed", binding.Target{Said: true, To: layout.Core, Overload: true}
+			f.Binding.Bind = binding.Target{Said: true, To: layout.Core, Overload: true}
 		}},
 		{"--report-bindings --display-map --rankfile r", func(f *RunFlags) {
 			f.ReportBindings, f.DisplayMap, f.Rankfile = true, true, "r"

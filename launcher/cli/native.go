@@ -67,7 +67,7 @@ func (f *RunFlags) nativeArgs(hydra bool) (args []string, err error) {
 	case f.PerNode > 0:
 		n := strconv.Itoa(f.PerNode)
 		args = append(args, either(hydra, "-ppn", "--map-by"), either(hydra, n, "ppr:"+n+":node"))
-	case f.MapBy == "node":
+	case f.Binding.Map.Policy == "node":
 		args = append(args, either(hydra, "-ppn", "--map-by"), either(hydra, "1", "node"))
 	}
 	if f.Oversubscribe && !hydra { // which knows no limit

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/gpu"
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
@@ -149,6 +147,28 @@ func (v *checkedValue) Set(s string) error {
 	return nil
 }
 
+// parsedValue is a flag whose text is read once, into what it means.
+type parsedValue[T any] struct {
+	to    *T
+	parse func(string) (T, error)
+	text  string // as written; "": not given
+}
+
+func parsedVar[T any](fs *pflag.FlagSet, p *T, name string, parse func(string) (T, error), usage string) {
+	fs.Var(&parsedValue[T]{to: p, parse: parse}, name, usage)
+}
+
+func (v *parsedValue[T]) String() string { return v.text }
+func (v *parsedValue[T]) Type() string   { return "value" }
+
+func (v *parsedValue[T]) Set(s string) error {
+	t, err := v.parse(s)
+	if err == nil {
+		*v.to, v.text = t, s
+	}
+	return err
+}
+
 func oneOf(words ...string) func(string) error {
 	return func(s string) error {
 		for _, w := range words {
@@ -217,11 +237,6 @@ func checkGPUBind(s string) error {
 	return err
 }
 
-func checkMapBy(s string) error {
-	_, err := binding.ParseMapBy(s)
-	return err
-}
-
 // clip quotes foreign text for a message, cut at 40 bytes.
 func clip(s string) string {
 	if len(s) > 40 {
@@ -235,9 +250,10 @@ type wrapValue struct{ tools *[]job.Tool }
 
 func (v *wrapValue) Set(s string) error {
 	ranks, command, _ := strings.Cut(strings.TrimSpace(s), " ")
+	var set idset.Set
+	var err error
 	if ranks == "all" {
-		ranks = ""
-	} else if set, err := idset.Parse(ranks); err != nil || set.Empty() {
+	} else if set, err = idset.Parse(ranks); err != nil || set.Empty() {
 		return fmt.Errorf("%s names no ranks; write --wrap 0,4-7 COMMAND, or --wrap all COMMAND", clip(ranks))
 	}
 	if i := strings.IndexAny(command, "'\"\\$`"); i >= 0 {
@@ -245,9 +261,9 @@ func (v *wrapValue) Set(s string) error {
 	}
 	words := strings.Fields(command)
 	if len(words) == 0 {
-		return fmt.Errorf("which command? write --wrap %s 'nsys profile'", cmp.Or(ranks, "all"))
+		return fmt.Errorf("which command? write --wrap %s 'nsys profile'", ranks)
 	}
-	*v.tools = append(*v.tools, job.Tool{Argv: words, Ranks: ranks})
+	*v.tools = append(*v.tools, job.Tool{Argv: words, Ranks: set})
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -20,9 +21,9 @@ func TestWrap(t *testing.T) {
 			t.Errorf("%q: %v", words, err)
 			continue
 		}
-		want := []job.Tool{{Argv: []string{"nsys", "profile"}, Ranks: "0,2-3"}, {Argv: []string{"gdb", "-batch"}}}
+		want := []job.Tool{{Argv: []string{"nsys", "profile"}, Ranks: idset.Of(0, 2, 3)}, {Argv: []string{"gdb", "-batch"}}}
 		if len(apps) != 1 || strings.Join(apps[0].Argv, " ") != "./a --wrap" || !slices.EqualFunc(apps[0].Tools, want, func(a, b job.Tool) bool {
-			return a.Ranks == b.Ranks && slices.Equal(a.Argv, b.Argv)
+			return a.Ranks.Equal(b.Ranks) && slices.Equal(a.Argv, b.Argv)
 		}) {
 			t.Errorf("%q: %+v", words, apps)
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
@@ -80,6 +81,12 @@ func TestProgramsAndPids(t *testing.T) {
 	}
 }
 
+// ranks is a list of them.
+func ranks(list string) idset.Set {
+	set, _ := idset.Parse(list)
+	return set
+}
+
 func TestIntelsOptions(t *testing.T) {
 	tools := func(list ...job.Tool) func(*line.Line) { return func(l *line.Line) { l.Tools = list } }
 	file := world{files: map[string]string{"/here/g": "valgrind -q:all\nstrace -f:1\n"}}
@@ -91,16 +98,16 @@ func TestIntelsOptions(t *testing.T) {
 		{line: "-hosts-group n[1]m[2-3] a", is: hosts(t, "n1m2 n1m3")},
 		{line: "-hosts-group b a", is: hosts(t, "b")},
 		{line: "-hosts-group n[9-11]:2 a", is: hosts(t, "n9:2 n10:2 n11:2")},
-		{line: "-gtool 'valgrind -q --log=x:y:0-3,7' a", is: tools(job.Tool{Argv: []string{"valgrind", "-q", "--log=x:y"}, Ranks: "0-3,7"})},
-		{line: "-gtool 'a:0;b c:all' a", is: tools(job.Tool{Argv: []string{"a"}, Ranks: "0"}, job.Tool{Argv: []string{"b", "c"}})},
-		{line: "-gtoolfile g a", world: file, is: tools(job.Tool{Argv: []string{"valgrind", "-q"}}, job.Tool{Argv: []string{"strace", "-f"}, Ranks: "1"})},
-		{line: "a", world: world{env: "I_MPI_GTOOL=gdb:0"}, is: tools(job.Tool{Argv: []string{"gdb"}, Ranks: "0"})},
-		{line: "-gtool x:1 a", world: world{env: "I_MPI_GTOOL=gdb:0"}, is: tools(job.Tool{Argv: []string{"x"}, Ranks: "1"})},
+		{line: "-gtool 'valgrind -q --log=x:y:0-3,7' a", is: tools(job.Tool{Argv: []string{"valgrind", "-q", "--log=x:y"}, Ranks: ranks("0-3,7")})},
+		{line: "-gtool 'a:0;b c:all' a", is: tools(job.Tool{Argv: []string{"a"}, Ranks: ranks("0")}, job.Tool{Argv: []string{"b", "c"}})},
+		{line: "-gtoolfile g a", world: file, is: tools(job.Tool{Argv: []string{"valgrind", "-q"}}, job.Tool{Argv: []string{"strace", "-f"}, Ranks: ranks("1")})},
+		{line: "a", world: world{env: "I_MPI_GTOOL=gdb:0"}, is: tools(job.Tool{Argv: []string{"gdb"}, Ranks: ranks("0")})},
+		{line: "-gtool x:1 a", world: world{env: "I_MPI_GTOOL=gdb:0"}, is: tools(job.Tool{Argv: []string{"x"}, Ranks: ranks("1")})},
 	})
 	mask := []string{"/bin/sh", "-c", `umask 027 && exec "$0" "$@"`}
 	read(t, line.Hydra, []reading{
 		{line: "-umask 027 a", is: tools(job.Tool{Argv: mask})},
-		{line: "-umask 027 -gtool strace:0 a", is: tools(job.Tool{Argv: append(slices.Clone(mask), "strace"), Ranks: "0"}, job.Tool{Argv: mask})},
+		{line: "-umask 027 -gtool strace:0 a", is: tools(job.Tool{Argv: append(slices.Clone(mask), "strace"), Ranks: ranks("0")}, job.Tool{Argv: mask})},
 	})
 	refuse(t, line.Hydra, []refusal{
 		{line: "-umask 8 a", says: `-umask 8: "8" is no mask from 000 to 777`},

@@ -38,12 +38,14 @@ func (p *parser) tools(v []string) error {
 		case strings.ContainsAny(ranks, "=@"):
 			return fmt.Errorf("%.60q: launch modes and architectures of tools are not done: write the ranks alone", ranks)
 		}
-		if ranks == "all" {
-			ranks = ""
-		} else if _, err := idset.Parse(ranks); err != nil {
-			return fmt.Errorf("ranks of %.40s: %w", words[0], err)
+		tool := job.Tool{Argv: words}
+		if ranks != "all" {
+			var err error
+			if tool.Ranks, err = idset.Parse(ranks); err != nil {
+				return fmt.Errorf("ranks of %.40s: %w", words[0], err)
+			}
 		}
-		p.Line.Tools = append(p.Line.Tools, job.Tool{Argv: words, Ranks: ranks})
+		p.Line.Tools = append(p.Line.Tools, tool)
 	}
 	if len(p.Line.Tools) == 0 {
 		return errors.New("no tool is named")

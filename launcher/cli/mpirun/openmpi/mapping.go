@@ -48,13 +48,9 @@ func (p *parser) mapBy(v []string) error {
 	}
 	m.Slots, m.NoLocal = binding.Unsaid, false
 	l.Binding.Map = m
-	if m.CPUs == "" {
-		return nil
+	if m.CPUs != nil {
+		l.Binding.CPUs, l.Binding.Ordered = m.CPUs, m.Ordered
 	}
-	if err := p.cpuSet([]string{m.CPUs}); err != nil {
-		return err
-	}
-	l.Binding.Ordered = m.Ordered
 	return nil
 }
 
