@@ -92,8 +92,7 @@ func FuzzServe(f *testing.F) {
 	for _, seed := range seeds(m) {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		defer cost.Watch(t, cost.Parser, len(data))()
+	serve := func(t *testing.T, data []byte) {
 		m := newMulti(t, 1, refuses)
 		defer m.stop()
 		m.add([]int{0, 1})
@@ -124,5 +123,8 @@ func FuzzServe(f *testing.F) {
 			nc.Close()
 		}
 		<-drained
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cost.AtMost(t, cost.Parser, len(data), func() { serve(t, data) })
 	})
 }
