@@ -124,27 +124,22 @@ func (s *session) input(in *apiv1.Input) error {
 func (s *session) answerFetch(r *apiv1.FetchRequest) {
 	res := &apiv1.FetchResult{Id: r.Id}
 	reply := func() { s.send(&apiv1.Frame{Body: &apiv1.Frame_FetchResult{FetchResult: res}}) }
+	st, rank := s.jobOf(r.Owner), kvs.AnyOwner
 	if r.AnyOwner {
-		if st := s.job(r.Job); st != nil && st.engine != nil {
-			res.Value, res.Found = st.engine.LocalGet(kvs.AnyOwner, r.Key)
+		st = s.job(r.Job)
+	} else if st != nil {
+		rank = int(r.Owner - st.launch.Base)
+	}
+	if st == nil || st.space == nil || r.AnyOwner || !r.Wait {
+		if st != nil && st.space != nil {
+			res.Value, res.Found = st.space.LocalGet(rank, r.Key)
 		}
-		reply()
-		return
-	}
-	st := s.jobOf(r.Owner)
-	if st == nil || st.engine == nil {
-		reply()
-		return
-	}
-	rank := int(r.Owner - st.launch.Base)
-	if !r.Wait {
-		res.Value, res.Found = st.engine.LocalGet(rank, r.Key)
 		reply()
 		return
 	}
 	s.while(func() {
 		var err error
-		if res.Value, res.Found, err = st.engine.LocalAwait(st.ctx, rank, r.Key, string(r.Not)); err != nil {
+		if res.Value, res.Found, err = st.space.LocalAwait(st.ctx, rank, r.Key, string(r.Not)); err != nil {
 			res.Error = err.Error()
 		}
 		reply()

@@ -17,7 +17,7 @@
 //	                    └────┘ Launch: another job
 //
 // Every process of a run has an id, the base of its job plus its rank there. Frames, and whatever
-// the session does, name ids; a step, its engine and its PMI server name ranks of their job.
+// the session and its engine do, name ids; a step, its space and its PMI server name ranks of their job.
 //
 // Concurrency: New only builds. Run blocks until everything it and its sessions started has
 // ended. A session's frames are handled in order on the goroutine that reads its stream;

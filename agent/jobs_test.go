@@ -120,24 +120,6 @@ func TestJobsAreBounded(t *testing.T) {
 	}
 }
 
-func TestShiftSet(t *testing.T) {
-	for _, tt := range []struct {
-		set  string
-		base uint32
-		want string
-	}{
-		{"0-15", 0, "0-15"},
-		{"0-15", 16, "16-31"},
-		{"0,2-3,7", 10, "10,12-13,17"},
-		{"1#t-0,1", 4, "5#t-0,1"},
-		{"", 4, ""},
-	} {
-		if got := shiftSet(tt.set, tt.base); got != tt.want {
-			t.Errorf("%q from %d: %q, not %q", tt.set, tt.base, got, tt.want)
-		}
-	}
-}
-
 func TestTwoJobsOfASession(t *testing.T) {
 	c := newClient(t, newAgent(t), '1', "life-1")
 	c.dial(false)

@@ -28,7 +28,7 @@ func (st *step) newPMI() *pmi.Server {
 		apps[int(p.Rank)] = int(p.App)
 	}
 	return pmi.New(pmi.Job{
-		Engine:    st.engine,
+		Space:     st.space,
 		AppNum:    func(rank int) int { return apps[rank] },
 		Universe:  int(l.PmiUniverse),
 		Mapping:   l.Mapping,
@@ -145,11 +145,7 @@ func (p *proc) servePMI(conn net.Conn) {
 	case errors.As(err, &unfinished):
 		p.wireupFailed(err, []int{int(p.id)})
 	case errors.As(err, &gone):
-		culprits := make([]int, len(gone.Gone))
-		for i, rank := range gone.Gone {
-			culprits[i] = st.id(rank)
-		}
-		p.wireupFailed(err, culprits)
+		p.wireupFailed(err, gone.Gone)
 	default:
 		p.wireupFailed(err, nil)
 	}

@@ -55,7 +55,7 @@ func (s *session) beginPMIx(machine string) error {
 		Address: lis.Addr().String(), SessionDir: dir, HwlocXML: machine,
 		Check: s.maySpeak, Log: s.log,
 		Process: s.processOf,
-		Span:    s.up, Names: s.up, Spawn: s.spawn,
+		Engine:  s.engine, Spawn: s.spawn,
 		Hooks: pmix.Hooks{
 			OnInit:     func(id int) { s.setPMI(id, apiv1.PmiState_PMI_RUNNING) },
 			OnFinalize: func(id int) { s.setPMI(id, apiv1.PmiState_PMI_FINALIZED) },
@@ -133,7 +133,7 @@ func (h *pmixHost) know(st *step) {
 
 // join adds a job once. mu is held.
 func (h *pmixHost) join(st *step) {
-	if _, done := h.joined[st.launch.Job]; done || st.engine == nil || st.launch.Namespace == "" {
+	if _, done := h.joined[st.launch.Job]; done || st.space == nil || st.launch.Namespace == "" {
 		return
 	}
 	j, err := st.pmixJob()

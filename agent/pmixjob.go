@@ -19,8 +19,8 @@ func (st *step) pmixJob() (pmix.Job, error) {
 		return pmix.Job{}, err
 	}
 	j := pmix.Job{
-		Number: int(l.Job), Base: int(l.Base), Namespace: l.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l),
-		Universe: int(l.Universe), Command: commandOf(l.Apps), Mapping: l.Mapping, Engine: st.engine, Crowded: st.s.crowded(), Getenv: st.userVariable,
+		Space: st.space, Namespace: l.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l),
+		Universe: int(l.Universe), Command: commandOf(l.Apps), Mapping: l.Mapping, Crowded: st.s.crowded(), Getenv: st.userVariable,
 	}
 	if b := st.bound(); b.cpus != nil {
 		j.Binding = b.places

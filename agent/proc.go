@@ -201,8 +201,8 @@ func (p *proc) sendExited(at time.Time) {
 	}
 	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: x}})
 	close(p.told)
-	if st.engine != nil {
-		st.engine.RankGone(int(p.spec.Rank), "has ended with "+ex.String())
+	if st.space != nil {
+		st.space.RankGone(int(p.spec.Rank), "has ended with "+ex.String())
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // get, of which the launcher is told where that was left to us, and whether its hwloc is old.
 func (st *step) choose(dirs []string) {
 	l := st.launch
-	st.awaits = l.Await && l.Pmi == apiv1.Pmi_PMI_AUTO && st.engine != nil && len(l.Procs) > 0
+	st.awaits = l.Await && l.Pmi == apiv1.Pmi_PMI_AUTO && st.space != nil && len(l.Procs) > 0
 	st.nccl = make([]string, len(l.Apps))
 	st.chosen, st.oldHwloc = make([]apiv1.Pmi, len(l.Apps)), make([]bool, len(l.Apps))
 	st.openMPI = make([]bool, len(l.Apps))
@@ -30,7 +30,7 @@ func (st *step) choose(dirs []string) {
 			st.openMPI[app] = strings.HasPrefix(c.Library, "Open MPI")
 		}
 		switch {
-		case st.engine == nil:
+		case st.space == nil:
 			st.chosen[app] = apiv1.Pmi_PMI_NONE
 		case l.Pmi != apiv1.Pmi_PMI_AUTO:
 			st.chosen[app] = l.Pmi

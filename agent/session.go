@@ -15,6 +15,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
 // session is one launcher process's use of this agent, from its first Open until nothing it
@@ -29,6 +30,7 @@ type session struct {
 	log      *slog.Logger
 	link     *wire.Link
 	up       *upstream
+	engine   *kvs.Engine
 	pmix     pmixHost
 	hints    hintFiles
 	logLen   atomic.Int64   // bytes that ranks had shown by PMIx_Log
@@ -93,6 +95,7 @@ func newSession(a *Agent, o *apiv1.Open, identity string) *session {
 		lostAt: a.clock.Now(), // its first stream is about to carry
 	}
 	s.up = newUpstream(s.link)
+	s.engine = kvs.New(kvs.Run{Upstream: s.up, Names: s.up})
 	s.serving, s.unserve = context.WithCancel(context.Background())
 	s.life, s.finish = context.WithCancel(context.Background())
 	return s

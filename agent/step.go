@@ -27,8 +27,8 @@ type step struct {
 	apps     []*apiv1.App // of launch, with copied files in their places once receive has returned
 	copies   *copies.Set  // nil: no files come
 	files    string       // where they are; "": nowhere
-	engine   *kvs.Engine  // nil without PMI
-	unfit    error        // why engine could not be made
+	space    *kvs.Space   // nil without PMI
+	unfit    error        // why space could not be made
 	server   *pmi.Server  // nil unless ranks here speak PMI
 	chosen   []apiv1.Pmi  // by program: its ranks' protocol
 	nccl     []string     // by program: its NCCL's version, "" unknown
@@ -79,28 +79,25 @@ func newStep(s *session, l *apiv1.Launch) *step {
 	st.copies = st.newCopies()
 	st.gloo = st.newGloo()
 	if !l.Exec && l.Pmi != apiv1.Pmi_PMI_NONE {
-		st.engine, st.unfit = newEngine(s, l)
+		st.space, st.unfit = newSpace(s, l)
 	}
 	return st
 }
 
-// newEngine is the job's PMI data on this host. Names are kept by the launcher, for all jobs.
-func newEngine(s *session, l *apiv1.Launch) (*kvs.Engine, error) {
+// newSpace is the job's PMI data on this host.
+func newSpace(s *session, l *apiv1.Launch) (*kvs.Space, error) {
 	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
-	cfg := kvs.Config{KVSName: "mpiup-" + s.id[:16], Size: int(l.Size), Names: s.up}
+	j := kvs.Job{Number: int(l.Job), Base: int(l.Base), Size: int(l.Size), KVSName: "mpiup-" + s.id[:16]}
 	if l.Job > 0 {
-		cfg.KVSName += "-" + utoa(l.Job)
+		j.KVSName += "-" + utoa(l.Job)
 	}
 	for _, p := range l.Procs {
-		cfg.Local = append(cfg.Local, int(p.Rank))
+		j.Local = append(j.Local, int(p.Rank))
 	}
 	for _, kv := range l.Preput {
-		cfg.Preput = append(cfg.Preput, kvs.Pair{Key: kv.Key, Value: kv.Value})
+		j.Preput = append(j.Preput, kvs.Pair{Key: kv.Key, Value: kv.Value})
 	}
-	if len(l.Procs) < int(l.Size) {
-		cfg.Upstream = jobUpstream{s.up, l.Job, l.Base}
-	}
-	return kvs.New(cfg)
+	return s.engine.Add(j)
 }
 
 // start starts the processes in order and tells the launcher of each. The first that cannot
@@ -177,7 +174,7 @@ func (st *step) prepare() error {
 	switch {
 	case st.unfit != nil:
 		return fmt.Errorf("PMI: %w", st.unfit)
-	case st.engine == nil || len(l.Procs) == 0:
+	case st.space == nil || len(l.Procs) == 0:
 		return nil
 	}
 	if l.Size > 1 {
@@ -312,8 +309,8 @@ func (st *step) wait() {
 
 // release ends what serves the processes.
 func (st *step) release() {
-	if st.engine != nil {
-		st.engine.Close(errors.New("the job has ended"))
+	if st.space != nil {
+		st.space.Close(errors.New("the job has ended"))
 	}
 	st.kill()
 }

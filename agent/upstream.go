@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -13,9 +11,8 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
-// upstream is a session's way to the run's other hosts: a star, through the launcher. Sets and
-// owners are ids; jobUpstream is it for one job. Each question waits for its answer, and ends
-// with its context.
+// upstream is a session's way to the run's other hosts: a star, through the launcher. It is kvs.Upstream and
+// kvs.Names. Each question waits for its answer, and ends with its context.
 type upstream struct {
 	link *wire.Link
 
@@ -109,8 +106,14 @@ func (u *upstream) Exchange(ctx context.Context, set string, epoch uint64, colle
 	return r.Data, nil
 }
 
-// value asks for a value that another host has.
-func (u *upstream) value(ctx context.Context, r *apiv1.FetchRequest) ([]byte, bool, error) {
+// Fetch asks for a value that another host may have.
+func (u *upstream) Fetch(ctx context.Context, q kvs.Question) ([]byte, bool, error) {
+	r := &apiv1.FetchRequest{Key: q.Key, Wait: q.Wait, Not: []byte(q.Not)}
+	if q.Owner == kvs.AnyOwner {
+		r.AnyOwner, r.Job = true, uint32(q.Job)
+	} else {
+		r.Owner = uint32(q.Owner)
+	}
 	a, err := question(ctx, u, u.fetch, func(id uint64) *apiv1.Frame {
 		r.Id = id
 		return &apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: r}}
@@ -122,17 +125,6 @@ func (u *upstream) value(ctx context.Context, r *apiv1.FetchRequest) ([]byte, bo
 		return nil, false, errors.New(a.Error)
 	}
 	return a.Value, a.Found, nil
-}
-
-// Fetch asks for what the process with the id owner has put.
-func (u *upstream) Fetch(ctx context.Context, owner int, key string) ([]byte, bool, error) {
-	return u.value(ctx, &apiv1.FetchRequest{Owner: uint32(owner), Key: key})
-}
-
-// Await is Fetch that is answered when the owner has put the key, with another value than that of the
-// digest not ("": any), or never will.
-func (u *upstream) Await(ctx context.Context, owner int, key, not string) ([]byte, bool, error) {
-	return u.value(ctx, &apiv1.FetchRequest{Owner: uint32(owner), Key: key, Wait: true, Not: []byte(not)})
 }
 
 // Publish, Lookup, Unpublish and Watch are kvs.Names over the whole run.
@@ -197,57 +189,4 @@ func (u *upstream) name(ctx context.Context, op apiv1.NameOp, service string, va
 		err = fmt.Errorf("service %q: %s", service, r.Error)
 	}
 	return r, err
-}
-
-// jobUpstream is a session's upstream as one job's engine sees it: in ranks of the job.
-type jobUpstream struct {
-	*upstream
-	job  uint32
-	base uint32
-}
-
-// Exchange is upstream's for a set of the job's ranks.
-func (u jobUpstream) Exchange(ctx context.Context, set string, epoch uint64, collect bool, data []byte) ([][]byte, error) {
-	return u.upstream.Exchange(ctx, shiftSet(set, u.base), epoch, collect, data)
-}
-
-// Fetch is upstream's for a rank of the job, or for whoever of it has put the key.
-func (u jobUpstream) Fetch(ctx context.Context, owner int, key string) ([]byte, bool, error) {
-	if owner == kvs.AnyOwner {
-		return u.value(ctx, &apiv1.FetchRequest{Key: key, AnyOwner: true, Job: u.job})
-	}
-	return u.upstream.Fetch(ctx, owner+int(u.base), key)
-}
-
-// Await is upstream's for a rank of the job.
-func (u jobUpstream) Await(ctx context.Context, owner int, key, not string) ([]byte, bool, error) {
-	return u.upstream.Await(ctx, owner+int(u.base), key, not)
-}
-
-// shiftSet turns a set of ranks as an engine names it into ids: "0-3,5" from base 8 is "8-11,13".
-// What follows a '#' stays.
-func shiftSet(set string, base uint32) string {
-	if base == 0 {
-		return set
-	}
-	ranks, tag, tagged := strings.Cut(set, "#")
-	var b strings.Builder
-	for len(ranks) > 0 {
-		n := strings.IndexAny(ranks, ",-")
-		if n < 0 {
-			n = len(ranks)
-		}
-		if id, err := strconv.ParseUint(ranks[:n], 10, 32); err == nil {
-			b.WriteString(strconv.FormatUint(id+uint64(base), 10))
-		}
-		ranks = ranks[n:]
-		if len(ranks) > 0 {
-			b.WriteByte(ranks[0])
-			ranks = ranks[1:]
-		}
-	}
-	if tagged {
-		b.WriteString("#" + tag)
-	}
-	return b.String()
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"time"
 
-	"github.com/mpiup/mpiup/agent/stall"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 )
@@ -36,10 +35,10 @@ func (s *session) answerWaits(id uint64) {
 // said yet.
 func (s *session) waits(now time.Duration) (w *apiv1.Waits, news bool) {
 	w = &apiv1.Waits{}
-	var open []stall.Barrier
+	var open []uint64
 	var silent idset.Set
 	for _, st := range s.steps() {
-		if st.engine == nil {
+		if st.space == nil {
 			continue
 		}
 		for _, p := range st.all() {
@@ -47,10 +46,10 @@ func (s *session) waits(now time.Duration) (w *apiv1.Waits, news bool) {
 				silent.Add(int(p.id))
 			}
 		}
-		for _, b := range st.engine.Waits(maxWaits - len(open)) {
-			open = append(open, stall.Barrier{Job: st.launch.Job, Number: b.Number})
-			w.Waits = append(w.Waits, &apiv1.Wait{Set: shiftSet(b.Set, st.launch.Base), Entered: st.ids(b.Entered), Absent: st.ids(b.Absent)})
-		}
+	}
+	for _, b := range s.engine.Waits(maxWaits) {
+		open = append(open, b.Number)
+		w.Waits = append(w.Waits, &apiv1.Wait{Set: b.Set, Entered: b.Entered.String(), Absent: b.Absent.String()})
 	}
 	w.Silent = silent.String()
 	s.mu.Lock()
@@ -60,13 +59,4 @@ func (s *session) waits(now time.Duration) (w *apiv1.Waits, news bool) {
 		w.Waits[i].Seconds = uint32(age / time.Second)
 	}
 	return w, news
-}
-
-// ids are ranks of the job by their numbers in the run.
-func (st *step) ids(ranks []int) string {
-	var set idset.Set
-	for _, rank := range ranks {
-		set.Add(st.id(rank))
-	}
-	return set.String()
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
@@ -76,7 +77,7 @@ func (r ray) Exchange(ctx context.Context, set string, epoch uint64, collect boo
 	}
 }
 
-func (r ray) Fetch(context.Context, int, string) ([]byte, bool, error) {
+func (r ray) Fetch(context.Context, kvs.Question) ([]byte, bool, error) {
 	return nil, false, fmt.Errorf("host %d asked for a value that the fence should have brought", r.host)
 }
 
@@ -88,34 +89,34 @@ func TestCollectingFenceCost(t *testing.T) {
 	const data = hosts * perHost * part
 	s := newStar(hosts, perHost)
 	key := func(rank int) string { return fmt.Sprintf("business-card-of-%07d", rank) }
-	var engines []*kvs.Engine
+	var spaces []*kvs.Space
 	for h := range hosts {
-		cfg := kvs.Config{KVSName: "job", Size: hosts * perHost, Upstream: ray{s, h}}
+		job := kvs.Job{KVSName: "job", Size: hosts * perHost}
 		for l := range perHost {
-			cfg.Local = append(cfg.Local, h*perHost+l)
+			job.Local = append(job.Local, h*perHost+l)
 		}
-		e, err := kvs.New(cfg)
+		e, err := kvs.New(kvs.Run{Upstream: ray{s, h}}).Add(job)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { e.Close(nil) })
-		engines = append(engines, e)
+		spaces = append(spaces, e)
 	}
 	var g errgroup.Group
 	for rank := range hosts * perHost {
-		e := engines[rank/perHost]
+		e := spaces[rank/perHost]
 		g.Go(func() error {
 			value := strings.Repeat(string(rune('a'+rank%26)), part-len(key(rank)))
 			if err := e.Put(rank, key(rank), []byte(value)); err != nil {
 				return err
 			}
-			return e.Fence(t.Context(), rank, nil, true)
+			return e.Fence(t.Context(), rank, idset.Set{}, "", true)
 		})
 	}
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	for h, e := range engines { // all is there, without a question
+	for h, e := range spaces { // all is there, without a question
 		for rank := range hosts * perHost {
 			if v, found, err := e.Get(t.Context(), rank, key(rank)); !found || err != nil || len(v) != part-len(key(rank)) {
 				t.Fatalf("host %d, of rank %d: %d bytes, %v, %v", h, rank, len(v), found, err)

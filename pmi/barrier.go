@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/message"
 )
 
@@ -19,7 +21,7 @@ const barriersMax = 64
 // src/pmi/src/pmi_wire.c). When it cannot end, no reply goes out and Serve ends: clients up to
 // MPICH 4.0 would take any for success.
 func (s *session) barrier(ctx context.Context, m *message.Message, r *reply) error {
-	g, err := parseGroup(m.Value("group"), s.srv.job.Engine.Local())
+	g, err := parseGroup(m.Value("group"), s.srv.job.Space)
 	if err != nil {
 		return s.protocol("%s %v", m.Name, err)
 	}
@@ -44,14 +46,13 @@ func (s *session) barrier(ctx context.Context, m *message.Message, r *reply) err
 
 // group is who takes part in a barrier.
 type group struct {
-	ranks []int  // ascending; nil: all
-	name  string // of the ranks among one rank's barriers
-	tag   int    // 0: none
-	local bool   // the ranks of this host, under a name that no list has
+	set   idset.Set // ids; empty: the job
+	tag   int       // 0: none
+	local bool      // the ranks of this host, under a name that no list has
 }
 
 // parseGroup reads WORLD, NODE or ranks, each with ":" and a tag behind it. No group is the world.
-func parseGroup(text string, local []int) (g group, err error) {
+func parseGroup(text string, space *kvs.Space) (g group, err error) {
 	who, tag, tagged := strings.Cut(text, ":")
 	if tagged {
 		if g.tag, err = strconv.Atoi(tag); err != nil || g.tag < 0 {
@@ -62,7 +63,10 @@ func parseGroup(text string, local []int) (g group, err error) {
 	case "", "WORLD":
 		return g, nil
 	case "NODE":
-		g.ranks, g.local, g.name = local, true, "NODE"
+		g.local = true
+		for _, rank := range space.Local {
+			g.set.Add(space.Base + rank)
+		}
 		return g, nil
 	}
 	for rank := range strings.SplitSeq(who, ",") {
@@ -70,11 +74,11 @@ func parseGroup(text string, local []int) (g group, err error) {
 		if err != nil || n < 0 {
 			return g, fmt.Errorf("of a group that is no list of ranks near %.40q", text)
 		}
-		g.ranks = append(g.ranks, n)
+		if n >= space.Size {
+			return g, fmt.Errorf("of rank %d, but the job has ranks 0-%d", n, space.Size-1)
+		}
+		g.set.Add(space.Base + n)
 	}
-	slices.Sort(g.ranks)
-	g.ranks = slices.Compact(g.ranks)
-	g.name = fmt.Sprint(g.ranks)
 	return g, nil
 }
 
@@ -82,16 +86,10 @@ func parseGroup(text string, local []int) (g group, err error) {
 type turn struct {
 	rank  int
 	group string
-	tag   int
 }
 
 // enterGroup takes rank through a barrier, after those of the same group and tag that it is in.
 func (s *Server) enterGroup(ctx context.Context, rank int, g group) error {
-	over, err := s.turns.Take(ctx, turn{rank, g.name, g.tag})
-	if err != nil {
-		return err
-	}
-	defer over()
 	tag := ""
 	if g.tag != 0 {
 		tag = strconv.Itoa(g.tag)
@@ -99,7 +97,12 @@ func (s *Server) enterGroup(ctx context.Context, rank int, g group) error {
 	if g.local { // apart from a list of the same ranks; the name does not leave the host
 		tag = "NODE:" + tag
 	}
-	return s.enter(ctx, rank, g.ranks, tag)
+	over, err := s.turns.Take(ctx, turn{rank, g.set.String() + "#" + tag})
+	if err != nil {
+		return err
+	}
+	defer over()
+	return s.enter(ctx, rank, g.set, tag)
 }
 
 // GroupBarriers says whether a job's ranks are to be told of PMI 1.2. All clients understand but

@@ -38,11 +38,11 @@ func (c *client) line(t *testing.T) string {
 }
 
 // clients are the ranks of all hosts, past init.
-func clients(t *testing.T, hosts, perHost int, job pmi.Job) (ranks []*client, all []*kvs.Engine) {
+func clients(t *testing.T, hosts, perHost int, job pmi.Job) (ranks []*client, all []*kvs.Space) {
 	all = engines(t, hosts, perHost)
 	for h, e := range all {
 		j := job
-		j.Engine = e
+		j.Space = e
 		srv := pmi.New(j)
 		for l := range perHost {
 			ours, theirs := net.Pipe()
@@ -119,7 +119,7 @@ func TestFailedBarrierEndsSpawn(t *testing.T) {
 		synctest.Wait()
 		all[0].RankGone(1, "ended with exit code 1")
 		var gone *kvs.GoneError
-		if err := <-ranks[0].over; !errors.As(err, &gone) || gone.Set != "0-1#4" {
+		if err := <-ranks[0].over; !errors.As(err, &gone) || gone.Set != "3-4#4" {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/message"
 )
@@ -17,15 +18,15 @@ func (s *session) fence(ctx context.Context, m *message.Message, r *reply) error
 	if !r.v2 {
 		return s.barrier(ctx, m, r)
 	}
-	if err := s.srv.enter(ctx, s.rank, nil, ""); err != nil {
+	if err := s.srv.enter(ctx, s.rank, idset.Set{}, ""); err != nil {
 		return err
 	}
 	r.ok()
 	return nil
 }
 
-func (s *Server) enter(ctx context.Context, rank int, set []int, tag string) error {
-	err := s.job.Engine.FenceTagged(ctx, rank, set, tag, true)
+func (s *Server) enter(ctx context.Context, rank int, set idset.Set, tag string) error {
+	err := s.job.Space.Fence(ctx, rank, set, tag, true)
 	var enter *kvs.EnterError
 	if errors.As(err, &enter) {
 		return &ProtocolError{rank, err}
@@ -65,10 +66,10 @@ func (s *session) ring(ctx context.Context, m *message.Message, r *reply) error 
 	s.srv.ring.mu.Unlock()
 
 	part := strconv.Itoa(count) + ";" + left + ";" + right
-	if err := s.srv.job.Engine.Put(s.rank, ringKey, []byte(part)); err != nil {
+	if err := s.srv.job.Space.Put(s.rank, ringKey, []byte(part)); err != nil {
 		return err
 	}
-	if err := s.srv.enter(ctx, s.rank, nil, ""); err != nil {
+	if err := s.srv.enter(ctx, s.rank, idset.Set{}, ""); err != nil {
 		return err
 	}
 	p, err := s.srv.ringPlace(ctx, round, s.rank)
@@ -87,9 +88,9 @@ func (s *Server) ringPlace(ctx context.Context, round, rank int) (place, error) 
 	s.ring.mu.Lock()
 	defer s.ring.mu.Unlock()
 	if s.ring.last != round {
-		parts := make([]place, s.job.Engine.Size())
+		parts := make([]place, s.job.Space.Size)
 		for r := range parts {
-			data, found, err := s.job.Engine.Get(ctx, r, ringKey)
+			data, found, err := s.job.Space.Get(ctx, r, ringKey)
 			if err != nil {
 				return place{}, err
 			}

@@ -103,11 +103,11 @@ func FuzzServe(f *testing.F) {
 	f.Add("cmd=init pmi_version=1 pmi_subversion=1\ncmd=put key=a value=" + strings.Repeat("v", 1000) + "\ncmd=get key=a\n")
 	f.Fuzz(func(t *testing.T, in string) {
 		defer cost.Watch(t, cost.Parser, len(in))()
-		engine, err := kvs.New(kvs.Config{KVSName: "m0-7f3a", Size: 1, Local: []int{0}})
+		space, err := kvs.New(kvs.Run{}).Add(kvs.Job{KVSName: "m0-7f3a", Size: 1, Local: []int{0}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer engine.Close(nil)
+		defer space.Close(nil)
 		client, server := net.Pipe()
 		go func() {
 			io.Copy(client, strings.NewReader(in))
@@ -135,7 +135,7 @@ func FuzzServe(f *testing.F) {
 		}()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, fmt.Errorf("Serve hangs"))
 		defer cancel()
-		job := pmi.Job{Engine: engine, Spawn: func(_ context.Context, r spawn.Request) (int, error) {
+		job := pmi.Job{Space: space, Spawn: func(_ context.Context, r spawn.Request) (int, error) {
 			if err := r.Check(); err != nil {
 				t.Errorf("asked to spawn what nobody can: %v", err)
 			}

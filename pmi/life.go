@@ -39,7 +39,7 @@ func (s *session) init(_ context.Context, m *message.Message, r *reply) error {
 	if s.state != running {
 		s.state = running
 		s.srv.begun(s)
-		s.srv.job.Engine.RankBack(s.rank)
+		s.srv.job.Space.RankBack(s.rank)
 		if f := s.srv.job.Hooks.OnInit; f != nil {
 			f(s.rank)
 		}
@@ -54,7 +54,7 @@ func (s *session) fullInit(_ context.Context, _ *message.Message, r *reply) erro
 	r.add("pmi-version", "2")
 	r.add("pmi-subversion", "0")
 	r.addInt("rank", s.rank)
-	r.addInt("size", s.srv.job.Engine.Size())
+	r.addInt("size", s.srv.job.Space.Size)
 	r.addInt("appnum", s.srv.job.AppNum(s.rank))
 	r.add("debugged", "FALSE")
 	r.add("pmiverbose", "FALSE")
@@ -97,7 +97,7 @@ func (s *session) abort(_ context.Context, m *message.Message, r *reply) error {
 		}
 	}
 	s.state = aborted
-	s.srv.job.Engine.RankGone(s.rank, "has called MPI_Abort")
+	s.srv.job.Space.RankGone(s.rank, "has called MPI_Abort")
 	if f := s.srv.job.Hooks.OnAbort; f != nil {
 		f(s.rank, code, printable(text))
 	}

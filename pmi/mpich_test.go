@@ -90,7 +90,7 @@ func (j *ranks) run(t *testing.T, argv ...string) outcome {
 	start := make(chan struct{})
 	for r := range size {
 		e := engines[nodes[r]]
-		pj := pmi.Job{Engine: e, Universe: size, Reconnect: j.port, Hooks: pmi.Hooks{
+		pj := pmi.Job{Space: e, Universe: size, Reconnect: j.port, Hooks: pmi.Hooks{
 			OnInit:     func(r int) { j.event("init %d", r) },
 			OnFinalize: func(r int) { j.event("finalize %d", r) },
 			OnAbort:    func(r, code int, _ string) { j.event("abort %d %d", r, code); go kill() },

@@ -24,7 +24,7 @@ func (s *session) publish(ctx context.Context, m *message.Message, r *reply) err
 	case strings.ContainsAny(port, ";\n"):
 		return s.named(ctx, r, errors.New("a semicolon or line end cannot be published"))
 	}
-	return s.named(ctx, r, s.srv.job.Engine.Names().Publish(ctx, name, []byte(port)))
+	return s.named(ctx, r, s.srv.job.Space.Names().Publish(ctx, name, []byte(port)))
 }
 
 func (s *session) unpublish(ctx context.Context, m *message.Message, r *reply) error {
@@ -32,13 +32,13 @@ func (s *session) unpublish(ctx context.Context, m *message.Message, r *reply) e
 	if name == "" {
 		return s.named(ctx, r, kvs.ErrNotFound)
 	}
-	return s.named(ctx, r, s.srv.job.Engine.Names().Unpublish(ctx, name))
+	return s.named(ctx, r, s.srv.job.Space.Names().Unpublish(ctx, name))
 }
 
 func (s *session) lookup(ctx context.Context, m *message.Message, r *reply) error {
 	port, err := []byte(nil), kvs.ErrNotFound
 	if name := service(m); name != "" {
-		port, err = s.srv.job.Engine.Names().Lookup(ctx, name)
+		port, err = s.srv.job.Space.Names().Lookup(ctx, name)
 	}
 	if err != nil && r.v2 && errors.Is(err, kvs.ErrNotFound) {
 		s.found(r, "", "", false)

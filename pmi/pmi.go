@@ -32,9 +32,9 @@ import (
 	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
-// Job is what the server tells ranks about their job. All fields but Engine may be zero.
+// Job is what the server tells ranks about their job. All fields but Space may be zero.
 type Job struct {
-	Engine   *kvs.Engine
+	Space    *kvs.Space
 	AppNum   func(rank int) int // index of the rank's program in the job (MPI_APPNUM); nil: 0
 	Universe int                // slots of the job (MPI_UNIVERSE_SIZE); 0: not known
 	Mapping  string             // PMI_process_mapping, see job.ProcessMapping; "": clients find out by host names
@@ -49,7 +49,7 @@ type Job struct {
 	// rank's goroutine.
 	Spawn spawn.Func
 	// Spawned says that the job was spawned: its ranks have a parent. They find the parent's
-	// port, PARENT_ROOT_PORT_NAME, among the engine's Preput; PMI-1 clients also need
+	// port, PARENT_ROOT_PORT_NAME, among the space's Preput; PMI-1 clients also need
 	// PMI_SPAWNED=1 in their environment.
 	Spawned bool
 

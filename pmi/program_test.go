@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/pmi/kvs"
+
 	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
@@ -72,14 +74,15 @@ func TestSoft(t *testing.T) {
 }
 
 func TestParseGroup(t *testing.T) {
+	space := &kvs.Space{Job: kvs.Job{Base: 10, Size: 6, Local: []int{4, 5}}}
 	for _, tt := range []struct{ text, want string }{ // "": an error
 		{"", "[] 0 false"}, {"WORLD", "[] 0 false"}, {"WORLD:7", "[] 7 false"},
-		{"NODE:3", "[4 5] 3 true"}, {"NODE", "[4 5] 0 true"},
-		{"3,0,2:12", "[0 2 3] 12 false"}, {"5", "[5] 0 false"},
+		{"NODE:3", "[14-15] 3 true"}, {"NODE", "[14-15] 0 true"},
+		{"3,0,2:12", "[10,12-13] 12 false"}, {"5", "[15] 0 false"}, {"6", ""},
 		{":5", "[] 5 false"}, {"0-3:1", ""}, {"0,:1", ""}, {"0,-1", ""}, {"0:x", ""}, {"0:-1", ""}, {"world:1", ""}, {"0,1:2:3", ""},
 	} {
-		g, err := parseGroup(tt.text, []int{4, 5})
-		got := fmt.Sprint(g.ranks, " ", g.tag, " ", g.local)
+		g, err := parseGroup(tt.text, space)
+		got := fmt.Sprint("[", g.set, "] ", g.tag, " ", g.local)
 		if tt.want == "" && err == nil || tt.want != "" && (err != nil || got != tt.want) {
 			t.Errorf("%q: got %s, %v; want %q", tt.text, got, err, tt.want)
 		}

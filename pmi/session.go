@@ -176,10 +176,10 @@ func (s *session) hungUp(err error) error {
 	switch {
 	case s.srv.superseded(s):
 	case s.state == running:
-		s.srv.job.Engine.RankGone(s.rank, "has closed its PMI connection without MPI_Finalize")
+		s.srv.job.Space.RankGone(s.rank, "has closed its PMI connection without MPI_Finalize")
 		return &UnfinishedError{Rank: s.rank, Cut: cut}
 	case s.state == finalized && !s.srv.job.Reconnect:
-		s.srv.job.Engine.RankGone(s.rank, "has finalized MPI already")
+		s.srv.job.Space.RankGone(s.rank, "has finalized MPI already")
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type star struct {
 	names kvs.Names
 
 	mu      sync.Mutex
-	engines []*kvs.Engine
+	engines []*kvs.Space
 	fences  map[string]*starFence
 }
 
@@ -33,20 +33,23 @@ type spoke struct {
 	host int
 }
 
-// engines returns one engine per host, with perHost ranks each.
-func engines(t testing.TB, hosts, perHost int) []*kvs.Engine {
+// base is the id of rank 0: what PMI says of ranks is about the job, whatever its ids in the run.
+const base = 3
+
+// engines returns a job's space on each host, with perHost ranks each.
+func engines(t testing.TB, hosts, perHost int) []*kvs.Space {
 	t.Helper()
 	s := &star{names: kvs.NewNames(kvs.Limits{}), fences: map[string]*starFence{}}
-	name := "test-" + strings.ToLower(rand.Text()[:16]) // see kvs.Config
+	name := "test-" + strings.ToLower(rand.Text()[:16]) // see kvs.Job
 	for h := range hosts {
-		cfg := kvs.Config{KVSName: name, Size: hosts * perHost, Names: s.names}
+		run, job := kvs.Run{Names: s.names}, kvs.Job{KVSName: name, Base: base, Size: hosts * perHost}
 		for l := range perHost {
-			cfg.Local = append(cfg.Local, h*perHost+l)
+			job.Local = append(job.Local, h*perHost+l)
 		}
 		if hosts > 1 {
-			cfg.Upstream = spoke{s, h}
+			run.Upstream = spoke{s, h}
 		}
-		e, err := kvs.New(cfg)
+		e, err := kvs.New(run).Add(job)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,12 +89,16 @@ func (s spoke) Exchange(ctx context.Context, set string, epoch uint64, _ bool, d
 	return others, nil
 }
 
-func (s spoke) Fetch(_ context.Context, owner int, key string) ([]byte, bool, error) {
+func (s spoke) Fetch(_ context.Context, q kvs.Question) ([]byte, bool, error) {
+	owner := q.Owner
+	if owner != kvs.AnyOwner {
+		owner -= base
+	}
 	for h, e := range s.engines {
 		if h == s.host {
 			continue
 		}
-		if v, ok := e.LocalGet(owner, key); ok {
+		if v, ok := e.LocalGet(owner, q.Key); ok {
 			return v, true, nil
 		}
 	}

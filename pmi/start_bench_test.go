@@ -21,12 +21,12 @@ func BenchmarkInit(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		engine, err := kvs.New(kvs.Config{KVSName: "m0-7f3a", Size: 1, Local: []int{0}})
+		space, err := kvs.New(kvs.Run{}).Add(kvs.Job{KVSName: "m0-7f3a", Size: 1, Local: []int{0}})
 		if err != nil {
 			b.Fatal(err)
 		}
 		client, server := pairOf(b)
-		srv := pmi.New(pmi.Job{Engine: engine, Mapping: "(vector,(0,1,1))"})
+		srv := pmi.New(pmi.Job{Space: space, Mapping: "(vector,(0,1,1))"})
 		over := make(chan error)
 		go func() { over <- srv.Serve(b.Context(), server, 0) }()
 		r := bufio.NewReader(client)
@@ -43,7 +43,7 @@ func BenchmarkInit(b *testing.B) {
 			b.Fatal(err)
 		}
 		server.Close()
-		engine.Close(nil)
+		space.Close(nil)
 	}
 }
 

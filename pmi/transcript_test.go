@@ -78,7 +78,7 @@ func (s *stage) note(rank int, format string, args ...any) {
 func converse(t *testing.T, script string) string {
 	var out strings.Builder
 	s := &stage{t: t}
-	var engine *kvs.Engine
+	var space *kvs.Space
 	for line := range strings.Lines(script) {
 		line = strings.TrimSuffix(line, "\n")
 		rank, what, _ := cutRank(line)
@@ -89,10 +89,10 @@ func converse(t *testing.T, script string) string {
 		case what != "" && (what[0] == '>' || what[0] == '!'):
 			continue // golden
 		case strings.HasPrefix(line, "job "):
-			engine = s.begin(strings.Fields(line))
+			space = s.begin(strings.Fields(line))
 		case strings.HasPrefix(line, "gone "):
 			r, _ := strconv.Atoi(line[len("gone "):])
-			engine.RankGone(r, "ended with exit code 1")
+			space.RankGone(r, "ended with exit code 1")
 		case what == ".":
 			s.clients[rank].Close()
 		default:
@@ -105,7 +105,7 @@ func converse(t *testing.T, script string) string {
 	for _, c := range s.clients {
 		c.Close()
 	}
-	engine.Close(nil)
+	space.Close(nil)
 	s.wg.Wait()
 	return out.String()
 }
@@ -136,12 +136,12 @@ func input(t testing.TB, what string) []byte {
 	return []byte(strings.TrimPrefix(what, "< ") + "\n")
 }
 
-func (s *stage) begin(f []string) *kvs.Engine {
+func (s *stage) begin(f []string) *kvs.Space {
 	size, err := strconv.Atoi(f[1])
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cfg := kvs.Config{KVSName: "m0-7f3a", Size: size}
+	cfg := kvs.Job{KVSName: "m0-7f3a", Size: size}
 	for r := range size {
 		cfg.Local = append(cfg.Local, r)
 	}
@@ -150,11 +150,11 @@ func (s *stage) begin(f []string) *kvs.Engine {
 	if spawned {
 		cfg.Preput = []kvs.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: []byte("tag#0$a b$")}}
 	}
-	engine, err := kvs.New(cfg)
+	space, err := kvs.New(kvs.Run{}).Add(cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	job := pmi.Job{Engine: engine, Universe: 2 * size, Spawned: spawned, PlainBarriers: slices.Contains(words, "plain"), Hooks: pmi.Hooks{
+	job := pmi.Job{Space: space, Universe: 2 * size, Spawned: spawned, PlainBarriers: slices.Contains(words, "plain"), Hooks: pmi.Hooks{
 		OnInit:     func(r int) { s.note(r, "init") },
 		OnFinalize: func(r int) { s.note(r, "finalize") },
 		OnAbort:    func(r, code int, text string) { s.note(r, "abort %d %q", code, text) },
@@ -188,7 +188,7 @@ func (s *stage) begin(f []string) *kvs.Engine {
 			}
 		})
 	}
-	return engine
+	return space
 }
 
 // spawn is the launcher's answer: all can be started but what is under /no.

@@ -51,9 +51,9 @@ func (s *session) universeSize(_ context.Context, _ *message.Message, r *reply) 
 func (s *session) kvsName(_ context.Context, _ *message.Message, r *reply) error {
 	r.ok()
 	if r.v2 {
-		r.add("jobid", s.srv.job.Engine.KVSName())
+		r.add("jobid", s.srv.job.Space.KVSName)
 	} else {
-		r.add("kvsname", s.srv.job.Engine.KVSName())
+		r.add("kvsname", s.srv.job.Space.KVSName)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (s *session) put(_ context.Context, m *message.Message, r *reply) error {
 		r.refuse(-1, why)
 		return nil
 	}
-	return s.stored(s.srv.job.Engine.Put(s.rank, key, []byte(value)), r)
+	return s.stored(s.srv.job.Space.Put(s.rank, key, []byte(value)), r)
 }
 
 // stored turns a bound that was passed into a refusal.
@@ -114,7 +114,7 @@ func refusedPair(key, value string, v2 bool) (why string) {
 // ownSpace: a job has one key-value space. Clients may leave its name out.
 func (s *session) ownSpace(m *message.Message) bool {
 	for _, key := range []string{"kvsname", "jobid"} {
-		if name, ok := m.Get(key); ok && name != "" && name != s.srv.job.Engine.KVSName() {
+		if name, ok := m.Get(key); ok && name != "" && name != s.srv.job.Space.KVSName {
 			return false
 		}
 	}
@@ -130,12 +130,12 @@ func (s *session) get(ctx context.Context, m *message.Message, r *reply) error {
 	value, found := s.reserved(key)
 	if !found && key != "" && key != probeKey && !strings.HasPrefix(key, "PMI_") && s.ownSpace(m) {
 		owner := kvs.AnyOwner
-		if n, ok := m.Int("srcid"); ok && n >= 0 && n < s.srv.job.Engine.Size() {
+		if n, ok := m.Int("srcid"); ok && n >= 0 && n < s.srv.job.Space.Size {
 			owner = n
 		}
-		v, ok, err := s.srv.job.Engine.Get(ctx, owner, key)
+		v, ok, err := s.srv.job.Space.Get(ctx, owner, key)
 		if err == nil && !ok && owner != kvs.AnyOwner { // the source is a hint
-			v, ok, err = s.srv.job.Engine.Get(ctx, kvs.AnyOwner, key)
+			v, ok, err = s.srv.job.Space.Get(ctx, kvs.AnyOwner, key)
 		}
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func (s *session) putNodeAttr(_ context.Context, m *message.Message, r *reply) e
 		r.refuse(-1, why)
 		return nil
 	}
-	return s.stored(s.srv.job.Engine.PutAttr(s.rank, key, []byte(value)), r)
+	return s.stored(s.srv.job.Space.PutAttr(s.rank, key, []byte(value)), r)
 }
 
 func (s *session) getNodeAttr(ctx context.Context, m *message.Message, r *reply) error {
@@ -207,7 +207,7 @@ func (s *session) getNodeAttr(ctx context.Context, m *message.Message, r *reply)
 	value, found := s.reserved(key)
 	if !found && key != "" && !strings.HasPrefix(key, "PMI_") {
 		wait := strings.EqualFold(m.Value("wait"), "TRUE")
-		v, ok, err := s.srv.job.Engine.Attr(ctx, s.rank, key, wait)
+		v, ok, err := s.srv.job.Space.Attr(ctx, s.rank, key, wait)
 		if err != nil {
 			return err
 		}

@@ -15,16 +15,10 @@ const (
 	Long = 60 * time.Second
 )
 
-// Barrier tells a barrier from all others of a session.
-type Barrier struct {
-	Job    uint32
-	Number uint64
-}
-
-// Watch remembers since when barriers are open. The zero value has seen none.
+// Watch remembers since when barriers are open, by the numbers that tell them apart. The zero value has seen none.
 type Watch struct {
-	since map[Barrier]time.Duration
-	told  map[Barrier]bool
+	since map[uint64]time.Duration
+	told  map[uint64]bool
 	next  time.Duration // when Due is true again
 }
 
@@ -39,8 +33,8 @@ func (w *Watch) Due(now time.Duration) bool {
 
 // Look takes what is open now. ages is since when, as far as it was seen; news: one is long open of which that was
 // not said yet.
-func (w *Watch) Look(now time.Duration, open []Barrier) (ages []time.Duration, news bool) {
-	since, told := make(map[Barrier]time.Duration, len(open)), make(map[Barrier]bool)
+func (w *Watch) Look(now time.Duration, open []uint64) (ages []time.Duration, news bool) {
+	since, told := make(map[uint64]time.Duration, len(open)), make(map[uint64]bool)
 	for _, b := range open {
 		at, seen := w.since[b]
 		if !seen {

@@ -8,21 +8,21 @@ import (
 
 func TestWatch(t *testing.T) {
 	var w Watch
-	a, b := Barrier{0, 1}, Barrier{1, 1}
+	const a, b = 1, 2
 	for _, step := range []struct {
 		at   time.Duration
-		open []Barrier
+		open []uint64
 		ages []time.Duration
 		news bool
 	}{
 		{0, nil, nil, false},
-		{10 * time.Second, []Barrier{a}, []time.Duration{0}, false},
-		{69 * time.Second, []Barrier{a, b}, []time.Duration{59 * time.Second, 0}, false},
-		{70 * time.Second, []Barrier{a, b}, []time.Duration{60 * time.Second, time.Second}, true},
-		{80 * time.Second, []Barrier{a, b}, []time.Duration{70 * time.Second, 11 * time.Second}, false},
-		{129 * time.Second, []Barrier{b}, []time.Duration{60 * time.Second}, true},
-		{130 * time.Second, []Barrier{a}, []time.Duration{0}, false},
-		{190 * time.Second, []Barrier{a}, []time.Duration{60 * time.Second}, true},
+		{10 * time.Second, []uint64{a}, []time.Duration{0}, false},
+		{69 * time.Second, []uint64{a, b}, []time.Duration{59 * time.Second, 0}, false},
+		{70 * time.Second, []uint64{a, b}, []time.Duration{60 * time.Second, time.Second}, true},
+		{80 * time.Second, []uint64{a, b}, []time.Duration{70 * time.Second, 11 * time.Second}, false},
+		{129 * time.Second, []uint64{b}, []time.Duration{60 * time.Second}, true},
+		{130 * time.Second, []uint64{a}, []time.Duration{0}, false},
+		{190 * time.Second, []uint64{a}, []time.Duration{60 * time.Second}, true},
 	} {
 		ages, news := w.Look(step.at, step.open)
 		if !slices.Equal(ages, step.ages) || news != step.news {

@@ -26,10 +26,10 @@ func newAttrs(ranks int, limits Limits) attrs {
 }
 
 // PutAttr sets a node attribute and wakes who waits for it. value is copied.
-func (e *Engine) PutAttr(rank int, key string, value []byte) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	a := &e.attrs
+func (s *Space) PutAttr(rank int, key string, value []byte) error {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	a := &s.attrs
 	if a.closed != nil {
 		return a.closed
 	}
@@ -52,10 +52,10 @@ func (e *Engine) PutAttr(rank int, key string, value []byte) error {
 
 // Attr returns a node attribute. With wait it blocks until a rank of this host has put it, and
 // answers not found only when all other ranks of the host are gone or wait themselves.
-func (e *Engine) Attr(ctx context.Context, rank int, key string, wait bool) (value []byte, found bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	a := &e.attrs
+func (s *Space) Attr(ctx context.Context, rank int, key string, wait bool) (value []byte, found bool, err error) {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	a := &s.attrs
 	for {
 		if a.closed != nil {
 			return nil, false, a.closed
@@ -70,13 +70,13 @@ func (e *Engine) Attr(ctx context.Context, rank int, key string, wait bool) (val
 			return nil, false, nil
 		}
 		wake := a.wake
-		e.mu.Unlock()
+		s.e.mu.Unlock()
 		select {
 		case <-wake:
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
-		e.mu.Lock()
+		s.e.mu.Lock()
 		delete(a.waiting, rank)
 		if err != nil {
 			return nil, false, err

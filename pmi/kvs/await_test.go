@@ -9,7 +9,7 @@ import (
 
 // pair joins two engines of one rank each.
 type pair struct {
-	other *Engine
+	other *Space
 	asked int
 }
 
@@ -17,22 +17,21 @@ func (p *pair) Exchange(context.Context, string, uint64, bool, []byte) ([][]byte
 	return nil, errors.New("no fences here")
 }
 
-func (p *pair) Fetch(_ context.Context, owner int, key string) ([]byte, bool, error) {
+func (p *pair) Fetch(ctx context.Context, q Question) ([]byte, bool, error) {
 	p.asked++
-	v, ok := p.other.LocalGet(owner, key)
+	rank := q.Owner - p.other.Base
+	if q.Wait {
+		return p.other.LocalAwait(ctx, rank, q.Key, q.Not)
+	}
+	v, ok := p.other.LocalGet(rank, q.Key)
 	return v, ok, nil
 }
 
-func (p *pair) Await(ctx context.Context, owner int, key, not string) ([]byte, bool, error) {
-	p.asked++
-	return p.other.LocalAwait(ctx, owner, key, not)
-}
-
-func newPair(t *testing.T) (near, far *Engine, up *pair) {
+func newPair(t *testing.T) (near, far *Space, up *pair) {
 	up = &pair{}
 	var err error
-	if far, err = New(Config{KVSName: "j", Size: 2, Local: []int{1}, Upstream: &pair{}}); err == nil {
-		near, err = New(Config{KVSName: "j", Size: 2, Local: []int{0}, Upstream: up})
+	if far, err = New(Run{Upstream: &pair{}}).Add(Job{Base: 5, KVSName: "j", Size: 2, Local: []int{1}}); err == nil {
+		near, err = New(Run{Upstream: up}).Add(Job{Base: 5, KVSName: "j", Size: 2, Local: []int{0}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -91,10 +90,10 @@ func TestAwait(t *testing.T) {
 }
 
 func TestAwaitEnds(t *testing.T) {
-	for name, end := range map[string]func(near, far *Engine, cancel func()){
-		"gone":   func(_, far *Engine, _ func()) { far.RankGone(1, "ended") },
-		"cancel": func(_, _ *Engine, cancel func()) { cancel() },
-		"closed": func(near, _ *Engine, _ func()) { near.Close(nil) },
+	for name, end := range map[string]func(near, far *Space, cancel func()){
+		"gone":   func(_, far *Space, _ func()) { far.RankGone(1, "ended") },
+		"cancel": func(_, _ *Space, cancel func()) { cancel() },
+		"closed": func(near, _ *Space, _ func()) { near.Close(nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -4,9 +4,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"github.com/mpiup/mpiup/test/cost"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func dump(data []byte) (string, error) {
@@ -39,19 +41,19 @@ func TestContributionBytes(t *testing.T) {
 }
 
 func TestForeignRanksAreRefused(t *testing.T) {
-	e, err := New(Config{KVSName: "j", Size: 4, Local: []int{0, 1}, Upstream: nowhere{}})
+	e, err := New(Run{Upstream: nowhere{}}).Add(Job{KVSName: "j", Size: 4, Local: []int{0, 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close(nil)
-	f, _, _ := e.fences.enter(0, nil, "", true)
+	f, _, _ := e.e.fences.enter(0, idset.Set{}, "", true)
 	for owner, ok := range map[int]bool{0: false, 2: true, 3: true, 4: false} {
 		err := e.check(f, [][]byte{appendEntry(appendHeader(nil), owner, "k", nil)})
 		if (err == nil) != ok {
 			t.Errorf("owner %d: %v", owner, err)
 		}
 	}
-	e.fences.end(f)
+	e.e.fences.end(f)
 }
 
 type nowhere struct{ Upstream }
@@ -65,7 +67,7 @@ func FuzzContribution(f *testing.F) {
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer cost.Watch(t, cost.Parser, len(data))()
-		s := newStore(4, []int{0, 1}, DefaultLimits())
+		s := newStore(0, 4, []int{0, 1}, DefaultLimits())
 		_ = s.merge(nil, [][]byte{data})
 		again := appendHeader(nil)
 		err := forEach(data, func(owner int, key string, value []byte) error {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // net joins engines in memory; it notes what each host sent.
 type net struct {
 	mu      sync.Mutex
-	engines []*kvs.Engine
+	engines []*kvs.Space // by host
 	fences  map[string]*meeting
 	bytes   []int // contributed, by host
 	fetches int
@@ -55,11 +56,11 @@ func joinWith(t testing.TB, limits kvs.Limits, hosts ...[]int) *net {
 		size += len(h)
 	}
 	for h, ranks := range hosts {
-		cfg := kvs.Config{KVSName: "job", Size: size, Local: ranks, Limits: limits}
+		run := kvs.Run{Limits: limits}
 		if len(hosts) > 1 {
-			cfg.Upstream = port{n, h}
+			run.Upstream = port{n, h}
 		}
-		e, err := kvs.New(cfg)
+		e, err := kvs.New(run).Add(kvs.Job{KVSName: "job", Size: size, Local: ranks})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,12 +101,12 @@ func (p port) Exchange(ctx context.Context, set string, epoch uint64, _ bool, da
 	return others, nil
 }
 
-func (p port) Fetch(_ context.Context, owner int, key string) ([]byte, bool, error) {
+func (p port) Fetch(_ context.Context, q kvs.Question) ([]byte, bool, error) {
 	p.mu.Lock()
 	p.fetches++
 	p.mu.Unlock()
 	for h, e := range p.engines {
-		if v, ok := e.LocalGet(owner, key); ok && h != p.host {
+		if v, ok := e.LocalGet(q.Owner, q.Key); ok && h != p.host {
 			return v, true, nil
 		}
 	}
@@ -120,7 +121,7 @@ func must(t testing.TB, err error) {
 }
 
 // all runs f for every rank of every host at once.
-func (n *net) all(t testing.TB, hosts [][]int, f func(e *kvs.Engine, rank int) error) {
+func (n *net) all(t testing.TB, hosts [][]int, f func(e *kvs.Space, rank int) error) {
 	t.Helper()
 	var g errgroup.Group
 	for h, ranks := range hosts {
@@ -133,10 +134,10 @@ func (n *net) all(t testing.TB, hosts [][]int, f func(e *kvs.Engine, rank int) e
 
 func (n *net) fence(t testing.TB, hosts [][]int, collect bool) {
 	t.Helper()
-	n.all(t, hosts, func(e *kvs.Engine, r int) error { return e.Fence(t.Context(), r, nil, collect) })
+	n.all(t, hosts, func(e *kvs.Space, r int) error { return e.Fence(t.Context(), r, idset.Set{}, "", collect) })
 }
 
-func want(t testing.TB, e *kvs.Engine, owner int, key, value string) {
+func want(t testing.TB, e *kvs.Space, owner int, key, value string) {
 	t.Helper()
 	v, found, err := e.Get(t.Context(), owner, key)
 	if err != nil || found != (value != "") || string(v) != value {
@@ -147,7 +148,7 @@ func want(t testing.TB, e *kvs.Engine, owner int, key, value string) {
 func TestDataIsEverywhereAfterAFence(t *testing.T) {
 	hosts := [][]int{{0, 3}, {1, 2}, {4}}
 	n := join(t, hosts...)
-	n.all(t, hosts, func(e *kvs.Engine, r int) error { return e.Put(r, fmt.Sprint("k", r), fmt.Append(nil, "v", r)) })
+	n.all(t, hosts, func(e *kvs.Space, r int) error { return e.Put(r, fmt.Sprint("k", r), fmt.Append(nil, "v", r)) })
 	n.fence(t, hosts, true)
 	for _, e := range n.engines {
 		for r := range 5 {
@@ -174,7 +175,7 @@ func TestDataIsEverywhereAfterAFence(t *testing.T) {
 func TestSameKeyMeansTheSameEverywhere(t *testing.T) {
 	hosts := [][]int{{0, 3}, {1, 2}}
 	n := join(t, hosts...)
-	n.all(t, hosts, func(e *kvs.Engine, r int) error { return e.Put(r, "k", fmt.Append(nil, r)) })
+	n.all(t, hosts, func(e *kvs.Space, r int) error { return e.Put(r, "k", fmt.Append(nil, r)) })
 	n.fence(t, hosts, true)
 	for _, e := range n.engines {
 		want(t, e, kvs.AnyOwner, "k", "3")
@@ -225,7 +226,7 @@ func TestARankThatDiesFailsTheFence(t *testing.T) {
 		e := join(t, []int{0, 1, 2}).engines[0]
 		errs := make(chan error, 2)
 		for r := range 2 {
-			go func() { errs <- e.Fence(t.Context(), r, nil, true) }()
+			go func() { errs <- e.Fence(t.Context(), r, idset.Set{}, "", true) }()
 		}
 		synctest.Wait()
 		e.RankGone(2, "was killed by signal 9")
@@ -244,8 +245,8 @@ func TestCloseEndsEverything(t *testing.T) {
 	e := n.engines[0]
 	var g sync.WaitGroup
 	errs := make([]error, 3)
-	g.Go(func() { errs[0] = e.Fence(t.Context(), 0, nil, true) })
-	g.Go(func() { errs[1] = e.Fence(t.Context(), 1, nil, true) })
+	g.Go(func() { errs[0] = e.Fence(t.Context(), 0, idset.Set{}, "", true) })
+	g.Go(func() { errs[1] = e.Fence(t.Context(), 1, idset.Set{}, "", true) })
 	g.Go(func() { _, _, errs[2] = e.Attr(t.Context(), 1, "a", true) })
 	e.Close(over)
 	g.Wait()
@@ -260,7 +261,7 @@ func TestCloseEndsEverything(t *testing.T) {
 func TestUpstreamFailure(t *testing.T) {
 	n := join(t, []int{0}, []int{1})
 	n.fail = errors.New("the launcher is lost")
-	if err := n.engines[0].Fence(t.Context(), 0, nil, true); !errors.Is(err, n.fail) {
+	if err := n.engines[0].Fence(t.Context(), 0, idset.Set{}, "", true); !errors.Is(err, n.fail) {
 		t.Errorf("fence: %v", err)
 	}
 	if _, _, err := n.engines[0].Get(t.Context(), 1, "k"); !errors.Is(err, n.fail) {
@@ -272,10 +273,10 @@ func TestALeavingRankDoesNotStopTheOthers(t *testing.T) {
 	n := join(t, []int{0, 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := n.engines[0].Fence(ctx, 0, nil, true); !errors.Is(err, context.Canceled) {
+	if err := n.engines[0].Fence(ctx, 0, idset.Set{}, "", true); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	must(t, n.engines[0].Fence(t.Context(), 1, nil, true))
+	must(t, n.engines[0].Fence(t.Context(), 1, idset.Set{}, "", true))
 }
 
 func TestNodeAttributes(t *testing.T) {
@@ -313,7 +314,7 @@ func TestNodeAttributes(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	e, err := kvs.New(kvs.Config{KVSName: "job", Size: 1, Local: []int{0}, Limits: kvs.Limits{Key: 4, Value: 10, RankKeys: 2, RankData: 16, Names: 1}})
+	e, err := kvs.New(kvs.Run{Limits: kvs.Limits{Key: 4, Value: 10, RankKeys: 2, RankData: 16, Names: 1}}).Add(kvs.Job{KVSName: "job", Size: 1, Local: []int{0}})
 	must(t, err)
 	defer e.Close(nil)
 	for _, tt := range []struct {
@@ -342,16 +343,25 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestConfigIsChecked(t *testing.T) {
-	for _, c := range []kvs.Config{
+func TestJobIsChecked(t *testing.T) {
+	e := kvs.New(kvs.Run{})
+	other, err := e.Add(kvs.Job{KVSName: "other", Base: 10, Size: 2, Local: []int{0, 1}})
+	must(t, err)
+	for _, j := range []kvs.Job{
 		{KVSName: "j", Size: 0}, {KVSName: "", Size: 1, Local: []int{0}}, {KVSName: "a b", Size: 1, Local: []int{0}},
 		{KVSName: strings.Repeat("j", 33), Size: 1, Local: []int{0}}, {KVSName: "j", Size: 2, Local: []int{0}},
 		{KVSName: "j", Size: 2, Local: []int{0, 0}}, {KVSName: "j", Size: 2, Local: []int{0, 2}},
+		{KVSName: "j", Base: -1, Size: 1, Local: []int{0}}, {KVSName: "j", Base: idset.MaxID, Size: 2, Local: []int{0, 1}},
+		{KVSName: "j", Base: 9, Size: 2, Local: []int{0, 1}}, {KVSName: "j", Base: 11, Size: 1, Local: []int{0}},
 	} {
-		if _, err := kvs.New(c); err == nil {
-			t.Errorf("%+v was taken", c)
+		if _, err := e.Add(j); err == nil {
+			t.Errorf("%+v was taken", j)
 		}
 	}
+	other.Close(nil)
+	again, err := e.Add(kvs.Job{KVSName: "j", Base: 11, Size: 1, Local: []int{0}})
+	must(t, err)
+	again.Close(nil)
 }
 
 // 2 hosts with 8 ranks each, 1000 keys of 600 bytes a rank: put, fence, and every key read.
@@ -360,13 +370,13 @@ func BenchmarkLargeKVS(b *testing.B) {
 	value := make([]byte, 600)
 	for b.Loop() {
 		n := join(b, hosts...)
-		n.all(b, hosts, func(e *kvs.Engine, r int) error {
+		n.all(b, hosts, func(e *kvs.Space, r int) error {
 			for k := range 1000 {
 				if err := e.Put(r, fmt.Sprint("key-", r, "-", k), value); err != nil {
 					return err
 				}
 			}
-			if err := e.Fence(b.Context(), r, nil, true); err != nil {
+			if err := e.Fence(b.Context(), r, idset.Set{}, "", true); err != nil {
 				return err
 			}
 			for k := range 1000 {

@@ -3,66 +3,118 @@ package kvs
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/idset"
 )
 
 // fences is the table of one host's fences. It has no goroutine, clock or I/O: the engine calls
-// it and does what it says. Not safe for concurrent use.
+// it and does what it says. It names processes by their ids in the run. Not safe for concurrent use.
 type fences struct {
-	size   int
-	max    int
-	here   []int        // this host's ranks, ascending
-	isHere map[int]bool // the same
-	all    string       // the set of all ranks
-	open   map[string]*fence
-	epochs map[string]uint64 // fences of the set begun so far
-	named  int               // bytes of the names in epochs
-	begun  uint64            // fences of any set
-	gone   map[int]string    // why
+	max   int     // in flight, of one job
+	parts []*part // of jobs, ascending
+	open  map[string]*fence
+	begun uint64 // fences of any set
+}
+
+// part is one job in the table. A fence over several jobs counts for the youngest of them, the one with the highest
+// ids: when that is over nobody can enter the fence again, and what it took up is let go.
+type part struct {
+	space      *Space // whose it is; the table does not look at it
+	base, size int
+	here       []int             // ids of this host, ascending
+	all        string            // the set of all its ids
+	gone       map[int]string    // why, by id
+	open       int               // fences in flight
+	epochs     map[string]uint64 // fences begun so far, by set
+	named      int               // bytes of the names in epochs
+	alone      []*part           // itself
 }
 
 // fence is one set's fence between its first entry and its end.
 type fence struct {
-	number  uint64 // of all fences here
-	set     string // its name to other hosts: the ranks, and "#" with the tag if it has one
-	ranks   []int  // ascending; nil: all
+	number  uint64    // of all fences here
+	set     string    // its name to other hosts: the ids, and "#" with the tag if it has one
+	ids     idset.Set // empty: all of its one job
+	parts   []*part   // of its jobs, ascending
 	epoch   uint64
 	collect bool
-	local   []int        // those of this host, ascending
+	local   []int        // ids of this host, ascending
 	entered map[int]bool // of local
 	quit    map[int]bool // of entered: those that wait no longer, and may come again; nil: none
 	allHere bool         // no other host takes part
-	left    bool         // all local ranks are in
+	left    bool         // all of local are in
 }
 
-func newFences(size int, local []int, max int) fences {
-	t := fences{
-		size: size, max: max, here: slices.Sorted(slices.Values(local)), isHere: map[int]bool{},
-		all:  rangeName(0, size-1),
-		open: map[string]*fence{}, epochs: map[string]uint64{}, gone: map[int]string{},
+func newFences(max int) fences { return fences{max: max, open: map[string]*fence{}} }
+
+// add takes a job of which this host has the ranks of local, ascending; nil if another has its ids.
+func (t *fences) add(base, size int, local []int) *part {
+	i := t.above(base)
+	if i > 0 && t.parts[i-1].end() > base || i < len(t.parts) && base+size > t.parts[i].base {
+		return nil
 	}
-	for _, r := range local {
-		t.isHere[r] = true
+	p := &part{base: base, size: size, here: make([]int, len(local)), all: idset.Range(base, base+size-1).String(),
+		gone: map[int]string{}, epochs: map[string]uint64{}}
+	p.alone = []*part{p}
+	for i, r := range local {
+		p.here[i] = base + r
 	}
-	return t
+	t.parts = slices.Insert(t.parts, i, p)
+	return p
 }
 
-// EnterError is a rank that may not enter a fence.
+// remove forgets a job and returns the fences that hold processes of it, not yet ended.
+func (t *fences) remove(p *part) (failed []*fence) {
+	t.parts = slices.DeleteFunc(t.parts, func(o *part) bool { return o == p })
+	return t.those(func(f *fence) bool { return slices.Contains(f.parts, p) })
+}
+
+// those are the fences in flight that is holds for, by name.
+func (t *fences) those(is func(*fence) bool) (list []*fence) {
+	for _, f := range t.open {
+		if is(f) {
+			list = append(list, f)
+		}
+	}
+	slices.SortFunc(list, func(a, b *fence) int { return strings.Compare(a.set, b.set) })
+	return list
+}
+
+// above is the index of the first job whose ids begin above id.
+func (t *fences) above(id int) int {
+	i, _ := slices.BinarySearchFunc(t.parts, id+1, func(p *part, id int) int { return p.base - id })
+	return i
+}
+
+// of is the job that a process belongs to, nil for an id of none.
+func (t *fences) of(id int) *part {
+	if i := t.above(id); i > 0 && t.parts[i-1].has(id) {
+		return t.parts[i-1]
+	}
+	return nil
+}
+
+func (p *part) has(id int) bool { return id >= p.base && id < p.end() }
+
+// end is the first id above those of the job.
+func (p *part) end() int { return p.base + p.size }
+
+// EnterError is a process that may not enter a fence.
 type EnterError struct {
-	Rank int
-	Set  string
-	Why  string
+	ID  int
+	Set string
+	Why string
 }
 
 func (e *EnterError) Error() string {
-	return fmt.Sprintf("rank %d entered a barrier of ranks %s, but %s", e.Rank, e.Set, e.Why)
+	return fmt.Sprintf("rank %d entered a barrier of ranks %s, but %s", e.ID, e.Set, e.Why)
 }
 
-// GoneError is a fence that cannot end because ranks of it are gone.
+// GoneError is a fence that cannot end because processes of it are gone.
 type GoneError struct {
 	Set  string
-	Gone []int  // ascending, at least one
+	Gone []int  // ids, ascending, at least one
 	Why  string // of the first
 }
 
@@ -70,20 +122,25 @@ func (e *GoneError) Error() string {
 	if len(e.Gone) == 1 {
 		return fmt.Sprintf("the barrier of ranks %s cannot end: rank %d %s", e.Set, e.Gone[0], e.Why)
 	}
-	return fmt.Sprintf("the barrier of ranks %s cannot end: ranks %s are gone; rank %d %s", e.Set, setName(e.Gone), e.Gone[0], e.Why)
+	return fmt.Sprintf("the barrier of ranks %s cannot end: ranks %s are gone; rank %d %s", e.Set, idset.Of(e.Gone...), e.Gone[0], e.Why)
 }
 
-// enter puts rank into its set's fence, opening it if rank is the first. full is true for the
-// last local rank: the host's contribution may leave. Fences of one set with different tags are
+// enter puts id into its set's fence, opening it if it is the first. full is true for the
+// last of this host: the host's contribution may leave. Fences of one set with different tags are
 // different fences.
-func (t *fences) enter(rank int, set []int, tag string, collect bool) (f *fence, full bool, err error) {
-	name, ranks, err := t.canonical(rank, set, tag)
+func (t *fences) enter(id int, set idset.Set, tag string, collect bool) (f *fence, full bool, err error) {
+	name, ids, parts, err := t.members(id, set)
 	if err != nil {
 		return nil, false, err
 	}
+	if tag != "" {
+		name += "#" + tag
+	}
+	collect = collect && len(parts) == 1
 	f = t.open[name]
 	if f == nil {
-		if f, err = t.begin(name, ranks, collect); err != nil {
+		f = &fence{set: name, ids: ids, parts: parts, collect: collect, entered: map[int]bool{}}
+		if err := t.begin(f, id, len(tag)); err != nil {
 			return nil, false, err
 		}
 	}
@@ -92,55 +149,73 @@ func (t *fences) enter(rank int, set []int, tag string, collect bool) (f *fence,
 		return nil, false, err
 	}
 	switch {
-	case f.entered[rank] && !f.quit[rank]:
-		return nil, false, &EnterError{rank, name, "it is in it already"}
+	case f.entered[id] && !f.quit[id]:
+		return nil, false, &EnterError{id, f.set, "it is in it already"}
 	case f.collect != collect:
-		return nil, false, &EnterError{rank, name, "the ranks do not agree whether it collects data"}
-	case f.quit[rank]:
-		delete(f.quit, rank)
+		return nil, false, &EnterError{id, f.set, "the ranks do not agree whether it collects data"}
+	case f.quit[id]:
+		delete(f.quit, id)
 		return f, false, nil
 	}
-	f.entered[rank] = true
+	f.entered[id] = true
 	f.left = len(f.entered) == len(f.local)
 	return f, f.left, nil
 }
 
-// giveUp notes that rank, which is in f, waits for it no longer. The others still count on it.
-func (f *fence) giveUp(rank int) {
+// giveUp notes that id, which is in f, waits for it no longer. The others still count on it.
+func (f *fence) giveUp(id int) {
 	if f.quit == nil {
 		f.quit = map[int]bool{}
 	}
-	f.quit[rank] = true
+	f.quit[id] = true
 }
 
-func (t *fences) begin(name string, ranks []int, collect bool) (*fence, error) {
-	if len(t.open) >= t.max {
-		return nil, &LimitError{Owner: AnyOwner, Key: name, What: "one more than a total", Unit: "fences in flight", Got: len(t.open) + 1, Max: t.max}
+// begin opens a fence that by enters, within the bounds of its youngest job; tag is the length of its tag.
+func (t *fences) begin(f *fence, by, tag int) error {
+	p := f.youngest()
+	limit := func(owner int, what, unit string, got, most int) error {
+		return &LimitError{Owner: owner, Key: f.set, What: what, Unit: unit, Got: got, Max: most}
 	}
+	switch {
+	case tag > tagMax:
+		return limit(by, "tag", "bytes", tag, tagMax)
+	case len(f.set) > setMax:
+		return limit(by, "name of a set", "bytes", len(f.set), setMax)
+	case p.open >= t.max:
+		return limit(AnyOwner, "one more than a total", "fences in flight", p.open+1, t.max)
+	case p.epochs[f.set] != 0:
+	case len(p.epochs) >= setsMax:
+		return limit(by, "one more than a total", "different sets", len(p.epochs)+1, setsMax)
+	case p.named+len(f.set) > namesMax:
+		return limit(by, "names of different sets", "bytes", p.named+len(f.set), namesMax)
+	}
+	p.open++
 	t.begun++
-	f := &fence{number: t.begun, set: name, ranks: ranks, collect: collect, entered: map[int]bool{}}
-	if ranks == nil {
-		f.local, f.allHere = t.here, len(t.here) == t.size
+	f.number = t.begun
+	if f.ids.Empty() {
+		f.local, f.allHere = p.here, len(p.here) == p.size
 	} else {
-		for _, r := range ranks {
-			if t.isHere[r] {
-				f.local = append(f.local, r)
+		for _, p := range f.parts {
+			for _, id := range p.here {
+				if f.ids.Contains(id) {
+					f.local = append(f.local, id)
+				}
 			}
 		}
-		f.allHere = len(f.local) == len(ranks)
+		f.allHere = len(f.local) == f.ids.Len()
 	}
 	if !f.allHere { // a fence inside the host needs no name to others, and sets may be many
-		if t.epochs[name] == 0 {
-			t.named += len(name)
+		if p.epochs[f.set] == 0 {
+			p.named += len(f.set)
 		}
-		t.epochs[name]++
-		f.epoch = t.epochs[name]
+		p.epochs[f.set]++
+		f.epoch = p.epochs[f.set]
 	}
-	t.open[name] = f
-	return f, nil
+	t.open[f.set] = f
+	return nil
 }
 
-// What the names of fences that leave the host may take up: their epochs are kept for good, since
+// What the names of a job's fences that leave the host may take up: their epochs are kept while the job lasts, since
 // all hosts must count alike.
 const (
 	setMax   = 64 << 10 // bytes of a name
@@ -149,127 +224,89 @@ const (
 	namesMax = 8 << 20  // bytes of all names
 )
 
-// canonical checks the set and gives it the name by which all hosts know it. A set of all ranks
-// has no list, so that a world fence costs nothing per rank of the job.
-func (t *fences) canonical(rank int, set []int, tag string) (string, []int, error) {
-	name, ranks, err := t.members(rank, set)
-	if err != nil {
-		return "", nil, err
+// members checks that id may be in a fence of set and finds the jobs; ids is empty for all of one job, so that a world
+// fence costs nothing per rank.
+func (t *fences) members(id int, set idset.Set) (name string, ids idset.Set, parts []*part, err error) {
+	own := t.of(id)
+	if own == nil || !isIn(own.here, id) {
+		name = set.String()
+		if name == "" && own != nil {
+			name = own.all
+		}
+		return "", ids, nil, &EnterError{id, name, "it is not on this host"}
 	}
-	if tag != "" {
-		name += "#" + tag
+	if set.Empty() {
+		return own.all, ids, own.alone, nil
 	}
-	limit := func(what, unit string, got, max int) error {
-		return &LimitError{Owner: rank, Key: name, What: what, Unit: unit, Got: got, Max: max}
+	if !set.Contains(id) {
+		return "", ids, nil, &EnterError{id, set.String(), "it is not one of them"}
 	}
-	switch {
-	case len(tag) > tagMax:
-		return "", nil, limit("tag", "bytes", len(tag), tagMax)
-	case len(name) > setMax:
-		return "", nil, limit("name of a set", "bytes", len(name), setMax)
-	case t.epochs[name] != 0:
-	case len(t.epochs) >= setsMax:
-		return "", nil, limit("one more than a total", "different sets", len(t.epochs)+1, setsMax)
-	case t.named+len(name) > namesMax:
-		return "", nil, limit("names of different sets", "bytes", t.named+len(name), namesMax)
+	n, end := 0, 0
+	for m := range set.All() {
+		if m >= end {
+			p := t.of(m)
+			if p == nil {
+				return "", ids, nil, &GoneError{Set: set.String(), Gone: []int{m}, Why: "belongs to no job that runs"}
+			}
+			parts, end = append(parts, p), p.end()
+		}
+		n++
 	}
-	return name, ranks, nil
+	if len(parts) == 1 && n == own.size {
+		return own.all, ids, own.alone, nil
+	}
+	return set.String(), set, parts, nil
 }
 
-// members checks that rank may be in a fence of set; ranks is nil for all.
-func (t *fences) members(rank int, set []int) (name string, ranks []int, err error) {
-	if !t.isHere[rank] {
-		return "", nil, &EnterError{rank, t.all, "it is not on this host"}
-	}
-	if set == nil {
-		return t.all, nil, nil
-	}
-	ranks = slices.Compact(slices.Sorted(slices.Values(set)))
-	if len(ranks) == 0 || ranks[0] < 0 || ranks[len(ranks)-1] >= t.size {
-		return "", nil, &EnterError{rank, setName(ranks), fmt.Sprintf("the job has ranks %s", t.all)}
-	}
-	if _, ok := slices.BinarySearch(ranks, rank); !ok {
-		return "", nil, &EnterError{rank, setName(ranks), "it is not one of them"}
-	}
-	if len(ranks) == t.size {
-		return t.all, nil, nil
-	}
-	return setName(ranks), ranks, nil
-}
-
-// leave marks rank as gone and returns the fences that this ends, not yet ended. Those that have left
-// this host are over for other hosts, maybe: upstream knows, and tells of the rank where they are not.
-func (t *fences) leave(rank int, why string) (failed []*fence) {
-	if _, ok := t.gone[rank]; ok || rank < 0 || rank >= t.size {
+// leave marks id, of the job p, as gone and returns the fences that this ends, not yet ended. Those that have left
+// this host are over for other hosts, maybe: upstream knows, and tells of the process where they are not.
+func (t *fences) leave(p *part, id int, why string) (failed []*fence) {
+	if _, ok := p.gone[id]; ok || !p.has(id) {
 		return nil
 	}
-	t.gone[rank] = why
-	for _, f := range t.open {
-		if f.has(rank) && !f.left {
-			failed = append(failed, f)
-		}
-	}
-	slices.SortFunc(failed, func(a, b *fence) int { return strings.Compare(a.set, b.set) })
-	return failed
+	p.gone[id] = why
+	return t.those(func(f *fence) bool { return f.has(id) && !f.left })
 }
-
-func (t *fences) back(rank int) { delete(t.gone, rank) }
 
 // end closes f; the next entry of its set begins another.
 func (t *fences) end(f *fence) {
 	if t.open[f.set] == f {
 		delete(t.open, f.set)
+		f.youngest().open--
 	}
 }
 
-// goneError is nil while all of f's ranks can still come.
+// goneError is nil while all of f can still come.
 func (t *fences) goneError(f *fence) error {
-	var ranks []int
-	for r := range t.gone {
-		if f.has(r) {
-			ranks = append(ranks, r)
+	var ids []int
+	for _, p := range f.parts {
+		for id := range p.gone {
+			if f.has(id) {
+				ids = append(ids, id)
+			}
 		}
 	}
-	if len(ranks) == 0 {
+	if len(ids) == 0 {
 		return nil
 	}
-	slices.Sort(ranks)
-	return &GoneError{Set: f.set, Gone: ranks, Why: t.gone[ranks[0]]}
+	slices.Sort(ids)
+	return &GoneError{Set: f.set, Gone: ids, Why: t.of(ids[0]).gone[ids[0]]}
 }
 
-func (f *fence) has(rank int) bool {
-	if f.ranks == nil {
-		return true
+// youngest is the last of f's jobs, for which it counts.
+func (f *fence) youngest() *part { return f.parts[len(f.parts)-1] }
+
+func (f *fence) has(id int) bool {
+	if f.ids.Empty() {
+		return f.parts[0].has(id)
 	}
-	_, ok := slices.BinarySearch(f.ranks, rank)
+	return f.ids.Contains(id)
+}
+
+func (f *fence) isLocal(id int) bool { return isIn(f.local, id) }
+
+// isIn is for ids that ascend.
+func isIn(ids []int, id int) bool {
+	_, ok := slices.BinarySearch(ids, id)
 	return ok
-}
-
-func (f *fence) isLocal(rank int) bool {
-	_, ok := slices.BinarySearch(f.local, rank)
-	return ok
-}
-
-// setName is the canonical form of ascending ranks: "0-3,8".
-func setName(ranks []int) string {
-	var b strings.Builder
-	for i := 0; i < len(ranks); {
-		j := i
-		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
-			j++
-		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(rangeName(ranks[i], ranks[j]))
-		i = j + 1
-	}
-	return b.String()
-}
-
-func rangeName(first, last int) string {
-	if first == last {
-		return strconv.Itoa(first)
-	}
-	return strconv.Itoa(first) + "-" + strconv.Itoa(last)
 }

@@ -9,15 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
 // A script is lines of "command -> what came of it"; the right side is golden. Commands:
 //
 //	job SIZE LOCAL...            a new table for a host with these ranks
-//	enter RANK [SET[#TAG] [direct]]  into the fence of SET ("0,2"; "all"), without collecting if direct
+//	and BASE SIZE LOCAL...       another job, whose ids begin at BASE
+//	over BASE                    nothing is left of a job
+//	enter ID [SET[#TAG] [direct]]  into the fence of SET ("0,2"; "all"), without collecting if direct
 //	done SET[#TAG]               Upstream has answered
-//	gone RANK WHY...             back RANK
+//	gone ID WHY...               back ID
 //	open                         the fences in flight
 func TestFenceScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/fence-*.txt")
@@ -41,10 +44,11 @@ func TestNamesOfSetsAreBounded(t *testing.T) {
 		tag  string
 		fits int
 	}{{"", setsMax}, {strings.Repeat("t", 240), namesMax / 256}} {
-		tab := newFences(2, []int{0}, 3)
+		tab := newFences(3)
+		tab.add(0, 2, []int{0})
 		var limit *LimitError
 		for i := range setsMax + 1 {
-			f, _, err := tab.enter(0, nil, fmt.Sprintf("%s%07d", tt.tag, i), true)
+			f, _, err := tab.enter(0, idset.Set{}, fmt.Sprintf("%s%07d", tt.tag, i), true)
 			if errors.As(err, &limit) {
 				if i < tt.fits {
 					t.Errorf("ended at %d: %v", i, err)
@@ -57,9 +61,10 @@ func TestNamesOfSetsAreBounded(t *testing.T) {
 			t.Error("any number was taken")
 		}
 	}
-	tab := newFences(2, []int{0}, 3)
+	tab := newFences(3)
+	tab.add(0, 2, []int{0})
 	var limit *LimitError
-	if _, _, err := tab.enter(0, nil, strings.Repeat("t", tagMax+1), true); !errors.As(err, &limit) {
+	if _, _, err := tab.enter(0, idset.Set{}, strings.Repeat("t", tagMax+1), true); !errors.As(err, &limit) {
 		t.Errorf("a long tag: %v", err)
 	}
 }
@@ -82,15 +87,26 @@ func play(script string) string {
 func step(tab *fences, f []string) string {
 	switch f[0] {
 	case "job":
-		*tab = newFences(num(f[1]), nums(strings.Join(f[2:], ",")), 3)
+		*tab = newFences(3)
+		tab.add(0, num(f[1]), nums(strings.Join(f[2:], ",")))
 		return "ok"
+	case "and":
+		if tab.add(num(f[1]), num(f[2]), nums(strings.Join(f[3:], ","))) == nil {
+			return "ids of another job"
+		}
+		return "ok"
+	case "over":
+		return fails(tab.remove(tab.of(num(f[1]))), func(fence *fence) string { tab.end(fence); return fence.set })
 	case "enter":
-		var set []int
+		var set idset.Set
 		var tag string
 		if len(f) > 2 {
 			var ranks string
 			if ranks, tag, _ = strings.Cut(f[2], "#"); ranks != "all" {
-				set = nums(ranks)
+				var err error
+				if set, err = idset.Parse(ranks); err != nil {
+					return err.Error()
+				}
 			}
 		}
 		fence, full, err := tab.enter(num(f[1]), set, tag, len(f) < 4)
@@ -112,23 +128,33 @@ func step(tab *fences, f []string) string {
 		tab.end(fence)
 		return "ok"
 	case "gone":
-		failed := tab.leave(num(f[1]), strings.Join(f[2:], " "))
-		if len(failed) == 0 {
-			return "nobody waits"
+		p := tab.of(num(f[1]))
+		if p == nil {
+			p = tab.parts[0]
 		}
-		var texts []string
-		for _, fence := range failed {
-			texts = append(texts, tab.goneError(fence).Error())
-			tab.end(fence)
-		}
-		return "fails: " + strings.Join(texts, "; ")
+		return fails(tab.leave(p, num(f[1]), strings.Join(f[2:], " ")), func(fence *fence) string {
+			defer tab.end(fence)
+			return tab.goneError(fence).Error()
+		})
 	case "back":
-		tab.back(num(f[1]))
+		delete(tab.of(num(f[1])).gone, num(f[1]))
 		return "ok"
 	case "open":
 		return strconv.Itoa(len(tab.open))
 	}
 	return "unknown command"
+}
+
+// fails ends fences.
+func fails(failed []*fence, end func(*fence) string) string {
+	if len(failed) == 0 {
+		return "nobody waits"
+	}
+	var texts []string
+	for _, f := range failed {
+		texts = append(texts, end(f))
+	}
+	return "fails: " + strings.Join(texts, "; ")
 }
 
 func nums(s string) (out []int) {

@@ -7,26 +7,28 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/mpiup/mpiup/internal/idset"
 )
 
 func TestOnGone(t *testing.T) {
-	e, err := New(Config{KVSName: "test", Size: 3, Local: []int{0, 1, 2}})
+	e, err := New(Run{}).Add(Job{Base: 4, KVSName: "test", Size: 3, Local: []int{0, 1, 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close(nil)
 	var told []string
-	e.OnGone(func(rank int, why string) {
-		told = append(told, fmt.Sprintf("%d %s, %d gone", rank, why, len(e.Gone())))
+	e.e.OnGone(func(id int, why string) {
+		told = append(told, fmt.Sprintf("%d %s, %v %v", id, why, e.IsGone(1), e.IsGone(2)))
 	})
 	e.RankGone(1, "ended")
 	e.RankGone(2, "left")
-	if want := []string{"1 ended, 1 gone", "2 left, 2 gone"}; !slices.Equal(told, want) {
+	if want := []string{"5 ended, true false", "6 left, true true"}; !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 	e.RankBack(1)
-	if gone := e.Gone(); len(gone) != 1 || gone[2] != "left" {
-		t.Error(gone)
+	if e.IsGone(1) || !e.IsGone(2) {
+		t.Error("rank 1 is back and rank 2 is not")
 	}
 }
 
@@ -38,14 +40,14 @@ func (d decided) Exchange(context.Context, string, uint64, bool, []byte) ([][]by
 	return nil, <-d.answer
 }
 
-func (decided) Fetch(context.Context, int, string) ([]byte, bool, error) { return nil, false, nil }
+func (decided) Fetch(context.Context, Question) ([]byte, bool, error) { return nil, false, nil }
 
 // A rank that goes while a fence of this host is with the other hosts ends it only if they say so: it
 // may be over there.
 func TestGoneInAnExchange(t *testing.T) {
 	for _, answer := range []error{nil, errors.New("rank 1 has ended")} {
 		up := decided{make(chan error), make(chan error)}
-		e, err := New(Config{KVSName: "test", Size: 3, Local: []int{0, 1}, Upstream: up})
+		e, err := New(Run{Upstream: up}).Add(Job{KVSName: "test", Size: 3, Local: []int{0, 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +56,7 @@ func TestGoneInAnExchange(t *testing.T) {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		for r := range 2 {
-			wg.Go(func() { over <- e.Fence(t.Context(), r, nil, false) })
+			wg.Go(func() { over <- e.Fence(t.Context(), r, idset.Set{}, "", false) })
 		}
 		<-up.entered
 		e.RankGone(1, "ended")
@@ -65,7 +67,7 @@ func TestGoneInAnExchange(t *testing.T) {
 			}
 		}
 		var gone *GoneError
-		if err := e.Fence(t.Context(), 0, nil, false); !errors.As(err, &gone) {
+		if err := e.Fence(t.Context(), 0, idset.Set{}, "", false); !errors.As(err, &gone) {
 			t.Errorf("the next fence: %v", err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
@@ -21,7 +22,7 @@ func TestFencesOfASetCarryDataOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for rank := range 2 {
 			wg.Go(func() {
-				if err := n.engines[rank].FenceTagged(t.Context(), rank, []int{0, 1}, tag, true); err != nil {
+				if err := n.engines[rank].Fence(t.Context(), rank, idset.Of(0, 1), tag, true); err != nil {
 					t.Error(err)
 				}
 			})
@@ -40,11 +41,11 @@ func TestFencesOfASetCarryDataOnce(t *testing.T) {
 	}
 	before := n.bytes[0]
 	n.wanted = 3
-	n.all(t, hosts, func(e *kvs.Engine, rank int) error { return e.Fence(t.Context(), rank, nil, true) })
+	n.all(t, hosts, func(e *kvs.Space, rank int) error { return e.Fence(t.Context(), rank, idset.Set{}, "", true) })
 	if sent := n.bytes[0] - before; sent < size {
 		t.Errorf("%d bytes were sent to the third host", sent)
 	}
-	n.all(t, hosts, func(e *kvs.Engine, rank int) error { return e.FenceTagged(t.Context(), rank, nil, "again", true) })
+	n.all(t, hosts, func(e *kvs.Space, rank int) error { return e.Fence(t.Context(), rank, idset.Set{}, "again", true) })
 	if sent := n.bytes[0] - before; sent > size*11/10 {
 		t.Errorf("%d bytes were sent to all", sent)
 	}
@@ -63,7 +64,7 @@ func TestOpenFencesAreBounded(t *testing.T) {
 		refused := map[string]int{} // on how many hosts
 		enter := func(wg *sync.WaitGroup, rank int, tag string) {
 			wg.Go(func() {
-				err := n.engines[rank].FenceTagged(t.Context(), rank, nil, tag, true)
+				err := n.engines[rank].Fence(t.Context(), rank, idset.Set{}, tag, true)
 				var heavy *kvs.FenceLimitError
 				switch {
 				case errors.As(err, &heavy):
@@ -112,13 +113,13 @@ func TestFailedFenceIsMadeUpFor(t *testing.T) {
 	n := join(t, []int{0}, []int{1})
 	must(t, n.engines[0].Put(0, "k", []byte("v")))
 	n.fail = errors.New("a frame too large")
-	if err := n.engines[0].Fence(context.Background(), 0, nil, true); err == nil {
+	if err := n.engines[0].Fence(context.Background(), 0, idset.Set{}, "", true); err == nil {
 		t.Error("no error")
 	}
 	n.fail = nil
-	n.all(t, [][]int{{0}, {1}}, func(e *kvs.Engine, rank int) error {
+	n.all(t, [][]int{{0}, {1}}, func(e *kvs.Space, rank int) error {
 		tag := ""
-		return e.FenceTagged(t.Context(), rank, nil, tag+"t", true)
+		return e.Fence(t.Context(), rank, idset.Set{}, tag+"t", true)
 	})
 	if v, found := n.engines[1].Here(0, "k"); !found || string(v) != "v" {
 		t.Errorf("%q, %v", v, found)
@@ -131,7 +132,7 @@ func TestPutAgainAndAgain(t *testing.T) {
 	for i := range 10_000 {
 		must(t, n.engines[0].Put(0, "k", []byte(fmt.Sprint(i))))
 	}
-	n.all(t, [][]int{{0}, {1}}, func(e *kvs.Engine, rank int) error { return e.Fence(t.Context(), rank, nil, true) })
+	n.all(t, [][]int{{0}, {1}}, func(e *kvs.Space, rank int) error { return e.Fence(t.Context(), rank, idset.Set{}, "", true) })
 	want(t, n.engines[1], 0, "k", "9999")
 	if n.bytes[0] > 64 {
 		t.Errorf("%d bytes for one value", n.bytes[0])

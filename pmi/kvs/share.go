@@ -14,15 +14,16 @@ type share struct {
 	refused error  // data says so to the other hosts
 }
 
-// share collects what local ranks put and the hosts of their set (its name without a tag) are not known to have. So what
+// share collects what local processes put and the hosts of their set (its name without a tag) are not known to have. So what
 // was put once goes once to a set, whatever the number of its fences; but fences that are open at one time each carry it, since
 // nobody knows which of them ends first. What they may carry in all is bounded by what was put here, as
 // Limits says; sending is what is under way already.
-func (s *store) share(ranks []int, set string, sending int) share {
+func (s *store) share(ids []int, set string, sending int) share {
 	sh := share{upTo: s.puts}
 	since := max(s.known[set], s.known[toAll])
 	size, held := 0, 0
-	for _, r := range ranks {
+	for _, id := range ids {
+		r := id - s.base
 		rd := &s.ranks[r]
 		first, _ := slices.BinarySearchFunc(rd.fresh, since+1, func(k freshKey, put uint64) int { return cmp.Compare(k.put, put) })
 		for _, k := range rd.fresh[first:] {

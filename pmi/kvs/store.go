@@ -8,6 +8,7 @@ import (
 
 // store is the data of one job as one host sees it. Not safe for concurrent use.
 type store struct {
+	base   int // id of rank 0
 	ranks  []rankData
 	latest map[string]stamp // which owner AnyOwner means, per key
 	clock  uint64           // merges so far
@@ -47,8 +48,8 @@ type ownedKey struct {
 	key   string
 }
 
-func newStore(size int, local []int, limits Limits) store {
-	s := store{ranks: make([]rankData, size), latest: map[string]stamp{}, known: map[string]uint64{}, local: local, limits: limits}
+func newStore(base, size int, local []int, limits Limits) store {
+	s := store{base: base, ranks: make([]rankData, size), latest: map[string]stamp{}, known: map[string]uint64{}, local: local, limits: limits}
 	for _, r := range local {
 		s.ranks[r].local = true
 	}

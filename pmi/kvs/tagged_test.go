@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
@@ -18,11 +19,11 @@ func TestTaggedFencesInFlight(t *testing.T) {
 	hosts := [][]int{{0, 1}, {2, 3}}
 	n := join(t, hosts...)
 	members := map[int]bool{0: true, 2: true, 3: true}
-	n.all(t, hosts, func(e *kvs.Engine, rank int) error {
+	n.all(t, hosts, func(e *kvs.Space, rank int) error {
 		var g errgroup.Group
 		g.Go(func() error {
 			for range rounds {
-				if err := e.Fence(t.Context(), rank, nil, true); err != nil {
+				if err := e.Fence(t.Context(), rank, idset.Set{}, "", true); err != nil {
 					return err
 				}
 			}
@@ -39,7 +40,7 @@ func TestTaggedFencesInFlight(t *testing.T) {
 					if err := e.Put(rank, fmt.Sprintf("k%s-%d-%d", tag, rank, round), []byte(value)); err != nil {
 						return err
 					}
-					if err := e.FenceTagged(t.Context(), rank, []int{3, 0, 2}, tag, true); err != nil {
+					if err := e.Fence(t.Context(), rank, idset.Of(3, 0, 2), tag, true); err != nil {
 						return err
 					}
 					for other := range members {
@@ -67,10 +68,10 @@ func TestDeathFailsTaggedFences(t *testing.T) {
 	}
 	over := make(chan outcome)
 	for _, tag := range []string{"a", "b"} {
-		go func() { over <- outcome{tag, e.FenceTagged(t.Context(), 0, nil, tag, true)} }()
+		go func() { over <- outcome{tag, e.Fence(t.Context(), 0, idset.Set{}, tag, true)} }()
 	}
-	go func() { over <- outcome{"pair", e.FenceTagged(t.Context(), 0, []int{0, 2}, "pair", true)} }()
-	must(t, n.engines[1].FenceTagged(t.Context(), 2, []int{0, 2}, "pair", true))
+	go func() { over <- outcome{"pair", e.Fence(t.Context(), 0, idset.Of(0, 2), "pair", true)} }()
+	must(t, n.engines[1].Fence(t.Context(), 2, idset.Of(0, 2), "pair", true))
 	e.RankGone(1, "ended with exit code 1")
 	for range 3 {
 		o := <-over
@@ -85,10 +86,10 @@ func TestDeathFailsTaggedFences(t *testing.T) {
 }
 
 func TestPreput(t *testing.T) {
-	var engines []*kvs.Engine
+	var engines []*kvs.Space
 	n := &net{fences: map[string]*meeting{}, bytes: make([]int, 2)}
 	for h := range 2 {
-		e, err := kvs.New(kvs.Config{KVSName: "job", Size: 2, Local: []int{h}, Upstream: port{n, h},
+		e, err := kvs.New(kvs.Run{Upstream: port{n, h}}).Add(kvs.Job{KVSName: "job", Size: 2, Local: []int{h},
 			Preput: []kvs.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: []byte("port")}, {Key: "k", Value: []byte("old")}}})
 		must(t, err)
 		t.Cleanup(func() { e.Close(nil) })
@@ -103,7 +104,7 @@ func TestPreput(t *testing.T) {
 	}
 	must(t, engines[0].Put(0, "k", []byte("new")))
 	want(t, engines[0], kvs.AnyOwner, "k", "new")
-	n.all(t, [][]int{{0}, {1}}, func(e *kvs.Engine, rank int) error { return e.Fence(t.Context(), rank, nil, true) })
+	n.all(t, [][]int{{0}, {1}}, func(e *kvs.Space, rank int) error { return e.Fence(t.Context(), rank, idset.Set{}, "", true) })
 	want(t, engines[1], kvs.AnyOwner, "k", "new")
 }
 
@@ -122,7 +123,7 @@ func TestPreputIsBounded(t *testing.T) {
 		{"long key", []kvs.Pair{{Key: "abcde"}}, false},
 		{"no key", []kvs.Pair{{Key: ""}}, false},
 	} {
-		e, err := kvs.New(kvs.Config{KVSName: "job", Size: 1, Local: []int{0}, Limits: limits, Preput: tt.pairs})
+		e, err := kvs.New(kvs.Run{Limits: limits}).Add(kvs.Job{KVSName: "job", Size: 1, Local: []int{0}, Preput: tt.pairs})
 		var limit *kvs.LimitError
 		if tt.ok != (err == nil) || err != nil && !errors.As(err, &limit) {
 			t.Errorf("%s: %v", tt.name, err)

@@ -34,7 +34,7 @@ func (c *conn) abort(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, err
 	}
 	if targets == nil || slices.Contains(targets, c.id()) {
 		c.s.stop(c) // what follows is no unfinished rank
-		c.ns.Engine.RankGone(c.rank, "has called MPI_Abort")
+		c.ns.RankGone(c.rank, "has called MPI_Abort")
 	}
 	if f := c.s.cfg.Hooks.OnAbort; f != nil {
 		f(ctx, c.id(), int(code), printable(text), targets)
@@ -50,9 +50,9 @@ func (s *Server) Aborted(ids idset.Set) {
 	all := slices.Collect(maps.Values(s.jobs))
 	s.mu.Unlock()
 	for _, ns := range all {
-		for r := range ns.Engine.Size() {
+		for r := range ns.Size {
 			if ids.Contains(ns.Base + r) {
-				ns.Engine.RankGone(r, "was ended by another process")
+				ns.RankGone(r, "was ended by another process")
 			}
 		}
 	}
@@ -68,10 +68,8 @@ func (s *Server) withoutAborted(all party, err error) error {
 	s.mu.Lock()
 	aborted := s.aborted
 	s.mu.Unlock()
-	for id := range aborted.All() {
-		if all.hasID(id) {
-			return errAborted
-		}
+	if aborted.Overlaps(all.set()) {
+		return errAborted
 	}
 	return err
 }

@@ -52,7 +52,7 @@ type answer struct {
 // asked are the ranks whose commits are waited for.
 func (ns *namespace) asked() (ranks []int) {
 	elsewhere := 0
-	for r := range ns.Engine.Size() {
+	for r := range ns.Size {
 		if _, here := ns.local[r]; !here {
 			if elsewhere++; elsewhere > maxAsked {
 				continue
@@ -65,11 +65,11 @@ func (ns *namespace) asked() (ranks []int) {
 
 // whoHas finds the lowest rank that is known here to have put a key.
 func (s *Server) whoHas(ns *namespace, q question) (rank int, ok bool) {
-	for r := range ns.Engine.Size() {
+	for r := range ns.Size {
 		sec := section(nil)
 		if _, here := ns.local[r]; here {
 			sec, _ = s.committed(ns, r)
-		} else if v, ok := ns.Engine.Here(r, sectionKey); ok {
+		} else if v, ok := ns.Space.Here(r, sectionKey); ok {
 			sec = v
 		}
 		if len(sec) > 0 && sec.holds(q.key, q.qualifiers) {

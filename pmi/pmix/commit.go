@@ -63,7 +63,7 @@ func (s *Server) add(ns *namespace, rank int, fresh [2][]bfrops.KVal, commit boo
 	if same || !rk.committed {
 		return success
 	}
-	if err := ns.Engine.Put(rank, sectionKey, next[remoteSection]); err != nil {
+	if err := ns.Put(rank, sectionKey, next[remoteSection]); err != nil {
 		s.log.Warn("PMIx commit", "job", ns.Number, "rank", rank, "cause", err)
 		return errOutOfResource
 	}

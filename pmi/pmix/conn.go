@@ -71,11 +71,11 @@ func (c *conn) run(ctx context.Context) {
 	var protocol *ProtocolError
 	switch {
 	case errors.As(err, &protocol):
-		c.ns.Engine.RankGone(c.rank, "broke the PMIx protocol")
+		c.ns.RankGone(c.rank, "broke the PMIx protocol")
 		c.s.failed(c.id(), err)
 	case job.Err() != nil:
 	case gone:
-		c.ns.Engine.RankGone(c.rank, "has closed its PMIx connection without MPI_Finalize")
+		c.ns.RankGone(c.rank, "has closed its PMIx connection without MPI_Finalize")
 		c.s.failed(c.id(), &UnfinishedError{c.who()})
 	}
 }

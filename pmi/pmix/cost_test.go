@@ -27,7 +27,7 @@ func newCostly(t testing.TB, hosts, perHost int) *costly {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := pmix.New(pmix.Config{Address: l.Addr().String(), SessionDir: "/tmp"})
+	srv, err := pmix.New(pmix.Config{Address: l.Addr().String(), SessionDir: "/tmp", Engine: kvs.New(kvs.Run{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func newCostly(t testing.TB, hosts, perHost int) *costly {
 	return c
 }
 
-func (c *costly) add(t testing.TB, hosts, perHost int) *kvs.Engine {
+func (c *costly) add(t testing.TB, hosts, perHost int) *kvs.Space {
 	t.Helper()
 	job := pmix.Job{Namespace: secret, Universe: hosts * perHost, Binding: func(r int) (string, string) {
 		return fmt.Sprintf("NM0:SK0:L3%d:L2%d:L1%d:CR%d:HT%d", r/8, r, r, r, r), fmt.Sprint(r)
@@ -58,11 +58,11 @@ func (c *costly) add(t testing.TB, hosts, perHost int) *kvs.Engine {
 		}
 		job.Hosts = append(job.Hosts, host)
 	}
-	e, err := kvs.New(kvs.Config{KVSName: "test", Size: hosts * perHost, Local: job.Hosts[0].Ranks, Upstream: spoke{star: newStar(hosts)}})
+	e, err := kvs.New(kvs.Run{Upstream: spoke{}}).Add(kvs.Job{KVSName: "test", Size: hosts * perHost, Local: job.Hosts[0].Ranks})
 	if err != nil {
 		t.Fatal(err)
 	}
-	job.Engine = e
+	job.Space = e
 	if err := c.srv.Add(job); err != nil {
 		t.Fatal(err)
 	}

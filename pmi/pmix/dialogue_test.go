@@ -192,18 +192,19 @@ func stage(t *testing.T, hellos []ptl.Hello) (*pipes, func()) {
 		sizes[h.Namespace] = max(sizes[h.Namespace], int(h.Rank)+1)
 	}
 	var srv *pmix.Server
-	var engines []*kvs.Engine
+	engine := kvs.New(kvs.Run{})
+	var spaces []*kvs.Space
 	add := func(number int) {
 		ranks := make([]int, sizes[namespaces[number]])
 		for r := range ranks {
 			ranks[r] = r
 		}
-		e, err := kvs.New(kvs.Config{KVSName: "test", Size: len(ranks), Local: ranks})
+		e, err := engine.Add(kvs.Job{Number: number, Base: number, KVSName: "test", Size: len(ranks), Local: ranks})
 		if err != nil {
 			t.Fatal(err)
 		}
-		engines = append(engines, e)
-		j := pmix.Job{Number: number, Base: number, Namespace: namespaces[number], Hosts: []pmix.Host{{Name: "w0", Ranks: ranks}}, Engine: e}
+		spaces = append(spaces, e)
+		j := pmix.Job{Namespace: namespaces[number], Hosts: []pmix.Host{{Name: "w0", Ranks: ranks}}, Space: e}
 		if number > 0 {
 			j.Parent = &pmix.Parent{}
 		}
@@ -211,7 +212,7 @@ func stage(t *testing.T, hellos []ptl.Hello) (*pipes, func()) {
 			t.Error(err)
 		}
 	}
-	srv, err := pmix.New(pmix.Config{Address: "127.0.0.1:1", Spawn: func(context.Context, int, spawn.Request) (int, error) {
+	srv, err := pmix.New(pmix.Config{Address: "127.0.0.1:1", Engine: engine, Spawn: func(context.Context, int, spawn.Request) (int, error) {
 		add(1)
 		return 1, nil
 	}})
@@ -225,7 +226,7 @@ func stage(t *testing.T, hellos []ptl.Hello) (*pipes, func()) {
 	return l, func() {
 		cancel()
 		wg.Wait()
-		for _, e := range engines {
+		for _, e := range spaces {
 			e.Close(nil)
 		}
 	}

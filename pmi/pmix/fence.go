@@ -3,6 +3,7 @@ package pmix
 import (
 	"context"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
@@ -44,19 +45,14 @@ func (c *conn) meet(ctx context.Context, all party, tag string, collect bool) er
 	if !all.has(c.ns, c.rank) {
 		return errBadParam
 	}
-	name := all.set().String()
-	if tag != "" {
-		name += "#" + tag // as kvs and the launcher write it
+	var set idset.Set // empty: the whole job
+	if len(all) > 1 || all[0].ranks != nil {
+		set = all.set()
 	}
-	release, err := c.s.turns.Take(ctx, turn{c.id(), name})
+	release, err := c.s.turns.Take(ctx, turn{c.id(), set.String() + "#" + tag})
 	if err != nil {
 		return err
 	}
 	defer release()
-	if len(all) > 1 {
-		err = c.s.enterSpan(ctx, c.id(), name, all)
-	} else {
-		err = c.ns.byID(c.ns.Engine.FenceTagged(ctx, c.rank, all[0].ranks, tag, collect))
-	}
-	return c.s.withoutAborted(all, err)
+	return c.s.withoutAborted(all, c.ns.Fence(ctx, c.rank, set, tag, collect))
 }

@@ -87,7 +87,7 @@ func (s *Server) wait(ctx context.Context, c *conn, ns *namespace, q question) (
 			return 0, err
 		}
 		q.rank = uint64(n)
-	case q.rank >= uint64(ns.Engine.Size()):
+	case q.rank >= uint64(ns.Size):
 		return 0, errNotFound
 	}
 	if q.reserved() {
@@ -102,7 +102,7 @@ func (s *Server) wait(ctx context.Context, c *conn, ns *namespace, q question) (
 
 // isJobLevel says whether a rank of another job asks for what no rank of this one has for itself.
 func (ns *namespace) isJobLevel(c *conn, q question) bool {
-	return q.rank >= uint64(ns.Engine.Size()) && (q.reserved() || q.key == "") && ns != c.ns
+	return q.rank >= uint64(ns.Size) && (q.reserved() || q.key == "") && ns != c.ns
 }
 
 // find returns the process that has the answer and all its values, of a question that wait has answered; errNotFound.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/spawn"
 )
@@ -71,7 +72,7 @@ func (w *play) Write(p []byte) (int, error) {
 // config is a host's server.
 func (w *play) config(host int) pmix.Config {
 	w.dirs = append(w.dirs, w.t.TempDir())
-	cfg := pmix.Config{SessionDir: w.dirs[host], Names: w.star.names, Span: w.star.span(host), Spawn: w.spawn}
+	cfg := pmix.Config{SessionDir: w.dirs[host], Engine: w.star.engines[host], Spawn: w.spawn}
 	cfg.Hooks = pmix.Hooks{
 		OnInit:     func(id int) { w.event("init %d", id) },
 		OnFinalize: func(id int) { w.event("finalize %d", id) },
@@ -130,7 +131,7 @@ func (w *play) spawn(_ context.Context, parent int, r spawn.Request) (int, error
 // launch adds a job on all hosts and starts its ranks.
 func (w *play) launch(layout [][]int, parent *pmix.Parent, programs []spawn.Program) (number int, err error) {
 	number, sj := w.star.add(w.t, layout)
-	pj := pmix.Job{Number: number, Base: sj.base, Namespace: pmix.NewNamespace("test"), Parent: parent, Universe: w.hosts * w.perHost}
+	pj := pmix.Job{Namespace: pmix.NewNamespace("test"), Parent: parent, Universe: w.hosts * w.perHost}
 	here := make([]int, w.hosts)
 	for h, ranks := range layout {
 		here[h] = -1
@@ -145,7 +146,7 @@ func (w *play) launch(layout [][]int, parent *pmix.Parent, programs []spawn.Prog
 		}
 	}
 	for h, srv := range w.servers {
-		pj.Here, pj.Engine = here[h], sj.engines[h]
+		pj.Here, pj.Space = here[h], sj.spaces[h]
 		if err := srv.Add(pj); err != nil {
 			return 0, err
 		}
@@ -177,7 +178,7 @@ func (w *play) start(host, number, rank int, sj *starJob, p spawn.Program) error
 		w.outMu.Lock()
 		w.exit[sj.base+rank] = exit
 		w.outMu.Unlock()
-		sj.engines[host].RankGone(rank, "ended with "+exit)
+		sj.spaces[host].RankGone(rank, "ended with "+exit)
 		w.star.leave(sj.base+rank, "ended with "+exit)
 		if err != nil {
 			w.ranks.kill()
@@ -215,7 +216,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 			*f = func(int) []string { return nil }
 		}
 	}
-	j.star, j.servers, j.events, j.errs = newStar(j.hosts), nil, nil, nil
+	j.star, j.servers, j.events, j.errs = newStar(j.hosts, kvs.Limits{}), nil, nil, nil
 	w := &play{job: j, t: t, exit: map[int]string{}}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 120*time.Second, errors.New("the test's ranks took too long"))
 	defer cancel()

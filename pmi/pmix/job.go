@@ -7,30 +7,27 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
-// Job is one job of the run, equal on all hosts but for Here, Crowded, Getenv, Engine and Binding.
+// Job is one job of the run, equal on all hosts but for Here, Crowded, Getenv, Binding and what its Space holds.
 type Job struct {
-	Number    int     // 0: the first; those that ranks spawn count up
-	Base      int     // id of rank 0 in the run
-	Namespace string  // its name in PMIx, hard to guess: see NewNamespace; at most 255 bytes
-	Hosts     []Host  // all of them, in the order of their numbers
-	Here      int     // index of this host in Hosts; -1: it has no rank here
-	Apps      []int   // the program of each rank (MPI_APPNUM); nil: one program
-	Universe  int     // slots of the job (MPI_UNIVERSE_SIZE); 0: as many as ranks
-	MapBy     string  // how ranks were mapped, for pmix.mapby; "": not told
-	Command   string  // of its programs, for PMIX_QUERY_NAMESPACE_INFO; "": not told
-	Mapping   string  // PMI_process_mapping, see pmi.ProcessMapping; "": not told
-	Parent    *Parent // nil: no rank spawned it
+	*kvs.Space         // of Config.Engine
+	Namespace  string  // its name in PMIx, hard to guess: see NewNamespace; at most 255 bytes
+	Hosts      []Host  // all of them, in the order of their numbers
+	Here       int     // index of this host in Hosts; -1: it has no rank here
+	Apps       []int   // the program of each rank (MPI_APPNUM); nil: one program
+	Universe   int     // slots of the job (MPI_UNIVERSE_SIZE); 0: as many as ranks
+	MapBy      string  // how ranks were mapped, for pmix.mapby; "": not told
+	Command    string  // of its programs, for PMIX_QUERY_NAMESPACE_INFO; "": not told
+	Mapping    string  // PMI_process_mapping, see pmi.ProcessMapping; "": not told
+	Parent     *Parent // nil: no rank spawned it
 
 	Crowded bool // there are more ranks than processors here: they should yield while they wait
 	// Getenv is what the user has set for a rank of this host, in its own program's environment or
 	// the container's; "": nothing. nil: nothing for anybody.
 	Getenv func(rank int, name string) string
 
-	Engine  *kvs.Engine
 	Binding func(rank int) (locstr, cpuset string) // of this host's ranks, see PMIX_LOCALITY_STRING; nil: not bound
 }
 
@@ -81,18 +78,16 @@ const maxNamespace = 255 // PMIX_MAX_NSLEN
 // validate refuses what no launcher sends.
 func (j *Job) validate() error {
 	switch {
-	case j.Engine == nil:
-		return fmt.Errorf("a PMIx job without engine")
+	case j.Space == nil:
+		return fmt.Errorf("a PMIx job without a key-value space")
 	case j.Namespace == "" || len(j.Namespace) > maxNamespace:
 		return fmt.Errorf("%q cannot be a PMIx namespace: 1 to %d bytes", j.Namespace, maxNamespace)
-	case j.Number < 0 || j.Base < 0 || j.Base+j.Engine.Size() > idset.MaxID:
-		return fmt.Errorf("PMIx job %d with ids from %d", j.Number, j.Base)
 	case j.Here < -1 || j.Here >= len(j.Hosts):
 		return fmt.Errorf("host %d of a PMIx job of %d hosts", j.Here, len(j.Hosts))
-	case j.Apps != nil && len(j.Apps) != j.Engine.Size():
-		return fmt.Errorf("programs of %d ranks in a PMIx job of %d", len(j.Apps), j.Engine.Size())
+	case j.Apps != nil && len(j.Apps) != j.Size:
+		return fmt.Errorf("programs of %d ranks in a PMIx job of %d", len(j.Apps), j.Size)
 	}
-	seen := make([]bool, j.Engine.Size())
+	seen := make([]bool, j.Size)
 	n := 0
 	for _, h := range j.Hosts {
 		if !slices.IsSorted(h.Ranks) {

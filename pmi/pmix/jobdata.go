@@ -71,7 +71,7 @@ func (j *namespace) packApps(w *bfrops.Writer) {
 
 // packJob is what is true of the whole job.
 func (j *namespace) packJob(w *bfrops.Writer) {
-	size := uint64(j.Engine.Size())
+	size := uint64(j.Size)
 	universe := max(uint64(max(j.Universe, 0)), size)
 	apps := j.appSizes()
 	w.KVal("pmix.jobid", bfrops.String, j.Namespace)
@@ -192,7 +192,7 @@ type rankPlace struct {
 func (j *namespace) places() iter.Seq[rankPlace] {
 	return func(yield func(rankPlace) bool) {
 		counts := map[int]int{}
-		inApp := make([]int, j.Engine.Size())
+		inApp := make([]int, j.Size)
 		for r := range inApp {
 			inApp[r] = counts[j.appOf(r)]
 			counts[j.appOf(r)]++
@@ -256,7 +256,7 @@ func (j *namespace) appOf(rank int) int {
 
 func (j *namespace) appSizes() []int {
 	var sizes []int
-	for r := range j.Engine.Size() {
+	for r := range j.Size {
 		app := j.appOf(r)
 		for len(sizes) <= app {
 			sizes = append(sizes, 0)
@@ -268,7 +268,7 @@ func (j *namespace) appSizes() []int {
 
 // firstOf is the lowest rank of a program.
 func (j *namespace) firstOf(app int) int {
-	for r := range j.Engine.Size() {
+	for r := range j.Size {
 		if j.appOf(r) == app {
 			return r
 		}

@@ -13,7 +13,7 @@ import (
 type nowhere struct{ kvs.Upstream }
 
 func config() Config {
-	return Config{Address: "127.0.0.1:4711", SessionDir: "/run/mpiup/s1"}
+	return Config{Address: "127.0.0.1:4711", SessionDir: "/run/mpiup/s1", Engine: kvs.New(kvs.Run{})}
 }
 
 // serving is a server of j.
@@ -44,11 +44,11 @@ func sample(t testing.TB, hosts ...int) Job {
 		j.Hosts = append(j.Hosts, host)
 	}
 	var err error
-	j.Engine, err = kvs.New(kvs.Config{KVSName: "job", Size: size, Local: j.Hosts[j.Here].Ranks, Upstream: nowhere{}})
+	j.Space, err = kvs.New(kvs.Run{Upstream: nowhere{}}).Add(kvs.Job{KVSName: "job", Size: size, Local: j.Hosts[j.Here].Ranks})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { j.Engine.Close(nil) })
+	t.Cleanup(func() { j.Space.Close(nil) })
 	return j
 }
 
@@ -119,7 +119,7 @@ func TestEnvironmentGolden(t *testing.T) {
 
 func TestJobsThatAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Job){
-		"no engine":       func(j *Job) { j.Engine = nil },
+		"no space":        func(j *Job) { j.Space = nil },
 		"no namespace":    func(j *Job) { j.Namespace = "" },
 		"long namespace":  func(j *Job) { j.Namespace = strings.Repeat("n", 256) },
 		"no host":         func(j *Job) { j.Here = 2 },

@@ -150,7 +150,7 @@ func TestBarrierOverJobsWithARankThatIsGone(t *testing.T) {
 				defer other.nc.Close()
 				all := list(m.proc(0, 0), m.proc(1, bfrops.RankWildcard))
 				leave := func() {
-					m.star.jobs[1].engines[where].RankGone(where, "ended")
+					m.star.jobs[1].spaces[where].RankGone(where, "ended")
 					m.star.leave(1+where, "ended")
 				}
 				if when == "before" {
@@ -365,20 +365,19 @@ func TestJobsThatDoNotFitTogether(t *testing.T) {
 	for name, spoil := range map[string]func(*pmix.Job){
 		"number":    func(j *pmix.Job) { j.Number = 0 },
 		"namespace": func(j *pmix.Job) { j.Namespace = "job0-0123456789abcdef" },
-		"ids":       func(j *pmix.Job) { j.Base = 1 },
 		"parent":    func(j *pmix.Job) { j.Parent = &pmix.Parent{Job: 7} },
 		"no rank":   func(j *pmix.Job) { j.Parent = &pmix.Parent{Rank: 2} },
 	} {
 		m := newMulti(t, 1, nil)
 		m.add([]int{0, 1})
 		_, sj := m.star.add(t, [][]int{{0}})
-		j := pmix.Job{Number: 1, Base: 2, Namespace: "job1", Hosts: []pmix.Host{{Name: "w0", Ranks: []int{0}}}, Engine: sj.engines[0]}
+		j := pmix.Job{Namespace: "job1", Hosts: []pmix.Host{{Name: "w0", Ranks: []int{0}}}, Space: sj.spaces[0]}
 		spoil(&j)
 		if err := m.servers[0].Add(j); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 		m.stop()
-		if err := m.servers[0].Add(j); err == nil || name != "ids" && !strings.Contains(err.Error(), "ended") {
+		if err := m.servers[0].Add(j); err == nil || !strings.Contains(err.Error(), "ended") {
 			t.Errorf("%s: after the end: %v", name, err)
 		}
 	}

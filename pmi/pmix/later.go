@@ -30,7 +30,7 @@ func (s *Server) sectionOf(ctx context.Context, ns *namespace, rank int, q quest
 	known := false // the rank has committed sec
 	again := q.wait && !hasty[q.key]
 	if !here && !q.fresh {
-		sec, known = ns.Engine.Here(rank, sectionKey)
+		sec, known = ns.Space.Here(rank, sectionKey)
 	}
 	for {
 		if known && sec.holds(q.key, q.qualifiers) {
@@ -64,7 +64,7 @@ func (s *Server) committedElsewhere(ctx context.Context, ns *namespace, rank int
 	if known {
 		not = kvs.Digest(sec)
 	}
-	return ns.Engine.Await(ctx, rank, sectionKey, wait, not)
+	return ns.Await(ctx, rank, sectionKey, wait, not)
 }
 
 // committedHere is committedElsewhere for a rank of this host.
@@ -81,7 +81,7 @@ func (s *Server) committedHere(ctx context.Context, ns *namespace, rank int, wai
 		if ok && !(known && bytes.Equal(next, sec)) || !wait {
 			return next, ok, nil
 		}
-		if _, gone := ns.Engine.Gone()[rank]; gone {
+		if ns.IsGone(rank) {
 			return nil, false, nil
 		}
 		select {

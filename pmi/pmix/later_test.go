@@ -98,7 +98,7 @@ func TestGetOfNobodysKey(t *testing.T) {
 			t.Errorf("status %d of %v after %v", st, of, took)
 		}
 		commit(first, "mine")
-		st, _, took := ask("never", func() { m.star.jobs[0].engines[0].RankGone(1, "ended") })
+		st, _, took := ask("never", func() { m.star.jobs[0].spaces[0].RankGone(1, "ended") })
 		if st != -46 || took != 10*time.Minute {
 			t.Errorf("status %d after %v", st, took)
 		}
@@ -121,7 +121,7 @@ func TestGetOfAKeyOfARankThatEnds(t *testing.T) {
 			begin := time.Now()
 			asker.send(101, request(cmdGet, getting(m.proc(0, 0), "late", within(100))))
 			synctest.Wait()
-			m.star.jobs[0].engines[0].RankGone(0, "ended")
+			m.star.jobs[0].spaces[0].RankGone(0, "ended")
 			if st, _, _ := asker.values(101); st != -46 || time.Since(begin) != 0 {
 				t.Errorf("host %d: status %d after %v", where, st, time.Since(begin))
 			}

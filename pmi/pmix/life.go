@@ -26,7 +26,7 @@ func (s *Server) enter(c *conn) bool {
 	s.conns[c] = struct{}{}
 	s.mu.Unlock()
 	if first {
-		c.ns.Engine.RankBack(c.rank)
+		c.ns.RankBack(c.rank)
 		if f := s.cfg.Hooks.OnInit; f != nil {
 			f(c.id())
 		}

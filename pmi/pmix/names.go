@@ -87,7 +87,7 @@ func unpackPublication(b []byte) (p publication, err error) {
 	return p, r.Err()
 }
 
-// names is where ranks of this host publish. Pairs for the run are in Config.Names, which
+// names is where ranks of this host publish. Pairs for the run are in the engine's names, which
 // all hosts share; the others stay here.
 type names struct {
 	run, host kvs.Names
@@ -102,9 +102,6 @@ type place struct {
 }
 
 func newNames(run kvs.Names) names {
-	if run == nil {
-		run = kvs.NewNames(kvs.Limits{})
-	}
 	return names{run: run, host: kvs.NewNames(kvs.Limits{Value: 64 << 10}), mine: map[int]map[place]uint64{}}
 }
 

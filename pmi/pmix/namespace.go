@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
@@ -46,16 +45,13 @@ func (s *Server) Add(job Job) error {
 		return errors.New("the PMIx server has ended")
 	}
 	for _, other := range s.jobs {
-		switch {
-		case other.Number == job.Number || other.Namespace == job.Namespace:
+		if other.Number == job.Number || other.Namespace == job.Namespace {
 			return fmt.Errorf("PMIx job %d is known already", job.Number)
-		case job.Base < other.Base+other.Engine.Size() && other.Base < job.Base+job.Engine.Size():
-			return fmt.Errorf("PMIx jobs %d and %d share ids", job.Number, other.Number)
 		}
 	}
 	if p := job.Parent; p != nil {
 		parent := s.jobs[p.Job]
-		if parent == nil || p.Rank < 0 || p.Rank >= parent.Engine.Size() {
+		if parent == nil || p.Rank < 0 || p.Rank >= parent.Size {
 			return fmt.Errorf("PMIx job %d was spawned by rank %d of job %d, which is not known", job.Number, p.Rank, p.Job)
 		}
 		ns.parent = parent.proc(p.Rank)
@@ -63,18 +59,21 @@ func (s *Server) Add(job Job) error {
 	s.jobs[job.Number] = ns
 	close(s.added)
 	s.added = make(chan struct{})
-	job.Engine.OnGone(func(rank int, why string) {
-		s.spans.gone(job.Base+rank, why)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if rk := ns.ranks[rank]; rk != nil {
-			rk.wake()
-		}
-	})
 	if job.Here >= 0 {
 		s.work.Go(func() { ns.data.packed(jobDataKind{dialect: bfrops.Canonical()}) }) // before the first rank asks
 	}
 	return nil
+}
+
+// gone wakes who waits for what only a process that is gone could have committed.
+func (s *Server) gone(id int, _ string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ns := range s.jobs {
+		if rk := ns.ranks[id-ns.Base]; rk != nil {
+			rk.wake()
+		}
+	}
 }
 
 func (s *Server) job(number int) *namespace {
@@ -142,8 +141,8 @@ func (s *Server) proc(id int) (bfrops.Proc, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ns := range s.jobs {
-		if r := id - ns.Base; r >= 0 && r < ns.Engine.Size() {
-			return ns.proc(r), true
+		if ns.has(id) {
+			return ns.proc(id - ns.Base), true
 		}
 	}
 	return bfrops.Proc{}, false
@@ -168,16 +167,3 @@ func (w Who) String() string {
 }
 
 func (ns *namespace) who(rank int) Who { return Who{ns.Base + rank, ns.Number, rank} }
-
-// byID restates an error of the job's engine, which knows ranks, for the run.
-func (ns *namespace) byID(err error) error {
-	var gone *kvs.GoneError
-	if ns.Base == 0 || !errors.As(err, &gone) {
-		return err
-	}
-	all := make([]int, len(gone.Gone))
-	for i, r := range gone.Gone {
-		all[i] = ns.Base + r
-	}
-	return &kvs.GoneError{Set: ns.idsOf(gone.Set), Gone: all, Why: gone.Why}
-}

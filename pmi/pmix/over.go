@@ -45,7 +45,6 @@ func (s *Server) JobOver(number int, mute bool) {
 	}
 	s.known.forget(ns)
 	s.mu.Unlock()
-	s.spans.forget(ns)
 	s.start(func() {
 		if by != nil && mute {
 			s.callForJob(s.ctx, by)
@@ -60,7 +59,7 @@ func (s *Server) JobOver(number int, mute bool) {
 }
 
 // has says whether a process is of the job.
-func (ns *namespace) has(id int) bool { return id >= ns.Base && id < ns.Base+ns.Engine.Size() }
+func (ns *namespace) has(id int) bool { return id >= ns.Base && id < ns.Base+ns.Size }
 
 // isOver says whether JobOver was told of the job.
 func (s *Server) isOver(ns *namespace) bool {
@@ -125,15 +124,4 @@ func (n *names) ended(ctx context.Context, id int) {
 	n.mu.Lock()
 	delete(n.mine, id)
 	n.mu.Unlock()
-}
-
-// forget drops the names of barriers that a job was in: there are no more of them.
-func (t *spans) forget(ns *namespace) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for name, e := range t.epochs {
-		if first := e.set.Intersect(members{ns: ns}.ids()); !first.Empty() {
-			delete(t.epochs, name)
-		}
-	}
 }

@@ -87,7 +87,7 @@ func TestJobsThatAreOver(t *testing.T) {
 				t.Fatal(st)
 			}
 			child.nc.Close()
-			m.star.jobs[i].engines[0].RankGone(0, "ended")
+			m.star.jobs[i].spaces[0].RankGone(0, "ended")
 			m.servers[0].JobOver(i, false)
 			synctest.Wait()
 			if st := c.ask(103, cmdLookup, looking(nil, "name")); st != -46 {

@@ -51,7 +51,7 @@ func (s *Server) party(ctx context.Context, c *conn, procs []bfrops.Proc) (party
 			whole[ns] = true
 		case p.Rank == rankLocalPeers || p.Rank == rankLocalNode:
 			here[ns] = true
-		case int64(p.Rank) >= int64(ns.Engine.Size()):
+		case int64(p.Rank) >= int64(ns.Size):
 			return nil, errBadParam
 		default:
 			lists[ns] = append(lists[ns], int(p.Rank))
@@ -64,7 +64,7 @@ func (s *Server) party(ctx context.Context, c *conn, procs []bfrops.Proc) (party
 		}
 		slices.Sort(ranks)
 		ranks = slices.Compact(ranks)
-		if whole[ns] || len(ranks) == ns.Engine.Size() {
+		if whole[ns] || len(ranks) == ns.Size {
 			ranks = nil
 		} else if len(ranks) == 0 {
 			return nil, errBadParam
@@ -86,16 +86,6 @@ func (p party) has(ns *namespace, rank int) bool {
 	return false
 }
 
-// hasID is has for a process of the run.
-func (p party) hasID(id int) bool {
-	for _, m := range p {
-		if rank := id - m.ns.Base; rank >= 0 && rank < m.ns.Engine.Size() {
-			return p.has(m.ns, rank)
-		}
-	}
-	return false
-}
-
 // set is the party's ids.
 func (p party) set() idset.Set {
 	var s idset.Set
@@ -107,7 +97,7 @@ func (p party) set() idset.Set {
 
 func (m members) ids() idset.Set {
 	if m.ranks == nil {
-		return idset.Range(m.ns.Base, m.ns.Base+m.ns.Engine.Size()-1)
+		return idset.Range(m.ns.Base, m.ns.Base+m.ns.Size-1)
 	}
 	var s idset.Set
 	for _, r := range m.ranks {
@@ -122,7 +112,7 @@ func (p party) procs() []bfrops.Proc {
 	for _, m := range p {
 		ranks := m.ranks
 		if ranks == nil {
-			for r := range m.ns.Engine.Size() {
+			for r := range m.ns.Size {
 				out = append(out, m.ns.proc(r))
 			}
 		}
@@ -139,13 +129,4 @@ func (ns *namespace) hereRanks() []int {
 		return nil
 	}
 	return ns.Hosts[ns.Here].Ranks
-}
-
-// idsOf restates an engine's set of ranks.
-func (ns *namespace) idsOf(set string) string {
-	ranks, err := idset.Parse(set)
-	if err != nil {
-		return set
-	}
-	return (members{ns, ranks.Slice()}).ids().String()
 }

@@ -36,7 +36,7 @@ func (s *Server) allJobs() bfrops.Array {
 		if ns.Command != "" {
 			job = append(job, info("pmix.cmd.line", bfrops.String, ns.Command))
 		}
-		job = append(job, info("pmix.job.size", bfrops.Uint32, uint64(ns.Engine.Size())))
+		job = append(job, info("pmix.job.size", bfrops.Uint32, uint64(ns.Size)))
 		for p := range ns.places() {
 			if told++; told > maxProcs {
 				break
@@ -77,7 +77,6 @@ func (s *Server) procTable(ns *namespace, here bool) bfrops.Array {
 }
 
 func (s *Server) procsOf(ns *namespace, here bool) (all []bfrops.ProcInfo) {
-	gone := ns.Engine.Gone()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p := range ns.places() {
@@ -88,7 +87,7 @@ func (s *Server) procsOf(ns *namespace, here bool) (all []bfrops.ProcInfo) {
 		if r := ns.ranks[p.rank]; r != nil && r.main != nil {
 			i.State = stateConnected
 		}
-		if _, ended := gone[p.rank]; ended {
+		if ns.IsGone(p.rank) {
 			i.State = stateTerminated
 		}
 		all = append(all, i)

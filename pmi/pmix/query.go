@@ -85,9 +85,9 @@ const queryKeys = "pmix.qry.keys" // PMIX_QUERY_SUPPORTED_KEYS: the table below
 var facts = map[string]func(*Server, subject) bfrops.Value{
 	"pmix.qry.ns":     func(s *Server, _ subject) bfrops.Value { return text(strings.Join(s.namespaces(), ",")) }, // PMIX_QUERY_NAMESPACES
 	"pmix.qry.nsinfo": func(s *Server, _ subject) bfrops.Value { return array(s.allJobs()) },                      // PMIX_QUERY_NAMESPACE_INFO
-	"pmix.job.size":   func(_ *Server, a subject) bfrops.Value { return number(bfrops.Uint32, a.ns.Engine.Size()) },
+	"pmix.job.size":   func(_ *Server, a subject) bfrops.Value { return number(bfrops.Uint32, a.ns.Size) },
 	"pmix.univ.size": func(_ *Server, a subject) bfrops.Value {
-		return number(bfrops.Uint32, max(a.ns.Universe, a.ns.Engine.Size()))
+		return number(bfrops.Uint32, max(a.ns.Universe, a.ns.Size))
 	},
 	"pmix.num.nodes":    func(_ *Server, a subject) bfrops.Value { return number(bfrops.Uint32, len(a.ns.Hosts)) },
 	"pmix.local.size":   func(_ *Server, a subject) bfrops.Value { return number(bfrops.Uint32, len(a.ns.local)) },

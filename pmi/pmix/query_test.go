@@ -30,7 +30,7 @@ func TestQuery(t *testing.T) {
 	m.add([]int{0, 1}, []int{2})
 	c := m.connect(0, 0)
 	defer c.nc.Close()
-	m.star.jobs[1].engines[0].RankGone(1, "ended")
+	m.star.jobs[1].spaces[0].RankGone(1, "ended")
 	other := []bfrops.Info{text("pmix.nspace", m.jobs[1].Namespace)}
 	for _, tt := range []struct {
 		key        string

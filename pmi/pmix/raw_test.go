@@ -57,10 +57,10 @@ const secret = "job-0123456789abcdef"
 
 // lab is one server of a job of two ranks, both here, and what it told.
 type lab struct {
-	pipes  *pipes
-	srv    *pmix.Server
-	engine *kvs.Engine
-	stop   func()
+	pipes *pipes
+	srv   *pmix.Server
+	space *kvs.Space
+	stop  func()
 
 	mu     sync.Mutex
 	events []string
@@ -84,12 +84,13 @@ func newLab(t testing.TB, change func(*pmix.Config)) *lab {
 }
 
 func newLabOf(t testing.TB, namespace string, ranks []int, change func(*pmix.Config)) *lab {
-	e, err := kvs.New(kvs.Config{KVSName: "test", Size: len(ranks), Local: ranks})
+	engine := kvs.New(kvs.Run{})
+	e, err := engine.Add(kvs.Job{KVSName: "test", Size: len(ranks), Local: ranks})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{pipes: newPipes(), engine: e}
-	cfg := pmix.Config{Address: "127.0.0.1:1", Hooks: pmix.Hooks{
+	l := &lab{pipes: newPipes(), space: e}
+	cfg := pmix.Config{Address: "127.0.0.1:1", Engine: engine, Hooks: pmix.Hooks{
 		OnInit:     func(r int) { l.event("init " + string(rune('0'+r))) },
 		OnFinalize: func(r int) { l.event("finalize " + string(rune('0'+r))) },
 		OnError: func(_ int, err error) {
@@ -104,7 +105,7 @@ func newLabOf(t testing.TB, namespace string, ranks []int, change func(*pmix.Con
 	if l.srv, err = pmix.New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.srv.Add(pmix.Job{Namespace: namespace, Engine: e, Hosts: []pmix.Host{{Name: "w0", Ranks: ranks}}}); err != nil {
+	if err := l.srv.Add(pmix.Job{Namespace: namespace, Space: e, Hosts: []pmix.Host{{Name: "w0", Ranks: ranks}}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -30,11 +31,15 @@ type multi struct {
 }
 
 func newMulti(t testing.TB, hosts int, change func(*pmix.Config)) *multi {
-	m := &multi{t: t, star: newStar(hosts)}
+	return newMultiWith(t, hosts, kvs.Limits{}, change)
+}
+
+func newMultiWith(t testing.TB, hosts int, limits kvs.Limits, change func(*pmix.Config)) *multi {
+	m := &multi{t: t, star: newStar(hosts, limits)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for h := range hosts {
-		cfg := pmix.Config{Address: "127.0.0.1:1", Names: m.star.names, Span: m.star.span(h), Hooks: pmix.Hooks{
+		cfg := pmix.Config{Address: "127.0.0.1:1", Engine: m.star.engines[h], Hooks: pmix.Hooks{
 			OnAbort: func(_ context.Context, id, code int, _ string, targets []int) {
 				m.event("abort by %d: %d of %v", id, code, targets)
 			},
@@ -96,10 +101,10 @@ func (m *multi) forward(from int, e pmix.Event) {
 	}
 }
 
-// job makes the engines of a job of the ranks of each host; hosts are told of it one by one.
+// job makes the spaces of a job of the ranks of each host; hosts are told of it one by one.
 func (m *multi) job(layout ...[]int) (number int, add func(host int)) {
 	number, sj := m.star.add(m.t, layout)
-	pj := pmix.Job{Number: number, Base: sj.base, Namespace: fmt.Sprintf("job%d-0123456789abcdef", number), Command: "/bin/x 1", Getenv: m.getenv}
+	pj := pmix.Job{Namespace: fmt.Sprintf("job%d-0123456789abcdef", number), Command: "/bin/x 1", Getenv: m.getenv}
 	here := make([]int, len(layout))
 	for h, ranks := range layout {
 		here[h] = -1
@@ -113,7 +118,7 @@ func (m *multi) job(layout ...[]int) (number int, add func(host int)) {
 	}
 	m.jobs = append(m.jobs, pj)
 	return number, func(host int) {
-		pj.Here, pj.Engine = here[host], sj.engines[host]
+		pj.Here, pj.Space = here[host], sj.spaces[host]
 		if err := m.servers[host].Add(pj); err != nil {
 			m.t.Error(err)
 		}

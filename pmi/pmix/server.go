@@ -31,8 +31,7 @@ type Config struct {
 	// Process is the process id and the program of a process of this host; 0 and "": not known. nil: none is.
 	Process func(id int) (pid int, program string)
 
-	Span  kvs.Upstream // fences over processes of several jobs, by ids; nil: all jobs are on this host
-	Names kvs.Names    // of the run; nil: kept in memory, for a run on one host
+	Engine *kvs.Engine // the run's
 
 	// Spawn starts what a rank of job asks for and returns the new job's number, once it is
 	// added here and its processes run; why it does not, it tells the user itself. nil:
@@ -47,7 +46,6 @@ type Server struct {
 	names names
 	done  cleanup
 	turns kvs.Turns[turn]
-	spans spans
 
 	ctx    context.Context // of what is started for no connection; ends with Run
 	cancel context.CancelCauseFunc
@@ -66,7 +64,7 @@ type Server struct {
 	unheard map[uint64]bool     // guarded by mu; requests that the user was told of
 	over    bool                // guarded by mu; Run is ending
 
-	work sync.WaitGroup // job data being packed, barriers on their way to other hosts
+	work sync.WaitGroup // job data being packed, what jobs that are over leave behind
 }
 
 // rank is what its connections share.
@@ -85,9 +83,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Log, jobs: map[int]*namespace{}, added: make(chan struct{}),
-		conns: map[*conn]struct{}{}, group: map[groupKey]uint64{}, known: knownGroups{}, unheard: map[uint64]bool{}, names: newNames(cfg.Names), spans: newSpans(cfg.Span),
+		conns: map[*conn]struct{}{}, group: map[groupKey]uint64{}, known: knownGroups{}, unheard: map[uint64]bool{}, names: newNames(cfg.Engine.Names()),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	cfg.Engine.OnGone(s.gone)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

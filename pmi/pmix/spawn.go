@@ -76,7 +76,7 @@ func (c *conn) sayRefused(apps []bfrops.App, cause error) {
 // root to tell them who was started, and a root whose request failed returns without a word
 // (ompi/mpi/c/comm_spawn.c, v4.1.4): it is told of a job that fails to connect. 5.0 tells the others.
 func (c *conn) spawnRefused(ctx context.Context, infos []bfrops.Info, apps []bfrops.App) (*bfrops.Writer, error) {
-	if by := c.callerOf(infos, apps); by != nil && !by.ompi5 && c.ns.Engine.Size() > 1 {
+	if by := c.callerOf(infos, apps); by != nil && !by.ompi5 && c.ns.Size > 1 {
 		if err := c.s.release(ctx, by); err == nil {
 			w := c.writer()
 			w.Status(int(success))

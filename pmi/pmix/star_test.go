@@ -15,9 +15,7 @@ import (
 
 // star joins the hosts of a run in memory, as the launcher joins agents.
 type star struct {
-	names  kvs.Names
-	hosts  int
-	limits kvs.Limits // of engines that are made from now on
+	engines []*kvs.Engine // by host
 
 	mu     sync.Mutex
 	awaits int                 // guarded by mu; questions between hosts
@@ -28,10 +26,10 @@ type star struct {
 }
 
 type starJob struct {
-	base    int
-	layout  [][]int // ranks of each host
-	size    int
-	engines []*kvs.Engine // by host
+	base   int
+	layout [][]int // ranks of each host
+	size   int
+	spaces []*kvs.Space // by host
 }
 
 type fence struct {
@@ -67,11 +65,19 @@ func (s *star) leave(id int, why string) {
 	}
 }
 
-func newStar(hosts int) *star {
-	return &star{hosts: hosts, names: kvs.NewNames(kvs.Limits{}), where: map[int]int{}, fences: map[fence]*exchange{}, gone: map[int]string{}}
+func newStar(hosts int, limits kvs.Limits) *star {
+	s := &star{where: map[int]int{}, fences: map[fence]*exchange{}, gone: map[int]string{}}
+	run := kvs.Run{Names: kvs.NewNames(limits), Limits: limits}
+	for h := range hosts {
+		if hosts > 1 {
+			run.Upstream = spoke{s, h}
+		}
+		s.engines = append(s.engines, kvs.New(run))
+	}
+	return s
 }
 
-// add makes the engines of another job, one per host.
+// add makes the spaces of another job, one per host.
 func (s *star) add(t testing.TB, layout [][]int) (number int, j *starJob) {
 	t.Helper()
 	s.mu.Lock()
@@ -86,17 +92,13 @@ func (s *star) add(t testing.TB, layout [][]int) (number int, j *starJob) {
 			s.where[j.base+r] = h
 		}
 	}
-	name := "test-" + strings.ToLower(rand.Text()[:16]) // see kvs.Config
+	name := "test-" + strings.ToLower(rand.Text()[:16]) // see kvs.Job
 	for h, ranks := range layout {
-		cfg := kvs.Config{KVSName: name, Size: j.size, Local: ranks, Names: s.names, Limits: s.limits}
-		if s.hosts > 1 {
-			cfg.Upstream = spoke{s, h, j}
-		}
-		e, err := kvs.New(cfg)
+		e, err := s.engines[h].Add(kvs.Job{Number: len(s.jobs), Base: j.base, KVSName: name, Size: j.size, Local: ranks})
 		if err != nil {
 			t.Fatal(err)
 		}
-		j.engines = append(j.engines, e)
+		j.spaces = append(j.spaces, e)
 	}
 	s.jobs = append(s.jobs, j)
 	return len(s.jobs) - 1, j
@@ -104,25 +106,16 @@ func (s *star) add(t testing.TB, layout [][]int) (number int, j *starJob) {
 
 func (s *star) close() {
 	for _, j := range s.jobs {
-		for _, e := range j.engines {
+		for _, e := range j.spaces {
 			e.Close(nil)
 		}
 	}
 }
 
-// span is a host's way to the others for several jobs.
-func (s *star) span(host int) kvs.Upstream {
-	if s.hosts == 1 {
-		return nil
-	}
-	return spoke{s, host, nil}
-}
-
-// spoke is one host's end, of a job or (nil) of all.
+// spoke is one host's end.
 type spoke struct {
 	*star
 	host int
-	job  *starJob
 }
 
 func (s spoke) Exchange(ctx context.Context, set string, epoch uint64, _ bool, data []byte) ([][]byte, error) {
@@ -180,9 +173,6 @@ func (s spoke) hostsOf(text string) (hosts map[int]bool, ids idset.Set, err erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range set.All() {
-		if s.job != nil {
-			id += s.job.base
-		}
 		h, ok := s.where[id]
 		if !ok {
 			return nil, ids, fmt.Errorf("no process %d", id)
@@ -193,19 +183,14 @@ func (s spoke) hostsOf(text string) (hosts map[int]bool, ids idset.Set, err erro
 	return hosts, ids, nil
 }
 
-func (s spoke) Fetch(_ context.Context, owner int, key string) ([]byte, bool, error) {
-	v, ok := s.owner(owner).LocalGet(owner, key)
-	return v, ok, nil
-}
-
-func (s spoke) Await(ctx context.Context, owner int, key, not string) ([]byte, bool, error) {
-	return s.owner(owner).LocalAwait(ctx, owner, key, not)
-}
-
-// owner is the engine of a rank's host.
-func (s spoke) owner(rank int) *kvs.Engine {
+func (s spoke) Fetch(ctx context.Context, q kvs.Question) ([]byte, bool, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.awaits++
-	return s.job.engines[s.where[s.job.base+rank]]
+	owner := s.jobs[q.Job].spaces[s.where[q.Owner]]
+	s.mu.Unlock()
+	if q.Wait {
+		return owner.LocalAwait(ctx, q.Owner-owner.Base, q.Key, q.Not)
+	}
+	v, ok := owner.LocalGet(q.Owner-owner.Base, q.Key)
+	return v, ok, nil
 }

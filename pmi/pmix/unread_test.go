@@ -86,7 +86,7 @@ func TestFenceThatCarriesTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
 		var mu sync.Mutex
-		m := newMulti(t, 2, func(cfg *pmix.Config) {
+		m := newMultiWith(t, 2, kvs.Limits{Sending: 1000}, func(cfg *pmix.Config) {
 			cfg.Hooks.OnNotice = func(text string) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -94,7 +94,6 @@ func TestFenceThatCarriesTooMuch(t *testing.T) {
 			}
 		})
 		defer m.stop()
-		m.star.limits = kvs.Limits{Sending: 1000}
 		m.add([]int{0, 1}, []int{2})
 		collecting := func(w *bfrops.Writer) {
 			bfrops.PutCounted(w, bfrops.ProcType, []bfrops.Proc{m.proc(0, bfrops.RankWildcard)})
