@@ -5,7 +5,7 @@
 //	                                    ▼
 //	 host 0 ◀──────────────── loop: one goroutine owns ────────────────▶ host n
 //	           Output ──▶ iof.Sink      rank and job states (states.go)
-//	           Exited, FenceEnter ──▶   fences, names, fetches (hub.go)
+//	           Exited, FenceEnter ──▶   fences, names, fetches (launcher/exchange)
 //	                                    whose failure it is (verdict.go)
 //
 // A run begins with one job, and ranks may spawn others (spawn.go, and launcher/spawn for their order), on the run's hosts and on hosts

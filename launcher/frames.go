@@ -114,16 +114,17 @@ func (r *run) frame(e event) {
 		r.onClosed(h, b.Closed, e.at)
 	case *apiv1.Frame_FenceEnter:
 		r.sayStar()
-		var wired bool
-		if wired, err = r.hub.enter(h, b.FenceEnter); wired {
+		out, wired, wrong := r.exchange.Enter(h, b.FenceEnter)
+		r.sendOut(out)
+		if err = wrong; wired {
 			r.move(jobWired)
 		}
 	case *apiv1.Frame_NameRequest:
-		r.hub.name(h, b.NameRequest)
+		r.sendOut(r.exchange.Name(h, b.NameRequest))
 	case *apiv1.Frame_FetchRequest:
-		r.hub.fetch(h, b.FetchRequest)
+		r.sendOut(r.exchange.Fetch(h, b.FetchRequest))
 	case *apiv1.Frame_FetchResult:
-		r.hub.answered(b.FetchResult.Id, h, b.FetchResult)
+		r.sendOut(r.exchange.Answered(h, b.FetchResult))
 	case *apiv1.Frame_SpawnRequest:
 		err = r.onSpawn(h, b.SpawnRequest)
 	case *apiv1.Frame_Event:
@@ -227,7 +228,7 @@ func (r *run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	if f.text == "" {
 		f.text = fmt.Sprintf("%s: %v", m.Path, syscall.Errno(m.Errno))
 	}
-	r.hub.rankOver(int(m.Rank), f.sentence())
+	r.sendOut(r.exchange.Over(int(m.Rank), f.sentence()))
 	if j := r.jobOf(int(m.Rank)); j.asked != nil {
 		r.drop(j, f.sentence())
 		r.settled(j, 1)
@@ -271,7 +272,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 			r.fail(f)
 		}
 	}
-	r.hub.rankOver(int(m.Rank), f.sentence())
+	r.sendOut(r.exchange.Over(int(m.Rank), f.sentence()))
 	j := r.jobOf(f.rank)
 	j.spoke = j.spoke || m.Pmi != apiv1.PmiState_PMI_NEVER
 	r.settled(j, 1)
@@ -322,7 +323,7 @@ func (r *run) idle(h int) {
 		return
 	}
 	r.at[h].bye = true
-	r.hub.hostDone(h)
+	r.sendOut(r.exchange.HostDone(h))
 	r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
 	if !slices.ContainsFunc(r.at, func(s hostState) bool { return !s.bye }) {
 		r.timers.bound.Reset(r.cfg.Grace + stopBound) // what the ranks left behind is ended too

@@ -61,7 +61,7 @@ func (r *run) addJob(j *jobRun) {
 	r.ranks = append(r.ranks, make([]rankInfo, j.size())...)
 	r.places.grow(hostOf)
 	r.back.grow(j.size(), r.window())
-	r.hub.grow(hostOf, len(r.places.hosts()))
+	r.exchange.Grow(hostOf, len(r.places.hosts()))
 }
 
 // settled notes that processes of a job are over. Of a spawned job of which none is left, the hosts are
@@ -73,7 +73,7 @@ func (r *run) settled(j *jobRun, n int) {
 	r.overJobs++
 	over := &apiv1.JobOver{Job: uint32(j.number), Mute: !j.spoke && !j.dropped}
 	r.live(func(h int) { r.send(h, &apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: over}}) })
-	r.hub.jobOver(j.base, j.size())
+	r.exchange.JobOver(j.base, j.size())
 	j.launch, j.exports = nil, nil
 	for i := range j.apps {
 		j.apps[i].Env = nil

@@ -7,6 +7,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/exchange"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
@@ -22,7 +23,7 @@ func (r *run) sayStar() {
 	}
 }
 
-// prepare makes the run's parts from the plan: host connections, output, input, hub.
+// prepare makes the run's parts from the plan: host connections, output, input, exchange.
 func (r *run) prepare(have []found, o *opener) error {
 	byName := map[string]found{}
 	for _, f := range have {
@@ -30,7 +31,7 @@ func (r *run) prepare(have []found, o *opener) error {
 	}
 	r.opener = o
 	attach := r.dial(&r.cfg.Reach, len(r.plan.Hosts))
-	r.places, r.hub = newPlaces(), newHub(r.send)
+	r.places, r.exchange = newPlaces(), exchange.New()
 	first := &jobRun{plan: r.plan, apps: r.cfg.Apps}
 	for _, h := range r.plan.Hosts {
 		i := r.addHost(byName[h.Name], attach)

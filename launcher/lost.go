@@ -88,7 +88,7 @@ func (r *run) hostEnded(h int, err error) {
 			s.state = next
 			left.Add(i)
 			r.feedInput(i)
-			r.hub.rankOver(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.host(h).name))
+			r.sendOut(r.exchange.Over(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.host(h).name)))
 			r.settled(r.jobOf(i), 1)
 		}
 	}
@@ -96,7 +96,7 @@ func (r *run) hostEnded(h int, err error) {
 		r.lost(fault{kind: faultLost, host: r.host(h).name, node: h, rank: -1, text: "its agent ended the ranks and does not say why", ranks: r.ranksOn(h)})
 	}
 	r.at[h].created, r.at[h].running, r.at[h].outputs = 0, 0, 0
-	r.hub.hostGone(h)
+	r.sendOut(r.exchange.HostGone(h))
 	r.notAwaited(h)
 	r.goneHost(left)
 }

@@ -7,6 +7,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/exchange"
 )
 
 // places says where the processes of a run are. Hosts and processes have an index and an id that
@@ -72,6 +73,13 @@ func (r *run) host(h int) *hostConn { return r.places.hosts()[h] }
 func (r *run) send(h int, f *apiv1.Frame) {
 	if err := r.host(h).send(f); err != nil {
 		r.nonsense(h, err)
+	}
+}
+
+// sendOut sends what came of an event, in order.
+func (r *run) sendOut(frames []exchange.Out) {
+	for _, o := range frames {
+		r.send(o.Host, o.Frame)
 	}
 }
 

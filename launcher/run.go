@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/exchange"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/quorum"
@@ -65,7 +66,7 @@ type run struct {
 	alone    alone
 	went     []*apiv1.Gone // not told yet
 	starred  bool          // the star was spoken of
-	hub      *hub
+	exchange *exchange.Exchange
 	verdict  verdict
 	order    int
 	signals  signalState

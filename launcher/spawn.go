@@ -157,7 +157,7 @@ func (r *run) never(j *jobRun, h int, why string) {
 		}
 		r.ranks[id].state = next
 		r.at[h].created--
-		r.hub.rankOver(id, why)
+		r.sendOut(r.exchange.Over(id, why))
 		ids.Add(id)
 	}
 	r.settled(j, ids.Len())

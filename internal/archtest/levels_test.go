@@ -61,7 +61,8 @@ var levels = map[string]int{
 	"agent/lives":                 2,
 	"internal/wire":               2,
 
-	"launcher/verdict": 2,
+	"launcher/verdict":  2,
+	"launcher/exchange": 2,
 
 	"pmi/kvs":              1,
 	"pmi/message":          1,

@@ -3,12 +3,10 @@ package kvs
 import (
 	"bytes"
 	"context"
-	"errors"
-	"slices"
 	"sync"
 )
 
-// Names is where a job publishes services (MPI_Publish_name). Every method may block on the way
+// Names is where services are published (MPI_Publish_name). Every method may block on the way
 // to whoever keeps them.
 type Names interface {
 	Publish(ctx context.Context, service string, value []byte) error // ErrExists
@@ -22,30 +20,19 @@ type Names interface {
 // MaxWatched bounds the services of one Watch.
 const MaxWatched = 1024
 
-// The answers of Names that a client is told; any other error is a failure of the way there.
-var (
-	ErrExists   = errors.New("the service is published already")
-	ErrNotFound = errors.New("the service is not published")
-)
-
-// memoryNames keeps the names of a job on one host.
+// memoryNames keeps names in this process.
 type memoryNames struct {
 	limits Limits
 
-	mu     sync.Mutex
-	values map[string]published // guarded by mu
-	clock  uint64               // guarded by mu; publications so far
-	more   chan struct{}        // guarded by mu; closed and replaced at each publication
+	mu    sync.Mutex
+	table Table         // guarded by mu
+	more  chan struct{} // guarded by mu; closed and replaced at each publication
 }
 
-type published struct {
-	value []byte
-	at    uint64
-}
-
-// NewNames returns names that are kept in memory, for a job on one host or for the launcher.
+// NewNames returns names that are kept in memory: for a run on one host, or for what stays on a host.
 func NewNames(limits Limits) Names {
-	return &memoryNames{limits: limits.withDefaults(), values: map[string]published{}, more: make(chan struct{})}
+	limits = limits.withDefaults()
+	return &memoryNames{limits: limits, table: NewTable(limits.Names, limits.Names*(limits.Key+limits.Value)), more: make(chan struct{})}
 }
 
 func (n *memoryNames) Publish(_ context.Context, service string, value []byte) error {
@@ -54,14 +41,9 @@ func (n *memoryNames) Publish(_ context.Context, service string, value []byte) e
 	if err := n.limits.check(AnyOwner, service, value); err != nil {
 		return err
 	}
-	if _, ok := n.values[service]; ok {
-		return ErrExists
+	if err := n.table.Publish(service, bytes.Clone(value)); err != nil {
+		return err
 	}
-	if len(n.values) >= n.limits.Names {
-		return &LimitError{Owner: AnyOwner, Key: service, What: "one more than a total", Unit: "published names", Got: len(n.values) + 1, Max: n.limits.Names}
-	}
-	n.clock++
-	n.values[service] = published{bytes.Clone(value), n.clock}
 	close(n.more)
 	n.more = make(chan struct{})
 	return nil
@@ -70,21 +52,19 @@ func (n *memoryNames) Publish(_ context.Context, service string, value []byte) e
 func (n *memoryNames) Lookup(_ context.Context, service string) ([]byte, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	v, ok := n.values[service]
-	if !ok {
-		return nil, ErrNotFound
+	if v, ok := n.table.Lookup(service); ok {
+		return v, nil
 	}
-	return v.value, nil
+	return nil, ErrNotFound
 }
 
 func (n *memoryNames) Unpublish(_ context.Context, service string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if _, ok := n.values[service]; !ok {
-		return ErrNotFound
+	if n.table.Unpublish(service) {
+		return nil
 	}
-	delete(n.values, service)
-	return nil
+	return ErrNotFound
 }
 
 func (n *memoryNames) Watch(ctx context.Context, services []string, since uint64) (now uint64, err error) {
@@ -93,8 +73,8 @@ func (n *memoryNames) Watch(ctx context.Context, services []string, since uint64
 	}
 	for {
 		n.mu.Lock()
-		now, more := n.clock, n.more
-		there := slices.ContainsFunc(services, func(s string) bool { return n.values[s].at > since })
+		now, there := n.table.Since(services, since)
+		more := n.more
 		n.mu.Unlock()
 		if there {
 			return now, nil

@@ -1,4 +1,4 @@
-package launcher
+package exchange
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
-// star joins the engines of hosts by a hub, in memory, and counts frames as they would be written.
+// star joins the engines of hosts by an exchange, in memory, and counts frames as they would be written.
 type star struct {
 	mu     sync.Mutex
-	hub    *hub
+	x      *Exchange
 	wait   map[int]chan *apiv1.FenceResult // guarded by mu; by host
 	in     traffic                         // guarded by mu; to the launcher
 	out    traffic                         // guarded by mu; from the launcher
@@ -42,16 +42,12 @@ type ray struct {
 
 func newStar(hosts, perHost int) *star {
 	s := &star{wait: map[int]chan *apiv1.FenceResult{}, toHost: make([]traffic, hosts)}
-	s.hub = newHub(func(host int, f *apiv1.Frame) { // with mu held, by Exchange
-		s.out.add(f)
-		s.toHost[host].add(f)
-		s.wait[host] <- f.GetFenceResult()
-	})
+	s.x = New()
 	hostOf := make([]int, hosts*perHost)
 	for r := range hostOf {
 		hostOf[r] = r / perHost
 	}
-	s.hub.grow(hostOf, hosts)
+	s.x.Grow(hostOf, hosts)
 	return s
 }
 
@@ -61,7 +57,12 @@ func (r ray) Exchange(ctx context.Context, set string, epoch uint64, collect boo
 	r.mu.Lock()
 	r.in.add(&apiv1.Frame{Body: &apiv1.Frame_FenceEnter{FenceEnter: f}})
 	r.wait[r.host] = c
-	_, err := r.hub.enter(r.host, f)
+	frames, _, err := r.x.Enter(r.host, f)
+	for _, o := range frames {
+		r.out.add(o.Frame)
+		r.toHost[o.Host].add(o.Frame)
+		r.wait[o.Host] <- o.Frame.GetFenceResult()
+	}
 	r.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -143,19 +144,17 @@ func TestCollectingFenceCost(t *testing.T) {
 // What hosts bring to fences that do not end is bounded, for one fence and for all. Those that pass a bound fail on every
 // host, also for those that come later, and the launcher lets their data go.
 func TestFencesAreBounded(t *testing.T) {
-	type answer struct {
-		host int
-		r    *apiv1.FenceResult
-	}
-	var answers []answer
-	h := newHub(func(host int, f *apiv1.Frame) { answers = append(answers, answer{host, f.GetFenceResult()}) })
-	h.grow([]int{0, 1, 2}, 3)
+	var answers []Out
+	x := New()
+	x.Grow([]int{0, 1, 2}, 3)
 	part := make([]byte, maxFence/2+1) // no page of it is touched
 	enter := func(host int, tag string, data []byte) {
 		t.Helper()
-		if _, err := h.enter(host, &apiv1.FenceEnter{Set: "0-2#" + tag, Epoch: 1, Collect: true, Data: data}); err != nil {
+		frames, _, err := x.Enter(host, &apiv1.FenceEnter{Set: "0-2#" + tag, Epoch: 1, Collect: true, Data: data})
+		if err != nil {
 			t.Fatal(err)
 		}
+		answers = append(answers, frames...)
 	}
 	refused := func(hosts ...int) {
 		t.Helper()
@@ -163,8 +162,8 @@ func TestFencesAreBounded(t *testing.T) {
 			if len(answers) == 0 {
 				t.Fatalf("host %d has no answer", want)
 			}
-			if a := answers[0]; a.r.Error == "" || !a.r.Limit || len(a.r.Data) > 0 {
-				t.Errorf("host %d: %.200v", a.host, a.r)
+			if r := answers[0].Frame.GetFenceResult(); r.Error == "" || !r.Limit || len(r.Data) > 0 {
+				t.Errorf("host %d: %.200v", answers[0].Host, r)
 			}
 			answers = answers[1:]
 		}
@@ -177,8 +176,8 @@ func TestFencesAreBounded(t *testing.T) {
 	refused(0, 1)
 	enter(2, "one", nil)
 	refused(2)
-	if h.held != 0 || len(h.fences) != 0 {
-		t.Fatalf("%d bytes of %d fences are left", h.held, len(h.fences))
+	if x.held != 0 || len(x.fences) != 0 {
+		t.Fatalf("%d bytes of %d fences are left", x.held, len(x.fences))
 	}
 	for i := range maxHeld / len(part) {
 		enter(0, fmt.Sprint(i), part)
@@ -191,11 +190,11 @@ func TestFencesAreBounded(t *testing.T) {
 	for host := 1; host < 3; host++ {
 		enter(host, "small", nil)
 	}
-	if len(answers) != 3 || answers[0].r.Error != "" {
+	if len(answers) != 3 || answers[0].Frame.GetFenceResult().Error != "" {
 		t.Errorf("%v", answers)
 	}
-	h.rankOver(1, "it is gone")
-	if h.held != 0 {
-		t.Errorf("%d bytes are held of fences that have failed", h.held)
+	x.Over(1, "it is gone")
+	if x.held != 0 {
+		t.Errorf("%d bytes are held of fences that have failed", x.held)
 	}
 }

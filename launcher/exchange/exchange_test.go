@@ -1,4 +1,4 @@
-package launcher
+package exchange
 
 import (
 	"bufio"
@@ -13,11 +13,11 @@ import (
 	"github.com/mpiup/mpiup/test/golden"
 )
 
-// The scripts in testdata/hub: lines are events, and what the hub sends in answer follows each
+// The scripts in testdata: lines are events, and what the exchange sends in answer follows each
 // with "> ". "ranks 0 0 1 1" gives the host of each rank of the first job, "spawn 1 2" those of
 // the next.
-func TestHubScripts(t *testing.T) {
-	files, _ := filepath.Glob("testdata/hub/*.txt")
+func TestScripts(t *testing.T) {
+	files, _ := filepath.Glob("testdata/*.txt")
 	if len(files) == 0 {
 		t.Fatal("no scripts")
 	}
@@ -27,16 +27,20 @@ func TestHubScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden.Is(t, file, playHub(t, string(script)))
+			golden.Is(t, file, play(t, string(script)))
 		})
 	}
 }
 
-func playHub(t *testing.T, script string) string {
+func play(t *testing.T, script string) string {
 	var out strings.Builder
-	var h *hub
+	var x *Exchange
 	hosts := 0
-	send := func(host int, f *apiv1.Frame) { fmt.Fprintf(&out, "> %d %s\n", host, show(f)) }
+	send := func(frames []Out) {
+		for _, o := range frames {
+			fmt.Fprintf(&out, "> %d %s\n", o.Host, show(o.Frame))
+		}
+	}
 	for sc := bufio.NewScanner(strings.NewReader(script)); sc.Scan(); {
 		line := sc.Text()
 		if strings.HasPrefix(line, ">") {
@@ -59,20 +63,21 @@ func playHub(t *testing.T, script string) string {
 		switch f[0] {
 		case "ranks", "spawn":
 			if f[0] == "ranks" {
-				h, hosts = newHub(send), 0
+				x, hosts = New(), 0
 			}
 			var hostOf []int
 			for i := range f[1:] {
 				hostOf = append(hostOf, num(i+1))
 				hosts = max(hosts, num(i+1)+1)
 			}
-			h.grow(hostOf, hosts)
+			x.Grow(hostOf, hosts)
 		case "enter": // host set epoch data
 			data := f[4]
 			if data == "-" {
 				data = ""
 			}
-			wired, err := h.enter(num(1), &apiv1.FenceEnter{Set: f[2], Epoch: uint64(num(3)), Data: []byte(data), Collect: len(f) < 6})
+			frames, wired, err := x.Enter(num(1), &apiv1.FenceEnter{Set: f[2], Epoch: uint64(num(3)), Data: []byte(data), Collect: len(f) < 6})
+			send(frames)
 			if wired {
 				fmt.Fprintln(&out, "> wired")
 			}
@@ -80,33 +85,33 @@ func playHub(t *testing.T, script string) string {
 				fmt.Fprintln(&out, "> error", err)
 			}
 		case "over":
-			h.rankOver(num(1), "rank "+f[1]+" exited")
+			send(x.Over(num(1), "rank "+f[1]+" exited"))
 		case "gone":
-			h.hostGone(num(1))
+			send(x.HostGone(num(1)))
 		case "publish":
-			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_PUBLISH, Service: f[3], Value: []byte(f[4])})
+			send(x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_PUBLISH, Service: f[3], Value: []byte(f[4])}))
 		case "lookup":
-			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_LOOKUP, Service: f[3]})
+			send(x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_LOOKUP, Service: f[3]}))
 		case "unpublish":
-			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNPUBLISH, Service: f[3]})
+			send(x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNPUBLISH, Service: f[3]}))
 		case "watch": // host id since service...
-			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_WATCH, Since: uint64(num(3)), Services: f[4:]})
+			send(x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_WATCH, Since: uint64(num(3)), Services: f[4:]}))
 		case "unwatch":
-			h.name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNWATCH})
+			send(x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNWATCH}))
 		case "watched":
-			fmt.Fprintf(&out, "> %d bytes, %d questions\n", h.watches.size, len(h.watches.services))
+			fmt.Fprintf(&out, "> %d bytes, %d questions\n", x.watches.size, len(x.watches.services))
 		case "fetch": // host id owner|any key [job]
 			m := &apiv1.FetchRequest{Id: uint64(num(2)), Key: f[4], AnyOwner: f[3] == "any", Job: uint32(num(5))}
 			if !m.AnyOwner {
 				m.Owner = uint32(num(3))
 			}
-			h.fetch(num(1), m)
+			send(x.Fetch(num(1), m))
 		case "answer": // host id [value]
 			m := &apiv1.FetchResult{Id: uint64(num(2)), Found: len(f) > 3}
 			if m.Found {
 				m.Value = []byte(f[3])
 			}
-			h.answered(m.Id, num(1), m)
+			send(x.Answered(num(1), m))
 		default:
 			t.Fatalf("unknown event %q", line)
 		}
@@ -149,21 +154,23 @@ func TestFenceBytes(t *testing.T) {
 		hostOf[r] = r / 8
 	}
 	got := make([]int, n)
-	h := newHub(func(host int, f *apiv1.Frame) {
-		seen := map[string]bool{}
-		for _, d := range f.GetFenceResult().Data {
-			if seen[string(d)] {
-				t.Errorf("host %d gets a contribution twice", host)
-			}
-			seen[string(d)] = true
-			got[host] += len(d)
-		}
-	})
-	h.grow(hostOf, n)
+	x := New()
+	x.Grow(hostOf, n)
 	for i := range n {
 		data := fmt.Appendf(nil, "%*d", size, i)
-		if _, err := h.enter(i, &apiv1.FenceEnter{Set: "0-511", Epoch: 1, Data: data, Collect: true}); err != nil {
+		frames, _, err := x.Enter(i, &apiv1.FenceEnter{Set: "0-511", Epoch: 1, Data: data, Collect: true})
+		if err != nil {
 			t.Fatal(err)
+		}
+		for _, o := range frames {
+			seen := map[string]bool{}
+			for _, d := range o.Frame.GetFenceResult().Data {
+				if seen[string(d)] {
+					t.Errorf("host %d gets a contribution twice", o.Host)
+				}
+				seen[string(d)] = true
+				got[o.Host] += len(d)
+			}
 		}
 	}
 	for host, b := range got {
@@ -173,20 +180,20 @@ func TestFenceBytes(t *testing.T) {
 	}
 }
 
-func FuzzHubSet(f *testing.F) {
+func FuzzSet(f *testing.F) {
 	for _, s := range []string{"0-3", "0,2", "0,4", "0-3#7", "#", "", "9", "3-1", "0-99999999999"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, set string) {
 		defer cost.Watch(t, cost.Parser, len(set))()
-		h := newHub(func(int, *apiv1.Frame) {})
-		h.grow([]int{0, 0, 1, 1}, 2)
-		h.grow([]int{1}, 2)
+		x := New()
+		x.Grow([]int{0, 0, 1, 1}, 2)
+		x.Grow([]int{1}, 2)
 		for i := range 2 {
-			_, _ = h.enter(i, &apiv1.FenceEnter{Set: set, Data: []byte("x")})
+			_, _, _ = x.Enter(i, &apiv1.FenceEnter{Set: set, Data: []byte("x")})
 		}
-		if len(h.fences) > 1 {
-			t.Errorf("%d fences of one set", len(h.fences))
+		if len(x.fences) > 1 {
+			t.Errorf("%d fences of one set", len(x.fences))
 		}
 	})
 }

@@ -1,0 +1,135 @@
+// Package exchange is the middle of the star that joins a run's hosts: it joins their parts of fences, keeps the run's
+// published names and finds who answers a question for a value. PURE.
+//
+//	host 0 ─FenceEnter{data 0}─▶          ─FenceResult{data 1, data 2}─▶ host 0
+//	host 1 ─FenceEnter{data 1}─▶ Exchange ─FenceResult{data 0, data 2}─▶ host 1
+//	host 2 ─FenceEnter{data 2}─▶          ─FenceResult{data 0, data 1}─▶ host 2
+//
+//	host 0 ─NameRequest─▶ Exchange ─NameResult─▶ host 0, at once or when somebody publishes the name
+//	host 0 ─FetchRequest─▶ Exchange ─FetchRequest─▶ host 1 ─FetchResult─▶ Exchange ─FetchResult─▶ host 0
+//
+// Processes go by their ids, so a fence's set may be of several jobs: those of a PMIx connect. A set's text may end in
+// "#tag": fences of other tags are others, of the same processes (a PMIx group). A fence's data goes to each host once; a
+// fence that needs a process that is over, or that has too much data, fails at once, for those inside and for those that
+// come later.
+//
+// Concurrency: an Exchange belongs to one goroutine, that of the run's loop. Each event returns the frames that are to be
+// sent for it, in order.
+package exchange
+
+import (
+	"slices"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/pmi/kvs"
+)
+
+// Bounds of what agents may leave here.
+const (
+	maxNames     = 65536
+	maxNameBytes = 64 << 20
+	maxFences    = 4096
+	maxFence     = apiv1.MaxFrame - 1<<20 // bytes of what hosts bring to one fence: one frame of it, and its set, goes to each
+	maxHeld      = 2 * apiv1.MaxFrame     // bytes of all open fences
+	maxFetches   = 1 << 20
+	maxWatched   = 32 << 20 // bytes of services that are watched, each as often as it is
+	maxKnownSets = 1024
+	maxTag       = 256 // bytes
+)
+
+// Exchange is of one run. New makes one.
+type Exchange struct {
+	hostOf []int // host of each process, by id
+	jobs   []members
+	hosts  int
+	out    []Out
+
+	fences  map[fenceKey]*fence
+	held    int // bytes of their data
+	sets    map[string]*rankSet
+	over    map[int]string // id → what became of it
+	ended   idset.Set      // ids of jobs that are over, which are not in over
+	gone    map[int]bool   // hosts that answer no more
+	names   kvs.Table
+	watches watches
+	fetches map[uint64]*fetch
+	fetchID uint64
+}
+
+// Out is a frame for a host.
+type Out struct {
+	Host  int
+	Frame *apiv1.Frame
+}
+
+// members are the first id and the hosts of one job.
+type members struct {
+	base, size int
+	hosts      []int // sorted
+}
+
+// New returns an exchange of a run that has no processes yet.
+func New() *Exchange {
+	return &Exchange{
+		fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{}, gone: map[int]bool{},
+		names: kvs.NewTable(maxNames, maxNameBytes), watches: newWatches(), fetches: map[uint64]*fetch{},
+	}
+}
+
+// Grow adds a job, whose processes get the next ids; hosts is how many hosts the run has now.
+func (x *Exchange) Grow(hostOf []int, hosts int) {
+	j := members{base: len(x.hostOf), size: len(hostOf), hosts: slices.Clone(hostOf)}
+	slices.Sort(j.hosts)
+	j.hosts = slices.Compact(j.hosts)
+	x.hostOf = append(x.hostOf, hostOf...)
+	x.hosts = hosts
+	x.jobs = append(x.jobs, j)
+}
+
+// Over tells that a process will enter no more fences; why names rank, host and cause.
+func (x *Exchange) Over(id int, why string) []Out {
+	if _, known := x.over[id]; !known && !x.ended.Contains(id) {
+		x.over[id] = why
+		x.failWith(id, why)
+	}
+	return x.take()
+}
+
+// JobOver tells of a job of which no process is left: how each went is not remembered any more.
+func (x *Exchange) JobOver(base, size int) {
+	x.ended = x.ended.Union(idset.Range(base, base+size-1))
+	for id := base; id < base+size; id++ {
+		delete(x.over, id)
+	}
+}
+
+// HostGone answers what waits for a host that was given up; its processes are told of one by one.
+func (x *Exchange) HostGone(host int) []Out {
+	return x.answerFor(host, "the host that has it was lost")
+}
+
+// HostDone answers what waits for a host whose processes have all ended: it has no more than it gave.
+func (x *Exchange) HostDone(host int) []Out { return x.answerFor(host, "") }
+
+func (x *Exchange) answerFor(host int, err string) []Out {
+	x.gone[host] = true
+	x.watches.forget(host)
+	for id, f := range x.fetches {
+		if f.host == host {
+			delete(x.fetches, id)
+		} else if f.waiting[host] {
+			x.answered(id, host, &apiv1.FetchResult{Error: err})
+		}
+	}
+	return x.take()
+}
+
+// send notes a frame for take.
+func (x *Exchange) send(host int, f *apiv1.Frame) { x.out = append(x.out, Out{host, f}) }
+
+func (x *Exchange) take() []Out {
+	out := x.out
+	x.out = nil
+	return out
+}

@@ -1,0 +1,191 @@
+package exchange
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+type fenceKey struct {
+	set   string
+	epoch uint64
+}
+
+type fence struct {
+	set     *rankSet
+	data    map[int][]byte // host → contribution
+	size    int            // bytes of data
+	collect bool
+	err     string // it has failed; late hosts are told
+	limit   bool   // for a bound
+}
+
+// rankSet is a set of processes with its hosts.
+type rankSet struct {
+	ranks idset.Set
+	hosts []int // sorted
+	whole bool  // every rank of the first job
+}
+
+// Enter handles a host's FenceEnter. wired says that a fence of the whole first job is through.
+func (x *Exchange) Enter(host int, m *apiv1.FenceEnter) (out []Out, wired bool, err error) {
+	wired, err = x.enter(host, m)
+	return x.take(), wired, err
+}
+
+func (x *Exchange) enter(host int, m *apiv1.FenceEnter) (wired bool, err error) {
+	key := fenceKey{m.Set, m.Epoch}
+	set, err := x.set(m.Set)
+	if err != nil {
+		return false, err
+	}
+	if _, ok := slices.BinarySearch(set.hosts, host); !ok {
+		return false, fmt.Errorf("fence %s: the host has no rank in it", m.Set)
+	}
+	f := x.fences[key]
+	if f == nil {
+		if len(x.fences) >= maxFences {
+			return false, fmt.Errorf("fence %s: more than %d fences at once", m.Set, maxFences)
+		}
+		f = &fence{set: set, data: map[int][]byte{}}
+		x.fences[key] = f
+	}
+	if _, twice := f.data[host]; twice {
+		return false, fmt.Errorf("fence %s, epoch %d: entered twice", m.Set, m.Epoch)
+	}
+	f.data[host] = nil
+	f.collect = f.collect || m.Collect
+	switch {
+	case f.err != "":
+		x.result(key, host, nil, f)
+	default:
+		f.data[host] = m.Data
+		f.size += len(m.Data)
+		x.held += len(m.Data)
+		if why := x.missing(set); why != "" {
+			x.fail(key, f, why, false)
+		} else if why := x.excess(f); why != "" {
+			x.fail(key, f, why, true)
+		}
+	}
+	if len(f.data) < len(set.hosts) {
+		return false, nil
+	}
+	delete(x.fences, key)
+	if f.err != "" {
+		return false, nil
+	}
+	x.held -= f.size
+	for _, to := range set.hosts {
+		x.result(key, to, f.others(to), f)
+	}
+	return set.whole && !strings.Contains(m.Set, "#"), nil
+}
+
+// excess says which bound a fence's data passes; "" when none.
+func (x *Exchange) excess(f *fence) string {
+	switch {
+	case f.size > maxFence:
+		return fmt.Sprintf("its hosts bring %d bytes together; %d are possible; let ranks put less before it", f.size, maxFence)
+	case x.held > maxHeld:
+		return fmt.Sprintf("with it, barriers that have not ended have %d bytes; %d are possible; let ranks put less, or be in fewer at once", x.held, maxHeld)
+	}
+	return ""
+}
+
+// fail ends a fence for the hosts that are in it, and lets its data go.
+func (x *Exchange) fail(key fenceKey, f *fence, why string, limit bool) {
+	f.err, f.limit = why, limit
+	for host := range f.data {
+		f.data[host] = nil
+		x.result(key, host, nil, f)
+	}
+	x.held -= f.size
+	f.size = 0
+}
+
+// others is what the other hosts contributed, in order of host.
+func (f *fence) others(host int) [][]byte {
+	if !f.collect {
+		return nil
+	}
+	out := make([][]byte, 0, len(f.set.hosts)-1)
+	for _, from := range f.set.hosts {
+		if from != host && len(f.data[from]) > 0 {
+			out = append(out, f.data[from])
+		}
+	}
+	return out
+}
+
+func (x *Exchange) result(key fenceKey, host int, data [][]byte, f *fence) {
+	x.send(host, &apiv1.Frame{Body: &apiv1.Frame_FenceResult{FenceResult: &apiv1.FenceResult{
+		Set: key.set, Epoch: key.epoch, Data: data, Error: f.err, Limit: f.limit,
+	}}})
+}
+
+// set parses a set once, without its tag; agents name the same few again and again.
+func (x *Exchange) set(key string) (*rankSet, error) {
+	text, tag, _ := strings.Cut(key, "#")
+	if len(tag) > maxTag {
+		return nil, fmt.Errorf("fence %s: a tag of %d bytes; %d are possible", text, len(tag), maxTag)
+	}
+	if s := x.sets[text]; s != nil {
+		return s, nil
+	}
+	ranks, err := idset.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("fence: %w", err)
+	}
+	first := x.jobs[0].size
+	s := &rankSet{ranks: ranks, whole: ranks.Len() == first && ranks.Equal(idset.Range(0, first-1))}
+	on := make([]bool, x.hosts)
+	for r := range ranks.All() {
+		if r >= len(x.hostOf) {
+			return nil, fmt.Errorf("fence %s: the run has %d processes", text, len(x.hostOf))
+		}
+		on[x.hostOf[r]] = true
+	}
+	for i, yes := range on {
+		if yes {
+			s.hosts = append(s.hosts, i)
+		}
+	}
+	if len(s.hosts) == 0 {
+		return nil, fmt.Errorf("fence: the set %q is empty", text)
+	}
+	if len(x.sets) >= maxKnownSets {
+		clear(x.sets)
+	}
+	x.sets[text] = s
+	return s, nil
+}
+
+// missing says why a fence of set can never complete; "" when it can.
+func (x *Exchange) missing(set *rankSet) string {
+	if x.ended.Overlaps(set.ranks) {
+		return "processes of it belong to a job that has ended"
+	}
+	first := -1
+	for r := range x.over {
+		if set.ranks.Contains(r) && (first < 0 || r < first) {
+			first = r
+		}
+	}
+	if first < 0 {
+		return ""
+	}
+	return x.over[first]
+}
+
+// failWith fails the fences that id is in.
+func (x *Exchange) failWith(id int, why string) {
+	for key, f := range x.fences {
+		if f.err == "" && f.set.ranks.Contains(id) {
+			x.fail(key, f, why, false)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package exchange
+
+import (
+	"fmt"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// fetch is a question that hosts have not answered.
+type fetch struct {
+	host    int    // that asked
+	id      uint64 // its own number for it
+	waiting map[int]bool
+}
+
+// Fetch routes a request to the owner's host, or to every other host of the job when the owner
+// is not known: the first that has the value answers for all.
+func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) []Out {
+	x.fetch(host, m)
+	return x.take()
+}
+
+func (x *Exchange) fetch(host int, m *apiv1.FetchRequest) {
+	if !m.AnyOwner && int(m.Owner) >= len(x.hostOf) {
+		x.fetched(host, &apiv1.FetchResult{Id: m.Id, Error: fmt.Sprintf("no process %d in a run of %d", m.Owner, len(x.hostOf))})
+		return
+	}
+	if m.AnyOwner && int(m.Job) >= len(x.jobs) {
+		x.fetched(host, &apiv1.FetchResult{Id: m.Id, Error: fmt.Sprintf("no job %d in a run of %d", m.Job, len(x.jobs))})
+		return
+	}
+	if len(x.fetches) >= maxFetches {
+		x.fetched(host, &apiv1.FetchResult{Id: m.Id, Error: "too many fetches at once"})
+		return
+	}
+	f := &fetch{host: host, id: m.Id, waiting: map[int]bool{}}
+	if m.AnyOwner {
+		for _, i := range x.jobs[m.Job].hosts {
+			if i != host && !x.gone[i] {
+				f.waiting[i] = true
+			}
+		}
+	} else if owner := x.hostOf[m.Owner]; owner != host && !x.gone[owner] {
+		f.waiting[owner] = true
+	}
+	if len(f.waiting) == 0 {
+		x.fetched(host, &apiv1.FetchResult{Id: m.Id})
+		return
+	}
+	x.fetchID++
+	m.Id = x.fetchID
+	x.fetches[x.fetchID] = f
+	for i := range x.hosts {
+		if f.waiting[i] {
+			x.send(i, &apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: m}})
+		}
+	}
+}
+
+// Answered takes one host's answer to a fetch; late ones of a fetch that is over are dropped.
+func (x *Exchange) Answered(from int, m *apiv1.FetchResult) []Out {
+	x.answered(m.Id, from, m)
+	return x.take()
+}
+
+func (x *Exchange) answered(id uint64, from int, m *apiv1.FetchResult) {
+	f := x.fetches[id]
+	if f == nil || !f.waiting[from] {
+		return
+	}
+	delete(f.waiting, from)
+	if !m.Found && len(f.waiting) > 0 {
+		return
+	}
+	delete(x.fetches, id)
+	m.Id = f.id
+	x.fetched(f.host, m)
+}
+
+func (x *Exchange) fetched(host int, m *apiv1.FetchResult) {
+	x.send(host, &apiv1.Frame{Body: &apiv1.Frame_FetchResult{FetchResult: m}})
+}
