@@ -11,10 +11,10 @@ type Limits struct {
 	Value    int // bytes of a value; 4 MiB (PMI-1 and PMI-2 allow about 1 KiB)
 	RankKeys int // keys a rank may hold; 32768
 	RankData int // bytes of keys and values a rank may hold; 64 MiB
-	Fences   int // fences of different sets in flight on a host; 256
-	Sending  int // bytes that fences in flight carry away from a host; 224 MiB, below what goes into a frame of mpiup
-	Again    int // of them, bytes beyond all that the host's ranks hold; 32 MiB
-	Names    int // published names of a job; 4096
+	Fences   int // fences of different sets that a job has in flight on a host; 256
+	Sending  int // bytes that a job's fences in flight carry away from a host; 224 MiB, below what goes into a frame of mpiup
+	Again    int // of them, bytes beyond all that its ranks on the host hold; 32 MiB
+	Names    int // published names; 4096
 }
 
 // DefaultLimits is far above what any MPI library uses: MPICH puts two values of 500 bytes a
