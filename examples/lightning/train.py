@@ -10,6 +10,7 @@ import sys
 
 import lightning as L
 import torch
+from lightning.pytorch.plugins.environments import LightningEnvironment
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -49,6 +50,7 @@ def main():
         devices=here,
         num_nodes=size // here,
         strategy="ddp",
+        plugins=LightningEnvironment(),  # where mpi4py is installed, Lightning would take rank 0's host name from it, and any port
         max_epochs=EPOCHS,
         logger=False,
         enable_checkpointing=False,
