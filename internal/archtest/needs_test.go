@@ -20,9 +20,9 @@ import (
 var notInCI = map[string]string{
 	"nccl":          "others' files, which are not in this repository; TestNCCLTree has one of our own",
 	"horovod":       "its build takes minutes; make frameworks makes it, and CI runs its test where it is cached",
-	"horovod-mpich": "the same",
-	"newtorch":      "600 MB of downloads, which make frameworks makes; CI runs its tests where it is cached, and Debian's torch always",
-	"tensorflow":    "the same of 300 MB",
+	"horovod-mpich": "its build takes minutes too, and its test runs where it is cached",
+	"newtorch":      "1.5 GB on disk, which make frameworks brings; CI runs its tests where it is cached, and Debian's torch always",
+	"tensorflow":    "1.6 GB on disk, which make frameworks brings; CI runs its test where it is cached",
 	"intel":         "130 MB of Intel MPI, which make kube-intel fetches; in CI MPICH stands in its place",
 }
 
