@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -10,13 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mpiup/mpiup/agent/checkup"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
-	"github.com/mpiup/mpiup/test/need"
+	"github.com/mpiup/mpiup/test/deadmount"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -66,20 +63,7 @@ func TestAnswersWhileItIsAskedTo(t *testing.T) {
 
 // A dead mount on PATH is left out of the search for benchmarks and named; without that the search would not end.
 func TestDeadDirectoriesOfASearch(t *testing.T) {
-	need.Root(t)
-	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	need.Done(t, "fuse", err, "load the fuse module")
-	dead, alive := t.TempDir(), t.TempDir()
-	if err := unix.Mount("none", dead, "fuse", unix.MS_NODEV|unix.MS_NOSUID, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev)); err != nil {
-		unix.Close(dev)
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		unix.Close(dev) // who waits gets an error
-		if err := unix.Unmount(dead, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dead, alive := deadmount.New(t), t.TempDir()
 	if err := os.WriteFile(filepath.Join(alive, "osu_bw"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package reap
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/program"
-	"github.com/mpiup/mpiup/test/need"
+	"github.com/mpiup/mpiup/test/deadmount"
 )
 
 func write(t testing.TB, file, text string, mode os.FileMode) string {
@@ -99,30 +98,8 @@ func TestProgramsThatCannotStartSayWhy(t *testing.T) {
 	}
 }
 
-// deadMount is a FUSE file system that nobody serves: every access hangs until the test ends.
-func deadMount(t *testing.T) string {
-	need.Root(t)
-	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	need.Done(t, "fuse", err, "load the fuse module")
-	dir, err := os.MkdirTemp("", "m")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("none", dir, "fuse", unix.MS_NODEV|unix.MS_NOSUID, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev)); err != nil {
-		t.Fatalf("mount: %v", err)
-	}
-	t.Cleanup(func() {
-		_ = unix.Close(dev)
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Errorf("umount: %v", err)
-		}
-		_ = os.Remove(dir)
-	})
-	return dir
-}
-
 func TestMountThatDoesNotAnswerIsATimeout(t *testing.T) {
-	dir := deadMount(t)
+	dir := deadmount.New(t)
 	script := write(t, filepath.Join(t.TempDir(), "script"), "#!"+dir+"/python3\n", 0o755)
 	s := supervise(t, func(c *Config) { c.SpawnDeadline = 100 * time.Millisecond })
 	ls := "/bin:" + dir + ":/usr/bin"
@@ -149,7 +126,7 @@ func TestMountThatDoesNotAnswerIsATimeout(t *testing.T) {
 }
 
 func TestHangingExecIsGivenUp(t *testing.T) {
-	dir := deadMount(t)
+	dir := deadmount.New(t)
 	file := write(t, filepath.Join(t.TempDir(), "prog"), withLoader(dir+"/ld.so"), 0o755)
 	// The runtime cannot stop the world while a child hangs in exec, so nothing may ask it to.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))

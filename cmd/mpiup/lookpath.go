@@ -1,43 +1,37 @@
 package main
 
 import (
-	"fmt"
-	"os"
+	"cmp"
+	"context"
+	"errors"
 	"path/filepath"
-	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/reap/program"
 )
 
-// lookPath finds programs on this process's PATH, and then in dir.
+// lookPatience bounds a look at PATH, whose directories may be on a mount that does not answer.
+const lookPatience = 2 * time.Second
+
+// lookPath finds programs on this process's PATH, and then in dir. The error is fs.ErrNotExist where there is none.
 func (p *process) lookPath(dir string) func(name string) (string, error) {
 	return func(name string) (string, error) {
-		if all := p.onPath(name, dir); len(all) > 0 {
-			return all[0], nil
-		}
-		if path := filepath.Join(dir, name); runs(path) {
-			return path, nil
-		}
-		return "", fmt.Errorf("%.100s is not on this host's PATH or in %s: write it with its directory", name, dir)
+		return p.programs.Find(context.Background(), name, dir, program.SearchPath("", p.getenv("PATH"), true), lookPatience)
 	}
 }
 
-// onPath are all programs of a name on PATH, by their absolute paths, in its order.
+// onPath are all programs of a name on PATH, by their absolute paths, in its order. A directory that does not answer is
+// named and left out.
 func (p *process) onPath(name, dir string) (all []string) {
-	if strings.Contains(name, "/") || name == "" {
-		return nil
-	}
 	for _, d := range filepath.SplitList(p.getenv("PATH")) {
-		if !filepath.IsAbs(d) { // an empty one is this directory
-			d = filepath.Join(dir, d)
-		}
-		if path := filepath.Join(d, name); runs(path) {
+		path, err := p.programs.Find(context.Background(), name, dir, cmp.Or(d, "."), lookPatience)
+		switch {
+		case err == nil:
 			all = append(all, path)
+		case errors.Is(err, syscall.ETIMEDOUT):
+			tell(p.stderr, "mpiup: warning:", err)
 		}
 	}
 	return all
-}
-
-// runs says that path is a program.
-func runs(path string) bool {
-	fi, err := os.Stat(path)
-	return err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0
 }

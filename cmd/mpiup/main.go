@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/mpiup/mpiup/agent/reap/guard"
+	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
@@ -40,6 +41,7 @@ type process struct {
 	host           string // --name, else the host's name
 	ready          func() // called when an agent can be reached; nil: nobody waits
 	code           int    // exit code, set by the subcommand
+	programs       program.Finder
 }
 
 func (p *process) getenv(name string) string {

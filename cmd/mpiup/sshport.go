@@ -31,7 +31,15 @@ func sshPorts(l sshdLine, root string) (ports []int, asked bool) {
 	if err != nil {
 		return []int{22}, false
 	}
-	for line := range strings.Lines(string(text)) {
+	if ports = portsIn(string(text)); len(ports) == 0 {
+		return []int{22}, false
+	}
+	return ports, true
+}
+
+// portsIn are the ports that the text of a configuration names, 16 at most.
+func portsIn(text string) (ports []int) {
+	for line := range strings.Lines(text) {
 		words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n=\"", r) }) // sshd_config(5)
 		if len(words) < 2 || !strings.EqualFold(words[0], "port") {
 			continue
@@ -40,10 +48,7 @@ func sshPorts(l sshdLine, root string) (ports []int, asked bool) {
 			ports = append(ports, int(n))
 		}
 	}
-	if len(ports) == 0 {
-		return []int{22}, false
-	}
-	return ports, true
+	return ports
 }
 
 // doors are listeners at sshd's ports. They take connections and close them: probes of pods made

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func TestSSHPorts(t *testing.T) {
@@ -40,6 +42,18 @@ func TestSSHPorts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzPortsIn takes any text for sshd's configuration.
+func FuzzPortsIn(f *testing.F) {
+	f.Add("# Port 1\nPort 2222\nport=2223\n\tPort \"2224\"\nPortal 9\nPort 0\nPort 65536\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, len(text))()
+		ports := portsIn(text)
+		if len(ports) > 16 || slices.ContainsFunc(ports, func(n int) bool { return n < 1 || n > 65535 }) {
+			t.Errorf("ports %v", ports)
+		}
+	})
 }
 
 // Who connects to sshd's port finds somebody; a port that is taken is named and the other serves.

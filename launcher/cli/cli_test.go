@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"errors"
+	"io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +29,7 @@ var here = Environment{
 		if name == "w9" {
 			return "/bin/w9", nil
 		}
-		return "", errors.New("not found")
+		return "", fs.ErrNotExist
 	},
 }
 

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"strings"
 )
@@ -25,7 +27,7 @@ func (f *RunFlags) lostHosts(words []string, env Environment) error {
 			return false
 		}
 		_, err := env.LookPath(word)
-		return err != nil
+		return errors.Is(err, fs.ErrNotExist) // not for a mount that does not answer
 	}
 	n := 0
 	for n < len(words) && (withSlots.MatchString(words[n]) || like(words[n])) {

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/deadmount"
+)
+
+// A directory of PATH on a mount that does not answer is named, and does not hang the command.
+func TestPATHWithADeadMount(t *testing.T) {
+	dead, alive := deadmount.New(t), t.TempDir()
+	if err := os.WriteFile(filepath.Join(alive, "prog"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	p := &process{env: []string{"PATH=" + dead + ":" + alive}, stderr: stderr}
+	if path, err := p.lookPath("/")("prog"); err == nil || !strings.HasPrefix(err.Error(), dead+": the file system of this directory of PATH") {
+		t.Errorf("%q, %v", path, err)
+	}
+	if all := p.onPath("prog", "/"); len(all) != 1 || all[0] != filepath.Join(alive, "prog") {
+		t.Errorf("on PATH: %q", all)
+	}
+	said, err := os.ReadFile(stderr.Name())
+	if err != nil || !strings.HasPrefix(string(said), "mpiup: warning: "+dead) || strings.Count(string(said), "\n") != 1 {
+		t.Errorf("said %q, %v", said, err)
+	}
+}
