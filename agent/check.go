@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/api/dial"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
-	"google.golang.org/grpc"
 )
 
 // Check is what `mpiup agent --check` does for exec probes: it asks the agent of this
@@ -65,17 +65,10 @@ func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.Hell
 		return nil, err
 	}
 	defer conn.Close()
-	once := make(chan net.Conn, 1)
-	once <- conn
-	cc, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(identity.ClientTransport()),
-		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
-			select {
-			case c := <-once:
-				return c, nil
-			default:
-				return nil, net.ErrClosed
-			}
-		}))
+	ready := make(chan net.Conn, 1)
+	ready <- conn
+	close(ready)
+	cc, err := dial.Over(addr, ready)
 	if err != nil {
 		return nil, err
 	}

@@ -11,13 +11,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/api/codec"
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
+
+	"github.com/mpiup/mpiup/internal/api/codec"
+	"github.com/mpiup/mpiup/internal/api/dial"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
 )
 
 const (
@@ -124,22 +126,7 @@ func (d *dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 // overlay puts gRPC on the connection that comes through ready. It gets that one and no other: when it
 // breaks, the session redials in its own way (link.go).
 func (d *dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (*grpc.ClientConn, error) {
-	once := func(ctx context.Context, _ string) (net.Conn, error) {
-		select {
-		case conn, ok := <-ready:
-			if !ok {
-				return nil, errors.New("the connection is gone")
-			}
-			return conn, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return grpc.NewClient("passthrough:///"+addr.String(),
-		grpc.WithContextDialer(once),
-		grpc.WithTransportCredentials(identity.ClientTransport()),
-		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithNoProxy(),
-		grpc.WithIdleTimeout(0),
+	return dial.Over(addr.String(), ready,
 		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
 		grpc.WithReadBufferSize(readBuffer), grpc.WithWriteBufferSize(d.buffer),
 		experimental.WithBufferPool(&d.pages),

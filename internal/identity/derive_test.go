@@ -8,26 +8,28 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/identity/keyfile"
 )
 
 // The derivation is a wire fact: a change of these values parts old from new processes, and
 // needs a new version in the labels and in the protocol.
 func TestDerivationGolden(t *testing.T) {
-	key := must(parseKey([]byte("mpiup golden key, 32 bytes long.\n")))
-	d := must(deriveAuthority(key.material, "pi.team-a"))
+	key := must(keyfile.Parse([]byte("mpiup golden key, 32 bytes long.\n")))
+	d := must(deriveAuthority(key.Material, "pi.team-a"))
 	sum := sha256.Sum256(d.cert.Raw)
-	i := &Identity{jobID: must(deriveJobID(key.material, "pi.team-a"))}
+	i := &Identity{jobID: must(deriveJobID(key.Material, "pi.team-a"))}
 	got := fmt.Sprintf("%s %s %v", i.jobID, hex.EncodeToString(sum[:8]), i.Ports())
 	const want = "b21ae770c416a53862b61f332b949d59 f3c792aa7ac7564d [16748 27100 25524 29408 20937 22359 20916 20803]"
 	if got != want {
 		t.Errorf("derived %s\nwant    %s", got, want)
 	}
-	again := must(deriveAuthority(key.material, "pi.team-a"))
+	again := must(deriveAuthority(key.Material, "pi.team-a"))
 	if !bytes.Equal(again.cert.Raw, d.cert.Raw) {
 		t.Error("the CA is not deterministic")
 	}
 	for _, scope := range []string{"pi.team-b", "pi.team-a.", ""} {
-		if must(deriveJobID(key.material, scope)) == i.jobID || bytes.Equal(must(deriveAuthority(key.material, scope)).key, d.key) {
+		if must(deriveJobID(key.Material, scope)) == i.jobID || bytes.Equal(must(deriveAuthority(key.Material, scope)).key, d.key) {
 			t.Errorf("scope %q gives the same job", scope)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/mpiup/mpiup/internal/identity/keyfile"
 )
 
 // ErrNoSecret is matched by Load's error when the pod holds no job secret.
@@ -86,7 +88,7 @@ func (f *finder) namedKey(name, from string) (secret, error) {
 	if err != nil {
 		return secret{}, fmt.Errorf("look for the volume of %s: %w", name, err)
 	}
-	return secret{material: k.material, file: k.file, at: k.at, from: from, mounted: f.onVolume(name, ms)}, nil
+	return secret{material: k.Material, file: k.file, at: k.at, from: from, mounted: f.onVolume(name, ms)}, nil
 }
 
 // onVolume says whether a file lies on a volume that was mounted into this container, rather than on
@@ -166,7 +168,7 @@ func (f *finder) defaultDir(ms []mount) (secret, bool, error) {
 	mounted := slices.ContainsFunc(ms, func(m mount) bool {
 		return m.point != "/" && m.point != "/etc" && within(shown, m.point)
 	})
-	return secret{material: k.material, file: k.file, at: k.at, from: shown, mounted: mounted}, err == nil, err
+	return secret{material: k.Material, file: k.file, at: k.at, from: shown, mounted: mounted}, err == nil, err
 }
 
 // home takes $HOME/.ssh/id_rsa, then /root/.ssh/id_rsa, where that directory or that file is
@@ -250,11 +252,11 @@ func (f *finder) mountedKey(file string) (s secret, ok bool, err error) {
 	if err != nil {
 		return s, false, err
 	}
-	if authorized, err := readBounded(beside, maxTextFile); err == nil && !authorizes(authorized, k.private) {
+	if authorized, err := readBounded(beside, maxTextFile); err == nil && !k.AuthorizedBy(authorized) {
 		f.passed = append(f.passed, file+" (a person's: authorized_keys beside it names other keys only)")
 		return s, false, nil
 	}
-	return secret{material: k.material, file: k.file, at: k.at, from: file, mounted: true}, true, nil
+	return secret{material: k.Material, file: k.file, at: k.at, from: file, mounted: true}, true, nil
 }
 
 func (f *finder) shown(file string) string {
@@ -265,21 +267,27 @@ func (f *finder) shown(file string) string {
 	return "/" + rel
 }
 
-func readKey(file, shown string) (parsedKey, error) {
+// keyRead is a key, and where it was read.
+type keyRead struct {
+	keyfile.Key
+	file string
+	at   stamp // of that file, from before it was read
+}
+
+func readKey(file, shown string) (keyRead, error) {
 	at, err := stampOf(file)
 	if err != nil {
-		return parsedKey{}, unreadable(file, shown, err)
+		return keyRead{}, unreadable(file, shown, err)
 	}
-	data, err := readBounded(file, maxKey)
+	data, err := readBounded(file, keyfile.MaxSize)
 	if err != nil {
-		return parsedKey{}, unreadable(file, shown, err)
+		return keyRead{}, unreadable(file, shown, err)
 	}
-	k, err := parseKey(data)
+	k, err := keyfile.Parse(data)
 	if err != nil {
-		return parsedKey{}, fmt.Errorf("key %s: it is %w", shown, err)
+		return keyRead{}, fmt.Errorf("key %s: it is %w", shown, err)
 	}
-	k.file, k.at = file, at
-	return k, nil
+	return keyRead{k, file, at}, nil
 }
 
 // unreadable explains why a key could not be read: who we are, whose it is, what to set.

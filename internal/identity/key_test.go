@@ -3,21 +3,15 @@ package identity
 import (
 	"bytes"
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/test/cost"
-	"github.com/mpiup/mpiup/test/need"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/mpiup/mpiup/internal/identity/keyfile"
 )
 
 func pemOf(kind string, der []byte) []byte {
@@ -40,96 +34,6 @@ func operatorKey(t testing.TB) (private, authorized []byte) {
 	return pemOf("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(key))), ssh.MarshalAuthorizedKey(signer.PublicKey())
 }
 
-func TestOneKeyInEveryEncoding(t *testing.T) {
-	ec := must(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))
-	rs := must(rsa.GenerateKey(rand.Reader, 2048))
-	_, ed, _ := ed25519.GenerateKey(rand.Reader)
-	openssh := func(key any) []byte { return pem.EncodeToMemory(must(ssh.MarshalPrivateKey(key, "a comment"))) }
-	sec1, pkcs1 := must(x509.MarshalECPrivateKey(ec)), x509.MarshalPKCS1PrivateKey(rs)
-	seen := map[string]string{}
-	for name, encodings := range map[string]map[string][]byte{
-		"ecdsa": {
-			"SEC1":            pemOf("EC PRIVATE KEY", sec1),
-			"SEC1 after text": append([]byte("\n"), pemOf("EC PRIVATE KEY", sec1)...),
-			"with parameters": append(pemOf("EC PARAMETERS", []byte{6, 5, 43, 129, 4, 0, 35}), pemOf("EC PRIVATE KEY", sec1)...),
-			"PKCS#8":          pemOf("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(ec))),
-			"mislabelled":     pemOf("PRIVATE KEY", sec1),
-			"OpenSSH":         openssh(ec),
-			"DER":             sec1,
-		},
-		"rsa": {
-			"PKCS#1":  pemOf("RSA PRIVATE KEY", pkcs1),
-			"PKCS#8":  pemOf("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(rs))),
-			"OpenSSH": openssh(rs),
-			"CRLF":    bytes.ReplaceAll(pemOf("RSA PRIVATE KEY", pkcs1), []byte("\n"), []byte("\r\n")),
-			"DER":     pkcs1,
-		},
-		"ed25519": {
-			"PKCS#8":  pemOf("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(ed))),
-			"OpenSSH": openssh(ed),
-		},
-	} {
-		var first []byte
-		for enc, data := range encodings {
-			k, err := parseKey(data)
-			if err != nil {
-				t.Errorf("%s %s: %v", name, enc, err)
-				continue
-			}
-			if first == nil {
-				first = k.material
-			}
-			if !bytes.Equal(first, k.material) {
-				t.Errorf("%s: %s gives another identity", name, enc)
-			}
-		}
-		if other, ok := seen[string(first)]; ok {
-			t.Errorf("%s and %s are the same", name, other)
-		}
-		seen[string(first)] = name
-	}
-}
-
-func TestOpaqueKey(t *testing.T) {
-	a := must(parseKey([]byte("correct horse battery staple")))
-	b := must(parseKey([]byte("correct horse battery staple\r\n")))
-	c := must(parseKey([]byte("correct horse battery staplE")))
-	if !bytes.Equal(a.material, b.material) || bytes.Equal(a.material, c.material) {
-		t.Error("line ends count, or letters do not")
-	}
-}
-
-func TestKeyRefused(t *testing.T) {
-	private, authorized := operatorKey(t)
-	ec := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	legacy := must(x509.EncryptPEMBlock(rand.Reader, "EC PRIVATE KEY", must(x509.MarshalECPrivateKey(ec)), []byte("x"), x509.PEMCipherAES128)) //lint:ignore SA1019 such files exist and are refused by name
-	for _, tt := range []struct {
-		name string
-		data []byte
-		want string
-	}{
-		{"empty", nil, "only 0 bytes"},
-		{"short", []byte("fifteen bytes..\n"), "only 15 bytes"},
-		{"zeros", make([]byte, 32), "one byte repeated"},
-		{"huge", bytes.Repeat([]byte("ab"), maxKey), "larger than 64 KiB"},
-		{"half a PEM", private[:len(private)/2], "damaged PEM"},
-		{"PEM header only", []byte("-----BEGIN EC PRIVATE KEY-----\n"), "damaged PEM"},
-		{"bytes in PEM", pemOf("PRIVATE KEY", []byte("no key at all")), "cannot be read as a private key"},
-		{"ssh public key", authorized, "a public key"},
-		{"PEM public key", pemOf("PUBLIC KEY", must(x509.MarshalPKIXPublicKey(&ec.PublicKey))), `"PUBLIC KEY"`},
-		{"certificate", pemOf("CERTIFICATE", []byte("x")), "no secret"},
-		{"encrypted PKCS#8", pemOf("ENCRYPTED PRIVATE KEY", []byte("x")), "encrypted private key"},
-		{"encrypted legacy", pem.EncodeToMemory(legacy), "encrypted private key"},
-		{"encrypted OpenSSH", pem.EncodeToMemory(must(ssh.MarshalPrivateKeyWithPassphrase(ec, "", []byte("x")))), "encrypted private key"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if _, err := parseKey(tt.data); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want %q", err, tt.want)
-			}
-		})
-	}
-}
-
 func TestKeygenMakesAKey(t *testing.T) {
 	var a, b bytes.Buffer
 	if err := Keygen(&a); err != nil {
@@ -138,54 +42,12 @@ func TestKeygenMakesAKey(t *testing.T) {
 	if err := Keygen(&b); err != nil {
 		t.Fatal(err)
 	}
-	ka, kb := must(parseKey(a.Bytes())), must(parseKey(b.Bytes()))
-	if ka.private == nil || bytes.Equal(ka.material, kb.material) {
+	ka, kb := must(keyfile.Parse(a.Bytes())), must(keyfile.Parse(b.Bytes()))
+	if ka.Private == nil || bytes.Equal(ka.Material, kb.Material) {
 		t.Error("no key, or twice the same")
 	}
-}
-
-// What ssh-keygen and openssl write, and turn into each other, is read alike.
-func TestRealTools(t *testing.T) {
-	need.Program(t, "ssh-keygen", "openssh-client")
-	need.Program(t, "openssl", "openssl")
-	for _, kind := range [][]string{{"-t", "ecdsa", "-b", "521"}, {"-t", "rsa", "-b", "2048"}} {
-		dir := t.TempDir()
-		file := filepath.Join(dir, "id")
-		tool := func(name string, args ...string) {
-			t.Helper()
-			if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-				t.Fatalf("%s %v: %v\n%s", name, args, err, out)
-			}
-		}
-		tool("ssh-keygen", append(kind, "-q", "-N", "", "-f", file)...)
-		want := must(parseKey(must(os.ReadFile(file))))
-		tool("ssh-keygen", "-p", "-q", "-m", "PEM", "-N", "", "-P", "", "-f", file)
-		tool("openssl", "pkcs8", "-topk8", "-nocrypt", "-in", file, "-out", file+".p8")
-		for _, f := range []string{file, file + ".p8"} {
-			if k := must(parseKey(must(os.ReadFile(f)))); !bytes.Equal(k.material, want.material) {
-				t.Errorf("%v: %s differs", kind, f)
-			}
-		}
-		if !authorizes(must(os.ReadFile(file+".pub")), want.private) {
-			t.Errorf("%v: public half not recognised", kind)
-		}
+	block, _ := pem.Decode(a.Bytes()) // x509's plain form, which keyfile reads quickly
+	if !bytes.Equal(block.Bytes, must(x509.MarshalPKCS8PrivateKey(ka.Private()))) {
+		t.Errorf("another form: %x", block.Bytes)
 	}
-}
-
-func FuzzKey(f *testing.F) {
-	private, authorized := operatorKey(f)
-	f.Add(private)
-	f.Add(authorized)
-	f.Add([]byte("sixteen bytes and more"))
-	f.Add(pem.EncodeToMemory(must(ssh.MarshalPrivateKey(ed25519.NewKeyFromSeed(make([]byte, 32)), ""))))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		defer cost.Watch(t, cost.Parser, len(data))()
-		k, err := parseKey(data)
-		if err == nil && len(k.material) < minKey {
-			t.Errorf("%d bytes of material from %q", len(k.material), data)
-		}
-		if err == nil && k.private != nil {
-			authorizes(data, k.private)
-		}
-	})
 }

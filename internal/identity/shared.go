@@ -105,7 +105,7 @@ func (s *sharedSource) look(now time.Time) {
 	if err == nil && at == s.tried {
 		return
 	}
-	var k parsedKey
+	var k keyRead
 	if err == nil {
 		k, err = readKey(s.file, s.file)
 		if err == nil && k.at != at {
@@ -120,7 +120,7 @@ func (s *sharedSource) look(now time.Time) {
 		return
 	}
 	s.tried, s.complain = at, ""
-	if bytes.Equal(k.material, s.keys[0].material) {
+	if bytes.Equal(k.Material, s.keys[0].material) {
 		return
 	}
 	began := time.Unix(at.ctime.Unix())
@@ -133,8 +133,8 @@ func (s *sharedSource) look(now time.Time) {
 			old.until = until
 		}
 	}
-	s.keys = slices.DeleteFunc(s.keys, func(old *sharedKey) bool { return bytes.Equal(old.material, k.material) })
-	s.keys = append([]*sharedKey{{material: k.material}}, s.keys...)
+	s.keys = slices.DeleteFunc(s.keys, func(old *sharedKey) bool { return bytes.Equal(old.material, k.Material) })
+	s.keys = append([]*sharedKey{{material: k.Material}}, s.keys...)
 	s.keys = s.keys[:min(len(s.keys), maxKeys)]
 	s.log.Info("the job has a new key", "file", s.file, "old one accepted until", until)
 }

@@ -1,4 +1,13 @@
-package identity
+// Package keyfile makes one secret of the content of a key file, whatever its encoding.
+//
+//	private key in PEM (SEC1, PKCS#1, PKCS#8, OpenSSH) or bare DER ──▶ type, curve, scalar ─┐
+//	anything else, 16 bytes or more ──────────────────────────────────────────────────────┴▶ Material
+//	public and encrypted keys, certificates, damaged PEM ──▶ an error: what everybody may read is no secret
+//
+// PURE: bytes in, a Key out; a Key does not change.
+//
+// It finds and reads no file, and derives nothing from the Material.
+package keyfile
 
 import (
 	"bytes"
@@ -17,19 +26,17 @@ import (
 )
 
 const (
-	minKey = 16       // bytes of an opaque key file, after line ends are cut off
-	maxKey = 64 << 10 // bytes of any key file
+	minKey  = 16       // bytes of an opaque key file, after line ends are cut off
+	MaxSize = 64 << 10 // bytes of any key file
 )
 
-// parsedKey is the content of a key file.
-type parsedKey struct {
-	file     string // where it was read; "": nowhere
-	at       stamp  // of that file, from before it was read
-	material []byte
-	private  func() any // the private key; nil for an opaque file
+// Key is the content of a key file.
+type Key struct {
+	Material []byte     // HKDF input: the same for one key in every encoding
+	Private  func() any // the private key; nil for an opaque file
 }
 
-// parseKey turns the content of a key file into HKDF input.
+// Parse turns the content of a key file into HKDF input.
 //
 //	private key in PEM (SEC1, PKCS#1, PKCS#8, OpenSSH) or bare DER:
 //	    type, curve and private scalar (RSA: the primes in order of size), each with its length,
@@ -38,15 +45,15 @@ type parsedKey struct {
 //
 // Public and encrypted keys, certificates and damaged PEM are refused: what everybody may
 // read, or half a header, is no secret.
-func parseKey(data []byte) (parsedKey, error) {
-	if len(data) > maxKey {
-		return parsedKey{}, fmt.Errorf("larger than %d KiB, which no key is", maxKey>>10)
+func Parse(data []byte) (Key, error) {
+	if len(data) > MaxSize {
+		return Key{}, fmt.Errorf("larger than %d KiB, which no key is", MaxSize>>10)
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("-----BEGIN")) {
 		return parsePEM(data)
 	}
 	if _, _, _, _, err := ssh.ParseAuthorizedKey(data); err == nil {
-		return parsedKey{}, errors.New("a public key, which is no secret: name the private one")
+		return Key{}, errors.New("a public key, which is no secret: name the private one")
 	}
 	if k, ok := parseQuickly(data); ok {
 		return k, nil
@@ -57,23 +64,23 @@ func parseKey(data []byte) (parsedKey, error) {
 	return opaque(data)
 }
 
-func parsePEM(data []byte) (parsedKey, error) {
+func parsePEM(data []byte) (Key, error) {
 	var seen []string
 	for rest := data; ; {
 		var block *pem.Block
 		block, rest = pem.Decode(rest)
 		switch {
 		case block == nil && seen == nil:
-			return parsedKey{}, errors.New("damaged PEM: it has a first line but no readable block")
+			return Key{}, errors.New("damaged PEM: it has a first line but no readable block")
 		case block == nil:
-			return parsedKey{}, fmt.Errorf("no private key, only %s, which is no secret", strings.Join(seen, ", "))
+			return Key{}, fmt.Errorf("no private key, only %s, which is no secret", strings.Join(seen, ", "))
 		case block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED"):
-			return parsedKey{}, errEncrypted
+			return Key{}, errEncrypted
 		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
 			return parseBlock(block)
 		}
 		if seen = append(seen, fmt.Sprintf("%.40q", block.Type)); len(seen) > 8 {
-			return parsedKey{}, errors.New("more than 8 PEM blocks and no private key among them")
+			return Key{}, errors.New("more than 8 PEM blocks and no private key among them")
 		}
 	}
 }
@@ -81,19 +88,19 @@ func parsePEM(data []byte) (parsedKey, error) {
 var errEncrypted = errors.New("an encrypted private key, and mpiup asks for no passphrase: " +
 	"use a key without one (mpiup keygen makes one)")
 
-func parseBlock(block *pem.Block) (parsedKey, error) {
+func parseBlock(block *pem.Block) (Key, error) {
 	if k, ok := parseQuickly(block.Bytes); ok {
 		return k, nil
 	}
 	key, err := ssh.ParseRawPrivateKey(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes}))
 	var locked *ssh.PassphraseMissingError
 	if errors.As(err, &locked) {
-		return parsedKey{}, errEncrypted
+		return Key{}, errEncrypted
 	}
 	if err != nil {
 		// Hand-made files mix up the three block types; the content decides.
 		if key = parseDER(block.Bytes); key == nil {
-			return parsedKey{}, fmt.Errorf("a %.40q block that cannot be read as a private key (%w); "+
+			return Key{}, fmt.Errorf("a %.40q block that cannot be read as a private key (%w); "+
 				"any file of at least %d random bytes does as well", block.Type, err, minKey)
 		}
 	}
@@ -101,7 +108,7 @@ func parseBlock(block *pem.Block) (parsedKey, error) {
 }
 
 // parseQuickly reads the two kinds that most jobs have: the operators', and mpiup keygen's.
-func parseQuickly(der []byte) (parsedKey, bool) {
+func parseQuickly(der []byte) (Key, bool) {
 	if k, ok := parseSEC1(der); ok {
 		return k, true
 	}
@@ -124,18 +131,18 @@ func parseDER(der []byte) crypto.PrivateKey {
 	return nil
 }
 
-func normalise(key crypto.PrivateKey) (parsedKey, error) {
+func normalise(key crypto.PrivateKey) (Key, error) {
 	var parts [][]byte
 	switch k := key.(type) {
 	case *ecdsa.PrivateKey:
 		scalar, err := k.Bytes()
 		if err != nil {
-			return parsedKey{}, fmt.Errorf("an EC key that cannot be used: %w", err)
+			return Key{}, fmt.Errorf("an EC key that cannot be used: %w", err)
 		}
 		parts = [][]byte{[]byte("ecdsa"), []byte(k.Curve.Params().Name), scalar}
 	case *rsa.PrivateKey:
 		if len(k.Primes) != 2 {
-			return parsedKey{}, fmt.Errorf("an RSA key of %d primes, and only 2 are supported", len(k.Primes))
+			return Key{}, fmt.Errorf("an RSA key of %d primes, and only 2 are supported", len(k.Primes))
 		}
 		p, q := k.Primes[0], k.Primes[1]
 		if p.Cmp(q) < 0 {
@@ -149,22 +156,22 @@ func normalise(key crypto.PrivateKey) (parsedKey, error) {
 	default:
 		der, err := x509.MarshalPKCS8PrivateKey(key)
 		if err != nil {
-			return parsedKey{}, fmt.Errorf("a key of a kind that is not supported: %w", err)
+			return Key{}, fmt.Errorf("a key of a kind that is not supported: %w", err)
 		}
 		parts = [][]byte{[]byte("pkcs8"), der}
 	}
-	return parsedKey{material: join("private key", parts), private: func() any { return key }}, nil
+	return Key{Material: join("private key", parts), Private: func() any { return key }}, nil
 }
 
-func opaque(data []byte) (parsedKey, error) {
+func opaque(data []byte) (Key, error) {
 	body := bytes.TrimRight(data, "\r\n")
 	if len(body) < minKey {
-		return parsedKey{}, fmt.Errorf("only %d bytes, and a key has at least %d (mpiup keygen makes one)", len(body), minKey)
+		return Key{}, fmt.Errorf("only %d bytes, and a key has at least %d (mpiup keygen makes one)", len(body), minKey)
 	}
 	if bytes.Count(body, body[:1]) == len(body) {
-		return parsedKey{}, errors.New("one byte repeated, which is no secret (mpiup keygen makes one)")
+		return Key{}, errors.New("one byte repeated, which is no secret (mpiup keygen makes one)")
 	}
-	return parsedKey{material: join("opaque", [][]byte{body})}, nil
+	return Key{Material: join("opaque", [][]byte{body})}, nil
 }
 
 // join makes one byte string of parts such that no two lists give the same one.
@@ -177,14 +184,14 @@ func join(kind string, parts [][]byte) []byte {
 	return out
 }
 
-// authorizes says whether an authorized_keys file names this key. An operator writes it from
+// AuthorizedBy says whether an authorized_keys file names this key. An operator writes it from
 // the key it stands beside; ok is true too when it names no readable key or the key is
 // opaque, since then it says nothing.
-func authorizes(authorized []byte, private func() any) (ok bool) {
-	if private == nil {
+func (k Key) AuthorizedBy(authorized []byte) (ok bool) {
+	if k.Private == nil {
 		return true
 	}
-	signer, err := ssh.NewSignerFromKey(private())
+	signer, err := ssh.NewSignerFromKey(k.Private())
 	if err != nil {
 		return true
 	}

@@ -1,4 +1,4 @@
-package identity
+package keyfile
 
 import (
 	"crypto/elliptic"
@@ -28,10 +28,10 @@ var sec1Curves = []struct {
 // parseSEC1 reads the scalar of an EC key and nothing else. crypto/x509 works out the public key
 // too, which for P-521, the kind that the operators mount, takes 12 ms: as long as the rest of a
 // launcher's start. false: it is no such key, or not one that x509 would take.
-func parseSEC1(der []byte) (parsedKey, bool) {
+func parseSEC1(der []byte) (Key, bool) {
 	var k sec1Key
 	if rest, err := asn1.Unmarshal(der, &k); err != nil || len(rest) > 0 || k.Version != 1 {
-		return parsedKey{}, false
+		return Key{}, false
 	}
 	for _, c := range sec1Curves {
 		if !k.Curve.Equal(c.oid) {
@@ -40,12 +40,12 @@ func parseSEC1(der []byte) (parsedKey, bool) {
 		p := c.curve.Params()
 		scalar := new(big.Int).SetBytes(k.Scalar)
 		if scalar.Sign() == 0 || scalar.Cmp(p.N) >= 0 {
-			return parsedKey{}, false
+			return Key{}, false
 		}
 		fixed := scalar.FillBytes(make([]byte, (p.N.BitLen()+7)/8))
-		return parsedKey{
-			material: join("private key", [][]byte{[]byte("ecdsa"), []byte(p.Name), fixed}),
-			private: func() any {
+		return Key{
+			Material: join("private key", [][]byte{[]byte("ecdsa"), []byte(p.Name), fixed}),
+			Private: func() any {
 				key, err := x509.ParseECPrivateKey(der)
 				if err != nil {
 					return nil
@@ -54,5 +54,5 @@ func parseSEC1(der []byte) (parsedKey, bool) {
 			},
 		}, true
 	}
-	return parsedKey{}, false
+	return Key{}, false
 }

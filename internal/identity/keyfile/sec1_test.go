@@ -1,4 +1,4 @@
-package identity
+package keyfile
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ func TestSEC1AsX509ReadsIt(t *testing.T) {
 		der := must(x509.MarshalECPrivateKey(must(ecdsa.GenerateKey(curve, rand.Reader))))
 		quick, ok := parseSEC1(der)
 		slow := must(normalise(parseDER(der)))
-		if !ok || !bytes.Equal(quick.material, slow.material) {
+		if !ok || !bytes.Equal(quick.Material, slow.Material) {
 			t.Errorf("%s: two identities from one key", curve.Params().Name)
 		}
-		if key, ok := quick.private().(*ecdsa.PrivateKey); !ok || !key.Equal(slow.private()) {
+		if key, ok := quick.Private().(*ecdsa.PrivateKey); !ok || !key.Equal(slow.Private()) {
 			t.Errorf("%s: another private key", curve.Params().Name)
 		}
 	}
@@ -48,7 +48,7 @@ func TestSEC1LeftToX509(t *testing.T) {
 func BenchmarkOperatorKey(b *testing.B) {
 	private, _ := operatorKey(b)
 	for b.Loop() {
-		if _, err := parseKey(private); err != nil {
+		if _, err := Parse(private); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package identity
+package keyfile
 
 import (
 	"bytes"
@@ -15,13 +15,13 @@ var pkcs8Ed25519 = []byte{
 
 // parseEd25519 reads the seed of a key as mpiup keygen writes it, and nothing else. crypto/x509 works out the public
 // key too, whose table takes a process 1 ms the first time. false: it has another form.
-func parseEd25519(der []byte) (parsedKey, bool) {
+func parseEd25519(der []byte) (Key, bool) {
 	seed, ok := bytes.CutPrefix(der, pkcs8Ed25519)
 	if !ok || len(seed) != ed25519.SeedSize {
-		return parsedKey{}, false
+		return Key{}, false
 	}
-	return parsedKey{
-		material: join("private key", [][]byte{[]byte("ed25519"), seed}),
-		private:  func() any { return ed25519.NewKeyFromSeed(seed) },
+	return Key{
+		Material: join("private key", [][]byte{[]byte("ed25519"), seed}),
+		Private:  func() any { return ed25519.NewKeyFromSeed(seed) },
 	}, true
 }
