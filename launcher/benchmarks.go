@@ -28,7 +28,7 @@ func (b *bench) pairs(ctx context.Context) (all []doctor.Measured) {
 }
 
 func (b *bench) value(from, to int, v float64, err error) doctor.Value {
-	value := doctor.Value{From: b.hosts[from].entry.Name, To: b.hosts[to].entry.Name, Value: v}
+	value := doctor.Value{From: b.hosts[from].Entry.Name, To: b.hosts[to].Entry.Name, Value: v}
 	if err != nil {
 		value.Value, value.Error = 0, err.Error()
 	}
@@ -65,7 +65,7 @@ func (b *bench) again(m *doctor.Measured, rounds [][][2]int, pair func(from, to 
 	}
 	for _, round := range rounds {
 		round = slices.DeleteFunc(slices.Clone(round), func(p [2]int) bool {
-			return !doubtful[[2]string{b.hosts[p[0]].entry.Name, b.hosts[p[1]].entry.Name}]
+			return !doubtful[[2]string{b.hosts[p[0]].Entry.Name, b.hosts[p[1]].Entry.Name}]
 		})
 		values := make([]doctor.Value, len(round))
 		inParallel(len(round), func(k int) { values[k] = pair(round[k][0], round[k][1]) })
@@ -143,7 +143,7 @@ func (b *bench) nccl(ctx context.Context, f *doctor.Fabric) (all []doctor.Measur
 	inParallel(len(parts), func(k int) {
 		t := doctor.NCCLTest(each.Test, strconv.Itoa(parts[k].slots))
 		_, v, err := b.measureAt(ctx, alone, t, wholeLimit, part{parts[k].host, 1})
-		each.Values[k] = of(b.hosts[parts[k].host].entry.Name, v, err)
+		each.Values[k] = of(b.hosts[parts[k].host].Entry.Name, v, err)
 	})
 	all = append(all, each)
 	if len(parts) > 1 {
@@ -265,8 +265,8 @@ func (b *bench) address(host int) string {
 			return a.String()
 		}
 	}
-	if len(h.fixed) > 0 {
-		return h.fixed[0].Addr().Unmap().String()
+	if len(h.Fixed) > 0 {
+		return h.Fixed[0].Addr().Unmap().String()
 	}
 	return "127.0.0.1"
 }

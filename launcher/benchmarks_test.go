@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/doctor"
+	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // perftest is ib_write_bw as runs see it: a server waits for the client that knows its port, and only the second client of a
@@ -30,7 +31,7 @@ type perftest struct {
 }
 
 func (w *perftest) start(ctx context.Context, cfg Config) int {
-	argv, host := cfg.Apps[0].Argv, cfg.known.hosts[0].entry.Name
+	argv, host := cfg.Apps[0].Argv, cfg.known.Hosts[0].Entry.Name
 	port := argv[slices.Index(argv, "-p")+1]
 	last := argv[len(argv)-1]
 	client := strings.HasPrefix(last, "10.")
@@ -75,13 +76,13 @@ func (w *perftest) start(ctx context.Context, cfg Config) int {
 	return 0
 }
 
-func verbsHosts(n int) (hosts []benchHost) {
+func verbsHosts(n int) (all []benchHost) {
 	for i := range n {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 7611)
-		hosts = append(hosts, benchHost{wanted{entry: hostlist.Entry{Name: fmt.Sprintf("w%d", i)}, fixed: []netip.AddrPort{at}},
+		all = append(all, benchHost{hosts.Wanted{Entry: hostlist.Entry{Name: fmt.Sprintf("w%d", i)}, Fixed: []netip.AddrPort{at}},
 			&apiv1.CheckupReply{Rdma: []*apiv1.RdmaPort{{Device: "mlx5_0", Port: 1, Ethernet: true, Gid: 3}}, Addresses: []string{fmt.Sprintf("10.0.1.%d", i)}}, 2})
 	}
-	return hosts
+	return all
 }
 
 func TestVerbs(t *testing.T) {
@@ -122,7 +123,7 @@ func TestVerbs(t *testing.T) {
 func TestVerbsThatFail(t *testing.T) {
 	b := &bench{cfg: &DoctorConfig{}, hosts: verbsHosts(6), paths: map[string]string{"ib_write_bw": "ib_write_bw"}, knows: map[string]int{},
 		start: func(_ context.Context, cfg Config) int {
-			cfg.told([]string{"rank 0 on " + cfg.known.hosts[0].entry.Name + " exited with code 1"}, []string{"Couldn't allocate MR"})
+			cfg.told([]string{"rank 0 on " + cfg.known.Hosts[0].Entry.Name + " exited with code 1"}, []string{"Couldn't allocate MR"})
 			return 1
 		}}
 	all := b.verbs(t.Context(), &doctor.Fabric{})
@@ -149,8 +150,8 @@ func TestNCCL(t *testing.T) {
 	b := &bench{cfg: &DoctorConfig{}, hosts: hosts, paths: map[string]string{"all_reduce_perf": "/opt/all_reduce_perf"}, knows: map[string]int{}}
 	b.start = func(_ context.Context, cfg Config) int {
 		var on []string
-		for _, h := range cfg.known.hosts {
-			on = append(on, fmt.Sprintf("%s:%d", h.entry.Name, h.entry.Slots))
+		for _, h := range cfg.known.Hosts {
+			on = append(on, fmt.Sprintf("%s:%d", h.Entry.Name, h.Entry.Slots))
 		}
 		mu.Lock()
 		ran = append(ran, strings.Join(on, ",")+" "+strings.Join(cfg.Apps[0].Argv[len(cfg.Apps[0].Argv)-2:], " "))

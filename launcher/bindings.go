@@ -31,7 +31,7 @@ func machineWish(p placement.Policy) apiv1.MachineWish {
 func layoutOf(f found, log *slog.Logger) *layout.Layout {
 	l, err := machine.Unpack(f.session.opened.Machine)
 	if err != nil {
-		log.Warn("a host's machine is not understood", "host", f.entry.Name, "err", err)
+		log.Warn("a host's machine is not understood", "host", f.Entry.Name, "err", err)
 		return nil
 	}
 	return l

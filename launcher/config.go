@@ -11,38 +11,21 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
-	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/quorum"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
-// Sources is where hosts may come from. They are tried in the order of the Kubernetes
-// contract; the first that knows any is taken.
-type Sources struct {
-	Entries []hostlist.Entry // --host or --hostfile; nil: neither was given
-	// Otherwise are the hosts of a rankfile, for where nothing else names any.
-	Otherwise []hostlist.Entry
-
-	Env      func(string) string // this process's environment; nil: empty
-	Environ  func() []string     // all of it, for VC_*_HOSTS; nil: empty
-	Root     string              // where etc/ is; default "/"
-	Hostname string              // this host's name
-	Size     int                 // --size: how many hosts there are; 0: not given
-	Pod      bool                // in a pod with a mounted secret: DNS and gossip may be asked
-	NotHere  bool                // no rank on this host, whoever names it
-	Local    bool                // all ranks on this host, whoever names others
-}
-
 // Reach is how agents are found and spoken to; every command needs one.
 type Reach struct {
-	Sources
+	hosts.Sources
 	Identity   *identity.Identity // nil: only the embedded agent can be used
 	NoIdentity error              // why there is none, when hosts turn out to need one
 	Resolver   *resolve.Resolver  // default: this machine's
@@ -77,7 +60,7 @@ type Reach struct {
 	TerminationLog string
 
 	pinned netip.AddrPort // where the only host's agent is, if that is known already
-	known  *hostSet       // the hosts, if they have been reached already; nil: they are looked for
+	known  *hosts.Set     // the hosts, if they have been reached already; nil: they are looked for
 	// told gets the last lines of a failure and what the rank wrote that it was the fault of. nil: nobody.
 	told func(lines, tail []string)
 	need quorum.Need // what hosts that are found one by one must be

@@ -12,31 +12,32 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // find is the job's hosts, from the first source that knows any: those of the environment,
 // then, in a pod with a secret, this pod's headless service and an agent's view of the
 // membership, which are waited for (meet.go). Without a secret, or where it was asked for, it is this
 // container alone: a pod of a job does not become that by itself.
-func (r *Reach) find(ctx context.Context) (*hostSet, error) {
+func (r *Reach) find(ctx context.Context) (*hosts.Set, error) {
 	switch {
 	case r.known != nil:
 		return r.known, nil
 	case r.Local:
 		return r.thisHost(), nil
 	}
-	set, err := r.static()
+	set, err := r.Static()
 	if err != nil {
 		return nil, failf(job.ExitUsage, "%v", err)
 	}
 	if set != nil {
-		if len(set.hosts) == 0 {
-			return nil, failf(job.ExitHosts, "%s names no hosts", set.from)
+		if len(set.Hosts) == 0 {
+			return nil, failf(job.ExitHosts, "%s names no hosts", set.From)
 		}
 		if r.pinned.IsValid() {
-			set.hosts[0].fixed = []netip.AddrPort{r.pinned}
+			set.Hosts[0].Fixed = []netip.AddrPort{r.pinned}
 		}
-		if err := r.elsewhere(set); err != nil {
+		if err := r.Elsewhere(set); err != nil {
 			return nil, failf(job.ExitUsage, "%v", err)
 		}
 		return set, r.keyFor(set)
@@ -45,7 +46,7 @@ func (r *Reach) find(ctx context.Context) (*hostSet, error) {
 		if set, err = r.meet(ctx); err != nil {
 			return nil, err
 		}
-		if err := r.elsewhere(set); err != nil {
+		if err := r.Elsewhere(set); err != nil {
 			return nil, failf(job.ExitHosts, "%v", err)
 		}
 		return set, nil
@@ -57,9 +58,9 @@ func (r *Reach) find(ctx context.Context) (*hostSet, error) {
 }
 
 // thisHost is this container alone.
-func (r *Reach) thisHost() *hostSet {
+func (r *Reach) thisHost() *hosts.Set {
 	r.Identity = nil // the embedded agent needs none, and nothing is dialled
-	return &hostSet{from: "this host", hosts: []wanted{{entry: hostlist.Entry{Name: orLocal(r.Hostname)}, local: true}}}
+	return &hosts.Set{From: "this host", Hosts: []hosts.Wanted{{Entry: hostlist.Entry{Name: orLocal(r.Hostname)}, Local: true}}}
 }
 
 func orLocal(name string) string {
@@ -75,17 +76,17 @@ func withoutSecret(text string) *failure {
 }
 
 // keyFor checks that hosts other than this one can be asked at all.
-func (r *Reach) keyFor(set *hostSet) error {
+func (r *Reach) keyFor(set *hosts.Set) error {
 	if r.Identity != nil {
 		return nil
 	}
-	for _, w := range set.hosts {
-		if !w.local || r.Embedded == nil {
+	for _, w := range set.Hosts {
+		if !w.Local || r.Embedded == nil {
 			why := r.NoIdentity
 			if why == nil {
 				why = errors.New("there is none: mount it, or name it with --key")
 			}
-			return withoutSecret(fmt.Sprintf("host %s (from %s) needs the job's secret: %v", w.entry.Name, set.from, why))
+			return withoutSecret(fmt.Sprintf("host %s (from %s) needs the job's secret: %v", w.Entry.Name, set.From, why))
 		}
 	}
 	return nil
@@ -103,7 +104,7 @@ func (r *Reach) agentAt(ctx context.Context, d *dialer, a netip.Addr) bool {
 
 // gossip asks an agent in this container for its view of the membership, and those it knows for
 // theirs; nil when there is no agent here or it knows nobody.
-func (r *Reach) gossip(ctx context.Context) *hostSet {
+func (r *Reach) gossip(ctx context.Context) *hosts.Set {
 	d := newDialer(r.Identity, 1)
 	reply, err := race(ctx, candidatesOf(here(), r.Identity.Ports()), func(ctx context.Context, addr netip.AddrPort) (*apiv1.PeersReply, error) {
 		c, err := d.question(ctx, addr)
@@ -124,7 +125,7 @@ func (r *Reach) gossip(ctx context.Context) *hostSet {
 	if set == nil {
 		return nil
 	}
-	_, known := r.members(ctx, set.hosts)
+	_, known := r.members(ctx, set.Hosts)
 	for _, p := range reply.Peers {
 		delete(known, p.Incarnation)
 	}
@@ -133,13 +134,13 @@ func (r *Reach) gossip(ctx context.Context) *hostSet {
 }
 
 // memberHosts are the agents of a view, in order of name; siblings of one name are numbered.
-func memberHosts(reply *apiv1.PeersReply) *hostSet {
-	set := &hostSet{from: "gossip"}
+func memberHosts(reply *apiv1.PeersReply) *hosts.Set {
+	set := &hosts.Set{From: "gossip"}
 	peers := slices.Clone(reply.Peers)
 	if !slices.ContainsFunc(peers, func(p *apiv1.Peer) bool { return p.Incarnation == reply.Self.GetIncarnation() }) && reply.Self != nil {
 		peers = append(peers, &apiv1.Peer{Name: reply.Self.Name, Address: reply.Self.Address, Incarnation: reply.Self.Incarnation, State: "alive"})
 	}
-	slices.SortStableFunc(peers, func(a, b *apiv1.Peer) int { return compareNames(a.Name, b.Name) })
+	slices.SortStableFunc(peers, func(a, b *apiv1.Peer) int { return hosts.CompareNames(a.Name, b.Name) })
 	seen := map[string]int{}
 	for _, p := range peers {
 		addr, err := netip.ParseAddrPort(p.Address)
@@ -150,23 +151,23 @@ func memberHosts(reply *apiv1.PeersReply) *hostSet {
 		if seen[p.Name]++; seen[p.Name] > 1 {
 			name = fmt.Sprintf("%s/%d", p.Name, seen[p.Name])
 		}
-		set.hosts = append(set.hosts, wanted{entry: hostlist.Entry{Name: name}, fixed: []netip.AddrPort{addr}})
+		set.Hosts = append(set.Hosts, hosts.Wanted{Entry: hostlist.Entry{Name: name}, Fixed: []netip.AddrPort{addr}})
 	}
-	if len(set.hosts) == 0 {
+	if len(set.Hosts) == 0 {
 		return nil
 	}
 	return set
 }
 
 // assemble reaches all wanted hosts, showing who is missing, until ctx ends.
-func (r *Reach) assemble(ctx, life context.Context, want []wanted, o *opener) ([]found, error) {
+func (r *Reach) assemble(ctx, life context.Context, want []hosts.Wanted, o *opener) ([]found, error) {
 	return r.assembleBy(ctx, life, want, newDialer(r.Identity, len(want)).attach, o)
 }
 
-func (r *Reach) assembleBy(ctx, life context.Context, want []wanted, attach attachFunc, o *opener) ([]found, error) {
+func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attach attachFunc, o *opener) ([]found, error) {
 	names := make([]string, len(want))
 	for i, w := range want {
-		names[i] = w.entry.Name
+		names[i] = w.Entry.Name
 	}
 	b := newBoard(names, r)
 	showing, hide := context.WithCancel(ctx)
@@ -239,21 +240,21 @@ func (r *run) impatient(ctx context.Context, err error) error {
 
 // christen calls hosts that were known by address only by the names that their agents state,
 // and puts them in that order, siblings numbered; false when there are none such.
-func christen(hosts []found) bool {
-	if len(hosts) == 0 || !hosts[0].bare { // a source's hosts are all alike
+func christen(all []found) bool {
+	if len(all) == 0 || !all[0].Bare { // a source's all are all alike
 		return false
 	}
 	seen := map[string]int{}
-	for i := range hosts {
-		name := hosts[i].session.opened.Host.Name
+	for i := range all {
+		name := all[i].session.opened.Host.Name
 		if name == "" {
 			continue
 		}
 		if seen[name]++; seen[name] > 1 {
 			name = fmt.Sprintf("%s/%d", name, seen[name])
 		}
-		hosts[i].entry.Name = name
+		all[i].Entry.Name = name
 	}
-	slices.SortStableFunc(hosts, func(a, b found) int { return compareNames(a.entry.Name, b.entry.Name) })
+	slices.SortStableFunc(all, func(a, b found) int { return hosts.CompareNames(a.Entry.Name, b.Entry.Name) })
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/doctor"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
@@ -73,7 +74,7 @@ func Doctor(ctx context.Context, cfg DoctorConfig) int {
 
 // subject is a host that is to be looked at.
 type subject struct {
-	wanted
+	hosts.Wanted
 	agent survey.Agent // nil: not reached
 	hello *apiv1.HelloReply
 	cause *cause // of that
@@ -93,7 +94,7 @@ func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
 	hosts := make([]survey.Host, len(list))
 	inParallel(len(list), func(i int) {
 		h := &hosts[i]
-		h.Name, h.Ranks = list[i].entry.Name, list[i].ranks
+		h.Name, h.Ranks = list[i].Entry.Name, list[i].ranks
 		switch s := &list[i]; {
 		case s.cause != nil:
 			h.Error = s.cause
@@ -101,7 +102,7 @@ func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
 		case s.agent != nil:
 			h.Agent = s.agent
 		default:
-			conn, err := d.question(ctx, s.fixed[0])
+			conn, err := d.question(ctx, s.Fixed[0])
 			if err != nil {
 				s.cause = asCause(err)
 				h.Error = s.cause
@@ -120,7 +121,7 @@ func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
 			seen.Hosts[i].Error = strings.Replace(h.Error, "--net ", "--interface ", 1)
 		}
 		if h.Reply != nil {
-			e.reached = append(e.reached, benchHost{list[i].wanted, h.Reply, h.Ranks})
+			e.reached = append(e.reached, benchHost{list[i].Wanted, h.Reply, h.Ranks})
 		}
 	}
 	if cause := telling(causes); cause != nil {
@@ -153,28 +154,28 @@ func (c *DoctorConfig) subjects(ctx context.Context) (list []subject, err error)
 		if err != nil {
 			return nil, err
 		}
-		return []subject{{wanted: wanted{entry: hostlist.Entry{Name: hello.Name}, local: true}, agent: c.Here, hello: hello}}, nil
+		return []subject{{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: hello.Name}, Local: true}, agent: c.Here, hello: hello}}, nil
 	}
 	byName := map[string]visited{}
-	for _, v := range c.visit(ctx, set.hosts, nil) {
-		byName[v.entry.Name] = v
+	for _, v := range c.visit(ctx, set.Hosts, nil) {
+		byName[v.Entry.Name] = v
 	}
-	for _, w := range set.hosts {
-		v, ok := byName[w.entry.Name]
+	for _, w := range set.Hosts {
+		v, ok := byName[w.Entry.Name]
 		switch {
 		case !ok && c.Here != nil:
 			hello, err := c.Here.Hello(ctx)
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, subject{wanted: w, agent: c.Here, hello: hello})
-		case !ok, v.cause != nil && v.bare && v.cause.refused:
+			list = append(list, subject{Wanted: w, agent: c.Here, hello: hello})
+		case !ok, v.cause != nil && v.Bare && v.cause.refused:
 			// without an agent, as a launcher's pod of the service is
 		case v.cause != nil:
-			list = append(list, subject{wanted: w, cause: v.cause})
+			list = append(list, subject{Wanted: w, cause: v.cause})
 		default:
-			w.fixed = at(v.addr)
-			list = append(list, subject{wanted: w, hello: v.hello})
+			w.Fixed = at(v.addr)
+			list = append(list, subject{Wanted: w, hello: v.hello})
 		}
 	}
 	return list, nil
@@ -189,8 +190,8 @@ func (c *DoctorConfig) place(list []subject) error {
 	}
 	hosts := make([]job.Host, len(list))
 	for i, s := range list {
-		hosts[i] = hostOf(s.wanted, s.hello)
-		if s.hello == nil && !s.entry.Given {
+		hosts[i] = hostOf(s.Wanted, s.hello)
+		if s.hello == nil && !s.Entry.Given {
 			hosts[i].Slots = largest
 		}
 	}
@@ -203,7 +204,7 @@ func (c *DoctorConfig) place(list []subject) error {
 		return failf(job.ExitUsage, "%v", err)
 	}
 	for _, p := range plan.Placements {
-		i := slices.IndexFunc(list, func(s subject) bool { return s.entry.Name == plan.Hosts[p.Host].Name })
+		i := slices.IndexFunc(list, func(s subject) bool { return s.Entry.Name == plan.Hosts[p.Host].Name })
 		list[i].ranks++
 	}
 	return nil

@@ -6,18 +6,19 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/placement"
 )
 
 // A look judges the ranks that a run of the same command line would put on each host.
 func TestRanksThatAreLookedFor(t *testing.T) {
 	given := func(name string, slots int) subject {
-		return subject{wanted: wanted{entry: hostlist.Entry{Name: name, Slots: slots, Given: true}}, hello: &apiv1.HelloReply{Slots: 64}}
+		return subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: name, Slots: slots, Given: true}}, hello: &apiv1.HelloReply{Slots: 64}}
 	}
 	counted := func(name string, slots int32) subject {
-		return subject{wanted: wanted{entry: hostlist.Entry{Name: name}}, hello: &apiv1.HelloReply{Slots: slots}}
+		return subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: name}}, hello: &apiv1.HelloReply{Slots: slots}}
 	}
-	gone := subject{wanted: wanted{entry: hostlist.Entry{Name: "gone"}}, cause: causef(stageConnect, "no answer")}
+	gone := subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: "gone"}}, cause: causef(stageConnect, "no answer")}
 	for _, tt := range []struct {
 		name  string
 		hosts []subject

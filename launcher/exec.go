@@ -14,6 +14,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
@@ -114,22 +115,22 @@ func (c *ExecConfig) started() {
 }
 
 // pick is the host that is meant, as the sources spell it, and the hosts that it is one of.
-func (c *ExecConfig) pick() (hostlist.Entry, []wanted, error) {
-	set, err := c.static()
+func (c *ExecConfig) pick() (hostlist.Entry, []hosts.Wanted, error) {
+	set, err := c.Static()
 	if err != nil {
 		return hostlist.Entry{}, nil, failf(job.ExitUsage, "%v", err)
 	}
 	if set != nil {
-		c.others = set.from
+		c.others = set.From
 		for _, whole := range []bool{true, false} {
-			for _, w := range set.hosts {
-				name := w.entry.Name
+			for _, w := range set.Hosts {
+				name := w.Entry.Name
 				if !whole {
-					name = firstLabel(name)
+					name = hosts.FirstLabel(name)
 				}
 				if strings.EqualFold(name, c.Host) {
 					c.others = ""
-					return hostlist.Entry{Name: w.entry.Name, Slots: 1, Given: true}, set.hosts, nil
+					return hostlist.Entry{Name: w.Entry.Name, Slots: 1, Given: true}, set.Hosts, nil
 				}
 			}
 		}
@@ -147,17 +148,17 @@ func (c *ExecConfig) pick() (hostlist.Entry, []wanted, error) {
 // sibling is where the agent of a host is whose address others of the list have too: pods of
 // one hostNetwork node are told apart by the list's order. An agent that goes by the host's
 // name is no sibling, and the zero AddrPort leaves the search to the run.
-func (r *Reach) sibling(ctx context.Context, name string, among []wanted) (at netip.AddrPort) {
-	i := slices.IndexFunc(among, func(w wanted) bool { return w.entry.Name == name })
-	if i < 0 || among[i].local {
+func (r *Reach) sibling(ctx context.Context, name string, among []hosts.Wanted) (at netip.AddrPort) {
+	i := slices.IndexFunc(among, func(w hosts.Wanted) bool { return w.Entry.Name == name })
+	if i < 0 || among[i].Local {
 		return at
 	}
 	alone := r.visit(ctx, among[i:i+1], nil)
-	if len(alone) == 0 || alone[0].hello == nil || strings.EqualFold(firstLabel(alone[0].hello.Name), firstLabel(name)) {
+	if len(alone) == 0 || alone[0].hello == nil || strings.EqualFold(hosts.FirstLabel(alone[0].hello.Name), hosts.FirstLabel(name)) {
 		return at
 	}
 	for _, v := range r.visit(ctx, among, nil) {
-		if v.entry.Name == name && v.hello != nil {
+		if v.Entry.Name == name && v.hello != nil {
 			at = v.addr
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	causes "github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -170,13 +171,13 @@ func (f fault) hint() string {
 	case faultAbort:
 		return "the program ended the job itself: see what it wrote before"
 	case faultLost:
-		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", firstLabel(f.host))
+		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", hosts.FirstLabel(f.host))
 	case faultPreempted:
 		if f.fenced {
 			return "this launcher was replaced (a retried pod or container); the newer one runs the job"
 		}
 		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
-			firstLabel(f.host))
+			hosts.FirstLabel(f.host))
 	case faultWireup:
 		if strings.Contains(f.text, "let ranks put less") { // a bound, which says what to do
 			return ""
@@ -209,7 +210,7 @@ func (f fault) rankHint() string {
 	switch syscall.Signal(f.exit.Signal) {
 	case 0:
 	case syscall.SIGKILL:
-		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: kubectl describe pod %s", f.host, firstLabel(f.host))
+		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: kubectl describe pod %s", f.host, hosts.FirstLabel(f.host))
 	case syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGABRT, syscall.SIGTRAP, syscall.SIGSYS:
 		return "the program crashed: see what it wrote before; a core file needs ulimit -c in the container"
 	default:
@@ -224,12 +225,3 @@ func (f fault) rankHint() string {
 
 // writeHint is what to do where output cannot be written.
 const writeHint = "make room there, or choose a place that can be written, and run the job again"
-
-// firstLabel is the pod's name in a host name.
-func firstLabel(host string) string {
-	label, _, _ := strings.Cut(host, ".")
-	if label == "" || strings.ContainsAny(label, ":") || label[0] >= '0' && label[0] <= '9' {
-		return host
-	}
-	return label
-}

@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/doctor"
+	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // FabricConfig is the image's benchmarks as part of a Doctor.
@@ -49,7 +50,7 @@ type bench struct {
 
 // benchHost is a host that has answered.
 type benchHost struct {
-	wanted
+	hosts.Wanted
 	reply *apiv1.CheckupReply
 	ranks int // that run there with all hosts
 }
@@ -59,7 +60,7 @@ func (c *DoctorConfig) fabric(ctx context.Context, e *examined, baseline *doctor
 	b := &bench{cfg: c, hosts: e.reached, start: Run, knows: map[string]int{}}
 	f := &doctor.Fabric{File: c.Fabric.Baseline, Baseline: baseline}
 	for _, h := range b.hosts {
-		f.Hosts = append(f.Hosts, h.entry.Name)
+		f.Hosts = append(f.Hosts, h.Entry.Name)
 	}
 	f.Found, f.Partly = b.programs()
 	b.paths = f.Found
@@ -85,7 +86,7 @@ func (b *bench) programs() (found map[string]string, partly []string) {
 					path = p.Value
 				}
 			}
-			at[path] = append(at[path], h.entry.Name)
+			at[path] = append(at[path], h.Entry.Name)
 		}
 		switch {
 		case len(at) == 1 && at[""] == nil:
@@ -126,12 +127,12 @@ func (b *bench) run(ctx context.Context, argv []string, pmi apiv1.Pmi, limit tim
 	cfg := Config{Reach: b.cfg.Reach, Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use}
 	cfg.Stdout, cfg.Stderr, cfg.TerminationLog, cfg.Terminal = out, &tail{most: maxOutput}, "", false
 	cfg.told = func(l, t []string) { lines, last = l, t }
-	set := &hostSet{from: "mpiup doctor"}
+	set := &hosts.Set{From: "mpiup doctor"}
 	n := 0
 	for _, p := range parts {
-		w := b.hosts[p.host].wanted
-		w.entry = hostlist.Entry{Name: w.entry.Name, Slots: p.slots, Given: true}
-		set.hosts = append(set.hosts, w)
+		w := b.hosts[p.host].Wanted
+		w.Entry = hostlist.Entry{Name: w.Entry.Name, Slots: p.slots, Given: true}
+		set.Hosts = append(set.Hosts, w)
 		n += p.slots
 	}
 	cfg.Wait = execPatience

@@ -8,6 +8,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/test/cost"
 	"google.golang.org/protobuf/proto"
@@ -18,21 +19,21 @@ func aboutToLaunch(t testing.TB) *run {
 	cfg := Config{Apps: []job.App{{Argv: []string{"a.out"}, N: 4}}}
 	cfg.fill()
 	r := newRun(cfg)
-	hosts := []job.Host{{Name: "w0", Slots: 2, SlotsGiven: true}, {Name: "w1", Slots: 2, SlotsGiven: true}}
+	placed := []job.Host{{Name: "w0", Slots: 2, SlotsGiven: true}, {Name: "w1", Slots: 2, SlotsGiven: true}}
 	var err error
-	if r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy); err != nil {
+	if r.plan, err = placement.Place(placed, r.cfg.Apps, r.cfg.Policy); err != nil {
 		t.Fatal(err)
 	}
-	found := make([]found, len(hosts))
-	for i, h := range hosts {
-		found[i].entry = hostlist.Entry{Name: h.Name}
+	found := make([]found, len(placed))
+	for i, h := range placed {
+		found[i].Entry = hostlist.Entry{Name: h.Name}
 		found[i].session = &session{opened: &apiv1.Opened{Host: &apiv1.HelloReply{}}, close: func() {}}
 	}
-	var want []wanted
+	var want []hosts.Wanted
 	for _, f := range found {
-		want = append(want, f.wanted)
+		want = append(want, f.Wanted)
 	}
-	r.sites = newSites(want, hosts, found)
+	r.sites = newSites(want, placed, found)
 	r.aside = func(f func(context.Context)) {
 		life, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -11,21 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/launcher/hosts"
 )
-
-// wanted is a host that the run needs: how it was named and where it may be.
-type wanted struct {
-	entry hostlist.Entry
-	fixed []netip.AddrPort // known without a name: from gossip
-	local bool             // this very container: the embedded agent serves if no other is here
-	bare  bool             // called by its address until its agent has said its name
-}
 
 // found is a wanted host that answered.
 type found struct {
-	wanted
+	hosts.Wanted
 	session *session
 	wait    func() // embedded: blocks until its agent has ended
 }
@@ -61,14 +53,14 @@ func newGatherer(r *Reach, attach attachFunc, o *opener, life context.Context) *
 
 // gather blocks until every wanted host has answered or ctx ends. The result is in the order
 // of want; an entry without session was not reached, and board tells why.
-func (g *gatherer) gather(ctx context.Context, want []wanted, board *board) []found {
+func (g *gatherer) gather(ctx context.Context, want []hosts.Wanted, board *board) []found {
 	ctx, g.cancel = context.WithCancel(ctx)
 	defer g.cancel()
 	g.muster = newMuster(len(want))
 	out := make([]found, len(want))
 	var wg sync.WaitGroup
 	for i, w := range want {
-		out[i].wanted = w
+		out[i].Wanted = w
 		wg.Go(func() {
 			s, wait := g.one(ctx, i, w, board)
 			out[i].session, out[i].wait = s, wait
@@ -80,12 +72,12 @@ func (g *gatherer) gather(ctx context.Context, want []wanted, board *board) []fo
 }
 
 // one reaches one host, trying until it has an agent of its own or ctx ends.
-func (g *gatherer) one(ctx context.Context, i int, w wanted, board *board) (*session, func()) {
-	if w.local && g.reach.Identity == nil {
+func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board) (*session, func()) {
+	if w.Local && g.reach.Identity == nil {
 		return g.embedded(ctx, i, board)
 	}
 	pause := 50 * time.Millisecond
-	look := search{watch: g.reach.Resolver.Watch(w.entry.Name)}
+	look := search{watch: g.reach.Resolver.Watch(w.Entry.Name)}
 	for ctx.Err() == nil {
 		begun := time.Now()
 		s, err := g.try(ctx, i, w, &look, board)
@@ -100,7 +92,7 @@ func (g *gatherer) one(ctx context.Context, i int, w wanted, board *board) (*ses
 			pause = 50 * time.Millisecond
 		}
 		c := asCause(err)
-		if w.local && c.refused && g.reach.Embedded != nil {
+		if w.Local && c.refused && g.reach.Embedded != nil {
 			return g.embedded(ctx, i, board)
 		}
 		if ctx.Err() == nil {
@@ -135,11 +127,11 @@ func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*session,
 }
 
 // try is one round: resolve, dial, claim.
-func (g *gatherer) try(ctx context.Context, i int, w wanted, look *search, board *board) (*session, error) {
-	candidates := w.fixed
+func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search, board *board) (*session, error) {
+	candidates := w.Fixed
 	switch {
 	case len(candidates) > 0:
-	case w.local:
+	case w.Local:
 		candidates = candidatesOf(here(), g.reach.Identity.Ports())
 	default:
 		addrs, err := look.watch.Wait(ctx, func(err error) { board.set(i, resolveCause(err)) })

@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // fakeNet is agents by address; an address without one refuses.
@@ -68,10 +69,10 @@ func (n *fakeNet) attach(ctx, life context.Context, addr netip.AddrPort, o *apiv
 }
 
 // wantAt is a host with candidates at ports 1 to 4 of 10.0.0.x.
-func wantAt(name string, x int) wanted {
-	w := wanted{entry: hostlist.Entry{Name: name}}
+func wantAt(name string, x int) hosts.Wanted {
+	w := hosts.Wanted{Entry: hostlist.Entry{Name: name}}
 	for p := 1; p <= 4; p++ {
-		w.fixed = append(w.fixed, netip.MustParseAddrPort(fmt.Sprintf("10.0.0.%d:%d", x, p)))
+		w.Fixed = append(w.Fixed, netip.MustParseAddrPort(fmt.Sprintf("10.0.0.%d:%d", x, p)))
 	}
 	return w
 }
@@ -80,29 +81,29 @@ func TestGather(t *testing.T) {
 	refusedTLS := causef(stageTLS, "10.0.0.1:1: secret of another job")
 	for _, tt := range []struct {
 		name   string
-		want   []wanted
+		want   []hosts.Wanted
 		agents map[string]string
 		causes map[string]*cause
 		got    string // addresses, in order of want
 		code   int
 		says   string
 	}{
-		{name: "one address each", want: []wanted{wantAt("a", 1), wantAt("b", 2)},
+		{name: "one address each", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)},
 			agents: map[string]string{"10.0.0.1:1": "A", "10.0.0.2:1": "B"}, got: "10.0.0.1:1 10.0.0.2:1"},
-		{name: "default port taken by something else", want: []wanted{wantAt("a", 1)},
+		{name: "default port taken by something else", want: []hosts.Wanted{wantAt("a", 1)},
 			agents: map[string]string{"10.0.0.1:3": "A"}, causes: map[string]*cause{"10.0.0.1:1": refusedTLS}, got: "10.0.0.1:3"},
-		{name: "siblings in order of port", want: []wanted{wantAt("a", 1), wantAt("b", 1), wantAt("c", 1)},
+		{name: "siblings in order of port", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 1), wantAt("c", 1)},
 			agents: map[string]string{"10.0.0.1:4": "C", "10.0.0.1:1": "A", "10.0.0.1:2": "B"}, got: "10.0.0.1:1 10.0.0.1:2 10.0.0.1:4"},
-		{name: "two names of one agent", want: []wanted{wantAt("a", 1), wantAt("b", 1)},
+		{name: "two names of one agent", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 1)},
 			agents: map[string]string{"10.0.0.1:1": "A"}, code: 241, says: "fewer agents than names"},
-		{name: "one agent on two addresses", want: []wanted{wantAt("a", 1), wantAt("b", 2)},
+		{name: "one agent on two addresses", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)},
 			agents: map[string]string{"10.0.0.1:1": "A", "10.0.0.2:1": "A"}, code: 241, says: "the agent there is host"},
-		{name: "nobody there", want: []wanted{wantAt("a", 1)}, code: 243, says: "host a: 10.0.0.1:1: connection refused"},
-		{name: "TLS ranks above connect", want: []wanted{wantAt("a", 1), wantAt("b", 2)},
+		{name: "nobody there", want: []hosts.Wanted{wantAt("a", 1)}, code: 243, says: "host a: 10.0.0.1:1: connection refused"},
+		{name: "TLS ranks above connect", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)},
 			causes: map[string]*cause{"10.0.0.1:1": refusedTLS}, code: 244, says: "secret of another job"},
-		{name: "version ranks above TLS", want: []wanted{wantAt("a", 1), wantAt("b", 2)},
+		{name: "version ranks above TLS", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)},
 			causes: map[string]*cause{"10.0.0.1:1": refusedTLS, "10.0.0.2:2": causef(stageVersion, "protocol 9")}, code: 245, says: "protocol 9"},
-		{name: "fenced ends at once", want: []wanted{wantAt("a", 1), wantAt("b", 2)},
+		{name: "fenced ends at once", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)},
 			causes: map[string]*cause{"10.0.0.1:1": causef(stageFenced, "a newer launcher")}, code: 249, says: "newer launcher"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestGather(t *testing.T) {
 				r.fill()
 				names := make([]string, len(tt.want))
 				for i, w := range tt.want {
-					names[i] = w.entry.Name
+					names[i] = w.Entry.Name
 				}
 				b := newBoard(names, r)
 				ctx, cancel := context.WithTimeout(context.Background(), r.Wait)
@@ -149,7 +150,7 @@ func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
 	silent := func(at string) *cause { return silentAt(netip.MustParseAddrPort(at)) }
 	all := func(c func(at string) *cause) map[string]*cause {
 		m := map[string]*cause{}
-		for _, w := range wantAt("a", 1).fixed {
+		for _, w := range wantAt("a", 1).Fixed {
 			m[w.String()] = c(w.String())
 		}
 		return m
@@ -185,7 +186,7 @@ func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), r.Wait)
 				defer cancel()
 				begun := time.Now()
-				_, err := r.assembleBy(ctx, ctx, []wanted{wantAt("a", 1)}, n.attach, newOpener(r))
+				_, err := r.assembleBy(ctx, ctx, []hosts.Wanted{wantAt("a", 1)}, n.attach, newOpener(r))
 				var f *failure
 				if took := time.Since(begun); took < tt.least || took > tt.most {
 					t.Errorf("it took %v", took)
@@ -208,7 +209,7 @@ func TestInsecureReachesNobodyFar(t *testing.T) {
 		n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A"}}
 		r := &Reach{Identity: id}
 		r.fill()
-		_, err := r.assembleBy(t.Context(), t.Context(), []wanted{wantAt("a", 1)}, n.attach, newOpener(r))
+		_, err := r.assembleBy(t.Context(), t.Context(), []hosts.Wanted{wantAt("a", 1)}, n.attach, newOpener(r))
 		if f := (*failure)(nil); !errors.As(err, &f) || f.code != 244 || len(f.lines) != 1 || !strings.Contains(f.lines[0], "host a: it is at 10.0.0.1, and --insecure reaches") || n.dials != 0 {
 			t.Errorf("%v after %d attempts", err, n.dials)
 		}
@@ -225,7 +226,7 @@ func TestGatherWaitsForLateHosts(t *testing.T) {
 		time.AfterFunc(20*time.Second, func() { n.mu.Lock(); n.agents["10.0.0.1:2"] = "A"; n.mu.Unlock() })
 		g := newGatherer(r, n.attach, newOpener(r), ctx)
 		begun := time.Now()
-		found := g.gather(ctx, []wanted{wantAt("a", 1)}, newBoard([]string{"a"}, r))
+		found := g.gather(ctx, []hosts.Wanted{wantAt("a", 1)}, newBoard([]string{"a"}, r))
 		if found[0].session == nil {
 			t.Fatal("not found")
 		}
@@ -252,7 +253,7 @@ func TestHeadStart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A", "10.0.0.1:3": "A"}, delay: map[string]time.Duration{"10.0.0.1:1": tt.delay}}
 				begun := time.Now()
-				s, err := race(context.Background(), wantAt("a", 1).fixed, func(ctx context.Context, a netip.AddrPort) (*session, error) {
+				s, err := race(context.Background(), wantAt("a", 1).Fixed, func(ctx context.Context, a netip.AddrPort) (*session, error) {
 					return n.attach(ctx, ctx, a, nil)
 				}, func(s *session) { s.close() })
 				if err != nil {
@@ -273,13 +274,13 @@ func TestUnknownNameIsACauseOfItsOwn(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		r := &Reach{Sources: Sources{Root: root}, Resolver: resolve.New(resolve.Config{Root: root})}
+		r := &Reach{Sources: hosts.Sources{Root: root}, Resolver: resolve.New(resolve.Config{Root: root})}
 		r.fill()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		b := newBoard([]string{"bad..name"}, r)
 		g := newGatherer(r, (&fakeNet{}).attach, newOpener(r), ctx)
-		g.gather(ctx, []wanted{{entry: hostlist.Entry{Name: "bad..name"}}}, b)
+		g.gather(ctx, []hosts.Wanted{{Entry: hostlist.Entry{Name: "bad..name"}}}, b)
 		if lines, code := b.verdict(); code != 242 {
 			t.Errorf("code %d: %q", code, lines)
 		}
@@ -372,7 +373,7 @@ func TestGatheringHoldsWhatItHas(t *testing.T) {
 			n.mu.Unlock()
 		}()
 		g := newGatherer(r, n.attach, newOpener(r), ctx)
-		found := g.gather(ctx, []wanted{wantAt("a", 1), wantAt("b", 2)}, newBoard([]string{"a", "b"}, r))
+		found := g.gather(ctx, []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)}, newBoard([]string{"a", "b"}, r))
 		if found[0].session == nil || found[1].session == nil || n.open != 2 {
 			t.Errorf("not all hosts were reached: %v, %d sessions", found, n.open)
 		}

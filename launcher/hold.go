@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // heartbeat is the pause between signs of life on a stream that carries nothing yet.
@@ -68,7 +69,7 @@ func (g *gatherer) hold(ctx context.Context, s *session) bool {
 // asking for our own name, whose record appears last of all in a pod that just started.
 func here() []netip.Addr {
 	out := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
-	for a := range ownAddresses() {
+	for a := range hosts.OwnAddresses() {
 		if a != out[0] && !a.IsLinkLocalUnicast() {
 			out = append(out, a)
 		}

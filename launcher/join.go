@@ -10,6 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/spawn"
 )
 
@@ -23,7 +24,7 @@ const joinWait = 10 * time.Second
 //	named ─join─▶ found ─enlist─▶ host of the run ─Bye─▶ named
 //	                └────dismiss────────────────────────▶
 type site struct {
-	wanted
+	hosts.Wanted
 	job.Host
 	stated string     // host name, as its agent states it; "": not reached yet
 	host   int        // index in the run; -1: none so far
@@ -33,13 +34,13 @@ type site struct {
 
 // newSites are the hosts of the command line. Those that were reached are found anew where they
 // were found.
-func newSites(want []wanted, hosts []job.Host, have []found) []*site {
+func newSites(want []hosts.Wanted, hosts []job.Host, have []found) []*site {
 	sites := make([]*site, len(want))
 	for i, w := range want {
-		sites[i] = &site{wanted: w, Host: hosts[i], host: -1}
+		sites[i] = &site{Wanted: w, Host: hosts[i], host: -1}
 	}
 	for _, f := range have {
-		i := slices.IndexFunc(sites, func(s *site) bool { return s.entry.Name == f.entry.Name })
+		i := slices.IndexFunc(sites, func(s *site) bool { return s.Entry.Name == f.Entry.Name })
 		if i >= 0 {
 			sites[i].reached(f)
 		}
@@ -55,7 +56,7 @@ func (s *site) reached(f found) {
 		s.Slots = max(int(host.GetSlots()), 1)
 	}
 	if f.session.addr.IsValid() {
-		s.fixed = append(s.fixed[:0:0], f.session.addr)
+		s.Fixed = append(s.Fixed[:0:0], f.session.addr)
 	}
 }
 
@@ -70,35 +71,35 @@ func (r *run) siteOf(name string) int {
 	name = strings.TrimSuffix(name, ".")
 	same := func(spell func(string) string) int {
 		return slices.IndexFunc(r.sites, func(s *site) bool {
-			return strings.EqualFold(spell(s.entry.Name), spell(name)) || s.stated != "" && strings.EqualFold(spell(s.stated), spell(name))
+			return strings.EqualFold(spell(s.Entry.Name), spell(name)) || s.stated != "" && strings.EqualFold(spell(s.stated), spell(name))
 		})
 	}
 	if i := same(func(s string) string { return s }); i >= 0 {
 		return i
 	}
-	if r.cfg.self(name) {
-		if i := slices.IndexFunc(r.sites, func(s *site) bool { return s.local }); i >= 0 {
+	if r.cfg.Self(name) {
+		if i := slices.IndexFunc(r.sites, func(s *site) bool { return s.Local }); i >= 0 {
 			return i
 		}
 	}
-	return same(firstLabel)
+	return same(hosts.FirstLabel)
 }
 
 // join reaches hosts for the first ask, which waits for them. Those the run did not know become
 // sites.
 func (r *run) join(o spawn.Order) {
-	var want []wanted
+	var want []hosts.Wanted
 	for _, name := range o.Strangers {
-		want = append(want, wanted{entry: hostlist.Entry{Name: name}, local: r.cfg.self(name)})
+		want = append(want, hosts.Wanted{Entry: hostlist.Entry{Name: name}, Local: r.cfg.Self(name)})
 	}
 	for _, i := range o.Sites {
-		want = append(want, r.sites[i].wanted)
+		want = append(want, r.sites[i].Wanted)
 	}
 	reach := r.cfg.Reach
 	reach.Identity = r.identity
 	for _, w := range want {
-		if reach.Identity == nil && !(w.local && reach.Embedded != nil) {
-			r.spawns.Joined(fmt.Errorf("host %s is not of this run, and others cannot be reached without the job's secret (--key)", w.entry.Name))
+		if reach.Identity == nil && !(w.Local && reach.Embedded != nil) {
+			r.spawns.Joined(fmt.Errorf("host %s is not of this run, and others cannot be reached without the job's secret (--key)", w.Entry.Name))
 			return
 		}
 	}
@@ -116,20 +117,20 @@ func (r *run) join(o spawn.Order) {
 func (r *run) claims() (have []found) {
 	for _, s := range r.sites {
 		if r.alive(s) {
-			have = append(have, found{wanted: s.wanted, session: r.host(s.host).first})
+			have = append(have, found{Wanted: s.Wanted, session: r.host(s.host).first})
 		}
 	}
 	return have
 }
 
 // reinforce reaches hosts beside those the run has. What waiting does not change ends it at once.
-func (r *Reach) reinforce(ctx, life context.Context, want []wanted, have []found, attach attachFunc, o *opener) ([]found, error) {
+func (r *Reach) reinforce(ctx, life context.Context, want []hosts.Wanted, have []found, attach attachFunc, o *opener) ([]found, error) {
 	names := make([]string, 0, len(want)+len(have))
 	for _, w := range want {
-		names = append(names, w.entry.Name)
+		names = append(names, w.Entry.Name)
 	}
 	for _, f := range have {
-		names = append(names, f.entry.Name)
+		names = append(names, f.Entry.Name)
 	}
 	b := newBoard(names, r)
 	g := newGatherer(r, attach, o, life)
@@ -157,10 +158,10 @@ func (r *run) joined(have []found, attach attachFunc, err error) {
 		have = nil
 	}
 	for _, f := range have {
-		i := slices.IndexFunc(r.sites, func(s *site) bool { return s.entry.Name == f.entry.Name })
+		i := slices.IndexFunc(r.sites, func(s *site) bool { return s.Entry.Name == f.Entry.Name })
 		if i < 0 {
 			i = len(r.sites)
-			r.sites = append(r.sites, &site{wanted: f.wanted, host: -1, Host: job.Host{Name: f.entry.Name}})
+			r.sites = append(r.sites, &site{Wanted: f.Wanted, host: -1, Host: job.Host{Name: f.Entry.Name}})
 		}
 		s := r.sites[i]
 		s.reached(f)

@@ -27,7 +27,7 @@ func (r *run) sayStar() {
 func (r *run) prepare(have []found, o *opener) error {
 	byName := map[string]found{}
 	for _, f := range have {
-		byName[f.entry.Name] = f
+		byName[f.Entry.Name] = f
 	}
 	r.opener = o
 	attach := r.dial(&r.cfg.Reach, len(r.plan.Hosts))
@@ -37,7 +37,7 @@ func (r *run) prepare(have []found, o *opener) error {
 		i := r.addHost(byName[h.Name], attach)
 		first.hosts = append(first.hosts, i)
 		for _, s := range r.sites {
-			if s.entry.Name == h.Name {
+			if s.Entry.Name == h.Name {
 				s.host = i
 			}
 		}
@@ -60,7 +60,7 @@ func (r *run) prepare(have []found, o *opener) error {
 func (r *run) addHost(f found, attach attachFunc) int {
 	i := len(r.places.hosts())
 	h := &hostConn{
-		index: i, name: f.entry.Name, first: f.session, wait: f.wait, attach: attach, timeout: r.cfg.NodeTimeout,
+		index: i, name: f.Entry.Name, first: f.session, wait: f.wait, attach: attach, timeout: r.cfg.NodeTimeout,
 		link: wire.NewLink(wire.Config{Clock: r.clock}), clock: r.clock,
 		tick: make(chan struct{}, 1), over: make(chan struct{}),
 		deliver: func(fr *apiv1.Frame) error { return r.deliver(i, fr) },

@@ -13,6 +13,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // After SIGTERM every rank has the whole time, whoever ends first and however; a failure without one gives the
@@ -59,7 +60,7 @@ func TestTermGrace(t *testing.T) {
 				}
 				begun := time.Now()
 				code := Run(context.Background(), Config{Apps: []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit, Signals: signals,
-					Reach: Reach{Sources: Sources{Root: t.TempDir(), Hostname: "h"}, Embedded: tt.agent.serve, Stderr: &errs, TermGrace: grace}})
+					Reach: Reach{Sources: hosts.Sources{Root: t.TempDir(), Hostname: "h"}, Embedded: tt.agent.serve, Stderr: &errs, TermGrace: grace}})
 				took := time.Since(begun).Truncate(time.Millisecond) - time.Millisecond
 				if code != tt.code || took.Round(time.Second) != tt.took.Round(time.Second) || !strings.Contains(errs.String(), tt.says) {
 					t.Errorf("code %d after %v, %q; want %d after %v, %q", code, took, errs.String(), tt.code, tt.took, tt.says)

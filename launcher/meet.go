@@ -10,6 +10,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/quorum"
 )
 
@@ -31,7 +32,7 @@ type meeting struct {
 func newMeeting(r *Reach) *meeting {
 	m := &meeting{reach: r, dialer: newDialer(r.Identity, 1), from: "gossip",
 		known: map[string]quorum.Host{}, causes: map[string]*cause{}, tired: map[string]*patience{}}
-	if sub := r.subdomain(); sub != "" {
+	if sub := r.Subdomain(); sub != "" {
 		m.watch, m.service = r.Resolver.Watch(sub), "the service "+sub
 		m.from = m.service
 	}
@@ -39,7 +40,7 @@ func newMeeting(r *Reach) *meeting {
 }
 
 // meet waits for as many hosts as are needed, until ctx ends.
-func (r *Reach) meet(ctx context.Context) (*hostSet, error) {
+func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 	m := newMeeting(r)
 	b := newBoard(nil, r)
 	showing, hide := context.WithCancel(ctx)
@@ -78,7 +79,7 @@ func (r *Reach) otherwise() string {
 }
 
 // hint is what a user who waits may want to do.
-func (m *meeting) hint(set *hostSet) string {
+func (m *meeting) hint(set *hosts.Set) string {
 	switch n := m.reach.need; {
 	case set == nil:
 		return "; all ranks run here with " + m.reach.LocalBy
@@ -97,44 +98,44 @@ func (m *meeting) cached() (until time.Time) {
 }
 
 // look is the hosts as they are now; nil: there are none.
-func (m *meeting) look(ctx context.Context) *hostSet {
+func (m *meeting) look(ctx context.Context) *hosts.Set {
 	if m.watch != nil {
-		if hosts := m.records(ctx); len(hosts) > 0 {
+		if all := m.records(ctx); len(all) > 0 {
 			m.from = m.service
-			return &hostSet{from: m.from, hosts: hosts}
+			return &hosts.Set{From: m.from, Hosts: all}
 		}
 	}
 	set := m.reach.gossip(ctx)
 	if set != nil {
-		m.from = set.from
+		m.from = set.From
 	}
 	return set
 }
 
 // records are those of this pod's headless service, in order of address. Our own counts if an agent answers there.
-func (m *meeting) records(ctx context.Context) (hosts []wanted) {
+func (m *meeting) records(ctx context.Context) (all []hosts.Wanted) {
 	addrs, err := m.watch.Next(ctx)
 	m.dns = err
-	own := ownAddresses()
+	own := hosts.OwnAddresses()
 	for _, a := range slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare) {
 		// A pod of a dual-stack cluster has a record of each family.
 		if a.Is4() != addrs[0].Is4() || own[a] && (m.reach.NotHere || !m.reach.agentAt(ctx, m.dialer, a)) {
 			continue
 		}
-		hosts = append(hosts, wanted{entry: hostlist.Entry{Name: a.String()}, bare: true})
+		all = append(all, hosts.Wanted{Entry: hostlist.Entry{Name: a.String()}, Bare: true})
 	}
-	return hosts
+	return all
 }
 
 // ask asks the hosts that have not said yet who they are and how many slots they have. It returns why those
 // that have not answered will not do so, if that is known of all of them.
-func (m *meeting) ask(ctx context.Context, set *hostSet) *cause {
+func (m *meeting) ask(ctx context.Context, set *hosts.Set) *cause {
 	if set == nil {
 		m.set.See(time.Now(), nil)
 		return nil
 	}
-	var strangers []wanted
-	for _, w := range set.hosts {
+	var strangers []hosts.Wanted
+	for _, w := range set.Hosts {
 		if _, ok := m.known[m.key(w)]; !ok {
 			strangers = append(strangers, w)
 		}
@@ -142,7 +143,7 @@ func (m *meeting) ask(ctx context.Context, set *hostSet) *cause {
 	begun := time.Now()
 	var causes []*cause
 	for _, v := range m.reach.visit(ctx, strangers, nil) {
-		key := m.key(v.wanted)
+		key := m.key(v.Wanted)
 		if v.hello != nil {
 			m.known[key] = quorum.Host{Name: v.hello.Name, Slots: max(int(v.hello.Slots), 1)}
 			delete(m.causes, key)
@@ -156,8 +157,8 @@ func (m *meeting) ask(ctx context.Context, set *hostSet) *cause {
 			causes = append(causes, v.cause)
 		}
 	}
-	hosts, silent := make([]quorum.Host, len(set.hosts)), 0
-	for i, w := range set.hosts {
+	hosts, silent := make([]quorum.Host, len(set.Hosts)), 0
+	for i, w := range set.Hosts {
 		h, ok := m.known[m.key(w)]
 		if !ok {
 			h, silent = quorum.Host{Name: m.key(w)}, silent+1
@@ -172,9 +173,9 @@ func (m *meeting) ask(ctx context.Context, set *hostSet) *cause {
 }
 
 // first is why the first of those that do not answer does not.
-func (m *meeting) first(set *hostSet) string {
+func (m *meeting) first(set *hosts.Set) string {
 	if set != nil {
-		for _, w := range set.hosts {
+		for _, w := range set.Hosts {
 			if c := m.causes[m.key(w)]; c != nil {
 				return fmt.Sprintf("; %v", c)
 			}
@@ -184,12 +185,12 @@ func (m *meeting) first(set *hostSet) string {
 }
 
 // unanswered are lines with why hosts do not answer.
-func (m *meeting) unanswered(set *hostSet) (lines []string) {
+func (m *meeting) unanswered(set *hosts.Set) (lines []string) {
 	const most = 5
 	if set == nil {
 		return nil
 	}
-	for _, w := range set.hosts {
+	for _, w := range set.Hosts {
 		if c := m.causes[m.key(w)]; c != nil && len(lines) < most {
 			lines = append(lines, fmt.Sprintf("host %s of %s: %v", m.key(w), m.from, c))
 		}
@@ -198,21 +199,21 @@ func (m *meeting) unanswered(set *hostSet) (lines []string) {
 }
 
 // key tells one host from another for as long as it has its address.
-func (m *meeting) key(w wanted) string {
-	if len(w.fixed) > 0 {
-		return w.fixed[0].String()
+func (m *meeting) key(w hosts.Wanted) string {
+	if len(w.Fixed) > 0 {
+		return w.Fixed[0].String()
 	}
-	return w.entry.Name
+	return w.Entry.Name
 }
 
 // chosen is the set without those that have not answered, where the others are all that was asked for,
 // and without those that are more than were said.
-func (m *meeting) chosen(set *hostSet) *hostSet {
+func (m *meeting) chosen(set *hosts.Set) *hosts.Set {
 	if n := m.reach.need; n.Hosts > 0 || n.Ranks > 0 && !n.Beyond && !n.All {
-		set.hosts = slices.DeleteFunc(set.hosts, func(w wanted) bool { return m.known[m.key(w)].Slots == 0 })
+		set.Hosts = slices.DeleteFunc(set.Hosts, func(w hosts.Wanted) bool { return m.known[m.key(w)].Slots == 0 })
 	}
-	if n, _ := m.reach.count(); n > 0 {
-		set.hosts = set.hosts[:min(n, len(set.hosts))]
+	if n, _ := m.reach.Count(); n > 0 {
+		set.Hosts = set.Hosts[:min(n, len(set.Hosts))]
 	}
 	return set
 }

@@ -14,6 +14,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/quorum"
 )
 
@@ -89,18 +90,18 @@ func Peers(ctx context.Context, cfg PeersConfig) int {
 	if err != nil {
 		return cfg.end(err)
 	}
-	found, members := cfg.members(ctx, set.hosts)
+	found, members := cfg.members(ctx, set.Hosts)
 	named := len(found)
 	found = append(found, cfg.visit(ctx, unvisited(found, members), nil)...)
 	view := peersView{Scope: cfg.Identity.Scope(), ScopeFrom: cfg.Identity.ScopeFrom(), KeyFrom: cfg.Identity.KeyFrom(),
-		Job: cfg.Identity.JobID(), HostsFrom: set.from, Peers: rows(found, members)}
+		Job: cfg.Identity.JobID(), HostsFrom: set.From, Peers: rows(found, members)}
 	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
 		return cfg.end(failf(job.ExitOutput, "standard output: %v", err))
 	}
 	causes := make([]*cause, named)
 	nobody := !slices.ContainsFunc(found, func(v visited) bool { return v.hello != nil })
 	for i, v := range found[:named] {
-		if nobody || !v.bare { // a pod of the service need not have an agent
+		if nobody || !v.Bare { // a pod of the service need not have an agent
 			causes[i] = v.cause
 		}
 	}
@@ -112,7 +113,7 @@ func Peers(ctx context.Context, cfg PeersConfig) int {
 
 // members asks hosts whom they know by gossip: views of agents that have just met differ. The
 // members are by incarnation; one that anybody knows alive is.
-func (r *Reach) members(ctx context.Context, hosts []wanted) (found []visited, members map[string]*apiv1.Peer) {
+func (r *Reach) members(ctx context.Context, hosts []hosts.Wanted) (found []visited, members map[string]*apiv1.Peer) {
 	var mu sync.Mutex
 	members = map[string]*apiv1.Peer{}
 	found = r.visit(ctx, hosts, func(ctx context.Context, _ *visited, c *agentConn) error {
@@ -134,18 +135,18 @@ func (r *Reach) members(ctx context.Context, hosts []wanted) (found []visited, m
 
 // others are the hosts to ask about when no run is meant: those of the sources, but never
 // this process itself.
-func (r *Reach) others(ctx context.Context) (*hostSet, error) {
+func (r *Reach) others(ctx context.Context) (*hosts.Set, error) {
 	if r.Identity == nil {
 		if r.NoIdentity != nil {
 			return nil, withoutSecret(r.NoIdentity.Error())
 		}
 		return nil, failf(job.ExitTLS, "there is no secret: mount it, or name it with --key")
 	}
-	set, err := r.static()
+	set, err := r.Static()
 	if err != nil {
 		return nil, failf(job.ExitUsage, "%v", err)
 	}
-	if n, why := r.count(); set == nil && n > 0 && r.Sources.Pod {
+	if n, why := r.Count(); set == nil && n > 0 && r.Sources.Pod {
 		ctx, cancel := context.WithTimeout(ctx, r.Wait)
 		defer cancel()
 		r.need = quorum.Of(n, why, 0, 0)
@@ -154,14 +155,14 @@ func (r *Reach) others(ctx context.Context) (*hostSet, error) {
 	if set == nil {
 		set = newMeeting(r).look(ctx)
 	}
-	if set == nil || len(set.hosts) == 0 {
+	if set == nil || len(set.Hosts) == 0 {
 		return nil, failf(job.ExitHosts, "no hosts are known and no agent runs here: name them with --host or --hostfile")
 	}
 	return set, nil
 }
 
 // unvisited are members that gossip knows and no visit has reached.
-func unvisited(found []visited, members map[string]*apiv1.Peer) []wanted {
+func unvisited(found []visited, members map[string]*apiv1.Peer) []hosts.Wanted {
 	seen := map[string]bool{}
 	for _, v := range found {
 		seen[v.hello.GetIncarnation()] = true
@@ -173,7 +174,7 @@ func unvisited(found []visited, members map[string]*apiv1.Peer) []wanted {
 		}
 	}
 	if set := memberHosts(reply); set != nil {
-		return set.hosts
+		return set.Hosts
 	}
 	return nil
 }
@@ -181,11 +182,11 @@ func unvisited(found []visited, members map[string]*apiv1.Peer) []wanted {
 func rows(found []visited, members map[string]*apiv1.Peer) []peerRow {
 	var out []peerRow
 	for _, v := range found {
-		row := peerRow{Host: v.entry.Name}
+		row := peerRow{Host: v.Entry.Name}
 		if v.hello == nil {
 			row.State, row.Error = "unreachable", v.cause.Error()
-			if len(v.fixed) > 0 {
-				row.Address = v.fixed[0].String()
+			if len(v.Fixed) > 0 {
+				row.Address = v.Fixed[0].String()
 				if suspected(members, row.Address) {
 					row.State = "suspect"
 				}
@@ -193,7 +194,7 @@ func rows(found []visited, members map[string]*apiv1.Peer) []peerRow {
 			out = append(out, row)
 			continue
 		}
-		if v.bare && v.hello.Name != "" {
+		if v.Bare && v.hello.Name != "" {
 			row.Host = v.hello.Name
 		}
 		row.Address, row.Incarnation, row.State = v.addr.String(), v.hello.Incarnation, "alive"
@@ -208,7 +209,7 @@ func rows(found []visited, members map[string]*apiv1.Peer) []peerRow {
 		}
 		out = append(out, row)
 	}
-	slices.SortStableFunc(out, func(a, b peerRow) int { return compareNames(a.Host, b.Host) })
+	slices.SortStableFunc(out, func(a, b peerRow) int { return hosts.CompareNames(a.Host, b.Host) })
 	return out
 }
 

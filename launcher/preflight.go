@@ -58,7 +58,7 @@ func (r *run) looked(ctx context.Context, have []found) []survey.Host {
 	inParallel(len(hosts), func(i int) {
 		h := &hosts[i]
 		h.Name, h.Ranks = r.plan.Hosts[i].Name, ranks[i]
-		f := have[slices.IndexFunc(have, func(f found) bool { return f.entry.Name == h.Name })]
+		f := have[slices.IndexFunc(have, func(f found) bool { return f.Entry.Name == h.Name })]
 		if f.wait != nil {
 			h.Agent = r.cfg.Here
 			return

@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/exchange"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/quorum"
@@ -278,10 +279,10 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	r.move(jobGathered)
 	if christen(found) {
 		for i, f := range found {
-			set.hosts[i] = f.wanted
+			set.Hosts[i] = f.Wanted
 		}
 	}
-	hosts := r.allocation(set.hosts, found)
+	hosts := r.allocation(set.Hosts, found)
 	r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy)
 	if err != nil {
 		closeAll(found)
@@ -301,7 +302,7 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	}
 	r.sayCrowded(r.plan)
 	r.sayUnbound()
-	r.sites = newSites(set.hosts, hosts, found)
+	r.sites = newSites(set.Hosts, hosts, found)
 	r.move(jobPlaced)
 	return found, opener, nil
 }
@@ -315,7 +316,7 @@ func (r *run) needs() quorum.Need {
 			break
 		}
 	}
-	told, why := r.cfg.count()
+	told, why := r.cfg.Count()
 	n := quorum.Of(told, why, ranks, r.cfg.Policy.PerNode)
 	n.All, n.Beyond = r.cfg.Policy.MapBy == placement.ByNode, r.cfg.Policy.Oversubscribe
 	return n
@@ -335,17 +336,17 @@ func checkTools(apps []job.App, size int) error {
 
 // needed are the hosts that get ranks. Where all slots were given, that is known before any
 // host is asked; and so is a plan that cannot be.
-func (r *run) needed(set *hostSet) ([]wanted, error) {
-	for _, w := range set.hosts {
-		if !w.entry.Given {
-			return set.hosts, nil
+func (r *run) needed(set *hosts.Set) ([]hosts.Wanted, error) {
+	for _, w := range set.Hosts {
+		if !w.Entry.Given {
+			return set.Hosts, nil
 		}
 	}
 	policy, ok := early(r.cfg.Policy)
 	if !ok {
-		return set.hosts, nil
+		return set.Hosts, nil
 	}
-	plan, err := placement.Place(r.allocation(set.hosts, nil), r.cfg.Apps, policy)
+	plan, err := placement.Place(r.allocation(set.Hosts, nil), r.cfg.Apps, policy)
 	if err != nil {
 		return nil, failf(job.ExitUsage, "%v", err)
 	}
@@ -353,9 +354,9 @@ func (r *run) needed(set *hostSet) ([]wanted, error) {
 	for _, h := range plan.Hosts {
 		ranked[h.Name] = true
 	}
-	var want []wanted
-	for _, w := range set.hosts {
-		if ranked[w.entry.Name] {
+	var want []hosts.Wanted
+	for _, w := range set.Hosts {
+		if ranked[w.Entry.Name] {
 			want = append(want, w)
 		}
 	}
@@ -364,14 +365,14 @@ func (r *run) needed(set *hostSet) ([]wanted, error) {
 
 // allocation is the hosts as placement takes them; agents' own counts are taken where no slots
 // were given.
-func (r *run) allocation(want []wanted, have []found) []job.Host {
+func (r *run) allocation(want []hosts.Wanted, have []found) []job.Host {
 	agents := map[string]found{}
 	for _, f := range have {
-		agents[f.entry.Name] = f
+		agents[f.Entry.Name] = f
 	}
 	hosts := make([]job.Host, len(want))
 	for i, w := range want {
-		f, ok := agents[w.entry.Name]
+		f, ok := agents[w.Entry.Name]
 		if !ok {
 			hosts[i] = hostOf(w, nil)
 			continue
@@ -384,8 +385,8 @@ func (r *run) allocation(want []wanted, have []found) []job.Host {
 }
 
 // hostOf is a host as placement takes it; agent is nil where it has not been asked.
-func hostOf(w wanted, agent *apiv1.HelloReply) job.Host {
-	h := job.Host{Name: w.entry.Name, Slots: w.entry.Slots, SlotsGiven: w.entry.Given, CPUs: int(agent.GetCpus())}
+func hostOf(w hosts.Wanted, agent *apiv1.HelloReply) job.Host {
+	h := job.Host{Name: w.Entry.Name, Slots: w.Entry.Slots, SlotsGiven: w.Entry.Given, CPUs: int(agent.GetCpus())}
 	if agent != nil && !h.SlotsGiven {
 		h.Slots = max(int(agent.Slots), 1)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 )
@@ -206,7 +207,7 @@ func TestRun(t *testing.T) {
 					t.Fatal(err)
 				}
 				code := Run(context.Background(), Config{
-					Reach: Reach{Sources: Sources{Root: root, Hostname: "h"}, Embedded: tt.agent.serve, Stdout: &out, Stderr: &errs, TerminationLog: termination},
+					Reach: Reach{Sources: hosts.Sources{Root: root, Hostname: "h"}, Embedded: tt.agent.serve, Stdout: &out, Stderr: &errs, TerminationLog: termination},
 					Apps:  []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit, KeepOn: tt.cfg.KeepOn, Recover: tt.cfg.Recover, ShowMap: tt.cfg.ShowMap,
 				})
 				if code != tt.code || out.String() != tt.out || !strings.Contains(errs.String(), tt.says) || strings.Count(errs.String(), "mind") > 1 {
@@ -243,9 +244,9 @@ func TestRunRefusesBadInput(t *testing.T) {
 		{name: "no program", cfg: Config{}, code: 240, says: "no program"},
 		{name: "no agent and no hosts", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}}}, code: 241, says: "--host"},
 		{name: "no rank here, and no other host", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}},
-			Reach: Reach{Embedded: fine.serve, Sources: Sources{NotHere: true}}}, code: 241, says: "--host"},
+			Reach: Reach{Embedded: fine.serve, Sources: hosts.Sources{NotHere: true}}}, code: 241, says: "--host"},
 		{name: "no rank here, and no other host is named", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}},
-			Reach: Reach{Embedded: fine.serve, Sources: Sources{NotHere: true, Entries: []hostlist.Entry{{Name: "localhost"}, {Name: "H.ns"}}}}}, code: 240, says: "this host alone"},
+			Reach: Reach{Embedded: fine.serve, Sources: hosts.Sources{NotHere: true, Entries: []hostlist.Entry{{Name: "localhost"}, {Name: "H.ns"}}}}}, code: 240, says: "this host alone"},
 		{name: "standard input for a rank that is not there", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, StdinTarget: "7",
 			Reach: Reach{Embedded: fine.serve}}, code: 240, says: "--stdin 7"},
 		{name: "output into a file that is in the way", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, Output: iof.Config{Dir: "/dev/null/x"},

@@ -27,18 +27,18 @@ func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 	if err != nil {
 		return cfg.end(err)
 	}
-	found := cfg.visit(ctx, set.hosts, func(ctx context.Context, _ *visited, c *agentConn) error {
+	found := cfg.visit(ctx, set.Hosts, func(ctx context.Context, _ *visited, c *agentConn) error {
 		_, err := c.client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why, Rest: cfg.Rest})
 		return err
 	})
 	var lines []string
 	causes := make([]*cause, len(found))
 	for i, v := range found {
-		if v.cause != nil && v.bare && v.cause.refused {
+		if v.cause != nil && v.Bare && v.cause.refused {
 			continue // a pod of the service that has no agent, such as a launcher's
 		}
 		if causes[i] = v.cause; v.cause != nil {
-			lines = append(lines, fmt.Sprintf("host %s was not shut down: %v", v.entry.Name, v.cause))
+			lines = append(lines, fmt.Sprintf("host %s was not shut down: %v", v.Entry.Name, v.cause))
 		}
 	}
 	if c := telling(causes); c != nil {

@@ -1,13 +1,16 @@
 package launcher
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	asked "github.com/mpiup/mpiup/pmi/spawn"
@@ -70,6 +73,17 @@ func (r *run) serveSpawns() {
 			r.refuse(o.Ask, o.Why)
 		}
 	}
+}
+
+// readHosts reads the hosts of the first ask, aside, as files may take long.
+func (r *run) readHosts(a *spawn.Ask) {
+	r.aside(func(context.Context) {
+		targets, err := spawn.Targets(a.Request.Programs, func(file string) ([]hostlist.Entry, error) { return hosts.ReadBelow(r.cfg.SpawnFiles, file) })
+		r.mail.put(event{host: -1, do: func() {
+			r.spawns.HostsRead(targets, err)
+			r.serveSpawns()
+		}})
+	})
 }
 
 // viewFor is the run as a spawn of that parent finds it.

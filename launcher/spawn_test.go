@@ -23,6 +23,7 @@ import (
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/spawn"
@@ -232,11 +233,11 @@ func program(name string, procs int, hosts ...string) *apiv1.SpawnApp {
 
 // playSpawn runs a job whose ranks go round the hosts. Their addresses are 10.0.0.0 and up, and at
 // 10.0.0.9 is an agent that the run does not have.
-func playSpawn(t *testing.T, hosts []job.Host, first []job.App, pmi apiv1.Pmi, apps ...*apiv1.SpawnApp) (code int, out, errs string, seen map[string][]string) {
+func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi apiv1.Pmi, apps ...*apiv1.SpawnApp) (code int, out, errs string, seen map[string][]string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cfg := Config{Apps: first, Policy: placement.Policy{MapBy: placement.ByNode},
-		PMI: pmi, Output: iof.Config{Mode: iof.Tag}, Reach: Reach{Sources: Sources{Root: t.TempDir()}, Stdout: &stdout, Stderr: &stderr,
+		PMI: pmi, Output: iof.Config{Mode: iof.Tag}, Reach: Reach{Sources: hosts.Sources{Root: t.TempDir()}, Stdout: &stdout, Stderr: &stderr,
 			Embedded: func(context.Context, wire.Stream) error { return nil }}}
 	cfg.Identity = loadIdentity(t, ourKey, identity.RoleLauncher)
 	cfg.fill()
@@ -249,28 +250,28 @@ func playSpawn(t *testing.T, hosts []job.Host, first []job.App, pmi apiv1.Pmi, a
 	life, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error
-	if r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy); err != nil {
+	if r.plan, err = placement.Place(placed, r.cfg.Apps, r.cfg.Policy); err != nil {
 		t.Fatal(err)
 	}
 	o := newOpener(&r.cfg.Reach)
 	var have []found
-	want := make([]wanted, len(hosts))
-	for i, h := range hosts {
-		want[i].entry = hostlist.Entry{Name: h.Name, Slots: h.Slots, Given: h.SlotsGiven}
-		want[i].fixed = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 1)}
+	want := make([]hosts.Wanted, len(placed))
+	for i, h := range placed {
+		want[i].Entry = hostlist.Entry{Name: h.Name, Slots: h.Slots, Given: h.SlotsGiven}
+		want[i].Fixed = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 1)}
 		if i < len(r.plan.Hosts) {
 			s, wait, err := embed(life, meet(h.Name).serve, o.open())
 			if err != nil {
 				t.Fatal(err)
 			}
-			have = append(have, found{wanted: want[i], session: s, wait: wait})
+			have = append(have, found{Wanted: want[i], session: s, wait: wait})
 		}
 	}
 	r.dial = func(*Reach, int) attachFunc {
 		return func(_, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*session, error) {
 			name := addr.Addr().String()
-			if b := addr.Addr().As4(); int(b[3]) < len(hosts) {
-				name = hosts[b[3]].Name
+			if b := addr.Addr().As4(); int(b[3]) < len(placed) {
+				name = placed[b[3]].Name
 			} else if b[3] != 9 {
 				return nil, causef(stageTLS, "%v: no", addr.Addr())
 			}
@@ -284,7 +285,7 @@ func playSpawn(t *testing.T, hosts []job.Host, first []job.App, pmi apiv1.Pmi, a
 			return s, err
 		}
 	}
-	r.sites, r.number = newSites(want, hosts, have), 1
+	r.sites, r.number = newSites(want, placed, have), 1
 	r.move(jobGathered)
 	r.move(jobPlaced)
 	if err := r.prepare(have, o); err != nil {
@@ -529,5 +530,5 @@ func TestSpawnReadsNoOtherFiles(t *testing.T) {
 
 func targetsOf(app *apiv1.SpawnApp, dir string) ([][]spawn.Target, error) {
 	programs := spawnRequest(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{app}}).Programs
-	return spawn.Targets(programs, func(file string) ([]hostlist.Entry, error) { return readHostfile(dir, file) })
+	return spawn.Targets(programs, func(file string) ([]hostlist.Entry, error) { return hosts.ReadBelow(dir, file) })
 }

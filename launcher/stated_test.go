@@ -27,7 +27,7 @@ func TestStatedNamesAreNames(t *testing.T) {
 		t.Errorf("%d good names are refused", n)
 	}
 	set := memberHosts(plausible(reply))
-	if len(set.hosts) != 4 {
-		t.Errorf("hosts are %v", set.hosts)
+	if len(set.Hosts) != 4 {
+		t.Errorf("hosts are %v", set.Hosts)
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // visited is a host as one visit found it: an agent's answer, or why there is none.
 type visited struct {
-	wanted
+	hosts.Wanted
 	addr  netip.AddrPort
 	hello *apiv1.HelloReply // nil: not reached
 	rtt   time.Duration
@@ -22,21 +23,21 @@ type visited struct {
 // visit asks each wanted host once who it is, then calls f (may be nil) with its connection.
 // Names of one address get its agents in order of port, as in a run. It waits for nobody to
 // appear. This very container is left out when no agent runs in it: a run has its own.
-func (r *Reach) visit(ctx context.Context, want []wanted, f func(context.Context, *visited, *agentConn) error) []visited {
+func (r *Reach) visit(ctx context.Context, want []hosts.Wanted, f func(context.Context, *visited, *agentConn) error) []visited {
 	d := newDialer(r.Identity, len(want))
 	out := make([]visited, len(want))
 	candidates := make([][]netip.AddrPort, len(want))
 	inParallel(len(want), func(i int) {
-		out[i].wanted = want[i]
-		candidates[i] = want[i].fixed
+		out[i].Wanted = want[i]
+		candidates[i] = want[i].Fixed
 		if len(candidates[i]) > 0 {
 			return
 		}
-		if want[i].local {
+		if want[i].Local {
 			candidates[i] = candidatesOf(here(), r.Identity.Ports())
 			return
 		}
-		addrs, err := r.Resolver.Lookup(ctx, want[i].entry.Name)
+		addrs, err := r.Resolver.Lookup(ctx, want[i].Entry.Name)
 		if err != nil {
 			out[i].cause = resolveCause(err)
 			return
@@ -66,7 +67,7 @@ func (r *Reach) visit(ctx context.Context, want []wanted, f func(context.Context
 		}
 	})
 	return slices.DeleteFunc(out, func(v visited) bool {
-		return v.local && v.hello == nil && v.cause != nil && v.cause.refused
+		return v.Local && v.hello == nil && v.cause != nil && v.cause.refused
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 )
@@ -266,7 +267,7 @@ func (p *process) outside(dir string) line.Outside {
 	return line.Outside{
 		Lookup: p.lookup, Environ: p.env, Dir: dir, Host: p.host,
 		ReadFile: readProgramFile, Hostfile: hostlist.ReadFileAs,
-		Operators: (&launcher.Sources{Env: p.getenv}).Operators,
+		Operators: (&hosts.Sources{Env: p.getenv}).Operators,
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/mpiup/mpiup/agent"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/spf13/pflag"
 )
 
@@ -59,17 +59,17 @@ func (p *process) nativeRun(f *cli.RunFlags, given *pflag.FlagSet, apps []job.Ap
 	if path == "" {
 		return p.noNative(family)
 	}
-	hosts, err := f.Entries()
+	entries, err := f.Entries()
 	if err != nil {
 		return usage(err)
 	}
-	if hosts == nil && p.operatorsFile() == "" {
-		s := launcher.Sources{Env: p.getenv, Environ: func() []string { return p.env }, Hostname: p.host, Size: f.Size}
-		if hosts, err = s.Listed(); err != nil {
+	if entries == nil && p.operatorsFile() == "" {
+		s := hosts.Sources{Env: p.getenv, Environ: func() []string { return p.env }, Hostname: p.host, Size: f.Size}
+		if entries, err = s.Listed(); err != nil {
 			return usage(err)
 		}
 	}
-	args, env, err := f.Native(family == line.Hydra, given, apps, hosts)
+	args, env, err := f.Native(family == line.Hydra, given, apps, entries)
 	if err != nil {
 		return usage(err)
 	}

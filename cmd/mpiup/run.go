@@ -24,6 +24,7 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/streams"
@@ -271,7 +272,7 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r lau
 	}
 	e := &embedded{process: p, log: log}
 	r = launcher.Reach{
-		Sources: launcher.Sources{Entries: entries, Env: p.getenv, Environ: func() []string { return p.env },
+		Sources: hosts.Sources{Entries: entries, Env: p.getenv, Environ: func() []string { return p.env },
 			Hostname: p.host, Size: h.Size, Pod: id != nil && id.Mounted()},
 		Identity: id, NoIdentity: noSecret, Embedded: e.attach, Here: here{e},
 		Wait: h.Wait, Lease: l.LauncherTimeout, NodeTimeout: l.NodeTimeout, Grace: l.Grace, TermGrace: termGrace,

@@ -18,6 +18,7 @@ var levels = map[string]int{
 	"agent":    3,
 
 	"launcher/spawn":              3,
+	"launcher/hosts":              1,
 	"launcher/placement":          2,
 	"launcher/cli":                2,
 	"launcher/cli/horovodrun":     2,

@@ -1,33 +1,21 @@
-package launcher
+package hosts
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"github.com/mpiup/mpiup/internal/hostlist"
-	"github.com/mpiup/mpiup/launcher/spawn"
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
 )
 
-// readHosts reads the hosts of the first ask, aside, as files may take long.
-func (r *run) readHosts(a *spawn.Ask) {
-	r.aside(func(context.Context) {
-		targets, err := spawn.Targets(a.Request.Programs, func(file string) ([]hostlist.Entry, error) { return readHostfile(r.cfg.SpawnFiles, file) })
-		r.mail.put(event{host: -1, do: func() {
-			r.spawns.HostsRead(targets, err)
-			r.serveSpawns()
-		}})
-	})
-}
-
-// readHostfile reads a file that a rank named: one below dir, which the user named, whatever links lie there. Only a
+// ReadBelow reads a file that a rank named: one below dir, which the user named, whatever links lie there. Only a
 // regular file is read: others may never end. No error has a word of what is in it: a rank may name a file that it
 // cannot read itself.
-func readHostfile(dir, path string) ([]hostlist.Entry, error) {
+func ReadBelow(dir, path string) ([]hostlist.Entry, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("--spawn-hostfiles %s: %w", dir, errnoOf(err))

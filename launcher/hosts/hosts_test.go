@@ -1,4 +1,4 @@
-package launcher
+package hosts
 
 import (
 	"os"
@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/test/cost"
 	"golang.org/x/tools/txtar"
@@ -59,27 +58,27 @@ func TestSources(t *testing.T) {
 					}
 				}
 			}
-			if got := strings.ReplaceAll(describe(s.static()), s.Root, "$ROOT"); got != want {
+			if got := strings.ReplaceAll(describe(s.Static()), s.Root, "$ROOT"); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
 	}
 }
 
-func describe(set *hostSet, err error) string {
+func describe(set *Set, err error) string {
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
 	if set == nil {
 		return "nothing\n"
 	}
-	lines := []string{set.from}
-	for _, h := range set.hosts {
-		l := h.entry.Name
-		if h.entry.Given {
+	lines := []string{set.From}
+	for _, h := range set.Hosts {
+		l := h.Entry.Name
+		if h.Entry.Given {
 			l += " slots given"
 		}
-		if h.local {
+		if h.Local {
 			l += " (here)"
 		}
 		lines = append(lines, l)
@@ -90,7 +89,7 @@ func describe(set *hostSet, err error) string {
 func TestExplicitHostsComeFirst(t *testing.T) {
 	s := Sources{Root: t.TempDir(), Hostname: "l0", Env: func(k string) string { return map[string]string{"LWS_LEADER_ADDRESS": "x", "LWS_GROUP_SIZE": "2"}[k] },
 		Entries: []hostlist.Entry{{Name: "w0"}, {Name: "localhost"}, {Name: "127.0.0.1"}, {Name: "127.0.0.2"}, {Name: "l0.sub"}}}
-	set, err := s.static()
+	set, err := s.Static()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,23 +98,9 @@ func TestExplicitHostsComeFirst(t *testing.T) {
 	}
 }
 
-func TestMemberHosts(t *testing.T) {
-	set := memberHosts(&apiv1.PeersReply{Self: &apiv1.HelloReply{Name: "w10", Address: "10.0.0.10:5000", Incarnation: "x"},
-		Peers: []*apiv1.Peer{
-			{Name: "w2", Address: "10.0.0.2:5000", Incarnation: "a", State: "alive"},
-			{Name: "n", Address: "10.0.0.3:5001", Incarnation: "b", State: "suspect"},
-			{Name: "n", Address: "10.0.0.3:5000", Incarnation: "c", State: "alive"},
-			{Name: "old", Address: "10.0.0.4:5000", Incarnation: "d", State: "left"},
-			{Name: "bad", Address: "nonsense", Incarnation: "e", State: "alive"},
-		}})
-	if got, want := describe(set, nil), "gossip\nn\nn/2\nw2\nw10\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestCompareNames(t *testing.T) {
 	for _, tt := range [][2]string{{"w2", "w10"}, {"w-1-9", "w-1-10"}, {"a", "b"}, {"w", "w1"}, {"w1.x", "w2.a"}} {
-		if compareNames(tt[0], tt[1]) >= 0 || compareNames(tt[1], tt[0]) <= 0 || compareNames(tt[0], tt[0]) != 0 {
+		if CompareNames(tt[0], tt[1]) >= 0 || CompareNames(tt[1], tt[0]) <= 0 || CompareNames(tt[0], tt[0]) != 0 {
 			t.Errorf("%s does not come before %s", tt[0], tt[1])
 		}
 	}
@@ -138,7 +123,7 @@ func FuzzCompareNames(f *testing.F) {
 	f.Add("w02", "w2")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		defer cost.Watch(t, cost.Parser, len(a)+len(b))()
-		if compareNames(a, b) != -compareNames(b, a) {
+		if CompareNames(a, b) != -CompareNames(b, a) {
 			t.Errorf("%q and %q have no order", a, b)
 		}
 	})

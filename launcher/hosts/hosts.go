@@ -1,0 +1,144 @@
+// Package hosts is where a run's hosts come from without a network: the command line, files and variables of the operators, a file
+// of ranks. The first source that knows any is taken; docs/hosts.md has the contract.
+//
+//	--host, --hostfile ▸ /etc/mpi/hostfile, *_HOSTFILE ▸ LeaderWorkerSet ▸ Volcano ▸ Indexed Job ▸ file of ranks ─▶ Set
+//
+// It also tells this container from others by its name, orders names as people count, and reads the hostfiles that ranks may name.
+//
+// Concurrency: every function is its caller's alone; Sources is only read, but for Root.
+//
+// The package asks no name service and no agent: DNS, gossip and the dialling of hosts are launcher's.
+package hosts
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+)
+
+// Set is what one source said.
+type Set struct {
+	From  string // the source, for messages
+	Hosts []Wanted
+}
+
+// Wanted is a host that the run needs: how it was named and where it may be.
+type Wanted struct {
+	Entry hostlist.Entry
+	Fixed []netip.AddrPort // known without a name: from gossip
+	Local bool             // this very container: the embedded agent serves if no other is here
+	Bare  bool             // called by its address until its agent has said its name
+}
+
+// Sources is where hosts may come from. They are tried in the order of the Kubernetes
+// contract; the first that knows any is taken.
+type Sources struct {
+	Entries []hostlist.Entry // --host or --hostfile; nil: neither was given
+	// Otherwise are the hosts of a rankfile, for where nothing else names any.
+	Otherwise []hostlist.Entry
+
+	Env      func(string) string // this process's environment; nil: empty
+	Environ  func() []string     // all of it, for VC_*_HOSTS; nil: empty
+	Root     string              // where etc/ is; default "/"
+	Hostname string              // this host's name
+	Size     int                 // --size: how many hosts there are; 0: not given
+	Pod      bool                // in a pod with a mounted secret: DNS and gossip may be asked
+	NotHere  bool                // no rank on this host, whoever names it
+	Local    bool                // all ranks on this host, whoever names others
+}
+
+// Static asks the sources that need no network, in the order of the contract: --host and
+// --hostfile, the MPI operators' hostfile, LeaderWorkerSet, Volcano, an Indexed Job; then a rankfile. A nil set
+// without error means that none of them knows any.
+func (s *Sources) Static() (*Set, error) {
+	if s.Entries != nil {
+		return s.set("the command line", s.Entries), nil
+	}
+	for _, ask := range []func() (string, []hostlist.Entry, error){s.hostfile, s.lws, s.volcano, s.indexed} {
+		from, entries, err := ask()
+		if err != nil {
+			return nil, err
+		}
+		if len(entries) > 0 {
+			return s.set(from, entries), nil
+		}
+	}
+	if len(s.Otherwise) > 0 {
+		return s.set("the file of ranks", s.Otherwise), nil
+	}
+	return nil, nil
+}
+
+func (s *Sources) set(from string, entries []hostlist.Entry) *Set {
+	set := &Set{From: from, Hosts: make([]Wanted, len(entries))}
+	for i, e := range entries {
+		set.Hosts[i] = Wanted{Entry: e, Local: s.Self(e.Name)}
+	}
+	return set
+}
+
+// Self says that a name means this container: our own host name, also as the first label of a
+// longer one, or a loopback name. A hostNetwork pod has the node's name, which no hostfile
+// lists.
+func (s *Sources) Self(name string) bool {
+	if a, err := netip.ParseAddr(name); err == nil {
+		return a == netip.AddrFrom4([4]byte{127, 0, 0, 1}) || a == netip.IPv6Loopback()
+	}
+	return strings.EqualFold(name, "localhost") ||
+		s.Hostname != "" && strings.EqualFold(FirstLabel(name), FirstLabel(s.Hostname))
+}
+
+// Elsewhere leaves out this container where it is to have no ranks.
+func (s *Sources) Elsewhere(set *Set) error {
+	if !s.NotHere {
+		return nil
+	}
+	set.Hosts = slices.DeleteFunc(set.Hosts, func(w Wanted) bool { return w.Local || s.Self(w.Entry.Name) })
+	if len(set.Hosts) == 0 {
+		return fmt.Errorf("%s names this host alone, and it is to have no ranks; name others, or let this one have some", set.From)
+	}
+	return nil
+}
+
+// Operators is what the MPI operators' hostfile says; nil where there is none.
+func (s *Sources) Operators() ([]hostlist.Entry, error) {
+	if s.Root == "" {
+		s.Root = "/"
+	}
+	_, entries, err := s.hostfile()
+	return entries, err
+}
+
+// Listed is the hosts of the command line, else of files and variables of the operators; nil where
+// there are none. No name service is asked.
+func (s *Sources) Listed() ([]hostlist.Entry, error) {
+	if s.Root == "" {
+		s.Root = "/"
+	}
+	set, err := s.Static()
+	if err != nil || set == nil {
+		return nil, err
+	}
+	entries := make([]hostlist.Entry, len(set.Hosts))
+	for i, w := range set.Hosts {
+		entries[i] = w.Entry
+	}
+	return entries, nil
+}
+
+// Count is how many hosts the job has, and what says so: --size, or what torchrun is told in a pod of a
+// job (Kubeflow Trainer sets PET_NNODES). 0: nothing does; a range of an elastic job is no number.
+func (s *Sources) Count() (n int, why string) {
+	if s.Size != 0 {
+		return s.Size, fmt.Sprintf("--size %d", s.Size)
+	}
+	const name = "PET_NNODES"
+	if n, err := strconv.Atoi(s.Env(name)); err == nil && n > 0 && s.Pod {
+		return n, fmt.Sprintf("%s=%d", name, n)
+	}
+	return 0, ""
+}

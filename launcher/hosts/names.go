@@ -1,0 +1,105 @@
+package hosts
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// FirstLabel is the pod's name in a host name.
+func FirstLabel(host string) string {
+	label, _, _ := strings.Cut(host, ".")
+	if label == "" || strings.ContainsAny(label, ":") || label[0] >= '0' && label[0] <= '9' {
+		return host
+	}
+	return label
+}
+
+// fullName is this pod's name with its subdomain, as kubelet writes it into /etc/hosts
+// ("10.0.0.7 pod.sub.ns.svc.cluster.local pod"), else the bare host name.
+func (s *Sources) fullName() string {
+	b, err := os.ReadFile(filepath.Join(s.Root, "etc/hosts"))
+	if err != nil {
+		return s.Hostname
+	}
+	return fullName(string(b), s.Hostname)
+}
+
+func fullName(etcHosts, host string) string {
+	if host == "" || strings.Contains(host, ".") {
+		return host
+	}
+	for line := range strings.Lines(etcHosts) {
+		line, _, _ = strings.Cut(line, "#")
+		names := strings.Fields(line)
+		if len(names) < 2 {
+			continue
+		}
+		if _, err := netip.ParseAddr(names[0]); err != nil {
+			continue
+		}
+		for _, n := range names[1:] {
+			if len(n) > len(host) && n[len(host)] == '.' && strings.EqualFold(n[:len(host)], host) &&
+				!strings.HasSuffix(n, ".localdomain") {
+				return strings.TrimSuffix(n, ".")
+			}
+		}
+	}
+	return host
+}
+
+// Subdomain is the headless service this pod belongs to ("" if none shows).
+func (s *Sources) Subdomain() string {
+	_, domain, _ := strings.Cut(s.fullName(), ".")
+	if !strings.Contains(domain, ".svc") {
+		return ""
+	}
+	return domain
+}
+
+// OwnAddresses are those of this machine's interfaces: they are no other host's.
+func OwnAddresses() map[netip.Addr]bool {
+	own := map[netip.Addr]bool{}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return own
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			own[p.Addr().Unmap()] = true
+		}
+	}
+	return own
+}
+
+// CompareNames orders host names as people count: w2 before w10.
+func CompareNames(a, b string) int {
+	for a != "" && b != "" {
+		na, nb := digits(a), digits(b)
+		if na > 0 && nb > 0 {
+			x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
+			if c := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); c != 0 {
+				return c
+			}
+			a, b = a[na:], b[nb:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits is how many digits s begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,144 @@
+package hosts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+)
+
+// operatorFiles are variables in which MPI Operator and Trainer, or users, name a hostfile, and whose
+// rules it is read by.
+var operatorFiles = []struct {
+	name    string
+	dialect hostlist.Dialect
+}{
+	{"OMPI_MCA_orte_default_hostfile", hostlist.OpenMPI}, {"PRTE_MCA_prte_default_hostfile", hostlist.OpenMPI},
+	{"HYDRA_HOST_FILE", hostlist.Hydra}, {"I_MPI_HYDRA_HOST_FILE", hostlist.Hydra},
+}
+
+func (s *Sources) hostfile() (string, []hostlist.Entry, error) {
+	const mounted = "etc/mpi/hostfile"
+	path := filepath.Join(s.Root, mounted)
+	entries, err := hostlist.ReadFile(path)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return "/" + mounted, entries, err
+	}
+	for _, v := range operatorFiles {
+		if path := s.Env(v.name); path != "" {
+			entries, err := hostlist.ReadFileAs(path, v.dialect)
+			if err != nil {
+				err = fmt.Errorf("$%s: %w", v.name, err)
+			}
+			return path, entries, err
+		}
+	}
+	return "", nil, nil
+}
+
+// maxGroup bounds sizes that the environment states.
+const maxGroup = hostlist.MaxHosts
+
+// lws is a LeaderWorkerSet's group: the leader NAME-G.SUB.NS is host 0, its workers are
+// NAME-G-1 and so on. The leader's own pod takes part through the embedded agent, or an agent
+// of its own.
+func (s *Sources) lws() (string, []hostlist.Entry, error) {
+	leader, size := s.Env("LWS_LEADER_ADDRESS"), s.Env("LWS_GROUP_SIZE")
+	if leader == "" || size == "" {
+		return "", nil, nil
+	}
+	n, err := strconv.Atoi(size)
+	if err != nil || n < 1 || n > maxGroup {
+		return "", nil, fmt.Errorf("LWS_GROUP_SIZE=%q is not a number of pods", size)
+	}
+	label, rest, _ := strings.Cut(leader, ".")
+	entries := []hostlist.Entry{{Name: leader}}
+	for i := 1; i < n; i++ {
+		name := fmt.Sprintf("%s-%d", label, i)
+		if rest != "" {
+			name += "." + rest
+		}
+		entries = append(entries, hostlist.Entry{Name: name})
+	}
+	return "LWS_LEADER_ADDRESS", entries, nil
+}
+
+// volcano takes VC_<TASK>_HOSTS, or /etc/volcano/<task>.host where a big job has no such
+// variables. All tasks' pods are hosts, but for the pod this runs in when there are others.
+func (s *Sources) volcano() (string, []hostlist.Entry, error) {
+	from := "VC_*_HOSTS"
+	lists := map[string][]string{}
+	for _, kv := range s.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		if task, ok := strings.CutSuffix(name, "_HOSTS"); ok && strings.HasPrefix(name, "VC_") && len(task) > len("VC_") {
+			lists[task] = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+		}
+	}
+	if len(lists) == 0 {
+		from = "/etc/volcano"
+		files, err := filepath.Glob(filepath.Join(s.Root, "etc/volcano/*.host"))
+		if err != nil {
+			return "", nil, err
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				return "", nil, err
+			}
+			lists[filepath.Base(f)] = strings.Fields(string(b))
+		}
+	}
+	var all []hostlist.Entry
+	tasks := make([]string, 0, len(lists))
+	for task := range lists {
+		tasks = append(tasks, task)
+	}
+	slices.Sort(tasks)
+	for _, task := range tasks {
+		if len(lists[task]) == 0 {
+			continue
+		}
+		entries, err := hostlist.ParseList(strings.Join(lists[task], ","))
+		if err != nil {
+			return "", nil, fmt.Errorf("%s %s: %w", from, task, err)
+		}
+		all = append(all, entries...)
+	}
+	others := slices.DeleteFunc(slices.Clone(all), func(e hostlist.Entry) bool { return s.Self(e.Name) })
+	if len(others) > 0 {
+		all = others
+	}
+	return from, all, nil
+}
+
+// indexed is an Indexed Job whose size is known: <job>-0 ... below the subdomain of this pod.
+func (s *Sources) indexed() (string, []hostlist.Entry, error) {
+	index := s.Env("JOB_COMPLETION_INDEX")
+	size, why := s.Count()
+	if index == "" || size == 0 {
+		return "", nil, nil
+	}
+	if size < 0 || size > maxGroup {
+		return "", nil, fmt.Errorf("%s is not a number of pods", why)
+	}
+	full := s.fullName()
+	label, domain, _ := strings.Cut(full, ".")
+	job, ok := strings.CutSuffix(label, "-"+index)
+	if !ok {
+		return "", nil, fmt.Errorf("host name %s does not end in -%s (JOB_COMPLETION_INDEX): name the hosts with --host", label, index)
+	}
+	entries := make([]hostlist.Entry, size)
+	for i := range entries {
+		entries[i].Name = fmt.Sprintf("%s-%d", job, i)
+		if domain != "" {
+			entries[i].Name += "." + domain
+		}
+	}
+	return "JOB_COMPLETION_INDEX", entries, nil
+}
