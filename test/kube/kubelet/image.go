@@ -4,7 +4,7 @@ package kubelet
 // this machine's, but for an empty /usr/local/bin and all outside of /usr, /var and their like.
 type Image struct {
 	// Files are the image's own, each with the file or directory of this machine that it is. They
-	// can lie where volumes can.
+	// can lie where volumes can. What is not in [Config.Shared] is a directory that hosts see, and read-only.
 	Files map[string]string
 	// Without are programs that cannot be executed in the image although this machine has them.
 	Without []string

@@ -53,15 +53,37 @@ func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\'
 func (c *container) script() string {
 	return fmt.Sprintf(`set -eu; umask 022; export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t tmpfs -o mode=755 tmpfs /mnt; cd /mnt
-mkdir old run home opt etc mnt; mkdir -m 1777 tmp; mkdir -m 700 root
+mkdir old far run home opt etc mnt; mkdir -m 1777 tmp; mkdir -m 700 root
 mount --bind %s old
-for d in %s /dev; do
+%sfor d in %s /dev; do
   if [ -L $d ]; then cp -P $d .$d; elif [ -d $d ]; then mkdir .$d; mount --rbind $d .$d; fi
 done
 cp -a /etc/. etc/; rm -rf etc/mpi etc/mpiup etc/volcano etc/ssh
 mount --move . /
 exec chroot . /bin/sh -c %s
-`, quote(c.shared), strings.Join(shared, " "), quote(c.inside()))
+`, quote(c.shared), c.bring(), strings.Join(shared, " "), quote(c.inside()))
+}
+
+// bring puts the image's directories that lie elsewhere than in the shared one where the container's own root has
+// them, read-only: they are too large to be copied for a test.
+func (c *container) bring() string {
+	var b strings.Builder
+	for i, source := range c.far() {
+		fmt.Fprintf(&b, "mkdir far/%d; mount --bind %s far/%[1]d; mount -o remount,ro,bind far/%[1]d\n", i, quote(source))
+	}
+	return b.String()
+}
+
+// far are the image's directories that lie neither in the shared one nor where the container sees this machine's own,
+// in an order that stays.
+func (c *container) far() []string {
+	var out []string
+	for _, path := range slices.Sorted(maps.Keys(c.image.Files)) {
+		if source := c.image.Files[path]; !strings.HasPrefix(source, c.shared+"/") && placed(source) {
+			out = append(out, source)
+		}
+	}
+	return out
 }
 
 // inside is the script's second half, in the container's own root.
@@ -97,7 +119,10 @@ func (c *container) inside() string {
 			line("mount -o remount,ro,bind %s", quote(m.at))
 		}
 	}
-	line("umount -l /old; rmdir /old")
+	for i := range c.far() {
+		line("umount -l /far/%d; rmdir /far/%[1]d", i)
+	}
+	line("umount -l /old; rmdir /old /far")
 	if c.readOnly {
 		line("for d in / /usr /usr/sbin /usr/local/bin /var %s; do mount -o remount,ro,bind $d; done", strings.Join(c.writable(), " "))
 	}
@@ -121,6 +146,9 @@ func (c *container) writable() []string {
 func (c *container) see(path string) string {
 	if rest, ok := strings.CutPrefix(path, c.shared+"/"); ok {
 		return "/old/" + rest
+	}
+	if i := slices.Index(c.far(), path); i >= 0 {
+		return fmt.Sprintf("/far/%d", i)
 	}
 	return path
 }
