@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak lint vuln generate fuzz demo bench bench-peers matrix image image-check clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -49,7 +49,7 @@ test: setup lint unit integration ## what CI runs: set-up, lint, all tests with 
 setup:
 	@test/setup.sh go test
 	@test/wheels.sh
-	@test/frameworks.sh jax
+	@test/frameworks.sh jax kubeflow
 
 unit:
 	@echo "== unit tests"
@@ -117,6 +117,9 @@ image: ## the container images, with podman or docker; TARGETS="openmpi-ubi mpic
 
 image-check: ## the Containerfile's steps in a tree of Debian's (root; minutes the first time)
 	@test/image/build.sh
+
+image-examples: build ## the steps of the Dockerfiles of examples that train, in a tree of Debian's, then the training (root; after image-check)
+	@test/image/examples.sh
 
 clean:
 	@rm -rf bin .cache test/bench/raw

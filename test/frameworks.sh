@@ -6,6 +6,7 @@
 #   ~/.cache/mpiup/frameworks/jax            JAX, from PyPI
 #   ~/.cache/mpiup/frameworks/torch          the newest torch, made to load without CUDA, with Accelerate, Lightning and DeepSpeed
 #   ~/.cache/mpiup/frameworks/tensorflow     TensorFlow, from PyPI
+#   ~/.cache/mpiup/frameworks/kubeflow       Kubeflow's SDK, from PyPI
 #
 # With arguments, those only. Each is built again when what this script pins for it changes. Needs Debian's python3-torch,
 # Open MPI and MPICH (test/setup.sh test), and root for its own packages.
@@ -18,6 +19,7 @@ horovod=0.28.1
 horovod_with="wheel==0.45.1 setuptools==69.5.1 cloudpickle==3.1.2 packaging==25.0 psutil==7.1.3 PyYAML==6.0.3"
 jax=0.10.2
 tensorflow=2.21.0
+kubeflow=0.5.0
 torch=2.15.0
 # All that torch and the three need on CPUs. pip would bring CUDA beside it, 3 GB.
 torch_with="filelock==4.2.11 typing_extensions==4.16.0 sympy==1.14.0 mpmath==1.3.0 networkx==3.6.1 Jinja2==3.1.6 MarkupSafe==3.0.4 fsspec==2026.9.0
@@ -94,6 +96,13 @@ build_tensorflow() {
     built
 }
 
+# For examples/torch-ddp/submit.py.
+build_kubeflow() {
+    environment kubeflow "$kubeflow" || return 0
+    pip "kubeflow==$kubeflow"
+    built
+}
+
 build_torch() {
     environment torch "$torch $torch_with $accelerate $lightning $deepspeed $deepspeed_with" || return 0
     packages g++ g++
@@ -110,7 +119,7 @@ build_torch() {
 
 mkdir -p "$cache"
 for what in "${@:-}"; do
-    [ -n "$what" ] || set -- horovod horovod-mpich jax torch tensorflow
+    [ -n "$what" ] || set -- horovod horovod-mpich jax torch tensorflow kubeflow
 done
 for what; do
     "build_$what"

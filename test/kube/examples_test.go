@@ -112,15 +112,18 @@ func pods(t *testing.T, n *yaml.Node) (out []podSpec) {
 
 func exampleFiles(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob("../../examples/*.yaml")
-	must(t, err)
-	for i, f := range files {
-		files[i] = filepath.Base(f)
+	var names []string
+	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
+		files, err := filepath.Glob("../../examples/" + pattern)
+		must(t, err)
+		if len(files) < 6 {
+			t.Fatalf("examples that match %s: %v", pattern, files)
+		}
+		for _, f := range files {
+			names = append(names, strings.TrimPrefix(f, "../../examples/"))
+		}
 	}
-	if len(files) < 8 {
-		t.Fatalf("examples: %v", files)
-	}
-	return files
+	return names
 }
 
 // Every example says what mpiup relies on, and none asks for what mpiup does not need.
@@ -196,7 +199,7 @@ func checkPod(t *testing.T, file string, p podSpec) {
 			t.Errorf("%s: the agent runs %q; only %v may start more than ranks", first.Name, first.Command, startsMore)
 		}
 	}
-	if !first.agent() && !first.runs() && !scripted && file != "trainer-runtime.yaml" && file != "mpijob-drop-in.yaml" {
+	if !first.agent() && !first.runs() && !scripted && !strings.HasPrefix(filepath.Base(file), "trainer") && file != "mpijob-drop-in.yaml" {
 		t.Errorf("%s: the first container runs %q, not mpiup", first.Name, first.Command)
 	}
 }
@@ -213,7 +216,7 @@ type mpiJobSpec struct {
 
 func TestMPIJobExamples(t *testing.T) {
 	for _, name := range exampleFiles(t) {
-		if !strings.HasPrefix(name, "mpijob") || name == "mpijob-drop-in.yaml" {
+		if !strings.HasPrefix(filepath.Base(name), "mpijob") || name == "mpijob-drop-in.yaml" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -248,20 +251,69 @@ func TestMPIJobExamples(t *testing.T) {
 	}
 }
 
-func TestTrainerExample(t *testing.T) {
-	all := pods(t, &example(t, "trainer-runtime.yaml")[0].Spec)
-	if len(all) != 2 || !all[0].Containers[0].agent() || len(all[1].Containers[0].Command) > 0 {
-		t.Fatalf("want a node that runs the agent and a launcher without command: %+v", all)
-	}
-	for _, p := range all {
-		if p.Containers[0].Name != "node" || p.SecurityContext["fsGroup"] != p.Containers[0].SecurityContext["runAsUser"] {
-			t.Errorf("container %s, %v, %v", p.Containers[0].Name, p.SecurityContext, p.Containers[0].SecurityContext)
+func TestTrainerExamples(t *testing.T) {
+	for _, name := range exampleFiles(t) {
+		if !strings.HasPrefix(filepath.Base(name), "trainer") {
+			continue
 		}
+		t.Run(name, func(t *testing.T) {
+			docs := example(t, name)
+			all := pods(t, &docs[0].Spec)
+			if len(all) != 2 || !all[0].Containers[0].agent() || len(all[1].Containers[0].Command) > 0 {
+				t.Fatalf("want a node that runs the agent and a launcher without command: %+v", all)
+			}
+			for _, p := range all {
+				user := p.SecurityContext["runAsUser"]
+				if of := p.Containers[0].SecurityContext["runAsUser"]; of != nil {
+					user = of
+				}
+				if p.Containers[0].Name != "node" || user == nil || p.SecurityContext["fsGroup"] != user {
+					t.Errorf("container %s, %v, %v", p.Containers[0].Name, p.SecurityContext, p.Containers[0].SecurityContext)
+				}
+			}
+			var job struct {
+				RuntimeRef struct{ Kind, Name string } `yaml:"runtimeRef"`
+				Trainer    struct{ Command []string }
+			}
+			must(t, docs[1].Spec.Decode(&job))
+			if c := (container{Command: job.Trainer.Command}); !c.runs() {
+				t.Errorf("the TrainJob runs %q", job.Trainer.Command)
+			}
+			if docs[0].Kind != job.RuntimeRef.Kind || docs[0].Metadata.Name != job.RuntimeRef.Name {
+				t.Errorf("the TrainJob wants %+v and there is %s %s", job.RuntimeRef, docs[0].Kind, docs[0].Metadata.Name)
+			}
+		})
 	}
-	var job struct{ Trainer struct{ Command []string } }
-	must(t, example(t, "trainer-runtime.yaml")[1].Spec.Decode(&job))
-	if c := (container{Command: job.Trainer.Command}); !c.runs() {
-		t.Errorf("the TrainJob runs %q", job.Trainer.Command)
+}
+
+// Each example that trains has its image and both objects, which run the same command in the same image as a user who is not root.
+func TestTrainingExamplesAreWhole(t *testing.T) {
+	scripts, err := filepath.Glob("../../examples/*/train.py")
+	must(t, err)
+	for _, script := range scripts {
+		name := filepath.Base(filepath.Dir(script))
+		t.Run(name, func(t *testing.T) {
+			dockerfile, err := os.ReadFile(filepath.Join(filepath.Dir(script), "Dockerfile"))
+			must(t, err)
+			lines := strings.Split(strings.TrimSpace(string(dockerfile)), "\n")
+			if !slices.Contains(lines, "COPY train.py /opt/train.py") || lines[len(lines)-1] != "USER 1000:1000" || strings.Contains(string(dockerfile), "ssh ") {
+				t.Errorf("the image lacks train.py or its user, or has ssh:\n%s", dockerfile)
+			}
+			mpi, run := example(t, name+"/mpijob.yaml"), example(t, name+"/trainer.yaml")
+			var job mpiJobSpec
+			must(t, mpi[0].Spec.Decode(&job))
+			var trainJob struct{ Trainer struct{ Command []string } }
+			must(t, run[1].Spec.Decode(&trainJob))
+			command := job.Replicas["Launcher"].Template.Spec.Containers[0].Command
+			if !slices.Equal(command, trainJob.Trainer.Command) || command[len(command)-1] != "/opt/train.py" {
+				t.Errorf("the MPIJob runs %q, the TrainJob %q", command, trainJob.Trainer.Command)
+			}
+			for _, p := range append(pods(t, &mpi[0].Spec), pods(t, &run[0].Spec)...) {
+				if image := p.Containers[0].Image; image != "registry.example.com/"+name+":1" || p.SecurityContext["runAsNonRoot"] != true || p.SecurityContext["runAsUser"] != 1000 {
+					t.Errorf("image %s as %v", image, p.SecurityContext)
+				}
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -42,6 +43,17 @@ type setting struct {
 	images           map[string]kubelet.Image
 }
 
+// share are the directories of this machine that hosts see: those of the test, and environments that images have.
+func (s setting) share() []string {
+	out := []string{built}
+	if cache := frameworksCache(); slices.ContainsFunc(slices.Collect(maps.Values(s.images)), func(i kubelet.Image) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(i.Files)), func(f string) bool { return strings.HasPrefix(f, cache+"/") })
+	}) {
+		out = append(out, cache)
+	}
+	return out
+}
+
 // lab is a cluster with MPI Operator in it.
 type lab struct {
 	*kubelet.Kubelet
@@ -72,7 +84,7 @@ func up(t *testing.T, s setting) *lab {
 	for i := range 8 {
 		names = append(names, fmt.Sprintf("slot-%d", i))
 	}
-	hosts, err := netns.Up(t.Context(), netns.Config{Hosts: names, DNS: true, Domain: "x.y.svc." + s.domain, Family: s.family, Share: []string{built}})
+	hosts, err := netns.Up(t.Context(), netns.Config{Hosts: names, DNS: true, Domain: "x.y.svc." + s.domain, Family: s.family, Share: s.share()})
 	must(t, err)
 	for _, h := range append(hosts.Workers(), netns.Launcher) {
 		hosts.DNS().Remove(hosts.FQDN(h))

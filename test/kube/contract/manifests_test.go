@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,6 +41,8 @@ var kinds = map[string]struct {
 		"config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml"},
 	"trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime": {reads[trainer.ClusterTrainingRuntime], "github.com/kubeflow/trainer/v2",
 		"manifests/base/crds/trainer.kubeflow.org_clustertrainingruntimes.yaml"},
+	"trainer.kubeflow.org/v1alpha1/TrainingRuntime": {reads[trainer.TrainingRuntime], "github.com/kubeflow/trainer/v2",
+		"manifests/base/crds/trainer.kubeflow.org_trainingruntimes.yaml"},
 	"trainer.kubeflow.org/v1alpha1/TrainJob": {reads[trainer.TrainJob], "github.com/kubeflow/trainer/v2",
 		"manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml"},
 	"batch.volcano.sh/v1alpha1/Job": {read: reads[volcano.Job]},
@@ -61,16 +62,9 @@ func reads[T any](t *testing.T, text []byte) { t.Helper(); decode[T](t, text) }
 // Every object of every example has only fields that its type knows, and is what the schema of its
 // custom resource allows.
 func TestExamplesAreValid(t *testing.T) {
-	files, err := filepath.Glob("../../../examples/*.yaml")
-	must(t, err)
-	if len(files) < 10 {
-		t.Fatalf("examples: %v", files)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			must(t, err)
-			for _, doc := range documents(text) {
+	for _, file := range append(examples(t, "*.yaml"), examples(t, "*/*.yaml")...) {
+		t.Run(file, func(t *testing.T) {
+			for _, doc := range example(t, file) {
 				var head metav1.TypeMeta
 				must(t, yaml.Unmarshal(doc, &head))
 				kind, ok := kinds[head.APIVersion+"/"+head.Kind]
@@ -93,16 +87,17 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 }
 
-// mpiJobs are the files of our MPIJobs, each of which is the first object of its file.
-func mpiJobs(t *testing.T) []string {
+// examples are the files of examples/ that match, as paths below it.
+func examples(t *testing.T, pattern string) []string {
 	t.Helper()
-	files, err := filepath.Glob("../../../examples/mpijob*.yaml")
+	const root = "../../../examples/"
+	files, err := filepath.Glob(root + pattern)
 	must(t, err)
-	if len(files) < 8 {
-		t.Fatalf("MPIJobs: %v", files)
+	if len(files) < 3 {
+		t.Fatalf("examples that match %s: %v", pattern, files)
 	}
 	for i := range files {
-		files[i] = filepath.Base(files[i])
+		files[i] = strings.TrimPrefix(files[i], root)
 	}
 	return files
 }
@@ -153,7 +148,7 @@ func TestInvalidIsSeen(t *testing.T) {
 
 // MPI Operator's own validation has nothing against our MPIJobs.
 func TestMPIJobsPassTheOperatorsValidation(t *testing.T) {
-	for _, file := range mpiJobs(t) {
+	for _, file := range append(examples(t, "mpijob*.yaml"), examples(t, "*/mpijob.yaml")...) {
 		j := decode[kubeflow.MPIJob](t, example(t, file)[0])
 		mpischeme.Scheme.Default(j)
 		if errs := mpivalidation.ValidateMPIJob(j); len(errs) > 0 {

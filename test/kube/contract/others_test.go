@@ -119,7 +119,7 @@ func TestTrainer(t *testing.T) {
 	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
 }
 
-// trained waits for a TrainJob's success.
+// trained waits for a TrainJob's success, to which one launcher has come.
 func (l *lab) trained(j *trainer.TrainJob) {
 	l.t.Helper()
 	l.eventually("the TrainJob is complete", func() bool {
@@ -131,6 +131,9 @@ func (l *lab) trained(j *trainer.TrainJob) {
 		}
 		return false
 	})
+	if launchers := l.pods("jobset.sigs.k8s.io/replicatedjob-name=launcher"); len(launchers) != 1 {
+		l.t.Errorf("%d launchers", len(launchers))
+	}
 }
 
 // leaderworkerset.yaml as it is, through LeaderWorkerSet's own controllers: each group is a job of

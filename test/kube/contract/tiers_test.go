@@ -58,7 +58,7 @@ func TestUpstreamExamplesWithAnInitContainer(t *testing.T) {
 // Our own examples as they are: images are looked up by the names they have.
 func TestOurMPIJobs(t *testing.T) {
 	t.Parallel()
-	for _, name := range mpiJobs(t) {
+	for _, name := range examples(t, "mpijob*.yaml") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := up(t, setting{images: exampleImages(t)})

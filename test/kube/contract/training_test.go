@@ -1,0 +1,152 @@
+package contract
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	kubeflow "github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
+	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mpiup/mpiup/test/kube/kubelet"
+	"github.com/mpiup/mpiup/test/need"
+)
+
+// trainings are the examples that train, each with the Python environment that stands for its image's and how many
+// ranks it has on each of two workers.
+var trainings = []struct {
+	name   string
+	python func(*testing.T) kubelet.Image
+	ranks  int
+}{
+	{"torch-ddp", debiansTorch, 2},
+	{"horovod-pytorch", horovod, 2},
+	{"jax", jax, 1},
+}
+
+// frameworksCache is where test/frameworks.sh builds.
+func frameworksCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "mpiup", "frameworks")
+}
+
+// debiansTorch is this machine's own Python.
+func debiansTorch(t *testing.T) kubelet.Image {
+	t.Helper()
+	need.File(t, "torch", "/usr/lib/python3/dist-packages/torch/version.py", "install python3-torch")
+	return kubelet.Image{Files: map[string]string{}}
+}
+
+func horovod(t *testing.T) kubelet.Image {
+	t.Helper()
+	dir := filepath.Join(frameworksCache(), "horovod")
+	need.File(t, "horovod", dir, "run test/frameworks.sh horovod")
+	return environment(dir)
+}
+
+func jax(t *testing.T) kubelet.Image {
+	t.Helper()
+	dir := filepath.Join(frameworksCache(), "jax")
+	need.File(t, "jax", dir, "run test/frameworks.sh jax")
+	return environment(dir)
+}
+
+// environment is an image with a Python environment where our Dockerfiles have theirs.
+func environment(dir string) kubelet.Image {
+	return kubelet.Image{Files: map[string]string{"/opt/venv": dir}, Env: []string{"PATH=/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}
+}
+
+// trains is the image of an example that trains, under the name that its manifests have.
+func trains(t *testing.T, example string, python kubelet.Image) map[string]kubelet.Image {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../../examples", example, "train.py"))
+	must(t, err)
+	script := filepath.Join(built, example+".py")
+	must(t, os.WriteFile(script, text, 0o644))
+	python.User = 1000
+	return map[string]kubelet.Image{"registry.example.com/" + example + ":1": with(python, map[string]string{"/usr/local/bin/mpiup": bin(t), "/opt/train.py": script})}
+}
+
+var learned = regexp.MustCompile(`(?m)^rank (\d+) of (\d+): loss ([\d.]+) to ([\d.]+), weights equal rank 0's: True$`)
+
+// learn fails the test unless each of size ranks says that its loss fell and that its weights are rank 0's.
+func learn(t *testing.T, output string, size int) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, m := range learned.FindAllStringSubmatch(output, -1) {
+		first, _ := strconv.ParseFloat(m[3], 64)
+		last, _ := strconv.ParseFloat(m[4], 64)
+		if m[2] != strconv.Itoa(size) || last >= first/4 {
+			t.Errorf("of %d ranks one says %q", size, m[0])
+		}
+		seen[m[1]] = true
+	}
+	if len(seen) != size {
+		t.Errorf("%d of %d ranks trained:\n%s", len(seen), size, output)
+	}
+}
+
+// each fails the test unless both workers' agents say that they started that many ranks, as the image's user.
+func (l *lab) each(ranks int, workers ...string) {
+	l.t.Helper()
+	for _, w := range workers {
+		want := fmt.Sprintf(`processes=%d of=%d command="python3 /opt/train.py" uid=1000`, ranks, ranks*len(workers))
+		if !strings.Contains(l.Output(w), want) {
+			l.t.Errorf("%s does not say %q:\n%s", w, want, l.Output(w))
+		}
+	}
+}
+
+// The examples' MPIJobs train their models through MPI Operator's own code, as a user without a name, without root.
+func TestMPIJobsTrain(t *testing.T) {
+	t.Parallel()
+	for _, tt := range trainings {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := up(t, setting{images: trains(t, tt.name, tt.python(t))})
+			l.submit(decode[kubeflow.MPIJob](t, example(t, tt.name+"/mpijob.yaml")[0]))
+			learn(t, l.succeeded(tt.name), 2*tt.ranks)
+			l.each(tt.ranks, tt.name+"-worker-0", tt.name+"-worker-1")
+			for _, p := range l.pods("") {
+				restricted(t, &p)
+			}
+		})
+	}
+}
+
+// The same through Trainer's own code and JobSet's, by runtimes of the cluster's and of a namespace's.
+func TestTrainJobsTrain(t *testing.T) {
+	t.Parallel()
+	for _, tt := range trainings {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := up(t, setting{jobSets: true, images: trains(t, tt.name, tt.python(t))})
+			docs := example(t, tt.name+"/trainer.yaml")
+			j := decode[trainer.TrainJob](t, docs[1])
+			j.Namespace = ns
+			l.submitted(runtimeOf(t, docs[0], *j.Spec.RuntimeRef.Kind), j)
+			l.trained(j)
+			learn(t, l.Output(tt.name+"-launcher-0-0"), 2*tt.ranks)
+			l.each(tt.ranks, tt.name+"-node-0-0", tt.name+"-node-0-1")
+		})
+	}
+}
+
+// runtimeOf is a runtime of either kind.
+func runtimeOf(t *testing.T, text []byte, kind string) client.Object {
+	t.Helper()
+	if kind == trainer.ClusterTrainingRuntimeKind {
+		return decode[trainer.ClusterTrainingRuntime](t, text)
+	}
+	r := decode[trainer.TrainingRuntime](t, text)
+	r.Namespace = ns
+	return r
+}
