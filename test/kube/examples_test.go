@@ -441,6 +441,36 @@ func TestDockerfilesTakeWhatIsThere(t *testing.T) {
 	}
 }
 
+// Whatever the Dockerfiles of examples install by pip has the version with which test/frameworks.sh proved it.
+func TestDockerfilesPinWhatWasTried(t *testing.T) {
+	proven, err := os.ReadFile("../frameworks.sh")
+	must(t, err)
+	files, err := filepath.Glob("../../examples/*/Dockerfile")
+	must(t, err)
+	pins := 0
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		must(t, err)
+		for _, word := range strings.Fields(string(text)) {
+			name, version, pinned := strings.Cut(word, "==")
+			if !pinned {
+				continue
+			}
+			pins++
+			if !slices.Contains(strings.FieldsFunc(string(proven), func(r rune) bool { return strings.ContainsRune(" \n\"", r) }), word) &&
+				!strings.Contains(string(proven), "\n"+name+"="+version+"\n") {
+				t.Errorf("%s installs %s, which test/frameworks.sh does not", f, word)
+			}
+		}
+		if strings.Contains(string(text), "pip install") && pins == 0 {
+			t.Errorf("%s installs what it does not pin", f)
+		}
+	}
+	if pins < 10 {
+		t.Errorf("only %d pins", pins)
+	}
+}
+
 // exampleProgram stands for the programs of the examples.
 var exampleProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(built, "program")

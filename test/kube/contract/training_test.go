@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mpiup/mpiup/test/guide"
 	"github.com/mpiup/mpiup/test/kube/kubelet"
 	"github.com/mpiup/mpiup/test/need"
 )
@@ -27,6 +29,7 @@ var trainings = []struct {
 	{"torch-ddp", debiansTorch, 2},
 	{"horovod-pytorch", horovod, 2},
 	{"jax", jax, 1},
+	{"lightning", newTorch, 2},
 }
 
 // frameworksCache is where test/frameworks.sh builds.
@@ -56,6 +59,14 @@ func jax(t *testing.T) kubelet.Image {
 	t.Helper()
 	dir := filepath.Join(frameworksCache(), "jax")
 	need.File(t, "jax", dir, "run test/frameworks.sh jax")
+	return environment(dir)
+}
+
+// newTorch is PyPI's torch, with Lightning.
+func newTorch(t *testing.T) kubelet.Image {
+	t.Helper()
+	dir := filepath.Join(frameworksCache(), "torch")
+	need.File(t, "newtorch", filepath.Join(dir, "built-with"), "run test/frameworks.sh torch")
 	return environment(dir)
 }
 
@@ -122,7 +133,44 @@ func TestMPIJobsTrain(t *testing.T) {
 	}
 }
 
-// The same through Trainer's own code and JobSet's, by runtimes of the cluster's and of a namespace's.
+// steps are a Dockerfile's lines that do something.
+func steps(text string) (out []string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// docs/guide.md: MPI Operator makes pods of the page's manifest, and its script trains in them. Its Dockerfile is
+// torch-ddp's; the image has what that copies into it, and Debian's torch in place of PyPI's.
+func TestGuide(t *testing.T) {
+	t.Parallel()
+	blocks, err := guide.Read("../../../docs/guide.md")
+	must(t, err)
+	script, err := guide.Of(blocks, "python", "train.py")
+	must(t, err)
+	dockerfile, err := guide.Of(blocks, "dockerfile", "")
+	must(t, err)
+	manifest, err := guide.Of(blocks, "yaml", "")
+	must(t, err)
+	ours, err := os.ReadFile("../../../examples/torch-ddp/Dockerfile")
+	must(t, err)
+	if got, want := steps(dockerfile.Text), steps(string(ours)); !slices.Equal(got, want) {
+		t.Errorf("the page's Dockerfile has %q, and that of torch-ddp, which was tried, %q", got, want)
+	}
+	path := filepath.Join(built, "guide.py")
+	must(t, os.WriteFile(path, []byte(script.Text), 0o644))
+	image := debiansTorch(t)
+	image.User = 1000
+	l := up(t, setting{images: map[string]kubelet.Image{"registry.example.com/train:1": with(image, map[string]string{"/usr/local/bin/mpiup": bin(t), "/opt/train.py": path})}})
+	l.submit(decode[kubeflow.MPIJob](t, []byte(manifest.Text)))
+	learn(t, l.succeeded("train"), 4)
+	l.each(2, "train-worker-0", "train-worker-1")
+}
+
+// The examples' TrainJobs, through Trainer's own code and JobSet's, by runtimes of the cluster's and of a namespace's.
 func TestTrainJobsTrain(t *testing.T) {
 	t.Parallel()
 	for _, tt := range trainings {
