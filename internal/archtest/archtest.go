@@ -3,11 +3,11 @@
 // lists in docs/ are complete.
 //
 //	4  cmd/mpiup
-//	3  launcher              agent                 never each other: they meet in internal/api
+//	3  launcher   launcher/spawn     agent         never each other: they meet in internal/api
 //	2  launcher/{placement,cli,iof,survey,quorum}   agent/{reap,stdio,member,exchange,mpilib,mpinet}
 //	   pmi, pmi/{pmi1,pmi2,pmix}      internal/wire
 //	1  pmi/{kvs,message,lobby}   gpu   rdma   topology/{discover,hwlocxml,usable}
-//	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/doctor   agent/reap/{proctree,program,daemon}
+//	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/{doctor,hosts,streams,cli/mpirun/line}   agent/reap/{proctree,program,daemon}
 //	0  topology   topology/sysfs   internal/{job,binding,hostlist,identity,network,api}   docs
 //	-1 internal/layout
 //	-2 internal/{idset,visible}

@@ -1,5 +1,5 @@
-// Package hosts is where a run's hosts come from without a network: the command line, files and variables of the operators, a file
-// of ranks. The first source that knows any is taken; docs/hosts.md has the contract.
+// Package hosts is where a run's hosts come from without a network: the command line, files and variables of the
+// operators, a file of ranks. The first source that knows any is taken; docs/hosts.md has the contract.
 //
 //	--host, --hostfile ▸ /etc/mpi/hostfile, *_HOSTFILE ▸ LeaderWorkerSet ▸ Volcano ▸ Indexed Job ▸ file of ranks ─▶ Set
 //

@@ -1,5 +1,5 @@
-// Package streams is the launcher's own standard streams: input is read for ranks as fast as the slowest takes it, output
-// is written so that a write which blocks can be interrupted, a terminal is made raw and restored.
+// Package streams is the launcher's own standard streams. It reads input for ranks as fast as the slowest takes it, writes
+// output so that a write which blocks can be interrupted, and makes a terminal raw and restores it.
 //
 //	stdin ──▶ Input: poll, read ──▶ InputConfig.Send     as many bytes as every target has window for
 //	iof   ──▶ Output.Write      ──▶ stdout, stderr
@@ -7,8 +7,8 @@
 // A stream is shared with the shell and with whoever else has it, so its flags stay as they are: a pipe or terminal is opened
 // anew, or poll(2) is asked before each read and write.
 //
-// Concurrency: Input.Run and Output.Write block their caller alone; Input.Run waits for the one goroutine that it starts. Grant, Gone and
-// Interrupt may be called from any goroutine.
+// Concurrency: Input.Run and Output.Write block their caller alone; Input.Run waits for the one goroutine that it starts.
+// Grant, Gone and Interrupt may be called from any goroutine.
 //
 // The package knows no frames and no lines: launcher sends what is read, iof makes the lines.
 package streams
