@@ -55,9 +55,21 @@ func (s *Supervisor) Holds(ctx context.Context, session string, likely *Process,
 // thisHolds looks at one child, if it is still one, and at its descendants.
 func (s *Supervisor) thisHolds(p *Process, session string, inode uint64) bool {
 	s.mu.Lock()
-	ours := s.table[p.pid] == p && p.session == session
+	ours, near := s.table[p.pid] == p && p.session == session, p.near
 	s.mu.Unlock()
-	return ours && s.proc.BranchHolds(p.pid, inode)
+	if !ours {
+		return false
+	}
+	fd, ok := s.proc.SocketNear(p.pid, near, inode)
+	if !ok {
+		fd, ok = s.proc.BranchHolds(p.pid, inode)
+	}
+	if ok && fd != near && fd > 0 {
+		s.mu.Lock()
+		p.near = fd
+		s.mu.Unlock()
+	}
+	return ok
 }
 
 // childHolds looks at the session's children in the table and at their descendants, and remembers
@@ -79,7 +91,7 @@ func (s *Supervisor) childHolds(session string, inode uint64) bool {
 		return cmp.Or(cmp.Compare(a.found, b.found), cmp.Compare(a.pid, b.pid))
 	})
 	for _, c := range list {
-		if s.proc.BranchHolds(c.pid, inode) {
+		if _, ok := s.proc.BranchHolds(c.pid, inode); ok {
 			s.mu.Lock()
 			c.Process.found++
 			s.mu.Unlock()
@@ -133,7 +145,7 @@ func (s *Supervisor) holdings(session string) holdings {
 			if !p.Alive() || p.PID == t.Self || t.Exempt[p.PID] || t.Lineage(p.PID) != session {
 				continue
 			}
-			err := s.proc.EachSocket(p.PID, func(n uint64) bool {
+			err := s.proc.EachSocket(p.PID, func(_ string, n uint64) bool {
 				h.sockets[n] = true
 				return len(h.sockets) < maxSockets
 			})

@@ -108,8 +108,10 @@ func TestHolderIsAProcessOfTheSession(t *testing.T) {
 			if h := s.Holds(t.Context(), "aa", nil, p.Inode, p.UID); h != Held {
 				t.Error(h)
 			}
-			if h := s.Holds(t.Context(), "aa", r, p.Inode, p.UID); h != Held {
-				t.Errorf("likely: %v", h)
+			for range 2 { // the second time where it was
+				if h := s.Holds(t.Context(), "aa", r, p.Inode, p.UID); h != Held {
+					t.Errorf("likely: %v", h)
+				}
 			}
 			for _, likely := range []*Process{nil, r} {
 				if h := s.Holds(t.Context(), "bb", likely, p.Inode, p.UID); h != NotHeld {

@@ -23,6 +23,7 @@ type Process struct {
 	pidfd    *os.File // nil without pidfds
 	done     chan struct{}
 	found    int // guarded by Supervisor.mu: sockets it was found to hold, see Holds
+	near     int // guarded by Supervisor.mu: the descriptor under which it had the last one
 
 	mu     sync.Mutex
 	reaped bool      // guarded by mu: the pid may belong to another process

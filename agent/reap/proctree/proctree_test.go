@@ -83,12 +83,39 @@ func TestDescriptorsAreBounded(t *testing.T) {
 		}
 	}
 	calls := 0
-	err := Proc{Root: root}.EachSocket(7, func(n uint64) bool { calls++; return n == 5 })
+	err := Proc{Root: root}.EachSocket(7, func(_ string, n uint64) bool { calls++; return n == 5 })
 	if !errors.Is(err, ErrTooMany) || calls != maxDescriptors {
 		t.Errorf("%d sockets, %v", calls, err)
 	}
 	if err := (Proc{Root: root}).EachSocket(8, nil); err != nil {
 		t.Errorf("of a process that is gone: %v", err)
+	}
+}
+
+// A socket is found by a few links from where the last one was, and no other process's or descriptor's is taken for it.
+func TestSocketNear(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(root+"/7/fd", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for fd, link := range map[int]string{0: "/dev/null", 3: "socket:[30]", 4: "pipe:[40]", 6: "socket:[60]", 9: "socket:[90]"} {
+		if err := os.Symlink(link, fmt.Sprintf("%s/7/fd/%d", root, fd)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := Proc{Root: root}
+	for _, c := range []struct {
+		pid, from int
+		inode     uint64
+		fd        int
+		ok        bool
+	}{{7, 0, 30, 3, true}, {7, 3, 30, 3, true}, {7, 3, 60, 6, true}, {7, 3, 90, 0, false}, {7, 4, 40, 0, false}, {7, 4, 30, 0, false}, {8, 3, 30, 0, false}} {
+		if fd, ok := p.SocketNear(c.pid, c.from, c.inode); fd != c.fd || ok != c.ok {
+			t.Errorf("socket %d of process %d from %d: %d %v", c.inode, c.pid, c.from, fd, ok)
+		}
+	}
+	if fd, ok := p.BranchHolds(7, 90); fd != 9 || !ok {
+		t.Errorf("by all links: %d %v", fd, ok)
 	}
 }
 

@@ -19,11 +19,11 @@ var ErrTooMany = errors.New("more descriptors than are looked at")
 // maxDescriptors bounds the look at one process.
 const maxDescriptors = 1 << 14
 
-// EachSocket calls f with the inode of every socket that a process has open, until f returns false.
+// EachSocket calls f with the descriptor and inode of every socket that a process has open, until f returns false.
 // The names in /proc/PID/fd are read as links ("socket:[12345]", proc_pid_fd(5)) and not followed:
 // a file system behind one may not answer. The error is os.ErrPermission where the kernel does not
 // show them, and nil for a process that has ended.
-func (p Proc) EachSocket(pid int, f func(inode uint64) bool) error {
+func (p Proc) EachSocket(pid int, f func(fd string, inode uint64) bool) error {
 	d, err := os.Open(filepath.Join(p.Root, strconv.Itoa(pid), "fd"))
 	if err != nil {
 		return notGone(err)
@@ -37,7 +37,7 @@ func (p Proc) EachSocket(pid int, f func(inode uint64) bool) error {
 			if err != nil && notGone(err) != nil {
 				return err
 			}
-			if inode, ok := socketLink(link[:max(n, 0)]); ok && !f(inode) {
+			if inode, ok := socketLink(link[:max(n, 0)]); ok && !f(name, inode) {
 				return nil
 			}
 		}
@@ -52,22 +52,45 @@ func (p Proc) EachSocket(pid int, f func(inode uint64) bool) error {
 	return ErrTooMany
 }
 
+// ahead is how many descriptors SocketNear looks at.
+const ahead = 4
+
+// SocketNear says under which descriptor a process has a socket open, if that is one of a few from a number on: who makes
+// one connection after the other gets the lowest that is free, which is the last one's or one of the next. ok is
+// false where it is not, or does not show.
+func (p Proc) SocketNear(pid, from int, inode uint64) (fd int, ok bool) {
+	dir := filepath.Join(p.Root, strconv.Itoa(pid), "fd") + "/"
+	var link [64]byte
+	for fd := from; fd < from+ahead; fd++ {
+		n, err := unix.Readlink(dir+strconv.Itoa(fd), link[:])
+		if err != nil {
+			continue
+		}
+		if i, is := socketLink(link[:n]); is && i == inode {
+			return fd, true
+		}
+	}
+	return 0, false
+}
+
 // maxBranch bounds the look at a process's descendants.
 const maxBranch = 64
 
 // BranchHolds says whether a process or one of its nearest descendants shows that it has a socket
-// open. Those that a process forked on threads other than its first are not seen, nor any where the
-// kernel lacks /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN).
-func (p Proc) BranchHolds(pid int, inode uint64) bool {
+// open, and under which descriptor of the process itself, else 0. Those that a process forked on threads other than its first are not
+// seen, nor any where the kernel lacks /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN).
+func (p Proc) BranchHolds(pid int, inode uint64) (fd int, ok bool) {
 	todo := []int{pid}
 	for i := 0; i < len(todo) && i < maxBranch; i++ {
 		has := false
-		_ = p.EachSocket(todo[i], func(n uint64) bool { // what does not show, the caller sees to
-			has = n == inode
+		_ = p.EachSocket(todo[i], func(name string, n uint64) bool { // what does not show, the caller sees to
+			if has = n == inode; has && i == 0 {
+				fd, _ = strconv.Atoi(name)
+			}
 			return !has
 		})
 		if has {
-			return true
+			return fd, true
 		}
 		at := strconv.Itoa(todo[i])
 		b, _ := ReadSome(filepath.Join(p.Root, at, "task", at, "children"), 16*maxBranch)
@@ -77,7 +100,7 @@ func (p Proc) BranchHolds(pid int, inode uint64) bool {
 			}
 		}
 	}
-	return false
+	return 0, false
 }
 
 func notGone(err error) error {
