@@ -112,6 +112,47 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
+// Each port's connections are checked as its rank's.
+func TestCheckKnowsTheRank(t *testing.T) {
+	var asked []int
+	s := served(t, Config{Check: func(_ context.Context, rank int, _ net.Conn) error { asked = append(asked, rank); return nil }}, 4, 5)
+	for _, rank := range []int{5, 4} {
+		if status, text := ask(t, s, rank, "PUT", "/local_w0/0", "x"); status != 200 {
+			t.Errorf("%d %s", status, text)
+		}
+	}
+	if fmt.Sprint(asked) != "[5 4]" {
+		t.Errorf("asked for ranks %v", asked)
+	}
+}
+
+// The user is told once that something found no room, whether of a rank here or of another host; the rank gets 507.
+func TestFullIsToldOnce(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		told := 0
+		s := New(Config{Full: func(err error) {
+			if told++; !errors.Is(err, ErrFull) {
+				t.Error(err)
+			}
+		}})
+		s.store.bytes = maxBytes
+		for range 2 {
+			if other {
+				s.Apply(Update{Scope: "global", Key: "0", Rank: 1})
+				continue
+			}
+			w := httptest.NewRecorder()
+			s.handler(0).ServeHTTP(w, httptest.NewRequest("PUT", "/global/0", strings.NewReader("x")))
+			if w.Code != 507 {
+				t.Errorf("answered %d", w.Code)
+			}
+		}
+		if told != 1 {
+			t.Errorf("told %d times", told)
+		}
+	}
+}
+
 // Connections that say nothing are let go of, and do not keep the rank out.
 func TestSilentConnections(t *testing.T) {
 	s := served(t, Config{}, 0)
@@ -124,6 +165,41 @@ func TestSilentConnections(t *testing.T) {
 	}
 	if status, text := ask(t, s, 0, "PUT", "/global/0", "x"); status != 200 {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// A rank has so many connections and no more; one that is over makes room for another.
+func TestConnectionsAreBounded(t *testing.T) {
+	d := newDoor(&net.TCPAddr{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var conn net.Conn // that was let in last
+	var over chan struct{}
+	var served []chan struct{}
+	enter := func() error {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { theirs.Close() })
+		serve, err := d.admit(ours)
+		if err != nil {
+			return err
+		}
+		over = make(chan struct{})
+		served = append(served, over)
+		go func(over chan struct{}) { defer close(over); serve(ctx) }(over)
+		conn, err = d.Accept()
+		return err
+	}
+	for range 32 {
+		must(t, enter())
+	}
+	if err := enter(); err == nil || err.Error() != "the rank has 32 connections already" {
+		t.Errorf("the 33rd: %v", err)
+	}
+	conn.Close()
+	<-over
+	must(t, enter())
+	cancel()
+	for _, over := range served {
+		<-over
 	}
 }
 
@@ -144,7 +220,7 @@ func TestOneBodyAtATime(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := most.Load(); n != maxBodies {
+		if n := most.Load(); n != 1 {
 			t.Errorf("%d at a time", n)
 		}
 	})

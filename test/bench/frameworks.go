@@ -100,7 +100,7 @@ func (b *bench) trainings(ctx context.Context, l *lab) error {
 	}
 	const what = "2x2 torch-ddp to the first all-reduce"
 	b.compare(what, "s", ours.times, theirs.name, theirs.times, 0.7)
-	if err := b.alone(ctx, l, key, first, ddp); err != nil {
+	if err := errors.Join(b.alone(ctx, l, "an empty python3", python, "-c", sayWhen), b.alone(ctx, l, "torch-ddp with one rank", python, first, ddp)); err != nil {
 		return err
 	}
 	if b.horovod == "" {
@@ -133,18 +133,25 @@ func (b *bench) trainings(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// alone measures what mpiup adds to one rank, which meets nobody: on a host with an agent, and here without.
-func (b *bench) alone(ctx context.Context, l *lab, key, first, script string) error {
+// sayWhen is a program that needs nothing, and says when it runs as first.py does.
+const sayWhen = `import os, time; print("first all-reduce after", (time.time_ns() - int(os.environ["T0"])) // 1000, "us")`
+
+// alone measures what mpiup adds to one rank, which meets nobody: here, and on a host with an agent.
+func (b *bench) alone(ctx context.Context, l *lab, what string, program ...string) error {
 	launcher := []string{netns.Launcher}
-	bare := &contender{name: "python3", argv: [][]string{{python, first, script}}, hosts: launcher, ranks: 1,
-		extras: []string{"RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29511"}}
-	here := &contender{name: "mpiup run", argv: [][]string{{b.mpiup, "run", "-x", "T0", "-n", "1", python, first, script}}, hosts: launcher, ranks: 1}
-	there := &contender{name: "mpiup run --host", argv: [][]string{{b.mpiup, "run", "--key", key, "-x", "T0", "--host", "w0", "-n", "1", python, first, script}}, hosts: launcher, ranks: 1}
+	as := func(name string, before ...string) *contender {
+		return &contender{name: name, argv: [][]string{append(before, program...)}, hosts: launcher, ranks: 1}
+	}
+	bare := as("")
+	bare.extras = []string{"RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29511"}
+	here := as("mpiup run", b.mpiup, "run", "-x", "T0", "-n", "1")
+	there := as("mpiup run --host", b.mpiup, "run", "--key", filepath.Join(b.dir, "key"), "-x", "T0", "--host", "w0", "-n", "1")
 	if err := b.inTurn(ctx, l, bare, here, there); err != nil {
 		return err
 	}
+	b.report(what+" without mpiup", "s", bare.times, 0)
 	for _, c := range []*contender{here, there} {
-		b.added("torch-ddp alone, added to python3 by "+c.name, c.times, bare.times)
+		b.added(what+", added by "+c.name, c.times, bare.times)
 		b.added("the same, to the end", c.walls, bare.walls)
 	}
 	return nil

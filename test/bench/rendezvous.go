@@ -62,7 +62,7 @@ func meetAsRank(start string) error {
 }
 
 // meetingTime bounds a rendezvous. Horovod's own ranks give up after 30 s without the next one's address.
-const meetingTime = 3 * time.Minute
+const meetingTime = 5 * time.Minute
 
 // met is a rendezvous of all ranks, and the CPU time that its servers took.
 type met struct {
