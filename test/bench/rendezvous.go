@@ -101,12 +101,10 @@ func (l *lab) meets(ctx context.Context, hosts, ppn int, pids []int, env ...stri
 	for lines.Scan() {
 		if lines.Text() == "ready" {
 			if ready++; ready == hosts*ppn {
-				before, err = cpuSum(pids)
-				if err != nil {
-					cancel()
-					break
+				if before, err = cpuSum(pids); err == nil {
+					open, err = os.OpenFile(start, os.O_RDWR, 0)
 				}
-				if open, err = os.OpenFile(start, os.O_RDWR, 0); err != nil {
+				if err != nil {
 					cancel()
 					break
 				}
@@ -115,7 +113,7 @@ func (l *lab) meets(ctx context.Context, hosts, ppn int, pids []int, env ...stri
 		}
 		how, numbers, _ := strings.Cut(lines.Text(), ", ")
 		var begin, end, n int64
-		if _, err := fmt.Sscan(numbers, &begin, &end, &n); err == nil {
+		if _, e := fmt.Sscan(numbers, &begin, &end, &n); e == nil {
 			if how == "met" {
 				all++
 			}
@@ -124,7 +122,9 @@ func (l *lab) meets(ctx context.Context, hosts, ppn int, pids []int, env ...stri
 			}
 			last, asked = max(last, end), asked+n
 			if ended == hosts*ppn {
-				after, err = cpuSum(pids)
+				if after, err = cpuSum(pids); err != nil {
+					break
+				}
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (l *lab) rendezvousServer(ctx context.Context, hosts, ppn int) (env []strin
 	port, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		stop()
-		return nil, 0, nil, fmt.Errorf("Horovod's rendezvous server: %w", err)
+		return nil, 0, nil, fmt.Errorf("the rendezvous server of Horovod: %w", err)
 	}
 	return []string{"HOROVOD_GLOO_RENDEZVOUS_ADDR=" + l.cluster.Addr(netns.Launcher).String(), "HOROVOD_GLOO_RENDEZVOUS_PORT=" + strings.TrimSpace(port)}, cmd.Process.Pid, stop, nil
 }

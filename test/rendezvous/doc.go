@@ -10,4 +10,6 @@
 //
 // hvd.init() does so in six scopes, one after the other: global, local_HOST and cross_LOCALRANK, and the same again
 // for the process set of all ranks. Each request has a connection of its own.
+//
+// The tests of agent/gloo and test/bench have it ask. It connects no ranks with each other, as Horovod's do.
 package rendezvous
