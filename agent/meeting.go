@@ -1,17 +1,25 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/gloo"
 	"github.com/mpiup/mpiup/agent/ports"
+	"github.com/mpiup/mpiup/agent/sockets"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/network"
+	"google.golang.org/protobuf/proto"
 )
 
 // maxMeetingPorts bounds what one session may have reserved: two for the job, and one a rank of TensorFlow's.
@@ -132,4 +140,277 @@ func (s *session) rendezvous(m *apiv1.Rendezvous) {
 	if st := s.job(m.Job); st != nil && st.gloo != nil {
 		st.gloo.Apply(gloo.Update{Scope: m.Scope, Epoch: m.Epoch, Rank: int(m.Rank) - 1, Key: m.Key, Value: m.Value, Done: m.Done})
 	}
+}
+
+// attendance is who of a job's ranks here has come to where frameworks meet, as far as /proc shows.
+type attendance struct {
+	mu         sync.Mutex
+	ports      map[uint16]bool   // where ranks meet, guarded by mu
+	frameworks map[uint32]string // by program: what its ranks here have loaded; "": they are no job on purpose; guarded by mu
+	met        idset.Set         // ids, guarded by mu
+	elsewhere  idset.Set         // guarded by mu
+	visited    bool              // guarded by mu
+	blind      bool              // the lists of sockets cannot be read, guarded by mu
+	looked     time.Time         // guarded by mu
+	told       *apiv1.Met        // guarded by mu
+}
+
+const (
+	meetingLook  = 200 * time.Millisecond // between two looks in the first minute: a framework takes longer to load
+	meetingShare = 100                    // of the time that a look took is between two, at least,
+	meetingBusy  = time.Second            // but no more than this: on a busy machine a look takes long, and so does all else
+	meetingYoung = time.Minute
+	meetingOld   = 5 * time.Second // between two looks after that, where a framework is loaded or somebody has come
+	meetingNever = time.Minute     // and where not
+	freshLook    = 20 * time.Millisecond
+)
+
+// watchMeeting looks now and then which ranks have come to where they meet, until all have or the job ends.
+func (st *step) watchMeeting() {
+	t := time.NewTimer(meetingLook)
+	defer t.Stop()
+	begun := time.Now()
+	for {
+		select {
+		case <-t.C:
+		case <-st.ctx.Done():
+			return
+		}
+		look := time.Now()
+		st.lookAtMeeting()
+		next := st.nextMeetingLook(time.Since(begun))
+		if next == 0 {
+			return
+		}
+		t.Reset(max(next, min(meetingShare*time.Since(look), meetingBusy)))
+	}
+}
+
+// nextMeetingLook is the time until the next look; 0: there is nothing more to be seen.
+func (st *step) nextMeetingLook(age time.Duration) time.Duration {
+	a := &st.meets
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := a.met.Union(a.elsewhere)
+	switch {
+	case a.blind, known.Len() == len(st.launch.Procs):
+		return 0
+	case age < meetingYoung:
+		return meetingLook
+	case a.visited, len(a.frameworks) > 0:
+		return meetingOld
+	}
+	return meetingNever
+}
+
+// meetsAt notes where the processes of an environment meet others.
+func (st *step) meetsAt(env []string) {
+	if !st.launch.GetMeeting().GetWatch() {
+		return
+	}
+	a := &st.meets
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ports == nil {
+		a.ports = map[uint16]bool{}
+		for _, at := range st.launch.Meeting.Tf {
+			if ap, err := netip.ParseAddrPort(at); err == nil {
+				a.ports[ap.Port()] = true
+			}
+		}
+	}
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		switch name {
+		case "MASTER_PORT", "PET_MASTER_PORT", "JAX_COORDINATOR_PORT":
+		case "JAX_COORDINATOR_ADDRESS", "PET_RDZV_ENDPOINT":
+			value = value[strings.LastIndexByte(value, ':')+1:]
+		default:
+			continue
+		}
+		if n, err := strconv.ParseUint(value, 10, 16); err == nil && n > 0 {
+			a.ports[uint16(n)] = true
+		}
+	}
+}
+
+// lookAtMeeting takes one look, and tells the launcher what is new.
+func (st *step) lookAtMeeting() {
+	a := &st.meets
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.blind || time.Since(a.looked) < freshLook {
+		return
+	}
+	a.looked = time.Now()
+	seen, err := a.meeting(os.DirFS("/"))
+	if err != nil {
+		a.blind = true
+		return
+	}
+	procs := slices.DeleteFunc(st.all(), func(p *proc) bool { return p.process.Over() })
+	slices.SortFunc(procs, func(p, q *proc) int { return cmp.Compare(p.id, q.id) })
+	st.loads(procs)
+	for _, p := range procs {
+		id := int(p.id)
+		switch {
+		case a.met.Contains(id) || a.elsewhere.Contains(id):
+		case apiv1.PmiState(p.pmi.Load()) != apiv1.PmiState_PMI_NEVER:
+			a.elsewhere.Add(id)
+		case st.gloo != nil && st.gloo.Met(int(p.spec.Rank)):
+			a.met.Add(id)
+		case len(seen.there) > 0 || len(seen.other) > 0 && a.frameworks[p.spec.App] != "":
+			st.place(p, seen)
+		}
+	}
+	if !a.visited && len(seen.inside) > 0 && slices.ContainsFunc(procs, func(p *proc) bool { return a.frameworks[p.spec.App] != "" }) {
+		st.pairs(procs, seen.inside)
+	}
+	st.tellMet()
+}
+
+// seenSockets is what one look at the lists of sockets shows.
+type seenSockets struct {
+	there  map[uint64]bool  // inodes of those at the places where ranks meet
+	other  map[uint64]bool  // of listeners elsewhere that other hosts reach
+	inside []sockets.Socket // connections of this host with itself
+}
+
+// meeting reads the lists of sockets. a.mu is held.
+func (a *attendance) meeting(host fs.FS) (seen seenSockets, err error) {
+	seen.there, seen.other = map[uint64]bool{}, map[uint64]bool{}
+	err = sockets.Each(host, func(s sockets.Socket) {
+		listens, here := s.State == sockets.Listen, a.ports[s.Local.Port()]
+		switch {
+		case listens && here:
+			seen.there[s.Inode], a.visited = true, true
+		case listens && !usualLoopback(s.Local.Addr()):
+			seen.other[s.Inode] = true
+		case !listens && (here || a.ports[s.Remote.Port()]):
+			a.visited = a.visited || s.State == sockets.Established || s.State == sockets.TimeWait
+			if s.State == sockets.Established && s.Inode > 0 {
+				seen.there[s.Inode] = true
+			}
+		case s.State == sockets.Established && s.Inode > 0 && s.Local.Addr() == s.Remote.Addr():
+			seen.inside = append(seen.inside, s)
+		}
+	})
+	return seen, err
+}
+
+// pairs finds ranks here that are connected with each other: they have met in a way of their own. Some ranks of a
+// program are looked at, and speak for the others.
+func (st *step) pairs(procs []*proc, inside []sockets.Socket) {
+	a := &st.meets
+	taken := map[uint32]int{}
+	holder := map[uint64]int{}
+	for _, p := range procs {
+		if taken[p.spec.App]++; taken[p.spec.App] > samples {
+			continue
+		}
+		_ = st.s.agent.super.EachSocket(p.process.Pid(), func(inode uint64) bool { // place has seen to what does not show
+			holder[inode] = int(p.id)
+			return true
+		})
+	}
+	ends := map[[2]netip.AddrPort]int{}
+	for _, s := range inside {
+		if id, ok := holder[s.Inode]; ok {
+			ends[[2]netip.AddrPort{s.Local, s.Remote}] = id
+		}
+	}
+	for way, id := range ends {
+		if other, ok := ends[[2]netip.AddrPort{way[1], way[0]}]; ok && other != id {
+			a.elsewhere.Add(id)
+		}
+	}
+}
+
+// usualLoopback is where services of a process's own listen (wandb, debuggers). Gloo may listen at another one, that
+// of the host's name (127.0.1.1).
+func usualLoopback(a netip.Addr) bool {
+	return a == netip.AddrFrom4([4]byte{127, 0, 0, 1}) || a == netip.IPv6Loopback()
+}
+
+// place finds out which of the sockets a rank holds.
+func (st *step) place(p *proc, seen seenSockets) {
+	a := &st.meets
+	met, away := false, false
+	err := st.s.agent.super.EachSocket(p.process.Pid(), func(inode uint64) bool {
+		met = seen.there[inode]
+		away = away || seen.other[inode]
+		return !met
+	})
+	switch {
+	case met:
+		a.met.Add(int(p.id))
+	case away || err != nil: // what does not show is not held against it
+		a.elsewhere.Add(int(p.id))
+	}
+}
+
+// loads finds out which framework the programs' ranks have loaded: of each program a few are looked at, and speak for
+// the others, since all do much the same. Horovod may come some time after the torch that it stands on.
+func (st *step) loads(procs []*proc) {
+	a := &st.meets
+	seen := map[uint32]int{}
+	found := map[uint32]string{}
+	for _, p := range procs {
+		app := p.spec.App
+		if f, known := a.frameworks[app]; seen[app] >= samples || known && (f == "" || a.visited || time.Since(p.begun) > meetingYoung) {
+			continue
+		}
+		if seen[app]++; seen[app] == 1 || found[app] != "" {
+			found[app] = st.s.agent.libs.Framework(p.process.Pid())
+		}
+	}
+	for app, framework := range found {
+		if framework == "" {
+			continue
+		}
+		if a.frameworks == nil {
+			a.frameworks = map[uint32]string{}
+		}
+		if st.shards[app] {
+			framework = ""
+		}
+		a.frameworks[app] = framework
+	}
+}
+
+// tellMet tells the launcher, where there is something to tell that it does not know. a.mu is held.
+func (st *step) tellMet() {
+	a := &st.meets
+	m := &apiv1.Met{Job: st.launch.Job, Met: a.met.String(), Elsewhere: a.elsewhere.String(), Visited: a.visited}
+	var loaded idset.Set
+	for _, p := range st.launch.Procs {
+		if f := a.frameworks[p.App]; f != "" {
+			m.Framework = cmp.Or(m.Framework, f)
+			loaded.Add(st.id(int(p.Rank)))
+		}
+	}
+	m.Loaded = loaded.String()
+	if m.Loaded == "" && m.Met == "" && !m.Visited || proto.Equal(m, a.told) {
+		return
+	}
+	a.told = m
+	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Met{Met: m}})
+}
+
+// lastMeetingLook is a look when a rank has ended, before the launcher hears of that: its connections are listed for a
+// while yet.
+func (st *step) lastMeetingLook() {
+	a := &st.meets
+	a.mu.Lock()
+	needless := len(a.frameworks) == 0 || a.visited
+	a.mu.Unlock()
+	if !needless && st.watches() {
+		st.lookAtMeeting()
+	}
+}
+
+// watches says that the launcher wants to know who comes to where ranks meet.
+func (st *step) watches() bool {
+	l := st.launch
+	return l.GetMeeting().GetWatch() && !l.Exec && l.Explain == 0 && l.Size > 1
 }

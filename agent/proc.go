@@ -96,6 +96,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		given = expanded(given, environment(agentCfg.Env, taken(l), nil, computed))
 	}
 	env := environment(agentCfg.Env, taken(l), given, computed)
+	p.step.meetsAt(env)
 	if l.Explain > 0 {
 		argv, path, env = p.explained(env, given, sources)
 	}
@@ -179,6 +180,7 @@ func (p *proc) follow() {
 
 func (p *proc) sendExited(at time.Time) {
 	st := p.step
+	st.lastMeetingLook()
 	ex := p.process.Exit()
 	p.mu.Lock()
 	p.ended = true

@@ -18,6 +18,7 @@ func (st *step) choose(dirs []string) {
 	st.nccl = make([]string, len(l.Apps))
 	st.chosen, st.oldHwloc = make([]apiv1.Pmi, len(l.Apps)), make([]bool, len(l.Apps))
 	st.openMPI = make([]bool, len(l.Apps))
+	st.shards = make([]bool, len(l.Apps))
 	here := make([]bool, len(l.Apps))
 	for _, p := range l.Procs {
 		here[p.App] = true
@@ -28,6 +29,7 @@ func (st *step) choose(dirs []string) {
 			c = st.library(app, dirs[app])
 			st.oldHwloc[app], st.nccl[app] = c.OldHwloc, c.NCCL
 			st.openMPI[app] = strings.HasPrefix(c.Library, "Open MPI")
+			st.shards[app] = c.Shards
 		}
 		switch {
 		case st.space == nil:

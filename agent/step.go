@@ -34,6 +34,7 @@ type step struct {
 	nccl     []string     // by program: its NCCL's version, "" unknown
 	oldHwloc []bool       // by program: its hwloc cannot read what hint has
 	openMPI  []bool       // by program: it loads Open MPI
+	shards   []bool       // by program: its ranks are told apart on purpose, and meet nowhere
 	awaits   bool         // the launcher's word on that, before anything is started
 	word     chan string  // that word: why not to start, or ""
 	port     *pmiPort     // nil unless ranks connect by TCP
@@ -42,6 +43,7 @@ type step struct {
 	fabric   fabric       // what they are told of RDMA
 	gpus     gpuChoice    // which GPUs they see
 	gloo     *gloo.Server // where Horovod's ranks meet; nil: nobody is told of it
+	meets    attendance   // who has come to where frameworks meet
 	tee      *stdio.Tee   // nil: output goes to the launcher only
 	oom      uint64       // OOM kills of the container before the start
 
@@ -125,6 +127,9 @@ func (st *step) start() {
 	if err := st.awaitWord(); err != nil {
 		st.unprepared(err)
 		return
+	}
+	if st.watches() && len(l.Procs) > 0 {
+		st.wg.Go(st.watchMeeting)
 	}
 	stdin := make(map[uint32]bool, len(l.Stdin))
 	for _, id := range l.Stdin {

@@ -1,10 +1,15 @@
 package launcher
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/attendance"
+	"github.com/mpiup/mpiup/launcher/holdup"
 	"github.com/mpiup/mpiup/launcher/mixture"
 )
 
@@ -53,6 +58,9 @@ func (r *run) sayAlone() {
 		if app.ranks < 2 {
 			continue
 		}
+		if id.job == 0 && r.meets(id.app) {
+			continue // by a framework, which loads MPI where it was built with it
+		}
 		offered := r.cfg.PMI
 		j := r.jobs[id.job]
 		if j.mixture != nil {
@@ -83,3 +91,215 @@ func aloneAdvice(library string, offered apiv1.Pmi) string {
 
 // appID is a program of a job.
 type appID struct{ job, app uint32 }
+
+// attending is what the run knows of where frameworks' ranks meet. Only the command line's job is told where.
+type attending struct {
+	roll      attendance.Roll
+	met       time.Time        // when the first rank came there; zero: none has
+	told      int              // how often those that are missing were told of
+	alone     bool             // the timer of those that meet nobody runs, or has
+	warned    map[uint32]bool  // programs of which it was said that nobody meets
+	endedWell map[uint32]int   // ranks of a program that ended with 0
+	programs  []attendingRanks // by app; nil: not looked up yet
+}
+
+type attendingRanks struct {
+	ranks   idset.Set
+	perHost int // the most ranks of one host
+	hosts   int
+}
+
+// onMet takes what a host tells of its ranks.
+func (r *run) onMet(h int, m *apiv1.Met) error {
+	if m.Job != 0 {
+		return fmt.Errorf("told where ranks of job %d meet, which nobody told them", m.Job)
+	}
+	var own idset.Set
+	for id := range r.jobs[0].size() {
+		if r.places.hostOf(id) == h {
+			own.Add(id)
+		}
+	}
+	report := attendance.Report{Framework: fmt.Sprintf("%.20s", m.Framework), Visited: m.Visited}
+	for _, s := range []struct {
+		text string
+		to   *idset.Set
+	}{{m.Loaded, &report.Loaded}, {m.Met, &report.Met}, {m.Elsewhere, &report.Elsewhere}} {
+		ids, err := idset.Parse(s.text)
+		if err != nil {
+			return err
+		}
+		*s.to = ids.Intersect(own)
+	}
+	a := &r.meet
+	a.roll.Hear(report)
+	if a.met.IsZero() && !report.Met.Empty() {
+		a.met = time.Now()
+		r.timers.missing.Reset(attendance.Patience)
+	}
+	if !a.alone && len(r.aloneApps()) > 0 {
+		a.alone = true
+		r.timers.lone.Reset(attendance.LongAlone)
+	}
+	return nil
+}
+
+// attendants are the ranks of each program of the command line's job.
+func (r *run) attendants() []attendingRanks {
+	a, j := &r.meet, r.jobs[0]
+	if a.programs == nil {
+		a.programs = make([]attendingRanks, len(j.apps))
+		on := make([]map[int]int, len(j.apps))
+		for rank, p := range j.plan.Placements {
+			of := &a.programs[p.App]
+			of.ranks.Add(rank)
+			if on[p.App] == nil {
+				on[p.App] = map[int]int{}
+			}
+			on[p.App][p.Host]++
+			of.perHost, of.hosts = max(of.perHost, on[p.App][p.Host]), len(on[p.App])
+		}
+	}
+	return a.programs
+}
+
+// missing says which ranks have not come to where others of their program are; nothing where none is missing.
+func (r *run) missing() (lines []string) {
+	a := &r.meet
+	if a.met.IsZero() {
+		return nil
+	}
+	words := holdup.Run{Names: r.named, Name: func(id int) string {
+		return fmt.Sprintf("%s (%s, pid %d)", r.rankName(id), r.host(r.places.hostOf(id)).name, r.ranks[id].pid)
+	}}
+	for id := range r.jobs[0].size() {
+		if r.ranks[id].state == rankRunning {
+			words.Running.Add(id)
+		}
+	}
+	for _, of := range r.attendants() {
+		if missing, there := a.roll.Missing(of.ranks, words.Running); !missing.Empty() {
+			first := missing.First()
+			lines = append(lines, fmt.Sprintf("%s; see what it does: on %s py-spy dump --pid %d",
+				words.Absent(missing, there, meetingPlace(a.roll.Framework()), time.Since(a.met).Round(time.Second)),
+				r.host(r.places.hostOf(first)).name, r.ranks[first].pid))
+		}
+	}
+	return lines
+}
+
+// sayMissing tells of ranks that others wait for where they meet.
+func (r *run) sayMissing() {
+	if r.job == jobStopping {
+		return
+	}
+	a := &r.meet
+	lines := r.missing()
+	if len(lines) == 0 {
+		return
+	}
+	for _, l := range lines {
+		r.say("%s", l)
+	}
+	a.told++
+	if at, more := attendance.Again(a.told); more {
+		r.timers.missing.Reset(time.Until(a.met.Add(at)))
+	}
+}
+
+// meetingPlace is where ranks of a framework meet.
+func meetingPlace(framework string) string {
+	switch framework {
+	case "torch":
+		return "where torch's ranks meet (MASTER_ADDR and MASTER_PORT)"
+	case "JAX":
+		return "JAX's coordinator"
+	case "Horovod":
+		return "where Horovod's ranks meet"
+	}
+	return "where the ranks meet"
+}
+
+// aloneApps are the programs whose ranks could share a job and have met nobody.
+func (r *run) aloneApps() (apps []uint32) {
+	for app, of := range r.attendants() {
+		if r.meet.roll.Alone(of.ranks) {
+			apps = append(apps, uint32(app))
+		}
+	}
+	return apps
+}
+
+// sayLone warns, while they run, of ranks that have not met for long.
+func (r *run) sayLone() {
+	if r.job == jobStopping {
+		return
+	}
+	for _, app := range r.aloneApps() {
+		of := r.attendants()[app]
+		for id := range of.ranks.All() {
+			if r.ranks[id].state != rankRunning {
+				return
+			}
+		}
+		r.warnLone(app, fmt.Sprintf("and after %v none has met another yet: if they are to", attendance.LongAlone))
+	}
+}
+
+// sayTrainedAlone warns, when all have ended well, of ranks that never met.
+func (r *run) sayTrainedAlone() {
+	for _, app := range r.aloneApps() {
+		if r.meet.endedWell[app] == r.attendants()[app].ranks.Len() {
+			r.warnLone(app, "and none ever met another: if they were to")
+		}
+	}
+}
+
+// warnLone says it once of a program.
+func (r *run) warnLone(app uint32, how string) {
+	a := &r.meet
+	if a.warned[app] {
+		return
+	}
+	if a.warned == nil {
+		a.warned = map[uint32]bool{}
+	}
+	a.warned[app] = true
+	of := r.attendants()[app]
+	argv := r.jobs[0].apps[app].Argv
+	r.say("warning: %d ranks of %.300s loaded %s, %s train together, %s; --independent if each is meant to run alone",
+		of.ranks.Len(), strings.Join(argv[:min(len(argv), 2)], " "), a.roll.Framework(), how, of.advice(a.roll.Framework()))
+}
+
+// advice is what makes ranks of a framework meet.
+func (a attendingRanks) advice(framework string) string {
+	switch framework {
+	case "JAX":
+		return "call jax.distributed.initialize() (mpiup run --env jax sets what it reads)"
+	case "Horovod":
+		return "call hvd.init() (mpiup run --env horovod where it is to meet by Gloo)"
+	case "TensorFlow":
+		return "use MultiWorkerMirroredStrategy and mpiup run --env tf"
+	}
+	return fmt.Sprintf("call torch.distributed.init_process_group (mpiup run --env torch sets what it reads), and give Lightning's Trainer num_nodes=%d and devices=%d",
+		a.hosts, cmp.Or(a.perHost, 1))
+}
+
+// noteEnded counts a rank that has ended well.
+func (r *run) noteEnded(m *apiv1.Exited) {
+	id := int(m.Rank)
+	if m.Code != 0 || m.Signal != 0 || m.StoppedByUs || id >= r.jobs[0].size() {
+		return
+	}
+	a := &r.meet
+	if a.endedWell == nil {
+		a.endedWell = map[uint32]int{}
+	}
+	a.endedWell[uint32(r.jobs[0].plan.Placements[id].App)]++
+}
+
+// meets says that ranks of a program have met others, or that it is for sayTrainedAlone to say that they have not.
+func (r *run) meets(app uint32) bool {
+	of, a := r.attendants()[app], &r.meet
+	return a.roll.Met(of.ranks) || a.warned[app] || a.roll.Alone(of.ranks) && a.endedWell[app] == of.ranks.Len()
+}

@@ -24,11 +24,11 @@ func (v *verdict) explain() []string {
 	}
 	if sig := v.signalled(); sig != 0 && f.kind != faultSignal {
 		lines[0] += fmt.Sprintf(", after mpiup got %s and passed it on", signalName(sig))
-		return append(lines, v.others(f)...)
+		return append(append(lines, v.holdup...), v.others(f)...)
 	}
 	lacks := v.lacking[f.rank]
 	switch h := f.advice(said, spoke); {
-	case f.kind == faultTimeout && len(v.holdup) > 0:
+	case (f.kind == faultTimeout || f.kind == faultSignal) && len(v.holdup) > 0:
 		lines = append(lines, v.holdup...)
 	case lacks != "" && (f.kind == faultRank || f.kind == faultAbort) && !f.broke && !f.oom:
 		return append(append(lines, f.host+": "+lacks), v.others(f)...)

@@ -102,6 +102,8 @@ func (r *run) frame(e event) {
 		err = r.onControl(b.Control)
 	case *apiv1.Frame_Waits:
 		err = r.onWaits(h, b.Waits)
+	case *apiv1.Frame_Met:
+		err = r.onMet(h, b.Met)
 	case *apiv1.Frame_WireupFailed:
 		r.onWireupFailed(h, b.WireupFailed, e.at)
 	case *apiv1.Frame_Chosen:
@@ -251,6 +253,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		r.heard(r.jobOf(int(m.Rank)))
 	}
 	r.noteAlone(m)
+	r.noteEnded(m)
 	f := r.about(faultRank, h, int(m.Rank))
 	f.at, f.text, f.timeNS, f.oom = at, m.Text, m.TimeNs, m.Oom
 	f.exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}

@@ -58,8 +58,10 @@ func (r *run) loop(ctx context.Context) {
 	r.timers.bound = time.NewTimer(time.Hour)
 	r.timers.room = time.NewTimer(time.Hour)
 	r.timers.answers = time.NewTimer(time.Hour)
+	r.timers.missing = time.NewTimer(time.Hour)
+	r.timers.lone = time.NewTimer(time.Hour)
 	limit := time.NewTimer(time.Hour)
-	timers := []*time.Timer{r.timers.quiet, r.timers.grace, r.timers.bound, r.timers.room, r.timers.answers, limit}
+	timers := []*time.Timer{r.timers.quiet, r.timers.grace, r.timers.bound, r.timers.room, r.timers.answers, r.timers.missing, r.timers.lone, limit}
 	stopTimers(timers...)
 	defer stopTimers(timers...)
 	if r.cfg.Timeout > 0 {
@@ -78,6 +80,10 @@ func (r *run) loop(ctx context.Context) {
 			r.signal(s)
 		case <-limit.C:
 			r.timeUp()
+		case <-r.timers.missing.C:
+			r.sayMissing()
+		case <-r.timers.lone.C:
+			r.sayLone()
 		case <-r.timers.answers.C:
 			r.inquired()
 		case <-r.timers.grace.C: // the ranks have had their time after our INT or TERM
@@ -186,6 +192,7 @@ func (r *run) signal(s os.Signal) {
 	}
 	if a.grace {
 		r.fail(fault{kind: faultSignal, rank: -1, node: -1, code: int(sig)})
+		r.verdict.holdup = r.missing()
 		switch {
 		case r.exec == nil && sig == syscall.SIGTERM:
 			r.leave(fmt.Sprintf("got SIGTERM and passed it on: the ranks have %v to end", r.cfg.TermGrace), a.forward...)

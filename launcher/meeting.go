@@ -32,14 +32,17 @@ func (r *run) meetingWish() meetingWish {
 // nothing. Spawned jobs are MPI's own.
 func (r *run) meeting(j *jobRun) *apiv1.Meeting {
 	set := r.cfg.Frameworks
-	if set == frameworks.None || j.number > 0 || r.exec != nil {
+	switch {
+	case j.number > 0 || r.exec != nil || r.cfg.Linger:
 		return nil
+	case set == frameworks.None:
+		return &apiv1.Meeting{Watch: true}
 	}
 	perHost := make([]int, len(j.hosts))
 	for _, p := range j.plan.Placements {
 		perHost[p.Host]++
 	}
-	m := &apiv1.Meeting{Frameworks: uint32(set), OnePerHost: len(perHost) == j.size()}
+	m := &apiv1.Meeting{Frameworks: uint32(set), OnePerHost: len(perHost) == j.size(), Watch: true}
 	first := j.hosts[j.plan.Placements[0].Host]
 	if host := r.meetingAddress(first, len(j.hosts)); host.IsValid() {
 		m.Host = host.String()

@@ -72,9 +72,10 @@ type run struct {
 	order    int
 	signals  signalState
 	inquiry  inquiry
+	meet     attending
 	leaving  bool      // the ranks have got SIGTERM and have TermGrace
 	stopped  time.Time // when the ranks were told to end; zero: they were not
-	timers   struct{ quiet, grace, bound, room, answers *time.Timer }
+	timers   struct{ quiet, grace, bound, room, answers, missing, lone *time.Timer }
 }
 
 // rankInfo is what is known of one process.
@@ -228,6 +229,7 @@ func (r *run) carry(ctx, life context.Context, cancel context.CancelFunc) error 
 	r.sink.Close()
 	r.flush(&sink)
 	r.sayAlone()
+	r.sayTrainedAlone()
 	return nil
 }
 

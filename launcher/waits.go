@@ -86,6 +86,11 @@ func (r *run) inquired() {
 		q.said += min(len(lines), 1)
 		return
 	}
+	if lines := r.missing(); len(lines) > 0 {
+		r.verdict.holdup = lines
+		r.judge()
+		return
+	}
 	var culprit int
 	r.verdict.holdup, culprit = q.picture.All(words)
 	if culprit >= 0 {

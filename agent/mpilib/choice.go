@@ -35,6 +35,7 @@ type Choice struct {
 	Mention  bool   // Sure is said of a script because it names a package that loads Library; it may not come to that
 	Why      string // the end of "..., since "
 	Horovod  bool   // a Python that the command runs has the package horovod
+	Shards   bool   // its processes are told apart on purpose, by a variable with a rank in it, and meet nowhere that shows
 	NCCL     string // version of the NCCL that it would load, "2.20.5"; "": unknown
 	OldHwloc bool   // the program has, or may have, hwloc 1, which cannot read hwloc 2's XML
 }
@@ -45,6 +46,7 @@ func (k *look) choose(c command, h hit) Choice {
 	choice := k.settle(c, h)
 	choice.Library, choice.Why = printable(choice.Library), printable(choice.Why)
 	choice.OldHwloc, choice.Horovod, choice.NCCL = k.oldHwloc(h.mpi), k.horovod, k.ncclVersion(c)
+	choice.Shards = shards(c.Argv, k.said)
 	return choice
 }
 

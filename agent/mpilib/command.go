@@ -17,6 +17,7 @@ type look struct {
 	cached   bool
 	hwloc    hwlocs
 	horovod  bool   // a Python was seen that has it
+	said     []byte // text of the last Python script that was seen
 	nccl     string // version of libnccl; "": not known yet
 }
 

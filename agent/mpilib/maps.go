@@ -1,6 +1,7 @@
 package mpilib
 
 import (
+	"bytes"
 	"fmt"
 	"path"
 	"strconv"
@@ -21,14 +22,25 @@ func (m *Memory) Mapped(pid int) string {
 	return answered(func() string { return m.mappedBy(pid) }, "")
 }
 
-func (m *Memory) mappedBy(pid int) string {
+func (m *Memory) mappedBy(pid int) (found string) {
 	k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
+	k.eachMap(pid, func(proc, line string) bool {
+		if l, ok := k.mapped(proc, line); ok {
+			found = printable(l.String())
+		}
+		return found == ""
+	})
+	return found
+}
+
+// eachMap calls f with each line of the memory maps of a process and its nearest descendants, until f returns false.
+func (k *look) eachMap(pid int, f func(proc, line string) bool) {
 	queue := []int{pid}
 	for i := 0; i < len(queue) && i < maxProcesses; i++ {
 		proc := fmt.Sprintf("/proc/%d", queue[i])
 		for line := range strings.Lines(k.whole(proc+"/maps", maxMap)) {
-			if l, ok := k.mapped(proc, line); ok {
-				return printable(l.String())
+			if !f(proc, line) {
+				return
 			}
 		}
 		for _, child := range strings.Fields(k.whole(fmt.Sprintf("%s/task/%d/children", proc, queue[i]), maxScript)) {
@@ -37,7 +49,6 @@ func (m *Memory) mappedBy(pid int) string {
 			}
 		}
 	}
-	return ""
 }
 
 // mapped is the MPI library that a line of a memory map names:
@@ -83,4 +94,63 @@ func (k *look) whole(p string, most int) string {
 		}
 	}
 	return string(text)
+}
+
+// frameworks are the training frameworks whose processes share a job, and the files by which a process shows that
+// it has loaded one. The first comes before those that it stands on.
+var frameworks = []struct {
+	name   string
+	mapped func(file string) bool
+}{
+	{"Horovod", func(f string) bool {
+		return strings.Contains(f, "/horovod/") && strings.HasPrefix(path.Base(f), "mpi_lib")
+	}},
+	{"JAX", func(f string) bool { return strings.Contains(f, "/jaxlib/") }},
+	{"TensorFlow", func(f string) bool { return strings.HasPrefix(path.Base(f), "libtensorflow_") }},
+	{"torch", func(f string) bool {
+		return strings.HasPrefix(path.Base(f), "libtorch_cpu.so") || strings.HasPrefix(path.Base(f), "libtorch.so")
+	}},
+}
+
+// Framework is the training framework that a process or one of its children has loaded, "torch"; "" if there is none
+// or /proc does not say in time. Of several it is the one that stands on the others.
+func (m *Memory) Framework(pid int) string {
+	return answered(func() string { return m.frameworkOf(pid) }, "")
+}
+
+func (m *Memory) frameworkOf(pid int) string {
+	k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
+	best := len(frameworks)
+	k.eachMap(pid, func(_, line string) bool {
+		if at := strings.IndexByte(line, '/'); at >= 0 {
+			file := strings.TrimSuffix(line[at:], "\n")
+			for i, f := range frameworks[:best] {
+				if f.mapped(file) {
+					best = i
+					break
+				}
+			}
+		}
+		return best > 0
+	})
+	if best == len(frameworks) {
+		return ""
+	}
+	return frameworks[best].name
+}
+
+// meets are words of scripts whose processes share a job, by torch, what stands on it, JAX, TensorFlow or MPI.
+var meets = []string{"distributed", "init_process_group", "Distributed", "DDP", "FSDP", "lightning", "accelerate", "deepspeed",
+	"horovod", "Trainer", "Mirrored", "mpi4py", "torchrun", "megatron"}
+
+// shards says that a program's processes are told apart on purpose, and not to meet: its words or its script's text
+// name a variable with a rank in it, and nothing by which ranks meet.
+func shards(argv []string, script []byte) bool {
+	text := append([]byte(strings.Join(argv, " ")+" "), script...)
+	for _, word := range meets {
+		if bytes.Contains(text, []byte(word)) {
+			return false
+		}
+	}
+	return bytes.Contains(text, []byte("RANK"))
 }

@@ -20,6 +20,7 @@ type interp struct {
 // python looks for MPI in the packages of an interpreter.
 func (k *look) python(exe string, c command, depth int) hit {
 	text, script, first := k.pythonArgs(c)
+	k.said = text
 	says := bytes.Contains(text, []byte("mpi4py")) || bytes.Contains(text, []byte("horovod")) || bytes.Contains(text, []byte("petsc4py"))
 	in := k.interpreter(exe, c, script)
 	for _, site := range in.sites {

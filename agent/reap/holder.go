@@ -180,3 +180,12 @@ func (s *Supervisor) awaitRest() {
 		<-time.After(d)
 	}
 }
+
+// EachSocket calls f with the inode of every socket that a process or one of its nearest descendants has open, until f
+// returns false. The error says that not all are shown.
+func (s *Supervisor) EachSocket(pid int, f func(inode uint64) bool) error {
+	if err := s.proc.Verify(); err != nil {
+		return err
+	}
+	return s.proc.EachOfBranch(pid, func(_ int, _ string, inode uint64) bool { return f(inode) })
+}

@@ -126,6 +126,11 @@ func (p *Picture) All(r Run) (lines []string, culprit int) {
 		r.Running.First()
 }
 
+// Absent is a line for ranks that others wait for at a place.
+func (r Run) Absent(missing, there idset.Set, place string, age time.Duration) string {
+	return fmt.Sprintf("%s not come to %s; %s for %s%s", r.subject(missing), place, wait(there, r), object(missing), since(age))
+}
+
 // subject is ranks by name, as many as are bearable, with "has" or "have".
 func (r Run) subject(ids idset.Set) string {
 	var names []string

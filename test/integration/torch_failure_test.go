@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/need"
 )
 
 // trainer is a script that hosts see.
@@ -52,4 +54,84 @@ func TestWhoseFaultATrainingsEndIs(t *testing.T) {
 			l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, script}}).fails(t, c.code, c.says...)
 		})
 	}
+}
+
+// Ranks that load a framework and meet nobody are told of when they end, whatever framework it is.
+func TestNobodyTrainsManyTimes(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	const tail = "; --independent if each is meant to run alone\n"
+	torch := func(t *testing.T) string { python, _ := l.torch(t, "torch-ddp"); return python }
+	jax := func(t *testing.T) string {
+		python, whole := framework("jax")
+		need.File(t, "jax", whole, "run test/frameworks.sh jax")
+		return python
+	}
+	horovod := func(t *testing.T) string {
+		python, whole := framework("horovod")
+		need.File(t, "horovod", whole, "run test/frameworks.sh horovod")
+		return python
+	}
+	const alone = "import torch\nmodel = torch.nn.Linear(4, 1)\nfor _ in range(50):\n    model(torch.randn(8, 4)).mean().backward()\n"
+	for _, c := range []struct {
+		name, script string
+		python       func(*testing.T) string
+		args         []string
+		says         string // "": nothing
+	}{
+		{"torch without a process group", alone, torch, nil,
+			"warning: 4 ranks of PYTHON SCRIPT loaded torch, and none ever met another: if they were to train together, call torch.distributed.init_process_group " +
+				"(mpiup run --env torch sets what it reads), and give Lightning's Trainer num_nodes=2 and devices=2" + tail},
+		{"meant so", alone, torch, []string{"--independent"}, ""},
+		{"told apart on purpose", "import os, torch\nprint(torch.ones(int(os.environ['RANK'])).sum())\n", torch, nil, ""},
+		{"a place of its own", "import os, torch.distributed as dist\n" +
+			"dist.init_process_group('gloo', init_method='tcp://" + l.cluster.Addr("w0").String() + ":23456', rank=int(os.environ['MPIUP_RANK']), world_size=4)\ndist.barrier()\n", torch, nil, ""},
+		{"no framework", "import json, time\ntime.sleep(1)\n", torch, nil, ""},
+		{"JAX without initialize", "import jax.numpy\nprint(jax.numpy.ones(3).sum())\n", jax, nil,
+			"warning: 4 ranks of PYTHON SCRIPT loaded JAX, and none ever met another: if they were to train together, call jax.distributed.initialize() " +
+				"(mpiup run --env jax sets what it reads)" + tail},
+		{"Horovod without init", "import torch, horovod.torch\nprint(torch.ones(3).sum())\n", horovod, nil,
+			"warning: 4 ranks of PYTHON SCRIPT loaded Horovod, and none ever met another: if they were to train together, call hvd.init() " +
+				"(mpiup run --env horovod where it is to meet by Gloo)" + tail},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			python, script := c.python(t), l.trainer(t, c.script)
+			r := l.run(t, job{hosts: "w0:2,w1:2", args: append(c.args, "-n", "4", python, script)}).fails(t, 0)
+			said := strings.NewReplacer(python, "PYTHON", script, "SCRIPT").Replace(r.stderr)
+			if c.says == "" && strings.Contains(said, "mpiup:") || c.says != "" && strings.Count(said, "mpiup:") != 1 || !strings.Contains(said, c.says) {
+				t.Errorf("says %q, not %q", said, c.says)
+			}
+		})
+	}
+}
+
+// A rank that does not come to where the others meet is named with its host, at the time limit and at Ctrl-C.
+func TestWhoIsMissingWhereTorchMeets(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	python, _ := l.torch(t, "torch-ddp")
+	script := l.trainer(t, "import os, time, torch.distributed as dist\nif os.environ['RANK'] == '2':\n    print('late', flush=True)\n    time.sleep(1000)\ndist.init_process_group('gloo')\n")
+	const who = ") has not come to where torch's ranks meet (MASTER_ADDR and MASTER_PORT); ranks 0-1,3 have waited for it for "
+	run := func(args ...string) *running {
+		return l.start(t, job{hosts: "w0:2,w1:2", args: append(args, "-n", "4", python, script)})
+	}
+	t.Run("time limit", func(t *testing.T) {
+		t.Parallel()
+		run("--timeout", "50").wait(t).fails(t, 110, "mpiup: rank 2 (w1, pid ", who, "; see what it does: on w1 py-spy dump --pid ")
+	})
+	t.Run("while it runs, and Ctrl-C", func(t *testing.T) {
+		t.Parallel()
+		r := run("--grace", "1")
+		if err := r.until(r.stderr, who+"30s"); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		res := r.wait(t)
+		if n := strings.Count(res.stderr, who); n != 2 {
+			t.Errorf("said %d times:\n%s", n, res.stderr)
+		}
+	})
 }

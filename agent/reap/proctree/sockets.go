@@ -77,20 +77,33 @@ func (p Proc) SocketNear(pid, from int, inode uint64) (fd int, ok bool) {
 const maxBranch = 64
 
 // BranchHolds says whether a process or one of its nearest descendants shows that it has a socket
-// open, and under which descriptor of the process itself, else 0. Those that a process forked on threads other than its first are not
-// seen, nor any where the kernel lacks /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN).
+// open, and under which descriptor of the process itself, else 0.
 func (p Proc) BranchHolds(pid int, inode uint64) (fd int, ok bool) {
+	_ = p.EachOfBranch(pid, func(of int, name string, n uint64) bool { // what does not show, the caller sees to
+		if ok = n == inode; ok && of == pid {
+			fd, _ = strconv.Atoi(name)
+		}
+		return !ok
+	})
+	return fd, ok
+}
+
+// EachOfBranch is EachSocket of a process and its nearest descendants, of whom each call of f names one. Those that a
+// process forked on threads other than its first are not seen, nor any where the kernel lacks
+// /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN). The error is the first one.
+func (p Proc) EachOfBranch(pid int, f func(of int, name string, inode uint64) bool) (first error) {
 	todo := []int{pid}
 	for i := 0; i < len(todo) && i < maxBranch; i++ {
-		has := false
-		_ = p.EachSocket(todo[i], func(name string, n uint64) bool { // what does not show, the caller sees to
-			if has = n == inode; has && i == 0 {
-				fd, _ = strconv.Atoi(name)
-			}
-			return !has
+		goOn := true
+		err := p.EachSocket(todo[i], func(name string, n uint64) bool {
+			goOn = f(todo[i], name, n)
+			return goOn
 		})
-		if has {
-			return fd, true
+		if first == nil {
+			first = err
+		}
+		if !goOn {
+			return first
 		}
 		at := strconv.Itoa(todo[i])
 		b, _ := ReadSome(filepath.Join(p.Root, at, "task", at, "children"), 16*maxBranch)
@@ -100,7 +113,7 @@ func (p Proc) BranchHolds(pid int, inode uint64) (fd int, ok bool) {
 			}
 		}
 	}
-	return 0, false
+	return first
 }
 
 func notGone(err error) error {

@@ -516,6 +516,7 @@ type Frame struct {
 	//	*Frame_CopyCredit
 	//	*Frame_Control
 	//	*Frame_Waits
+	//	*Frame_Met
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -884,6 +885,15 @@ func (x *Frame) GetWaits() *Waits {
 	return nil
 }
 
+func (x *Frame) GetMet() *Met {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Met); ok {
+			return x.Met
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -1080,6 +1090,10 @@ type Frame_Waits struct {
 	Waits *Waits `protobuf:"bytes,47,opt,name=waits,proto3,oneof"`
 }
 
+type Frame_Met struct {
+	Met *Met `protobuf:"bytes,48,opt,name=met,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -1172,6 +1186,8 @@ func (*Frame_CopyCredit) isFrame_Body() {}
 func (*Frame_Control) isFrame_Body() {}
 
 func (*Frame_Waits) isFrame_Body() {}
+
+func (*Frame_Met) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -2864,6 +2880,7 @@ type Meeting struct {
 	Jax           uint32                 `protobuf:"varint,4,opt,name=jax,proto3" json:"jax,omitempty"`
 	Tf            []string               `protobuf:"bytes,5,rep,name=tf,proto3" json:"tf,omitempty"`                                      // address:port of each rank; empty: none
 	OnePerHost    bool                   `protobuf:"varint,6,opt,name=one_per_host,json=onePerHost,proto3" json:"one_per_host,omitempty"` // every host of the job has one rank
+	Watch         bool                   `protobuf:"varint,7,opt,name=watch,proto3" json:"watch,omitempty"`                               // the agent tells who comes there (Met)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2936,6 +2953,13 @@ func (x *Meeting) GetTf() []string {
 func (x *Meeting) GetOnePerHost() bool {
 	if x != nil {
 		return x.OnePerHost
+	}
+	return false
+}
+
+func (x *Meeting) GetWatch() bool {
+	if x != nil {
+		return x.Watch
 	}
 	return false
 }
@@ -4440,6 +4464,92 @@ func (x *Wait) GetSeconds() uint32 {
 	return 0
 }
 
+// Met is what one host knows of where its ranks meet, each time all of it: sent when it changes, and before the Exited
+// of a rank. Ids are of this host's processes.
+type Met struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Framework     string                 `protobuf:"bytes,2,opt,name=framework,proto3" json:"framework,omitempty"` // that ranks here have loaded: "torch", "JAX", "Horovod", "TensorFlow"
+	Loaded        string                 `protobuf:"bytes,3,opt,name=loaded,proto3" json:"loaded,omitempty"`       // ids of ranks of programs that have loaded it
+	Met           string                 `protobuf:"bytes,4,opt,name=met,proto3" json:"met,omitempty"`             // that have come to where the job's ranks meet
+	Elsewhere     string                 `protobuf:"bytes,5,opt,name=elsewhere,proto3" json:"elsewhere,omitempty"` // that have called MPI_Init, or listen at another port, or do not show what they do
+	Visited       bool                   `protobuf:"varint,6,opt,name=visited,proto3" json:"visited,omitempty"`    // somebody here has listened at such a port or has been connected with one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Met) Reset() {
+	*x = Met{}
+	mi := &file_mpiup_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Met) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Met) ProtoMessage() {}
+
+func (x *Met) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Met.ProtoReflect.Descriptor instead.
+func (*Met) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Met) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Met) GetFramework() string {
+	if x != nil {
+		return x.Framework
+	}
+	return ""
+}
+
+func (x *Met) GetLoaded() string {
+	if x != nil {
+		return x.Loaded
+	}
+	return ""
+}
+
+func (x *Met) GetMet() string {
+	if x != nil {
+		return x.Met
+	}
+	return ""
+}
+
+func (x *Met) GetElsewhere() string {
+	if x != nil {
+		return x.Elsewhere
+	}
+	return ""
+}
+
+func (x *Met) GetVisited() bool {
+	if x != nil {
+		return x.Visited
+	}
+	return false
+}
+
 // Control: a process wants others of the run to get a signal (PMIx_Job_control).
 type Control struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4453,7 +4563,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4465,7 +4575,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4478,7 +4588,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -4520,7 +4630,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4532,7 +4642,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4545,7 +4655,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Notice) GetText() string {
@@ -4572,7 +4682,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4584,7 +4694,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4597,7 +4707,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Ending) GetWhy() string {
@@ -4615,7 +4725,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4627,7 +4737,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4640,7 +4750,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -4654,7 +4764,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4666,7 +4776,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4679,7 +4789,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Closed) GetText() string {
@@ -4704,7 +4814,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4716,7 +4826,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4729,7 +4839,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -4745,7 +4855,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4757,7 +4867,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4770,7 +4880,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -4814,7 +4924,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4826,7 +4936,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4839,7 +4949,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -4894,7 +5004,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4906,7 +5016,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4919,7 +5029,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -4983,7 +5093,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4995,7 +5105,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5008,7 +5118,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -5049,7 +5159,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5061,7 +5171,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5074,7 +5184,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Event) GetData() []byte {
@@ -5101,7 +5211,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5113,7 +5223,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5126,7 +5236,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -5193,7 +5303,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5205,7 +5315,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5218,7 +5328,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Gone) GetIds() string {
@@ -5278,7 +5388,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5290,7 +5400,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5303,7 +5413,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -5368,7 +5478,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5380,7 +5490,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5393,7 +5503,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -5439,7 +5549,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5451,7 +5561,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5464,7 +5574,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 type Peer struct {
@@ -5484,7 +5594,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5496,7 +5606,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5509,7 +5619,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Peer) GetName() string {
@@ -5585,7 +5695,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5597,7 +5707,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5610,7 +5720,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -5637,7 +5747,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5649,7 +5759,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5662,7 +5772,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -5687,7 +5797,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5699,7 +5809,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5712,7 +5822,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 type CheckupRequest struct {
@@ -5732,7 +5842,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5744,7 +5854,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5757,7 +5867,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -5838,7 +5948,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5850,7 +5960,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5863,7 +5973,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -5928,7 +6038,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5940,7 +6050,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5953,7 +6063,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -5996,7 +6106,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6008,7 +6118,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6021,7 +6131,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Finding) GetName() string {
@@ -6062,7 +6172,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6074,7 +6184,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6087,7 +6197,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Fact) GetName() string {
@@ -6116,7 +6226,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6128,7 +6238,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6141,7 +6251,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -6174,7 +6284,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6186,7 +6296,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6199,7 +6309,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -6220,7 +6330,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6232,7 +6342,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6245,7 +6355,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -6279,7 +6389,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6291,7 +6401,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6304,7 +6414,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Target) GetHost() string {
@@ -6330,7 +6440,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6342,7 +6452,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6355,7 +6465,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -6379,7 +6489,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6391,7 +6501,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6404,7 +6514,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Way) GetHost() string {
@@ -6453,7 +6563,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xe9\x0f\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\x8c\x10\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -6496,7 +6606,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vcopy_credit\x18- \x01(\v2\x14.mpiup.v1.CopyCreditH\x00R\n" +
 	"copyCredit\x12-\n" +
 	"\acontrol\x18. \x01(\v2\x11.mpiup.v1.ControlH\x00R\acontrol\x12'\n" +
-	"\x05waits\x18/ \x01(\v2\x0f.mpiup.v1.WaitsH\x00R\x05waits\x12*\n" +
+	"\x05waits\x18/ \x01(\v2\x0f.mpiup.v1.WaitsH\x00R\x05waits\x12!\n" +
+	"\x03met\x180 \x01(\v2\r.mpiup.v1.MetH\x00R\x03met\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -6670,7 +6781,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bgpu_bind\x18G \x01(\tR\agpuBind\x12\x16\n" +
 	"\x06expand\x18O \x01(\bR\x06expand\x12+\n" +
 	"\ameeting\x18H \x01(\v2\x11.mpiup.v1.MeetingR\ameeting\x12\x14\n" +
-	"\x05await\x18I \x01(\bR\x05await\"\x97\x01\n" +
+	"\x05await\x18I \x01(\bR\x05await\"\xad\x01\n" +
 	"\aMeeting\x12\x1e\n" +
 	"\n" +
 	"frameworks\x18\x01 \x01(\rR\n" +
@@ -6680,7 +6791,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03jax\x18\x04 \x01(\rR\x03jax\x12\x0e\n" +
 	"\x02tf\x18\x05 \x03(\tR\x02tf\x12 \n" +
 	"\fone_per_host\x18\x06 \x01(\bR\n" +
-	"onePerHost\"I\n" +
+	"onePerHost\x12\x14\n" +
+	"\x05watch\x18\a \x01(\bR\x05watch\"I\n" +
 	"\x06Fabric\x12\x10\n" +
 	"\x03use\x18\x01 \x01(\tR\x03use\x12\x12\n" +
 	"\x04nccl\x18\x02 \x01(\tR\x04nccl\x12\x19\n" +
@@ -6787,7 +6899,14 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03set\x18\x01 \x01(\tR\x03set\x12\x18\n" +
 	"\aentered\x18\x02 \x01(\tR\aentered\x12\x16\n" +
 	"\x06absent\x18\x03 \x01(\tR\x06absent\x12\x18\n" +
-	"\aseconds\x18\x04 \x01(\rR\aseconds\"a\n" +
+	"\aseconds\x18\x04 \x01(\rR\aseconds\"\x97\x01\n" +
+	"\x03Met\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1c\n" +
+	"\tframework\x18\x02 \x01(\tR\tframework\x12\x16\n" +
+	"\x06loaded\x18\x03 \x01(\tR\x06loaded\x12\x10\n" +
+	"\x03met\x18\x04 \x01(\tR\x03met\x12\x1c\n" +
+	"\telsewhere\x18\x05 \x01(\tR\telsewhere\x12\x18\n" +
+	"\avisited\x18\x06 \x01(\bR\avisited\"a\n" +
 	"\aControl\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x18\n" +
 	"\atargets\x18\x02 \x01(\tR\atargets\x12\x16\n" +
@@ -7007,7 +7126,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -7058,37 +7177,38 @@ var file_mpiup_proto_goTypes = []any{
 	(*AskWaits)(nil),        // 46: mpiup.v1.AskWaits
 	(*Waits)(nil),           // 47: mpiup.v1.Waits
 	(*Wait)(nil),            // 48: mpiup.v1.Wait
-	(*Control)(nil),         // 49: mpiup.v1.Control
-	(*Notice)(nil),          // 50: mpiup.v1.Notice
-	(*Ending)(nil),          // 51: mpiup.v1.Ending
-	(*Bye)(nil),             // 52: mpiup.v1.Bye
-	(*Closed)(nil),          // 53: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 54: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 55: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 56: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 57: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 58: mpiup.v1.FetchResult
-	(*Event)(nil),           // 59: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 60: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 61: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 62: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 63: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 64: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 65: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 66: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 67: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 68: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 69: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 70: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 71: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 72: mpiup.v1.Finding
-	(*Fact)(nil),            // 73: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 74: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 75: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 76: mpiup.v1.AskRequest
-	(*Target)(nil),          // 77: mpiup.v1.Target
-	(*AskReply)(nil),        // 78: mpiup.v1.AskReply
-	(*Way)(nil),             // 79: mpiup.v1.Way
+	(*Met)(nil),             // 49: mpiup.v1.Met
+	(*Control)(nil),         // 50: mpiup.v1.Control
+	(*Notice)(nil),          // 51: mpiup.v1.Notice
+	(*Ending)(nil),          // 52: mpiup.v1.Ending
+	(*Bye)(nil),             // 53: mpiup.v1.Bye
+	(*Closed)(nil),          // 54: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 55: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 56: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 57: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 58: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 59: mpiup.v1.FetchResult
+	(*Event)(nil),           // 60: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 61: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 62: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 63: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 64: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 65: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 66: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 67: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 68: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 69: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 70: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 71: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 72: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 73: mpiup.v1.Finding
+	(*Fact)(nil),            // 74: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 75: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 76: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 77: mpiup.v1.AskRequest
+	(*Target)(nil),          // 78: mpiup.v1.Target
+	(*AskReply)(nil),        // 79: mpiup.v1.AskReply
+	(*Way)(nil),             // 80: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
 	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -7097,11 +7217,11 @@ var file_mpiup_proto_depIdxs = []int32{
 	40, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
 	41, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
 	39, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	56, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	63, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	52, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	57, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	64, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	53, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	29, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	61, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	62, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	19, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	30, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
 	45, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
@@ -7113,78 +7233,79 @@ var file_mpiup_proto_depIdxs = []int32{
 	35, // 19: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
 	36, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
 	42, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	55, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	62, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	56, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	63, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
 	44, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	50, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	51, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	53, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	51, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	52, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	54, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
 	43, // 28: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
 	27, // 29: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
 	31, // 30: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	20, // 31: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	49, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	50, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
 	47, // 33: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	38, // 34: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	54, // 35: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	57, // 36: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	58, // 37: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	59, // 38: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	60, // 39: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
-	0,  // 40: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	1,  // 41: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	13, // 42: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 43: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	14, // 44: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	15, // 45: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	17, // 46: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	16, // 47: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	21, // 48: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	2,  // 49: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	22, // 50: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
-	23, // 51: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	18, // 52: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	26, // 53: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	25, // 54: mpiup.v1.Launch.meeting:type_name -> mpiup.v1.Meeting
-	28, // 55: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	23, // 56: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	16, // 57: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 58: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 59: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 60: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 61: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	48, // 62: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	1,  // 63: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	6,  // 64: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	65, // 65: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	13, // 66: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	13, // 67: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	72, // 68: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	73, // 69: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	73, // 70: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	71, // 71: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	7,  // 72: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	77, // 73: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	79, // 74: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	8,  // 75: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	12, // 76: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	64, // 77: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	67, // 78: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	69, // 79: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	74, // 80: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	76, // 81: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 82: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 83: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	66, // 84: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	68, // 85: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	70, // 86: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	75, // 87: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	78, // 88: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	82, // [82:89] is the sub-list for method output_type
-	75, // [75:82] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	49, // 34: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	38, // 35: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	55, // 36: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	58, // 37: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	59, // 38: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	60, // 39: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	61, // 40: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	0,  // 41: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	1,  // 42: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	13, // 43: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	11, // 44: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	14, // 45: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	15, // 46: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	17, // 47: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	16, // 48: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	21, // 49: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	2,  // 50: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
+	22, // 51: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	23, // 52: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	18, // 53: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	26, // 54: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
+	25, // 55: mpiup.v1.Launch.meeting:type_name -> mpiup.v1.Meeting
+	28, // 56: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	23, // 57: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	16, // 58: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 59: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 60: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 61: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 62: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	48, // 63: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	1,  // 64: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	6,  // 65: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	66, // 66: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	13, // 67: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	13, // 68: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	73, // 69: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	74, // 70: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	74, // 71: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	72, // 72: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	7,  // 73: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	78, // 74: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	80, // 75: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	8,  // 76: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	12, // 77: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	65, // 78: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	68, // 79: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	70, // 80: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	75, // 81: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	77, // 82: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 83: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 84: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	67, // 85: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	69, // 86: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	71, // 87: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	76, // 88: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	79, // 89: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	83, // [83:90] is the sub-list for method output_type
+	76, // [76:83] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -7227,6 +7348,7 @@ func file_mpiup_proto_init() {
 		(*Frame_CopyCredit)(nil),
 		(*Frame_Control)(nil),
 		(*Frame_Waits)(nil),
+		(*Frame_Met)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -7240,7 +7362,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   72,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

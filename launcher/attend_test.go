@@ -1,0 +1,163 @@
+package launcher
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// Four ranks of one program, two on each of two hosts.
+func attended(t *testing.T, out *strings.Builder) *run {
+	t.Helper()
+	r := aboutToLaunch(t)
+	t.Cleanup(func() {
+		stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound, r.timers.missing, r.timers.lone, r.timers.answers)
+	})
+	r.timers.answers = time.NewTimer(time.Hour)
+	r.timers.missing, r.timers.lone = time.NewTimer(time.Hour), time.NewTimer(time.Hour)
+	r.cfg.Stderr = out
+	for rank := range uint32(4) {
+		r.handle(event{host: int(rank / 2), frame: &apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: rank, Pid: int32(100 + rank)}}}})
+	}
+	return r
+}
+
+func (r *run) met(host int, m *apiv1.Met) {
+	r.handle(event{host: host, frame: &apiv1.Frame{Body: &apiv1.Frame_Met{Met: m}}})
+}
+
+func (r *run) exits(codes ...int32) {
+	for rank, code := range codes {
+		r.handle(event{host: rank / 2, frame: &apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: &apiv1.Exited{Rank: uint32(rank), Code: code}}}})
+	}
+}
+
+func TestRanksThatNeverMet(t *testing.T) {
+	const warning = "mpiup: warning: 4 ranks of a.out loaded torch, and none ever met another: if they were to train together, " +
+		"call torch.distributed.init_process_group (mpiup run --env torch sets what it reads), and give Lightning's Trainer num_nodes=2 and devices=2; " +
+		"--independent if each is meant to run alone\n"
+	torch := func(ids string) *apiv1.Met { return &apiv1.Met{Framework: "torch", Loaded: ids} }
+	for _, tt := range []struct {
+		name   string
+		w0, w1 *apiv1.Met
+		codes  []int32
+		want   string
+	}{
+		{"all loaded it", torch("0-1"), torch("2-3"), []int32{0, 0, 0, 0}, warning},
+		{"one failed", torch("0-1"), torch("2-3"), []int32{0, 0, 0, 1}, ""},
+		{"one has not ended", torch("0-1"), torch("2-3"), []int32{0, 0, 0}, ""},
+		{"a host says nothing, as an older agent", torch("0-1"), nil, []int32{0, 0, 0, 0}, ""},
+		{"a host tells of another's ranks", torch("0-3"), &apiv1.Met{}, []int32{0, 0, 0, 0}, ""},
+		{"somebody came to the place", torch("0-1"), &apiv1.Met{Framework: "torch", Loaded: "2-3", Visited: true}, []int32{0, 0, 0, 0}, ""},
+		{"they met", &apiv1.Met{Framework: "torch", Loaded: "0-1", Met: "0-1"}, torch("2-3"), []int32{0, 0, 0, 0}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out strings.Builder
+			r := attended(t, &out)
+			r.met(0, tt.w0)
+			if tt.w1 != nil {
+				r.met(1, tt.w1)
+			}
+			r.exits(tt.codes...)
+			r.sayTrainedAlone()
+			if out.String() != tt.want {
+				t.Errorf("said %q, not %q", out.String(), tt.want)
+			}
+		})
+	}
+}
+
+// A program that has MPI too is warned of once: by the framework that its ranks loaded, and not at all where they met by it.
+func TestOneWarningForMPIAndAFramework(t *testing.T) {
+	exits := func(r *run) {
+		for rank := range uint32(4) {
+			r.handle(event{host: int(rank / 2), frame: &apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: &apiv1.Exited{Rank: rank, Library: openMPI}}}})
+		}
+		r.sayAlone()
+		r.sayTrainedAlone()
+	}
+	var out strings.Builder
+	r := attended(t, &out)
+	r.met(0, &apiv1.Met{Framework: "Horovod", Loaded: "0-1"})
+	r.met(1, &apiv1.Met{Framework: "Horovod", Loaded: "2-3"})
+	exits(r)
+	if n := strings.Count(out.String(), "warning"); n != 1 || !strings.Contains(out.String(), "call hvd.init()") {
+		t.Errorf("%q", out.String())
+	}
+	out.Reset()
+	r = attended(t, &out)
+	r.met(0, &apiv1.Met{Framework: "torch", Loaded: "0-1", Met: "0-1", Visited: true})
+	exits(r)
+	if out.String() != "" {
+		t.Errorf("%q", out.String())
+	}
+}
+
+// Ranks that wait for another are told of by name while they run, and in the verdict.
+func TestRanksThatAreMissing(t *testing.T) {
+	var out strings.Builder
+	r := attended(t, &out)
+	r.sayMissing()
+	r.met(0, &apiv1.Met{Framework: "torch", Loaded: "0-1", Met: "0-1", Visited: true})
+	r.met(1, &apiv1.Met{Framework: "torch", Loaded: "2-3", Met: "3", Visited: true})
+	r.meet.met = time.Now().Add(-30 * time.Second)
+	r.sayMissing()
+	const want = "rank 2 (w1, pid 102) has not come to where torch's ranks meet (MASTER_ADDR and MASTER_PORT); ranks 0-1,3 have waited for it for 30s; see what it does: on w1 py-spy dump --pid 102"
+	if out.String() != "mpiup: "+want+"\n" {
+		t.Errorf("said %q", out.String())
+	}
+	r.timeUp()
+	r.inquired()
+	if lines := r.verdict.explain(); len(lines) != 2 || lines[1] != want {
+		t.Errorf("%q", lines)
+	}
+}
+
+func TestNoRankIsMissing(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		w0, w1 *apiv1.Met
+	}{
+		{"nobody has come", &apiv1.Met{Framework: "torch", Loaded: "0-1"}, &apiv1.Met{}},
+		{"all have", &apiv1.Met{Met: "0-1"}, &apiv1.Met{Met: "2-3"}},
+		{"one is elsewhere", &apiv1.Met{Met: "0-1"}, &apiv1.Met{Met: "3", Elsewhere: "2"}},
+	} {
+		var out strings.Builder
+		r := attended(t, &out)
+		r.met(0, tt.w0)
+		r.met(1, tt.w1)
+		r.meet.met = r.meet.met.Add(-time.Hour)
+		if lines := r.missing(); lines != nil {
+			t.Errorf("%s: %q", tt.name, lines)
+		}
+	}
+}
+
+// While they run, ranks that have met nobody for long are told of once.
+func TestRanksThatHaveNotMetForLong(t *testing.T) {
+	var out strings.Builder
+	r := attended(t, &out)
+	r.met(0, &apiv1.Met{Framework: "JAX", Loaded: "0-1"})
+	r.met(1, &apiv1.Met{Framework: "JAX", Loaded: "2-3"})
+	r.sayLone()
+	r.sayLone()
+	r.exits(0, 0, 0, 0)
+	r.sayTrainedAlone()
+	if want := "mpiup: warning: 4 ranks of a.out loaded JAX, and after 3m0s none has met another yet: if they are to train together, call jax.distributed.initialize() " +
+		"(mpiup run --env jax sets what it reads); --independent if each is meant to run alone\n"; out.String() != want {
+		t.Errorf("said %q", out.String())
+	}
+}
+
+func TestNonsenseAboutMeetings(t *testing.T) {
+	for _, m := range []*apiv1.Met{{Job: 1}, {Loaded: "x"}} {
+		var out strings.Builder
+		r := attended(t, &out)
+		r.met(0, m)
+		if f, ok := r.verdict.cause(); !ok || f.kind != faultInternal {
+			t.Errorf("%v is %+v", m, f)
+		}
+	}
+}
