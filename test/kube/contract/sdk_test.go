@@ -49,13 +49,13 @@ func TestTheSDKsTrainJob(t *testing.T) {
 	})
 	t.Run("by the SDK", func(t *testing.T) {
 		t.Parallel()
-		python := filepath.Join(frameworksCache(), "kubeflow", "bin", "python")
-		need.File(t, "kubeflow", python, "run test/frameworks.sh kubeflow")
+		dir := filepath.Join(frameworksCache(), "kubeflow")
+		need.File(t, "kubeflow", filepath.Join(dir, "built-with"), "run test/frameworks.sh kubeflow")
 		l := up(t, setting{jobSets: true, images: trains(t, "torch-ddp", debiansTorch(t))})
 		l.submitted(decode[trainer.ClusterTrainingRuntime](t, example(t, "torch-ddp/trainer.yaml")[0]))
 		s := &apiServer{lab: l}
 		served := httptest.NewServer(s)
-		out := l.submits(python, served.URL)
+		out := l.submits(filepath.Join(dir, "bin", "python"), served.URL)
 		served.Close()
 		if !strings.Contains(out, "the TrainJob is Complete") {
 			t.Errorf("submit.py says\n%s", out)

@@ -51,14 +51,14 @@ func debiansTorch(t *testing.T) kubelet.Image {
 func horovod(t *testing.T) kubelet.Image {
 	t.Helper()
 	dir := filepath.Join(frameworksCache(), "horovod")
-	need.File(t, "horovod", dir, "run test/frameworks.sh horovod")
+	need.File(t, "horovod", filepath.Join(dir, "built-with"), "run test/frameworks.sh horovod")
 	return environment(dir)
 }
 
 func jax(t *testing.T) kubelet.Image {
 	t.Helper()
 	dir := filepath.Join(frameworksCache(), "jax")
-	need.File(t, "jax", dir, "run test/frameworks.sh jax")
+	need.File(t, "jax", filepath.Join(dir, "built-with"), "run test/frameworks.sh jax")
 	return environment(dir)
 }
 
