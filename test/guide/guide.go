@@ -57,7 +57,7 @@ func Read(path string) ([]Block, error) {
 	return out, nil
 }
 
-// Of is the last block of a kind that is the file, or of that kind where file is "".
+// Of is the last block of a kind with that File, or the last of the kind where file is "". None is an error.
 func Of(blocks []Block, kind, file string) (Block, error) {
 	for i := len(blocks) - 1; i >= 0; i-- {
 		if blocks[i].Kind == kind && (file == "" || blocks[i].File() == file) {
