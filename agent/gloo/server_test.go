@@ -114,13 +114,21 @@ func TestStrangers(t *testing.T) {
 
 // Each port's connections are checked as its rank's.
 func TestCheckKnowsTheRank(t *testing.T) {
+	var mu sync.Mutex
 	var asked []int
-	s := served(t, Config{Check: func(_ context.Context, rank int, _ net.Conn) error { asked = append(asked, rank); return nil }}, 4, 5)
+	s := served(t, Config{Check: func(_ context.Context, rank int, _ net.Conn) error {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, rank)
+		return nil
+	}}, 4, 5)
 	for _, rank := range []int{5, 4} {
 		if status, text := ask(t, s, rank, "PUT", "/local_w0/0", "x"); status != 200 {
 			t.Errorf("%d %s", status, text)
 		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if fmt.Sprint(asked) != "[5 4]" {
 		t.Errorf("asked for ranks %v", asked)
 	}
