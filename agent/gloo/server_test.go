@@ -255,12 +255,22 @@ func (b *slowBody) Read(p []byte) (int, error) {
 func TestRendezvous(t *testing.T) {
 	const ranks = 16
 	var servers [2]*Server
+	var ways [2]chan Update // a store sends while it is locked, as a session's queue takes what it is given
+	var carried sync.WaitGroup
 	for i := range servers {
+		ways[i] = make(chan Update, 2*2*ranks)
 		var mine []int
 		for r := range ranks / 2 {
 			mine = append(mine, i*ranks/2+r)
 		}
-		servers[i] = served(t, Config{Send: func(u Update) { servers[1-i].Apply(u) }}, mine...)
+		servers[i] = served(t, Config{Send: func(u Update) { ways[i] <- u }}, mine...)
+	}
+	for i, way := range ways {
+		carried.Go(func() {
+			for u := range way {
+				servers[1-i].Apply(u)
+			}
+		})
 	}
 	for round := range 2 {
 		var wg sync.WaitGroup
@@ -289,6 +299,10 @@ func TestRendezvous(t *testing.T) {
 		}
 		wg.Wait()
 	}
+	for _, way := range ways {
+		close(way)
+	}
+	carried.Wait()
 	for i, s := range servers {
 		if len(s.store.lives) != 0 {
 			t.Errorf("host %d keeps %d scopes", i, len(s.store.lives))
