@@ -13,6 +13,7 @@ import (
 
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/need"
+	"github.com/mpiup/mpiup/test/operatorkey"
 )
 
 func TestMountInfo(t *testing.T) {
@@ -102,7 +103,7 @@ func (p *fakePod) find() (secret, error) {
 }
 
 func sshSecret(t testing.TB) map[string][]byte {
-	private, authorized := operatorKey(t)
+	private, authorized := operatorkey.New(t)
 	return map[string][]byte{"id_rsa": private, "id_rsa.pub": authorized, "authorized_keys": authorized}
 }
 

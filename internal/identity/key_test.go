@@ -2,14 +2,9 @@ package identity
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"testing"
-
-	"golang.org/x/crypto/ssh"
 
 	"github.com/mpiup/mpiup/internal/identity/keyfile"
 )
@@ -23,15 +18,6 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
-}
-
-// operatorKey is a key as MPI Operator and Trainer make it: ECDSA P-521, SEC1 in PEM, with
-// its public half as authorized_keys.
-func operatorKey(t testing.TB) (private, authorized []byte) {
-	t.Helper()
-	key := must(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))
-	signer := must(ssh.NewSignerFromKey(key))
-	return pemOf("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(key))), ssh.MarshalAuthorizedKey(signer.PublicKey())
 }
 
 func TestKeygenMakesAKey(t *testing.T) {

@@ -1,8 +1,6 @@
 package kube_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -13,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/mpiup/mpiup/test/operatorkey"
 )
 
 // volume is a Secret's or ConfigMap's mount.
@@ -68,16 +68,10 @@ func must(t *testing.T, err error) {
 // keyPair is a job's SSH secret.
 type keyPair struct{ private, public []byte }
 
-// operatorKey is made as MPI Operator (newSSHAuthSecret) and Trainer make theirs.
 func operatorKey(t *testing.T) keyPair {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
-	must(t, err)
-	der, err := x509.MarshalECPrivateKey(k)
-	must(t, err)
-	pub, err := ssh.NewPublicKey(&k.PublicKey)
-	must(t, err)
-	return keyPair{pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), ssh.MarshalAuthorizedKey(pub)}
+	private, public := operatorkey.New(t)
+	return keyPair{private, public}
 }
 
 // volcanoKey is made as Volcano's ssh plugin makes its: RSA 2048, PKCS#1.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/need"
+	"github.com/mpiup/mpiup/test/operatorkey"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -29,15 +30,6 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
-}
-
-// operatorKey is a key as MPI Operator and Trainer make it: ECDSA P-521, SEC1 in PEM, with
-// its public half as authorized_keys.
-func operatorKey(t testing.TB) (private, authorized []byte) {
-	t.Helper()
-	key := must(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))
-	signer := must(ssh.NewSignerFromKey(key))
-	return pemOf("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(key))), ssh.MarshalAuthorizedKey(signer.PublicKey())
 }
 
 func TestOneKeyInEveryEncoding(t *testing.T) {
@@ -100,7 +92,7 @@ func TestOpaqueKey(t *testing.T) {
 }
 
 func TestKeyRefused(t *testing.T) {
-	private, authorized := operatorKey(t)
+	private, authorized := operatorkey.New(t)
 	ec := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	legacy := must(x509.EncryptPEMBlock(rand.Reader, "EC PRIVATE KEY", must(x509.MarshalECPrivateKey(ec)), []byte("x"), x509.PEMCipherAES128)) //lint:ignore SA1019 such files exist and are refused by name
 	for _, tt := range []struct {
@@ -159,7 +151,7 @@ func TestRealTools(t *testing.T) {
 }
 
 func FuzzKey(f *testing.F) {
-	private, authorized := operatorKey(f)
+	private, authorized := operatorkey.New(f)
 	f.Add(private)
 	f.Add(authorized)
 	f.Add([]byte("sixteen bytes and more"))

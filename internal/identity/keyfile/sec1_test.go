@@ -8,6 +8,8 @@ import (
 	"crypto/x509"
 	"encoding/asn1"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/operatorkey"
 )
 
 func TestSEC1AsX509ReadsIt(t *testing.T) {
@@ -46,7 +48,7 @@ func TestSEC1LeftToX509(t *testing.T) {
 
 // BenchmarkOperatorKey is what every start of a launcher or agent pays.
 func BenchmarkOperatorKey(b *testing.B) {
-	private, _ := operatorKey(b)
+	private, _ := operatorkey.New(b)
 	for b.Loop() {
 		if _, err := Parse(private); err != nil {
 			b.Fatal(err)
