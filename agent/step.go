@@ -260,7 +260,8 @@ func (st *step) started(rank uint32) *proc {
 	}
 }
 
-// note enters a process that was started, and says whether a stop has begun.
+// note enters a process that was started, and says whether a stop has begun. Such a process may have been killed at its
+// birth, before it is noted here: its end is the stop's, however soon it came.
 func (st *step) note(p *proc) (stopped bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -268,7 +269,9 @@ func (st *step) note(p *proc) (stopped bool) {
 	close(st.noted)
 	st.noted = make(chan struct{})
 	if st.stopped {
-		p.markStopped(time.Now())
+		p.mu.Lock()
+		p.ours = true
+		p.mu.Unlock()
 	}
 	return st.stopped
 }
