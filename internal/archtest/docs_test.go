@@ -155,3 +155,33 @@ func moduleOf(pkg string, required map[string]bool) string {
 	}
 	return ""
 }
+
+// Every file of test/integration begins with one of the themes that its doc.go lists, and each of those has a file.
+func TestIntegrationFilesSayTheirTheme(t *testing.T) {
+	dir := filepath.Join("..", "..", "test", "integration")
+	text, err := os.ReadFile(filepath.Join(dir, "doc.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "begins with its theme:")
+	files := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^//\t(\w+) +\S`).FindAllStringSubmatch(list, -1) {
+		files[m[1]] = 0
+	}
+	tests, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil || len(tests) < 40 {
+		t.Fatalf("%d files, %v", len(tests), err)
+	}
+	for _, path := range tests {
+		theme, _, _ := strings.Cut(filepath.Base(path), "_")
+		if _, ok := files[theme]; !ok {
+			t.Errorf("test/integration/%s: its doc.go has no theme %q", filepath.Base(path), theme)
+		}
+		files[theme]++
+	}
+	for theme, n := range files {
+		if n == 0 {
+			t.Errorf("the doc.go of test/integration has the theme %q, of which there is no file", theme)
+		}
+	}
+}

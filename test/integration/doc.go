@@ -7,5 +7,26 @@
 //	                └─ mpiup(...) any other command there
 //
 // Tests run beside each other on the lab's agents, as concurrent runs of one launcher do; those
-// that stop or start agents make a cluster of their own.
+// that stop or start agents make a cluster of their own. All are one package, since each package
+// would start hosts and agents anew and wait for the longest of its tests.
+//
+// A file's name begins with its theme:
+//
+//	agent    the agent in its container: its start and end, policy, what runs leave there
+//	cli      commands that start nothing: peers, version, help, completion
+//	doctor   mpiup doctor: hosts, the network between them, a job's plan
+//	end      how a run ends: failures, signals, time limits, exit codes
+//	exec     mpiup exec
+//	guide    docs/guide.md, followed line by line
+//	io       standard input and output of ranks
+//	lab      what all tests share
+//	machine  topology and binding
+//	mpi      programs of MPI libraries: their protocol, what they do together, their network
+//	mpirun   mpiup called mpirun or mpiexec, compared with the real ones
+//	pmi      who may speak to a rank's PMI or PMIx server
+//	pmix     clients of PMIx without MPI
+//	run      what a run has when its ranks start: hosts, slots, variables, directory, files
+//	spawn    MPI_Comm_spawn
+//	ssh      mpiup called ssh, and what calls it: pdsh, deepspeed, horovodrun, MPI's own launchers
+//	train    trainings of torch, JAX, TensorFlow, Horovod and what is built on them
 package integration
