@@ -11,7 +11,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/pmi/spawn"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // jobLaunch is a job whose ranks are all on this host, running a shell script.
@@ -226,8 +226,8 @@ func TestSpawnAsksTheLauncher(t *testing.T) {
 	c.start(jobLaunch(1, 4, 2, "sleep 1000"))
 	c.times(2, started)
 	s := c.session()
-	request := spawn.Request{Parent: 1, Preput: []spawn.Pair{{Key: "port", Value: []byte("p")}},
-		Programs: []spawn.Program{{Argv: []string{"worker", "-v"}, Procs: 3, Dir: "/w", Hosts: []string{"a:2"}}}}
+	request := job.Spawn{Parent: 1, Preput: []job.Pair{{Key: "port", Value: []byte("p")}},
+		Programs: []job.SpawnProgram{{Argv: []string{"worker", "-v"}, Procs: 3, Dir: "/w", Hosts: []string{"a:2"}}}}
 	type result struct {
 		job int
 		err error
@@ -262,7 +262,7 @@ func TestSpawnAsksTheLauncher(t *testing.T) {
 	if r := <-got; r.job != 9 || r.err != nil {
 		t.Errorf("spawned %v", r)
 	}
-	for name, bad := range map[string]spawn.Request{
+	for name, bad := range map[string]job.Spawn{
 		"no program":  {},
 		"no such one": {Parent: 2, Programs: request.Programs},
 	} {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/spawn"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,7 +36,7 @@ func (st *step) newPMI() *pmi.Server {
 		Log:       st.s.log,
 		Reconnect: st.port != nil,
 		Spawned:   l.Spawned,
-		Spawn: func(ctx context.Context, r spawn.Request) (int, error) {
+		Spawn: func(ctx context.Context, r job.Spawn) (int, error) {
 			return st.s.spawn(ctx, int(l.Job), r)
 		},
 		PlainBarriers: !groupBarriers(l.Apps),

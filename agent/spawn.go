@@ -6,12 +6,12 @@ import (
 	"fmt"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/pmi/spawn"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // spawn asks the launcher for what a rank of a job wants started, and returns the number of the
 // new job once all its processes run. The job's Launch has been here by then.
-func (s *session) spawn(ctx context.Context, job int, r spawn.Request) (child int, err error) {
+func (s *session) spawn(ctx context.Context, job int, r job.Spawn) (child int, err error) {
 	if err := r.Check(); err != nil {
 		return 0, err
 	}
@@ -33,7 +33,7 @@ func (s *session) spawn(ctx context.Context, job int, r spawn.Request) (child in
 }
 
 // spawnRequest is what the launcher is asked.
-func spawnRequest(id uint64, parent uint32, r spawn.Request) *apiv1.SpawnRequest {
+func spawnRequest(id uint64, parent uint32, r job.Spawn) *apiv1.SpawnRequest {
 	q := &apiv1.SpawnRequest{Id: id, Parent: parent}
 	for _, p := range r.Programs {
 		q.Apps = append(q.Apps, &apiv1.SpawnApp{

@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/rdma"
@@ -97,7 +98,7 @@ func newSpace(s *session, l *apiv1.Launch) (*kvs.Space, error) {
 		j.Local = append(j.Local, int(p.Rank))
 	}
 	for _, kv := range l.Preput {
-		j.Preput = append(j.Preput, kvs.Pair{Key: kv.Key, Value: kv.Value})
+		j.Preput = append(j.Preput, job.Pair{Key: kv.Key, Value: kv.Value})
 	}
 	return s.engine.Add(j)
 }

@@ -1,6 +1,8 @@
 package launcher
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"slices"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -8,7 +10,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/mixture"
 	"github.com/mpiup/mpiup/launcher/spawn"
-	"github.com/mpiup/mpiup/pmi/pmix"
 )
 
 // jobRun is one job of a run: the command line's, or one that a rank spawned.
@@ -158,9 +159,16 @@ func (r *run) describe(j *jobRun) *apiv1.Launch {
 		}
 	}
 	if r.pmix() {
-		l.Namespace, l.Layout = pmix.NewNamespace("mpiup"), r.layout(j)
+		l.Namespace, l.Layout = newNamespace(), r.layout(j)
 	}
 	return l
+}
+
+// newNamespace is a job's name in PMIx, of 128 random bits: who knows it was told by the job.
+func newNamespace() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return "mpiup-" + hex.EncodeToString(b[:])
 }
 
 // pmix says that ranks may speak PMIx.

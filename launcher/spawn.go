@@ -10,10 +10,10 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/spawn"
-	asked "github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // roomWait is how long a spawn that finds no room waits for it.
@@ -34,17 +34,17 @@ func (r *run) onSpawn(h int, m *apiv1.SpawnRequest) error {
 }
 
 // spawnRequest is a frame as the request it carries.
-func spawnRequest(m *apiv1.SpawnRequest) asked.Request {
-	q := asked.Request{Programs: make([]asked.Program, len(m.Apps)), Preput: make([]asked.Pair, len(m.Preput))}
+func spawnRequest(m *apiv1.SpawnRequest) job.Spawn {
+	q := job.Spawn{Programs: make([]job.SpawnProgram, len(m.Apps)), Preput: make([]job.Pair, len(m.Preput))}
 	for i, a := range m.Apps {
-		q.Programs[i] = asked.Program{
+		q.Programs[i] = job.SpawnProgram{
 			Argv: a.GetApp().GetArgv(), Env: a.GetApp().GetEnv(), Dir: a.GetApp().GetWdir(), AlsoDir: a.GetApp().GetAlsoWdir(),
 			Procs: int(a.GetProcs()), PerHost: int(a.GetPerHost()), MapBy: a.GetMapBy(),
 			Hosts: a.GetHosts(), AddHosts: a.GetAddHosts(), Hostfile: a.GetHostfile(), AddHostfile: a.GetAddHostfile(),
 		}
 	}
 	for i, kv := range m.Preput {
-		q.Preput[i] = asked.Pair{Key: kv.GetKey(), Value: kv.GetValue()}
+		q.Preput[i] = job.Pair{Key: kv.GetKey(), Value: kv.GetValue()}
 	}
 	return q
 }

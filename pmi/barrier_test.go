@@ -10,9 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // client is a rank's end, read line by line.
@@ -110,7 +110,7 @@ func TestGroupBarriersOverHosts(t *testing.T) {
 // A barrier that cannot end takes the rank out of whatever else it waits for.
 func TestFailedBarrierEndsSpawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		job := pmi.Job{Spawn: func(ctx context.Context, _ spawn.Request) (int, error) {
+		job := pmi.Job{Spawn: func(ctx context.Context, _ job.Spawn) (int, error) {
 			<-ctx.Done()
 			return 0, errors.New("too late")
 		}}

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/message"
 	"github.com/mpiup/mpiup/pmi/pmi1"
 	"github.com/mpiup/mpiup/pmi/pmi2"
-	"github.com/mpiup/mpiup/pmi/spawn"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -135,7 +135,7 @@ func FuzzServe(f *testing.F) {
 		}()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, fmt.Errorf("Serve hangs"))
 		defer cancel()
-		job := pmi.Job{Space: space, Spawn: func(_ context.Context, r spawn.Request) (int, error) {
+		job := pmi.Job{Space: space, Spawn: func(_ context.Context, r job.Spawn) (int, error) {
 			if err := r.Check(); err != nil {
 				t.Errorf("asked to spawn what nobody can: %v", err)
 			}

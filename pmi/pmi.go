@@ -28,8 +28,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // Job is what the server tells ranks about their job. All fields but Space may be zero.
@@ -47,7 +47,7 @@ type Job struct {
 
 	// Spawn starts the processes that a rank asks for; nil: no rank can. Serve calls it in the
 	// rank's goroutine.
-	Spawn spawn.Func
+	Spawn func(ctx context.Context, r job.Spawn) (number int, err error)
 	// Spawned says that the job was spawned: its ranks have a parent. They find the parent's
 	// port, PARENT_ROOT_PORT_NAME, among the space's Preput; PMI-1 clients also need
 	// PMI_SPAWNED=1 in their environment.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/message"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // fields are the pairs of one part of a spawn request by key, the first of each.
@@ -59,13 +59,13 @@ func (f fields) pairs(count, key, value string, max int) ([]message.Pair, error)
 }
 
 // program reads one program of a request.
-func (w *spawnWords) program(f fields) (spawn.Program, error) {
-	p := spawn.Program{Argv: []string{f[w.name]}}
+func (w *spawnWords) program(f fields) (job.SpawnProgram, error) {
+	p := job.SpawnProgram{Argv: []string{f[w.name]}}
 	var err error
-	if p.Procs, err = f.count(w.procs, spawn.MaxProcs); err != nil {
+	if p.Procs, err = f.count(w.procs, job.MaxSpawnProcs); err != nil {
 		return p, err
 	}
-	n, err := f.count(w.args, spawn.MaxStrings)
+	n, err := f.count(w.args, job.MaxSpawnStrings)
 	if err != nil {
 		return p, err
 	}
@@ -81,7 +81,7 @@ func (w *spawnWords) program(f fields) (spawn.Program, error) {
 		}
 		p.Argv = append(p.Argv, arg)
 	}
-	infos, err := f.pairs(w.infos, w.infoKey, w.infoValue, spawn.MaxStrings)
+	infos, err := f.pairs(w.infos, w.infoKey, w.infoValue, job.MaxSpawnStrings)
 	if err != nil {
 		return p, err
 	}
@@ -96,7 +96,7 @@ func (w *spawnWords) program(f fields) (spawn.Program, error) {
 // inform takes in one info key: those that MPI reserves (MPI 4.1, 11.8.4), those of Hydra
 // (MPICH src/pm/hydra/mpiexec/pmiserv_spawn.c) and those of Open MPI that say what MPI has no word
 // for (MPI_Comm_spawn(3)). Others are for somebody else, as MPI wants it.
-func inform(p *spawn.Program, key, value string) (err error) {
+func inform(p *job.SpawnProgram, key, value string) (err error) {
 	switch strings.ReplaceAll(key, "-", "_") {
 	case "host", "hosts":
 		p.Hosts = append(p.Hosts, list(value)...)

@@ -8,34 +8,34 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 
-	"github.com/mpiup/mpiup/pmi/spawn"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 func TestInfoKeys(t *testing.T) {
 	for _, tt := range []struct {
 		key, value string
-		want       spawn.Program // besides the name and 4 processes
-		err        string        // part of it
+		want       job.SpawnProgram // besides the name and 4 processes
+		err        string           // part of it
 	}{
-		{key: "host", value: "w0,w1:2", want: spawn.Program{Hosts: []string{"w0", "w1:2"}}},
-		{key: "hosts", value: " w0, w1 ", want: spawn.Program{Hosts: []string{"w0", "w1"}}},
-		{key: "add-host", value: "w2", want: spawn.Program{AddHosts: []string{"w2"}}},
-		{key: "hostfile", value: "/etc/hosts of mine", want: spawn.Program{Hostfile: "/etc/hosts of mine"}},
-		{key: "add_hostfile", value: "more", want: spawn.Program{AddHostfile: "more"}},
-		{key: "wdir", value: "/tmp/a b", want: spawn.Program{Dir: "/tmp/a b"}},
-		{key: "env", value: "A=1\nB=two words\n", want: spawn.Program{Env: []string{"A=1", "B=two words"}}},
-		{key: "map-by", value: "PPR:2:Node", want: spawn.Program{MapBy: "ppr:2:node"}},
-		{key: "ppn", value: "2", want: spawn.Program{PerHost: 2}},
+		{key: "host", value: "w0,w1:2", want: job.SpawnProgram{Hosts: []string{"w0", "w1:2"}}},
+		{key: "hosts", value: " w0, w1 ", want: job.SpawnProgram{Hosts: []string{"w0", "w1"}}},
+		{key: "add-host", value: "w2", want: job.SpawnProgram{AddHosts: []string{"w2"}}},
+		{key: "hostfile", value: "/etc/hosts of mine", want: job.SpawnProgram{Hostfile: "/etc/hosts of mine"}},
+		{key: "add_hostfile", value: "more", want: job.SpawnProgram{AddHostfile: "more"}},
+		{key: "wdir", value: "/tmp/a b", want: job.SpawnProgram{Dir: "/tmp/a b"}},
+		{key: "env", value: "A=1\nB=two words\n", want: job.SpawnProgram{Env: []string{"A=1", "B=two words"}}},
+		{key: "map-by", value: "PPR:2:Node", want: job.SpawnProgram{MapBy: "ppr:2:node"}},
+		{key: "ppn", value: "2", want: job.SpawnProgram{PerHost: 2}},
 		{key: "npernode", value: "0", err: "no number"},
-		{key: "path", value: "/opt/bin/", want: spawn.Program{Argv: []string{"/opt/bin/worker"}}},
+		{key: "path", value: "/opt/bin/", want: job.SpawnProgram{Argv: []string{"/opt/bin/worker"}}},
 		{key: "path", value: "/a:/b", err: "one directory"},
-		{key: "soft", value: "1:3", want: spawn.Program{Procs: 3}},
+		{key: "soft", value: "1:3", want: job.SpawnProgram{Procs: 3}},
 		{key: "soft", value: "many", err: "no number or range"},
 		{key: "arch", value: "x86_64"},
 		{key: "file", value: "x"},
 	} {
 		t.Run(tt.key+"="+tt.value, func(t *testing.T) {
-			p := spawn.Program{Argv: []string{"worker"}, Procs: 4}
+			p := job.SpawnProgram{Argv: []string{"worker"}, Procs: 4}
 			err := inform(&p, tt.key, tt.value)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/message"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // spawn is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The request has been read to its end, so
@@ -59,24 +59,24 @@ var (
 
 // spawnRequest reads what a rank asks for. Everything but counts is as it came; Check is the
 // caller's. The order of keys inside a program is free: clients of one version differ.
-func spawnRequest(m *message.Message, v2 bool) (spawn.Request, error) {
+func spawnRequest(m *message.Message, v2 bool) (job.Spawn, error) {
 	w, parts := &spawnWords1, programs1(m.Pairs)
 	if v2 {
 		w, parts = &spawnWords2, programs2(m.Pairs)
 	}
-	var req spawn.Request
+	var req job.Spawn
 	head := fieldsOf(parts[0])
 	if v2 {
 		parts = parts[1:]
 	}
-	n, err := head.count(w.programs, spawn.MaxPrograms)
+	n, err := head.count(w.programs, job.MaxSpawnPrograms)
 	if err != nil {
 		return req, err
 	}
 	if n != len(parts) {
 		return req, malformed("%d programs where %s says %d", len(parts), w.programs, n)
 	}
-	pairs, err := head.pairs(w.preputs, w.preputKey, w.preputValue, spawn.MaxPreput)
+	pairs, err := head.pairs(w.preputs, w.preputKey, w.preputValue, job.MaxPreput)
 	if err != nil {
 		return req, err
 	}
@@ -84,7 +84,7 @@ func spawnRequest(m *message.Message, v2 bool) (spawn.Request, error) {
 		if why := refusedPair(p.Key, p.Value, v2); why != "" {
 			return req, malformed("a key for the new ranks: %s", why)
 		}
-		req.Preput = append(req.Preput, spawn.Pair{Key: p.Key, Value: []byte(p.Value)})
+		req.Preput = append(req.Preput, job.Pair{Key: p.Key, Value: []byte(p.Value)})
 	}
 	for _, part := range parts {
 		p, err := w.program(fieldsOf(part))

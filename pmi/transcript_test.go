@@ -17,12 +17,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/message"
 	"github.com/mpiup/mpiup/pmi/pmi1"
 	"github.com/mpiup/mpiup/pmi/pmi2"
-	"github.com/mpiup/mpiup/pmi/spawn"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -148,7 +148,7 @@ func (s *stage) begin(f []string) *kvs.Space {
 	words := f[2:]
 	spawned := slices.Contains(words, "spawned")
 	if spawned {
-		cfg.Preput = []kvs.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: []byte("tag#0$a b$")}}
+		cfg.Preput = []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: []byte("tag#0$a b$")}}
 	}
 	space, err := kvs.New(kvs.Run{}).Add(cfg)
 	if err != nil {
@@ -192,9 +192,9 @@ func (s *stage) begin(f []string) *kvs.Space {
 }
 
 // spawn is the launcher's answer: all can be started but what is under /no.
-func (s *stage) spawn(_ context.Context, r spawn.Request) (job int, err error) {
+func (s *stage) spawn(_ context.Context, r job.Spawn) (number int, err error) {
 	for i, p := range r.Programs {
-		s.note(r.Parent, "spawn %d: %d of %q %+v", i, p.Procs, p.Argv, spawn.Program{Hosts: p.Hosts, Dir: p.Dir, Env: p.Env, MapBy: p.MapBy, PerHost: p.PerHost})
+		s.note(r.Parent, "spawn %d: %d of %q %+v", i, p.Procs, p.Argv, job.SpawnProgram{Hosts: p.Hosts, Dir: p.Dir, Env: p.Env, MapBy: p.MapBy, PerHost: p.PerHost})
 	}
 	for _, p := range r.Preput {
 		s.note(r.Parent, "preput %s=%q", p.Key, p.Value)

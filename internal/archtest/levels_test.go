@@ -70,7 +70,6 @@ var levels = map[string]int{
 	"pmi/kvs":              1,
 	"pmi/message":          1,
 	"pmi/lobby":            1,
-	"pmi/spawn":            1,
 	"topology/draw":        2,
 	"topology/capture":     1,
 	"topology/hwlocxml":    1,

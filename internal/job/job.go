@@ -1,6 +1,6 @@
 // Package job holds the vocabulary that launcher and agent share: what a user asked for
-// (App), where each rank goes (Plan), what a process is called (Process), how it ended (Exit), the default times of a run, and
-// mpiup's own exit codes. PURE; values are shared by whoever only reads them. It does nothing beyond small conversions.
+// (App), where each rank goes (Plan), what a process is called (Process), how it ended (Exit), what a rank wants started
+// (Spawn), the default times of a run, and mpiup's own exit codes. PURE; values are shared by whoever only reads them. It does nothing beyond small conversions.
 package job
 
 import (

@@ -10,7 +10,6 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/placement"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // Target is a host that a program may use, as the request named it.
@@ -21,12 +20,12 @@ type Target struct {
 
 // OfFiles tells whether the request names hostfiles.
 func (a *Ask) OfFiles() bool {
-	return slices.ContainsFunc(a.Request.Programs, func(p spawn.Program) bool { return p.Hostfile+p.AddHostfile != "" })
+	return slices.ContainsFunc(a.Request.Programs, func(p job.SpawnProgram) bool { return p.Hostfile+p.AddHostfile != "" })
 }
 
 // Targets is what programs say of where they may run; none for one that says nothing. Hosts to
 // be added are hosts to be used, as with Open MPI. read reads a hostfile.
-func Targets(programs []spawn.Program, read func(file string) ([]hostlist.Entry, error)) ([][]Target, error) {
+func Targets(programs []job.SpawnProgram, read func(file string) ([]hostlist.Entry, error)) ([][]Target, error) {
 	targets := make([][]Target, len(programs))
 	for i, p := range programs {
 		for _, text := range slices.Concat(p.Hosts, p.AddHosts) {

@@ -22,7 +22,6 @@ import (
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/placement"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // Bounds of what ranks may ask for in one run.
@@ -44,7 +43,7 @@ type Ask struct {
 	Host    int    // that asked
 	ID      uint64 // the request's number there
 	Parent  int    // id of the rank
-	Request spawn.Request
+	Request job.Spawn
 
 	targets [][]Target // by program, once read
 	read    bool

@@ -13,7 +13,6 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/placement"
-	"github.com/mpiup/mpiup/pmi/spawn"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -144,7 +143,7 @@ func (p *play) ask(args []string) {
 		arg, file, _ := strings.Cut(arg, "+")
 		arg, hosts, _ := strings.Cut(arg, "@")
 		name, n, _ := strings.Cut(arg, "*")
-		q := spawn.Program{Argv: []string{name}, MapBy: by, Hostfile: file}
+		q := job.SpawnProgram{Argv: []string{name}, MapBy: by, Hostfile: file}
 		q.Procs, _ = strconv.Atoi(n)
 		if hosts != "" {
 			q.Hosts = []string{hosts}
@@ -200,7 +199,7 @@ func (p *play) serve() {
 // Children have what the command line exports and the directory of who asked, unless they say otherwise.
 func TestPrograms(t *testing.T) {
 	parent := job.App{Wdir: "/data", WdirExplicit: false}
-	a := &Ask{Request: spawn.Request{Programs: []spawn.Program{
+	a := &Ask{Request: job.Spawn{Programs: []job.SpawnProgram{
 		{Argv: []string{"a"}, Procs: 1, Env: []string{"B=b"}}, {Argv: []string{"b"}, Procs: 2, Dir: "sub"}, {Argv: []string{"c"}, Procs: 1, Dir: "/else"}}}}
 	var got []string
 	for _, p := range a.Programs(parent, []string{"A=a"}) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // AnyOwner as the owner of a value is whoever put the key (PMI-1 has no owners).
@@ -24,14 +25,9 @@ type Job struct {
 	Size    int    // ranks
 	Local   []int  // those on this host; ascending in a Space
 	KVSName string // the job's name in PMI, at most 32 printable characters without blank, '=' and ';'
-	Preput  []Pair // what all ranks find from the start, the same on every host
-}
-
-// Pair is a key that no rank put: whoever spawned the job did. Get finds it for AnyOwner as long
-// as no rank has put the same.
-type Pair struct {
-	Key   string
-	Value []byte // must not be modified any more
+	// Preput is what all ranks find from the start, the same on every host. Get finds it for AnyOwner as long as no rank has
+	// put the same. Its values must not be modified any more.
+	Preput []job.Pair
 }
 
 func (j *Job) validate() error {

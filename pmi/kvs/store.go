@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // store is the data of one job as one host sees it. Not safe for concurrent use.
@@ -57,7 +59,7 @@ func newStore(base, size int, local []int, limits Limits) store {
 }
 
 // preset takes what the job was given at its start, bounded as what one rank may put.
-func (s *store) preset(pairs []Pair) error {
+func (s *store) preset(pairs []job.Pair) error {
 	if len(pairs) > s.limits.RankKeys {
 		return &LimitError{Owner: AnyOwner, Key: pairs[0].Key, What: "preset", Unit: "keys", Got: len(pairs), Max: s.limits.RankKeys}
 	}

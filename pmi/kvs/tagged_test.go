@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
@@ -90,7 +91,7 @@ func TestPreput(t *testing.T) {
 	n := &net{fences: map[string]*meeting{}, bytes: make([]int, 2)}
 	for h := range 2 {
 		e, err := kvs.New(kvs.Run{Upstream: port{n, h}}).Add(kvs.Job{KVSName: "job", Size: 2, Local: []int{h},
-			Preput: []kvs.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: []byte("port")}, {Key: "k", Value: []byte("old")}}})
+			Preput: []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: []byte("port")}, {Key: "k", Value: []byte("old")}}})
 		must(t, err)
 		t.Cleanup(func() { e.Close(nil) })
 		engines = append(engines, e)
@@ -113,15 +114,15 @@ func TestPreputIsBounded(t *testing.T) {
 	v := func(n int) []byte { return make([]byte, n) }
 	for _, tt := range []struct {
 		name  string
-		pairs []kvs.Pair
+		pairs []job.Pair
 		ok    bool
 	}{
-		{"fits", []kvs.Pair{{Key: "a", Value: v(10)}, {Key: "b", Value: v(4)}}, true},
-		{"too many keys", []kvs.Pair{{Key: "a"}, {Key: "b"}, {Key: "c"}}, false},
-		{"too much", []kvs.Pair{{Key: "a", Value: v(10)}, {Key: "b", Value: v(5)}}, false},
-		{"long value", []kvs.Pair{{Key: "a", Value: v(11)}}, false},
-		{"long key", []kvs.Pair{{Key: "abcde"}}, false},
-		{"no key", []kvs.Pair{{Key: ""}}, false},
+		{"fits", []job.Pair{{Key: "a", Value: v(10)}, {Key: "b", Value: v(4)}}, true},
+		{"too many keys", []job.Pair{{Key: "a"}, {Key: "b"}, {Key: "c"}}, false},
+		{"too much", []job.Pair{{Key: "a", Value: v(10)}, {Key: "b", Value: v(5)}}, false},
+		{"long value", []job.Pair{{Key: "a", Value: v(11)}}, false},
+		{"long key", []job.Pair{{Key: "abcde"}}, false},
+		{"no key", []job.Pair{{Key: ""}}, false},
 	} {
 		e, err := kvs.New(kvs.Run{Limits: limits}).Add(kvs.Job{KVSName: "job", Size: 1, Local: []int{0}, Preput: tt.pairs})
 		var limit *kvs.LimitError

@@ -57,7 +57,7 @@ func TestDialects(t *testing.T) {
 	hello, exe := program(t, "hello"), client(t)
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
-			j := &job{hosts: 2, perHost: 2, drop: d.drop, env: d.env}
+			j := &trial{hosts: 2, perHost: 2, drop: d.drop, env: d.env}
 			j.hello(t, j.run(t, hello))
 			if testing.Short() {
 				return
@@ -69,7 +69,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-func (j *job) ok(t *testing.T, argv ...string) {
+func (j *trial) ok(t *testing.T, argv ...string) {
 	t.Helper()
 	o := j.run(t, argv...)
 	o.clean(t)
@@ -83,7 +83,7 @@ func TestClient(t *testing.T) {
 	for _, shape := range [][2]int{{1, 1}, {1, 4}, {2, 2}, {4, 1}} {
 		for _, step := range []string{"late", "basic", "names", "misc", "events", "again"} {
 			t.Run(fmt.Sprintf("%dx%d %s", shape[0], shape[1], step), func(t *testing.T) {
-				j := &job{hosts: shape[0], perHost: shape[1]}
+				j := &trial{hosts: shape[0], perHost: shape[1]}
 				j.ok(t, exe, step)
 				if step == "misc" && !slices.Contains(j.events, "log 0 true logged text\n") {
 					t.Errorf("events %q", j.events)
@@ -96,7 +96,7 @@ func TestClient(t *testing.T) {
 // Ranks of different dialects in one job: what they put is written anew for each other.
 func TestMixedDialects(t *testing.T) {
 	exe := client(t)
-	j := &job{hosts: 2, perHost: 2, envOf: func(rank int) []string {
+	j := &trial{hosts: 2, perHost: 2, envOf: func(rank int) []string {
 		if rank == 1 {
 			return []string{described}
 		}
@@ -109,7 +109,7 @@ func TestMixedDialects(t *testing.T) {
 
 func TestOpenMPIWithoutCollectingFence(t *testing.T) {
 	hello := program(t, "hello")
-	j := &job{hosts: 2, perHost: 2, env: []string{"OMPI_MCA_pmix_base_async_modex=1", "OMPI_MCA_pmix_base_collect_data=0"}}
+	j := &trial{hosts: 2, perHost: 2, env: []string{"OMPI_MCA_pmix_base_async_modex=1", "OMPI_MCA_pmix_base_collect_data=0"}}
 	j.hello(t, j.run(t, hello))
 	if j.star.awaits == 0 {
 		t.Error("nothing was fetched from the other host")
@@ -117,7 +117,7 @@ func TestOpenMPIWithoutCollectingFence(t *testing.T) {
 }
 
 func TestOpenMPIAbort(t *testing.T) {
-	j := &job{hosts: 2, perHost: 2}
+	j := &trial{hosts: 2, perHost: 2}
 	o := j.run(t, program(t, "abort"), "42", "3")
 	if !slices.Contains(j.events, "abort 3 42 []") {
 		t.Errorf("events %v\n%s", j.events, o.out)
@@ -128,7 +128,7 @@ func TestOpenMPIRankEndsWithoutFinalize(t *testing.T) {
 	exe := program(t, "exitcode")
 	for _, how := range []string{"without", "signal", "before"} {
 		t.Run(how, func(t *testing.T) {
-			j := &job{hosts: 1, perHost: 3, envOf: func(r int) []string { return []string{fmt.Sprintf("MPIUP_RANK=%d", r)} }}
+			j := &trial{hosts: 1, perHost: 3, envOf: func(r int) []string { return []string{fmt.Sprintf("MPIUP_RANK=%d", r)} }}
 			code := "9"
 			if how == "before" {
 				code = "0" // a failure would have the others killed before they learn of it
@@ -148,7 +148,7 @@ func TestOpenMPINames(t *testing.T) {
 	for _, name := range []string{"publish", "accept_ompi"} {
 		exe := program(t, name)
 		for _, shape := range [][2]int{{1, 4}, {2, 2}} {
-			j := &job{hosts: shape[0], perHost: shape[1]}
+			j := &trial{hosts: shape[0], perHost: shape[1]}
 			o := j.run(t, exe)
 			o.clean(t)
 			if want, _, _ := strings.Cut(name, "_"); !strings.Contains(o.out, want+" ok") {
@@ -161,7 +161,7 @@ func TestOpenMPINames(t *testing.T) {
 // What killed ranks leave behind is removed.
 func TestOpenMPILeavesNothing(t *testing.T) {
 	var dirs []string
-	j := &job{hosts: 2, perHost: 2, change: func(c *pmix.Config) { dirs = append(dirs, c.SessionDir) }}
+	j := &trial{hosts: 2, perHost: 2, change: func(c *pmix.Config) { dirs = append(dirs, c.SessionDir) }}
 	j.run(t, program(t, "exitcode"), "9", "1", "signal")
 	for _, dir := range dirs {
 		filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // dialogue is what went over all connections of a server, in order:
@@ -120,7 +120,7 @@ func outcomeOf(h ptl.Hello, payload []byte) string {
 // that is there; that of 5.0.7 was recorded in a tree of Debian 13.
 func TestSpawnDialogues(t *testing.T) {
 	if flag.Lookup("update").Value.String() == "true" {
-		j := &job{hosts: 1, perHost: 1, dialogue: &dialogue{}}
+		j := &trial{hosts: 1, perHost: 1, dialogue: &dialogue{}}
 		j.run(t, program(t, "spawned"), "self").clean(t)
 		text := "# Open MPI 4.1.4 with libpmix 4.2.2: rank 0 spawns one process with MPI_COMM_SELF\n"
 		if err := os.WriteFile("testdata/openmpi-4.1.4-spawn.dialogue", []byte(text+strings.Join(j.dialogue.lines, "\n")+"\n"), 0o644); err != nil {
@@ -212,7 +212,7 @@ func stage(t *testing.T, hellos []ptl.Hello) (*pipes, func()) {
 			t.Error(err)
 		}
 	}
-	srv, err := pmix.New(pmix.Config{Address: "127.0.0.1:1", Engine: engine, Spawn: func(context.Context, int, spawn.Request) (int, error) {
+	srv, err := pmix.New(pmix.Config{Address: "127.0.0.1:1", Engine: engine, Spawn: func(context.Context, int, job.Spawn) (int, error) {
 		add(1)
 		return 1, nil
 	}})

@@ -27,7 +27,7 @@ func TestClientDialogues(t *testing.T) {
 
 // record runs a step of one rank, or of as many as it takes. Job control is refused here, which ends it.
 func record(t *testing.T, exe, step string) {
-	j := &job{hosts: 1, perHost: 1, dialogue: &dialogue{whole: true}}
+	j := &trial{hosts: 1, perHost: 1, dialogue: &dialogue{whole: true}}
 	if step == "invite" {
 		j.perHost = 2
 	}

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
-	"github.com/mpiup/mpiup/pmi/spawn"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -78,7 +78,7 @@ func seeds(m *multi) [][]byte {
 // one of another job as if nothing had been.
 func FuzzServe(f *testing.F) {
 	refuses := func(cfg *pmix.Config) {
-		cfg.Spawn = func(_ context.Context, _ int, r spawn.Request) (int, error) {
+		cfg.Spawn = func(_ context.Context, _ int, r job.Spawn) (int, error) {
 			if err := r.Check(); err != nil {
 				f.Errorf("a request that does not pass its own check: %v", err)
 			}

@@ -3,6 +3,7 @@ package pmix_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -14,13 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
-// job runs real ranks, and those that they spawn, on servers in this process, one per host.
-type job struct {
+// trial runs real ranks, and those that they spawn, on servers in this process, one per host.
+type trial struct {
 	hosts    int
 	perHost  int
 	env      []string
@@ -44,7 +45,7 @@ type outcome struct {
 	errs []error        // that servers told
 }
 
-func (j *job) event(format string, args ...any) {
+func (j *trial) event(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.events = append(j.events, fmt.Sprintf(format, args...))
@@ -52,7 +53,7 @@ func (j *job) event(format string, args ...any) {
 
 // play is one run of a job.
 type play struct {
-	*job
+	*trial
 	t     *testing.T
 	dirs  []string // of sessions, by host
 	ranks processes
@@ -112,7 +113,7 @@ func (w *play) tell(from int, e pmix.Event) {
 }
 
 // spawn puts the processes of a request on the hosts in turn.
-func (w *play) spawn(_ context.Context, parent int, r spawn.Request) (int, error) {
+func (w *play) spawn(_ context.Context, parent int, r job.Spawn) (int, error) {
 	layout := make([][]int, w.hosts)
 	n := 0
 	for _, p := range r.Programs {
@@ -129,9 +130,9 @@ func (w *play) spawn(_ context.Context, parent int, r spawn.Request) (int, error
 }
 
 // launch adds a job on all hosts and starts its ranks.
-func (w *play) launch(layout [][]int, parent *pmix.Parent, programs []spawn.Program) (number int, err error) {
+func (w *play) launch(layout [][]int, parent *pmix.Parent, programs []job.SpawnProgram) (number int, err error) {
 	number, sj := w.star.add(w.t, layout)
-	pj := pmix.Job{Namespace: pmix.NewNamespace("test"), Parent: parent, Universe: w.hosts * w.perHost}
+	pj := pmix.Job{Namespace: "test-" + rand.Text(), Parent: parent, Universe: w.hosts * w.perHost}
 	here := make([]int, w.hosts)
 	for h, ranks := range layout {
 		here[h] = -1
@@ -163,7 +164,7 @@ func (w *play) launch(layout [][]int, parent *pmix.Parent, programs []spawn.Prog
 
 // start runs a rank and, as an agent does, tells the engine and the other hosts when it ends, and
 // kills the rest when it failed.
-func (w *play) start(host, number, rank int, sj *starJob, p spawn.Program) error {
+func (w *play) start(host, number, rank int, sj *starJob, p job.SpawnProgram) error {
 	cmd := w.command(w.servers[host].Environment(number, rank), host, number, rank, p)
 	cmd.Stdout, cmd.Stderr = w, w
 	if err := w.ranks.start(cmd); err != nil {
@@ -187,7 +188,7 @@ func (w *play) start(host, number, rank int, sj *starJob, p spawn.Program) error
 	return nil
 }
 
-func (w *play) command(env []string, host, number, rank int, p spawn.Program) *exec.Cmd {
+func (w *play) command(env []string, host, number, rank int, p job.SpawnProgram) *exec.Cmd {
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader,tcp", "OMPI_MCA_btl_tcp_if_include=127.0.0.0/8", "OMPI_MCA_osc=^ucx")
@@ -209,7 +210,7 @@ func (w *play) command(env []string, host, number, rank int, p spawn.Program) *e
 }
 
 // run starts the ranks, and kills all when one fails or aborts.
-func (j *job) run(t *testing.T, argv ...string) outcome {
+func (j *trial) run(t *testing.T, argv ...string) outcome {
 	t.Helper()
 	for _, f := range []*func(int) []string{&j.envOf, &j.dropOf} {
 		if *f == nil {
@@ -217,7 +218,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 		}
 	}
 	j.star, j.servers, j.events, j.errs = newStar(j.hosts, kvs.Limits{}), nil, nil, nil
-	w := &play{job: j, t: t, exit: map[int]string{}}
+	w := &play{trial: j, t: t, exit: map[int]string{}}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 120*time.Second, errors.New("the test's ranks took too long"))
 	defer cancel()
 	serve, stopServers := context.WithCancel(context.WithoutCancel(ctx))
@@ -231,7 +232,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 		srv, l := j.server(t, w.config(h))
 		servers.Go(func() { srv.Run(serve, l) })
 	}
-	if _, err := w.launch(layout, nil, []spawn.Program{{Argv: argv, Procs: j.hosts * j.perHost, Dir: "/"}}); err != nil {
+	if _, err := w.launch(layout, nil, []job.SpawnProgram{{Argv: argv, Procs: j.hosts * j.perHost, Dir: "/"}}); err != nil {
 		t.Fatal(err)
 	}
 	stop := context.AfterFunc(ctx, w.ranks.kill)
@@ -252,7 +253,7 @@ func (j *job) run(t *testing.T, argv ...string) outcome {
 }
 
 // server makes the server of one host, and its listener.
-func (j *job) server(t *testing.T, cfg pmix.Config) (*pmix.Server, net.Listener) {
+func (j *trial) server(t *testing.T, cfg pmix.Config) (*pmix.Server, net.Listener) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -2,8 +2,6 @@ package pmix
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -13,7 +11,7 @@ import (
 // Job is one job of the run, equal on all hosts but for Here, Crowded, Getenv, Binding and what its Space holds.
 type Job struct {
 	*kvs.Space         // of Config.Engine
-	Namespace  string  // its name in PMIx, hard to guess: see NewNamespace; at most 255 bytes
+	Namespace  string  // its name in PMIx, hard to guess: who knows it was told by the job; at most 255 bytes
 	Hosts      []Host  // all of them, in the order of their numbers
 	Here       int     // index of this host in Hosts; -1: it has no rank here
 	Apps       []int   // the program of each rank (MPI_APPNUM); nil: one program
@@ -64,13 +62,6 @@ type Hooks struct {
 	// OnEvent is an event for ranks of other hosts; their servers are given it with Notify. It may keep the
 	// rank waiting that raised it.
 	OnEvent func(Event)
-}
-
-// NewNamespace makes a namespace of 128 random bits: who knows it was told by the job.
-func NewNamespace(prefix string) string {
-	var b [16]byte
-	rand.Read(b[:])
-	return prefix + "-" + hex.EncodeToString(b[:])
 }
 
 const maxNamespace = 255 // PMIX_MAX_NSLEN

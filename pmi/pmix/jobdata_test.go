@@ -141,13 +141,6 @@ func TestJobsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestNamespacesAreHardToGuess(t *testing.T) {
-	a, b := NewNamespace("job"), NewNamespace("job")
-	if a == b || len(a) != len("job-")+32 {
-		t.Error(a, b)
-	}
-}
-
 // A rank's copy of the job data of 1,024 ranks, packed for the first rank and for the others.
 func BenchmarkJobData(b *testing.B) {
 	for _, hosts := range []int{8, 128} {

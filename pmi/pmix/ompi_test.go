@@ -39,7 +39,7 @@ func (o outcome) clean(t *testing.T) {
 }
 
 // hello checks what test/mpi/hello.c printed: every rank knows its place in the job and on its host.
-func (j *job) hello(t *testing.T, o outcome) {
+func (j *trial) hello(t *testing.T, o outcome) {
 	t.Helper()
 	o.clean(t)
 	size := j.hosts * j.perHost
@@ -62,7 +62,7 @@ func (j *job) hello(t *testing.T, o outcome) {
 func TestOpenMPI(t *testing.T) {
 	hello, ringExe, allreduce := program(t, "hello"), program(t, "ring"), program(t, "allreduce")
 	for _, shape := range [][2]int{{1, 1}, {1, 2}, {1, 4}, {2, 2}, {4, 1}} {
-		j := &job{hosts: shape[0], perHost: shape[1]}
+		j := &trial{hosts: shape[0], perHost: shape[1]}
 		t.Run(fmt.Sprintf("%dx%d", j.hosts, j.perHost), func(t *testing.T) {
 			size := j.hosts * j.perHost
 			j.hello(t, j.run(t, hello))

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // A job that ends without a word is answered for at the port where its parent waits: what comes to
@@ -21,7 +21,7 @@ func TestSpawnOfWhatNeverCalls(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var m *multi
 					m = newMulti(t, 1, func(cfg *pmix.Config) {
-						cfg.Spawn = func(context.Context, int, spawn.Request) (int, error) {
+						cfg.Spawn = func(context.Context, int, job.Spawn) (int, error) {
 							m.add([]int{0})
 							if early {
 								m.servers[0].JobOver(1, true)

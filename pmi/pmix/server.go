@@ -10,9 +10,9 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/lobby"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // Config is what is one for the host and the run.
@@ -36,7 +36,7 @@ type Config struct {
 	// Spawn starts what a rank of job asks for and returns the new job's number, once it is
 	// added here and its processes run; why it does not, it tells the user itself. nil:
 	// MPI_Comm_spawn is not supported.
-	Spawn func(ctx context.Context, job int, r spawn.Request) (child int, err error)
+	Spawn func(ctx context.Context, job int, r job.Spawn) (child int, err error)
 }
 
 // Server serves this host's ranks of the jobs of one run.

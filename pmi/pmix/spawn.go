@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // spawn is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The answer names the new job and tells what
@@ -45,7 +45,7 @@ func (c *conn) spawn(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, err
 }
 
 // start has the job started.
-func (c *conn) start(ctx context.Context, req spawn.Request) (*namespace, error) {
+func (c *conn) start(ctx context.Context, req job.Spawn) (*namespace, error) {
 	number, err := c.s.cfg.Spawn(ctx, c.ns.Number, req)
 	if err != nil {
 		return nil, err
@@ -112,16 +112,16 @@ func appArgv(a bfrops.App) []string {
 	return append([]string{a.Cmd}, a.Argv[1:]...)
 }
 
-// request is what infos and apps ask for, within the bounds of spawn.Request.Check.
-func (c *conn) request(infos []bfrops.Info, apps []bfrops.App) (spawn.Request, error) {
-	req := spawn.Request{Parent: c.rank}
+// request is what infos and apps ask for, within the bounds of job.Spawn.Check.
+func (c *conn) request(infos []bfrops.Info, apps []bfrops.App) (job.Spawn, error) {
+	req := job.Spawn{Parent: c.rank}
 	if c.s.cfg.Spawn == nil {
 		return req, errors.New("this job was started in a way that cannot start more processes")
 	}
 	for _, a := range apps {
 		// Open MPI's launchers add the working directory to what they search (opal_path_findv of 4.1,
 		// pmix_path_findv of PRRTE 3).
-		p := spawn.Program{Argv: appArgv(a), Procs: a.MaxProcs, Dir: a.Dir, AlsoDir: true}
+		p := job.SpawnProgram{Argv: appArgv(a), Procs: a.MaxProcs, Dir: a.Dir, AlsoDir: true}
 		env := envList{getenv: func(name string) string { return c.ns.userHas(c.rank, name) }}
 		for _, kv := range a.Env {
 			if name, value, ok := strings.Cut(kv, "="); ok && name != "" {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 const cmdSpawn = 9
@@ -40,22 +40,22 @@ func TestSpawnRequests(t *testing.T) {
 		name  string
 		infos []bfrops.Info
 		app   func(*bfrops.App)
-		want  func(*spawn.Program)
+		want  func(*job.SpawnProgram)
 		says  string
 	}{
 		{name: "plain"},
 		{name: "job attributes", infos: []bfrops.Info{text("pmix.host", "a:2, b"), text("pmix.hostfile", "h"), text("pmix.addhost", "c"), text("pmix.addhostfile", "i"), text("pmix.wdir", "/w")},
-			want: func(p *spawn.Program) {
+			want: func(p *job.SpawnProgram) {
 				p.Hosts, p.Hostfile, p.AddHosts, p.AddHostfile, p.Dir = []string{"a:2", "b"}, "h", []string{"c"}, "i", "/w"
 			}},
 		{name: "those of the program prevail", infos: []bfrops.Info{text("pmix.wdir", "/job")},
 			app:  func(a *bfrops.App) { a.Infos = []bfrops.Info{text("pmix.wdir", "/program")} },
-			want: func(p *spawn.Program) { p.Dir = "/program" }},
+			want: func(p *job.SpawnProgram) { p.Dir = "/program" }},
 		{name: "npernode of Open MPI 4", infos: []bfrops.Info{text("pmix.ppr", "3:n")},
-			want: func(p *spawn.Program) { p.PerHost, p.MapBy = 3, "ppr:3:node" }},
+			want: func(p *job.SpawnProgram) { p.PerHost, p.MapBy = 3, "ppr:3:node" }},
 		{name: "npernode of Open MPI 5", infos: []bfrops.Info{text("pmix.mapby", "PPR:1:NODE:oversubscribe")},
-			want: func(p *spawn.Program) { p.PerHost, p.MapBy = 1, "ppr:1:node" }},
-		{name: "by node", infos: []bfrops.Info{text("pmix.mapby", "node:oversubscribe")}, want: func(p *spawn.Program) { p.MapBy = "node" }},
+			want: func(p *job.SpawnProgram) { p.PerHost, p.MapBy = 1, "ppr:1:node" }},
+		{name: "by node", infos: []bfrops.Info{text("pmix.mapby", "node:oversubscribe")}, want: func(p *job.SpawnProgram) { p.MapBy = "node" }},
 		{name: "by core", infos: []bfrops.Info{text("pmix.mapby", "core")}},
 		{name: "by core and nothing else", infos: []bfrops.Info{required(text("pmix.mapby", "core"))}, says: `it is to be mapped by "core"; slot, node`},
 		{name: "by socket", infos: []bfrops.Info{text("pmix.ppr", "2:socket")}, says: "only ppr:N:node is supported"},
@@ -66,28 +66,28 @@ func TestSpawnRequests(t *testing.T) {
 			variable("set", "A", "1"), variable("add", "GIVEN", "no"), variable("add", "HAD", "no"), variable("add", "NEW", "new"),
 			variable("prepnd", "HAD", "x"), variable("appnd", "GIVEN", "y"), variable("first", "LIST", "b"), text("pmix.envar.unset", "OLD")},
 			app: func(a *bfrops.App) { a.Env = []string{"GIVEN=given", "OLD=old", "LIST=a:b:c", "no variable", "=x"} },
-			want: func(p *spawn.Program) {
+			want: func(p *job.SpawnProgram) {
 				p.Env = []string{"GIVEN=given:y", "LIST=b:a:c", "A=1", "NEW=new", "HAD=x:had"}
 			}},
 		{name: "no variable", infos: []bfrops.Info{text("pmix.envar.set", "A=1")}, says: "pmix.envar.set is not a variable"},
-		{name: "without arguments", app: func(a *bfrops.App) { a.Argv = nil }, want: func(p *spawn.Program) { p.Argv = []string{"/bin/child"} }},
-		{name: "without a command", app: func(a *bfrops.App) { a.Cmd = "" }, want: func(p *spawn.Program) { p.Argv[0] = "child" }},
+		{name: "without arguments", app: func(a *bfrops.App) { a.Argv = nil }, want: func(p *job.SpawnProgram) { p.Argv = []string{"/bin/child"} }},
+		{name: "without a command", app: func(a *bfrops.App) { a.Cmd = "" }, want: func(p *job.SpawnProgram) { p.Argv[0] = "child" }},
 		{name: "without anything", app: func(a *bfrops.App) { a.Cmd, a.Argv = "", nil }, says: "program 0 has no name"},
 		{name: "no process", app: func(a *bfrops.App) { a.MaxProcs = 0 }, says: "spawn of 0 processes"},
 		{name: "too many", app: func(a *bfrops.App) { a.MaxProcs = 1 << 20 }, says: "spawn of 1048576 processes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			app := bfrops.App{Cmd: "/bin/child", Argv: []string{"child", "x"}, Dir: "/d", MaxProcs: 2}
-			want := spawn.Program{Argv: []string{"/bin/child", "x"}, Procs: 2, Dir: "/d", AlsoDir: true, Env: []string{}}
+			want := job.SpawnProgram{Argv: []string{"/bin/child", "x"}, Procs: 2, Dir: "/d", AlsoDir: true, Env: []string{}}
 			if tt.app != nil {
 				tt.app(&app)
 			}
 			if tt.want != nil {
 				tt.want(&want)
 			}
-			var got spawn.Request
+			var got job.Spawn
 			m := newMulti(t, 1, func(cfg *pmix.Config) {
-				cfg.Spawn = func(_ context.Context, job int, r spawn.Request) (int, error) {
+				cfg.Spawn = func(_ context.Context, job int, r job.Spawn) (int, error) {
 					got = r
 					return 0, errors.New("the launcher says no")
 				}
@@ -120,7 +120,7 @@ func TestSpawnRequests(t *testing.T) {
 func TestSpawnAnswer(t *testing.T) {
 	var m *multi
 	m = newMulti(t, 1, func(cfg *pmix.Config) {
-		cfg.Spawn = func(_ context.Context, job int, r spawn.Request) (int, error) {
+		cfg.Spawn = func(_ context.Context, job int, r job.Spawn) (int, error) {
 			number, add := m.job([]int{0, 1, 2})
 			add(0)
 			return number, nil
@@ -153,7 +153,7 @@ func TestSpawnAnswer(t *testing.T) {
 func TestRefusedSpawnReleasesOpenMPI4(t *testing.T) {
 	for _, personality := range []string{"ompi", "ompi5"} {
 		m := newMulti(t, 1, func(cfg *pmix.Config) {
-			cfg.Spawn = func(context.Context, int, spawn.Request) (int, error) { return 0, errors.New("no room") }
+			cfg.Spawn = func(context.Context, int, job.Spawn) (int, error) { return 0, errors.New("no room") }
 		})
 		m.add([]int{0, 1})
 		c := m.connect(0, 0)

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
-	"github.com/mpiup/mpiup/pmi/spawn"
 )
 
 // applyInfo takes one attribute of a spawn into the program (pmix_common.h, "spawn attributes").
 // What is not known is left out, unless it is marked as required.
-func applyInfo(p *spawn.Program, env *envList, i bfrops.Info) error {
+func applyInfo(p *job.SpawnProgram, env *envList, i bfrops.Info) error {
 	text := i.Value.Text()
 	switch i.Key {
 	case "pmix.host":
@@ -58,7 +58,7 @@ func splitList(text string) []string {
 
 // mapBy reads "slot", "node", "ppr:N:node", with modifiers behind it ("node:oversubscribe"), which
 // are left out. Nearer objects than a host make no difference to who is where.
-func mapBy(p *spawn.Program, text string, i bfrops.Info) error {
+func mapBy(p *job.SpawnProgram, text string, i bfrops.Info) error {
 	fields := strings.Split(strings.ToLower(text), ":")
 	switch fields[0] {
 	case "":
@@ -67,7 +67,7 @@ func mapBy(p *spawn.Program, text string, i bfrops.Info) error {
 		if len(fields) >= 3 {
 			n, _ = strconv.Atoi(fields[1])
 		}
-		if n < 1 || n > spawn.MaxProcs || fields[2] != "n" && fields[2] != "node" {
+		if n < 1 || n > job.MaxSpawnProcs || fields[2] != "n" && fields[2] != "node" {
 			return fmt.Errorf("it is to be mapped by %.100q, and only ppr:N:node is supported", text)
 		}
 		p.PerHost, p.MapBy = n, fmt.Sprintf("ppr:%d:node", n)

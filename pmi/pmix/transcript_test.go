@@ -66,7 +66,7 @@ func TestTranscripts(t *testing.T) {
 	if flag.Lookup("update").Value.String() == "true" {
 		hello := program(t, "hello")
 		for _, d := range dialects {
-			j := &job{hosts: 1, perHost: 1, drop: d.drop, env: d.env, tape: &tape{}}
+			j := &trial{hosts: 1, perHost: 1, drop: d.drop, env: d.env, tape: &tape{}}
 			j.hello(t, j.run(t, hello))
 			name := "openmpi-4.1.4-pmix-4.2.2-" + strings.ReplaceAll(d.name, " ", "-") + ".transcript"
 			if err := os.WriteFile(filepath.Join("testdata", name), []byte(j.tape.text(t)), 0o644); err != nil {

@@ -1,25 +1,21 @@
-// Package spawn is what a rank asks for with MPI_Comm_spawn or MPI_Comm_spawn_multiple, in the
-// same words for PMI-1, PMI-2 and PMIx. It has no I/O.
-//
-// The parsers of the three protocols fill a Request from what a rank sent, so everything in it is
-// hostile until Check has passed it.
-package spawn
+package job
 
 import (
-	"context"
 	"fmt"
 	"strings"
 )
 
-// Request is one call of MPI_Comm_spawn_multiple; all its programs become one job.
-type Request struct {
+// Spawn is what a rank asks for with MPI_Comm_spawn or MPI_Comm_spawn_multiple, in the same words for PMI-1, PMI-2 and
+// PMIx. All its programs become one job. It was filled from what a rank sent: everything in it is hostile until Check
+// has passed it.
+type Spawn struct {
 	Parent   int // rank, in its own job, of the root of the call
-	Programs []Program
+	Programs []SpawnProgram
 	Preput   []Pair // PMI: keys the new job's ranks find (PMI_Spawn_multiple's preput_keyval)
 }
 
-// Program is one command of a request. Beyond Argv and Procs everything may be zero.
-type Program struct {
+// SpawnProgram is one command of a Spawn. Beyond Argv and Procs everything may be zero.
+type SpawnProgram struct {
 	Argv        []string
 	Procs       int
 	Env         []string // NAME=value
@@ -33,29 +29,25 @@ type Program struct {
 	MapBy       string   // "slot", "node", "ppr:N:node" (map_by); "": slot
 }
 
-// Pair is a key that the parent put for its children.
+// Pair is a key that no rank of a job put: whoever spawned the job did.
 type Pair struct {
 	Key   string
 	Value []byte
 }
 
-// Func starts a job and returns its number when all its processes run. Its error is a sentence
-// for people; the rank is answered that nothing was started.
-type Func func(ctx context.Context, r Request) (job int, err error)
-
-// What a request may hold.
+// What a Spawn may hold.
 const (
-	MaxPrograms = 256
-	MaxProcs    = 1 << 16
-	MaxStrings  = 16 << 10 // arguments, variables and host names of a request
-	MaxBytes    = 4 << 20  // all of them and the preput pairs together
-	MaxPreput   = 1024
+	MaxSpawnPrograms = 256
+	MaxSpawnProcs    = 1 << 16
+	MaxSpawnStrings  = 16 << 10 // arguments, variables and host names of a request
+	MaxSpawnBytes    = 4 << 20  // all of them and the preput pairs together
+	MaxPreput        = 1024
 )
 
 // Check refuses a request that no MPI library sends, or that is out of bounds.
-func (r *Request) Check() error {
-	if len(r.Programs) == 0 || len(r.Programs) > MaxPrograms {
-		return fmt.Errorf("spawn of %d programs; 1 to %d are possible", len(r.Programs), MaxPrograms)
+func (r *Spawn) Check() error {
+	if len(r.Programs) == 0 || len(r.Programs) > MaxSpawnPrograms {
+		return fmt.Errorf("spawn of %d programs; 1 to %d are possible", len(r.Programs), MaxSpawnPrograms)
 	}
 	if len(r.Preput) > MaxPreput {
 		return fmt.Errorf("spawn with %d keys for the new ranks; %d are possible", len(r.Preput), MaxPreput)
@@ -75,8 +67,8 @@ func (r *Request) Check() error {
 		if len(p.Argv) == 0 || p.Argv[0] == "" {
 			return fmt.Errorf("spawn: program %d has no name", i)
 		}
-		if p.Procs < 1 || p.Procs > MaxProcs || p.PerHost < 0 {
-			return fmt.Errorf("spawn of %d processes of %.100s; 1 to %d are possible", p.Procs, p.Argv[0], MaxProcs)
+		if p.Procs < 1 || p.Procs > MaxSpawnProcs || p.PerHost < 0 {
+			return fmt.Errorf("spawn of %d processes of %.100s; 1 to %d are possible", p.Procs, p.Argv[0], MaxSpawnProcs)
 		}
 		procs += p.Procs
 		clean := add(p.Argv...) && add(p.Env...) && add(p.Hosts...) && add(p.AddHosts...) &&
@@ -94,10 +86,10 @@ func (r *Request) Check() error {
 		size += len(kv.Key) + len(kv.Value)
 	}
 	switch {
-	case procs > MaxProcs:
-		return fmt.Errorf("spawn of %d processes; %d are possible", procs, MaxProcs)
-	case count > MaxStrings || size > MaxBytes:
-		return fmt.Errorf("spawn request of %d strings and %d bytes; %d and %d are possible", count, size, MaxStrings, MaxBytes)
+	case procs > MaxSpawnProcs:
+		return fmt.Errorf("spawn of %d processes; %d are possible", procs, MaxSpawnProcs)
+	case count > MaxSpawnStrings || size > MaxSpawnBytes:
+		return fmt.Errorf("spawn request of %d strings and %d bytes; %d and %d are possible", count, size, MaxSpawnStrings, MaxSpawnBytes)
 	}
 	return nil
 }
