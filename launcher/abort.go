@@ -2,11 +2,13 @@ package launcher
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // onAborted is MPI_Abort, which ends the run, or a PMIx_Abort of certain processes: those are
@@ -26,8 +28,8 @@ func (r *run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
 		}
 		return err
 	}
-	f := r.about(faultAbort, h, int(m.Rank))
-	f.at, f.code, f.text = at, int(m.Code), m.Text
+	f := r.about(verdict.Aborted, h, int(m.Rank))
+	f.At, f.Code, f.Text = at, int(m.Code), m.Text
 	r.goneAbort(f)
 	r.fail(f)
 	return nil
@@ -101,3 +103,11 @@ func (r *run) signalTo(ids idset.Set, signal syscall.Signal) {
 
 // excused says that a process's end is nobody's failure.
 func (r *run) excused(id int) bool { return r.ranks[id].wanted || r.jobOf(id).dropped }
+
+// colon is a text as the end of a sentence.
+func colon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + strings.TrimSpace(text)
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // Four ranks of one program, two on each of two hosts.
@@ -110,7 +111,7 @@ func TestRanksThatAreMissing(t *testing.T) {
 	}
 	r.timeUp()
 	r.inquired()
-	if lines := r.verdict.explain(); len(lines) != 2 || lines[1] != want {
+	if lines := r.verdict.Explain(); len(lines) != 2 || lines[1] != want {
 		t.Errorf("%q", lines)
 	}
 }
@@ -156,7 +157,7 @@ func TestNonsenseAboutMeetings(t *testing.T) {
 		var out strings.Builder
 		r := attended(t, &out)
 		r.met(0, m)
-		if f, ok := r.verdict.cause(); !ok || f.kind != faultInternal {
+		if f, ok := r.verdict.Cause(); !ok || f.Event != verdict.Internal {
 			t.Errorf("%v is %+v", m, f)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/mixture"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // awaits says that a job's agents are to wait for our word on their libraries, since there is more than one
@@ -77,23 +78,20 @@ func (r *run) judgeMixture(j *jobRun) {
 	if r.job == jobStopping || j.mixture == nil || !j.mixture.Complete() {
 		return
 	}
-	verdict, text := j.mixture.Judge()
+	judged, text := j.mixture.Judge()
 	switch {
-	case verdict == mixture.Hopeless && j.asked != nil:
-		r.drop(j, mixed(text))
+	case judged == mixture.Hopeless && j.asked != nil:
+		r.drop(j, verdict.Fault{Event: verdict.Mixed, Text: text}.Sentence())
 		return
-	case verdict == mixture.Hopeless:
-		r.fail(fault{kind: faultMixed, node: -1, rank: -1, text: text})
+	case judged == mixture.Hopeless:
+		r.fail(verdict.Fault{Event: verdict.Mixed, Node: -1, ID: -1, Text: text})
 		return
-	case verdict == mixture.Doubtful && !j.warned:
+	case judged == mixture.Doubtful && !j.warned:
 		j.warned = true
 		r.say("warning: the ranks use MPI libraries that may not be able to talk to each other: %s; use one library and one image for all, or choose with --mpi", text)
 	}
 	r.proceed(j, "")
 }
-
-// mixed is the sentence about libraries that cannot talk to each other.
-func mixed(text string) string { return "these MPI libraries cannot talk to each other: " + text }
 
 // proceed answers the agents that wait with a job.
 func (r *run) proceed(j *jobRun, refused string) {

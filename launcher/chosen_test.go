@@ -38,11 +38,11 @@ func TestChosenIsSaid(t *testing.T) {
 		if out.String() != want {
 			t.Errorf("verbose %v: said\n%snot\n%s", verbose, out.String(), want)
 		}
-		if r.verdict.any() {
+		if r.verdict.Any() {
 			t.Error("a choice is no failure")
 		}
 		chose(r, &apiv1.Chosen{App: 7})
-		if !r.verdict.any() {
+		if !r.verdict.Any() {
 			t.Error("a choice for a program that is not there was taken")
 		}
 	}
@@ -75,11 +75,11 @@ func TestAgentsWaitForEachOther(t *testing.T) {
 			if told := r.host(0).link.Queued() == 1 && len(r.jobs[0].waiting) == 0; told != tt.word {
 				t.Errorf("host w0 was told to go on: %v", told)
 			}
-			lines := r.verdict.explain()
+			lines := r.verdict.Explain()
 			if (len(lines) > 0) != (tt.ends != "") || tt.ends != "" && (lines[0] != tt.ends || !strings.Contains(lines[1], "nothing was started")) {
 				t.Errorf("the run ends with %q", lines)
 			}
-			if code := r.verdict.exit(); tt.ends != "" && code != 246 {
+			if code := r.verdict.Exit(); tt.ends != "" && code != 246 {
 				t.Errorf("with %d", code)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // copyChunk is what one frame carries of a file.
@@ -226,7 +227,7 @@ func (r *run) startCopy() {
 	begun := time.Now()
 	r.aside(func(life context.Context) {
 		if err := r.copier.run(life); err != nil {
-			r.mail.put(event{do: func() { r.fail(fault{kind: faultCopy, rank: -1, node: -1, text: err.Error()}) }})
+			r.mail.put(event{do: func() { r.fail(verdict.Fault{Event: verdict.NotCopied, ID: -1, Node: -1, Text: err.Error()}) }})
 			return
 		}
 		r.cfg.Log.Info("files sent", "files", len(r.sources.list), "hosts", len(r.jobs[0].hosts), "took", time.Since(begun))

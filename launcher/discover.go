@@ -231,7 +231,7 @@ func (r *run) impatient(ctx context.Context, err error) error {
 	var sig gotSignal
 	switch {
 	case errors.As(cause, &sig):
-		return &failure{128 + int(sig), append(lines, fmt.Sprintf("got %s while waiting for hosts", signalName(int(sig))))}
+		return &failure{128 + int(sig), append(lines, fmt.Sprintf("got %s while waiting for hosts", job.SignalName(int(sig))))}
 	case errors.Is(cause, errTimeout):
 		return &failure{job.ExitTimeout, append(lines, fmt.Sprintf("the hosts were not there within --timeout %v", r.cfg.Timeout))}
 	}

@@ -6,7 +6,7 @@
 //	 host 0 ◀──────────────── loop: one goroutine owns ────────────────▶ host n
 //	           Output ──▶ iof.Sink      rank and job states (states.go)
 //	           Exited, FenceEnter ──▶   fences, names, fetches (launcher/exchange)
-//	                                    whose failure it is (verdict.go)
+//	                                    whose failure it is (launcher/verdict)
 //
 // A run begins with one job, and ranks may spawn others (spawn.go, and launcher/spawn for their order), on the run's hosts and on hosts
 // that join for it (join.go). Each process has an id that stays its own; frames, fences and exits

@@ -3,6 +3,7 @@ package launcher
 import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // maxEvent bounds an event that a rank sends to ranks elsewhere, bytes as pmi/pmix packs it.
@@ -58,13 +59,13 @@ func together(went []*apiv1.Gone) *apiv1.Gone {
 }
 
 // goneRank is the end of one process that went badly.
-func (r *run) goneRank(f fault) {
-	r.gone(&apiv1.Gone{Ids: idset.Of(f.rank).String(), Code: int32(f.exit.Code), Signal: int32(f.exit.Signal)})
+func (r *run) goneRank(f verdict.Fault) {
+	r.gone(&apiv1.Gone{Ids: idset.Of(f.ID).String(), Code: int32(f.Exit.Code), Signal: int32(f.Exit.Signal)})
 }
 
 // goneAbort is a process that called MPI_Abort.
-func (r *run) goneAbort(f fault) {
-	r.gone(&apiv1.Gone{Ids: idset.Of(f.rank).String(), Code: int32(f.code), Aborted: true})
+func (r *run) goneAbort(f verdict.Fault) {
+	r.gone(&apiv1.Gone{Ids: idset.Of(f.ID).String(), Code: int32(f.Code), Aborted: true})
 }
 
 // goneHost is all that was left on a host that was lost.

@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/streams"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // ExecConfig is one command on one host: no rank, no PMI, its streams passed through as they
@@ -100,11 +101,11 @@ func (c *ExecConfig) failed(code int) int {
 }
 
 // status is the exit code of the command's own end.
-func (c *ExecConfig) status(f fault) int {
-	if f.exit.Signal != 0 {
-		return c.failed(f.status())
+func (c *ExecConfig) status(f verdict.Fault) int {
+	if f.Exit.Signal != 0 {
+		return c.failed(f.Status())
 	}
-	return f.status()
+	return f.Status()
 }
 
 // started tells whoever waits that the command runs.

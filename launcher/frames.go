@@ -9,6 +9,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // deliver takes a frame from host h's connection, on its reading goroutine. Output goes on
@@ -145,7 +146,7 @@ func (r *run) frame(e event) {
 
 // nonsense is an agent that does not keep to the protocol.
 func (r *run) nonsense(h int, err error) {
-	r.fail(fault{kind: faultInternal, host: r.host(h).name, node: h, rank: -1, text: fmt.Sprintf("host %s: %v", r.host(h).name, err)})
+	r.fail(verdict.Fault{Event: verdict.Internal, Host: r.host(h).name, Node: h, ID: -1, Text: fmt.Sprintf("host %s: %v", r.host(h).name, err)})
 }
 
 func (r *run) rank(rank uint32, e rankEvent) error {
@@ -224,17 +225,17 @@ func (r *run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	if r.job == jobStopping { // it was told not to start any more
 		return nil
 	}
-	f := r.about(faultStart, h, int(m.Rank))
-	f.text, f.path = m.Text, m.Path
-	f.init = m.Phase == apiv1.StartPhase_START_INIT || m.Phase == apiv1.StartPhase_START_DIR
-	if f.text == "" {
-		f.text = fmt.Sprintf("%s: %v", m.Path, syscall.Errno(m.Errno))
+	f := r.about(verdict.NotStarted, h, int(m.Rank))
+	f.Text = m.Text
+	f.Init = m.Phase == apiv1.StartPhase_START_INIT || m.Phase == apiv1.StartPhase_START_DIR
+	if f.Text == "" {
+		f.Text = fmt.Sprintf("%s: %v", m.Path, syscall.Errno(m.Errno))
 	}
-	r.sendOut(r.exchange.Over(int(m.Rank), f.sentence()))
+	r.sendOut(r.exchange.Over(int(m.Rank), f.Sentence()))
 	if j := r.jobOf(int(m.Rank)); j.asked != nil {
-		r.drop(j, f.sentence())
+		r.drop(j, f.Sentence())
 		r.settled(j, 1)
-		r.never(j, h, f.sentence())
+		r.never(j, h, f.Sentence())
 		return nil
 	}
 	r.fail(f)
@@ -254,29 +255,29 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	}
 	r.noteAlone(m)
 	r.noteEnded(m)
-	f := r.about(faultRank, h, int(m.Rank))
-	f.at, f.text, f.timeNS, f.oom = at, m.Text, m.TimeNs, m.Oom
-	f.exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}
-	f.unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
-	r.verdict.lacks(f.rank, m.Lacking)
-	f.broke = m.Text != "" && f.exit.Signal == int(syscall.SIGKILL)
-	bad := f.exit.Status() != 0 || f.unfinalized
-	if r.cfg.KeepOn && f.exit.Code != 0 && f.exit.Signal == 0 {
+	f := r.about(verdict.Ended, h, int(m.Rank))
+	f.At, f.Text, f.TimeNS, f.OOM = at, m.Text, m.TimeNs, m.Oom
+	f.Exit = job.Exit{Code: int(m.Code), Signal: int(m.Signal), Core: m.Core}
+	f.Unfinalized = m.Pmi == apiv1.PmiState_PMI_RUNNING
+	r.verdict.Lacks(f.ID, m.Lacking)
+	f.Broke = m.Text != "" && f.Exit.Signal == int(syscall.SIGKILL)
+	bad := f.Exit.Status() != 0 || f.Unfinalized
+	if r.cfg.KeepOn && f.Exit.Code != 0 && f.Exit.Signal == 0 {
 		bad = false
 	}
 	switch {
-	case r.excused(f.rank):
+	case r.excused(f.ID):
 	case m.StoppedByUs:
-		r.verdict.stopped = true
-		r.unasked(h, f.rank)
+		r.verdict.Stopped = true
+		r.unasked(h, f.ID)
 	case bad:
 		r.goneRank(f)
 		if !r.cfg.Recover {
 			r.fail(f)
 		}
 	}
-	r.sendOut(r.exchange.Over(int(m.Rank), f.sentence()))
-	j := r.jobOf(f.rank)
+	r.sendOut(r.exchange.Over(int(m.Rank), f.Sentence()))
+	j := r.jobOf(f.ID)
 	j.spoke = j.spoke || m.Pmi != apiv1.PmiState_PMI_NEVER
 	r.settled(j, 1)
 	r.spawns.Ended()
@@ -285,17 +286,17 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 }
 
 // about is the beginning of a fault of one process.
-func (r *run) about(kind faultKind, h, id int) fault {
+func (r *run) about(what verdict.Event, h, id int) verdict.Fault {
 	j := r.jobOf(id)
-	return fault{kind: kind, host: r.host(h).name, node: h, rank: id, job: j.number, base: j.base, piped: !r.cfg.pty()}
+	return verdict.Fault{Event: what, Host: r.host(h).name, Node: h, ID: id, Process: job.Process{Job: j.number, Rank: id - j.base}, Piped: !r.cfg.pty()}
 }
 
 func (r *run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
 	if r.excused(int(m.Rank)) || r.cfg.Recover && r.ranks[m.Rank].state.over() { // an end without MPI_Finalize
 		return
 	}
-	f := r.about(faultWireup, h, int(m.Rank))
-	f.at, f.text = at, m.Text
+	f := r.about(verdict.NotWired, h, int(m.Rank))
+	f.At, f.Text = at, m.Text
 	r.fail(f)
 }
 
@@ -334,9 +335,9 @@ func (r *run) idle(h int) {
 }
 
 func (r *run) outputBroken(err error) {
-	f := fault{kind: faultOutput, host: "", node: -1, rank: -1, text: err.Error()}
+	f := verdict.Fault{Event: verdict.ReaderGone, Node: -1, ID: -1, Text: err.Error()}
 	if !errors.Is(err, syscall.EPIPE) {
-		f.kind = faultWrite
+		f.Event = verdict.NotWritten
 	}
 	r.fail(f)
 }

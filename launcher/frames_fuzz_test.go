@@ -100,6 +100,6 @@ func FuzzFrames(f *testing.F) {
 			r.tellGone()
 			r.judge()
 		}
-		r.verdict.explain()
+		r.verdict.Explain()
 	})
 }

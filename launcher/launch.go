@@ -10,6 +10,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/exchange"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/streams"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // starHosts is the number of hosts above which the user is told that the exchange is a star.
@@ -105,7 +106,7 @@ func (r *run) prepareOutput() error {
 	if out.Style == iof.OwnStyle && out.Dir != "" {
 		dir, err := iof.NextAttempt(out.Dir)
 		if err != nil {
-			return &failure{job.ExitOutput, []string{"output: " + err.Error(), writeHint}}
+			return &failure{job.ExitOutput, []string{"output: " + err.Error(), verdict.WriteHint}}
 		}
 		if dir != out.Dir {
 			r.say("%s has the output of an earlier run; this one's goes to %s", out.Dir, dir)
@@ -114,7 +115,7 @@ func (r *run) prepareOutput() error {
 	}
 	sink, err := iof.New(out)
 	if err != nil {
-		return &failure{job.ExitOutput, []string{"output: " + err.Error(), writeHint}}
+		return &failure{job.ExitOutput, []string{"output: " + err.Error(), verdict.WriteHint}}
 	}
 	r.sink = sink
 	return nil

@@ -1,10 +1,10 @@
 package launcher
 
 import (
-	"slices"
 	"syscall"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // leave begins the end of a run whose pod, or a worker's, is to be gone soon: every rank gets SIGTERM and has the
@@ -34,19 +34,11 @@ func (r *run) forwardSignals(signals []syscall.Signal) {
 
 // timeToGo: the ranks have had their time after our INT, or after a TERM to us or to an agent.
 func (r *run) timeToGo() {
-	why := "the launcher got " + signalName(int(r.signals.first))
+	why := "the launcher got " + job.SignalName(int(r.signals.first))
 	if r.signals.first == 0 {
 		why = r.sentence()
 	}
 	leaving := r.leaving
 	r.leaving = false
 	r.stop(why, leaving)
-}
-
-// urgent says that something went wrong which ends a run at once, also while its ranks are given time: its time
-// limit, a newer launcher, or a fault of mpiup's.
-func (v *verdict) urgent() bool {
-	return slices.ContainsFunc(v.faults, func(f fault) bool {
-		return f.kind == faultTimeout || f.kind == faultInternal || f.kind == faultPreempted && f.fenced
-	})
 }

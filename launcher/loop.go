@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // event is what the loop goroutine is told.
@@ -109,27 +110,25 @@ func stopTimers(ts ...*time.Timer) {
 	}
 }
 
-// judge stops the job after the first fault.
+// judge stops the job after the first verdict.Fault.
 func (r *run) judge() {
 	asking := r.inquiry.last && r.inquiry.open != nil
-	if r.job == jobStopping || !r.verdict.any() || asking || r.leaving && !r.verdict.urgent() || r.cfg.Linger && r.verdict.onlyRanks() {
+	if r.job == jobStopping || !r.verdict.Any() || asking || r.leaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
 		return
 	}
-	if f, ok := r.verdict.cause(); ok {
-		r.stop(f.sentence(), false)
+	if f, ok := r.verdict.Cause(); ok {
+		r.stop(f.Sentence(), false)
 	}
 }
 
-func (r *run) fail(f fault) {
-	f.at = max(f.at, 0)
-	if f.at == 0 {
-		f.at = r.clock.Now()
+func (r *run) fail(f verdict.Fault) {
+	f.At = max(f.At, 0)
+	if f.At == 0 {
+		f.At = r.clock.Now()
 	}
-	r.order++
-	f.seq = r.order
-	f.command = r.exec != nil
-	r.verdict.add(f)
-	r.cfg.Log.Debug("fault", "what", f.sentence())
+	f.Command = r.exec != nil
+	r.verdict.Add(f)
+	r.cfg.Log.Debug("fault", "what", f.Sentence())
 }
 
 // quietStop is how long a stop may take before the user is told of it.
@@ -191,8 +190,8 @@ func (r *run) signal(s os.Signal) {
 		r.say("%s", a.say)
 	}
 	if a.grace {
-		r.fail(fault{kind: faultSignal, rank: -1, node: -1, code: int(sig)})
-		r.verdict.holdup = r.missing()
+		r.fail(verdict.Fault{Event: verdict.Signalled, ID: -1, Node: -1, Code: int(sig)})
+		r.verdict.Holdup = r.missing()
 		switch {
 		case r.exec == nil && sig == syscall.SIGTERM:
 			r.leave(fmt.Sprintf("got SIGTERM and passed it on: the ranks have %v to end", r.cfg.TermGrace), a.forward...)

@@ -8,25 +8,26 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // lost is a host that was given up or is being taken away. With Recover the run goes on, as long as
 // there are ranks on another host and no newer launcher has taken over: who asked is told (goneHost).
-func (r *run) lost(f fault) {
+func (r *run) lost(f verdict.Fault) {
 	other := func(h *hostConn) bool {
 		s := &r.at[h.index]
-		return h.index != f.node && !h.finished() && s.ending == "" && !s.dropped && s.created+s.running > 0
+		return h.index != f.Node && !h.finished() && s.ending == "" && !s.dropped && s.created+s.running > 0
 	}
-	if f.kind == faultPreempted && !f.fenced && r.exec == nil && !r.cfg.Recover {
-		r.leave(fmt.Sprintf("%s; all ranks get SIGTERM and have %v to end", f.sentence(), r.cfg.TermGrace), syscall.SIGTERM)
+	if f.Event == verdict.HostTaken && !f.Fenced && r.exec == nil && !r.cfg.Recover {
+		r.leave(fmt.Sprintf("%s; all ranks get SIGTERM and have %v to end", f.Sentence(), r.cfg.TermGrace), syscall.SIGTERM)
 	}
-	if !r.cfg.Recover || f.fenced || r.job == jobStopping || !slices.ContainsFunc(r.places.hosts(), other) {
+	if !r.cfg.Recover || f.Fenced || r.job == jobStopping || !slices.ContainsFunc(r.places.hosts(), other) {
 		r.fail(f)
 		return
 	}
-	if s := &r.at[f.node]; !s.missed {
+	if s := &r.at[f.Node]; !s.missed {
 		s.missed = true
-		r.say("%s; the other ranks go on (--enable-recovery)", f.sentence())
+		r.say("%s; the other ranks go on (--enable-recovery)", f.Sentence())
 	}
 	if !slices.ContainsFunc(r.at, func(s hostState) bool { return s.dropped && !s.missed }) {
 		r.timers.bound.Stop()
@@ -48,15 +49,15 @@ func (r *run) unasked(h, id int) {
 func (r *run) onEnding(h int, why string, at time.Duration) {
 	r.at[h].ending = why
 	if r.busy(h) {
-		r.lost(fault{kind: faultPreempted, at: at, host: r.host(h).name, node: h, rank: -1, text: why, ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostTaken, At: at, Host: r.host(h).name, Node: h, ID: -1, Text: why, Ranks: r.ranksOn(h)})
 	}
 }
 
 func (r *run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
-		r.lost(fault{kind: faultPreempted, fenced: true, at: at, host: r.host(h).name, node: h, rank: -1, text: m.Text, ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostTaken, Fenced: true, At: at, Host: r.host(h).name, Node: h, ID: -1, Text: m.Text, Ranks: r.ranksOn(h)})
 	} else if !r.at[h].bye && r.at[h].ending == "" && r.busy(h) {
-		r.lost(fault{kind: faultLost, at: at, host: r.host(h).name, node: h, rank: -1, text: "its agent ended the session" + colon(m.Text), ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostLost, At: at, Host: r.host(h).name, Node: h, ID: -1, Text: "its agent ended the session" + colon(m.Text), Ranks: r.ranksOn(h)})
 	}
 	r.host(h).finish()
 }
@@ -68,9 +69,9 @@ func (r *run) hostEnded(h int, err error) {
 	r.copier.gone(h)
 	var lost *lostError
 	if errors.As(err, &lost) && r.busy(h) {
-		f := fault{kind: faultLost, at: lost.since, host: r.host(h).name, node: h, rank: -1, text: lost.why, ranks: r.ranksOn(h)}
+		f := verdict.Fault{Event: verdict.HostLost, At: lost.since, Host: r.host(h).name, Node: h, ID: -1, Text: lost.why, Ranks: r.ranksOn(h)}
 		if lost.fenced || r.at[h].ending != "" {
-			f.kind, f.fenced = faultPreempted, lost.fenced
+			f.Event, f.Fenced = verdict.HostTaken, lost.fenced
 		}
 		r.lost(f)
 	}
@@ -92,8 +93,8 @@ func (r *run) hostEnded(h int, err error) {
 			r.settled(r.jobOf(i), 1)
 		}
 	}
-	if r.at[h].dropped && !r.verdict.any() {
-		r.lost(fault{kind: faultLost, host: r.host(h).name, node: h, rank: -1, text: "its agent ended the ranks and does not say why", ranks: r.ranksOn(h)})
+	if r.at[h].dropped && !r.verdict.Any() {
+		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.host(h).name, Node: h, ID: -1, Text: "its agent ended the ranks and does not say why", Ranks: r.ranksOn(h)})
 	}
 	r.at[h].created, r.at[h].running, r.at[h].outputs = 0, 0, 0
 	r.sendOut(r.exchange.HostGone(h))

@@ -29,7 +29,7 @@ func (r *run) preflight(ctx context.Context, have []found) error {
 	var sig gotSignal
 	switch cause := context.Cause(ctx); {
 	case errors.As(cause, &sig):
-		return failf(128+int(sig), "got %s while --preflight looked at the hosts; nothing was started", signalName(int(sig)))
+		return failf(128+int(sig), "got %s while --preflight looked at the hosts; nothing was started", job.SignalName(int(sig)))
 	case errors.Is(cause, errTimeout):
 		return failf(job.ExitTimeout, "--preflight was not done within --timeout %v; nothing was started", r.cfg.Timeout)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/quorum"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/streams"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // run is one job's life here. After start, the fields below "loop" belong to the goroutine of
@@ -68,8 +69,7 @@ type run struct {
 	went     []*apiv1.Gone // not told yet
 	starred  bool          // the star was spoken of
 	exchange *exchange.Exchange
-	verdict  verdict
-	order    int
+	verdict  verdict.Case
 	signals  signalState
 	inquiry  inquiry
 	meet     attending
@@ -112,19 +112,19 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	if err != nil {
 		return exec.failed(r.cfg.end(err))
 	}
-	r.readWords()
-	cause, bad := r.verdict.cause()
+	r.hear()
+	cause, bad := r.verdict.Cause()
 	if !bad {
 		return 0
 	}
-	if exec != nil && cause.kind == faultRank { // the command's own exit code says all
+	if exec != nil && cause.Event == verdict.Ended { // the command's own exit code says all
 		return exec.status(cause)
 	}
 	var tail []string
-	if r.sink != nil && (cause.kind == faultRank || cause.kind == faultAbort || cause.kind == faultRaised) {
-		tail = r.sink.Tail(cause.rank)
+	if r.sink != nil && (cause.Event == verdict.Ended || cause.Event == verdict.Aborted || cause.Event == verdict.Raised) {
+		tail = r.sink.Tail(cause.ID)
 	}
-	lines := r.verdict.explain()
+	lines := r.verdict.Explain()
 	if cfg.Output.NoCopy { // nobody has seen what it wrote
 		for _, l := range tail {
 			lines = append(lines, "its last lines: "+l)
@@ -133,7 +133,24 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	if r.sink != nil && r.sink.MidLine() {
 		fmt.Fprintln(r.cfg.Stderr)
 	}
-	return exec.failed(r.cfg.last(r.verdict.exit(), lines, tail))
+	return exec.failed(r.cfg.last(r.verdict.Exit(), lines, tail))
+}
+
+// hear hands what ranks wrote to the verdict, when all output has come.
+func (r *run) hear() {
+	if r.sink != nil && r.exec == nil {
+		r.verdict.Hear(len(r.ranks), r.words, r.stopped, func(id int) verdict.Fault { return r.about(verdict.Raised, r.places.hostOf(id), id) })
+	}
+}
+
+// words are what a process wrote that may tell why it failed.
+func (r *run) words(id int) verdict.Said {
+	w := r.sink.Words(id)
+	said := verdict.Said{First: w.First, Last: r.sink.Tail(id)}
+	for _, e := range w.Raised {
+		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Chained: e.Chained, At: e.At})
+	}
+	return said
 }
 
 func newRun(cfg Config) *run {
@@ -484,8 +501,8 @@ func (r *run) sayCrowded(p *job.Plan) {
 
 // sentence is the cause as it stands.
 func (r *run) sentence() string {
-	if f, ok := r.verdict.cause(); ok {
-		return f.sentence()
+	if f, ok := r.verdict.Cause(); ok {
+		return f.Sentence()
 	}
 	return "as mpiup was told"
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // signalState turns signals that the launcher gets into what is done to the ranks.
@@ -81,28 +83,10 @@ func (s *signalState) toggle() signalAction {
 	}
 }
 
-// signalName is the name as kill -l has it.
-func signalName(n int) string {
-	if name, ok := signalNames[syscall.Signal(n)]; ok {
-		return "SIG" + name
-	}
-	return fmt.Sprintf("signal %d", n)
-}
-
-// signal(7), x86-64 and arm64 numbering; real-time signals have no name here.
-var signalNames = map[syscall.Signal]string{
-	syscall.SIGHUP: "HUP", syscall.SIGINT: "INT", syscall.SIGQUIT: "QUIT", syscall.SIGILL: "ILL",
-	syscall.SIGTRAP: "TRAP", syscall.SIGABRT: "ABRT", syscall.SIGBUS: "BUS", syscall.SIGFPE: "FPE",
-	syscall.SIGKILL: "KILL", syscall.SIGUSR1: "USR1", syscall.SIGSEGV: "SEGV", syscall.SIGUSR2: "USR2",
-	syscall.SIGPIPE: "PIPE", syscall.SIGALRM: "ALRM", syscall.SIGTERM: "TERM", syscall.SIGXCPU: "XCPU",
-	syscall.SIGXFSZ: "XFSZ", syscall.SIGVTALRM: "VTALRM", syscall.SIGPROF: "PROF", syscall.SIGSYS: "SYS",
-	syscall.SIGSTOP: "STOP", syscall.SIGTSTP: "TSTP", syscall.SIGCONT: "CONT",
-}
-
 // gotSignal is INT or TERM as the cause of a context's end.
 type gotSignal syscall.Signal
 
-func (g gotSignal) Error() string { return "got " + signalName(int(g)) }
+func (g gotSignal) Error() string { return "got " + job.SignalName(int(g)) }
 
 // asSignal is s if it ends the launcher.
 func asSignal(s os.Signal) (gotSignal, bool) {

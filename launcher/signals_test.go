@@ -54,12 +54,3 @@ func TestSignals(t *testing.T) {
 		t.Error("TSTP does not say how to go on")
 	}
 }
-
-func TestSignalName(t *testing.T) {
-	if n := signalName(9); n != "SIGKILL" {
-		t.Error(n)
-	}
-	if n := signalName(40); n != "signal 40" {
-		t.Error(n)
-	}
-}

@@ -294,7 +294,7 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi apiv1.Pmi, 
 	if err := r.carry(context.Background(), life, cancel); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range r.verdict.explain() {
+	for _, l := range r.verdict.Explain() {
 		r.say("%s", l)
 	}
 	seen = map[string][]string{}
@@ -304,7 +304,7 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi apiv1.Pmi, 
 			seen[name+" over"] = p.over
 		}
 	}
-	return r.verdict.exit(), stdout.String(), stderr.String(), seen
+	return r.verdict.Exit(), stdout.String(), stderr.String(), seen
 }
 
 func TestSpawn(t *testing.T) {

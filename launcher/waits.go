@@ -7,6 +7,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/holdup"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // inquiry asks all hosts who waits for whom: when one of them says that its ranks have waited for long, and
@@ -87,14 +88,14 @@ func (r *run) inquired() {
 		return
 	}
 	if lines := r.missing(); len(lines) > 0 {
-		r.verdict.holdup = lines
+		r.verdict.Holdup = lines
 		r.judge()
 		return
 	}
 	var culprit int
-	r.verdict.holdup, culprit = q.picture.All(words)
+	r.verdict.Holdup, culprit = q.picture.All(words)
 	if culprit >= 0 {
-		r.verdict.holdup = append(r.verdict.holdup, fmt.Sprintf("give it more time (--timeout), or look where it is: on %[1]s gdb -p %[2]d, or py-spy dump --pid %[2]d",
+		r.verdict.Holdup = append(r.verdict.Holdup, fmt.Sprintf("give it more time (--timeout), or look where it is: on %[1]s gdb -p %[2]d, or py-spy dump --pid %[2]d",
 			r.host(r.places.hostOf(culprit)).name, r.ranks[culprit].pid))
 	}
 	r.judge()
@@ -115,7 +116,7 @@ func (r *run) speaking() (ids idset.Set) {
 
 // timeUp is --timeout: the ranks are stopped once the hosts have said who waits for whom.
 func (r *run) timeUp() {
-	r.fail(fault{kind: faultTimeout, rank: -1, node: -1, text: r.cfg.Timeout.String()})
+	r.fail(verdict.Fault{Event: verdict.TimedOut, ID: -1, Node: -1, Text: r.cfg.Timeout.String()})
 	if r.job == jobStopping {
 		return
 	}

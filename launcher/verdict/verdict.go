@@ -1,101 +1,79 @@
-// Package verdict reads what a rank wrote before it failed, and says what kind of failure that is and what to do. PURE.
+// Package verdict says of a run that failed whose fault it is, what happened in words, and the exit code. PURE.
 //
-//	lines of a rank's standard error ──Read──▶ Finding: kind, the line that says it, what to do,
-//	                                           and whether a rank fails so that lost its peer (Echo)
+//	faults, in the order in which they were reported ──Add───▶ Case ──Cause────▶ the guilty one
+//	what ranks wrote on standard error ───────────────Hear──▶      ──Explain──▶ sentences: what happened, what to do, what else
+//	                                                               ──Exit─────▶ the exit code (docs/exit-codes.md)
 //
-// When one rank of a job fails, the others fail too, with errors about lost connections, and theirs may come first.
-// An Echo is such an error: it is no cause where another rank has one of its own.
+// Order: an MPI_Abort comes before ranks' own exits, however late it is reported, since a rank that dies of another's abort
+// may be reported first. But a rank that was killed just before or after comes before it (killed): its peers' libraries abort
+// over the loss. All else goes by arrival, a lost host's by the time it was last heard, since ranks elsewhere may die of it
+// before it is given up; two ranks of one host go by that host's clock. A rank that only says that it lost another one (Echo)
+// gives way to one that failed for a reason of its own (blame). A failed wire-up, and then a signal to mpiup, is the cause
+// only when no rank failed by itself, a signal only when ranks had to be stopped.
 //
-// The kinds are one table (table.go), and its test has a line of a real log for each row. Everything here is a
-// function of its arguments. The package knows nothing of processes, exit codes or hosts: its caller names the rank.
+// What ranks wrote is read by one table (table.go), whose test has a line of a real log for each row. When one rank of a job fails, the others
+// fail too, with errors about lost connections, and theirs may come first: these are Echoes.
+//
+// A Case belongs to one goroutine. The package knows no connection, frame or file: scripts in testdata play whole cases.
 package verdict
 
-import "strings"
+import "slices"
 
-// Kind is a kind of failure. Its text is for machines and for headings; it does not change.
-type Kind string
+// Case gathers the faults of a run. The zero value has none.
+type Case struct {
+	Stopped bool     // a rank was ended by mpiup
+	Holdup  []string // at the end of the time or on a signal: who waited for whom, and what to do
 
-// The kinds that are read from what ranks write.
-const (
-	GPUMemory  Kind = "gpu-out-of-memory"
-	Rendezvous Kind = "rendezvous-timeout" // ranks waited for others that never came to where they meet
-	Collective Kind = "collective-timeout" // ranks waited for others in a collective operation
-	PeerLost   Kind = "peer-lost"          // the connection to another rank ended
-	Python     Kind = "python-exception"   // any that no row knows
-)
-
-// Said is what is known of a rank's standard error, each list in the order in which it was written.
-type Said struct {
-	First  []string    // its first lines
-	Raised []Exception // ends of Python tracebacks
-	Last   []string    // its last lines
+	faults  []Fault
+	added   int
+	lacking map[int]string  // what MPI lacks where a process ended badly, by its id
+	found   map[int]Finding // what ranks that failed say of it, by id; read once all have ended
 }
 
-// Exception is the end of a traceback.
-type Exception struct {
-	Text    string // the exception's line, and after a line feed what follows it
-	Chained bool   // it came while the one before was handled
-}
+// maxFaults bounds what is kept: of 100,000 ranks that fail, those at the front matter.
+const maxFaults = 4096
 
-// Finding is what a rank's own words say of its end. The zero value is nothing.
-type Finding struct {
-	Kind   Kind
-	Line   string // that says so, as the rank wrote it
-	Advice string // what to do; "" where the line says all that is known
-	Echo   bool   // ranks say so that lost another one, or waited for it
-}
-
-// Read finds the reason in what a rank said: the last exception of Python's, else the last line that a row knows.
-// An exception that only tells of a child's (torchrun's) is passed over for the child's own, and an Echo for what was
-// being handled when it came.
-func Read(s Said) (Finding, bool) {
-	var echo Finding // the last one that was passed over
-	for i := len(s.Raised) - 1; i >= 0; i-- {
-		line, _, _ := strings.Cut(s.Raised[i].Text, "\n")
-		if relayed(line) {
-			continue
-		}
-		f, ok := look(s.Raised[i].Text)
-		if !ok {
-			f = Finding{Kind: Python}
-		}
-		f.Line = line
-		if !f.Echo || !s.Raised[i].Chained {
-			if echo.Kind != "" && f.Echo {
-				f = echo
-			}
-			return f, true
-		}
-		if echo.Kind == "" {
-			echo = f
-		}
+// Add takes a fault as it is reported; the order of the calls counts between faults of one time.
+func (c *Case) Add(f Fault) {
+	c.added++
+	f.seq = c.added
+	if len(c.faults) < maxFaults {
+		c.faults = append(c.faults, f)
 	}
-	if echo.Kind != "" {
-		return echo, true
-	}
-	for _, lines := range [][]string{s.Last, s.First} {
-		for i := len(lines) - 1; i >= 0; i-- {
-			if f, ok := look(lines[i]); ok {
-				f.Line = strings.TrimSpace(lines[i])
-				return f, true
-			}
-		}
-	}
-	return Finding{}, false
 }
 
-// relayed says that an exception tells only that a child process has failed.
-func relayed(line string) bool {
-	return strings.HasPrefix(line, "torch.distributed.elastic.multiprocessing.errors.ChildFailedError") ||
-		strings.HasPrefix(line, "subprocess.CalledProcessError") || strings.HasPrefix(line, "torch.multiprocessing.spawn.Process")
+// Lacks notes what an agent says that MPI lacks where a process ended badly, of as many as faults are kept.
+func (c *Case) Lacks(id int, what string) {
+	if what == "" || len(c.lacking) >= maxFaults {
+		return
+	}
+	if c.lacking == nil {
+		c.lacking = map[int]string{}
+	}
+	c.lacking[id] = what
 }
 
-// look is the first row that knows a text.
-func look(text string) (Finding, bool) {
-	for _, r := range table {
-		if r.knows(text) {
-			return Finding{Kind: r.kind, Advice: r.advice, Echo: r.echo}, true
-		}
+// Any says whether there is a reason to stop the job.
+func (c *Case) Any() bool { return len(c.faults) > 0 }
+
+// OnlyRanks says that ranks have failed and nothing else has.
+func (c *Case) OnlyRanks() bool {
+	return !slices.ContainsFunc(c.faults, func(f Fault) bool { return f.Event != Ended })
+}
+
+// Urgent says that something went wrong which ends a run at once, also while its ranks are given time: its time limit, a
+// newer launcher, or a fault of mpiup's.
+func (c *Case) Urgent() bool {
+	return slices.ContainsFunc(c.faults, func(f Fault) bool {
+		return f.Event == TimedOut || f.Event == Internal || f.Event == HostTaken && f.Fenced
+	})
+}
+
+// Exit is the job's exit code (docs/exit-codes.md).
+func (c *Case) Exit() int {
+	f, ok := c.Cause()
+	if !ok {
+		return 0
 	}
-	return Finding{}, false
+	return f.Status()
 }

@@ -1,103 +1,243 @@
 package verdict
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/pmi"
+	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/test/golden"
 )
 
-// logs has a line of a real log for each row of the table, in the table's order, and where it is from.
-var logs = []struct {
-	line string
-	kind Kind
-	echo bool
-	from string
-}{
-	{"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 22.00 MiB. GPU 0 has a total capacity of 23.65 GiB of which 11.06 MiB is free.",
-		GPUMemory, false, "pytorch/pytorch#16417, torch 2"},
-	{"torch.OutOfMemoryError: HIP out of memory. Tried to allocate 124.00 MiB. GPU 0 has a total capacity of 19.94 GiB of which 554.47 MiB is free.",
-		GPUMemory, false, "huggingface/autotrain-advanced#737, ROCm"},
-	{"jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 6291456 bytes.",
-		GPUMemory, false, "jax-ml/jax#13428"},
-	{"torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 1/3 clients joined.",
-		Rendezvous, true, "OpenRLHF/OpenRLHF#1040"},
-	{"TimeoutError: The client socket has timed out after 1800s while trying to connect to (127.0.0.1, 48391).",
-		Rendezvous, true, "lllyasviel/ControlNet#382"},
-	{"[rank1]:[E626 06:24:44.903881913 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9801523, NumelOut=9801523, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.",
-		Collective, true, "XPixelGroup/BasicSR#737"},
-	{"RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:33969",
-		PeerLost, true, "a run of test/integration with Debian's torch 1.13.1"},
-	{"RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:589] Read error [192.168.70.92]:25266: Connection reset by peer",
-		PeerLost, true, "RVC-Project/Retrieval-based-Voice-Conversion-WebUI#1882"},
-	{"torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:268, remote process exited or there was a network error, NCCL version 2.21.5",
-		PeerLost, true, "NVIDIA/nccl#2076"},
-	{"AbortedError (see above for traceback): Horovod has been shut down. This was caused by an exception on one of the ranks or an attempt to allreduce, allgather or broadcast a tensor after one of the ranks finished execution.",
-		PeerLost, true, "horovod/horovod#534"},
-}
-
-func TestEveryRowKnowsALineOfARealLog(t *testing.T) {
-	if len(logs) != len(table) {
-		t.Fatalf("%d lines for %d rows", len(logs), len(table))
+// Each file of testdata is cases: what is reported stands at the beginning of a line, and after "verdict" the exit code and what is said
+// of it are indented. go test -update writes those anew.
+//
+//	case NAME                           a new one, of 16 processes
+//	EVENT [KEY=VALUE ...][: TEXT]       a fault; a host is wN of node=N, w0 without it
+//	lacks ID TEXT | mpiup ended ranks   what an agent says, and that it was mpiup who ended some
+//	raised|chained|first|last ID [at=TIME]: TEXT   what a process wrote: a traceback's end, a first line, a last one
+//	stopped at=TIME                     the ranks were told to end
+//	holdup TEXT                         who waited for whom
+//	verdict
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
 	}
-	for i, l := range logs {
-		if !table[i].knows(l.line) {
-			t.Errorf("row %d does not know %q (%s)", i, l.line, l.from)
-		}
-		for _, said := range []Said{{Raised: raised(l.line)}, {Last: []string{"a", l.line, "b"}}, {First: []string{l.line}, Last: []string{"c"}}} {
-			f, ok := Read(said)
-			if !ok || f.Kind != l.kind || f.Echo != l.echo || f.Line != l.line || f.Advice == "" {
-				t.Errorf("%q of %s is %+v", l.line, l.from, f)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
 			}
+			var out strings.Builder
+			var p *play
+			for line := range strings.Lines(string(text)) {
+				if strings.HasPrefix(line, "  ") {
+					continue
+				}
+				out.WriteString(line)
+				switch word, rest, _ := strings.Cut(strings.TrimSpace(line), " "); word {
+				case "", "#":
+				case "case":
+					p = &play{t: t, said: map[int]*Said{}}
+				case "verdict":
+					out.WriteString(p.verdict())
+				default:
+					p.do(word, rest)
+				}
+			}
+			golden.Is(t, file, out.String())
+		})
+	}
+}
+
+// play is one case as it is told.
+type play struct {
+	t       *testing.T
+	c       Case
+	said    map[int]*Said
+	stopped time.Time
+}
+
+var events = map[string]Event{
+	"ended": Ended, "aborted": Aborted, "not-started": NotStarted, "host-lost": HostLost, "host-taken": HostTaken, "timed-out": TimedOut,
+	"signalled": Signalled, "reader-gone": ReaderGone, "not-written": NotWritten, "not-wired": NotWired, "not-copied": NotCopied,
+	"mixed": Mixed, "internal": Internal,
+}
+
+func (p *play) do(word, rest string) {
+	p.t.Helper()
+	keys, text, _ := strings.Cut(rest, ": ")
+	switch word {
+	case "lacks":
+		id, what, _ := strings.Cut(rest, " ")
+		p.c.Lacks(p.number(id), what)
+	case "mpiup":
+		p.c.Stopped = true
+	case "holdup":
+		p.c.Holdup = append(p.c.Holdup, rest)
+	case "stopped":
+		p.stopped = p.time(rest)
+	case "raised", "chained", "first", "last":
+		p.write(word, keys, strings.ReplaceAll(text, `\n`, "\n"))
+	default:
+		e, ok := events[strings.TrimSuffix(word, ":")]
+		if !ok {
+			p.t.Fatalf("no word %q", word)
+		}
+		if strings.HasSuffix(word, ":") {
+			keys, text = "", rest
+		}
+		p.c.Add(p.fault(e, keys, text))
+	}
+}
+
+func (p *play) fault(e Event, keys, text string) Fault {
+	f := Fault{Event: e, ID: -1, Node: -1, Text: text}
+	for key := range strings.FieldsSeq(keys) {
+		name, value, _ := strings.Cut(key, "=")
+		switch name {
+		case "id":
+			f.ID = p.number(value)
+			f.Process.Rank = f.ID
+			f.Node = max(f.Node, 0)
+		case "process":
+			number, rank, _ := strings.Cut(value, ".")
+			f.Process = job.Process{Job: p.number(number), Rank: p.number(rank)}
+		case "node":
+			f.Node = p.number(value)
+		case "host":
+			f.Host = value
+		case "at":
+			f.At = p.time("at=" + value).Sub(time.Time{})
+		case "clock":
+			f.TimeNS = int64(p.number(value))
+		case "code":
+			if f.Code = p.number(value); e == Ended {
+				f.Exit.Code = f.Code
+			}
+		case "signal":
+			f.Exit.Signal = p.number(value)
+		case "ranks":
+			f.Ranks = "ranks " + value
+		default:
+			flag := map[string]*bool{"core": &f.Exit.Core, "unfinalized": &f.Unfinalized, "broke": &f.Broke, "piped": &f.Piped, "oom": &f.OOM,
+				"init": &f.Init, "command": &f.Command, "fenced": &f.Fenced}[name]
+			if flag == nil {
+				p.t.Fatalf("no key %q", name)
+			}
+			*flag = true
 		}
 	}
-}
-
-func raised(texts ...string) (list []Exception) {
-	for _, text := range texts {
-		list = append(list, Exception{Text: text})
+	if f.Host == "" && f.Node >= 0 {
+		f.Host = fmt.Sprintf("w%d", f.Node)
 	}
-	return list
+	return f
 }
 
-func TestRead(t *testing.T) {
-	const lost, own = "RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:33969", "ValueError: loss is nan at step 200"
+func (p *play) write(word, keys, text string) {
+	who, at, _ := strings.Cut(keys, " ")
+	s := p.said[p.number(who)]
+	if s == nil {
+		s = &Said{}
+		p.said[p.number(who)] = s
+	}
+	switch word {
+	case "first":
+		s.First = append(s.First, text)
+	case "last":
+		s.Last = append(s.Last, text)
+	default:
+		s.Raised = append(s.Raised, Exception{Text: text, Chained: word == "chained", At: p.time(at)})
+	}
+}
+
+func (p *play) verdict() string {
+	p.c.Hear(16, func(id int) Said {
+		if s := p.said[id]; s != nil {
+			return *s
+		}
+		return Said{}
+	}, p.stopped, func(id int) Fault {
+		return Fault{Host: fmt.Sprintf("w%d", id), ID: id, Process: job.Process{Rank: id}}
+	})
+	text := fmt.Sprintf("  exit code %d\n", p.c.Exit())
+	for _, l := range p.c.Explain() {
+		text += "  " + l + "\n"
+	}
+	return text
+}
+
+func (p *play) number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return n
+}
+
+func (p *play) time(text string) time.Time {
+	d, err := time.ParseDuration(strings.TrimPrefix(text, "at="))
+	if err != nil && text != "" {
+		p.t.Fatal(err)
+	}
+	return time.Time{}.Add(d)
+}
+
+func TestCasesAreBounded(t *testing.T) {
+	var c Case
+	for i := range 100000 {
+		c.Add(Fault{Event: Ended, ID: i, At: time.Duration(i), TimeNS: int64(i), Exit: job.Exit{Code: 1}})
+		c.Lacks(i, "something")
+	}
+	if lines := c.Explain(); len(lines) > 8 {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+	if len(c.faults) > maxFaults || len(c.lacking) > maxFaults {
+		t.Errorf("%d faults and %d notes kept", len(c.faults), len(c.lacking))
+	}
+}
+
+// What a run may go on with while its ranks are given time, and what it may linger over.
+func TestUrgentAndOnlyRanks(t *testing.T) {
+	for e := Ended; e <= Raised; e++ {
+		var c Case
+		c.Add(Fault{Event: e})
+		if want := e == TimedOut || e == Internal; c.Urgent() != want {
+			t.Errorf("event %d urgent: %v", e, !want)
+		}
+		if want := e == Ended; c.OnlyRanks() != want {
+			t.Errorf("event %d only ranks: %v", e, !want)
+		}
+	}
+	c := Case{faults: []Fault{{Event: HostTaken, Fenced: true}}}
+	if !c.Urgent() || !c.Any() || slices.ContainsFunc([]Case{{}}, func(c Case) bool { return c.Any() }) {
+		t.Error("a newer launcher, and nothing")
+	}
+}
+
+// The advice for a broken protocol is for the one that the agent's sentence is about.
+func TestAdviceForABrokenProtocol(t *testing.T) {
+	why := errors.New("x")
 	for _, tt := range []struct {
-		name string
-		said Said
-		kind Kind
-		line string
-		echo bool
+		says error
+		want string
 	}{
-		{"nothing", Said{Last: []string{"epoch 1", "epoch 2"}}, "", "", false},
-		{"an exception", Said{Raised: raised(own), Last: []string{"bye"}}, Python, own, false},
-		{"its first line", Said{Raised: raised(own + "\nmore\nand more")}, Python, own, false},
-		{"the last of two", Said{Raised: raised("KeyError: 'x'", own)}, Python, own, false},
-		{"the peer's loss", Said{Raised: raised(lost)}, PeerLost, lost, true},
-		{"an own one, and the connections that end with it", Said{Raised: []Exception{{own, false}, {lost, true}}}, Python, own, false},
-		{"one that was handled long before", Said{Raised: raised(own, lost)}, PeerLost, lost, true},
-		{"two losses in a chain", Said{Raised: []Exception{{lost + "1", false}, {lost, true}}}, PeerLost, lost, true},
-		{"a message whose second line tells", Said{Raised: raised("torch.distributed.DistBackendError: NCCL error in: x.cpp:1\nremote process exited or there was a network error, NCCL version 2.21.5")},
-			PeerLost, "torch.distributed.DistBackendError: NCCL error in: x.cpp:1", true},
-		{"torchrun tells of a child's", Said{Raised: raised(own, "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ")}, Python, own, false},
-		{"torchrun alone", Said{Raised: raised("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ")}, "", "", false},
-		{"an exception counts before lines", Said{Raised: raised(own), Last: []string{lost}}, Python, own, false},
+		{&pmix.ProtocolError{Version: "5.0.7", Err: why}, "PMIx 3.1 to 7.0"},
+		{&pmi.ProtocolError{Err: why}, "PMI_FD"},
 	} {
-		f, ok := Read(tt.said)
-		if f.Kind != tt.kind || f.Line != tt.line || f.Echo != tt.echo || ok != (tt.kind != "") {
-			t.Errorf("%s: %+v", tt.name, f)
-		}
-	}
-}
-
-// A row is a text that nobody writes by chance: none knows another kind's lines.
-func TestRowsAreApart(t *testing.T) {
-	for _, l := range logs {
-		for i, r := range table {
-			if r.kind != l.kind && r.knows(l.line) {
-				t.Errorf("row %d (%s) knows %q", i, r.kind, l.line)
-			}
-		}
-		if strings.ContainsRune(l.line, '\n') || l.from == "" {
-			t.Errorf("%q is no line with a source", l.line)
+		f := Fault{Event: Ended, Host: "w0", Broke: true, Text: tt.says.Error()}
+		if got := f.rankHint(); !strings.Contains(got, tt.want) {
+			t.Errorf("%v: advice %q", tt.says, got)
 		}
 	}
 }

@@ -1,0 +1,17 @@
+package launcher
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTermination(t *testing.T) {
+	text := termination(7, []string{"rank 3 on w1 exited with code 7"}, []string{"boom"})
+	if want := "rank 3 on w1 exited with code 7\nexit code 7\nits last lines:\nboom\n"; text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+	long := termination(1, []string{strings.Repeat("ä", 2000)}, nil)
+	if len(long) > maxTermination || !strings.HasPrefix(long, "ää") || strings.ContainsRune(long, '\ufffd') {
+		t.Errorf("%d bytes, cut within a character", len(long))
+	}
+}

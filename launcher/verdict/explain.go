@@ -1,0 +1,225 @@
+package verdict
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hosts"
+)
+
+// Explain is the verdict in words: what happened to which rank on which host, then what to
+// do, then what else went wrong. Nothing when all went well.
+func (c *Case) Explain() []string {
+	f, ok := c.Cause()
+	if !ok {
+		return nil
+	}
+	said, spoke := c.found[f.ID]
+	lines := []string{f.Sentence()}
+	if spoke && f.speaks() {
+		lines[0] += ": " + said.Line
+	}
+	if sig := c.signalled(); sig != 0 && f.Event != Signalled {
+		lines[0] += fmt.Sprintf(", after mpiup got %s and passed it on", job.SignalName(sig))
+		return append(append(lines, c.Holdup...), c.others(f)...)
+	}
+	lacks := c.lacking[f.ID]
+	switch h := f.advice(said, spoke); {
+	case (f.Event == TimedOut || f.Event == Signalled) && len(c.Holdup) > 0:
+		lines = append(lines, c.Holdup...)
+	case lacks != "" && (f.Event == Ended || f.Event == Aborted) && !f.Broke && !f.OOM:
+		return append(append(lines, f.Host+": "+lacks), c.others(f)...)
+	case h != "":
+		lines = append(lines, h)
+	}
+	if f.Event == Ended && f.Exit.Signal != 0 && f.Piped && !f.Broke && !f.Command {
+		lines = append(lines, "lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one")
+	}
+	return append(lines, c.others(f)...)
+}
+
+// speaks says that what the rank wrote tells why it ended: it was no signal from elsewhere, and no agent said why.
+func (f Fault) speaks() bool {
+	return (f.Event == Ended || f.Event == Raised) && f.Text == "" && !f.OOM && !f.Broke && !f.Unfinalized &&
+		(f.Exit.Signal == 0 || f.Exit.Signal == job.SIGABRT)
+}
+
+// advice is what to do about it, by what the rank said where that is known.
+func (f Fault) advice(said Finding, spoke bool) string {
+	switch {
+	case spoke && f.speaks():
+		return said.Advice
+	case spoke && f.Event == Aborted:
+		return "the program ended the job itself, after " + said.Line
+	}
+	return f.hint()
+}
+
+// others tells of up to three more faults, those before the cause first.
+func (c *Case) others(cause Fault) []string {
+	const most = 3
+	var out []string
+	n := 0
+	for _, f := range c.faults {
+		if f.Event == Signalled || f.Event == cause.Event && f.ID == cause.ID && f.Node == cause.Node {
+			continue
+		}
+		if f.Event == Ended && cause.Event == Aborted && f.ID == cause.ID {
+			continue // it ended because it aborted
+		}
+		if f.Event == NotWired && f.ID == cause.ID {
+			continue // its PMI connection ended with it
+		}
+		if n++; n > most {
+			continue
+		}
+		when := "then"
+		if f.At < cause.At {
+			when = "before that"
+		}
+		out = append(out, when+": "+f.Sentence())
+	}
+	if n > most {
+		out = append(out, fmt.Sprintf("and %d more failures", n-most))
+	}
+	return out
+}
+
+// Sentence names rank, host and cause, without what to do.
+func (f Fault) Sentence() string {
+	who := f.Process.String() + " on " + f.Host
+	if f.ID < 0 {
+		who = f.Host
+	} else if f.Command {
+		who = "the command on " + f.Host
+	}
+	switch f.Event {
+	case Ended:
+		if f.Broke {
+			return who + " " + strings.TrimPrefix(f.Text, f.Process.String()+" ") + "; mpiup killed it"
+		}
+		return who + " " + f.ended() + colon(f.Text)
+	case Raised:
+		return who + " failed" + colon(f.Text)
+	case Aborted:
+		code, text := fmt.Sprintf("code %d", f.Code), f.Text
+		if exit := f.Status(); exit != f.Code { // of which there are 8 bits (_exit(2))
+			code += fmt.Sprintf(" (exit code %d)", exit)
+		}
+		if text == "N/A" { // Open MPI's, where it has nothing to say (ompi_mpi_abort)
+			text = ""
+		}
+		return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, colon(text))
+	case NotStarted:
+		what := "could not be started"
+		if f.Init {
+			what = "could not be prepared"
+		}
+		return fmt.Sprintf("%s %s%s", who, what, colon(f.Text))
+	case HostLost:
+		return fmt.Sprintf("host %s with %s was lost%s", f.Host, f.Ranks, colon(f.Text))
+	case HostTaken:
+		if f.Fenced {
+			return fmt.Sprintf("a newer launcher of this job took over host %s with %s%s", f.Host, f.Ranks, colon(f.Text))
+		}
+		return fmt.Sprintf("host %s with %s is being taken away%s", f.Host, f.Ranks, colon(f.Text))
+	case NotWired:
+		return who + " could not be wired up" + colon(f.Text)
+	case NotWritten:
+		return "output could not be written" + colon(f.Text)
+	case NotCopied:
+		return "files could not be copied" + colon(f.Text)
+	case Mixed:
+		return "these MPI libraries cannot talk to each other" + colon(f.Text)
+	case TimedOut:
+		return "the job ran longer than --timeout " + f.Text
+	case Signalled:
+		return fmt.Sprintf("mpiup got %s and ended the ranks", job.SignalName(f.Code))
+	case ReaderGone:
+		return "nobody reads standard output any more (broken pipe)"
+	}
+	return "internal error" + colon(f.Text)
+}
+
+func (f Fault) ended() string {
+	switch {
+	case f.Unfinalized && f.Exit.Status() == 0:
+		return "exited with code 0 after MPI_Init without MPI_Finalize, which counts as failure 1"
+	case f.Exit.Signal != 0 && f.Exit.Core:
+		return fmt.Sprintf("was killed by signal %d (%s), core dumped", f.Exit.Signal, job.SignalName(f.Exit.Signal))
+	case f.Exit.Signal != 0:
+		return fmt.Sprintf("was killed by signal %d (%s)", f.Exit.Signal, job.SignalName(f.Exit.Signal))
+	}
+	return fmt.Sprintf("exited with code %d", f.Exit.Code)
+}
+
+func colon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + strings.TrimSpace(text)
+}
+
+// hint is what to do about it; "" where the sentence says all.
+func (f Fault) hint() string {
+	switch f.Event {
+	case Ended:
+		return f.rankHint()
+	case Aborted:
+		return "the program ended the job itself: see what it wrote before"
+	case HostLost:
+		return fmt.Sprintf("see why the pod or its agent ended: kubectl describe pod %s; mpiup peers", hosts.FirstLabel(f.Host))
+	case HostTaken:
+		if f.Fenced {
+			return "this launcher was replaced (a retried pod or container); the newer one runs the job"
+		}
+		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
+			hosts.FirstLabel(f.Host))
+	case NotWired:
+		if strings.Contains(f.Text, "let ranks put less") { // a bound, which says what to do
+			return ""
+		}
+		return "the ranks of an MPI program start together: see what the one that is missing wrote, and that it calls MPI_Init"
+	case Mixed:
+		return "nothing was started: build all programs with one MPI library, and use one image on all hosts"
+	case TimedOut:
+		return "give it more time (--timeout), or look for the rank that hangs"
+	case NotWritten:
+		return WriteHint
+	case Internal:
+		return "this is a fault of mpiup: please report it with the lines above"
+	}
+	return ""
+}
+
+func (f Fault) rankHint() string {
+	switch {
+	case f.Broke:
+		if strings.Contains(f.Text, "broke the PMIx protocol") {
+			return "its library must be an Open MPI with PMIx 3.1 to 7.0; if it is, this is a fault of mpiup: please report it"
+		}
+		return "its library must speak PMI-1 or PMI-2 (MPICH, MVAPICH, Intel MPI), and nothing else may write to the descriptor PMI_FD"
+	case f.OOM:
+		return fmt.Sprintf("the memory limit of %s was hit: raise resources.limits.memory, or put fewer ranks on a host (--ppn)", f.Host)
+	case f.Unfinalized && f.Exit.Status() == 0:
+		return "call MPI_Finalize on every way out of the program"
+	}
+	switch f.Exit.Signal {
+	case 0:
+	case job.SIGKILL:
+		return fmt.Sprintf("something on %s killed it; out of memory is the usual reason: kubectl describe pod %s", f.Host, hosts.FirstLabel(f.Host))
+	case job.SIGSEGV, job.SIGBUS, job.SIGILL, job.SIGFPE, job.SIGABRT, job.SIGTRAP, job.SIGSYS:
+		return "the program crashed: see what it wrote before; a core file needs ulimit -c in the container"
+	default:
+		return fmt.Sprintf("the signal did not come from mpiup: look for who sent it on %s", f.Host)
+	}
+	switch f.Exit.Code {
+	case 126, 127:
+		return fmt.Sprintf("if the program is a shell script, a command in it was not found or not executable on %s", f.Host)
+	}
+	return "the code is the program's own: see what it wrote before"
+}
+
+// WriteHint is what to do where output cannot be written.
+const WriteHint = "make room there, or choose a place that can be written, and run the job again"

@@ -1,0 +1,96 @@
+package verdict
+
+import (
+	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// Event is what went wrong.
+type Event uint8
+
+// The events.
+const (
+	Ended      Event = iota // a rank ended badly by its own doing
+	Aborted                 // a rank called MPI_Abort
+	NotStarted              // a rank could not be started
+	HostLost                // a host was given up
+	HostTaken               // a host is being taken away, or a newer launcher fenced us
+	TimedOut                // --timeout
+	Signalled               // mpiup got INT or TERM
+	ReaderGone              // nobody reads our standard output any more
+	NotWritten              // output could not be written
+	NotWired                // wire-up failed for a reason that is no rank's exit
+	NotCopied               // a file for the hosts could not be read
+	Mixed                   // the programs' MPI libraries cannot talk to each other
+	Internal                // a bug, here or in an agent
+	Raised                  // a rank said why it fails, and was stopped before it ended
+)
+
+// Fault is one thing that went wrong, as it was reported.
+type Fault struct {
+	Event   Event
+	At      time.Duration // when it came to be known to the launcher, or for a lost host when it was last heard
+	Host    string        // "": none
+	Node    int           // the host's index in the plan; -1: none
+	ID      int           // of the process in the run; -1: none
+	Process job.Process   // where ID is one
+	Text    string
+	// Of the events that have them:
+	Exit        job.Exit
+	TimeNS      int64  // Ended: by the host's clock
+	Unfinalized bool   // Ended: exit 0 after MPI_Init without MPI_Finalize
+	Broke       bool   // Ended: its agent killed it for what Text says, as it broke the PMI protocol
+	Piped       bool   // its standard output was a pipe, to which programs write block by block
+	OOM         bool   // Ended: the container's memory limit struck
+	Code        int    // Aborted: MPI_Abort's; Signalled: the signal's number; Raised: the job's exit code
+	Init        bool   // NotStarted: not the program's fault, the rank could not be prepared
+	Command     bool   // it is exec's command, which users know by its host and not as a rank
+	Ranks       string // HostLost, HostTaken: the host's ranks
+	Fenced      bool   // HostTaken: by a newer launcher
+
+	seq int // order of arrival, for those of one time
+}
+
+// Status is the exit code of a run that fails of it (docs/exit-codes.md).
+func (f Fault) Status() int {
+	switch f.Event {
+	case Ended:
+		if f.Broke {
+			return job.ExitInit
+		}
+		if s := f.Exit.Status(); s != 0 {
+			return s
+		}
+		return 1
+	case Aborted:
+		if c := f.Code & 0xff; c != 0 {
+			return c
+		}
+		return 1
+	case NotStarted:
+		if f.Init {
+			return job.ExitInit
+		}
+		return job.ExitExec
+	case NotCopied, Mixed:
+		return job.ExitExec
+	case HostLost:
+		return job.ExitAgentLost
+	case HostTaken:
+		return job.ExitPreempted
+	case TimedOut:
+		return job.ExitTimeout
+	case NotWired:
+		return job.ExitInit
+	case Signalled:
+		return 128 + f.Code
+	case Raised:
+		return f.Code
+	case ReaderGone:
+		return 128 + job.SIGPIPE // as a program that SIGPIPE ended
+	case NotWritten:
+		return job.ExitOutput
+	}
+	return job.ExitInternal
+}

@@ -1,0 +1,125 @@
+package verdict
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// Cause is the fault that the job's exit code comes from; false when all went well.
+func (c *Case) Cause() (Fault, bool) {
+	first, ok := c.first()
+	if !ok || first.Event != Ended && first.Event != Signalled && first.Event != Aborted {
+		return first, ok
+	}
+	if a, ok := c.earliest(func(f Fault) bool { return f.Event == Aborted }); ok {
+		return c.killed(a), true
+	}
+	if first.Event == Signalled {
+		return first, true
+	}
+	first = c.onHost(first, func(f Fault) bool { return f.Event == Ended })
+	return c.blame(first), true
+}
+
+// abortEcho is how long after a rank was killed its peers' libraries call MPI_Abort over it; the
+// reports of both may pass each other on their way.
+const abortEcho = 250 * time.Millisecond
+
+// killed is the cause of an abort: the abort itself, unless another rank was ended at that time
+// by a signal that is neither the program's own doing (abort(3), a pipe without reader) nor one
+// that mpiup passed on.
+func (c *Case) killed(abort Fault) Fault {
+	passed := c.signalled()
+	struck := func(f Fault) bool {
+		switch sig := f.Exit.Signal; sig {
+		case 0, job.SIGABRT, job.SIGPIPE, passed:
+			return false
+		}
+		return f.Event == Ended && !f.Broke && f.ID != abort.ID && (f.At-abort.At).Abs() <= abortEcho
+	}
+	if f, ok := c.earliest(struck); ok {
+		return c.onHost(f, struck)
+	}
+	return abort
+}
+
+// onHost is the first on f's host, by its clock, of those that are wanted; f is one of them.
+func (c *Case) onHost(f Fault, want func(Fault) bool) Fault {
+	same := c.of(func(g Fault) bool { return g.Node == f.Node && want(g) })
+	return slices.MinFunc(same, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.TimeNS, b.TimeNS), cmp.Compare(a.seq, b.seq)) })
+}
+
+// first is the earliest fault that has an effect of its own.
+func (c *Case) first() (Fault, bool) {
+	if f, ok := c.earliest(func(f Fault) bool { return f.Event != Signalled && f.Event != NotWired }); ok {
+		return f, true
+	}
+	if f, ok := c.earliest(func(f Fault) bool { return f.Event == NotWired }); ok {
+		return f, true
+	}
+	if c.Stopped {
+		return c.earliest(func(f Fault) bool { return f.Event == Signalled })
+	}
+	return Fault{}, false
+}
+
+func (c *Case) of(want func(Fault) bool) []Fault {
+	var out []Fault
+	for _, f := range c.faults {
+		if want(f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (c *Case) earliest(want func(Fault) bool) (Fault, bool) {
+	fs := c.of(want)
+	if len(fs) == 0 {
+		return Fault{}, false
+	}
+	return slices.MinFunc(fs, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.seq, b.seq)) }), true
+}
+
+// signalled is the INT or TERM that mpiup got, 0 if none.
+func (c *Case) signalled() int {
+	if f, ok := c.earliest(func(f Fault) bool { return f.Event == Signalled }); ok {
+		return f.Code
+	}
+	return 0
+}
+
+// echoes says that a rank failed because it lost another, as far as it says.
+func (c *Case) echoes(f Fault) bool { return c.found[f.ID].Echo && !f.struck() }
+
+// struck says that a signal from elsewhere, or a crash, ended the rank.
+func (f Fault) struck() bool {
+	switch f.Exit.Signal {
+	case 0, job.SIGABRT, job.SIGPIPE: // its libraries' own ways to end
+		return false
+	}
+	return true
+}
+
+// blame is the rank that failed for a reason of its own, where first is one that lost its peer: one that a signal ended
+// or that says what its reason is, else one that says nothing. It is first where there is none.
+func (c *Case) blame(first Fault) Fault {
+	if !c.echoes(first) {
+		return first
+	}
+	spoke := func(f Fault) bool { _, ok := c.found[f.ID]; return ok }
+	for _, want := range []func(Fault) bool{
+		func(f Fault) bool {
+			return f.Event == Raised || f.Event == Ended && (f.struck() || spoke(f) && !c.echoes(f))
+		},
+		func(f Fault) bool { return f.Event == Ended && !spoke(f) },
+	} {
+		if f, ok := c.earliest(want); ok {
+			return f
+		}
+	}
+	return first
+}

@@ -1,0 +1,95 @@
+package verdict
+
+import (
+	"strings"
+	"time"
+)
+
+// Kind is a kind of failure. Its text is for machines and for headings; it does not change.
+type Kind string
+
+// The kinds that are read from what ranks write.
+const (
+	GPUMemory  Kind = "gpu-out-of-memory"
+	Rendezvous Kind = "rendezvous-timeout" // ranks waited for others that never came to where they meet
+	Collective Kind = "collective-timeout" // ranks waited for others in a collective operation
+	PeerLost   Kind = "peer-lost"          // the connection to another rank ended
+	Python     Kind = "python-exception"   // any that no row knows
+)
+
+// Said is what is known of a rank's standard error, each list in the order in which it was written.
+type Said struct {
+	First  []string    // its first lines
+	Raised []Exception // ends of Python tracebacks
+	Last   []string    // its last lines
+}
+
+// Exception is the end of a traceback.
+type Exception struct {
+	Text    string // the exception's line, and after a line feed what follows it
+	Chained bool   // it came while the one before was handled
+	At      time.Time
+}
+
+// Finding is what a rank's own words say of its end. The zero value is nothing.
+type Finding struct {
+	Kind   Kind
+	Line   string // that says so, as the rank wrote it
+	Advice string // what to do; "" where the line says all that is known
+	Echo   bool   // ranks say so that lost another one, or waited for it
+}
+
+// Read finds the reason in what a rank said: the last exception of Python's, else the last line that a row knows.
+// An exception that only tells of a child's (torchrun's) is passed over for the child's own, and an Echo for what was
+// being handled when it came.
+func Read(s Said) (Finding, bool) {
+	var echo Finding // the last one that was passed over
+	for i := len(s.Raised) - 1; i >= 0; i-- {
+		line, _, _ := strings.Cut(s.Raised[i].Text, "\n")
+		if relayed(line) {
+			continue
+		}
+		f, ok := look(s.Raised[i].Text)
+		if !ok {
+			f = Finding{Kind: Python}
+		}
+		f.Line = line
+		if !f.Echo || !s.Raised[i].Chained {
+			if echo.Kind != "" && f.Echo {
+				f = echo
+			}
+			return f, true
+		}
+		if echo.Kind == "" {
+			echo = f
+		}
+	}
+	if echo.Kind != "" {
+		return echo, true
+	}
+	for _, lines := range [][]string{s.Last, s.First} {
+		for i := len(lines) - 1; i >= 0; i-- {
+			if f, ok := look(lines[i]); ok {
+				f.Line = strings.TrimSpace(lines[i])
+				return f, true
+			}
+		}
+	}
+	return Finding{}, false
+}
+
+// relayed says that an exception tells only that a child process has failed.
+func relayed(line string) bool {
+	return strings.HasPrefix(line, "torch.distributed.elastic.multiprocessing.errors.ChildFailedError") ||
+		strings.HasPrefix(line, "subprocess.CalledProcessError") || strings.HasPrefix(line, "torch.multiprocessing.spawn.Process")
+}
+
+// look is the first row that knows a text.
+func look(text string) (Finding, bool) {
+	for _, r := range table {
+		if r.knows(text) {
+			return Finding{Kind: r.kind, Advice: r.advice, Echo: r.echo}, true
+		}
+	}
+	return Finding{}, false
+}
