@@ -37,7 +37,7 @@ func (st *step) choose(dirs []string) {
 		case l.Pmi != apiv1.Pmi_PMI_AUTO:
 			st.chosen[app] = l.Pmi
 		case here[app]:
-			st.chosen[app] = protocols[c.Protocol]
+			st.chosen[app] = apiv1.Pmi(c.Protocol)
 			if c.Library == "" && l.Spawned {
 				st.likeParent(app, &c)
 			}
@@ -76,8 +76,6 @@ func (s *session) proceed(p *apiv1.Proceed) error {
 		return fmt.Errorf("a second word on the libraries of job %d", p.Job)
 	}
 }
-
-var protocols = map[mpilib.Protocol]apiv1.Pmi{mpilib.PMI1: apiv1.Pmi_PMI_FD, mpilib.PMIx: apiv1.Pmi_PMI_PMIX}
 
 // likeParent gives a spawned program that does not show what it needs what its parent's job got
 // here.

@@ -8,9 +8,9 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/attendance"
 	"github.com/mpiup/mpiup/launcher/holdup"
-	"github.com/mpiup/mpiup/launcher/mixture"
 )
 
 // alone is the ranks that ended well without having spoken to mpiup, though they had an MPI library:
@@ -61,32 +61,32 @@ func (r *run) sayAlone() {
 		if id.job == 0 && r.meets(id.app) {
 			continue // by a framework, which loads MPI where it was built with it
 		}
-		offered := r.cfg.PMI
+		offered := job.Protocol(r.cfg.PMI)
 		j := r.jobs[id.job]
 		if j.mixture != nil {
 			if c, ok := j.mixture.First(int(id.app)); ok {
-				offered = c.Pmi
+				offered = c.Protocol
 			}
 		}
 		r.say("warning: %d ranks of %s use %s and never spoke to mpiup, which offered %s: if they called MPI_Init, each was alone, as rank 0 of 1; %s",
-			app.ranks, j.program(int(id.app)), app.library, mixture.Protocol(offered), aloneAdvice(app.library, offered))
+			app.ranks, j.program(int(id.app)), app.library, offered, aloneAdvice(app.library, offered))
 	}
 }
 
 // aloneAdvice is what to do where a library did not take what was offered.
-func aloneAdvice(library string, offered apiv1.Pmi) string {
+func aloneAdvice(library string, offered job.Protocol) string {
 	openMPI := strings.HasPrefix(library, "Open MPI")
 	switch {
-	case openMPI && offered != apiv1.Pmi_PMI_PMIX:
+	case openMPI && offered != job.PMIx:
 		return "Open MPI needs --mpi pmix"
 	case openMPI:
 		return "see whether a wrapper takes PMIX_* or FLUX_JOB_ID out of their environment"
-	case offered == apiv1.Pmi_PMI_PMIX:
+	case offered == job.PMIx:
 		return "try --mpi pmi1"
-	case offered == apiv1.Pmi_PMI_FD, offered == apiv1.Pmi_PMI_2:
+	case offered == job.PMI1, offered == job.PMI2:
 		return "try --mpi pmi-port if a wrapper closes descriptors, --mpi pmix if the library was built for PMIx only"
 	}
-	return fmt.Sprintf("try another protocol than %s with --mpi", mixture.Protocol(offered))
+	return fmt.Sprintf("try another protocol than %s with --mpi", offered)
 }
 
 // appID is a program of a job.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 func TestAlone(t *testing.T) {
@@ -65,7 +66,7 @@ func TestAloneAdvice(t *testing.T) {
 		{"MPICH 5.0.2 (/x)", apiv1.Pmi_PMI_PORT, "try another protocol than PMI-1 over a port with --mpi"},
 		{"MPICH 5.0.2 (/x)", apiv1.Pmi_PMI_PMIX, "try --mpi pmi1"},
 	} {
-		if got := aloneAdvice(c.library, c.offered); got != c.want {
+		if got := aloneAdvice(c.library, job.Protocol(c.offered)); got != c.want {
 			t.Errorf("%s, offered %v: %q, not %q", c.library, c.offered, got, c.want)
 		}
 	}

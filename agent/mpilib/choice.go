@@ -6,38 +6,21 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/mpilib/script"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 )
 
-// Protocol is what a rank speaks to whoever started it.
-type Protocol int
-
-const (
-	PMI1 Protocol = iota + 1 // or PMI-2, as the library likes
-	PMIx
-)
-
-func (p Protocol) String() string {
-	switch p {
-	case PMI1:
-		return "PMI-1"
-	case PMIx:
-		return "PMIx"
-	}
-	return "no protocol"
-}
-
 // Choice is the protocol that a program's ranks need, and how it was found out.
 type Choice struct {
-	Protocol Protocol
-	Library  string // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "" none was found
-	Sure     bool   // the command runs a program that needs Library, as far as one can see
-	Mention  bool   // Sure is said of a script because it names a package that loads Library; it may not come to that
-	Why      string // the end of "..., since "
-	Horovod  bool   // a Python that the command runs has the package horovod
-	Shards   bool   // its processes are told apart on purpose, by a variable with a rank in it, and meet nowhere that shows
-	NCCL     string // version of the NCCL that it would load, "2.20.5"; "": unknown
-	OldHwloc bool   // the program has, or may have, hwloc 1, which cannot read hwloc 2's XML
+	Protocol job.Protocol // PMI1 or PMIx
+	Library  string       // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "" none was found
+	Sure     bool         // the command runs a program that needs Library, as far as one can see
+	Mention  bool         // Sure is said of a script because it names a package that loads Library; it may not come to that
+	Why      string       // the end of "..., since "
+	Horovod  bool         // a Python that the command runs has the package horovod
+	Shards   bool         // its processes are told apart on purpose, by a variable with a rank in it, and meet nowhere that shows
+	NCCL     string       // version of the NCCL that it would load, "2.20.5"; "": unknown
+	OldHwloc bool         // the program has, or may have, hwloc 1, which cannot read hwloc 2's XML
 }
 
 // choose makes a choice of what was found for a command. Its texts are for a terminal, and what they
@@ -82,15 +65,15 @@ func (k *look) settle(c command, h hit) Choice {
 	if h.mpi.static {
 		choice.Why = fmt.Sprintf("%s has %s in it", strings.TrimSuffix(who, ","), familyNames[h.mpi.family])
 	}
-	if p, name := wish(h.mpi.family, c.Env); p != 0 && p != choice.Protocol {
+	if p, name := wish(h.mpi.family, c.Env); name != "" && p != choice.Protocol {
 		choice.Protocol = p
 		choice.Why += ", and " + name + " asks for " + p.String()
 	}
 	return choice
 }
 
-// wish is the protocol that the user's environment asks a library to speak.
-func wish(f family, e script.Env) (p Protocol, name string) {
+// wish is the protocol that the user's environment asks a library to speak, and the variable that does; "": none does.
+func wish(f family, e script.Env) (p job.Protocol, name string) {
 	var names []string
 	switch f {
 	case intelMPI:
@@ -101,9 +84,9 @@ func wish(f family, e script.Env) (p Protocol, name string) {
 	for _, name := range names {
 		switch v := strings.ToLower(path.Base(e.Get(name))); {
 		case v == "x", strings.Contains(v, "pmix"):
-			return PMIx, name
+			return job.PMIx, name
 		case v == "1", v == "2", v == "pmi1", v == "pmi2", pmiLibrary().MatchString(v):
-			return PMI1, name
+			return job.PMI1, name
 		}
 	}
 	return 0, ""
@@ -161,7 +144,7 @@ func (k *look) guess(c command) Choice {
 	if c.Env.Get(anyMCA) != "" {
 		return by(openMPI, "parameters are given (OMPI_MCA_*) that are")
 	}
-	return Choice{Protocol: PMI1, Why: none}
+	return Choice{Protocol: job.PMI1, Why: none}
 }
 
 // familyIn is the MPI whose libraries lie in a directory.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/agent/mpilib/object"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // family is a kind of MPI library.
@@ -40,11 +41,11 @@ type library struct {
 // protocol is what a library speaks. MPICH and its kin speak PMI unless they were built with
 // libpmix: such builds (Ubuntu 24.04's) often know nothing else (pmi-wire.md 1.3), and those that do
 // take PMIx where they find it.
-func (l library) protocol() Protocol {
+func (l library) protocol() job.Protocol {
 	if l.family == openMPI || l.family == pmixClient || l.pmix {
-		return PMIx
+		return job.PMIx
 	}
-	return PMI1
+	return job.PMI1
 }
 
 // String is the library as users know it: "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)".

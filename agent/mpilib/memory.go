@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/mpilib/script"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Query is a command as a rank will be started.
@@ -43,11 +44,11 @@ func NewMemory(fsys fs.FS) *Memory {
 // file systems do: one that does not answer costs a goroutine until it does.
 func (m *Memory) Look(q Query) Choice {
 	if len(q.Argv) == 0 {
-		return Choice{Protocol: PMI1, Why: "no program is named"}
+		return Choice{Protocol: job.PMI1, Why: "no program is named"}
 	}
 	q.Argv = slices.Clone(q.Argv[:min(len(q.Argv), maxArgs)])
 	return answered(func() Choice { return m.look(q) },
-		Choice{Protocol: PMI1, OldHwloc: true,
+		Choice{Protocol: job.PMI1, OldHwloc: true,
 			Why: fmt.Sprintf("the file system of %s or its libraries did not answer within %v", printable(q.Argv[0]), lookDeadline)})
 }
 

@@ -5,6 +5,13 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+const (
+	PMI1 = job.PMI1
+	PMIx = job.PMIx
 )
 
 // tree is files by path without the first slash: an image, a script's text ("#!"), other text, a
@@ -71,7 +78,7 @@ type looked struct {
 	command  string // words
 	argv     []string
 	env      []string
-	protocol Protocol
+	protocol job.Protocol
 	library  string
 	sure     bool
 	why      string // part of it

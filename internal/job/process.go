@@ -39,3 +39,33 @@ func (s Stream) String() string {
 	}
 	return "stdout"
 }
+
+// Protocol is what a rank speaks to whoever started it, with the numbers of the protocol's Pmi.
+type Protocol int
+
+// The protocols.
+const (
+	PMI1         Protocol = 0 // or PMI-2, as the library likes
+	PMI1OverPort Protocol = 1
+	NoProtocol   Protocol = 2
+	PMIx         Protocol = 3
+	AutoProtocol Protocol = 4 // each agent looks at the program
+	PMI2         Protocol = 5
+)
+
+// String is the protocol as users know it.
+func (p Protocol) String() string {
+	switch p {
+	case PMI1:
+		return "PMI-1"
+	case PMI1OverPort:
+		return "PMI-1 over a port"
+	case PMI2:
+		return "PMI-2"
+	case PMIx:
+		return "PMIx"
+	case NoProtocol:
+		return "no protocol"
+	}
+	return "protocol " + strconv.Itoa(int(p))
+}

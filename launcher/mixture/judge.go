@@ -89,7 +89,7 @@ func (j *Job) Judge() (Verdict, string) {
 		if len(j.programs) > 1 {
 			program = " in " + j.programs[k.App]
 		}
-		parts = append(parts, fmt.Sprintf("%s%s on %s (%s)", library, program, hostNames(k.Hosts), Protocol(k.Pmi)))
+		parts = append(parts, fmt.Sprintf("%s%s on %s (%s)", library, program, hostNames(k.Hosts), k.Protocol))
 	}
 	if n := len(kinds) - most; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", n))
@@ -106,7 +106,7 @@ func compare(a, b *Answer) Verdict {
 		return Doubtful
 	}
 	v := together(a.Library, b.Library)
-	if v == Hopeless && !(a.Sure && b.Sure) || v == Fine && a.Pmi != b.Pmi {
+	if v == Hopeless && !(a.Sure && b.Sure) || v == Fine && a.Protocol != b.Protocol {
 		return Doubtful
 	}
 	return v
@@ -119,13 +119,13 @@ func (j *Job) kinds() (kinds []*Answer) {
 		family, version := split(a.Library)
 		name := strings.TrimSpace(family + " " + version)
 		i := slices.IndexFunc(kinds, func(k *Answer) bool {
-			return k.App == a.App && k.Pmi == a.Pmi && k.Sure == a.Sure && k.Library == name
+			return k.App == a.App && k.Protocol == a.Protocol && k.Sure == a.Sure && k.Library == name
 		})
 		switch {
 		case i >= 0:
 			kinds[i].Hosts = slices.Concat(kinds[i].Hosts, a.Hosts)
 		case len(kinds) < maxKinds:
-			kinds = append(kinds, &Answer{App: a.App, Pmi: a.Pmi, Library: name, Sure: a.Sure, Hosts: a.Hosts})
+			kinds = append(kinds, &Answer{App: a.App, Protocol: a.Protocol, Library: name, Sure: a.Sure, Hosts: a.Hosts})
 		}
 	}
 	first := func(k *Answer) int { // k has a host

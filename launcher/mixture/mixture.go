@@ -13,10 +13,10 @@ package mixture
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Place is a program of the job on a host of the run, both by index.
@@ -31,7 +31,7 @@ type Host struct {
 // Answer is what agents of some hosts have chosen for a program.
 type Answer struct {
 	App          int
-	Pmi          apiv1.Pmi
+	Protocol     job.Protocol
 	Library, Why string // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; "": none was found
 	Sure         bool   // the program surely loads it
 	Hosts        []Host
@@ -67,9 +67,9 @@ func (j *Job) Add(h Host, m *apiv1.Chosen) (last bool, err error) {
 		return false, fmt.Errorf("chose a protocol for program %d of job %d, which it has not or has chosen for already", m.App, m.Job)
 	}
 	j.remove(p)
-	a := Answer{App: p.App, Pmi: m.Pmi, Library: clip(m.Library), Why: clip(m.Why), Sure: m.Sure}
+	a := Answer{App: p.App, Protocol: job.Protocol(m.Pmi), Library: clip(m.Library), Why: clip(m.Why), Sure: m.Sure}
 	i := slices.IndexFunc(j.answers, func(b *Answer) bool {
-		return a.App == b.App && a.Pmi == b.Pmi && a.Library == b.Library && a.Why == b.Why && a.Sure == b.Sure
+		return a.App == b.App && a.Protocol == b.Protocol && a.Library == b.Library && a.Why == b.Why && a.Sure == b.Sure
 	})
 	if i < 0 {
 		i = len(j.answers)
@@ -110,27 +110,10 @@ func (j *Job) First(app int) (Answer, bool) {
 func (j *Job) Lines(app int) (lines []string) {
 	for _, a := range j.answers {
 		if a.App == app {
-			lines = append(lines, fmt.Sprintf("%s: %s: %s, since %s", hostNames(a.Hosts), j.programs[app], Protocol(a.Pmi), a.Why))
+			lines = append(lines, fmt.Sprintf("%s: %s: %s, since %s", hostNames(a.Hosts), j.programs[app], a.Protocol, a.Why))
 		}
 	}
 	return lines
-}
-
-// Protocol is a protocol as users know it.
-func Protocol(p apiv1.Pmi) string {
-	switch p {
-	case apiv1.Pmi_PMI_FD:
-		return "PMI-1"
-	case apiv1.Pmi_PMI_PORT:
-		return "PMI-1 over a port"
-	case apiv1.Pmi_PMI_2:
-		return "PMI-2"
-	case apiv1.Pmi_PMI_PMIX:
-		return "PMIx"
-	case apiv1.Pmi_PMI_NONE:
-		return "no protocol"
-	}
-	return "protocol " + strconv.Itoa(int(p))
 }
 
 func clip(s string) string {
