@@ -23,7 +23,7 @@ func (s *session) aborted(ctx context.Context, id, code int, text string, target
 	a := abortOf(id, code, text, targets)
 	_, err := question(ctx, s.up, s.up.aborts, func(n uint64) *apiv1.Frame {
 		a.Id = n
-		return &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: a}}
+		return a.Frame()
 	})
 	if errors.Is(err, wire.ErrFull) {
 		s.end("the launcher takes no frames: " + err.Error())

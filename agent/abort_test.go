@@ -34,8 +34,8 @@ func TestAnAbortingRankIsHeld(t *testing.T) {
 			t.Errorf("%v: let go before the launcher knew", targets)
 		default:
 		}
-		c.send(&apiv1.Frame{Body: &apiv1.Frame_AbortNoted{AbortNoted: &apiv1.AbortNoted{Id: a.Id + 1}}}) // another's
-		c.send(&apiv1.Frame{Body: &apiv1.Frame_AbortNoted{AbortNoted: &apiv1.AbortNoted{Id: a.Id}}})
+		c.send((&apiv1.AbortNoted{Id: a.Id + 1}).Frame()) // another's
+		c.send((&apiv1.AbortNoted{Id: a.Id}).Frame())
 		select {
 		case <-done:
 		case <-time.After(testBound):
@@ -79,7 +79,7 @@ func TestAnAbortOfPMIKeepsItsConnection(t *testing.T) {
 echo "cmd=init pmi_version=1 pmi_subversion=1" >&3; read -r answer <&3
 echo "cmd=abort exitcode=42" >&3; read -r answer <&3
 echo let go; exec sleep 1000`)
-	l.Pmi = apiv1.Pmi_PMI_FD
+	l.Job.Pmi = apiv1.Pmi_PMI_FD
 	begun := time.Now()
 	c.start(l)
 	seen := c.until(func(f *apiv1.Frame) bool { return f.GetAborted() != nil })

@@ -106,7 +106,7 @@ func (c *client) dial(resume bool) *apiv1.Opened {
 	o := &apiv1.Open{Protocol: c.open.Protocol, Version: c.open.Version, Session: c.open.Session, Secret: c.open.Secret,
 		Incarnation: c.open.Incarnation, LeaseMs: c.open.LeaseMs, Launcher: c.open.Launcher, Sandbox: c.open.Sandbox, Namespace: c.open.Namespace, Pod: c.open.Pod,
 		Resume: resume, Received: c.link.Received()}
-	if err := mine.Send(&apiv1.Frame{Body: &apiv1.Frame_Open{Open: o}}); err != nil {
+	if err := mine.Send(o.Frame()); err != nil {
 		c.t.Fatal(err)
 	}
 	f, err := mine.Recv()
@@ -137,13 +137,12 @@ func (c *client) hangUp() {
 
 func (c *client) launch(number uint64, n int, script string) {
 	c.t.Helper()
-	l := &apiv1.Launch{Number: number, JobId: "job", Size: uint32(n), Universe: uint32(n), Hosts: 1, Window: 64 << 10,
-		GraceMs: 2000, Apps: []*apiv1.App{{Argv: []string{"sh", "-c", script}, Env: []string{"USER_VAR=2"}}}}
+	l := &apiv1.Launch{Job: &apiv1.Job{Id: "job", Size: uint32(n), Universe: uint32(n), Hosts: 1, Window: 64 << 10, GraceMs: 2000}, Number: number, Apps: []*apiv1.App{{Argv: []string{"sh", "-c", script}, Env: []string{"USER_VAR=2"}}}}
 	for r := range n {
 		l.Procs = append(l.Procs, &apiv1.Proc{Rank: uint32(r), LocalRank: uint32(r)})
 	}
 	l.Stdin = []uint32{0}
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+	c.send(l.Frame())
 }
 
 func (c *client) send(f *apiv1.Frame) {
@@ -162,7 +161,7 @@ func (c *client) until(done func(*apiv1.Frame) bool) (seen []*apiv1.Frame) {
 		case f := <-c.frames:
 			seen = append(seen, f)
 			if o := f.GetOutput(); o != nil {
-				c.send(&apiv1.Frame{Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: o.Rank, Bytes: uint32(len(o.Data))}}})
+				c.send((&apiv1.Credit{Rank: o.Rank, Bytes: uint32(len(o.Data))}).Frame())
 			}
 			if done(f) {
 				return seen
@@ -228,7 +227,7 @@ func TestProcessLifecycle(t *testing.T) {
 	}
 	c.launch(1, 1, `echo "$MPIUP_RANK/$MPIUP_SIZE $HOST_VAR$USER_VAR $PMI_FD"; read line; echo "got $line"; exit 7`)
 	c.until(started)
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: []byte("hello\n")}}})
+	c.send((&apiv1.Input{Data: []byte("hello\n")}).Frame())
 	seen := c.until(outputEnd)
 	if got := stdout(seen); got != "0/1 12 3\ngot hello\n" {
 		t.Errorf("output %q", got)
@@ -236,7 +235,7 @@ func TestProcessLifecycle(t *testing.T) {
 	if x := exitOf(seen); x == nil || x.Code != 7 || x.StoppedByUs || x.Pmi != apiv1.PmiState_PMI_NEVER {
 		t.Errorf("exit %v", x)
 	}
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.Bye{}).Frame())
 	c.until(isClosed)
 	c.hangUp()
 	eventually(t, "the session is forgotten", func() bool { return c.agent.metrics.sessionCount() == 0 })
@@ -319,8 +318,8 @@ func (c *client) mute() {
 	ctx, cancel := context.WithCancel(context.Background())
 	mine, theirs, _, endTheirs := wire.Pipe(ctx)
 	c.wg.Go(func() { c.agent.Attach(ctx, theirs, c.name); endTheirs() })
-	mine.Send(&apiv1.Frame{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Protocol: apiv1.Protocol, Session: c.open.Session,
-		Secret: c.open.Secret, Incarnation: c.open.Incarnation, Resume: true, Received: c.link.Received()}}})
+	mine.Send((&apiv1.Open{Protocol: apiv1.Protocol, Session: c.open.Session,
+		Secret: c.open.Secret, Incarnation: c.open.Incarnation, Resume: true, Received: c.link.Received()}).Frame())
 	if _, err := mine.Recv(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -383,7 +382,7 @@ func TestStopEscalates(t *testing.T) {
 	for range 2 {
 		c.until(func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
 	}
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Stop{Stop: &apiv1.Stop{Why: "test", Now: true}}})
+	c.send((&apiv1.Stop{Why: "test", Now: true}).Frame())
 	for range 2 {
 		seen := c.until(exited)
 		if x := exitOf(seen); x.Signal != int32(syscall.SIGKILL) || !x.StoppedByUs {
@@ -399,7 +398,7 @@ func TestKillDuringAStopIsNotOurs(t *testing.T) {
 	c.dial(false)
 	c.launch(1, 1, `trap "kill -KILL $$" TERM; echo ready; while :; do sleep 0.01; done`)
 	c.until(func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Stop{Stop: &apiv1.Stop{Why: "test"}}})
+	c.send((&apiv1.Stop{Why: "test"}).Frame())
 	if x := exitOf(c.until(exited)); x.Signal != int32(syscall.SIGKILL) || x.StoppedByUs {
 		t.Errorf("exit %v", x)
 	}
@@ -413,7 +412,7 @@ func TestKillAtBirthIsOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-p.Done()
-	st := &step{halt: func() {}, launch: &apiv1.Launch{}, procs: map[uint32]*proc{}, noted: make(chan struct{})}
+	st := &step{halt: func() {}, launch: &apiv1.Launch{Job: &apiv1.Job{}}, procs: map[uint32]*proc{}, noted: make(chan struct{})}
 	st.markStopped(time.Now().Add(time.Hour))
 	born := newProc(st, &apiv1.Proc{}, "", false)
 	born.process = p
@@ -440,8 +439,7 @@ func TestStartFailures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newClient(t, newAgent(t), '1', "life-1")
 			c.dial(false)
-			c.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: 1, Size: 1,
-				Procs: []*apiv1.Proc{{}}, Apps: []*apiv1.App{{Argv: tt.argv, Wdir: tt.wdir, WdirExplicit: tt.wdir != ""}}}}})
+			c.send((&apiv1.Launch{Job: &apiv1.Job{Size: 1}, Number: 1, Procs: []*apiv1.Proc{{}}, Apps: []*apiv1.App{{Argv: tt.argv, Wdir: tt.wdir, WdirExplicit: tt.wdir != ""}}}).Frame())
 			seen := c.until(func(f *apiv1.Frame) bool { return f.GetStartFailed() != nil })
 			f := seen[len(seen)-1].GetStartFailed()
 			if f.Phase != tt.phase || !strings.Contains(f.Text, tt.text) {
@@ -480,16 +478,17 @@ func TestHostileLaunchersAreRefused(t *testing.T) {
 func TestLaunchIsChecked(t *testing.T) {
 	app := []*apiv1.App{{Argv: []string{"true"}}}
 	for name, l := range map[string]*apiv1.Launch{
-		"no command":       {Size: 1, Exec: true},
-		"more than a job":  {Size: 1, Apps: app, Procs: []*apiv1.Proc{{}, {Rank: 1}}},
-		"rank twice":       {Size: 2, Apps: app, Procs: []*apiv1.Proc{{}, {}}},
-		"rank too high":    {Size: 2, Apps: app, Procs: []*apiv1.Proc{{Rank: 2}}},
-		"no such program":  {Size: 1, Apps: app, Procs: []*apiv1.Proc{{App: 1}}},
-		"nameless program": {Size: 1, Apps: []*apiv1.App{{}}, Procs: []*apiv1.Proc{{}}},
-		"huge job":         {Size: 1 << 31, Apps: app, Procs: []*apiv1.Proc{{}}},
-		"shared terminal":  {Size: 2, Terminal: true, Apps: app, Procs: []*apiv1.Proc{{}, {Rank: 1}}},
-		"no number":        {Size: 1, Apps: app, Procs: []*apiv1.Proc{{}}},
-		"endless number":   {Number: 1<<64 - 1, Size: 1, Apps: app, Procs: []*apiv1.Proc{{}}},
+		"no job":           {Apps: app, Procs: []*apiv1.Proc{{}}},
+		"no command":       {Job: &apiv1.Job{Size: 1}, Exec: &apiv1.Exec{}},
+		"more than a job":  {Job: &apiv1.Job{Size: 1}, Apps: app, Procs: []*apiv1.Proc{{}, {Rank: 1}}},
+		"rank twice":       {Job: &apiv1.Job{Size: 2}, Apps: app, Procs: []*apiv1.Proc{{}, {}}},
+		"rank too high":    {Job: &apiv1.Job{Size: 2}, Apps: app, Procs: []*apiv1.Proc{{Rank: 2}}},
+		"no such program":  {Job: &apiv1.Job{Size: 1}, Apps: app, Procs: []*apiv1.Proc{{App: 1}}},
+		"nameless program": {Job: &apiv1.Job{Size: 1}, Apps: []*apiv1.App{{}}, Procs: []*apiv1.Proc{{}}},
+		"huge job":         {Job: &apiv1.Job{Size: 1 << 31}, Apps: app, Procs: []*apiv1.Proc{{}}},
+		"shared terminal":  {Job: &apiv1.Job{Size: 2}, Exec: &apiv1.Exec{Terminal: true}, Apps: app, Procs: []*apiv1.Proc{{}, {Rank: 1}}},
+		"no number":        {Job: &apiv1.Job{Size: 1}, Apps: app, Procs: []*apiv1.Proc{{}}},
+		"endless number":   {Job: &apiv1.Job{Size: 1}, Number: 1<<64 - 1, Apps: app, Procs: []*apiv1.Proc{{}}},
 	} {
 		if l.Number == 0 && name != "no number" {
 			l.Number = 1

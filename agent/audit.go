@@ -53,11 +53,11 @@ func (s *session) auditRefused(l *apiv1.Launch, why *policy.Refusal) {
 // startLine is a Launch as attributes for the log.
 func (s *session) startLine(what policy.Kind, l *apiv1.Launch) []any {
 	if what == policy.Copy {
-		return append([]any{"what", what.String(), "session", short(s.id), "number", l.Number, "job", l.Job,
+		return append([]any{"what", what.String(), "session", short(s.id), "number", l.Number, "job", l.Job.Number,
 			"files", filesText(l), "uid", os.Getuid()}, s.caller...)
 	}
-	return append([]any{"what", what.String(), "session", short(s.id), "number", l.Number, "job", l.Job,
-		"processes", len(l.Procs), "of", l.Size, "command", commandOf(l.Apps), "uid", os.Getuid()}, s.caller...)
+	return append([]any{"what", what.String(), "session", short(s.id), "number", l.Number, "job", l.Job.Number,
+		"processes", len(l.Procs), "of", l.Job.Size, "command", commandOf(l.Apps), "uid", os.Getuid()}, s.caller...)
 }
 
 // filesText is the files of a launch with their sizes, cut at maxAuditCommand.

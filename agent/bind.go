@@ -61,7 +61,7 @@ type bound struct {
 // binding reads what the launcher says of its ranks' CPUs, checked already.
 func (st *step) binding() *bound {
 	b := &bound{}
-	if st.launch.Exec {
+	if st.launch.Exec != nil {
 		return b
 	}
 	for _, p := range st.launch.Procs {

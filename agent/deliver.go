@@ -95,14 +95,9 @@ func (s *session) signal(sig *apiv1.Signal) error {
 	return nil
 }
 
-// input writes to processes' standard input. What no process is named for goes where the first
-// job's Launch says; a spawned job has none.
+// input writes to the standard input of the processes that the first job's Launch names; a spawned job has none.
 func (s *session) input(in *apiv1.Input) error {
-	ids := in.Ranks
-	if len(ids) == 0 {
-		ids = s.job(0).launch.Stdin
-	}
-	for _, id := range ids {
+	for _, id := range s.job(0).launch.Stdin {
 		p := s.proc(id)
 		if p == nil || p.input == nil {
 			continue
@@ -123,12 +118,12 @@ func (s *session) input(in *apiv1.Input) error {
 // its Launch on, before its ranks run.
 func (s *session) answerFetch(r *apiv1.FetchRequest) {
 	res := &apiv1.FetchResult{Id: r.Id}
-	reply := func() { s.send(&apiv1.Frame{Body: &apiv1.Frame_FetchResult{FetchResult: res}}) }
+	reply := func() { s.send(res.Frame()) }
 	st, rank := s.jobOf(r.Owner), kvs.AnyOwner
 	if r.AnyOwner {
 		st = s.job(r.Job)
 	} else if st != nil {
-		rank = int(r.Owner - st.launch.Base)
+		rank = int(r.Owner - st.launch.Job.Base)
 	}
 	if st == nil || st.space == nil || r.AnyOwner || !r.Wait {
 		if st != nil && st.space != nil {

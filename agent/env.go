@@ -28,10 +28,10 @@ var secretVariables = []string{"MPIUP_KEY", "MPIUP_TLS_DIR"}
 
 // taken are the variables of the container that a launch's processes do not get.
 func taken(l *apiv1.Launch) []string {
-	if l.Exec { // a person's command, which may be mpiup
-		return l.Unset
+	if l.Exec != nil { // a person's command, which may be mpiup
+		return nil
 	}
-	return slices.Concat(l.Unset, secretVariables)
+	return secretVariables
 }
 
 // environment is a process's: the container's own, then what the user exported, then what
@@ -80,19 +80,19 @@ func (e *envList) set(name, kv string) {
 
 // computedEnv is what mpiup adds for one process of a launch.
 func computedEnv(session, dir string, l *apiv1.Launch, p *apiv1.Proc) []string {
-	env := []string{"MPIUP_SESSION=" + session, "MPIUP_JOB_ID=" + l.JobId}
+	env := []string{"MPIUP_SESSION=" + session, "MPIUP_JOB_ID=" + l.Job.Id}
 	if dir != "" {
 		env = append(env, "PWD="+dir)
 	}
-	if l.Terminal && l.Term != "" {
-		env = append(env, "TERM="+l.Term)
+	if l.Exec.GetTerminal() && l.Exec.GetTerm() != "" {
+		env = append(env, "TERM="+l.Exec.GetTerm())
 	}
-	if l.Exec {
+	if l.Exec != nil {
 		return env
 	}
 	env = append(env,
 		"MPIUP_RANK="+utoa(p.Rank),
-		"MPIUP_SIZE="+utoa(l.Size),
+		"MPIUP_SIZE="+utoa(l.Job.Size),
 		"MPIUP_LOCAL_RANK="+utoa(p.LocalRank),
 		"MPIUP_LOCAL_SIZE="+strconv.Itoa(len(l.Procs)),
 		"MPIUP_NODE_RANK="+utoa(p.NodeRank),
@@ -102,7 +102,7 @@ func computedEnv(session, dir string, l *apiv1.Launch, p *apiv1.Proc) []string {
 
 // unbuffered is for Python, which keeps what it prints to a pipe until there are 8 KiB of it. horovodrun sets the same.
 func (p *proc) unbuffered(app *apiv1.App) []string {
-	if p.step.launch.Exec || p.has(app, "PYTHONUNBUFFERED") {
+	if p.step.launch.Exec != nil || p.has(app, "PYTHONUNBUFFERED") {
 		return nil
 	}
 	return []string{"PYTHONUNBUFFERED=1"}

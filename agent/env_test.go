@@ -42,9 +42,9 @@ func TestRanksAreNotToldOfTheSecret(t *testing.T) {
 		user   []string
 		want   []string
 	}{
-		{"a rank", &apiv1.Launch{Unset: []string{"LANG"}}, nil, []string{"PATH=/bin"}},
-		{"a rank whose user says so", &apiv1.Launch{}, []string{"MPIUP_KEY=/k"}, []string{"PATH=/bin", "LANG=C", "MPIUP_KEY=/k"}},
-		{"a command", &apiv1.Launch{Exec: true}, nil, base},
+		{"a rank", &apiv1.Launch{Job: &apiv1.Job{}}, nil, []string{"PATH=/bin", "LANG=C"}},
+		{"a rank whose user says so", &apiv1.Launch{Job: &apiv1.Job{}}, []string{"MPIUP_KEY=/k"}, []string{"PATH=/bin", "LANG=C", "MPIUP_KEY=/k"}},
+		{"a command", &apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{}}, nil, base},
 	} {
 		if got := environment(base, taken(tt.launch), tt.user, nil); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
@@ -53,8 +53,7 @@ func TestRanksAreNotToldOfTheSecret(t *testing.T) {
 }
 
 func TestComputedVariables(t *testing.T) {
-	l := &apiv1.Launch{Size: 6, Universe: 8, JobId: "j", Procs: make([]*apiv1.Proc, 2), AppOf: []uint32{1, 1, 0, 0, 0, 1},
-		Apps: []*apiv1.App{{Argv: []string{"a"}}, {Argv: []string{"b", "-x", "1"}}}}
+	l := &apiv1.Launch{Job: &apiv1.Job{Size: 6, Universe: 8, Id: "j", AppOf: []uint32{1, 1, 0, 0, 0, 1}}, Procs: make([]*apiv1.Proc, 2), Apps: []*apiv1.App{{Argv: []string{"a"}}, {Argv: []string{"b", "-x", "1"}}}}
 	got := computedEnv("s", "/w", l, &apiv1.Proc{Rank: 5, LocalRank: 1, NodeRank: 2, App: 1})
 	want := []string{"MPIUP_SESSION=s", "MPIUP_JOB_ID=j", "PWD=/w", "MPIUP_RANK=5", "MPIUP_SIZE=6",
 		"MPIUP_LOCAL_RANK=1", "MPIUP_LOCAL_SIZE=2", "MPIUP_NODE_RANK=2",
@@ -70,7 +69,7 @@ func TestComputedVariables(t *testing.T) {
 	if got := computedEnv("s", "/w", l, &apiv1.Proc{Rank: 5, App: 1}); len(got) != len(want)-1 || slices.ContainsFunc(got, func(kv string) bool { return strings.HasPrefix(kv, "OMPI_ARGV=") }) {
 		t.Errorf("OMPI_ARGV that no program can have is not left out: %d variables", len(got))
 	}
-	l.Exec = true
+	l.Exec = &apiv1.Exec{}
 	if got := computedEnv("s", "", l, &apiv1.Proc{}); !slices.Equal(got, []string{"MPIUP_SESSION=s", "MPIUP_JOB_ID=j"}) {
 		t.Errorf("exec got %q", got)
 	}

@@ -59,36 +59,36 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 		launch *apiv1.Launch
 		who    []string
 	}{
-		{"a command", &apiv1.Launch{Exec: true}, []string{"every process"}},
-		{"none", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_NONE}, []string{"every process", "every rank"}},
-		{"PMI-1", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_FD}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI by descriptor"}},
-		{"PMI-2", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_2}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI by descriptor", "ranks with PMI-2"}},
-		{"a port", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_PORT}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI over a port"}},
-		{"PMIx", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_PMIX, Namespace: "n", Layout: []*apiv1.HostRanks{{Name: "w0", Ranks: "0-2"}}},
+		{"a command", &apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{}}, []string{"every process"}},
+		{"none", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_NONE}}, []string{"every process", "every rank"}},
+		{"PMI-1", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_FD}}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI by descriptor"}},
+		{"PMI-2", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_2}}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI by descriptor", "ranks with PMI-2"}},
+		{"a port", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_PORT}}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI over a port"}},
+		{"PMIx", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_PMIX, Namespace: "n", Layout: []*apiv1.HostRanks{{Name: "w0", Ranks: "0-2"}}}},
 			[]string{"every process", "every rank", "ranks with PMIx"}},
-		{"files", &apiv1.Launch{Pmi: apiv1.Pmi_PMI_NONE, Files: []*apiv1.CopyFile{{Name: "a"}}},
+		{"files", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_NONE}, Files: []*apiv1.CopyFile{{Name: "a"}}},
 			[]string{"every process", "every rank", "ranks of a job with copied files"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := newClient(t, newAgent(t), '1', "life-1")
 			client.dial(false)
 			l := c.launch
-			l.Number, l.JobId, l.Size, l.Universe, l.Hosts, l.Window = 1, "job", 3, 3, 1, 64<<10
+			l.Number, l.Job.Id, l.Job.Size, l.Job.Universe, l.Job.Hosts, l.Job.Window = 1, "job", 3, 3, 1, 64<<10
 			l.Apps = []*apiv1.App{{Argv: []string{"env", "-u", "NONE"}}}
-			l.Net, l.MpiPorts = "lo", "18000-18099"
-			l.Meeting = &apiv1.Meeting{Frameworks: uint32(frameworks.Auto | frameworks.TensorFlow | frameworks.Horovod | frameworks.HorovodGloo), Host: "10.1.2.3",
+			l.Job.Net, l.Job.MpiPorts = "lo", "18000-18099"
+			l.Job.Meeting = &apiv1.Meeting{Frameworks: uint32(frameworks.Auto | frameworks.TensorFlow | frameworks.Horovod | frameworks.HorovodGloo), Host: "10.1.2.3",
 				Torch: 20001, Jax: 20002, Tf: []string{"10.1.2.3:1", "10.1.2.3:2", "10.1.2.3:3"}, OnePerHost: true}
-			l.Fabric = &apiv1.Fabric{Use: "tcp", Nccl: "p2p=off,ib=off,shm=off"}
-			for rank := range l.Size {
+			l.Job.Fabric = &apiv1.Fabric{Use: "tcp", Nccl: "p2p=off,ib=off,shm=off"}
+			for rank := range l.Job.Size {
 				l.Procs = append(l.Procs, &apiv1.Proc{Rank: rank, LocalRank: rank, Cpus: ownCPUs(t)})
 			}
-			client.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+			client.send(l.Frame())
 			ends := 0
 			seen := client.until(func(f *apiv1.Frame) bool {
 				if outputEnd(f) {
 					ends++
 				}
-				return ends == int(l.Size)
+				return ends == int(l.Job.Size)
 			})
 			got := map[string]bool{}
 			for line := range strings.Lines(stdout(seen)) {

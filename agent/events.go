@@ -25,7 +25,7 @@ func (s *session) raised(e pmix.Event) {
 	if s.link.Ease(s.serving, maxEventsWaiting) != nil {
 		return
 	}
-	s.send(&apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: b}}})
+	s.send((&apiv1.Event{Data: b}).Frame())
 }
 
 // event gives ranks here what a rank of another host raised. One that cannot be read is no reason

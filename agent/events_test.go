@@ -34,10 +34,10 @@ func TestGoneNeedsNoRanksToTell(t *testing.T) {
 	c := newClient(t, newAgent(t), '1', "life-1")
 	c.dial(false)
 	first := elsewhere(0, 0, 2)
-	first.Namespace, first.Layout = "ns-0", []*apiv1.HostRanks{{Name: "w1", Ranks: "0-1"}}
+	first.Job.Namespace, first.Job.Layout = "ns-0", []*apiv1.HostRanks{{Name: "w1", Ranks: "0-1"}}
 	c.start(first)
 	gone := func(ids string) {
-		c.send(&apiv1.Frame{Body: &apiv1.Frame_Gone{Gone: &apiv1.Gone{Ids: ids, Host: true}}})
+		c.send((&apiv1.Gone{Ids: ids, Host: true}).Frame())
 	}
 	gone("0-1")
 	c.start(pmixLaunch(1, 2, 1, "sleep 1000"))
@@ -46,7 +46,7 @@ func TestGoneNeedsNoRanksToTell(t *testing.T) {
 	if s := c.session(); s.gone(&apiv1.Gone{Ids: "x"}) == nil {
 		t.Error("a set that is none was taken")
 	}
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.Bye{}).Frame())
 	c.until(isClosed)
 }
 
@@ -78,12 +78,12 @@ func TestEventsOfRanksTravel(t *testing.T) {
 	c := newClient(t, newAgent(t), '1', "life-1")
 	c.dial(false)
 	event := func(data []byte) {
-		c.send(&apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: data}}})
+		c.send((&apiv1.Event{Data: data}).Frame())
 	}
 	c.start(elsewhere(0, 0, 2))
 	event(nil) // nobody here speaks PMIx
 	first := pmixLaunch(1, 2, 1, "sleep 1000")
-	first.Spawned = false
+	first.Job.Spawned = false
 	c.start(first)
 	c.until(started)
 	c.session().raised(pmix.Event{Code: -3, Range: 4})
@@ -94,6 +94,6 @@ func TestEventsOfRanksTravel(t *testing.T) {
 	}
 	event(packed)
 	event([]byte("no event"))
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.Bye{}).Frame())
 	c.until(isClosed) // over the same stream: what cannot be read has not broken it
 }

@@ -99,7 +99,7 @@ func (p *proc) sources(app *apiv1.App, wire []string) []source {
 // explained is what is started in a rank's place when environments are to be shown: this program, which prints
 // the explanation of one rank and nothing of the others.
 func (p *proc) explained(env, user []string, sources []source) (argv []string, path string, with []string) {
-	if p.spec.Rank+1 == p.step.launch.Explain {
+	if p.spec.Rank+1 == p.step.launch.Job.Explain {
 		env = append(env, explanation(env, user, sources))
 	}
 	return []string{"mpiup", "env", "--here"}, "/proc/self/exe", env

@@ -26,18 +26,18 @@ type fabric struct {
 // are known where TCP is to be used. A host without a usable one is an error where RDMA was asked for.
 func (st *step) chooseFabric() (f fabric, err error) {
 	l := st.launch
-	if l.Exec || len(l.Procs) == 0 {
+	if l.Exec != nil || len(l.Procs) == 0 {
 		return f, nil
 	}
-	if f.use, err = rdma.ParseFabric(l.Fabric.GetUse()); err != nil {
+	if f.use, err = rdma.ParseFabric(l.Job.Fabric.GetUse()); err != nil {
 		return f, fmt.Errorf("--fabric: %w", err)
 	}
-	if f.nccl, err = rdma.ParseNCCL(l.Fabric.GetNccl()); err != nil {
+	if f.nccl, err = rdma.ParseNCCL(l.Job.Fabric.GetNccl()); err != nil {
 		return f, fmt.Errorf("--nccl: %w", err)
 	}
 	fsys := sysfs.Host()
-	f.none = !l.Fabric.GetNoHints() && st.speaks(apiv1.Pmi_PMI_PMIX) && st.s.agent.cfg.Inventory.GPUs == 0 && !rdma.HasFabric(fsys)
-	if f.use == rdma.TCP || l.Hosts < 2 && f.use != rdma.RDMA && l.Net == "" {
+	f.none = !l.Job.Fabric.GetNoHints() && st.speaks(apiv1.Pmi_PMI_PMIX) && st.s.agent.cfg.Inventory.GPUs == 0 && !rdma.HasFabric(fsys)
+	if f.use == rdma.TCP || l.Job.Hosts < 2 && f.use != rdma.RDMA && l.Job.Net == "" {
 		return f, nil
 	}
 	f.hcas = rdma.Read(fsys, rdma.Config{Addresses: addresses})

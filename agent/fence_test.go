@@ -54,8 +54,7 @@ func TestSiblingsLiveSideBySide(t *testing.T) {
 // exec is a Launch of one command.
 func (c *client) exec(number uint64, script string) {
 	c.t.Helper()
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: number, JobId: "job", Size: 1, Universe: 1, Hosts: 1,
-		Window: 64 << 10, Exec: true, Apps: []*apiv1.App{{Argv: []string{"sh", "-c", script}}}, Procs: []*apiv1.Proc{{}}}}})
+	c.send((&apiv1.Launch{Job: &apiv1.Job{Id: "job", Size: 1, Universe: 1, Hosts: 1, Window: 64 << 10}, Number: number, Exec: &apiv1.Exec{}, Apps: []*apiv1.App{{Argv: []string{"sh", "-c", script}}}, Procs: []*apiv1.Proc{{}}}).Frame())
 }
 
 // A command never fences, from wherever it comes.
@@ -164,7 +163,7 @@ func TestJobsWithOneCertificate(t *testing.T) {
 		jobs = append(jobs, c)
 	}
 	for _, c := range jobs {
-		c.send(&apiv1.Frame{Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: []byte("done\n")}}})
+		c.send((&apiv1.Input{Data: []byte("done\n")}).Frame())
 		if got := stdout(c.until(outputEnd)); got != "done\n" {
 			t.Errorf("%s: %q", c.open.Launcher, got)
 		}
@@ -178,7 +177,7 @@ func (c *client) heartless() {
 	mine, theirs, _, endTheirs := wire.Pipe(ctx)
 	c.wg.Go(func() { c.agent.Attach(ctx, theirs, c.name); endTheirs() })
 	c.t.Cleanup(cancel)
-	if err := mine.Send(&apiv1.Frame{Body: &apiv1.Frame_Open{Open: c.open}}); err != nil {
+	if err := mine.Send(c.open.Frame()); err != nil {
 		c.t.Fatal(err)
 	}
 }

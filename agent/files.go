@@ -25,9 +25,9 @@ func filesOf(l *apiv1.Launch) []copies.File {
 // checkFiles bounds the files of a Launch.
 func checkFiles(l *apiv1.Launch) error {
 	switch {
-	case len(l.Files) > 0 && (l.Exec || l.Job > 0 || len(l.Procs) == 0):
+	case len(l.Files) > 0 && (l.Exec != nil || l.Job.Number > 0 || len(l.Procs) == 0):
 		return errors.New("launch: files are copied for the ranks of a session's first job")
-	case slices.ContainsFunc(l.Apps, func(a *apiv1.App) bool { return int(a.Copied) > len(l.Files) || a.SessionDir && l.Exec }):
+	case slices.ContainsFunc(l.Apps, func(a *apiv1.App) bool { return int(a.Copied) > len(l.Files) || a.SessionDir && l.Exec != nil }):
 		return errors.New("launch: a program is to be copied that is none of the files")
 	}
 	if err := copies.Check(filesOf(l)); err != nil {
@@ -43,7 +43,7 @@ func (st *step) newCopies() *copies.Set {
 		return nil
 	}
 	return copies.New(copies.Config{Files: filesOf(l), Window: apiv1.CopyWindow, Dir: st.s.filesDir, Wrote: func(n int) {
-		st.s.send(&apiv1.Frame{Body: &apiv1.Frame_CopyCredit{CopyCredit: &apiv1.CopyCredit{Job: l.Job, Bytes: uint32(n)}}})
+		st.s.send((&apiv1.CopyCredit{Job: l.Job.Number, Bytes: uint32(n)}).Frame())
 	}})
 }
 
@@ -87,7 +87,7 @@ func (st *step) receive() (failed *apiv1.StartFailed) {
 		st.files, err = st.s.filesDir()
 	}
 	if err != nil {
-		failed = &apiv1.StartFailed{Rank: l.Base + l.Procs[0].Rank, Phase: apiv1.StartPhase_START_COPY, Text: err.Error()}
+		failed = &apiv1.StartFailed{Rank: l.Job.Base + l.Procs[0].Rank, Phase: apiv1.StartPhase_START_COPY, Text: err.Error()}
 		var ce *copies.Error
 		if errors.As(err, &ce) {
 			failed.Path = ce.Name

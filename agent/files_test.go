@@ -13,13 +13,12 @@ import (
 // launchFiles launches one rank of program with files to come.
 func (c *client) launchFiles(app *apiv1.App, files ...*apiv1.CopyFile) {
 	c.t.Helper()
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: 1, Size: 1, Hosts: 1, Pmi: apiv1.Pmi_PMI_NONE,
-		Apps: []*apiv1.App{app}, Procs: []*apiv1.Proc{{}}, Files: files}}})
+	c.send((&apiv1.Launch{Job: &apiv1.Job{Size: 1, Hosts: 1, Pmi: apiv1.Pmi_PMI_NONE}, Number: 1, Apps: []*apiv1.App{app}, Procs: []*apiv1.Proc{{}}, Files: files}).Frame())
 }
 
 func (c *client) copyData(text string) {
 	c.t.Helper()
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_CopyData{CopyData: &apiv1.CopyData{Data: []byte(text)}}})
+	c.send((&apiv1.CopyData{Data: []byte(text)}).Frame())
 }
 
 func startFailed(f *apiv1.Frame) bool { return f.GetStartFailed() != nil }
@@ -50,7 +49,7 @@ func TestCopiedProgram(t *testing.T) {
 	if want := len(script) + 5; back != want {
 		t.Errorf("%d bytes of window came back of %d", back, want)
 	}
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.Bye{}).Frame())
 	c.until(isClosed)
 	for _, path := range []string{abs, filepath.Dir(filepath.Dir(dir))} {
 		if _, err := os.Lstat(path); err == nil {
@@ -70,7 +69,7 @@ func TestFileThatCannotBeCopied(t *testing.T) {
 		t.Errorf("%v", f)
 	}
 	c.copyData("abc") // was under way
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.Bye{}).Frame())
 	c.until(isClosed)
 }
 
@@ -93,16 +92,16 @@ func TestLaunchersThatLie(t *testing.T) {
 		{"a size beyond all bounds", func(l *apiv1.Launch) { l.Files[0] = file("x", 1<<63+1) }, ""},
 		{"sizes that add up to nothing", func(l *apiv1.Launch) { l.Files = []*apiv1.CopyFile{file("x", 1<<63), file("y", 1<<63)} }, ""},
 		{"a program that is no file", func(l *apiv1.Launch) { l.Apps[0].Copied = 2 }, ""},
-		{"files for a command", func(l *apiv1.Launch) { l.Exec = true }, ""},
+		{"files for a command", func(l *apiv1.Launch) { l.Exec = &apiv1.Exec{} }, ""},
 		{"files for another host", func(l *apiv1.Launch) { l.Procs = nil }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newClient(t, newAgent(t), byte('a'+i), "life-1")
 			c.dial(false)
-			l := &apiv1.Launch{Number: 1, Size: 1, Hosts: 1, Pmi: apiv1.Pmi_PMI_NONE, Apps: []*apiv1.App{{Argv: []string{"sleep", "100"}}},
+			l := &apiv1.Launch{Job: &apiv1.Job{Size: 1, Hosts: 1, Pmi: apiv1.Pmi_PMI_NONE}, Number: 1, Apps: []*apiv1.App{{Argv: []string{"sleep", "100"}}},
 				Procs: []*apiv1.Proc{{}}, Files: []*apiv1.CopyFile{file("x", 3)}}
 			tt.launch(l)
-			c.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+			c.send(l.Frame())
 			if tt.sent != "" {
 				c.copyData(tt.sent)
 			}

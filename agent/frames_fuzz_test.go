@@ -14,7 +14,7 @@ import (
 // that start or stop processes are only checked.
 func FuzzFrames(f *testing.F) {
 	for _, m := range []*apiv1.Frame{
-		{Seq: 1, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: 1, Size: 2, Procs: []*apiv1.Proc{{Rank: 1}}, Apps: []*apiv1.App{{Argv: []string{"a"}}}}}},
+		{Seq: 1, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Job: &apiv1.Job{Size: 2}, Number: 1, Procs: []*apiv1.Proc{{Rank: 1}}, Apps: []*apiv1.App{{Argv: []string{"a"}}}}}},
 		{Seq: 2, Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: 15, Ranks: []uint32{7}}}},
 		{Seq: 3, Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: []byte("x"), Eof: true}}},
 		{Seq: 4, Body: &apiv1.Frame_FenceResult{FenceResult: &apiv1.FenceResult{Set: "0-3", Epoch: 1, Data: [][]byte{{1}}}}},
@@ -22,8 +22,8 @@ func FuzzFrames(f *testing.F) {
 		{Seq: 6, Body: &apiv1.Frame_NameResult{NameResult: &apiv1.NameResult{Id: 1}}},
 		{Seq: 7, Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: 3, Bytes: 1 << 31}}},
 		{Seq: 8, Body: &apiv1.Frame_Resize{Resize: &apiv1.Resize{Rows: 1 << 31}}},
-		{Seq: 9, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: 1, Job: 1, Base: 4, Size: 2, Spawned: true, AppOf: []uint32{0, 1}}}},
-		{Seq: 9, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: 1, Job: 1, Base: 1<<32 - 1, Size: 2}}},
+		{Seq: 9, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Job: &apiv1.Job{Number: 1, Base: 4, Size: 2, Spawned: true, AppOf: []uint32{0, 1}}, Number: 1}}},
+		{Seq: 9, Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Job: &apiv1.Job{Number: 1, Base: 1<<32 - 1, Size: 2}, Number: 1}}},
 		{Seq: 10, Body: &apiv1.Frame_SpawnResult{SpawnResult: &apiv1.SpawnResult{Id: 1, Job: 1}}},
 		{Seq: 11, Body: &apiv1.Frame_FetchRequest{FetchRequest: &apiv1.FetchRequest{Id: 1, Owner: 9, Key: "k", Wait: true}}},
 		{Seq: 12, Body: &apiv1.Frame_Gone{Gone: &apiv1.Gone{Ids: "0-1048575", Host: true}}},
@@ -51,8 +51,8 @@ func FuzzFrames(f *testing.F) {
 		s := newSession(a, &apiv1.Open{Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, "launcher")
 		defer s.finish()
 		s.state = launched
-		s.jobs.add(newStep(s, &apiv1.Launch{Number: 1, Size: 4, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}}))
-		s.jobs.add(newStep(s, &apiv1.Launch{Number: 1, Job: 3, Base: 9, Size: 4, Spawned: true}))
+		s.jobs.add(newStep(s, &apiv1.Launch{Job: &apiv1.Job{Size: 4}, Number: 1, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}}))
+		s.jobs.add(newStep(s, &apiv1.Launch{Job: &apiv1.Job{Number: 3, Base: 9, Size: 4, Spawned: true}, Number: 1}))
 		for _, st := range s.steps() {
 			close(st.over) // as if it had been started
 		}
@@ -85,11 +85,11 @@ func FuzzFrames(f *testing.F) {
 // fuzzJobs checks what every table of jobs must hold.
 func fuzzJobs(t *testing.T, j *jobs) {
 	for i, st := range j.byBase {
-		if i > 0 && j.byBase[i-1].end() > st.launch.Base {
-			t.Errorf("jobs %d and %d overlap", j.byBase[i-1].launch.Job, st.launch.Job)
+		if i > 0 && j.byBase[i-1].end() > st.launch.Job.Base {
+			t.Errorf("jobs %d and %d overlap", j.byBase[i-1].launch.Job.Number, st.launch.Job.Number)
 		}
-		if j.of(st.launch.Base) != st || j.of(st.end()-1) != st || j.byNumber[st.launch.Job] != st {
-			t.Errorf("job %d is not found", st.launch.Job)
+		if j.of(st.launch.Job.Base) != st || j.of(st.end()-1) != st || j.byNumber[st.launch.Job.Number] != st {
+			t.Errorf("job %d is not found", st.launch.Job.Number)
 		}
 	}
 }

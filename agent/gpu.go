@@ -82,8 +82,8 @@ type gpuChoice struct {
 // chooseGPUs makes the choice for a job: the units are given out in the order of local ranks.
 func (st *step) chooseGPUs() (c gpuChoice, err error) {
 	l := st.launch
-	wish, err := gpu.ParseWish(int(l.GpusPerRank), l.GpuBind)
-	if err != nil || wish.IsZero() || l.Exec || len(l.Procs) == 0 {
+	wish, err := gpu.ParseWish(int(l.Job.GpusPerRank), l.Job.GpuBind)
+	if err != nil || wish.IsZero() || l.Exec != nil || len(l.Procs) == 0 {
 		return c, err
 	}
 	inv := st.s.agent.gpus.know(st.may, st.s.agent)

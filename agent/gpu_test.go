@@ -34,12 +34,11 @@ func sees(t *testing.T, change func(*apiv1.Launch), containerEnv ...string) (lin
 	runAgent(t, a)
 	client := newClient(t, a, '1', "life-1")
 	client.dial(false)
-	l := &apiv1.Launch{Number: 1, JobId: "job", Size: 2, Universe: 2, Hosts: 1, Window: 64 << 10, Pmi: apiv1.Pmi_PMI_NONE,
-		Apps: []*apiv1.App{{Argv: []string{"sh", "-c", `echo "$MPIUP_LOCAL_RANK ${CUDA_VISIBLE_DEVICES-all}"`}}}}
+	l := &apiv1.Launch{Job: &apiv1.Job{Id: "job", Size: 2, Universe: 2, Hosts: 1, Window: 64 << 10, Pmi: apiv1.Pmi_PMI_NONE}, Number: 1, Apps: []*apiv1.App{{Argv: []string{"sh", "-c", `echo "$MPIUP_LOCAL_RANK ${CUDA_VISIBLE_DEVICES-all}"`}}}}
 	// The ranks' order is not that of their local ranks, which nothing promises.
 	l.Procs = []*apiv1.Proc{{Rank: 1, LocalRank: 1}, {Rank: 0, LocalRank: 0}}
 	change(l)
-	client.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+	client.send(l.Frame())
 	ends := 0
 	seen = client.until(func(f *apiv1.Frame) bool {
 		if outputEnd(f) {
@@ -61,15 +60,14 @@ func TestRanksSeeTheirGPUs(t *testing.T) {
 		notice string
 	}{
 		{"all, as nothing was asked", func(*apiv1.Launch) {}, nil, "0:all 1:all", ""},
-		{"one each", func(l *apiv1.Launch) { l.GpusPerRank = 1 }, nil, "0:GPU-a 1:GPU-b", ""},
-		{"two each", func(l *apiv1.Launch) { l.GpusPerRank = 2 }, nil, "0:GPU-a,GPU-b 1:GPU-c,GPU-d", ""},
-		{"a map", func(l *apiv1.Launch) { l.GpuBind = "map:3,1" }, nil, "0:GPU-d 1:GPU-b", ""},
-		{"a mask", func(l *apiv1.Launch) { l.GpuBind = "mask:0x5" }, nil, "0:GPU-a,GPU-c 1:GPU-a,GPU-c", ""},
-		{"the container's own", func(l *apiv1.Launch) { l.GpusPerRank = 1 }, []string{"CUDA_VISIBLE_DEVICES=2"}, "0:2 1:2",
+		{"one each", func(l *apiv1.Launch) { l.Job.GpusPerRank = 1 }, nil, "0:GPU-a 1:GPU-b", ""},
+		{"two each", func(l *apiv1.Launch) { l.Job.GpusPerRank = 2 }, nil, "0:GPU-a,GPU-b 1:GPU-c,GPU-d", ""},
+		{"a map", func(l *apiv1.Launch) { l.Job.GpuBind = "map:3,1" }, nil, "0:GPU-d 1:GPU-b", ""},
+		{"a mask", func(l *apiv1.Launch) { l.Job.GpuBind = "mask:0x5" }, nil, "0:GPU-a,GPU-c 1:GPU-a,GPU-c", ""},
+		{"the container's own", func(l *apiv1.Launch) { l.Job.GpusPerRank = 1 }, []string{"CUDA_VISIBLE_DEVICES=2"}, "0:2 1:2",
 			"CUDA_VISIBLE_DEVICES is set for sh and stays"},
-		{"the user's", func(l *apiv1.Launch) { l.GpusPerRank, l.Apps[0].Env = 1, []string{"CUDA_VISIBLE_DEVICES="} }, nil, "0: 1:",
+		{"the user's", func(l *apiv1.Launch) { l.Job.GpusPerRank, l.Apps[0].Env = 1, []string{"CUDA_VISIBLE_DEVICES="} }, nil, "0: 1:",
 			"CUDA_VISIBLE_DEVICES is set for sh and stays"},
-		{"the container's, taken away", func(l *apiv1.Launch) { l.GpusPerRank, l.Unset = 1, []string{"CUDA_VISIBLE_DEVICES"} }, []string{"CUDA_VISIBLE_DEVICES=2"}, "0:GPU-a 1:GPU-b", ""},
 	} {
 		lines, seen := sees(t, tt.change, tt.env...)
 		if got := strings.Join(lines, " "); got != tt.want {
@@ -92,10 +90,10 @@ func TestAWishThatCannotBeMetIsAnError(t *testing.T) {
 		change func(*apiv1.Launch)
 		want   string
 	}{
-		{func(l *apiv1.Launch) { l.GpusPerRank = 3 }, "2 ranks with 3 GPUs each need 6, and this host has 4"},
-		{func(l *apiv1.Launch) { l.GpuBind = "map:0,4" }, "--gpu-bind gives local rank 1 GPU 4, and this host has 4"},
-		{func(l *apiv1.Launch) { l.GpuBind = "nonsense" }, `--gpu-bind: "nonsense" is not known`},
-		{func(l *apiv1.Launch) { l.GpusPerRank = 1 << 31 }, "--gpus-per-rank: 2147483648 is out of range"},
+		{func(l *apiv1.Launch) { l.Job.GpusPerRank = 3 }, "2 ranks with 3 GPUs each need 6, and this host has 4"},
+		{func(l *apiv1.Launch) { l.Job.GpuBind = "map:0,4" }, "--gpu-bind gives local rank 1 GPU 4, and this host has 4"},
+		{func(l *apiv1.Launch) { l.Job.GpuBind = "nonsense" }, `--gpu-bind: "nonsense" is not known`},
+		{func(l *apiv1.Launch) { l.Job.GpusPerRank = 1 << 31 }, "--gpus-per-rank: 2147483648 is out of range"},
 	} {
 		_, seen := sees(t, tt.change)
 		if f := seen[len(seen)-1].GetStartFailed(); f == nil || !strings.HasPrefix(f.Text, tt.want) {

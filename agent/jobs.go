@@ -28,22 +28,22 @@ type jobs struct {
 func (j *jobs) check(l *apiv1.Launch) error {
 	first := j.byNumber[0]
 	switch {
-	case j.byNumber[l.Job] != nil:
-		return fmt.Errorf("launch: job %d is there already", l.Job)
-	case l.Job > 0 && first == nil:
-		return fmt.Errorf("launch of job %d before job 0", l.Job)
-	case first != nil && (first.launch.Exec || l.Exec):
+	case j.byNumber[l.Job.Number] != nil:
+		return fmt.Errorf("launch: job %d is there already", l.Job.Number)
+	case l.Job.Number > 0 && first == nil:
+		return fmt.Errorf("launch of job %d before job 0", l.Job.Number)
+	case first != nil && (first.launch.Exec != nil || l.Exec != nil):
 		return errors.New("launch: a command is a session's only job")
 	case first != nil && first.launch.Number != l.Number:
-		return fmt.Errorf("launch of job %d with number %d; the session's is %d", l.Job, l.Number, first.launch.Number)
-	case l.Spawned && j.of(l.Parent) == nil:
-		return fmt.Errorf("launch of job %d: process %d, which spawned it, belongs to no job", l.Job, l.Parent)
+		return fmt.Errorf("launch of job %d with number %d; the session's is %d", l.Job.Number, l.Number, first.launch.Number)
+	case l.Job.Spawned && j.of(l.Job.Parent) == nil:
+		return fmt.Errorf("launch of job %d: process %d, which spawned it, belongs to no job", l.Job.Number, l.Job.Parent)
 	case len(j.byBase) >= maxJobs:
 		return fmt.Errorf("launch of more than %d jobs in one session", maxJobs)
 	}
-	i := j.above(l.Base)
-	if i > 0 && j.byBase[i-1].end() > l.Base || i < len(j.byBase) && l.Base+l.Size > j.byBase[i].launch.Base {
-		return fmt.Errorf("launch of job %d: ids %d to %d belong to another job too", l.Job, l.Base, l.Base+l.Size-1)
+	i := j.above(l.Job.Base)
+	if i > 0 && j.byBase[i-1].end() > l.Job.Base || i < len(j.byBase) && l.Job.Base+l.Job.Size > j.byBase[i].launch.Job.Base {
+		return fmt.Errorf("launch of job %d: ids %d to %d belong to another job too", l.Job.Number, l.Job.Base, l.Job.Base+l.Job.Size-1)
 	}
 	return nil
 }
@@ -53,20 +53,20 @@ func (j *jobs) add(st *step) {
 	if j.byNumber == nil {
 		j.byNumber = map[uint32]*step{}
 	}
-	j.byNumber[st.launch.Job] = st
-	j.byBase = slices.Insert(j.byBase, j.above(st.launch.Base), st)
+	j.byNumber[st.launch.Job.Number] = st
+	j.byBase = slices.Insert(j.byBase, j.above(st.launch.Job.Base), st)
 }
 
 // remove forgets a job.
 func (j *jobs) remove(st *step) {
-	delete(j.byNumber, st.launch.Job)
+	delete(j.byNumber, st.launch.Job.Number)
 	j.byBase = slices.DeleteFunc(j.byBase, func(other *step) bool { return other == st })
 }
 
 // above is the index of the first job whose ids begin above id.
 func (j *jobs) above(id uint32) int {
 	i, _ := slices.BinarySearchFunc(j.byBase, id, func(st *step, id uint32) int {
-		if st.launch.Base > id {
+		if st.launch.Job.Base > id {
 			return 1
 		}
 		return -1
@@ -83,10 +83,10 @@ func (j *jobs) of(id uint32) *step {
 }
 
 // end is the first id above those of the job.
-func (st *step) end() uint32 { return st.launch.Base + st.launch.Size }
+func (st *step) end() uint32 { return st.launch.Job.Base + st.launch.Job.Size }
 
 // id is a rank's in the run.
-func (st *step) id(rank int) int { return int(st.launch.Base) + rank }
+func (st *step) id(rank int) int { return int(st.launch.Job.Base) + rank }
 
 // job is the session's job of a number, nil if there is none.
 func (s *session) job(number uint32) *step {
@@ -127,7 +127,7 @@ func (s *session) steps() []*step {
 // proc is a process here that was started, nil for any other id.
 func (s *session) proc(id uint32) *proc {
 	if st := s.jobOf(id); st != nil {
-		return st.proc(id - st.launch.Base)
+		return st.proc(id - st.launch.Job.Base)
 	}
 	return nil
 }

@@ -16,8 +16,7 @@ import (
 
 // jobLaunch is a job whose ranks are all on this host, running a shell script.
 func jobLaunch(job, base, size uint32, script string) *apiv1.Launch {
-	l := &apiv1.Launch{Number: 1, JobId: "job", Job: job, Base: base, Size: size, Spawned: job > 0, Window: 64 << 10,
-		GraceMs: 2000, Apps: []*apiv1.App{{Argv: []string{"sh", "-c", script}}}}
+	l := &apiv1.Launch{Job: &apiv1.Job{Id: "job", Number: job, Base: base, Size: size, Spawned: job > 0, Window: 64 << 10, GraceMs: 2000}, Number: 1, Apps: []*apiv1.App{{Argv: []string{"sh", "-c", script}}}}
 	for r := range size {
 		l.Procs = append(l.Procs, &apiv1.Proc{Rank: r, LocalRank: r})
 	}
@@ -26,12 +25,12 @@ func jobLaunch(job, base, size uint32, script string) *apiv1.Launch {
 
 // elsewhere is a job without ranks on this host.
 func elsewhere(job, base, size uint32) *apiv1.Launch {
-	return &apiv1.Launch{Number: 1, Job: job, Base: base, Size: size, Spawned: job > 0}
+	return &apiv1.Launch{Job: &apiv1.Job{Number: job, Base: base, Size: size, Spawned: job > 0}, Number: 1}
 }
 
 func (c *client) start(l *apiv1.Launch) {
 	c.t.Helper()
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+	c.send(l.Frame())
 }
 
 // session is the agent's side of the client's.
@@ -54,14 +53,14 @@ func TestJobsAreFoundByID(t *testing.T) {
 	var j jobs
 	for _, l := range []*apiv1.Launch{elsewhere(0, 0, 4), elsewhere(2, 6, 3), elsewhere(1, 4, 1)} {
 		if err := j.check(l); err != nil {
-			t.Fatalf("job %d: %v", l.Job, err)
+			t.Fatalf("job %d: %v", l.Job.Number, err)
 		}
 		j.add(&step{launch: l})
 	}
 	for id, want := range map[uint32]int{0: 0, 3: 0, 4: 1, 5: -1, 6: 2, 8: 2, 9: -1, 1<<32 - 1: -1} {
 		got := -1
 		if st := j.of(id); st != nil {
-			got = int(st.launch.Job)
+			got = int(st.launch.Job.Number)
 		}
 		if got != want {
 			t.Errorf("id %d belongs to job %d, not %d", id, got, want)
@@ -72,9 +71,9 @@ func TestJobsAreFoundByID(t *testing.T) {
 func TestJobsThatMayNotJoin(t *testing.T) {
 	first, second := elsewhere(0, 0, 4), elsewhere(1, 8, 4)
 	orphan, own := elsewhere(2, 12, 1), elsewhere(2, 12, 1)
-	orphan.Parent, own.Parent = 7, 12
+	orphan.Job.Parent, own.Job.Parent = 7, 12
 	command := elsewhere(2, 12, 1)
-	command.Exec = true
+	command.Exec = &apiv1.Exec{}
 	other := elsewhere(2, 12, 1)
 	other.Number = 2
 	for _, tt := range []struct {
@@ -136,11 +135,11 @@ func TestTwoJobsOfASession(t *testing.T) {
 	if said[2] != "0/2 0 1\n" || said[3] != "1/2 1 1\n" {
 		t.Errorf("output by id: %v", said)
 	}
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(syscall.SIGUSR1), Ranks: []uint32{3, 77}}}})
+	c.send((&apiv1.Signal{Number: int32(syscall.SIGUSR1), Ranks: []uint32{3, 77}}).Frame())
 	if x := exitOf(c.until(exited)); x.Rank != 3 || x.Signal != int32(syscall.SIGUSR1) {
 		t.Errorf("exit %v", x)
 	}
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Stop{Stop: &apiv1.Stop{Why: "test"}}})
+	c.send((&apiv1.Stop{Why: "test"}).Frame())
 	var ended []uint32
 	for _, f := range c.times(3, exited) {
 		if x := f.GetExited(); x != nil {
@@ -154,7 +153,7 @@ func TestTwoJobsOfASession(t *testing.T) {
 		t.Errorf("a stop ended %v", ended)
 	}
 	c.start(jobLaunch(2, 4, 1, "exit 0"))
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.Bye{}).Frame())
 	if slices.ContainsFunc(c.until(isClosed), started) {
 		t.Error("a job was started after the stop")
 	}
@@ -168,7 +167,7 @@ func TestFetchBeforeTheRanksStart(t *testing.T) {
 	part.Procs = part.Procs[1:2]
 	c.start(part)
 	ask := func(r *apiv1.FetchRequest) {
-		c.send(&apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: r}})
+		c.send(r.Frame())
 	}
 	ask(&apiv1.FetchRequest{Id: 1, Owner: 5, Key: "k", Wait: true}) // until the rank is gone
 	ask(&apiv1.FetchRequest{Id: 2, Owner: 99, Key: "k", Wait: true})
@@ -198,13 +197,13 @@ func TestJobThatIsOver(t *testing.T) {
 	c := newClient(t, newAgent(t), '1', "life-1")
 	c.dial(false)
 	first := elsewhere(0, 0, 2)
-	first.Namespace, first.Layout = "ns-0", []*apiv1.HostRanks{{Name: "w1", Ranks: "0-1"}}
+	first.Job.Namespace, first.Job.Layout = "ns-0", []*apiv1.HostRanks{{Name: "w1", Ranks: "0-1"}}
 	c.start(first)
 	for range 2 {
 		c.start(pmixLaunch(1, 2, 1, "echo out"))
 		c.until(outputEnd)
 		for range 2 {
-			c.send(&apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: &apiv1.JobOver{Job: 1, Mute: true}}})
+			c.send((&apiv1.JobOver{Job: 1, Mute: true}).Frame())
 		}
 		s, late := c.session(), time.Now().Add(time.Minute)
 		for s.job(1) != nil {
@@ -213,9 +212,9 @@ func TestJobThatIsOver(t *testing.T) {
 			}
 		}
 	}
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: &apiv1.JobOver{Job: 0}}})
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: &apiv1.JobOver{Job: 7}}})
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.JobOver{Job: 0}).Frame())
+	c.send((&apiv1.JobOver{Job: 7}).Frame())
+	c.send((&apiv1.Bye{}).Frame())
 	c.until(isClosed)
 }
 
@@ -241,7 +240,7 @@ func TestSpawnAsksTheLauncher(t *testing.T) {
 		seen := c.until(func(f *apiv1.Frame) bool { return f.GetSpawnRequest() != nil })
 		return seen[len(seen)-1].GetSpawnRequest()
 	}
-	answer := func(r *apiv1.SpawnResult) { c.send(&apiv1.Frame{Body: &apiv1.Frame_SpawnResult{SpawnResult: r}}) }
+	answer := func(r *apiv1.SpawnResult) { c.send(r.Frame()) }
 
 	q := begin()
 	app := q.Apps[0]

@@ -86,7 +86,7 @@ func (a *Agent) keptLive() bool {
 func (s *session) keeps(steps []*step) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.done || s.fencedBy != nil || len(steps) != 1 || !steps[0].launch.Keep || steps[0].isStopped() {
+	if !s.done || s.fencedBy != nil || len(steps) != 1 || !steps[0].launch.Exec.GetKeep() || steps[0].isStopped() {
 		return false
 	}
 	for _, p := range steps[0].all() {

@@ -13,30 +13,30 @@ import (
 // checkLaunch bounds what a launcher may ask for. A job may have all its processes on other hosts.
 func checkLaunch(l *apiv1.Launch) error {
 	switch {
+	case l.Job == nil:
+		return errors.New("launch of no job")
 	case l.Number == 0 || l.Number > incarnation.MaxNumber:
 		return fmt.Errorf("launch with number %d; 1 to %d are possible", l.Number, uint64(incarnation.MaxNumber))
 	case len(l.NumberProof) > identity.MaxProof:
 		return fmt.Errorf("launch with a proof of %d bytes; %d are possible", len(l.NumberProof), identity.MaxProof)
 	case len(l.Procs) > apiv1.MaxProcs:
 		return fmt.Errorf("launch of %d processes; %d are possible", len(l.Procs), apiv1.MaxProcs)
-	case len(l.Procs) == 0 && (l.Exec || l.Terminal):
+	case len(l.Procs) == 0 && l.Exec != nil:
 		return errors.New("launch of a command without a process")
-	case l.Size == 0 || l.Size > maxRanks || int(l.Size) < len(l.Procs):
-		return fmt.Errorf("launch of %d processes of a job of %d", len(l.Procs), l.Size)
-	case l.Base > maxRanks-l.Size:
-		return fmt.Errorf("launch of %d ranks from id %d; ids below %d are possible", l.Size, l.Base, maxRanks)
-	case l.Job == 0 && (l.Base != 0 || l.Spawned):
+	case l.Job.Size == 0 || l.Job.Size > maxRanks || int(l.Job.Size) < len(l.Procs):
+		return fmt.Errorf("launch of %d processes of a job of %d", len(l.Procs), l.Job.Size)
+	case l.Job.Base > maxRanks-l.Job.Size:
+		return fmt.Errorf("launch of %d ranks from id %d; ids below %d are possible", l.Job.Size, l.Job.Base, maxRanks)
+	case l.Job.Number == 0 && (l.Job.Base != 0 || l.Job.Spawned):
 		return errors.New("launch: the first job begins at id 0 and nobody spawned it")
-	case (l.Shell || l.Keep) && !l.Exec:
-		return errors.New("launch: ranks are not a shell's")
-	case l.Terminal && len(l.Procs) != 1:
+	case l.Exec.GetTerminal() && len(l.Procs) != 1:
 		return errors.New("launch of several processes on one terminal")
-	case len(l.AppOf) > 0 && len(l.AppOf) != int(l.Size):
-		return fmt.Errorf("launch: programs of %d ranks of a job of %d", len(l.AppOf), l.Size)
+	case len(l.Job.AppOf) > 0 && len(l.Job.AppOf) != int(l.Job.Size):
+		return fmt.Errorf("launch: programs of %d ranks of a job of %d", len(l.Job.AppOf), l.Job.Size)
 	}
 	seen := make(map[uint32]bool, len(l.Procs))
 	for _, p := range l.Procs {
-		if p.Rank >= l.Size || seen[p.Rank] || int(p.App) >= len(l.Apps) {
+		if p.Rank >= l.Job.Size || seen[p.Rank] || int(p.App) >= len(l.Apps) {
 			return fmt.Errorf("launch: rank %d is out of range or there twice", p.Rank)
 		}
 		seen[p.Rank] = true
@@ -45,7 +45,7 @@ func checkLaunch(l *apiv1.Launch) error {
 		}
 	}
 	for i, a := range l.Apps {
-		if len(a.Argv) == 0 || a.Argv[0] == "" && !l.Shell {
+		if len(a.Argv) == 0 || a.Argv[0] == "" && !l.Exec.GetShell() {
 			return fmt.Errorf("launch: program %d has no name", i)
 		}
 		if err := checkTools(a); err != nil {
@@ -64,17 +64,17 @@ func (s *session) onLaunch(l *apiv1.Launch) error {
 		return s.addForbidden(l, no)
 	}
 	over, err := s.agent.lives.Start(s.launcher.identity, s.launcher.Life,
-		lives.Claim{Number: l.Number, Proof: l.NumberProof}, !l.Exec, s.agent.clock.Now())
+		lives.Claim{Number: l.Number, Proof: l.NumberProof}, l.Exec == nil, s.agent.clock.Now())
 	if err != nil {
 		s.refuse(fmt.Sprintf("%v host %s", err, s.agent.cfg.Name))
 		return nil
 	}
 	s.claim(l)
-	if !l.Exec {
+	if l.Exec == nil {
 		s.agent.idle.launched()
 	}
 	st, err := s.addJob(l, func(st *step) {
-		if !l.Exec {
+		if l.Exec == nil {
 			s.clearAway(over)
 		}
 		st.start()

@@ -77,7 +77,7 @@ func (c *client) freeze() {
 	c.wg.Go(func() { c.agent.Attach(ctx, theirs, c.name); endTheirs() })
 	o := &apiv1.Open{Protocol: apiv1.Protocol, Session: c.open.Session, Secret: bytes.Clone(c.open.Secret),
 		Incarnation: c.open.Incarnation, Resume: true, Received: c.link.Received()}
-	if err := mine.Send(&apiv1.Frame{Body: &apiv1.Frame_Open{Open: o}}); err != nil {
+	if err := mine.Send(o.Frame()); err != nil {
 		c.t.Fatal(err)
 	}
 	if _, err := mine.Recv(); err != nil {

@@ -45,20 +45,20 @@ func (a *Agent) reservePorts(o *apiv1.Open) (list []uint32) {
 // meetingVariables are those by which frameworks find the other ranks.
 func (p *proc) meetingVariables(app *apiv1.App) []frameworks.Variable {
 	l := p.step.launch
-	m := l.Meeting
-	if m == nil || l.Exec {
+	m := l.Job.Meeting
+	if m == nil || l.Exec != nil {
 		return nil
 	}
 	host, _ := netip.ParseAddr(m.Host) // none: nobody can be met
 	set := frameworks.Set(m.Frameworks)
 	// Open MPI 4 takes JAX's variable for a launcher's: to come to no server, and where there is one to be of another
 	// job than those that it spawns (ompi_dpm_connect_accept of 4.1.4).
-	if set&frameworks.JAXAlways == 0 && (l.Pmi == apiv1.Pmi_PMI_NONE || p.step.usesOpenMPI(p.spec.App)) {
+	if set&frameworks.JAXAlways == 0 && (l.Job.Pmi == apiv1.Pmi_PMI_NONE || p.step.usesOpenMPI(p.spec.App)) {
 		set &^= frameworks.JAX
 	}
 	gpus, narrowed := p.visibleGPUs(app)
 	return frameworks.Variables(set, frameworks.Rank{
-		Rank: int(p.spec.Rank), Size: int(l.Size), Local: int(p.spec.LocalRank), LocalSize: len(l.Procs),
+		Rank: int(p.spec.Rank), Size: int(l.Job.Size), Local: int(p.spec.LocalRank), LocalSize: len(l.Procs),
 		Node: int(p.spec.NodeRank), OnePerHost: m.OnePerHost, OldTorchrun: m.OnePerHost && oldTorchrun(), GPUs: gpus, Narrowed: narrowed,
 		Cross: int(p.spec.CrossRank), CrossSize: int(p.spec.CrossSize), Host: p.step.s.agent.cfg.Name,
 	}, frameworks.Meeting{Gloo: p.step.glooPort(p.spec.Rank), Host: host, Torch: uint16(m.Torch), JAX: uint16(m.Jax), TF: m.Tf}, frameworks.Given{
@@ -84,15 +84,15 @@ func names(env []string, name string) bool {
 // newGloo is where the job's Horovod ranks meet; nil where Horovod is told nothing.
 func (st *step) newGloo() *gloo.Server {
 	l := st.launch
-	if frameworks.Set(l.Meeting.GetFrameworks())&frameworks.Horovod == 0 || l.Exec || len(l.Procs) == 0 {
+	if frameworks.Set(l.Job.Meeting.GetFrameworks())&frameworks.Horovod == 0 || l.Exec != nil || len(l.Procs) == 0 {
 		return nil
 	}
 	return gloo.New(gloo.Config{
 		Check: st.maySpeak, Log: st.s.log,
 		Send: func(u gloo.Update) {
-			if l.Hosts > 1 {
-				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Rendezvous{Rendezvous: &apiv1.Rendezvous{
-					Job: l.Job, Scope: u.Scope, Epoch: u.Epoch, Rank: uint32(u.Rank) + 1, Key: u.Key, Value: u.Value, Done: u.Done}}})
+			if l.Job.Hosts > 1 {
+				st.s.send((&apiv1.Rendezvous{
+					Job: l.Job.Number, Scope: u.Scope, Epoch: u.Epoch, Rank: uint32(u.Rank), Key: u.Key, Value: u.Value, Done: u.Done}).Frame())
 			}
 		},
 		Full: func(err error) { st.s.notice(true, "%v", err) },
@@ -102,7 +102,7 @@ func (st *step) newGloo() *gloo.Server {
 // openGloo gives the ranks their ports where a program may use them: the user said so, or its Python has Horovod.
 func (st *step) openGloo(dirs []string) error {
 	l := st.launch
-	if st.gloo == nil || frameworks.Set(l.Meeting.GetFrameworks())&frameworks.HorovodGloo == 0 && !st.hasHorovod(dirs) {
+	if st.gloo == nil || frameworks.Set(l.Job.Meeting.GetFrameworks())&frameworks.HorovodGloo == 0 && !st.hasHorovod(dirs) {
 		return nil
 	}
 	ranks := make([]int, len(l.Procs))
@@ -138,7 +138,7 @@ func (st *step) glooPort(rank uint32) uint16 {
 // rendezvous takes what Horovod's ranks on another host put.
 func (s *session) rendezvous(m *apiv1.Rendezvous) {
 	if st := s.job(m.Job); st != nil && st.gloo != nil {
-		st.gloo.Apply(gloo.Update{Scope: m.Scope, Epoch: m.Epoch, Rank: int(m.Rank) - 1, Key: m.Key, Value: m.Value, Done: m.Done})
+		st.gloo.Apply(gloo.Update{Scope: m.Scope, Epoch: m.Epoch, Rank: int(m.Rank), Key: m.Key, Value: m.Value, Done: m.Done})
 	}
 }
 
@@ -205,7 +205,7 @@ func (st *step) nextMeetingLook(age time.Duration) time.Duration {
 
 // meetsAt notes where the processes of an environment meet others.
 func (st *step) meetsAt(env []string) {
-	if !st.launch.GetMeeting().GetWatch() {
+	if !st.launch.Job.GetMeeting().GetWatch() {
 		return
 	}
 	a := &st.meets
@@ -213,7 +213,7 @@ func (st *step) meetsAt(env []string) {
 	defer a.mu.Unlock()
 	if a.ports == nil {
 		a.ports = map[uint16]bool{}
-		for _, at := range st.launch.Meeting.Tf {
+		for _, at := range st.launch.Job.Meeting.Tf {
 			if ap, err := netip.ParseAddrPort(at); err == nil {
 				a.ports[ap.Port()] = true
 			}
@@ -381,7 +381,7 @@ func (st *step) loads(procs []*proc) {
 // tellMet tells the launcher, where there is something to tell that it does not know. a.mu is held.
 func (st *step) tellMet() {
 	a := &st.meets
-	m := &apiv1.Met{Job: st.launch.Job, Met: a.met.String(), Elsewhere: a.elsewhere.String(), Visited: a.visited}
+	m := &apiv1.Met{Job: st.launch.Job.Number, Met: a.met.String(), Elsewhere: a.elsewhere.String(), Visited: a.visited}
 	var loaded idset.Set
 	for _, p := range st.launch.Procs {
 		if f := a.frameworks[p.App]; f != "" {
@@ -394,7 +394,7 @@ func (st *step) tellMet() {
 		return
 	}
 	a.told = m
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Met{Met: m}})
+	st.s.send(m.Frame())
 }
 
 // lastMeetingLook is a look when a rank has ended, before the launcher hears of that: its connections are listed for a
@@ -412,5 +412,5 @@ func (st *step) lastMeetingLook() {
 // watches says that the launcher wants to know who comes to where ranks meet.
 func (st *step) watches() bool {
 	l := st.launch
-	return l.GetMeeting().GetWatch() && !l.Exec && l.Explain == 0 && l.Size > 1
+	return l.Job.GetMeeting().GetWatch() && l.Exec == nil && l.Job.Explain == 0 && l.Job.Size > 1
 }

@@ -22,20 +22,20 @@ type netChoice struct {
 // do not need TCP, and a wrong choice could only harm.
 func (st *step) chooseNet() (n netChoice, err error) {
 	l := st.launch
-	if l.Exec || len(l.Procs) == 0 {
+	if l.Exec != nil || len(l.Procs) == 0 {
 		return n, nil
 	}
-	asked, err := network.ParseWish(l.Net)
+	asked, err := network.ParseWish(l.Job.Net)
 	if err != nil {
 		return n, fmt.Errorf("--net: %w", err)
 	}
-	if n.ports, err = network.ParsePorts(l.MpiPorts); err != nil {
+	if n.ports, err = network.ParsePorts(l.Job.MpiPorts); err != nil {
 		return n, fmt.Errorf("--mpi-ports: %w", err)
 	}
 	if !n.ports.IsZero() && n.ports.Len() < len(l.Procs) { // UCX would look for a free one for ever
 		return n, fmt.Errorf("--mpi-ports %s has fewer ports than there are ranks here, %d; each listens on one of its own", n.ports, len(l.Procs))
 	}
-	if !asked.IsZero() || l.Hosts > 1 {
+	if !asked.IsZero() || l.Job.Hosts > 1 {
 		if err := st.chooseInterface(&n, asked); err != nil {
 			return n, err
 		}

@@ -11,9 +11,9 @@ import (
 // kindOf is what a Launch is to the policy.
 func kindOf(l *apiv1.Launch) policy.Kind {
 	switch {
-	case l.Shell:
+	case l.Exec.GetShell():
 		return policy.Shell
-	case l.Exec:
+	case l.Exec != nil:
 		return policy.Exec
 	}
 	return policy.Run
@@ -30,7 +30,7 @@ func (s *session) forbidden(l *apiv1.Launch) *policy.Refusal {
 	if len(l.Files) > 0 {
 		kinds = append(kinds, policy.Copy)
 	}
-	if l.Job > 0 {
+	if l.Job.Number > 0 {
 		kinds = append(kinds, policy.Spawn)
 	}
 	for _, k := range kinds {
@@ -47,8 +47,8 @@ func (s *session) addForbidden(l *apiv1.Launch, no *policy.Refusal) error {
 	_, err := s.addJob(l, func(st *step) {
 		defer close(st.over)
 		s.auditRefused(l, no)
-		s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: &apiv1.StartFailed{
-			Rank: l.Base + l.Procs[0].Rank, Phase: apiv1.StartPhase_START_EXEC, Errno: int32(syscall.EPERM), Text: no.Error()}}})
+		s.send((&apiv1.StartFailed{
+			Rank: l.Job.Base + l.Procs[0].Rank, Phase: apiv1.StartPhase_START_EXEC, Errno: int32(syscall.EPERM), Text: no.Error()}).Frame())
 	})
 	return err
 }

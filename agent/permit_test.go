@@ -74,20 +74,19 @@ func TestAuditLines(t *testing.T) {
 	c.dial(false)
 	c.launch(7, 1, "true")
 	c.until(outputEnd)
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: &apiv1.Launch{Number: 7, Job: 1, Base: 1, Size: 1, Spawned: true, Hosts: 1,
-		Apps: []*apiv1.App{{Argv: []string{"/bin/true", "a b"}}}, Procs: []*apiv1.Proc{{}}, Pmi: apiv1.Pmi_PMI_NONE}}})
+	c.send((&apiv1.Launch{Job: &apiv1.Job{Number: 1, Base: 1, Size: 1, Spawned: true, Hosts: 1, Pmi: apiv1.Pmi_PMI_NONE}, Number: 7, Apps: []*apiv1.App{{Argv: []string{"/bin/true", "a b"}}}, Procs: []*apiv1.Proc{{}}}).Frame())
 	c.until(outputEnd)
 	for i, l := range []*apiv1.Launch{
-		{Exec: true, Apps: []*apiv1.App{{Argv: []string{"nvidia-smi"}}}},
-		{Exec: true, Shell: true, Apps: []*apiv1.App{{Argv: []string{"cd /data && ls 'x'"}}}},
-		{Exec: true, Shell: true, Terminal: true, Apps: []*apiv1.App{{Argv: []string{""}}}},
+		{Job: &apiv1.Job{}, Exec: &apiv1.Exec{}, Apps: []*apiv1.App{{Argv: []string{"nvidia-smi"}}}},
+		{Job: &apiv1.Job{}, Exec: &apiv1.Exec{Shell: true}, Apps: []*apiv1.App{{Argv: []string{"cd /data && ls 'x'"}}}},
+		{Job: &apiv1.Job{}, Exec: &apiv1.Exec{Shell: true, Terminal: true}, Apps: []*apiv1.App{{Argv: []string{""}}}},
 	} {
 		d := newClient(t, a, byte('b'+i), "launcher-life")
 		d.peer, d.name = c.peer, c.name
 		d.open.Namespace, d.open.Pod = c.open.Namespace, c.open.Pod
 		d.dial(false)
-		l.Number, l.Size, l.Hosts, l.Procs = 8, 1, 1, []*apiv1.Proc{{}}
-		d.send(&apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+		l.Number, l.Job.Size, l.Job.Hosts, l.Procs = 8, 1, 1, []*apiv1.Proc{{}}
+		d.send(l.Frame())
 		d.until(func(f *apiv1.Frame) bool { return f.GetStartFailed() != nil })
 	}
 	const who = ` identity=pi-launcher role=launcher proven=true from=10.1.2.3:40000 launcher=launcher namespace=team-a pod=pi-launcher-x7x2p`
@@ -128,14 +127,14 @@ func TestForbiddenLaunchChangesNothing(t *testing.T) {
 	if want := `the agent's policy refuses run to agents (line 2 of /etc/mpiup/policy, "deny run agent") and allows them exec; whoever starts the agent can change that`; f.Text != want || f.Phase != apiv1.StartPhase_START_EXEC {
 		t.Errorf("%v", f)
 	}
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: 15}}})
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.Signal{Number: 15}).Frame())
+	c.send((&apiv1.Bye{}).Frame())
 	for _, f := range c.until(isClosed) {
 		if started(f) || exited(f) {
 			t.Errorf("a frame %v of a start that was refused", f)
 		}
 	}
-	old.send(&apiv1.Frame{Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: []byte("\n"), Eof: true}}})
+	old.send((&apiv1.Input{Data: []byte("\n"), Eof: true}).Frame())
 	if x := exitOf(old.until(exited)); x.Code != 0 || x.StoppedByUs {
 		t.Errorf("the older launcher's rank ended with %v", x)
 	}
@@ -147,11 +146,11 @@ func TestKindOf(t *testing.T) {
 		launch *apiv1.Launch
 		want   policy.Kind
 	}{
-		{"ranks", &apiv1.Launch{}, policy.Run},
-		{"spawned", &apiv1.Launch{Job: 3, Spawned: true}, policy.Run},
-		{"exec", &apiv1.Launch{Exec: true}, policy.Exec},
-		{"exec on a terminal", &apiv1.Launch{Exec: true, Terminal: true}, policy.Exec},
-		{"shell", &apiv1.Launch{Exec: true, Shell: true}, policy.Shell},
+		{"ranks", &apiv1.Launch{Job: &apiv1.Job{}}, policy.Run},
+		{"spawned", &apiv1.Launch{Job: &apiv1.Job{Number: 3, Spawned: true}}, policy.Run},
+		{"exec", &apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{}}, policy.Exec},
+		{"exec on a terminal", &apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{Terminal: true}}, policy.Exec},
+		{"shell", &apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{Shell: true}}, policy.Shell},
 	} {
 		if got := kindOf(tt.launch); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)

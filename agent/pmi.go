@@ -30,14 +30,14 @@ func (st *step) newPMI() *pmi.Server {
 	return pmi.New(pmi.Job{
 		Space:     st.space,
 		AppNum:    func(rank int) int { return apps[rank] },
-		Universe:  int(l.PmiUniverse),
-		Mapping:   l.Mapping,
+		Universe:  int(l.Job.PmiUniverse),
+		Mapping:   l.Job.Mapping,
 		HwlocXML:  st.hint.path,
 		Log:       st.s.log,
 		Reconnect: st.port != nil,
-		Spawned:   l.Spawned,
+		Spawned:   l.Job.Spawned,
 		Spawn: func(ctx context.Context, r job.Spawn) (int, error) {
-			return st.s.spawn(ctx, int(l.Job), r)
+			return st.s.spawn(ctx, int(l.Job.Number), r)
 		},
 		PlainBarriers: !groupBarriers(l.Apps),
 		Hooks: pmi.Hooks{
@@ -47,7 +47,7 @@ func (st *step) newPMI() *pmi.Server {
 				if p := st.started(uint32(rank)); p != nil {
 					p.aborted.Store(true) // before the launcher, which then ends all, knows
 				}
-				st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: abortOf(st.id(rank), code, text, nil)}})
+				st.s.send(abortOf(st.id(rank), code, text, nil).Frame())
 			},
 		},
 	})
@@ -77,7 +77,7 @@ func (p *proc) wire() (w wiring, err error) {
 	case apiv1.Pmi_PMI_NONE:
 		return w, nil
 	case apiv1.Pmi_PMI_PMIX:
-		w.env = st.s.pmix.running().Environment(int(l.Job), int(p.spec.Rank))
+		w.env = st.s.pmix.running().Environment(int(l.Job.Number), int(p.spec.Rank))
 		return w, nil
 	case apiv1.Pmi_PMI_PORT:
 		w.env = st.port.variables(p.spec.Rank)
@@ -114,8 +114,8 @@ func pmiPair() (ours net.Conn, theirs *os.File, err error) {
 // pmiVariables go with either way to the server. With PMI_PORT, rank and size are for scripts: the
 // library learns both over the connection.
 func pmiVariables(l *apiv1.Launch, p *apiv1.Proc) []string {
-	env := []string{"PMI_RANK=" + utoa(p.Rank), "PMI_SIZE=" + utoa(l.Size)}
-	if l.Spawned {
+	env := []string{"PMI_RANK=" + utoa(p.Rank), "PMI_SIZE=" + utoa(l.Job.Size)}
+	if l.Job.Spawned {
 		env = append(env, "PMI_SPAWNED=1")
 	}
 	return env
@@ -178,7 +178,7 @@ func (p *proc) wireupFailed(err error, culprits []int) {
 		}
 	}
 	if !st.isStopped() {
-		st.s.send(&apiv1.Frame{Body: &apiv1.Frame_WireupFailed{WireupFailed: &apiv1.WireupFailed{
-			Rank: p.id, Text: err.Error()}}})
+		st.s.send((&apiv1.WireupFailed{
+			Rank: p.id, Text: err.Error()}).Frame())
 	}
 }

@@ -43,7 +43,7 @@ func (pp *pmiPort) variables(rank uint32) []string {
 
 // admit takes a connection from who knows a rank's id.
 func (pp *pmiPort) admit(c net.Conn) (serve func(context.Context), err error) {
-	rank, leave, err := pp.gate.Admit(c, int(pp.step.launch.Size))
+	rank, leave, err := pp.gate.Admit(c, int(pp.step.launch.Job.Size))
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (st *step) startPMIx() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.join(st) // know, of another goroutine, may not have come so far
-	return h.joined[st.launch.Job]
+	return h.joined[st.launch.Job.Number]
 }
 
 // beginPMIx starts the server and makes all jobs known to it.
@@ -106,8 +106,8 @@ func (s *session) processOf(id int) (pid int, program string) {
 
 // control tells the launcher that a rank wants processes to get a signal.
 func (s *session) control(id int, targets []int, signal int, end bool) {
-	s.send(&apiv1.Frame{Body: &apiv1.Frame_Control{Control: &apiv1.Control{
-		Rank: uint32(id), Targets: idset.Of(targets...).String(), Signal: int32(signal), End: end}}})
+	s.send((&apiv1.Control{
+		Rank: uint32(id), Targets: idset.Of(targets...).String(), Signal: int32(signal), End: end}).Frame())
 }
 
 // running is the server, nil before it has begun.
@@ -126,21 +126,21 @@ func (h *pmixHost) know(st *step) {
 		return // join follows
 	}
 	h.join(st)
-	if err := h.joined[st.launch.Job]; err != nil && len(st.launch.Procs) == 0 {
-		st.s.notice(true, "PMIx: job %d: %v", st.launch.Job, err)
+	if err := h.joined[st.launch.Job.Number]; err != nil && len(st.launch.Procs) == 0 {
+		st.s.notice(true, "PMIx: job %d: %v", st.launch.Job.Number, err)
 	}
 }
 
 // join adds a job once. mu is held.
 func (h *pmixHost) join(st *step) {
-	if _, done := h.joined[st.launch.Job]; done || st.space == nil || st.launch.Namespace == "" {
+	if _, done := h.joined[st.launch.Job.Number]; done || st.space == nil || st.launch.Job.Namespace == "" {
 		return
 	}
 	j, err := st.pmixJob()
 	if err == nil {
 		err = h.server.Add(j)
 	}
-	h.joined[st.launch.Job] = err
+	h.joined[st.launch.Job.Number] = err
 }
 
 // forget is told of a job that is over.
@@ -159,7 +159,7 @@ func (s *session) setPMI(id int, state apiv1.PmiState) {
 	if st == nil {
 		return
 	}
-	if p := st.started(uint32(id) - st.launch.Base); p != nil {
+	if p := st.started(uint32(id) - st.launch.Job.Base); p != nil {
 		p.pmi.Store(int32(state))
 	}
 }
@@ -222,7 +222,7 @@ func (s *session) logged(id int, stderr bool, text string) {
 	if st := s.jobOf(o.Rank); st != nil && st.tee != nil {
 		st.tee.Write(id, job.Stream(o.Stream), o.Data)
 	}
-	s.send(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: o}})
+	s.send(o.Frame())
 }
 
 // runDir is where sessions have directories.

@@ -11,8 +11,8 @@ import (
 // pmixLaunch is a job for PMIx of which this host, "w0", has all ranks.
 func pmixLaunch(job, base, size uint32, script string) *apiv1.Launch {
 	l := jobLaunch(job, base, size, script)
-	l.Pmi, l.Namespace = apiv1.Pmi_PMI_PMIX, "ns-"+utoa(job)
-	l.Layout = []*apiv1.HostRanks{{Name: "w0", Ranks: "0-" + utoa(size-1)}}
+	l.Job.Pmi, l.Job.Namespace = apiv1.Pmi_PMI_PMIX, "ns-"+utoa(job)
+	l.Job.Layout = []*apiv1.HostRanks{{Name: "w0", Ranks: "0-" + utoa(size-1)}}
 	return l
 }
 
@@ -27,7 +27,7 @@ func TestOnePMIxServerForAllJobs(t *testing.T) {
 	first := strings.Fields(stdout(c.until(wrote)))
 	c.start(elsewhere(1, 1, 2)) // of another host, and without PMIx
 	child := pmixLaunch(2, 3, 1, script)
-	child.Parent = 0
+	child.Job.Parent = 0
 	c.start(child)
 	second := strings.Fields(stdout(c.until(wrote)))
 	if len(first) != 3 || len(second) != 3 || first[0] != second[0] || !strings.Contains(first[0], "tcp4://127.0.0.1:") {
@@ -48,7 +48,7 @@ func TestJobsThatPMIxRefuses(t *testing.T) {
 		t.Errorf("got %v", f)
 	}
 	strange := elsewhere(2, 2, 2)
-	strange.Namespace, strange.Layout = "ns-2", []*apiv1.HostRanks{{Name: "w1", Ranks: "0-8"}}
+	strange.Job.Namespace, strange.Job.Layout = "ns-2", []*apiv1.HostRanks{{Name: "w1", Ranks: "0-8"}}
 	c.start(strange)
 	seen = c.until(func(f *apiv1.Frame) bool { return f.GetNotice() != nil })
 	if n := seen[len(seen)-1].GetNotice(); !strings.Contains(n.Text, "job 2") {
@@ -76,7 +76,7 @@ func TestCrowdedRanksStayTogether(t *testing.T) {
 			c := newClient(t, newAgent(t), '1', "life-1") // of 2 CPUs
 			c.dial(false)
 			l := pmixLaunch(0, 0, tt.ranks, "exec sleep 1000")
-			l.Pmi = tt.pmi
+			l.Job.Pmi = tt.pmi
 			c.start(l)
 			c.times(int(tt.ranks), started)
 			want := tt.may && c.agent.cgroups().Autogrouped()
@@ -116,14 +116,14 @@ func TestCrowdedRanksYield(t *testing.T) {
 }
 
 func TestVariablesOfARank(t *testing.T) {
-	st := &step{s: &session{agent: &Agent{cfg: Config{Env: []string{"BASE=1", "BOTH=1", "GONE=1", "BASE=2"}}}}, launch: &apiv1.Launch{
-		Unset: []string{"GONE"}, Procs: []*apiv1.Proc{{Rank: 4}, {Rank: 7, App: 1}},
-		Apps: []*apiv1.App{{Env: []string{"BOTH=first"}}, {Env: []string{"BOTH=x", "BOTH=second", "GONE=3"}}}}}
+	st := &step{s: &session{agent: &Agent{cfg: Config{Env: []string{"BASE=1", "BOTH=1", "BASE=2"}}}}, launch: &apiv1.Launch{
+		Job: &apiv1.Job{}, Procs: []*apiv1.Proc{{Rank: 4}, {Rank: 7, App: 1}},
+		Apps: []*apiv1.App{{Env: []string{"BOTH=first"}}, {Env: []string{"BOTH=x", "BOTH=second", "OWN=3"}}}}}
 	for _, tt := range []struct {
 		rank       int
 		name, want string
 	}{
-		{4, "BOTH", "first"}, {7, "BOTH", "second"}, {4, "BASE", "2"}, {4, "GONE", ""}, {7, "GONE", "3"}, {7, "NONE", ""}, {5, "BOTH", "1"},
+		{4, "BOTH", "first"}, {7, "BOTH", "second"}, {4, "BASE", "2"}, {4, "OWN", ""}, {7, "OWN", "3"}, {7, "NONE", ""}, {5, "BOTH", "1"},
 	} {
 		if got := st.userVariable(tt.rank, tt.name); got != tt.want {
 			t.Errorf("%s of rank %d: %q, not %q", tt.name, tt.rank, got, tt.want)

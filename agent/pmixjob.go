@@ -19,8 +19,8 @@ func (st *step) pmixJob() (pmix.Job, error) {
 		return pmix.Job{}, err
 	}
 	j := pmix.Job{
-		Space: st.space, Namespace: l.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l),
-		Universe: int(l.Universe), Command: commandOf(l.Apps), Mapping: l.Mapping, Crowded: st.s.crowded(), Getenv: st.userVariable,
+		Space: st.space, Namespace: l.Job.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l),
+		Universe: int(l.Job.Universe), Command: commandOf(l.Apps), Mapping: l.Job.Mapping, Crowded: st.s.crowded(), Getenv: st.userVariable,
 	}
 	if b := st.bound(); b.cpus != nil {
 		j.Binding = b.places
@@ -28,23 +28,23 @@ func (st *step) pmixJob() (pmix.Job, error) {
 	if len(l.Procs) > 0 {
 		j.Here = int(l.Procs[0].NodeRank)
 	}
-	if l.Spawned {
-		parent := st.s.jobOf(l.Parent)
+	if l.Job.Spawned {
+		parent := st.s.jobOf(l.Job.Parent)
 		if parent == nil {
-			return j, fmt.Errorf("spawned by process %d, which no job has", l.Parent)
+			return j, fmt.Errorf("spawned by process %d, which no job has", l.Job.Parent)
 		}
-		j.Parent = &pmix.Parent{Job: int(parent.launch.Job), Rank: int(l.Parent - parent.launch.Base)}
+		j.Parent = &pmix.Parent{Job: int(parent.launch.Job.Number), Rank: int(l.Job.Parent - parent.launch.Job.Base)}
 	}
 	return j, nil
 }
 
 // appsOf is the program of every rank.
 func appsOf(l *apiv1.Launch) []int {
-	apps := make([]int, l.Size)
+	apps := make([]int, l.Job.Size)
 	for _, p := range l.Procs {
 		apps[p.Rank] = int(p.App)
 	}
-	for r, app := range l.AppOf {
+	for r, app := range l.Job.AppOf {
 		apps[r] = int(app)
 	}
 	return apps
@@ -52,16 +52,16 @@ func appsOf(l *apiv1.Launch) []int {
 
 // hostsOf is the job's hosts as the launcher states them, checked against what is to start here.
 func hostsOf(l *apiv1.Launch) ([]pmix.Host, error) {
-	hosts := make([]pmix.Host, len(l.Layout))
+	hosts := make([]pmix.Host, len(l.Job.Layout))
 	total := 0
-	for i, h := range l.Layout {
+	for i, h := range l.Job.Layout {
 		ranks, err := idset.Parse(h.Ranks)
 		if err != nil {
 			return nil, fmt.Errorf("ranks of host %d: %w", i, err)
 		}
 		hosts[i] = pmix.Host{Name: h.Name, Ranks: ranks.Slice()}
-		if total += ranks.Len(); total > int(l.Size) {
-			return nil, fmt.Errorf("more than %d ranks on the hosts of the job", l.Size)
+		if total += ranks.Len(); total > int(l.Job.Size) {
+			return nil, fmt.Errorf("more than %d ranks on the hosts of the job", l.Job.Size)
 		}
 	}
 	if len(l.Procs) == 0 {
@@ -89,11 +89,7 @@ func (st *step) userVariable(rank int, name string) string {
 			own = st.launch.Apps[p.App].Env
 		}
 	}
-	lists := [][]string{own, st.s.agent.cfg.Env}
-	if slices.Contains(st.launch.Unset, name) {
-		lists = lists[:1]
-	}
-	for _, list := range lists {
+	for _, list := range [][]string{own, st.s.agent.cfg.Env} {
 		for _, kv := range slices.Backward(list) {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok {
 				return v

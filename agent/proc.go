@@ -46,7 +46,7 @@ type proc struct {
 }
 
 func newProc(st *step, spec *apiv1.Proc, dir string, stdin bool) *proc {
-	return &proc{step: st, spec: spec, id: st.launch.Base + spec.Rank, dir: dir, stdin: stdin, told: make(chan struct{}), done: make(chan struct{})}
+	return &proc{step: st, spec: spec, id: st.launch.Job.Base + spec.Rank, dir: dir, stdin: stdin, told: make(chan struct{}), done: make(chan struct{})}
 }
 
 // start makes the process and what serves it. A failure is for the launcher to tell.
@@ -57,14 +57,14 @@ func (p *proc) start() *apiv1.StartFailed {
 	}
 	var err error
 	switch {
-	case l.Terminal:
-		p.files, err = stdio.Pty(uint16(l.Rows), uint16(l.Columns))
-	case l.Pty:
+	case l.Exec.GetTerminal():
+		p.files, err = stdio.Pty(uint16(l.Exec.GetRows()), uint16(l.Exec.GetColumns()))
+	case l.Job.Pty:
 		p.files, err = stdio.PipesAndPty(p.stdin)
 	default:
 		p.files, err = stdio.Pipes(p.stdin)
 	}
-	if err != nil && l.Pty { // a container may have none to give, and ranks write as well to a pipe
+	if err != nil && l.Job.Pty { // a container may have none to give, and ranks write as well to a pipe
 		p.step.s.notice(true, "ranks' standard output is a pipe in place of a terminal: %v", err)
 		p.files, err = stdio.Pipes(p.stdin)
 	}
@@ -86,18 +86,18 @@ func (p *proc) start() *apiv1.StartFailed {
 	cpus := p.step.bound().cpus[p.spec.Rank]
 	agentCfg := &p.step.s.agent.cfg
 	argv, path := p.commandLine(app)
-	if l.Shell {
+	if l.Exec.GetShell() {
 		user := p.step.user()
 		argv, path = user.argv(app.Argv[0]), user.shell
 		computed = append(computed, user.variables(agentCfg.Env)...)
 	}
 	given := app.Env
-	if l.Expand {
+	if l.Job.Expand {
 		given = expanded(given, environment(agentCfg.Env, taken(l), nil, computed))
 	}
 	env := environment(agentCfg.Env, taken(l), given, computed)
 	p.step.meetsAt(env)
-	if l.Explain > 0 {
+	if l.Job.Explain > 0 {
 		argv, path, env = p.explained(env, given, sources)
 	}
 	p.process, err = p.step.s.agent.super.Start(p.step.may, reap.Command{
@@ -108,7 +108,7 @@ func (p *proc) start() *apiv1.StartFailed {
 		Env:      env,
 		Dir:      p.dir,
 		Files:    child,
-		Terminal: l.Terminal, SameSession: p.step.together() && p.step.protocolOf(p.spec.App) == apiv1.Pmi_PMI_PMIX,
+		Terminal: l.Exec.GetTerminal(), SameSession: p.step.together() && p.step.protocolOf(p.spec.App) == apiv1.Pmi_PMI_PMIX,
 		Session: p.step.s.id,
 		CPUs:    cpus.Slice(),
 		Memory:  p.step.bound().memory(cpus),
@@ -133,7 +133,7 @@ func (p *proc) serve(pmiConn net.Conn) {
 	l := st.launch
 	p.pump = stdio.NewPump(stdio.Config{
 		Rank: int(p.id), Out: p.files.Out, Err: p.files.Err,
-		Window: int(min(max(l.Window, minWindow), maxWindow)),
+		Window: int(min(max(l.Job.Window, minWindow), maxWindow)),
 		Emit:   p.emit, Exited: p.process.Done(), Tee: st.tee,
 	})
 	if p.files.In != nil {
@@ -147,7 +147,7 @@ func (p *proc) serve(pmiConn net.Conn) {
 	}
 	stopped := st.note(p)
 	st.s.agent.metrics.started.Inc()
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: p.id, Pid: int32(p.process.Pid())}}})
+	st.s.send((&apiv1.Started{Rank: p.id, Pid: int32(p.process.Pid())}).Frame())
 	if stopped { // a stop came while it was being started, and may have missed it
 		p.process.Signal(syscall.SIGKILL)
 	}
@@ -175,7 +175,7 @@ func (p *proc) follow() {
 	if st.tee != nil {
 		st.tee.End(int(p.id))
 	}
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_OutputEnd{OutputEnd: &apiv1.OutputEnd{Rank: p.id, Cut: cut}}})
+	st.s.send((&apiv1.OutputEnd{Rank: p.id, Cut: cut}).Frame())
 }
 
 func (p *proc) sendExited(at time.Time) {
@@ -186,7 +186,7 @@ func (p *proc) sendExited(at time.Time) {
 	p.ended = true
 	x := &apiv1.Exited{Rank: p.id, Code: int32(ex.Code), Signal: int32(ex.Signal), Core: ex.Core,
 		Pmi: apiv1.PmiState(p.pmi.Load()), TimeNs: at.UnixNano(), StoppedByUs: p.ours && !p.killed(ex, at),
-		MaxRss: p.process.MaxRSS(), Text: p.failure}
+		Text: p.failure}
 	p.mu.Unlock()
 	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs {
 		if n, err := st.s.agent.cgroups().OOMKills(); err == nil && n > st.oom {
@@ -201,7 +201,7 @@ func (p *proc) sendExited(at time.Time) {
 	} else {
 		x.Library = p.unspoken()
 	}
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: x}})
+	st.s.send(x.Frame())
 	close(p.told)
 	if st.space != nil {
 		st.space.RankGone(int(p.spec.Rank), "has ended with "+ex.String())
@@ -216,15 +216,15 @@ func (p *proc) emit(c stdio.Chunk) {
 	if st.s.agent.cfg.Embedded { // the launcher has got the data itself
 		back = nil
 	}
-	err := st.s.link.Lend(&apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: p.id,
-		Stream: apiv1.Stream(c.Stream), Data: c.Data, Partial: c.Partial, TimeNs: c.Time.UnixNano()}}}, back)
+	err := st.s.link.Lend((&apiv1.Output{Rank: p.id,
+		Stream: apiv1.Stream(c.Stream), Data: c.Data, Partial: c.Partial, TimeNs: c.Time.UnixNano()}).Frame(), back)
 	if err != nil {
 		st.s.end("the launcher takes no frames: " + err.Error())
 	}
 }
 
 func (p *proc) tookInput(n int) {
-	p.step.s.send(&apiv1.Frame{Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: p.id, Bytes: uint32(n)}}})
+	p.step.s.send((&apiv1.Credit{Rank: p.id, Bytes: uint32(n)}).Frame())
 }
 
 // markStopped: what follows is not the process's own doing. It is sent SIGKILL only at kill.

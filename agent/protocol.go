@@ -14,7 +14,7 @@ import (
 // get, of which the launcher is told where that was left to us, and whether its hwloc is old.
 func (st *step) choose(dirs []string) {
 	l := st.launch
-	st.awaits = l.Await && l.Pmi == apiv1.Pmi_PMI_AUTO && st.space != nil && len(l.Procs) > 0
+	st.awaits = l.Job.Await && l.Job.Pmi == apiv1.Pmi_PMI_AUTO && st.space != nil && len(l.Procs) > 0
 	st.nccl = make([]string, len(l.Apps))
 	st.chosen, st.oldHwloc = make([]apiv1.Pmi, len(l.Apps)), make([]bool, len(l.Apps))
 	st.openMPI = make([]bool, len(l.Apps))
@@ -25,7 +25,7 @@ func (st *step) choose(dirs []string) {
 	}
 	for app := range l.Apps {
 		var c mpilib.Choice
-		if here[app] && !l.Exec {
+		if here[app] && l.Exec == nil {
 			c = st.library(app, dirs[app])
 			st.oldHwloc[app], st.nccl[app] = c.OldHwloc, c.NCCL
 			st.openMPI[app] = strings.HasPrefix(c.Library, "Open MPI")
@@ -34,15 +34,15 @@ func (st *step) choose(dirs []string) {
 		switch {
 		case st.space == nil:
 			st.chosen[app] = apiv1.Pmi_PMI_NONE
-		case l.Pmi != apiv1.Pmi_PMI_AUTO:
-			st.chosen[app] = l.Pmi
+		case l.Job.Pmi != apiv1.Pmi_PMI_AUTO:
+			st.chosen[app] = l.Job.Pmi
 		case here[app]:
 			st.chosen[app] = apiv1.Pmi(c.Protocol)
-			if c.Library == "" && l.Spawned {
+			if c.Library == "" && l.Job.Spawned {
 				st.likeParent(app, &c)
 			}
-			st.s.send(&apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: &apiv1.Chosen{
-				Job: l.Job, App: uint32(app), Pmi: st.chosen[app], Library: c.Library, Why: c.Why, Sure: c.Sure && !c.Mention, Waits: st.awaits}}})
+			st.s.send((&apiv1.Chosen{
+				Job: l.Job.Number, App: uint32(app), Pmi: st.chosen[app], Library: c.Library, Why: c.Why, Sure: c.Sure && !c.Mention, Waits: st.awaits}).Frame())
 		}
 	}
 }
@@ -80,7 +80,7 @@ func (s *session) proceed(p *apiv1.Proceed) error {
 // likeParent gives a spawned program that does not show what it needs what its parent's job got
 // here.
 func (st *step) likeParent(app int, c *mpilib.Choice) {
-	parent := st.s.jobOf(st.launch.Parent)
+	parent := st.s.jobOf(st.launch.Job.Parent)
 	if parent == nil || len(parent.launch.Procs) == 0 {
 		return
 	}
@@ -111,9 +111,9 @@ func (st *step) speaks(which ...apiv1.Pmi) bool {
 
 // library looks for the MPI library of a program as its ranks are started.
 func (st *step) library(app int, dir string) mpilib.Choice {
-	l, cfg := st.launch, &st.s.agent.cfg
+	cfg := &st.s.agent.cfg
 	a := st.apps[app]
-	env := environment(cfg.Env, l.Unset, a.Env, nil)
+	env := environment(cfg.Env, nil, a.Env, nil)
 	for i, kv := range env {
 		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
 			env[i] = "PATH=" + program.SearchPath(a.Path, path, a.AlsoWdir)

@@ -8,7 +8,7 @@ import (
 )
 
 func word(job uint32, refused string) *apiv1.Frame {
-	return &apiv1.Frame{Body: &apiv1.Frame_Proceed{Proceed: &apiv1.Proceed{Job: job, Refused: refused}}}
+	return (&apiv1.Proceed{Job: job, Refused: refused}).Frame()
 }
 
 // A job whose launcher wants to compare libraries first starts nothing before its word.
@@ -29,7 +29,7 @@ func TestNothingStartsBeforeTheWord(t *testing.T) {
 			c := newClient(t, newAgent(t), '1', "life-1")
 			c.dial(false)
 			l := jobLaunch(0, 0, 1, "exit 0")
-			l.Await, l.Pmi = true, tt.mpi
+			l.Job.Await, l.Job.Pmi = true, tt.mpi
 			c.start(l)
 			if tt.waits {
 				seen := c.until(func(f *apiv1.Frame) bool { return f.GetChosen() != nil })
@@ -52,12 +52,12 @@ func TestTheWordIsNotWaitedForForEver(t *testing.T) {
 	c := newClient(t, newAgent(t), '1', "life-1")
 	c.dial(false)
 	l := jobLaunch(0, 0, 1, "exit 0")
-	l.Await, l.Pmi = true, apiv1.Pmi_PMI_AUTO
+	l.Job.Await, l.Job.Pmi = true, apiv1.Pmi_PMI_AUTO
 	c.start(l)
 	c.until(func(f *apiv1.Frame) bool { return f.GetChosen() != nil })
 	c.send(word(9, ""))
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Stop{Stop: &apiv1.Stop{Why: "enough"}}})
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.Stop{Why: "enough"}).Frame())
+	c.send((&apiv1.Bye{}).Frame())
 	for _, f := range c.until(isClosed) {
 		if f.GetStarted() != nil {
 			t.Error("a process was started")

@@ -17,17 +17,17 @@ func scriptVariables(l *apiv1.Launch, p *apiv1.Proc, dir string) []string {
 	env := []string{
 		// Open MPI's mpirun (mpirun-cli.md 3.5). Its node rank counts among the processes of a host.
 		"OMPI_COMM_WORLD_RANK=" + utoa(p.Rank),
-		"OMPI_COMM_WORLD_SIZE=" + utoa(l.Size),
+		"OMPI_COMM_WORLD_SIZE=" + utoa(l.Job.Size),
 		"OMPI_COMM_WORLD_LOCAL_RANK=" + utoa(p.LocalRank),
 		"OMPI_COMM_WORLD_LOCAL_SIZE=" + local,
 		"OMPI_COMM_WORLD_NODE_RANK=" + utoa(p.LocalRank),
-		"OMPI_UNIVERSE_SIZE=" + utoa(l.Universe),
+		"OMPI_UNIVERSE_SIZE=" + utoa(l.Job.Universe),
 		// Hydra's, which Intel MPI also reads, and libfabric's PSM3.
 		"MPI_LOCALRANKID=" + utoa(p.LocalRank),
 		"MPI_LOCALNRANKS=" + local,
 		// MVAPICH's mpirun_rsh.
 		"MV2_COMM_WORLD_RANK=" + utoa(p.Rank),
-		"MV2_COMM_WORLD_SIZE=" + utoa(l.Size),
+		"MV2_COMM_WORLD_SIZE=" + utoa(l.Job.Size),
 		"MV2_COMM_WORLD_LOCAL_RANK=" + utoa(p.LocalRank),
 		"MV2_COMM_WORLD_LOCAL_SIZE=" + local,
 	}
@@ -38,10 +38,10 @@ func scriptVariables(l *apiv1.Launch, p *apiv1.Proc, dir string) []string {
 // MPI_INFO_ENV of them.
 func appVariables(l *apiv1.Launch, p *apiv1.Proc, dir string) []string {
 	sizes, firsts := make([]int, len(l.Apps)), make([]int, len(l.Apps))
-	if len(l.AppOf) == 0 && len(l.Apps) > 0 {
-		sizes[0] = int(l.Size)
+	if len(l.Job.AppOf) == 0 && len(l.Apps) > 0 {
+		sizes[0] = int(l.Job.Size)
 	}
-	for rank, app := range l.AppOf {
+	for rank, app := range l.Job.AppOf {
 		if int(app) >= len(sizes) {
 			continue
 		}

@@ -194,7 +194,7 @@ const maxGrace = time.Hour
 // graceOf is the time between TERM and KILL that the launcher asked for.
 func graceOf(steps []*step) (grace time.Duration) {
 	for _, st := range steps {
-		grace = max(grace, time.Duration(min(st.launch.GraceMs, uint64(maxGrace/time.Millisecond)))*time.Millisecond)
+		grace = max(grace, time.Duration(min(st.launch.Job.GraceMs, uint64(maxGrace/time.Millisecond)))*time.Millisecond)
 	}
 	return grace
 }
@@ -227,7 +227,7 @@ func (s *session) run() {
 	select {
 	case <-s.ending:
 	case <-s.agent.stopping:
-		s.link.Send(&apiv1.Frame{Body: &apiv1.Frame_Ending{Ending: &apiv1.Ending{Why: s.agent.stopText()}}})
+		s.link.Send((&apiv1.Ending{Why: s.agent.stopText()}).Frame())
 		s.end(s.agent.stopText())
 	}
 	s.mu.Lock()
@@ -259,7 +259,7 @@ func (s *session) run() {
 	if fenced {
 		c.Refusal = apiv1.Refusal_REFUSAL_FENCED
 	}
-	s.link.Send(&apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: c}})
+	s.link.Send(c.Frame())
 	s.drain()
 	s.mu.Lock()
 	s.state, _ = s.state.next(evGone)
@@ -348,5 +348,5 @@ func (s *session) send(f *apiv1.Frame) {
 // notice tells the user something, once. The launcher puts our host's name before it, but only
 // the first host's that says the same.
 func (s *session) notice(warning bool, format string, args ...any) {
-	s.send(&apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: fmt.Sprintf(format, args...), Warning: warning}}})
+	s.send((&apiv1.Notice{Text: fmt.Sprintf(format, args...), Warning: warning}).Frame())
 }

@@ -25,7 +25,7 @@ func (a *Agent) Attach(ctx context.Context, stream wire.Stream, identity string)
 		reply.Received = s.link.Received()
 		reply.Machine = a.describe(o.Machine)
 	}
-	if err := stream.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: reply}}); err != nil {
+	if err := stream.Send(reply.Frame()); err != nil {
 		return err
 	}
 	if s == nil {

@@ -16,12 +16,12 @@ func (s *session) spawn(ctx context.Context, job int, r job.Spawn) (child int, e
 		return 0, err
 	}
 	st := s.job(uint32(job))
-	if st == nil || r.Parent < 0 || r.Parent >= int(st.launch.Size) {
+	if st == nil || r.Parent < 0 || r.Parent >= int(st.launch.Job.Size) {
 		return 0, fmt.Errorf("spawn for rank %d of job %d, which does not exist", r.Parent, job)
 	}
-	parent := st.launch.Base + uint32(r.Parent)
+	parent := st.launch.Job.Base + uint32(r.Parent)
 	a, err := question(ctx, s.up, s.up.spawns, func(id uint64) *apiv1.Frame {
-		return &apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: spawnRequest(id, parent, r)}}
+		return spawnRequest(id, parent, r).Frame()
 	})
 	switch {
 	case err != nil:

@@ -63,7 +63,7 @@ type step struct {
 	bound    func() *bound                // which CPUs the ranks have; looked up once
 	mcaFiles func() map[string]rdma.Param // what Open MPI's own files set here; looked up once
 	together func() bool                  // ranks stay in one process session; found out once
-	user     func() account               // whose shell runs what Launch.shell hands over; looked up once
+	user     func() account               // whose shell runs what Exec.shell hands over; looked up once
 }
 
 // newStep makes the job's part here, which is known to other hosts' ranks before it is started.
@@ -73,7 +73,7 @@ func newStep(s *session, l *apiv1.Launch) *step {
 	// See reap.Command.SameSession; a container has a CPU cgroup. Open MPI's ranks yield where they are too many; MPICH's do
 	// not, and together they would have one session's share of the CPUs for all of them.
 	st.together = sync.OnceValue(func() bool {
-		return !l.Exec && !l.Terminal && s.crowded() && s.agent.cgroups().Autogrouped()
+		return l.Exec == nil && !l.Exec.GetTerminal() && s.crowded() && s.agent.cgroups().Autogrouped()
 	})
 	st.mcaFiles = sync.OnceValue(func() map[string]rdma.Param { return mpinet.MCAFiles(sysfs.Host(), st.s.userVariable) })
 	st.user = sync.OnceValue(func() account { return accountOf(os.DirFS("/"), os.Getuid()) })
@@ -81,7 +81,7 @@ func newStep(s *session, l *apiv1.Launch) *step {
 	st.may, st.halt = context.WithCancel(st.ctx)
 	st.copies = st.newCopies()
 	st.gloo = st.newGloo()
-	if !l.Exec && l.Pmi != apiv1.Pmi_PMI_NONE {
+	if l.Exec == nil && l.Job.Pmi != apiv1.Pmi_PMI_NONE {
 		st.space, st.unfit = newSpace(s, l)
 	}
 	return st
@@ -90,9 +90,9 @@ func newStep(s *session, l *apiv1.Launch) *step {
 // newSpace is the job's PMI data on this host.
 func newSpace(s *session, l *apiv1.Launch) (*kvs.Space, error) {
 	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
-	j := kvs.Job{Number: int(l.Job), Base: int(l.Base), Size: int(l.Size), KVSName: "mpiup-" + s.id[:16]}
-	if l.Job > 0 {
-		j.KVSName += "-" + utoa(l.Job)
+	j := kvs.Job{Number: int(l.Job.Number), Base: int(l.Job.Base), Size: int(l.Job.Size), KVSName: "mpiup-" + s.id[:16]}
+	if l.Job.Number > 0 {
+		j.KVSName += "-" + utoa(l.Job.Number)
 	}
 	for _, p := range l.Procs {
 		j.Local = append(j.Local, int(p.Rank))
@@ -111,7 +111,7 @@ func (st *step) start() {
 	st.oom, _ = st.s.agent.cgroups().OOMKills()
 	if failed := st.receive(); failed != nil {
 		if !st.isStopped() {
-			st.s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: failed}})
+			st.s.send(failed.Frame())
 		}
 		return
 	}
@@ -134,15 +134,15 @@ func (st *step) start() {
 	}
 	stdin := make(map[uint32]bool, len(l.Stdin))
 	for _, id := range l.Stdin {
-		stdin[id] = l.Job == 0
+		stdin[id] = l.Job.Number == 0
 	}
 	for _, p := range l.Procs {
 		if st.isStopped() {
 			return
 		}
-		pr := newProc(st, p, dirs[p.App], stdin[l.Base+p.Rank])
+		pr := newProc(st, p, dirs[p.App], stdin[l.Job.Base+p.Rank])
 		if failed := pr.start(); failed != nil && !st.isStopped() {
-			st.s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: failed}})
+			st.s.send(failed.Frame())
 			return
 		}
 	}
@@ -152,11 +152,11 @@ func (st *step) start() {
 // other jobs cannot reach the job from here.
 func (st *step) unprepared(err error) {
 	if len(st.launch.Procs) == 0 {
-		st.s.notice(true, "job %d: %v", st.launch.Job, err)
+		st.s.notice(true, "job %d: %v", st.launch.Job.Number, err)
 		return
 	}
-	st.s.send(&apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: &apiv1.StartFailed{
-		Rank: st.launch.Base + st.launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}}})
+	st.s.send((&apiv1.StartFailed{
+		Rank: st.launch.Job.Base + st.launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}).Frame())
 }
 
 // prepare makes what the ranks share: the servers of the protocols that they speak, and a port when
@@ -183,7 +183,7 @@ func (st *step) prepare() error {
 	case st.space == nil || len(l.Procs) == 0:
 		return nil
 	}
-	if l.Size > 1 {
+	if l.Job.Size > 1 {
 		st.wg.Go(st.watchUnspoken)
 	}
 	if st.speaks(apiv1.Pmi_PMI_PMIX) {
@@ -226,7 +226,7 @@ func (st *step) directories() []string {
 // ownDir is where a program runs that was not told: where the container starts, a shell at home.
 func (st *step) ownDir() string {
 	cfg := &st.s.agent.cfg
-	if !st.launch.Shell {
+	if !st.launch.Exec.GetShell() {
 		return cfg.Dir
 	}
 	if home := st.user().homeIn(cfg.Env); dirExists(home) == nil {

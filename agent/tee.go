@@ -10,7 +10,7 @@ import (
 // one for all jobs of the session. mu is held.
 func (s *session) teeFor(l *apiv1.Launch) *stdio.Tee {
 	cfg := &s.agent.cfg
-	if !l.WorkerLogs || cfg.Stdout == nil || cfg.Stderr == nil || len(l.Procs) == 0 {
+	if !l.Job.WorkerLogs || cfg.Stdout == nil || cfg.Stderr == nil || len(l.Procs) == 0 {
 		return nil
 	}
 	if s.tee == nil {
@@ -32,5 +32,5 @@ func (s *session) rankName(id int) string {
 	if st == nil {
 		return utoa(uint32(id))
 	}
-	return job.Process{Job: int(st.launch.Job), Rank: id - int(st.launch.Base)}.Tag()
+	return job.Process{Job: int(st.launch.Job.Number), Rank: id - int(st.launch.Job.Base)}.Tag()
 }

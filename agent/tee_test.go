@@ -24,12 +24,12 @@ func TestWorkerLogsOfSpawnedJobs(t *testing.T) {
 	c := newClient(t, a, '1', "life-1")
 	c.dial(false)
 	for _, l := range []*apiv1.Launch{jobLaunch(0, 0, 2, `echo "rank $MPIUP_RANK"`), jobLaunch(3, 2, 2, `echo "child $MPIUP_RANK"`)} {
-		l.WorkerLogs = true
+		l.Job.WorkerLogs = true
 		c.start(l)
 		c.times(2, outputEnd)
 	}
 	c.session().logged(3, true, "logged\n")
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.Bye{}).Frame())
 	c.until(isClosed)
 	lines := slices.Sorted(strings.Lines(out.String()))
 	want := []string{"[0] rank 0\n", "[1] rank 1\n", "[3.0] child 0\n", "[3.1] child 1\n"}

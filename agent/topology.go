@@ -95,7 +95,7 @@ type hint struct {
 // container's will, gets none.
 func (st *step) topologyHint() hint {
 	s, l := st.s, st.launch
-	if l.Exec || l.NoTopologyHint || len(l.Procs) == 0 || s.userLooksElsewhere() {
+	if l.Exec != nil || l.Job.NoTopologyHint || len(l.Procs) == 0 || s.userLooksElsewhere() {
 		return hint{}
 	}
 	xml, err := s.agent.machine.xml(sysfs.Host())
@@ -195,8 +195,7 @@ func (p *proc) hwlocVariables(app *apiv1.App) []string {
 func (st *step) given(app *apiv1.App) func(name string) bool {
 	return func(name string) bool {
 		is := func(kv string) bool { return strings.HasPrefix(kv, name+"=") }
-		return slices.ContainsFunc(app.Env, is) ||
-			slices.ContainsFunc(st.s.agent.cfg.Env, is) && !slices.Contains(st.launch.Unset, name)
+		return slices.ContainsFunc(app.Env, is) || slices.ContainsFunc(st.s.agent.cfg.Env, is)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestRanksAreHandedTheTopology(t *testing.T) {
 	if again, _ := hinted(t, c, jobLaunch(1, 1, 1, "")); again != path {
 		t.Errorf("the next job got %s, want %s", again, path)
 	}
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	c.send((&apiv1.Bye{}).Frame())
 	c.until(isClosed)
 	if target, err := os.Readlink(path); strings.Contains(target, "topology") {
 		t.Errorf("after the session: %s, %v", target, err)
@@ -88,8 +88,8 @@ func TestWhoIsNotHandedTheTopology(t *testing.T) {
 		set  func(*apiv1.Launch)
 		want string
 	}{
-		{"a command", func(l *apiv1.Launch) { l.Exec = true }, ""},
-		{"a job that asks for none", func(l *apiv1.Launch) { l.NoTopologyHint = true }, ""},
+		{"a command", func(l *apiv1.Launch) { l.Exec = &apiv1.Exec{} }, ""},
+		{"a job that asks for none", func(l *apiv1.Launch) { l.Job.NoTopologyHint = true }, ""},
 		{"a job with its own", func(l *apiv1.Launch) { l.Apps[0].Env = []string{"HWLOC_XMLFILE=/dev/null"} }, "/dev/null"},
 		{"a job of another machine", func(l *apiv1.Launch) { l.Apps[0].Env = []string{"HWLOC_FSROOT=/x"} }, ""},
 	} {

@@ -113,14 +113,14 @@ func (p *proc) mute() bool {
 // unspoken is the MPI library of a rank that has ended well and never spoke; "" if there is none
 // to be seen.
 func (p *proc) unspoken() string {
-	if p.step.launch.Explain > 0 {
+	if p.step.launch.Job.Explain > 0 {
 		return "" // no program ran
 	}
 	st := p.step
 	if st.gloo != nil && st.gloo.Met(int(p.spec.Rank)) {
 		return "" // Horovod by Gloo, which loads MPI where it was built with it
 	}
-	if st.launch.Size < 2 || st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_NONE || apiv1.PmiState(p.pmi.Load()) != apiv1.PmiState_PMI_NEVER {
+	if st.launch.Job.Size < 2 || st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_NONE || apiv1.PmiState(p.pmi.Load()) != apiv1.PmiState_PMI_NEVER {
 		return ""
 	}
 	if seen := p.mapped.Load(); seen != nil {

@@ -48,7 +48,7 @@ func TestRanksOfAProgramAreAlike(t *testing.T) {
 			c := newClient(t, newAgent(t), '1', "life-1")
 			c.dial(false)
 			l := jobLaunch(0, 0, 5, `trap "exit 0" TERM; echo ready; while :; do sleep 1000 & wait; done`)
-			l.Pmi = apiv1.Pmi_PMI_FD
+			l.Job.Pmi = apiv1.Pmi_PMI_FD
 			l.Apps = append(l.Apps, l.Apps[0])
 			l.Procs[3].App, l.Procs[4].App = 1, 1
 			c.start(l)
@@ -58,7 +58,7 @@ func TestRanksOfAProgramAreAlike(t *testing.T) {
 				name := library
 				s.proc(id).mapped.Store(&name)
 			}
-			c.send(&apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(syscall.SIGTERM), Ranks: []uint32{2}}}})
+			c.send((&apiv1.Signal{Number: int32(syscall.SIGTERM), Ranks: []uint32{2}}).Frame())
 			if x := exitOf(c.until(exited)); x.Rank != 2 || x.Code != 0 || x.Library != tt.want {
 				t.Errorf("told of %v", x)
 			}
@@ -72,7 +72,7 @@ func TestWhichYoungRanksAreLookedAt(t *testing.T) {
 	c := newClient(t, newAgent(t), '1', "life-1")
 	c.dial(false)
 	l := jobLaunch(0, 0, 6, `exec sleep 1000`)
-	l.Pmi = apiv1.Pmi_PMI_FD
+	l.Job.Pmi = apiv1.Pmi_PMI_FD
 	l.Apps = append(l.Apps, l.Apps[0])
 	l.Procs[4].App, l.Procs[5].App = 1, 1
 	c.start(l)
@@ -97,7 +97,7 @@ func TestWhichYoungRanksAreLookedAt(t *testing.T) {
 	st.proc(4).pmi.Store(int32(apiv1.PmiState_PMI_RUNNING))
 	check("one was seen, one spoke", false, 1, 5)
 	check("old, one was seen, one spoke", true, 1, 2, 3, 5)
-	c.send(&apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(syscall.SIGKILL), Ranks: []uint32{1}}}})
+	c.send((&apiv1.Signal{Number: int32(syscall.SIGKILL), Ranks: []uint32{1}}).Frame())
 	c.until(exited)
 	check("one has ended", false, 2, 5)
 }

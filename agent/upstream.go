@@ -91,8 +91,7 @@ func (u *upstream) abortNoted(r *apiv1.AbortNoted)   { answer(u, u.aborts, r.Id,
 
 // Exchange sends this host's contribution to a fence and returns the other hosts'.
 func (u *upstream) Exchange(ctx context.Context, set string, epoch uint64, collect bool, data []byte) ([][]byte, error) {
-	r, err := ask(ctx, u, u.fences, fenceKey{set, epoch}, &apiv1.Frame{Body: &apiv1.Frame_FenceEnter{
-		FenceEnter: &apiv1.FenceEnter{Set: set, Epoch: epoch, Collect: collect, Data: data}}})
+	r, err := ask(ctx, u, u.fences, fenceKey{set, epoch}, (&apiv1.FenceEnter{Set: set, Epoch: epoch, Collect: collect, Data: data}).Frame())
 	switch {
 	case errors.Is(err, wire.ErrTooLarge):
 		return nil, &kvs.FenceLimitError{Why: err.Error()}
@@ -116,7 +115,7 @@ func (u *upstream) Fetch(ctx context.Context, q kvs.Question) ([]byte, bool, err
 	}
 	a, err := question(ctx, u, u.fetch, func(id uint64) *apiv1.Frame {
 		r.Id = id
-		return &apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: r}}
+		return r.Frame()
 	})
 	switch {
 	case err != nil:
@@ -167,12 +166,12 @@ func (u *upstream) Watch(ctx context.Context, services []string, since uint64) (
 	m := &apiv1.NameRequest{Op: apiv1.NameOp_NAME_WATCH, Services: services, Since: since}
 	r, err := question(ctx, u, u.names, func(id uint64) *apiv1.Frame {
 		m.Id = id
-		return &apiv1.Frame{Body: &apiv1.Frame_NameRequest{NameRequest: m}}
+		return m.Frame()
 	})
 	switch {
 	case err != nil:
 		end := &apiv1.NameRequest{Id: m.Id, Op: apiv1.NameOp_NAME_UNWATCH}
-		_ = u.link.Send(&apiv1.Frame{Body: &apiv1.Frame_NameRequest{NameRequest: end}}) // a link that takes nothing is at its end
+		_ = u.link.Send(end.Frame()) // a link that takes nothing is at its end
 		return 0, err
 	case r.Error != "":
 		return 0, errors.New(r.Error)
@@ -182,8 +181,8 @@ func (u *upstream) Watch(ctx context.Context, services []string, since uint64) (
 
 func (u *upstream) name(ctx context.Context, op apiv1.NameOp, service string, value []byte) (*apiv1.NameResult, error) {
 	r, err := question(ctx, u, u.names, func(id uint64) *apiv1.Frame {
-		return &apiv1.Frame{Body: &apiv1.Frame_NameRequest{NameRequest: &apiv1.NameRequest{
-			Id: id, Op: op, Service: service, Value: value}}}
+		return (&apiv1.NameRequest{
+			Id: id, Op: op, Service: service, Value: value}).Frame()
 	})
 	if err == nil && r.Error != "" {
 		err = fmt.Errorf("service %q: %s", service, r.Error)

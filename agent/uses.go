@@ -37,7 +37,7 @@ func (s *session) use() *apiv1.Use {
 	for _, st := range s.steps() {
 		if n := st.live(); n > 0 {
 			if u.Procs == 0 {
-				u.Program, u.SinceNs, u.Exec = programOf(st.launch), st.since.UnixNano(), st.launch.Exec
+				u.Program, u.SinceNs, u.Exec = programOf(st.launch), st.since.UnixNano(), st.launch.Exec != nil
 			}
 			u.Procs += uint32(n)
 		}
@@ -50,7 +50,7 @@ func (s *session) use() *apiv1.Use {
 
 // programOf is the file name of a launch's first program here.
 func programOf(l *apiv1.Launch) string {
-	if l.Shell || len(l.Apps) == 0 {
+	if l.Exec.GetShell() || len(l.Apps) == 0 {
 		return "shell"
 	}
 	app := uint32(0)

@@ -20,7 +20,7 @@ func (s *session) lookAtWaits(now time.Duration) {
 		return
 	}
 	if w, news := s.waits(now); news {
-		s.send(&apiv1.Frame{Body: &apiv1.Frame_Waits{Waits: w}})
+		s.send(w.Frame())
 	}
 }
 
@@ -28,7 +28,7 @@ func (s *session) lookAtWaits(now time.Duration) {
 func (s *session) answerWaits(id uint64) {
 	w, _ := s.waits(s.agent.clock.Now())
 	w.Id = id
-	s.send(&apiv1.Frame{Body: &apiv1.Frame_Waits{Waits: w}})
+	s.send(w.Frame())
 }
 
 // waits is this host's part of who waits for whom; news: somebody has waited for long and that was not

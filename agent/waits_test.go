@@ -20,13 +20,13 @@ func TestAskedWhoWaits(t *testing.T) {
 			c := newClient(t, newAgent(t), '1', "life-1")
 			c.dial(false)
 			first := jobLaunch(0, 0, 4, "exec sleep 1000")
-			first.Pmi = apiv1.Pmi_PMI_NONE
+			first.Job.Pmi = apiv1.Pmi_PMI_NONE
 			c.start(first)
 			l := jobLaunch(1, 4, 2, "exec sleep 1000")
-			l.Pmi = tt.pmi
+			l.Job.Pmi = tt.pmi
 			c.start(l)
 			c.times(6, started)
-			c.send(&apiv1.Frame{Body: &apiv1.Frame_AskWaits{AskWaits: &apiv1.AskWaits{Id: 5}}})
+			c.send((&apiv1.AskWaits{Id: 5}).Frame())
 			all := c.until(func(f *apiv1.Frame) bool { return f.GetWaits() != nil })
 			w := all[len(all)-1].GetWaits()
 			if w.Id != 5 || w.Silent != tt.want || len(w.Waits) > 0 {

@@ -15,7 +15,7 @@ import (
 // killed, on whatever hosts, and the others go on.
 func (r *run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
 	if m.Id != 0 {
-		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_AbortNoted{AbortNoted: &apiv1.AbortNoted{Id: m.Id}}})
+		r.send(h, (&apiv1.AbortNoted{Id: m.Id}).Frame())
 	}
 	if r.excused(int(m.Rank)) {
 		return nil
@@ -82,7 +82,7 @@ func (r *run) endWanted(by int, ids idset.Set, how string, code int32) {
 		r.ranks[id].wanted = true
 	}
 	r.live(func(h int) {
-		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Gone{Gone: &apiv1.Gone{Ids: ids.String(), Code: code, Aborted: true, Wanted: true}}})
+		r.send(h, (&apiv1.Gone{Ids: ids.String(), Code: code, Aborted: true, Wanted: true}).Frame())
 	})
 }
 
@@ -97,7 +97,7 @@ func (r *run) signalTo(ids idset.Set, signal syscall.Signal) {
 		}
 	}
 	for h, ranks := range to {
-		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(signal), Ranks: ranks}}})
+		r.send(h, (&apiv1.Signal{Number: int32(signal), Ranks: ranks}).Frame())
 	}
 }
 

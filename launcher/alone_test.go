@@ -42,10 +42,10 @@ func TestAlone(t *testing.T) {
 			defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound)
 			r.cfg.Stderr, r.cfg.PMI = &out, c.offered
 			if c.chosen != nil {
-				r.handle(event{host: 0, frame: &apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: c.chosen}}})
+				r.handle(event{host: 0, frame: c.chosen.Frame()})
 			}
 			for _, m := range c.exits {
-				r.handle(event{host: int(m.Rank / 2), frame: &apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: m}}})
+				r.handle(event{host: int(m.Rank / 2), frame: m.Frame()})
 			}
 			r.sayAlone()
 			if out.String() != c.want {

@@ -20,18 +20,18 @@ func attended(t *testing.T, out *strings.Builder) *run {
 	r.timers.missing, r.timers.lone = time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	r.cfg.Stderr = out
 	for rank := range uint32(4) {
-		r.handle(event{host: int(rank / 2), frame: &apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: rank, Pid: int32(100 + rank)}}}})
+		r.handle(event{host: int(rank / 2), frame: (&apiv1.Started{Rank: rank, Pid: int32(100 + rank)}).Frame()})
 	}
 	return r
 }
 
 func (r *run) met(host int, m *apiv1.Met) {
-	r.handle(event{host: host, frame: &apiv1.Frame{Body: &apiv1.Frame_Met{Met: m}}})
+	r.handle(event{host: host, frame: m.Frame()})
 }
 
 func (r *run) exits(codes ...int32) {
 	for rank, code := range codes {
-		r.handle(event{host: rank / 2, frame: &apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: &apiv1.Exited{Rank: uint32(rank), Code: code}}}})
+		r.handle(event{host: rank / 2, frame: (&apiv1.Exited{Rank: uint32(rank), Code: code}).Frame()})
 	}
 }
 
@@ -74,7 +74,7 @@ func TestRanksThatNeverMet(t *testing.T) {
 func TestOneWarningForMPIAndAFramework(t *testing.T) {
 	exits := func(r *run) {
 		for rank := range uint32(4) {
-			r.handle(event{host: int(rank / 2), frame: &apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: &apiv1.Exited{Rank: rank, Library: openMPI}}}})
+			r.handle(event{host: int(rank / 2), frame: (&apiv1.Exited{Rank: rank, Library: openMPI}).Frame()})
 		}
 		r.sayAlone()
 		r.sayTrainedAlone()

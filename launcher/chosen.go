@@ -96,7 +96,7 @@ func (r *run) judgeMixture(j *jobRun) {
 // proceed answers the agents that wait with a job.
 func (r *run) proceed(j *jobRun, refused string) {
 	for _, h := range j.waiting {
-		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Proceed{Proceed: &apiv1.Proceed{Job: uint32(j.number), Refused: refused}}})
+		r.send(h, (&apiv1.Proceed{Job: uint32(j.number), Refused: refused}).Frame())
 	}
 	j.waiting = nil
 }

@@ -15,7 +15,7 @@ const openMPI = "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
 // chose are the frames of hosts w0, w1.
 func chose(r *run, said ...*apiv1.Chosen) {
 	for h, m := range said {
-		r.handle(event{host: h, frame: &apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: m}}})
+		r.handle(event{host: h, frame: m.Frame()})
 	}
 }
 

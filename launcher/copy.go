@@ -222,7 +222,7 @@ func (r *run) startCopy() {
 		return
 	}
 	r.copier = newCopier(r.sources, r.jobs[0].hosts, func(h int, data []byte) {
-		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_CopyData{CopyData: &apiv1.CopyData{Data: data}}})
+		r.send(h, (&apiv1.CopyData{Data: data}).Frame())
 	})
 	begun := time.Now()
 	r.aside(func(life context.Context) {

@@ -27,7 +27,7 @@ func (l *listening) Attach(s grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame])
 	if _, err := s.Recv(); err != nil {
 		return err
 	}
-	if err := s.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: l.opened}}); err != nil {
+	if err := s.Send(l.opened.Frame()); err != nil {
 		return err
 	}
 	<-s.Context().Done()

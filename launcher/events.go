@@ -17,7 +17,7 @@ func (r *run) forward(from int, e *apiv1.Event) {
 	}
 	r.live(func(h int) {
 		if h != from {
-			r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Event{Event: e}})
+			r.send(h, e.Frame())
 		}
 	})
 }
@@ -43,7 +43,7 @@ func (r *run) tellGone() {
 		went = append(went[:maxGone:maxGone], together(went[maxGone:]))
 	}
 	for _, g := range went {
-		r.live(func(h int) { r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Gone{Gone: g}}) })
+		r.live(func(h int) { r.send(h, g.Frame()) })
 	}
 }
 

@@ -166,19 +166,20 @@ func (r *Reach) sibling(ctx context.Context, name string, among []hosts.Wanted) 
 	return at
 }
 
-// ask is the part of Launch that makes an exec.
-func (c *ExecConfig) ask(l *apiv1.Launch) {
-	l.Exec, l.Shell, l.Keep = true, c.Shell, c.Keep
+// asked is how the agent is to run the command.
+func (c *ExecConfig) asked() *apiv1.Exec {
+	e := &apiv1.Exec{Shell: c.Shell, Keep: c.Keep}
 	if !c.TTY {
-		return
+		return e
 	}
-	l.Terminal, l.Term = true, c.Term
+	e.Terminal, e.Term = true, c.Term
 	if !c.terminal() {
-		return
+		return e
 	}
 	if rows, columns, err := streams.TerminalSize(c.Stdin); err == nil {
-		l.Rows, l.Columns = uint32(rows), uint32(columns)
+		e.Rows, e.Columns = uint32(rows), uint32(columns)
 	}
+	return e
 }
 
 // raw calls f with our terminal in raw mode if the command has one of its own.
@@ -192,6 +193,6 @@ func (c *ExecConfig) raw(f func() error) error {
 // resize tells the command's terminal our size.
 func (r *run) resize() {
 	if rows, columns, err := streams.TerminalSize(r.cfg.Stdin); err == nil {
-		r.send(0, &apiv1.Frame{Body: &apiv1.Frame_Resize{Resize: &apiv1.Resize{Rows: uint32(rows), Columns: uint32(columns)}}})
+		r.send(0, (&apiv1.Resize{Rows: uint32(rows), Columns: uint32(columns)}).Frame())
 	}
 }

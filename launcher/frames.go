@@ -328,7 +328,7 @@ func (r *run) idle(h int) {
 	}
 	r.at[h].bye = true
 	r.sendOut(r.exchange.HostDone(h))
-	r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Bye{Bye: &apiv1.Bye{}}})
+	r.send(h, (&apiv1.Bye{}).Frame())
 	if !slices.ContainsFunc(r.at, func(s hostState) bool { return !s.bye }) {
 		r.timers.bound.Reset(r.cfg.Grace + stopBound) // what the ranks left behind is ended too
 	}

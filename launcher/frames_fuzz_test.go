@@ -59,25 +59,25 @@ func FuzzFrames(f *testing.F) {
 		}
 		f.Add(bs[0], bs[1], bs[2])
 	}
-	started := &apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: 0, Pid: 7}}}
-	seed(started, &apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: 0, Data: []byte("x\n")}}},
-		&apiv1.Frame{Body: &apiv1.Frame_Exited{Exited: &apiv1.Exited{Rank: 0, Signal: 9, Text: "rank 0 x"}}})
-	seed(started, started, &apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{Text: "x"}}})
-	seed(&apiv1.Frame{Body: &apiv1.Frame_FenceEnter{FenceEnter: &apiv1.FenceEnter{Set: "0-3", Epoch: 1, Data: []byte("x"), Collect: true}}},
-		&apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: &apiv1.FetchRequest{Id: 1, Owner: 1 << 31}}},
-		&apiv1.Frame{Body: &apiv1.Frame_NameRequest{NameRequest: &apiv1.NameRequest{Op: 9, Service: "s"}}})
-	seed(&apiv1.Frame{Body: &apiv1.Frame_Ending{Ending: &apiv1.Ending{Why: "x"}}},
-		&apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: "x"}}},
-		&apiv1.Frame{Body: &apiv1.Frame_OutputEnd{OutputEnd: &apiv1.OutputEnd{Rank: 99, Cut: true}}})
+	started := (&apiv1.Started{Rank: 0, Pid: 7}).Frame()
+	seed(started, (&apiv1.Output{Rank: 0, Data: []byte("x\n")}).Frame(),
+		(&apiv1.Exited{Rank: 0, Signal: 9, Text: "rank 0 x"}).Frame())
+	seed(started, started, (&apiv1.Closed{Text: "x"}).Frame())
+	seed((&apiv1.FenceEnter{Set: "0-3", Epoch: 1, Data: []byte("x"), Collect: true}).Frame(),
+		(&apiv1.FetchRequest{Id: 1, Owner: 1 << 31}).Frame(),
+		(&apiv1.NameRequest{Op: 9, Service: "s"}).Frame())
+	seed((&apiv1.Ending{Why: "x"}).Frame(),
+		(&apiv1.Notice{Text: "x"}).Frame(),
+		(&apiv1.OutputEnd{Rank: 99, Cut: true}).Frame())
 	spawned := func(asked *apiv1.SpawnRequest) *apiv1.Frame {
-		return &apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: asked}}
+		return asked.Frame()
 	}
 	child := &apiv1.SpawnApp{App: &apiv1.App{Argv: []string{"c"}, Wdir: "d"}, Procs: 2}
 	seed(started, spawned(&apiv1.SpawnRequest{Id: 1, Parent: 0, Apps: []*apiv1.SpawnApp{child}, Preput: []*apiv1.KeyValue{{Key: "k"}}}),
-		&apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: 4, Pid: 8}}})
+		(&apiv1.Started{Rank: 4, Pid: 8}).Frame())
 	seed(spawned(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{{Procs: 1 << 31, MapBy: "ppr:0:node"}, nil, child}}),
 		spawned(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{{App: child.App, Procs: 1, Hosts: []string{"w1:2", "9.9.9.9"}, Hostfile: "/dev/zero"}}}),
-		&apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte("x")}}})
+		(&apiv1.Event{Data: []byte("x")}).Frame())
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		defer cost.Watch(t, cost.Parser, len(a)+len(b)+len(c))()
 		r := aboutToLaunch(t)

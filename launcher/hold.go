@@ -56,7 +56,7 @@ func (g *gatherer) hold(ctx context.Context, s *session) bool {
 		case <-ctx.Done():
 			return true
 		case <-beat.C:
-			err := s.stream.Send(&apiv1.Frame{Body: &apiv1.Frame_Heartbeat{Heartbeat: &apiv1.Heartbeat{}}})
+			err := s.stream.Send((&apiv1.Heartbeat{}).Frame())
 			if err != nil {
 				g.muster.add(1)
 				return false

@@ -10,6 +10,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/mixture"
 	"github.com/mpiup/mpiup/launcher/spawn"
+	"google.golang.org/protobuf/proto"
 )
 
 // jobRun is one job of a run: the command line's, or one that a rank spawned.
@@ -21,7 +22,7 @@ type jobRun struct {
 	apps    []job.App
 	exports [][]string // by app: the environment that jobs it spawns begin with
 	asked   *spawn.Ask // nil: the command line's
-	launch  *apiv1.Launch
+	told    *apiv1.Job
 	silent  int          // processes whose start was not heard of
 	left    int          // processes that are not over
 	spoke   bool         // one of them has spoken PMI or PMIx
@@ -75,7 +76,7 @@ func (r *run) settled(j *jobRun, n int) {
 	over := &apiv1.JobOver{Job: uint32(j.number), Mute: !j.spoke && !j.dropped}
 	r.live(func(h int) { r.send(h, &apiv1.Frame{Body: &apiv1.Frame_JobOver{JobOver: over}}) })
 	r.exchange.JobOver(j.base, j.size())
-	j.launch, j.exports = nil, nil
+	j.told, j.exports = nil, nil
 	for i := range j.apps {
 		j.apps[i].Env = nil
 	}
@@ -88,7 +89,7 @@ func (j *jobRun) over() bool { return j.asked != nil && j.left == 0 }
 // launchJob sends each host of the run its part of a job: its processes, or that there is such
 // a job.
 func (r *run) launchJob(j *jobRun) {
-	j.launch = r.describe(j)
+	j.told = r.describe(j)
 	procs := make([][]*apiv1.Proc, len(r.places.hosts()))
 	across := crossRanks(j.plan)
 	for i, p := range j.plan.Placements {
@@ -100,7 +101,7 @@ func (r *run) launchJob(j *jobRun) {
 	apps := j.launchApps(true)
 	if j.number == 0 {
 		for i, a := range apps {
-			a.Copied, a.SessionDir = r.sources.program(i), j.apps[i].SessionDir
+			a.Copied = r.sources.program(i)
 		}
 	}
 	r.live(func(h int) {
@@ -108,8 +109,8 @@ func (r *run) launchJob(j *jobRun) {
 			r.sendKnown(h, j)
 			return
 		}
-		l := r.part(j)
-		l.Procs, l.Apps, l.Stdin = procs[h], apps, r.stdinOn(j, h)
+		l := r.part(j.told, apps)
+		l.Procs, l.Stdin = procs[h], r.stdinOn(j, h)
 		if j.number == 0 {
 			l.Files = r.sources.announced()
 		}
@@ -119,49 +120,47 @@ func (r *run) launchJob(j *jobRun) {
 			}
 		}
 		if r.exec != nil {
-			r.exec.ask(l)
+			l.Exec = r.exec.asked()
 		}
-		r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+		r.send(h, l.Frame())
 	})
 }
 
 // sendKnown tells a host of a job that has no process there, so that its ranks may connect to it.
 func (r *run) sendKnown(h int, j *jobRun) {
-	l := r.part(j)
-	l.Apps = j.launchApps(false)
-	if l.Spawned && r.jobOf(int(l.Parent)).over() { // a host that joins is not told of that job
-		l.Spawned, l.Parent = false, 0
+	d := j.told
+	if d.Spawned && r.jobOf(int(d.Parent)).over() { // a host that joins is not told of that job
+		d = proto.CloneOf(d)
+		d.Spawned, d.Parent = false, 0
 	}
-	r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Launch{Launch: l}})
+	r.send(h, r.part(d, j.launchApps(false)).Frame())
 }
 
 // describe is what all hosts are told of a job alike.
-func (r *run) describe(j *jobRun) *apiv1.Launch {
+func (r *run) describe(j *jobRun) *apiv1.Job {
 	nodes := make([]int, j.size())
 	for i, p := range j.plan.Placements {
 		nodes[i] = p.Host
 	}
-	l := &apiv1.Launch{
-		Number: r.number, NumberProof: r.proof, JobId: r.opener.run, Size: uint32(j.size()), Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Hosts: uint32(len(j.hosts)),
-		Mapping: job.ProcessMapping(nodes), Pmi: r.cfg.PMI, Window: uint32(r.window()),
-		GraceMs: uint64(r.cfg.Grace.Milliseconds()), WorkerLogs: r.cfg.WorkerLogs,
-		Job: uint32(j.number), Base: uint32(j.base), NoTopologyHint: r.cfg.NoTopologyHint,
-		Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric, Explain: uint32(r.cfg.Explain),
-		GpusPerRank: uint32(r.cfg.GPUsPerRank), GpuBind: r.cfg.GPUBind, Pty: r.cfg.pty(), Meeting: r.meeting(j), Expand: r.cfg.Expand,
+	d := &apiv1.Job{
+		Id: r.opener.run, Number: uint32(j.number), Base: uint32(j.base), Size: uint32(j.size()), Hosts: uint32(len(j.hosts)),
+		Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Mapping: job.ProcessMapping(nodes), Pmi: r.cfg.PMI,
+		NoTopologyHint: r.cfg.NoTopologyHint, Await: r.awaits(j), Window: uint32(r.window()), Pty: r.cfg.pty(), WorkerLogs: r.cfg.WorkerLogs,
+		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric, Meeting: r.meeting(j),
+		GpusPerRank: uint32(r.cfg.GPUsPerRank), GpuBind: r.cfg.GPUBind, Expand: r.cfg.Expand, Explain: uint32(r.cfg.Explain),
 	}
-	l.Await = r.awaits(j)
 	if j.asked != nil {
-		l.Spawned, l.Parent = true, uint32(j.asked.Parent)
+		d.Spawned, d.Parent = true, uint32(j.asked.Parent)
 	}
 	if len(j.apps) > 1 {
 		for _, p := range j.plan.Placements {
-			l.AppOf = append(l.AppOf, uint32(p.App))
+			d.AppOf = append(d.AppOf, uint32(p.App))
 		}
 	}
 	if r.pmix() {
-		l.Namespace, l.Layout = newNamespace(), r.layout(j)
+		d.Namespace, d.Layout = newNamespace(), r.layout(j)
 	}
-	return l
+	return d
 }
 
 // newNamespace is a job's name in PMIx, of 128 random bits: who knows it was told by the job.
@@ -176,16 +175,9 @@ func (r *run) pmix() bool {
 	return r.cfg.PMI == apiv1.Pmi_PMI_PMIX || r.cfg.PMI == apiv1.Pmi_PMI_AUTO
 }
 
-// part is a copy of what all hosts are told; the lists in it are shared.
-func (r *run) part(j *jobRun) *apiv1.Launch {
-	d := j.launch
-	return &apiv1.Launch{
-		Number: d.Number, NumberProof: d.NumberProof, JobId: d.JobId, Size: d.Size, Universe: d.Universe, PmiUniverse: d.PmiUniverse, Hosts: d.Hosts, Mapping: d.Mapping,
-		Pmi: d.Pmi, Window: d.Window, GraceMs: d.GraceMs, WorkerLogs: d.WorkerLogs, Job: d.Job, Base: d.Base,
-		Spawned: d.Spawned, Parent: d.Parent, AppOf: d.AppOf, Namespace: d.Namespace, Layout: d.Layout,
-		NoTopologyHint: d.NoTopologyHint, Net: d.Net, MpiPorts: d.MpiPorts, Fabric: d.Fabric, Explain: d.Explain,
-		GpusPerRank: d.GpusPerRank, GpuBind: d.GpuBind, Pty: d.Pty, Await: d.Await, Meeting: d.Meeting, Expand: d.Expand,
-	}
+// part is a host's Launch of a job, which lacks what is for that host.
+func (r *run) part(d *apiv1.Job, apps []*apiv1.App) *apiv1.Launch {
+	return &apiv1.Launch{Number: r.number, NumberProof: r.proof, Job: d, Apps: apps}
 }
 
 // layout is which ranks of a job are where. Host names are those the agents state, which are
@@ -206,7 +198,7 @@ func (r *run) layout(j *jobRun) []*apiv1.HostRanks {
 func (j *jobRun) launchApps(whole bool) []*apiv1.App {
 	apps := make([]*apiv1.App, len(j.apps))
 	for i, a := range j.apps {
-		apps[i] = &apiv1.App{Argv: a.Argv, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit, Path: a.Path, AlsoWdir: a.AlsoWdir, IndexArgv: a.IndexArgv}
+		apps[i] = &apiv1.App{Argv: a.Argv, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit, Path: a.Path, AlsoWdir: a.AlsoWdir, IndexArgv: a.IndexArgv, SessionDir: a.SessionDir}
 		for _, tool := range a.Tools {
 			apps[i].Tools = append(apps[i].Tools, &apiv1.Tool{Argv: tool.Argv, Ranks: tool.Ranks.String()})
 		}

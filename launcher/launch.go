@@ -101,7 +101,7 @@ func (r *run) prepareOutput() error {
 	out.Written = r.back.written
 	out.Broken = func(err error) { r.mail.put(event{host: -1, err: err, at: r.clock.Now()}) }
 	r.back.send = func(id, n int) {
-		r.send(r.places.hostOf(id), &apiv1.Frame{Body: &apiv1.Frame_Credit{Credit: &apiv1.Credit{Rank: uint32(id), Bytes: uint32(n)}}})
+		r.send(r.places.hostOf(id), (&apiv1.Credit{Rank: uint32(id), Bytes: uint32(n)}).Frame())
 	}
 	if out.Style == iof.OwnStyle && out.Dir != "" {
 		dir, err := iof.NextAttempt(out.Dir)
@@ -181,7 +181,7 @@ func (r *run) prepareInput() error {
 	r.input = streams.NewInput(streams.InputConfig{File: r.cfg.Stdin, Targets: targets, Send: func(data []byte, eof bool) {
 		for h, ranks := range byHost {
 			if len(ranks) > 0 {
-				r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Input{Input: &apiv1.Input{Data: data, Eof: eof}}})
+				r.send(h, (&apiv1.Input{Data: data, Eof: eof}).Frame())
 			}
 		}
 	}})

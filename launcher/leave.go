@@ -26,7 +26,7 @@ func (r *run) forwardSignals(signals []syscall.Signal) {
 		for _, h := range r.places.hosts() {
 			at := &r.at[h.index]
 			if (at.running > 0 || r.job == jobLaunching) && (at.ending == "" || s != syscall.SIGTERM) {
-				r.send(h.index, &apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(s)}}})
+				r.send(h.index, (&apiv1.Signal{Number: int32(s)}).Frame())
 			}
 		}
 	}

@@ -19,8 +19,8 @@ import (
 // After SIGTERM every rank has the whole time, whoever ends first and however; a failure without one gives the
 // others --grace.
 func TestTermGrace(t *testing.T) {
-	ending := &apiv1.Frame{Body: &apiv1.Frame_Ending{Ending: &apiv1.Ending{Why: "SIGTERM"}}}
-	aborted := &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{Rank: 0, Code: 42}}}
+	ending := (&apiv1.Ending{Why: "SIGTERM"}).Frame()
+	aborted := (&apiv1.Aborted{Rank: 0, Code: 42}).Frame()
 	both := func() []*apiv1.Frame { return frames(started(0), started(1)) }
 	const grace = 20 * time.Second
 	for _, tt := range []struct {

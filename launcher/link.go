@@ -9,6 +9,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 // hostConn keeps one host's session on a connection.
@@ -236,11 +237,9 @@ func (h *hostConn) gone(c *cause, since time.Duration) *lostError {
 func (h *hostConn) redial(ctx, life context.Context) (*session, error) {
 	dctx, cancel := context.WithTimeout(ctx, min(openTimeout, max(h.timeout/3, 2*time.Second)))
 	defer cancel()
-	open := &apiv1.Open{
-		Protocol: h.open.Protocol, Version: h.open.Version, Session: h.open.Session, Secret: h.open.Secret,
-		Resume: true, Received: h.link.Received(), Incarnation: h.open.Incarnation, LeaseMs: h.open.LeaseMs,
-		Namespace: h.open.Namespace, Pod: h.open.Pod, Launcher: h.open.Launcher, Sandbox: h.open.Sandbox,
-	}
+	open := proto.CloneOf(h.open)
+	open.Resume, open.Received = true, h.link.Received()
+	open.Machine, open.MeetingPorts, open.MpiPorts = apiv1.MachineWish_MACHINE_NOT_WANTED, 0, "" // the session has them
 	s, err := h.attach(dctx, life, h.first.addr, open)
 	if err != nil {
 		return nil, err

@@ -148,7 +148,7 @@ func withHost(t *testing.T, f func(a *fakeAgent, h *hostConn, got func() []uint6
 }
 
 func started(n int) *apiv1.Frame {
-	return &apiv1.Frame{Body: &apiv1.Frame_Started{Started: &apiv1.Started{Rank: uint32(n), Pid: int32(10 + n)}}}
+	return (&apiv1.Started{Rank: uint32(n), Pid: int32(10 + n)}).Frame()
 }
 
 func TestBrokenStreamIsResumed(t *testing.T) {
@@ -156,7 +156,7 @@ func TestBrokenStreamIsResumed(t *testing.T) {
 		const n = 200
 		for i := range n {
 			_ = a.link.Send(started(i))
-			h.send(&apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: int32(i)}}})
+			h.send((&apiv1.Signal{Number: int32(i)}).Frame())
 			if i%20 == 10 {
 				a.set(func() { a.cut() })
 			}

@@ -154,7 +154,7 @@ func (r *run) stop(why string, now bool) {
 	r.timers.quiet.Reset(quietStop)
 	r.timers.bound.Reset(r.cfg.Grace + stopBound)
 	for _, h := range r.places.hosts() {
-		r.send(h.index, &apiv1.Frame{Body: &apiv1.Frame_Stop{Stop: &apiv1.Stop{Why: why, Now: now}}})
+		r.send(h.index, (&apiv1.Stop{Why: why, Now: now}).Frame())
 		r.idle(h.index)
 	}
 }

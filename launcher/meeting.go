@@ -158,7 +158,7 @@ func (r *run) rendezvous(from int, m *apiv1.Rendezvous) {
 	}
 	r.live(func(h int) {
 		if h != from && slices.Contains(r.jobs[m.Job].hosts, h) {
-			r.send(h, &apiv1.Frame{Body: &apiv1.Frame_Rendezvous{Rendezvous: m}})
+			r.send(h, m.Frame())
 		}
 	})
 }

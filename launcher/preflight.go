@@ -84,7 +84,7 @@ func beat(ctx context.Context, have []found) {
 			return
 		case <-ticks.C:
 			for _, f := range have {
-				_ = f.session.stream.Send(&apiv1.Frame{Body: &apiv1.Frame_Heartbeat{Heartbeat: &apiv1.Heartbeat{}}})
+				_ = f.session.stream.Send((&apiv1.Heartbeat{}).Frame())
 			}
 		}
 	}

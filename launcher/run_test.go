@@ -38,7 +38,7 @@ func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
 		return err
 	}
 	hello := &apiv1.HelloReply{Incarnation: "x", Slots: 2, Cpus: 2}
-	if err := s.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: &apiv1.Opened{Protocol: apiv1.Protocol, Host: hello}}}); err != nil {
+	if err := s.Send((&apiv1.Opened{Protocol: apiv1.Protocol, Host: hello}).Frame()); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -71,7 +71,7 @@ func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
 		case *apiv1.Frame_AskWaits:
 			if a.waits != nil {
 				a.waits.Id = f.GetAskWaits().Id
-				send(&apiv1.Frame{Body: &apiv1.Frame_Waits{Waits: a.waits}})
+				send(a.waits.Frame())
 			}
 			send(a.later...)
 		case *apiv1.Frame_Stop:
@@ -80,7 +80,7 @@ func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
 			}
 			stopped = true
 		case *apiv1.Frame_Bye:
-			send(&apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{}}})
+			send((&apiv1.Closed{}).Frame())
 		}
 		return nil
 	})
@@ -113,7 +113,7 @@ func signalled(rank, signal int) []*apiv1.Frame {
 }
 
 func output(rank int, text string) *apiv1.Frame {
-	return &apiv1.Frame{Body: &apiv1.Frame_Output{Output: &apiv1.Output{Rank: uint32(rank), Data: []byte(text), Partial: !strings.HasSuffix(text, "\n")}}}
+	return (&apiv1.Output{Rank: uint32(rank), Data: []byte(text), Partial: !strings.HasSuffix(text, "\n")}).Frame()
 }
 
 func frames(parts ...any) []*apiv1.Frame {
@@ -132,20 +132,20 @@ func frames(parts ...any) []*apiv1.Frame {
 func TestRun(t *testing.T) {
 	both := frames(started(0), started(1))
 	notice := func(text string) *apiv1.Frame {
-		return &apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: text, Warning: true}}}
+		return (&apiv1.Notice{Text: text, Warning: true}).Frame()
 	}
 	quiet := func(text string) *apiv1.Frame {
-		return &apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: text}}}
+		return (&apiv1.Notice{Text: text}).Frame()
 	}
-	closed := &apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{Text: "why"}}}
-	fenced := &apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{Text: "number 2", Refusal: apiv1.Refusal_REFUSAL_FENCED}}}
-	ending := &apiv1.Frame{Body: &apiv1.Frame_Ending{Ending: &apiv1.Ending{Why: "SIGTERM"}}}
-	aborted := &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{Rank: 1, Code: 42}}}
-	held := &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{Rank: 1, Code: 42, Id: 5}}}
-	echoed := &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: &apiv1.Aborted{Rank: 0, Code: 14}}}
-	startFailed := &apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: &apiv1.StartFailed{Rank: 0, Text: "/x: not found"}}}
-	wireup := &apiv1.Frame{Body: &apiv1.Frame_WireupFailed{WireupFailed: &apiv1.WireupFailed{Rank: 0, Text: "bad PMI"}}}
-	long := func() *apiv1.Frame { return &apiv1.Frame{Body: &apiv1.Frame_Waits{Waits: &apiv1.Waits{}}} }
+	closed := (&apiv1.Closed{Text: "why"}).Frame()
+	fenced := (&apiv1.Closed{Text: "number 2", Refusal: apiv1.Refusal_REFUSAL_FENCED}).Frame()
+	ending := (&apiv1.Ending{Why: "SIGTERM"}).Frame()
+	aborted := (&apiv1.Aborted{Rank: 1, Code: 42}).Frame()
+	held := (&apiv1.Aborted{Rank: 1, Code: 42, Id: 5}).Frame()
+	echoed := (&apiv1.Aborted{Rank: 0, Code: 14}).Frame()
+	startFailed := (&apiv1.StartFailed{Rank: 0, Text: "/x: not found"}).Frame()
+	wireup := (&apiv1.WireupFailed{Rank: 0, Text: "bad PMI"}).Frame()
+	long := func() *apiv1.Frame { return (&apiv1.Waits{}).Frame() }
 	one := &apiv1.Waits{Silent: "1", Waits: []*apiv1.Wait{{Set: "0-1", Entered: "0", Absent: "1", Seconds: 60}}}
 	for _, tt := range []struct {
 		name  string

@@ -90,7 +90,7 @@ func (d *dialer) attach(ctx, life context.Context, addr netip.AddrPort, open *ap
 
 // exchangeOpen sends Open and judges the answer.
 func exchangeOpen(s wire.Stream, open *apiv1.Open) (*apiv1.Opened, error) {
-	if err := s.Send(&apiv1.Frame{Body: &apiv1.Frame_Open{Open: open}}); err != nil {
+	if err := s.Send(open.Frame()); err != nil {
 		// The reason why is with the receiving side.
 		if _, rerr := s.Recv(); rerr != nil {
 			return nil, rerr

@@ -139,8 +139,8 @@ func (r *run) refuse(a *spawn.Ask, why error) {
 }
 
 func (r *run) answer(a *spawn.Ask, number int, why string) {
-	r.send(a.Host, &apiv1.Frame{Body: &apiv1.Frame_SpawnResult{SpawnResult: &apiv1.SpawnResult{
-		Id: a.ID, Job: uint32(number), Error: why}}})
+	r.send(a.Host, (&apiv1.SpawnResult{
+		Id: a.ID, Job: uint32(number), Error: why}).Frame())
 }
 
 // drop gives a job up of which a process could not be started: nothing of it stays, and that is
@@ -181,5 +181,5 @@ func (r *run) never(j *jobRun, h int, why string) {
 // end kills a process of a job that was dropped.
 func (r *run) end(id int) {
 	const kill = 9
-	r.send(r.places.hostOf(id), &apiv1.Frame{Body: &apiv1.Frame_Signal{Signal: &apiv1.Signal{Number: kill, Ranks: []uint32{uint32(id)}}}})
+	r.send(r.places.hostOf(id), (&apiv1.Signal{Number: kill, Ranks: []uint32{uint32(id)}}).Frame())
 }

@@ -63,7 +63,7 @@ func (p *player) serve(ctx context.Context, s wire.Stream) error {
 		return err
 	}
 	hello := &apiv1.HelloReply{Incarnation: p.name, Name: p.name + "-pod", Slots: 2, Cpus: 8}
-	if err := s.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: &apiv1.Opened{Protocol: apiv1.Protocol, Host: hello}}}); err != nil {
+	if err := s.Send((&apiv1.Opened{Protocol: apiv1.Protocol, Host: hello}).Frame()); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -91,12 +91,12 @@ func (p *player) see(f *apiv1.Frame) {
 		for _, pr := range l.Procs {
 			ranks = append(ranks, fmt.Sprintf("%d@%d.%d", pr.Rank, pr.NodeRank, pr.LocalRank))
 		}
-		line := fmt.Sprintf("job %d from %d, %d on %d hosts: %s", l.Job, l.Base, l.Size, l.Hosts, l.Apps[0].Argv[0])
+		line := fmt.Sprintf("job %d from %d, %d on %d hosts: %s", l.Job.Number, l.Job.Base, l.Job.Size, l.Job.Hosts, l.Apps[0].Argv[0])
 		if len(ranks) > 0 {
 			line += " " + strings.Join(ranks, " ")
 		}
-		if l.Spawned {
-			line += fmt.Sprintf(" by %d", l.Parent)
+		if l.Job.Spawned {
+			line += fmt.Sprintf(" by %d", l.Job.Parent)
 		}
 		p.seen = append(p.seen, line)
 	case *apiv1.Frame_SpawnResult:
@@ -119,12 +119,12 @@ func (p *player) answer(f *apiv1.Frame) (out []*apiv1.Frame, err error) {
 			p.again = false
 			return []*apiv1.Frame{{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}}}, nil
 		}
-		out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: []byte("e")}}})
+		out = append(out, (&apiv1.Event{Data: []byte("e")}).Frame())
 		out = append(out, p.end(0, 0)...)
 	case *apiv1.Frame_Proceed:
 		if b.Proceed.Refused != "" && len(p.waits) > 0 {
 			f := &apiv1.StartFailed{Rank: p.waits[0], Phase: apiv1.StartPhase_START_INIT, Text: b.Proceed.Refused}
-			out = append(out, &apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: f}})
+			out = append(out, f.Frame())
 			p.waits = nil
 		}
 		for _, id := range p.waits {
@@ -146,21 +146,21 @@ func (p *player) answer(f *apiv1.Frame) (out []*apiv1.Frame, err error) {
 			out = append(out, stoppedByUs(int(id))...)
 		}
 	case *apiv1.Frame_Bye:
-		out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Closed{Closed: &apiv1.Closed{}}})
+		out = append(out, (&apiv1.Closed{}).Frame())
 	}
 	return out, nil
 }
 
 func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 	for _, pr := range l.Procs {
-		id, does := l.Base+pr.Rank, l.Apps[pr.App].Argv[0]
+		id, does := l.Job.Base+pr.Rank, l.Apps[pr.App].Argv[0]
 		if does == "missing" {
 			f := &apiv1.StartFailed{Rank: id, Text: "/x: not found"}
-			return append(out, &apiv1.Frame{Body: &apiv1.Frame_StartFailed{StartFailed: f}}), nil
+			return append(out, f.Frame()), nil
 		}
 		if strings.Contains(does, "MPI") {
-			c := &apiv1.Chosen{Job: l.Job, App: pr.App, Pmi: apiv1.Pmi_PMI_FD, Library: does, Sure: true, Waits: l.Await}
-			out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Chosen{Chosen: c}})
+			c := &apiv1.Chosen{Job: l.Job.Number, App: pr.App, Pmi: apiv1.Pmi_PMI_FD, Library: does, Sure: true, Waits: l.Job.Await}
+			out = append(out, c.Frame())
 			p.waits = append(p.waits, id)
 			continue
 		}
@@ -172,19 +172,19 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 		case "parent", "again":
 			if pr.Rank == 0 {
 				p.again = does == "again"
-				out = append(out, &apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}})
+				out = append(out, p.ask.Frame())
 			}
 		case "culler":
 			a := &apiv1.Aborted{Rank: id, Code: 3, Text: "enough", Targets: "1"}
-			out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Aborted{Aborted: a}})
+			out = append(out, a.Frame())
 			out = append(out, p.end(id, 0)...)
 		case "chief":
 			c := &apiv1.Control{Rank: id, Targets: "1", Signal: 9, End: true}
-			out = append(out, &apiv1.Frame{Body: &apiv1.Frame_Control{Control: c}})
+			out = append(out, c.Frame())
 			out = append(out, p.end(id, 0)...)
 		case "later":
 			time.AfterFunc(time.Second, func() {
-				_ = p.send(&apiv1.Frame{Body: &apiv1.Frame_SpawnRequest{SpawnRequest: p.ask}})
+				_ = p.send(p.ask.Frame())
 			})
 		case "lingers", "lasts":
 			after := roomWait / 2

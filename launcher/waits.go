@@ -33,7 +33,7 @@ func (r *run) inquire() {
 	r.live(func(h int) {
 		if r.at[h].running > 0 {
 			r.inquiry.open[h] = true
-			r.send(h, &apiv1.Frame{Body: &apiv1.Frame_AskWaits{AskWaits: &apiv1.AskWaits{Id: r.inquiry.id}}})
+			r.send(h, (&apiv1.AskWaits{Id: r.inquiry.id}).Frame())
 		}
 	})
 	r.timers.answers.Reset(answerBound)

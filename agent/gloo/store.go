@@ -12,7 +12,7 @@ import (
 type Update struct {
 	Scope string
 	Epoch uint64 // how often the rank that made it had finished the scope before
-	Rank  int    // who made it, a rank of the job; negative: unknown
+	Rank  int    // who made it, a rank of the job
 	Key   string
 	Value []byte
 	Done  bool // Rank has finished the scope; Value is empty
@@ -238,7 +238,7 @@ func (s *Store) finish(u Update) {
 	if l == nil {
 		return
 	}
-	if _, put := l.finished[u.Rank]; !put || u.Rank < 0 {
+	if _, put := l.finished[u.Rank]; !put {
 		return
 	}
 	l.finished[u.Rank] = true

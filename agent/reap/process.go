@@ -28,7 +28,6 @@ type Process struct {
 	mu     sync.Mutex
 	reaped bool      // guarded by mu: the pid may belong to another process
 	exit   job.Exit  // guarded by mu until done is closed
-	maxRSS int64     // guarded by mu until done is closed
 	ended  time.Time // guarded by mu until done is closed
 }
 
@@ -67,15 +66,6 @@ func (p *Process) Ended() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ended
-}
-
-// MaxRSS is the largest resident set, in bytes, of it and the descendants it waited for (wait4,
-// ru_maxrss); 0 before Done is closed. Linux counts the forking process in, so the agent's own
-// size is its floor.
-func (p *Process) MaxRSS() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.maxRSS
 }
 
 // Signal sends sig to its process group. After it ended: os.ErrProcessDone, also while other
@@ -117,14 +107,12 @@ func (p *Process) tryReap() bool {
 		return true
 	}
 	var ws unix.WaitStatus
-	var ru unix.Rusage
-	pid, err := unix.Wait4(p.pid, &ws, unix.WNOHANG, &ru)
+	pid, err := unix.Wait4(p.pid, &ws, unix.WNOHANG, nil)
 	if err == unix.EINTR || err == nil && pid == 0 {
 		p.mu.Unlock()
 		return false
 	}
 	p.reaped, p.ended = true, time.Now()
-	p.maxRSS = ru.Maxrss * 1024
 	switch {
 	case err != nil: // ECHILD: someone else in this process waits for children
 		p.s.cfg.Log.Error("a child was waited for elsewhere, its exit status is lost", "pid", p.pid, "err", err)

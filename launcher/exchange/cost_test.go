@@ -55,7 +55,7 @@ func (r ray) Exchange(ctx context.Context, set string, epoch uint64, collect boo
 	f := &apiv1.FenceEnter{Set: set, Epoch: epoch, Collect: collect, Data: data}
 	c := make(chan *apiv1.FenceResult, 1)
 	r.mu.Lock()
-	r.in.add(&apiv1.Frame{Body: &apiv1.Frame_FenceEnter{FenceEnter: f}})
+	r.in.add(f.Frame())
 	r.wait[r.host] = c
 	frames, _, err := r.x.Enter(r.host, f)
 	for _, o := range frames {

@@ -122,9 +122,9 @@ func (f *fence) others(host int) [][]byte {
 }
 
 func (x *Exchange) result(key fenceKey, host int, data [][]byte, f *fence) {
-	x.send(host, &apiv1.Frame{Body: &apiv1.Frame_FenceResult{FenceResult: &apiv1.FenceResult{
+	x.send(host, (&apiv1.FenceResult{
 		Set: key.set, Epoch: key.epoch, Data: data, Error: f.err, Limit: f.limit,
-	}}})
+	}).Frame())
 }
 
 // set parses a set once, without its tag; agents name the same few again and again.

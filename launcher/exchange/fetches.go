@@ -52,7 +52,7 @@ func (x *Exchange) fetch(host int, m *apiv1.FetchRequest) {
 	x.fetches[x.fetchID] = f
 	for i := range x.hosts {
 		if f.waiting[i] {
-			x.send(i, &apiv1.Frame{Body: &apiv1.Frame_FetchRequest{FetchRequest: m}})
+			x.send(i, m.Frame())
 		}
 	}
 }
@@ -78,5 +78,5 @@ func (x *Exchange) answered(id uint64, from int, m *apiv1.FetchResult) {
 }
 
 func (x *Exchange) fetched(host int, m *apiv1.FetchResult) {
-	x.send(host, &apiv1.Frame{Body: &apiv1.Frame_FetchResult{FetchResult: m}})
+	x.send(host, m.Frame())
 }

@@ -65,7 +65,7 @@ func (x *Exchange) Name(host int, m *apiv1.NameRequest) []Out {
 }
 
 func (x *Exchange) named(host int, res *apiv1.NameResult) {
-	x.send(host, &apiv1.Frame{Body: &apiv1.Frame_NameResult{NameResult: res}})
+	x.send(host, res.Frame())
 }
 
 // add notes a question, and says why it cannot; "" when it has.

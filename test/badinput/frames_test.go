@@ -35,9 +35,9 @@ func dial(t *testing.T, a *agent, role identity.Role, protocols ...string) apiv1
 }
 
 func openFrame(session byte) *apiv1.Frame {
-	return &apiv1.Frame{Body: &apiv1.Frame_Open{Open: &apiv1.Open{Protocol: apiv1.Protocol, Version: "hostile",
+	return (&apiv1.Open{Protocol: apiv1.Protocol, Version: "hostile",
 		Session: strings.Repeat(string("0123456789abcdef"[session%16]), 31) + "0", Secret: make([]byte, 16),
-		Incarnation: "hostile", LeaseMs: 60_000, Launcher: "hostile"}}}
+		Incarnation: "hostile", LeaseMs: 60_000, Launcher: "hostile"}).Frame()
 }
 
 func launchOf(l *apiv1.Launch) *apiv1.Frame {
@@ -54,7 +54,7 @@ func TestFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := a.load(t)
-	sleeper := &apiv1.Launch{Number: 1, Size: 1, Hosts: 1, Apps: []*apiv1.App{{Argv: []string{"sleep", "100"}}}, Procs: []*apiv1.Proc{{}}, Pmi: apiv1.Pmi_PMI_NONE}
+	sleeper := &apiv1.Launch{Job: &apiv1.Job{Size: 1, Hosts: 1, Pmi: apiv1.Pmi_PMI_NONE}, Number: 1, Apps: []*apiv1.App{{Argv: []string{"sleep", "100"}}}, Procs: []*apiv1.Proc{{}}}
 	huge := make([]*apiv1.Proc, 100_000)
 	for i := range huge {
 		huge[i] = &apiv1.Proc{Rank: uint32(i)}
@@ -76,10 +76,10 @@ func TestFrames(t *testing.T) {
 		{name: "a gap", frames: []*apiv1.Frame{signal(7)}, says: "frame 7 follows frame 0"},
 		{name: "acknowledges what was not sent", frames: []*apiv1.Frame{{Ack: 99}}, says: "acknowledges frame 99"},
 		{name: "no body", frames: []*apiv1.Frame{{Seq: 1}}, says: "without a body"},
-		{name: "empty Launch", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{})}, says: "launch with number 0"},
-		{name: "a Launch of nothing", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Number: 1})}, says: "launch of 0 processes"},
-		{name: "huge Launch", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Number: 1, Size: 100_000, Procs: huge, Apps: sleeper.Apps})}, says: "launch of 100000"},
-		{name: "a program that is not there", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Number: 1, Size: 1, Procs: []*apiv1.Proc{{App: 7}}})}, says: "out of range"},
+		{name: "empty Launch", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Job: &apiv1.Job{}})}, says: "launch with number 0"},
+		{name: "a Launch of nothing", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Job: &apiv1.Job{}, Number: 1})}, says: "launch of 0 processes"},
+		{name: "huge Launch", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Job: &apiv1.Job{Size: 100_000}, Number: 1, Procs: huge, Apps: sleeper.Apps})}, says: "launch of 100000"},
+		{name: "a program that is not there", frames: []*apiv1.Frame{launchOf(&apiv1.Launch{Job: &apiv1.Job{Size: 1}, Number: 1, Procs: []*apiv1.Proc{{App: 7}}})}, says: "out of range"},
 		{name: "no such signal", frames: []*apiv1.Frame{launchOf(sleeper), signal(2)}, says: "9999"},
 		{name: "two Launches", frames: []*apiv1.Frame{launchOf(sleeper), {Seq: 2, Body: launchOf(sleeper).Body}}, says: "job 0 is there already"},
 		{name: "a frame for a launcher", frames: []*apiv1.Frame{launchOf(sleeper), {Seq: 2, Body: &apiv1.Frame_Started{Started: &apiv1.Started{}}}}, says: "not for an agent"},
@@ -156,7 +156,7 @@ func TestFrames(t *testing.T) {
 }
 
 func withStdin(l *apiv1.Launch) *apiv1.Launch {
-	return &apiv1.Launch{Number: 1, Size: 1, Hosts: 1, Apps: l.Apps, Procs: l.Procs, Pmi: l.Pmi, Stdin: []uint32{0}}
+	return &apiv1.Launch{Job: &apiv1.Job{Size: 1, Hosts: 1, Pmi: l.Job.Pmi}, Number: 1, Apps: l.Apps, Procs: l.Procs, Stdin: []uint32{0}}
 }
 
 // loadedSession is an id of its own.

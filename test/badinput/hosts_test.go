@@ -92,8 +92,8 @@ func (protocol99) Attach(s grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) e
 	if _, err := s.Recv(); err != nil {
 		return err
 	}
-	return s.Send(&apiv1.Frame{Body: &apiv1.Frame_Opened{Opened: &apiv1.Opened{
-		Refusal: apiv1.Refusal_REFUSAL_PROTOCOL, Protocol: 99, Version: "v0.0.9", Text: "too new"}}})
+	return s.Send((&apiv1.Opened{
+		Refusal: apiv1.Refusal_REFUSAL_PROTOCOL, Protocol: 99, Version: "v0.0.9", Text: "too new"}).Frame())
 }
 
 // handshaking is a listener of connections whose TLS handshake is done.

@@ -9,13 +9,13 @@
 //   launcher                                   agent
 //     Open{session, secret, received}     →
 //                                         ←   Opened{name, incarnation, slots, received | refusal}
-//     Launch{number, apps, procs}         →       fences older incarnations, starts ranks
+//     Launch{number, job, apps, procs}    →       fences older incarnations, starts ranks
 //     CopyData ...                        →       of Launch.files, before any rank is started
 //                                         ←   Started | StartFailed   per process
 //     Input, Signal, Credit, ...          ↔   Output, FenceEnter, NameRequest, ...
 //                                         ←   Exited, OutputEnd       per process
 //                                         ←   SpawnRequest            a rank asks for more
-//     Launch{job, base, ...}, SpawnResult →       another job of the same session
+//     Launch{job{base}, ...}, SpawnResult →       another job of the same session
 //     Stop{why}                           →       TERM, grace, CONT+KILL, stragglers
 //     Bye                                 →
 //                                         ←   Closed                  nothing of it is left
@@ -1217,7 +1217,7 @@ type Open struct {
 	Machine       MachineWish            `protobuf:"varint,12,opt,name=machine,proto3,enum=mpiup.v1.MachineWish" json:"machine,omitempty"`     // whether Opened.machine is wanted
 	Sandbox       string                 `protobuf:"bytes,13,opt,name=sandbox,proto3" json:"sandbox,omitempty"`                                // of the launcher's pod: equal in all of its containers, and in no other pod
 	MeetingPorts  uint32                 `protobuf:"varint,14,opt,name=meeting_ports,json=meetingPorts,proto3" json:"meeting_ports,omitempty"` // how many ports to reserve for ranks that other ranks meet (Opened.meeting_ports)
-	MpiPorts      string                 `protobuf:"bytes,15,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`              // as Launch.mpi_ports: they are taken from there
+	MpiPorts      string                 `protobuf:"bytes,15,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`              // as Job.mpi_ports: they are taken from there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1947,7 +1947,7 @@ func (x *GpuUnit) GetNearCpus() string {
 
 type App struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Argv          []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"` // of Launch.shell one word, which may be empty
+	Argv          []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"` // of Exec.shell one word, which may be empty
 	Env           []string               `protobuf:"bytes,2,rep,name=env,proto3" json:"env,omitempty"`   // NAME=value, over the agent's own environment
 	Wdir          string                 `protobuf:"bytes,3,opt,name=wdir,proto3" json:"wdir,omitempty"`
 	WdirExplicit  bool                   `protobuf:"varint,4,opt,name=wdir_explicit,json=wdirExplicit,proto3" json:"wdir_explicit,omitempty"` // missing: an error; else fall back to the container's own, said once
@@ -2484,53 +2484,18 @@ func (x *KeyValue) GetValue() []byte {
 // Launch starts a host's part of a job. Hosts of the session without ranks of a spawned job get
 // one with no procs, so that their ranks can connect to it.
 type Launch struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Number          uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`           // of the launcher's incarnation
-	JobId           string                 `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"` // MPIUP_JOB_ID
-	Size            uint32                 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`               // ranks of the job
-	Universe        uint32                 `protobuf:"varint,4,opt,name=universe,proto3" json:"universe,omitempty"`       // slots of the job
-	Hosts           uint32                 `protobuf:"varint,5,opt,name=hosts,proto3" json:"hosts,omitempty"`             // hosts of the job
-	Mapping         string                 `protobuf:"bytes,6,opt,name=mapping,proto3" json:"mapping,omitempty"`          // PMI_process_mapping, empty when it does not fit
-	Apps            []*App                 `protobuf:"bytes,7,rep,name=apps,proto3" json:"apps,omitempty"`
-	Procs           []*Proc                `protobuf:"bytes,8,rep,name=procs,proto3" json:"procs,omitempty"` // those of this host
-	Pmi             Pmi                    `protobuf:"varint,9,opt,name=pmi,proto3,enum=mpiup.v1.Pmi" json:"pmi,omitempty"`
-	Window          uint32                 `protobuf:"varint,10,opt,name=window,proto3" json:"window,omitempty"`                  // bytes of output a process may have in flight
-	GraceMs         uint64                 `protobuf:"varint,11,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"` // between TERM and KILL
-	Stdin           []uint32               `protobuf:"varint,12,rep,packed,name=stdin,proto3" json:"stdin,omitempty"`             // ranks of this host that get the launcher's standard input
-	Terminal        bool                   `protobuf:"varint,13,opt,name=terminal,proto3" json:"terminal,omitempty"`              // exec -t: one process on a pseudo terminal
-	Rows            uint32                 `protobuf:"varint,14,opt,name=rows,proto3" json:"rows,omitempty"`
-	Columns         uint32                 `protobuf:"varint,15,opt,name=columns,proto3" json:"columns,omitempty"`
-	Term            string                 `protobuf:"bytes,16,opt,name=term,proto3" json:"term,omitempty"`
-	WorkerLogs      bool                   `protobuf:"varint,17,opt,name=worker_logs,json=workerLogs,proto3" json:"worker_logs,omitempty"` // tee output to the agent's own stdout and stderr
-	Exec            bool                   `protobuf:"varint,18,opt,name=exec,proto3" json:"exec,omitempty"`                               // a command, not ranks: no MPIUP_RANK..., no PMI
-	SpawnDeadlineMs uint64                 `protobuf:"varint,19,opt,name=spawn_deadline_ms,json=spawnDeadlineMs,proto3" json:"spawn_deadline_ms,omitempty"`
-	Unset           []string               `protobuf:"bytes,20,rep,name=unset,proto3" json:"unset,omitempty"`                                            // names taken out of the agent's environment
-	Namespace       string                 `protobuf:"bytes,21,opt,name=namespace,proto3" json:"namespace,omitempty"`                                    // PMIx: the job's name, hard to guess
-	Layout          []*HostRanks           `protobuf:"bytes,22,rep,name=layout,proto3" json:"layout,omitempty"`                                          // PMIx: all hosts, in order of node rank
-	Job             uint32                 `protobuf:"varint,23,opt,name=job,proto3" json:"job,omitempty"`                                               // 0: the session's first; those that ranks spawn count up
-	Base            uint32                 `protobuf:"varint,24,opt,name=base,proto3" json:"base,omitempty"`                                             // id of rank 0
-	Spawned         bool                   `protobuf:"varint,25,opt,name=spawned,proto3" json:"spawned,omitempty"`                                       // parent is set
-	Parent          uint32                 `protobuf:"varint,26,opt,name=parent,proto3" json:"parent,omitempty"`                                         // id of the process that spawned it
-	Preput          []*KeyValue            `protobuf:"bytes,27,rep,name=preput,proto3" json:"preput,omitempty"`                                          // PMI: keys its ranks find
-	NoTopologyHint  bool                   `protobuf:"varint,28,opt,name=no_topology_hint,json=noTopologyHint,proto3" json:"no_topology_hint,omitempty"` // ranks read the machine themselves
-	AppOf           []uint32               `protobuf:"varint,29,rep,packed,name=app_of,json=appOf,proto3" json:"app_of,omitempty"`                       // app of every rank of the job; empty: one app
-	Shell           bool                   `protobuf:"varint,30,opt,name=shell,proto3" json:"shell,omitempty"`                                           // exec: argv[0] is text for the user's login shell; empty: an interactive one
-	Keep            bool                   `protobuf:"varint,31,opt,name=keep,proto3" json:"keep,omitempty"`                                             // exec: what the command leaves behind when it ends well lives on
-	Net             string                 `protobuf:"bytes,40,opt,name=net,proto3" json:"net,omitempty"`                                                // interface or network (CIDR) for MPI's traffic; empty: the host chooses
-	MpiPorts        string                 `protobuf:"bytes,41,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
-	Files           []*CopyFile            `protobuf:"bytes,42,rep,name=files,proto3" json:"files,omitempty"`                                            // for hosts with processes of the job
-	Fabric          *Fabric                `protobuf:"bytes,50,opt,name=fabric,proto3" json:"fabric,omitempty"`
-	PmiUniverse     uint32                 `protobuf:"varint,45,opt,name=pmi_universe,json=pmiUniverse,proto3" json:"pmi_universe,omitempty"`   // what ranks of PMI-1 and PMI-2 are told of the slots; 0: that nobody knows
-	Explain         uint32                 `protobuf:"varint,51,opt,name=explain,proto3" json:"explain,omitempty"`                              // 1 + the rank whose environment is shown in place of running programs; 0: none
-	Pty             bool                   `protobuf:"varint,52,opt,name=pty,proto3" json:"pty,omitempty"`                                      // each rank's stdout is a raw pseudo terminal, in place of a pipe
-	NumberProof     []byte                 `protobuf:"bytes,60,opt,name=number_proof,json=numberProof,proto3" json:"number_proof,omitempty"`    // the launcher's signature under its name, number and incarnation; empty: none
-	GpusPerRank     uint32                 `protobuf:"varint,70,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
-	GpuBind         string                 `protobuf:"bytes,71,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
-	Expand          bool                   `protobuf:"varint,79,opt,name=expand,proto3" json:"expand,omitempty"`                                // $NAME in App.env is replaced by the rank's own variable of that name
-	Meeting         *Meeting               `protobuf:"bytes,72,opt,name=meeting,proto3" json:"meeting,omitempty"`                               // absent: frameworks get no variables
-	Await           bool                   `protobuf:"varint,73,opt,name=await,proto3" json:"await,omitempty"`                                  // after Chosen of each program here, wait for Proceed before any process is started
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`                             // of the launcher's incarnation
+	NumberProof   []byte                 `protobuf:"bytes,2,opt,name=number_proof,json=numberProof,proto3" json:"number_proof,omitempty"` // the launcher's signature under its name, number and incarnation; empty: none
+	Job           *Job                   `protobuf:"bytes,3,opt,name=job,proto3" json:"job,omitempty"`
+	Apps          []*App                 `protobuf:"bytes,4,rep,name=apps,proto3" json:"apps,omitempty"`
+	Procs         []*Proc                `protobuf:"bytes,5,rep,name=procs,proto3" json:"procs,omitempty"`         // those of this host
+	Stdin         []uint32               `protobuf:"varint,6,rep,packed,name=stdin,proto3" json:"stdin,omitempty"` // ranks of this host that get the launcher's standard input
+	Files         []*CopyFile            `protobuf:"bytes,7,rep,name=files,proto3" json:"files,omitempty"`         // for hosts with processes of the job
+	Preput        []*KeyValue            `protobuf:"bytes,8,rep,name=preput,proto3" json:"preput,omitempty"`       // PMI: keys the ranks of a spawned job find
+	Exec          *Exec                  `protobuf:"bytes,9,opt,name=exec,proto3" json:"exec,omitempty"`           // a command, not ranks: no MPIUP_RANK..., no PMI; absent: ranks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Launch) Reset() {
@@ -2570,39 +2535,18 @@ func (x *Launch) GetNumber() uint64 {
 	return 0
 }
 
-func (x *Launch) GetJobId() string {
+func (x *Launch) GetNumberProof() []byte {
 	if x != nil {
-		return x.JobId
+		return x.NumberProof
 	}
-	return ""
+	return nil
 }
 
-func (x *Launch) GetSize() uint32 {
+func (x *Launch) GetJob() *Job {
 	if x != nil {
-		return x.Size
+		return x.Job
 	}
-	return 0
-}
-
-func (x *Launch) GetUniverse() uint32 {
-	if x != nil {
-		return x.Universe
-	}
-	return 0
-}
-
-func (x *Launch) GetHosts() uint32 {
-	if x != nil {
-		return x.Hosts
-	}
-	return 0
-}
-
-func (x *Launch) GetMapping() string {
-	if x != nil {
-		return x.Mapping
-	}
-	return ""
+	return nil
 }
 
 func (x *Launch) GetApps() []*App {
@@ -2619,179 +2563,11 @@ func (x *Launch) GetProcs() []*Proc {
 	return nil
 }
 
-func (x *Launch) GetPmi() Pmi {
-	if x != nil {
-		return x.Pmi
-	}
-	return Pmi_PMI_FD
-}
-
-func (x *Launch) GetWindow() uint32 {
-	if x != nil {
-		return x.Window
-	}
-	return 0
-}
-
-func (x *Launch) GetGraceMs() uint64 {
-	if x != nil {
-		return x.GraceMs
-	}
-	return 0
-}
-
 func (x *Launch) GetStdin() []uint32 {
 	if x != nil {
 		return x.Stdin
 	}
 	return nil
-}
-
-func (x *Launch) GetTerminal() bool {
-	if x != nil {
-		return x.Terminal
-	}
-	return false
-}
-
-func (x *Launch) GetRows() uint32 {
-	if x != nil {
-		return x.Rows
-	}
-	return 0
-}
-
-func (x *Launch) GetColumns() uint32 {
-	if x != nil {
-		return x.Columns
-	}
-	return 0
-}
-
-func (x *Launch) GetTerm() string {
-	if x != nil {
-		return x.Term
-	}
-	return ""
-}
-
-func (x *Launch) GetWorkerLogs() bool {
-	if x != nil {
-		return x.WorkerLogs
-	}
-	return false
-}
-
-func (x *Launch) GetExec() bool {
-	if x != nil {
-		return x.Exec
-	}
-	return false
-}
-
-func (x *Launch) GetSpawnDeadlineMs() uint64 {
-	if x != nil {
-		return x.SpawnDeadlineMs
-	}
-	return 0
-}
-
-func (x *Launch) GetUnset() []string {
-	if x != nil {
-		return x.Unset
-	}
-	return nil
-}
-
-func (x *Launch) GetNamespace() string {
-	if x != nil {
-		return x.Namespace
-	}
-	return ""
-}
-
-func (x *Launch) GetLayout() []*HostRanks {
-	if x != nil {
-		return x.Layout
-	}
-	return nil
-}
-
-func (x *Launch) GetJob() uint32 {
-	if x != nil {
-		return x.Job
-	}
-	return 0
-}
-
-func (x *Launch) GetBase() uint32 {
-	if x != nil {
-		return x.Base
-	}
-	return 0
-}
-
-func (x *Launch) GetSpawned() bool {
-	if x != nil {
-		return x.Spawned
-	}
-	return false
-}
-
-func (x *Launch) GetParent() uint32 {
-	if x != nil {
-		return x.Parent
-	}
-	return 0
-}
-
-func (x *Launch) GetPreput() []*KeyValue {
-	if x != nil {
-		return x.Preput
-	}
-	return nil
-}
-
-func (x *Launch) GetNoTopologyHint() bool {
-	if x != nil {
-		return x.NoTopologyHint
-	}
-	return false
-}
-
-func (x *Launch) GetAppOf() []uint32 {
-	if x != nil {
-		return x.AppOf
-	}
-	return nil
-}
-
-func (x *Launch) GetShell() bool {
-	if x != nil {
-		return x.Shell
-	}
-	return false
-}
-
-func (x *Launch) GetKeep() bool {
-	if x != nil {
-		return x.Keep
-	}
-	return false
-}
-
-func (x *Launch) GetNet() string {
-	if x != nil {
-		return x.Net
-	}
-	return ""
-}
-
-func (x *Launch) GetMpiPorts() string {
-	if x != nil {
-		return x.MpiPorts
-	}
-	return ""
 }
 
 func (x *Launch) GetFiles() []*CopyFile {
@@ -2801,72 +2577,362 @@ func (x *Launch) GetFiles() []*CopyFile {
 	return nil
 }
 
-func (x *Launch) GetFabric() *Fabric {
+func (x *Launch) GetPreput() []*KeyValue {
 	if x != nil {
-		return x.Fabric
+		return x.Preput
 	}
 	return nil
 }
 
-func (x *Launch) GetPmiUniverse() uint32 {
+func (x *Launch) GetExec() *Exec {
+	if x != nil {
+		return x.Exec
+	}
+	return nil
+}
+
+// Job is what all hosts are told of a job alike.
+type Job struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                       // MPIUP_JOB_ID
+	Number         uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                              // 0: the session's first; those that ranks spawn count up
+	Base           uint32                 `protobuf:"varint,3,opt,name=base,proto3" json:"base,omitempty"`                                  // id of rank 0
+	Size           uint32                 `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`                                  // ranks
+	Hosts          uint32                 `protobuf:"varint,5,opt,name=hosts,proto3" json:"hosts,omitempty"`                                // that have ranks
+	Universe       uint32                 `protobuf:"varint,6,opt,name=universe,proto3" json:"universe,omitempty"`                          // slots
+	PmiUniverse    uint32                 `protobuf:"varint,7,opt,name=pmi_universe,json=pmiUniverse,proto3" json:"pmi_universe,omitempty"` // what ranks of PMI-1 and PMI-2 are told of the slots; 0: that nobody knows
+	Spawned        bool                   `protobuf:"varint,8,opt,name=spawned,proto3" json:"spawned,omitempty"`                            // parent is set
+	Parent         uint32                 `protobuf:"varint,9,opt,name=parent,proto3" json:"parent,omitempty"`                              // id of the process that spawned it
+	AppOf          []uint32               `protobuf:"varint,10,rep,packed,name=app_of,json=appOf,proto3" json:"app_of,omitempty"`           // app of every rank; empty: one app
+	Pmi            Pmi                    `protobuf:"varint,11,opt,name=pmi,proto3,enum=mpiup.v1.Pmi" json:"pmi,omitempty"`
+	Mapping        string                 `protobuf:"bytes,12,opt,name=mapping,proto3" json:"mapping,omitempty"`                                        // PMI_process_mapping, empty when it does not fit
+	Namespace      string                 `protobuf:"bytes,13,opt,name=namespace,proto3" json:"namespace,omitempty"`                                    // PMIx: the job's name, hard to guess
+	Layout         []*HostRanks           `protobuf:"bytes,14,rep,name=layout,proto3" json:"layout,omitempty"`                                          // PMIx: all hosts, in order of node rank
+	NoTopologyHint bool                   `protobuf:"varint,15,opt,name=no_topology_hint,json=noTopologyHint,proto3" json:"no_topology_hint,omitempty"` // ranks read the machine themselves
+	Await          bool                   `protobuf:"varint,16,opt,name=await,proto3" json:"await,omitempty"`                                           // after Chosen of each program here, wait for Proceed before any process is started
+	Window         uint32                 `protobuf:"varint,20,opt,name=window,proto3" json:"window,omitempty"`                                         // bytes of output a process may have in flight
+	Pty            bool                   `protobuf:"varint,21,opt,name=pty,proto3" json:"pty,omitempty"`                                               // each rank's stdout is a raw pseudo terminal, in place of a pipe
+	WorkerLogs     bool                   `protobuf:"varint,22,opt,name=worker_logs,json=workerLogs,proto3" json:"worker_logs,omitempty"`               // tee output to the agent's own stdout and stderr
+	GraceMs        uint64                 `protobuf:"varint,23,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`                        // between TERM and KILL
+	Net            string                 `protobuf:"bytes,30,opt,name=net,proto3" json:"net,omitempty"`                                                // interface or network (CIDR) for MPI's traffic; empty: the host chooses
+	MpiPorts       string                 `protobuf:"bytes,31,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
+	Fabric         *Fabric                `protobuf:"bytes,32,opt,name=fabric,proto3" json:"fabric,omitempty"`
+	Meeting        *Meeting               `protobuf:"bytes,33,opt,name=meeting,proto3" json:"meeting,omitempty"`                               // absent: frameworks get no variables
+	GpusPerRank    uint32                 `protobuf:"varint,40,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
+	GpuBind        string                 `protobuf:"bytes,41,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
+	Expand         bool                   `protobuf:"varint,42,opt,name=expand,proto3" json:"expand,omitempty"`                                // $NAME in App.env is replaced by the rank's own variable of that name
+	Explain        uint32                 `protobuf:"varint,43,opt,name=explain,proto3" json:"explain,omitempty"`                              // 1 + the rank whose environment is shown in place of running programs; 0: none
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Job) Reset() {
+	*x = Job{}
+	mi := &file_mpiup_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Job) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Job) ProtoMessage() {}
+
+func (x *Job) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Job.ProtoReflect.Descriptor instead.
+func (*Job) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Job) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Job) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Job) GetBase() uint32 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *Job) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Job) GetHosts() uint32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *Job) GetUniverse() uint32 {
+	if x != nil {
+		return x.Universe
+	}
+	return 0
+}
+
+func (x *Job) GetPmiUniverse() uint32 {
 	if x != nil {
 		return x.PmiUniverse
 	}
 	return 0
 }
 
-func (x *Launch) GetExplain() uint32 {
+func (x *Job) GetSpawned() bool {
 	if x != nil {
-		return x.Explain
+		return x.Spawned
+	}
+	return false
+}
+
+func (x *Job) GetParent() uint32 {
+	if x != nil {
+		return x.Parent
 	}
 	return 0
 }
 
-func (x *Launch) GetPty() bool {
+func (x *Job) GetAppOf() []uint32 {
+	if x != nil {
+		return x.AppOf
+	}
+	return nil
+}
+
+func (x *Job) GetPmi() Pmi {
+	if x != nil {
+		return x.Pmi
+	}
+	return Pmi_PMI_FD
+}
+
+func (x *Job) GetMapping() string {
+	if x != nil {
+		return x.Mapping
+	}
+	return ""
+}
+
+func (x *Job) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Job) GetLayout() []*HostRanks {
+	if x != nil {
+		return x.Layout
+	}
+	return nil
+}
+
+func (x *Job) GetNoTopologyHint() bool {
+	if x != nil {
+		return x.NoTopologyHint
+	}
+	return false
+}
+
+func (x *Job) GetAwait() bool {
+	if x != nil {
+		return x.Await
+	}
+	return false
+}
+
+func (x *Job) GetWindow() uint32 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *Job) GetPty() bool {
 	if x != nil {
 		return x.Pty
 	}
 	return false
 }
 
-func (x *Launch) GetNumberProof() []byte {
+func (x *Job) GetWorkerLogs() bool {
 	if x != nil {
-		return x.NumberProof
-	}
-	return nil
-}
-
-func (x *Launch) GetGpusPerRank() uint32 {
-	if x != nil {
-		return x.GpusPerRank
-	}
-	return 0
-}
-
-func (x *Launch) GetGpuBind() string {
-	if x != nil {
-		return x.GpuBind
-	}
-	return ""
-}
-
-func (x *Launch) GetExpand() bool {
-	if x != nil {
-		return x.Expand
+		return x.WorkerLogs
 	}
 	return false
 }
 
-func (x *Launch) GetMeeting() *Meeting {
+func (x *Job) GetGraceMs() uint64 {
+	if x != nil {
+		return x.GraceMs
+	}
+	return 0
+}
+
+func (x *Job) GetNet() string {
+	if x != nil {
+		return x.Net
+	}
+	return ""
+}
+
+func (x *Job) GetMpiPorts() string {
+	if x != nil {
+		return x.MpiPorts
+	}
+	return ""
+}
+
+func (x *Job) GetFabric() *Fabric {
+	if x != nil {
+		return x.Fabric
+	}
+	return nil
+}
+
+func (x *Job) GetMeeting() *Meeting {
 	if x != nil {
 		return x.Meeting
 	}
 	return nil
 }
 
-func (x *Launch) GetAwait() bool {
+func (x *Job) GetGpusPerRank() uint32 {
 	if x != nil {
-		return x.Await
+		return x.GpusPerRank
+	}
+	return 0
+}
+
+func (x *Job) GetGpuBind() string {
+	if x != nil {
+		return x.GpuBind
+	}
+	return ""
+}
+
+func (x *Job) GetExpand() bool {
+	if x != nil {
+		return x.Expand
+	}
+	return false
+}
+
+func (x *Job) GetExplain() uint32 {
+	if x != nil {
+		return x.Explain
+	}
+	return 0
+}
+
+// Exec is how one command runs on a host.
+type Exec struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Terminal      bool                   `protobuf:"varint,1,opt,name=terminal,proto3" json:"terminal,omitempty"` // on a pseudo terminal
+	Rows          uint32                 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`         // of it
+	Columns       uint32                 `protobuf:"varint,3,opt,name=columns,proto3" json:"columns,omitempty"`
+	Term          string                 `protobuf:"bytes,4,opt,name=term,proto3" json:"term,omitempty"`    // TERM
+	Shell         bool                   `protobuf:"varint,5,opt,name=shell,proto3" json:"shell,omitempty"` // argv[0] is text for the user's login shell; empty: an interactive one
+	Keep          bool                   `protobuf:"varint,6,opt,name=keep,proto3" json:"keep,omitempty"`   // what the command leaves behind when it ends well lives on
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Exec) Reset() {
+	*x = Exec{}
+	mi := &file_mpiup_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Exec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Exec) ProtoMessage() {}
+
+func (x *Exec) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Exec.ProtoReflect.Descriptor instead.
+func (*Exec) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Exec) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *Exec) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Exec) GetColumns() uint32 {
+	if x != nil {
+		return x.Columns
+	}
+	return 0
+}
+
+func (x *Exec) GetTerm() string {
+	if x != nil {
+		return x.Term
+	}
+	return ""
+}
+
+func (x *Exec) GetShell() bool {
+	if x != nil {
+		return x.Shell
+	}
+	return false
+}
+
+func (x *Exec) GetKeep() bool {
+	if x != nil {
+		return x.Keep
 	}
 	return false
 }
@@ -2887,7 +2953,7 @@ type Meeting struct {
 
 func (x *Meeting) Reset() {
 	*x = Meeting{}
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2899,7 +2965,7 @@ func (x *Meeting) String() string {
 func (*Meeting) ProtoMessage() {}
 
 func (x *Meeting) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[17]
+	mi := &file_mpiup_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2912,7 +2978,7 @@ func (x *Meeting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Meeting.ProtoReflect.Descriptor instead.
 func (*Meeting) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{17}
+	return file_mpiup_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Meeting) GetFrameworks() uint32 {
@@ -2976,7 +3042,7 @@ type Fabric struct {
 
 func (x *Fabric) Reset() {
 	*x = Fabric{}
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3054,7 @@ func (x *Fabric) String() string {
 func (*Fabric) ProtoMessage() {}
 
 func (x *Fabric) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[18]
+	mi := &file_mpiup_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3067,7 @@ func (x *Fabric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fabric.ProtoReflect.Descriptor instead.
 func (*Fabric) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{18}
+	return file_mpiup_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Fabric) GetUse() string {
@@ -3038,7 +3104,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3050,7 +3116,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[19]
+	mi := &file_mpiup_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3063,7 +3129,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{19}
+	return file_mpiup_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SpawnRequest) GetId() uint64 {
@@ -3110,7 +3176,7 @@ type SpawnApp struct {
 
 func (x *SpawnApp) Reset() {
 	*x = SpawnApp{}
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3122,7 +3188,7 @@ func (x *SpawnApp) String() string {
 func (*SpawnApp) ProtoMessage() {}
 
 func (x *SpawnApp) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[20]
+	mi := &file_mpiup_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3135,7 +3201,7 @@ func (x *SpawnApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnApp.ProtoReflect.Descriptor instead.
 func (*SpawnApp) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{20}
+	return file_mpiup_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SpawnApp) GetApp() *App {
@@ -3207,7 +3273,7 @@ type SpawnResult struct {
 
 func (x *SpawnResult) Reset() {
 	*x = SpawnResult{}
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3219,7 +3285,7 @@ func (x *SpawnResult) String() string {
 func (*SpawnResult) ProtoMessage() {}
 
 func (x *SpawnResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[21]
+	mi := &file_mpiup_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3232,7 +3298,7 @@ func (x *SpawnResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResult.ProtoReflect.Descriptor instead.
 func (*SpawnResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{21}
+	return file_mpiup_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SpawnResult) GetId() uint64 {
@@ -3267,7 +3333,7 @@ type JobOver struct {
 
 func (x *JobOver) Reset() {
 	*x = JobOver{}
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3279,7 +3345,7 @@ func (x *JobOver) String() string {
 func (*JobOver) ProtoMessage() {}
 
 func (x *JobOver) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[22]
+	mi := &file_mpiup_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3292,7 +3358,7 @@ func (x *JobOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOver.ProtoReflect.Descriptor instead.
 func (*JobOver) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{22}
+	return file_mpiup_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JobOver) GetJob() uint32 {
@@ -3318,14 +3384,14 @@ type Chosen struct {
 	Library       string                 `protobuf:"bytes,4,opt,name=library,proto3" json:"library,omitempty"`            // the MPI library found, "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"; empty: none
 	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`                    // a sentence
 	Sure          bool                   `protobuf:"varint,6,opt,name=sure,proto3" json:"sure,omitempty"`                 // the program surely loads library
-	Waits         bool                   `protobuf:"varint,7,opt,name=waits,proto3" json:"waits,omitempty"`               // for Proceed, as Launch.await asked
+	Waits         bool                   `protobuf:"varint,7,opt,name=waits,proto3" json:"waits,omitempty"`               // for Proceed, as Job.await asked
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3403,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[23]
+	mi := &file_mpiup_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3416,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{23}
+	return file_mpiup_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Chosen) GetJob() uint32 {
@@ -3402,7 +3468,7 @@ func (x *Chosen) GetWaits() bool {
 	return false
 }
 
-// Proceed answers what the agents have chosen for a job whose Launch has await set.
+// Proceed answers what the agents have chosen for a job whose Job.await is set.
 type Proceed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -3413,7 +3479,7 @@ type Proceed struct {
 
 func (x *Proceed) Reset() {
 	*x = Proceed{}
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +3491,7 @@ func (x *Proceed) String() string {
 func (*Proceed) ProtoMessage() {}
 
 func (x *Proceed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[24]
+	mi := &file_mpiup_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +3504,7 @@ func (x *Proceed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proceed.ProtoReflect.Descriptor instead.
 func (*Proceed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{24}
+	return file_mpiup_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Proceed) GetJob() uint32 {
@@ -3465,7 +3531,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3477,7 +3543,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[25]
+	mi := &file_mpiup_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3490,7 +3556,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{25}
+	return file_mpiup_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Started) GetRank() uint32 {
@@ -3520,7 +3586,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3532,7 +3598,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[26]
+	mi := &file_mpiup_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3545,7 +3611,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{26}
+	return file_mpiup_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StartFailed) GetRank() uint32 {
@@ -3596,7 +3662,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3608,7 +3674,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[27]
+	mi := &file_mpiup_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3621,7 +3687,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{27}
+	return file_mpiup_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Output) GetRank() uint32 {
@@ -3670,7 +3736,7 @@ type OutputEnd struct {
 
 func (x *OutputEnd) Reset() {
 	*x = OutputEnd{}
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3748,7 @@ func (x *OutputEnd) String() string {
 func (*OutputEnd) ProtoMessage() {}
 
 func (x *OutputEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[28]
+	mi := &file_mpiup_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3761,7 @@ func (x *OutputEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputEnd.ProtoReflect.Descriptor instead.
 func (*OutputEnd) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{28}
+	return file_mpiup_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OutputEnd) GetRank() uint32 {
@@ -3712,18 +3778,18 @@ func (x *OutputEnd) GetCut() bool {
 	return false
 }
 
+// Input is for all that the first job's Launch.stdin names.
 type Input struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ranks         []uint32               `protobuf:"varint,1,rep,packed,name=ranks,proto3" json:"ranks,omitempty"` // empty: all that Launch.stdin names
-	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
-	Eof           bool                   `protobuf:"varint,3,opt,name=eof,proto3" json:"eof,omitempty"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Eof           bool                   `protobuf:"varint,2,opt,name=eof,proto3" json:"eof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +3801,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[29]
+	mi := &file_mpiup_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,14 +3814,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{29}
-}
-
-func (x *Input) GetRanks() []uint32 {
-	if x != nil {
-		return x.Ranks
-	}
-	return nil
+	return file_mpiup_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Input) GetData() []byte {
@@ -3783,7 +3842,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3795,7 +3854,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[30]
+	mi := &file_mpiup_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3808,7 +3867,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{30}
+	return file_mpiup_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Credit) GetRank() uint32 {
@@ -3835,7 +3894,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3847,7 +3906,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[31]
+	mi := &file_mpiup_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3860,7 +3919,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{31}
+	return file_mpiup_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Resize) GetRows() uint32 {
@@ -3887,7 +3946,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3899,7 +3958,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[32]
+	mi := &file_mpiup_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3912,7 +3971,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{32}
+	return file_mpiup_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Signal) GetNumber() int32 {
@@ -3939,7 +3998,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3951,7 +4010,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[33]
+	mi := &file_mpiup_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3964,7 +4023,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{33}
+	return file_mpiup_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Stop) GetWhy() string {
@@ -3991,17 +4050,16 @@ type Exited struct {
 	TimeNs        int64                  `protobuf:"varint,6,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`                  // the host's clock
 	StoppedByUs   bool                   `protobuf:"varint,7,opt,name=stopped_by_us,json=stoppedByUs,proto3" json:"stopped_by_us,omitempty"` // after Stop, or on behalf of a failure here
 	Oom           bool                   `protobuf:"varint,8,opt,name=oom,proto3" json:"oom,omitempty"`                                      // the container's OOM killer struck (memory.events)
-	MaxRss        int64                  `protobuf:"varint,9,opt,name=max_rss,json=maxRss,proto3" json:"max_rss,omitempty"`                  // bytes
-	Text          string                 `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`                                    // more about the cause, e.g. a PMI protocol error
-	Library       string                 `protobuf:"bytes,11,opt,name=library,proto3" json:"library,omitempty"`                              // the MPI library the process had mapped or its program needs, where it never spoke
-	Lacking       string                 `protobuf:"bytes,12,opt,name=lacking,proto3" json:"lacking,omitempty"`                              // what MPI lacks on this host and what to do, where the end may come of that: "/dev/shm has ..."
+	Text          string                 `protobuf:"bytes,9,opt,name=text,proto3" json:"text,omitempty"`                                     // more about the cause, e.g. a PMI protocol error
+	Library       string                 `protobuf:"bytes,10,opt,name=library,proto3" json:"library,omitempty"`                              // the MPI library the process had mapped or its program needs, where it never spoke
+	Lacking       string                 `protobuf:"bytes,11,opt,name=lacking,proto3" json:"lacking,omitempty"`                              // what MPI lacks on this host and what to do, where the end may come of that: "/dev/shm has ..."
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4071,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[34]
+	mi := &file_mpiup_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4084,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{34}
+	return file_mpiup_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Exited) GetRank() uint32 {
@@ -4085,13 +4143,6 @@ func (x *Exited) GetOom() bool {
 	return false
 }
 
-func (x *Exited) GetMaxRss() int64 {
-	if x != nil {
-		return x.MaxRss
-	}
-	return 0
-}
-
 func (x *Exited) GetText() string {
 	if x != nil {
 		return x.Text
@@ -4125,7 +4176,7 @@ type WireupFailed struct {
 
 func (x *WireupFailed) Reset() {
 	*x = WireupFailed{}
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4137,7 +4188,7 @@ func (x *WireupFailed) String() string {
 func (*WireupFailed) ProtoMessage() {}
 
 func (x *WireupFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[35]
+	mi := &file_mpiup_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4150,7 +4201,7 @@ func (x *WireupFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireupFailed.ProtoReflect.Descriptor instead.
 func (*WireupFailed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{35}
+	return file_mpiup_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WireupFailed) GetRank() uint32 {
@@ -4180,7 +4231,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4192,7 +4243,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[36]
+	mi := &file_mpiup_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4205,7 +4256,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{36}
+	return file_mpiup_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Aborted) GetRank() uint32 {
@@ -4254,7 +4305,7 @@ type AbortNoted struct {
 
 func (x *AbortNoted) Reset() {
 	*x = AbortNoted{}
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4266,7 +4317,7 @@ func (x *AbortNoted) String() string {
 func (*AbortNoted) ProtoMessage() {}
 
 func (x *AbortNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[37]
+	mi := &file_mpiup_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4279,7 +4330,7 @@ func (x *AbortNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortNoted.ProtoReflect.Descriptor instead.
 func (*AbortNoted) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{37}
+	return file_mpiup_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AbortNoted) GetId() uint64 {
@@ -4299,7 +4350,7 @@ type AskWaits struct {
 
 func (x *AskWaits) Reset() {
 	*x = AskWaits{}
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4311,7 +4362,7 @@ func (x *AskWaits) String() string {
 func (*AskWaits) ProtoMessage() {}
 
 func (x *AskWaits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[38]
+	mi := &file_mpiup_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4324,7 +4375,7 @@ func (x *AskWaits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWaits.ProtoReflect.Descriptor instead.
 func (*AskWaits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{38}
+	return file_mpiup_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AskWaits) GetId() uint64 {
@@ -4346,7 +4397,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4358,7 +4409,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[39]
+	mi := &file_mpiup_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4371,7 +4422,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{39}
+	return file_mpiup_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Waits) GetId() uint64 {
@@ -4408,7 +4459,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4420,7 +4471,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[40]
+	mi := &file_mpiup_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4433,7 +4484,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{40}
+	return file_mpiup_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Wait) GetSet() string {
@@ -4480,7 +4531,7 @@ type Met struct {
 
 func (x *Met) Reset() {
 	*x = Met{}
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4492,7 +4543,7 @@ func (x *Met) String() string {
 func (*Met) ProtoMessage() {}
 
 func (x *Met) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[41]
+	mi := &file_mpiup_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4505,7 +4556,7 @@ func (x *Met) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Met.ProtoReflect.Descriptor instead.
 func (*Met) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{41}
+	return file_mpiup_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Met) GetJob() uint32 {
@@ -4563,7 +4614,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4575,7 +4626,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[42]
+	mi := &file_mpiup_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4588,7 +4639,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{42}
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -4630,7 +4681,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4642,7 +4693,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[43]
+	mi := &file_mpiup_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4655,7 +4706,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{43}
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Notice) GetText() string {
@@ -4682,7 +4733,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4694,7 +4745,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4707,7 +4758,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Ending) GetWhy() string {
@@ -4725,7 +4776,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4737,7 +4788,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4750,7 +4801,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -4764,7 +4815,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4776,7 +4827,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4789,7 +4840,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Closed) GetText() string {
@@ -4814,7 +4865,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4826,7 +4877,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4839,7 +4890,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -4855,7 +4906,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4867,7 +4918,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4880,7 +4931,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -4924,7 +4975,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4936,7 +4987,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4949,7 +5000,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -5004,7 +5055,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5016,7 +5067,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5029,7 +5080,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -5093,7 +5144,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5105,7 +5156,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5118,7 +5169,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -5159,7 +5210,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5171,7 +5222,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5184,7 +5235,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Event) GetData() []byte {
@@ -5204,14 +5255,14 @@ type Rendezvous struct {
 	Key           string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
 	Value         []byte                 `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
 	Done          bool                   `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"` // the rank has finished the scope
-	Rank          uint32                 `protobuf:"varint,7,opt,name=rank,proto3" json:"rank,omitempty"` // of the job, plus one: who did it; 0: a build that does not say
+	Rank          uint32                 `protobuf:"varint,7,opt,name=rank,proto3" json:"rank,omitempty"` // of the job: who did it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5223,7 +5274,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5236,7 +5287,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -5303,7 +5354,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5315,7 +5366,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5328,7 +5379,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Gone) GetIds() string {
@@ -5379,16 +5430,15 @@ type NameRequest struct {
 	Op            NameOp                 `protobuf:"varint,2,opt,name=op,proto3,enum=mpiup.v1.NameOp" json:"op,omitempty"`
 	Service       string                 `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"`
 	Value         []byte                 `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
-	Rank          uint32                 `protobuf:"varint,5,opt,name=rank,proto3" json:"rank,omitempty"`
-	Services      []string               `protobuf:"bytes,6,rep,name=services,proto3" json:"services,omitempty"`
-	Since         uint64                 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"` // publications that the run has had
+	Services      []string               `protobuf:"bytes,5,rep,name=services,proto3" json:"services,omitempty"`
+	Since         uint64                 `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"` // publications that the run has had
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5400,7 +5450,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5413,7 +5463,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -5444,13 +5494,6 @@ func (x *NameRequest) GetValue() []byte {
 	return nil
 }
 
-func (x *NameRequest) GetRank() uint32 {
-	if x != nil {
-		return x.Rank
-	}
-	return 0
-}
-
 func (x *NameRequest) GetServices() []string {
 	if x != nil {
 		return x.Services
@@ -5478,7 +5521,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5490,7 +5533,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5503,7 +5546,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -5549,7 +5592,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5561,7 +5604,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5574,7 +5617,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 type Peer struct {
@@ -5594,7 +5637,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5606,7 +5649,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5619,7 +5662,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Peer) GetName() string {
@@ -5695,7 +5738,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5707,7 +5750,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5720,7 +5763,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -5747,7 +5790,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5759,7 +5802,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5772,7 +5815,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -5797,7 +5840,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5809,7 +5852,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5822,17 +5865,15 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 type CheckupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ranks         uint32                 `protobuf:"varint,1,opt,name=ranks,proto3" json:"ranks,omitempty"`                                  // that are to run here; 0: one a slot
 	Argv          []string               `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`                                     // the program, for its MPI library; empty: what the image has
-	AnswerMs      uint32                 `protobuf:"varint,3,opt,name=answer_ms,json=answerMs,proto3" json:"answer_ms,omitempty"`            // unused since there is Answer
-	Token         []byte                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`                                   // unused
-	Net           string                 `protobuf:"bytes,5,opt,name=net,proto3" json:"net,omitempty"`                                       // as Launch.net
-	MpiPorts      string                 `protobuf:"bytes,6,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`             // as Launch.mpi_ports
+	Net           string                 `protobuf:"bytes,5,opt,name=net,proto3" json:"net,omitempty"`                                       // as Job.net
+	MpiPorts      string                 `protobuf:"bytes,6,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`             // as Job.mpi_ports
 	Programs      []string               `protobuf:"bytes,7,rep,name=programs,proto3" json:"programs,omitempty"`                             // names that are looked for in the image
 	LookIn        []string               `protobuf:"bytes,8,rep,name=look_in,json=lookIn,proto3" json:"look_in,omitempty"`                   // directories where they are looked for first
 	GpusPerRank   uint32                 `protobuf:"varint,9,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // that each of the ranks is to see; 0: one
@@ -5842,7 +5883,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5854,7 +5895,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5867,7 +5908,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -5880,20 +5921,6 @@ func (x *CheckupRequest) GetRanks() uint32 {
 func (x *CheckupRequest) GetArgv() []string {
 	if x != nil {
 		return x.Argv
-	}
-	return nil
-}
-
-func (x *CheckupRequest) GetAnswerMs() uint32 {
-	if x != nil {
-		return x.AnswerMs
-	}
-	return 0
-}
-
-func (x *CheckupRequest) GetToken() []byte {
-	if x != nil {
-		return x.Token
 	}
 	return nil
 }
@@ -5939,7 +5966,6 @@ type CheckupReply struct {
 	Findings      []*Finding             `protobuf:"bytes,2,rep,name=findings,proto3" json:"findings,omitempty"`
 	Facts         []*Fact                `protobuf:"bytes,3,rep,name=facts,proto3" json:"facts,omitempty"`         // that should be the same on all hosts
 	Addresses     []string               `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"` // of MPI's interface; empty: the one the agent is reached at
-	Port          uint32                 `protobuf:"varint,5,opt,name=port,proto3" json:"port,omitempty"`          // unused since there is Answer
 	Programs      []*Fact                `protobuf:"bytes,6,rep,name=programs,proto3" json:"programs,omitempty"`   // of those asked for, by name: the paths
 	Rdma          []*RdmaPort            `protobuf:"bytes,7,rep,name=rdma,proto3" json:"rdma,omitempty"`           // active ports of usable HCAs
 	unknownFields protoimpl.UnknownFields
@@ -5948,7 +5974,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5960,7 +5986,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5973,7 +5999,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -6004,13 +6030,6 @@ func (x *CheckupReply) GetAddresses() []string {
 	return nil
 }
 
-func (x *CheckupReply) GetPort() uint32 {
-	if x != nil {
-		return x.Port
-	}
-	return 0
-}
-
 func (x *CheckupReply) GetPrograms() []*Fact {
 	if x != nil {
 		return x.Programs
@@ -6038,7 +6057,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6050,7 +6069,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6063,7 +6082,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -6106,7 +6125,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6118,7 +6137,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6131,7 +6150,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Finding) GetName() string {
@@ -6172,7 +6191,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6184,7 +6203,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6197,7 +6216,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Fact) GetName() string {
@@ -6218,15 +6237,15 @@ func (x *Fact) GetValue() string {
 type AnswerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         []byte                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`                       // 16 bytes that who asks must know
-	Net           string                 `protobuf:"bytes,2,opt,name=net,proto3" json:"net,omitempty"`                           // as Launch.net
-	MpiPorts      string                 `protobuf:"bytes,3,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"` // as Launch.mpi_ports
+	Net           string                 `protobuf:"bytes,2,opt,name=net,proto3" json:"net,omitempty"`                           // as Job.net
+	MpiPorts      string                 `protobuf:"bytes,3,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"` // as Job.mpi_ports
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6238,7 +6257,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6251,7 +6270,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -6284,7 +6303,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6296,7 +6315,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6309,7 +6328,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -6330,7 +6349,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6342,7 +6361,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6355,7 +6374,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -6389,7 +6408,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6401,7 +6420,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6414,7 +6433,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Target) GetHost() string {
@@ -6440,7 +6459,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6452,7 +6471,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6465,7 +6484,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -6489,7 +6508,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6501,7 +6520,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6514,7 +6533,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Way) GetHost() string {
@@ -6734,54 +6753,55 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x01(\tR\x05ranks\"2\n" +
 	"\bKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\xe8\t\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xbd\x02\n" +
 	"\x06Launch\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x15\n" +
-	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\rR\x04size\x12\x1a\n" +
-	"\buniverse\x18\x04 \x01(\rR\buniverse\x12\x14\n" +
-	"\x05hosts\x18\x05 \x01(\rR\x05hosts\x12\x18\n" +
-	"\amapping\x18\x06 \x01(\tR\amapping\x12!\n" +
-	"\x04apps\x18\a \x03(\v2\r.mpiup.v1.AppR\x04apps\x12$\n" +
-	"\x05procs\x18\b \x03(\v2\x0e.mpiup.v1.ProcR\x05procs\x12\x1f\n" +
-	"\x03pmi\x18\t \x01(\x0e2\r.mpiup.v1.PmiR\x03pmi\x12\x16\n" +
-	"\x06window\x18\n" +
-	" \x01(\rR\x06window\x12\x19\n" +
-	"\bgrace_ms\x18\v \x01(\x04R\agraceMs\x12\x14\n" +
-	"\x05stdin\x18\f \x03(\rR\x05stdin\x12\x1a\n" +
-	"\bterminal\x18\r \x01(\bR\bterminal\x12\x12\n" +
-	"\x04rows\x18\x0e \x01(\rR\x04rows\x12\x18\n" +
-	"\acolumns\x18\x0f \x01(\rR\acolumns\x12\x12\n" +
-	"\x04term\x18\x10 \x01(\tR\x04term\x12\x1f\n" +
-	"\vworker_logs\x18\x11 \x01(\bR\n" +
-	"workerLogs\x12\x12\n" +
-	"\x04exec\x18\x12 \x01(\bR\x04exec\x12*\n" +
-	"\x11spawn_deadline_ms\x18\x13 \x01(\x04R\x0fspawnDeadlineMs\x12\x14\n" +
-	"\x05unset\x18\x14 \x03(\tR\x05unset\x12\x1c\n" +
-	"\tnamespace\x18\x15 \x01(\tR\tnamespace\x12+\n" +
-	"\x06layout\x18\x16 \x03(\v2\x13.mpiup.v1.HostRanksR\x06layout\x12\x10\n" +
-	"\x03job\x18\x17 \x01(\rR\x03job\x12\x12\n" +
-	"\x04base\x18\x18 \x01(\rR\x04base\x12\x18\n" +
-	"\aspawned\x18\x19 \x01(\bR\aspawned\x12\x16\n" +
-	"\x06parent\x18\x1a \x01(\rR\x06parent\x12*\n" +
-	"\x06preput\x18\x1b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12(\n" +
-	"\x10no_topology_hint\x18\x1c \x01(\bR\x0enoTopologyHint\x12\x15\n" +
-	"\x06app_of\x18\x1d \x03(\rR\x05appOf\x12\x14\n" +
-	"\x05shell\x18\x1e \x01(\bR\x05shell\x12\x12\n" +
-	"\x04keep\x18\x1f \x01(\bR\x04keep\x12\x10\n" +
-	"\x03net\x18( \x01(\tR\x03net\x12\x1b\n" +
-	"\tmpi_ports\x18) \x01(\tR\bmpiPorts\x12(\n" +
-	"\x05files\x18* \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12(\n" +
-	"\x06fabric\x182 \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\x12!\n" +
-	"\fpmi_universe\x18- \x01(\rR\vpmiUniverse\x12\x18\n" +
-	"\aexplain\x183 \x01(\rR\aexplain\x12\x10\n" +
-	"\x03pty\x184 \x01(\bR\x03pty\x12!\n" +
-	"\fnumber_proof\x18< \x01(\fR\vnumberProof\x12\"\n" +
-	"\rgpus_per_rank\x18F \x01(\rR\vgpusPerRank\x12\x19\n" +
-	"\bgpu_bind\x18G \x01(\tR\agpuBind\x12\x16\n" +
-	"\x06expand\x18O \x01(\bR\x06expand\x12+\n" +
-	"\ameeting\x18H \x01(\v2\x11.mpiup.v1.MeetingR\ameeting\x12\x14\n" +
-	"\x05await\x18I \x01(\bR\x05await\"\xad\x01\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12!\n" +
+	"\fnumber_proof\x18\x02 \x01(\fR\vnumberProof\x12\x1f\n" +
+	"\x03job\x18\x03 \x01(\v2\r.mpiup.v1.JobR\x03job\x12!\n" +
+	"\x04apps\x18\x04 \x03(\v2\r.mpiup.v1.AppR\x04apps\x12$\n" +
+	"\x05procs\x18\x05 \x03(\v2\x0e.mpiup.v1.ProcR\x05procs\x12\x14\n" +
+	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
+	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
+	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\x96\x06\n" +
+	"\x03Job\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
+	"\x04base\x18\x03 \x01(\rR\x04base\x12\x12\n" +
+	"\x04size\x18\x04 \x01(\rR\x04size\x12\x14\n" +
+	"\x05hosts\x18\x05 \x01(\rR\x05hosts\x12\x1a\n" +
+	"\buniverse\x18\x06 \x01(\rR\buniverse\x12!\n" +
+	"\fpmi_universe\x18\a \x01(\rR\vpmiUniverse\x12\x18\n" +
+	"\aspawned\x18\b \x01(\bR\aspawned\x12\x16\n" +
+	"\x06parent\x18\t \x01(\rR\x06parent\x12\x15\n" +
+	"\x06app_of\x18\n" +
+	" \x03(\rR\x05appOf\x12\x1f\n" +
+	"\x03pmi\x18\v \x01(\x0e2\r.mpiup.v1.PmiR\x03pmi\x12\x18\n" +
+	"\amapping\x18\f \x01(\tR\amapping\x12\x1c\n" +
+	"\tnamespace\x18\r \x01(\tR\tnamespace\x12+\n" +
+	"\x06layout\x18\x0e \x03(\v2\x13.mpiup.v1.HostRanksR\x06layout\x12(\n" +
+	"\x10no_topology_hint\x18\x0f \x01(\bR\x0enoTopologyHint\x12\x14\n" +
+	"\x05await\x18\x10 \x01(\bR\x05await\x12\x16\n" +
+	"\x06window\x18\x14 \x01(\rR\x06window\x12\x10\n" +
+	"\x03pty\x18\x15 \x01(\bR\x03pty\x12\x1f\n" +
+	"\vworker_logs\x18\x16 \x01(\bR\n" +
+	"workerLogs\x12\x19\n" +
+	"\bgrace_ms\x18\x17 \x01(\x04R\agraceMs\x12\x10\n" +
+	"\x03net\x18\x1e \x01(\tR\x03net\x12\x1b\n" +
+	"\tmpi_ports\x18\x1f \x01(\tR\bmpiPorts\x12(\n" +
+	"\x06fabric\x18  \x01(\v2\x10.mpiup.v1.FabricR\x06fabric\x12+\n" +
+	"\ameeting\x18! \x01(\v2\x11.mpiup.v1.MeetingR\ameeting\x12\"\n" +
+	"\rgpus_per_rank\x18( \x01(\rR\vgpusPerRank\x12\x19\n" +
+	"\bgpu_bind\x18) \x01(\tR\agpuBind\x12\x16\n" +
+	"\x06expand\x18* \x01(\bR\x06expand\x12\x18\n" +
+	"\aexplain\x18+ \x01(\rR\aexplain\"\x8e\x01\n" +
+	"\x04Exec\x12\x1a\n" +
+	"\bterminal\x18\x01 \x01(\bR\bterminal\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x18\n" +
+	"\acolumns\x18\x03 \x01(\rR\acolumns\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\tR\x04term\x12\x14\n" +
+	"\x05shell\x18\x05 \x01(\bR\x05shell\x12\x12\n" +
+	"\x04keep\x18\x06 \x01(\bR\x04keep\"\xad\x01\n" +
 	"\aMeeting\x12\x1e\n" +
 	"\n" +
 	"frameworks\x18\x01 \x01(\rR\n" +
@@ -6846,11 +6866,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\atime_ns\x18\x05 \x01(\x03R\x06timeNs\"1\n" +
 	"\tOutputEnd\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
-	"\x03cut\x18\x02 \x01(\bR\x03cut\"C\n" +
-	"\x05Input\x12\x14\n" +
-	"\x05ranks\x18\x01 \x03(\rR\x05ranks\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\x12\x10\n" +
-	"\x03eof\x18\x03 \x01(\bR\x03eof\"2\n" +
+	"\x03cut\x18\x02 \x01(\bR\x03cut\"-\n" +
+	"\x05Input\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
+	"\x03eof\x18\x02 \x01(\bR\x03eof\"2\n" +
 	"\x06Credit\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"6\n" +
@@ -6862,7 +6881,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05ranks\x18\x02 \x03(\rR\x05ranks\"*\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x10\n" +
-	"\x03now\x18\x02 \x01(\bR\x03now\"\xb2\x02\n" +
+	"\x03now\x18\x02 \x01(\bR\x03now\"\x99\x02\n" +
 	"\x06Exited\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
@@ -6871,12 +6890,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x03pmi\x18\x05 \x01(\x0e2\x12.mpiup.v1.PmiStateR\x03pmi\x12\x17\n" +
 	"\atime_ns\x18\x06 \x01(\x03R\x06timeNs\x12\"\n" +
 	"\rstopped_by_us\x18\a \x01(\bR\vstoppedByUs\x12\x10\n" +
-	"\x03oom\x18\b \x01(\bR\x03oom\x12\x17\n" +
-	"\amax_rss\x18\t \x01(\x03R\x06maxRss\x12\x12\n" +
-	"\x04text\x18\n" +
-	" \x01(\tR\x04text\x12\x18\n" +
-	"\alibrary\x18\v \x01(\tR\alibrary\x12\x18\n" +
-	"\alacking\x18\f \x01(\tR\alacking\"6\n" +
+	"\x03oom\x18\b \x01(\bR\x03oom\x12\x12\n" +
+	"\x04text\x18\t \x01(\tR\x04text\x12\x18\n" +
+	"\alibrary\x18\n" +
+	" \x01(\tR\alibrary\x12\x18\n" +
+	"\alacking\x18\v \x01(\tR\alacking\"6\n" +
 	"\fWireupFailed\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"o\n" +
@@ -6964,15 +6982,14 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04code\x18\x03 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x04 \x01(\x05R\x06signal\x12\x18\n" +
 	"\aaborted\x18\x05 \x01(\bR\aaborted\x12\x16\n" +
-	"\x06wanted\x18\x06 \x01(\bR\x06wanted\"\xb5\x01\n" +
+	"\x06wanted\x18\x06 \x01(\bR\x06wanted\"\xa1\x01\n" +
 	"\vNameRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12 \n" +
 	"\x02op\x18\x02 \x01(\x0e2\x10.mpiup.v1.NameOpR\x02op\x12\x18\n" +
 	"\aservice\x18\x03 \x01(\tR\aservice\x12\x14\n" +
-	"\x05value\x18\x04 \x01(\fR\x05value\x12\x12\n" +
-	"\x04rank\x18\x05 \x01(\rR\x04rank\x12\x1a\n" +
-	"\bservices\x18\x06 \x03(\tR\bservices\x12\x14\n" +
-	"\x05since\x18\a \x01(\x04R\x05since\"p\n" +
+	"\x05value\x18\x04 \x01(\fR\x05value\x12\x1a\n" +
+	"\bservices\x18\x05 \x03(\tR\bservices\x12\x14\n" +
+	"\x05since\x18\x06 \x01(\x04R\x05since\"p\n" +
 	"\n" +
 	"NameResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
@@ -6998,23 +7015,20 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x0fShutdownRequest\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x12\n" +
 	"\x04rest\x18\x02 \x01(\bR\x04rest\"\x0f\n" +
-	"\rShutdownReply\"\xf5\x01\n" +
+	"\rShutdownReply\"\xc2\x01\n" +
 	"\x0eCheckupRequest\x12\x14\n" +
 	"\x05ranks\x18\x01 \x01(\rR\x05ranks\x12\x12\n" +
-	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x1b\n" +
-	"\tanswer_ms\x18\x03 \x01(\rR\banswerMs\x12\x14\n" +
-	"\x05token\x18\x04 \x01(\fR\x05token\x12\x10\n" +
+	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x10\n" +
 	"\x03net\x18\x05 \x01(\tR\x03net\x12\x1b\n" +
 	"\tmpi_ports\x18\x06 \x01(\tR\bmpiPorts\x12\x1a\n" +
 	"\bprograms\x18\a \x03(\tR\bprograms\x12\x17\n" +
 	"\alook_in\x18\b \x03(\tR\x06lookIn\x12\"\n" +
-	"\rgpus_per_rank\x18\t \x01(\rR\vgpusPerRank\"\x93\x02\n" +
+	"\rgpus_per_rank\x18\t \x01(\rR\vgpusPerRank\"\xff\x01\n" +
 	"\fCheckupReply\x12(\n" +
 	"\x04host\x18\x01 \x01(\v2\x14.mpiup.v1.HelloReplyR\x04host\x12-\n" +
 	"\bfindings\x18\x02 \x03(\v2\x11.mpiup.v1.FindingR\bfindings\x12$\n" +
 	"\x05facts\x18\x03 \x03(\v2\x0e.mpiup.v1.FactR\x05facts\x12\x1c\n" +
-	"\taddresses\x18\x04 \x03(\tR\taddresses\x12\x12\n" +
-	"\x04port\x18\x05 \x01(\rR\x04port\x12*\n" +
+	"\taddresses\x18\x04 \x03(\tR\taddresses\x12*\n" +
 	"\bprograms\x18\x06 \x03(\v2\x0e.mpiup.v1.FactR\bprograms\x12&\n" +
 	"\x04rdma\x18\a \x03(\v2\x12.mpiup.v1.RdmaPortR\x04rdma\"d\n" +
 	"\bRdmaPort\x12\x16\n" +
@@ -7126,7 +7140,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -7153,105 +7167,107 @@ var file_mpiup_proto_goTypes = []any{
 	(*HostRanks)(nil),       // 22: mpiup.v1.HostRanks
 	(*KeyValue)(nil),        // 23: mpiup.v1.KeyValue
 	(*Launch)(nil),          // 24: mpiup.v1.Launch
-	(*Meeting)(nil),         // 25: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 26: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 27: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 28: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 29: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 30: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 31: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 32: mpiup.v1.Proceed
-	(*Started)(nil),         // 33: mpiup.v1.Started
-	(*StartFailed)(nil),     // 34: mpiup.v1.StartFailed
-	(*Output)(nil),          // 35: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 36: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 37: mpiup.v1.Input
-	(*Credit)(nil),          // 38: mpiup.v1.Credit
-	(*Resize)(nil),          // 39: mpiup.v1.Resize
-	(*Signal)(nil),          // 40: mpiup.v1.Signal
-	(*Stop)(nil),            // 41: mpiup.v1.Stop
-	(*Exited)(nil),          // 42: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 43: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 44: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 45: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 46: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 47: mpiup.v1.Waits
-	(*Wait)(nil),            // 48: mpiup.v1.Wait
-	(*Met)(nil),             // 49: mpiup.v1.Met
-	(*Control)(nil),         // 50: mpiup.v1.Control
-	(*Notice)(nil),          // 51: mpiup.v1.Notice
-	(*Ending)(nil),          // 52: mpiup.v1.Ending
-	(*Bye)(nil),             // 53: mpiup.v1.Bye
-	(*Closed)(nil),          // 54: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 55: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 56: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 57: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 58: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 59: mpiup.v1.FetchResult
-	(*Event)(nil),           // 60: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 61: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 62: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 63: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 64: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 65: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 66: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 67: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 68: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 69: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 70: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 71: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 72: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 73: mpiup.v1.Finding
-	(*Fact)(nil),            // 74: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 75: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 76: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 77: mpiup.v1.AskRequest
-	(*Target)(nil),          // 78: mpiup.v1.Target
-	(*AskReply)(nil),        // 79: mpiup.v1.AskReply
-	(*Way)(nil),             // 80: mpiup.v1.Way
+	(*Job)(nil),             // 25: mpiup.v1.Job
+	(*Exec)(nil),            // 26: mpiup.v1.Exec
+	(*Meeting)(nil),         // 27: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 28: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 29: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 30: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 31: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 32: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 33: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 34: mpiup.v1.Proceed
+	(*Started)(nil),         // 35: mpiup.v1.Started
+	(*StartFailed)(nil),     // 36: mpiup.v1.StartFailed
+	(*Output)(nil),          // 37: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 38: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 39: mpiup.v1.Input
+	(*Credit)(nil),          // 40: mpiup.v1.Credit
+	(*Resize)(nil),          // 41: mpiup.v1.Resize
+	(*Signal)(nil),          // 42: mpiup.v1.Signal
+	(*Stop)(nil),            // 43: mpiup.v1.Stop
+	(*Exited)(nil),          // 44: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 45: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 46: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 47: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 48: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 49: mpiup.v1.Waits
+	(*Wait)(nil),            // 50: mpiup.v1.Wait
+	(*Met)(nil),             // 51: mpiup.v1.Met
+	(*Control)(nil),         // 52: mpiup.v1.Control
+	(*Notice)(nil),          // 53: mpiup.v1.Notice
+	(*Ending)(nil),          // 54: mpiup.v1.Ending
+	(*Bye)(nil),             // 55: mpiup.v1.Bye
+	(*Closed)(nil),          // 56: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 57: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 58: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 59: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 60: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 61: mpiup.v1.FetchResult
+	(*Event)(nil),           // 62: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 63: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 64: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 65: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 66: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 67: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 68: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 69: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 70: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 71: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 72: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 73: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 74: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 75: mpiup.v1.Finding
+	(*Fact)(nil),            // 76: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 77: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 78: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 79: mpiup.v1.AskRequest
+	(*Target)(nil),          // 80: mpiup.v1.Target
+	(*AskReply)(nil),        // 81: mpiup.v1.AskReply
+	(*Way)(nil),             // 82: mpiup.v1.Way
 }
 var file_mpiup_proto_depIdxs = []int32{
 	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
 	24, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	37, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	40, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	41, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	39, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	57, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	64, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	53, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	29, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	62, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	39, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	42, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	43, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	41, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	59, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	66, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	55, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	31, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	64, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	19, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	30, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	45, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	46, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	32, // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	32, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	47, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	48, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	34, // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
 	10, // 16: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	33, // 17: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	34, // 18: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	35, // 19: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	36, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	42, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	56, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	63, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	44, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	51, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	52, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	54, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	43, // 28: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	27, // 29: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	31, // 30: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	35, // 17: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	36, // 18: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	37, // 19: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	38, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	44, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	58, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	65, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	46, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	53, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	54, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	56, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	45, // 28: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	29, // 29: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	33, // 30: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	20, // 31: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	50, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	47, // 33: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	49, // 34: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	38, // 35: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	55, // 36: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	58, // 37: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	59, // 38: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	60, // 39: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	61, // 40: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	52, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	49, // 33: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	51, // 34: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	40, // 35: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	57, // 36: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	60, // 37: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	61, // 38: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	62, // 39: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	63, // 40: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	0,  // 41: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	1,  // 42: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
 	13, // 43: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
@@ -7259,53 +7275,55 @@ var file_mpiup_proto_depIdxs = []int32{
 	14, // 45: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
 	15, // 46: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
 	17, // 47: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	16, // 48: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	21, // 49: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	2,  // 50: mpiup.v1.Launch.pmi:type_name -> mpiup.v1.Pmi
-	22, // 51: mpiup.v1.Launch.layout:type_name -> mpiup.v1.HostRanks
+	25, // 48: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	16, // 49: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	21, // 50: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	18, // 51: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
 	23, // 52: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	18, // 53: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	26, // 54: mpiup.v1.Launch.fabric:type_name -> mpiup.v1.Fabric
-	25, // 55: mpiup.v1.Launch.meeting:type_name -> mpiup.v1.Meeting
-	28, // 56: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	23, // 57: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	16, // 58: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 59: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 60: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 61: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 62: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	48, // 63: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	1,  // 64: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	6,  // 65: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	66, // 66: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	13, // 67: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	13, // 68: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	73, // 69: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	74, // 70: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	74, // 71: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	72, // 72: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	7,  // 73: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	78, // 74: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	80, // 75: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	8,  // 76: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	12, // 77: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	65, // 78: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	68, // 79: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	70, // 80: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	75, // 81: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	77, // 82: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 83: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 84: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	67, // 85: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	69, // 86: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	71, // 87: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	76, // 88: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	79, // 89: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	83, // [83:90] is the sub-list for method output_type
-	76, // [76:83] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	26, // 53: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	2,  // 54: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
+	22, // 55: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	28, // 56: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	27, // 57: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	30, // 58: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	23, // 59: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	16, // 60: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 61: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 62: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 63: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 64: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	50, // 65: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	1,  // 66: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	6,  // 67: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	68, // 68: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	13, // 69: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	13, // 70: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	75, // 71: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	76, // 72: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	76, // 73: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	74, // 74: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	7,  // 75: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	80, // 76: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	82, // 77: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	8,  // 78: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	12, // 79: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	67, // 80: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	70, // 81: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	72, // 82: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	77, // 83: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	79, // 84: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	8,  // 85: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	13, // 86: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	69, // 87: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	71, // 88: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	73, // 89: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	78, // 90: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	81, // 91: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	85, // [85:92] is the sub-list for method output_type
+	78, // [78:85] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -7362,7 +7380,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   73,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

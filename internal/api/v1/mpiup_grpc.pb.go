@@ -9,13 +9,13 @@
 //   launcher                                   agent
 //     Open{session, secret, received}     →
 //                                         ←   Opened{name, incarnation, slots, received | refusal}
-//     Launch{number, apps, procs}         →       fences older incarnations, starts ranks
+//     Launch{number, job, apps, procs}    →       fences older incarnations, starts ranks
 //     CopyData ...                        →       of Launch.files, before any rank is started
 //                                         ←   Started | StartFailed   per process
 //     Input, Signal, Credit, ...          ↔   Output, FenceEnter, NameRequest, ...
 //                                         ←   Exited, OutputEnd       per process
 //                                         ←   SpawnRequest            a rank asks for more
-//     Launch{job, base, ...}, SpawnResult →       another job of the same session
+//     Launch{job{base}, ...}, SpawnResult →       another job of the same session
 //     Stop{why}                           →       TERM, grace, CONT+KILL, stragglers
 //     Bye                                 →
 //                                         ←   Closed                  nothing of it is left
