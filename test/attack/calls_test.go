@@ -13,6 +13,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/test/lab"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
@@ -36,7 +37,7 @@ func TestLargeCallsOfAWorker(t *testing.T) {
 		cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.ClientTransport()),
 			grpc.WithDefaultCallOptions(grpc.ForceCodecV2(heavy{200 << 20}), grpc.MaxCallSendMsgSize(1<<30)),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-				raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", victim.addr, port))
+				raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", victim.Addr, port))
 				if err != nil {
 					return nil, err
 				}
@@ -95,9 +96,9 @@ func (h heavy) Marshal(any) (out mem.BufferSlice, err error) {
 func (heavy) Unmarshal(mem.BufferSlice, any) error { return nil }
 
 // peak is the most memory that an agent had, in KB.
-func peak(t *testing.T, a *agent) (kb int) {
+func peak(t *testing.T, a *lab.Loopback) (kb int) {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/test/lab"
 )
 
 // The holder of a worker's certificate says in gossip that another life of the launcher has all the numbers there
@@ -38,14 +39,14 @@ func TestForgedClaims(t *testing.T) {
 	defer stop()
 	dir := "--tls-dir=" + s.files("mpiup://g/launcher/l")
 	for range 2 {
-		if e := mpiup(t, t.TempDir(), nil, "run", dir, "--host", victim.addr, "-n", "1", "--", "echo", "runs"); e.code != 0 || e.stdout != "runs\n" {
-			t.Errorf("run ends with %d, %q:\n%s", e.code, e.stdout, e.stderr)
+		if e := mpiup(t, "run", dir, "--host", victim.Addr, "-n", "1", "--", "echo", "runs"); e.Code != 0 || e.Stdout != "runs\n" {
+			t.Errorf("run ends with %d, %q:\n%s", e.Code, e.Stdout, e.Stderr)
 		}
-		if e := mpiup(t, t.TempDir(), nil, "exec", dir, victim.addr, "--", "echo", "runs"); e.code != 0 || e.stdout != "runs\n" {
-			t.Errorf("exec ends with %d, %q:\n%s", e.code, e.stdout, e.stderr)
+		if e := mpiup(t, "exec", dir, victim.Addr, "--", "echo", "runs"); e.Code != 0 || e.Stdout != "runs\n" {
+			t.Errorf("exec ends with %d, %q:\n%s", e.Code, e.Stdout, e.Stderr)
 		}
 	}
-	if log := victim.log.String(); strings.Contains(log, "number=1099511627777") || !strings.Contains(log, "number=1 ") {
+	if log := victim.Log.String(); strings.Contains(log, "number=1099511627777") || !strings.Contains(log, "number=1 ") {
 		t.Error("the forged number was believed")
 	} else if strings.Contains(log, "number=2 ") {
 		t.Error("the launcher did not know its own number again, which the agent told it with its signature")
@@ -53,9 +54,9 @@ func TestForgedClaims(t *testing.T) {
 }
 
 // gossip is a hostile member, which has done what it does when gossip returns, and told the victim.
-func gossip(t *testing.T, id *identity.Identity, victim *agent, do func(*member.Gossip)) (stop func()) {
+func gossip(t *testing.T, id *identity.Identity, victim *lab.Loopback, do func(*member.Gossip)) (stop func()) {
 	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(address(), "0"))
+	l, err := net.Listen("tcp", net.JoinHostPort(lab.Address(), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func gossip(t *testing.T, id *identity.Identity, victim *agent, do func(*member.
 		Self: member.Self{Name: "x", Incarnation: "life-of-x", Version: "v", Protocol: 1, Addr: l.Addr().(*net.TCPAddr).AddrPort()},
 		Log:  slog.New(slog.DiscardHandler), Dial: dial,
 		Seeds: func(context.Context) ([]netip.AddrPort, error) {
-			return []netip.AddrPort{netip.MustParseAddrPort(fmt.Sprint(victim.addr, ":", port))}, nil
+			return []netip.AddrPort{netip.MustParseAddrPort(fmt.Sprint(victim.Addr, ":", port))}, nil
 		},
 		Verify: func(string, uint64, string, []byte) bool { return true },
 	})
@@ -96,7 +97,7 @@ func gossip(t *testing.T, id *identity.Identity, victim *agent, do func(*member.
 			}
 		}
 	}()
-	eventually(t, "the victim knows the hostile member", func() bool { return len(g.View().Members) == 2 })
+	lab.Eventually(t, "the victim knows the hostile member", func() bool { return len(g.View().Members) == 2 })
 	return func() {
 		cancel()
 		if err := <-ran; err != nil {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/lab"
 )
 
 // authority is a CA for --tls-dir.
@@ -96,16 +98,16 @@ func TestCertificates(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"it fits", ca.files(t, launcherURI, -day, day, ca), a.addr, 0, nil},
-		{"expired", ca.files(t, launcherURI, -2*day, -day, ca), a.addr, 244, []string{"expired"}},
-		{"not valid yet", ca.files(t, launcherURI, day, 2*day, ca), a.addr, 244, nil},
-		{"of another CA", foreign.files(t, launcherURI, -day, day, ca), a.addr, 244, nil},
-		{"trusts another CA", foreign.files(t, launcherURI, -day, day, foreign), a.addr, 244, []string{"ca.crt"}},
-		{"of another group", ca.files(t, "mpiup://other/launcher/l", -day, day, ca), a.addr, 244, nil},
-		{"an agent's", ca.files(t, agentURI, -day, day, ca), a.addr, 244, []string{"launcher"}},
-		{"without a role", ca.files(t, "", -day, day, ca), a.addr, 244, []string{"mpiup://GROUP/launcher/NAME"}},
-		{"secret against certificates", "", a.addr, 244, []string{"--tls-dir"}},
-		{"certificates against secret", ca.files(t, launcherURI, -day, day, ca), shared.addr, 244, []string{"shared secret"}},
+		{"it fits", ca.files(t, launcherURI, -day, day, ca), a.Addr, 0, nil},
+		{"expired", ca.files(t, launcherURI, -2*day, -day, ca), a.Addr, 244, []string{"expired"}},
+		{"not valid yet", ca.files(t, launcherURI, day, 2*day, ca), a.Addr, 244, nil},
+		{"of another CA", foreign.files(t, launcherURI, -day, day, ca), a.Addr, 244, nil},
+		{"trusts another CA", foreign.files(t, launcherURI, -day, day, foreign), a.Addr, 244, []string{"ca.crt"}},
+		{"of another group", ca.files(t, "mpiup://other/launcher/l", -day, day, ca), a.Addr, 244, nil},
+		{"an agent's", ca.files(t, agentURI, -day, day, ca), a.Addr, 244, []string{"launcher"}},
+		{"without a role", ca.files(t, "", -day, day, ca), a.Addr, 244, []string{"mpiup://GROUP/launcher/NAME"}},
+		{"secret against certificates", "", a.Addr, 244, []string{"--tls-dir"}},
+		{"certificates against secret", ca.files(t, launcherURI, -day, day, ca), shared.Addr, 244, []string{"shared secret"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +120,7 @@ func TestCertificates(t *testing.T) {
 			}
 			e := mpiup(t, env, append(args, "true")...)
 			e.check(t, tt.code, tt.says...)
-			t.Log(e.stderr)
+			t.Log(e.Stderr)
 		})
 	}
 }
@@ -135,34 +137,34 @@ func TestPolicyByRole(t *testing.T) {
 	}
 	a := startAgent(t, bare, "--http", "off", "--policy", policy, "--tls-dir", dirs["agent"])
 	usual := startAgent(t, bare, "--http", "off", "--tls-dir", dirs["agent"])
-	run := func(a *agent, role string) ended {
-		return mpiup(t, bare, "run", "--wait", "20", "--host", a.addr+":1", "--tls-dir", dirs[role], "true")
+	run := func(a *lab.Loopback, role string) ended {
+		return mpiup(t, bare, "run", "--wait", "20", "--host", a.Addr+":1", "--tls-dir", dirs[role], "true")
 	}
-	exec := func(a *agent, role string) ended {
-		return mpiup(t, bare, "exec", "--tls-dir", dirs[role], a.addr, "--", "true")
+	exec := func(a *lab.Loopback, role string) ended {
+		return mpiup(t, bare, "exec", "--tls-dir", dirs[role], a.Addr, "--", "true")
 	}
 	run(a, "launcher").check(t, 0)
 	exec(a, "agent").check(t, 0)
-	run(a, "agent").check(t, 246, "rank 0", a.addr, "refuses run to agents (no line of "+policy+" allows it) and allows them exec")
-	exec(a, "launcher").check(t, 246, "the command on "+a.addr, "refuses exec to launchers", "allows them run")
+	run(a, "agent").check(t, 246, "rank 0", a.Addr, "refuses run to agents (no line of "+policy+" allows it) and allows them exec")
+	exec(a, "launcher").check(t, 246, "the command on "+a.Addr, "refuses exec to launchers", "allows them run")
 	exec(usual, "launcher").check(t, 0)
 	link := filepath.Join(t.TempDir(), "ssh")
 	if err := os.Symlink(bin, link); err != nil {
 		t.Fatal(err)
 	}
-	ssh := osexec.Command(link, a.addr, "hostname")
+	ssh := osexec.Command(link, a.Addr, "hostname")
 	ssh.Env = []string{"PATH=/usr/bin:/bin", "MPIUP_TLS_DIR=" + dirs["agent"]}
 	if out, err := ssh.CombinedOutput(); ssh.ProcessState.ExitCode() != 255 || !strings.Contains(string(out), "refuses shell to agents") {
 		t.Errorf("ssh with the agent's certificate: %v, %s", err, out)
 	}
-	exec(usual, "agent").check(t, 244, a.addr[:4], `the role "agent" in its certificate, this needs launcher`)
-	if e := run(usual, "agent"); e.took > 15*time.Second {
-		t.Errorf("a role that does not fit was waited with for %v: %s", e.took, e.stderr)
+	exec(usual, "agent").check(t, 244, a.Addr[:4], `the role "agent" in its certificate, this needs launcher`)
+	if e := run(usual, "agent"); e.Took > 15*time.Second {
+		t.Errorf("a role that does not fit was waited with for %v: %s", e.Took, e.Stderr)
 	}
 	for log, lines := range map[string][]string{
-		a.log.String(): {`msg=policy allows="launcher: run; agent: exec; all else is refused (` + policy, `msg="start refused" what=run`,
+		a.Log.String(): {`msg=policy allows="launcher: run; agent: exec; all else is refused (` + policy, `msg="start refused" what=run`,
 			`identity=one role=agent proven=true`, `msg="start refused" what=exec`, `msg=start what=exec`},
-		usual.log.String(): {`msg=start what=exec`, `role=launcher proven=true`},
+		usual.Log.String(): {`msg=start what=exec`, `role=launcher proven=true`},
 	} {
 		for _, l := range lines {
 			if !strings.Contains(log, l) {
@@ -198,7 +200,7 @@ func TestKeyIsReplaced(t *testing.T) {
 	a := startAgent(t, []string{"MPIUP_KEY=" + mounted, "MPIUP_JOB=x"}, "--http", "off")
 	run := func(key string, code int) {
 		t.Helper()
-		mpiup(t, []string{"MPIUP_KEY=" + key, "MPIUP_JOB=x"}, "run", "--wait", "3s", "--host", a.addr, "-n", "1", "--", "true").check(t, code)
+		mpiup(t, []string{"MPIUP_KEY=" + key, "MPIUP_JOB=x"}, "run", "--wait", "3s", "--host", a.Addr, "-n", "1", "--", "true").check(t, code)
 	}
 	run(old, 0)
 	run(young, 244)

@@ -10,18 +10,19 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/test/lab"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
 // dial is a client of an agent, as a process of the job with a role. protocols are offered: none is for sessions.
-func dial(t *testing.T, a *agent, role identity.Role, protocols ...string) apiv1.AgentClient {
+func dial(t *testing.T, a *lab.Loopback, role identity.Role, protocols ...string) apiv1.AgentClient {
 	t.Helper()
 	id := loaded(t, key, role)
 	cc, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(identity.ClientTransport()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(a.addr, port))
+			raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(a.Addr, port))
 			if err != nil {
 				return nil, err
 			}
@@ -53,7 +54,7 @@ func TestFrames(t *testing.T) {
 	if _, err := asker.Hello(context.Background(), &apiv1.HelloRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	before := a.load(t)
+	before := loadOf(t, a)
 	sleeper := &apiv1.Launch{Job: &apiv1.Job{Size: 1, Hosts: 1, Pmi: apiv1.Pmi_PMI_NONE}, Number: 1, Apps: []*apiv1.App{{Argv: []string{"sleep", "100"}}}, Procs: []*apiv1.Proc{{}}}
 	huge := make([]*apiv1.Proc, 100_000)
 	for i := range huge {
@@ -145,12 +146,12 @@ func TestFrames(t *testing.T) {
 			t.Errorf("Attach: %v", err)
 		}
 	})
-	eventually(t, "the sessions are gone", func() bool { return a.load(t).sessions == 0 })
+	lab.Eventually(t, "the sessions are gone", func() bool { return loadOf(t, a).sessions == 0 })
 	runs(t, a)
 	before.goroutines += 4 * 8 // the connections above are open still
 	before.descriptors += 8
-	a.recovers(t, before)
-	if log := a.log.String(); strings.Count(log, "msg=start ") < 4 || !strings.Contains(log, `identity=hostile role=launcher proven=false from=`) {
+	recovers(t, a, before)
+	if log := a.Log.String(); strings.Count(log, "msg=start ") < 4 || !strings.Contains(log, `identity=hostile role=launcher proven=false from=`) {
 		t.Errorf("audit lines are missing:\n%s", log)
 	}
 }

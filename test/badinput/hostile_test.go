@@ -19,15 +19,16 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/test/lab"
 )
 
 // load is what an agent holds.
 type load struct{ goroutines, descriptors, sessions, rssMB int }
 
-func (a *agent) load(t testing.TB) (l load) {
+func loadOf(t testing.TB, a *lab.Loopback) (l load) {
 	t.Helper()
 	c := http.Client{Timeout: bound, Transport: &http.Transport{DisableKeepAlives: true}}
-	r, err := c.Get("http://" + a.addr + ":7612/metrics")
+	r, err := c.Get("http://" + a.Addr + ":7612/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +43,12 @@ func (a *agent) load(t testing.TB) (l load) {
 			l.sessions = n
 		}
 	}
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", a.pid))
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", a.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.descriptors = len(fds)
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,48 +155,48 @@ func TestHostileClients(t *testing.T) {
 			t.Parallel()
 			a := startGossiping(t)
 			runs(t, a)
-			before := a.load(t)
+			before := loadOf(t, a)
 			t.Run("meanwhile", func(t *testing.T) {
-				tt.do(t, net.JoinHostPort(a.addr, tt.port))
+				tt.do(t, net.JoinHostPort(a.Addr, tt.port))
 				runs(t, a)
 				c := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-				if r, err := c.Get("http://" + a.addr + ":7612/healthz"); err != nil || r.StatusCode != http.StatusOK {
+				if r, err := c.Get("http://" + a.Addr + ":7612/healthz"); err != nil || r.StatusCode != http.StatusOK {
 					t.Errorf("/healthz: %v %v", r, err)
 				}
 			})
-			a.recovers(t, before)
+			recovers(t, a, before)
 		})
 	}
 }
 
-func startGossiping(t *testing.T) *agent {
+func startGossiping(t *testing.T) *lab.Loopback {
 	t.Helper()
 	return startAgent(t, nil, "--no-gossip=false")
 }
 
 // runs a job on the agent.
-func runs(t *testing.T, a *agent) {
+func runs(t *testing.T, a *lab.Loopback) {
 	t.Helper()
-	e := mpiup(t, nil, "run", "--wait", "20", "--host", a.addr+":1", "echo", "still here")
+	e := mpiup(t, nil, "run", "--wait", "20", "--host", a.Addr+":1", "echo", "still here")
 	e.check(t, 0)
-	if e.stdout != "still here\n" {
-		t.Errorf("stdout %q", e.stdout)
+	if e.Stdout != "still here\n" {
+		t.Errorf("stdout %q", e.Stdout)
 	}
 }
 
 // recovers waits until the agent holds no more than before, with room for what comes and goes.
-func (a *agent) recovers(t *testing.T, before load) {
+func recovers(t *testing.T, a *lab.Loopback, before load) {
 	t.Helper()
 	var now load
 	defer func() { t.Logf("before %+v, after %+v", before, now) }()
-	eventually(t, "the agent holds what it held before", func() bool {
-		now = a.load(t)
+	lab.Eventually(t, "the agent holds what it held before", func() bool {
+		now = loadOf(t, a)
 		return now.goroutines <= before.goroutines+5 && now.descriptors <= before.descriptors+5 && now.sessions <= before.sessions
 	})
 	if now.rssMB > before.rssMB+150 {
 		t.Errorf("it grew from %d to %d MB", before.rssMB, now.rssMB)
 	}
-	if log := a.log.String(); strings.Contains(log, "panic") || len(log) > 256<<10 {
+	if log := a.Log.String(); strings.Contains(log, "panic") || len(log) > 256<<10 {
 		t.Errorf("log of %d bytes: %.4000s", len(log), log)
 	}
 }

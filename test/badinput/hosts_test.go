@@ -3,8 +3,6 @@ package badinput
 import (
 	"context"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +10,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/test/lab"
 	"google.golang.org/grpc"
 )
 
@@ -33,17 +32,17 @@ func TestHosts(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"nobody listens", address(), "", 243, []string{"connection refused"}},
+		{"nobody listens", lab.Address(), "", 243, []string{"connection refused"}},
 		{"it hangs up", listen(t, func(net.Conn) {}), "", 243, nil},
 		{"it says nothing", silent, "", 243, []string{"says nothing"}},
 		{"an HTTP server", listen(t, func(c net.Conn) { c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }), "", 244, []string{"HTTP server"}},
 		{"an SSH server", listen(t, func(c net.Conn) { c.Write([]byte("SSH-2.0-OpenSSH_9.9\r\n")) }), "", 244, []string{"SSH server"}},
 		{"no such name", "no-such-host.invalid", "", 242, []string{"no such name"}},
-		{"secret of another job", stranger.addr, "", 244, []string{"secret of another job"}},
-		{"another scope", scoped.addr, "--job ours", 244, []string{`"theirs"`, `"ours"`, "MPIUP_JOB"}},
+		{"secret of another job", stranger.Addr, "", 244, []string{"secret of another job"}},
+		{"another scope", scoped.Addr, "--job ours", 244, []string{`"theirs"`, `"ours"`, "MPIUP_JOB"}},
 		{"another protocol", oldAgent(t), "", 245, []string{"protocol 99", "v0.0.9", "one version"}},
-		{"one of two", ours.addr + "," + address(), "", 243, []string{"connection refused"}},
-		{"a refusal beats silence", silent + "," + stranger.addr, "", 244, []string{"secret of another job"}},
+		{"one of two", ours.Addr + "," + lab.Address(), "", 243, []string{"connection refused"}},
+		{"a refusal beats silence", silent + "," + stranger.Addr, "", 244, []string{"secret of another job"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -51,8 +50,8 @@ func TestHosts(t *testing.T) {
 			e := mpiup(t, nil, append(args, "true")...)
 			hosts := strings.Split(tt.host, ",")
 			e.check(t, tt.code, append(tt.says, "host "+hosts[len(hosts)-1], "--wait")...)
-			if e.took > 30*time.Second {
-				t.Errorf("3 s of waiting took %v", e.took)
+			if e.Took > 30*time.Second {
+				t.Errorf("3 s of waiting took %v", e.Took)
 			}
 		})
 	}
@@ -61,9 +60,9 @@ func TestHosts(t *testing.T) {
 // TestOneAgentTwoNames: an agent is one host, whatever it is called.
 func TestOneAgentTwoNames(t *testing.T) {
 	a := startAgent(t, nil, "--http", "off")
-	mapped := "[::ffff:" + a.addr + "]"
-	e := mpiup(t, nil, "run", "--wait", "2", "--host", a.addr+":1,"+mapped+":1", "true")
-	e.check(t, 241, a.addr, "fewer agents than names")
+	mapped := "[::ffff:" + a.Addr + "]"
+	e := mpiup(t, nil, "run", "--wait", "2", "--host", a.Addr+":1,"+mapped+":1", "true")
+	e.check(t, 241, a.Addr, "fewer agents than names")
 }
 
 // oldAgent speaks protocol 99.
@@ -73,7 +72,7 @@ func oldAgent(t *testing.T) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr = address()
+	addr = lab.Address()
 	l, err := net.Listen("tcp", net.JoinHostPort(addr, port))
 	if err != nil {
 		t.Fatal(err)
@@ -117,28 +116,26 @@ func (h handshaking) Accept() (net.Conn, error) {
 // TestVersionsMix: builds of one protocol work together, and that is said once.
 func TestVersionsMix(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "mpiup")
-	build := exec.Command("go", "build", "-ldflags", "-X main.version=v9.9.9", "-o", other, "github.com/mpiup/mpiup/cmd/mpiup")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := lab.Build(other, "./cmd/mpiup", "-ldflags", "-X main.version=v9.9.9"); err != nil {
+		t.Fatal(err)
 	}
 	a := startAgent(t, nil, "--http", "off")
 	was := bin
 	bin = other
 	t.Cleanup(func() { bin = was })
-	e := mpiup(t, nil, "run", "--host", a.addr+":1", "true")
+	e := mpiup(t, nil, "run", "--host", a.Addr+":1", "true")
 	e.check(t, 0, "v9.9.9", "one build")
-	if n := strings.Count(e.stderr, "v9.9.9"); n != 1 {
-		t.Errorf("said %d times:\n%s", n, e.stderr)
+	if n := strings.Count(e.Stderr, "v9.9.9"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, e.Stderr)
 	}
 }
 
 // TestManyRanks: going over the CPUs is said once, and is no error.
 func TestManyRanks(t *testing.T) {
 	a := startAgent(t, nil, "--http", "off")
-	e := mpiup(t, nil, "run", "--host", a.addr+":300", "-n", "300", "true")
+	e := mpiup(t, nil, "run", "--host", a.Addr+":300", "-n", "300", "true")
 	e.check(t, 0, "more ranks than usable CPUs")
-	if n := strings.Count(e.stderr, "more ranks"); n != 1 {
-		t.Errorf("said %d times:\n%s", n, e.stderr)
+	if n := strings.Count(e.Stderr, "more ranks"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, e.Stderr)
 	}
 }

@@ -10,7 +10,7 @@ import (
 func TestPMI(t *testing.T) {
 	a := startAgent(t, nil)
 	runs(t, a)
-	before := a.load(t)
+	before := loadOf(t, a)
 	const hello = `echo "cmd=init pmi_version=1 pmi_subversion=1" >&3; read line <&3; `
 	const wait = `sleep 60`
 	for _, tt := range []struct {
@@ -28,28 +28,28 @@ func TestPMI(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			e := mpiup(t, nil, "run", "--mpi", "pmi1", "-n", "2", "--host", a.addr+":2", "sh", "-c",
+			e := mpiup(t, nil, "run", "--mpi", "pmi1", "-n", "2", "--host", a.Addr+":2", "sh", "-c",
 				`if [ $MPIUP_RANK = 1 ]; then `+tt.script+`; else sleep 60; fi`)
-			t.Logf("%d: %s", e.code, e.stderr)
-			e.check(t, 247, append(tt.says, "rank 1 on "+a.addr+" broke the PMI protocol", "mpiup killed it", "PMI_FD")...)
-			if e.took.Seconds() > 40 {
-				t.Errorf("it took %v", e.took)
+			t.Logf("%d: %s", e.Code, e.Stderr)
+			e.check(t, 247, append(tt.says, "rank 1 on "+a.Addr+" broke the PMI protocol", "mpiup killed it", "PMI_FD")...)
+			if e.Took.Seconds() > 40 {
+				t.Errorf("it took %v", e.Took)
 			}
-			if strings.Contains(e.stderr, "rank 0") {
-				t.Errorf("rank 0 is named:\n%s", e.stderr)
+			if strings.Contains(e.Stderr, "rank 0") {
+				t.Errorf("rank 0 is named:\n%s", e.Stderr)
 			}
 		})
 	}
-	t.Cleanup(func() { runs(t, a); a.recovers(t, before) })
+	t.Cleanup(func() { runs(t, a); recovers(t, a, before) })
 }
 
 // TestUnknownPMICommand is answered, so that a library that asks for more than there is goes on.
 func TestUnknownPMICommand(t *testing.T) {
 	e := mpiup(t, nil, "run", "--mpi", "pmi1", "-n", "1", "sh", "-c",
 		`echo "cmd=init pmi_version=1 pmi_subversion=1" >&3; read line <&3; echo "cmd=make_coffee" >&3; read line <&3; echo "$line"; exit 7`)
-	t.Logf("%s%s", e.stdout, e.stderr)
-	e.check(t, e.code, "rank 0")
-	if e.code != 7 && e.code != 247 {
-		t.Errorf("code %d", e.code)
+	t.Logf("%s%s", e.Stdout, e.Stderr)
+	e.check(t, e.Code, "rank 0")
+	if e.Code != 7 && e.Code != 247 {
+		t.Errorf("code %d", e.Code)
 	}
 }

@@ -137,7 +137,7 @@ func TestPrograms(t *testing.T) {
 	binary.LittleEndian.PutUint16(elf[16:], 2)   // ET_EXEC
 	binary.LittleEndian.PutUint16(elf[18:], 183) // EM_AARCH64
 	other := "arm64"
-	if strings.Contains(mpiup(t, nil, "version").stdout, "arm64") {
+	if strings.Contains(mpiup(t, nil, "version").Stdout, "arm64") {
 		binary.LittleEndian.PutUint16(elf[18:], 62) // EM_X86_64
 		other = "amd64"
 	}
@@ -159,12 +159,12 @@ func TestPrograms(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			e := mpiup(t, nil, append([]string{"run", "-n", "2", "--host", a.addr + ":2"}, tt.program...)...)
+			e := mpiup(t, nil, append([]string{"run", "-n", "2", "--host", a.Addr + ":2"}, tt.program...)...)
 			code := cmp.Or(tt.code, 246)
-			e.check(t, code, append(tt.says, "rank ", a.addr)...)
+			e.check(t, code, append(tt.says, "rank ", a.Addr)...)
 			e = mpiup(t, nil, append([]string{"run", "-n", "2"}, tt.program...)...)
 			e.check(t, code, append(tt.says, "rank ")...)
 		})
 	}
-	mpiup(t, nil, "exec", a.addr, "--", "no-such-program").check(t, 246, "the command on "+a.addr, "no-such-program")
+	mpiup(t, nil, "exec", a.Addr, "--", "no-such-program").check(t, 246, "the command on "+a.Addr, "no-such-program")
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -32,13 +33,13 @@ func (l *lab) agent(t *testing.T, host string, c container) *running {
 	}
 	cmd := make(ctx, host, argv...)
 	c.dress(cmd)
-	r, err := startCommand(cmd)
+	r, err := testlab.Start(cmd)
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cancel(); <-r.done })
-	if err := r.until(r.stderr, "agent is ready"); err != nil {
+	t.Cleanup(func() { cancel(); <-r.Done })
+	if err := r.Until(r.Stderr, "agent is ready"); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -57,11 +58,11 @@ func (l *lab) check(t *testing.T, host string, c container) result {
 	t.Helper()
 	cmd := l.cluster.Command(t.Context(), host, l.bin, "agent", "--check", "--key", l.key)
 	c.dress(cmd)
-	r, err := startCommand(cmd)
+	r, err := testlab.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.wait(t)
+	return r.Wait(t)
 }
 
 // In containers as clusters have them, an agent serves, reaps and ends as told.
@@ -83,20 +84,20 @@ func TestAgentInContainers(t *testing.T) {
 	l = l.apart(t, netns.Config{Hosts: names, ReadOnlyRoot: true})
 	for name, c := range kinds {
 		t.Run(name, func(t *testing.T) {
-			if r := l.check(t, name, c); r.code == 0 {
-				t.Errorf("--check without an agent ended with 0: %s", r.stdout)
+			if r := l.check(t, name, c); r.Code == 0 {
+				t.Errorf("--check without an agent ended with 0: %s", r.Stdout)
 			}
 			a := l.agent(t, name, c)
-			l.check(t, name, c).ok(t)
-			r := l.run(t, job{hosts: name + ":2", args: []string{"-n", "2", "sh", "-c", "id -u; grep CapEff /proc/self/status"}}).ok(t)
-			if strings.Count(r.stdout, fmt.Sprintf("%d\n", c.uid)) != 2 {
-				t.Errorf("ranks of uid %d print %q", c.uid, r.stdout)
+			l.check(t, name, c).OK(t)
+			r := l.run(t, job{hosts: name + ":2", args: []string{"-n", "2", "sh", "-c", "id -u; grep CapEff /proc/self/status"}}).OK(t)
+			if strings.Count(r.Stdout, fmt.Sprintf("%d\n", c.uid)) != 2 {
+				t.Errorf("ranks of uid %d print %q", c.uid, r.Stdout)
 			}
-			if c.bare && strings.Count(r.stdout, "0000000000000000") != 2 {
-				t.Errorf("ranks have capabilities: %q", r.stdout)
+			if c.bare && strings.Count(r.Stdout, "0000000000000000") != 2 {
+				t.Errorf("ranks have capabilities: %q", r.Stdout)
 			}
-			if r := l.run(t, job{hosts: name + ":2", args: []string{"-n", "2", hello}}).ok(t); strings.Count(r.stdout, "of 2 on "+name) != 2 {
-				t.Errorf("printed %q", r.stdout)
+			if r := l.run(t, job{hosts: name + ":2", args: []string{"-n", "2", hello}}).OK(t); strings.Count(r.Stdout, "of 2 on "+name) != 2 {
+				t.Errorf("printed %q", r.Stdout)
 			}
 			l.reaps(t, name)
 			l.terminates(t, name, a, c)
@@ -108,8 +109,8 @@ func TestAgentInContainers(t *testing.T) {
 func (l *lab) reaps(t *testing.T, host string) {
 	t.Helper()
 	l.run(t, job{hosts: host + ":1", args: []string{"sh", "-c",
-		"for i in 1 2 3 4 5; do (setsid sh -c 'exit 3' & setsid sleep 0.1 &) ; done >/dev/null 2>&1; setsid sleep 1000 >/dev/null 2>&1 & exit 0"}}).ok(t)
-	eventually(t, "no zombies and no grandchildren on "+host, func() bool {
+		"for i in 1 2 3 4 5; do (setsid sh -c 'exit 3' & setsid sleep 0.1 &) ; done >/dev/null 2>&1; setsid sleep 1000 >/dev/null 2>&1 & exit 0"}}).OK(t)
+	testlab.Eventually(t, "no zombies and no grandchildren on "+host, func() bool {
 		all, err := l.cluster.Processes(host)
 		if err != nil {
 			t.Fatal(err)
@@ -126,23 +127,23 @@ func (l *lab) reaps(t *testing.T, host string) {
 // terminates ends the agent by SIGTERM, idle and then with a job.
 func (l *lab) terminates(t *testing.T, host string, a *running, c container) {
 	t.Helper()
-	a.signal(t, syscall.SIGTERM)
-	if r := a.wait(t); r.code != 0 {
-		t.Errorf("an idle agent ended with %d on SIGTERM\n%s", r.code, r.stderr)
+	a.Signal(t, syscall.SIGTERM)
+	if r := a.Wait(t); r.Code != 0 {
+		t.Errorf("an idle agent ended with %d on SIGTERM\n%s", r.Code, r.Stderr)
 	}
 	if c.beside {
-		if r := l.check(t, host, c); r.code == 0 {
-			t.Errorf("--check after the agent's end ended with 0: %s", r.stdout)
+		if r := l.check(t, host, c); r.Code == 0 {
+			t.Errorf("--check after the agent's end ended with 0: %s", r.Stdout)
 		}
 	}
 	a = l.agent(t, host, c)
 	r := l.start(t, job{hosts: host, args: []string{"-n", "1", "sh", "-c", "trap 'echo got TERM; exit 0' TERM; echo ready; while :; do sleep 0.05; done"}})
-	r.says(t, "ready\n")
-	a.signal(t, syscall.SIGTERM)
-	r.says(t, "got TERM")
-	r.wait(t).fails(t, 249, "host "+host+" with rank 0 is being taken away", "SIGTERM")
-	if r := a.wait(t); r.code != 143 {
-		t.Errorf("an agent with a job ended with %d on SIGTERM\n%s", r.code, r.stderr)
+	r.Says(t, "ready\n")
+	a.Signal(t, syscall.SIGTERM)
+	r.Says(t, "got TERM")
+	r.Wait(t).Fails(t, 249, "host "+host+" with rank 0 is being taken away", "SIGTERM")
+	if r := a.Wait(t); r.Code != 143 {
+		t.Errorf("an agent with a job ended with %d on SIGTERM\n%s", r.Code, r.Stderr)
 	}
 }
 
@@ -150,20 +151,20 @@ func TestAgentEndsAsTold(t *testing.T) {
 	t.Parallel()
 	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1"}})
 	a := l.agent(t, "w0", container{flags: []string{"--term-exit", "7"}})
-	a.signal(t, syscall.SIGTERM)
-	if r := a.wait(t); r.code != 7 {
-		t.Errorf("--term-exit 7: ended with %d", r.code)
+	a.Signal(t, syscall.SIGTERM)
+	if r := a.Wait(t); r.Code != 7 {
+		t.Errorf("--term-exit 7: ended with %d", r.Code)
 	}
 	agents := []*running{l.agent(t, "w0", container{}), l.agent(t, "w1", container{})}
 	run := l.start(t, job{hosts: "w1", args: []string{"-n", "1", "sh", "-c", "echo ready; exec sleep 1000"}})
-	run.says(t, "ready")
-	l.mpiup(t, "shutdown", "--key", l.key, "--host", "w0,w1").fails(t, 0)
+	run.Says(t, "ready")
+	l.mpiup(t, "shutdown", "--key", l.key, "--host", "w0,w1").Fails(t, 0)
 	for i, a := range agents {
-		if r := a.wait(t); r.code != 0 {
-			t.Errorf("w%d ended with %d after shutdown\n%s", i, r.code, r.stderr)
+		if r := a.Wait(t); r.Code != 0 {
+			t.Errorf("w%d ended with %d after shutdown\n%s", i, r.Code, r.Stderr)
 		}
 	}
-	run.wait(t).fails(t, 249, "shut down")
+	run.Wait(t).Fails(t, 249, "shut down")
 }
 
 func TestHTTP(t *testing.T) {
@@ -187,13 +188,13 @@ func TestHTTP(t *testing.T) {
 		}
 		return r.StatusCode, string(b)
 	}
-	l.run(t, job{hosts: "w0:2", args: []string{"true"}}).ok(t)
+	l.run(t, job{hosts: "w0:2", args: []string{"true"}}).OK(t)
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if code, text := get(path); code != http.StatusOK {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
-	eventually(t, "the session is over in /metrics", func() bool {
+	testlab.Eventually(t, "the session is over in /metrics", func() bool {
 		_, text := get("/metrics")
 		return strings.Contains(text, "mpiup_sessions 0\n")
 	})
@@ -209,13 +210,13 @@ func TestHTTP(t *testing.T) {
 
 	// A second agent in one network namespace, as under hostNetwork: both ports are taken.
 	second := l.agent(t, "w0", container{beside: true, flags: []string{"--name", "sibling"}})
-	if !strings.Contains(second.stderr.String(), "no HTTP port") {
-		t.Errorf("the taken HTTP port is not told:\n%s", second.stderr)
+	if !strings.Contains(second.Stderr.String(), "no HTTP port") {
+		t.Errorf("the taken HTTP port is not told:\n%s", second.Stderr)
 	}
 	l.agent(t, "w1", container{flags: []string{"--http", "off"}})
 	sockets := l.cluster.Command(t.Context(), "w1", "ss", "-Hltun")
 	if out, err := sockets.Output(); err != nil || strings.Count(string(out), "\n") != 1 {
 		t.Errorf("--http off: %v, one port is wanted:\n%s", err, out)
 	}
-	l.run(t, job{hosts: "w1:1", args: []string{"true"}}).ok(t)
+	l.run(t, job{hosts: "w1:1", args: []string{"true"}}).OK(t)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -37,7 +38,7 @@ func TestWorkersKeepNothing(t *testing.T) {
 		l.run(t, job{hosts: "w0:2,w1:2", args: append([]string{"--grace", "1", "-n", "4"}, c...)})
 		for i, host := range []string{"w0", "w1"} {
 			var left []string
-			eventually(t, "the dead are buried", func() bool { // they have a name in brackets and no arguments
+			testlab.Eventually(t, "the dead are buried", func() bool { // they have a name in brackets and no arguments
 				left = slices.DeleteFunc(kept(host), func(s string) bool {
 					return slices.Contains(before[i], s) || strings.Contains(s, "guard") // which comes with the first run beside a PID 1
 				})

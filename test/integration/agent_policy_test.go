@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -31,9 +32,9 @@ func TestPolicy(t *testing.T) {
 
 	allowed := map[string]string{"file": "run", "flag": "run, copy, spawn"}
 
-	r := l.run(t, job{hosts: "file:1,flag:1", args: []string{"-n", "2", "hostname"}}).ok(t)
-	if !strings.Contains(r.stdout, "file\n") || !strings.Contains(r.stdout, "flag\n") {
-		t.Errorf("printed %q", r.stdout)
+	r := l.run(t, job{hosts: "file:1,flag:1", args: []string{"-n", "2", "hostname"}}).OK(t)
+	if !strings.Contains(r.Stdout, "file\n") || !strings.Contains(r.Stdout, "flag\n") {
+		t.Errorf("printed %q", r.Stdout)
 	}
 	says := func(host, what, kind, allowed string) string {
 		return fmt.Sprintf("mpiup: %s on %s could not be started: the agent's policy refuses %s to launchers (%s) and allows them %s; whoever starts the agent can change that\n",
@@ -41,24 +42,24 @@ func TestPolicy(t *testing.T) {
 	}
 	refused := func(r result, code int, host, what, kind, allowed, command string) {
 		t.Helper()
-		if want := says(host, what, kind, allowed); r.code != code || r.stdout != "" || r.stderr != want {
-			t.Errorf("%s: ended with %d, printed %q and %q, not %q", kind, r.code, r.stdout, r.stderr, want)
+		if want := says(host, what, kind, allowed); r.Code != code || r.Stdout != "" || r.Stderr != want {
+			t.Errorf("%s: ended with %d, printed %q and %q, not %q", kind, r.Code, r.Stdout, r.Stderr, want)
 		}
 		a := agents[host]
 		for _, part := range []string{`msg="start refused" what=` + kind, "command=" + command, "uid=0 identity=", "role=launcher"} {
-			if err := a.until(a.stderr, part); err != nil {
+			if err := a.Until(a.Stderr, part); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	for _, host := range []string{"file", "flag"} {
-		refused(l.exec(t, job{}, host, "--", "hostname").wait(t), 246, host, "the command", "exec", allowed[host], "hostname")
-		refused(l.ssh(t, job{stdin: strings.NewReader("hostname\n")}, host).wait(t), 255, host, "the command", "shell", allowed[host], `"\"\""`)
-		refused(l.ssh(t, job{}, host, "echo", "a  b").wait(t), 255, host, "the command", "shell", allowed[host], `"\"echo a  b\""`)
+		refused(l.exec(t, job{}, host, "--", "hostname").Wait(t), 246, host, "the command", "exec", allowed[host], "hostname")
+		refused(l.ssh(t, job{stdin: strings.NewReader("hostname\n")}, host).Wait(t), 255, host, "the command", "shell", allowed[host], `"\"\""`)
+		refused(l.ssh(t, job{}, host, "echo", "a  b").Wait(t), 255, host, "the command", "shell", allowed[host], `"\"echo a  b\""`)
 	}
 	refused(l.run(t, job{hosts: "norun:2", args: []string{"-n", "2", "hostname"}}), 246, "norun", "rank 0", "run", "exec", "hostname")
-	if r := l.exec(t, job{}, "norun", "--", "hostname").wait(t); r.code != 0 || r.stdout != "norun\n" {
-		t.Errorf("an exec that is allowed: %d, %q, %s", r.code, r.stdout, r.stderr)
+	if r := l.exec(t, job{}, "norun", "--", "hostname").Wait(t); r.Code != 0 || r.Stdout != "norun\n" {
+		t.Errorf("an exec that is allowed: %d, %q, %s", r.Code, r.Stdout, r.Stderr)
 	}
 }
 
@@ -73,16 +74,16 @@ func TestPolicyOfSSHD(t *testing.T) {
 	l = l.apart(t, netns.Config{Hosts: []string{"pod"}})
 	cmd := l.cluster.RunInit(t.Context(), "pod", l.bin, "sshd", "-De")
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/root", "MPIUP_KEY=" + l.key, "MPIUP_POLICY=" + file}
-	a, err := startCommand(cmd)
+	a, err := testlab.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); <-a.done }) // it may have ended
-	if err := a.until(a.stderr, `msg=policy allows="launcher: run; all else is refused (`+file); err != nil {
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-a.Done }) // it may have ended
+	if err := a.Until(a.Stderr, `msg=policy allows="launcher: run; all else is refused (`+file); err != nil {
 		t.Fatal(err)
 	}
-	l.ssh(t, job{}, "pod", "hostname").wait(t).fails(t, 255, "pod", "refuses shell", file)
-	l.run(t, job{hosts: "pod", args: []string{"-n", "1", "hostname"}}).ok(t)
+	l.ssh(t, job{}, "pod", "hostname").Wait(t).Fails(t, 255, "pod", "refuses shell", file)
+	l.run(t, job{hosts: "pod", args: []string{"-n", "1", "hostname"}}).OK(t)
 }
 
 // As docs/security.md has it: an agent that is root, a key that only root reads, ranks that give root up, and no spawning.
@@ -99,7 +100,7 @@ func TestRanksThatCannotReadTheSecret(t *testing.T) {
 	l.key = l.file(t, string(key)) // others use the lab's
 	for _, host := range []string{"w0", "w1"} {
 		a := l.agent(t, host, container{flags: []string{"--deny", "exec,shell,spawn"}, env: []string{"MPIUP_KEY=" + l.key}})
-		if err := a.until(a.stderr, "launcher: run, copy; all else is refused"); err != nil {
+		if err := a.Until(a.Stderr, "launcher: run, copy; all else is refused"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,15 +111,15 @@ func TestRanksThatCannotReadTheSecret(t *testing.T) {
 		return job{hosts: "w0:2,w1:2", args: slices.Concat([]string{"-n", n, "--map-by", "node",
 			"setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--no-new-privs"}, argv)}
 	}
-	r := l.run(t, as("2", "sh", "-c", `id -u; cat "$0" >/dev/null 2>&1 && echo read; echo "named ${MPIUP_KEY:-nowhere}"`, l.key)).ok(t)
-	if strings.Count(r.stdout, "1000\n") != 2 || strings.Count(r.stdout, "named nowhere\n") != 2 || strings.Contains(r.stdout, "read\n") {
-		t.Errorf("ranks of another user printed %q", r.stdout)
+	r := l.run(t, as("2", "sh", "-c", `id -u; cat "$0" >/dev/null 2>&1 && echo read; echo "named ${MPIUP_KEY:-nowhere}"`, l.key)).OK(t)
+	if strings.Count(r.Stdout, "1000\n") != 2 || strings.Count(r.Stdout, "named nowhere\n") != 2 || strings.Contains(r.Stdout, "read\n") {
+		t.Errorf("ranks of another user printed %q", r.Stdout)
 	}
-	if r := l.run(t, as("4", l.program(t, "hello"))); r.code != 0 || strings.Count(r.stdout, " of 4") != 4 {
-		t.Errorf("MPI as another user: code %d, %q\n%s", r.code, r.stdout, r.stderr)
+	if r := l.run(t, as("4", l.program(t, "hello"))); r.Code != 0 || strings.Count(r.Stdout, " of 4") != 4 {
+		t.Errorf("MPI as another user: code %d, %q\n%s", r.Code, r.Stdout, r.Stderr)
 	}
 	r = l.run(t, job{hosts: "w0:2,w1:2", args: slices.Concat([]string{"-n", "2"}, ompiFlags, []string{l.openMPI(t, "spawned"), "one"})})
-	if r.code == 0 || !strings.Contains(r.stderr, "the agent's policy refuses spawn to launchers (--deny exec,shell,spawn)") {
-		t.Errorf("spawning: code %d, %q\n%s", r.code, r.stdout, r.stderr)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "the agent's policy refuses spawn to launchers (--deny exec,shell,spawn)") {
+		t.Errorf("spawning: code %d, %q\n%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

@@ -78,8 +78,8 @@ func (l *lab) doctorOf(t *testing.T, dir string, args ...string) (fabricReport, 
 	t.Helper()
 	r := l.mpiup(t, append([]string{"doctor", "--key", l.key, "--fabric", "--fabric-path", dir, "--json", "-N", "1"}, args...)...)
 	var report fabricReport
-	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
-		t.Fatalf("%v in\n%s%s", err, r.stdout, r.stderr)
+	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil {
+		t.Fatalf("%v in\n%s%s", err, r.Stdout, r.Stderr)
 	}
 	return report, r
 }
@@ -97,8 +97,8 @@ func TestDoctorFabric(t *testing.T) {
 	file := filepath.Join(dir, "baseline.json")
 	report, r := l.doctorOf(t, dir, "--host", "w0,w1,w2", "--baseline", file)
 	want := "osu_latency 8 B 3 10, osu_bw 1 MiB 6 1000, osu_allreduce 8 B 1 10, osu_allreduce 1 MiB 1 10"
-	if got := report.tests(); got != want || r.code != 0 || report.warnings() != nil {
-		t.Fatalf("%d: %s, not %s\n%s", r.code, got, want, r.stdout)
+	if got := report.tests(); got != want || r.Code != 0 || report.warnings() != nil {
+		t.Fatalf("%d: %s, not %s\n%s", r.Code, got, want, r.Stdout)
 	}
 
 	write(t, filepath.Join(dir, "slow"), "1.3 w0>w1")
@@ -114,8 +114,8 @@ func TestDoctorFabric(t *testing.T) {
 			t.Errorf("nowhere stands %s", line)
 		}
 	}
-	if r.code != 1 || t.Failed() {
-		t.Errorf("ended with %d:\n%s\n%s", r.code, strings.Join(report.warnings(), "\n"), r.stderr)
+	if r.Code != 1 || t.Failed() {
+		t.Errorf("ended with %d:\n%s\n%s", r.Code, strings.Join(report.warnings(), "\n"), r.Stderr)
 	}
 
 	// Fewer hosts than the baseline has: medians are compared.
@@ -138,8 +138,8 @@ func TestDoctorFabricMPICH(t *testing.T) {
 	need.MPICH(t)
 	report, r := l.doctorOf(t, l.benchmarks(t, "mpicc.mpich"), "--host", "w0,w1")
 	want := "osu_latency 8 B 1 10, osu_bw 1 MiB 2 1000, osu_allreduce 8 B 1 10, osu_allreduce 1 MiB 1 10"
-	if got := report.tests(); got != want || r.code != 0 {
-		t.Fatalf("%d: %s, not %s\n%s", r.code, got, want, r.stdout)
+	if got := report.tests(); got != want || r.Code != 0 {
+		t.Fatalf("%d: %s, not %s\n%s", r.Code, got, want, r.Stdout)
 	}
 }
 
@@ -167,18 +167,18 @@ func TestDoctorFabricRefuses(t *testing.T) {
 	}
 	bad := filepath.Join(dir, "bad")
 	write(t, bad, `{"mpiup_fabric_baseline":1,"hosts":["a"],"tests":[{"test":"osu_bw 1 MiB","unit":"MB/s","median":1,"ways":[{"from":7,"to":0,"value":1}]}]}`)
-	doctor("--host", "w0,w1", "--baseline", bad).fails(t, 240, "--baseline "+bad, "from 7 to 0")
-	doctor("--host", "w0,w1", "--baseline", dir).fails(t, 240, "is no file")
+	doctor("--host", "w0,w1", "--baseline", bad).Fails(t, 240, "--baseline "+bad, "from 7 to 0")
+	doctor("--host", "w0,w1", "--baseline", dir).Fails(t, 240, "is no file")
 
 	r := doctor("--host", "w0,w1", "--fabric-path", "/nowhere", "--strict")
-	none := r.code == 1 && strings.Contains(r.stdout, "none of ib_write_bw, osu_latency, osu_bw, osu_allreduce, all_reduce_perf is in the image") &&
-		strings.Contains(r.stdout, "apt-get install perftest")
-	if !none && !strings.Contains(r.stdout, "ib_write_bw was not run: no host has a usable RDMA device") { // where perftest is installed
-		t.Errorf("without programs: %d\n%s%s", r.code, r.stdout, r.stderr)
+	none := r.Code == 1 && strings.Contains(r.Stdout, "none of ib_write_bw, osu_latency, osu_bw, osu_allreduce, all_reduce_perf is in the image") &&
+		strings.Contains(r.Stdout, "apt-get install perftest")
+	if !none && !strings.Contains(r.Stdout, "ib_write_bw was not run: no host has a usable RDMA device") { // where perftest is installed
+		t.Errorf("without programs: %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	r = doctor("--host", "w0,norun", "--fabric-path", dir)
-	if !strings.Contains(r.stdout, "the agent's policy refuses run to launchers (--allow exec)") || r.code == 0 {
-		t.Errorf("an agent that does not run ranks: %d\n%s%s", r.code, r.stdout, r.stderr)
+	if !strings.Contains(r.Stdout, "the agent's policy refuses run to launchers (--allow exec)") || r.Code == 0 {
+		t.Errorf("an agent that does not run ranks: %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	broken := filepath.Join(dir, "broken")
 	if err := os.Mkdir(broken, 0o755); err != nil {
@@ -188,7 +188,7 @@ func TestDoctorFabricRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = doctor("--host", "w0,w1", "--fabric-path", broken)
-	if r.code != 1 || !regexp.MustCompile(`(?m)^FAIL +fabric: osu_bw 1 MiB +all 2 +w\d to w\d: .*rank \d on w\d exited with code 3; its last line: "cannot measure"`).MatchString(r.stdout) {
-		t.Errorf("a program that fails: %d\n%s%s", r.code, r.stdout, r.stderr)
+	if r.Code != 1 || !regexp.MustCompile(`(?m)^FAIL +fabric: osu_bw 1 MiB +all 2 +w\d to w\d: .*rank \d on w\d exited with code 3; its last line: "cannot measure"`).MatchString(r.Stdout) {
+		t.Errorf("a program that fails: %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

@@ -31,11 +31,11 @@ func TestDoctor(t *testing.T) {
 			MTU             int
 		}
 	}
-	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
-		t.Fatalf("%v in\n%s%s", err, r.stdout, r.stderr)
+	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil {
+		t.Fatalf("%v in\n%s%s", err, r.Stdout, r.Stderr)
 	}
 	if len(report.Hosts) != 3 || len(report.Ways) != 6 || len(report.Rows) < 12 {
-		t.Fatalf("ended with %d and %+v", r.code, report)
+		t.Fatalf("ended with %d and %+v", r.Code, report)
 	}
 	for _, w := range report.Ways {
 		if w.Error != "" || w.RTT <= 0 || w.Rate <= 0 || w.MTU != 1500 {
@@ -48,19 +48,19 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = doctor()
-	if r.code != 1 || !regexp.MustCompile(`(?m)^FAIL +reachable +w2 +from w1: no answer: packets to the port are dropped`).MatchString(r.stdout) {
-		t.Errorf("ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	if r.Code != 1 || !regexp.MustCompile(`(?m)^FAIL +reachable +w2 +from w1: no answer: packets to the port are dropped`).MatchString(r.Stdout) {
+		t.Errorf("ended with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	r = l.run(t, job{hosts: "w0:1,w1:1,w2:1", args: []string{"--preflight", "-n", "3", "echo", "started"}})
-	if r.code != 1 || strings.Contains(r.stdout, "started") || !strings.Contains(r.stderr, "FAIL") || !strings.Contains(r.stderr, "--preflight") {
-		t.Errorf("a run after it ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	if r.Code != 1 || strings.Contains(r.Stdout, "started") || !strings.Contains(r.Stderr, "FAIL") || !strings.Contains(r.Stderr, "--preflight") {
+		t.Errorf("a run after it ended with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	if err := undo(); err != nil {
 		t.Fatal(err)
 	}
 	r = l.run(t, job{hosts: "w0:1,w1:1,w2:1", args: []string{"--preflight", "-n", "3", "echo", "started"}})
-	if r.code != 0 || strings.Count(r.stdout, "started") != 3 {
-		t.Errorf("a run of healthy hosts ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	if r.Code != 0 || strings.Count(r.Stdout, "started") != 3 {
+		t.Errorf("a run of healthy hosts ended with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestDoctorHere(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	r := l.mpiup(t, "doctor", "--", l.program(t, "hello"))
-	if !strings.Contains(r.stdout, "shared memory") || !strings.Contains(r.stdout, "1 host: ") {
-		t.Errorf("ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	if !strings.Contains(r.Stdout, "shared memory") || !strings.Contains(r.Stdout, "1 host: ") {
+		t.Errorf("ended with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

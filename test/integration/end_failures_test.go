@@ -29,7 +29,7 @@ func TestFailuresOfMPIPrograms(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"-n", "6", l.program(t, c.program)}, strings.Fields(c.args)...)
-			l.run(t, job{hosts: three, args: args}).fails(t, c.code, c.says...)
+			l.run(t, job{hosts: three, args: args}).Fails(t, c.code, c.says...)
 		})
 	}
 }
@@ -48,7 +48,7 @@ func TestWhoWaitsForWhomAtTheTimeLimit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			l.run(t, job{hosts: three, args: []string{"-n", "6", "--timeout", "4", "sh", "-c", c.script}}).fails(t, 110, c.says...)
+			l.run(t, job{hosts: three, args: []string{"-n", "6", "--timeout", "4", "sh", "-c", c.script}}).Fails(t, 110, c.says...)
 		})
 	}
 }
@@ -78,7 +78,7 @@ func TestFailuresOfOtherPrograms(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"-n", "6", "-x", "DIR=" + l.folder(t)}, strings.Fields(c.flags)...)
-			l.run(t, job{hosts: three, args: append(args, "sh", "-c", c.script)}).fails(t, c.code, c.says...)
+			l.run(t, job{hosts: three, args: append(args, "sh", "-c", c.script)}).Fails(t, c.code, c.says...)
 		})
 	}
 }

@@ -43,17 +43,17 @@ func TestExitCodesOfPlaces(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := l.command(t, job{}, tt.argv...).wait(t)
-			if r.code != tt.code {
-				t.Errorf("ended with %d, not %d:\n%s%s", r.code, tt.code, r.stdout, r.stderr)
+			r := l.command(t, job{}, tt.argv...).Wait(t)
+			if r.Code != tt.code {
+				t.Errorf("ended with %d, not %d:\n%s%s", r.Code, tt.code, r.Stdout, r.Stderr)
 			}
 			for _, want := range tt.says {
-				if !strings.Contains(r.stderr, want) {
-					t.Errorf("does not say %q:\n%s", want, r.stderr)
+				if !strings.Contains(r.Stderr, want) {
+					t.Errorf("does not say %q:\n%s", want, r.Stderr)
 				}
 			}
-			if tt.never != "" && strings.Contains(r.stderr, tt.never) {
-				t.Errorf("says %q:\n%s", tt.never, r.stderr)
+			if tt.never != "" && strings.Contains(r.Stderr, tt.never) {
+				t.Errorf("says %q:\n%s", tt.never, r.Stderr)
 			}
 		})
 	}
@@ -74,9 +74,9 @@ func TestWhatMPILacksIsNamed(t *testing.T) {
 			t.Parallel()
 			// Both programs lie below /tmp, which is to be another.
 			script := `mount -t tmpfs tmpfs /mnt && cp "$1" /mnt/mpiup && cp "$2" /mnt/program && cd /mnt && ` + tt.mount + ` && exec ./mpiup run -n 2 ./program`
-			r := l.command(t, job{}, "unshare", "-m", "sh", "-c", script, "sh", l.bin, tt.program).wait(t)
-			if r.code == 0 || !strings.Contains(r.stderr, tt.says) {
-				t.Errorf("ended with %d, without %q:\n%s%s", r.code, tt.says, r.stdout, r.stderr)
+			r := l.command(t, job{}, "unshare", "-m", "sh", "-c", script, "sh", l.bin, tt.program).Wait(t)
+			if r.Code == 0 || !strings.Contains(r.Stderr, tt.says) {
+				t.Errorf("ended with %d, without %q:\n%s%s", r.Code, tt.says, r.Stdout, r.Stderr)
 			}
 		})
 	}
@@ -100,8 +100,8 @@ func TestAgentWithoutAPort(t *testing.T) {
 	const script = `python3 -c 'import socket,sys,subprocess
 s=socket.socket(); s.bind(("127.0.0.1",0)); s.listen()
 sys.exit(subprocess.run(sys.argv[1:]+["--port",str(s.getsockname()[1])]).returncode)' "$@"`
-	r := l.command(t, job{}, "sh", "-c", script, "sh", l.bin, "agent", "--key", l.key, "--name", "x", "--http", "off", "--listen", "127.0.0.1").wait(t)
-	if r.code != 240 || !strings.Contains(r.stderr, "are taken") || strings.Contains(r.stderr, "SIGTERM") {
-		t.Errorf("ended with %d:\n%s%s", r.code, r.stdout, r.stderr)
+	r := l.command(t, job{}, "sh", "-c", script, "sh", l.bin, "agent", "--key", l.key, "--name", "x", "--http", "off", "--listen", "127.0.0.1").Wait(t)
+	if r.Code != 240 || !strings.Contains(r.Stderr, "are taken") || strings.Contains(r.Stderr, "SIGTERM") {
+		t.Errorf("ended with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	testlab "github.com/mpiup/mpiup/test/lab"
 )
 
 // listener says which signals it gets; INT ends it with 3.
@@ -17,32 +19,32 @@ func TestSignalsAreForwarded(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	r := l.start(t, job{hosts: "w0:1,w1:1", args: []string{"sh", "-c", listener}})
-	r.says(t, "0 ready", "1 ready")
+	r.Says(t, "0 ready", "1 ready")
 	for _, s := range []struct {
 		name string
 		sig  syscall.Signal
 	}{{"HUP", syscall.SIGHUP}, {"USR1", syscall.SIGUSR1}, {"USR2", syscall.SIGUSR2}, {"CONT", syscall.SIGCONT}, {"WINCH", syscall.SIGWINCH}} {
-		r.signal(t, s.sig)
-		r.says(t, "0 got "+s.name, "1 got "+s.name)
+		r.Signal(t, s.sig)
+		r.Says(t, "0 got "+s.name, "1 got "+s.name)
 	}
-	r.signal(t, syscall.SIGINT)
-	r.says(t, "0 got INT", "1 got INT")
-	r.wait(t).fails(t, 3, "exited with code 3", "SIGINT")
+	r.Signal(t, syscall.SIGINT)
+	r.Says(t, "0 got INT", "1 got INT")
+	r.Wait(t).Fails(t, 3, "exited with code 3", "SIGINT")
 }
 
 func TestTermEndsARun(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	r := l.start(t, job{hosts: "w0:1,w1:1", args: []string{"sh", "-c", "echo ready; exec sleep 1000"}})
-	r.says(t, "ready\nready\n")
-	r.signal(t, syscall.SIGTERM)
-	r.wait(t).fails(t, 143, "SIGTERM")
+	r.Says(t, "ready\nready\n")
+	r.Signal(t, syscall.SIGTERM)
+	r.Wait(t).Fails(t, 143, "SIGTERM")
 
 	// Ranks that handle it and end well make it a success.
 	r = l.start(t, job{hosts: "w0:1,w1:1", args: []string{"sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done"}})
-	r.says(t, "ready\nready\n")
-	r.signal(t, syscall.SIGTERM)
-	r.wait(t).fails(t, 0)
+	r.Says(t, "ready\nready\n")
+	r.Signal(t, syscall.SIGTERM)
+	r.Wait(t).Fails(t, 0)
 }
 
 // One rank ends at once and badly; the other has the whole of --term-grace, which is longer than --grace.
@@ -51,10 +53,10 @@ func TestTermLeavesRanksTheirTime(t *testing.T) {
 	l := hosted(t)
 	r := l.start(t, job{hosts: "w0:1,w1:1", args: []string{"--grace", "1", "sh", "-c", `[ $MPIUP_RANK = 0 ] && { echo ready; exec sleep 1000; }
 		trap 'sleep 3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done`}})
-	r.says(t, "ready\nready\n")
-	r.signal(t, syscall.SIGTERM)
-	r.says(t, "saved")
-	r.wait(t).fails(t, 143, "the ranks have 25s to end", "rank 0 on w0 was killed by signal 15")
+	r.Says(t, "ready\nready\n")
+	r.Signal(t, syscall.SIGTERM)
+	r.Says(t, "saved")
+	r.Wait(t).Fails(t, 143, "the ranks have 25s to end", "rank 0 on w0 was killed by signal 15")
 }
 
 func TestSecondInterruptKills(t *testing.T) {
@@ -63,14 +65,14 @@ func TestSecondInterruptKills(t *testing.T) {
 	mark := l.folder(t)
 	r := l.start(t, job{hosts: "w0:1,w1:1", args: []string{"--grace", "50", "sh", "-c",
 		"trap 'echo got' INT; trap '' TERM; echo ready; while :; do sleep 0.05; done; : " + mark}})
-	r.says(t, "ready\nready\n")
-	r.signal(t, syscall.SIGINT)
-	r.says(t, "got\ngot\n")
-	r.signal(t, syscall.SIGINT) // the first one's double, as from timeout(1), if it comes at once
-	r.signal(t, syscall.SIGTERM)
-	res := r.wait(t).fails(t, 130, "a second Ctrl-C kills")
-	if res.took > 40*time.Second {
-		t.Errorf("took %v, so the grace ran", res.took)
+	r.Says(t, "ready\nready\n")
+	r.Signal(t, syscall.SIGINT)
+	r.Says(t, "got\ngot\n")
+	r.Signal(t, syscall.SIGINT) // the first one's double, as from timeout(1), if it comes at once
+	r.Signal(t, syscall.SIGTERM)
+	res := r.Wait(t).Fails(t, 130, "a second Ctrl-C kills")
+	if res.Took > 40*time.Second {
+		t.Errorf("took %v, so the grace ran", res.Took)
 	}
 	for _, h := range []string{"w0", "w1"} {
 		if left := l.matching(t, h, mark); len(left) > 0 {
@@ -86,7 +88,7 @@ func TestStopAndContinue(t *testing.T) {
 	mark := l.folder(t)
 	r := l.start(t, job{hosts: "w0:1,w1:1", args: []string{"--launcher-timeout", "2", "--node-timeout", "2", "sh", "-c",
 		"echo ready; n=0; while [ ! -e " + mark + "/go ]; do sleep 0.05; done; echo went on"}})
-	r.says(t, "ready\nready\n")
+	r.Says(t, "ready\nready\n")
 	// A child that the shell has just forked has its command line too, but a higher pid.
 	ranks := []int{slices.Min(l.matching(t, "w0", mark)), slices.Min(l.matching(t, "w1", mark))}
 	// A shell that is in vfork(2) waits, in state D, for a child that is stopped before its exec.
@@ -94,18 +96,18 @@ func TestStopAndContinue(t *testing.T) {
 	all := func(want bool) func() bool {
 		return func() bool { return stopped(ranks[0]) == want && stopped(ranks[1]) == want }
 	}
-	r.signal(t, syscall.SIGTSTP)
-	eventually(t, "the ranks stop", all(true))
+	r.Signal(t, syscall.SIGTSTP)
+	testlab.Eventually(t, "the ranks stop", all(true))
 	until := time.Now().Add(5 * time.Second) // more than twice the lease
-	eventually(t, "the ranks stay stopped", func() bool {
-		if !all(true)() || state(r.cmd.Process.Pid) == "T" {
-			t.Fatalf("ranks are %q and %q, the launcher is %q", state(ranks[0]), state(ranks[1]), state(r.cmd.Process.Pid))
+	testlab.Eventually(t, "the ranks stay stopped", func() bool {
+		if !all(true)() || state(r.Cmd.Process.Pid) == "T" {
+			t.Fatalf("ranks are %q and %q, the launcher is %q", state(ranks[0]), state(ranks[1]), state(r.Cmd.Process.Pid))
 		}
 		return time.Now().After(until)
 	})
-	l.command(t, job{}, "touch", mark+"/go").wait(t).ok(t)
-	r.signal(t, syscall.SIGCONT)
-	if res := r.wait(t); res.code != 0 || strings.Count(res.stdout, "went on") != 2 {
-		t.Errorf("ended with %d\n%s%s", res.code, res.stdout, res.stderr)
+	l.command(t, job{}, "touch", mark+"/go").Wait(t).OK(t)
+	r.Signal(t, syscall.SIGCONT)
+	if res := r.Wait(t); res.Code != 0 || strings.Count(res.Stdout, "went on") != 2 {
+		t.Errorf("ended with %d\n%s%s", res.Code, res.Stdout, res.Stderr)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -45,12 +46,12 @@ func TestExec(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := l.exec(t, job{stdin: strings.NewReader(c.stdin)}, c.args...).wait(t)
-			r.ends(t, c.code, c.stdout, c.stderr)
+			r := l.exec(t, job{stdin: strings.NewReader(c.stdin)}, c.args...).Wait(t)
+			r.Ends(t, c.code, c.stdout, c.stderr)
 		})
 	}
-	l.exec(t, job{}, "w0", "--", "/no/such/program").wait(t).fails(t, 246, "/no/such/program", "w0")
-	l.exec(t, job{}, "--wait", "1", "nobody", "--", "true").wait(t).fails(t, 242, "nobody")
+	l.exec(t, job{}, "w0", "--", "/no/such/program").Wait(t).Fails(t, 246, "/no/such/program", "w0")
+	l.exec(t, job{}, "--wait", "1", "nobody", "--", "true").Wait(t).Fails(t, 242, "nobody")
 }
 
 func TestExecStreamsBytes(t *testing.T) {
@@ -58,7 +59,7 @@ func TestExecStreamsBytes(t *testing.T) {
 	l := hosted(t)
 	data := noise(5 << 20)
 	out := newCounter()
-	l.exec(t, job{stdin: bytes.NewReader(data), stdout: out}, "w1", "--", "cat").wait(t).ok(t)
+	l.exec(t, job{stdin: bytes.NewReader(data), stdout: out}, "w1", "--", "cat").Wait(t).OK(t)
 	want := sha256.Sum256(data)
 	if got := out.sum.Sum(nil); !bytes.Equal(got, want[:]) {
 		t.Errorf("%d of %d bytes came back, or other ones: %s", out.n, len(data), hex.EncodeToString(got))
@@ -69,14 +70,14 @@ func TestExecForwardsSignals(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	r := l.exec(t, job{}, "w0", "--", "sh", "-c", strings.ReplaceAll(listener, "$MPIUP_RANK", "it"))
-	r.says(t, "it ready")
+	r.Says(t, "it ready")
 	for name, sig := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2} {
-		r.signal(t, sig)
-		r.says(t, "it got "+name)
+		r.Signal(t, sig)
+		r.Says(t, "it got "+name)
 	}
-	r.signal(t, syscall.SIGINT)
-	if res := r.wait(t); res.code != 3 {
-		t.Errorf("ended with %d, %s", res.code, res.stderr)
+	r.Signal(t, syscall.SIGINT)
+	if res := r.Wait(t); res.Code != 3 {
+		t.Errorf("ended with %d, %s", res.Code, res.Stderr)
 	}
 }
 
@@ -98,17 +99,17 @@ func TestExecOnATerminal(t *testing.T) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "TERM=vt100"}
-	r, err := startCommand(cmd)
+	r, err := testlab.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tty.Close()
-	screen := newTranscript()
+	screen := new(testlab.Text)
 	copied := make(chan struct{})
 	go func() { defer close(copied); _, _ = io.Copy(screen, master) }() // until the last of the terminal's users is gone
 	sees := func(text string) {
 		t.Helper()
-		if err := r.until(screen, text); err != nil {
+		if err := r.Until(screen, text); err != nil {
 			t.Fatalf("%v\non the screen: %q", err, screen.String())
 		}
 	}
@@ -121,12 +122,12 @@ func TestExecOnATerminal(t *testing.T) {
 	}
 	sees("resized")
 	typed(t, master, "hello\r")
-	res := r.wait(t)
+	res := r.Wait(t)
 	<-copied
-	if res.code != 9 || !strings.Contains(screen.String(), "read hello") {
-		t.Errorf("ended with %d, screen %q", res.code, screen.String())
+	if res.Code != 9 || !strings.Contains(screen.String(), "read hello") {
+		t.Errorf("ended with %d, screen %q", res.Code, screen.String())
 	}
-	l.exec(t, job{}, "-t", "w1", "--", "true").wait(t).fails(t, 240, "terminal")
+	l.exec(t, job{}, "-t", "w1", "--", "true").Wait(t).Fails(t, 240, "terminal")
 }
 
 func typed(t *testing.T, to *os.File, keys string) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/test/guide"
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -97,9 +98,9 @@ func (g *guided) run(b guide.Block) string {
 			}
 			continue
 		}
-		r := g.command(g.t, g.job(), "bash", "-c", line).wait(g.t)
-		printed.WriteString(r.stdout + r.stderr)
-		g.t.Logf("$ %s   (ends with %d)\n%s%s", line, r.code, r.stdout, r.stderr)
+		r := g.command(g.t, g.job(), "bash", "-c", line).Wait(g.t)
+		printed.WriteString(r.Stdout + r.Stderr)
+		g.t.Logf("$ %s   (ends with %d)\n%s%s", line, r.Code, r.Stdout, r.Stderr)
 	}
 	return printed.String()
 }
@@ -114,14 +115,14 @@ func (g *guided) agent(host, line string) {
 	g.t.Helper()
 	cmd := g.cluster.RunInit(g.t.Context(), host, "bash", "-c", "cd "+g.dir+"; exec "+line)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(g.bin)+":/usr/bin:/bin", "HOME=/root")
-	r, err := startCommand(cmd)
+	r, err := testlab.Start(cmd)
 	if err == nil {
-		err = r.until(r.stderr, "agent is ready")
+		err = r.Until(r.Stderr, "agent is ready")
 	}
 	if err != nil {
 		g.t.Fatalf("agent on %s: %v", host, err)
 	}
-	g.t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); <-r.done })
+	g.t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); <-r.Done })
 }
 
 var number = regexp.MustCompile(`\d+(\.\d+)*( (µs|ms|s)\b)?`)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	testlab "github.com/mpiup/mpiup/test/lab"
 )
 
 // A reader that was stopped slows the ranks and grows nobody's memory; when it goes on nothing
@@ -42,7 +44,7 @@ func TestStoppedReader(t *testing.T) {
 	var writers []int
 	for _, h := range []string{"w0", "w1"} {
 		var pids []int
-		eventually(t, "dd runs on "+h, func() bool {
+		testlab.Eventually(t, "dd runs on "+h, func() bool {
 			pids = l.matching(t, h, "dd if=/dev/zero bs=1M")
 			return len(pids) == 1
 		})
@@ -50,7 +52,7 @@ func TestStoppedReader(t *testing.T) {
 	}
 	var last [2]int
 	same := 0
-	eventually(t, "the ranks are held up", func() bool {
+	testlab.Eventually(t, "the ranks are held up", func() bool {
 		now := [2]int{written(t, writers[0]), written(t, writers[1])}
 		if same++; now != last {
 			last, same = now, 0
@@ -63,7 +65,7 @@ func TestStoppedReader(t *testing.T) {
 		}
 	}
 	const most = 100 << 20 // with -race or not; 200 MB of output wait
-	for name, pid := range map[string]int{"launcher": run.cmd.Process.Pid, "agent of w0": l.cluster.Pid("w0"), "agent of w1": l.cluster.Pid("w1")} {
+	for name, pid := range map[string]int{"launcher": run.Cmd.Process.Pid, "agent of w0": l.cluster.Pid("w0"), "agent of w1": l.cluster.Pid("w1")} {
 		if n := resident(t, pid); n > most {
 			t.Errorf("%s has %d MB resident", name, n>>20)
 		}
@@ -71,7 +73,7 @@ func TestStoppedReader(t *testing.T) {
 	if err := reader.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	run.wait(t).ok(t)
+	run.Wait(t).OK(t)
 	if err := reader.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,7 @@ func stop(t *testing.T, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the reader stops", func() bool { return state(pid) == "T" })
+	testlab.Eventually(t, "the reader stops", func() bool { return state(pid) == "T" })
 }
 
 // state is a process's, as in /proc/PID/stat: R, S, T, Z ...; "" when it is gone.

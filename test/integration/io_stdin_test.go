@@ -35,13 +35,13 @@ func TestStdinGoesTo(t *testing.T) {
 			if c.flag != "" {
 				flags = []string{"--stdin", c.flag}
 			}
-			r := l.run(t, job{hosts: "w0:1,w1:1,w2:1", stdin: strings.NewReader("hello\n"), args: append(flags, counts...)}).ok(t)
-			if got := strings.Join(sorted(r.stdout), ","); got != strings.Join(c.want, ",") {
+			r := l.run(t, job{hosts: "w0:1,w1:1,w2:1", stdin: strings.NewReader("hello\n"), args: append(flags, counts...)}).OK(t)
+			if got := strings.Join(sorted(r.Stdout), ","); got != strings.Join(c.want, ",") {
 				t.Errorf("ranks read %s, not %v", got, c.want)
 			}
 		})
 	}
-	l.run(t, job{hosts: "w0:1", stdin: strings.NewReader(""), args: []string{"--stdin", "1", "cat"}}).fails(t, 240, "1")
+	l.run(t, job{hosts: "w0:1", stdin: strings.NewReader(""), args: []string{"--stdin", "1", "cat"}}).Fails(t, 240, "1")
 }
 
 func TestStdinOf10MB(t *testing.T) {
@@ -51,10 +51,10 @@ func TestStdinOf10MB(t *testing.T) {
 	sum := sha256.Sum256(data)
 	want := hex.EncodeToString(sum[:])
 	for _, who := range []string{"1", "all"} {
-		r := l.run(t, job{hosts: "w0:1,w1:1", stdin: bytes.NewReader(data), args: []string{"--stdin", who, "sha256sum"}}).ok(t)
-		n := strings.Count(r.stdout, want)
+		r := l.run(t, job{hosts: "w0:1,w1:1", stdin: bytes.NewReader(data), args: []string{"--stdin", who, "sha256sum"}}).OK(t)
+		n := strings.Count(r.Stdout, want)
 		if who == "1" && n != 1 || who == "all" && n != 2 {
-			t.Errorf("--stdin %s: printed\n%s, the sum is %s", who, r.stdout, want)
+			t.Errorf("--stdin %s: printed\n%s, the sum is %s", who, r.Stdout, want)
 		}
 	}
 }
@@ -65,6 +65,6 @@ func TestStdinNotRead(t *testing.T) {
 	l := hosted(t)
 	data := noise(10 << 20)
 	for _, script := range []string{"exit 0", "exec <&-; echo closed", "head -c 5 >/dev/null"} {
-		l.run(t, job{hosts: "w0:1", stdin: bytes.NewReader(data), args: []string{"sh", "-c", script}}).ok(t)
+		l.run(t, job{hosts: "w0:1", stdin: bytes.NewReader(data), args: []string{"sh", "-c", script}}).OK(t)
 	}
 }

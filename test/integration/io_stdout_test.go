@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	testlab "github.com/mpiup/mpiup/test/lab"
 )
 
 // counter counts and hashes what is written to it.
@@ -32,7 +34,7 @@ func TestStdoutOf64MB(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	out := newCounter()
-	l.run(t, job{hosts: "w0:1,w1:1,w2:1", stdout: out, args: []string{"-n", "2", "sh", "-c", "yes 0123456789abcde | head -c 33554432"}}).ok(t)
+	l.run(t, job{hosts: "w0:1,w1:1,w2:1", stdout: out, args: []string{"-n", "2", "sh", "-c", "yes 0123456789abcde | head -c 33554432"}}).OK(t)
 	if out.n != 64<<20 {
 		t.Errorf("%d bytes came", out.n)
 	}
@@ -47,7 +49,7 @@ func TestBinaryStdout(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := newCounter()
-	l.run(t, job{hosts: "w0:1", stdout: out, args: []string{"--output-dir", dir, "cat", filepath.Join(dir, "in")}}).ok(t)
+	l.run(t, job{hosts: "w0:1", stdout: out, args: []string{"--output-dir", dir, "cat", filepath.Join(dir, "in")}}).OK(t)
 	want := sha256.Sum256(data)
 	if !bytes.Equal(out.sum.Sum(nil), want[:]) {
 		t.Errorf("%d bytes went in, %d other ones came out", len(data), out.n)
@@ -98,8 +100,8 @@ func TestUnflushedLines(t *testing.T) {
 			if c.out == "" {
 				says = append(says, "lines that it had not flushed are lost with it: --pty")
 			}
-			if r.fails(t, 137, says...); r.stdout != c.out {
-				t.Errorf("stdout is %q, want %q", r.stdout, c.out)
+			if r.Fails(t, 137, says...); r.Stdout != c.out {
+				t.Errorf("stdout is %q, want %q", r.Stdout, c.out)
 			}
 		})
 	}
@@ -126,8 +128,8 @@ func TestLinesStayWhole(t *testing.T) {
 	} {
 		t.Run("with "+c.flags, func(t *testing.T) {
 			t.Parallel()
-			r := l.run(t, job{hosts: three, args: append(strings.Fields(c.flags), "-n", "6", "awk", chatter)}).ok(t)
-			text := r.stdout + r.stderr
+			r := l.run(t, job{hosts: three, args: append(strings.Fields(c.flags), "-n", "6", "awk", chatter)}).OK(t)
+			text := r.Stdout + r.Stderr
 			if c.line == "" {
 				text, c.line = plainOf(t, text), line
 			}
@@ -192,7 +194,7 @@ func TestWorkerLogs(t *testing.T) {
 	l := hosted(t)
 	mark := filepath.Base(l.folder(t))
 	l.run(t, job{hosts: three, args: []string{"-n", "6", "--worker-logs", "sh", "-c",
-		"for i in 1 2 3; do echo " + mark + " out $i; echo " + mark + " err $i >&2; done; printf '" + mark + " last'"}}).ok(t)
+		"for i in 1 2 3; do echo " + mark + " out $i; echo " + mark + " err $i >&2; done; printf '" + mark + " last'"}}).OK(t)
 	for h, a := range l.agents {
 		local := int(h[1]-'0') * 2
 		var want []string
@@ -203,10 +205,10 @@ func TestWorkerLogs(t *testing.T) {
 			want = append(want, fmt.Sprintf("[%d] %s last\n", r, mark))
 		}
 		for _, w := range want {
-			eventually(t, fmt.Sprintf("%q in the log of %s:\n%s", w, h, a.stdout), func() bool { return strings.Contains(a.stdout.String(), w) })
+			testlab.Eventually(t, fmt.Sprintf("%q in the log of %s:\n%s", w, h, a.Stdout), func() bool { return strings.Contains(a.Stdout.String(), w) })
 		}
-		if !strings.Contains(a.stderr.String(), fmt.Sprintf("[%d] %s err 3\n", local, mark)) {
-			t.Errorf("log of %s:\n%s", h, a.stderr)
+		if !strings.Contains(a.Stderr.String(), fmt.Sprintf("[%d] %s err 3\n", local, mark)) {
+			t.Errorf("log of %s:\n%s", h, a.Stderr)
 		}
 	}
 }
@@ -214,11 +216,11 @@ func TestWorkerLogs(t *testing.T) {
 func TestLastLineWithoutEnd(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	if r := l.run(t, job{hosts: "w0:1", args: []string{"printf", `one\rtwo\nthree`}}).ok(t); r.stdout != "one\rtwo\nthree" {
-		t.Errorf("printed %q", r.stdout)
+	if r := l.run(t, job{hosts: "w0:1", args: []string{"printf", `one\rtwo\nthree`}}).OK(t); r.Stdout != "one\rtwo\nthree" {
+		t.Errorf("printed %q", r.Stdout)
 	}
-	if r := l.run(t, job{hosts: "w0:1", args: []string{"--tag-output", "printf", `one\ntwo`}}).ok(t); strings.TrimSuffix(r.stdout, "\n") != "[0] one\n[0] two" {
-		t.Errorf("printed %q", r.stdout)
+	if r := l.run(t, job{hosts: "w0:1", args: []string{"--tag-output", "printf", `one\ntwo`}}).OK(t); strings.TrimSuffix(r.Stdout, "\n") != "[0] one\n[0] two" {
+		t.Errorf("printed %q", r.Stdout)
 	}
 }
 
@@ -227,19 +229,19 @@ func TestFailureWithinALine(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	r := l.run(t, job{hosts: "w0:1", args: []string{"sh", "-c", "printf oops >&2; exit 3"}})
-	r.fails(t, 3, "oops\nmpiup: rank 0 on w0 exited with code 3\n")
+	r.Fails(t, 3, "oops\nmpiup: rank 0 on w0 exited with code 3\n")
 }
 
 func TestReaderThatGoesAway(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	r := l.command(t, job{}, "bash", "-c", l.bin+" run --key "+l.key+" --host w0:1,w1:1 yes | head -1; echo ${PIPESTATUS[0]}").wait(t)
-	if !slices.Equal(strings.Fields(r.stdout), []string{"y", "141"}) {
-		t.Errorf("printed %q, %s", r.stdout, r.stderr)
+	r := l.command(t, job{}, "bash", "-c", l.bin+" run --key "+l.key+" --host w0:1,w1:1 yes | head -1; echo ${PIPESTATUS[0]}").Wait(t)
+	if !slices.Equal(strings.Fields(r.Stdout), []string{"y", "141"}) {
+		t.Errorf("printed %q, %s", r.Stdout, r.Stderr)
 	}
-	r = l.command(t, job{}, "bash", "-c", l.bin+" run --key "+l.key+" --host w0:1,w1:1 echo y | head -1; echo ${PIPESTATUS[0]}").wait(t)
-	if !strings.HasPrefix(r.stdout, "y\n") {
-		t.Errorf("printed %q, %s", r.stdout, r.stderr)
+	r = l.command(t, job{}, "bash", "-c", l.bin+" run --key "+l.key+" --host w0:1,w1:1 echo y | head -1; echo ${PIPESTATUS[0]}").Wait(t)
+	if !strings.HasPrefix(r.Stdout, "y\n") {
+		t.Errorf("printed %q, %s", r.Stdout, r.Stderr)
 	}
 }
 
@@ -249,15 +251,15 @@ func TestGrandchildHoldsOutput(t *testing.T) {
 	l := hosted(t)
 	mark := "1917" + filepath.Base(l.folder(t))[5:]
 	r := l.run(t, job{hosts: "w0:1", args: []string{"sh", "-c", "setsid sleep " + mark + " & echo done"}})
-	if r.code != 0 || r.stdout != "done\n" || !strings.Contains(r.stderr, "still holds its output") {
-		t.Errorf("ended with %d, printed %q, %s", r.code, r.stdout, r.stderr)
+	if r.Code != 0 || r.Stdout != "done\n" || !strings.Contains(r.Stderr, "still holds its output") {
+		t.Errorf("ended with %d, printed %q, %s", r.Code, r.Stdout, r.Stderr)
 	}
 	if got := l.matching(t, "w0", "sleep "+mark); len(got) > 0 {
 		t.Errorf("the run is over and there still is %v", got)
 	}
 	// One that lets go soon is heard to the end.
-	r = l.run(t, job{hosts: "w0:1", args: []string{"sh", "-c", "(sleep 0.3; echo late) & echo done"}}).ok(t)
-	if r.stdout != "done\nlate\n" {
-		t.Errorf("printed %q", r.stdout)
+	r = l.run(t, job{hosts: "w0:1", args: []string{"sh", "-c", "(sleep 0.3; echo late) & echo done"}}).OK(t)
+	if r.Stdout != "done\nlate\n" {
+		t.Errorf("printed %q", r.Stdout)
 	}
 }

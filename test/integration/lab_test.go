@@ -3,18 +3,21 @@ package integration
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
+)
+
+type (
+	running = testlab.Process
+	result  = testlab.Result
 )
 
 // lab is what all tests of this package share.
@@ -31,94 +34,48 @@ type lab struct {
 // builds are the programs compiled so far, by path.
 type builds struct {
 	mu    sync.Mutex
-	build map[string]func() (string, error) // guarded by mu
+	build map[string]func() error // guarded by mu
 }
 
-// shared is nil where hosts cannot be made.
-var shared *lab
+// shared has no hosts where none can be made.
+var shared = lab{builds: &builds{build: map[string]func() error{}}}
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+func TestMain(m *testing.M) { os.Exit(testlab.Main(m, shared.setUp, shared.close)) }
 
-func testMain(m *testing.M) int {
+func (l *lab) setUp(dir string) (err error) {
 	if os.Geteuid() != 0 {
-		return m.Run() // every test says what it needs
+		return nil // every test says what it needs
 	}
-	l, err := newLab()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		if l != nil {
-			l.close()
-		}
-		return 1
-	}
-	shared = l
-	code := m.Run()
-	if err := l.close(); err != nil && code == 0 { // a failed test may leave its run behind
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
-}
-
-func newLab() (*lab, error) {
-	dir, err := os.MkdirTemp("", "mpiup-integration-")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
-	}
-	l := &lab{dir: dir, key: filepath.Join(dir, "key"), agents: map[string]*running{},
-		builds: &builds{build: map[string]func() (string, error){}}}
-	if l.bin, err = binary(dir); err != nil {
-		return l, err
+	l.dir, l.key = dir, filepath.Join(dir, "key")
+	if l.bin, err = testlab.Binary(dir); err != nil {
+		return err
 	}
 	if l.venv, err = filepath.Abs("../../.cache/venv"); err != nil {
-		return l, err
+		return err
 	}
-	key, err := exec.Command(l.bin, "keygen").Output()
-	if err != nil {
-		return l, fmt.Errorf("keygen: %w", err)
-	}
-	if err := os.WriteFile(l.key, key, 0o644); err != nil {
-		return l, err
+	if err = testlab.Keygen(l.bin, l.key, 0o644); err != nil {
+		return err
 	}
 	if l.cluster, err = l.hosts(context.Background(), netns.Config{Hosts: []string{"w0", "w1", "w2"}}); err != nil {
-		return l, err
+		return err
 	}
-	for _, h := range l.cluster.Workers() {
-		cmd := l.cluster.RunInit(context.Background(), h, l.bin, "agent", "--key", l.key)
-		if l.agents[h], err = startCommand(cmd); err != nil {
-			return l, err
-		}
-	}
-	for h, a := range l.agents {
-		if err := a.until(a.stderr, "agent is ready"); err != nil {
-			return l, fmt.Errorf("agent on %s: %w", h, err)
-		}
-	}
-	return l, nil
+	l.agents, err = testlab.Agents(context.Background(), l.cluster, l.bin, "agent", "--key", l.key)
+	return err
 }
 
-// binary is $MPIUP_BIN, or mpiup built here.
-func binary(dir string) (string, error) {
-	if bin := os.Getenv("MPIUP_BIN"); bin != "" {
-		return filepath.Abs(bin)
+func (l *lab) close() error {
+	err := testlab.Idle(l.agents)
+	if l.cluster != nil {
+		err = errors.Join(err, l.cluster.Close())
 	}
-	bin := filepath.Join(dir, "mpiup")
-	cmd := exec.Command("go", "build", "-o", bin, "github.com/mpiup/mpiup/cmd/mpiup")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build mpiup: %w\n%s", err, out)
-	}
-	return bin, nil
+	return err
 }
 
 // hosts makes hosts that see the lab's files.
 func (l *lab) hosts(ctx context.Context, cfg netns.Config) (*netns.Cluster, error) {
 	cfg.Share = append(cfg.Share, l.dir)
 	for _, d := range []string{filepath.Dir(l.bin), l.venv, l.openMPI5(), frameworksCache()} {
-		if _, err := os.Stat(d); err == nil && d != l.dir && hidden(d) {
+		if _, err := os.Stat(d); err == nil && d != l.dir {
 			cfg.Share = append(cfg.Share, d)
 		}
 	}
@@ -134,37 +91,11 @@ func frameworksCache() string {
 	return filepath.Join(dir, "mpiup", "frameworks")
 }
 
-// hidden says that hosts have a directory of their own in place of one that holds path.
-func hidden(path string) bool {
-	for _, own := range []string{"/tmp/", "/run/", "/root/", "/dev/shm/"} {
-		if strings.HasPrefix(path+"/", own) {
-			return true
-		}
-	}
-	return false
-}
-
-func (l *lab) close() error {
-	var errs []error
-	for h, a := range l.agents {
-		errs = append(errs, a.cmd.Process.Signal(syscall.SIGTERM))
-		if r, err := a.end(); err != nil {
-			errs = append(errs, fmt.Errorf("agent on %s: %w", h, err))
-		} else if r.code != 0 {
-			errs = append(errs, fmt.Errorf("agent on %s ended with %d when idle:\n%s", h, r.code, r.stderr[max(0, len(r.stderr)-2000):]))
-		}
-	}
-	if l.cluster != nil {
-		errs = append(errs, l.cluster.Close())
-	}
-	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
-}
-
 // hosted is the lab, for a test that needs hosts.
 func hosted(t *testing.T) *lab {
 	t.Helper()
 	need.Netns(t)
-	return shared
+	return &shared
 }
 
 // apart is the lab with hosts of the test's own, without agents.
@@ -198,17 +129,11 @@ func (l *lab) compiled(mpicc, name string) (string, error) {
 	l.builds.mu.Lock()
 	build, ok := l.builds.build[exe]
 	if !ok {
-		build = sync.OnceValues(func() (string, error) {
-			cc := exec.Command(mpicc, "-O1", "-Wall", "-rdynamic", "-o", exe, "../mpi/"+name+".c")
-			if out, err := cc.CombinedOutput(); err != nil {
-				return "", fmt.Errorf("%v: %w\n%s", cc, err, out)
-			}
-			return exe, nil
-		})
+		build = sync.OnceValue(func() error { return testlab.Compile(mpicc, name, exe) })
 		l.builds.build[exe] = build
 	}
 	l.builds.mu.Unlock()
-	return build()
+	return exe, build()
 }
 
 // folder is a directory of the test that all hosts see.
@@ -224,16 +149,57 @@ func (l *lab) folder(t *testing.T) string {
 	return dir
 }
 
-// eventually waits until f holds; it looks every few milliseconds.
-func eventually(t *testing.T, what string, f func() bool) {
+// job is a mpiup run on the launcher, or another command there.
+type job struct {
+	hosts  string   // --host; "" is none
+	args   []string // of mpiup run
+	stdin  io.Reader
+	stdout io.Writer // default: result.stdout
+	env    []string  // besides the host's
+	dir    string    // default: /
+}
+
+// run starts the job, waits for its end and returns what came of it.
+func (l *lab) run(t *testing.T, j job) result {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(bound); !f(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", bound, what)
-		}
+	return l.start(t, j).Wait(t)
+}
+
+func (l *lab) start(t *testing.T, j job) *running {
+	t.Helper()
+	argv := []string{l.bin, "run", "--key", l.key}
+	if j.hosts != "" {
+		argv = append(argv, "--host", j.hosts)
 	}
+	return l.command(t, j, append(argv, j.args...)...)
+}
+
+// mpiup runs any command of the binary on the launcher.
+func (l *lab) mpiup(t *testing.T, args ...string) result {
+	t.Helper()
+	return l.command(t, job{}, append([]string{l.bin}, args...)...).Wait(t)
+}
+
+// command starts argv on the launcher as j says. The test's end kills it if it still runs.
+func (l *lab) command(t *testing.T, j job, argv ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := l.cluster.Command(ctx, netns.Launcher, argv...)
+	cmd.Stdin, cmd.Stdout = j.stdin, j.stdout
+	cmd.WaitDelay = testlab.Bound // for what a killed launcher leaves behind with our pipes
+	if j.dir != "" {
+		cmd.Dir = j.dir
+	}
+	if len(j.env) > 0 {
+		cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/root"}, j.env...)
+	}
+	r, err := testlab.Start(cmd)
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); <-r.Done })
+	return r
 }
 
 // matching are the pids outside of processes on a host whose command line holds text.

@@ -38,9 +38,9 @@ func masks(t *testing.T, l *lab, hosts string, args ...string) (byRank []string,
 	t.Helper()
 	need.Program(t, "hwloc-bind", "hwloc-nox")
 	const ask = `echo $MPIUP_RANK $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status) $(hwloc-bind --get)`
-	r := l.run(t, job{hosts: hosts, args: append(args, "sh", "-c", ask)}).ok(t)
-	byRank = make([]string, strings.Count(r.stdout, "\n"))
-	for line := range strings.Lines(r.stdout) {
+	r := l.run(t, job{hosts: hosts, args: append(args, "sh", "-c", ask)}).OK(t)
+	byRank = make([]string, strings.Count(r.Stdout, "\n"))
+	for line := range strings.Lines(r.Stdout) {
 		f := strings.Fields(line)
 		rank, err := strconv.Atoi(f[0])
 		if err != nil || len(f) != 3 || rank >= len(byRank) {
@@ -59,7 +59,7 @@ func masks(t *testing.T, l *lab, hosts string, args ...string) (byRank []string,
 		}
 		byRank[rank] = kernel.String()
 	}
-	return byRank, r.stderr
+	return byRank, r.Stderr
 }
 
 func TestBinding(t *testing.T) {
@@ -136,8 +136,8 @@ func TestBindingErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := l.run(t, job{hosts: fmt.Sprintf("w0:%d", n+1), args: append(c.args, "true")})
-			if r.code != 240 || !strings.Contains(r.stderr, c.want) {
-				t.Errorf("ended with %d\n%s", r.code, r.stderr)
+			if r.Code != 240 || !strings.Contains(r.Stderr, c.want) {
+				t.Errorf("ended with %d\n%s", r.Code, r.Stderr)
 			}
 		})
 	}
@@ -166,9 +166,9 @@ func TestBoundRanksAreTold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := l.run(t, job{hosts: "w0:1", args: slices.Concat([]string{"-n", "1", "--mpi", "pmi1"}, c.args, show)}).ok(t)
-			if r.stdout != c.want {
-				t.Errorf("%q, not %q", r.stdout, c.want)
+			r := l.run(t, job{hosts: "w0:1", args: slices.Concat([]string{"-n", "1", "--mpi", "pmi1"}, c.args, show)}).OK(t)
+			if r.Stdout != c.want {
+				t.Errorf("%q, not %q", r.Stdout, c.want)
 			}
 		})
 	}
@@ -184,7 +184,7 @@ func TestOpenMPILocality(t *testing.T) {
 	}
 	program := l.openMPI(t, "locality")
 	on := func(hosts string, binding ...string) string {
-		return l.run(t, job{hosts: hosts, args: slices.Concat([]string{"-n", "2"}, binding, ompiFlags, []string{program})}).ok(t).stdout
+		return l.run(t, job{hosts: hosts, args: slices.Concat([]string{"-n", "2"}, binding, ompiFlags, []string{program})}).OK(t).Stdout
 	}
 	if got := inOrder(on("w0:2", "--cpu-set", "p"+strconv.Itoa(cpus.CPUs().First()))); !regexp.MustCompile(`^rank 0: .*core 2 hwthread 2\nrank 1: .*core 2 hwthread 2\n$`).MatchString(got) {
 		t.Errorf("on one hardware thread: %s", got)
@@ -225,8 +225,8 @@ func TestMpirunBinds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := l.called(t, c.as, job{}, append(c.args, "sh", "-c", show)...)
-			if got := inOrder(r.stdout); r.code != 0 || got != c.want {
-				t.Errorf("ended with %d\n%s%s\nnot %s", r.code, got, r.stderr, c.want)
+			if got := inOrder(r.Stdout); r.Code != 0 || got != c.want {
+				t.Errorf("ended with %d\n%s%s\nnot %s", r.Code, got, r.Stderr, c.want)
 			}
 		})
 	}

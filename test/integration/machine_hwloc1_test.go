@@ -27,9 +27,9 @@ func TestOldHwlocGetsNoFile(t *testing.T) {
 	compile("-o", filepath.Join(dir, "new"), "../mpi/hwloc.c", "-l:libhwloc.so.15")
 	for name, want := range map[string]string{"old": "load 0, file none\n", "new": "load 0, file given\n"} {
 		for _, mpi := range []string{"auto", "pmi1", "pmix", "none"} {
-			r := l.run(t, job{hosts: "w0:1", args: []string{"-n", "1", "--mpi", mpi, filepath.Join(dir, name)}}).ok(t)
-			if r.stdout != want {
-				t.Errorf("--mpi %s: the %s hwloc says %q, want %q", mpi, name, r.stdout, want)
+			r := l.run(t, job{hosts: "w0:1", args: []string{"-n", "1", "--mpi", mpi, filepath.Join(dir, name)}}).OK(t)
+			if r.Stdout != want {
+				t.Errorf("--mpi %s: the %s hwloc says %q, want %q", mpi, name, r.Stdout, want)
 			}
 		}
 	}

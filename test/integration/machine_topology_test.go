@@ -20,8 +20,8 @@ func TestRanksSeeTheirHost(t *testing.T) {
 		echo "given $(echo "$xml" | grep -c '"Creator" value="mpiup"')" "threads $(echo "$xml" | grep -c 'type="PU"')" \
 			"bound $(taskset -c 0 hwloc-bind --get) $(hwloc-bind pu:0 -- hwloc-bind --get)"`
 	ranks := func(args ...string) []string {
-		r := l.run(t, job{hosts: "w0:1,w1:1", args: append(append([]string{"-n", "2"}, args...), "sh", "-c", ask)}).ok(t)
-		return strings.Split(strings.TrimSpace(r.stdout), "\n")
+		r := l.run(t, job{hosts: "w0:1,w1:1", args: append(append([]string{"-n", "2"}, args...), "sh", "-c", ask)}).OK(t)
+		return strings.Split(strings.TrimSpace(r.Stdout), "\n")
 	}
 	plain, hinted, own := ranks("--no-topology-hint"), ranks(), ranks("-x", "HWLOC_THISSYSTEM=1")
 	if len(plain) != 2 || plain[0] != plain[1] || !strings.HasPrefix(plain[0], "given 0 threads ") {
@@ -79,9 +79,9 @@ func TestWrongTopologiesDoNoHarm(t *testing.T) {
 	const threads = `lstopo-no-graphics --of xml - 2>/dev/null | grep -c 'type="PU"'`
 	said := func(want int, args ...string) []string {
 		r := l.run(t, job{hosts: "w0:1,w1:1", args: append([]string{"-n", "2"}, args...)})
-		lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
-		if r.code != 0 || len(lines) != want {
-			t.Fatalf("%q ended with %d, said %q\n%s", args, r.code, lines, r.stderr)
+		lines := strings.Split(strings.TrimSpace(r.Stdout), "\n")
+		if r.Code != 0 || len(lines) != want {
+			t.Fatalf("%q ended with %d, said %q\n%s", args, r.Code, lines, r.Stderr)
 		}
 		return lines
 	}

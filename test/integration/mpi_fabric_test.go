@@ -28,15 +28,15 @@ func TestOpenMPINeedNotLookForFabrics(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"-n", "1", "--mpi", "pmix"}, strings.Fields(c.flags)...)
-			r := l.run(t, job{hosts: "w0:1", args: append(args, "sh", "-c", "echo =$OMPI_MCA_pml")}).ok(t)
-			if got := strings.TrimSpace(r.stdout); got != "="+c.want {
+			r := l.run(t, job{hosts: "w0:1", args: append(args, "sh", "-c", "echo =$OMPI_MCA_pml")}).OK(t)
+			if got := strings.TrimSpace(r.Stdout); got != "="+c.want {
 				t.Errorf("OMPI_MCA_pml is %q, want %q", got, c.want)
 			}
 		})
 	}
-	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", l.openMPI(t, "hello")}}).ok(t)
-	if n := strings.Count(r.stdout, " of 4 on w"); n != 4 {
-		t.Errorf("%d of 4 ranks:\n%s", n, r.stdout)
+	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", l.openMPI(t, "hello")}}).OK(t)
+	if n := strings.Count(r.Stdout, " of 4 on w"); n != 4 {
+		t.Errorf("%d of 4 ranks:\n%s", n, r.Stdout)
 	}
 }
 
@@ -46,11 +46,11 @@ func TestFabric(t *testing.T) {
 	l := hosted(t)
 	if !rdma.HasFabric(sysfs.Host()) {
 		l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "2", "--fabric", "rdma", "true"}}).
-			fails(t, 247, "--fabric rdma: this machine has no RDMA device", " on w")
+			Fails(t, 247, "--fabric rdma: this machine has no RDMA device", " on w")
 	}
 	r := l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "2", "--fabric", "tcp", "--nccl", "p2p=off", "-x", "UCX_TLS=tcp",
-		"sh", "-c", "echo $NCCL_IB_DISABLE $NCCL_P2P_DISABLE $UCX_TLS $FI_PROVIDER"}}).ok(t)
-	if r.stdout != "1 1 tcp tcp\n1 1 tcp tcp\n" {
-		t.Errorf("ranks have %q", r.stdout)
+		"sh", "-c", "echo $NCCL_IB_DISABLE $NCCL_P2P_DISABLE $UCX_TLS $FI_PROVIDER"}}).OK(t)
+	if r.Stdout != "1 1 tcp tcp\n1 1 tcp tcp\n" {
+		t.Errorf("ranks have %q", r.Stdout)
 	}
 }

@@ -116,14 +116,14 @@ func TestNetworkOfMPI(t *testing.T) {
 					args = append(args, "--mpi-ports", c.ports)
 				}
 				r := l.run(t, job{hosts: "w0:2,w1:2", args: append(append(args, lib.flags...), lib.exe)})
-				if r.code != 0 {
-					t.Fatalf("ended with %d\n%s", r.code, r.stderr)
+				if r.Code != 0 {
+					t.Fatalf("ended with %d\n%s", r.Code, r.Stderr)
 				}
-				if bad := onlyIn(sockets(t, r.stdout), c.net, ports); len(bad) > 0 {
-					t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.stdout)
+				if bad := onlyIn(sockets(t, r.Stdout), c.net, ports); len(bad) > 0 {
+					t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 				}
-				if strings.Count(r.stderr, c.says) != 1 {
-					t.Errorf("it does not say once %q:\n%s", c.says, r.stderr)
+				if strings.Count(r.Stderr, c.says) != 1 {
+					t.Errorf("it does not say once %q:\n%s", c.says, r.Stderr)
 				}
 			})
 		}
@@ -131,24 +131,24 @@ func TestNetworkOfMPI(t *testing.T) {
 	t.Run("the user's variable stays", func(t *testing.T) {
 		t.Parallel()
 		args := append([]string{"-n", "4", "--net", "net1", "-x", "OMPI_MCA_btl_tcp_if_include=eth0"}, append(ompiFlags, ompi)...)
-		r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).ok(t)
-		if bad := onlyIn(sockets(t, r.stdout), firstNet, network.Ports{}); len(bad) > 0 {
-			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.stdout)
+		r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).OK(t)
+		if bad := onlyIn(sockets(t, r.Stdout), firstNet, network.Ports{}); len(bad) > 0 {
+			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 		}
 	})
 	t.Run("by a variable", func(t *testing.T) {
 		t.Parallel()
-		r := l.run(t, job{hosts: "w0:2,w1:2", env: []string{"MPIUP_NET=net1", "MPIUP_MPI_PORTS=18900-18999"}, args: append(ompiFlags, ompi)}).ok(t)
-		if bad := onlyIn(sockets(t, r.stdout), secondNet, network.Ports{Low: 18900, High: 18999}); len(bad) > 0 {
-			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.stdout)
+		r := l.run(t, job{hosts: "w0:2,w1:2", env: []string{"MPIUP_NET=net1", "MPIUP_MPI_PORTS=18900-18999"}, args: append(ompiFlags, ompi)}).OK(t)
+		if bad := onlyIn(sockets(t, r.Stdout), secondNet, network.Ports{Low: 18900, High: 18999}); len(bad) > 0 {
+			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 		}
 	})
 	t.Run("by a variable of mpirun's", func(t *testing.T) {
 		t.Parallel()
 		r := l.called(t, "mpirun", job{env: []string{"MPIUP_NET=net1", "MPIUP_MPI_PORTS=18800-18899"}},
-			"-np", "4", "-H", "w0:2,w1:2", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", ompi).ok(t)
-		if bad := onlyIn(sockets(t, r.stdout), secondNet, network.Ports{Low: 18800, High: 18899}); len(bad) > 0 {
-			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.stdout)
+			"-np", "4", "-H", "w0:2,w1:2", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", ompi).OK(t)
+		if bad := onlyIn(sockets(t, r.Stdout), secondNet, network.Ports{Low: 18800, High: 18899}); len(bad) > 0 {
+			t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 		}
 	})
 	for _, c := range []struct{ name, flag, value, says string }{
@@ -159,8 +159,8 @@ func TestNetworkOfMPI(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{c.flag, c.value, "true"}})
-			if r.code == 0 || !strings.Contains(r.stderr, c.says) || !strings.Contains(r.stderr, " on w") {
-				t.Errorf("ended with %d and says, not %q:\n%s", r.code, c.says, r.stderr)
+			if r.Code == 0 || !strings.Contains(r.Stderr, c.says) || !strings.Contains(r.Stderr, " on w") {
+				t.Errorf("ended with %d and says, not %q:\n%s", r.Code, c.says, r.Stderr)
 			}
 		})
 	}
@@ -176,11 +176,11 @@ func TestOpenMPIsFileStays(t *testing.T) {
 	}
 	args := append([]string{"-n", "4", "--net", "net1", "-x", "OMPI_MCA_mca_base_param_files=" + file}, append(ompiFlags, l.openMPI(t, "sockets"))...)
 	r := l.run(t, job{hosts: "w0:2,w1:2", args: args})
-	if bad := onlyIn(sockets(t, r.stdout), firstNet, network.Ports{}); len(bad) > 0 {
-		t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.stdout)
+	if bad := onlyIn(sockets(t, r.Stdout), firstNet, network.Ports{}); len(bad) > 0 {
+		t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 	}
-	if says := file + " sets btl_tcp_if_exclude, which stays"; !strings.Contains(r.stderr, says) {
-		t.Errorf("it does not say %q:\n%s", says, r.stderr)
+	if says := file + " sets btl_tcp_if_exclude, which stays"; !strings.Contains(r.Stderr, says) {
+		t.Errorf("it does not say %q:\n%s", says, r.Stderr)
 	}
 }
 
@@ -195,9 +195,9 @@ func TestNetworkOfMPIIsIPv6(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			args := append(strings.Fields("-n 4 "+c.flags), append(ompiFlags, ompi)...)
-			r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).ok(t)
-			if bad := onlyIn(sockets(t, r.stdout), netip.MustParsePrefix(c.net), network.Ports{Low: 18000, High: 18099}); len(bad) > 0 {
-				t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.stdout)
+			r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).OK(t)
+			if bad := onlyIn(sockets(t, r.Stdout), netip.MustParsePrefix(c.net), network.Ports{Low: 18000, High: 18099}); len(bad) > 0 {
+				t.Errorf("%s\nof\n%s", strings.Join(bad, "\n"), r.Stdout)
 			}
 		})
 	}

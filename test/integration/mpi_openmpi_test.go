@@ -34,16 +34,16 @@ func TestOpenMPI(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			args := append(append([]string{"-n", c.n}, ompiFlags...), l.openMPI(t, c.program))
-			if r := l.run(t, job{hosts: c.hosts, args: args}).ok(t); !strings.Contains(r.stdout, c.want) {
-				t.Errorf("printed %q", r.stdout)
+			if r := l.run(t, job{hosts: c.hosts, args: args}).OK(t); !strings.Contains(r.Stdout, c.want) {
+				t.Errorf("printed %q", r.Stdout)
 			}
 		})
 	}
 	t.Run("abort", func(t *testing.T) {
 		t.Parallel()
 		args := append(append([]string{"-n", "4"}, ompiFlags...), l.openMPI(t, "abort"), "42")
-		if r := l.run(t, job{hosts: "w0:2,w1:2", args: args}); r.code != 42 {
-			t.Errorf("exit code %d\n%s", r.code, r.stderr)
+		if r := l.run(t, job{hosts: "w0:2,w1:2", args: args}); r.Code != 42 {
+			t.Errorf("exit code %d\n%s", r.Code, r.Stderr)
 		}
 	})
 }

@@ -46,7 +46,7 @@ func TestHello(t *testing.T) {
 				host, local := c.place(r)
 				want = append(want, fmt.Sprintf("rank %d of 6 on w%d, %d of 2 there", r, host, local))
 			}
-			if got := sorted(l.run(t, job{hosts: three, args: c.args}).ok(t).stdout); !slices.Equal(got, want) {
+			if got := sorted(l.run(t, job{hosts: three, args: c.args}).OK(t).Stdout); !slices.Equal(got, want) {
 				t.Errorf("printed %q, not %q", got, want)
 			}
 		})
@@ -71,9 +71,9 @@ func TestPrograms(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			args := append(strings.Fields(c.flags), l.program(t, c.program))
-			r := l.run(t, job{hosts: c.hosts, args: append(args, strings.Fields(c.args)...)}).ok(t)
-			if !strings.Contains(r.stdout, c.want) {
-				t.Errorf("printed %q, not %q", r.stdout, c.want)
+			r := l.run(t, job{hosts: c.hosts, args: append(args, strings.Fields(c.args)...)}).OK(t)
+			if !strings.Contains(r.Stdout, c.want) {
+				t.Errorf("printed %q, not %q", r.Stdout, c.want)
 			}
 		})
 	}

@@ -45,12 +45,12 @@ func TestProtocolIsChosen(t *testing.T) {
 				n = "2"
 			}
 			r := l.run(t, job{hosts: "w0:2,w1:2", args: append([]string{"-v", "--map-by", "node", "-n", n, "-x", "OMPI_MCA_pml=ob1", "-x", "OMPI_MCA_btl=self,vader,tcp"}, c.args...)})
-			if r.code != 0 || strings.Count(r.stdout, " of 4 on w") != 4 {
-				t.Errorf("ended with %d and printed %q\n%s", r.code, r.stdout, r.stderr)
+			if r.Code != 0 || strings.Count(r.Stdout, " of 4 on w") != 4 {
+				t.Errorf("ended with %d and printed %q\n%s", r.Code, r.Stdout, r.Stderr)
 			}
 			for _, want := range c.says {
-				if !strings.Contains(r.stderr, want) {
-					t.Errorf("it does not say %q:\n%s", want, r.stderr)
+				if !strings.Contains(r.Stderr, want) {
+					t.Errorf("it does not say %q:\n%s", want, r.Stderr)
 				}
 			}
 		})
@@ -79,9 +79,9 @@ func TestRanksThatWereAlone(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := l.run(t, job{hosts: "w0:2,w1:2", args: append([]string{"-n", "4", "-x", "OMPI_MCA_pml=ob1", "-x", "OMPI_MCA_btl=self,vader,tcp"}, c.args...)})
-			warned := strings.Contains(r.stderr, "never spoke to mpiup")
-			if r.code != 0 || warned != (c.want != "") || !strings.Contains(r.stderr, c.want) {
-				t.Errorf("ended with %d and says, not %q:\n%s", r.code, c.want, r.stderr)
+			warned := strings.Contains(r.Stderr, "never spoke to mpiup")
+			if r.Code != 0 || warned != (c.want != "") || !strings.Contains(r.Stderr, c.want) {
+				t.Errorf("ended with %d and says, not %q:\n%s", r.Code, c.want, r.Stderr)
 			}
 		})
 	}

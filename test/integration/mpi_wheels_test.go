@@ -39,8 +39,8 @@ func TestMPICH5(t *testing.T) {
 				t.Fatal(err)
 			}
 			args := append(strings.Fields(c.flags), exe)
-			if r := l.run(t, job{hosts: c.hosts, args: args}).ok(t); !strings.Contains(r.stdout, c.want) {
-				t.Errorf("printed %q, not %q", r.stdout, c.want)
+			if r := l.run(t, job{hosts: c.hosts, args: args}).OK(t); !strings.Contains(r.Stdout, c.want) {
+				t.Errorf("printed %q, not %q", r.Stdout, c.want)
 			}
 		})
 	}
@@ -48,7 +48,7 @@ func TestMPICH5(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "2", exe, "42"}}).fails(t, 42, "rank 1 on w1 called MPI_Abort with code 42")
+	l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "2", exe, "42"}}).Fails(t, 42, "rank 1 on w1 called MPI_Abort with code 42")
 }
 
 func TestMPI4Py(t *testing.T) {
@@ -63,8 +63,8 @@ func TestMPI4Py(t *testing.T) {
 	if err := os.WriteFile(file, script, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", filepath.Join(bin, "python"), file}}).ok(t)
-	if !strings.Contains(r.stdout, "collective ok 4 ranks, 2 hosts, MPICH") {
-		t.Errorf("printed %q", r.stdout)
+	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", filepath.Join(bin, "python"), file}}).OK(t)
+	if !strings.Contains(r.Stdout, "collective ok 4 ranks, 2 hosts, MPICH") {
+		t.Errorf("printed %q", r.Stdout)
 	}
 }

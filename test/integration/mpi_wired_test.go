@@ -33,8 +33,8 @@ func TestWiredPrograms(t *testing.T) {
 				if c.program != "file" {
 					args = args[:len(args)-1]
 				}
-				if r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).ok(t); !strings.Contains(r.stdout, c.want) {
-					t.Errorf("printed %q, not %q", r.stdout, c.want)
+				if r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).OK(t); !strings.Contains(r.Stdout, c.want) {
+					t.Errorf("printed %q, not %q", r.Stdout, c.want)
 				}
 			})
 		}
@@ -61,7 +61,7 @@ func TestRankDies(t *testing.T) {
 			t.Run(c.name+" with "+lib.name, func(t *testing.T) {
 				t.Parallel()
 				args := append(append([]string{"-n", "4"}, lib.flags...), lib.build(l, t, c.program))
-				l.run(t, job{hosts: "w0:2,w1:2", args: append(args, c.args...)}).fails(t, c.code, c.cause)
+				l.run(t, job{hosts: "w0:2,w1:2", args: append(args, c.args...)}).Fails(t, c.code, c.cause)
 			})
 		}
 	}

@@ -46,12 +46,12 @@ func TestFamilyOfRealPrograms(t *testing.T) {
 			if !strings.HasSuffix(c.where, " on ") && !strings.HasSuffix(c.where, "nothing") { // else there are no hosts: a laptop, without a job's secret
 				env = append(env, "MPIUP_KEY="+l.key)
 			}
-			r := l.command(t, job{env: env}, append([]string{l.link(t, "mpirun"), "-v"}, c.args...)...).wait(t)
-			if r.code != 0 || !strings.Contains(r.stderr, "mpirun (mpiup): read as "+c.why) && !strings.Contains(r.stderr, "; "+c.why) {
-				t.Errorf("ended with %d and does not say that it is %s\n%s", r.code, c.why, r.stderr)
+			r := l.command(t, job{env: env}, append([]string{l.link(t, "mpirun"), "-v"}, c.args...)...).Wait(t)
+			if r.Code != 0 || !strings.Contains(r.Stderr, "mpirun (mpiup): read as "+c.why) && !strings.Contains(r.Stderr, "; "+c.why) {
+				t.Errorf("ended with %d and does not say that it is %s\n%s", r.Code, c.why, r.Stderr)
 			}
-			if !strings.Contains(r.stdout, c.where) {
-				t.Errorf("no %q in\n%s%s", c.where, r.stdout, r.stderr)
+			if !strings.Contains(r.Stdout, c.where) {
+				t.Errorf("no %q in\n%s%s", c.where, r.Stdout, r.Stderr)
 			}
 		})
 	}

@@ -23,13 +23,13 @@ func (l *lab) likeRealOf(t *testing.T, family string, real []string, name string
 	t.Helper()
 	env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "MPIUP_FAMILY="+family)
 	dir := l.folder(t)
-	want := l.command(t, job{env: env, dir: dir}, append(real, args...)...).wait(t)
-	if want.code == 128+int(syscall.SIGPIPE) { // Hydra 5.0.2 writes to a proxy of its own that has gone, once in some hundred runs
-		want = l.command(t, job{env: env, dir: dir}, append(real, args...)...).wait(t)
+	want := l.command(t, job{env: env, dir: dir}, append(real, args...)...).Wait(t)
+	if want.Code == 128+int(syscall.SIGPIPE) { // Hydra 5.0.2 writes to a proxy of its own that has gone, once in some hundred runs
+		want = l.command(t, job{env: env, dir: dir}, append(real, args...)...).Wait(t)
 	}
-	got := l.command(t, job{env: env, dir: dir}, append([]string{l.link(t, name)}, args...)...).wait(t)
-	if inOrder(got.stdout) != inOrder(want.stdout) || (got.code == 0) != (want.code == 0) {
-		t.Errorf("%q ended with %d:\n%s%s\nwith mpiup %d:\n%s%s", args, want.code, inOrder(want.stdout), want.stderr, got.code, inOrder(got.stdout), got.stderr)
+	got := l.command(t, job{env: env, dir: dir}, append([]string{l.link(t, name)}, args...)...).Wait(t)
+	if inOrder(got.Stdout) != inOrder(want.Stdout) || (got.Code == 0) != (want.Code == 0) {
+		t.Errorf("%q ended with %d:\n%s%s\nwith mpiup %d:\n%s%s", args, want.Code, inOrder(want.Stdout), want.Stderr, got.Code, inOrder(got.Stdout), got.Stderr)
 	}
 }
 
@@ -312,10 +312,10 @@ func TestTooLongForAnyProgram(t *testing.T) {
 	l := hosted(t)
 	long := strings.Repeat("x", 200_000)
 	word, variable := l.file(t, "-np 1 echo "+long+"\n"), l.file(t, "-np 1 -x A="+long+" true\n")
-	l.called(t, "mpirun", job{}, "-H", "w1", "--app", word).fails(t, 246, "w1", "an argument of 200000 bytes is longer than the 131071 that the kernel takes")
-	l.called(t, "mpirun", job{}, "-H", "w1", "--app", variable).fails(t, 240, variable+" line 1", "variable A has 200002 bytes, more than the 131071")
+	l.called(t, "mpirun", job{}, "-H", "w1", "--app", word).Fails(t, 246, "w1", "an argument of 200000 bytes is longer than the 131071 that the kernel takes")
+	l.called(t, "mpirun", job{}, "-H", "w1", "--app", variable).Fails(t, 240, variable+" line 1", "variable A has 200002 bytes, more than the 131071")
 	words := strings.Fields(strings.Repeat(strings.Repeat("y", 100)+" ", 3000))
-	l.ssh(t, job{}, append([]string{"w1", "echo"}, words...)...).wait(t).fails(t, 255, "the command on w1", "an argument of 303004 bytes")
+	l.ssh(t, job{}, append([]string{"w1", "echo"}, words...)...).Wait(t).Fails(t, 255, "the command on w1", "an argument of 303004 bytes")
 }
 
 // A megabyte of arguments arrives.
@@ -328,17 +328,17 @@ func TestLongCommandLines(t *testing.T) {
 	}
 	for name, flags := range map[string][]string{"mpirun": {"-H", "w1", "-x", "V=" + strings.Repeat("v", 100_000)}, "mpiexec": {"-hosts", "w1", "-genv", "V", strings.Repeat("v", 100_000)}} {
 		line := append(append(flags, "sh", "-c", `echo $* $V | wc -c`, "sh"), args...)
-		if r := l.called(t, name, job{}, line...); r.stdout != "1060009\n" {
-			t.Errorf("%s: %q, ended with %d: %.500s", name, r.stdout, r.code, r.stderr)
+		if r := l.called(t, name, job{}, line...); r.Stdout != "1060009\n" {
+			t.Errorf("%s: %q, ended with %d: %.500s", name, r.Stdout, r.Code, r.Stderr)
 		}
 	}
 	line := append([]string{"sh", "-c", `echo $* | wc -c`, "sh"}, args...)
 	for name, r := range map[string]result{
 		"run":  l.run(t, job{hosts: "w1", args: append([]string{"-n", "1", "--"}, line...)}),
-		"exec": l.exec(t, job{}, append([]string{"w1", "--"}, line...)...).wait(t),
+		"exec": l.exec(t, job{}, append([]string{"w1", "--"}, line...)...).Wait(t),
 	} {
-		if r.stdout != "960008\n" {
-			t.Errorf("%s: %q, ended with %d: %.500s", name, r.stdout, r.code, r.stderr)
+		if r.Stdout != "960008\n" {
+			t.Errorf("%s: %q, ended with %d: %.500s", name, r.Stdout, r.Code, r.Stderr)
 		}
 	}
 }
@@ -353,10 +353,10 @@ func TestWordsAreNobodysShells(t *testing.T) {
 	line := append([]string{"sh", "-c", show, "sh"}, metacharacters...)
 	for name, r := range map[string]result{
 		"run":  l.run(t, job{hosts: "w1", args: append([]string{"-n", "1", "-x", "V=" + value}, line...)}),
-		"exec": l.exec(t, job{}, append([]string{"-x", "V=" + value, "w1", "--"}, line...)...).wait(t),
+		"exec": l.exec(t, job{}, append([]string{"-x", "V=" + value, "w1", "--"}, line...)...).Wait(t),
 	} {
-		if r.code != 0 || r.stdout != want {
-			t.Errorf("%s: %q, ended with %d: %s", name, r.stdout, r.code, r.stderr)
+		if r.Code != 0 || r.Stdout != want {
+			t.Errorf("%s: %q, ended with %d: %s", name, r.Stdout, r.Code, r.Stderr)
 		}
 	}
 	// Of the text for a shell, as ssh and kubexec.sh have it, each word is quoted by who writes it.
@@ -366,8 +366,8 @@ func TestWordsAreNobodysShells(t *testing.T) {
 	}
 	text := "V='" + strings.ReplaceAll(value, "'", `'\''`) + "' " + strings.Join(quoted, " ")
 	for _, name := range []string{"ssh", "kubexec.sh"} {
-		if r := l.called(t, name, job{}, "w1", text); r.code != 0 || r.stdout != want {
-			t.Errorf("%s: %q, ended with %d: %s", name, r.stdout, r.code, r.stderr)
+		if r := l.called(t, name, job{}, "w1", text); r.Code != 0 || r.Stdout != want {
+			t.Errorf("%s: %q, ended with %d: %s", name, r.Stdout, r.Code, r.Stderr)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // called runs the binary under another launcher's name, which finds its key as it would in a pod.
 func (l *lab) called(t *testing.T, name string, j job, args ...string) result {
 	t.Helper()
-	return l.calling(t, name, j, args...).wait(t)
+	return l.calling(t, name, j, args...).Wait(t)
 }
 
 // calling is called without waiting for its end.
@@ -51,7 +51,7 @@ exec "$@"`
 	l.called(t, name, job{}, "--version") // makes the link
 	j.env = append(j.env, "MPIUP_KEY="+l.key)
 	link := filepath.Join(filepath.Dir(l.key), name)
-	return l.command(t, j, append([]string{"unshare", "-m", "-u", "sh", "-c", script, "sh", hostfile, link}, args...)...).wait(t)
+	return l.command(t, j, append([]string{"unshare", "-m", "-u", "sh", "-c", script, "sh", hostfile, link}, args...)...).Wait(t)
 }
 
 // file is a file of the test that all hosts see.
@@ -152,8 +152,8 @@ func TestMpirun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := l.called(t, "mpirun", job{env: c.env, stdin: strings.NewReader(c.stdin)}, c.args...)
-			if got := inOrder(r.stdout); r.code != c.code || !strings.HasPrefix(got, c.stdout) || c.stdout == "" && got != "" || !strings.Contains(r.stderr, c.stderr) {
-				t.Errorf("ended with %d\n%s%s", r.code, got, r.stderr)
+			if got := inOrder(r.Stdout); r.Code != c.code || !strings.HasPrefix(got, c.stdout) || c.stdout == "" && got != "" || !strings.Contains(r.Stderr, c.stderr) {
+				t.Errorf("ended with %d\n%s%s", r.Code, got, r.Stderr)
 			}
 		})
 	}
@@ -197,8 +197,8 @@ func TestMpiexec(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := l.called(t, "mpiexec", job{env: append(c.env, "HERE=1")}, c.args...)
-			if got := inOrder(r.stdout); r.code != c.code || !strings.HasPrefix(got, c.stdout) || c.stdout == "" && got != "" || !strings.Contains(r.stderr, c.stderr) {
-				t.Errorf("ended with %d\n%s%s", r.code, got, r.stderr)
+			if got := inOrder(r.Stdout); r.Code != c.code || !strings.HasPrefix(got, c.stdout) || c.stdout == "" && got != "" || !strings.Contains(r.Stderr, c.stderr) {
+				t.Errorf("ended with %d\n%s%s", r.Code, got, r.Stderr)
 			}
 		})
 	}
@@ -242,13 +242,13 @@ func TestOperatorsHosts(t *testing.T) {
 			} else {
 				r = l.called(t, c.applet, j, args...)
 			}
-			if got := inOrder(r.stdout); r.code != 0 || got != c.want || !strings.Contains(r.stderr, c.family) {
-				t.Errorf("ended with %d\n%s%s", r.code, got, r.stderr)
+			if got := inOrder(r.Stdout); r.Code != 0 || got != c.want || !strings.Contains(r.Stderr, c.family) {
+				t.Errorf("ended with %d\n%s%s", r.Code, got, r.Stderr)
 			}
 		})
 	}
 	r := l.mounted(t, ompi, "mpirun", job{}, "-H", "w0", "true")
-	r.fails(t, 240, "mpirun (mpiup): host w0 is not one of the job's 2 hosts, w1 and so on")
+	r.Fails(t, 240, "mpirun (mpiup): host w0 is not one of the job's 2 hosts, w1 and so on")
 }
 
 // Open MPI's layout, with a copy on the terminal.
@@ -258,8 +258,8 @@ func TestOutputFilename(t *testing.T) {
 	for _, modifier := range []string{"", ":nojobid", ":nocopy"} {
 		dir := l.folder(t)
 		r := l.called(t, "mpirun", job{}, "-H", "w0:6,w1:6", "-np", "11", "--output-filename", dir+modifier, "sh", "-c", "hostname; echo e >&2")
-		if r.code != 0 || (r.stdout == "") != (modifier == ":nocopy") {
-			t.Errorf("%s: ended with %d, the terminal has %q", modifier, r.code, r.stdout)
+		if r.Code != 0 || (r.Stdout == "") != (modifier == ":nocopy") {
+			t.Errorf("%s: ended with %d, the terminal has %q", modifier, r.Code, r.Stdout)
 		}
 		below := dir + "/1"
 		if modifier == ":nojobid" {
@@ -283,8 +283,8 @@ func TestOutputOfOpenMPI5(t *testing.T) {
 	for option, pattern := range map[string]string{"--output dir=": "/prterun-*-[0-9]*@1/rank.%02d/std%s", "--output file=": ".prterun-*-[0-9]*@1.%02d.%s", "--output-filename ": ".prterun-*-[0-9]*@1.%02d.%s"} {
 		to := l.folder(t) + "/f"
 		args := append(strings.Fields("-H w0:6,w1:6 -np 11 "+option+to), "sh", "-c", "hostname; echo e >&2")
-		if r := l.called(t, "mpirun", job{env: []string{"MPIUP_FAMILY=openmpi5"}}, args...); r.code != 0 || r.stdout != "" {
-			t.Errorf("%s: ended with %d, the terminal has %q: %s", option, r.code, r.stdout, r.stderr)
+		if r := l.called(t, "mpirun", job{env: []string{"MPIUP_FAMILY=openmpi5"}}, args...); r.Code != 0 || r.Stdout != "" {
+			t.Errorf("%s: ended with %d, the terminal has %q: %s", option, r.Code, r.Stdout, r.Stderr)
 		}
 		for rank, want := range map[int]string{0: "w0\n", 10: "w1\n"} {
 			for stream, want := range map[string]string{"out": want, "err": "e\n"} {
@@ -324,15 +324,15 @@ func TestMpirunOfMPIPrograms(t *testing.T) {
 			t.Parallel()
 			r := l.mounted(t, hostfile, c.applet, job{env: []string{"OMPI_MCA_btl=self,vader,tcp", "OMPI_MCA_pml=ob1"}}, append([]string{"-v"}, c.args...)...)
 			for _, line := range []string{"rank 0 of 4 on w0, 0 of 2 there", "rank 3 of 4 on w1, 1 of 2 there"} {
-				if r.code != 0 || !strings.Contains(r.stdout, line) || !strings.Contains(r.stderr, c.says) {
-					t.Errorf("ended with %d, without %q or %q\n%s%s", r.code, line, c.says, r.stdout, r.stderr)
+				if r.Code != 0 || !strings.Contains(r.Stdout, line) || !strings.Contains(r.Stderr, c.says) {
+					t.Errorf("ended with %d, without %q or %q\n%s%s", r.Code, line, c.says, r.Stdout, r.Stderr)
 				}
 			}
 		})
 	}
 	aborts := l.openMPI(t, "abort")
-	if r := l.called(t, "mpirun", job{}, append(append([]string{"-np", "4", "-H", "w0:2,w1:2"}, quick...), aborts, "42")...); r.code != 42 {
-		t.Errorf("MPI_Abort's 42 became %d: %s", r.code, r.stderr)
+	if r := l.called(t, "mpirun", job{}, append(append([]string{"-np", "4", "-H", "w0:2,w1:2"}, quick...), aborts, "42")...); r.Code != 42 {
+		t.Errorf("MPI_Abort's 42 became %d: %s", r.Code, r.Stderr)
 	}
 }
 
@@ -342,8 +342,8 @@ func TestOutfilePattern(t *testing.T) {
 	l := hosted(t)
 	dir := l.folder(t)
 	r := l.called(t, "mpiexec", job{dir: dir}, "-hosts", "w0,w1", "-ppn", "2", "-n", "4", "-outfile-pattern", "o/%h", "-errfile-pattern", dir+"/e.%p.%r", "sh", "-c", "echo $MPIUP_RANK; hostname >&2")
-	if r.code != 0 || r.stdout+r.stderr != "" {
-		t.Errorf("ended with %d\n%s%s", r.code, r.stdout, r.stderr)
+	if r.Code != 0 || r.Stdout+r.Stderr != "" {
+		t.Errorf("ended with %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	for file, want := range map[string]string{"o/w0": "0\n1\n", "o/w1": "2\n3\n", "e.0.1": "w0\n", "e.1.2": "w1\n"} {
 		if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || inOrder(string(got)) != want {
@@ -365,7 +365,7 @@ func TestEnvironmentByFamily(t *testing.T) {
 		names[i], _, _ = strings.Cut(kv, "=")
 	}
 	script := "for v in " + strings.Join(names, " ") + `; do eval "[ -z \"\${$v+x}\" ]" || printf '%s ' $v; done; echo "$HOME $PATH"`
-	workers := l.exec(t, job{}, "w0", "--", "sh", "-c", `echo "$HOME $PATH"`).wait(t).stdout
+	workers := l.exec(t, job{}, "w0", "--", "sh", "-c", `echo "$HOME $PATH"`).Wait(t).Stdout
 	for _, c := range []struct {
 		name string
 		argv []string
@@ -380,12 +380,12 @@ func TestEnvironmentByFamily(t *testing.T) {
 		var r result
 		if c.argv[0] == l.bin {
 			j.env = append(j.env, "MPIUP_KEY="+l.key)
-			r = l.command(t, j, c.argv...).wait(t)
+			r = l.command(t, j, c.argv...).Wait(t)
 		} else {
 			r = l.called(t, c.argv[0], j, c.argv[1:]...)
 		}
-		if r.code != 0 || r.stdout != c.want+workers {
-			t.Errorf("%s: ended with %d, ranks have\n%snot\n%s%s%s", c.name, r.code, r.stdout, c.want, workers, r.stderr)
+		if r.Code != 0 || r.Stdout != c.want+workers {
+			t.Errorf("%s: ended with %d, ranks have\n%snot\n%s%s%s", c.name, r.Code, r.Stdout, c.want, workers, r.Stderr)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (l *lab) native(t *testing.T, argv ...string) result {
 	t.Helper()
 	path := filepath.Dir(l.key) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	return l.command(t, job{env: []string{"PATH=" + path, "MPIUP_KEY=" + l.key, "HOME=/root", "MPIUP_MPI=native"}}, argv...).wait(t)
+	return l.command(t, job{env: []string{"PATH=" + path, "MPIUP_KEY=" + l.key, "HOME=/root", "MPIUP_MPI=native"}}, argv...).Wait(t)
 }
 
 // The image's own mpirun is run where it is asked for, and its daemons come to the hosts through ours.
@@ -43,11 +43,11 @@ func TestNative(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := l.native(t, c.args...)
-			if r.code != c.code || !strings.Contains(strings.ToLower(r.stderr+r.stdout), strings.ToLower(c.says)) {
-				t.Errorf("ended with %d\n%s%s", r.code, r.stdout, r.stderr)
+			if r.Code != c.code || !strings.Contains(strings.ToLower(r.Stderr+r.Stdout), strings.ToLower(c.says)) {
+				t.Errorf("ended with %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
-			if c.code == 0 && (strings.Count(r.stdout, " of 4 on w0") != 2 || strings.Count(r.stdout, " of 4 on w1") != 2) {
-				t.Errorf("printed\n%s%s", r.stdout, r.stderr)
+			if c.code == 0 && (strings.Count(r.Stdout, " of 4 on w0") != 2 || strings.Count(r.Stdout, " of 4 on w1") != 2) {
+				t.Errorf("printed\n%s%s", r.Stdout, r.Stderr)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -62,7 +63,7 @@ func TestDescendantsSpeak(t *testing.T) {
 				t.Parallel()
 				r := l.run(t, job{hosts: "w0:1", args: []string{"--mpi", p.flag, "-n", "1", "sh", "-c", c.script, "sh",
 					p.knock, l.folder(t) + "/fifo"}})
-				answered(t, c.who, r.stdout, p.want, r.took)
+				answered(t, c.who, r.Stdout, p.want, r.Took)
 			})
 		}
 	}
@@ -86,15 +87,15 @@ func environment(t *testing.T, pid int) map[string]string {
 // on runs bash on a host, beside the agent and not under it.
 func (l *lab) on(t *testing.T, host string, uid int, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	ctx, cancel := context.WithTimeout(t.Context(), testlab.Bound)
 	defer cancel()
 	cmd := l.cluster.Command(ctx, host, append([]string{"bash", "-c"}, args...)...)
 	cmd.UID = uid
-	r, err := startCommand(cmd)
+	r, err := testlab.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.wait(t)
+	return r.Wait(t)
 }
 
 // Strangers on a host know a rank's whole environment and get no answer.
@@ -110,10 +111,10 @@ func TestStrangersGetNoAnswer(t *testing.T) {
 			name := fmt.Sprintf("98765.%d4321", i)
 			run := l.start(t, job{hosts: "w0:1", args: []string{"--mpi", p.flag, "-n", "1", "sleep", name}})
 			defer func() {
-				run.cmd.Process.Signal(syscall.SIGTERM)
-				run.wait(t)
+				run.Cmd.Process.Signal(syscall.SIGTERM)
+				run.Wait(t)
 			}()
-			eventually(t, "the rank runs", func() bool { return len(l.matching(t, "w0", "sleep "+name)) == 1 })
+			testlab.Eventually(t, "the rank runs", func() bool { return len(l.matching(t, "w0", "sleep "+name)) == 1 })
 			env := environment(t, l.matching(t, "w0", "sleep "+name)[0])
 			port, secret := env[p.port], env[p.secret]
 			if port == "" || secret == "" {
@@ -121,16 +122,16 @@ func TestStrangersGetNoAnswer(t *testing.T) {
 			}
 			pretend := "export MPIUP_SESSION=" + env["MPIUP_SESSION"] + "\n"
 			r := l.on(t, "w0", 0, p.knock, "bash", port, secret)
-			answered(t, "the same user", r.stdout, noAnswer, r.took)
+			answered(t, "the same user", r.Stdout, noAnswer, r.Took)
 			r = l.on(t, "w0", 0, pretend+"bash -c \"$3\" bash $1 $2", "bash", port, secret, p.knock)
-			answered(t, "the same user with the session's variable", r.stdout, noAnswer, r.took)
+			answered(t, "the same user with the session's variable", r.Stdout, noAnswer, r.Took)
 			r = l.on(t, "w0", 65534, p.knock, "bash", port, secret)
-			answered(t, "another user", r.stdout, noAnswer, r.took)
+			answered(t, "another user", r.Stdout, noAnswer, r.Took)
 			r = l.run(t, job{hosts: "w0:1", args: []string{"--mpi", "pmix", "-n", "1", "bash", "-c", pretend + p.knock, "bash", port, secret}})
-			answered(t, "another job's rank", r.stdout, noAnswer, r.took)
+			answered(t, "another job's rank", r.Stdout, noAnswer, r.Took)
 			r = l.on(t, "w1", 0, p.knock, "bash", port, secret)
-			if strings.Contains(r.stdout, "answer") {
-				t.Errorf("on another host: %q", r.stdout)
+			if strings.Contains(r.Stdout, "answer") {
+				t.Errorf("on another host: %q", r.Stdout)
 			}
 		})
 	}
@@ -161,33 +162,33 @@ func TestWhoSpeaksWhereProcHides(t *testing.T) {
 			t.Parallel()
 			l := l.apart(t, netns.Config{Hosts: []string{"w0"}})
 			cmd := l.cluster.RunInit(t.Context(), "w0", "sh", "-c", tt.agent+`"$@"`, "sh", l.bin, "agent", "--key", l.key)
-			agent, err := startCommand(cmd)
+			agent, err := testlab.Start(cmd)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := agent.until(agent.stderr, "agent is ready"); err != nil {
+			if err := agent.Until(agent.Stderr, "agent is ready"); err != nil {
 				t.Fatal(err)
 			}
 			dir := l.folder(t)
 			script := tt.rank + ` 'bash -c "$1"; echo $PMIX_SERVER_URI41 $PMIX_NAMESPACE >$2/new; mv $2/new $2/env; exec sleep 1000' sh "$1" "$2"`
 			run := l.start(t, job{hosts: "w0:1", args: []string{"--mpi", "pmix", "-n", "1", "sh", "-c", script, "sh", knock, dir}})
 			defer func() {
-				run.cmd.Process.Signal(syscall.SIGTERM)
-				run.wait(t)
+				run.Cmd.Process.Signal(syscall.SIGTERM)
+				run.Wait(t)
 			}()
 			var env []byte
-			eventually(t, "the rank has spoken", func() bool {
+			testlab.Eventually(t, "the rank has spoken", func() bool {
 				env, err = os.ReadFile(dir + "/env")
 				return err == nil
 			})
-			if err := run.until(run.stdout, pmixAnswer); err != nil {
-				t.Errorf("the rank got no answer: %v\n%s", err, agent.stderr)
+			if err := run.Until(run.Stdout, pmixAnswer); err != nil {
+				t.Errorf("the rank got no answer: %v\n%s", err, agent.Stderr)
 			}
 			known := strings.Fields(string(env))
 			r := l.on(t, "w0", tt.other, knock, "bash", known[0], known[1])
-			answered(t, "another user", r.stdout, noAnswer, r.took)
+			answered(t, "another user", r.Stdout, noAnswer, r.Took)
 			r = l.on(t, "w0", tt.same, knock, "bash", known[0], known[1])
-			answered(t, "a stranger of the rank's user", r.stdout, tt.answer, r.took)
+			answered(t, "a stranger of the rank's user", r.Stdout, tt.answer, r.Took)
 		})
 	}
 }
@@ -202,7 +203,7 @@ func TestRanksAmongManyStrangers(t *testing.T) {
 		while ! [ -e $1/go ]; do sleep 0.05; done; exec $2`
 	run := l.start(t, job{hosts: "w0:2", args: append(append([]string{"-n", "2"}, ompiFlags...), "sh", "-c", script, "sh", dir, hello)})
 	var uri []byte
-	eventually(t, "the ranks run", func() (ok bool) {
+	testlab.Eventually(t, "the ranks run", func() (ok bool) {
 		var err error
 		uri, err = os.ReadFile(dir + "/uri")
 		return err == nil
@@ -211,20 +212,20 @@ func TestRanksAmongManyStrangers(t *testing.T) {
 	host, port, _ := strings.Cut(addr, ":")
 	cmd := l.cluster.Command(t.Context(), "w0", "bash", "-c", `ulimit -n 4096
 		for i in {1..500}; do exec {fd}<>/dev/tcp/$1/$2 || exit; done; echo there; exec sleep 1000`, "bash", host, port)
-	strangers, err := startCommand(cmd)
+	strangers, err := testlab.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); <-strangers.done })
-	if err := strangers.until(strangers.stdout, "there"); err != nil {
+	t.Cleanup(func() { cmd.Process.Kill(); <-strangers.Done })
+	if err := strangers.Until(strangers.Stdout, "there"); err != nil {
 		t.Fatal(err)
 	}
 	begun := time.Now()
 	if err := os.WriteFile(dir+"/go", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := run.wait(t)
-	if took := time.Since(begun); r.code != 0 || !strings.Contains(r.stdout, "rank 1 of 2") || took > 20*time.Second {
-		t.Errorf("ended with %d after %v and printed %q\n%s", r.code, took, r.stdout, r.stderr)
+	r := run.Wait(t)
+	if took := time.Since(begun); r.Code != 0 || !strings.Contains(r.Stdout, "rank 1 of 2") || took > 20*time.Second {
+		t.Errorf("ended with %d after %v and printed %q\n%s", r.Code, took, r.Stdout, r.Stderr)
 	}
 }

@@ -35,16 +35,16 @@ func TestPMIxClient(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", "--mpi", "pmix", exe, step}})
-			if r.code != 0 || !strings.Contains(r.stdout, "pmix ok") {
-				t.Errorf("ended with %d and printed %q\n%s", r.code, r.stdout, r.stderr)
+			if r.Code != 0 || !strings.Contains(r.Stdout, "pmix ok") {
+				t.Errorf("ended with %d and printed %q\n%s", r.Code, r.Stdout, r.Stderr)
 			}
 		})
 	}
 	t.Run("death", func(t *testing.T) { // ranks of both hosts are told of it, and go on
 		t.Parallel()
 		r := l.called(t, "mpirun", job{}, "-np", "4", "-H", "w0:2,w1:2", "--enable-recovery", exe, "death")
-		if r.code != 0 || !strings.Contains(r.stdout, "pmix ok") {
-			t.Errorf("ended with %d and printed %q\n%s", r.code, r.stdout, r.stderr)
+		if r.Code != 0 || !strings.Contains(r.Stdout, "pmix ok") {
+			t.Errorf("ended with %d and printed %q\n%s", r.Code, r.Stdout, r.Stderr)
 		}
 	})
 }
@@ -65,7 +65,7 @@ func TestPMIxClientIsToldOfALostHost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "host b with ranks 2-3 was lost"},
-		{"taken away", func(t *testing.T, _ *lab, agent *running) { agent.signal(t, syscall.SIGTERM) }, "host b with ranks 2-3 is being taken away"},
+		{"taken away", func(t *testing.T, _ *lab, agent *running) { agent.Signal(t, syscall.SIGTERM) }, "host b with ranks 2-3 is being taken away"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -73,12 +73,12 @@ func TestPMIxClientIsToldOfALostHost(t *testing.T) {
 			l.agent(t, "a", container{})
 			b := l.agent(t, "b", container{})
 			run := l.calling(t, "mpirun", job{}, "-np", "4", "-H", "a:2,b:2", "--enable-recovery", exe, "host")
-			run.says(t, "all listen")
+			run.Says(t, "all listen")
 			c.end(t, l, b)
-			r := run.wait(t).fails(t, 0, c.says, "the other ranks go on (--enable-recovery)")
+			r := run.Wait(t).Fails(t, 0, c.says, "the other ranks go on (--enable-recovery)")
 			for _, rank := range []string{"0", "1"} {
-				if !strings.Contains(r.stdout, "rank "+rank+" was told that b is gone\n") {
-					t.Errorf("rank %s was not told: %q\n%s", rank, r.stdout, r.stderr)
+				if !strings.Contains(r.Stdout, "rank "+rank+" was told that b is gone\n") {
+					t.Errorf("rank %s was not told: %q\n%s", rank, r.Stdout, r.Stderr)
 				}
 			}
 		})

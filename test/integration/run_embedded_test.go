@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -19,8 +20,8 @@ func (l *lab) embedded(t *testing.T, j job, args ...string) *running {
 // things are all files of the launcher's own and all its processes.
 func (l *lab) things(t *testing.T) []string {
 	t.Helper()
-	r := l.command(t, job{}, "find", "/tmp", "/run", "/root", "/dev/shm", "-xdev", "-mindepth", "1").wait(t).ok(t)
-	list := strings.Fields(r.stdout)
+	r := l.command(t, job{}, "find", "/tmp", "/run", "/root", "/dev/shm", "-xdev", "-mindepth", "1").Wait(t).OK(t)
+	list := strings.Fields(r.Stdout)
 	all, err := l.cluster.Processes(netns.Launcher)
 	if err != nil {
 		t.Fatal(err)
@@ -52,12 +53,12 @@ func TestEmbeddedLeavesNothing(t *testing.T) {
 		{"grandchildren of a failure", []string{"-n", "2", "sh", "-c", "setsid sh -c 'trap \"\" TERM HUP; sleep 1000' & exit 4"}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := l.embedded(t, job{}, append([]string{"--grace", "1"}, c.args...)...).wait(t)
-			if r.code != c.code {
-				t.Fatalf("ended with %d\n%s%s", r.code, r.stdout, r.stderr)
+			r := l.embedded(t, job{}, append([]string{"--grace", "1"}, c.args...)...).Wait(t)
+			if r.Code != c.code {
+				t.Fatalf("ended with %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
-			if c.name == "hello" && strings.Count(r.stdout, "of 4 on launcher") != 4 {
-				t.Errorf("printed %q", r.stdout)
+			if c.name == "hello" && strings.Count(r.Stdout, "of 4 on launcher") != 4 {
+				t.Errorf("printed %q", r.Stdout)
 			}
 			if left := slices.DeleteFunc(l.things(t), func(s string) bool { return slices.Contains(before, s) }); len(left) > 0 {
 				t.Errorf("left behind: %q", left)
@@ -66,10 +67,10 @@ func TestEmbeddedLeavesNothing(t *testing.T) {
 	}
 	t.Run("kill -9", func(t *testing.T) {
 		r := l.embedded(t, job{}, "-n", "2", "sh", "-c", "setsid sh -c 'trap \"\" TERM HUP; sleep 1000' & echo ready; sleep 1000")
-		r.says(t, "ready\nready\n")
-		r.signal(t, syscall.SIGKILL)
-		r.wait(t)
-		eventually(t, "all processes are gone", func() bool { return len(l.things(t)) <= len(before) })
+		r.Says(t, "ready\nready\n")
+		r.Signal(t, syscall.SIGKILL)
+		r.Wait(t)
+		testlab.Eventually(t, "all processes are gone", func() bool { return len(l.things(t)) <= len(before) })
 	})
 }
 
@@ -80,8 +81,8 @@ func TestEmbeddedListensNowhere(t *testing.T) {
 	l = l.apart(t, netns.Config{})
 	for _, flag := range []string{"pmi1", "none", "pmi-port"} {
 		r := l.embedded(t, job{}, "--mpi", flag, "-n", "2", "sh", "-c", "echo ready; exec sleep 1000")
-		r.says(t, "ready\nready\n")
-		sockets := l.command(t, job{}, "ss", "-Hltun").wait(t).ok(t).stdout
+		r.Says(t, "ready\nready\n")
+		sockets := l.command(t, job{}, "ss", "-Hltun").Wait(t).OK(t).Stdout
 		if flag != "pmi-port" && sockets != "" {
 			t.Errorf("--mpi %s: somebody listens:\n%s", flag, sockets)
 		}
@@ -90,8 +91,8 @@ func TestEmbeddedListensNowhere(t *testing.T) {
 				t.Errorf("--mpi %s: not on loopback: %s", flag, line)
 			}
 		}
-		r.signal(t, syscall.SIGTERM)
-		r.wait(t)
+		r.Signal(t, syscall.SIGTERM)
+		r.Wait(t)
 	}
 }
 
@@ -104,10 +105,10 @@ func TestRunsSideBySide(t *testing.T) {
 	for name, run := range map[string]string{"here": l.bin + " run", "on hosts": l.bin + " run --key " + l.key + " --host w0:2,w1:2"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := l.command(t, job{env: []string{"RUN=" + run}}, "sh", "-c", script).wait(t)
-			lines := sorted(r.stdout)
-			if len(lines) != 12 || strings.Count(r.stdout, "rank 3 of 4") != 3 || r.code != 0 {
-				t.Errorf("ended with %d\n%s%s", r.code, r.stdout, r.stderr)
+			r := l.command(t, job{env: []string{"RUN=" + run}}, "sh", "-c", script).Wait(t)
+			lines := sorted(r.Stdout)
+			if len(lines) != 12 || strings.Count(r.Stdout, "rank 3 of 4") != 3 || r.Code != 0 {
+				t.Errorf("ended with %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
 		})
 	}

@@ -26,8 +26,8 @@ func TestEnvironmentOfARank(t *testing.T) {
 	r := l.run(t, job{hosts: "w0:2,w1:2",
 		env: []string{"EXPORTED=from the launcher", "NOT_EXPORTED=1", "PMI_RANK=9", "PMIX_RANK=9", "PMI_ANYTHING=1", "MPIUP_RANK=77",
 			"KUBERNETES_SERVICE_HOST=10.0.0.1", "K_MPI_JOB_ROLE=launcher"},
-		args: []string{"-n", "4", "--mpi", "pmi1", "-x", "EXPORTED", "-x", "GIVEN=a=b c", "-x", "HOME=/there", "--output-dir", dir, "env"}}).ok(t)
-	if r.stdout == "" {
+		args: []string{"-n", "4", "--mpi", "pmi1", "-x", "EXPORTED", "-x", "GIVEN=a=b c", "-x", "HOME=/there", "--output-dir", dir, "env"}}).OK(t)
+	if r.Stdout == "" {
 		t.Error("--output-dir took the output away from standard output")
 	}
 	var jobs, hosts []string
@@ -74,9 +74,9 @@ func TestEnvironmentOfARank(t *testing.T) {
 func TestNoPMI(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	r := l.run(t, job{hosts: "w0:1", env: []string{"PMI_FD=3"}, args: []string{"--mpi", "none", "env"}}).ok(t)
-	if strings.Contains(r.stdout, "PMI_") || !strings.Contains(r.stdout, "MPIUP_RANK=0\n") {
-		t.Errorf("environment:\n%s", r.stdout)
+	r := l.run(t, job{hosts: "w0:1", env: []string{"PMI_FD=3"}, args: []string{"--mpi", "none", "env"}}).OK(t)
+	if strings.Contains(r.Stdout, "PMI_") || !strings.Contains(r.Stdout, "MPIUP_RANK=0\n") {
+		t.Errorf("environment:\n%s", r.Stdout)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestWorkingDirectory(t *testing.T) {
 	where := []string{"sh", "-c", `echo "$MPIUP_RANK $(pwd) $PWD"`}
 	// Every host has a /run of its own, so this one is the launcher's alone.
 	lone := "/run/lone"
-	l.command(t, job{}, "mkdir", "-p", lone).wait(t).ok(t)
+	l.command(t, job{}, "mkdir", "-p", lone).Wait(t).OK(t)
 	for _, c := range []struct {
 		name, dir, flag, want string
 	}{
@@ -100,23 +100,23 @@ func TestWorkingDirectory(t *testing.T) {
 			if c.flag != "" {
 				flags = []string{"--wdir", c.flag}
 			}
-			r := l.run(t, job{hosts: "w0:1", dir: c.dir, args: append(flags, where...)}).ok(t)
-			if r.stdout != c.want+"\n" {
-				t.Errorf("printed %q, not %q", r.stdout, c.want)
+			r := l.run(t, job{hosts: "w0:1", dir: c.dir, args: append(flags, where...)}).OK(t)
+			if r.Stdout != c.want+"\n" {
+				t.Errorf("printed %q, not %q", r.Stdout, c.want)
 			}
 		})
 	}
 	t.Run("ours is missing there", func(t *testing.T) {
 		r := l.run(t, job{hosts: three, dir: lone, args: append([]string{"-n", "6"}, where...)})
-		if r.code != 0 || strings.Count(r.stdout, " / /\n") != 6 {
-			t.Errorf("ended with %d\n%s%s", r.code, r.stdout, r.stderr)
+		if r.Code != 0 || strings.Count(r.Stdout, " / /\n") != 6 {
+			t.Errorf("ended with %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 		}
-		if strings.Count(r.stderr, lone) != 1 {
-			t.Errorf("the other directory is to be told once:\n%s", r.stderr)
+		if strings.Count(r.Stderr, lone) != 1 {
+			t.Errorf("the other directory is to be told once:\n%s", r.Stderr)
 		}
 	})
 	t.Run("given one is missing there", func(t *testing.T) {
-		l.run(t, job{hosts: "w0:1,w1:1", args: append([]string{"--wdir", lone}, where...)}).fails(t, 247, lone, " on w")
+		l.run(t, job{hosts: "w0:1,w1:1", args: append([]string{"--wdir", lone}, where...)}).Fails(t, 247, lone, " on w")
 	})
 }
 
@@ -127,18 +127,18 @@ func TestEnvExplains(t *testing.T) {
 	show := func(args ...string) result {
 		return l.mpiup(t, append([]string{"env", "--key", l.key, "--host", "w0:1,w1:1"}, args...)...)
 	}
-	r := show("--explain", "1", "-n", "2", "-x", "MINE=a  b", "--fabric", "tcp", "--", "sh", "-c", "echo started").ok(t)
+	r := show("--explain", "1", "-n", "2", "-x", "MINE=a  b", "--fabric", "tcp", "--", "sh", "-c", "echo started").OK(t)
 	for _, row := range []string{
 		`MPIUP_RANK=1 +mpiup +which rank`, `MINE=a  b +user `, `PATH=\S+ +container`, `UCX_TLS=\^ib +mpiup +--fabric tcp`,
 		`HWLOC_XMLFILE=/proc/\d+/fd/\d+ +mpiup +the host's topology`,
 	} {
-		if !regexp.MustCompile(`(?m)^` + row).MatchString(r.stdout) {
-			t.Errorf("no line %s in\n%s", row, r.stdout)
+		if !regexp.MustCompile(`(?m)^` + row).MatchString(r.Stdout) {
+			t.Errorf("no line %s in\n%s", row, r.Stdout)
 		}
 	}
-	if regexp.MustCompile(`(?m)^started|MPIUP_RANK=0|MPIUP_EXPLAIN`).MatchString(r.stdout) || r.stderr != "" {
-		t.Errorf("too much:\n%s%s", r.stdout, r.stderr)
+	if regexp.MustCompile(`(?m)^started|MPIUP_RANK=0|MPIUP_EXPLAIN`).MatchString(r.Stdout) || r.Stderr != "" {
+		t.Errorf("too much:\n%s%s", r.Stdout, r.Stderr)
 	}
-	show("--explain", "2", "-n", "2", "true").fails(t, 240, "--explain 2: the job has ranks 0 to 1")
-	show("-n", "2").fails(t, 240)
+	show("--explain", "2", "-n", "2", "true").Fails(t, 240, "--explain 2: the job has ranks 0 to 1")
+	show("-n", "2").Fails(t, 240)
 }

@@ -28,7 +28,7 @@ func TestWhatWaitingDoesNotCure(t *testing.T) {
 		}
 	})
 	other := filepath.Join(l.folder(t), "key")
-	if err := os.WriteFile(other, []byte(l.mpiup(t, "keygen").ok(t).stdout), 0o644); err != nil {
+	if err := os.WriteFile(other, []byte(l.mpiup(t, "keygen").OK(t).Stdout), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	resolv := filepath.Join(l.folder(t), "resolv.conf")
@@ -61,14 +61,14 @@ func TestWhatWaitingDoesNotCure(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			begun := time.Now()
-			r := l.command(t, job{}, tt.argv...).wait(t)
-			r.fails(t, tt.code, tt.stderr...)
+			r := l.command(t, job{}, tt.argv...).Wait(t)
+			r.Fails(t, tt.code, tt.stderr...)
 			if took := time.Since(begun); took > 25*time.Second { // 20, and a slow machine
 				t.Errorf("it took %v", took)
 			}
 			for _, word := range []string{"dial ", "i/o timeout", "lookup ", "read udp", "EOF", "context "} {
-				if strings.Contains(r.stderr, word) {
-					t.Errorf("it says %q:\n%s", word, r.stderr)
+				if strings.Contains(r.Stderr, word) {
+					t.Errorf("it says %q:\n%s", word, r.Stderr)
 				}
 			}
 		})

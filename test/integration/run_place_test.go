@@ -24,8 +24,8 @@ func TestDryRun(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"--dry-run"}, strings.Fields(c.args)...)
 			r := l.run(t, job{hosts: c.hosts, args: append(args, "./train")})
-			if r.code != 0 || r.stdout != c.want {
-				t.Errorf("ended with %d and printed\n%swant\n%s%s", r.code, r.stdout, c.want, r.stderr)
+			if r.Code != 0 || r.Stdout != c.want {
+				t.Errorf("ended with %d and printed\n%swant\n%s%s", r.Code, r.Stdout, c.want, r.Stderr)
 			}
 		})
 	}
@@ -38,11 +38,11 @@ func TestHostfile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# the job's hosts\nw1 slots=2\n\nw0:1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := l.run(t, job{args: []string{"--hostfile", file, "sh", "-c", "echo $MPIUP_RANK $(hostname)"}}).ok(t)
-	if got := sorted(r.stdout); !slices.Equal(got, []string{"0 w1", "1 w1", "2 w0"}) {
+	r := l.run(t, job{args: []string{"--hostfile", file, "sh", "-c", "echo $MPIUP_RANK $(hostname)"}}).OK(t)
+	if got := sorted(r.Stdout); !slices.Equal(got, []string{"0 w1", "1 w1", "2 w0"}) {
 		t.Errorf("ranks ran as %q", got)
 	}
-	l.run(t, job{args: []string{"--hostfile", file, "-n", "4", "true"}}).fails(t, 240, "3 slots", "--oversubscribe")
+	l.run(t, job{args: []string{"--hostfile", file, "-n", "4", "true"}}).Fails(t, 240, "3 slots", "--oversubscribe")
 }
 
 // Two programs of one job, each with its own variables and directory.
@@ -50,8 +50,8 @@ func TestTwoPrograms(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "1", "-x", "A=one", "sh", "-c", "echo $MPIUP_RANK/$MPIUP_SIZE $A $B $(pwd)",
-		":", "-n", "3", "-x", "B=two", "--wdir", "/usr", "sh", "-c", "echo $MPIUP_RANK/$MPIUP_SIZE $B $(pwd)"}}).ok(t)
-	if got := sorted(r.stdout); !slices.Equal(got, []string{"0/4 one /", "1/4 two /usr", "2/4 two /usr", "3/4 two /usr"}) {
+		":", "-n", "3", "-x", "B=two", "--wdir", "/usr", "sh", "-c", "echo $MPIUP_RANK/$MPIUP_SIZE $B $(pwd)"}}).OK(t)
+	if got := sorted(r.Stdout); !slices.Equal(got, []string{"0/4 one /", "1/4 two /usr", "2/4 two /usr", "3/4 two /usr"}) {
 		t.Errorf("printed %q", got)
 	}
 }
@@ -59,14 +59,14 @@ func TestTwoPrograms(t *testing.T) {
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "3", "true"}}).fails(t, 240, "2 slots", "--oversubscribe")
+	l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "3", "true"}}).Fails(t, 240, "2 slots", "--oversubscribe")
 	l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "3", "--oversubscribe", "true"}})
 	// Hosts without a count have their agents' own, and going over it needs no flag.
 	r := l.run(t, job{hosts: "w0,w1", args: []string{"-n", "80", "sh", "-c", "echo $MPIUP_NODE_RANK"}})
-	if r.code != 0 || strings.Count(r.stdout, "\n") != 80 {
-		t.Errorf("ended with %d and %d lines\n%s", r.code, strings.Count(r.stdout, "\n"), r.stderr)
+	if r.Code != 0 || strings.Count(r.Stdout, "\n") != 80 {
+		t.Errorf("ended with %d and %d lines\n%s", r.Code, strings.Count(r.Stdout, "\n"), r.Stderr)
 	}
-	if strings.Count(r.stderr, "usable CPU") != 1 {
-		t.Errorf("more ranks than usable CPUs is to be said once:\n%s", r.stderr)
+	if strings.Count(r.Stderr, "usable CPU") != 1 {
+		t.Errorf("more ranks than usable CPUs is to be said once:\n%s", r.Stderr)
 	}
 }

@@ -26,15 +26,15 @@ run) exec ` + "\"$MPIUP\"" + ` run --host w0:2,w1 -n 3 --preload-binary --preloa
 *) exec "$@" -H w0:2,w1 -np 3 --preload-binary --preload-files data/x,big ./a.out ;;
 esac`
 	env := []string{"MPIUP_KEY=" + l.key, "MPIUP=" + l.bin}
-	r := l.command(t, job{env: env}, "sh", "-c", script, "sh", strings.TrimSuffix(l.key, "key")+"mpirun").wait(t)
-	if want := "w0 x1 -rwxr-x---  20000000\nw0 x1 -rwxr-x---  20000000\nw1 x1 -rwxr-x---  20000000\n"; r.code != 0 || inOrder(r.stdout) != want {
-		t.Errorf("mpirun ended with %d\n%s%s", r.code, r.stdout, r.stderr)
+	r := l.command(t, job{env: env}, "sh", "-c", script, "sh", strings.TrimSuffix(l.key, "key")+"mpirun").Wait(t)
+	if want := "w0 x1 -rwxr-x---  20000000\nw0 x1 -rwxr-x---  20000000\nw1 x1 -rwxr-x---  20000000\n"; r.Code != 0 || inOrder(r.Stdout) != want {
+		t.Errorf("mpirun ended with %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	r = l.command(t, job{env: env}, "sh", "-c", script, "sh", "run").wait(t)
-	r.fails(t, 246, "/abs cannot be copied to /tmp/", "is not there: make it")
+	r = l.command(t, job{env: env}, "sh", "-c", script, "sh", "run").Wait(t)
+	r.Fails(t, 246, "/abs cannot be copied to /tmp/", "is not there: make it")
 	for _, host := range []string{"w0", "w1"} {
-		if r := l.exec(t, job{}, host, "--", "sh", "-c", "find /tmp/mpiup-0 -name big -o -name a.out").wait(t); r.code != 0 || r.stdout != "" {
-			t.Errorf("left on %s: %s%s", host, r.stdout, r.stderr)
+		if r := l.exec(t, job{}, host, "--", "sh", "-c", "find /tmp/mpiup-0 -name big -o -name a.out").Wait(t); r.Code != 0 || r.Stdout != "" {
+			t.Errorf("left on %s: %s%s", host, r.Stdout, r.Stderr)
 		}
 	}
 }
@@ -49,17 +49,17 @@ echo text >$f
 "$0" run --host w0,w1 -N 1 --preload-files $f sh -c 'cat $0; echo $0' $f
 "$0" run --local -n 1 --preload-files $f cat $f
 cat $f`
-	r := l.command(t, job{env: []string{"MPIUP_KEY=" + l.key}}, "sh", "-c", script, l.bin).wait(t)
-	lines := strings.Fields(r.stdout)
-	if r.code != 0 || strings.Count(r.stdout, "text\n") != 4 || len(lines) != 6 {
-		t.Fatalf("ended with %d: %s%s", r.code, r.stdout, r.stderr)
+	r := l.command(t, job{env: []string{"MPIUP_KEY=" + l.key}}, "sh", "-c", script, l.bin).Wait(t)
+	lines := strings.Fields(r.Stdout)
+	if r.Code != 0 || strings.Count(r.Stdout, "text\n") != 4 || len(lines) != 6 {
+		t.Fatalf("ended with %d: %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	for _, path := range lines {
 		if path == "text" {
 			continue
 		}
 		for _, host := range []string{"w0", "w1"} {
-			l.exec(t, job{}, host, "--", "test", "-e", path).wait(t).fails(t, 1)
+			l.exec(t, job{}, host, "--", "test", "-e", path).Wait(t).Fails(t, 1)
 		}
 	}
 }

@@ -31,8 +31,8 @@ func TestMPICH5Dynamic(t *testing.T) {
 			}
 			args := append(strings.Fields(c.flags), exe)
 			r := l.run(t, job{hosts: c.hosts, args: args})
-			if r.code != 0 || !strings.Contains(r.stdout, c.want) { // it may warn of more ranks than CPUs
-				t.Errorf("ended with %d and printed %q, not %q\n%s", r.code, r.stdout, c.want, r.stderr)
+			if r.Code != 0 || !strings.Contains(r.Stdout, c.want) { // it may warn of more ranks than CPUs
+				t.Errorf("ended with %d and printed %q, not %q\n%s", r.Code, r.Stdout, c.want, r.Stderr)
 			}
 		})
 	}
@@ -66,8 +66,8 @@ env ('1', 'two words')
 program refused
 spawn_info ok
 `
-	if r.code != 0 || r.stdout != want {
-		t.Errorf("ended with %d and printed\n%s\nwant\n%s\n%s", r.code, r.stdout, want, r.stderr)
+	if r.Code != 0 || r.Stdout != want {
+		t.Errorf("ended with %d and printed\n%s\nwant\n%s\n%s", r.Code, r.Stdout, want, r.Stderr)
 	}
 }
 
@@ -84,9 +84,9 @@ func TestMPI4PyPoolSpawns(t *testing.T) {
 	if err := os.WriteFile(file, script, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "1", "-x", "POOL_WORKERS=3", filepath.Join(bin, "python"), file}}).ok(t)
-	if !strings.Contains(r.stdout, "pool ok 3") {
-		t.Errorf("printed %q", r.stdout)
+	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "1", "-x", "POOL_WORKERS=3", filepath.Join(bin, "python"), file}}).OK(t)
+	if !strings.Contains(r.Stdout, "pool ok 3") {
+		t.Errorf("printed %q", r.Stdout)
 	}
 }
 
@@ -98,8 +98,8 @@ func TestMPICH5SpawnWithoutRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "2", exe}}).fails(t, 0, "rank 0 on w0 could not spawn /bin/true", "there is room for 0")
-	if !strings.Contains(r.stdout, "spawn refused") {
-		t.Errorf("printed %q", r.stdout)
+	r := l.run(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "2", exe}}).Fails(t, 0, "rank 0 on w0 could not spawn /bin/true", "there is room for 0")
+	if !strings.Contains(r.Stdout, "spawn refused") {
+		t.Errorf("printed %q", r.Stdout)
 	}
 }

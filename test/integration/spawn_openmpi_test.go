@@ -25,11 +25,11 @@ func TestOpenMPIDynamic(t *testing.T) {
 				args = append(args, c.step)
 			}
 			r := l.run(t, job{hosts: c.hosts, args: args})
-			if r.code != 0 || !strings.Contains(r.stdout, c.want) { // it may warn of more ranks than CPUs
-				t.Errorf("ended with %d and printed %q, not %q\n%s", r.code, r.stdout, c.want, r.stderr)
+			if r.Code != 0 || !strings.Contains(r.Stdout, c.want) { // it may warn of more ranks than CPUs
+				t.Errorf("ended with %d and printed %q, not %q\n%s", r.Code, r.Stdout, c.want, r.Stderr)
 			}
-			if c.step == "failing" && !strings.Contains(r.stderr, "could not spawn /nowhere/program: rank ") {
-				t.Errorf("the user is told %q", r.stderr)
+			if c.step == "failing" && !strings.Contains(r.Stderr, "could not spawn /nowhere/program: rank ") {
+				t.Errorf("the user is told %q", r.Stderr)
 			}
 		})
 	}

@@ -52,13 +52,13 @@ func (l *lab) spawnPlaces(t *testing.T, exe string, flags ...string) {
 			t.Parallel()
 			args := slices.Concat(strings.Fields(c.flags), flags, []string{exe}, c.args)
 			r := l.run(t, job{hosts: c.hosts, args: args})
-			lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
+			lines := strings.Split(strings.TrimSuffix(r.Stdout, "\n"), "\n")
 			slices.Sort(lines)
 			if strings.Join(lines, "\n") != strings.Join(c.want, "\n") {
-				t.Errorf("printed %q, not %q\n%s", lines, c.want, r.stderr)
+				t.Errorf("printed %q, not %q\n%s", lines, c.want, r.Stderr)
 			}
-			if r.code != c.code || !strings.Contains(r.stderr, c.says) || c.says == "" && r.stderr != "" {
-				t.Errorf("code %d, said %q, not %q", r.code, r.stderr, c.says)
+			if r.Code != c.code || !strings.Contains(r.Stderr, c.says) || c.says == "" && r.Stderr != "" {
+				t.Errorf("code %d, said %q, not %q", r.Code, r.Stderr, c.says)
 			}
 		})
 	}

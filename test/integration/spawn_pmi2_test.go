@@ -19,13 +19,13 @@ func TestPMI2Spawns(t *testing.T) {
 	if out, err := exec.Command("cc", "-O1", "-Wall", "-o", exe, "../mpi/pmi2spawn.c", "-lpmi2").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	r := l.run(t, job{hosts: "w0:2,w1:2,w2:1", args: []string{"-n", "2", exe}}).ok(t)
+	r := l.run(t, job{hosts: "w0:2,w1:2,w2:1", args: []string{"-n", "2", exe}}).OK(t)
 	for _, want := range []string{
 		"spawned 1", "child 0 of 3, program 0, --two words, found tag#0$x$",
 		"child 1 of 3, program 0, --two words, found tag#0$x$", "child 2 of 3, program 1, other, found tag#0$x$",
 	} {
-		if !strings.Contains(r.stdout, want) {
-			t.Errorf("%q is missing in\n%s", want, r.stdout)
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("%q is missing in\n%s", want, r.Stdout)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	testlab "github.com/mpiup/mpiup/test/lab"
 )
 
 // ssh runs the binary under ssh's name, which finds its key as it would in a pod.
@@ -53,8 +55,8 @@ func TestSSH(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := l.ssh(t, job{stdin: strings.NewReader(c.stdin)}, c.args...).wait(t)
-			r.ends(t, c.code, c.stdout, c.stderr)
+			r := l.ssh(t, job{stdin: strings.NewReader(c.stdin)}, c.args...).Wait(t)
+			r.Ends(t, c.code, c.stdout, c.stderr)
 		})
 	}
 }
@@ -79,9 +81,9 @@ func TestSSHQuotesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%.100s: %v", text, err)
 		}
-		r := l.ssh(t, job{}, append([]string{"w0"}, words...)...).wait(t)
-		if r.code != 0 || r.stdout != string(want) {
-			t.Errorf("%.100q gave %d, %q, not %q: %s", text, r.code, r.stdout, want, r.stderr)
+		r := l.ssh(t, job{}, append([]string{"w0"}, words...)...).Wait(t)
+		if r.Code != 0 || r.Stdout != string(want) {
+			t.Errorf("%.100q gave %d, %q, not %q: %s", text, r.Code, r.Stdout, want, r.Stderr)
 		}
 	}
 }
@@ -90,17 +92,17 @@ func TestSSHQuotesNothing(t *testing.T) {
 func TestSSHLeavesWhatWasLeft(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	r := l.ssh(t, job{}, "w1", "sleep 1000 >/dev/null 2>&1 & echo $!").wait(t)
-	if r.code != 0 {
-		t.Fatalf("ended with %d: %s", r.code, r.stderr)
+	r := l.ssh(t, job{}, "w1", "sleep 1000 >/dev/null 2>&1 & echo $!").Wait(t)
+	if r.Code != 0 {
+		t.Fatalf("ended with %d: %s", r.Code, r.Stderr)
 	}
-	pid := strings.TrimSpace(r.stdout)
-	if r := l.ssh(t, job{}, "w1", "kill", pid).wait(t); r.code != 0 {
-		t.Errorf("process %s is gone: %s", pid, r.stderr)
+	pid := strings.TrimSpace(r.Stdout)
+	if r := l.ssh(t, job{}, "w1", "kill", pid).Wait(t); r.Code != 0 {
+		t.Errorf("process %s is gone: %s", pid, r.Stderr)
 	}
 	s := l.ssh(t, job{}, "w1", "sleep 1001 & echo ready; wait")
-	s.says(t, "ready")
-	s.signal(t, syscall.SIGKILL)
-	s.wait(t)
-	eventually(t, "a command ends with its ssh", func() bool { return len(l.matching(t, "w1", "sleep 1001")) == 0 })
+	s.Says(t, "ready")
+	s.Signal(t, syscall.SIGKILL)
+	s.Wait(t)
+	testlab.Eventually(t, "a command ends with its ssh", func() bool { return len(l.matching(t, "w1", "sleep 1001")) == 0 })
 }

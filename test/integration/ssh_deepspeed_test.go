@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -78,10 +79,10 @@ func TestDeepSpeed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := l.deepspeed(t, append(c.args, "train.py", "the end")...).wait(t)
+			r := l.deepspeed(t, append(c.args, "train.py", "the end")...).Wait(t)
 			want := strings.NewReplacer("master M", "master "+c.master, " Q ", " "+c.quoted+" ").Replace(four)
-			if got := placed(r.stdout); r.code != 0 || got != want {
-				t.Errorf("ended with %d, printed\n%s not\n%s%s\n%s", r.code, got, want, r.stdout, r.stderr)
+			if got := placed(r.Stdout); r.Code != 0 || got != want {
+				t.Errorf("ended with %d, printed\n%s not\n%s%s\n%s", r.Code, got, want, r.Stdout, r.Stderr)
 			}
 		})
 	}
@@ -91,20 +92,20 @@ func TestDeepSpeed(t *testing.T) {
 func TestDeepSpeedEnds(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	r := l.deepspeed(t, "train.py", "fail").wait(t)
-	r.fails(t, 9, "w0: ssh exited with exit code 9")
-	if got := placed(r.stdout); !strings.Contains(got, "rank 2 of 4 local 0 on w1 master 10.77.") {
-		t.Errorf("printed %s", r.stdout)
+	r := l.deepspeed(t, "train.py", "fail").Wait(t)
+	r.Fails(t, 9, "w0: ssh exited with exit code 9")
+	if got := placed(r.Stdout); !strings.Contains(got, "rank 2 of 4 local 0 on w1 master 10.77.") {
+		t.Errorf("printed %s", r.Stdout)
 	}
 	d := l.deepspeed(t, "train.py", "hang")
-	d.says(t, "rank 0 of 4", "rank 1 of 4", "rank 2 of 4", "rank 3 of 4")
-	dir := d.cmd.Dir
-	d.signal(t, syscall.SIGINT)
-	if r := d.wait(t); r.code != 1 {
-		t.Errorf("ended with %d: %s", r.code, r.stderr)
+	d.Says(t, "rank 0 of 4", "rank 1 of 4", "rank 2 of 4", "rank 3 of 4")
+	dir := d.Cmd.Dir
+	d.Signal(t, syscall.SIGINT)
+	if r := d.Wait(t); r.Code != 1 {
+		t.Errorf("ended with %d: %s", r.Code, r.Stderr)
 	}
 	for _, h := range []string{"w0", "w1"} {
-		eventually(t, "ranks end on "+h, func() bool {
+		testlab.Eventually(t, "ranks end on "+h, func() bool {
 			for _, pid := range l.matching(t, h, "train.py") {
 				if at, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd"); err == nil && at == dir {
 					return false

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	testlab "github.com/mpiup/mpiup/test/lab"
 )
 
 // elasticWorker trains nothing, by Horovod's own elastic loop. What Horovod's library would do is done
@@ -116,21 +118,21 @@ func TestHorovodrunElastic(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	e := l.elastic(t)
-	e.says(t, "w0 among 3, restart 0", "w1 among 3, restart 0", "w2 among 3, restart 0")
+	e.Says(t, "w0 among 3, restart 0", "w1 among 3, restart 0", "w2 among 3, restart 0")
 	e.are(t, "w0", "w1")
-	e.says(t, "w0 among 2, restart 1", "w1 among 2, restart 1", "w2 is no longer wanted")
-	eventually(t, "the worker of w2 ends", func() bool { return len(l.matching(t, "w2", e.end)) == 0 })
+	e.Says(t, "w0 among 2, restart 1", "w1 among 2, restart 1", "w2 is no longer wanted")
+	testlab.Eventually(t, "the worker of w2 ends", func() bool { return len(l.matching(t, "w2", e.end)) == 0 })
 	e.are(t, "w0", "w1", "w2")
-	e.says(t, "w0 among 3, restart 2", "w1 among 3, restart 2")
+	e.Says(t, "w0 among 3, restart 2", "w1 among 3, restart 2")
 	for _, pid := range l.matching(t, "w1", e.end) {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // its shell may have ended with it
 	}
-	e.says(t, "w0 among 2, restart 3", "w2 among 2, restart 1")
+	e.Says(t, "w0 among 2, restart 3", "w2 among 2, restart 1")
 	if err := os.WriteFile(e.end, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := e.wait(t)
-	if r.code != 0 || strings.Count(r.stdout, "step 0\n") != 3 {
-		t.Errorf("ended with %d, or not only the first three began at the beginning: printed %q and %.4000s", r.code, r.stdout, r.stderr)
+	r := e.Wait(t)
+	if r.Code != 0 || strings.Count(r.Stdout, "step 0\n") != 3 {
+		t.Errorf("ended with %d, or not only the first three began at the beginning: printed %q and %.4000s", r.Code, r.Stdout, r.Stderr)
 	}
 }

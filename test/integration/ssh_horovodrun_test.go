@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -62,9 +63,9 @@ func TestHorovodrun(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := l.horovod(t, append([]string{"--start-timeout", "150"}, c.args...)...).wait(t)
-			if r.code != 0 || inOrder(r.stdout) != c.stdout {
-				t.Errorf("ended with %d, printed %q and %.4000s", r.code, r.stdout, r.stderr)
+			r := l.horovod(t, append([]string{"--start-timeout", "150"}, c.args...)...).Wait(t)
+			if r.Code != 0 || inOrder(r.Stdout) != c.stdout {
+				t.Errorf("ended with %d, printed %q and %.4000s", r.Code, r.Stdout, r.Stderr)
 			}
 		})
 	}
@@ -77,17 +78,17 @@ func TestHorovodrunEnds(t *testing.T) {
 	gone := func(text string) {
 		t.Helper()
 		for _, h := range []string{"w0", "w1"} {
-			eventually(t, "workers end on "+h, func() bool { return len(l.matching(t, h, text)) == 0 })
+			testlab.Eventually(t, "workers end on "+h, func() bool { return len(l.matching(t, h, text)) == 0 })
 		}
 	}
 	args := []string{"--gloo", "--network-interface", "eth0", "-np", "3", "-H", "w0:2,w1:1", "sh", "-c"}
-	l.horovod(t, append(args, "if [ $HOROVOD_RANK = 1 ]; then exit 7; fi; exec sleep 1007")...).wait(t).
-		fails(t, 1, "Process name: 1\nExit code: 7")
+	l.horovod(t, append(args, "if [ $HOROVOD_RANK = 1 ]; then exit 7; fi; exec sleep 1007")...).Wait(t).
+		Fails(t, 1, "Process name: 1\nExit code: 7")
 	gone("sleep 1007")
 	h := l.horovod(t, append(args, "echo up; exec sleep 1008")...)
-	h.says(t, "[0]<stdout>:up", "[1]<stdout>:up", "[2]<stdout>:up")
-	h.signal(t, syscall.SIGINT)
-	h.wait(t)
+	h.Says(t, "[0]<stdout>:up", "[1]<stdout>:up", "[2]<stdout>:up")
+	h.Signal(t, syscall.SIGINT)
+	h.Wait(t)
 	gone("sleep 1008")
 }
 
@@ -118,16 +119,16 @@ exec "$@"`
 			j := job{dir: l.folder(t), env: []string{"PATH=/usr/bin:/bin", "HOME=/root", "MPIUP_KEY=" + l.key, "OMPI_MCA_plm_rsh_agent=/etc/mpi/kubexec.sh"}}
 			argv := append([]string{"unshare", "-m", "-u", "sh", "-c", inPod, "sh", l.bin}, l.script(t, "horovod", horovodrun)...)
 			argv = append(append(argv, "--gloo", "--start-timeout", "150", "-np", "2", "-H", "w0:1,w1:1"), c.args...)
-			r := l.command(t, j, append(argv, "sh", "-c", glooRank)...).wait(t)
+			r := l.command(t, j, append(argv, "sh", "-c", glooRank)...).Wait(t)
 			for _, line := range []string{"[0]<stdout>:rank 0 of 2 on w0, gloo over eth0\n", "[1]<stdout>:rank 1 of 2 on w1, gloo over eth0\n"} {
-				if !strings.Contains(r.stdout, line) {
-					t.Errorf("ended with %d, printed %q and %.4000s", r.code, r.stdout, r.stderr)
+				if !strings.Contains(r.Stdout, line) {
+					t.Errorf("ended with %d, printed %q and %.4000s", r.Code, r.Stdout, r.Stderr)
 				}
 			}
 			// A server that fails while it ends makes horovodrun 0.28.1 fail, though nothing needs it any more: its
 			// threads that wait for them call os._exit.
-			if r.code != 0 && !c.servers {
-				t.Errorf("ended with %d: %.4000s", r.code, r.stderr)
+			if r.Code != 0 && !c.servers {
+				t.Errorf("ended with %d: %.4000s", r.Code, r.Stderr)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func TestFiveHundredSSH(t *testing.T) {
 	)
 	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0"}})
 	agent := l.agent(t, "w0", container{})
-	quiet := pss(t, agent.cmd.Process.Pid)
+	quiet := pss(t, agent.Cmd.Process.Pid)
 	fifo := filepath.Join(l.folder(t), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
@@ -40,23 +40,23 @@ func TestFiveHundredSSH(t *testing.T) {
 		t.Helper()
 		end := time.After(patient)
 		for {
-			more := many.stdout.more()
-			if strings.Count(many.stdout.String(), line) >= want {
+			more := many.Stdout.More()
+			if strings.Count(many.Stdout.String(), line) >= want {
 				return
 			}
 			select {
 			case <-more:
-			case <-many.done:
-				if got := strings.Count(many.stdout.String(), line); got < want {
-					t.Fatalf("%d of %d say %q: %.4000s", got, want, line, many.stderr)
+			case <-many.Done:
+				if got := strings.Count(many.Stdout.String(), line); got < want {
+					t.Fatalf("%d of %d say %q: %.4000s", got, want, line, many.Stderr)
 				}
 			case <-end:
-				t.Fatalf("%d of %d say %q after %v: %.4000s", strings.Count(many.stdout.String(), line), want, line, patient, many.stderr)
+				t.Fatalf("%d of %d say %q after %v: %.4000s", strings.Count(many.Stdout.String(), line), want, line, patient, many.Stderr)
 			}
 		}
 	}
 	count("up\n", n)
-	busy, clients, found := pss(t, agent.cmd.Process.Pid), 0, 0
+	busy, clients, found := pss(t, agent.Cmd.Process.Pid), 0, 0
 	for _, pid := range l.matching(t, netns.Launcher, "ssh -o ConnectTimeout=600 w0") {
 		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && filepath.Base(exe) == filepath.Base(l.bin) {
 			clients, found = clients+pss(t, pid), found+1
@@ -70,7 +70,7 @@ func TestFiveHundredSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	count("code "+strconv.Itoa(code)+"\n", n)
-	many.wait(t)
+	many.Wait(t)
 }
 
 // room is how many of most clients this machine takes: 10 MB of memory each, and 16 threads with their shells'.

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -47,9 +48,9 @@ func TestPdsh(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := l.pdsh(t, c.args...).wait(t)
-			if r.code != c.code || inOrder(r.stdout) != c.stdout || inOrder(r.stderr) != c.stderr {
-				t.Errorf("ended with %d, printed %q and %q", r.code, r.stdout, r.stderr)
+			r := l.pdsh(t, c.args...).Wait(t)
+			if r.Code != c.code || inOrder(r.Stdout) != c.stdout || inOrder(r.Stderr) != c.stderr {
+				t.Errorf("ended with %d, printed %q and %q", r.Code, r.Stdout, r.Stderr)
 			}
 		})
 	}
@@ -59,14 +60,14 @@ func TestPdsh(t *testing.T) {
 func TestPdshTimeouts(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	r := l.pdsh(t, "-S", "-u", "5", "-w", "w[0-1]", "sleep 1004").wait(t)
-	r.fails(t, 255, "w0: command timeout", "w1: command timeout")
-	eventually(t, "commands that took too long end on their hosts", func() bool {
+	r := l.pdsh(t, "-S", "-u", "5", "-w", "w[0-1]", "sleep 1004").Wait(t)
+	r.Fails(t, 255, "w0: command timeout", "w1: command timeout")
+	testlab.Eventually(t, "commands that took too long end on their hosts", func() bool {
 		return len(l.matching(t, "w0", "sleep 1004")) == 0 && len(l.matching(t, "w1", "sleep 1004")) == 0
 	})
-	r = l.pdsh(t, "-S", "-t", "15", "-w", "w0,nobody", "hostname").wait(t)
-	if r.fails(t, 255, "nobody: mpiup: host nobody: ", "nobody: ssh exited with exit code 255"); r.stdout != "w0: w0\n" {
-		t.Errorf("printed %q", r.stdout)
+	r = l.pdsh(t, "-S", "-t", "15", "-w", "w0,nobody", "hostname").Wait(t)
+	if r.Fails(t, 255, "nobody: mpiup: host nobody: ", "nobody: ssh exited with exit code 255"); r.Stdout != "w0: w0\n" {
+		t.Errorf("printed %q", r.Stdout)
 	}
 }
 
@@ -75,11 +76,11 @@ func TestPdshInterrupted(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	p := l.pdsh(t, "-b", "-S", "-w", "w[0-2]", "echo up; sleep 1005")
-	p.says(t, "w0: up", "w1: up", "w2: up")
-	p.signal(t, syscall.SIGINT)
-	p.wait(t)
+	p.Says(t, "w0: up", "w1: up", "w2: up")
+	p.Signal(t, syscall.SIGINT)
+	p.Wait(t)
 	for _, h := range []string{"w0", "w1", "w2"} {
-		eventually(t, "a command ends with its pdsh on "+h, func() bool { return len(l.matching(t, h, "sleep 1005")) == 0 })
+		testlab.Eventually(t, "a command ends with its pdsh on "+h, func() bool { return len(l.matching(t, h, "sleep 1005")) == 0 })
 	}
 }
 
@@ -95,18 +96,18 @@ func TestPdshAsDeepSpeedCallsIt(t *testing.T) {
 		`'echo $0 $1 $PWD $UCX_TLS; exec sleep 1006'`, "--world_info=eyJ3MCI6IFswXX0=", "--node_rank=%n", "--master_addr=10.0.0.1"}
 	p := l.pdsh(t, append(pdsh, launch...)...)
 	for i, h := range []string{"w0", "w1", "w2"} {
-		p.says(t, h+": --world_info=eyJ3MCI6IFswXX0= --node_rank="+string(rune('0'+i))+" "+dir+" tcp,self\n")
+		p.Says(t, h+": --world_info=eyJ3MCI6IFswXX0= --node_rank="+string(rune('0'+i))+" "+dir+" tcp,self\n")
 	}
-	p.signal(t, syscall.SIGINT)
-	p.signal(t, syscall.SIGTERM)
-	kill := l.pdsh(t, append(pdsh, "pkill -f ", `sleep\ 1006`)...).wait(t)
-	if r := p.wait(t); r.code != 128+int(syscall.SIGTERM) {
-		t.Errorf("pdsh ended with %d", r.code)
+	p.Signal(t, syscall.SIGINT)
+	p.Signal(t, syscall.SIGTERM)
+	kill := l.pdsh(t, append(pdsh, "pkill -f ", `sleep\ 1006`)...).Wait(t)
+	if r := p.Wait(t); r.Code != 128+int(syscall.SIGTERM) {
+		t.Errorf("pdsh ended with %d", r.Code)
 	}
 	for _, h := range []string{"w0", "w1", "w2"} {
-		eventually(t, "nothing is left on "+h, func() bool { return len(l.matching(t, h, "sleep 1006")) == 0 })
+		testlab.Eventually(t, "nothing is left on "+h, func() bool { return len(l.matching(t, h, "sleep 1006")) == 0 })
 	}
-	if strings.Contains(kill.stderr, "mpiup") {
-		t.Errorf("the pkill says %s", kill.stderr)
+	if strings.Contains(kill.Stderr, "mpiup") {
+		t.Errorf("the pkill says %s", kill.Stderr)
 	}
 }

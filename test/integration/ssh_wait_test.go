@@ -26,9 +26,9 @@ func TestSSHBeforeTheAgent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := l.ssh(t, job{}, c.args...).wait(t)
-			if r.fails(t, 255, c.stderr...); r.stdout != "" || c.stderr == nil && r.stderr != "" {
-				t.Errorf("printed %q and %q", r.stdout, r.stderr)
+			r := l.ssh(t, job{}, c.args...).Wait(t)
+			if r.Fails(t, 255, c.stderr...); r.Stdout != "" || c.stderr == nil && r.Stderr != "" {
+				t.Errorf("printed %q and %q", r.Stdout, r.Stderr)
 			}
 		})
 	}
@@ -37,17 +37,17 @@ func TestSSHBeforeTheAgent(t *testing.T) {
 			return l.command(t, l.outfit(t), "sh", "-c", "until ssh "+options+" w0 true; do echo again; sleep 0.1; done; ssh w0 'exit 3'; echo code $?")
 		}
 		patient, quick := loop(""), loop("-q -o ConnectTimeout=5")
-		quick.says(t, "again")
+		quick.Says(t, "again")
 		agent := l.agent(t, "w0", container{})
-		if r := quick.wait(t); r.code != 0 || !strings.HasSuffix(r.stdout, "again\ncode 3\n") || r.stderr != "" {
-			t.Errorf("the quick loop ended with %d, printed %q and %q", r.code, r.stdout, r.stderr)
+		if r := quick.Wait(t); r.Code != 0 || !strings.HasSuffix(r.Stdout, "again\ncode 3\n") || r.Stderr != "" {
+			t.Errorf("the quick loop ended with %d, printed %q and %q", r.Code, r.Stdout, r.Stderr)
 		}
-		if r := patient.wait(t); r.code != 0 || r.stdout != "code 3\n" {
-			t.Errorf("the patient loop ended with %d, printed %q and %q", r.code, r.stdout, r.stderr)
+		if r := patient.Wait(t); r.Code != 0 || r.Stdout != "code 3\n" {
+			t.Errorf("the patient loop ended with %d, printed %q and %q", r.Code, r.Stdout, r.Stderr)
 		}
 		select {
-		case <-agent.done:
-			t.Errorf("the agent has ended: %s", agent.stderr)
+		case <-agent.Done:
+			t.Errorf("the agent has ended: %s", agent.Stderr)
 		default:
 		}
 	})
@@ -59,8 +59,8 @@ func TestSSHToAStranger(t *testing.T) {
 	l := hosted(t)
 	hostfile := l.file(t, "w0 slots=1\nw1 slots=1\n")
 	r := l.mounted(t, hostfile, "ssh", job{}, "nobody", "true")
-	r.fails(t, 255, "host nobody: ", "waited 10s (-o ConnectTimeout) for 1 host", "nobody is not among the hosts of /etc/mpi/hostfile")
-	if r := l.mounted(t, hostfile, "ssh", job{}, "w2", "hostname"); r.code != 0 || r.stdout != "w2\n" || r.stderr != "" {
-		t.Errorf("a host of none of the lists that is there: %d, %q, %q", r.code, r.stdout, r.stderr)
+	r.Fails(t, 255, "host nobody: ", "waited 10s (-o ConnectTimeout) for 1 host", "nobody is not among the hosts of /etc/mpi/hostfile")
+	if r := l.mounted(t, hostfile, "ssh", job{}, "w2", "hostname"); r.Code != 0 || r.Stdout != "w2\n" || r.Stderr != "" {
+		t.Errorf("a host of none of the lists that is there: %d, %q, %q", r.Code, r.Stdout, r.Stderr)
 	}
 }

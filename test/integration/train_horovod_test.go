@@ -32,9 +32,9 @@ func TestHorovodBare(t *testing.T) {
 			t.Parallel()
 			args := slices.Concat([]string{"-n", "4"}, c.args, []string{python}, c.program)
 			r := l.run(t, job{hosts: "w0:2,w1:2", args: args})
-			r.learns(t, 4)
-			if n := strings.Count(r.stdout, "weights equal"); n != 4*c.times {
-				t.Errorf("%d lines of %d ranks:\n%s", n, 4, r.stdout)
+			learns(t, r, 4)
+			if n := strings.Count(r.Stdout, "weights equal"); n != 4*c.times {
+				t.Errorf("%d lines of %d ranks:\n%s", n, 4, r.Stdout)
 			}
 		})
 	}
@@ -46,7 +46,7 @@ func TestHorovodOfMPICHBare(t *testing.T) {
 	l := hosted(t)
 	python, whole := framework("horovod-mpich")
 	need.File(t, "horovod-mpich", whole, "run test/frameworks.sh horovod-mpich")
-	l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, l.example(t, "horovod-pytorch")}}).learns(t, 4)
+	learns(t, l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, l.example(t, "horovod-pytorch")}}), 4)
 }
 
 // mpiup under horovodrun's name, with its command line: no ssh, no mpirun and no horovodrun is asked.
@@ -59,7 +59,7 @@ func TestAsHorovodrun(t *testing.T) {
 	for _, how := range []string{"--gloo", "--mpi"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			l.called(t, "horovodrun", job{}, "-np", "4", "-H", "w0:2,w1:2", how, "--cycle-time-ms", "2", python, script).learns(t, 4)
+			learns(t, l.called(t, "horovodrun", job{}, "-np", "4", "-H", "w0:2,w1:2", how, "--cycle-time-ms", "2", python, script), 4)
 		})
 	}
 }

@@ -37,11 +37,11 @@ func (l *lab) training(t *testing.T, path string) string {
 var learned = regexp.MustCompile(`(?m)^(?:\[1,\d+\]<stdout>:)?rank (\d+) of (\d+): loss ([\d.]+) to ([\d.]+), weights equal rank 0's: True$`)
 
 // learns checks the lines of an example's ranks: all are there, the loss fell, the weights agree.
-func (r result) learns(t *testing.T, size int) {
+func learns(t *testing.T, r result, size int) {
 	t.Helper()
-	r.ok(t)
+	r.OK(t)
 	seen := map[string]bool{}
-	for _, m := range learned.FindAllStringSubmatch(r.stdout, -1) {
+	for _, m := range learned.FindAllStringSubmatch(r.Stdout, -1) {
 		first, _ := strconv.ParseFloat(m[3], 64)
 		last, _ := strconv.ParseFloat(m[4], 64)
 		if m[2] != strconv.Itoa(size) || last >= first/4 {
@@ -50,6 +50,6 @@ func (r result) learns(t *testing.T, size int) {
 		seen[m[1]] = true
 	}
 	if len(seen) != size {
-		t.Errorf("%d of %d ranks trained:\n%s%s", len(seen), size, r.stdout, r.stderr)
+		t.Errorf("%d of %d ranks trained:\n%s%s", len(seen), size, r.Stdout, r.Stderr)
 	}
 }

@@ -10,15 +10,15 @@ func TestMeetingPortsOfTheUsersRange(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	const ask = `echo $MASTER_ADDR $MASTER_PORT $JAX_COORDINATOR_PORT`
-	r := l.run(t, job{hosts: "w1:2", args: []string{"-n", "2", "--mpi-ports", "18100-18109", "sh", "-c", ask}}).ok(t)
+	r := l.run(t, job{hosts: "w1:2", args: []string{"-n", "2", "--mpi-ports", "18100-18109", "sh", "-c", ask}}).OK(t)
 	want := fmt.Sprintf("%s 18109 18108\n", l.cluster.Addr("w1"))
-	if r.stdout != want+want {
-		t.Errorf("ranks meet at\n%swant each\n%s", r.stdout, want)
+	if r.Stdout != want+want {
+		t.Errorf("ranks meet at\n%swant each\n%s", r.Stdout, want)
 	}
 	r = l.run(t, job{hosts: "w1:1", args: []string{"-n", "1", "--mpi-ports", "18110-18110", "sh", "-c", "echo ${JAX_COORDINATOR_PORT:-none}"}})
-	r.fails(t, 0, "ranks of JAX get no port to meet at on host w1: no port of --mpi-ports 18110-18110 is free there; widen it by two")
-	if r.stdout != "none\n" {
-		t.Errorf("the rank says %q", r.stdout)
+	r.Fails(t, 0, "ranks of JAX get no port to meet at on host w1: no port of --mpi-ports 18110-18110 is free there; widen it by two")
+	if r.Stdout != "none\n" {
+		t.Errorf("the rank says %q", r.Stdout)
 	}
 }
 
@@ -27,7 +27,7 @@ func TestFrameworkVariablesOfTheUser(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	const ask = `echo ${RANK-none} ${MASTER_PORT-none} ${TF_CONFIG-none}`
-	l.run(t, job{hosts: "w0", args: []string{"-n", "1", "-x", "MASTER_PORT=29511", "-x", "RANK=7", "sh", "-c", ask}}).ends(t, 0, "7 29511 none\n", "")
-	l.run(t, job{hosts: "w0", args: []string{"-n", "1", "--env", "none", "sh", "-c", ask}}).ends(t, 0, "none none none\n", "")
-	l.called(t, "mpirun", job{}, "-n", "1", "-host", "w0", "sh", "-c", ask).ends(t, 0, "none none none\n", "")
+	l.run(t, job{hosts: "w0", args: []string{"-n", "1", "-x", "MASTER_PORT=29511", "-x", "RANK=7", "sh", "-c", ask}}).Ends(t, 0, "7 29511 none\n", "")
+	l.run(t, job{hosts: "w0", args: []string{"-n", "1", "--env", "none", "sh", "-c", ask}}).Ends(t, 0, "none none none\n", "")
+	l.called(t, "mpirun", job{}, "-n", "1", "-host", "w0", "sh", "-c", ask).Ends(t, 0, "none none none\n", "")
 }

@@ -10,7 +10,7 @@ import (
 func TestLightningBare(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
-	l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", newTorch(t), l.example(t, "lightning")}}).learns(t, 4)
+	learns(t, l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", newTorch(t), l.example(t, "lightning")}}), 4)
 }
 
 // Accelerate needs no launcher of its own; without a GPU it takes rank and size from other variables than torch.
@@ -18,7 +18,7 @@ func TestAccelerateBare(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	script := l.training(t, "../frameworks/accelerate.py")
-	l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", newTorch(t), script}}).learns(t, 4)
+	learns(t, l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", newTorch(t), script}}), 4)
 }
 
 // DeepSpeed's engine without its runner. What it would compile at its first start has been compiled.
@@ -30,5 +30,5 @@ func TestDeepSpeedBare(t *testing.T) {
 	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4",
 		"-x", "TORCH_EXTENSIONS_DIR=" + filepath.Join(bin, "../extensions"), "-x", "PATH=" + bin + ":" + os.Getenv("PATH"),
 		python, l.example(t, "deepspeed")}})
-	r.learns(t, 4)
+	learns(t, r, 4)
 }

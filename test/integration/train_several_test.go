@@ -20,7 +20,7 @@ func TestTorchAndJAXInOneProcess(t *testing.T) {
 	}
 	// JAX's own come first: it needs what it was installed with, and torch does not mind.
 	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", "-x", "PYTHONPATH=" + packages[0], python, l.training(t, "../frameworks/torch-and-jax.py")}})
-	r.learns(t, 4)
+	learns(t, r, 4)
 }
 
 // torch meets by itself and Horovod by MPI, or both by Gloo, each in its own way.
@@ -39,7 +39,7 @@ func TestTorchAndHorovodInOneProcess(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"-n", "4"}, c.args...)
-			l.run(t, job{hosts: "w0:2,w1:2", args: append(args, python, l.training(t, "../frameworks/torch-and-horovod.py"))}).learns(t, 4)
+			learns(t, l.run(t, job{hosts: "w0:2,w1:2", args: append(args, python, l.training(t, "../frameworks/torch-and-horovod.py"))}), 4)
 		})
 	}
 }

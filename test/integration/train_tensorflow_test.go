@@ -13,5 +13,5 @@ func TestTensorFlow(t *testing.T) {
 	python, whole := framework("tensorflow")
 	need.File(t, "tensorflow", whole, "run test/frameworks.sh tensorflow")
 	script := l.training(t, "../frameworks/tensorflow.py")
-	l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", "--env", "tf", python, script}}).learns(t, 4)
+	learns(t, l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", "--env", "tf", python, script}}), 4)
 }

@@ -51,7 +51,7 @@ func TestWhoseFaultATrainingsEndIs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			script := l.trainer(t, strings.Replace(reducing, "DO", c.does, 1))
-			l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, script}}).fails(t, c.code, c.says...)
+			l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, script}}).Fails(t, c.code, c.says...)
 		})
 	}
 }
@@ -97,8 +97,8 @@ func TestNobodyTrainsManyTimes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			python, script := c.python(t), l.trainer(t, c.script)
-			r := l.run(t, job{hosts: "w0:2,w1:2", args: append(c.args, "-n", "4", python, script)}).fails(t, 0)
-			said := strings.NewReplacer(python, "PYTHON", script, "SCRIPT").Replace(r.stderr)
+			r := l.run(t, job{hosts: "w0:2,w1:2", args: append(c.args, "-n", "4", python, script)}).Fails(t, 0)
+			said := strings.NewReplacer(python, "PYTHON", script, "SCRIPT").Replace(r.Stderr)
 			if c.says == "" && strings.Contains(said, "mpiup:") || c.says != "" && strings.Count(said, "mpiup:") != 1 || !strings.Contains(said, c.says) {
 				t.Errorf("says %q, not %q", said, c.says)
 			}
@@ -118,20 +118,20 @@ func TestWhoIsMissingWhereTorchMeets(t *testing.T) {
 	}
 	t.Run("time limit", func(t *testing.T) {
 		t.Parallel()
-		run("--timeout", "50").wait(t).fails(t, 110, "mpiup: rank 2 (w1, pid ", who, "; see what it does: on w1 py-spy dump --pid ")
+		run("--timeout", "50").Wait(t).Fails(t, 110, "mpiup: rank 2 (w1, pid ", who, "; see what it does: on w1 py-spy dump --pid ")
 	})
 	t.Run("while it runs, and Ctrl-C", func(t *testing.T) {
 		t.Parallel()
 		r := run("--grace", "1")
-		if err := r.until(r.stderr, who+"30s"); err != nil {
+		if err := r.Until(r.Stderr, who+"30s"); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+		if err := r.Cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		res := r.wait(t)
-		if n := strings.Count(res.stderr, who); n != 2 {
-			t.Errorf("said %d times:\n%s", n, res.stderr)
+		res := r.Wait(t)
+		if n := strings.Count(res.Stderr, who); n != 2 {
+			t.Errorf("said %d times:\n%s", n, res.Stderr)
 		}
 	})
 }

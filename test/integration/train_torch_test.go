@@ -27,7 +27,7 @@ func TestTorchDDPBare(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	python, script := l.torch(t, "torch-ddp")
-	l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, script}}).learns(t, 4)
+	learns(t, l.run(t, job{hosts: "w0:2,w1:2", args: []string{"-n", "4", python, script}}), 4)
 }
 
 // One bare torchrun on each host: together they start one job, two processes a host here.
@@ -36,7 +36,7 @@ func TestTorchrunBare(t *testing.T) {
 	l := hosted(t)
 	_, script := l.torch(t, "torch-ddp")
 	r := l.run(t, job{hosts: "w0,w1", args: []string{"--ppn", "1", "-x", "PET_NPROC_PER_NODE=2", "/usr/bin/torchrun", script}})
-	r.learns(t, 4)
+	learns(t, r, 4)
 }
 
 // The same with the newest torch, whose torchrun is another.
@@ -54,7 +54,7 @@ func TestNewTorchBare(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			l.run(t, job{hosts: c.hosts, args: append(c.args, l.example(t, "torch-ddp"))}).learns(t, 4)
+			learns(t, l.run(t, job{hosts: c.hosts, args: append(c.args, l.example(t, "torch-ddp"))}), 4)
 		})
 	}
 }
@@ -69,6 +69,6 @@ func TestTorchJobsBesideEachOther(t *testing.T) {
 		both = append(both, l.start(t, job{hosts: "w0:1,w1:1", args: []string{"-n", "2", python, script}}))
 	}
 	for _, r := range both {
-		r.wait(t).learns(t, 2)
+		learns(t, r.Wait(t), 2)
 	}
 }
