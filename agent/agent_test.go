@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/topology/usable"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/peer"
@@ -206,19 +207,8 @@ func alive(pid int32) bool {
 	return i > 0 && b[i+2] != 'Z'
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	bound := time.After(testBound)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-bound:
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
+// eventually waits for what the agent or a rank does.
+var eventually = lab.Eventually
 
 func TestProcessLifecycle(t *testing.T) {
 	c := newClient(t, newAgent(t), '1', "life-1")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/test/lab"
 )
 
 // patience bounds every wait for something that should happen soon.
@@ -118,17 +119,7 @@ func output(t testing.TB, s *Supervisor, c Command) string {
 }
 
 // until waits for a condition outside this process.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); !ok(); {
-		if time.Now().After(end) {
-			t.Fatalf("not so after %v: %s", patience, what)
-		}
-		<-tick.C
-	}
-}
+var until = lab.Eventually
 
 // pidIn reads a pid that a process writes to a file.
 func pidIn(t testing.TB, file string) (pid int) {

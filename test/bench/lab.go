@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -53,11 +54,7 @@ func newLab(ctx context.Context, b *bench, n int) (*lab, error) {
 func (l *lab) startAgents(ctx context.Context) error {
 	key := filepath.Join(l.b.dir, "key")
 	if _, err := os.Stat(key); err != nil {
-		out, err := l.cluster.Command(ctx, netns.Launcher, l.b.mpiup, "keygen").Output()
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(key, out, 0o600); err != nil {
+		if err := testlab.Keygen(l.b.mpiup, key, 0o600); err != nil {
 			return err
 		}
 	}

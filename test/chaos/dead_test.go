@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/lab"
 )
 
 // What is dead is noticed, by name, in time, and leaves nothing.
@@ -29,7 +31,7 @@ func TestKilledLauncherLeavesNothing(t *testing.T) {
 	s := newSite(t, 2)
 	r := s.jobOf(grandchild("-deaf"), 8, "--grace", "2")
 	for _, w := range s.workers {
-		s.until("8 ranks and 8 grandchildren on "+w.host, func() bool { return len(w.processes()) == 16 })
+		lab.Eventually(s.t, "8 ranks and 8 grandchildren on "+w.host, func() bool { return len(w.processes()) == 16 })
 	}
 	begun := time.Now()
 	r.signal(syscall.SIGKILL)
@@ -122,7 +124,7 @@ func TestInterruptWhileGathering(t *testing.T) {
 	s.workers = append(s.workers, &worker{s: s, name: "nobody"})
 	defer func() { s.workers = s.workers[:1] }()
 	r := s.launch(nil, []string{"true"}, 1)
-	s.until("it says who is missing", func() bool { return strings.Contains(r.err.String(), "nobody") })
+	lab.Eventually(s.t, "it says who is missing", func() bool { return strings.Contains(r.err.String(), "nobody") })
 	r.signal(syscall.SIGINT)
 	begun := time.Now()
 	r.ends(130)
@@ -145,7 +147,7 @@ func TestHostThatRestartsWhileOthersAreWaitedFor(t *testing.T) {
 	early, late := s.workers[0], s.workers[1]
 	late.kill()
 	r := s.launch(nil, []string{world.counter}, 1)
-	s.until("one is there", func() bool { return strings.Contains(r.err.String(), late.name) })
+	lab.Eventually(s.t, "one is there", func() bool { return strings.Contains(r.err.String(), late.name) })
 	s.last(2 * time.Second)
 	early.kill()
 	early.start()

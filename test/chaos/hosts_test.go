@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 	"golang.org/x/sys/unix"
 )
@@ -63,7 +64,7 @@ type worker struct {
 	flags []string
 	init  bool // the agent is PID 1, as in a pod
 	agent *netns.Cmd
-	log   *text
+	log   *lab.Text
 }
 
 // newSite takes n workers out of the pool, starts an agent on each, and returns when they serve.
@@ -73,7 +74,7 @@ func newSite(t *testing.T, n int, flags ...string) *site {
 	s := &site{t: t, c: cluster(t), launcher: netns.Launcher}
 	for range n {
 		host := take(t, "w")
-		w := &worker{s: s, host: host, name: host, flags: flags, init: true, log: &text{}}
+		w := &worker{s: s, host: host, name: host, flags: flags, init: true, log: new(lab.Text)}
 		s.workers = append(s.workers, w)
 		w.start()
 	}
@@ -132,7 +133,7 @@ func (w *worker) start() {
 	if err := w.agent.Start(); err != nil {
 		w.s.t.Fatal(err)
 	}
-	w.s.until("the agent on "+w.host+" is ready", func() bool { return strings.Count(w.log.String(), "agent is ready") > ready })
+	lab.Eventually(w.s.t, "the agent on "+w.host+" is ready", func() bool { return strings.Count(w.log.String(), "agent is ready") > ready })
 }
 
 // sound fails the test when a program fell over, or its race detector (an MPIUP_BIN that was
@@ -189,22 +190,7 @@ func (w *worker) processes() (out []netns.Process) {
 // gone waits until no process of a job is left on the worker.
 func (w *worker) gone() {
 	w.s.t.Helper()
-	w.s.until("no process of the job is left on "+w.host, func() bool { return len(w.processes()) == 0 })
-}
-
-// until waits for a condition that nothing announces.
-func (s *site) until(what string, ok func() bool) {
-	s.t.Helper()
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(bound)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			s.t.Fatalf("waited %v in vain: %s", bound, what)
-		}
-	}
+	lab.Eventually(w.s.t, "no process of the job is left on "+w.host, func() bool { return len(w.processes()) == 0 })
 }
 
 // last lets time pass: the length of a fault, which is the point of a scenario.

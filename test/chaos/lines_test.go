@@ -84,21 +84,3 @@ func (l *lines) ended(how string) (n int) {
 	}
 	return n
 }
-
-// text is a buffer that may be read while it is written.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer // guarded by mu
-}
-
-func (t *text) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.Write(b)
-}
-
-func (t *text) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.String()
-}

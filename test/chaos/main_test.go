@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -33,7 +34,6 @@ var world struct {
 	counter string
 	bigkvs  string // "" without a compiler
 	steady  string // "" without MPICH
-	err     error
 }
 
 func TestMain(m *testing.M) {
@@ -41,71 +41,47 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() != "1" {
 		_ = f.Value.Set(parallel)
 	}
-	os.Exit(withWorld(m))
+	os.Exit(lab.Main(m, setUp, func() error {
+		if world.cluster == nil {
+			return nil
+		}
+		return world.cluster.Close()
+	}))
 }
 
-func withWorld(m *testing.M) (code int) {
+func setUp(dir string) error {
 	if os.Geteuid() != 0 {
-		return m.Run() // which skips, or fails where it may not skip
+		return nil // every test skips, or fails where it may not skip
 	}
-	dir, err := os.MkdirTemp("", "mpiup-chaos-")
-	if err == nil {
-		world.dir = dir
-		defer os.RemoveAll(dir)
-		err = build()
+	world.dir = dir
+	if err := build(); err != nil {
+		return err
 	}
-	if err == nil {
-		for i := range workers {
-			pool.free = append(pool.free, fmt.Sprintf("w%d", i))
-		}
-		for i := range launchers {
-			pool.free = append(pool.free, fmt.Sprintf("l%d", i))
-		}
-		hosts := slices.Clone(pool.free)
-		world.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: hosts, Share: []string{dir, filepath.Dir(world.mpiup)}})
+	for i := range workers {
+		pool.free = append(pool.free, fmt.Sprintf("w%d", i))
 	}
-	world.err = err
-	code = m.Run()
-	if world.cluster != nil {
-		if err := world.cluster.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, "chaos:", err)
-			code = max(code, 1)
-		}
+	for i := range launchers {
+		pool.free = append(pool.free, fmt.Sprintf("l%d", i))
 	}
-	return code
+	var err error
+	world.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: slices.Clone(pool.free), Share: []string{dir, filepath.Dir(world.mpiup)}})
+	return err
 }
 
 // build makes the programs and the job's secret.
-func build() error {
-	world.key = filepath.Join(world.dir, "key")
-	world.counter = filepath.Join(world.dir, "counter")
-	world.mpiup = os.Getenv("MPIUP_BIN")
-	goBuild := func(out, pkg string) error {
-		cmd := exec.Command("go", "build", "-o", out, pkg)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if b, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("go build %s: %w: %s", pkg, err, b)
-		}
-		return nil
+func build() (err error) {
+	world.key, world.counter = filepath.Join(world.dir, "key"), filepath.Join(world.dir, "counter")
+	if world.mpiup, err = lab.Binary(world.dir); err != nil {
+		return err
 	}
-	var errs []error
-	if world.mpiup == "" {
-		world.mpiup = filepath.Join(world.dir, "mpiup")
-		errs = append(errs, goBuild(world.mpiup, "github.com/mpiup/mpiup/cmd/mpiup"))
-	}
-	errs = append(errs, os.WriteFile(world.key, []byte("the secret of the chaos tests\n"), 0o600),
-		goBuild(world.counter, "./counter"))
+	errs := []error{lab.Keygen(world.mpiup, world.key, 0o600), lab.Build(world.counter, "./test/chaos/counter")}
 	for _, p := range []struct {
 		out      *string
 		name, cc string
 	}{{&world.bigkvs, "bigkvs", "cc"}, {&world.steady, "steady", "mpicc.mpich"}} {
-		cc, err := exec.LookPath(p.cc)
-		if err != nil {
-			continue
-		}
-		*p.out = filepath.Join(world.dir, p.name)
-		if b, err := exec.Command(cc, "-O1", "-rdynamic", "-o", *p.out, "../mpi/"+p.name+".c").CombinedOutput(); err != nil {
-			errs = append(errs, fmt.Errorf("%s %s.c: %w: %s", p.cc, p.name, err, b))
+		if _, err := exec.LookPath(p.cc); err == nil {
+			*p.out = filepath.Join(world.dir, p.name)
+			errs = append(errs, lab.Compile(p.cc, p.name, *p.out))
 		}
 	}
 	return errors.Join(errs...)
@@ -115,9 +91,6 @@ func build() error {
 func cluster(t *testing.T) *netns.Cluster {
 	t.Helper()
 	need.Netns(t)
-	if world.err != nil {
-		t.Fatal(world.err)
-	}
 	return world.cluster
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,7 @@ type run struct {
 	cmd   *netns.Cmd
 	ranks int
 	out   *lines
-	err   *text
+	err   *lab.Text
 	begun time.Time
 	child bool          // the launcher is the command's child
 	done  chan struct{} // closed at the launcher's end
@@ -60,7 +61,7 @@ func (s *site) launch(wrapper, program []string, perHost int, flags ...string) *
 
 func (s *site) command(ranks int, argv []string) *run {
 	s.t.Helper()
-	r := &run{s: s, ranks: ranks, out: newLines(), err: &text{}, done: make(chan struct{}), begun: time.Now()}
+	r := &run{s: s, ranks: ranks, out: newLines(), err: new(lab.Text), done: make(chan struct{}), begun: time.Now()}
 	r.cmd = s.c.Command(context.Background(), s.launcher, argv...)
 	r.cmd.Stdout, r.cmd.Stderr = r.out, r.err
 	if err := r.cmd.Start(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/lab"
 )
 
 // Sessions of one incarnation live side by side; another incarnation of the same launcher
@@ -37,7 +39,7 @@ func TestRunsOfOneContainerLiveSideBySide(t *testing.T) {
 	c := s.job(1)
 	c.signal(syscall.SIGKILL)
 	<-c.done
-	s.until("the killed run's ranks are gone", func() bool { return len(w.processes()) == 2 })
+	lab.Eventually(s.t, "the killed run's ranks are gone", func() bool { return len(w.processes()) == 2 })
 	a.survived()
 }
 
@@ -126,7 +128,7 @@ func TestFencedLauncherComesBackLate(t *testing.T) {
 	old.signal(syscall.SIGSTOP)
 	young := s.launch(otherLife(), []string{world.counter}, 2)
 	young.grow(2)
-	s.until("the old session is forgotten", func() bool { return strings.Contains(w.log.String(), "fenced") })
+	lab.Eventually(s.t, "the old session is forgotten", func() bool { return strings.Contains(w.log.String(), "fenced") })
 	w.fwd.Reset() // what the agent said to the old one is lost
 	s.last(6 * time.Second)
 	old.signal(syscall.SIGCONT)
@@ -156,7 +158,7 @@ func TestNumbersOutliveAgents(t *testing.T) {
 		out, _ := s.c.Command(t.Context(), s.launcher, world.mpiup, "peers", "--key", world.key, "--host", addrs[0]).Output()
 		return string(out)
 	}
-	s.until("they know each other", func() bool {
+	lab.Eventually(s.t, "they know each other", func() bool {
 		p := peers()
 		return strings.Contains(p, addrs[1]) && strings.Contains(p, addrs[2])
 	})
@@ -165,7 +167,7 @@ func TestNumbersOutliveAgents(t *testing.T) {
 		s.workers = all[:2]
 		r := s.launch(otherLife(), []string{world.counter}, 1)
 		r.grow(1)
-		s.until("its number", func() bool { return strings.Contains(all[0].log.String(), fmt.Sprintf("number=%d", i+1)) })
+		lab.Eventually(s.t, "its number", func() bool { return strings.Contains(all[0].log.String(), fmt.Sprintf("number=%d", i+1)) })
 		r.cmd.Process.Signal(syscall.SIGKILL)
 		<-r.done
 		all[0].gone()
@@ -173,7 +175,7 @@ func TestNumbersOutliveAgents(t *testing.T) {
 	}
 	all[0].kill() // it has lost its memory, and asks its peers
 	all[0].start()
-	s.until("they know each other again", func() bool {
+	lab.Eventually(s.t, "they know each other again", func() bool {
 		p := peers()
 		return strings.Contains(p, addrs[1]) && strings.Contains(p, addrs[2])
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -17,7 +18,7 @@ func TestConnectionsResetAgainAndAgain(t *testing.T) {
 	r := s.job(2)
 	for i := range 20 {
 		for _, w := range s.workers {
-			s.until("a connection", func() bool { return w.fwd.Conns() > 0 })
+			lab.Eventually(s.t, "a connection", func() bool { return w.fwd.Conns() > 0 })
 			if i%4 == 3 {
 				w.fwd.CloseConns()
 			} else {
@@ -115,7 +116,7 @@ func TestResetWhileASecondConnectionHangs(t *testing.T) {
 	w := s.workers[0]
 	r := s.job(2, "--node-timeout", "12", "--launcher-timeout", "20")
 	w.fwd.Stall()
-	s.until("a second connection", func() bool { return w.fwd.Conns() > 1 })
+	lab.Eventually(s.t, "a second connection", func() bool { return w.fwd.Conns() > 1 })
 	w.fwd.Reset() // of both; the way is open again at once
 	w.fwd.Resume()
 	r.survived()

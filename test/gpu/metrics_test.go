@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,13 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 )
-
-// patience is far above what an agent's start or a report takes.
-const patience = 2 * time.Minute
 
 // metrics: an agent shows what the helper tells of GPUs, through the program and the library as they are; not where it
 // was switched off.
@@ -55,11 +51,9 @@ func (w world) metrics(t *testing.T) {
 func (w world) agent(t *testing.T, flags ...string) (url string) {
 	t.Helper()
 	need.Root(t)
-	key, err := exec.CommandContext(t.Context(), filepath.Join(w.dir, "mpiup"), "keygen").Output()
-	if err != nil {
+	if err := lab.Keygen(filepath.Join(w.dir, "mpiup"), filepath.Join(w.dir, "key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.write(t, "key", string(key))
 	at := free(t)
 	argv := append([]string{"-m", "sh", "-c", container + `key=$1/key; shift; exec mpiup agent --key "$key" --no-gossip "$@"`, "sh", w.dir,
 		"--listen", "127.0.0.1", "--http", at}, flags...)
@@ -67,7 +61,7 @@ func (w world) agent(t *testing.T, flags ...string) (url string) {
 	cmd := exec.CommandContext(ctx, "unshare", argv...)
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/"}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = patience
+	cmd.WaitDelay = lab.Bound
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -95,23 +89,22 @@ func free(t *testing.T) string {
 }
 
 // scrape asks until the answer has a text.
-func (w world) scrape(t *testing.T, url, text string) string {
+func (w world) scrape(t *testing.T, url, text string) (got string) {
 	t.Helper()
-	got := "nothing"
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-again.C {
+	defer func() {
+		if t.Failed() {
+			t.Log(got)
+		}
+	}()
+	lab.Eventually(t, text+" at "+url, func() bool {
 		r, err := http.Get(url)
 		if err != nil {
-			got = err.Error()
-			continue
+			return false
 		}
+		defer r.Body.Close()
 		b, err := io.ReadAll(r.Body)
-		r.Body.Close()
-		if got = fmt.Sprintf("%s%v", b, err); err == nil && strings.Contains(string(b), text) {
-			return string(b)
-		}
-	}
-	t.Fatalf("never %q, but\n%s", text, got)
-	return ""
+		got = string(b)
+		return err == nil && strings.Contains(got, text)
+	})
+	return got
 }

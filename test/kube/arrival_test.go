@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -52,10 +53,10 @@ func TestWorkersPublishedAfterADenial(t *testing.T) {
 	j.DNS().Cache(30*time.Second, netns.CoreDNS)
 	for _, w := range j.workers {
 		w.worker()
-		eventually(t, w.name+" is ready", w.ready)
+		lab.Eventually(t, w.name+" is ready", w.ready)
 	}
 	wait := j.launcher.begin(append([]string{j.bin, "run", "-n", "4"}, whereAmI...)...)
-	eventually(t, "a waiting line", func() bool { return strings.Contains(j.launcher.log.String(), "waiting for 2 of 2 hosts") })
+	lab.Eventually(t, "a waiting line", func() bool { return strings.Contains(j.launcher.log.String(), "waiting for 2 of 2 hosts") })
 	begun := time.Now()
 	j.workers[0].publish()
 	within(t.Context(), 4*time.Second, func() bool { return false }) // the second is later by that
@@ -117,7 +118,7 @@ func TestDNSThatDoesNotAnswer(t *testing.T) {
 				quick(t, w.name+" is ready", func() time.Duration {
 					begun := time.Now()
 					w.worker()
-					eventually(t, w.name+" is ready", w.ready)
+					lab.Eventually(t, w.name+" is ready", w.ready)
 					return time.Since(begun)
 				})
 			}
@@ -165,7 +166,7 @@ func TestReplacedPod(t *testing.T) {
 	run := func() result { return j.launcher.run(append([]string{"-n", "6", "--wait", "60"}, whereAmI...)...) }
 	run().ok(t)
 	view := func() peersView { return peers(t, j.workers[0]) }
-	eventually(t, "gossip knows three", func() bool { return len(view().alive()) == 3 })
+	lab.Eventually(t, "gossip knows three", func() bool { return len(view().alive()) == 3 })
 
 	gone := j.workers[1]
 	old := gone.Addr(gone.name)
@@ -179,7 +180,7 @@ func TestReplacedPod(t *testing.T) {
 	run().ok(t)
 	var v peersView
 	defer func() { t.Logf("last view: %+v", v) }()
-	eventually(t, "gossip has the new entry in place of the old", func() bool {
+	lab.Eventually(t, "gossip has the new entry in place of the old", func() bool {
 		v = view()
 		return len(v.Peers) == 3 && len(v.alive()) == 3 && strings.HasPrefix(v.host(gone.name).Address, gone.Addr(gone.name).String()+":")
 	})

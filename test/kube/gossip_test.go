@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -17,7 +18,7 @@ func gossipers(t *testing.T) []*pod {
 	t.Helper()
 	j := newMPIJob(t, netns.IPv4, "OpenMPI", 5).mount().up()
 	for _, w := range j.workers {
-		eventually(t, w.name+" knows all", func() bool { return census(t, w).alive == 5 })
+		lab.Eventually(t, w.name+" knows all", func() bool { return census(t, w).alive == 5 })
 	}
 	return j.workers
 }

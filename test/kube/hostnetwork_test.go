@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -50,7 +51,7 @@ mkdir -p %[1]s; mount --bind /run/keep.%[2]s %[1]s; mount -t tmpfs tmpfs /run; m
 		"/bin/sh", "-c", own + w.script(), "sh"}, command...)
 	w.cmd = w.Command(context.WithoutCancel(w.t.Context()), w.name, argv...)
 	w.cmd.Env = w.environ()
-	w.log = &log{}
+	w.log = new(lab.Text)
 	w.cmd.Stdout, w.cmd.Stderr = w.log, w.log
 	must(w.t, w.cmd.Start())
 	w.t.Cleanup(func() {
@@ -71,16 +72,16 @@ func (w *twin) inside(argv ...string) (string, int) {
 	child := strings.Fields(string(children))[0]
 	cmd := exec.CommandContext(w.t.Context(), "nsenter", append([]string{"-t", child, "-a", "--"}, argv...)...)
 	cmd.Env = w.environ()
-	var out log
+	var out lab.Text
 	cmd.Stdout, cmd.Stderr = &out, &out
-	return out.after(cmd.Run(), cmd)
+	return after(&out, cmd.Run(), cmd)
 }
 
 // port waits until the container's own agent serves and says where.
 func (w *twin) port() int {
 	w.t.Helper()
 	var out string
-	eventually(w.t, w.label+" is ready", func() (ok bool) {
+	lab.Eventually(w.t, w.label+" is ready", func() (ok bool) {
 		var code int
 		out, code = w.inside(w.bin, "agent", "--check")
 		return code == 0
@@ -151,7 +152,7 @@ func twoWorkersOnOneNode(t *testing.T, family netns.Family) {
 			t.Errorf("mpiup exec %s ran in %q, exit code %d", name, out, code)
 		}
 	}
-	eventually(t, "the siblings know each other by gossip", func() bool {
+	lab.Eventually(t, "the siblings know each other by gossip", func() bool {
 		out, _ := a.inside(a.bin, "peers", "--host", "127.0.0.1")
 		return strings.Count(out, " alive ") == 2 && strings.HasPrefix(out, "scope pi.ns (/etc/resolv.conf)")
 	})
@@ -177,7 +178,7 @@ func TestLauncherOnTheWorkersNode(t *testing.T) {
 	here.start("sleep", "1000")
 	run := append([]string{here.bin, "run", "-n", "4"}, whichPod...)
 	var out string
-	eventually(t, "the container has its volumes", func() bool {
+	lab.Eventually(t, "the container has its volumes", func() bool {
 		out, _ = here.inside("cat", "/proc/1/comm")
 		return out == "sleep\n"
 	})

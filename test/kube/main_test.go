@@ -2,9 +2,7 @@ package kube_test
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -12,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -20,52 +19,16 @@ import (
 var built string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "mpiup-kube-")
-	if err == nil {
-		err = os.Chmod(dir, 0o755) // ranks of any uid execute what lies here
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	built = dir
-	code := m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(lab.Main(m, func(dir string) error { built = dir; return nil }, func() error { return goleak.Find() }))
 }
 
-// mpiup is the binary under test: $MPIUP_BIN, or one built here.
-var mpiup = sync.OnceValues(func() (string, error) {
-	bin := os.Getenv("MPIUP_BIN")
-	path := filepath.Join(built, "mpiup")
-	if bin == "" {
-		cmd := exec.Command("go", "build", "-o", path, "./cmd/mpiup")
-		cmd.Dir = "../.." // the binary of its own module, with its own requirements
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build: %w\n%s", err, out)
-		}
-		return path, nil
-	}
-	data, err := os.ReadFile(bin)
-	if err != nil {
-		return "", fmt.Errorf("MPIUP_BIN: %w", err)
-	}
-	return path, os.WriteFile(path, data, 0o755)
-})
+// mpiup is the binary under test.
+var mpiup = sync.OnceValues(func() (string, error) { return lab.BinaryIn(built) })
 
 // hello is test/mpi/hello.c, compiled with Debian's MPICH.
 var hello = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(built, "hello")
-	out, err := exec.Command("mpicc.mpich", "-O1", "-rdynamic", "-o", path, "../mpi/hello.c").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("hello.c: %w\n%s", err, out)
-	}
-	return path, err
+	return path, lab.Compile("mpicc.mpich", "hello", path)
 })
 
 func mpiHello(t *testing.T) string {
@@ -121,16 +84,8 @@ func up(t *testing.T, family netns.Family, domain string, hosts ...string) *clus
 	return &cluster{Cluster: c, t: t, bin: bin, dir: dir, family: family}
 }
 
-// bound is far beyond what anything here takes on a slow machine.
+// bound is far beyond what a pod's command takes on a slow machine.
 const bound = 90 * time.Second
-
-// eventually waits for a condition that some program brings about.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	if !within(t.Context(), bound, ok) {
-		t.Fatalf("not within %v: %s", bound, what)
-	}
-}
 
 // within says whether ok came true in d.
 func within(ctx context.Context, d time.Duration, ok func() bool) bool {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -221,7 +222,7 @@ func TestRunLauncherAsWorker(t *testing.T) {
 		t.Parallel()
 		j := job(t)
 		j.launcher.worker()
-		eventually(t, "the launcher's agent serves", j.launcher.ready)
+		lab.Eventually(t, "the launcher's agent serves", j.launcher.ready)
 		out, code := j.launcher.exec(t.Context(), append([]string{j.bin, "run", "-n", "4"}, whereAmI...)...)
 		same(t, "ranks", result{out: out, code: code}.ok(t), want)
 		if !strings.Contains(j.launcher.log.String(), "session") {

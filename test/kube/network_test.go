@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -26,7 +27,7 @@ func TestClusterNetworks(t *testing.T) {
 			t.Parallel()
 			j := mpiJobIn(t, tt.family, tt.domain, "OpenMPI", 2).mount().up()
 			same(t, "ranks", j.launcher.run(whereAmI...).ok(t), fourOnTwo("rank %d of 4 on pi-worker-%d"))
-			eventually(t, "the workers know each other by gossip", func() bool {
+			lab.Eventually(t, "the workers know each other by gossip", func() bool {
 				return len(peers(t, j.workers[1], "--host", "localhost").alive()) == 2
 			})
 			for _, q := range j.DNS().Queries() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -36,7 +37,7 @@ func TestTrainer(t *testing.T) {
 	l.volumes = append(l.volumes, volume{at: "/etc/mpi", gid: 1000, files: []file{
 		{"hostfile", []byte("tune-node-0-0.tune slots=2\ntune-node-0-1.tune slots=2\n"), 0o444}}})
 	for _, n := range nodes { // dependsOn: node Ready
-		eventually(t, n.name+" is ready", n.ready)
+		lab.Eventually(t, n.name+" is ready", n.ready)
 	}
 	same(t, "ranks", l.run(whereAmI...).ok(t), fourOnTwo("rank %d of 4 on tune-node-0-%d"))
 
@@ -104,7 +105,7 @@ func lwsPods(t *testing.T, size int) []*pod {
 // keygen is a Secret made with `mpiup keygen`, mounted where mpiup looks for one.
 func (c *cluster) keygen() volume {
 	c.t.Helper()
-	text, err := c.Command(c.t.Context(), netns.Launcher, c.bin, "keygen").Output()
+	text, err := lab.Secret(c.bin)
 	must(c.t, err)
 	return volume{at: "/etc/mpiup", files: []file{{"key", text, os.FileMode(0o644)}}}
 }
@@ -234,7 +235,7 @@ func TestRecordsThatGrow(t *testing.T) {
 				p := c.pod(fmt.Sprintf("set-%d", i), "set.ns.svc.cluster.local")
 				p.volumes = []volume{secret}
 				pods = append(pods, p.worker("--slots", "1"))
-				eventually(t, p.name+" is ready", p.ready)
+				lab.Eventually(t, p.name+" is ready", p.ready)
 			}
 			wait := front.begin(slices.Concat([]string{c.bin, "run"}, tt.args, whereAmI)...)
 			for i, p := range pods {
@@ -293,12 +294,12 @@ func TestGossipIsTheLastSource(t *testing.T) {
 	for _, p := range pods[:2] {
 		p.worker("--slots", "1", "--host", seed)
 	}
-	eventually(t, "the agent is ready", pods[1].ready)
+	lab.Eventually(t, "the agent is ready", pods[1].ready)
 	run("-n", "3", "--wait", "3").says(t, 241, "gossip has ", "-n 3 needs 3")
 	pods[2].worker("--slots", "1", "--host", seed)
 	same(t, "ranks that wait for a late agent", told(run("-n", "3").ok(t)), []string{"rank 0 of 3 on p-0", "rank 1 of 3 on p-1", "rank 2 of 3 on p-2"})
 	for _, p := range pods {
-		eventually(t, "gossip knows three", func() bool { return len(peers(t, p).alive()) == 3 })
+		lab.Eventually(t, "gossip knows three", func() bool { return len(peers(t, p).alive()) == 3 })
 	}
 	if v := peers(t, pods[0]); v.HostsFrom != "gossip" || v.Scope != "default" {
 		t.Errorf("hosts from %q, scope %q", v.HostsFrom, v.Scope)

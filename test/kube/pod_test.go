@@ -1,7 +1,6 @@
 package kube_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/netip"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -32,7 +32,7 @@ type pod struct {
 	nameless bool   // /etc/hosts does not have the pod
 	aliases  string // more lines for /etc/hosts (hostAliases)
 	server   string // nameserver in resolv.conf; default: the cluster's
-	log      *log
+	log      *lab.Text
 
 	mu      sync.Mutex
 	current *netns.Cmd // guarded by mu
@@ -151,7 +151,7 @@ func (p *pod) environ() []string {
 }
 
 // start makes the container and begins its command; its output goes to w.
-func (p *pod) start(w *log, argv ...string) *netns.Cmd {
+func (p *pod) start(w *lab.Text, argv ...string) *netns.Cmd {
 	p.t.Helper()
 	p.kubelet()
 	cmd := p.RunInit(context.WithoutCancel(p.t.Context()), p.name, append([]string{"/bin/sh", "-c", p.script(), "sh"}, argv...)...)
@@ -167,7 +167,7 @@ func (p *pod) start(w *log, argv ...string) *netns.Cmd {
 // worker starts `mpiup agent`; args are added to it.
 func (p *pod) worker(args ...string) *pod {
 	p.t.Helper()
-	p.log = &log{}
+	p.log = new(lab.Text)
 	p.start(p.log, append([]string{p.bin, "agent"}, args...)...)
 	p.t.Cleanup(func() {
 		if p.t.Failed() {
@@ -181,9 +181,9 @@ func (p *pod) worker(args ...string) *pod {
 func (p *pod) exec(ctx context.Context, argv ...string) (string, int) {
 	cmd := p.Command(ctx, p.name, append(p.privileges(), argv...)...)
 	cmd.Env = p.environ()
-	var out log
+	var out lab.Text
 	cmd.Stdout, cmd.Stderr = &out, &out
-	return out.after(cmd.Run(), cmd.Cmd)
+	return after(&out, cmd.Run(), cmd.Cmd)
 }
 
 // ready is the kubelet's exec probe: it succeeds once the agent serves.
@@ -196,7 +196,7 @@ func (p *pod) ready() bool {
 // CoreDNS do for a service with publishNotReadyAddresses false.
 func (p *pod) published() *pod {
 	p.t.Helper()
-	eventually(p.t, p.name+" is ready", p.ready)
+	lab.Eventually(p.t, p.name+" is ready", p.ready)
 	p.publish()
 	return p
 }
@@ -233,11 +233,11 @@ func (p *pod) launch(argv ...string) result {
 func (p *pod) begin(argv ...string) func() result {
 	p.t.Helper()
 	begun := time.Now()
-	p.log = &log{}
+	p.log = new(lab.Text)
 	cmd := p.start(p.log, argv...)
 	done := make(chan result, 1)
 	go func() {
-		text, code := p.log.after(cmd.Wait(), cmd.Cmd)
+		text, code := after(p.log, cmd.Wait(), cmd.Cmd)
 		done <- result{text, code, time.Since(begun)}
 	}()
 	return func() result {
@@ -259,7 +259,7 @@ func (p *pod) begin(argv ...string) func() result {
 func (p *pod) idle() *pod {
 	p.t.Helper()
 	p.begin("sleep", "1000")
-	eventually(p.t, p.name+" has its volumes", func() bool {
+	lab.Eventually(p.t, p.name+" has its volumes", func() bool {
 		out, _ := p.exec(p.t.Context(), "cat", "/proc/1/comm")
 		return out == "sleep\n"
 	})
@@ -300,27 +300,9 @@ func sorted(text string) []string {
 	return lines
 }
 
-// log takes output of programs; it may be read meanwhile.
-type log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 // after is the text and the exit code of a command that has ended; -1 when it did not start or
 // a signal ended it.
-func (l *log) after(err error, cmd *exec.Cmd) (string, int) {
+func after(l *lab.Text, err error, cmd *exec.Cmd) (string, int) {
 	if cmd.ProcessState == nil {
 		return fmt.Sprintf("%s%v", l.String(), err), -1
 	}

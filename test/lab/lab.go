@@ -2,7 +2,7 @@
 // started, watched and judged, agents that are ready, and waiting for what another process does.
 //
 //	Main ── a directory, removed after the package's tests
-//	Binary, Keygen, Compile ── mpiup, a key, programs of test/mpi
+//	Binary, Secret, Keygen, Compile ── mpiup, a key, programs of test/mpi
 //	Start(netns.Cmd), StartHere(exec.Cmd) ── Process ── End, Wait ── Result ── OK, Fails, Ends
 //	Agents ── a ready agent on each worker of a netns.Cluster, as PID 1
 //	Loopback ── a ready agent on an address of 127.0.0.0/8, for tests without root
@@ -69,8 +69,21 @@ func Binary(dir string) (string, error) {
 	if bin := os.Getenv("MPIUP_BIN"); bin != "" {
 		return filepath.Abs(bin)
 	}
-	bin := filepath.Join(dir, "mpiup")
-	return bin, Build(bin, "./cmd/mpiup")
+	return BinaryIn(dir)
+}
+
+// BinaryIn is a copy of $MPIUP_BIN in dir, or mpiup built there, for hosts that see nothing else of it.
+func BinaryIn(dir string) (string, error) {
+	path := filepath.Join(dir, "mpiup")
+	bin := os.Getenv("MPIUP_BIN")
+	if bin == "" {
+		return path, Build(path, "./cmd/mpiup")
+	}
+	program, err := os.ReadFile(bin)
+	if err != nil {
+		return "", fmt.Errorf("MPIUP_BIN: %w", err)
+	}
+	return path, os.WriteFile(path, program, 0o755)
 }
 
 // Build builds a package of mpiup's module, by its path there, with the versions that the module requires.
@@ -84,11 +97,20 @@ func Build(out, pkg string, flags ...string) error {
 	return quietly(cmd)
 }
 
-// Keygen writes a new secret to a file, by mpiup keygen.
-func Keygen(mpiup, file string, mode os.FileMode) error {
+// Secret is a new job's secret, by mpiup keygen.
+func Secret(mpiup string) ([]byte, error) {
 	text, err := exec.Command(mpiup, "keygen").Output()
 	if err != nil {
-		return fmt.Errorf("%s keygen: %w", mpiup, err)
+		return nil, fmt.Errorf("%s keygen: %w", mpiup, err)
+	}
+	return text, nil
+}
+
+// Keygen writes a new job's secret to a file.
+func Keygen(mpiup, file string, mode os.FileMode) error {
+	text, err := Secret(mpiup)
+	if err != nil {
+		return err
 	}
 	return os.WriteFile(file, text, mode)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -9,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 )
 
@@ -33,26 +32,7 @@ type lab struct {
 type agent struct {
 	host string
 	cmd  *netns.Cmd
-	log  *output
-}
-
-// output is what a process wrote; it may be read while it grows.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
-}
-
-// Write appends; it never fails.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
+	log  *testlab.Text
 }
 
 var workers = []string{"w0", "w1"}
@@ -85,7 +65,7 @@ func (l *lab) start(ctx context.Context) error {
 		if l.tree != "" {
 			argv = append(l.into(), argv...)
 		}
-		a := &agent{host: host, cmd: l.cluster.RunInit(ctx, host, argv...), log: new(output)}
+		a := &agent{host: host, cmd: l.cluster.RunInit(ctx, host, argv...), log: new(testlab.Text)}
 		a.cmd.Stdout, a.cmd.Stderr = a.log, a.log
 		if err := a.cmd.Start(); err != nil {
 			return fmt.Errorf("agent on %s: %w", host, err)
@@ -198,13 +178,9 @@ func (l *lab) warn(f func() error) {
 }
 
 // makeKey makes the secret of all runs, once.
-func (m *matrix) makeKey(ctx context.Context) error {
+func (m *matrix) makeKey() error {
 	if _, err := os.Stat(m.key); err == nil {
 		return nil
 	}
-	out, err := m.tool(ctx, m.bin, "keygen")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(m.key, []byte(out), 0o600)
+	return testlab.Keygen(m.bin, m.key, 0o600)
 }

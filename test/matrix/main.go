@@ -137,7 +137,7 @@ func (m *matrix) install(ctx context.Context) error {
 		return err
 	}
 	m.bin = own
-	if err := m.makeKey(ctx); err != nil {
+	if err := m.makeKey(); err != nil {
 		return err
 	}
 	help, err := m.tool(ctx, m.bin, "run", "--help")

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	testlab "github.com/mpiup/mpiup/test/lab"
 )
 
 // runStack runs programs with one library.
@@ -160,7 +162,7 @@ func (m *matrix) cell(ctx context.Context, l *lab, s stack, p program, at where)
 func (m *matrix) start(ctx context.Context, l *lab, p program, argv, env []string) ended {
 	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
-	var stdout, stderr output
+	var stdout, stderr testlab.Text
 	cmd := l.command(ctx, argv...)
 	cmd.Stdout, cmd.Stderr, cmd.Env = &stdout, &stderr, env
 	if now, err := os.Create(filepath.Join(m.dir, "now.txt")); err == nil { // for who watches

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -43,13 +44,13 @@ func TestNothingIsLeftOfACrash(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	for _, pid := range []int{init, other} {
-		wait(t, fmt.Sprintf("end of pid %d", pid), func() bool {
+		lab.Eventually(t, fmt.Sprintf("end of pid %d", pid), func() bool {
 			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			return err != nil || len(b) == 0 || !strings.Contains(string(b), "sleep")
 		})
 	}
 	for _, pattern := range []string{dir, "/sys/fs/cgroup/cpu/" + filepath.Base(dir) + ".*"} {
-		wait(t, pattern+" removed", func() bool {
+		lab.Eventually(t, pattern+" removed", func() bool {
 			left, _ := filepath.Glob(pattern)
 			if len(left) > 0 { // the next cluster sweeps, once the kernel has let go
 				up(t, netns.Config{Hosts: workers(1)})

@@ -1,7 +1,6 @@
 package netns_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 	"github.com/mpiup/mpiup/test/netns"
 )
@@ -181,18 +181,18 @@ func TestProcessesPauseAndKill(t *testing.T) {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
 		return string(b[strings.LastIndexByte(string(b), ')')+2])
 	}
-	wait(t, "both processes", func() bool {
+	lab.Eventually(t, "both processes", func() bool {
 		ps, err := c.Processes("w0")
 		return err == nil && len(ps) == 2 && ps[0].Pid == cmd.Process.Pid && ps[1].Argv == "sleep 54321"
 	})
 	if err := c.Pause("w0"); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, "it stands", func() bool { return state() == "T" })
+	lab.Eventually(t, "it stands", func() bool { return state() == "T" })
 	if err := c.Resume("w0"); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, "it goes on", func() bool { return state() != "T" })
+	lab.Eventually(t, "it goes on", func() bool { return state() != "T" })
 	if err := c.Kill("w0"); err != nil {
 		t.Fatal(err)
 	}
@@ -210,21 +210,5 @@ func TestThrottle(t *testing.T) {
 	}
 	if err := c.Throttle("w0", 0); err != nil {
 		t.Error(err)
-	}
-}
-
-// wait waits for a condition, at most a minute.
-func wait(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: not within a minute", what)
-		}
 	}
 }

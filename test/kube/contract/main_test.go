@@ -2,7 +2,6 @@ package contract
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	testlab "github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -23,45 +23,16 @@ var built string
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard()) // the controllers' own logs
 	ctrl.SetLogger(logr.Discard())
-	dir, err := os.MkdirTemp("/tmp", "mpiup-contract-")
-	if err == nil {
-		err = os.Chmod(dir, 0o755) // ranks of any uid execute what lies here
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	built = dir
-	code := m.Run()
-	// MPI Operator never ends its event recorder and klog never its clock.
-	if err := goleak.Find(goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
-		goleak.IgnoreAnyFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
-		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(testlab.Main(m, func(dir string) error { built = dir; return nil }, func() error {
+		// MPI Operator never ends its event recorder and klog never its clock.
+		return goleak.Find(goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
+			goleak.IgnoreAnyFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
+			goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
+	}))
 }
 
-// binary is the binary under test: $MPIUP_BIN, or one built here.
-var binary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(built, "mpiup")
-	if bin := os.Getenv("MPIUP_BIN"); bin != "" {
-		data, err := os.ReadFile(bin)
-		if err != nil {
-			return "", fmt.Errorf("MPIUP_BIN: %w", err)
-		}
-		return path, os.WriteFile(path, data, 0o755)
-	}
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/mpiup")
-	cmd.Dir = "../../.." // the binary of its own module, with its own requirements
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return path, nil
-})
+// binary is the binary under test.
+var binary = sync.OnceValues(func() (string, error) { return testlab.BinaryIn(built) })
 
 // program compiles test/mpi/hello.c, once for each compiler of Debian's.
 func program(t *testing.T, compiler string) string {

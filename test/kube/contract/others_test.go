@@ -2,7 +2,6 @@ package contract
 
 import (
 	"fmt"
-	"os/exec"
 	"slices"
 	"testing"
 
@@ -14,12 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
+
+	testlab "github.com/mpiup/mpiup/test/lab"
 )
 
 // keygen makes the Secret that examples without an operator want.
 func (l *lab) keygen() {
 	l.t.Helper()
-	text, err := exec.Command(bin(l.t), "keygen").Output()
+	text, err := testlab.Secret(bin(l.t))
 	must(l.t, err)
 	_, err = l.api.Kube.CoreV1().Secrets(ns).Create(l.t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "mpiup", Namespace: ns}, Data: map[string][]byte{"key": text}}, metav1.CreateOptions{})
