@@ -146,7 +146,7 @@ func (r *run) hear() {
 // words are what a process wrote that may tell why it failed.
 func (r *run) words(id int) verdict.Said {
 	w := r.sink.Words(id)
-	said := verdict.Said{First: w.First, Last: r.sink.Tail(id)}
+	said := verdict.Said{First: w.First, Last: append([]string{w.Fatal}, r.sink.Tail(id)...)}
 	for _, e := range w.Raised {
 		said.Raised = append(said.Raised, verdict.Exception{Text: e.Text, Chained: e.Chained, At: e.At})
 	}

@@ -14,6 +14,7 @@ import (
 type Words struct {
 	First  []string // the first distinct lines
 	Raised []Raised // the ends of the last Python tracebacks, the latest last
+	Fatal  string   // the last line of a log that says why the process aborts; "": none
 }
 
 // Raised is the end of one traceback.
@@ -69,7 +70,7 @@ var chained = []string{
 	"The above exception was the direct cause of the following exception:",
 }
 
-// add takes what a process wrote. A process that has said its first lines and is in no traceback costs one search.
+// add takes what a process wrote. A process that has said its first lines and is in no traceback costs two searches.
 func (w *words) add(id int, s job.Stream, data []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +88,7 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 		w.of[id] = h
 	}
 	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 {
-		at := bytes.Index(data, traceback)
+		at := telling(data)
 		if at < 0 {
 			h.keep(data[bytes.LastIndexByte(data, '\n')+1:])
 			return
@@ -124,6 +125,9 @@ func (h *hearing) heard(line string) {
 	if len(h.words.First) < maxFirst && line != "" && !slices.Contains(h.words.First, line) {
 		h.words.First = append(h.words.First, line)
 	}
+	if logged(line) && line[0] == 'F' {
+		h.words.Fatal = line
+	}
 	line = unranked(line)
 	indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
 	switch {
@@ -137,11 +141,43 @@ func (h *hearing) heard(line string) {
 		}
 		h.words.Raised = append(h.words.Raised, Raised{line, time.Now(), h.chain})
 		h.trace, h.after, h.chain, h.since = traceMessage, maxAfter, false, 0
-	case h.trace == traceMessage && h.after > 0 && line != "" && len(h.words.Raised) > 0:
+	case h.trace == traceMessage && h.after > 0 && line != "" && !logged(line) && len(h.words.Raised) > 0:
 		h.words.Raised[len(h.words.Raised)-1].Text += "\n" + line
 		h.after--
 	case h.trace == traceMessage:
 		h.trace = traceOutside
+	}
+}
+
+// logged says that a line is one of glog's or absl's log (F1123 03:48:54.704812 ...), as JAX and TensorFlow write.
+func logged[T string | []byte](line T) bool {
+	if len(line) < 6 || line[5] != ' ' {
+		return false
+	}
+	for _, c := range []byte(line[1:5]) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return strings.IndexByte("IWEF", line[0]) >= 0
+}
+
+// telling is where in data, which begins with a line, something is said that may be why the process fails; -1: nowhere.
+func telling(data []byte) int {
+	at := bytes.Index(data, traceback)
+	before := data
+	if at >= 0 {
+		before = data[:at]
+	}
+	for line := 0; ; line++ {
+		if logged(before[line:]) && before[line] == 'F' {
+			return line
+		}
+		next := bytes.Index(before[line:], []byte("\nF"))
+		if next < 0 {
+			return at
+		}
+		line += next
 	}
 }
 
@@ -170,5 +206,5 @@ func (w *words) words(id int) Words {
 		h.heard(string(h.line))
 		h.line = h.line[:0]
 	}
-	return Words{First: slices.Clone(h.words.First), Raised: slices.Clone(h.words.Raised)}
+	return Words{First: slices.Clone(h.words.First), Raised: slices.Clone(h.words.Raised), Fatal: h.words.Fatal}
 }

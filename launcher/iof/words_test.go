@@ -18,6 +18,8 @@ const raised = `Traceback (most recent call last):
 ValueError: loss is nan
 `
 
+const fatal = "F1123 03:48:54.704812      11 client.h:80] Terminating process because the JAX distributed service detected fatal errors."
+
 func said(texts ...string) (list []Raised) {
 	for _, text := range texts {
 		list = append(list, Raised{Text: text})
@@ -49,6 +51,9 @@ func TestWords(t *testing.T) {
 			Words{First: ten, Raised: said("ValueError: loss is nan")}},
 		{"two lines of a message, and the frames of C++ left out", many + strings.Replace(raised, "ValueError: loss is nan", "torch.X: a\nb\nc\nframe #0: d\nframe #1: e", 1),
 			Words{First: ten, Raised: said("torch.X: a\nb\nc")}},
+		{"a log's line after it", many + raised + fatal + "\nepoch\n", Words{First: ten, Raised: said("ValueError: loss is nan"), Fatal: fatal}},
+		{"a log's line, and its stack", many + "Fine\nF12 3\n" + fatal + "\n" + strings.Repeat("    @     0x7f614fe40634  absl::\n", 20), Words{First: ten, Fatal: fatal}},
+		{"a log's line at once", fatal, Words{First: []string{fatal}, Fatal: fatal}},
 		{"one while another was handled", many + raised + "\nDuring handling of the above exception, another exception occurred:\n\n" + strings.ReplaceAll(raised, "ValueError: loss is nan", "KeyError: 3"),
 			Words{First: ten, Raised: []Raised{{Text: "ValueError: loss is nan"}, {Text: "KeyError: 3", Chained: true}}}},
 		{"one that it went on after", many + raised + strings.Repeat("epoch\n", maxSince/3), Words{First: ten}},

@@ -38,11 +38,15 @@ var table = []row{
 	{Rendezvous, []string{"client socket has timed out after", "while trying to connect to"}, adviceRendezvous, true},
 	// torch: ProcessGroupNCCL's watchdog.
 	{Collective, []string{"Watchdog caught collective operation timeout"}, adviceCollective, true},
-	// Gloo, in torch and in Horovod: transport/tcp/pair.cc.
+	// Gloo, in torch, Horovod and JAX: transport/tcp/pair.cc.
 	{PeerLost, []string{"gloo/transport/tcp/pair.cc", "Connection closed by peer"}, advicePeerLost, true},
 	{PeerLost, []string{"gloo/transport/tcp/pair.cc", "Connection reset by peer"}, advicePeerLost, true},
 	// NCCL 2.13 and later: ncclRemoteError.
 	{PeerLost, []string{"NCCL error", "remote process exited or there was a network error"}, advicePeerLost, true},
 	// Horovod: SHUT_DOWN_ERROR.
 	{PeerLost, []string{"Horovod has been shut down", "one of the ranks"}, advicePeerLost, true},
+	// JAX: the coordination service's clients abort, whatever their rank was doing (xla/pjrt/distributed/client.h).
+	{PeerLost, []string{"Terminating process because the JAX distributed service detected fatal errors", "another task died"}, advicePeerLost, true},
+	// TensorFlow: collective operations over gRPC.
+	{PeerLost, []string{"UnavailableError", "Collective ops is aborted by"}, advicePeerLost, true},
 }

@@ -32,6 +32,10 @@ var logs = []struct {
 		PeerLost, true, "NVIDIA/nccl#2076"},
 	{"AbortedError (see above for traceback): Horovod has been shut down. This was caused by an exception on one of the ranks or an attempt to allreduce, allgather or broadcast a tensor after one of the ranks finished execution.",
 		PeerLost, true, "horovod/horovod#534"},
+	{"F1123 03:45:41.379542   11662 client.h:80] Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that another task died; see the other task logs for more details. Disable Python buffering, i.e. `python -u`, to be sure to see all the previous output. absl::Status: UNAVAILABLE: Failed to send RPC to coordination service.",
+		PeerLost, true, "a run with JAX 0.10.2, whose rank 0 was killed"},
+	{"tensorflow.python.framework.errors_impl.UnavailableError: {{function_node __inference_<lambda>_33}} Collective ops is aborted by: recvmsg:Connection reset by peer",
+		PeerLost, true, "a run with TensorFlow 2.21.0, of which a rank was killed"},
 }
 
 func TestEveryRowKnowsALineOfARealLog(t *testing.T) {
