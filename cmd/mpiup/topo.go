@@ -8,12 +8,12 @@ import (
 	"os"
 	"slices"
 
+	"github.com/mpiup/mpiup/cmd/mpiup/draw"
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
-	"github.com/mpiup/mpiup/topology/draw"
 	"github.com/mpiup/mpiup/topology/sysfs"
 	"github.com/mpiup/mpiup/topology/usable"
 	"github.com/spf13/cobra"

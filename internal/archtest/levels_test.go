@@ -13,6 +13,7 @@ const module = "github.com/mpiup/mpiup"
 var levels = map[string]int{
 	"cmd/mpiup":      4,
 	"cmd/mpiup-nvml": 4,
+	"cmd/mpiup/draw": 3,
 
 	"launcher": 3,
 	"agent":    3,
@@ -70,7 +71,6 @@ var levels = map[string]int{
 	"pmi/kvs":              1,
 	"pmi/message":          1,
 	"pmi/lobby":            1,
-	"topology/draw":        2,
 	"topology/capture":     1,
 	"topology/hwlocxml":    1,
 	"gpu":                  1,

@@ -37,7 +37,6 @@ var scattered = map[string]int{
 	"pmi/pmix.conn":                      17,
 	"pmi/pmix.namespace":                 7,
 	"topology/discover.reader":           6,
-	"topology/draw.View":                 9,
 }
 
 func TestPackagesAreSmall(t *testing.T) {

@@ -33,7 +33,7 @@ func TestPicture(t *testing.T) {
 			}
 			none := func(string) (string, bool) { return "", false }
 			v := &View{Name: name, Machine: m, Limits: limits, GPUs: gpu.Survey(sysfs.New(files), none, m), HCAs: rdma.Read(sysfs.New(files), rdma.Config{Survey: true})}
-			page := v.picture()
+			page := sketch{outline{v}}.picture()
 			checkPlaces(t, page)
 			counts := map[string]int{}
 			countBoxes(page, counts)
@@ -133,7 +133,7 @@ func TestLinksAreDrawn(t *testing.T) {
 		{"none", func(i, k int) int { return 0 }, 0, ""},
 	} {
 		v := withLinks(t, tt.linked)
-		page := v.picture()
+		page := sketch{outline{v}}.picture()
 		checkPlaces(t, page)
 		checkWellFormed(t, v)
 		counts := map[string]int{}
@@ -141,7 +141,7 @@ func TestLinksAreDrawn(t *testing.T) {
 		if counts["link"] != 16*16 || counts["peer"] != 8 && tt.wires > 0 || counts["peer"] > 0 && tt.wires == 0 {
 			t.Errorf("%s: %v", tt.name, counts)
 		}
-		if mesh := v.meshBox(); tt.wires > 0 && (len(mesh.wires) != tt.wires || mesh.title[1] != tt.title) || tt.wires == 0 && mesh != nil {
+		if mesh := (sketch{outline{v}}).meshBox(); tt.wires > 0 && (len(mesh.wires) != tt.wires || mesh.title[1] != tt.title) || tt.wires == 0 && mesh != nil {
 			t.Errorf("%s: %+v", tt.name, mesh)
 		}
 		var text bytes.Buffer

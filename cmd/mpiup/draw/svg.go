@@ -26,7 +26,7 @@ rect{stroke:#888;stroke-width:1;rx:3}
 
 // SVG writes the view as one picture.
 func SVG(w io.Writer, v *View) error {
-	page := v.picture()
+	page := sketch{outline{v}}.picture()
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d">`+"\n<style>%s</style>\n",
 		page.w, page.h, page.w, page.h, style)

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/mpiup/mpiup/cmd/mpiup/draw"
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/capture"
 	"github.com/mpiup/mpiup/topology/discover"
-	"github.com/mpiup/mpiup/topology/draw"
 	"github.com/mpiup/mpiup/topology/sysfs"
 	"github.com/mpiup/mpiup/topology/usable"
 )

@@ -24,7 +24,7 @@ func linkClass(word string) string {
 }
 
 // matrixBox is the table of links in colours, so that who is near whom is seen at once; nil without one.
-func (v *View) matrixBox() *box {
+func (v sketch) matrixBox() *box {
 	t := v.links()
 	if t == nil || len(t.Devices) > maxTable {
 		return nil
@@ -63,7 +63,7 @@ type peer struct {
 }
 
 // peers are the usable GPUs, if any is linked to another.
-func (v *View) peers() (all []peer) {
+func (v sketch) peers() (all []peer) {
 	linked := false
 	for _, d := range v.devices() {
 		if d.gpu != nil && d.usable() {
@@ -78,7 +78,7 @@ func (v *View) peers() (all []peer) {
 }
 
 // meshBox draws GPUs in a ring and the links of their own between them; nil where there are none.
-func (v *View) meshBox() *box {
+func (v sketch) meshBox() *box {
 	all := v.peers()
 	if all == nil {
 		return nil

@@ -8,9 +8,12 @@ import (
 	"github.com/mpiup/mpiup/topology"
 )
 
+// sketch is a view as boxes, whose words are those of the lines of text.
+type sketch struct{ outline }
+
 // picture is the boxes of the whole view: memory, parts and devices of the machine, then CPUs that are
 // offline, whose place the kernel does not tell.
-func (v *View) picture() *box {
+func (v sketch) picture() *box {
 	page := &box{class: "page", title: v.caption(), pad: 2 * gap}
 	memory, parts, devices := v.contents(v.Machine.Root)
 	var offline []*box
@@ -23,7 +26,7 @@ func (v *View) picture() *box {
 }
 
 // linkBoxes are the pictures of links, side by side.
-func (v *View) linkBoxes() (all []*box) {
+func (v sketch) linkBoxes() (all []*box) {
 	for _, b := range []*box{v.matrixBox(), v.meshBox()} {
 		if b != nil {
 			all = append(all, b)
@@ -33,8 +36,8 @@ func (v *View) linkBoxes() (all []*box) {
 }
 
 // caption is what stands above the picture.
-func (v *View) caption() []string {
-	s := Summary(v)
+func (v sketch) caption() []string {
+	s := Summary(v.View)
 	return []string{
 		strings.Trim(v.Name+", "+v.hardware(), ", "),
 		fmt.Sprintf("%s: %s, %s, %s", v.processor(), count(len(v.Machine.All(topology.TypeCore)), "core"),
@@ -46,7 +49,7 @@ func (v *View) caption() []string {
 }
 
 // legend says what the colours mean.
-func (v *View) legend() *box {
+func (v sketch) legend() *box {
 	b := &box{class: "plain", pad: 0}
 	entries := [][2]string{{"cpu", "usable"}, {"cpu off", "not usable"}}
 	if !v.offline().Empty() {
@@ -63,7 +66,7 @@ func (v *View) legend() *box {
 }
 
 // contents is the boxes of what is inside an object.
-func (v *View) contents(o *topology.Object) (memory, parts, devices []*box) {
+func (v sketch) contents(o *topology.Object) (memory, parts, devices []*box) {
 	for _, m := range o.Memory {
 		memory = append(memory, v.memoryBox(m))
 	}
@@ -76,7 +79,7 @@ func (v *View) contents(o *topology.Object) (memory, parts, devices []*box) {
 	return memory, parts, devices
 }
 
-func (v *View) memoryBox(o *topology.Object) *box {
+func (v sketch) memoryBox(o *topology.Object) *box {
 	l := v.memoryLine(o)
 	b := &box{class: "memory", title: []string{strings.TrimSuffix(l.String(), " [not usable]")}, tip: l.String()}
 	if !v.Limits.Of(o) {
@@ -86,7 +89,7 @@ func (v *View) memoryBox(o *topology.Object) *box {
 }
 
 // partBox is a package, die, cache, group, core or CPU.
-func (v *View) partBox(o *topology.Object) *box {
+func (v sketch) partBox(o *topology.Object) *box {
 	inner, caches := v.chain(o)
 	l := v.partLine(o)
 	if inner.Type == topology.TypeCore || inner.Type == topology.TypePU {
@@ -140,7 +143,7 @@ func rowWidth(boxes []*box) int {
 }
 
 // each says what an object's cores have, if all are alike: "8 cores: L2 512 KiB".
-func (v *View) each(o *topology.Object) string {
+func (v sketch) each(o *topology.Object) string {
 	var first string
 	for _, c := range o.Children {
 		inner, caches := v.chain(c)
@@ -160,7 +163,7 @@ func (v *View) each(o *topology.Object) string {
 }
 
 // cells is a box for each CPU.
-func (v *View) cells(cpus idset.Set) (cells []*box) {
+func (v sketch) cells(cpus idset.Set) (cells []*box) {
 	for cpu := range cpus.All() {
 		b := &box{class: "cpu", title: []string{fmt.Sprint(cpu)}, tip: fmt.Sprintf("CPU %d", cpu), w: cellWidth, h: cellHeight}
 		switch {
@@ -188,7 +191,7 @@ func kindClass(i, n int) string {
 	return fmt.Sprintf("cpu kind%d", min(i, 1))
 }
 
-func (v *View) branchBox(b branch) *box {
+func (v sketch) branchBox(b branch) *box {
 	out := &box{class: "pci", tip: v.branchLine(b).String(), pad: gap}
 	if len(b.branches) > 0 {
 		out.title = []string{b.title() + " " + b.address()}

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/cmd/mpiup/draw"
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/test/golden"
 	"github.com/mpiup/mpiup/test/machine"
 	"github.com/mpiup/mpiup/topology/discover"
-	"github.com/mpiup/mpiup/topology/draw"
 	"github.com/mpiup/mpiup/topology/sysfs"
 	"github.com/mpiup/mpiup/topology/usable"
 )

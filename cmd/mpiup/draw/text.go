@@ -11,9 +11,13 @@ import (
 	"github.com/mpiup/mpiup/topology"
 )
 
+// outline is a view as lines of text.
+type outline struct{ *View }
+
 // Text writes the view as lines for a terminal: what the machine is, what may be used of it, then the
 // tree of parts, in which neighbours that are alike are one line.
-func Text(w io.Writer, v *View) error {
+func Text(w io.Writer, view *View) error {
+	v := outline{view}
 	b := bufio.NewWriter(w)
 	v.head(b)
 	fmt.Fprintln(b)
@@ -37,7 +41,7 @@ func Text(w io.Writer, v *View) error {
 	return b.Flush()
 }
 
-func (v *View) head(w io.Writer) {
+func (v outline) head(w io.Writer) {
 	m := v.Machine
 	row := func(name, text string) {
 		if text != "" {
@@ -60,7 +64,7 @@ func (v *View) head(w io.Writer) {
 	if off := v.offline(); !off.Empty() {
 		row("Offline", cpuList(off))
 	}
-	s := Summary(v)
+	s := Summary(v.View)
 	row("Usable", fmt.Sprintf("%s, %s (%s), memory of %s, %s, %s", count(s.Cores, "core"), count(s.CPUs, "CPU"), v.Limits.CPUs,
 		nodeList(v.usableNodes()), count(s.GPUs, "GPU"), count(s.HCAs, "HCA")))
 	row("Sharing", v.sharing())
@@ -216,7 +220,7 @@ func (l *line) print(w io.Writer, indent string) {
 }
 
 // distances draws the matrix of a machine with a readable number of nodes.
-func (v *View) distances(w io.Writer) {
+func (v outline) distances(w io.Writer) {
 	l := v.Machine.Latency
 	if l == nil || len(l.Nodes) < 2 {
 		return

@@ -46,7 +46,7 @@ var meanings = [][2]string{
 const maxTable = 40
 
 // linkTable writes the table and what its words mean.
-func (v *View) linkTable(w io.Writer) {
+func (v outline) linkTable(w io.Writer) {
 	t := v.links()
 	if t == nil {
 		return
