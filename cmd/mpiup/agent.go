@@ -139,7 +139,7 @@ func (f *agentFlags) run(p *process) error {
 
 func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir string) (agent.Config, error) {
 	log := f.logger(p)
-	inv, gpus := p.inventory(log)
+	inv, gpus := inventory(p, log)
 	rules, err := f.policy.read(p.lookup)
 	if err != nil {
 		return agent.Config{}, usage(err)

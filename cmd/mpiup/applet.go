@@ -23,7 +23,7 @@ func applets() map[string]applet {
 		"mpiexec.hydra": mpirunApplet("mpiexec.hydra"),
 		"orterun":       mpirunApplet("orterun"),
 		"prterun":       mpirunApplet("prterun"),
-		"horovodrun":    launcherApplet("horovodrun", (*process).horovodrun),
+		"horovodrun":    launcherApplet("horovodrun", asHorovodrun),
 	}
 }
 
@@ -44,7 +44,7 @@ func appletCommands(p *process) (list []*cobra.Command) {
 		{"mpiexec", "Stand in for mpiexec, as mpirun does", `  mpiup mpiexec -n 4 ./a.out
   mpiup mpiexec --help                     lists the options`, false, mpirunApplet("mpiexec")},
 		{"horovodrun", "Stand in for Horovod's launcher: run a job", `  mpiup horovodrun -np 4 -H w0:2,w1:2 python train.py
-  mpiup horovodrun --help                  lists the options`, false, launcherApplet("horovodrun", (*process).horovodrun)},
+  mpiup horovodrun --help                  lists the options`, false, launcherApplet("horovodrun", asHorovodrun)},
 	} {
 		list = append(list, &cobra.Command{
 			Use: a.name + " [arguments of " + a.name + "]", Short: a.short, Example: a.example,

@@ -50,7 +50,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 			if cfg.Net, cfg.MPIPorts, err = p.network(iface, ports); err != nil {
 				return usage(err)
 			}
-			if cfg.Fabric, err = p.benchmarks(fabric); err != nil {
+			if cfg.Fabric, err = benchmarks(p, fabric); err != nil {
 				return usage(err)
 			}
 			reach, done, err := p.reach(&hosts, &cli.LeaseFlags{}, verbose)
@@ -81,7 +81,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 }
 
 // benchmarks checks the flags of --fabric, which runs use transports as jobs do.
-func (p *process) benchmarks(f launcher.FabricConfig) (launcher.FabricConfig, error) {
+func benchmarks(p *process, f launcher.FabricConfig) (launcher.FabricConfig, error) {
 	const most = 32
 	switch {
 	case !f.Run && (f.Baseline != "" || f.Write || f.Dirs != nil):

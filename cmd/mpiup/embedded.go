@@ -83,7 +83,7 @@ func (h here) Answer(ctx context.Context, r *apiv1.AnswerRequest) (addresses []s
 }
 
 func (e *embedded) start() {
-	inv, gpus := e.process.inventory(e.log)
+	inv, gpus := inventory(e.process, e.log)
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "/"

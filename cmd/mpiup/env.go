@@ -28,7 +28,7 @@ container, the user, mpiup) and why.`,
   mpiup env --explain 3 -n 16 --fabric rdma -- ./train`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if here {
-				return p.showEnv(p.stdout)
+				return showEnv(p, p.stdout)
 			}
 			if explain < 0 {
 				return usage(fmt.Errorf("--explain %d: a rank is a number from 0", explain))
@@ -49,7 +49,7 @@ container, the user, mpiup) and why.`,
 }
 
 // showEnv is what stands in a rank's place: it prints what the agent says of this process's environment.
-func (p *process) showEnv(w io.Writer) error {
+func showEnv(p *process, w io.Writer) error {
 	text := p.getenv(agent.ExplainVariable)
 	if text == "" {
 		return nil // another rank

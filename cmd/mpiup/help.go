@@ -52,8 +52,8 @@ func helpCommand(p *process) *cobra.Command {
 	}
 }
 
-// usage writes how a command is used, with its flags in groups.
-func (p *process) usage(c *cobra.Command) error {
+// usageOf writes how a command is used, with its flags in groups.
+func usageOf(p *process, c *cobra.Command) error {
 	width := helpWidth
 	if _, columns, err := streams.TerminalSize(p.stdout); err == nil && columns > 40 {
 		width = min(int(columns), 120)

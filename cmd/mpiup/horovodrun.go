@@ -12,8 +12,8 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-// horovodrun runs the job of a command line of Horovod's launcher. Errors are the user's, unless they bring a code.
-func (p *process) horovodrun(args []string) error {
+// asHorovodrun runs the job of a command line of Horovod's launcher. Errors are the user's, unless they bring a code.
+func asHorovodrun(p *process, args []string) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("the working directory: %w; change to one that exists", err)
@@ -34,7 +34,7 @@ func (p *process) horovodrun(args []string) error {
 		return err
 	}
 	l.Without = append(h.Without, l.Without...)
-	return p.startLine("horovodrun", &l, "horovodrun says the same to it", dir, func(cfg *launcher.Config) {
+	return startLine(p, "horovodrun", &l, "horovodrun says the same to it", dir, func(cfg *launcher.Config) {
 		cfg.Frameworks, cfg.Pty = frameworks.Horovod, false // horovodrun's ranks write to pipes
 		if h.Gloo {
 			cfg.Frameworks |= frameworks.HorovodGloo

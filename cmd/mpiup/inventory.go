@@ -14,7 +14,7 @@ import (
 )
 
 // inventory is what this container may use, as files tell it.
-func (p *process) inventory(log *slog.Logger) (usable.Inventory, gpu.Inventory) {
+func inventory(p *process, log *slog.Logger) (usable.Inventory, gpu.Inventory) {
 	inv, err := usable.Read(os.DirFS("/"))
 	if err != nil {
 		log.Info("inventory", "cause", err)
@@ -39,7 +39,7 @@ func helper() string {
 
 // askPrograms is how programs are asked of GPUs outside of an agent. What it needs is made when the first one
 // is run, and gone after done.
-func (p *process) askPrograms() (cfg gpu.Config, done func()) {
+func askPrograms(p *process) (cfg gpu.Config, done func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	super := sync.OnceValue(func() *reap.Supervisor {

@@ -44,7 +44,7 @@ and what its commands left behind on them is ended. It may be PID 1.`,
 			if !c.Flags().Changed("wait") {
 				hosts.Wait = execWait
 			}
-			return p.wrap(&hosts, verbose, args)
+			return wrap(p, &hosts, verbose, args)
 		},
 	}
 	fs := c.Flags()
@@ -55,13 +55,13 @@ and what its commands left behind on them is ended. It may be PID 1.`,
 }
 
 // wrap runs the script to its end, and then tells the agents.
-func (p *process) wrap(hosts *cli.HostFlags, verbose int, argv []string) error {
+func wrap(p *process, hosts *cli.HostFlags, verbose int, argv []string) error {
 	reach, done, err := p.reach(hosts, &cli.LeaseFlags{}, verbose)
 	if err != nil {
 		return err
 	}
 	defer done()
-	exit, err := p.script(argv, reach.Log)
+	exit, err := script(p, argv, reach.Log)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ var scriptSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH}
 
 // script runs argv with our streams and signals, and ends what it leaves behind.
-func (p *process) script(argv []string, log *slog.Logger) (exit job.Exit, err error) {
+func script(p *process, argv []string, log *slog.Logger) (exit job.Exit, err error) {
 	exe := "/proc/self/exe"
 	if os.Getpid() == 1 {
 		exe = "" // the kernel ends everything with PID 1

@@ -15,15 +15,15 @@ import (
 const lookPatience = 2 * time.Second
 
 // lookPath finds programs on this process's PATH, and then in dir. The error is fs.ErrNotExist where there is none.
-func (p *process) lookPath(dir string) func(name string) (string, error) {
+func lookPath(p *process, dir string) func(name string) (string, error) {
 	return func(name string) (string, error) {
 		return p.programs.Find(context.Background(), name, dir, program.SearchPath("", p.getenv("PATH"), true), lookPatience)
 	}
 }
 
-// onPath are all programs of a name on PATH, by their absolute paths, in its order. A directory that does not answer is
+// foundOnPath are all programs of a name on PATH, by their absolute paths, in its order. A directory that does not answer is
 // named and left out.
-func (p *process) onPath(name, dir string) (all []string) {
+func foundOnPath(p *process, name, dir string) (all []string) {
 	for _, d := range filepath.SplitList(p.getenv("PATH")) {
 		path, err := p.programs.Find(context.Background(), name, dir, cmp.Or(d, "."), lookPatience)
 		switch {

@@ -21,10 +21,10 @@ func TestPATHWithADeadMount(t *testing.T) {
 	}
 	defer stderr.Close()
 	p := &process{env: []string{"PATH=" + dead + ":" + alive}, stderr: stderr}
-	if path, err := p.lookPath("/")("prog"); err == nil || !strings.HasPrefix(err.Error(), dead+": the file system of this directory of PATH") {
+	if path, err := lookPath(p, "/")("prog"); err == nil || !strings.HasPrefix(err.Error(), dead+": the file system of this directory of PATH") {
 		t.Errorf("%q, %v", path, err)
 	}
-	if all := p.onPath("prog", "/"); len(all) != 1 || all[0] != filepath.Join(alive, "prog") {
+	if all := foundOnPath(p, "prog", "/"); len(all) != 1 || all[0] != filepath.Join(alive, "prog") {
 		t.Errorf("on PATH: %q", all)
 	}
 	said, err := os.ReadFile(stderr.Name())

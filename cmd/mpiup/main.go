@@ -153,7 +153,7 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 		topoCommand(p), doctorCommand(p), envCommand(p), keygenCommand(p), installCommand(p), versionCommand(p))
 	root.AddCommand(appletCommands(p)...)
 	root.SetHelpCommand(helpCommand(p))
-	root.SetUsageFunc(p.usage)
+	root.SetUsageFunc(func(c *cobra.Command) error { return usageOf(p, c) })
 	return root
 }
 

@@ -79,11 +79,11 @@ func (p *process) mpirun(name string, args []string) error {
 		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
 		return err
 	}
-	return p.startLine(name, &l, why, dir, func(*launcher.Config) {})
+	return startLine(p, name, &l, why, dir, func(*launcher.Config) {})
 }
 
 // startLine runs the job of a command line, which adjust has the last word on.
-func (p *process) startLine(name string, l *line.Line, why, dir string, adjust func(*launcher.Config)) error {
+func startLine(p *process, name string, l *line.Line, why, dir string, adjust func(*launcher.Config)) error {
 	p.tellOfLine(name, l, why)
 	if err := p.reportPID(l.ReportPID); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (p *process) mpirunConfig(l *line.Line, reach launcher.Reach, dir string) (
 			app.Wdir, app.WdirExplicit = c.Wdir, true
 		}
 		app.SessionDir, app.Path, app.IndexArgv, app.Tools = c.SessionDir, c.Path, c.IndexArgv, l.Tools
-		if err := cli.Preload(&app, c.PreloadBinary, c.PreloadFiles, dir, p.lookPath(dir)); err != nil {
+		if err := cli.Preload(&app, c.PreloadBinary, c.PreloadFiles, dir, lookPath(p, dir)); err != nil {
 			return cfg, err
 		}
 		cfg.Apps = append(cfg.Apps, app)

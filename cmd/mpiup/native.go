@@ -95,7 +95,7 @@ func (p *process) launcherOf(family line.Family, dir string) string {
 
 // behind is the first program of a name on PATH that is not mpiup, and of the family if one is named.
 func (p *process) behind(name, dir string, family line.Family) (path string, ok bool) {
-	for _, path := range p.onPath(name, dir) {
+	for _, path := range foundOnPath(p, name, dir) {
 		if !ours(path) && (family == "" || kindOfLauncher(path) == family) {
 			return path, true
 		}
@@ -155,7 +155,7 @@ func (p *process) operatorsFile() string {
 
 // execNative replaces this process by the launcher. It returns only when that fails.
 func (p *process) execNative(path string, args, more []string) error {
-	ssh, err := p.sshName()
+	ssh, err := sshName(p)
 	if err != nil {
 		return &exitError{job.ExitOutput, fmt.Errorf("a link for the name ssh: %w; set TMPDIR to a directory that can be written", err)}
 	}
@@ -180,7 +180,7 @@ func (p *process) execNative(path string, args, more []string) error {
 
 // sshName is the path of a program called ssh that is this one: beside it, where an image has the
 // names, else a link in the directory for this user's records.
-func (p *process) sshName() (string, error) {
+func sshName(p *process) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err

@@ -55,7 +55,7 @@ func TestSSHName(t *testing.T) {
 	tmp := t.TempDir()
 	p := &process{env: []string{"TMPDIR=" + tmp}}
 	for range 2 {
-		link, err := p.sshName()
+		link, err := sshName(p)
 		if err != nil {
 			t.Fatal(err)
 		}

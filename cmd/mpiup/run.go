@@ -67,7 +67,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err != nil {
 		return usage(fmt.Errorf("the working directory: %w; change to one that exists", err))
 	}
-	apps, warnings, err := f.ParseApps(args, cli.Environment{LookupEnv: p.lookup, Environ: p.env, Dir: dir, LookPath: p.lookPath(dir)})
+	apps, warnings, err := f.ParseApps(args, cli.Environment{LookupEnv: p.lookup, Environ: p.env, Dir: dir, LookPath: lookPath(p, dir)})
 	if err != nil {
 		return usage(err)
 	}

@@ -42,7 +42,7 @@ func sshApplet(p *process, args []string) int {
 		fmt.Fprintf(p.stderr, "OpenSSH_9.2p1 (mpiup %s), TLS 1.3\n", version)
 		return 0
 	}
-	return p.ssh(line, args)
+	return runSSH(p, line, args)
 }
 
 // kubexecApplet is the script of the first MPI Operator that Horovod still calls: HOST CMD...
@@ -51,10 +51,10 @@ func kubexecApplet(p *process, args []string) int {
 		fmt.Fprintln(p.stderr, "kubexec.sh (mpiup): write kubexec.sh HOST COMMAND")
 		return sshFailed
 	}
-	return p.ssh(ssh.Line{Host: args[0], Command: strings.Join(args[1:], " ")}, args)
+	return runSSH(p, ssh.Line{Host: args[0], Command: strings.Join(args[1:], " ")}, args)
 }
 
-func (p *process) ssh(line ssh.Line, args []string) int {
+func runSSH(p *process, line ssh.Line, args []string) int {
 	ready, env := daemon.Ready(p.env)
 	p.env = env
 	if line.Background && ready == nil {
@@ -80,7 +80,7 @@ func (p *process) ssh(line ssh.Line, args []string) int {
 		return sshFailed
 	}
 	defer done()
-	cfg, end, err := p.sshConfig(line, reach)
+	cfg, end, err := sshConfig(p, line, reach)
 	if err != nil {
 		tell(p.stderr, "ssh (mpiup):", err)
 		return sshFailed
@@ -98,13 +98,13 @@ func (p *process) ssh(line ssh.Line, args []string) int {
 const holding = "while read -r _; do :; done"
 
 // sshConfig is the exec that a command line of ssh asks for. end lets go of what it holds.
-func (p *process) sshConfig(line ssh.Line, reach launcher.Reach) (cfg launcher.ExecConfig, end func(), err error) {
+func sshConfig(p *process, line ssh.Line, reach launcher.Reach) (cfg launcher.ExecConfig, end func(), err error) {
 	end = func() {}
 	reach.Embedded, reach.WaitBy, reach.Insist = nil, "-o ConnectTimeout", true
 	reach.TerminationLog = "" // the launcher that calls ssh says what became of the job
 	cfg = launcher.ExecConfig{
 		Reach: reach, Host: line.Host, Strange: cmp.Or(line.Timeout, sshStrange), Shell: true, Keep: true, Failed: sshFailed, Quiet: line.Quiet,
-		App:   job.App{Argv: []string{line.Command}, Env: p.sent(line)},
+		App:   job.App{Argv: []string{line.Command}, Env: sent(p, line)},
 		Stdin: p.stdin, Term: p.getenv("TERM"),
 	}
 	terminal := streams.IsTerminal(p.stdin)
@@ -134,7 +134,7 @@ func (p *process) sshConfig(line ssh.Line, reach launcher.Reach) (cfg launcher.E
 }
 
 // sent is the environment that the line gives the command.
-func (p *process) sent(line ssh.Line) []string {
+func sent(p *process, line ssh.Line) []string {
 	env := line.SetEnv
 	for _, kv := range p.env {
 		name, _, _ := strings.Cut(kv, "=")

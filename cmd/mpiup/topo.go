@@ -43,7 +43,7 @@ holds no environment, host name, serial number, UUID, address or name of a pod.`
   mpiup topo --root /mnt/other       the machine whose sys/ and proc/ are there`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			err := p.topo(c.Context(), f)
+			err := showTopo(c.Context(), p, f)
 			var file *fs.PathError
 			switch {
 			case errors.As(err, &file) && file.Op == "write":
@@ -72,9 +72,9 @@ type source struct {
 	close func() error
 }
 
-func (p *process) topo(ctx context.Context, f topoFlags) error {
+func showTopo(ctx context.Context, p *process, f topoFlags) error {
 	view := &draw.View{Name: p.host}
-	asked, done := p.askPrograms()
+	asked, done := askPrograms(p)
 	defer done()
 	src := source{fsys: os.DirFS("/"), files: sysfs.Host(), gpus: asked, close: func() error { return nil }}
 	if f.root != "" {
@@ -86,7 +86,7 @@ func (p *process) topo(ctx context.Context, f topoFlags) error {
 	}
 	defer src.close()
 	if f.capture != "" {
-		return p.capture(f.capture, src.files)
+		return writeCapture(p, f.capture, src.files)
 	}
 	if err := look(ctx, view, src); err != nil {
 		if f.root != "" {
@@ -143,8 +143,8 @@ func readCapture(name string, info fs.FileInfo) (fs.FS, error) {
 	return files.FS(), nil
 }
 
-// capture writes the machine to a file.
-func (p *process) capture(name string, files sysfs.FS) error {
+// writeCapture writes the machine to a file.
+func writeCapture(p *process, name string, files sysfs.FS) error {
 	taken, err := capture.Take(files)
 	if err != nil {
 		return err

@@ -27,16 +27,13 @@ var scattered = map[string]int{
 	"agent.step":                         15,
 	"agent/mpilib.look":                  8,
 	"agent/reap.Supervisor":              11,
-	"cmd/mpiup.process":                  14,
 	"launcher.Reach":                     10,
 	"launcher.run":                       22,
-	"launcher/cli.RunFlags":              6,
 	"launcher/cli/mpirun/openmpi.parser": 7,
 	"pmi.session":                        7,
 	"pmi/pmix.Server":                    18,
 	"pmi/pmix.conn":                      17,
 	"pmi/pmix.namespace":                 7,
-	"topology/discover.reader":           6,
 }
 
 func TestPackagesAreSmall(t *testing.T) {

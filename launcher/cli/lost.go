@@ -13,13 +13,13 @@ var (
 	digits    = regexp.MustCompile(`[0-9]+`)
 )
 
-// lostHosts finds hosts that stand where the program should, as in --host w0:2 w1:2 prog: they have slots, or are no
-// program here and called like the hosts but for their numbers.
-func (f *RunFlags) lostHosts(words []string, env Environment) error {
-	if len(f.Hosts) == 0 {
+// lostHosts finds words of hosts (--host) that stand where the program should, as in --host w0:2 w1:2 prog: they have
+// slots, or are no program here and called like the hosts but for their numbers.
+func lostHosts(hosts, words []string, env Environment) error {
+	if len(hosts) == 0 {
 		return nil
 	}
-	last := f.Hosts[len(f.Hosts)-1]
+	last := hosts[len(hosts)-1]
 	last, _, _ = strings.Cut(last[strings.LastIndexByte(last, ',')+1:], ":")
 	like := func(word string) bool {
 		if strings.Contains(word, "/") || env.LookPath == nil || !digits.MatchString(word) ||
@@ -36,6 +36,6 @@ func (f *RunFlags) lostHosts(words []string, env Environment) error {
 	if n == 0 {
 		return nil
 	}
-	all := strings.Join(append(f.Hosts[:len(f.Hosts):len(f.Hosts)], words[:n]...), ",")
+	all := strings.Join(append(hosts[:len(hosts):len(hosts)], words[:n]...), ",")
 	return fmt.Errorf("%s stands where the program should; write all hosts in one word, --host %.200s", clip(words[0]), all)
 }

@@ -45,7 +45,7 @@ func (f *RunFlags) ParseApps(args []string, env Environment) (apps []job.App, wa
 			return nil, nil, fmt.Errorf("program %d has no name; a program stands on each side of \":\"", len(apps)+1)
 		}
 		if first {
-			if err := f.lostHosts(words, env); err != nil {
+			if err := lostHosts(f.Hosts, words, env); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -8,8 +8,10 @@ import (
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
-// readAllowed finds what the cpuset of this process gives it, and its affinity mask
-// (Cpus_allowed_list of /proc/self/status, which the kernel has cut to the cpuset).
+// cpuset reads what this process may run on.
+type cpuset struct{ fs sysfs.FS }
+
+// allowed finds what the cpuset of this process gives it, both empty where that cannot be known.
 //
 //	v2     MOUNT/GROUP/cpuset.{cpus,mems}.effective
 //	v1     MOUNT/GROUP/cpuset.{cpus,mems}, where nothing was written cpuset.effective_{cpus,mems}
@@ -18,29 +20,29 @@ import (
 // MOUNT is what /proc/mounts names, else where it usually is. GROUP is /proc/self/cpuset, or named
 // in /proc/self/cgroup; a v2 group without the controller has its parent's. In a container GROUP may
 // be the host's name for what is mounted at MOUNT itself.
-func (r *reader) readAllowed() {
-	r.parts.Affinity = r.affinity()
-	group := r.cpusetGroup()
-	for _, m := range r.cpusetMounts() {
+func (c cpuset) allowed() (cpus, nodes idset.Set) {
+	group := c.group()
+	for _, m := range c.mounts() {
 		for _, dir := range upwards(m.dir, group) {
 			for _, file := range m.files {
-				if !r.fs.Exists(dir + "/" + file.cpus) {
+				if !c.fs.Exists(dir + "/" + file.cpus) {
 					continue
 				}
-				cpus, err := r.fs.List(dir + "/" + file.cpus)
+				cpus, err := c.fs.List(dir + "/" + file.cpus)
 				if err == nil && !cpus.Empty() {
-					r.parts.AllowedCPUs = cpus
-					r.parts.AllowedNodes, _ = r.fs.List(dir + "/" + file.mems)
-					return
+					nodes, _ = c.fs.List(dir + "/" + file.mems)
+					return cpus, nodes
 				}
 			}
 		}
 	}
+	return idset.Set{}, idset.Set{}
 }
 
-// affinity is the mask of this process, empty if it cannot be known.
-func (r *reader) affinity() idset.Set {
-	status, err := r.fs.Prefix("proc/self/status", 16<<10)
+// affinity is the mask of this process (Cpus_allowed_list of /proc/self/status, which the kernel has cut to the
+// cpuset), empty if it cannot be known.
+func (c cpuset) affinity() idset.Set {
+	status, err := c.fs.Prefix("proc/self/status", 16<<10)
 	if err != nil {
 		return idset.Set{}
 	}
@@ -51,7 +53,7 @@ func (r *reader) affinity() idset.Set {
 	list, _, _ := strings.Cut(rest, "\n")
 	cpus, err := idset.Parse(list)
 	if err != nil || cpus.Last() > maxCPU {
-		r.fs.Note("proc/self/status", "Cpus_allowed_list %.40q is not understood", strings.TrimSpace(list))
+		c.fs.Note("proc/self/status", "Cpus_allowed_list %.40q is not understood", strings.TrimSpace(list))
 		return idset.Set{}
 	}
 	return cpus
@@ -82,9 +84,9 @@ var (
 	cpusets = []cpusetFiles{{"cpus", "mems"}, {"effective_cpus", "effective_mems"}}
 )
 
-// cpusetMounts are those of /proc/mounts, then the usual places.
-func (r *reader) cpusetMounts() (all []cpusetMount) {
-	text, _ := r.fs.Text("proc/mounts")
+// mounts are those of /proc/mounts, then the usual places.
+func (c cpuset) mounts() (all []cpusetMount) {
+	text, _ := c.fs.Text("proc/mounts")
 	for _, m := range sysfs.ParseMounts(text, func(fstype string) bool {
 		return fstype == "cgroup2" || fstype == "cgroup" || fstype == "cpuset"
 	}) {
@@ -104,11 +106,11 @@ func (r *reader) cpusetMounts() (all []cpusetMount) {
 // maxMounts bounds the places that are looked at.
 const maxMounts = 64
 
-// cpusetGroup is this process's group.
-func (r *reader) cpusetGroup() string {
-	group, err := r.fs.Text("proc/self/cpuset")
+// group is this process's group.
+func (c cpuset) group() string {
+	group, err := c.fs.Text("proc/self/cpuset")
 	if err != nil || group == "" {
-		text, _ := r.fs.Text("proc/self/cgroup")
+		text, _ := c.fs.Text("proc/self/cgroup")
 		for line := range strings.Lines(text) {
 			f := strings.SplitN(strings.TrimSpace(line), ":", 3)
 			if len(f) != 3 {

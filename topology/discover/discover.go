@@ -43,7 +43,9 @@ func Machine(fsys sysfs.FS, cfg Config) (*topology.Machine, error) {
 	}
 	id := readIdentity(fsys)
 	r := reader{fs: fsys, cfg: cfg, threadsAreCores: id.moduleOfCores()}
-	r.readAllowed()
+	mine := cpuset{fsys}
+	r.parts.Affinity = mine.affinity()
+	r.parts.AllowedCPUs, r.parts.AllowedNodes = mine.allowed()
 	if err := r.readCPUs(); err != nil {
 		return nil, err
 	}
