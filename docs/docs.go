@@ -11,7 +11,7 @@ import (
 
 // Pages about how mpiup is built, measured and tested stay out: they are half of all bytes.
 //
-//go:embed binding.md doctor.md environment.md exit-codes.md frameworks.md from.md gpu.md guide.md horovodrun.md hosts.md mpirun.md security.md topology.md
+//go:embed binding.md doctor.md environment.md exit-codes.md frameworks.md from.md gpu.md guide.md horovodrun.md hosts.md mpirun.md security.md topology.md troubleshooting.md
 var pages embed.FS
 
 // Page is one of them.
@@ -38,4 +38,15 @@ func Pages() []Page {
 	}
 	slices.SortFunc(list, func(a, b Page) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+// Section is the part of a page below a heading of the second level.
+func (p Page) Section(heading string) (string, bool) {
+	begin := "\n## " + heading + "\n"
+	_, after, ok := strings.Cut(p.Text, begin)
+	if !ok {
+		return "", false
+	}
+	text, _, _ := strings.Cut(after, "\n## ")
+	return begin[1:] + strings.TrimRight(text, "\n") + "\n", true
 }

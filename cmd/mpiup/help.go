@@ -19,9 +19,11 @@ func helpCommand(p *process) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND or TOPIC]",
 		Short: "Show the help of a command, or a page of the documentation",
-		Long:  "Show the help of a command, or a page of the documentation, which is all in this binary.",
+		Long: "Show the help of a command, or a page of the documentation, which is all in this binary. The name of a kind of failure, as the\n" +
+			"last line of a failed run has it, shows its section of the page troubleshooting.",
 		Example: `  mpiup help run
-  mpiup help exit-codes`,
+  mpiup help exit-codes
+  mpiup help out-of-memory`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -44,10 +46,16 @@ func helpCommand(p *process) *cobra.Command {
 				_, err := io.WriteString(p.stdout, page.Text)
 				return err
 			}
-			if !known {
-				return usage(fmt.Errorf("help: %.40q is neither a command nor a topic; mpiup help lists both", args[0]))
+			if known {
+				return nil
 			}
-			return nil
+			for _, page := range docs.Pages() { // a kind of failure
+				if text, ok := page.Section(args[0]); ok && page.Name == "troubleshooting" {
+					_, err := io.WriteString(p.stdout, text)
+					return err
+				}
+			}
+			return usage(fmt.Errorf("help: %.40q is neither a command nor a topic; mpiup help lists both", args[0]))
 		},
 	}
 }

@@ -54,6 +54,14 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	}
 }
 
+// The name of a kind of failure shows its section alone.
+func TestHelpOfAKind(t *testing.T) {
+	got := printed(t, "mpiup", "help", "segfault")
+	if !strings.HasPrefix(got, "## segfault\n") || !strings.Contains(got, "What to do:") || strings.Contains(got[3:], "\n## ") {
+		t.Errorf("%q", got)
+	}
+}
+
 // The common flags come first in the help of run, and each flag stands in one group.
 func TestHelpOfRun(t *testing.T) {
 	_, flags, _ := strings.Cut(printed(t, "mpiup", "run", "--help"), "\nCommon flags:\n")

@@ -11,7 +11,7 @@
 // gives way to one that failed for a reason of its own (blame). A failed wire-up, and then a signal to mpiup, is the cause
 // only when no rank failed by itself, a signal only when ranks had to be stopped.
 //
-// What ranks wrote is read by one table (table.go), whose test has a line of a real log for each row. When one rank of a job fails, the others
+// What ranks wrote is read by one table (kinds.go, signs.go), whose test has lines of real logs for each kind. When one rank of a job fails, the others
 // fail too, with errors about lost connections, and theirs may come first: these are Echoes.
 //
 // A Case belongs to one goroutine. The package knows no connection, frame or file: scripts in testdata play whole cases.

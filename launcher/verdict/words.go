@@ -5,18 +5,6 @@ import (
 	"time"
 )
 
-// Kind is a kind of failure. Its text is for machines and for headings; it does not change.
-type Kind string
-
-// The kinds that are read from what ranks write.
-const (
-	GPUMemory  Kind = "gpu-out-of-memory"
-	Rendezvous Kind = "rendezvous-timeout" // ranks waited for others that never came to where they meet
-	Collective Kind = "collective-timeout" // ranks waited for others in a collective operation
-	PeerLost   Kind = "peer-lost"          // the connection to another rank ended
-	Python     Kind = "python-exception"   // any that no row knows
-)
-
 // Said is what is known of a rank's standard error, each list in the order in which it was written.
 type Said struct {
 	First  []string    // its first lines
@@ -37,19 +25,23 @@ type Finding struct {
 	Line   string // that says so, as the rank wrote it
 	Advice string // what to do; "" where the line says all that is known
 	Echo   bool   // ranks say so that lost another one, or waited for it
+	Likely bool   // it may be another kind
 }
 
 // Read finds the reason in what a rank said: the last exception of Python's, else the last line that a row knows.
 // An exception that only tells of a child's (torchrun's) is passed over for the child's own, and an Echo for what was
 // being handled when it came.
 func Read(s Said) (Finding, bool) {
-	var echo Finding // the last one that was passed over
+	var echo, relay Finding // the last ones that were passed over
 	for i := len(s.Raised) - 1; i >= 0; i-- {
 		line, _, _ := strings.Cut(s.Raised[i].Text, "\n")
+		f, ok := look(s.Raised[i].Text)
 		if relayed(line) {
+			if ok && relay.Kind == "" {
+				relay, relay.Line = f, line
+			}
 			continue
 		}
-		f, ok := look(s.Raised[i].Text)
 		if !ok {
 			f = Finding{Kind: Python}
 		}
@@ -75,7 +67,7 @@ func Read(s Said) (Finding, bool) {
 			}
 		}
 	}
-	return Finding{}, false
+	return relay, relay.Kind != ""
 }
 
 // relayed says that an exception tells only that a child process has failed.
@@ -84,12 +76,15 @@ func relayed(line string) bool {
 		strings.HasPrefix(line, "subprocess.CalledProcessError") || strings.HasPrefix(line, "torch.multiprocessing.spawn.Process")
 }
 
-// look is the first row that knows a text.
+// look is what the first sign that knows a text says.
 func look(text string) (Finding, bool) {
-	for _, r := range table {
-		if r.knows(text) {
-			return Finding{Kind: r.kind, Advice: r.advice, Echo: r.echo}, true
-		}
+	s, ok := Recognise(text)
+	if !ok {
+		return Finding{}, false
 	}
-	return Finding{}, false
+	f := Finding{Kind: s.Kind, Echo: s.Weight() <= Wait, Likely: s.Likely}
+	if do := Of(s.Kind).Do; len(do) > 0 {
+		f.Advice = do[0]
+	}
+	return f, true
 }

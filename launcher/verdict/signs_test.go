@@ -1,0 +1,61 @@
+package verdict
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Each text is known as its own kind, and by no sign above it of another one.
+func TestSignsAreReachable(t *testing.T) {
+	for _, s := range Signs {
+		text := strings.ReplaceAll(s.Text, "*", " x ")
+		got, _ := Recognise(text)
+		if got == nil || got.Kind != s.Kind || got.Weight() != s.Weight() {
+			t.Errorf("%q of %s is known by %+v", s.Text, s.Kind, got)
+		}
+		if s.Kind != "" && Of(s.Kind).Title == "" {
+			t.Errorf("%q is of %q, which is no kind", s.Text, s.Kind)
+		}
+	}
+}
+
+// Lines of real logs, each with its public source, are known as what they are, wherever a rank wrote them; every kind that is known by
+// lines has one.
+func TestLinesOfRealLogs(t *testing.T) {
+	text, err := os.ReadFile("testdata/lines/real.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[Kind]bool{}
+	for row := range strings.Lines(string(text)) {
+		if strings.HasPrefix(row, "#") {
+			continue
+		}
+		cells := strings.SplitN(strings.TrimSuffix(row, "\n"), "\t", 3)
+		if len(cells) != 3 || cells[1] == "" || cells[2] == "" {
+			t.Fatalf("%q is no kind, source and line", row)
+		}
+		kind, line := Kind(cells[0]), cells[2]
+		shown[kind] = true
+		if s, ok := Recognise(line); ok != (kind != "-") || ok && s.Kind != kind {
+			t.Errorf("%s: %q is %+v", cells[1], line, s)
+			continue
+		}
+		if kind == "-" {
+			continue
+		}
+		for _, said := range []Said{{Raised: raised(line)}, {Last: []string{"a", line, "b"}}, {First: []string{line}, Last: []string{"c"}}} {
+			f, ok := Read(said)
+			if !ok || f.Kind != kind || f.Echo != (Of(kind).Weight <= Wait) || f.Line != strings.TrimSpace(line) && f.Line != line || f.Advice == "" {
+				t.Errorf("%q of %s is %+v", line, cells[1], f)
+			}
+		}
+	}
+	for _, s := range Signs {
+		if s.Kind != "" && !shown[s.Kind] {
+			shown[s.Kind] = true
+			t.Errorf("no line shows %s", s.Kind)
+		}
+	}
+}
