@@ -17,6 +17,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/test/deadmount"
+	"github.com/mpiup/mpiup/test/elf"
 )
 
 func write(t testing.TB, file, text string, mode os.FileMode) string {
@@ -30,36 +31,14 @@ func write(t testing.TB, file, text string, mode os.FileMode) string {
 	return file
 }
 
-// foreignELF is the header of a program for another architecture.
-func foreignELF() string {
-	h := make([]byte, 64)
-	copy(h, "\x7fELF\x02\x01\x01")
-	h[16] = 2
-	h[18] = 183 // arm64
-	if runtime.GOARCH == "arm64" {
-		h[18] = 62
-	}
-	return string(h)
-}
-
-// withLoader is an ELF header with one program header, PT_INTERP.
-func withLoader(loader string) string {
-	h := make([]byte, 120, 120+len(loader)+1)
-	copy(h, "\x7fELF\x02\x01\x01")
-	h[16], h[18], h[20] = 2, map[string]byte{"amd64": 62, "arm64": 183}[runtime.GOARCH], 1
-	h[32], h[52], h[54], h[56] = 64, 64, 56, 1
-	h[64], h[72], h[96] = 3, 120, byte(len(loader)+1)
-	return string(h) + loader + "\x00"
-}
-
 func TestProgramsThatCannotStartSayWhy(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	write(t, in("nox"), "#!/bin/sh\n", 0o644)
 	write(t, in("empty"), "", 0o755)
 	write(t, in("text"), "echo hello\n", 0o755)
-	write(t, in("foreign"), foreignELF(), 0o755)
-	write(t, in("noloader"), withLoader("/lib/ld-none.so.1"), 0o755)
+	write(t, in("foreign"), elf.Foreign(), 0o755)
+	write(t, in("noloader"), elf.WithLoader("/lib/ld-none.so.1"), 0o755)
 	write(t, in("crlf"), "#!/bin/sh\r\n", 0o755)
 	write(t, in("nointerp"), "#!/opt/none/python3 -u\n", 0o755)
 	if err := unix.Mkfifo(in("fifo"), 0o755); err != nil {
@@ -127,7 +106,7 @@ func TestMountThatDoesNotAnswerIsATimeout(t *testing.T) {
 
 func TestHangingExecIsGivenUp(t *testing.T) {
 	dir := deadmount.New(t)
-	file := write(t, filepath.Join(t.TempDir(), "prog"), withLoader(dir+"/ld.so"), 0o755)
+	file := write(t, filepath.Join(t.TempDir(), "prog"), elf.WithLoader(dir+"/ld.so"), 0o755)
 	// The runtime cannot stop the world while a child hangs in exec, so nothing may ask it to.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()

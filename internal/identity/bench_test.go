@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/credential"
 )
 
 // BenchmarkHandshake is both sides of a handshake over loopback, verification included, for
@@ -77,7 +79,7 @@ func BenchmarkMint(b *testing.B) {
 	s := ours.source.(*sharedSource)
 	ours.Prepare()
 	for b.Loop() {
-		must(mint(s.keys[0].ca, s.role, s.name, ours.now()))
+		credential.Must(mint(s.keys[0].ca, s.role, s.name, ours.now()))
 	}
 }
 

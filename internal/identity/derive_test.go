@@ -10,26 +10,28 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/identity/keyfile"
+
+	"github.com/mpiup/mpiup/test/credential"
 )
 
 // The derivation is a wire fact: a change of these values parts old from new processes, and
 // needs a new version in the labels and in the protocol.
 func TestDerivationGolden(t *testing.T) {
-	key := must(keyfile.Parse([]byte("mpiup golden key, 32 bytes long.\n")))
-	d := must(deriveAuthority(key.Material, "pi.team-a"))
+	key := credential.Must(keyfile.Parse([]byte("mpiup golden key, 32 bytes long.\n")))
+	d := credential.Must(deriveAuthority(key.Material, "pi.team-a"))
 	sum := sha256.Sum256(d.cert.Raw)
-	i := &Identity{jobID: must(deriveJobID(key.Material, "pi.team-a"))}
+	i := &Identity{jobID: credential.Must(deriveJobID(key.Material, "pi.team-a"))}
 	got := fmt.Sprintf("%s %s %v", i.jobID, hex.EncodeToString(sum[:8]), i.Ports())
 	const want = "b21ae770c416a53862b61f332b949d59 f3c792aa7ac7564d [16748 27100 25524 29408 20937 22359 20916 20803]"
 	if got != want {
 		t.Errorf("derived %s\nwant    %s", got, want)
 	}
-	again := must(deriveAuthority(key.Material, "pi.team-a"))
+	again := credential.Must(deriveAuthority(key.Material, "pi.team-a"))
 	if !bytes.Equal(again.cert.Raw, d.cert.Raw) {
 		t.Error("the CA is not deterministic")
 	}
 	for _, scope := range []string{"pi.team-b", "pi.team-a.", ""} {
-		if must(deriveJobID(key.Material, scope)) == i.jobID || bytes.Equal(must(deriveAuthority(key.Material, scope)).key, d.key) {
+		if credential.Must(deriveJobID(key.Material, scope)) == i.jobID || bytes.Equal(credential.Must(deriveAuthority(key.Material, scope)).key, d.key) {
 			t.Errorf("scope %q gives the same job", scope)
 		}
 	}
@@ -59,18 +61,18 @@ func TestLoad(t *testing.T) {
 	p.mount("/root/.ssh", "tmpfs")
 	p.kubelet("/root/.ssh", sshSecret(t))
 	o := Options{Root: p.root, Role: RoleLauncher, Name: "pi-launcher", Scope: "pi.team-a"}
-	launcher := must(Load(o))
+	launcher := credential.Must(Load(o))
 	o.Role, o.Name = RoleAgent, "pi-worker-0"
-	agent := must(Load(o))
+	agent := credential.Must(Load(o))
 	o.Scope = ""
-	alone := must(Load(o))
+	alone := credential.Must(Load(o))
 	if launcher.JobID() != agent.JobID() || len(agent.JobID()) != 32 || alone.JobID() == agent.JobID() {
 		t.Errorf("job ids %s %s %s", launcher.JobID(), agent.JobID(), alone.JobID())
 	}
 	if agent.KeyFrom() != "/root/.ssh/id_rsa" || !agent.Mounted() || agent.ScopeFrom() != "--job" || alone.Scope() != DefaultScope {
 		t.Errorf("%q %v %q %q", agent.KeyFrom(), agent.Mounted(), agent.ScopeFrom(), alone.Scope())
 	}
-	insecure := must(Load(Options{Root: t.TempDir(), Role: RoleAgent, Insecure: true}))
+	insecure := credential.Must(Load(Options{Root: t.TempDir(), Role: RoleAgent, Insecure: true}))
 	if !strings.HasPrefix(insecure.KeyFrom(), "--insecure") || insecure.Mounted() {
 		t.Errorf("%q", insecure.KeyFrom())
 	}
@@ -89,9 +91,9 @@ func TestLoad(t *testing.T) {
 
 func TestLeafIsRenewed(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	i := must(Load(Options{Root: t.TempDir(), Role: RoleAgent, Insecure: true, Now: func() time.Time { return now }}))
+	i := credential.Must(Load(Options{Root: t.TempDir(), Role: RoleAgent, Insecure: true, Now: func() time.Time { return now }}))
 	at := func(d time.Duration) *material {
-		m := must(i.source.current(now.Add(d)))
+		m := credential.Must(i.source.current(now.Add(d)))
 		return &m
 	}
 	first := at(0)

@@ -3,40 +3,30 @@ package identity
 import (
 	"bytes"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
-	"github.com/mpiup/mpiup/test/cost"
 	"log/slog"
-	"math/big"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/cost"
+
+	"github.com/mpiup/mpiup/test/credential"
 )
 
-type testCA struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
+type testCA struct{ credential.Authority }
 
-func newCA(t testing.TB, cn string) testCA {
-	t.Helper()
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: cn}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign}
-	der := must(x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key))
-	return testCA{must(x509.ParseCertificate(der)), key}
-}
+func newCA(cn string) testCA { return testCA{credential.NewAuthority(cn)} }
 
-func (ca testCA) pem() []byte { return pemOf("CERTIFICATE", ca.cert.Raw) }
+func (ca testCA) pem() []byte { return credential.PEM("CERTIFICATE", ca.Cert.Raw) }
 
-// leafSpec is what a certificate says; zero dates are the CA's, nil uses are both.
+// leafSpec is what a certificate says; zero dates are those of hours around now, nil uses are both.
 type leafSpec struct {
 	uris             []string
 	ou, o, cn, dns   string
@@ -44,42 +34,29 @@ type leafSpec struct {
 	uses             []x509.ExtKeyUsage
 }
 
-func (ca testCA) issue(t testing.TB, s leafSpec) tls.Certificate {
-	t.Helper()
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: s.cn}, NotBefore: s.notBefore, NotAfter: s.until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: s.uses}
-	if s.notBefore.IsZero() {
-		tmpl.NotBefore = ca.cert.NotBefore
-	}
-	if s.until.IsZero() {
-		tmpl.NotAfter = ca.cert.NotAfter
-	}
-	if s.uses == nil {
-		tmpl.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
-	}
+func (ca testCA) issue(s leafSpec) tls.Certificate {
+	what := x509.Certificate{Subject: pkix.Name{CommonName: s.cn}, NotBefore: s.notBefore, NotAfter: s.until, ExtKeyUsage: s.uses}
 	if s.ou != "" {
-		tmpl.Subject.OrganizationalUnit = []string{s.ou}
+		what.Subject.OrganizationalUnit = []string{s.ou}
 	}
 	if s.o != "" {
-		tmpl.Subject.Organization = []string{s.o}
+		what.Subject.Organization = []string{s.o}
 	}
 	if s.dns != "" {
-		tmpl.DNSNames = []string{s.dns}
+		what.DNSNames = []string{s.dns}
 	}
 	for _, u := range s.uris {
-		tmpl.URIs = append(tmpl.URIs, must(url.Parse(u)))
+		what.URIs = append(what.URIs, credential.Must(url.Parse(u)))
 	}
-	der := must(x509.CreateCertificate(rand.Reader, tmpl, ca.cert, &key.PublicKey, ca.key))
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: must(x509.ParseCertificate(der))}
+	return ca.Issue(what)
 }
 
 // put writes a Secret's files as the kubelet does, replacing the last with one rename.
 func (ca testCA) put(t testing.TB, dir string, c tls.Certificate) {
 	t.Helper()
-	gen := must(os.MkdirTemp(dir, "..gen"))
-	write(t, gen+"/tls.crt", pemOf("CERTIFICATE", c.Certificate[0]))
-	write(t, gen+"/tls.key", pemOf("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(c.PrivateKey.(*ecdsa.PrivateKey)))))
+	gen := credential.Must(os.MkdirTemp(dir, "..gen"))
+	write(t, gen+"/tls.crt", credential.PEM("CERTIFICATE", c.Certificate[0]))
+	write(t, gen+"/tls.key", credential.PEM("EC PRIVATE KEY", credential.Must(x509.MarshalECPrivateKey(c.PrivateKey.(*ecdsa.PrivateKey)))))
 	write(t, gen+"/ca.crt", ca.pem())
 	for _, step := range []error{os.Symlink(gen, dir+"/..tmp"), os.Rename(dir+"/..tmp", dir+"/..data")} {
 		if step != nil {
@@ -96,13 +73,13 @@ func (ca testCA) put(t testing.TB, dir string, c tls.Certificate) {
 func (ca testCA) load(t testing.TB, role Role, s leafSpec) (*Identity, string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	ca.put(t, dir, ca.issue(t, s))
+	ca.put(t, dir, ca.issue(s))
 	i, err := Load(Options{TLSDir: dir, Role: role, Root: t.TempDir()})
 	return i, dir, err
 }
 
 func TestCertificateNames(t *testing.T) {
-	ca := newCA(t, "ca")
+	ca := newCA("ca")
 	for _, tt := range []struct {
 		name string
 		spec leafSpec
@@ -133,7 +110,7 @@ func TestCertificateNames(t *testing.T) {
 		{name: "two groups", spec: leafSpec{uris: []string{"mpiup://g/agent/w", "mpiup://h/agent/w"}}, err: "two groups"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := certificatePeer(ca.issue(t, tt.spec).Leaf)
+			got, err := certificatePeer(ca.issue(tt.spec).Leaf)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want %q", err, tt.err)
@@ -152,7 +129,7 @@ func uri(role, name string) leafSpec {
 }
 
 func TestCertificateFilesMeet(t *testing.T) {
-	ca := newCA(t, "ca")
+	ca := newCA("ca")
 	launcher, _, err := ca.load(t, RoleLauncher, uri("launcher", "l"))
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +156,7 @@ func TestCertificateFilesMeet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign, _, err := newCA(t, "other").load(t, RoleLauncher, uri("launcher", "l"))
+	foreign, _, err := newCA("other").load(t, RoleLauncher, uri("launcher", "l"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +183,7 @@ func TestCertificateFilesMeet(t *testing.T) {
 }
 
 func TestCertificateFilesRefusedAtLoad(t *testing.T) {
-	ca, other := newCA(t, "ca"), newCA(t, "other")
+	ca, other := newCA("ca"), newCA("other")
 	for _, tt := range []struct {
 		name string
 		spec leafSpec
@@ -219,16 +196,16 @@ func TestCertificateFilesRefusedAtLoad(t *testing.T) {
 		{name: "expired", spec: leafSpec{uris: []string{"mpiup://g/agent/w"}, until: time.Now().Add(-time.Minute)}, role: RoleAgent, want: "expired"},
 		{name: "agent without server auth", spec: leafSpec{uris: []string{"mpiup://g/agent/w"}, uses: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, role: RoleAgent, want: "usage"},
 		{name: "other CA", spec: uri("agent", "w"), role: RoleAgent, want: "peers with this ca.crt would refuse it", do: func(dir string) {
-			write(t, must(os.Readlink(dir+"/..data"))+"/ca.crt", other.pem())
+			write(t, credential.Must(os.Readlink(dir+"/..data"))+"/ca.crt", other.pem())
 		}},
 		{name: "no CA file", spec: uri("agent", "w"), role: RoleAgent, want: "ca.crt: no such file", do: func(dir string) { os.Remove(dir + "/ca.crt") }},
 		{name: "key in ca.crt", spec: uri("agent", "w"), role: RoleAgent, want: "only certificates belong there", do: func(dir string) {
-			write(t, dir+"/ca.crt", pemOf("PRIVATE KEY", []byte("x")))
+			write(t, dir+"/ca.crt", credential.PEM("PRIVATE KEY", []byte("x")))
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			ca.put(t, dir, ca.issue(t, tt.spec))
+			ca.put(t, dir, ca.issue(tt.spec))
 			if tt.do != nil {
 				tt.do(dir)
 			}
@@ -241,10 +218,10 @@ func TestCertificateFilesRefusedAtLoad(t *testing.T) {
 }
 
 func TestCertificateFilesReload(t *testing.T) {
-	ca, dir := newCA(t, "ca"), t.TempDir()
-	ca.put(t, dir, ca.issue(t, uri("agent", "first")))
+	ca, dir := newCA("ca"), t.TempDir()
+	ca.put(t, dir, ca.issue(uri("agent", "first")))
 	var log bytes.Buffer
-	agent := must(Load(Options{TLSDir: dir, Role: RoleAgent, Root: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil))}))
+	agent := credential.Must(Load(Options{TLSDir: dir, Role: RoleAgent, Root: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil))}))
 	launcher, _, err := ca.load(t, RoleLauncher, uri("launcher", "l"))
 	if err != nil {
 		t.Fatal(err)
@@ -259,11 +236,11 @@ func TestCertificateFilesReload(t *testing.T) {
 	if got := name(); got != "first" {
 		t.Errorf("at first %q", got)
 	}
-	ca.put(t, dir, ca.issue(t, uri("agent", "second")))
+	ca.put(t, dir, ca.issue(uri("agent", "second")))
 	if got := name(); got != "second" {
 		t.Errorf("after a swap of links %q", got)
 	}
-	write(t, must(os.Readlink(dir+"/..data"))+"/tls.crt", []byte("half a fi"))
+	write(t, credential.Must(os.Readlink(dir+"/..data"))+"/tls.crt", []byte("half a fi"))
 	for range 3 {
 		if got := name(); got != "second" {
 			t.Errorf("with a broken file %q", got)
@@ -277,21 +254,21 @@ func TestCertificateFilesReload(t *testing.T) {
 			t.Errorf("with no file %q", got)
 		}
 	}
-	ca.put(t, dir, ca.issue(t, uri("launcher", "wrong")))
+	ca.put(t, dir, ca.issue(uri("launcher", "wrong")))
 	if got := name(); got != "second" {
 		t.Errorf("with a certificate of another role %q", got)
 	}
 	if n := strings.Count(log.String(), "cannot be used"); n != 3 {
 		t.Errorf("%d complaints, want one for each of three:\n%s", n, &log)
 	}
-	ca.put(t, dir, ca.issue(t, uri("agent", "third")))
+	ca.put(t, dir, ca.issue(uri("agent", "third")))
 	if got := name(); got != "third" {
 		t.Errorf("after the repair %q", got)
 	}
 }
 
 func FuzzRoots(f *testing.F) {
-	f.Add(newCA(f, "ca").pem())
+	f.Add(newCA("ca").pem())
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer cost.Watch(t, cost.Parser, len(data))()
@@ -302,8 +279,8 @@ func FuzzRoots(f *testing.F) {
 }
 
 func TestCertificateFilesByVariable(t *testing.T) {
-	ca, dir := newCA(t, "ca"), t.TempDir()
-	ca.put(t, dir, ca.issue(t, uri("agent", "w")))
+	ca, dir := newCA("ca"), t.TempDir()
+	ca.put(t, dir, ca.issue(uri("agent", "w")))
 	key := filepath.Join(t.TempDir(), "key")
 	write(t, key, []byte("0123456789abcdef"))
 	for _, tt := range []struct {

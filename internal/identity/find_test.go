@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/test/cost"
+	"github.com/mpiup/mpiup/test/credential"
 	"github.com/mpiup/mpiup/test/need"
-	"github.com/mpiup/mpiup/test/operatorkey"
 )
 
 func TestMountInfo(t *testing.T) {
@@ -103,7 +103,7 @@ func (p *fakePod) find() (secret, error) {
 }
 
 func sshSecret(t testing.TB) map[string][]byte {
-	private, authorized := operatorkey.New(t)
+	private, authorized := credential.Operator()
 	return map[string][]byte{"id_rsa": private, "id_rsa.pub": authorized, "authorized_keys": authorized}
 }
 

@@ -7,18 +7,9 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/internal/identity/keyfile"
+
+	"github.com/mpiup/mpiup/test/credential"
 )
-
-func pemOf(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
 
 func TestKeygenMakesAKey(t *testing.T) {
 	var a, b bytes.Buffer
@@ -28,12 +19,12 @@ func TestKeygenMakesAKey(t *testing.T) {
 	if err := Keygen(&b); err != nil {
 		t.Fatal(err)
 	}
-	ka, kb := must(keyfile.Parse(a.Bytes())), must(keyfile.Parse(b.Bytes()))
+	ka, kb := credential.Must(keyfile.Parse(a.Bytes())), credential.Must(keyfile.Parse(b.Bytes()))
 	if ka.Private == nil || bytes.Equal(ka.Material, kb.Material) {
 		t.Error("no key, or twice the same")
 	}
 	block, _ := pem.Decode(a.Bytes()) // x509's plain form, which keyfile reads quickly
-	if !bytes.Equal(block.Bytes, must(x509.MarshalPKCS8PrivateKey(ka.Private()))) {
+	if !bytes.Equal(block.Bytes, credential.Must(x509.MarshalPKCS8PrivateKey(ka.Private()))) {
 		t.Errorf("another form: %x", block.Bytes)
 	}
 }

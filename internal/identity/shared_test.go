@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/credential"
 )
 
 // pod is a process whose key's file the test changes, as the kubelet does: by another file of its name.
@@ -90,7 +92,7 @@ func TestKeyIsReplaced(t *testing.T) {
 			if c.Peer().Role != RoleAgent || s.Peer().Role != RoleLauncher {
 				t.Errorf("%+v, %+v", c.Peer(), s.Peer())
 			}
-			proof := must(launcher.id.Sign("number", []byte("1")))
+			proof := credential.Must(launcher.id.Sign("number", []byte("1")))
 			if _, err := agent.id.Verify("number", []byte("1"), proof); (err == nil) != (tt.launcher[len(tt.launcher)-1] == '1' || len(tt.agent) > 1 || tt.agent == "2") {
 				t.Errorf("the launcher's statement: %v", err)
 			}

@@ -7,15 +7,18 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
-	"github.com/mpiup/mpiup/test/cost"
 	"math/big"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/test/cost"
+
+	"github.com/mpiup/mpiup/test/credential"
 )
 
 func TestStatements(t *testing.T) {
 	key, job := member{key: "a", scope: "x"}, member{key: "a", scope: "y"}
-	ca, foreign := newCA(t, "ca"), newCA(t, "other")
+	ca, foreign := newCA("ca"), newCA("other")
 	files := func(ca testCA, role Role, s leafSpec) *Identity {
 		i, _, err := ca.load(t, role, s)
 		if err != nil {
@@ -84,10 +87,10 @@ func TestStatementsOutliveCertificates(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	load := func(role Role, name string) *Identity {
-		return must(Load(Options{Root: t.TempDir(), Role: role, Name: name, Insecure: true, Now: clock}))
+		return credential.Must(Load(Options{Root: t.TempDir(), Role: role, Name: name, Insecure: true, Now: clock}))
 	}
 	launcher, agent := load(RoleLauncher, "l"), load(RoleAgent, "w")
-	proof := must(launcher.Sign("number", []byte("1")))
+	proof := credential.Must(launcher.Sign("number", []byte("1")))
 	now = now.Add(1000 * time.Hour)
 	if who, err := agent.Verify("number", []byte("1"), proof); err != nil || who.Role != RoleLauncher {
 		t.Errorf("%+v, %v", who, err)
@@ -95,19 +98,19 @@ func TestStatementsOutliveCertificates(t *testing.T) {
 }
 
 func TestRSAStatements(t *testing.T) {
-	ca := newCA(t, "ca")
+	ca := newCA("ca")
 	agent, _, err := ca.load(t, RoleAgent, uri("agent", "w"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := must(rsa.GenerateKey(rand.Reader, 2048))
-	like := ca.issue(t, uri("launcher", "l")).Leaf
+	key := credential.Must(rsa.GenerateKey(rand.Reader, 2048))
+	like := ca.issue(uri("launcher", "l")).Leaf
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(3), NotBefore: like.NotBefore, NotAfter: like.NotAfter, URIs: like.URIs,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: like.ExtKeyUsage}
-	der := must(x509.CreateCertificate(rand.Reader, tmpl, ca.cert, &key.PublicKey, ca.key))
+	der := credential.Must(x509.CreateCertificate(rand.Reader, tmpl, ca.Cert, &key.PublicKey, ca.Key))
 	launcher := &Identity{role: RoleLauncher, now: time.Now,
 		source: fixed{material{leaf: &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}}}}
-	proof := must(launcher.Sign("number", []byte("7")))
+	proof := credential.Must(launcher.Sign("number", []byte("7")))
 	if who, err := agent.Verify("number", []byte("7"), proof); err != nil || who.Name != "l" {
 		t.Errorf("%+v, %v", who, err)
 	}
@@ -122,7 +125,7 @@ func (f fixed) peer(leaf *x509.Certificate) (Peer, error) { return certificatePe
 func FuzzProof(f *testing.F) {
 	ours := member{key: "a", scope: "x"}
 	launcher, agent := ours.load(f, RoleLauncher, "l"), ours.load(f, RoleAgent, "w")
-	proof := must(launcher.Sign("number", []byte("7")))
+	proof := credential.Must(launcher.Sign("number", []byte("7")))
 	f.Add(proof)
 	f.Add(binary.AppendUvarint([]byte{1}, 1<<62))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/mpiup/mpiup/test/cost"
 	"go.uber.org/goleak"
+
+	"github.com/mpiup/mpiup/test/credential"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -190,7 +192,7 @@ func serve(t *testing.T, f func(net.Conn)) string {
 
 func TestStrangers(t *testing.T) {
 	ours := member{key: "a", scope: "x"}.load(t, RoleLauncher, "l")
-	foreign := newCA(t, "web").issue(t, leafSpec{dns: "web.example"})
+	foreign := newCA("web").issue(leafSpec{dns: "web.example"})
 	first := func(s string) func(net.Conn) {
 		return func(c net.Conn) {
 			if _, err := io.WriteString(c, s); err == nil {
@@ -270,7 +272,7 @@ func TestSilentServerEndsWithTheContext(t *testing.T) {
 // Clients that are no members: the agent refuses each, and says why.
 func TestStrangeClients(t *testing.T) {
 	agent := member{key: "a", scope: "x"}.load(t, RoleAgent, "w")
-	foreign := newCA(t, "web").issue(t, leafSpec{uris: []string{"mpiup://g/launcher/l"}})
+	foreign := newCA("web").issue(leafSpec{uris: []string{"mpiup://g/launcher/l"}})
 	launcher := member{key: "a", scope: "x"}.load(t, RoleLauncher, "l")
 	noALPN := launcher.ClientConfig()
 	for _, tt := range []struct {
@@ -333,9 +335,9 @@ func TestExplain(t *testing.T) {
 
 func FuzzCertificate(f *testing.F) {
 	ours := member{key: "a", scope: "x"}.load(f, RoleAgent, "w")
-	m := must(ours.source.current(ours.now()))
+	m := credential.Must(ours.source.current(ours.now()))
 	f.Add(m.leaf.Certificate[0])
-	f.Add(newCA(f, "c").issue(f, leafSpec{uris: []string{"spiffe://td/ns/a/sa/x-launcher"}, ou: "mpiup-agent", cn: "h"}).Certificate[0])
+	f.Add(newCA("c").issue(leafSpec{uris: []string{"spiffe://td/ns/a/sa/x-launcher"}, ou: "mpiup-agent", cn: "h"}).Certificate[0])
 	f.Fuzz(func(t *testing.T, der []byte) {
 		defer cost.Watch(t, cost.Parser, len(der))()
 		leaf, err := x509.ParseCertificate(der)
@@ -356,7 +358,7 @@ func FuzzCertificate(f *testing.F) {
 
 // A certificate that says agent to one reading and launcher to another: there is one reading, whose result is carried on.
 func TestCertificateHasOneReading(t *testing.T) {
-	ca := newCA(t, "ca")
+	ca := newCA("ca")
 	agent, _, err := ca.load(t, RoleAgent, leafSpec{ou: "mpiup-agent", o: "g", cn: "w"})
 	if err != nil {
 		t.Fatal(err)

@@ -1,13 +1,8 @@
 package badinput
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net/url"
 	"os"
 	osexec "os/exec"
@@ -16,77 +11,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/credential"
 	"github.com/mpiup/mpiup/test/lab"
 )
 
 // authority is a CA for --tls-dir.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
+type authority struct{ credential.Authority }
 
-func newAuthority(t *testing.T, name string) *authority {
-	t.Helper()
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour * 24 * 365),
-		NotAfter: time.Now().Add(time.Hour * 24 * 365)}
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &authority{cert, k}
-}
+func newAuthority(name string) authority { return authority{credential.NewAuthority(name)} }
 
-// files is a --tls-dir with a leaf of ours, valid in the given hours from now, and trust's ca.crt.
-func (a *authority) files(t *testing.T, uri string, from, to time.Duration, trust *authority) string {
+// files is a --tls-dir with a leaf of ours, valid in the given time from now, and trust's ca.crt.
+func (a authority) files(t *testing.T, uri string, from, to time.Duration, trust authority) string {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leaf"},
-		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(to), KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}}
+	leaf := x509.Certificate{Subject: pkix.Name{CommonName: "leaf"}, NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(to)}
 	if uri != "" {
-		u, err := url.Parse(uri)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tmpl.URIs = []*url.URL{u}
+		leaf.URIs = []*url.URL{credential.Must(url.Parse(uri))}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &k.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, block := range map[string]*pem.Block{
-		"tls.crt": {Type: "CERTIFICATE", Bytes: der},
-		"tls.key": {Type: "PRIVATE KEY", Bytes: private},
-		"ca.crt":  {Type: "CERTIFICATE", Bytes: trust.cert.Raw},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
+	return trust.Dir(t, a.Issue(leaf))
 }
 
 const day = 24 * time.Hour
 
 func TestCertificates(t *testing.T) {
-	ca, foreign := newAuthority(t, "ca"), newAuthority(t, "foreign")
+	ca, foreign := newAuthority("ca"), newAuthority("foreign")
 	const launcherURI, agentURI = "mpiup://team/launcher/l", "mpiup://team/agent/a"
 	bare := []string{"MPIUP_KEY="}
 	a := startAgent(t, bare, "--http", "off", "--tls-dir", ca.files(t, agentURI, -day, day, ca))
@@ -128,7 +75,7 @@ func TestCertificates(t *testing.T) {
 // What the policy gives to agents' certificates is theirs, and no more; launchers have only what it
 // gives to launchers.
 func TestPolicyByRole(t *testing.T) {
-	ca := newAuthority(t, "ca")
+	ca := newAuthority("ca")
 	bare := []string{"MPIUP_KEY="}
 	policy := write(t, t.TempDir(), "policy", "allow exec agent\nallow run launcher\n", 0o644)
 	dirs := map[string]string{}

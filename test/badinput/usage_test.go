@@ -2,11 +2,13 @@ package badinput
 
 import (
 	"cmp"
-	"encoding/binary"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/elf"
 )
 
 func write(t *testing.T, dir, name, text string, mode os.FileMode) string {
@@ -132,13 +134,8 @@ func TestNoSecret(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	a := startAgent(t, nil, "--http", "off")
 	dir := t.TempDir()
-	elf := make([]byte, 64+56)
-	copy(elf, "\x7fELF\x02\x01\x01")
-	binary.LittleEndian.PutUint16(elf[16:], 2)   // ET_EXEC
-	binary.LittleEndian.PutUint16(elf[18:], 183) // EM_AARCH64
 	other := "arm64"
-	if strings.Contains(mpiup(t, nil, "version").Stdout, "arm64") {
-		binary.LittleEndian.PutUint16(elf[18:], 62) // EM_X86_64
+	if runtime.GOARCH == other {
 		other = "amd64"
 	}
 	for _, tt := range []struct {
@@ -150,7 +147,7 @@ func TestPrograms(t *testing.T) {
 		{"not on PATH", []string{"no-such-program"}, []string{"no-such-program", "not found on PATH"}, 0},
 		{"no such file", []string{"/nope/a.out"}, []string{"/nope/a.out", "not found"}, 0},
 		{"not executable", []string{write(t, dir, "plain", "#!/bin/sh\n", 0o644)}, []string{"not executable", "chmod +x"}, 0},
-		{"other architecture", []string{write(t, dir, "other", string(elf), 0o755)}, []string{"built for " + other}, 0},
+		{"other architecture", []string{write(t, dir, "other", elf.Foreign(), 0o755)}, []string{"built for " + other}, 0},
 		{"no interpreter", []string{write(t, dir, "script", "#!/nope/python\n", 0o755)}, []string{"/nope/python", "interpreter"}, 0},
 		{"empty", []string{write(t, dir, "empty", "", 0o755)}, []string{"empty file"}, 0},
 		{"no program", []string{write(t, dir, "text", "just text\n", 0o755)}, []string{"#!"}, 0},

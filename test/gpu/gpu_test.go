@@ -1,5 +1,11 @@
-// Package gpu runs mpiup and mpiup-nvml as programs in a container of GPUs that are none: device files
-// that lead nowhere, and a library in NVML's place (testdata/nvml.c).
+// Package gpu tests mpiup and mpiup-nvml, as programs, in a container whose GPUs are none: device files that lead nowhere, a
+// script called nvidia-smi, and a library in NVML's place (testdata/nvml.c). It shows which source of GPUs is
+// taken, what ranks are told, and what an agent's metrics say.
+//
+//	go test ./test/gpu
+//
+// It needs root, for a mount namespace, and gcc; one test needs a machine without NVIDIA's library. What a real GPU and driver do
+// it does not show: docs/tested.md says where that was run.
 package gpu
 
 import (
@@ -15,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/need"
 )
 
@@ -24,14 +31,8 @@ type world struct{ dir string }
 func newWorld(t *testing.T) world {
 	t.Helper()
 	w := world{t.TempDir()}
-	if bin := os.Getenv("MPIUP_BIN"); bin != "" {
-		text, err := os.ReadFile(bin)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.write(t, "mpiup", string(text))
-	} else {
-		w.build(t, "mpiup", "0")
+	if _, err := lab.BinaryIn(w.dir); err != nil {
+		t.Fatal(err)
 	}
 	return w
 }

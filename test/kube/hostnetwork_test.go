@@ -122,7 +122,7 @@ func TestTwoWorkersOnOneNode(t *testing.T) {
 }
 
 func twoWorkersOnOneNode(t *testing.T, family netns.Family) {
-	key := operatorKey(t)
+	key := operatorKey()
 	c, l := node(t, family, key)
 	a := c.twin("node-0", "pi-worker-0", key).worker()
 	first := a.port()
@@ -166,7 +166,7 @@ func twoWorkersOnOneNode(t *testing.T, family netns.Family) {
 // which job it belongs to.
 func TestLauncherOnTheWorkersNode(t *testing.T) {
 	t.Parallel()
-	key := operatorKey(t)
+	key := operatorKey()
 	c, l := node(t, netns.IPv4, key)
 	for _, name := range []string{"pi-worker-0", "pi-worker-1"} {
 		w := c.twin("node-0", name, key).worker()
@@ -195,9 +195,9 @@ func TestLauncherOnTheWorkersNode(t *testing.T) {
 // Another job's agent has the default port of the node: it refuses us, ours is on a candidate.
 func TestNeighbourHasTheDefaultPort(t *testing.T) {
 	t.Parallel()
-	key := operatorKey(t)
+	key := operatorKey()
 	c, l := node(t, netns.IPv4, key)
-	other := c.twin("node-0", "other-worker-0", operatorKey(t)).worker()
+	other := c.twin("node-0", "other-worker-0", operatorKey()).worker()
 	if p := other.port(); p != defaultPort {
 		t.Fatalf("the other job's agent is at port %d", p)
 	}
@@ -215,8 +215,8 @@ func TestNeighbourHasTheDefaultPort(t *testing.T) {
 // Only agents of another job answer: that is a TLS failure, whatever else is missing.
 func TestEverybodyRefusesTLS(t *testing.T) {
 	t.Parallel()
-	c, l := node(t, netns.IPv4, operatorKey(t))
-	w := c.twin("node-0", "pi-worker-0", operatorKey(t)).worker()
+	c, l := node(t, netns.IPv4, operatorKey())
+	w := c.twin("node-0", "pi-worker-0", operatorKey()).worker()
 	w.port()
 	w.publish()
 	r := l.run(append([]string{"-n", "4", "--wait", "8"}, whichPod...)...)

@@ -38,7 +38,7 @@ func mpiJobIn(t *testing.T, family netns.Family, domain, flavour string, n int) 
 		hosts = append(hosts, fmt.Sprintf("pi-worker-%d", i))
 	}
 	j := &mpiJob{cluster: up(t, family, domain, hosts...), flavour: flavour, slots: 2, auth: implicitAuth,
-		key: operatorKey(t), domain: domain}
+		key: operatorKey(), domain: domain}
 	for _, h := range hosts[1:] {
 		w := j.pod(h, "pi.ns.svc."+domain)
 		w.search = []string{"pi.ns.svc.cluster.local"} // hard-coded in newWorker

@@ -17,7 +17,7 @@ import (
 func TestTrainer(t *testing.T) {
 	t.Parallel()
 	c := up(t, netns.IPv4, "cluster.local", "tune-launcher-0-0", "tune-node-0-0", "tune-node-0-1")
-	key := operatorKey(t)
+	key := operatorKey()
 	auth := volume{at: "/home/mpiuser/.ssh", gid: 1000, files: []file{
 		{"id_rsa", key.private, 0o640}, {"id_rsa.pub", key.public, 0o644}, {"authorized_keys", key.public, 0o644}}}
 	member := func(name, index string) *pod {
@@ -56,7 +56,7 @@ func TestVolcano(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := up(t, netns.IPv4, "cluster.local", "vj-master-0", "vj-worker-0", "vj-worker-1")
-			key := volcanoKey(t)
+			key := volcanoKey()
 			volumes := []volume{ // subPath .ssh of the Secret's volume
 				{at: "/root/.ssh", plain: true, files: []file{{"id_rsa", key.private, 0o600}, {"id_rsa.pub", key.public, 0o600},
 					{"authorized_keys", key.public, 0o600}, {"config", []byte("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"), 0o600}}},

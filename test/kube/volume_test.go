@@ -1,18 +1,12 @@
 package kube_test
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/crypto/ssh"
-
-	"github.com/mpiup/mpiup/test/operatorkey"
+	"github.com/mpiup/mpiup/test/credential"
 )
 
 // volume is a Secret's or ConfigMap's mount.
@@ -68,21 +62,14 @@ func must(t *testing.T, err error) {
 // keyPair is a job's SSH secret.
 type keyPair struct{ private, public []byte }
 
-func operatorKey(t *testing.T) keyPair {
-	t.Helper()
-	private, public := operatorkey.New(t)
-	return keyPair{private, public}
+func operatorKey() (k keyPair) {
+	k.private, k.public = credential.Operator()
+	return k
 }
 
-// volcanoKey is made as Volcano's ssh plugin makes its: RSA 2048, PKCS#1.
-func volcanoKey(t *testing.T) keyPair {
-	t.Helper()
-	k, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
-	pub, err := ssh.NewPublicKey(&k.PublicKey)
-	must(t, err)
-	return keyPair{pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)}),
-		ssh.MarshalAuthorizedKey(pub)}
+func volcanoKey() (k keyPair) {
+	k.private, k.public = credential.Volcano()
+	return k
 }
 
 // sshAuth is MPI Operator's volume ssh-auth: the default mode for a path is 0600 only at

@@ -4,11 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/cost"
+	"github.com/mpiup/mpiup/test/elf"
 )
 
 func TestImages(t *testing.T) {
@@ -24,14 +24,14 @@ func TestImages(t *testing.T) {
 		t.Errorf("this test: %+v", img)
 	}
 	for text, want := range map[string]image{
-		"":                               {kind: imageEmpty},
-		"hello":                          {},
-		"#!/bin/sh\nx":                   {kind: imageScript, interp: "/bin/sh"},
-		"#! \t/usr/bin/env python3\n":    {kind: imageScript, interp: "/usr/bin/env"},
-		"#!":                             {kind: imageScript},
-		"\x7fELF":                        {kind: imageELF},
-		withLoader("/lib64/ld-linux.so"): {kind: imageELF, arch: readImage(head).arch, interp: "/lib64/ld-linux.so"},
-		elf32BE():                        {kind: imageELF, arch: "ppc", interp: "/lib/ld.so.1"},
+		"":                                   {kind: imageEmpty},
+		"hello":                              {},
+		"#!/bin/sh\nx":                       {kind: imageScript, interp: "/bin/sh"},
+		"#! \t/usr/bin/env python3\n":        {kind: imageScript, interp: "/usr/bin/env"},
+		"#!":                                 {kind: imageScript},
+		"\x7fELF":                            {kind: imageELF},
+		elf.WithLoader("/lib64/ld-linux.so"): {kind: imageELF, arch: readImage(head).arch, interp: "/lib64/ld-linux.so"},
+		elf32BE():                            {kind: imageELF, arch: "ppc", interp: "/lib/ld.so.1"},
 	} {
 		if got := readImage([]byte(text)); !reflect.DeepEqual(got, want) {
 			t.Errorf("%.20q: got %+v, want %+v", text, got, want)
@@ -49,7 +49,7 @@ func elf32BE() string {
 }
 
 func FuzzReadImage(f *testing.F) {
-	for _, s := range []string{"", "#!/bin/sh\n", withLoader("/ld"), elf32BE(), foreignELF()} {
+	for _, s := range []string{"", "#!/bin/sh\n", elf.WithLoader("/ld"), elf32BE(), elf.Foreign()} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -58,18 +58,6 @@ func FuzzReadImage(f *testing.F) {
 			t.Errorf("%+v", img)
 		}
 	})
-}
-
-// foreignELF is the header of a program for another architecture.
-func foreignELF() string {
-	h := make([]byte, 64)
-	copy(h, "\x7fELF\x02\x01\x01")
-	h[16] = 2
-	h[18] = 183 // arm64
-	if runtime.GOARCH == "arm64" {
-		h[18] = 62
-	}
-	return string(h)
 }
 
 func TestLookPathFindsWhatExecvpFinds(t *testing.T) {
@@ -123,14 +111,4 @@ func write(t testing.TB, file, text string, mode os.FileMode) {
 	if err := os.WriteFile(file, []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// withLoader is an ELF header with one program header, PT_INTERP.
-func withLoader(loader string) string {
-	h := make([]byte, 120, 120+len(loader)+1)
-	copy(h, "\x7fELF\x02\x01\x01")
-	h[16], h[18], h[20] = 2, map[string]byte{"amd64": 62, "arm64": 183}[runtime.GOARCH], 1
-	h[32], h[52], h[54], h[56] = 64, 64, 56, 1
-	h[64], h[72], h[96] = ptInterp, 120, byte(len(loader)+1)
-	return string(h) + loader + "\x00"
 }

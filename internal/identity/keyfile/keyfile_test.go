@@ -16,48 +16,39 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/test/cost"
+	"github.com/mpiup/mpiup/test/credential"
 	"github.com/mpiup/mpiup/test/need"
-	"github.com/mpiup/mpiup/test/operatorkey"
 	"golang.org/x/crypto/ssh"
 )
 
-func pemOf(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 func TestOneKeyInEveryEncoding(t *testing.T) {
-	ec := must(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))
-	rs := must(rsa.GenerateKey(rand.Reader, 2048))
+	ec := credential.Must(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))
+	rs := credential.Must(rsa.GenerateKey(rand.Reader, 2048))
 	_, ed, _ := ed25519.GenerateKey(rand.Reader)
-	openssh := func(key any) []byte { return pem.EncodeToMemory(must(ssh.MarshalPrivateKey(key, "a comment"))) }
-	sec1, pkcs1 := must(x509.MarshalECPrivateKey(ec)), x509.MarshalPKCS1PrivateKey(rs)
+	openssh := func(key any) []byte {
+		return pem.EncodeToMemory(credential.Must(ssh.MarshalPrivateKey(key, "a comment")))
+	}
+	sec1, pkcs1 := credential.Must(x509.MarshalECPrivateKey(ec)), x509.MarshalPKCS1PrivateKey(rs)
 	seen := map[string]string{}
 	for name, encodings := range map[string]map[string][]byte{
 		"ecdsa": {
-			"SEC1":            pemOf("EC PRIVATE KEY", sec1),
-			"SEC1 after text": append([]byte("\n"), pemOf("EC PRIVATE KEY", sec1)...),
-			"with parameters": append(pemOf("EC PARAMETERS", []byte{6, 5, 43, 129, 4, 0, 35}), pemOf("EC PRIVATE KEY", sec1)...),
-			"PKCS#8":          pemOf("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(ec))),
-			"mislabelled":     pemOf("PRIVATE KEY", sec1),
+			"SEC1":            credential.PEM("EC PRIVATE KEY", sec1),
+			"SEC1 after text": append([]byte("\n"), credential.PEM("EC PRIVATE KEY", sec1)...),
+			"with parameters": append(credential.PEM("EC PARAMETERS", []byte{6, 5, 43, 129, 4, 0, 35}), credential.PEM("EC PRIVATE KEY", sec1)...),
+			"PKCS#8":          credential.PEM("PRIVATE KEY", credential.Must(x509.MarshalPKCS8PrivateKey(ec))),
+			"mislabelled":     credential.PEM("PRIVATE KEY", sec1),
 			"OpenSSH":         openssh(ec),
 			"DER":             sec1,
 		},
 		"rsa": {
-			"PKCS#1":  pemOf("RSA PRIVATE KEY", pkcs1),
-			"PKCS#8":  pemOf("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(rs))),
+			"PKCS#1":  credential.PEM("RSA PRIVATE KEY", pkcs1),
+			"PKCS#8":  credential.PEM("PRIVATE KEY", credential.Must(x509.MarshalPKCS8PrivateKey(rs))),
 			"OpenSSH": openssh(rs),
-			"CRLF":    bytes.ReplaceAll(pemOf("RSA PRIVATE KEY", pkcs1), []byte("\n"), []byte("\r\n")),
+			"CRLF":    bytes.ReplaceAll(credential.PEM("RSA PRIVATE KEY", pkcs1), []byte("\n"), []byte("\r\n")),
 			"DER":     pkcs1,
 		},
 		"ed25519": {
-			"PKCS#8":  pemOf("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(ed))),
+			"PKCS#8":  credential.PEM("PRIVATE KEY", credential.Must(x509.MarshalPKCS8PrivateKey(ed))),
 			"OpenSSH": openssh(ed),
 		},
 	} {
@@ -83,18 +74,18 @@ func TestOneKeyInEveryEncoding(t *testing.T) {
 }
 
 func TestOpaqueKey(t *testing.T) {
-	a := must(Parse([]byte("correct horse battery staple")))
-	b := must(Parse([]byte("correct horse battery staple\r\n")))
-	c := must(Parse([]byte("correct horse battery staplE")))
+	a := credential.Must(Parse([]byte("correct horse battery staple")))
+	b := credential.Must(Parse([]byte("correct horse battery staple\r\n")))
+	c := credential.Must(Parse([]byte("correct horse battery staplE")))
 	if !bytes.Equal(a.Material, b.Material) || bytes.Equal(a.Material, c.Material) {
 		t.Error("line ends count, or letters do not")
 	}
 }
 
 func TestKeyRefused(t *testing.T) {
-	private, authorized := operatorkey.New(t)
-	ec := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	legacy := must(x509.EncryptPEMBlock(rand.Reader, "EC PRIVATE KEY", must(x509.MarshalECPrivateKey(ec)), []byte("x"), x509.PEMCipherAES128)) //lint:ignore SA1019 such files exist and are refused by name
+	private, authorized := credential.Operator()
+	ec := credential.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	legacy := credential.Must(x509.EncryptPEMBlock(rand.Reader, "EC PRIVATE KEY", credential.Must(x509.MarshalECPrivateKey(ec)), []byte("x"), x509.PEMCipherAES128)) //lint:ignore SA1019 such files exist and are refused by name
 	for _, tt := range []struct {
 		name string
 		data []byte
@@ -106,13 +97,13 @@ func TestKeyRefused(t *testing.T) {
 		{"huge", bytes.Repeat([]byte("ab"), MaxSize), "larger than 64 KiB"},
 		{"half a PEM", private[:len(private)/2], "damaged PEM"},
 		{"PEM header only", []byte("-----BEGIN EC PRIVATE KEY-----\n"), "damaged PEM"},
-		{"bytes in PEM", pemOf("PRIVATE KEY", []byte("no key at all")), "cannot be read as a private key"},
+		{"bytes in PEM", credential.PEM("PRIVATE KEY", []byte("no key at all")), "cannot be read as a private key"},
 		{"ssh public key", authorized, "a public key"},
-		{"PEM public key", pemOf("PUBLIC KEY", must(x509.MarshalPKIXPublicKey(&ec.PublicKey))), `"PUBLIC KEY"`},
-		{"certificate", pemOf("CERTIFICATE", []byte("x")), "no secret"},
-		{"encrypted PKCS#8", pemOf("ENCRYPTED PRIVATE KEY", []byte("x")), "encrypted private key"},
+		{"PEM public key", credential.PEM("PUBLIC KEY", credential.Must(x509.MarshalPKIXPublicKey(&ec.PublicKey))), `"PUBLIC KEY"`},
+		{"certificate", credential.PEM("CERTIFICATE", []byte("x")), "no secret"},
+		{"encrypted PKCS#8", credential.PEM("ENCRYPTED PRIVATE KEY", []byte("x")), "encrypted private key"},
 		{"encrypted legacy", pem.EncodeToMemory(legacy), "encrypted private key"},
-		{"encrypted OpenSSH", pem.EncodeToMemory(must(ssh.MarshalPrivateKeyWithPassphrase(ec, "", []byte("x")))), "encrypted private key"},
+		{"encrypted OpenSSH", pem.EncodeToMemory(credential.Must(ssh.MarshalPrivateKeyWithPassphrase(ec, "", []byte("x")))), "encrypted private key"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := Parse(tt.data); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -136,26 +127,26 @@ func TestRealTools(t *testing.T) {
 			}
 		}
 		tool("ssh-keygen", append(kind, "-q", "-N", "", "-f", file)...)
-		want := must(Parse(must(os.ReadFile(file))))
+		want := credential.Must(Parse(credential.Must(os.ReadFile(file))))
 		tool("ssh-keygen", "-p", "-q", "-m", "PEM", "-N", "", "-P", "", "-f", file)
 		tool("openssl", "pkcs8", "-topk8", "-nocrypt", "-in", file, "-out", file+".p8")
 		for _, f := range []string{file, file + ".p8"} {
-			if k := must(Parse(must(os.ReadFile(f)))); !bytes.Equal(k.Material, want.Material) {
+			if k := credential.Must(Parse(credential.Must(os.ReadFile(f)))); !bytes.Equal(k.Material, want.Material) {
 				t.Errorf("%v: %s differs", kind, f)
 			}
 		}
-		if !want.AuthorizedBy(must(os.ReadFile(file + ".pub"))) {
+		if !want.AuthorizedBy(credential.Must(os.ReadFile(file + ".pub"))) {
 			t.Errorf("%v: public half not recognised", kind)
 		}
 	}
 }
 
 func FuzzKey(f *testing.F) {
-	private, authorized := operatorkey.New(f)
+	private, authorized := credential.Operator()
 	f.Add(private)
 	f.Add(authorized)
 	f.Add([]byte("sixteen bytes and more"))
-	f.Add(pem.EncodeToMemory(must(ssh.MarshalPrivateKey(ed25519.NewKeyFromSeed(make([]byte, 32)), ""))))
+	f.Add(pem.EncodeToMemory(credential.Must(ssh.MarshalPrivateKey(ed25519.NewKeyFromSeed(make([]byte, 32)), ""))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer cost.Watch(t, cost.Parser, len(data))()
 		k, err := Parse(data)

@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/credential"
 )
 
 func TestEd25519AsX509ReadsIt(t *testing.T) {
@@ -13,9 +15,9 @@ func TestEd25519AsX509ReadsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der := must(x509.MarshalPKCS8PrivateKey(private))
+	der := credential.Must(x509.MarshalPKCS8PrivateKey(private))
 	quick, ok := parseEd25519(der)
-	slow := must(normalise(parseDER(der)))
+	slow := credential.Must(normalise(parseDER(der)))
 	if !ok || !bytes.Equal(quick.Material, slow.Material) {
 		t.Error("two identities from one key")
 	}

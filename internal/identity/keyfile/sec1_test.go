@@ -9,14 +9,14 @@ import (
 	"encoding/asn1"
 	"testing"
 
-	"github.com/mpiup/mpiup/test/operatorkey"
+	"github.com/mpiup/mpiup/test/credential"
 )
 
 func TestSEC1AsX509ReadsIt(t *testing.T) {
 	for _, curve := range []elliptic.Curve{elliptic.P256(), elliptic.P384(), elliptic.P521()} {
-		der := must(x509.MarshalECPrivateKey(must(ecdsa.GenerateKey(curve, rand.Reader))))
+		der := credential.Must(x509.MarshalECPrivateKey(credential.Must(ecdsa.GenerateKey(curve, rand.Reader))))
 		quick, ok := parseSEC1(der)
-		slow := must(normalise(parseDER(der)))
+		slow := credential.Must(normalise(parseDER(der)))
 		if !ok || !bytes.Equal(quick.Material, slow.Material) {
 			t.Errorf("%s: two identities from one key", curve.Params().Name)
 		}
@@ -40,7 +40,7 @@ func TestSEC1LeftToX509(t *testing.T) {
 		{"curve", sec1Key{Version: 1, Scalar: []byte{1}, Curve: asn1.ObjectIdentifier{1, 3, 132, 0, 10}}},
 		{"no curve", sec1Key{Version: 1, Scalar: []byte{1}}},
 	} {
-		if _, ok := parseSEC1(must(asn1.Marshal(tt.key))); ok {
+		if _, ok := parseSEC1(credential.Must(asn1.Marshal(tt.key))); ok {
 			t.Errorf("%s: taken", tt.name)
 		}
 	}
@@ -48,7 +48,7 @@ func TestSEC1LeftToX509(t *testing.T) {
 
 // BenchmarkOperatorKey is what every start of a launcher or agent pays.
 func BenchmarkOperatorKey(b *testing.B) {
-	private, _ := operatorkey.New(b)
+	private, _ := credential.Operator()
 	for b.Loop() {
 		if _, err := Parse(private); err != nil {
 			b.Fatal(err)

@@ -1,10 +1,6 @@
 package contract
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	volcano "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+
+	"github.com/mpiup/mpiup/test/credential"
 )
 
 // volcano-job.yaml as it is. Volcano's controllers are of a module that wants all of Kubernetes, so
@@ -50,13 +48,11 @@ func (l *lab) mastered(name string) string {
 // each task's hosts.
 func (l *lab) volcanoObjects(j *volcano.Job) map[string]string {
 	l.t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(l.t, err)
-	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	private, authorized := credential.Volcano()
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: ns} }
 	core := l.api.Kube.CoreV1()
-	_, err = core.Secrets(ns).Create(l.t.Context(), &corev1.Secret{ObjectMeta: meta(j.Name + "-ssh"), Data: map[string][]byte{
-		"id_rsa": private, "id_rsa.pub": []byte("ssh-rsa AAAA"), "authorized_keys": []byte("ssh-rsa AAAA"),
+	_, err := core.Secrets(ns).Create(l.t.Context(), &corev1.Secret{ObjectMeta: meta(j.Name + "-ssh"), Data: map[string][]byte{
+		"id_rsa": private, "id_rsa.pub": authorized, "authorized_keys": authorized,
 		"config": []byte("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n")}}, metav1.CreateOptions{})
 	must(l.t, err)
 	hosts, files := map[string]string{}, map[string]string{}
