@@ -1,12 +1,18 @@
-// Command bench measures mpiup alone on hosts that are network namespaces of this machine: how
-// long a job takes to start, how fast output comes, how soon a failure ends a job, and what
-// agents and launcher need. It is the part of make bench that needs nothing but the
-// repository, and where torch and Horovod are installed it compares with their launchers;
-// test/bench/peers.sh compares with those of MPI.
+// Command bench measures mpiup on hosts that are network namespaces of this machine: how long a job takes to start, how
+// fast output comes, how soon a failure ends a job, and what agents and launcher need. Where torch and Horovod are
+// installed, it compares with their launchers. test/bench/peers.sh compares with those of MPI.
 //
-// Times count from just before mpiup run is executed. A number is the median of -rounds, in
-// turn with the others of its cluster, after one round of warm-up; in parentheses the least
-// and the greatest.
+// How it is run:
+//
+//	make bench                 all of it, by bench.sh, which judges the numbers by goals.sh
+//	make bench ROUNDS=3        fewer runs of each kind than seven
+//	make bench-peers           installs what make bench compares with
+//
+// It needs root, a compiler of MPICH, and a quiet machine. On fewer than four cores bench.sh judges nothing.
+// CI does not run it; the package's own tests, of the scripts that judge, need nothing.
+//
+// Times count from just before mpiup run is executed. A number is the median of -rounds, in turn with the others of its
+// cluster, after one round of warm-up; in parentheses the least and the greatest. docs/performance.md has the results.
 package main
 
 import (

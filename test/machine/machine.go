@@ -1,7 +1,15 @@
 // Package machine gives tests whole machines as text: the files of /sys and /proc that matter, in
-// topology/capture's form under testdata. NCCL makes such files of a topology file of NCCL.
+// topology/capture's form, in testdata/NAME.txtar. So binding, placement, GPUs and HCAs of machines that nobody has
+// at hand are tested without them.
 //
-// It is for tests only.
+//	FS, Load, Text, Parse   a machine of the corpus, to read or to change
+//	NCCL, Archive           machines out of others' files: NCCL's topology, hwloc's collection
+//	Unpack                  a machine as a directory, for programs ($HWLOC_FSROOT)
+//
+// It needs nothing and is for tests only. A new machine is a file that "mpiup topo --capture" wrote there; tests over
+// Names then read it too. testdata/NAME.plan is what mpiup run shows on one; go test -update writes it.
+//
+// Package live, below it, needs root: it makes this machine look like one of two NUMA nodes.
 package machine
 
 import (

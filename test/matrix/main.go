@@ -5,9 +5,17 @@
 //	run       cell after cell, each with a bound on its time                 .cache/matrix/results/STACK/PROGRAM.json
 //	report    all results there are, those of earlier runs too               docs/matrix.md
 //
-// make matrix runs all, make matrix CELL=STACK/PROGRAM some; either side may be empty or a pattern, and */[^m]* is all
-// but mpi4py's suites, which take most of the time. Cells run one at a time, since ranks of MPI libraries spin. It needs root. Only processes on the hosts that it
-// made are ended.
+// How it is run:
+//
+//	make matrix                              all cells; hours on two cores
+//	make matrix CELL='*/[^m]*'               all but mpi4py's suites, which take most of the time; ten minutes
+//	make matrix CELL=debian12-openmpi/ring   one cell; either side may be empty or a pattern
+//	bin/matrix -report                       only the page, of the results there are
+//
+// It needs root, a C compiler, debootstrap and, the first time, the network: prepare.sh brings trees and wheels.
+// CI does not run it; the package's own tests, which judge recorded outputs, need nothing.
+//
+// Cells run one at a time, since ranks of MPI libraries spin. The program ends only processes on the hosts that it made.
 package main
 
 import (
