@@ -29,8 +29,8 @@ type parser struct {
 func Parse(args []string, o line.Outside, owner func(option string) line.Family) (line.Line, error) {
 	p := &parser{params: map[param]string{}}
 	rules := line.Rules{Family: line.OpenMPI, Dialect: hostlist.OpenMPI, Rows: p.rows(), Owner: owner,
-		ReadPrograms: p.programs, Hosts: p.hosts}
-	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, p.sequence, p.binds, p.Settle, p.settle)
+		ReadPrograms: p.programs, Hosts: placing{p}.hosts}
+	return p.Read(rules, args, o, p.Appfile, p.tune, p.TimeLimit, p.parameters, p.Hosts, placing{p}.sequence, placing{p}.binds, p.Settle, p.settle)
 }
 
 // Rows are all options.
@@ -50,66 +50,8 @@ func (p *parser) settle() error {
 // rows are mpirun's options of Open MPI 4.1 (orte/mca/schizo/ompi) and 5.0 (schizo/ompi of
 // PRRTE 3).
 func (p *parser) rows() []line.Row {
-	rows := append(p.placement(), p.outputs()...)
+	rows := append(placing{p}.rows(), printing{p}.rows()...)
 	return append(append(append(rows, p.variables()...), p.rest()...), p.Common()...)
-}
-
-func (p *parser) placement() []line.Row {
-	return []line.Row{
-		{Names: "c", Args: 1, Level: line.Done, Local: true, Means: "as `-n`", Set: p.Ranks},
-		{Names: "host H", Args: 1, Level: line.Done, Local: true, Set: p.OwnList,
-			Means: "the hosts: each bare mention is a slot, `:N` is N, `:*` what the hostfile or the host itself says; with a hostfile it chooses from that. The job has the hosts of all programs' lists; a program without a list may use all"},
-		{Names: "hostfile machinefile default-hostfile", Args: 1, Level: line.Done, Means: "file with the hosts, `name slots=N` a line", Set: p.File},
-		{Names: "map-by", Args: 1, Level: line.Done, Set: p.mapBy,
-			Means: "`slot`, `node`, `hwthread`, `core`, `l1cache` to `l3cache`, `numa`, `socket` (`package`), `ppr:N:OBJECT`, `rankfile`, `seq` (a rank on each mention of a host or each line of the hostfile, which may list its CPUs; `seq:FILE=`); modifiers `PE=n`, `span`, `oversubscribe`, `nooversubscribe`, `nolocal`, `hwtcpus`, `PE-LIST=`, `ordered`, `FILE=`. `dist` is refused ([binding.md](binding.md))"},
-		{Names: "rank-by", Args: 1, Level: line.Done, Set: p.rankBy,
-			Means: "`slot`, `fill`, `node`, or an object, over whose kind numbers go round within a host, with `:span` over all hosts"},
-		{Names: "N npernode", Args: 1, Level: line.Done, Means: "so many ranks on every host", Set: p.perNode},
-		{Names: "pernode", Level: line.Done, Means: "one rank on every host", Set: func(_ []string) error { return p.perNode([]string{"1"}) }},
-		{Names: "ppr", Args: 1, Level: line.Done, Means: "`N:node`, as `--map-by ppr:N:node`", Set: func(v []string) error {
-			return p.mapBy([]string{"ppr:" + v[0]})
-		}},
-		{Names: "oversubscribe", Level: line.Done, Means: "slots are no limit", Set: p.On(func(l *line.Line) { l.Oversubscribe = true })},
-		{Names: "nooversubscribe", Level: line.Done, Means: "slots are a limit (so anyway)", Set: p.On(func(l *line.Line) { l.Oversubscribe = false })},
-		{Names: "nolocal", Level: line.Done, Means: "no rank on the launcher's own host", Set: p.On(func(l *line.Line) { l.NoLocal = true })},
-		{Names: "bynode", Level: line.Done, Means: "as `--map-by node`", Set: line.As(p.mapBy, "node")},
-		{Names: "byslot", Level: line.Done, Means: "as `--map-by slot`", Set: line.As(p.mapBy, "slot")},
-		{Names: "bycore", Level: line.Done, Means: "as `--map-by core`", Set: line.As(p.mapBy, "core")},
-		{Names: "bysocket", Level: line.Done, Means: "as `--map-by socket`", Set: line.As(p.mapBy, "socket")},
-		{Names: "npersocket", Args: 1, Level: line.Done, Means: "as `--map-by ppr:N:socket`", Set: p.perSocket},
-		{Names: "cpus-per-proc cpus-per-rank", Args: 1, Level: line.Done, Means: "as `--map-by :PE=N`", Set: p.cpusPerRank},
-		{Names: "bind-to binding", Args: 1, Level: line.Done, Set: p.bindTo,
-			Means: "`none`, `hwthread`, `core`, `l1cache` to `l3cache`, `numa`, `socket` (`package`), `cpu-list[:ordered]`; `:overload-allowed`. By default nothing is bound that others may use ([binding.md](binding.md))"},
-		{Names: "bind-to-core", Level: line.Done, Means: "as `--bind-to core`", Set: line.As(p.bindTo, "core")},
-		{Names: "bind-to-socket", Level: line.Done, Means: "as `--bind-to socket`", Set: line.As(p.bindTo, "socket")},
-		{Names: "use-hwthread-cpus", Level: line.Done, Means: "hardware threads count as CPUs, not cores", Set: p.On(func(l *line.Line) { l.Binding.HWThreads = true })},
-		{Names: "rankfile rf", Args: 1, Level: line.Done, Means: "file with the host and CPUs of each rank; its hosts are the job's where nothing else names any", Set: p.rankFile},
-		{Names: "cpu-set cpu-list", Args: 1, Level: line.Done, Set: p.cpuSet,
-			Means: "ranks get only these CPUs of each host: logical numbers of cores, `1:0-3` of a socket's, `p0-3` the kernel's"},
-		{Names: "app", Args: 1, Level: line.Done, Means: "file with a program and its options a line, without quotes", Set: p.ProgramFile},
-	}
-}
-
-func (p *parser) outputs() []line.Row {
-	return []line.Row{
-		{Names: "tag-output", Level: line.Done, Means: "`[1,rank]<stdout>:` before every line, with a blank behind it as of Open MPI 5", Set: p.On(func(l *line.Line) { l.TagOutput = true })},
-		{Names: "timestamp-output", Level: line.Done, Means: "the time before every line", Set: p.On(func(l *line.Line) { l.Timestamps = true })},
-		{Names: "merge-stderr-to-stdout", Level: line.Done, Means: "one stream for both", Set: p.On(func(l *line.Line) { l.Merge = true })},
-		{Names: "output-filename", Args: 1, Level: line.Done, Set: p.outputName,
-			Means: "`DIR[:nojobid][,nocopy]`: a directory with DIR/1/rank.N/stdout and stderr, and a copy on the terminal. With Open MPI 5 files FILE.prterun-HOST-PID@1.N.out and .err instead, and no copy"},
-		{Names: "output-directory", Args: 1, Level: line.Done, Set: p.outputDir, Means: "as `--output directory=DIR`"},
-		{Names: "output", Args: 1, Level: line.Done, Set: p.output,
-			Means: "`tag`, `timestamp`, `merge-stderr-to-stdout`, `directory=DIR` (DIR/prterun-HOST-PID@1/rank.N/stdout and stderr), `file=NAME` (as `--output-filename`) and their beginnings. Nothing of what is in files is on the terminal. Others are refused (Open MPI 5)"},
-		{Names: "stdin", Args: 1, Level: line.Done, Means: "who reads the launcher's standard input: a rank, `all` or `none`", Set: p.Stdin},
-		{Names: "display-map", Level: line.Done, Means: "shows hosts, ranks and their CPUs as Open MPI does", Set: p.On(func(l *line.Line) { l.DisplayMap = true })},
-		{Names: "display", Args: 1, Level: line.Done, Means: "`map`, `bind`; others have no effect (Open MPI 5)", Set: p.display},
-		{Names: "quiet q", Level: line.Done, Means: "no warnings", Set: p.On(func(l *line.Line) { l.Quiet = true })},
-		{Names: "display-allocation display-devel-map display-devel-allocation display-diffable-map display-topo output-proctable show-progress", Level: line.NoEffect,
-			Means: "`--display-map` shows the plan"},
-		{Names: "xml", Level: line.NoEffect, Set: p.xml, Means: "output stays as ranks write it, which is said; `mpiup run --output json` has an object a line"},
-		{Names: "xml-file xterm", Args: 1, Level: line.Refused, Means: "use --output-filename DIR, or mpiup run --output json"},
-		{Names: "stream-buffering", Args: 1, Level: line.NoEffect, Means: "ranks' output is shown line by line"},
-	}
 }
 
 func (p *parser) variables() []line.Row {

@@ -4,17 +4,44 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
+// printing is the options that say what is done with output, and what is shown.
+type printing struct{ *parser }
+
+func (p printing) rows() []line.Row {
+	return []line.Row{
+		{Names: "tag-output", Level: line.Done, Means: "`[1,rank]<stdout>:` before every line, with a blank behind it as of Open MPI 5", Set: p.On(func(l *line.Line) { l.TagOutput = true })},
+		{Names: "timestamp-output", Level: line.Done, Means: "the time before every line", Set: p.On(func(l *line.Line) { l.Timestamps = true })},
+		{Names: "merge-stderr-to-stdout", Level: line.Done, Means: "one stream for both", Set: p.On(func(l *line.Line) { l.Merge = true })},
+		{Names: "output-filename", Args: 1, Level: line.Done, Set: p.outputName,
+			Means: "`DIR[:nojobid][,nocopy]`: a directory with DIR/1/rank.N/stdout and stderr, and a copy on the terminal. With Open MPI 5 files FILE.prterun-HOST-PID@1.N.out and .err instead, and no copy"},
+		{Names: "output-directory", Args: 1, Level: line.Done, Set: p.outputDir, Means: "as `--output directory=DIR`"},
+		{Names: "output", Args: 1, Level: line.Done, Set: p.output,
+			Means: "`tag`, `timestamp`, `merge-stderr-to-stdout`, `directory=DIR` (DIR/prterun-HOST-PID@1/rank.N/stdout and stderr), `file=NAME` (as `--output-filename`) and their beginnings. Nothing of what is in files is on the terminal. Others are refused (Open MPI 5)"},
+		{Names: "stdin", Args: 1, Level: line.Done, Means: "who reads the launcher's standard input: a rank, `all` or `none`", Set: p.Stdin},
+		{Names: "display-map", Level: line.Done, Means: "shows hosts, ranks and their CPUs as Open MPI does", Set: p.On(func(l *line.Line) { l.DisplayMap = true })},
+		{Names: "display", Args: 1, Level: line.Done, Means: "`map`, `bind`; others have no effect (Open MPI 5)", Set: p.display},
+		{Names: "quiet q", Level: line.Done, Means: "no warnings", Set: p.On(func(l *line.Line) { l.Quiet = true })},
+		{Names: "display-allocation display-devel-map display-devel-allocation display-diffable-map display-topo output-proctable show-progress", Level: line.NoEffect,
+			Means: "`--display-map` shows the plan"},
+		{Names: "xml", Level: line.NoEffect, Set: p.xml, Means: "output stays as ranks write it, which is said; `mpiup run --output json` has an object a line"},
+		{Names: "xml-file xterm", Args: 1, Level: line.Refused, Means: "use --output-filename DIR, or mpiup run --output json"},
+		{Names: "stream-buffering", Args: 1, Level: line.NoEffect, Means: "ranks' output is shown line by line"},
+	}
+}
+
 // outputName is --output-filename, a directory up to Open MPI 4.1 and how files' names begin as of 5.
-func (p *parser) outputName(v []string) error { return p.outputTo(v[0], true) }
+func (p printing) outputName(v []string) error { return p.outputTo(v[0], true) }
 
 // outputDir is --output-directory.
-func (p *parser) outputDir(v []string) error { return p.outputTo(v[0], false) }
+func (p printing) outputDir(v []string) error { return p.outputTo(v[0], false) }
 
 // outputTo is DIR[:nojobid][,nocopy]. What follows a colon and is none of these is lost with Open MPI 4.1; here
 // it is an error, as with 5.
-func (p *parser) outputTo(to string, name bool) error {
+func (p printing) outputTo(to string, name bool) error {
 	dir, rest, _ := strings.Cut(to, ":")
 	switch {
 	case dir == "" && name:
@@ -40,13 +67,13 @@ func (p *parser) outputTo(to string, name bool) error {
 }
 
 // xml is --xml. Who reads such output is told that it gets none.
-func (p *parser) xml([]string) error {
+func (p printing) xml([]string) error {
 	p.Line.Warnings = append(p.Line.Warnings, "--xml has no effect: output stays as ranks write it (mpiup run --output json has an object a line)")
 	return nil
 }
 
 // output is Open MPI 5's --output LIST, in which beginnings of words are enough.
-func (p *parser) output(v []string) error {
+func (p printing) output(v []string) error {
 	for item := range strings.SplitSeq(v[0], ",") {
 		word, value, _ := strings.Cut(item, "=")
 		word, modifiers, _ := strings.Cut(strings.ToLower(word), ":")
@@ -84,7 +111,7 @@ func unknownItem(item, known string) error {
 }
 
 // display is Open MPI 5's --display LIST.
-func (p *parser) display(v []string) error {
+func (p printing) display(v []string) error {
 	for item := range strings.SplitSeq(strings.ToLower(v[0]), ",") {
 		word, _, _ := strings.Cut(item, ":")
 		switch word {
