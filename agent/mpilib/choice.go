@@ -28,7 +28,7 @@ type Choice struct {
 func (k *look) choose(c command, h hit) Choice {
 	choice := k.settle(c, h)
 	choice.Library, choice.Why = printable(choice.Library), printable(choice.Why)
-	choice.OldHwloc, choice.Horovod, choice.NCCL = k.oldHwloc(h.mpi), k.horovod, k.ncclVersion(c)
+	choice.OldHwloc, choice.Horovod, choice.NCCL = k.hwloc.isOld(h.mpi, k.ldCache()), k.horovod, k.nccl.of(c, k.files, k.ldCache())
 	choice.Shards = shards(c.Argv, k.said)
 	return choice
 }

@@ -18,7 +18,7 @@ type look struct {
 	hwloc    hwlocs
 	horovod  bool   // a Python was seen that has it
 	said     []byte // text of the last Python script that was seen
-	nccl     string // version of libnccl; "": not known yet
+	nccl     nccl
 }
 
 // hit is a library that was found, and where.
@@ -136,7 +136,7 @@ func (k *look) elf(exe string, c command) hit {
 	if len(o.Needed) > 0 {
 		preloaded = strings.FieldsFunc(c.Env.Get("LD_PRELOAD"), func(r rune) bool { return r == ' ' || r == ':' })
 	}
-	l, ok := k.loader(o, c.Env, c.Dir).mpi(o, preloaded)
+	l, ok := newLoader(k, o, c.Env, c.Dir).mpi(o, preloaded)
 	if !ok {
 		l, ok = within(o)
 	}

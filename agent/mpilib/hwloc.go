@@ -20,19 +20,19 @@ func (h *hwlocs) note(library string) {
 	}
 }
 
-// oldHwloc says that hwloc in the program is, or may be, of version 1. hwloc_topology_load of 1.11 fails when
+// isOld says that hwloc in a program of an MPI library is, or may be, of version 1. hwloc_topology_load of 1.11 fails when
 // HWLOC_XMLFILE names a file of version 2 (hwloc's upgrade page, "XML changes"). Where no library
-// needs hwloc, it may be a part of the MPI library, or a plugin may bring what the system has.
-func (k *look) oldHwloc(l library) bool {
+// needs hwloc, it may be a part of the MPI library, or a plugin may bring what the system has: system is its libraries.
+func (h hwlocs) isOld(l library, system ldCache) bool {
 	switch {
-	case k.hwloc.old:
+	case h.old:
 		return true
-	case k.hwloc.new:
+	case h.new:
 		return false
 	case l.family == openMPI && l.version != "":
 		major, _, _ := strings.Cut(l.version, ".")
 		n, err := strconv.Atoi(major)
 		return err == nil && n < 4 // 3.1 holds hwloc 1.11.7, 4.0 holds 2.0.1
 	}
-	return len(k.ldCache().find(oldHwlocName)) > 0 && len(k.ldCache().find("libhwloc.so.15")) == 0
+	return len(system.find(oldHwlocName)) > 0 && len(system.find("libhwloc.so.15")) == 0
 }

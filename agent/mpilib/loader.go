@@ -29,7 +29,7 @@ type loaded struct {
 	by      *loaded
 }
 
-func (k *look) loader(program *opened, e script.Env, dir string) *loader {
+func newLoader(k *look, program *opened, e script.Env, dir string) *loader {
 	d := &loader{look: k, machine: program.Machine, musl: strings.Contains(program.Interp, "ld-musl-")}
 	for _, p := range strings.FieldsFunc(e.Get("LD_LIBRARY_PATH"), func(r rune) bool { return r == ':' || r == ';' }) {
 		d.path = append(d.path, absolute(dir, p))
@@ -87,7 +87,7 @@ func (d *loader) mpi(o *opened, preloaded []string) (library, bool) {
 			}
 			if next, ok := d.find(name, l); ok {
 				if base == ncclName {
-					d.look.ncclFile(next.path)
+					d.look.nccl.file(d.look.files, next.path)
 				}
 				queue = append(queue, d.load(next, l))
 				next.close()

@@ -23,9 +23,9 @@ func (m *Memory) Mapped(pid int) string {
 }
 
 func (m *Memory) mappedBy(pid int) (found string) {
-	k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
-	k.eachMap(pid, func(proc, line string) bool {
-		if l, ok := k.mapped(proc, line); ok {
+	k := maps{newFiles(m.fsys, time.Now().Add(lookDeadline))}
+	k.each(pid, func(proc, line string) bool {
+		if l, ok := k.library(proc, line); ok {
 			found = printable(l.String())
 		}
 		return found == ""
@@ -33,8 +33,11 @@ func (m *Memory) mappedBy(pid int) (found string) {
 	return found
 }
 
-// eachMap calls f with each line of the memory maps of a process and its nearest descendants, until f returns false.
-func (k *look) eachMap(pid int, f func(proc, line string) bool) {
+// maps are the memory maps of processes.
+type maps struct{ files *files }
+
+// each calls f with each line of the memory maps of a process and its nearest descendants, until f returns false.
+func (k maps) each(pid int, f func(proc, line string) bool) {
 	queue := []int{pid}
 	for i := 0; i < len(queue) && i < maxProcesses; i++ {
 		proc := fmt.Sprintf("/proc/%d", queue[i])
@@ -51,10 +54,10 @@ func (k *look) eachMap(pid int, f func(proc, line string) bool) {
 	}
 }
 
-// mapped is the MPI library that a line of a memory map names:
+// library is the MPI library that a line of a memory map names:
 //
 //	7f31c0a00000-7f31c0b2a000 r-xp 0005f000 fe:00 1311 /usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4
-func (k *look) mapped(proc, line string) (library, bool) {
+func (k maps) library(proc, line string) (library, bool) {
 	at := strings.IndexByte(line, '/')
 	if at < 0 {
 		return library{}, false
@@ -78,7 +81,7 @@ func (k *look) mapped(proc, line string) (library, bool) {
 }
 
 // whole reads a file of /proc, whose size is not known.
-func (k *look) whole(p string, most int) string {
+func (k maps) whole(p string, most int) string {
 	f, err := k.files.fsys.Open(inTree(p))
 	if err != nil || k.files.spent() {
 		return ""
@@ -119,9 +122,9 @@ func (m *Memory) Framework(pid int) string {
 }
 
 func (m *Memory) frameworkOf(pid int) string {
-	k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
+	k := maps{newFiles(m.fsys, time.Now().Add(lookDeadline))}
 	best := len(frameworks)
-	k.eachMap(pid, func(_, line string) bool {
+	k.each(pid, func(_, line string) bool {
 		if at := strings.IndexByte(line, '/'); at >= 0 {
 			file := strings.TrimSuffix(line[at:], "\n")
 			for i, f := range frameworks[:best] {

@@ -24,7 +24,7 @@ func (k *look) python(exe string, c command, depth int) hit {
 	says := bytes.Contains(text, []byte("mpi4py")) || bytes.Contains(text, []byte("horovod")) || bytes.Contains(text, []byte("petsc4py"))
 	in := k.interpreter(exe, c, script)
 	for _, site := range in.sites {
-		k.ncclWheel(site)
+		k.nccl.wheel(k.files, site)
 	}
 	var own hit
 	if o, err := k.files.openObject(exe); err == nil {
@@ -187,7 +187,7 @@ func (k *look) extension(in interp, file string, c command) (library, bool) {
 		return library{}, false
 	}
 	defer o.close()
-	return k.loader(in.binary, c.Env, c.Dir).mpi(o, nil)
+	return newLoader(k, in.binary, c.Env, c.Dir).mpi(o, nil)
 }
 
 // mpi4py is the MPI library of a package. Its wheels hold extensions for several (MPI.mpich.*.so,
@@ -239,7 +239,7 @@ func (k *look) openedMPI(in interp, c command) (library, bool) {
 		}
 		entries = append(entries, "")
 	}
-	d := k.loader(in.binary, c.Env, c.Dir)
+	d := newLoader(k, in.binary, c.Env, c.Dir)
 	root := d.load(in.binary, nil)
 	for _, e := range entries {
 		names := []string{e}

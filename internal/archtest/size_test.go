@@ -25,7 +25,6 @@ var scattered = map[string]int{
 	"agent.proc":            14,
 	"agent.session":         20,
 	"agent.step":            15,
-	"agent/mpilib.look":     8,
 	"agent/reap.Supervisor": 11,
 	"launcher.Reach":        10,
 	"launcher.run":          22,
