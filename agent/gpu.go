@@ -51,7 +51,7 @@ func (a *Agent) lookupEnv(name string) (string, bool) {
 
 // runForOutput runs a program as one of this agent's processes.
 func (a *Agent) runForOutput(ctx context.Context, c gpu.Command) (gpu.Result, error) {
-	o, err := a.super.Output(ctx, reap.Command{Argv: c.Argv, Env: a.cfg.Env}, c.Limit)
+	o, err := reap.Collect(ctx, a.super, reap.Command{Argv: c.Argv, Env: a.cfg.Env}, c.Limit)
 	code := o.Exit.Code
 	if o.Exit.Signal != 0 {
 		code = 128 + o.Exit.Signal

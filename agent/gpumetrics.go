@@ -32,7 +32,7 @@ func (a *Agent) watchGPUs() *gpuwatch.Watch {
 	}
 	return gpuwatch.New(gpuwatch.Config{Helper: a.cfg.GPUHelper, Interval: a.cfg.GPUMetrics, Log: a.cfg.Log,
 		Run: func(ctx context.Context, argv []string, limit int, line func([]byte) error) error {
-			_, err := a.super.Lines(ctx, reap.Command{Argv: argv, Env: a.cfg.Env}, limit, line)
+			_, err := reap.Lines(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, limit, line)
 			return err
 		}})
 }

@@ -116,8 +116,8 @@ func TestGuardIsReplacedAndEndsWithItsAgent(t *testing.T) {
 	guard := func() (pid int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.keeper != nil {
-			pid = s.keeper.pid
+		if s.guard != nil {
+			pid = s.guard.pid
 		}
 		return pid
 	}

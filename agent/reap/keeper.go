@@ -10,24 +10,32 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/guard"
 )
 
-// wakeKeeper asks for a guard. The spawner calls it when it has nothing to fork, so that a guard
+// guardKeeper starts the guard of a supervisor.
+type guardKeeper struct {
+	s    *Supervisor
+	poke chan struct{} // capacity 1
+}
+
+// wake asks for a guard. The spawner calls it when it has nothing to fork, so that a guard
 // is never made before the ranks that wait.
-func (s *Supervisor) wakeKeeper() {
+func (k guardKeeper) wake() {
+	s := k.s
 	s.mu.Lock()
-	wanted := s.ledger != nil && s.keeper == nil && len(s.leaders) > 0 && !s.closed
+	wanted := s.ledger != nil && s.guard == nil && len(s.leaders) > 0 && !s.closed
 	s.mu.Unlock()
 	if !wanted {
 		return
 	}
 	select {
-	case s.pokeHelp <- struct{}{}:
+	case k.poke <- struct{}{}:
 	default:
 	}
 }
 
-// keepGuard starts a guard when the first process has been started, and another should it die.
+// run starts a guard when the first process has been started, and another should it die.
 // Until it is there parent-death signals alone protect what was started.
-func (s *Supervisor) keepGuard() {
+func (k guardKeeper) run() {
+	s := k.s
 	alive, deadEnd, err := os.Pipe() // ends when this process does
 	if err != nil {
 		s.cfg.Log.Warn("no guard: grandchildren may outlive a killed agent", "err", err)
@@ -36,11 +44,11 @@ func (s *Supervisor) keepGuard() {
 	defer func() { _, _ = alive.Close(), deadEnd.Close() }()
 	for said := false; ; {
 		select {
-		case <-s.pokeHelp:
+		case <-k.poke:
 		case <-s.ended.Done():
 			return
 		}
-		if err := s.startGuard(alive); err != nil && !said && !errors.Is(err, ErrEnded) {
+		if err := k.start(alive); err != nil && !said && !errors.Is(err, ErrEnded) {
 			said = true // and tried again with the next process
 			s.cfg.Log.Warn("no guard: grandchildren may outlive a killed agent", "err", err)
 		}
@@ -52,8 +60,9 @@ func (s *Supervisor) keepGuard() {
 	}
 }
 
-// startGuard hands the guard the pipe, the ledger and, where there are pidfds, this process.
-func (s *Supervisor) startGuard(alive *os.File) error {
+// start hands the guard the pipe, the ledger and, where there are pidfds, this process.
+func (k guardKeeper) start(alive *os.File) error {
+	s := k.s
 	files := []*os.File{nil, nil, nil, alive, s.ledger.File}
 	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
 		self := os.NewFile(uintptr(fd), "pidfd")
@@ -70,11 +79,11 @@ func (s *Supervisor) startGuard(alive *os.File) error {
 	return (<-req.reply).err
 }
 
-// endGuard ends the guard once nothing is left to guard.
-func (s *Supervisor) endGuard() {
-	s.mu.Lock()
-	p := s.keeper
-	s.mu.Unlock()
+// end ends the guard once nothing is left to guard.
+func (k guardKeeper) end() {
+	k.s.mu.Lock()
+	p := k.s.guard
+	k.s.mu.Unlock()
 	if p != nil {
 		_ = p.Signal(unix.SIGKILL)
 	}

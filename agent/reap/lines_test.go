@@ -27,7 +27,7 @@ func TestLines(t *testing.T) {
 		{"one that is too long", "echo one; exec cat /dev/zero", "", "one", job.Exit{Signal: 9}, "token too long"},
 	} {
 		var got []string
-		o, err := s.Lines(t.Context(), sh(tt.script), 1000, func(line []byte) error {
+		o, err := Lines(t.Context(), s, sh(tt.script), 1000, func(line []byte) error {
 			got = append(got, string(line))
 			if tt.until != "" && string(line) == tt.until {
 				return stop
@@ -43,7 +43,7 @@ func TestLines(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := time.Now()
-	if _, err := s.Lines(ctx, sh("echo go; exec sleep 1000"), 1000, func([]byte) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+	if _, err := Lines(ctx, s, sh("echo go; exec sleep 1000"), 1000, func([]byte) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if took := time.Since(begun); took > 100*time.Second {

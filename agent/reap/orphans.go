@@ -8,29 +8,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orphans reaps descendants that lost their parent and became children of this process, and,
+// orphans reaps, for a supervisor, descendants that lost their parent and became children of this process, and,
 // where the kernel has no pidfds, the children of the table as well.
 //
 // It peeks at an ended child without reaping it. One that the table owns is left to its waiter,
 // which pokes when it is done. An unknown one is an orphan, unless a fork is in flight that may
 // be making it: then the spawner's poke decides, after it put its child into the table.
-func (s *Supervisor) orphans(stop <-chan struct{}) {
+type orphans struct {
+	s    *Supervisor
+	poke chan struct{} // capacity 1
+}
+
+// run reaps until stop is closed, and then once more.
+func (o orphans) run(stop <-chan struct{}) {
 	chld := make(chan os.Signal, 1)
 	signal.Notify(chld, unix.SIGCHLD)
 	defer signal.Stop(chld)
 	seen := unknown{}
 	for {
-		s.reapWithoutPidfd()
-		for s.adopts && s.reapOne(&seen) {
+		o.reapWithoutPidfd()
+		for o.s.adopts && o.reapOne(&seen) {
 		}
 		select {
 		case <-chld:
-		case <-s.poke:
+		case <-o.poke:
 		case <-stop:
-			for s.adopts && s.reapOne(&seen) {
+			for o.s.adopts && o.reapOne(&seen) {
 			}
 			return
 		}
+	}
+}
+
+// wake makes run look again.
+func (o orphans) wake() {
+	select {
+	case o.poke <- struct{}{}:
+	default:
 	}
 }
 
@@ -41,7 +55,8 @@ type unknown struct {
 }
 
 // reapOne reaps an orphan; false: there is none, or what comes first is not to be decided now.
-func (s *Supervisor) reapOne(seen *unknown) bool {
+func (o orphans) reapOne(seen *unknown) bool {
+	s := o.s
 	pid, err := peek()
 	if err != nil || pid == 0 {
 		return false
@@ -63,7 +78,8 @@ func (s *Supervisor) reapOne(seen *unknown) bool {
 	return err == nil
 }
 
-func (s *Supervisor) reapWithoutPidfd() {
+func (o orphans) reapWithoutPidfd() {
+	s := o.s
 	s.mu.Lock()
 	var bare []*Process
 	for _, p := range s.table {

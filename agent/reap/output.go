@@ -26,12 +26,12 @@ type Output struct {
 // maxErr is how much of standard error is looked at.
 const maxErr = 4 << 10
 
-// Output runs a program to its end, with nothing to read, and returns what it wrote; more than
+// Collect runs a program to its end, with nothing to read, and returns what it wrote; more than
 // limit bytes are an error. When ctx ends the program's group is killed and the error is ctx's: it
 // returns then even if the kernel does not let go of the program. cmd.Files must be empty.
-func (s *Supervisor) Output(ctx context.Context, cmd Command, limit int) (o Output, err error) {
+func Collect(ctx context.Context, s *Supervisor, cmd Command, limit int) (o Output, err error) {
 	var text []byte
-	o, err = s.reading(ctx, cmd, func(out io.Reader) (err error) {
+	o, err = reading(ctx, s, cmd, func(out io.Reader) (err error) {
 		text, err = io.ReadAll(io.LimitReader(out, int64(limit)+1))
 		if err == nil && len(text) > limit {
 			return fmt.Errorf("%s writes more than %d bytes", cmd.Argv[0], limit)
@@ -44,8 +44,8 @@ func (s *Supervisor) Output(ctx context.Context, cmd Command, limit int) (o Outp
 
 // reading runs a program whose output take reads, until that is read, the program has ended, and the beginning of its
 // errors is known. When take fails the program's group is killed.
-func (s *Supervisor) reading(ctx context.Context, cmd Command, take func(io.Reader) error) (o Output, err error) {
-	p, out, errs, release, err := s.piped(ctx, cmd)
+func reading(ctx context.Context, s *Supervisor, cmd Command, take func(io.Reader) error) (o Output, err error) {
+	p, out, errs, release, err := piped(ctx, s, cmd)
 	if err != nil {
 		return o, err
 	}
@@ -85,7 +85,7 @@ func firstOf(text *bytes.Buffer, r io.Reader) {
 
 // piped starts a program with nothing to read, whose output and errors can be read. When ctx ends its group is killed
 // and reading ends, whoever holds the other ends. release closes what is open.
-func (s *Supervisor) piped(ctx context.Context, cmd Command) (p *Process, out, errs *os.File, release func(), err error) {
+func piped(ctx context.Context, s *Supervisor, cmd Command) (p *Process, out, errs *os.File, release func(), err error) {
 	var pipes [4]*os.File // ends to read of out and err, then to write
 	closeAll := func() {
 		for _, f := range pipes {
@@ -130,8 +130,8 @@ func lastLine(text string) string {
 // Lines runs a program and calls f with each line that it writes, without its end, until the program ends, f or a line
 // of more than limit bytes is an error, or ctx ends; then its group is killed. Out is empty. It returns when the program
 // is gone, but for one that the kernel does not let go of after ctx has ended. cmd.Files must be empty.
-func (s *Supervisor) Lines(ctx context.Context, cmd Command, limit int, f func([]byte) error) (Output, error) {
-	return s.reading(ctx, cmd, func(out io.Reader) error {
+func Lines(ctx context.Context, s *Supervisor, cmd Command, limit int, f func([]byte) error) (Output, error) {
+	return reading(ctx, s, cmd, func(out io.Reader) error {
 		if err := eachLine(out, limit, f); err != nil {
 			return fmt.Errorf("%s: %w", cmd.Argv[0], err)
 		}

@@ -28,7 +28,7 @@ func TestOutput(t *testing.T) {
 		{"as much as may be", "head -c 1000 /dev/zero | tr '\\000' x", strings.Repeat("x", 1000), "", job.Exit{}, ""},
 		{"too much", "exec cat /dev/zero", "", "", job.Exit{}, "sh writes more than 1000 bytes"},
 	} {
-		o, err := s.Output(t.Context(), sh(tt.script), 1000)
+		o, err := Collect(t.Context(), s, sh(tt.script), 1000)
 		switch {
 		case tt.fails != "":
 			if err == nil || !strings.HasPrefix(err.Error(), tt.fails) {
@@ -39,7 +39,7 @@ func TestOutput(t *testing.T) {
 		}
 	}
 	var start *program.Error
-	if _, err := s.Output(t.Context(), Command{Argv: []string{"no-such-program"}, Env: []string{"PATH=/bin"}}, 1000); !errors.As(err, &start) {
+	if _, err := Collect(t.Context(), s, Command{Argv: []string{"no-such-program"}, Env: []string{"PATH=/bin"}}, 1000); !errors.As(err, &start) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 }
@@ -49,7 +49,7 @@ func TestOutputGivesUp(t *testing.T) {
 	s := supervise(t)
 	for _, script := range []string{"exec sleep 1000", "setsid sleep 1000 & echo done"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		if _, err := s.Output(ctx, inSession(sh(script), "output"), 1000); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := Collect(ctx, s, inSession(sh(script), "output"), 1000); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", script, err)
 		}
 		cancel()

@@ -11,44 +11,7 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mpiup/mpiup/agent/reap/guard"
 )
-
-// prepare makes this process a fit parent: orphans come to it, descriptors do not leak, signals
-// are at their defaults in children, limits are raised. What the kernel refuses and ranks can
-// live without is logged.
-func (s *Supervisor) prepare() (undo func()) {
-	log := s.cfg.Log
-	if s.cfg.Subreaper && os.Getpid() != 1 {
-		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			log.Warn("orphaned descendants cannot be adopted", "err", err)
-			s.adopts = false
-		}
-	}
-	if err := s.proc.Verify(); err != nil {
-		log.Warn("descendants outside a rank's process group cannot be found", "err", err)
-	}
-	if err := RaiseLimits(); err != nil {
-		log.Warn("a limit stays as it is", "err", err)
-	}
-	if s.cfg.GuardExe != "" && os.Getpid() != 1 {
-		var err error
-		if s.ledger, err = guard.NewLedger(); err != nil {
-			log.Warn("no guard: grandchildren may outlive a killed agent", "err", err)
-		} else if s.cfg.SessionDirs != "" {
-			s.ledger.Add(guard.Record{Dirs: s.cfg.SessionDirs})
-		}
-	}
-	restore, err := defaultDispositions()
-	if err != nil {
-		log.Warn("ranks may inherit ignored signals", "err", err)
-	}
-	return func() {
-		restore()
-		s.ledger.Close()
-	}
-}
 
 // raised are the limits that only ever help: descriptors, locked memory (RDMA registration),
 // processes, queued signals and message queues.

@@ -85,7 +85,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 // wait returns when the process is reaped or forgotten.
 func (p *Process) wait() {
 	if p.pidfd == nil {
-		p.s.pokeOrphans() // it may have ended before it was in the table
+		p.s.orphans.wake() // it may have ended before it was in the table
 		<-p.done
 		return
 	}
@@ -125,7 +125,7 @@ func (p *Process) tryReap() bool {
 	p.mu.Unlock()
 	p.s.reaped(p)
 	close(p.done)
-	p.s.pokeOrphans() // whose look ended at this one
+	p.s.orphans.wake() // whose look ended at this one
 	return true
 }
 
@@ -142,22 +142,4 @@ func (p *Process) forget() {
 	p.reaped, p.ended = true, time.Now()
 	p.exit = job.Exit{Signal: int(unix.SIGKILL)}
 	close(p.done)
-}
-
-// reaped takes p out of the table. Its process session stays known while a session may have
-// members in it.
-func (s *Supervisor) reaped(p *Process) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.table[p.pid] == p {
-		delete(s.table, p.pid)
-	}
-	if p == s.keeper {
-		s.keeper = nil
-		return
-	}
-	if l, ok := s.leaders[p.pid]; ok && l.Session == "" && l.Start == p.start {
-		s.ledger.Remove(l.slot)
-		delete(s.leaders, p.pid)
-	}
 }

@@ -54,6 +54,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
@@ -107,8 +108,8 @@ type Supervisor struct {
 	requests chan *request   // to the spawner, unbuffered
 	ended    context.Context // done when Run takes no more requests
 	end      context.CancelFunc
-	poke     chan struct{} // to the orphan loop, capacity 1
-	pokeHelp chan struct{} // to the guard keeper, capacity 1
+	orphans  orphans
+	keeper   guardKeeper
 	programs program.Finder
 	looks    singleflight.Group // at what sessions have open, by session
 	waiters  sync.WaitGroup
@@ -122,7 +123,7 @@ type Supervisor struct {
 	known    map[string]*sessionRecord  // guarded by mu: sessions that had a process and were not yet stopped
 	forks    uint64                     // guarded by mu: forks begun
 	forking  *request                   // guarded by mu: the fork in flight
-	keeper   *Process                   // guarded by mu: the guard, nil when there is none
+	guard    *Process                   // guarded by mu: nil when there is none
 	seen     map[int]proctree.Inherited // guarded by mu: descendants that only their parents told; not changed once it is here
 	rested   time.Time                  // guarded by mu: when the next look at what sessions have open may begin
 }
@@ -140,20 +141,21 @@ var ErrEnded = errors.New("the supervisor of processes is shutting down")
 // New builds a Supervisor. Nothing runs until Run; a Start before that waits for it.
 func New(cfg Config) *Supervisor {
 	ended, end := context.WithCancel(context.Background())
-	return &Supervisor{
+	s := &Supervisor{
 		cfg:      cfg.withDefaults(),
 		adopts:   cfg.Subreaper || os.Getpid() == 1,
 		proc:     proctree.Proc{Root: "/proc"},
 		requests: make(chan *request),
 		ended:    ended,
 		end:      end,
-		poke:     make(chan struct{}, 1),
-		pokeHelp: make(chan struct{}, 1),
 		table:    make(map[int]*Process),
 		leaders:  make(map[int]leader),
 		stopping: make(map[string]int),
 		known:    make(map[string]*sessionRecord),
 	}
+	s.orphans = orphans{s, make(chan struct{}, 1)}
+	s.keeper = guardKeeper{s, make(chan struct{}, 1)}
+	return s
 }
 
 // Run prepares this process for being a parent and serves until ctx is done; then it stops all
@@ -163,12 +165,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.prepare()()
 	var orphans, keeper sync.WaitGroup
 	stopOrphans, spawnerDone := make(chan struct{}), make(chan struct{})
-	orphans.Go(func() { s.orphans(stopOrphans) })
+	orphans.Go(func() { s.orphans.run(stopOrphans) })
 	if s.adopts {
 		orphans.Go(func() { s.glance(stopOrphans) })
 	}
 	if s.ledger != nil {
-		keeper.Go(s.keepGuard)
+		keeper.Go(s.keeper.run)
 	}
 	go func() {
 		defer close(spawnerDone)
@@ -183,7 +185,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.end()
 	s.awaitSpawner(spawnerDone)
 	keeper.Wait()
-	s.endGuard()
+	s.keeper.end()
 	err := s.release(left)
 	s.waiters.Wait()
 	close(stopOrphans)
@@ -211,10 +213,55 @@ func (s *Supervisor) awaitSpawner(done <-chan struct{}) {
 	}
 }
 
-// pokeOrphans makes the orphan loop look again.
-func (s *Supervisor) pokeOrphans() {
-	select {
-	case s.poke <- struct{}{}:
-	default:
+// reaped takes p out of the table. Its process session stays known while a session may have
+// members in it.
+func (s *Supervisor) reaped(p *Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.table[p.pid] == p {
+		delete(s.table, p.pid)
+	}
+	if p == s.guard {
+		s.guard = nil
+		return
+	}
+	if l, ok := s.leaders[p.pid]; ok && l.Session == "" && l.Start == p.start {
+		s.ledger.Remove(l.slot)
+		delete(s.leaders, p.pid)
+	}
+}
+
+// prepare makes this process a fit parent: orphans come to it, descriptors do not leak, signals
+// are at their defaults in children, limits are raised. What the kernel refuses and ranks can
+// live without is logged.
+func (s *Supervisor) prepare() (undo func()) {
+	log := s.cfg.Log
+	if s.cfg.Subreaper && os.Getpid() != 1 {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			log.Warn("orphaned descendants cannot be adopted", "err", err)
+			s.adopts = false
+		}
+	}
+	if err := s.proc.Verify(); err != nil {
+		log.Warn("descendants outside a rank's process group cannot be found", "err", err)
+	}
+	if err := RaiseLimits(); err != nil {
+		log.Warn("a limit stays as it is", "err", err)
+	}
+	if s.cfg.GuardExe != "" && os.Getpid() != 1 {
+		var err error
+		if s.ledger, err = guard.NewLedger(); err != nil {
+			log.Warn("no guard: grandchildren may outlive a killed agent", "err", err)
+		} else if s.cfg.SessionDirs != "" {
+			s.ledger.Add(guard.Record{Dirs: s.cfg.SessionDirs})
+		}
+	}
+	restore, err := defaultDispositions()
+	if err != nil {
+		log.Warn("ranks may inherit ignored signals", "err", err)
+	}
+	return func() {
+		restore()
+		s.ledger.Close()
 	}
 }

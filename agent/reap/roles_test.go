@@ -88,7 +88,7 @@ func agentRole(args []string) int {
 func sayGuard(s *Supervisor) int {
 	for {
 		s.mu.Lock()
-		p := s.keeper
+		p := s.guard
 		s.mu.Unlock()
 		if p != nil {
 			fmt.Println(p.pid)

@@ -226,7 +226,7 @@ func (s *Supervisor) spawner() {
 			continue
 		default:
 		}
-		s.wakeKeeper() // idle: a good moment to start a guard
+		s.keeper.wake() // idle: a good moment to start a guard
 		select {
 		case req := <-s.requests:
 			s.serve(req)
@@ -243,7 +243,7 @@ func (s *Supervisor) serve(req *request) {
 	}
 	p, err := s.forkExec(req)
 	abandoned := s.endFork(req, p)
-	s.pokeOrphans()
+	s.orphans.wake()
 	if p != nil {
 		s.waiters.Go(p.wait)
 		if abandoned {
@@ -288,7 +288,7 @@ func (s *Supervisor) endFork(req *request, p *Process) (unwanted bool) {
 	}
 	s.table[p.pid] = p
 	if req.guard {
-		s.keeper = p
+		s.guard = p
 		return s.closed
 	}
 	if old, ok := s.leaders[p.pid]; ok {

@@ -48,7 +48,7 @@ func askPrograms(p *process) (cfg gpu.Config, done func()) {
 		return s
 	})
 	run := func(ctx context.Context, c gpu.Command) (gpu.Result, error) {
-		o, err := super().Output(ctx, reap.Command{Argv: c.Argv, Env: p.env}, c.Limit)
+		o, err := reap.Collect(ctx, super(), reap.Command{Argv: c.Argv, Env: p.env}, c.Limit)
 		code := o.Exit.Code
 		if o.Exit.Signal != 0 {
 			code = 128 + o.Exit.Signal

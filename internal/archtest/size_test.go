@@ -21,17 +21,16 @@ const maxMethodFiles = 5
 
 // scattered are types that are. A number here may only shrink, and goes once it is within the bound.
 var scattered = map[string]int{
-	"agent.Agent":           18,
-	"agent.proc":            14,
-	"agent.session":         20,
-	"agent.step":            15,
-	"agent/reap.Supervisor": 11,
-	"launcher.Reach":        10,
-	"launcher.run":          22,
-	"pmi.session":           7,
-	"pmi/pmix.Server":       18,
-	"pmi/pmix.conn":         17,
-	"pmi/pmix.namespace":    7,
+	"agent.Agent":        18,
+	"agent.proc":         14,
+	"agent.session":      20,
+	"agent.step":         15,
+	"launcher.Reach":     10,
+	"launcher.run":       22,
+	"pmi.session":        7,
+	"pmi/pmix.Server":    18,
+	"pmi/pmix.conn":      17,
+	"pmi/pmix.namespace": 7,
 }
 
 func TestPackagesAreSmall(t *testing.T) {
