@@ -35,7 +35,8 @@ func asHorovodrun(p *process, args []string) error {
 	}
 	l.Without = append(h.Without, l.Without...)
 	return startLine(p, "horovodrun", &l, "horovodrun says the same to it", dir, func(cfg *launcher.Config) {
-		cfg.Frameworks, cfg.Pty = frameworks.Horovod, false // horovodrun's ranks write to pipes
+		cfg.Frameworks |= frameworks.Horovod
+		cfg.Pty = false // horovodrun's ranks write to pipes
 		if h.Gloo {
 			cfg.Frameworks |= frameworks.HorovodGloo
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
@@ -151,6 +152,9 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err 
 		return err
 	}
 	if cfg.Fabric, err = p.fabric("", ""); err != nil {
+		return err
+	}
+	if cfg.Frameworks, err = p.frameworks(frameworks.None); err != nil {
 		return err
 	}
 	// Open MPI's own launchers give a terminal (orte/mca/iof/base/iof_base_setup.c), Hydra pipes.

@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
@@ -86,6 +87,11 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		return usage(err)
 	}
 	fabric.NoHints = f.NoTransportHints
+	if len(f.Env) == 0 && !f.Independent {
+		if f.Frameworks, err = p.frameworks(f.Frameworks); err != nil {
+			return usage(err)
+		}
+	}
 	reach, done, err := p.reach(&f.HostFlags, &f.LeaseFlags, f.Verbose)
 	if err != nil {
 		return err
@@ -168,6 +174,18 @@ func (p *process) fabric(use, nccl string) (*apiv1.Fabric, error) {
 		}
 	}
 	return &apiv1.Fabric{Use: use, Nccl: nccl}, nil
+}
+
+// frameworks are those of MPIUP_ENV, else otherwise.
+func (p *process) frameworks(otherwise frameworks.Set) (s frameworks.Set, err error) {
+	v := p.getenv("MPIUP_ENV")
+	if v == "" {
+		return otherwise, nil
+	}
+	if s, err = frameworks.Parse([]string{v}); err != nil {
+		err = fmt.Errorf("MPIUP_ENV: %w", err)
+	}
+	return s, err
 }
 
 // termGrace is how long ranks have when the pod is being ended: what was given, else what the pod has less what the

@@ -168,7 +168,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"let Open MPI try transports that cannot work on the host (default: without a fabric it is told so, OMPI_MCA_pml and OMPI_MCA_btl, and starts faster)")
 	networkFlags.in(fs)
 	fs.StringArrayVar(&f.Env, "env", nil,
-		"give the ranks the variables of `FRAMEWORK`: torch (Lightning, Accelerate and DeepSpeed too), jax, horovod (by Gloo), tf, none, or auto (torch, jax, and Horovod as it was built); may be repeated (default: auto)")
+		"give the ranks the variables of `FRAMEWORK`: torch (Lightning, Accelerate and DeepSpeed too), jax, horovod (by Gloo), tf, none, or auto (torch, jax, and Horovod as it was built); may be repeated (default: $MPIUP_ENV, else auto)")
 	fs.BoolVar(&f.Independent, "independent", false, "start programs that know nothing of each other (sweeps, rollouts): no MPI, no framework's variables, and one that fails ends no other")
 	libraryFlags.in(fs)
 	fs.Var(&wrapValue{&f.Wrap}, "wrap", "start the programs of `RANKS`, 0,4-7 or all, with a command of the next word before them: --wrap 0 'nsys profile -o /tmp/r0'; may be repeated, the first that names a rank counts (default: none)")

@@ -22,12 +22,14 @@ func TestMeetingPortsOfTheUsersRange(t *testing.T) {
 	}
 }
 
-// What the user gives stays, and --env none leaves everything alone.
+// What the user gives stays, and --env none leaves everything alone, whatever MPIUP_ENV says.
 func TestFrameworkVariablesOfTheUser(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	const ask = `echo ${RANK-none} ${MASTER_PORT-none} ${TF_CONFIG-none}`
 	l.run(t, job{hosts: "w0", args: []string{"-n", "1", "-x", "MASTER_PORT=29511", "-x", "RANK=7", "sh", "-c", ask}}).Ends(t, 0, "7 29511 none\n", "")
 	l.run(t, job{hosts: "w0", args: []string{"-n", "1", "--env", "none", "sh", "-c", ask}}).Ends(t, 0, "none none none\n", "")
+	l.run(t, job{hosts: "w0", env: []string{"MPIUP_ENV=torch"}, args: []string{"-n", "1", "--env", "none", "sh", "-c", ask}}).Ends(t, 0, "none none none\n", "")
+	l.run(t, job{hosts: "w0", env: []string{"MPIUP_ENV=none"}, args: []string{"-n", "1", "sh", "-c", ask}}).Ends(t, 0, "none none none\n", "")
 	l.called(t, "mpirun", job{}, "-n", "1", "-host", "w0", "sh", "-c", ask).Ends(t, 0, "none none none\n", "")
 }

@@ -55,7 +55,7 @@ func TestTheSDKsTrainJob(t *testing.T) {
 		l.submitted(decode[trainer.ClusterTrainingRuntime](t, example(t, "torch-ddp/trainer.yaml")[0]))
 		s := &apiServer{lab: l}
 		served := httptest.NewServer(s)
-		out := l.submits(filepath.Join(dir, "bin", "python"), served.URL)
+		out := l.submits(filepath.Join(dir, "bin", "python"), served.URL, "submit.py")
 		served.Close()
 		if !strings.Contains(out, "the TrainJob is Complete") {
 			t.Errorf("submit.py says\n%s", out)
@@ -71,6 +71,27 @@ func TestTheSDKsTrainJob(t *testing.T) {
 	})
 }
 
+// A function that the SDK is given becomes a program of mpirun's, whose ranks get torch's variables by MPIUP_ENV.
+func TestTheSDKsFunction(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(frameworksCache(), "kubeflow")
+	need.File(t, "kubeflow", filepath.Join(dir, "built-with"), "run test/frameworks.sh kubeflow")
+	images := trains(t, "torch-ddp", with(debiansTorch(t), map[string]string{"/usr/local/bin/mpirun": bin(t), "/usr/local/bin/python": "/usr/bin/python3"}))
+	l := up(t, setting{jobSets: true, images: images})
+	r := decode[trainer.ClusterTrainingRuntime](t, example(t, "torch-ddp/trainer.yaml")[0])
+	one := int32(1)
+	r.Spec.MLPolicy.MPI.NumProcPerNode = &one
+	l.submitted(r)
+	s := &apiServer{lab: l}
+	served := httptest.NewServer(s)
+	defer served.Close()
+	out := l.submits(filepath.Join(dir, "bin", "python"), served.URL, "function.py", r.Name)
+	if !strings.Contains(out, "the TrainJob is Complete") {
+		t.Errorf("function.py says\n%s", out)
+	}
+	learn(t, out, 2)
+}
+
 // asCreated is a TrainJob with what the API server adds when it is created.
 func asCreated(j *trainer.TrainJob) *trainer.TrainJob {
 	group := trainer.GroupVersion.Group // a default of the definition's
@@ -78,8 +99,8 @@ func asCreated(j *trainer.TrainJob) *trainer.TrainJob {
 	return j
 }
 
-// submits runs submit.py as a user who has a cluster in their kubeconfig, and gives what it says.
-func (l *lab) submits(python, server string) string {
+// submits runs a script of torch-ddp's as a user who has a cluster in their kubeconfig, and gives what it says.
+func (l *lab) submits(python, server, script string, args ...string) string {
 	l.t.Helper()
 	config := filepath.Join(l.t.TempDir(), "config")
 	must(l.t, os.WriteFile(config, []byte(`{apiVersion: v1, kind: Config, current-context: here,
@@ -87,11 +108,11 @@ clusters: [{name: here, cluster: {server: "`+server+`"}}], users: [{name: me, us
 contexts: [{name: here, context: {cluster: here, user: me, namespace: `+ns+`}}]}`), 0o600))
 	ctx, cancel := context.WithTimeout(l.t.Context(), bound)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "../../../examples/torch-ddp/submit.py")
+	cmd := exec.CommandContext(ctx, python, append([]string{"../../../examples/torch-ddp/" + script}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+config, "NO_PROXY=127.0.0.1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		l.t.Fatalf("submit.py: %v\n%s", err, out)
+		l.t.Fatalf("%s: %v\n%s", script, err, out)
 	}
 	return string(out)
 }
