@@ -185,3 +185,41 @@ func TestIntegrationFilesSayTheirTheme(t *testing.T) {
 		}
 	}
 }
+
+// Every path and test that docs/development.md and CONTRIBUTING.md name is there. Whoever moves one mends the page.
+func TestDevelopmentNamesWhatIsThere(t *testing.T) {
+	root := filepath.Join("..", "..")
+	contributing, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := doc(t, "development.md") + string(contributing)
+	paths := regexp.MustCompile("`([a-z]+/[a-zA-Z0-9_./]+)`").FindAllStringSubmatch(text, -1)
+	if len(paths) < 50 {
+		t.Fatalf("only %d paths found", len(paths))
+	}
+	for _, m := range paths {
+		if _, err := os.Stat(filepath.Join(root, m[1])); err != nil && m[1] != "testing/synctest" {
+			t.Errorf("docs/development.md or CONTRIBUTING.md names %s, which is not there: %v", m[1], err)
+		}
+	}
+	for _, m := range regexp.MustCompile(`go test (\S+) .*'\^((?:Test|Fuzz)\w+)\$'`).FindAllStringSubmatch(text, -1) {
+		dirs := []string{filepath.Join(root, m[1]), filepath.Join(root, "test/kube", m[1])}
+		if !slices.ContainsFunc(dirs, func(dir string) bool { return hasTest(t, dir, m[2]) }) {
+			t.Errorf("docs/development.md runs %s of %s, which is not there", m[2], m[1])
+		}
+	}
+}
+
+// hasTest says that a package's directory has a test or fuzz target.
+func hasTest(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), "func "+name+"(")
+	})
+}
