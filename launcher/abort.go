@@ -77,7 +77,7 @@ func (r *run) endWanted(by int, ids idset.Set, how string, code int32) {
 	if ids.Empty() || r.job == jobStopping {
 		return
 	}
-	r.say("%s on %s has ended %s with %s", r.rankName(by), r.host(r.places.hostOf(by)).name, r.named(ids), how)
+	r.say("%s on %s has ended %s with %s", r.rankName(by), r.host(r.places.hostOf(by)).Name, r.named(ids), how)
 	for id := range ids.All() {
 		r.ranks[id].wanted = true
 	}

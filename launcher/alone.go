@@ -170,7 +170,7 @@ func (r *run) missing() (lines []string) {
 		return nil
 	}
 	words := holdup.Run{Names: r.named, Name: func(id int) string {
-		return fmt.Sprintf("%s (%s, pid %d)", r.rankName(id), r.host(r.places.hostOf(id)).name, r.ranks[id].pid)
+		return fmt.Sprintf("%s (%s, pid %d)", r.rankName(id), r.host(r.places.hostOf(id)).Name, r.ranks[id].pid)
 	}}
 	for id := range r.jobs[0].size() {
 		if r.ranks[id].state == rankRunning {
@@ -182,7 +182,7 @@ func (r *run) missing() (lines []string) {
 			first := missing.First()
 			lines = append(lines, fmt.Sprintf("%s; see what it does: on %s py-spy dump --pid %d",
 				words.Absent(missing, there, meetingPlace(a.roll.Framework()), time.Since(a.met).Round(time.Second)),
-				r.host(r.places.hostOf(first)).name, r.ranks[first].pid))
+				r.host(r.places.hostOf(first)).Name, r.ranks[first].pid))
 		}
 	}
 	return lines

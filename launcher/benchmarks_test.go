@@ -31,7 +31,7 @@ type perftest struct {
 }
 
 func (w *perftest) start(ctx context.Context, cfg Config) int {
-	argv, host := cfg.Apps[0].Argv, cfg.known.Hosts[0].Entry.Name
+	argv, host := cfg.Apps[0].Argv, cfg.Known.Hosts[0].Entry.Name
 	port := argv[slices.Index(argv, "-p")+1]
 	last := argv[len(argv)-1]
 	client := strings.HasPrefix(last, "10.")
@@ -60,7 +60,7 @@ func (w *perftest) start(ctx context.Context, cfg Config) int {
 		}
 		return 0
 	case first:
-		cfg.told([]string{"rank 0 on " + host + " exited with code 1"}, []string{"Couldn't connect to " + last})
+		cfg.Told([]string{"rank 0 on " + host + " exited with code 1"}, []string{"Couldn't connect to " + last})
 		return 1
 	}
 	rate := 100.0
@@ -123,7 +123,7 @@ func TestVerbs(t *testing.T) {
 func TestVerbsThatFail(t *testing.T) {
 	b := &bench{cfg: &DoctorConfig{}, hosts: verbsHosts(6), paths: map[string]string{"ib_write_bw": "ib_write_bw"}, knows: map[string]int{},
 		start: func(_ context.Context, cfg Config) int {
-			cfg.told([]string{"rank 0 on " + cfg.known.Hosts[0].Entry.Name + " exited with code 1"}, []string{"Couldn't allocate MR"})
+			cfg.Told([]string{"rank 0 on " + cfg.Known.Hosts[0].Entry.Name + " exited with code 1"}, []string{"Couldn't allocate MR"})
 			return 1
 		}}
 	all := b.verbs(t.Context(), &doctor.Fabric{})
@@ -150,7 +150,7 @@ func TestNCCL(t *testing.T) {
 	b := &bench{cfg: &DoctorConfig{}, hosts: hosts, paths: map[string]string{"all_reduce_perf": "/opt/all_reduce_perf"}, knows: map[string]int{}}
 	b.start = func(_ context.Context, cfg Config) int {
 		var on []string
-		for _, h := range cfg.known.Hosts {
+		for _, h := range cfg.Known.Hosts {
 			on = append(on, fmt.Sprintf("%s:%d", h.Entry.Name, h.Entry.Slots))
 		}
 		mu.Lock()

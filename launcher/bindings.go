@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
 	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -28,8 +30,8 @@ func machineWish(p placement.Policy) apiv1.MachineWish {
 }
 
 // layoutOf is what a host's agent tells of its machine; nil: nothing, or nothing that makes sense.
-func layoutOf(f found, log *slog.Logger) *layout.Layout {
-	l, err := machine.Unpack(f.session.opened.Machine)
+func layoutOf(f reach.Found, log *slog.Logger) *layout.Layout {
+	l, err := machine.Unpack(f.Session.Opened.Machine)
 	if err != nil {
 		log.Warn("a host's machine is not understood", "host", f.Entry.Name, "err", err)
 		return nil

@@ -32,8 +32,8 @@ func (r *run) mixtureOf(j *jobRun) *mixture.Job {
 	}
 	j.mixture = mixture.New(programs, places)
 	for _, h := range r.places.hosts() {
-		if h.finished() {
-			j.mixture.Drop(h.index)
+		if h.Finished() {
+			j.mixture.Drop(h.Index)
 		}
 	}
 	return j.mixture
@@ -53,7 +53,7 @@ func (r *run) onChosen(h int, m *apiv1.Chosen) error {
 		return fmt.Errorf("chose a protocol for program %d of job %d, which is not there", m.App, m.Job)
 	}
 	j := r.jobs[m.Job]
-	last, err := r.mixtureOf(j).Add(mixture.Host{Index: h, Name: r.host(h).name}, m)
+	last, err := r.mixtureOf(j).Add(mixture.Host{Index: h, Name: r.host(h).Name}, m)
 	if err != nil {
 		return err
 	}

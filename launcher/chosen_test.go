@@ -72,7 +72,7 @@ func TestAgentsWaitForEachOther(t *testing.T) {
 			if tt.lost >= 0 {
 				r.handle(event{host: tt.lost, end: true})
 			}
-			if told := r.host(0).link.Queued() == 1 && len(r.jobs[0].waiting) == 0; told != tt.word {
+			if told := r.host(0).Queued() == 1 && len(r.jobs[0].waiting) == 0; told != tt.word {
 				t.Errorf("host w0 was told to go on: %v", told)
 			}
 			lines := r.verdict.Explain()

@@ -1,74 +1,22 @@
 package launcher
 
 import (
-	"cmp"
-	"context"
-	"io"
-	"log/slog"
-	"net/netip"
 	"os"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
-	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
-	"github.com/mpiup/mpiup/internal/resolve"
-	"github.com/mpiup/mpiup/internal/wire"
-	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
-	"github.com/mpiup/mpiup/launcher/quorum"
-	"github.com/mpiup/mpiup/launcher/survey"
 )
-
-// Reach is how agents are found and spoken to; every command needs one.
-type Reach struct {
-	hosts.Sources
-	Identity   *identity.Identity // nil: only the embedded agent can be used
-	NoIdentity error              // why there is none, when hosts turn out to need one
-	Resolver   *resolve.Resolver  // default: this machine's
-	// Embedded serves one session of an agent in this process and returns when the session is
-	// over or s has ended. nil: there is none.
-	Embedded func(ctx context.Context, s wire.Stream) error
-	// Here is that agent, for looks at this host. nil: there is none.
-	Here survey.Agent
-
-	Wait        time.Duration // for all hosts to answer; default 5 min
-	Insist      bool          // the user said how long: hosts that do not answer are waited for all of it
-	WaitBy      string        // what a user sets it with, for messages; default "--wait"
-	LocalBy     string        // what a user asks for a run on this host alone with; default "--local"
-	Lease       time.Duration // how long an agent keeps ranks of a silent launcher; default 60 s
-	NodeTimeout time.Duration // silence after which a host is given up; default 30 s
-	Grace       time.Duration // between TERM and KILL after a failure; default 5 s
-	TermGrace   time.Duration // between TERM and KILL where the pod is being ended; default 25 s
-
-	Incarnation string // of this container (internal/incarnation)
-	Sandbox     string // of its pod (internal/incarnation)
-	Version     string // of this build
-	Namespace   string // of our pod, for the agents' audit lines
-	Pod         string
-
-	Stdout   io.Writer
-	Stderr   io.Writer  // mpiup's own lines, and the ranks' standard error
-	Terminal bool       // Stderr is a terminal: progress is redrawn in place
-	Width    func() int // columns of that terminal; nil: 80
-	Log      *slog.Logger
-	// TerminationLog gets the last lines of a failure (Kubernetes: /dev/termination-log). It is
-	// written only if it exists; "" is nowhere.
-	TerminationLog string
-
-	pinned netip.AddrPort // where the only host's agent is, if that is known already
-	known  *hosts.Set     // the hosts, if they have been reached already; nil: they are looked for
-	// told gets the last lines of a failure and what the rank wrote that it was the fault of. nil: nobody.
-	told func(lines, tail []string)
-	need quorum.Need // what hosts that are found one by one must be
-}
 
 // Config is one run. cmd/mpiup fills it from flags and environment, read once.
 type Config struct {
-	Reach
+	reach.Reach
 	Apps    []job.App
 	Policy  placement.Policy
 	DryRun  bool // gather and place, print the plan to Stdout, start nothing
@@ -120,41 +68,3 @@ const (
 	UniverseUnknown = -1 // Hydra's INFINITE, and what it says of itself
 	UniverseSystem  = -2 // Hydra's SYSTEM: the numbers of hosts, 1 where there is none
 )
-
-func (r *Reach) fill() {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	def(&r.Wait, job.DefaultWait)
-	r.WaitBy, r.LocalBy = cmp.Or(r.WaitBy, "--wait"), cmp.Or(r.LocalBy, "--local")
-	def(&r.Lease, job.DefaultLease)
-	def(&r.NodeTimeout, job.DefaultNodeTimeout)
-	def(&r.Grace, job.DefaultGrace)
-	def(&r.TermGrace, job.DefaultTermGrace)
-	if r.Resolver == nil {
-		r.Resolver = resolve.New(resolve.Config{Root: r.Root})
-	}
-	if r.Root == "" {
-		r.Root = "/"
-	}
-	if r.Env == nil {
-		r.Env = func(string) string { return "" }
-	}
-	if r.Environ == nil {
-		r.Environ = func() []string { return nil }
-	}
-	if r.Stdout == nil {
-		r.Stdout = io.Discard
-	}
-	if r.Stderr == nil {
-		r.Stderr = io.Discard
-	}
-	if r.Log == nil {
-		r.Log = slog.New(slog.DiscardHandler)
-	}
-	if r.Width == nil {
-		r.Width = func() int { return 80 }
-	}
-}

@@ -1,7 +1,7 @@
 // Package launcher is one run of a job, from a list of hosts to an exit code.
 //
-//	host sources ─▶ gather ─▶ place ─▶ launch ─▶ wire up ─▶ run ─▶ verdict
-//	 (launcher/hosts) (gather.go)       │  one session per host (link.go), frames both ways
+//	host sources ─▶ reach  ─▶ place ─▶ launch ─▶ wire up ─▶ run ─▶ verdict
+//	 (launcher/hosts) (launcher/reach)  │  one session per host (launcher/link), frames both ways
 //	                                    ▼
 //	 host 0 ◀──────────────── loop: one goroutine owns ────────────────▶ host n
 //	           Output ──▶ iof.Sink      rank and job states (states.go)

@@ -12,7 +12,7 @@ const maxEvent = 1 << 20
 // forward passes a PMIx event on to all other hosts: only they know who listens.
 func (r *run) forward(from int, e *apiv1.Event) {
 	if len(e.Data) > maxEvent {
-		r.cfg.Log.Debug("event dropped", "host", r.host(from).name, "bytes", len(e.Data))
+		r.cfg.Log.Debug("event dropped", "host", r.host(from).Name, "bytes", len(e.Data))
 		return
 	}
 	r.live(func(h int) {

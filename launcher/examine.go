@@ -5,6 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -17,7 +21,7 @@ import (
 
 // DoctorConfig is one look at all hosts before a job.
 type DoctorConfig struct {
-	Reach
+	reach.Reach
 	Argv        []string         // the program, for its MPI library; nil: what images have
 	Ranks       int              // of the job; 0: one a slot, or PerNode a host
 	Policy      placement.Policy // where they run
@@ -43,17 +47,17 @@ const exitUnfit = 1
 // Doctor prints what agents find and returns 0, 1 when something failed, or the code of why hosts could not
 // be reached.
 func Doctor(ctx context.Context, cfg DoctorConfig) int {
-	cfg.fill()
+	cfg.Fill()
 	baseline, err := readBaseline(cfg.Fabric.Baseline)
 	if err != nil {
-		return cfg.end(failf(job.ExitUsage, "%v", err))
+		return End(&cfg.Reach, reach.Failf(job.ExitUsage, "%v", err))
 	}
 	e, err := cfg.examine(ctx)
 	if err == nil && cfg.Fabric.Run {
 		err = cfg.fabric(ctx, e, baseline)
 	}
 	if err != nil {
-		return cfg.end(err)
+		return End(&cfg.Reach, err)
 	}
 	report, code := e.report, e.code
 	if cfg.JSON {
@@ -63,7 +67,7 @@ func Doctor(ctx context.Context, cfg DoctorConfig) int {
 	}
 	switch {
 	case err != nil:
-		return cfg.end(failf(job.ExitOutput, "standard output: %v", err))
+		return End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
 	case code != 0:
 		return code
 	case report.Verdict == doctor.Fail, cfg.Strict && report.Verdict == doctor.Warn:
@@ -77,7 +81,7 @@ type subject struct {
 	hosts.Wanted
 	agent survey.Agent // nil: not reached
 	hello *apiv1.HelloReply
-	cause *cause // of that
+	cause *link.Cause // of that
 	ranks int
 }
 
@@ -90,9 +94,9 @@ func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
 	if err := c.place(list); err != nil {
 		return nil, err
 	}
-	d := newDialer(c.Identity, len(list))
+	d := reach.NewDialer(c.Identity, len(list))
 	hosts := make([]survey.Host, len(list))
-	inParallel(len(list), func(i int) {
+	reach.InParallel(len(list), func(i int) {
 		h := &hosts[i]
 		h.Name, h.Ranks = list[i].Entry.Name, list[i].ranks
 		switch s := &list[i]; {
@@ -102,19 +106,19 @@ func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
 		case s.agent != nil:
 			h.Agent = s.agent
 		default:
-			conn, err := d.question(ctx, s.Fixed[0])
+			conn, err := d.Question(ctx, s.Fixed[0])
 			if err != nil {
-				s.cause = asCause(err)
+				s.cause = link.AsCause(err)
 				h.Error = s.cause
 				return
 			}
-			h.Agent = remote{conn}
+			h.Agent = reach.Remote{Conn: conn}
 		}
 	})
 	defer release(hosts)
 	seen := survey.Look(ctx, hosts, c.sought())
 	e := &examined{}
-	causes := make([]*cause, len(list))
+	causes := make([]*link.Cause, len(list))
 	for i, h := range seen.Hosts {
 		causes[i] = list[i].cause
 		if h.Wrong { // agents know the flag by its name in mpiup run
@@ -124,8 +128,8 @@ func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
 			e.reached = append(e.reached, benchHost{list[i].Wanted, h.Reply, h.Ranks})
 		}
 	}
-	if cause := telling(causes); cause != nil {
-		e.code = cause.stage.exitCode()
+	if cause := link.Telling(causes); cause != nil {
+		e.code = cause.Stage.ExitCode()
 	}
 	if seen.Usage {
 		e.code = job.ExitUsage
@@ -145,7 +149,7 @@ func (c *DoctorConfig) sought() survey.Config {
 // subjects are the hosts of the command line or of the job, reached where that is possible; without any, this one. This
 // very host may have no agent but the one in this process, as in a run.
 func (c *DoctorConfig) subjects(ctx context.Context) (list []subject, err error) {
-	set, err := c.others(ctx)
+	set, err := c.Others(ctx)
 	if err != nil {
 		if c.Here == nil || c.Entries != nil || c.Size > 0 {
 			return nil, err
@@ -156,8 +160,8 @@ func (c *DoctorConfig) subjects(ctx context.Context) (list []subject, err error)
 		}
 		return []subject{{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: hello.Name}, Local: true}, agent: c.Here, hello: hello}}, nil
 	}
-	byName := map[string]visited{}
-	for _, v := range c.visit(ctx, set.Hosts, nil) {
+	byName := map[string]reach.Visited{}
+	for _, v := range c.Visit(ctx, set.Hosts, nil) {
 		byName[v.Entry.Name] = v
 	}
 	for _, w := range set.Hosts {
@@ -169,13 +173,13 @@ func (c *DoctorConfig) subjects(ctx context.Context) (list []subject, err error)
 				return nil, err
 			}
 			list = append(list, subject{Wanted: w, agent: c.Here, hello: hello})
-		case !ok, v.cause != nil && v.Bare && v.cause.refused:
+		case !ok, v.Cause != nil && v.Bare && v.Cause.Refused:
 			// without an agent, as a launcher's pod of the service is
-		case v.cause != nil:
-			list = append(list, subject{Wanted: w, cause: v.cause})
+		case v.Cause != nil:
+			list = append(list, subject{Wanted: w, cause: v.Cause})
 		default:
-			w.Fixed = at(v.addr)
-			list = append(list, subject{Wanted: w, hello: v.hello})
+			w.Fixed = at(v.Addr)
+			list = append(list, subject{Wanted: w, hello: v.Hello})
 		}
 	}
 	return list, nil
@@ -201,7 +205,7 @@ func (c *DoctorConfig) place(list []subject) error {
 	}
 	plan, err := placement.Place(hosts, []job.App{{Argv: argv, N: c.Ranks}}, c.Policy)
 	if err != nil {
-		return failf(job.ExitUsage, "%v", err)
+		return reach.Failf(job.ExitUsage, "%v", err)
 	}
 	for _, p := range plan.Placements {
 		i := slices.IndexFunc(list, func(s subject) bool { return s.Entry.Name == plan.Hosts[p.Host].Name })
@@ -213,8 +217,8 @@ func (c *DoctorConfig) place(list []subject) error {
 // release ends the connections of hosts that were looked at.
 func release(hosts []survey.Host) {
 	for _, h := range hosts {
-		if r, ok := h.Agent.(remote); ok {
-			r.conn.close()
+		if r, ok := h.Agent.(reach.Remote); ok {
+			r.Conn.Close()
 		}
 	}
 }

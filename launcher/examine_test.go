@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -18,7 +20,7 @@ func TestRanksThatAreLookedFor(t *testing.T) {
 	counted := func(name string, slots int32) subject {
 		return subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: name}}, hello: &apiv1.HelloReply{Slots: slots}}
 	}
-	gone := subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: "gone"}}, cause: causef(stageConnect, "no answer")}
+	gone := subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: "gone"}}, cause: link.Causef(link.StageConnect, "no answer")}
 	for _, tt := range []struct {
 		name  string
 		hosts []subject

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -23,7 +25,7 @@ import (
 // ExecConfig is one command on one host: no rank, no PMI, its streams passed through as they
 // are.
 type ExecConfig struct {
-	Reach
+	reach.Reach
 	// Host is looked for among the sources' hosts first, also by its first label; one they do
 	// not know is taken as a name of its own, which is waited for as long as Strange says (0: as any).
 	Host    string
@@ -54,23 +56,23 @@ type ExecConfig struct {
 // Exec runs the command and returns its exit code, 128+signal if one killed it, or mpiup's own
 // (docs/exit-codes.md). The first INT and TERM are passed on, the second kills.
 func Exec(ctx context.Context, cfg ExecConfig) int {
-	cfg.fill()
+	cfg.Fill()
 	var out iof.Config
 	if cfg.Quiet {
 		out.Stderr, cfg.Stderr = cfg.Stderr, io.Discard
 	}
 	if cfg.TTY && !cfg.Force && !cfg.terminal() {
-		return cfg.failed(cfg.end(failf(job.ExitUsage, "-t needs a terminal as standard input")))
+		return cfg.failed(End(&cfg.Reach, reach.Failf(job.ExitUsage, "-t needs a terminal as standard input")))
 	}
 	entry, among, err := cfg.pick()
 	if err != nil {
-		return cfg.failed(cfg.end(err))
+		return cfg.failed(End(&cfg.Reach, err))
 	}
 	if among == nil && cfg.others != "" && cfg.Strange > 0 {
 		cfg.Wait = min(cfg.Wait, cfg.Strange)
 	}
 	if len(among) > 1 && cfg.Identity != nil {
-		cfg.pinned = cfg.sibling(ctx, entry.Name, among)
+		cfg.Pinned = sibling(ctx, &cfg.Reach, entry.Name, among)
 	}
 	cfg.Entries = []hostlist.Entry{entry}
 	cfg.App.N = 1
@@ -82,11 +84,11 @@ func Exec(ctx context.Context, cfg ExecConfig) int {
 
 // stranger is what else there is to say of a host that could not be reached. c may be nil: a run.
 func (c *ExecConfig) stranger(err error) error {
-	var f *failure
-	if c == nil || c.others == "" || !errors.As(err, &f) || f.code == job.ExitUsage {
+	var f *reach.Failure
+	if c == nil || c.others == "" || !errors.As(err, &f) || f.Code == job.ExitUsage {
 		return err
 	}
-	return &failure{f.code, append(f.lines, fmt.Sprintf("%s is not among the hosts of %s", c.Host, c.others))}
+	return &reach.Failure{Code: f.Code, Lines: append(f.Lines, fmt.Sprintf("%s is not among the hosts of %s", c.Host, c.others))}
 }
 
 // terminal tells whether our standard input is one.
@@ -119,7 +121,7 @@ func (c *ExecConfig) started() {
 func (c *ExecConfig) pick() (hostlist.Entry, []hosts.Wanted, error) {
 	set, err := c.Static()
 	if err != nil {
-		return hostlist.Entry{}, nil, failf(job.ExitUsage, "%v", err)
+		return hostlist.Entry{}, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	if set != nil {
 		c.others = set.From
@@ -141,7 +143,7 @@ func (c *ExecConfig) pick() (hostlist.Entry, []hosts.Wanted, error) {
 		err = errors.New("exec takes one host")
 	}
 	if err != nil {
-		return hostlist.Entry{}, nil, failf(job.ExitUsage, "%v", err)
+		return hostlist.Entry{}, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	return hostlist.Entry{Name: entries[0].Name, Slots: 1, Given: true}, nil, nil
 }
@@ -149,18 +151,18 @@ func (c *ExecConfig) pick() (hostlist.Entry, []hosts.Wanted, error) {
 // sibling is where the agent of a host is whose address others of the list have too: pods of
 // one hostNetwork node are told apart by the list's order. An agent that goes by the host's
 // name is no sibling, and the zero AddrPort leaves the search to the run.
-func (r *Reach) sibling(ctx context.Context, name string, among []hosts.Wanted) (at netip.AddrPort) {
+func sibling(ctx context.Context, r *reach.Reach, name string, among []hosts.Wanted) (at netip.AddrPort) {
 	i := slices.IndexFunc(among, func(w hosts.Wanted) bool { return w.Entry.Name == name })
 	if i < 0 || among[i].Local {
 		return at
 	}
-	alone := r.visit(ctx, among[i:i+1], nil)
-	if len(alone) == 0 || alone[0].hello == nil || strings.EqualFold(hosts.FirstLabel(alone[0].hello.Name), hosts.FirstLabel(name)) {
+	alone := r.Visit(ctx, among[i:i+1], nil)
+	if len(alone) == 0 || alone[0].Hello == nil || strings.EqualFold(hosts.FirstLabel(alone[0].Hello.Name), hosts.FirstLabel(name)) {
 		return at
 	}
-	for _, v := range r.visit(ctx, among, nil) {
-		if v.Entry.Name == name && v.hello != nil {
-			at = v.addr
+	for _, v := range r.Visit(ctx, among, nil) {
+		if v.Entry.Name == name && v.Hello != nil {
+			at = v.Addr
 		}
 	}
 	return at

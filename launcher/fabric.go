@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -126,7 +128,7 @@ func (b *bench) run(ctx context.Context, argv []string, pmi apiv1.Pmi, limit tim
 	var lines, last []string
 	cfg := Config{Reach: b.cfg.Reach, Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use}
 	cfg.Stdout, cfg.Stderr, cfg.TerminationLog, cfg.Terminal = out, &tail{most: maxOutput}, "", false
-	cfg.told = func(l, t []string) { lines, last = l, t }
+	cfg.Told = func(l, t []string) { lines, last = l, t }
 	set := &hosts.Set{From: "mpiup doctor"}
 	n := 0
 	for _, p := range parts {
@@ -137,7 +139,7 @@ func (b *bench) run(ctx context.Context, argv []string, pmi apiv1.Pmi, limit tim
 	}
 	cfg.Wait = execPatience
 	cfg.Apps = []job.App{{Argv: argv, N: n}}
-	cfg.known = set
+	cfg.Known = set
 	code := b.start(ctx, cfg)
 	if code == 0 {
 		return out.String(), nil
@@ -226,7 +228,7 @@ func writeBaseline(f *doctor.Fabric) error {
 	}
 	file, err := os.CreateTemp(filepath.Dir(f.File), ".baseline-")
 	if err != nil {
-		return failf(job.ExitOutput, "--baseline: %v", err)
+		return reach.Failf(job.ExitOutput, "--baseline: %v", err)
 	}
 	defer os.Remove(file.Name())
 	_, err = file.Write(text)
@@ -234,7 +236,7 @@ func writeBaseline(f *doctor.Fabric) error {
 		err = os.Rename(file.Name(), f.File)
 	}
 	if err != nil {
-		return failf(job.ExitOutput, "--baseline: %v", err)
+		return reach.Failf(job.ExitOutput, "--baseline: %v", err)
 	}
 	f.Written = true
 	return nil

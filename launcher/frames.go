@@ -146,7 +146,7 @@ func (r *run) frame(e event) {
 
 // nonsense is an agent that does not keep to the protocol.
 func (r *run) nonsense(h int, err error) {
-	r.fail(verdict.Fault{Event: verdict.Internal, Host: r.host(h).name, Node: h, ID: -1, Text: fmt.Sprintf("host %s: %v", r.host(h).name, err)})
+	r.fail(verdict.Fault{Event: verdict.Internal, Host: r.host(h).Name, Node: h, ID: -1, Text: fmt.Sprintf("host %s: %v", r.host(h).Name, err)})
 }
 
 func (r *run) rank(rank uint32, e rankEvent) error {
@@ -288,7 +288,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 // about is the beginning of a fault of one process.
 func (r *run) about(what verdict.Event, h, id int) verdict.Fault {
 	j := r.jobOf(id)
-	return verdict.Fault{Event: what, Host: r.host(h).name, Node: h, ID: id, Process: job.Process{Job: j.number, Rank: id - j.base}, Piped: !r.cfg.pty()}
+	return verdict.Fault{Event: what, Host: r.host(h).Name, Node: h, ID: id, Process: job.Process{Job: j.number, Rank: id - j.base}, Piped: !r.cfg.pty()}
 }
 
 func (r *run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
@@ -307,7 +307,7 @@ func (r *run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 		r.at[h].outputs--
 	}
 	if m.Cut && (r.exec == nil || !r.exec.Keep) {
-		r.say("%s on %s: a process it left behind still holds its output, which ends here", r.rankName(int(m.Rank)), r.host(h).name)
+		r.say("%s on %s: a process it left behind still holds its output, which ends here", r.rankName(int(m.Rank)), r.host(h).Name)
 	}
 }
 

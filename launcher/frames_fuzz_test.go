@@ -5,29 +5,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/launcher/link"
+
+	"google.golang.org/protobuf/proto"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/test/cost"
-	"google.golang.org/protobuf/proto"
 )
 
 // aboutToLaunch is a run of four ranks on two hosts that is about to launch.
 func aboutToLaunch(t testing.TB) *run {
 	cfg := Config{Apps: []job.App{{Argv: []string{"a.out"}, N: 4}}}
-	cfg.fill()
+	cfg.Fill()
 	r := newRun(cfg)
 	placed := []job.Host{{Name: "w0", Slots: 2, SlotsGiven: true}, {Name: "w1", Slots: 2, SlotsGiven: true}}
 	var err error
 	if r.plan, err = placement.Place(placed, r.cfg.Apps, r.cfg.Policy); err != nil {
 		t.Fatal(err)
 	}
-	found := make([]found, len(placed))
+	found := make([]reach.Found, len(placed))
 	for i, h := range placed {
 		found[i].Entry = hostlist.Entry{Name: h.Name}
-		found[i].session = &session{opened: &apiv1.Opened{Host: &apiv1.HelloReply{}}, close: func() {}}
+		found[i].Session = &link.Session{Opened: &apiv1.Opened{Host: &apiv1.HelloReply{}}, Close: func() {}}
 	}
 	var want []hosts.Wanted
 	for _, f := range found {
@@ -39,7 +44,7 @@ func aboutToLaunch(t testing.TB) *run {
 		cancel()
 		f(life)
 	}
-	if err := r.prepare(found, newOpener(&r.cfg.Reach)); err != nil {
+	if err := r.prepare(found, reach.NewOpener(&r.cfg.Reach)); err != nil {
 		t.Fatal(err)
 	}
 	r.timers.quiet, r.timers.grace, r.timers.bound = time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTimer(time.Hour)

@@ -5,12 +5,13 @@ import (
 	"encoding/hex"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/mixture"
 	"github.com/mpiup/mpiup/launcher/spawn"
-	"google.golang.org/protobuf/proto"
 )
 
 // jobRun is one job of a run: the command line's, or one that a rank spawned.
@@ -143,7 +144,7 @@ func (r *run) describe(j *jobRun) *apiv1.Job {
 		nodes[i] = p.Host
 	}
 	d := &apiv1.Job{
-		Id: r.opener.run, Number: uint32(j.number), Base: uint32(j.base), Size: uint32(j.size()), Hosts: uint32(len(j.hosts)),
+		Id: r.opener.Run, Number: uint32(j.number), Base: uint32(j.base), Size: uint32(j.size()), Hosts: uint32(len(j.hosts)),
 		Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Mapping: job.ProcessMapping(nodes), Pmi: r.cfg.PMI,
 		NoTopologyHint: r.cfg.NoTopologyHint, Await: r.awaits(j), Window: uint32(r.window()), Pty: r.cfg.pty(), WorkerLogs: r.cfg.WorkerLogs,
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric, Meeting: r.meeting(j),
@@ -189,7 +190,7 @@ func (r *run) layout(j *jobRun) []*apiv1.HostRanks {
 	}
 	out := make([]*apiv1.HostRanks, len(j.hosts))
 	for i, h := range j.hosts {
-		out[i] = &apiv1.HostRanks{Name: r.host(h).first.opened.Host.GetName(), Ranks: ranks[i].String()}
+		out[i] = &apiv1.HostRanks{Name: r.host(h).First.Opened.Host.GetName(), Ranks: ranks[i].String()}
 	}
 	return out
 }

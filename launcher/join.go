@@ -2,11 +2,14 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/launcher/link"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -26,15 +29,15 @@ const joinWait = 10 * time.Second
 type site struct {
 	hosts.Wanted
 	job.Host
-	stated string     // host name, as its agent states it; "": not reached yet
-	host   int        // index in the run; -1: none so far
-	found  *found     // reached, and not of the run yet
-	attach attachFunc // of found
+	stated string       // host name, as its agent states it; "": not reached yet
+	host   int          // index in the run; -1: none so far
+	found  *reach.Found // reached, and not of the run yet
+	attach link.Attach  // of found
 }
 
 // newSites are the hosts of the command line. Those that were reached are found anew where they
 // were found.
-func newSites(want []hosts.Wanted, hosts []job.Host, have []found) []*site {
+func newSites(want []hosts.Wanted, hosts []job.Host, have []reach.Found) []*site {
 	sites := make([]*site, len(want))
 	for i, w := range want {
 		sites[i] = &site{Wanted: w, Host: hosts[i], host: -1}
@@ -49,20 +52,20 @@ func newSites(want []hosts.Wanted, hosts []job.Host, have []found) []*site {
 }
 
 // reached notes what a session tells of its host.
-func (s *site) reached(f found) {
-	host := f.session.opened.Host
+func (s *site) reached(f reach.Found) {
+	host := f.Session.Opened.Host
 	s.stated, s.CPUs = host.GetName(), int(host.GetCpus())
 	if !s.SlotsGiven {
 		s.Slots = max(int(host.GetSlots()), 1)
 	}
-	if f.session.addr.IsValid() {
-		s.Fixed = append(s.Fixed[:0:0], f.session.addr)
+	if f.Session.Addr.IsValid() {
+		s.Fixed = append(s.Fixed[:0:0], f.Session.Addr)
 	}
 }
 
 // alive says that the run has a session with the site that takes a Launch.
 func (r *run) alive(s *site) bool {
-	return s.host >= 0 && !r.at[s.host].bye && !r.host(s.host).finished()
+	return s.host >= 0 && !r.at[s.host].bye && !r.host(s.host).Finished()
 }
 
 // siteOf is the site that a rank means by a name, -1 for none: spelled as on the command line, as
@@ -108,53 +111,29 @@ func (r *run) join(o spawn.Order) {
 		ctx, cancel := context.WithTimeout(life, min(joinWait, reach.Wait))
 		defer cancel()
 		attach := r.dial(&reach, len(want))
-		have, err := reach.reinforce(ctx, life, want, claims, attach, r.opener)
+		have, err := reach.Reinforce(ctx, life, want, claims, attach, r.opener)
 		r.mail.put(event{host: -1, do: func() { r.joined(have, attach, err) }})
 	})
 }
 
 // claims are the agents that the run has.
-func (r *run) claims() (have []found) {
+func (r *run) claims() (have []reach.Found) {
 	for _, s := range r.sites {
 		if r.alive(s) {
-			have = append(have, found{Wanted: s.Wanted, session: r.host(s.host).first})
+			have = append(have, reach.Found{Wanted: s.Wanted, Session: r.host(s.host).First})
 		}
 	}
 	return have
 }
 
-// reinforce reaches hosts beside those the run has. What waiting does not change ends it at once.
-func (r *Reach) reinforce(ctx, life context.Context, want []hosts.Wanted, have []found, attach attachFunc, o *opener) ([]found, error) {
-	names := make([]string, 0, len(want)+len(have))
-	for _, w := range want {
-		names = append(names, w.Entry.Name)
-	}
-	for _, f := range have {
-		names = append(names, f.Entry.Name)
-	}
-	b := newBoard(names, r)
-	g := newGatherer(r, attach, o, life)
-	g.hasty = true
-	for i, f := range have {
-		b.set(len(want)+i, nil)
-		g.claim(f.session, len(want)+i)
-	}
-	out := g.gather(ctx, want, b)
-	if lines, _ := b.verdict(); lines != nil {
-		closeAll(out)
-		return nil, errors.New(strings.Join(lines, "; "))
-	}
-	return out, nil
-}
-
 // joined goes on with the first ask once its hosts were reached, or not.
-func (r *run) joined(have []found, attach attachFunc, err error) {
+func (r *run) joined(have []reach.Found, attach link.Attach, err error) {
 	if r.job == jobStopping || r.job == jobDone {
-		closeAll(have)
+		reach.CloseAll(have)
 		return
 	}
 	if err != nil {
-		closeAll(have)
+		reach.CloseAll(have)
 		have = nil
 	}
 	for _, f := range have {
@@ -165,7 +144,7 @@ func (r *run) joined(have []found, attach attachFunc, err error) {
 		}
 		s := r.sites[i]
 		s.reached(f)
-		s.Layout, s.NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(f.session.opened.Host.GetGpuUnits(), r.cfg.gpuWish())
+		s.Layout, s.NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(f.Session.Opened.Host.GetGpuUnits(), r.cfg.gpuWish())
 		s.found, s.attach = &f, attach
 	}
 	r.spawns.Joined(err)
@@ -195,15 +174,15 @@ func (r *run) dismiss() {
 	for _, s := range r.sites {
 		if f := s.found; f != nil {
 			s.found = nil
-			r.aside(func(context.Context) { closeAll([]found{*f}) })
+			r.aside(func(context.Context) { reach.CloseAll([]reach.Found{*f}) })
 		}
 	}
 }
 
 // carryHost keeps a host's session on a connection until it is over.
-func (r *run) carryHost(h *hostConn) func(context.Context) {
+func (r *run) carryHost(h *link.Conn) func(context.Context) {
 	return func(life context.Context) {
-		err := h.run(life)
-		r.mail.put(event{host: h.index, end: true, err: err, at: r.clock.Now()})
+		err := h.Run(life)
+		r.mail.put(event{host: h.Index, end: true, err: err, at: r.clock.Now()})
 	}
 }

@@ -1,12 +1,16 @@
 package launcher
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/exchange"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/streams"
@@ -25,8 +29,8 @@ func (r *run) sayStar() {
 }
 
 // prepare makes the run's parts from the plan: host connections, output, input, exchange.
-func (r *run) prepare(have []found, o *opener) error {
-	byName := map[string]found{}
+func (r *run) prepare(have []reach.Found, o *reach.Opener) error {
+	byName := map[string]reach.Found{}
 	for _, f := range have {
 		byName[f.Entry.Name] = f
 	}
@@ -48,7 +52,7 @@ func (r *run) prepare(have []found, o *opener) error {
 		first.exports = append(first.exports, a.Env)
 	}
 	for _, unused := range byName {
-		closeAll([]found{unused})
+		reach.CloseAll([]reach.Found{unused})
 	}
 	if err := r.prepareOutput(); err != nil {
 		return err
@@ -58,19 +62,17 @@ func (r *run) prepare(have []found, o *opener) error {
 }
 
 // addHost makes a host of the run from one that was found, and returns its index.
-func (r *run) addHost(f found, attach attachFunc) int {
+func (r *run) addHost(f reach.Found, attach link.Attach) int {
 	i := len(r.places.hosts())
-	h := &hostConn{
-		index: i, name: f.Entry.Name, first: f.session, wait: f.wait, attach: attach, timeout: r.cfg.NodeTimeout,
-		link: wire.NewLink(wire.Config{Clock: r.clock}), clock: r.clock,
-		tick: make(chan struct{}, 1), over: make(chan struct{}),
-		deliver: func(fr *apiv1.Frame) error { return r.deliver(i, fr) },
+	open := r.opener.Open()
+	open.Session, open.Secret = f.Session.Id, f.Session.Secret
+	if f.Wait != nil {
+		attach = nil
 	}
-	if f.wait != nil {
-		h.attach = nil
-	}
-	h.open = r.opener.open()
-	h.open.Session, h.open.Secret = f.session.id, f.session.secret
+	h := link.New(link.Config{
+		Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout, Open: open, Clock: r.clock,
+		Deliver: func(fr *apiv1.Frame) error { return r.deliver(i, fr) },
+	})
 	r.places.join(h)
 	r.at = append(r.at, hostState{})
 	r.active++
@@ -80,10 +82,7 @@ func (r *run) addHost(f found, attach attachFunc) int {
 // tickHosts passes a step of the clock on to every host's connection.
 func (r *run) tickHosts() {
 	for _, h := range r.places.hosts() {
-		select {
-		case h.tick <- struct{}{}:
-		default:
-		}
+		h.Tick()
 	}
 }
 
@@ -96,7 +95,7 @@ func (r *run) prepareOutput() error {
 		out.Stderr = r.cfg.Stderr
 	}
 	out.Ranks, out.Begun = len(r.plan.Placements), r.begun
-	out.Host = func(id int) string { return r.host(r.places.hostOf(id)).name }
+	out.Host = func(id int) string { return r.host(r.places.hostOf(id)).Name }
 	out.Node = r.places.hostOf
 	out.Written = r.back.written
 	out.Broken = func(err error) { r.mail.put(event{host: -1, err: err, at: r.clock.Now()}) }
@@ -106,7 +105,7 @@ func (r *run) prepareOutput() error {
 	if out.Style == iof.OwnStyle && out.Dir != "" {
 		dir, err := iof.NextAttempt(out.Dir)
 		if err != nil {
-			return &failure{job.ExitOutput, []string{"output: " + err.Error(), verdict.WriteHint}}
+			return &reach.Failure{Code: job.ExitOutput, Lines: []string{"output: " + err.Error(), verdict.WriteHint}}
 		}
 		if dir != out.Dir {
 			r.say("%s has the output of an earlier run; this one's goes to %s", out.Dir, dir)
@@ -115,7 +114,7 @@ func (r *run) prepareOutput() error {
 	}
 	sink, err := iof.New(out)
 	if err != nil {
-		return &failure{job.ExitOutput, []string{"output: " + err.Error(), verdict.WriteHint}}
+		return &reach.Failure{Code: job.ExitOutput, Lines: []string{"output: " + err.Error(), verdict.WriteHint}}
 	}
 	r.sink = sink
 	return nil
@@ -166,7 +165,7 @@ func (c *credits) written(id, n int) {
 func (r *run) prepareInput() error {
 	targets, err := streams.Targets(r.cfg.StdinTarget, r.jobs[0].size())
 	if err != nil {
-		return failf(job.ExitUsage, "%v", err)
+		return reach.Failf(job.ExitUsage, "%v", err)
 	}
 	if r.cfg.Stdin == nil || len(targets) == 0 {
 		return nil
@@ -206,27 +205,14 @@ func (r *run) stdinOn(j *jobRun, host int) (ranks []uint32) {
 func (r *run) warnVersions(from int) {
 	others := map[string][]string{}
 	for _, h := range r.places.hosts()[from:] {
-		if v := h.first.opened.Version; v != r.cfg.Version {
-			others[v] = append(others[v], h.name)
+		if v := h.First.Opened.Version; v != r.cfg.Version {
+			others[v] = append(others[v], h.Name)
 		}
 	}
 	for v, names := range others {
 		r.say("%s (%s) has mpiup %s, this is %s: they speak one protocol, but use one build everywhere",
-			names[0], hostCount(len(names)), orUnknown(v), orUnknown(r.cfg.Version))
+			names[0], reach.HostCount(len(names)), cmp.Or(v, "unknown"), cmp.Or(r.cfg.Version, "unknown"))
 	}
-}
-
-// last prints a failure's last lines, mirrors them to the termination log, and returns code.
-// tail is what the rank at fault wrote last; the terminal has shown it already.
-func (r *Reach) last(code int, lines, tail []string) int {
-	for _, l := range lines {
-		r.say("%s", l)
-	}
-	if r.told != nil {
-		r.told(lines, tail)
-	}
-	writeTermination(r.TerminationLog, code, lines, tail)
-	return code
 }
 
 // pty says that ranks write to terminals: Pty is set, and their output is for somebody who reads along. Files

@@ -24,9 +24,9 @@ func (r *run) leave(why string, signals ...syscall.Signal) {
 func (r *run) forwardSignals(signals []syscall.Signal) {
 	for _, s := range signals {
 		for _, h := range r.places.hosts() {
-			at := &r.at[h.index]
+			at := &r.at[h.Index]
 			if (at.running > 0 || r.job == jobLaunching) && (at.ending == "" || s != syscall.SIGTERM) {
-				r.send(h.index, (&apiv1.Signal{Number: int32(s)}).Frame())
+				r.send(h.Index, (&apiv1.Signal{Number: int32(s)}).Frame())
 			}
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -60,7 +62,7 @@ func TestTermGrace(t *testing.T) {
 				}
 				begun := time.Now()
 				code := Run(context.Background(), Config{Apps: []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit, Signals: signals,
-					Reach: Reach{Sources: hosts.Sources{Root: t.TempDir(), Hostname: "h"}, Embedded: tt.agent.serve, Stderr: &errs, TermGrace: grace}})
+					Reach: reach.Reach{Sources: hosts.Sources{Root: t.TempDir(), Hostname: "h"}, Embedded: tt.agent.serve, Stderr: &errs, TermGrace: grace}})
 				took := time.Since(begun).Truncate(time.Millisecond) - time.Millisecond
 				if code != tt.code || took.Round(time.Second) != tt.took.Round(time.Second) || !strings.Contains(errs.String(), tt.says) {
 					t.Errorf("code %d after %v, %q; want %d after %v, %q", code, took, errs.String(), tt.code, tt.took, tt.says)
@@ -73,10 +75,10 @@ func TestTermGrace(t *testing.T) {
 // What was known of the hosts that are missing is said when the wait is interrupted, too.
 func TestInterruptedWait(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(gotSignal(syscall.SIGINT))
-	got := newRun(Config{}).impatient(ctx, &failure{243, []string{"host w0: no such name", "host w1: connection refused"}})
+	cancel(reach.GotSignal(syscall.SIGINT))
+	got := newRun(Config{}).impatient(ctx, &reach.Failure{Code: 243, Lines: []string{"host w0: no such name", "host w1: connection refused"}})
 	want := []string{"host w0: no such name", "host w1: connection refused", "got SIGINT while waiting for hosts"}
-	if f, ok := got.(*failure); !ok || f.code != 130 || !slices.Equal(f.lines, want) {
+	if f, ok := got.(*reach.Failure); !ok || f.Code != 130 || !slices.Equal(f.Lines, want) {
 		t.Errorf("got %v", got)
 	}
 }

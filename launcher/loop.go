@@ -154,18 +154,18 @@ func (r *run) stop(why string, now bool) {
 	r.timers.quiet.Reset(quietStop)
 	r.timers.bound.Reset(r.cfg.Grace + stopBound)
 	for _, h := range r.places.hosts() {
-		r.send(h.index, (&apiv1.Stop{Why: why, Now: now}).Frame())
-		r.idle(h.index)
+		r.send(h.Index, (&apiv1.Stop{Why: why, Now: now}).Frame())
+		r.idle(h.Index)
 	}
 }
 
 // abandon gives up hosts that did not do what they were told in time, or ended ranks and do not say why.
 func (r *run) abandon() {
 	for _, h := range r.places.hosts() {
-		late := r.job == jobStopping || r.at[h.index].bye || r.at[h.index].dropped
-		if late && !h.finished() {
-			r.say("host %s did not end what it runs within %v; it is left to its lease", h.name, r.cfg.Grace+stopBound)
-			h.finish()
+		late := r.job == jobStopping || r.at[h.Index].bye || r.at[h.Index].dropped
+		if late && !h.Finished() {
+			r.say("host %s did not end what it runs within %v; it is left to its lease", h.Name, r.cfg.Grace+stopBound)
+			h.Finish()
 		}
 	}
 }

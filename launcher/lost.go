@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -14,9 +16,9 @@ import (
 // lost is a host that was given up or is being taken away. With Recover the run goes on, as long as
 // there are ranks on another host and no newer launcher has taken over: who asked is told (goneHost).
 func (r *run) lost(f verdict.Fault) {
-	other := func(h *hostConn) bool {
-		s := &r.at[h.index]
-		return h.index != f.Node && !h.finished() && s.ending == "" && !s.dropped && s.created+s.running > 0
+	other := func(h *link.Conn) bool {
+		s := &r.at[h.Index]
+		return h.Index != f.Node && !h.Finished() && s.ending == "" && !s.dropped && s.created+s.running > 0
 	}
 	if f.Event == verdict.HostTaken && !f.Fenced && r.exec == nil && !r.cfg.Recover {
 		r.leave(fmt.Sprintf("%s; all ranks get SIGTERM and have %v to end", f.Sentence(), r.cfg.TermGrace), syscall.SIGTERM)
@@ -49,29 +51,29 @@ func (r *run) unasked(h, id int) {
 func (r *run) onEnding(h int, why string, at time.Duration) {
 	r.at[h].ending = why
 	if r.busy(h) {
-		r.lost(verdict.Fault{Event: verdict.HostTaken, At: at, Host: r.host(h).name, Node: h, ID: -1, Text: why, Ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostTaken, At: at, Host: r.host(h).Name, Node: h, ID: -1, Text: why, Ranks: r.ranksOn(h)})
 	}
 }
 
 func (r *run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
-		r.lost(verdict.Fault{Event: verdict.HostTaken, Fenced: true, At: at, Host: r.host(h).name, Node: h, ID: -1, Text: m.Text, Ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostTaken, Fenced: true, At: at, Host: r.host(h).Name, Node: h, ID: -1, Text: m.Text, Ranks: r.ranksOn(h)})
 	} else if !r.at[h].bye && r.at[h].ending == "" && r.busy(h) {
-		r.lost(verdict.Fault{Event: verdict.HostLost, At: at, Host: r.host(h).name, Node: h, ID: -1, Text: "its agent ended the session" + colon(m.Text), Ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostLost, At: at, Host: r.host(h).Name, Node: h, ID: -1, Text: "its agent ended the session" + colon(m.Text), Ranks: r.ranksOn(h)})
 	}
-	r.host(h).finish()
+	r.host(h).Finish()
 }
 
 // hostEnded: the host's connection is over, because all is done there or with err.
 func (r *run) hostEnded(h int, err error) {
 	r.active--
-	r.host(h).finish() // nothing is sent there any more
+	r.host(h).Finish() // nothing is sent there any more
 	r.copier.gone(h)
-	var lost *lostError
+	var lost *link.Lost
 	if errors.As(err, &lost) && r.busy(h) {
-		f := verdict.Fault{Event: verdict.HostLost, At: lost.since, Host: r.host(h).name, Node: h, ID: -1, Text: lost.why, Ranks: r.ranksOn(h)}
-		if lost.fenced || r.at[h].ending != "" {
-			f.Event, f.Fenced = verdict.HostTaken, lost.fenced
+		f := verdict.Fault{Event: verdict.HostLost, At: lost.Since, Host: r.host(h).Name, Node: h, ID: -1, Text: lost.Why, Ranks: r.ranksOn(h)}
+		if lost.Fenced || r.at[h].ending != "" {
+			f.Event, f.Fenced = verdict.HostTaken, lost.Fenced
 		}
 		r.lost(f)
 	}
@@ -89,12 +91,12 @@ func (r *run) hostEnded(h int, err error) {
 			s.state = next
 			left.Add(i)
 			r.feedInput(i)
-			r.sendOut(r.exchange.Over(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.host(h).name)))
+			r.sendOut(r.exchange.Over(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.host(h).Name)))
 			r.settled(r.jobOf(i), 1)
 		}
 	}
 	if r.at[h].dropped && !r.verdict.Any() {
-		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.host(h).name, Node: h, ID: -1, Text: "its agent ended the ranks and does not say why", Ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.host(h).Name, Node: h, ID: -1, Text: "its agent ended the ranks and does not say why", Ranks: r.ranksOn(h)})
 	}
 	r.at[h].created, r.at[h].running, r.at[h].outputs = 0, 0, 0
 	r.sendOut(r.exchange.HostGone(h))

@@ -11,21 +11,16 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 )
 
-// meetingWish is what agents are asked to reserve before it is known where rank 0 will be.
-type meetingWish struct {
-	ports  uint32
-	within string // a range of ports; "": any
-}
-
 // tensorFlowRanks is how many ranks of one host may have a port of TensorFlow's.
 const tensorFlowRanks = 64
 
-func (r *run) meetingWish() meetingWish {
-	w := meetingWish{uint32(r.cfg.Frameworks.Ports()), r.cfg.MPIPorts.String()}
+// meetingPorts is how many ports agents are asked to reserve before it is known where rank 0 will be.
+func (r *run) meetingPorts() uint32 {
+	n := uint32(r.cfg.Frameworks.Ports())
 	if r.cfg.Frameworks&frameworks.TensorFlow != 0 {
-		w.ports += tensorFlowRanks
+		n += tensorFlowRanks
 	}
-	return w
+	return n
 }
 
 // meeting is where the ranks of the run's first job find each other; nil where frameworks are told
@@ -47,7 +42,7 @@ func (r *run) meeting(j *jobRun) *apiv1.Meeting {
 	if host := r.meetingAddress(first, len(j.hosts)); host.IsValid() {
 		m.Host = host.String()
 	}
-	free := r.host(first).first.opened.MeetingPorts
+	free := r.host(first).First.Opened.MeetingPorts
 	take := func(one frameworks.Set) (p uint32) {
 		if set&one != 0 && len(free) > 0 {
 			p, free = free[0], free[1:]
@@ -65,7 +60,7 @@ func (r *run) meeting(j *jobRun) *apiv1.Meeting {
 // sayUnmet tells which frameworks' ranks cannot meet.
 func (r *run) sayUnmet(j *jobRun, m *apiv1.Meeting) {
 	set := r.cfg.Frameworks
-	host := r.host(j.hosts[j.plan.Placements[0].Host]).name
+	host := r.host(j.hosts[j.plan.Placements[0].Host]).Name
 	from := "no port is free there"
 	if !r.cfg.MPIPorts.IsZero() {
 		from = "no port of --mpi-ports " + r.cfg.MPIPorts.String() + " is free there; widen it by two"
@@ -90,7 +85,7 @@ func (r *run) tensorFlow(j *jobRun) []string {
 	skip := r.cfg.Frameworks.Ports()
 	for i, p := range j.plan.Placements {
 		h := j.hosts[p.Host]
-		ports, addr := r.host(h).first.opened.MeetingPorts, r.meetingAddress(h, len(j.hosts))
+		ports, addr := r.host(h).First.Opened.MeetingPorts, r.meetingAddress(h, len(j.hosts))
 		if skip+p.LocalRank >= len(ports) || !addr.IsValid() {
 			return nil
 		}
@@ -102,14 +97,14 @@ func (r *run) tensorFlow(j *jobRun) []string {
 // meetingAddress is a host's as the others reach it: where we reached its agent, since names may resolve here
 // only. The agent in this process has the address from which we reach another host.
 func (r *run) meetingAddress(h, hosts int) netip.Addr {
-	if at := r.host(h).first.addr; at.IsValid() {
+	if at := r.host(h).First.Addr; at.IsValid() {
 		return at.Addr().Unmap().WithZone("")
 	}
 	if hosts == 1 {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
 	for _, other := range r.places.hosts() {
-		if at := other.first.addr; at.IsValid() {
+		if at := other.First.Addr; at.IsValid() {
 			return towards(at)
 		}
 	}

@@ -4,6 +4,10 @@ import (
 	"math"
 	"testing"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/incarnation"
 )
@@ -27,13 +31,13 @@ func TestNumber(t *testing.T) {
 		{"a lie that makes it an earlier one", []says{{highest: 7}, {own: 2, highest: 7}}, 8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var hosts []found
+			var hosts []reach.Found
 			for _, a := range tt.agents {
 				proof := []byte("made up")
 				if a.signed {
 					proof = nil
 				}
-				hosts = append(hosts, found{session: &session{opened: &apiv1.Opened{OwnNumber: a.own, OwnProof: proof, HighestNumber: a.highest}}})
+				hosts = append(hosts, reach.Found{Session: &link.Session{Opened: &apiv1.Opened{OwnNumber: a.own, OwnProof: proof, HighestNumber: a.highest}}})
 			}
 			if got := number(hosts, func(_ uint64, proof []byte) bool { return proof == nil }); got != tt.want {
 				t.Errorf("%d, want %d", got, tt.want)

@@ -7,21 +7,23 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
+
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/launcher/link"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/quorum"
 )
 
 // PeersConfig is one look at the job's agents. Hosts that nobody named come from the same
 // sources as a run's, and all from gossip too, as far as an agent that answers knows them.
 type PeersConfig struct {
-	Reach
+	reach.Reach
 	JSON bool
 }
 
@@ -85,106 +87,38 @@ type peersView struct {
 
 // Peers prints the job's agents and returns an exit code: 0 when every named host answered.
 func Peers(ctx context.Context, cfg PeersConfig) int {
-	cfg.fill()
-	set, err := cfg.others(ctx)
+	cfg.Fill()
+	set, err := cfg.Others(ctx)
 	if err != nil {
-		return cfg.end(err)
+		return End(&cfg.Reach, err)
 	}
-	found, members := cfg.members(ctx, set.Hosts)
+	found, members := cfg.Members(ctx, set.Hosts)
 	named := len(found)
-	found = append(found, cfg.visit(ctx, unvisited(found, members), nil)...)
+	found = append(found, cfg.Visit(ctx, reach.Unvisited(found, members), nil)...)
 	view := peersView{Scope: cfg.Identity.Scope(), ScopeFrom: cfg.Identity.ScopeFrom(), KeyFrom: cfg.Identity.KeyFrom(),
 		Job: cfg.Identity.JobID(), HostsFrom: set.From, Peers: rows(found, members)}
 	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
-		return cfg.end(failf(job.ExitOutput, "standard output: %v", err))
+		return End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
 	}
-	causes := make([]*cause, named)
-	nobody := !slices.ContainsFunc(found, func(v visited) bool { return v.hello != nil })
+	causes := make([]*link.Cause, named)
+	nobody := !slices.ContainsFunc(found, func(v reach.Visited) bool { return v.Hello != nil })
 	for i, v := range found[:named] {
 		if nobody || !v.Bare { // a pod of the service need not have an agent
-			causes[i] = v.cause
+			causes[i] = v.Cause
 		}
 	}
-	if c := telling(causes); c != nil {
-		return c.stage.exitCode()
+	if c := link.Telling(causes); c != nil {
+		return c.Stage.ExitCode()
 	}
 	return 0
 }
 
-// members asks hosts whom they know by gossip: views of agents that have just met differ. The
-// members are by incarnation; one that anybody knows alive is.
-func (r *Reach) members(ctx context.Context, hosts []hosts.Wanted) (found []visited, members map[string]*apiv1.Peer) {
-	var mu sync.Mutex
-	members = map[string]*apiv1.Peer{}
-	found = r.visit(ctx, hosts, func(ctx context.Context, _ *visited, c *agentConn) error {
-		reply, err := c.client.Peers(ctx, &apiv1.PeersRequest{})
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, p := range plausible(reply).Peers {
-			if old := members[p.Incarnation]; old == nil || p.State == "alive" {
-				members[p.Incarnation] = p
-			}
-		}
-		return nil
-	})
-	return found, members
-}
-
-// others are the hosts to ask about when no run is meant: those of the sources, but never
-// this process itself.
-func (r *Reach) others(ctx context.Context) (*hosts.Set, error) {
-	if r.Identity == nil {
-		if r.NoIdentity != nil {
-			return nil, withoutSecret(r.NoIdentity.Error())
-		}
-		return nil, failf(job.ExitTLS, "there is no secret: mount it, or name it with --key")
-	}
-	set, err := r.Static()
-	if err != nil {
-		return nil, failf(job.ExitUsage, "%v", err)
-	}
-	if n, why := r.Count(); set == nil && n > 0 && r.Sources.Pod {
-		ctx, cancel := context.WithTimeout(ctx, r.Wait)
-		defer cancel()
-		r.need = quorum.Of(n, why, 0, 0)
-		return r.meet(ctx)
-	}
-	if set == nil {
-		set = newMeeting(r).look(ctx)
-	}
-	if set == nil || len(set.Hosts) == 0 {
-		return nil, failf(job.ExitHosts, "no hosts are known and no agent runs here: name them with --host or --hostfile")
-	}
-	return set, nil
-}
-
-// unvisited are members that gossip knows and no visit has reached.
-func unvisited(found []visited, members map[string]*apiv1.Peer) []hosts.Wanted {
-	seen := map[string]bool{}
-	for _, v := range found {
-		seen[v.hello.GetIncarnation()] = true
-	}
-	reply := &apiv1.PeersReply{}
-	for inc, p := range members {
-		if !seen[inc] {
-			reply.Peers = append(reply.Peers, p)
-		}
-	}
-	if set := memberHosts(reply); set != nil {
-		return set.Hosts
-	}
-	return nil
-}
-
-func rows(found []visited, members map[string]*apiv1.Peer) []peerRow {
+func rows(found []reach.Visited, members map[string]*apiv1.Peer) []peerRow {
 	var out []peerRow
 	for _, v := range found {
 		row := peerRow{Host: v.Entry.Name}
-		if v.hello == nil {
-			row.State, row.Error = "unreachable", v.cause.Error()
+		if v.Hello == nil {
+			row.State, row.Error = "unreachable", v.Cause.Error()
 			if len(v.Fixed) > 0 {
 				row.Address = v.Fixed[0].String()
 				if suspected(members, row.Address) {
@@ -194,18 +128,18 @@ func rows(found []visited, members map[string]*apiv1.Peer) []peerRow {
 			out = append(out, row)
 			continue
 		}
-		if v.Bare && v.hello.Name != "" {
-			row.Host = v.hello.Name
+		if v.Bare && v.Hello.Name != "" {
+			row.Host = v.Hello.Name
 		}
-		row.Address, row.Incarnation, row.State = v.addr.String(), v.hello.Incarnation, "alive"
-		row.Slots, row.Version, row.Protocol = int(v.hello.Slots), v.hello.Version, v.hello.Protocol
-		row.setUses(v.hello.Uses)
-		row.RTT = float64(v.rtt.Microseconds()) / 1000
-		if m := members[v.hello.Incarnation]; m != nil {
+		row.Address, row.Incarnation, row.State = v.Addr.String(), v.Hello.Incarnation, "alive"
+		row.Slots, row.Version, row.Protocol = int(v.Hello.Slots), v.Hello.Version, v.Hello.Protocol
+		row.setUses(v.Hello.Uses)
+		row.RTT = float64(v.Rtt.Microseconds()) / 1000
+		if m := members[v.Hello.Incarnation]; m != nil {
 			row.State = m.State
 		}
-		if v.cause != nil {
-			row.Error = v.cause.Error()
+		if v.Cause != nil {
+			row.Error = v.Cause.Error()
 		}
 		out = append(out, row)
 	}

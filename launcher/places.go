@@ -5,6 +5,10 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/exchange"
@@ -19,19 +23,19 @@ import (
 //
 // The loop adds; any goroutine may read.
 type places struct {
-	list atomic.Pointer[[]*hostConn]
+	list atomic.Pointer[[]*link.Conn]
 	of   atomic.Pointer[[]int32] // by id
 }
 
 func newPlaces() *places {
 	p := &places{}
-	p.list.Store(&[]*hostConn{})
+	p.list.Store(&[]*link.Conn{})
 	p.of.Store(&[]int32{})
 	return p
 }
 
 // hosts are all hosts that the run has or had, by index.
-func (p *places) hosts() []*hostConn { return *p.list.Load() }
+func (p *places) hosts() []*link.Conn { return *p.list.Load() }
 
 // ids is how many processes the run has or had.
 func (p *places) ids() int { return len(*p.of.Load()) }
@@ -52,7 +56,7 @@ func (p *places) owns(host int, id uint32) bool {
 }
 
 // join adds a host, whose index must be the next.
-func (p *places) join(h *hostConn) {
+func (p *places) join(h *link.Conn) {
 	hosts := append(p.hosts(), h) // beyond what readers of the older slice see
 	p.list.Store(&hosts)
 }
@@ -67,11 +71,11 @@ func (p *places) grow(hosts []int) {
 }
 
 // host is one of the run's hosts.
-func (r *run) host(h int) *hostConn { return r.places.hosts()[h] }
+func (r *run) host(h int) *link.Conn { return r.places.hosts()[h] }
 
 // send queues a frame for a host. One that is too large ends the job: the host would wait for it.
 func (r *run) send(h int, f *apiv1.Frame) {
-	if err := r.host(h).send(f); err != nil {
+	if err := r.host(h).Send(f); err != nil {
 		r.nonsense(h, err)
 	}
 }
@@ -86,7 +90,7 @@ func (r *run) sendOut(frames []exchange.Out) {
 // live calls f with every host that still takes frames.
 func (r *run) live(f func(h int)) {
 	for h, host := range r.places.hosts() {
-		if !r.at[h].bye && !host.finished() {
+		if !r.at[h].bye && !host.Finished() {
 			f(h)
 		}
 	}
@@ -132,7 +136,7 @@ func (r *run) named(ids idset.Set) string {
 		if s == nil {
 			continue
 		}
-		if len(parts) == maxInOne {
+		if len(parts) == reach.MaxInOne {
 			parts = append(parts, "others")
 			break
 		}

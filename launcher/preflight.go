@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/doctor"
@@ -15,7 +17,7 @@ import (
 // preflight looks at the hosts of the plan before anything is started, prints what is worth a warning to standard
 // error, and fails where something fails or could not be looked at. Agents hold none of MPI's ports when it returns
 // without an error.
-func (r *run) preflight(ctx context.Context, have []found) error {
+func (r *run) preflight(ctx context.Context, have []reach.Found) error {
 	ctx, cancel := r.patience(ctx)
 	defer cancel()
 	beating, stop := context.WithCancel(ctx)
@@ -26,57 +28,57 @@ func (r *run) preflight(ctx context.Context, have []found) error {
 	hosts := r.looked(ctx, have)
 	defer release(hosts)
 	seen := survey.Look(ctx, hosts, survey.Config{Argv: r.cfg.Apps[0].Argv, GPUsPerRank: r.cfg.GPUsPerRank, Net: r.cfg.Net, MPIPorts: r.cfg.MPIPorts})
-	var sig gotSignal
+	var sig reach.GotSignal
 	switch cause := context.Cause(ctx); {
 	case errors.As(cause, &sig):
-		return failf(128+int(sig), "got %s while --preflight looked at the hosts; nothing was started", job.SignalName(int(sig)))
+		return reach.Failf(128+int(sig), "got %s while --preflight looked at the hosts; nothing was started", job.SignalName(int(sig)))
 	case errors.Is(cause, errTimeout):
-		return failf(job.ExitTimeout, "--preflight was not done within --timeout %v; nothing was started", r.cfg.Timeout)
+		return reach.Failf(job.ExitTimeout, "--preflight was not done within --timeout %v; nothing was started", r.cfg.Timeout)
 	}
 	report := doctor.Judge(seen.Hosts, seen.Ways)
 	if err := report.Text(r.cfg.Stderr, true); err != nil {
-		return failf(job.ExitOutput, "standard error: %v", err)
+		return reach.Failf(job.ExitOutput, "standard error: %v", err)
 	}
 	const what = "the job is not started, since --preflight found what will not work; mend it, or leave --preflight away"
 	switch {
 	case seen.Usage:
-		return failf(job.ExitUsage, what)
+		return reach.Failf(job.ExitUsage, what)
 	case report.Verdict == doctor.Fail:
-		return failf(exitUnfit, what)
+		return reach.Failf(exitUnfit, what)
 	}
 	return nil
 }
 
 // looked are the hosts of the plan, each with a connection of its own beside its session.
-func (r *run) looked(ctx context.Context, have []found) []survey.Host {
+func (r *run) looked(ctx context.Context, have []reach.Found) []survey.Host {
 	ranks := make([]int, len(r.plan.Hosts))
 	for _, p := range r.plan.Placements {
 		ranks[p.Host]++
 	}
-	d := newDialer(r.cfg.Identity, len(ranks))
+	d := reach.NewDialer(r.cfg.Identity, len(ranks))
 	hosts := make([]survey.Host, len(ranks))
-	inParallel(len(hosts), func(i int) {
+	reach.InParallel(len(hosts), func(i int) {
 		h := &hosts[i]
 		h.Name, h.Ranks = r.plan.Hosts[i].Name, ranks[i]
-		f := have[slices.IndexFunc(have, func(f found) bool { return f.Entry.Name == h.Name })]
-		if f.wait != nil {
+		f := have[slices.IndexFunc(have, func(f reach.Found) bool { return f.Entry.Name == h.Name })]
+		if f.Wait != nil {
 			h.Agent = r.cfg.Here
 			return
 		}
-		conn, err := d.question(ctx, f.session.addr)
+		conn, err := d.Question(ctx, f.Session.Addr)
 		if err != nil {
 			h.Error = err
 			return
 		}
-		h.Agent = remote{conn}
+		h.Agent = reach.Remote{Conn: conn}
 	})
 	return hosts
 }
 
 // beat keeps sessions alive until ctx ends: agents give a silent launcher up after its lease. A stream that has broken
 // is the job's to mend.
-func beat(ctx context.Context, have []found) {
-	ticks := time.NewTicker(heartbeat)
+func beat(ctx context.Context, have []reach.Found) {
+	ticks := time.NewTicker(reach.Heartbeat)
 	defer ticks.Stop()
 	for {
 		select {
@@ -84,7 +86,7 @@ func beat(ctx context.Context, have []found) {
 			return
 		case <-ticks.C:
 			for _, f := range have {
-				_ = f.session.stream.Send((&apiv1.Heartbeat{}).Frame())
+				_ = f.Session.Stream.Send((&apiv1.Heartbeat{}).Frame())
 			}
 		}
 	}

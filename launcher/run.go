@@ -9,6 +9,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
@@ -35,11 +39,11 @@ type run struct {
 	plan   *job.Plan // of the first job
 	number uint64    // of this incarnation, in every Launch
 	proof  []byte    // our signature under it, for agents that tell others; nil: none
-	opener *opener
+	opener *reach.Opener
 	places *places
 	// dial makes the way to hosts that join later (newDialer, but in tests); identity is what they
 	// are spoken to with, which a run of the embedded agent alone does without.
-	dial     func(r *Reach, hosts int) attachFunc
+	dial     func(r *reach.Reach, hosts int) link.Attach
 	identity *identity.Identity
 	// aside starts f on a goroutine that the run waits for; life ends with the run.
 	aside func(f func(life context.Context))
@@ -86,18 +90,6 @@ type rankInfo struct {
 	pid    int32
 }
 
-// failure ends a command before its verdict: an exit code and what to say.
-type failure struct {
-	code  int
-	lines []string
-}
-
-func (f *failure) Error() string { return fmt.Sprint(f.lines) }
-
-func failf(code int, format string, args ...any) *failure {
-	return &failure{code, []string{fmt.Sprintf(format, args...)}}
-}
-
 // Run starts a job, waits for its end, prints the last lines and returns the exit code of
 // docs/exit-codes.md. It blocks until all it started has ended. When ctx ends, the ranks are
 // stopped as by SIGTERM.
@@ -105,12 +97,12 @@ func Run(ctx context.Context, cfg Config) int { return runJob(ctx, cfg, nil) }
 
 // runJob is Run, or Exec where exec is not nil.
 func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
-	cfg.fill()
+	cfg.Fill()
 	r := newRun(cfg)
 	r.exec = exec
 	err := r.all(ctx)
 	if err != nil {
-		return exec.failed(r.cfg.end(err))
+		return exec.failed(End(&r.cfg.Reach, err))
 	}
 	r.hear()
 	cause, bad := r.verdict.Cause()
@@ -133,7 +125,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	if r.sink != nil && r.sink.MidLine() {
 		fmt.Fprintln(r.cfg.Stderr)
 	}
-	return exec.failed(r.cfg.last(r.verdict.Exit(), lines, tail))
+	return exec.failed(last(&r.cfg.Reach, r.verdict.Exit(), lines, tail))
 }
 
 // hear hands what ranks wrote to the verdict, when all output has come.
@@ -157,7 +149,7 @@ func newRun(cfg Config) *run {
 	r := &run{cfg: cfg, identity: cfg.Identity, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), sources: &sources{}, noticed: map[string]bool{}}
 	r.signals.pid = os.Getpid()
 	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles != "", PerHost: apiv1.MaxProcs})
-	r.dial = func(reach *Reach, hosts int) attachFunc { return newDialer(reach.Identity, hosts).attach }
+	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }
 	return r
 }
 
@@ -173,21 +165,21 @@ func (r *run) all(ctx context.Context) error {
 	}
 	if r.cfg.Preflight {
 		if err := r.preflight(ctx, found); err != nil {
-			closeAll(found)
+			reach.CloseAll(found)
 			return err
 		}
 	}
 	if r.cfg.DryRun {
-		closeAll(found)
+		reach.CloseAll(found)
 		if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.Render(r.plan, r.cfg.Apps))); err != nil {
-			return failf(job.ExitOutput, "standard output: %v", err)
+			return reach.Failf(job.ExitOutput, "standard output: %v", err)
 		}
 		return nil
 	}
 	if r.cfg.MapOfOpenMPI {
 		if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.JobMap(r.plan, r.cfg.Policy))); err != nil {
-			closeAll(found)
-			return failf(job.ExitOutput, "standard output: %v", err)
+			reach.CloseAll(found)
+			return reach.Failf(job.ExitOutput, "standard output: %v", err)
 		}
 	} else if r.cfg.ShowMap {
 		fmt.Fprint(r.cfg.Stderr, visible.Text(placement.Render(r.plan, r.cfg.Apps)))
@@ -195,7 +187,7 @@ func (r *run) all(ctx context.Context) error {
 	r.number = number(found, r.said)
 	r.proof = r.prove()
 	if err := r.prepare(found, opener); err != nil {
-		closeAll(found)
+		reach.CloseAll(found)
 		return err
 	}
 	return r.exec.raw(func() error { return r.carry(ctx, life, cancel) })
@@ -268,18 +260,18 @@ func (r *run) flush(sink *sync.WaitGroup) {
 }
 
 // gather finds, reaches and places; r.plan stands when it returns.
-func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
+func (r *run) gather(ctx, life context.Context) ([]reach.Found, *reach.Opener, error) {
 	if len(r.cfg.Apps) == 0 {
-		return nil, nil, failf(job.ExitUsage, "no program was given")
+		return nil, nil, reach.Failf(job.ExitUsage, "no program was given")
 	}
 	var err error
 	if r.sources, err = openSources(r.cfg.Apps); err != nil {
-		return nil, nil, failf(job.ExitUsage, "%v", err)
+		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	ctx, cancel := r.patience(ctx)
 	defer cancel()
-	r.cfg.need = r.needs()
-	set, err := r.cfg.find(ctx)
+	r.cfg.Need = r.needs()
+	set, err := r.cfg.Find(ctx)
 	if err != nil {
 		return nil, nil, r.impatient(ctx, err)
 	}
@@ -287,16 +279,16 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	opener := newOpener(&r.cfg.Reach)
+	opener := reach.NewOpener(&r.cfg.Reach)
 	if r.exec == nil {
-		opener.wish, opener.meet = machineWish(r.cfg.Policy), r.meetingWish()
+		opener.Wish, opener.Ports, opener.Within = machineWish(r.cfg.Policy), r.meetingPorts(), r.cfg.MPIPorts.String()
 	}
-	found, err := r.cfg.assemble(ctx, life, want, opener)
+	found, err := r.cfg.Assemble(ctx, life, want, opener)
 	if err != nil {
 		return nil, nil, r.exec.stranger(r.impatient(ctx, err))
 	}
 	r.move(jobGathered)
-	if christen(found) {
+	if reach.Christen(found) {
 		for i, f := range found {
 			set.Hosts[i] = f.Wanted
 		}
@@ -304,20 +296,20 @@ func (r *run) gather(ctx, life context.Context) ([]found, *opener, error) {
 	hosts := r.allocation(set.Hosts, found)
 	r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy)
 	if err != nil {
-		closeAll(found)
-		return nil, nil, failf(job.ExitUsage, "%v", err)
+		reach.CloseAll(found)
+		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	if err := placement.Startable(r.plan, apiv1.MaxProcs); err != nil {
-		closeAll(found)
-		return nil, nil, failf(job.ExitUsage, "%v", err)
+		reach.CloseAll(found)
+		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	if err := checkTools(r.cfg.Apps, len(r.plan.Placements)); err != nil {
-		closeAll(found)
-		return nil, nil, failf(job.ExitUsage, "%v", err)
+		reach.CloseAll(found)
+		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	if n := len(r.plan.Placements); r.cfg.Explain > n {
-		closeAll(found)
-		return nil, nil, failf(job.ExitUsage, "--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, n-1)
+		reach.CloseAll(found)
+		return nil, nil, reach.Failf(job.ExitUsage, "--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, n-1)
 	}
 	r.sayCrowded(r.plan)
 	r.sayUnbound()
@@ -367,7 +359,7 @@ func (r *run) needed(set *hosts.Set) ([]hosts.Wanted, error) {
 	}
 	plan, err := placement.Place(r.allocation(set.Hosts, nil), r.cfg.Apps, policy)
 	if err != nil {
-		return nil, failf(job.ExitUsage, "%v", err)
+		return nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	ranked := map[string]bool{}
 	for _, h := range plan.Hosts {
@@ -384,8 +376,8 @@ func (r *run) needed(set *hosts.Set) ([]hosts.Wanted, error) {
 
 // allocation is the hosts as placement takes them; agents' own counts are taken where no slots
 // were given.
-func (r *run) allocation(want []hosts.Wanted, have []found) []job.Host {
-	agents := map[string]found{}
+func (r *run) allocation(want []hosts.Wanted, have []reach.Found) []job.Host {
+	agents := map[string]reach.Found{}
 	for _, f := range have {
 		agents[f.Entry.Name] = f
 	}
@@ -396,7 +388,7 @@ func (r *run) allocation(want []hosts.Wanted, have []found) []job.Host {
 			hosts[i] = hostOf(w, nil)
 			continue
 		}
-		a := f.session.opened.Host
+		a := f.Session.Opened.Host
 		hosts[i] = hostOf(w, a)
 		hosts[i].Layout, hosts[i].NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.gpuWish())
 	}
@@ -415,10 +407,10 @@ func hostOf(w hosts.Wanted, agent *apiv1.HelloReply) job.Host {
 // number is this incarnation's fencing number: the one it has, or the next after all that any
 // reached agent knows. Agents may lie: only what we said ourselves is our own, and of the others' word a number comes that no
 // agent refuses; how far it is above what they know is bounded by each for itself (agent/lives).
-func number(hosts []found, said func(number uint64, proof []byte) bool) uint64 {
+func number(hosts []reach.Found, said func(number uint64, proof []byte) bool) uint64 {
 	var own, highest uint64
 	for _, h := range hosts {
-		o := h.session.opened
+		o := h.Session.Opened
 		highest = max(highest, min(o.HighestNumber, incarnation.MaxNumber-1))
 		if o.OwnNumber > own && o.OwnNumber <= incarnation.MaxNumber && said(o.OwnNumber, o.OwnProof) {
 			own = o.OwnNumber
@@ -454,23 +446,8 @@ func (r *run) prove() []byte {
 	return proof
 }
 
-func closeAll(hosts []found) {
-	for _, h := range hosts {
-		if h.session != nil {
-			h.session.close()
-		}
-		if h.wait != nil {
-			h.wait()
-		}
-	}
-}
-
 // say prints one line of mpiup's own.
-func (r *run) say(format string, args ...any) { r.cfg.say(format, args...) }
-
-func (r *Reach) say(format string, args ...any) {
-	fmt.Fprintf(r.Stderr, "mpiup: %s\n", visible.Line(fmt.Sprintf(format, args...)))
-}
+func (r *run) say(format string, args ...any) { r.cfg.Say(format, args...) }
 
 // notice shows what an agent says, once, however many hosts say it, as the first one's. What is no
 // warning is for -v.
@@ -478,7 +455,7 @@ func (r *run) notice(h int, m *apiv1.Notice) {
 	if !m.Warning && !r.cfg.Log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	r.once(m.Text, "host "+r.host(h).name+": "+m.Text)
+	r.once(m.Text, "host "+r.host(h).Name+": "+m.Text)
 }
 
 // once says line, unless something of the same key was said.

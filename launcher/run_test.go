@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -90,6 +92,10 @@ func (a *scripted) serve(ctx context.Context, s wire.Stream) error {
 	}
 	_ = err // the launcher ends the stream after Closed
 	return nil
+}
+
+func started(n int) *apiv1.Frame {
+	return (&apiv1.Started{Rank: uint32(n), Pid: int32(n) + 10}).Frame()
 }
 
 func exited(rank, code int) []*apiv1.Frame {
@@ -207,7 +213,7 @@ func TestRun(t *testing.T) {
 					t.Fatal(err)
 				}
 				code := Run(context.Background(), Config{
-					Reach: Reach{Sources: hosts.Sources{Root: root, Hostname: "h"}, Embedded: tt.agent.serve, Stdout: &out, Stderr: &errs, TerminationLog: termination},
+					Reach: reach.Reach{Sources: hosts.Sources{Root: root, Hostname: "h"}, Embedded: tt.agent.serve, Stdout: &out, Stderr: &errs, TerminationLog: termination},
 					Apps:  []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit, KeepOn: tt.cfg.KeepOn, Recover: tt.cfg.Recover, ShowMap: tt.cfg.ShowMap,
 				})
 				if code != tt.code || out.String() != tt.out || !strings.Contains(errs.String(), tt.says) || strings.Count(errs.String(), "mind") > 1 {
@@ -224,7 +230,7 @@ func TestRun(t *testing.T) {
 // Hosts with more ranks than CPUs are told of once, though each job that is spawned makes them more.
 func TestCrowdedHostsAreToldOfOnce(t *testing.T) {
 	var errs bytes.Buffer
-	r := newRun(Config{Reach: Reach{Stderr: &errs}})
+	r := newRun(Config{Reach: reach.Reach{Stderr: &errs}})
 	for _, w := range []string{"more ranks than usable CPUs on h (4 on 2)", "more ranks than usable CPUs on h (5 on 2)"} {
 		r.sayCrowded(&job.Plan{Warnings: []string{w}})
 	}
@@ -244,13 +250,13 @@ func TestRunRefusesBadInput(t *testing.T) {
 		{name: "no program", cfg: Config{}, code: 240, says: "no program"},
 		{name: "no agent and no hosts", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}}}, code: 241, says: "--host"},
 		{name: "no rank here, and no other host", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}},
-			Reach: Reach{Embedded: fine.serve, Sources: hosts.Sources{NotHere: true}}}, code: 241, says: "--host"},
+			Reach: reach.Reach{Embedded: fine.serve, Sources: hosts.Sources{NotHere: true}}}, code: 241, says: "--host"},
 		{name: "no rank here, and no other host is named", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}},
-			Reach: Reach{Embedded: fine.serve, Sources: hosts.Sources{NotHere: true, Entries: []hostlist.Entry{{Name: "localhost"}, {Name: "H.ns"}}}}}, code: 240, says: "this host alone"},
+			Reach: reach.Reach{Embedded: fine.serve, Sources: hosts.Sources{NotHere: true, Entries: []hostlist.Entry{{Name: "localhost"}, {Name: "H.ns"}}}}}, code: 240, says: "this host alone"},
 		{name: "standard input for a rank that is not there", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, StdinTarget: "7",
-			Reach: Reach{Embedded: fine.serve}}, code: 240, says: "--stdin 7"},
+			Reach: reach.Reach{Embedded: fine.serve}}, code: 240, says: "--stdin 7"},
 		{name: "output into a file that is in the way", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, Output: iof.Config{Dir: "/dev/null/x"},
-			Reach: Reach{Embedded: fine.serve}}, code: 251, says: "/dev/null"},
+			Reach: reach.Reach{Embedded: fine.serve}}, code: 251, says: "/dev/null"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var errs bytes.Buffer

@@ -2,16 +2,18 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/job"
 )
 
 // ShutdownConfig ends the job's agents.
 type ShutdownConfig struct {
-	Reach
+	reach.Reach
 	Why  string // for the agents' logs; default "mpiup shutdown"
 	Rest bool   // agents stay; only what our commands left behind on them ends
 }
@@ -19,42 +21,33 @@ type ShutdownConfig struct {
 // Shutdown tells every agent of the job to end with exit code 0, so that worker pods succeed,
 // and returns 0 when all were told. It does not wait until they have ended.
 func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
-	cfg.fill()
+	cfg.Fill()
 	if cfg.Why == "" {
 		cfg.Why = "mpiup shutdown"
 	}
-	set, err := cfg.others(ctx)
+	set, err := cfg.Others(ctx)
 	if err != nil {
-		return cfg.end(err)
+		return End(&cfg.Reach, err)
 	}
-	found := cfg.visit(ctx, set.Hosts, func(ctx context.Context, _ *visited, c *agentConn) error {
-		_, err := c.client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why, Rest: cfg.Rest})
+	found := cfg.Visit(ctx, set.Hosts, func(ctx context.Context, _ *reach.Visited, c *reach.Conn) error {
+		_, err := c.Client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why, Rest: cfg.Rest})
 		return err
 	})
 	var lines []string
-	causes := make([]*cause, len(found))
+	causes := make([]*link.Cause, len(found))
 	for i, v := range found {
-		if v.cause != nil && v.Bare && v.cause.refused {
+		if v.Cause != nil && v.Bare && v.Cause.Refused {
 			continue // a pod of the service that has no agent, such as a launcher's
 		}
-		if causes[i] = v.cause; v.cause != nil {
-			lines = append(lines, fmt.Sprintf("host %s was not shut down: %v", v.Entry.Name, v.cause))
+		if causes[i] = v.Cause; v.Cause != nil {
+			lines = append(lines, fmt.Sprintf("host %s was not shut down: %v", v.Entry.Name, v.Cause))
 		}
 	}
-	if c := telling(causes); c != nil {
-		return cfg.end(&failure{c.stage.exitCode(), lines})
+	if c := link.Telling(causes); c != nil {
+		return End(&cfg.Reach, &reach.Failure{Code: c.Stage.ExitCode(), Lines: lines})
 	}
 	if !cfg.Rest {
-		cfg.say("%s told to end", hostCount(len(found)))
+		cfg.Say("%s told to end", reach.HostCount(len(found)))
 	}
 	return 0
-}
-
-// end prints a failure and is its exit code.
-func (r *Reach) end(err error) int {
-	var f *failure
-	if !errors.As(err, &f) {
-		f = failf(job.ExitInternal, "%v", err)
-	}
-	return r.last(f.code, f.lines, nil)
 }

@@ -2,11 +2,8 @@ package launcher
 
 import (
 	"fmt"
-	"os"
 	"syscall"
 	"time"
-
-	"github.com/mpiup/mpiup/internal/job"
 )
 
 // signalState turns signals that the launcher gets into what is done to the ranks.
@@ -81,17 +78,4 @@ func (s *signalState) toggle() signalAction {
 		say: fmt.Sprintf("the ranks are stopped; mpiup keeps their hosts. Go on with Ctrl-Z again or: kill -CONT %d",
 			s.pid),
 	}
-}
-
-// gotSignal is INT or TERM as the cause of a context's end.
-type gotSignal syscall.Signal
-
-func (g gotSignal) Error() string { return "got " + job.SignalName(int(g)) }
-
-// asSignal is s if it ends the launcher.
-func asSignal(s os.Signal) (gotSignal, bool) {
-	if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP {
-		return gotSignal(s.(syscall.Signal)), true
-	}
-	return 0, false
 }

@@ -129,7 +129,7 @@ func (r *run) start(o spawn.Order) error {
 
 // refuse answers an ask that comes to nothing, and tells the user.
 func (r *run) refuse(a *spawn.Ask, why error) {
-	told, lines := r.spawns.Refused(a, r.rankName(a.Parent)+" on "+r.host(a.Host).name, why)
+	told, lines := r.spawns.Refused(a, r.rankName(a.Parent)+" on "+r.host(a.Host).Name, why)
 	r.answer(a, 0, told)
 	for _, l := range lines {
 		if r.job != jobStopping {
@@ -175,7 +175,7 @@ func (r *run) never(j *jobRun, h int, why string) {
 		ids.Add(id)
 	}
 	r.settled(j, ids.Len())
-	r.cfg.Log.Debug("not started", "host", r.host(h).name, "ids", ids.String())
+	r.cfg.Log.Debug("not started", "host", r.host(h).Name, "ids", ids.String())
 }
 
 // end kills a process of a job that was dropped.

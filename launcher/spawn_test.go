@@ -16,6 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/launcher/link"
+
 	"github.com/google/go-cmp/cmp"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -237,10 +241,10 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi apiv1.Pmi, 
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cfg := Config{Apps: first, Policy: placement.Policy{MapBy: placement.ByNode},
-		PMI: pmi, Output: iof.Config{Mode: iof.Tag}, Reach: Reach{Sources: hosts.Sources{Root: t.TempDir()}, Stdout: &stdout, Stderr: &stderr,
+		PMI: pmi, Output: iof.Config{Mode: iof.Tag}, Reach: reach.Reach{Sources: hosts.Sources{Root: t.TempDir()}, Stdout: &stdout, Stderr: &stderr,
 			Embedded: func(context.Context, wire.Stream) error { return nil }}}
-	cfg.Identity = loadIdentity(t, ourKey, identity.RoleLauncher)
-	cfg.fill()
+	cfg.Identity = ourIdentity(t)
+	cfg.Fill()
 	r := newRun(cfg)
 	players := map[string]*player{}
 	meet := func(name string) *player {
@@ -253,34 +257,34 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi apiv1.Pmi, 
 	if r.plan, err = placement.Place(placed, r.cfg.Apps, r.cfg.Policy); err != nil {
 		t.Fatal(err)
 	}
-	o := newOpener(&r.cfg.Reach)
-	var have []found
+	o := reach.NewOpener(&r.cfg.Reach)
+	var have []reach.Found
 	want := make([]hosts.Wanted, len(placed))
 	for i, h := range placed {
 		want[i].Entry = hostlist.Entry{Name: h.Name, Slots: h.Slots, Given: h.SlotsGiven}
 		want[i].Fixed = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 1)}
 		if i < len(r.plan.Hosts) {
-			s, wait, err := embed(life, meet(h.Name).serve, o.open())
+			s, wait, err := link.Embed(life, meet(h.Name).serve, o.Open())
 			if err != nil {
 				t.Fatal(err)
 			}
-			have = append(have, found{Wanted: want[i], session: s, wait: wait})
+			have = append(have, reach.Found{Wanted: want[i], Session: s, Wait: wait})
 		}
 	}
-	r.dial = func(*Reach, int) attachFunc {
-		return func(_, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*session, error) {
+	r.dial = func(*reach.Reach, int) link.Attach {
+		return func(_, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*link.Session, error) {
 			name := addr.Addr().String()
 			if b := addr.Addr().As4(); int(b[3]) < len(placed) {
 				name = placed[b[3]].Name
 			} else if b[3] != 9 {
-				return nil, causef(stageTLS, "%v: no", addr.Addr())
+				return nil, link.Causef(link.StageTLS, "%v: no", addr.Addr())
 			}
 			if p := addr.Port(); p != 1 && p != uint16(cfg.Identity.Ports()[0]) {
-				return nil, &cause{stage: stageConnect, refused: true, err: fmt.Errorf("%v: connection refused", addr)}
+				return nil, &link.Cause{Stage: link.StageConnect, Refused: true, Err: fmt.Errorf("%v: connection refused", addr)}
 			}
-			s, _, err := embed(life, meet(name).serve, open)
+			s, _, err := link.Embed(life, meet(name).serve, open)
 			if s != nil {
-				s.addr = addr
+				s.Addr = addr
 			}
 			return s, err
 		}
@@ -305,6 +309,20 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi apiv1.Pmi, 
 		}
 	}
 	return r.verdict.Exit(), stdout.String(), stderr.String(), seen
+}
+
+// ourIdentity is one by which agents of other hosts can be asked.
+func ourIdentity(t *testing.T) *identity.Identity {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("our secret of more than sixteen bytes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id, err := identity.Load(identity.Options{KeyFile: file, Scope: "test", Role: identity.RoleLauncher, Name: "h", Env: func(string) string { return "" }, Root: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 func TestSpawn(t *testing.T) {

@@ -7,7 +7,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/mpiup/mpiup/launcher/reach"
+
+	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/link"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/doctor"
@@ -21,26 +25,18 @@ var obeyed = regexp.MustCompile("[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f\u202e]")
 
 // Text of others never reaches the terminal as it is, whatever shows it.
 func TestForeignTextIsVisible(t *testing.T) {
-	refused := &cause{stage: stageConnect, err: causef(stageConnect, "%s", hostile)}
 	log := filepath.Join(t.TempDir(), "termination-log")
 	if err := os.WriteFile(log, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	show := map[string]func(r *run, out *bytes.Buffer){
 		"notice":  func(r *run, _ *bytes.Buffer) { r.once(hostile, "host "+hostile+": "+hostile) },
-		"failure": func(r *run, _ *bytes.Buffer) { r.cfg.last(1, []string{hostile}, nil) },
+		"failure": func(r *run, _ *bytes.Buffer) { last(&r.cfg.Reach, 1, []string{hostile}, nil) },
 		"termination log": func(r *run, out *bytes.Buffer) {
 			r.cfg.TerminationLog = log
-			r.cfg.last(1, []string{hostile}, []string{hostile})
+			last(&r.cfg.Reach, 1, []string{hostile}, []string{hostile})
 			text, _ := os.ReadFile(log)
 			out.Write(text)
-		},
-		"waiting": func(r *run, out *bytes.Buffer) {
-			b := newBoard([]string{hostile}, &r.cfg.Reach)
-			b.set(0, refused)
-			b.draw(time.Second)
-			lines, _ := b.verdict()
-			r.cfg.last(1, lines, nil)
 		},
 		"peers": func(r *run, out *bytes.Buffer) {
 			v := peersView{Scope: hostile, Peers: []peerRow{{Host: hostile, Version: hostile, Error: hostile}}}
@@ -59,14 +55,14 @@ func TestForeignTextIsVisible(t *testing.T) {
 		},
 		"agent's notice": func(r *run, _ *bytes.Buffer) {
 			r.places = newPlaces()
-			r.places.join(&hostConn{name: hostile})
+			r.places.join(link.New(link.Config{Name: hostile, Clock: wire.NewClock(0)}))
 			r.notice(0, &apiv1.Notice{Text: hostile, Warning: true})
 		},
 	}
 	for name, f := range show {
 		var out bytes.Buffer
-		cfg := Config{Reach: Reach{Stderr: &out}}
-		cfg.fill()
+		cfg := Config{Reach: reach.Reach{Stderr: &out}}
+		cfg.Fill()
 		f(newRun(cfg), &out)
 		text := strings.ReplaceAll(out.String(), "\x1b[", "") // what mpiup itself draws with; never the text's "ESC ]"
 		if bad := obeyed.FindString(text); bad != "" || !strings.Contains(text, `\u001b]0;mine`) {

@@ -77,7 +77,7 @@ func (r *run) inquired() {
 	r.timers.answers.Stop()
 	q.open = nil
 	words := holdup.Run{Running: r.speaking(), Names: r.named, Name: func(id int) string {
-		return fmt.Sprintf("%s (%s, pid %d)", r.rankName(id), r.host(r.places.hostOf(id)).name, r.ranks[id].pid)
+		return fmt.Sprintf("%s (%s, pid %d)", r.rankName(id), r.host(r.places.hostOf(id)).Name, r.ranks[id].pid)
 	}}
 	if !q.last {
 		lines, _ := q.picture.Waiting(words, longWait)
@@ -96,7 +96,7 @@ func (r *run) inquired() {
 	r.verdict.Holdup, culprit = q.picture.All(words)
 	if culprit >= 0 {
 		r.verdict.Holdup = append(r.verdict.Holdup, fmt.Sprintf("give it more time (--timeout), or look where it is: on %[1]s gdb -p %[2]d, or py-spy dump --pid %[2]d",
-			r.host(r.places.hostOf(culprit)).name, r.ranks[culprit].pid))
+			r.host(r.places.hostOf(culprit)).Name, r.ranks[culprit].pid))
 	}
 	r.judge()
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 // mpirunApplet is mpirun or mpiexec: a job, described as to Open MPI's or Hydra's launcher.
@@ -178,9 +179,9 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err 
 }
 
 // mpirunConfig is the run that a command line asks for.
-func (p *process) mpirunConfig(l *line.Line, reach launcher.Reach, dir string) (launcher.Config, error) {
+func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launcher.Config, error) {
 	cfg := launcher.Config{
-		Reach: reach, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap, ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, Timeout: l.Timeout,
+		Reach: r, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap, ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, Timeout: l.Timeout,
 		PMI: apiv1.Pmi_PMI_AUTO,
 		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),

@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/internal/api/codec"
@@ -28,10 +31,9 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/rdma"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 func runCommand(p *process) *cobra.Command {
@@ -259,7 +261,7 @@ func mapBy(s string) placement.MapBy {
 
 // reach is how this process gets to agents: the flags, its identity, and the agent it can be
 // itself. done ends that agent.
-func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r launcher.Reach, done func(), err error) {
+func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r reach.Reach, done func(), err error) {
 	entries, err := h.Entries()
 	if err != nil {
 		return r, nil, usage(err)
@@ -289,7 +291,7 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r lau
 		return r, nil, usage(err)
 	}
 	e := &embedded{process: p, log: log}
-	r = launcher.Reach{
+	r = reach.Reach{
 		Sources: hosts.Sources{Entries: entries, Env: p.getenv, Environ: func() []string { return p.env },
 			Hostname: p.host, Size: h.Size, Pod: id != nil && id.Mounted()},
 		Identity: id, NoIdentity: noSecret, Embedded: e.attach, Here: here{e},

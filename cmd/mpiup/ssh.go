@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/ssh"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
 
@@ -98,12 +99,12 @@ func runSSH(p *process, line ssh.Line, args []string) int {
 const holding = "while read -r _; do :; done"
 
 // sshConfig is the exec that a command line of ssh asks for. end lets go of what it holds.
-func sshConfig(p *process, line ssh.Line, reach launcher.Reach) (cfg launcher.ExecConfig, end func(), err error) {
+func sshConfig(p *process, line ssh.Line, to reach.Reach) (cfg launcher.ExecConfig, end func(), err error) {
 	end = func() {}
-	reach.Embedded, reach.WaitBy, reach.Insist = nil, "-o ConnectTimeout", true
-	reach.TerminationLog = "" // the launcher that calls ssh says what became of the job
+	to.Embedded, to.WaitBy, to.Insist = nil, "-o ConnectTimeout", true
+	to.TerminationLog = "" // the launcher that calls ssh says what became of the job
 	cfg = launcher.ExecConfig{
-		Reach: reach, Host: line.Host, Strange: cmp.Or(line.Timeout, sshStrange), Shell: true, Keep: true, Failed: sshFailed, Quiet: line.Quiet,
+		Reach: to, Host: line.Host, Strange: cmp.Or(line.Timeout, sshStrange), Shell: true, Keep: true, Failed: sshFailed, Quiet: line.Quiet,
 		App:   job.App{Argv: []string{line.Command}, Env: sent(p, line)},
 		Stdin: p.stdin, Term: p.getenv("TERM"),
 	}

@@ -2,8 +2,10 @@
 // which, where dangerous or heavy dependencies may stand, how large files get, and that the
 // lists in docs/ are complete.
 //
-//	4  cmd/mpiup
-//	3  launcher   launcher/spawn     agent         never each other: they meet in internal/api
+//	6  cmd/mpiup
+//	5  launcher   agent              never each other: they meet in internal/api
+//	4  launcher/reach
+//	3  launcher/{link,spawn}   cmd/mpiup/draw
 //	2  launcher/{placement,cli,iof,survey,quorum}   agent/{reap,stdio,member,exchange,mpilib,mpinet}
 //	   pmi, pmi/{pmi1,pmi2,pmix}      internal/wire
 //	1  pmi/{kvs,message,lobby}   gpu   rdma   topology/{discover,hwlocxml,usable}

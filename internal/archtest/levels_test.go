@@ -11,14 +11,16 @@ const module = "github.com/mpiup/mpiup"
 // levels is the level of every package, by the longest prefix that matches. A new package gets
 // its line here, and the drawing in archtest.go and docs/architecture.md with it.
 var levels = map[string]int{
-	"cmd/mpiup":      4,
-	"cmd/mpiup-nvml": 4,
+	"cmd/mpiup":      6,
+	"cmd/mpiup-nvml": 6,
 	"cmd/mpiup/draw": 3,
 
-	"launcher": 3,
-	"agent":    3,
+	"launcher": 5,
+	"agent":    5,
 
 	"launcher/spawn":              3,
+	"launcher/link":               3,
+	"launcher/reach":              4,
 	"launcher/hosts":              1,
 	"launcher/placement":          2,
 	"launcher/cli":                2,

@@ -1,4 +1,4 @@
-package launcher
+package link
 
 import (
 	"context"
@@ -54,14 +54,14 @@ func (m muted) Recv() (*apiv1.Frame, error) {
 	}
 }
 
-func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*session, error) {
+func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*Session, error) {
 	a.mu.Lock()
 	a.attempts++
 	hang, fail, inc := a.hang, a.fail, a.inc
 	a.mu.Unlock()
 	if hang {
 		<-ctx.Done()
-		return nil, causef(stageConnect, "no answer")
+		return nil, Causef(StageConnect, "no answer")
 	}
 	if fail != nil {
 		return nil, fail
@@ -83,11 +83,11 @@ func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open 
 			return nil
 		})
 	})
-	return &session{
-		stream: muted{mine, sctx, mute, end}, addr: addr, id: open.Session, secret: open.Secret,
-		opened:  &apiv1.Opened{Received: received, Host: &apiv1.HelloReply{Incarnation: inc}},
-		close:   func() { endMine(); cancel() },
-		explain: func(err error) *cause { return asCause(err) },
+	return &Session{
+		Stream: muted{mine, sctx, mute, end}, Addr: addr, Id: open.Session, Secret: open.Secret,
+		Opened:  &apiv1.Opened{Received: received, Host: &apiv1.HelloReply{Incarnation: inc}},
+		Close:   func() { endMine(); cancel() },
+		Explain: func(err error) *Cause { return AsCause(err) },
 	}, nil
 }
 
@@ -103,7 +103,7 @@ func (a *fakeAgent) tried() int { a.mu.Lock(); defer a.mu.Unlock(); return a.att
 
 // withHost runs f beside a host connection to a fake agent; lost is what the connection ends
 // with after f.
-func withHost(t *testing.T, f func(a *fakeAgent, h *hostConn, got func() []uint64)) (lost error) {
+func withHost(t *testing.T, f func(a *fakeAgent, h *Conn, got func() []uint64)) (lost error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -112,25 +112,19 @@ func withHost(t *testing.T, f func(a *fakeAgent, h *hostConn, got func() []uint6
 		a := &fakeAgent{t: t, inc: "one", link: wire.NewLink(wire.Config{Clock: clock})}
 		var mu sync.Mutex
 		var got []uint64
-		h := &hostConn{name: "w0", attach: a.attach, timeout: 30 * time.Second, link: wire.NewLink(wire.Config{Clock: clock}),
-			clock: clock, tick: make(chan struct{}, 1), over: make(chan struct{}), open: &apiv1.Open{Session: "s"},
-			deliver: func(f *apiv1.Frame) error {
+		h := New(Config{Name: "w0", Attach: a.attach, Timeout: 30 * time.Second, Clock: clock, Open: &apiv1.Open{Session: "s"},
+			Deliver: func(f *apiv1.Frame) error {
 				mu.Lock()
 				defer mu.Unlock()
 				got = append(got, uint64(f.GetStarted().GetRank()))
 				return nil
-			}}
-		h.first, _ = a.attach(ctx, ctx, netip.AddrPort{}, h.open)
+			}})
+		h.First, _ = a.attach(ctx, ctx, netip.AddrPort{}, h.Open)
 		wg.Go(func() {
-			clock.Run(ctx, func() {
-				select {
-				case h.tick <- struct{}{}:
-				default:
-				}
-			})
+			clock.Run(ctx, h.Tick)
 		})
 		done := make(chan error, 1)
-		wg.Go(func() { done <- h.run(ctx) })
+		wg.Go(func() { done <- h.Run(ctx) })
 		f(a, h, func() []uint64 { mu.Lock(); defer mu.Unlock(); return got })
 		synctest.Wait()
 		select {
@@ -152,11 +146,11 @@ func started(n int) *apiv1.Frame {
 }
 
 func TestBrokenStreamIsResumed(t *testing.T) {
-	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+	err := withHost(t, func(a *fakeAgent, h *Conn, got func() []uint64) {
 		const n = 200
 		for i := range n {
 			_ = a.link.Send(started(i))
-			h.send((&apiv1.Signal{Number: int32(i)}).Frame())
+			h.Send((&apiv1.Signal{Number: int32(i)}).Frame())
 			if i%20 == 10 {
 				a.set(func() { a.cut() })
 			}
@@ -180,9 +174,9 @@ func TestBrokenStreamIsResumed(t *testing.T) {
 }
 
 func TestHostIsGivenUp(t *testing.T) {
-	refused := &cause{stage: stageConnect, refused: true, err: errors.New("connection refused")}
-	stranger := &cause{stage: stageConnect, stranger: true, err: errors.New("does not know this session")}
-	fenced := causef(stageFenced, "a newer launcher")
+	refused := &Cause{Stage: StageConnect, Refused: true, Err: errors.New("connection refused")}
+	stranger := &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("does not know this session")}
+	fenced := Causef(StageFenced, "a newer launcher")
 	for _, tt := range []struct {
 		name   string
 		breaks func(a *fakeAgent)
@@ -195,14 +189,14 @@ func TestHostIsGivenUp(t *testing.T) {
 		{name: "closed and unknown", breaks: func(a *fakeAgent) { a.fail = stranger; a.cut() }, after: 10 * time.Millisecond, says: "restarted"},
 		{name: "closed and another incarnation", breaks: func(a *fakeAgent) { a.inc = "two"; a.cut() }, after: 10 * time.Millisecond, says: "another incarnation"},
 		{name: "closed and fenced", breaks: func(a *fakeAgent) { a.fail = fenced; a.cut() }, after: 10 * time.Millisecond, says: "newer launcher", fenced: true},
-		{name: "closed and out of reach", breaks: func(a *fakeAgent) { a.fail = causef(stageConnect, "no route"); a.cut() },
+		{name: "closed and out of reach", breaks: func(a *fakeAgent) { a.fail = Causef(StageConnect, "no route"); a.cut() },
 			early: 29 * time.Second, after: 32 * time.Second, says: "no route"},
 		{name: "silent", breaks: func(a *fakeAgent) { a.hang = true; close(a.mute) }, early: 29 * time.Second, after: 32 * time.Second, says: "nothing was heard from it for 30s"},
 		{name: "silent, and fenced", breaks: func(a *fakeAgent) { a.fail = fenced; close(a.mute) }, early: 9 * time.Second, after: 12 * time.Second, says: "newer launcher", fenced: true},
 		{name: "silent, and another incarnation answers", breaks: func(a *fakeAgent) { a.fail = stranger; close(a.mute) }, early: 9 * time.Second, after: 12 * time.Second, says: "restarted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := withHost(t, func(a *fakeAgent, h *hostConn, _ func() []uint64) {
+			err := withHost(t, func(a *fakeAgent, h *Conn, _ func() []uint64) {
 				time.Sleep(time.Second)
 				a.set(func() { tt.breaks(a) })
 				if tt.early > 0 {
@@ -213,22 +207,22 @@ func TestHostIsGivenUp(t *testing.T) {
 				}
 				time.Sleep(tt.after - tt.early)
 			})
-			var lost *lostError
+			var lost *Lost
 			if !errors.As(err, &lost) {
 				t.Fatalf("ended with %v", err)
 			}
-			if !strings.Contains(lost.why, tt.says) || lost.fenced != tt.fenced {
-				t.Errorf("%q (fenced %v) does not say %q", lost.why, lost.fenced, tt.says)
+			if !strings.Contains(lost.Why, tt.says) || lost.Fenced != tt.fenced {
+				t.Errorf("%q (fenced %v) does not say %q", lost.Why, lost.Fenced, tt.says)
 			}
-			if lost.since > 2*time.Second {
-				t.Errorf("heard last at %v, but it broke at 1s", lost.since)
+			if lost.Since > 2*time.Second {
+				t.Errorf("heard last at %v, but it broke at 1s", lost.Since)
 			}
 		})
 	}
 }
 
 func TestStalledPathIsReplaced(t *testing.T) {
-	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+	err := withHost(t, func(a *fakeAgent, h *Conn, got func() []uint64) {
 		_ = a.link.Send(started(0))
 		time.Sleep(time.Second)
 		a.set(func() { close(a.mute) })
@@ -247,8 +241,8 @@ func TestStalledPathIsReplaced(t *testing.T) {
 }
 
 func TestShortOutageIsNoLoss(t *testing.T) {
-	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
-		a.set(func() { a.fail = causef(stageConnect, "no route"); a.cut() })
+	err := withHost(t, func(a *fakeAgent, h *Conn, got func() []uint64) {
+		a.set(func() { a.fail = Causef(StageConnect, "no route"); a.cut() })
 		time.Sleep(10 * time.Second)
 		a.set(func() { a.fail = nil })
 		_ = a.link.Send(started(7))
@@ -263,7 +257,7 @@ func TestShortOutageIsNoLoss(t *testing.T) {
 }
 
 func TestBreakingAgainAndAgainEnds(t *testing.T) {
-	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+	err := withHost(t, func(a *fakeAgent, h *Conn, got func() []uint64) {
 		for range 30 * maxFruitless {
 			a.set(func() { a.cut() })
 			time.Sleep(10 * time.Millisecond)
@@ -275,7 +269,7 @@ func TestBreakingAgainAndAgainEnds(t *testing.T) {
 }
 
 func TestBreakingNowAndThenIsNoLoss(t *testing.T) {
-	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+	err := withHost(t, func(a *fakeAgent, h *Conn, got func() []uint64) {
 		for range 3 * maxFruitless { // as by a gateway that forgets connections; the ranks are silent
 			time.Sleep(time.Minute)
 			a.set(func() { a.cut() })
@@ -288,7 +282,7 @@ func TestBreakingNowAndThenIsNoLoss(t *testing.T) {
 }
 
 func TestBrokenStreamDoesNotWaitForASecondThatHangs(t *testing.T) {
-	err := withHost(t, func(a *fakeAgent, h *hostConn, got func() []uint64) {
+	err := withHost(t, func(a *fakeAgent, h *Conn, got func() []uint64) {
 		time.Sleep(time.Second)
 		a.set(func() { a.hang = true; close(a.mute) })
 		time.Sleep(11 * time.Second) // the second connection is under way
@@ -308,8 +302,8 @@ func TestBrokenStreamDoesNotWaitForASecondThatHangs(t *testing.T) {
 }
 
 func TestClosedSessionIsNoLoss(t *testing.T) {
-	err := withHost(t, func(a *fakeAgent, h *hostConn, _ func() []uint64) {
-		h.finish()
+	err := withHost(t, func(a *fakeAgent, h *Conn, _ func() []uint64) {
+		h.Finish()
 		a.set(func() { a.cut() })
 		time.Sleep(time.Second)
 		if a.tried() != 1 {

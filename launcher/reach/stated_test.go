@@ -1,8 +1,10 @@
-package launcher
+package reach
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/launcher/link"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
@@ -12,7 +14,7 @@ func TestStatedNamesAreNames(t *testing.T) {
 	reply := &apiv1.PeersReply{Self: &apiv1.HelloReply{Name: "../self", Address: "10.0.0.9:1"}}
 	state := func(names ...string) (refused int) {
 		for _, name := range names {
-			if checkHost(&apiv1.HelloReply{Name: name}) != nil {
+			if link.CheckHost(&apiv1.HelloReply{Name: name}) != nil {
 				refused++
 			}
 			reply.Peers = append(reply.Peers, &apiv1.Peer{Name: name, Address: "10.0.0.1:1", State: "alive", Incarnation: name})

@@ -1,4 +1,4 @@
-package launcher
+package reach
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mpiup/mpiup/launcher/link"
 
 	"github.com/mpiup/mpiup/internal/visible"
 )
@@ -24,19 +26,19 @@ type board struct {
 	width func() int
 
 	mu      sync.Mutex
-	missing []*cause  // per host; nil: it answered, guarded by mu
-	left    int       // how many are missing, guarded by mu
-	changed bool      // since last shown, guarded by mu
-	text    string    // what is waited for while the hosts are not known, guarded by mu
-	cached  time.Time // until when DNS may say so, guarded by mu
+	missing []*link.Cause // per host; nil: it answered, guarded by mu
+	left    int           // how many are missing, guarded by mu
+	changed bool          // since last shown, guarded by mu
+	text    string        // what is waited for while the hosts are not known, guarded by mu
+	cached  time.Time     // until when DNS may say so, guarded by mu
 
 	drawn int // lines on the terminal that a redraw replaces; show's own
 }
 
-var notYet = &cause{stage: stageResolve, err: fmt.Errorf("not reached yet")}
+var notYet = &link.Cause{Stage: link.StageResolve, Err: fmt.Errorf("not reached yet")}
 
 func newBoard(names []string, r *Reach) *board {
-	b := &board{names: names, out: r.Stderr, term: r.Terminal, width: r.Width, missing: make([]*cause, len(names)), left: len(names)}
+	b := &board{names: names, out: r.Stderr, term: r.Terminal, width: r.Width, missing: make([]*link.Cause, len(names)), left: len(names)}
 	for i := range b.missing {
 		b.missing[i] = notYet
 	}
@@ -46,7 +48,7 @@ func newBoard(names []string, r *Reach) *board {
 func (b *board) name(i int) string { return b.names[i] }
 
 // set says why host i is missing; nil: it answered.
-func (b *board) set(i int, c *cause) {
+func (b *board) set(i int, c *link.Cause) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -57,7 +59,7 @@ func (b *board) set(i int, c *cause) {
 	}
 	old := b.missing[i]
 	b.missing[i] = c
-	b.changed = b.changed || c == nil || old == nil || old.label() != c.label()
+	b.changed = b.changed || c == nil || old == nil || label(old) != label(c)
 }
 
 // note says what is waited for while it is not known which hosts there are, and until when DNS may say so.
@@ -69,10 +71,10 @@ func (b *board) note(text string, cached time.Time) {
 
 // last is the cause of an attempt that the end of waiting cut short: it counts where it says
 // more than what was known.
-func (b *board) last(i int, c *cause) {
+func (b *board) last(i int, c *link.Cause) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old := b.missing[i]; old == notYet || old != nil && c.stage > old.stage {
+	if old := b.missing[i]; old == notYet || old != nil && c.Stage > old.Stage {
 		b.missing[i] = c
 	}
 }
@@ -85,7 +87,7 @@ const (
 	nextLine    = 5 * time.Second // at the earliest, when something changed
 	nextAnyway  = time.Minute
 	maxRows     = 12 // on the terminal
-	maxInOne    = 5  // host names listed for one cause
+	MaxInOne    = 5  // host names listed for one cause
 	defaultCols = 80
 )
 
@@ -165,7 +167,7 @@ func (b *board) rows(waited time.Duration, most int) []string {
 	if b.text != "" {
 		return []string{fmt.Sprintf("mpiup: waiting for hosts (%v): %s%s", waited, b.text, repeats(b.cached))}
 	}
-	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%v)", b.left, hostCount(len(b.names)), waited)}
+	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%v)", b.left, HostCount(len(b.names)), waited)}
 	pad := 0
 	for i, c := range b.missing {
 		if c != nil {
@@ -201,13 +203,13 @@ func (b *board) line(waited time.Duration) string {
 		if c == nil {
 			continue
 		}
-		if !c.cached.IsZero() && (cached.IsZero() || c.cached.Before(cached)) {
-			cached = c.cached
+		if !c.Cached.IsZero() && (cached.IsZero() || c.Cached.Before(cached)) {
+			cached = c.Cached
 		}
-		k := c.label()
+		k := label(c)
 		if by[k] == nil {
 			order = append(order, k)
-			if c.stage >= stageHosts { // waiting alone will hardly cure it
+			if c.Stage >= link.StageHosts { // waiting alone will hardly cure it
 				why[k] = fmt.Sprintf(" (%v)", c)
 			}
 		}
@@ -218,13 +220,13 @@ func (b *board) line(waited time.Duration) string {
 	for i, k := range order {
 		names := by[k]
 		more := ""
-		if len(names) > maxInOne {
-			more = fmt.Sprintf(" and %d more", len(names)-maxInOne)
-			names = names[:maxInOne]
+		if len(names) > MaxInOne {
+			more = fmt.Sprintf(" and %d more", len(names)-MaxInOne)
+			names = names[:MaxInOne]
 		}
 		parts[i] = fmt.Sprintf("%s: %s%s%s", k, strings.Join(names, ", "), more, why[k])
 	}
-	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, hostCount(len(b.names)), waited, strings.Join(parts, "; "))
+	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, HostCount(len(b.names)), waited, strings.Join(parts, "; "))
 }
 
 const noName = "no name"
@@ -238,20 +240,20 @@ func repeats(until time.Time) string {
 }
 
 // label is the cause in two or three words.
-func (c *cause) label() string {
+func label(c *link.Cause) string {
 	switch {
 	case c == notYet:
 		return "not reached yet"
-	case c.refused:
-		return "connection refused" + onPort(c.port)
-	case c.silent && c.port != 0:
-		return "no answer" + onPort(c.port)
-	case c.silent:
+	case c.Refused:
+		return "connection refused" + onPort(c.Port)
+	case c.Silent && c.Port != 0:
+		return "no answer" + onPort(c.Port)
+	case c.Silent:
 		return "no route"
-	case c.unanswered:
+	case c.Unanswered:
 		return "no answer from DNS"
 	}
-	return [...]string{noName, "no connection", "no agent of its own", "TLS refused", "other version", "fenced"}[c.stage]
+	return [...]string{noName, "no connection", "no agent of its own", "TLS refused", "other version", "fenced"}[c.Stage]
 }
 
 func onPort(port uint16) string {
@@ -261,7 +263,8 @@ func onPort(port uint16) string {
 	return fmt.Sprintf(" on port %d", port)
 }
 
-func hostCount(n int) string {
+// HostCount is a number of hosts in words.
+func HostCount(n int) string {
 	if n == 1 {
 		return "1 host"
 	}
@@ -281,7 +284,7 @@ func clipTo(s string, cols int) string {
 func (b *board) verdict() (lines []string, code int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	best := telling(b.missing)
+	best := link.Telling(b.missing)
 	if best == nil {
 		return nil, 0
 	}
@@ -296,5 +299,5 @@ func (b *board) verdict() (lines []string, code int) {
 		}
 		lines = append(lines, fmt.Sprintf("host %s: %v", b.names[i], c))
 	}
-	return lines, best.stage.exitCode()
+	return lines, best.Stage.ExitCode()
 }

@@ -1,4 +1,4 @@
-package launcher
+package reach
 
 import (
 	"context"
@@ -7,27 +7,29 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
-// visited is a host as one visit found it: an agent's answer, or why there is none.
-type visited struct {
+// Visited is a host as one visit found it: an agent's answer, or why there is none.
+type Visited struct {
 	hosts.Wanted
-	addr  netip.AddrPort
-	hello *apiv1.HelloReply // nil: not reached
-	rtt   time.Duration
-	cause *cause
+	Addr  netip.AddrPort
+	Hello *apiv1.HelloReply // nil: not reached
+	Rtt   time.Duration
+	Cause *link.Cause
 }
 
-// visit asks each wanted host once who it is, then calls f (may be nil) with its connection.
+// Visit asks each wanted host once who it is, then calls f (may be nil) with its connection.
 // Names of one address get its agents in order of port, as in a run. It waits for nobody to
 // appear. This very container is left out when no agent runs in it: a run has its own.
-func (r *Reach) visit(ctx context.Context, want []hosts.Wanted, f func(context.Context, *visited, *agentConn) error) []visited {
-	d := newDialer(r.Identity, len(want))
-	out := make([]visited, len(want))
+func (r *Reach) Visit(ctx context.Context, want []hosts.Wanted, f func(context.Context, *Visited, *Conn) error) []Visited {
+	d := NewDialer(r.Identity, len(want))
+	out := make([]Visited, len(want))
 	candidates := make([][]netip.AddrPort, len(want))
-	inParallel(len(want), func(i int) {
+	InParallel(len(want), func(i int) {
 		out[i].Wanted = want[i]
 		candidates[i] = want[i].Fixed
 		if len(candidates[i]) > 0 {
@@ -39,7 +41,7 @@ func (r *Reach) visit(ctx context.Context, want []hosts.Wanted, f func(context.C
 		}
 		addrs, err := r.Resolver.Lookup(ctx, want[i].Entry.Name)
 		if err != nil {
-			out[i].cause = resolveCause(err)
+			out[i].Cause = resolveCause(err)
 			return
 		}
 		candidates[i] = candidatesOf(addrs, r.Identity.Ports())
@@ -55,63 +57,63 @@ func (r *Reach) visit(ctx context.Context, want []hosts.Wanted, f func(context.C
 		}
 		groups[c[0]] = append(groups[c[0]], i)
 	}
-	inParallel(len(order), func(k int) {
+	InParallel(len(order), func(k int) {
 		group := groups[order[k]]
 		conns, cause := d.agents(ctx, candidates[group[0]], len(group))
 		for n, i := range group {
 			if n >= len(conns) {
-				out[i].cause = cause
+				out[i].Cause = cause
 				continue
 			}
 			d.greet(ctx, &out[i], conns[n], f)
 		}
 	})
-	return slices.DeleteFunc(out, func(v visited) bool {
-		return v.Local && v.hello == nil && v.cause != nil && v.cause.refused
+	return slices.DeleteFunc(out, func(v Visited) bool {
+		return v.Local && v.Hello == nil && v.Cause != nil && v.Cause.Refused
 	})
 }
 
 // greeted is a connection to an agent that has said who it is.
 type greeted struct {
-	*agentConn
+	*Conn
 	hello *apiv1.HelloReply
 }
 
-func (d *dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, error) {
-	c, err := d.question(ctx, addr)
+func (d *Dialer) hello(ctx context.Context, addr netip.AddrPort) (*greeted, error) {
+	c, err := d.Question(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	h, err := c.client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
+	h, err := c.Client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
 	if err != nil {
-		c.close()
+		c.Close()
 		return nil, c.explain(err)
 	}
-	if err := checkHost(h); err != nil {
-		c.close()
-		return nil, causef(stageConnect, "%v: %w", addr, err)
+	if err := link.CheckHost(h); err != nil {
+		c.Close()
+		return nil, link.Causef(link.StageConnect, "%v: %w", addr, err)
 	}
 	return &greeted{c, h}, nil
 }
 
 // agents connects to n distinct agents among the candidates, in order of port: to the first
 // that answers if n is 1. There are fewer when cause says why.
-func (d *dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int) ([]*greeted, *cause) {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int) ([]*greeted, *link.Cause) {
+	ctx, cancel := context.WithTimeout(ctx, link.OpenTimeout)
 	defer cancel()
 	if n == 1 {
-		g, err := race(ctx, candidates, d.hello, func(g *greeted) { g.close() })
+		g, err := race(ctx, candidates, d.hello, func(g *greeted) { g.Close() })
 		if err != nil {
-			return nil, asCause(err)
+			return nil, link.AsCause(err)
 		}
 		return []*greeted{g}, nil
 	}
 	all := make([]*greeted, len(candidates))
-	causes := make([]*cause, len(candidates))
-	inParallel(len(candidates), func(i int) {
+	causes := make([]*link.Cause, len(candidates))
+	InParallel(len(candidates), func(i int) {
 		g, err := d.hello(ctx, candidates[i])
 		if err != nil {
-			causes[i] = asCause(err)
+			causes[i] = link.AsCause(err)
 		}
 		all[i] = g
 	})
@@ -121,7 +123,7 @@ func (d *dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int)
 		switch {
 		case g == nil:
 		case seen[g.hello.Incarnation] || len(out) == n:
-			g.close()
+			g.Close()
 		default:
 			seen[g.hello.Incarnation] = true
 			out = append(out, g)
@@ -129,30 +131,30 @@ func (d *dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int)
 	}
 	slices.SortFunc(out, func(a, b *greeted) int { return int(a.addr.Port()) - int(b.addr.Port()) })
 	if len(out) > 0 {
-		return out, causef(stageHosts, "%v has %d agents for %d names", candidates[0].Addr(), len(out), n)
+		return out, link.Causef(link.StageHosts, "%v has %d agents for %d names", candidates[0].Addr(), len(out), n)
 	}
-	return nil, telling(causes)
+	return nil, link.Telling(causes)
 }
 
 // greet measures the way to an agent and calls f.
-func (d *dialer) greet(ctx context.Context, v *visited, g *greeted, f func(context.Context, *visited, *agentConn) error) {
-	defer g.close()
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+func (d *Dialer) greet(ctx context.Context, v *Visited, g *greeted, f func(context.Context, *Visited, *Conn) error) {
+	defer g.Close()
+	ctx, cancel := context.WithTimeout(ctx, link.OpenTimeout)
 	defer cancel()
-	v.addr, v.hello = g.addr, g.hello
+	v.Addr, v.Hello = g.addr, g.hello
 	begun := time.Now()
-	if _, err := g.client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol}); err == nil {
-		v.rtt = time.Since(begun)
+	if _, err := g.Client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol}); err == nil {
+		v.Rtt = time.Since(begun)
 	}
 	if f != nil {
-		if err := f(ctx, v, g.agentConn); err != nil {
-			v.cause = g.explain(err)
+		if err := f(ctx, v, g.Conn); err != nil {
+			v.Cause = g.explain(err)
 		}
 	}
 }
 
-// inParallel calls f with 0 to n-1 at once, some dozens at a time, and waits for all.
-func inParallel(n int, f func(int)) {
+// InParallel calls f with 0 to n-1 at once, some dozens at a time, and waits for all.
+func InParallel(n int, f func(int)) {
 	const atOnce = 64
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)

@@ -1,4 +1,4 @@
-package launcher
+package reach
 
 import (
 	"context"
@@ -9,36 +9,38 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
-// find is the job's hosts, from the first source that knows any: those of the environment,
+// Find is the job's hosts, from the first source that knows any: those of the environment,
 // then, in a pod with a secret, this pod's headless service and an agent's view of the
 // membership, which are waited for (meet.go). Without a secret, or where it was asked for, it is this
 // container alone: a pod of a job does not become that by itself.
-func (r *Reach) find(ctx context.Context) (*hosts.Set, error) {
+func (r *Reach) Find(ctx context.Context) (*hosts.Set, error) {
 	switch {
-	case r.known != nil:
-		return r.known, nil
+	case r.Known != nil:
+		return r.Known, nil
 	case r.Local:
 		return r.thisHost(), nil
 	}
 	set, err := r.Static()
 	if err != nil {
-		return nil, failf(job.ExitUsage, "%v", err)
+		return nil, Failf(job.ExitUsage, "%v", err)
 	}
 	if set != nil {
 		if len(set.Hosts) == 0 {
-			return nil, failf(job.ExitHosts, "%s names no hosts", set.From)
+			return nil, Failf(job.ExitHosts, "%s names no hosts", set.From)
 		}
-		if r.pinned.IsValid() {
-			set.Hosts[0].Fixed = []netip.AddrPort{r.pinned}
+		if r.Pinned.IsValid() {
+			set.Hosts[0].Fixed = []netip.AddrPort{r.Pinned}
 		}
 		if err := r.Elsewhere(set); err != nil {
-			return nil, failf(job.ExitUsage, "%v", err)
+			return nil, Failf(job.ExitUsage, "%v", err)
 		}
 		return set, r.keyFor(set)
 	}
@@ -47,12 +49,12 @@ func (r *Reach) find(ctx context.Context) (*hosts.Set, error) {
 			return nil, err
 		}
 		if err := r.Elsewhere(set); err != nil {
-			return nil, failf(job.ExitHosts, "%v", err)
+			return nil, Failf(job.ExitHosts, "%v", err)
 		}
 		return set, nil
 	}
 	if r.Embedded == nil || r.NotHere {
-		return nil, failf(job.ExitHosts, "no hosts: name them with --host or --hostfile")
+		return nil, Failf(job.ExitHosts, "no hosts: name them with --host or --hostfile")
 	}
 	return r.thisHost(), nil
 }
@@ -71,8 +73,8 @@ func orLocal(name string) string {
 }
 
 // withoutSecret is why there is no secret, of which identity says in several lines where it was looked for.
-func withoutSecret(text string) *failure {
-	return &failure{job.ExitTLS, strings.Split(text, "\n")}
+func withoutSecret(text string) *Failure {
+	return &Failure{job.ExitTLS, strings.Split(text, "\n")}
 }
 
 // keyFor checks that hosts other than this one can be asked at all.
@@ -93,26 +95,26 @@ func (r *Reach) keyFor(set *hosts.Set) error {
 }
 
 // agentAt says whether an agent of this job answers at an address.
-func (r *Reach) agentAt(ctx context.Context, d *dialer, a netip.Addr) bool {
-	c, err := race(ctx, candidatesOf([]netip.Addr{a}, r.Identity.Ports()), d.connect, (*agentConn).close)
+func (r *Reach) agentAt(ctx context.Context, d *Dialer, a netip.Addr) bool {
+	c, err := race(ctx, candidatesOf([]netip.Addr{a}, r.Identity.Ports()), d.connect, (*Conn).Close)
 	if err != nil {
 		return false
 	}
-	c.close()
+	c.Close()
 	return true
 }
 
 // gossip asks an agent in this container for its view of the membership, and those it knows for
 // theirs; nil when there is no agent here or it knows nobody.
 func (r *Reach) gossip(ctx context.Context) *hosts.Set {
-	d := newDialer(r.Identity, 1)
+	d := NewDialer(r.Identity, 1)
 	reply, err := race(ctx, candidatesOf(here(), r.Identity.Ports()), func(ctx context.Context, addr netip.AddrPort) (*apiv1.PeersReply, error) {
-		c, err := d.question(ctx, addr)
+		c, err := d.Question(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
-		defer c.close()
-		reply, err := c.client.Peers(ctx, &apiv1.PeersRequest{})
+		defer c.Close()
+		reply, err := c.Client.Peers(ctx, &apiv1.PeersRequest{})
 		if err != nil {
 			return nil, c.explain(err)
 		}
@@ -125,7 +127,7 @@ func (r *Reach) gossip(ctx context.Context) *hosts.Set {
 	if set == nil {
 		return nil
 	}
-	_, known := r.members(ctx, set.Hosts)
+	_, known := r.Members(ctx, set.Hosts)
 	for _, p := range reply.Peers {
 		delete(known, p.Incarnation)
 	}
@@ -159,12 +161,12 @@ func memberHosts(reply *apiv1.PeersReply) *hosts.Set {
 	return set
 }
 
-// assemble reaches all wanted hosts, showing who is missing, until ctx ends.
-func (r *Reach) assemble(ctx, life context.Context, want []hosts.Wanted, o *opener) ([]found, error) {
-	return r.assembleBy(ctx, life, want, newDialer(r.Identity, len(want)).attach, o)
+// Assemble reaches all wanted hosts, showing who is missing, until ctx ends.
+func (r *Reach) Assemble(ctx, life context.Context, want []hosts.Wanted, o *Opener) ([]Found, error) {
+	return r.assembleBy(ctx, life, want, NewDialer(r.Identity, len(want)).Attach, o)
 }
 
-func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attach attachFunc, o *opener) ([]found, error) {
+func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attach link.Attach, o *Opener) ([]Found, error) {
 	names := make([]string, len(want))
 	for i, w := range want {
 		names[i] = w.Entry.Name
@@ -181,72 +183,24 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 	if lines == nil {
 		return found, nil
 	}
-	closeAll(found)
+	CloseAll(found)
 	if g.tired.Load() {
-		lines = append(lines, noCure)
-	} else if ctx.Err() != nil && !errors.As(context.Cause(ctx), new(gotSignal)) {
-		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, hostCount(len(want))))
+		lines = append(lines, link.NoCure)
+	} else if ctx.Err() != nil && !errors.As(context.Cause(ctx), new(GotSignal)) {
+		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, HostCount(len(want))))
 	}
-	return nil, &failure{code, lines}
+	return nil, &Failure{code, lines}
 }
 
-// patience bounds gathering by --wait and --timeout, and ends it on INT or TERM.
-func (r *run) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, end := context.WithCancelCause(ctx)
-	ctx, cancelWait := context.WithTimeoutCause(ctx, r.cfg.Wait, errWaited)
-	cancelLimit := func() {}
-	if r.cfg.Timeout > 0 {
-		ctx, cancelLimit = context.WithTimeoutCause(ctx, r.cfg.Timeout, errTimeout)
-	}
-	stop := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case s := <-r.cfg.Signals:
-				if a, ok := asSignal(s); ok {
-					end(a)
-				}
-			case <-stop:
-				return
-			}
-		}
-	}()
-	return ctx, func() { close(stop); <-done; cancelLimit(); cancelWait(); end(nil) }
-}
-
-var (
-	errWaited  = errors.New("--wait has run out")
-	errTimeout = errors.New("--timeout has run out")
-)
-
-// impatient is err, unless gathering was cut short by the user or by --timeout.
-func (r *run) impatient(ctx context.Context, err error) error {
-	var lines []string
-	if f := (*failure)(nil); errors.As(err, &f) {
-		lines = f.lines
-	}
-	cause := context.Cause(ctx)
-	var sig gotSignal
-	switch {
-	case errors.As(cause, &sig):
-		return &failure{128 + int(sig), append(lines, fmt.Sprintf("got %s while waiting for hosts", job.SignalName(int(sig))))}
-	case errors.Is(cause, errTimeout):
-		return &failure{job.ExitTimeout, append(lines, fmt.Sprintf("the hosts were not there within --timeout %v", r.cfg.Timeout))}
-	}
-	return err
-}
-
-// christen calls hosts that were known by address only by the names that their agents state,
+// Christen calls hosts that were known by address only by the names that their agents state,
 // and puts them in that order, siblings numbered; false when there are none such.
-func christen(all []found) bool {
+func Christen(all []Found) bool {
 	if len(all) == 0 || !all[0].Bare { // a source's all are all alike
 		return false
 	}
 	seen := map[string]int{}
 	for i := range all {
-		name := all[i].session.opened.Host.Name
+		name := all[i].Session.Opened.Host.Name
 		if name == "" {
 			continue
 		}
@@ -255,6 +209,42 @@ func christen(all []found) bool {
 		}
 		all[i].Entry.Name = name
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return hosts.CompareNames(a.Entry.Name, b.Entry.Name) })
+	slices.SortStableFunc(all, func(a, b Found) int { return hosts.CompareNames(a.Entry.Name, b.Entry.Name) })
 	return true
+}
+
+// Reinforce reaches hosts beside those the run has. What waiting does not change ends it at once.
+func (r *Reach) Reinforce(ctx, life context.Context, want []hosts.Wanted, have []Found, attach link.Attach, o *Opener) ([]Found, error) {
+	names := make([]string, 0, len(want)+len(have))
+	for _, w := range want {
+		names = append(names, w.Entry.Name)
+	}
+	for _, f := range have {
+		names = append(names, f.Entry.Name)
+	}
+	b := newBoard(names, r)
+	g := newGatherer(r, attach, o, life)
+	g.hasty = true
+	for i, f := range have {
+		b.set(len(want)+i, nil)
+		g.claim(f.Session, len(want)+i)
+	}
+	out := g.gather(ctx, want, b)
+	if lines, _ := b.verdict(); lines != nil {
+		CloseAll(out)
+		return nil, errors.New(strings.Join(lines, "; "))
+	}
+	return out, nil
+}
+
+// CloseAll ends sessions, and waits for an agent of this process.
+func CloseAll(hosts []Found) {
+	for _, h := range hosts {
+		if h.Session != nil {
+			h.Session.Close()
+		}
+		if h.Wait != nil {
+			h.Wait()
+		}
+	}
 }

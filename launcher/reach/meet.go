@@ -1,4 +1,4 @@
-package launcher
+package reach
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/mpiup/mpiup/launcher/link"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -18,20 +20,20 @@ import (
 // where that has none by the agents that an agent in this container knows. Both grow while pods start.
 type meeting struct {
 	reach   *Reach
-	dialer  *dialer
+	dialer  *Dialer
 	service string
-	watch   *resolve.Watch         // of the service; nil: this pod has none
-	dns     error                  // why it has no records
-	from    string                 // of the last hosts: the service, or gossip
-	known   map[string]quorum.Host // by name or address: what agents said of themselves
-	causes  map[string]*cause      // why others did not
-	tired   map[string]*patience   // with those
+	watch   *resolve.Watch            // of the service; nil: this pod has none
+	dns     error                     // why it has no records
+	from    string                    // of the last hosts: the service, or gossip
+	known   map[string]quorum.Host    // by name or address: what agents said of themselves
+	causes  map[string]*link.Cause    // why others did not
+	tired   map[string]*link.Patience // with those
 	set     quorum.Set
 }
 
 func newMeeting(r *Reach) *meeting {
-	m := &meeting{reach: r, dialer: newDialer(r.Identity, 1), from: "gossip",
-		known: map[string]quorum.Host{}, causes: map[string]*cause{}, tired: map[string]*patience{}}
+	m := &meeting{reach: r, dialer: NewDialer(r.Identity, 1), from: "gossip",
+		known: map[string]quorum.Host{}, causes: map[string]*link.Cause{}, tired: map[string]*link.Patience{}}
 	if sub := r.Subdomain(); sub != "" {
 		m.watch, m.service = r.Resolver.Watch(sub), "the service "+sub
 		m.from = m.service
@@ -51,23 +53,23 @@ func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 		set := m.look(ctx)
 		stranger := m.ask(ctx, set)
 		now := time.Now()
-		if r.need.Suffices(&m.set, now) {
+		if r.Need.Suffices(&m.set, now) {
 			return m.chosen(set), nil
 		}
-		if stranger != nil && r.need.Enough(&m.set, now) {
-			return nil, &failure{stranger.stage.exitCode(), append(m.unanswered(set), noCure)}
+		if stranger != nil && r.Need.Enough(&m.set, now) {
+			return nil, &Failure{stranger.Stage.ExitCode(), append(m.unanswered(set), link.NoCure)}
 		}
 		if m.watch == nil && set == nil && now.Sub(begun) >= quorum.Settled {
-			return nil, &failure{job.ExitHosts, []string{
+			return nil, &Failure{job.ExitHosts, []string{
 				"nothing tells this pod of its job's hosts: its name has no headless service, and no agent runs in this container", r.otherwise()}}
 		}
-		lacks := m.from + " has " + r.need.Lacks(&m.set)
+		lacks := m.from + " has " + r.Need.Lacks(&m.set)
 		b.note(lacks+m.hint(set)+m.first(set), m.cached())
 		if m.pause(ctx); ctx.Err() != nil {
 			if m.dns != nil {
 				lacks += ": " + resolveCause(m.dns).Error()
 			}
-			return nil, &failure{job.ExitHosts, append(m.unanswered(set), lacks,
+			return nil, &Failure{job.ExitHosts, append(m.unanswered(set), lacks,
 				fmt.Sprintf("waited %v (%s) for hosts; `mpiup peers` shows who answers", r.Wait, r.WaitBy), r.otherwise())}
 		}
 	}
@@ -80,7 +82,7 @@ func (r *Reach) otherwise() string {
 
 // hint is what a user who waits may want to do.
 func (m *meeting) hint(set *hosts.Set) string {
-	switch n := m.reach.need; {
+	switch n := m.reach.Need; {
 	case set == nil:
 		return "; all ranks run here with " + m.reach.LocalBy
 	case n.Hosts == 0 && (n.Ranks == 0 || n.All || n.Beyond):
@@ -92,7 +94,7 @@ func (m *meeting) hint(set *hosts.Set) string {
 // cached is until when DNS may repeat that the service has no records.
 func (m *meeting) cached() (until time.Time) {
 	if m.dns != nil {
-		until = resolveCause(m.dns).cached
+		until = resolveCause(m.dns).Cached
 	}
 	return until
 }
@@ -129,7 +131,7 @@ func (m *meeting) records(ctx context.Context) (all []hosts.Wanted) {
 
 // ask asks the hosts that have not said yet who they are and how many slots they have. It returns why those
 // that have not answered will not do so, if that is known of all of them.
-func (m *meeting) ask(ctx context.Context, set *hosts.Set) *cause {
+func (m *meeting) ask(ctx context.Context, set *hosts.Set) *link.Cause {
 	if set == nil {
 		m.set.See(time.Now(), nil)
 		return nil
@@ -141,20 +143,20 @@ func (m *meeting) ask(ctx context.Context, set *hosts.Set) *cause {
 		}
 	}
 	begun := time.Now()
-	var causes []*cause
-	for _, v := range m.reach.visit(ctx, strangers, nil) {
+	var causes []*link.Cause
+	for _, v := range m.reach.Visit(ctx, strangers, nil) {
 		key := m.key(v.Wanted)
-		if v.hello != nil {
-			m.known[key] = quorum.Host{Name: v.hello.Name, Slots: max(int(v.hello.Slots), 1)}
+		if v.Hello != nil {
+			m.known[key] = quorum.Host{Name: v.Hello.Name, Slots: max(int(v.Hello.Slots), 1)}
 			delete(m.causes, key)
 			continue
 		}
 		if m.tired[key] == nil {
-			m.tired[key] = &patience{}
+			m.tired[key] = &link.Patience{}
 		}
-		m.causes[key] = v.cause
-		if m.tired[key].over(v.cause, begun, m.reach.Insist) {
-			causes = append(causes, v.cause)
+		m.causes[key] = v.Cause
+		if m.tired[key].Over(v.Cause, begun, m.reach.Insist) {
+			causes = append(causes, v.Cause)
 		}
 	}
 	hosts, silent := make([]quorum.Host, len(set.Hosts)), 0
@@ -169,7 +171,7 @@ func (m *meeting) ask(ctx context.Context, set *hosts.Set) *cause {
 	if len(causes) < silent {
 		return nil
 	}
-	return telling(causes)
+	return link.Telling(causes)
 }
 
 // first is why the first of those that do not answer does not.
@@ -209,7 +211,7 @@ func (m *meeting) key(w hosts.Wanted) string {
 // chosen is the set without those that have not answered, where the others are all that was asked for,
 // and without those that are more than were said.
 func (m *meeting) chosen(set *hosts.Set) *hosts.Set {
-	if n := m.reach.need; n.Hosts > 0 || n.Ranks > 0 && !n.Beyond && !n.All {
+	if n := m.reach.Need; n.Hosts > 0 || n.Ranks > 0 && !n.Beyond && !n.All {
 		set.Hosts = slices.DeleteFunc(set.Hosts, func(w hosts.Wanted) bool { return m.known[m.key(w)].Slots == 0 })
 	}
 	if n, _ := m.reach.Count(); n > 0 {

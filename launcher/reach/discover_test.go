@@ -1,4 +1,4 @@
-package launcher
+package reach
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package launcher
+package reach
 
 import (
 	"context"
@@ -7,12 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // heartbeat is the pause between signs of life on a stream that carries nothing yet.
-const heartbeat = time.Second
+const Heartbeat = time.Second
 
 // muster counts hosts that are still missing; those that were reached wait for the rest.
 type muster struct {
@@ -45,9 +47,9 @@ func (m *muster) add(n int) {
 // that is silent for its lease, and others may take longer than that to appear. It returns
 // false when the session's stream has broken, so that the host must be reached anew. Nobody
 // else sends on the stream meanwhile; what the agent says is left to the link.
-func (g *gatherer) hold(ctx context.Context, s *session) bool {
+func (g *gatherer) hold(ctx context.Context, s *link.Session) bool {
 	g.muster.add(-1)
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(Heartbeat)
 	defer beat.Stop()
 	for {
 		select {
@@ -56,7 +58,7 @@ func (g *gatherer) hold(ctx context.Context, s *session) bool {
 		case <-ctx.Done():
 			return true
 		case <-beat.C:
-			err := s.stream.Send((&apiv1.Heartbeat{}).Frame())
+			err := s.Stream.Send((&apiv1.Heartbeat{}).Frame())
 			if err != nil {
 				g.muster.add(1)
 				return false
@@ -86,6 +88,6 @@ func here() []netip.Addr {
 	return out
 }
 
-func broken(addr netip.AddrPort) *cause {
-	return causef(stageConnect, "%v: its connection broke while other hosts were waited for", addr)
+func broken(addr netip.AddrPort) *link.Cause {
+	return link.Causef(link.StageConnect, "%v: its connection broke while other hosts were waited for", addr)
 }

@@ -1,4 +1,4 @@
-package launcher
+package reach
 
 import (
 	"context"
@@ -11,10 +11,13 @@ import (
 	"testing"
 	"time"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/launcher/link"
+
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
 )
 
 // listening is an agent's front door: TLS, gRPC, Attach answered with opened.
@@ -111,41 +114,41 @@ func TestAttach(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		addr  netip.AddrPort
-		stage stage
+		stage link.Stage
 		says  string // "": it succeeds
-		check func(*cause) bool
+		check func(*link.Cause) bool
 	}{
 		{name: "agent of this job", addr: serveAgent(t, ourKey, fine)},
-		{name: "nobody", addr: nobody, stage: stageConnect, says: "refused", check: func(c *cause) bool { return c.refused }},
-		{name: "agent of another job", addr: serveAgent(t, otherKey, fine), stage: stageTLS, says: "another job"},
+		{name: "nobody", addr: nobody, stage: link.StageConnect, says: "refused", check: func(c *link.Cause) bool { return c.Refused }},
+		{name: "agent of another job", addr: serveAgent(t, otherKey, fine), stage: link.StageTLS, says: "another job"},
 		{name: "old protocol", addr: serveAgent(t, ourKey, &apiv1.Opened{Refusal: apiv1.Refusal_REFUSAL_PROTOCOL, Protocol: 9, Version: "v9"}),
-			stage: stageVersion, says: "protocol 9 (mpiup v9)"},
-		{name: "fenced", addr: serveAgent(t, ourKey, &apiv1.Opened{Refusal: apiv1.Refusal_REFUSAL_FENCED}), stage: stageFenced, says: "newer launcher"},
-		{name: "unknown session", addr: serveAgent(t, ourKey, &apiv1.Opened{Refusal: apiv1.Refusal_REFUSAL_UNKNOWN_SESSION}), stage: stageConnect,
-			says: "does not know this session", check: func(c *cause) bool { return c.stranger }},
-		{name: "shutting down", addr: serveAgent(t, ourKey, &apiv1.Opened{Refusal: apiv1.Refusal_REFUSAL_ENDING}), stage: stageConnect, says: "shutting down"},
-		{name: "no incarnation", addr: serveAgent(t, ourKey, &apiv1.Opened{}), stage: stageConnect, says: "incarnation"},
+			stage: link.StageVersion, says: "protocol 9 (mpiup v9)"},
+		{name: "fenced", addr: serveAgent(t, ourKey, &apiv1.Opened{Refusal: apiv1.Refusal_REFUSAL_FENCED}), stage: link.StageFenced, says: "newer launcher"},
+		{name: "unknown session", addr: serveAgent(t, ourKey, &apiv1.Opened{Refusal: apiv1.Refusal_REFUSAL_UNKNOWN_SESSION}), stage: link.StageConnect,
+			says: "does not know this session", check: func(c *link.Cause) bool { return c.Stranger }},
+		{name: "shutting down", addr: serveAgent(t, ourKey, &apiv1.Opened{Refusal: apiv1.Refusal_REFUSAL_ENDING}), stage: link.StageConnect, says: "shutting down"},
+		{name: "no incarnation", addr: serveAgent(t, ourKey, &apiv1.Opened{}), stage: link.StageConnect, says: "incarnation"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			r := &Reach{}
-			r.fill()
-			s, err := newDialer(loadIdentity(t, ourKey, identity.RoleLauncher), 1).attach(ctx, ctx, tt.addr, newOpener(r).open())
+			r.Fill()
+			s, err := NewDialer(loadIdentity(t, ourKey, identity.RoleLauncher), 1).Attach(ctx, ctx, tt.addr, NewOpener(r).Open())
 			if tt.says == "" {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.close()
+				s.Close()
 				return
 			}
 			if err == nil {
-				s.close()
+				s.Close()
 				t.Fatal("it succeeded")
 			}
-			c := asCause(err)
-			if c.stage != tt.stage || !strings.Contains(c.Error(), tt.says) || tt.check != nil && !tt.check(c) {
-				t.Errorf("stage %d, %q; want stage %d, %q", c.stage, c, tt.stage, tt.says)
+			c := link.AsCause(err)
+			if c.Stage != tt.stage || !strings.Contains(c.Error(), tt.says) || tt.check != nil && !tt.check(c) {
+				t.Errorf("stage %d, %q; want stage %d, %q", c.Stage, c, tt.stage, tt.says)
 			}
 			if n := strings.Count(c.Error(), tt.addr.String()); n != 1 {
 				t.Errorf("%q names the address %d times", c, n)
@@ -156,24 +159,24 @@ func TestAttach(t *testing.T) {
 
 func BenchmarkAttach(b *testing.B) {
 	addr := serveAgent(b, ourKey, &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: "x"}})
-	d := newDialer(loadIdentity(b, ourKey, identity.RoleLauncher), 16)
+	d := NewDialer(loadIdentity(b, ourKey, identity.RoleLauncher), 16)
 	r := &Reach{}
-	r.fill()
-	o := newOpener(r)
+	r.Fill()
+	o := NewOpener(r)
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := d.attach(context.Background(), context.Background(), addr, o.open())
+		s, err := d.Attach(context.Background(), context.Background(), addr, o.Open())
 		if err != nil {
 			b.Fatal(err)
 		}
-		s.close()
+		s.Close()
 	}
 }
 
 // Attempts at a host that is not there end by their time and by the kernel's word in turns: both say the same of it.
 func TestHostThatIsNotThere(t *testing.T) {
 	addr := netip.MustParseAddrPort("192.0.2.1:16748")
-	if a, b := connCause(addr, syscall.EHOSTUNREACH).label(), silentAt(addr).label(); a != b {
+	if a, b := label(connCause(addr, syscall.EHOSTUNREACH)), label(silentAt(addr)); a != b {
 		t.Errorf("%q and %q", a, b)
 	}
 }

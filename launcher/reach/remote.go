@@ -1,4 +1,4 @@
-package launcher
+package reach
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/link"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -14,13 +16,13 @@ import (
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
-// remote is an agent over the network, for a survey.
-type remote struct{ conn *agentConn }
+// Remote is an agent over the network, for a survey.
+type Remote struct{ Conn *Conn }
 
-var _ survey.Agent = remote{}
+var _ survey.Agent = Remote{}
 
 // told is an agent's refusal without gRPC's words.
-func (a remote) told(err error) error {
+func (a Remote) told(err error) error {
 	switch status.Code(err) {
 	case codes.OK:
 		return nil
@@ -29,33 +31,37 @@ func (a remote) told(err error) error {
 	case codes.FailedPrecondition:
 		return errors.New(status.Convert(err).Message())
 	case codes.DeadlineExceeded:
-		return fmt.Errorf("%v: its agent does not answer in time", a.conn.addr)
+		return fmt.Errorf("%v: its agent does not answer in time", a.Conn.addr)
 	}
-	return a.conn.explain(err)
+	return a.Conn.explain(err)
 }
 
-func (a remote) Hello(ctx context.Context) (*apiv1.HelloReply, error) {
-	r, err := a.conn.client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
+// Hello asks who it is.
+func (a Remote) Hello(ctx context.Context) (*apiv1.HelloReply, error) {
+	r, err := a.Conn.Client.Hello(ctx, &apiv1.HelloRequest{Protocol: apiv1.Protocol})
 	if err == nil {
-		err = checkHost(r)
+		err = link.CheckHost(r)
 	}
 	return r, a.told(err)
 }
 
-func (a remote) Checkup(ctx context.Context, q *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
-	r, err := a.conn.client.Checkup(ctx, q)
+// Checkup asks what it finds on its host.
+func (a Remote) Checkup(ctx context.Context, q *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
+	r, err := a.Conn.Client.Checkup(ctx, q)
 	return r, a.told(err)
 }
 
-func (a remote) Ask(ctx context.Context, q *apiv1.AskRequest) (*apiv1.AskReply, error) {
-	r, err := a.conn.client.Ask(ctx, q)
+// Ask has it connect to another.
+func (a Remote) Ask(ctx context.Context, q *apiv1.AskRequest) (*apiv1.AskReply, error) {
+	r, err := a.Conn.Client.Ask(ctx, q)
 	return r, a.told(err)
 }
 
-func (a remote) Answer(ctx context.Context, q *apiv1.AnswerRequest) (addresses []string, done func() error, err error) {
+// Answer has it listen until done is called.
+func (a Remote) Answer(ctx context.Context, q *apiv1.AnswerRequest) (addresses []string, done func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(openTimeout, cancel)
-	stream, err := a.conn.client.Answer(ctx)
+	late := time.AfterFunc(link.OpenTimeout, cancel)
+	stream, err := a.Conn.Client.Answer(ctx)
 	if err == nil {
 		err = stream.Send(q)
 	}
@@ -70,7 +76,7 @@ func (a remote) Answer(ctx context.Context, q *apiv1.AnswerRequest) (addresses [
 	}
 	return reply.Addresses, func() error {
 		defer cancel()
-		late := time.AfterFunc(openTimeout, cancel)
+		late := time.AfterFunc(link.OpenTimeout, cancel)
 		defer late.Stop()
 		if err := stream.CloseSend(); err != nil {
 			return err

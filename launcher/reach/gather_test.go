@@ -1,4 +1,4 @@
-package launcher
+package reach
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mpiup/mpiup/launcher/link"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -25,8 +27,8 @@ import (
 // fakeNet is agents by address; an address without one refuses.
 type fakeNet struct {
 	mu     sync.Mutex
-	agents map[string]string // address → incarnation, guarded by mu
-	causes map[string]*cause // address → why not, guarded by mu
+	agents map[string]string      // address → incarnation, guarded by mu
+	causes map[string]*link.Cause // address → why not, guarded by mu
 	delay  map[string]time.Duration
 	dials  int  // guarded by mu
 	open   int  // sessions, guarded by mu
@@ -47,25 +49,25 @@ func (n *fakeNet) Send(*apiv1.Frame) error {
 
 func (n *fakeNet) Recv() (*apiv1.Frame, error) { return nil, io.EOF }
 
-func (n *fakeNet) attach(ctx, life context.Context, addr netip.AddrPort, o *apiv1.Open) (*session, error) {
+func (n *fakeNet) attach(ctx, life context.Context, addr netip.AddrPort, o *apiv1.Open) (*link.Session, error) {
 	n.mu.Lock()
 	n.dials++
 	inc, c, d := n.agents[addr.String()], n.causes[addr.String()], n.delay[addr.String()]
 	n.mu.Unlock()
 	if sleep(ctx, d); ctx.Err() != nil {
-		return nil, causef(stageConnect, "%v: no answer", addr)
+		return nil, link.Causef(link.StageConnect, "%v: no answer", addr)
 	}
 	if c != nil {
 		return nil, c
 	}
 	if inc == "" {
-		return nil, &cause{stage: stageConnect, refused: true, err: fmt.Errorf("%v: connection refused", addr)}
+		return nil, &link.Cause{Stage: link.StageConnect, Refused: true, Err: fmt.Errorf("%v: connection refused", addr)}
 	}
 	n.mu.Lock()
 	n.open++
 	n.mu.Unlock()
-	return &session{addr: addr, stream: n, opened: &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: inc}},
-		close: func() { n.mu.Lock(); n.open--; n.mu.Unlock() }}, nil
+	return &link.Session{Addr: addr, Stream: n, Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: inc}},
+		Close: func() { n.mu.Lock(); n.open--; n.mu.Unlock() }}, nil
 }
 
 // wantAt is a host with candidates at ports 1 to 4 of 10.0.0.x.
@@ -78,12 +80,12 @@ func wantAt(name string, x int) hosts.Wanted {
 }
 
 func TestGather(t *testing.T) {
-	refusedTLS := causef(stageTLS, "10.0.0.1:1: secret of another job")
+	refusedTLS := link.Causef(link.StageTLS, "10.0.0.1:1: secret of another job")
 	for _, tt := range []struct {
 		name   string
 		want   []hosts.Wanted
 		agents map[string]string
-		causes map[string]*cause
+		causes map[string]*link.Cause
 		got    string // addresses, in order of want
 		code   int
 		says   string
@@ -91,7 +93,7 @@ func TestGather(t *testing.T) {
 		{name: "one address each", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)},
 			agents: map[string]string{"10.0.0.1:1": "A", "10.0.0.2:1": "B"}, got: "10.0.0.1:1 10.0.0.2:1"},
 		{name: "default port taken by something else", want: []hosts.Wanted{wantAt("a", 1)},
-			agents: map[string]string{"10.0.0.1:3": "A"}, causes: map[string]*cause{"10.0.0.1:1": refusedTLS}, got: "10.0.0.1:3"},
+			agents: map[string]string{"10.0.0.1:3": "A"}, causes: map[string]*link.Cause{"10.0.0.1:1": refusedTLS}, got: "10.0.0.1:3"},
 		{name: "siblings in order of port", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 1), wantAt("c", 1)},
 			agents: map[string]string{"10.0.0.1:4": "C", "10.0.0.1:1": "A", "10.0.0.1:2": "B"}, got: "10.0.0.1:1 10.0.0.1:2 10.0.0.1:4"},
 		{name: "two names of one agent", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 1)},
@@ -100,17 +102,17 @@ func TestGather(t *testing.T) {
 			agents: map[string]string{"10.0.0.1:1": "A", "10.0.0.2:1": "A"}, code: 241, says: "the agent there is host"},
 		{name: "nobody there", want: []hosts.Wanted{wantAt("a", 1)}, code: 243, says: "host a: 10.0.0.1:1: connection refused"},
 		{name: "TLS ranks above connect", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)},
-			causes: map[string]*cause{"10.0.0.1:1": refusedTLS}, code: 244, says: "secret of another job"},
+			causes: map[string]*link.Cause{"10.0.0.1:1": refusedTLS}, code: 244, says: "secret of another job"},
 		{name: "version ranks above TLS", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)},
-			causes: map[string]*cause{"10.0.0.1:1": refusedTLS, "10.0.0.2:2": causef(stageVersion, "protocol 9")}, code: 245, says: "protocol 9"},
+			causes: map[string]*link.Cause{"10.0.0.1:1": refusedTLS, "10.0.0.2:2": link.Causef(link.StageVersion, "protocol 9")}, code: 245, says: "protocol 9"},
 		{name: "fenced ends at once", want: []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)},
-			causes: map[string]*cause{"10.0.0.1:1": causef(stageFenced, "a newer launcher")}, code: 249, says: "newer launcher"},
+			causes: map[string]*link.Cause{"10.0.0.1:1": link.Causef(link.StageFenced, "a newer launcher")}, code: 249, says: "newer launcher"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &fakeNet{agents: tt.agents, causes: tt.causes}
 				r := &Reach{Wait: time.Minute}
-				r.fill()
+				r.Fill()
 				names := make([]string, len(tt.want))
 				for i, w := range tt.want {
 					names[i] = w.Entry.Name
@@ -119,12 +121,12 @@ func TestGather(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), r.Wait)
 				defer cancel()
 				begun := time.Now()
-				g := newGatherer(r, n.attach, newOpener(r), ctx)
+				g := newGatherer(r, n.attach, NewOpener(r), ctx)
 				found := g.gather(ctx, tt.want, b)
 				var got []string
 				for _, f := range found {
-					if f.session != nil {
-						got = append(got, f.session.addr.String())
+					if f.Session != nil {
+						got = append(got, f.Session.Addr.String())
 					}
 				}
 				lines, code := b.verdict()
@@ -147,9 +149,9 @@ func TestGather(t *testing.T) {
 
 // What waiting does not cure ends a run within 20 s; what it may cure is waited for.
 func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
-	silent := func(at string) *cause { return silentAt(netip.MustParseAddrPort(at)) }
-	all := func(c func(at string) *cause) map[string]*cause {
-		m := map[string]*cause{}
+	silent := func(at string) *link.Cause { return silentAt(netip.MustParseAddrPort(at)) }
+	all := func(c func(at string) *link.Cause) map[string]*link.Cause {
+		m := map[string]*link.Cause{}
 		for _, w := range wantAt("a", 1).Fixed {
 			m[w.String()] = c(w.String())
 		}
@@ -157,41 +159,43 @@ func TestGatherGivesUpWhatIsHopeless(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		causes map[string]*cause
+		causes map[string]*link.Cause
 		insist bool
 		least  time.Duration
 		most   time.Duration
 		code   int
 		says   string
 	}{
-		{name: "another job's secret", causes: all(func(at string) *cause { return causef(stageTLS, "%s: it holds the secret of another job", at) }),
-			least: hopeless, most: 20 * time.Second, code: 244, says: "host a: 10.0.0.1:1: it holds the secret of another job\n" + noCure},
-		{name: "another version", causes: map[string]*cause{"10.0.0.1:1": causef(stageVersion, "protocol 9")}, least: hopeless, most: 20 * time.Second, code: 245, says: noCure},
-		{name: "no answer", causes: all(silent), least: hopeless, most: 20 * time.Second, code: 243,
-			says: "host a: 10.0.0.1:1 does not answer: a NetworkPolicy or firewall may drop what is sent to port 1, or the host is down\n" + noCure},
+		{name: "another job's secret", causes: all(func(at string) *link.Cause {
+			return link.Causef(link.StageTLS, "%s: it holds the secret of another job", at)
+		}),
+			least: link.Hopeless, most: 20 * time.Second, code: 244, says: "host a: 10.0.0.1:1: it holds the secret of another job\n" + link.NoCure},
+		{name: "another version", causes: map[string]*link.Cause{"10.0.0.1:1": link.Causef(link.StageVersion, "protocol 9")}, least: link.Hopeless, most: 20 * time.Second, code: 245, says: link.NoCure},
+		{name: "no answer", causes: all(silent), least: link.Hopeless, most: 20 * time.Second, code: 243,
+			says: "host a: 10.0.0.1:1 does not answer: a NetworkPolicy or firewall may drop what is sent to port 1, or the host is down\n" + link.NoCure},
 		{name: "no answer, and the user waits", causes: all(silent), insist: true, least: time.Minute, most: 63 * time.Second, code: 243, says: "does not answer"},
 		{name: "refused", least: time.Minute, most: 63 * time.Second, code: 243, says: "connection refused\nwaited 1m0s"},
-		{name: "only another command line helps", causes: all(func(string) *cause { return &cause{stage: stageTLS, never: true, err: io.EOF} }), most: time.Second, code: 244, says: "EOF"},
+		{name: "only another command line helps", causes: all(func(string) *link.Cause { return &link.Cause{Stage: link.StageTLS, Never: true, Err: io.EOF} }), most: time.Second, code: 244, says: "EOF"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &fakeNet{causes: tt.causes, delay: map[string]time.Duration{}}
 				for at, c := range tt.causes {
-					if c.silent {
+					if c.Silent {
 						n.delay[at] = connectTimeout
 					}
 				}
 				r := &Reach{Wait: time.Minute, Insist: tt.insist}
-				r.fill()
+				r.Fill()
 				ctx, cancel := context.WithTimeout(t.Context(), r.Wait)
 				defer cancel()
 				begun := time.Now()
-				_, err := r.assembleBy(ctx, ctx, []hosts.Wanted{wantAt("a", 1)}, n.attach, newOpener(r))
-				var f *failure
+				_, err := r.assembleBy(ctx, ctx, []hosts.Wanted{wantAt("a", 1)}, n.attach, NewOpener(r))
+				var f *Failure
 				if took := time.Since(begun); took < tt.least || took > tt.most {
 					t.Errorf("it took %v", took)
 				}
-				if !errors.As(err, &f) || f.code != tt.code || !strings.Contains(strings.Join(f.lines, "\n"), tt.says) {
+				if !errors.As(err, &f) || f.Code != tt.code || !strings.Contains(strings.Join(f.Lines, "\n"), tt.says) {
 					t.Errorf("%v, want %d %q", err, tt.code, tt.says)
 				}
 			})
@@ -208,9 +212,9 @@ func TestInsecureReachesNobodyFar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A"}}
 		r := &Reach{Identity: id}
-		r.fill()
-		_, err := r.assembleBy(t.Context(), t.Context(), []hosts.Wanted{wantAt("a", 1)}, n.attach, newOpener(r))
-		if f := (*failure)(nil); !errors.As(err, &f) || f.code != 244 || len(f.lines) != 1 || !strings.Contains(f.lines[0], "host a: it is at 10.0.0.1, and --insecure reaches") || n.dials != 0 {
+		r.Fill()
+		_, err := r.assembleBy(t.Context(), t.Context(), []hosts.Wanted{wantAt("a", 1)}, n.attach, NewOpener(r))
+		if f := (*Failure)(nil); !errors.As(err, &f) || f.Code != 244 || len(f.Lines) != 1 || !strings.Contains(f.Lines[0], "host a: it is at 10.0.0.1, and --insecure reaches") || n.dials != 0 {
 			t.Errorf("%v after %d attempts", err, n.dials)
 		}
 	})
@@ -220,14 +224,14 @@ func TestGatherWaitsForLateHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNet{agents: map[string]string{}}
 		r := &Reach{}
-		r.fill()
+		r.Fill()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		time.AfterFunc(20*time.Second, func() { n.mu.Lock(); n.agents["10.0.0.1:2"] = "A"; n.mu.Unlock() })
-		g := newGatherer(r, n.attach, newOpener(r), ctx)
+		g := newGatherer(r, n.attach, NewOpener(r), ctx)
 		begun := time.Now()
 		found := g.gather(ctx, []hosts.Wanted{wantAt("a", 1)}, newBoard([]string{"a"}, r))
-		if found[0].session == nil {
+		if found[0].Session == nil {
 			t.Fatal("not found")
 		}
 		if d := time.Since(begun); d > 23*time.Second {
@@ -253,13 +257,13 @@ func TestHeadStart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A", "10.0.0.1:3": "A"}, delay: map[string]time.Duration{"10.0.0.1:1": tt.delay}}
 				begun := time.Now()
-				s, err := race(context.Background(), wantAt("a", 1).Fixed, func(ctx context.Context, a netip.AddrPort) (*session, error) {
+				s, err := race(context.Background(), wantAt("a", 1).Fixed, func(ctx context.Context, a netip.AddrPort) (*link.Session, error) {
 					return n.attach(ctx, ctx, a, nil)
-				}, func(s *session) { s.close() })
+				}, func(s *link.Session) { s.Close() })
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.close()
+				s.Close()
 				if d := time.Since(begun); d != tt.took || n.dials != tt.dials || n.open != 0 {
 					t.Errorf("took %v with %d attempts, %d open; want %v, %d", d, n.dials, n.open, tt.took, tt.dials)
 				}
@@ -275,11 +279,11 @@ func TestUnknownNameIsACauseOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &Reach{Sources: hosts.Sources{Root: root}, Resolver: resolve.New(resolve.Config{Root: root})}
-		r.fill()
+		r.Fill()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		b := newBoard([]string{"bad..name"}, r)
-		g := newGatherer(r, (&fakeNet{}).attach, newOpener(r), ctx)
+		g := newGatherer(r, (&fakeNet{}).attach, NewOpener(r), ctx)
 		g.gather(ctx, []hosts.Wanted{{Entry: hostlist.Entry{Name: "bad..name"}}}, b)
 		if lines, code := b.verdict(); code != 242 {
 			t.Errorf("code %d: %q", code, lines)
@@ -291,10 +295,10 @@ func TestBoardOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		r := &Reach{Stderr: &out, Terminal: true, Width: func() int { return 40 }}
-		r.fill()
+		r.Fill()
 		b := newBoard([]string{"w0", "w1"}, r)
 		b.set(0, nil)
-		b.set(1, &cause{stage: stageConnect, refused: true, err: fmt.Errorf("%s", strings.Repeat("long ", 20))})
+		b.set(1, &link.Cause{Stage: link.StageConnect, Refused: true, Err: fmt.Errorf("%s", strings.Repeat("long ", 20))})
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { time.Sleep(time.Second); cancel() }()
 		b.show(ctx)
@@ -312,17 +316,17 @@ func TestBoardInLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		r := &Reach{Stderr: &out}
-		r.fill()
+		r.Fill()
 		names := make([]string, 8)
 		for i := range names {
 			names[i] = fmt.Sprintf("w%d", i)
 		}
 		b := newBoard(names, r)
-		refused := &cause{stage: stageConnect, refused: true, err: fmt.Errorf("x")}
+		refused := &link.Cause{Stage: link.StageConnect, Refused: true, Err: fmt.Errorf("x")}
 		for i := range 7 {
 			b.set(i, refused)
 		}
-		b.set(7, causef(stageResolve, "x"))
+		b.set(7, link.Causef(link.StageResolve, "x"))
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() {
 			time.Sleep(30500 * time.Millisecond)
@@ -349,7 +353,7 @@ func TestGatheringHoldsWhatItHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A"}}
 		r := &Reach{Wait: 5 * time.Minute}
-		r.fill()
+		r.Fill()
 		ctx, cancel := context.WithTimeout(context.Background(), r.Wait)
 		defer cancel()
 		go func() {
@@ -372,9 +376,9 @@ func TestGatheringHoldsWhatItHas(t *testing.T) {
 			n.agents["10.0.0.2:1"] = "B"
 			n.mu.Unlock()
 		}()
-		g := newGatherer(r, n.attach, newOpener(r), ctx)
+		g := newGatherer(r, n.attach, NewOpener(r), ctx)
 		found := g.gather(ctx, []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)}, newBoard([]string{"a", "b"}, r))
-		if found[0].session == nil || found[1].session == nil || n.open != 2 {
+		if found[0].Session == nil || found[1].Session == nil || n.open != 2 {
 			t.Errorf("not all hosts were reached: %v, %d sessions", found, n.open)
 		}
 	})

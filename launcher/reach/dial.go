@@ -1,4 +1,4 @@
-package launcher
+package reach
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/launcher/link"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -24,7 +26,6 @@ import (
 
 const (
 	connectTimeout = 2 * time.Second        // for TCP, on each candidate
-	openTimeout    = 10 * time.Second       // for TLS and the first answer of an agent that may be short of CPU
 	headStart      = 250 * time.Millisecond // of the default port over the others: more than 64 handshakes take
 	maxReply       = 64 << 20               // bytes of an answer to a question
 )
@@ -33,8 +34,8 @@ const (
 // from TLS to where it belongs without passing through it.
 const readBuffer = 4 << 10
 
-// dialer makes connections to agents. It may be used by any number of goroutines.
-type dialer struct {
+// Dialer makes connections to agents. It may be used by any number of goroutines.
+type Dialer struct {
 	id     *identity.Identity
 	tls    *tls.Config // for sessions
 	asking *tls.Config // for questions
@@ -43,10 +44,10 @@ type dialer struct {
 	pages  codec.Pool
 }
 
-// newDialer sizes buffers for so many hosts: output must flow fast from few, many must start
+// NewDialer sizes buffers for so many hosts: output must flow fast from few, many must start
 // fast (a buffer costs its allocation), and 64 must fit into the launcher's memory.
-func newDialer(id *identity.Identity, hosts int) *dialer {
-	d := &dialer{id: id, window: 4 << 20, buffer: 32 << 10} // a TLS record has 16 KiB
+func NewDialer(id *identity.Identity, hosts int) *Dialer {
+	d := &Dialer{id: id, window: 4 << 20, buffer: 32 << 10} // a TLS record has 16 KiB
 	switch {
 	case hosts > 16:
 		d.window, d.buffer = 256<<10, 16<<10
@@ -60,40 +61,41 @@ func newDialer(id *identity.Identity, hosts int) *dialer {
 	return d
 }
 
-// agentConn is one TLS connection to an agent, with gRPC over it.
-type agentConn struct {
+// Conn is one TLS connection to an agent, with gRPC over it.
+type Conn struct {
 	addr   netip.AddrPort
-	client apiv1.AgentClient
+	Client apiv1.AgentClient
 	cc     *grpc.ClientConn
 }
 
-func (a *agentConn) close() { a.cc.Close() }
+// Close ends the connection.
+func (a *Conn) Close() { a.cc.Close() }
 
 // explain is the cause of a failed call.
-func (a *agentConn) explain(err error) *cause {
+func (a *Conn) explain(err error) *link.Cause {
 	text := errors.New(status.Convert(err).Message())
 	switch status.Code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated: // the role in our certificate
-		return &cause{stage: stageTLS, role: true, err: fmt.Errorf("%v: it refused us: %w", a.addr, text)}
+		return &link.Cause{Stage: link.StageTLS, Role: true, Err: fmt.Errorf("%v: it refused us: %w", a.addr, text)}
 	case codes.Unimplemented:
-		return causef(stageVersion, "%v: another version of mpiup: %w", a.addr, text)
+		return link.Causef(link.StageVersion, "%v: another version of mpiup: %w", a.addr, text)
 	}
-	return causef(stageConnect, "%v: %w", a.addr, text)
+	return link.Causef(link.StageConnect, "%v: %w", a.addr, text)
 }
 
 // connect makes a connection for a session to one address.
-func (d *dialer) connect(ctx context.Context, addr netip.AddrPort) (*agentConn, error) {
+func (d *Dialer) connect(ctx context.Context, addr netip.AddrPort) (*Conn, error) {
 	return d.connectAs(ctx, addr, d.tls, apiv1.MaxFrame)
 }
 
-// question makes a connection for calls that are no session's.
-func (d *dialer) question(ctx context.Context, addr netip.AddrPort) (*agentConn, error) {
+// Question makes a connection for calls that are no session's.
+func (d *Dialer) Question(ctx context.Context, addr netip.AddrPort) (*Conn, error) {
 	return d.connectAs(ctx, addr, d.asking, maxReply)
 }
 
 // connectAs makes a connection whose messages have at most so many bytes. The TLS handshake is done here, so that its
 // errors are told apart and gRPC never dials by itself.
-func (d *dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Config, most int) (*agentConn, error) {
+func (d *Dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Config, most int) (*Conn, error) {
 	tctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	tcp, err := (&net.Dialer{KeepAlive: -1}).DialContext(tctx, "tcp", addr.String())
@@ -115,17 +117,17 @@ func (d *dialer) connectAs(ctx context.Context, addr netip.AddrPort, as *tls.Con
 	if err != nil {
 		cc.Close()
 		if ctx.Err() != nil {
-			return nil, causef(stageConnect, "%v: it accepts connections and says nothing", addr)
+			return nil, link.Causef(link.StageConnect, "%v: it accepts connections and says nothing", addr)
 		}
 		return nil, connCause(addr, err)
 	}
 	ready <- conn
-	return &agentConn{addr: addr, client: apiv1.NewAgentClient(cc), cc: cc}, nil
+	return &Conn{addr: addr, Client: apiv1.NewAgentClient(cc), cc: cc}, nil
 }
 
 // overlay puts gRPC on the connection that comes through ready. It gets that one and no other: when it
-// breaks, the session redials in its own way (link.go).
-func (d *dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (*grpc.ClientConn, error) {
+// breaks, the session redials in its own way (launcher/link).
+func (d *Dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (*grpc.ClientConn, error) {
 	return dial.Over(addr.String(), ready,
 		grpc.WithInitialWindowSize(d.window), grpc.WithInitialConnWindowSize(d.window),
 		grpc.WithReadBufferSize(readBuffer), grpc.WithWriteBufferSize(d.buffer),
@@ -135,29 +137,29 @@ func (d *dialer) overlay(addr netip.AddrPort, ready <-chan net.Conn, most int) (
 }
 
 // silentAt is the cause of an address from which nothing comes back.
-func silentAt(addr netip.AddrPort) *cause {
-	return &cause{stage: stageConnect, silent: true, port: addr.Port(), err: fmt.Errorf(
+func silentAt(addr netip.AddrPort) *link.Cause {
+	return &link.Cause{Stage: link.StageConnect, Silent: true, Port: addr.Port(), Err: fmt.Errorf(
 		"%v does not answer: a NetworkPolicy or firewall may drop what is sent to port %d, or the host is down", addr, addr.Port())}
 }
 
 // connCause tells a TLS refusal from a connection that was not made or broke.
-func connCause(addr netip.AddrPort, err error) *cause {
+func connCause(addr netip.AddrPort, err error) *link.Cause {
 	var r *identity.Refusal
 	var timeout net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &cause{stage: stageConnect, refused: true, port: addr.Port(), err: fmt.Errorf("%v: connection refused", addr)}
+		return &link.Cause{Stage: link.StageConnect, Refused: true, Port: addr.Port(), Err: fmt.Errorf("%v: connection refused", addr)}
 	case errors.As(err, &r):
-		return causef(stageTLS, "%v: %w", addr, err)
+		return link.Causef(link.StageTLS, "%v: %w", addr, err)
 	case errors.Is(err, syscall.EHOSTUNREACH):
 		// Nobody answered ARP or neighbour discovery for 3 s: attempts by turns end so and by their time.
-		return &cause{stage: stageConnect, silent: true, port: addr.Port(), err: fmt.Errorf("%v does not answer, the host is down or not there (%w)", addr, plainErr(err))}
+		return &link.Cause{Stage: link.StageConnect, Silent: true, Port: addr.Port(), Err: fmt.Errorf("%v does not answer, the host is down or not there (%w)", addr, plainErr(err))}
 	case errors.Is(err, syscall.ENETUNREACH):
-		return &cause{stage: stageConnect, silent: true, err: fmt.Errorf("%v cannot be reached (%w)", addr, plainErr(err))}
+		return &link.Cause{Stage: link.StageConnect, Silent: true, Err: fmt.Errorf("%v cannot be reached (%w)", addr, plainErr(err))}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return silentAt(addr)
 	}
-	return causef(stageConnect, "%v: %w", addr, plainErr(err))
+	return link.Causef(link.StageConnect, "%v: %w", addr, plainErr(err))
 }
 
 // plainErr is a failure of the network without what Go writes around it.
@@ -174,4 +176,34 @@ func plainErr(err error) error {
 		return op.Err
 	}
 	return err
+}
+
+// Attach is an attachFunc over the network.
+func (d *Dialer) Attach(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*link.Session, error) {
+	conn, err := d.connect(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	sctx, cancel := context.WithCancel(life)
+	stop := context.AfterFunc(ctx, cancel)
+	s := &link.Session{Addr: addr, Id: open.Session, Secret: open.Secret, Explain: conn.explain,
+		Close: func() { cancel(); conn.Close() }}
+	stream, err := conn.Client.Attach(sctx)
+	if err == nil {
+		s.Stream = stream
+		s.Opened, err = link.ExchangeOpen(stream, open)
+	}
+	if !stop() || err != nil {
+		s.Close()
+		if ctx.Err() != nil {
+			return nil, link.Causef(link.StageConnect, "%v: the agent did not answer in time", addr)
+		}
+		var c *link.Cause
+		if errors.As(err, &c) {
+			c.Err = fmt.Errorf("%v: %w", addr, c.Err)
+			return nil, c
+		}
+		return nil, conn.explain(err)
+	}
+	return s, nil
 }

@@ -1,0 +1,102 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// Stage is how far a host was reached; a later one tells more about what is wrong.
+type Stage uint8
+
+const (
+	StageResolve Stage = iota // the name has no address
+	StageConnect              // nothing answers
+	StageHosts                // an agent answers, and it is another host's
+	StageTLS                  // it answers and our identities do not fit
+	StageVersion              // other protocol
+	StageFenced               // a newer launcher has taken over: never ask again
+)
+
+// ExitCode is the exit code of a run that ends at that stage.
+func (s Stage) ExitCode() int {
+	return [...]int{job.ExitResolve, job.ExitConnect, job.ExitHosts, job.ExitTLS, job.ExitVersion, job.ExitPreempted}[s]
+}
+
+// Cause is why a host is not reached. Its text does not name the host.
+type Cause struct {
+	Stage      Stage
+	Refused    bool      // nothing listens there
+	Silent     bool      // nothing comes back from there
+	Port       uint16    // that refused or was silent; 0: not told
+	Unanswered bool      // DNS says neither yes nor no
+	Role       bool      // it does not let certificates of our role start anything
+	Never      bool      // nothing but another command line helps
+	Stranger   bool      // another incarnation answered, or one that does not know the session
+	Cached     time.Time // until when DNS may say so though it is no longer true; zero: it does not tell
+	Err        error
+}
+
+func (c *Cause) Error() string { return c.Err.Error() }
+func (c *Cause) Unwrap() error { return c.Err }
+
+// final says that the session cannot go on, however the host is reached.
+func (c *Cause) final() bool { return c.Stranger || c.Stage == StageFenced }
+
+// Causef is a cause of that stage, formatted as by fmt.Errorf.
+func Causef(s Stage, format string, args ...any) *Cause {
+	return &Cause{Stage: s, Err: fmt.Errorf(format, args...)}
+}
+
+// Patience is how long one host has been in a state that waiting does not cure. The zero value is new.
+type Patience struct {
+	stage  Stage
+	silent bool
+	since  time.Time // zero: it is in no such state
+}
+
+const (
+	// hopeless is how long such a state must last: an agent that is made anew may be another's for a moment,
+	// and the network of a new pod takes some seconds.
+	Hopeless = 15 * time.Second
+	NoCure   = "no longer waited for: what has been so for 15s does not become right by waiting"
+)
+
+// Over takes what an attempt came to that began at a time, and says whether it is the last. insist is a user who said how
+// long hosts may take to answer; one of another job stays that.
+func (p *Patience) Over(c *Cause, begun time.Time, insist bool) bool {
+	if c.Never {
+		return true
+	}
+	if !(c.Stage == StageTLS || c.Stage == StageVersion || c.Silent && !insist) {
+		*p = Patience{}
+		return false
+	}
+	if p.since.IsZero() || p.stage != c.Stage || p.silent != c.Silent {
+		*p = Patience{c.Stage, c.Silent, begun}
+	}
+	return time.Since(p.since) >= Hopeless
+}
+
+// AsCause is err as a cause; one that is none counts as a connection's.
+func AsCause(err error) *Cause {
+	var c *Cause
+	if errors.As(err, &c) {
+		return c
+	}
+	return &Cause{Stage: StageConnect, Err: err}
+}
+
+// Telling picks the cause that says most: the latest stage, of one stage something that listens
+// before nothing, the first of several.
+func Telling(causes []*Cause) *Cause {
+	var best *Cause
+	for _, c := range causes {
+		if c != nil && (best == nil || c.Stage > best.Stage || c.Stage == best.Stage && best.Refused && !c.Refused) {
+			best = c
+		}
+	}
+	return best
+}

@@ -1,0 +1,293 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
+)
+
+// Conn keeps one host's session on a connection.
+//
+//	stream broke      redial at once, and again until it is resumed; refused, or answered by
+//	                  another incarnation: the host is lost
+//	stream silent     for NodeTimeout/3: resume on a second connection beside it, since a path may
+//	                  hold bytes for ever; for NodeTimeout: the host is lost
+//
+// Silence is counted by the run's Clock, which stands still while this process does.
+type Conn struct {
+	Config
+	link  *wire.Link
+	tick  chan struct{} // the clock's steps, capacity 1
+	over  chan struct{} // closed by Finish: the agent said Closed, the end of the stream is no loss
+	ended sync.Once
+
+	begun     time.Duration // Clock time when the stream began
+	progress  uint64        // frames received when the stream broke last
+	fruitless int           // streams that broke since without bringing one
+}
+
+// Config is a host and its opened session. It is not changed while the connection runs.
+type Config struct {
+	Index   int // of the host in its run
+	Name    string
+	First   *Session
+	Wait    func()        // embedded: until its agent has ended; nil: it is another process
+	Attach  Attach        // the way to it again; nil: embedded
+	Timeout time.Duration // silence after which it is lost
+	Open    *apiv1.Open   // as first sent; redials send it again with resume
+	Clock   *wire.Clock
+	Deliver func(*apiv1.Frame) error // takes what the agent sends, on Run's goroutine
+}
+
+// New only builds; Run keeps the session on a connection.
+func New(cfg Config) *Conn {
+	return &Conn{Config: cfg, link: wire.NewLink(wire.Config{Clock: cfg.Clock}), tick: make(chan struct{}, 1), over: make(chan struct{})}
+}
+
+// Tick passes on that the Clock has moved.
+func (h *Conn) Tick() {
+	select {
+	case h.tick <- struct{}{}:
+	default:
+	}
+}
+
+// Queued is how many frames the agent has not acknowledged.
+func (h *Conn) Queued() int { return h.link.Queued() }
+
+// maxFruitless bounds resuming a session that breaks again before it carries anything; a
+// stream that lasted fruitful bore fruit, though the ranks had nothing to say.
+const (
+	maxFruitless = 100
+	fruitful     = 2 * time.Second
+)
+
+// takeOver is how long a second connection may take to answer once the first has ended. It
+// leaves most of the second that an agent waits for us.
+const takeOver = 250 * time.Millisecond
+
+// Finish says that nothing more is expected of the host.
+func (h *Conn) Finish() { h.ended.Do(func() { close(h.over) }) }
+
+// Finished says that Finish was called.
+func (h *Conn) Finished() bool {
+	select {
+	case <-h.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// Lost is why a host was given up.
+type Lost struct {
+	Why    string
+	Since  time.Duration // Clock time from which nothing was heard of it
+	Fenced bool
+}
+
+func (e *Lost) Error() string { return e.Why }
+
+// Run carries frames until ctx ends (nil), the session is closed (nil), or the host is lost
+// (*lostError). All it started has ended when it returns.
+func (h *Conn) Run(ctx context.Context) error {
+	err := h.streams(ctx)
+	h.link.Wait()
+	if h.Wait != nil {
+		h.Wait()
+	}
+	return err
+}
+
+func (h *Conn) streams(ctx context.Context) error {
+	s := h.First
+	for {
+		next, err := h.carry(ctx, s)
+		s.Close()
+		if ctx.Err() != nil || h.Finished() {
+			if next != nil {
+				next.Close()
+			}
+			return nil
+		}
+		if next == nil {
+			if next, err = h.resume(ctx, err); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+		}
+		s = next
+	}
+}
+
+// carry runs one stream. It returns the session's next stream if one was made beside it, else
+// why this one ended.
+func (h *Conn) carry(life context.Context, s *Session) (*Session, error) {
+	ctx, cancel := context.WithCancel(life)
+	defer cancel()
+	h.begun = h.Clock.Now()
+	h.link.Heard() // Opened just came; a tick before Run has begun must not see the old silence
+	ended := make(chan error, 1)
+	go func() { ended <- h.link.Run(ctx, s.Stream, s.Opened.Received, h.Deliver) }()
+	var probe chan probed // the answer of a second connection under way; nil: none is
+	var tried time.Duration
+	for {
+		select {
+		case err := <-ended:
+			// The agent may have ended this stream because the other has taken over. Else the
+			// other may hang, and the agent keeps the ranks of a closed stream for a second.
+			if probe != nil {
+				t := time.AfterFunc(takeOver, cancel)
+				defer t.Stop()
+			}
+			return await(probe), err
+		case <-h.over:
+			cancel()
+			return await(probe), <-ended
+		case p := <-probe:
+			probe, tried = nil, h.Clock.Now()
+			if p.err == nil || AsCause(p.err).final() {
+				cancel()
+				<-ended
+				return p.s, p.err
+			}
+		case <-h.tick:
+			silent := h.link.Silent()
+			switch {
+			case h.Attach == nil: // a process does not lose touch with itself
+			case silent > h.Timeout:
+				cancel()
+				<-ended
+				return await(probe), errSilent
+			case silent > h.Timeout/3 && probe == nil && h.Clock.Now()-tried > h.Timeout/6:
+				probe = make(chan probed, 1)
+				go h.beside(ctx, life, probe)
+			}
+		}
+	}
+}
+
+// await is the session that a second connection resumed, nil if none did.
+func await(probe chan probed) *Session {
+	if probe == nil {
+		return nil
+	}
+	return (<-probe).s
+}
+
+var errSilent = errors.New("silent")
+
+type probed struct {
+	s   *Session
+	err error
+}
+
+// beside resumes the session on a second connection; ctx bounds the attempt.
+func (h *Conn) beside(ctx, life context.Context, out chan<- probed) {
+	s, err := h.redial(ctx, life)
+	out <- probed{s, err}
+}
+
+// resume redials until the session goes on, or the host must be given up.
+func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
+	since := h.Clock.Now()
+	if errors.Is(broke, errSilent) {
+		return nil, &Lost{Since: since - h.link.Silent(),
+			Why: fmt.Sprintf("nothing was heard from it for %v (--node-timeout)", h.Timeout)}
+	}
+	if h.Attach == nil {
+		return nil, &Lost{Why: h.First.Explain(broke).Error(), Since: since}
+	}
+	if c := AsCause(broke); c.final() { // a second connection found out
+		return nil, h.gone(c, since-h.link.Silent())
+	}
+	if now := h.link.Received(); now != h.progress || since-h.begun >= fruitful {
+		h.progress, h.fruitless = now, 0
+	}
+	if h.fruitless++; h.fruitless > maxFruitless {
+		return nil, &Lost{Since: since,
+			Why: fmt.Sprintf("its connection broke %d times without a frame getting through: %v", h.fruitless, h.First.Explain(broke))}
+	}
+	pause := min(2*time.Millisecond<<min(h.fruitless, 10), maxPause)
+	if h.fruitless > 3 { // whatever breaks it needs time
+		waitFor(ctx, pause)
+	}
+	for {
+		s, err := h.redial(ctx, ctx)
+		if err == nil {
+			return s, nil
+		}
+		c := AsCause(err)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case c.Refused || c.final():
+			return nil, h.gone(c, since)
+		case h.link.Silent() > h.Timeout:
+			return nil, &Lost{Since: since,
+				Why: fmt.Sprintf("its connection broke (%v) and could not be resumed in %v (--node-timeout): %v", h.First.Explain(broke), h.Timeout, c)}
+		}
+		waitFor(ctx, pause)
+		pause = min(2*pause, maxPause)
+	}
+}
+
+const maxPause = 200 * time.Millisecond
+
+// gone turns the answer to a redial into the reason of a loss.
+func (h *Conn) gone(c *Cause, since time.Duration) *Lost {
+	switch {
+	case c.Stage == StageFenced:
+		return &Lost{Why: c.Error(), Since: since, Fenced: true}
+	case c.Stranger:
+		return &Lost{Why: "its agent was restarted: " + c.Error(), Since: since}
+	}
+	return &Lost{Why: "its agent is gone: " + c.Error(), Since: since}
+}
+
+// redial resumes the session at the same address.
+func (h *Conn) redial(ctx, life context.Context) (*Session, error) {
+	dctx, cancel := context.WithTimeout(ctx, min(OpenTimeout, max(h.Timeout/3, 2*time.Second)))
+	defer cancel()
+	open := proto.CloneOf(h.Open)
+	open.Resume, open.Received = true, h.link.Received()
+	open.Machine, open.MeetingPorts, open.MpiPorts = apiv1.MachineWish_MACHINE_NOT_WANTED, 0, "" // the session has them
+	s, err := h.Attach(dctx, life, h.First.Addr, open)
+	if err != nil {
+		return nil, err
+	}
+	if s.Opened.Host.Incarnation != h.First.Opened.Host.Incarnation {
+		s.Close()
+		return nil, &Cause{Stage: StageConnect, Stranger: true,
+			Err: fmt.Errorf("%v: another incarnation of the agent answers", h.First.Addr)}
+	}
+	return s, nil
+}
+
+// Send queues a frame for the host. A full queue is a host that takes nothing any more: its
+// silence ends it, so that error says nothing new. The one that is returned is wire.ErrTooLarge.
+func (h *Conn) Send(f *apiv1.Frame) error {
+	if err := h.link.Send(f); errors.Is(err, wire.ErrTooLarge) {
+		return fmt.Errorf("a frame %T: %w", f.Body, err)
+	}
+	return nil
+}
+
+// waitFor waits for d, or until ctx ends.
+func waitFor(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,146 @@
+// Package link keeps one host's session on a connection, and says why a host is not reached.
+//
+//	Attach: Open ─▶ Opened ─▶ Session ─▶ Conn.Run ─┬─ Closed, Finish ─────────▶ nil
+//	(or Embed)                 ▲  stream broke or  │
+//	                           │  silent: redialled┘─ refused, another incarnation, NodeTimeout ─▶ *Lost
+//	                           └─ resumed
+//
+// A Cause is why an attempt failed, by how far it got (Stage); of several, Telling picks the one that says most.
+//
+// Concurrency: Run blocks until all it started has ended, and hands frames to Deliver one at a time. Send, Finish and Tick may
+// be called by any goroutine and never block.
+//
+// The package does not look for hosts and knows no job: launcher/reach finds an agent, the launcher says what is sent to it.
+package link
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/wire"
+)
+
+// openTimeout is for TLS and the first answer of an agent that may be short of CPU.
+const OpenTimeout = 10 * time.Second
+
+// Session is an opened stream of a session: what the agent answered to Open, and the way to
+// close it.
+type Session struct {
+	Stream  wire.Stream
+	Opened  *apiv1.Opened
+	Addr    netip.AddrPort // zero: embedded
+	Id      string
+	Secret  []byte
+	Close   func() // ends stream and connection
+	Explain func(error) *Cause
+}
+
+// Attach opens a session, or resumes one, at an address (dialer.attach, but in tests). ctx
+// bounds the opening, life the stream after it. Errors are *causes.
+type Attach func(ctx, life context.Context, addr netip.AddrPort, open *apiv1.Open) (*Session, error)
+
+// ExchangeOpen sends Open and judges the answer.
+func ExchangeOpen(s wire.Stream, open *apiv1.Open) (*apiv1.Opened, error) {
+	if err := s.Send(open.Frame()); err != nil {
+		// The reason why is with the receiving side.
+		if _, rerr := s.Recv(); rerr != nil {
+			return nil, rerr
+		}
+		return nil, err
+	}
+	f, err := s.Recv()
+	if err != nil {
+		return nil, err
+	}
+	opened := f.GetOpened()
+	if opened == nil {
+		return nil, Causef(StageConnect, "its first frame is no Opened: not an agent of this version")
+	}
+	if err := refusal(opened); err != nil {
+		return nil, err
+	}
+	if opened.Host.GetIncarnation() == "" {
+		return nil, Causef(StageConnect, "the agent does not state its incarnation")
+	}
+	if err := CheckHost(opened.Host); err != nil {
+		return nil, Causef(StageConnect, "%w", err)
+	}
+	return opened, nil
+}
+
+// refusal is an agent's no as a cause; nil when it said yes.
+func refusal(o *apiv1.Opened) error {
+	switch o.Refusal {
+	case apiv1.Refusal_REFUSAL_NONE:
+		return nil
+	case apiv1.Refusal_REFUSAL_PROTOCOL:
+		return Causef(StageVersion, "it speaks protocol %d (mpiup %s), this mpiup protocol %d: use one version everywhere",
+			o.Protocol, cmp.Or(o.Version, "unknown"), apiv1.Protocol)
+	case apiv1.Refusal_REFUSAL_FENCED:
+		return Causef(StageFenced, "a newer launcher of this job has taken over%s", because(o.Text))
+	case apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, apiv1.Refusal_REFUSAL_SECRET:
+		return &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("the agent there does not know this session" + because(o.Text))}
+	case apiv1.Refusal_REFUSAL_ENDING:
+		return Causef(StageConnect, "its agent is shutting down%s", because(o.Text))
+	}
+	return Causef(StageConnect, "the agent refused%s", because(o.Text))
+}
+
+// Embed opens a session with the agent in this process. The returned wait blocks until that
+// agent has ended.
+func Embed(life context.Context, serve func(context.Context, wire.Stream) error, open *apiv1.Open) (s *Session, wait func(), err error) {
+	ctx, cancel := context.WithCancel(life)
+	mine, theirs, endMine, endTheirs := wire.Pipe(ctx)
+	done := make(chan struct{})
+	var served error
+	go func() {
+		defer endTheirs() // after done: whoever reads the end asks for the reason
+		defer close(done)
+		served = serve(ctx, theirs)
+	}()
+	why := func(err error) *Cause {
+		select {
+		case <-done:
+			if served != nil {
+				err = served
+			}
+		default:
+		}
+		return Causef(StageConnect, "the embedded agent: %w", err)
+	}
+	s = &Session{Stream: mine, Id: open.Session, Secret: open.Secret, Close: endMine, Explain: why}
+	if s.Opened, err = ExchangeOpen(mine, open); err != nil {
+		endMine()
+		cancel()
+		<-done
+		return nil, nil, why(err)
+	}
+	// endMine lets the agent see the end of the stream and finish; cancel is the last resort.
+	return s, func() { <-done; cancel() }, nil
+}
+
+// because is a text as the end of a sentence.
+func because(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + strings.TrimSpace(text)
+}
+
+// CheckHost checks what an agent says of itself: its name becomes tags, tables, names of files and the ranks' own list of hosts.
+func CheckHost(h *apiv1.HelloReply) error {
+	if h.GetName() == "" { // goes by the name that it was found by
+		return nil
+	}
+	if err := hostlist.CheckName(h.Name); err != nil {
+		return fmt.Errorf("its agent states a name that is none: %w", err)
+	}
+	return nil
+}

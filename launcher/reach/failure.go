@@ -1,0 +1,26 @@
+package reach
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// Failure ends a command before its verdict: an exit code and what to say.
+type Failure struct {
+	Code  int
+	Lines []string
+}
+
+func (f *Failure) Error() string { return fmt.Sprint(f.Lines) }
+
+// Failf is a failure of one line.
+func Failf(code int, format string, args ...any) *Failure {
+	return &Failure{code, []string{fmt.Sprintf(format, args...)}}
+}
+
+// GotSignal is INT or TERM as the cause of a context's end.
+type GotSignal syscall.Signal
+
+func (g GotSignal) Error() string { return "got " + job.SignalName(int(g)) }

@@ -1,0 +1,253 @@
+package reach
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mpiup/mpiup/launcher/link"
+
+	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/launcher/hosts"
+)
+
+// Found is a wanted host that answered.
+type Found struct {
+	hosts.Wanted
+	Session *link.Session
+	Wait    func() // embedded: blocks until its agent has ended
+}
+
+// search is one goroutine's search for one host.
+type search struct {
+	watch    *resolve.Watch
+	at       netip.Addr // where it was last
+	patience link.Patience
+}
+
+// gatherer reaches all wanted hosts at once. Each has a goroutine that resolves, dials and
+// claims an agent until it has one; agents are told apart by incarnation, so that two names of
+// one address end on two agents, and two names of one agent do not pass for two hosts.
+type gatherer struct {
+	reach  *Reach
+	attach link.Attach
+	opener *Opener
+	life   context.Context // of the streams
+	tired  atomic.Bool     // a host was given up before ctx ended
+	hasty  bool            // what waiting does not change ends it: another host's agent, TLS, another version
+
+	mu      sync.Mutex
+	claimed map[string]int         // incarnation → index of the wanted host, guarded by mu
+	taken   map[netip.AddrPort]int // where they are, guarded by mu
+	cancel  context.CancelFunc     // ends gathering
+	muster  *muster
+}
+
+func newGatherer(r *Reach, attach link.Attach, o *Opener, life context.Context) *gatherer {
+	return &gatherer{reach: r, attach: attach, opener: o, life: life, claimed: map[string]int{}, taken: map[netip.AddrPort]int{}}
+}
+
+// gather blocks until every wanted host has answered or ctx ends. The result is in the order
+// of want; an entry without session was not reached, and board tells why.
+func (g *gatherer) gather(ctx context.Context, want []hosts.Wanted, board *board) []Found {
+	ctx, g.cancel = context.WithCancel(ctx)
+	defer g.cancel()
+	g.muster = newMuster(len(want))
+	out := make([]Found, len(want))
+	var wg sync.WaitGroup
+	for i, w := range want {
+		out[i].Wanted = w
+		wg.Go(func() {
+			s, wait := g.one(ctx, i, w, board)
+			out[i].Session, out[i].Wait = s, wait
+		})
+	}
+	wg.Wait()
+	sortSiblings(out)
+	return out
+}
+
+// one reaches one host, trying until it has an agent of its own or ctx ends.
+func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board) (*link.Session, func()) {
+	if w.Local && g.reach.Identity == nil {
+		return g.embedded(ctx, i, board)
+	}
+	pause := 50 * time.Millisecond
+	look := search{watch: g.reach.Resolver.Watch(w.Entry.Name)}
+	for ctx.Err() == nil {
+		begun := time.Now()
+		s, err := g.try(ctx, i, w, &look, board)
+		if err == nil {
+			board.set(i, nil)
+			if g.hold(ctx, s) {
+				return s, nil
+			}
+			err = broken(s.Addr)
+			g.release(s)
+			s.Close()
+			pause = 50 * time.Millisecond
+		}
+		c := link.AsCause(err)
+		if w.Local && c.Refused && g.reach.Embedded != nil {
+			return g.embedded(ctx, i, board)
+		}
+		if ctx.Err() == nil {
+			board.set(i, c)
+		} else {
+			board.last(i, c)
+		}
+		over := look.patience.Over(c, begun, g.reach.Insist) && ctx.Err() == nil
+		if over && !c.Never {
+			g.tired.Store(true)
+		}
+		if c.Stage == link.StageFenced || c.Role || over || g.hasty && c.Stage >= link.StageHosts {
+			g.cancel()
+			return nil, nil
+		}
+		sleep(ctx, pause/2+rand.N(pause))
+		pause = min(2*pause, time.Second)
+	}
+	return nil, nil
+}
+
+func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*link.Session, func()) {
+	s, wait, err := link.Embed(g.life, g.reach.Embedded, g.opener.Open())
+	if err != nil {
+		board.set(i, link.AsCause(err))
+		g.cancel() // it is not tried again
+		return nil, nil
+	}
+	board.set(i, nil)
+	g.hold(ctx, s)
+	return s, wait
+}
+
+// try is one round: resolve, dial, claim.
+func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search, board *board) (*link.Session, error) {
+	candidates := w.Fixed
+	switch {
+	case len(candidates) > 0:
+	case w.Local:
+		candidates = candidatesOf(here(), g.reach.Identity.Ports())
+	default:
+		addrs, err := look.watch.Wait(ctx, func(err error) { board.set(i, resolveCause(err)) })
+		if err != nil {
+			return nil, resolveCause(err)
+		}
+		candidates = candidatesOf(addrs, g.reach.Identity.Ports())
+	}
+	if at := candidates[0].Addr(); look.at != at {
+		look.at, look.patience = at, link.Patience{} // a pod that was made anew
+	}
+	if id := g.reach.Identity; id != nil && id.Insecure() && !look.at.IsLoopback() {
+		return nil, &link.Cause{Stage: link.StageTLS, Never: true, Err: fmt.Errorf(
+			"it is at %v, and --insecure reaches agents on this machine's loopback addresses only: give both the job's secret (--key)", look.at)}
+	}
+	free, other := g.free(candidates)
+	if len(free) == 0 {
+		return nil, taken(candidates, board.name(other))
+	}
+	s, err := race(ctx, free, func(ctx context.Context, addr netip.AddrPort) (*link.Session, error) {
+		s, err := g.attach(ctx, g.life, addr, g.opener.Open())
+		if err != nil {
+			return nil, err
+		}
+		if other, ok := g.claim(s, i); !ok {
+			s.Close()
+			return nil, link.Causef(link.StageHosts, "%v: the agent there is host %s already", addr, board.name(other))
+		}
+		return s, nil
+	}, func(s *link.Session) { g.release(s); s.Close() })
+	if err != nil && len(free) < len(candidates) {
+		return nil, taken(candidates, board.name(other))
+	}
+	return s, err
+}
+
+// taken is the cause of a name that shares its address with host other and has no agent left.
+func taken(candidates []netip.AddrPort, other string) *link.Cause {
+	return link.Causef(link.StageHosts, "%v has fewer agents than names in the list: the one there is host %s already", candidates[0].Addr(), other)
+}
+
+// claim makes the agent of s that of host i, unless another host has it.
+func (g *gatherer) claim(s *link.Session, i int) (owner int, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	inc := s.Opened.Host.Incarnation
+	if owner, taken := g.claimed[inc]; taken {
+		return owner, false
+	}
+	g.claimed[inc] = i
+	g.taken[s.Addr] = i
+	return i, true
+}
+
+func (g *gatherer) release(s *link.Session) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.claimed, s.Opened.Host.Incarnation)
+	delete(g.taken, s.Addr)
+}
+
+// free are the candidates where no agent was claimed yet; other is a host that has one of the
+// rest.
+func (g *gatherer) free(candidates []netip.AddrPort) (out []netip.AddrPort, other int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out = make([]netip.AddrPort, 0, len(candidates))
+	for _, c := range candidates {
+		if owner, taken := g.taken[c]; taken {
+			other = owner
+		} else {
+			out = append(out, c)
+		}
+	}
+	return out, other
+}
+
+// sortSiblings gives names with one address their agents in order of port: the first name of
+// the list gets the lowest, whichever answered first. On a dual-stack node siblings may have
+// been reached by different families; the address that each advertises is the same.
+func sortSiblings(hosts []Found) {
+	byAddr := map[netip.Addr][]int{}
+	for i, h := range hosts {
+		if h.Session == nil || !h.Session.Addr.IsValid() {
+			continue
+		}
+		at := h.Session.Addr.Addr()
+		if a, err := netip.ParseAddrPort(h.Session.Opened.Host.Address); err == nil {
+			at = a.Addr()
+		}
+		byAddr[at] = append(byAddr[at], i)
+	}
+	for _, idx := range byAddr {
+		if len(idx) < 2 {
+			continue
+		}
+		sessions := make([]*link.Session, len(idx))
+		for k, i := range idx {
+			sessions[k] = hosts[i].Session
+		}
+		slices.SortFunc(sessions, func(a, b *link.Session) int { return int(a.Addr.Port()) - int(b.Addr.Port()) })
+		for k, i := range idx {
+			hosts[i].Session = sessions[k]
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,41 @@
+package reach
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// Opener makes the Open frames of one run. Each session has an id of its own, though all
+// begin alike: descendants are found by it, and two agents may see one /proc.
+type Opener struct {
+	reach *Reach
+	Run   string // 16 hex digits
+	Wish  apiv1.MachineWish
+	// What is reserved for ranks to meet at, before it is known where rank 0 will be.
+	Ports  uint32
+	Within string // a range of ports; "": any
+}
+
+// NewOpener is that of a new run.
+func NewOpener(r *Reach) *Opener { return &Opener{reach: r, Run: randomHex(8)} }
+
+func randomHex(n int) string { return hex.EncodeToString(randomBytes(n)) }
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	rand.Read(b) // never fails (crypto/rand)
+	return b
+}
+
+// Open is the first frame of a new session.
+func (o *Opener) Open() *apiv1.Open {
+	return &apiv1.Open{
+		Protocol: apiv1.Protocol, Version: o.reach.Version,
+		Session: o.Run + randomHex(8), Secret: randomBytes(16),
+		Incarnation: o.reach.Incarnation, LeaseMs: uint64(o.reach.Lease.Milliseconds()),
+		Namespace: o.reach.Namespace, Pod: o.reach.Pod, Launcher: o.reach.Hostname, Sandbox: o.reach.Sandbox,
+		Machine: o.Wish, MeetingPorts: o.Ports, MpiPorts: o.Within,
+	}
+}

@@ -1,0 +1,124 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/mpiup/mpiup/launcher/link"
+
+	"github.com/mpiup/mpiup/internal/resolve"
+)
+
+// candidatesOf lists where an agent may listen: the default port of each address first.
+func candidatesOf(addrs []netip.Addr, ports []int) []netip.AddrPort {
+	const maxAddrs = 4
+	addrs = addrs[:min(len(addrs), maxAddrs)]
+	out := make([]netip.AddrPort, 0, len(addrs)*len(ports))
+	for _, p := range ports {
+		for _, a := range addrs {
+			out = append(out, netip.AddrPortFrom(a, uint16(p)))
+		}
+	}
+	return out
+}
+
+// race tries the first candidate with a head start, then all others at once, and returns the
+// first success; others that succeed after it are dropped. When all fail the most telling
+// cause is returned. It blocks until every attempt has ended.
+func race[T any](ctx context.Context, candidates []netip.AddrPort,
+	try func(context.Context, netip.AddrPort) (T, error), drop func(T)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, link.OpenTimeout)
+	defer cancel()
+	type result struct {
+		i   int
+		v   T
+		err error
+	}
+	results := make(chan result, len(candidates))
+	start := func(i int) {
+		v, err := try(ctx, candidates[i])
+		results <- result{i, v, err}
+	}
+	head := time.NewTimer(headStart)
+	defer head.Stop()
+	go start(0)
+	started, ended := 1, 0
+	rest := func() {
+		for i := started; i < len(candidates); i++ {
+			go start(i)
+		}
+		started = len(candidates)
+	}
+	var won T
+	var have bool
+	causes := make([]*link.Cause, len(candidates)) // in their order: of equal ones the first port is told of
+	for ended < started {
+		select {
+		case <-head.C:
+			if !have {
+				rest()
+			}
+		case r := <-results:
+			ended++
+			switch {
+			case r.err == nil && !have:
+				won, have = r.v, true
+				cancel()
+			case r.err == nil:
+				drop(r.v)
+			default:
+				causes[r.i] = link.AsCause(r.err)
+				if !have && ctx.Err() == nil {
+					rest()
+				}
+			}
+		}
+	}
+	if have {
+		return won, nil
+	}
+	return won, mostTelling(causes)
+}
+
+// mostTelling is telling, but all must have refused for the result to count as refused.
+func mostTelling(causes []*link.Cause) *link.Cause {
+	best := *link.Telling(causes)
+	for _, c := range causes {
+		best.Refused = best.Refused && (c == nil || c.Refused)
+	}
+	return &best
+}
+
+func resolveCause(err error) *link.Cause {
+	c := &link.Cause{Stage: link.StageResolve, Err: err}
+	var e *resolve.Error
+	if !errors.As(err, &e) {
+		return c
+	}
+	repeats := ""
+	if e.Cached > 0 {
+		c.Cached = time.Now().Add(e.Cached)
+		repeats = fmt.Sprintf("; caches of DNS may repeat this for %v", inSeconds(e.Cached))
+	}
+	c.Err, c.Unanswered = fmt.Errorf("no answer from DNS: %w", why(err)), true
+	if errors.Is(err, resolve.ErrNoName) {
+		c.Unanswered = false
+		c.Err = fmt.Errorf("no such name (the name of a pod appears when it is ready%s): %w", repeats, why(err))
+	}
+	return c
+}
+
+// inSeconds rounds up, as what ends within a second has not ended.
+func inSeconds(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
+
+// why is a resolver's reason without the name and kind that its text begins with.
+func why(err error) error {
+	var e *resolve.Error
+	if errors.As(err, &e) {
+		return errors.New(e.Why)
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+// Package reach finds the job's hosts, makes connections to their agents and holds those that answered until all do, showing who is
+// missing and why.
+//
+//	hosts.Sources, DNS, gossip ─Find─▶ names ─Assemble─▶ for each host: resolve ─▶ race of ports ─▶ TLS ─▶ Open ─▶ claim ─▶ hold
+//	                  (discover.go, meet.go)              (gather.go)   (race.go)   (dial.go)  (open.go)              (hold.go)
+//	who is missing ──▶ a table on a terminal, else lines (table.go)
+//
+//	Visit asks hosts once who they are, without a session (visit.go); Others and Members are whom peers and shutdown ask
+//
+// An agent is claimed by its incarnation: two names of one address end on two agents, and two names of one agent are no two hosts.
+// What waiting does not cure is a property of a link.Cause, and a host's patience with it ends the search.
+//
+// Concurrency: each call blocks until all it started has ended, but for the streams of the sessions that it returns, which
+// CloseAll ends. A Dialer may be used by any number of goroutines.
+//
+// The package starts nothing on hosts and keeps no session on a connection: that is launcher/link's.
+package reach
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/quorum"
+	"github.com/mpiup/mpiup/launcher/survey"
+)
+
+// Reach is how agents are found and spoken to; every command needs one.
+type Reach struct {
+	hosts.Sources
+	Identity   *identity.Identity // nil: only the embedded agent can be used
+	NoIdentity error              // why there is none, when hosts turn out to need one
+	Resolver   *resolve.Resolver  // default: this machine's
+	// Embedded serves one session of an agent in this process and returns when the session is
+	// over or s has ended. nil: there is none.
+	Embedded func(ctx context.Context, s wire.Stream) error
+	// Here is that agent, for looks at this host. nil: there is none.
+	Here survey.Agent
+
+	Wait        time.Duration // for all hosts to answer; default 5 min
+	Insist      bool          // the user said how long: hosts that do not answer are waited for all of it
+	WaitBy      string        // what a user sets it with, for messages; default "--wait"
+	LocalBy     string        // what a user asks for a run on this host alone with; default "--local"
+	Lease       time.Duration // how long an agent keeps ranks of a silent launcher; default 60 s
+	NodeTimeout time.Duration // silence after which a host is given up; default 30 s
+	Grace       time.Duration // between TERM and KILL after a failure; default 5 s
+	TermGrace   time.Duration // between TERM and KILL where the pod is being ended; default 25 s
+
+	Incarnation string // of this container (internal/incarnation)
+	Sandbox     string // of its pod (internal/incarnation)
+	Version     string // of this build
+	Namespace   string // of our pod, for the agents' audit lines
+	Pod         string
+
+	Stdout   io.Writer
+	Stderr   io.Writer  // mpiup's own lines, and the ranks' standard error
+	Terminal bool       // Stderr is a terminal: progress is redrawn in place
+	Width    func() int // columns of that terminal; nil: 80
+	Log      *slog.Logger
+	// TerminationLog gets the last lines of a failure (Kubernetes: /dev/termination-log). It is
+	// written only if it exists; "" is nowhere.
+	TerminationLog string
+
+	Pinned netip.AddrPort // where the only host's agent is, if that is known already
+	Known  *hosts.Set     // the hosts, if they have been reached already; nil: they are looked for
+	// told gets the last lines of a failure and what the rank wrote that it was the fault of. nil: nobody.
+	Told func(lines, tail []string)
+	Need quorum.Need // what hosts that are found one by one must be
+}
+
+// Fill puts defaults where nothing is said.
+func (r *Reach) Fill() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&r.Wait, job.DefaultWait)
+	r.WaitBy, r.LocalBy = cmp.Or(r.WaitBy, "--wait"), cmp.Or(r.LocalBy, "--local")
+	def(&r.Lease, job.DefaultLease)
+	def(&r.NodeTimeout, job.DefaultNodeTimeout)
+	def(&r.Grace, job.DefaultGrace)
+	def(&r.TermGrace, job.DefaultTermGrace)
+	if r.Resolver == nil {
+		r.Resolver = resolve.New(resolve.Config{Root: r.Root})
+	}
+	if r.Root == "" {
+		r.Root = "/"
+	}
+	if r.Env == nil {
+		r.Env = func(string) string { return "" }
+	}
+	if r.Environ == nil {
+		r.Environ = func() []string { return nil }
+	}
+	if r.Stdout == nil {
+		r.Stdout = io.Discard
+	}
+	if r.Stderr == nil {
+		r.Stderr = io.Discard
+	}
+	if r.Log == nil {
+		r.Log = slog.New(slog.DiscardHandler)
+	}
+	if r.Width == nil {
+		r.Width = func() int { return 80 }
+	}
+}
+
+// Say prints one line of mpiup's own.
+func (r *Reach) Say(format string, args ...any) {
+	fmt.Fprintf(r.Stderr, "mpiup: %s\n", visible.Line(fmt.Sprintf(format, args...)))
+}
