@@ -1,5 +1,5 @@
-// Package mpinet chooses the interface of this host that the ranks' MPI libraries use for TCP, and says it,
-// and the range of ports they may listen on, to each library in its own variables.
+// Package mpinet chooses the interface of this host that the ranks' MPI libraries use for TCP. It tells each library, in
+// its own variables, that interface and the range of ports to listen on.
 //
 //	--net net1 ────────────────────────────▶ the interface of that name      ┐
 //	--net 10.98.0.0/16 ────────────────────▶ the first with an address in it │  OMPI_MCA_btl_tcp_if_include
@@ -12,7 +12,7 @@
 // one, whose packets go nowhere. The choice is each host's own: names may differ where networks do not.
 //
 // Reading, choosing and naming are apart: Links and Read know the host, Choose and Variables are pure.
-// Nothing here is kept; all may be called from any goroutine.
+// The package keeps nothing, and all of it may be called from any goroutine.
 //
-// Of the libraries' own files it reads Open MPI's only (mcafiles.go). It leaves RDMA devices to those who use them.
+// Of the libraries' own files it reads Open MPI's only (mcafiles.go). It does not choose RDMA devices.
 package mpinet

@@ -60,7 +60,7 @@ type Host struct {
 }
 
 // Read looks up what else is known of links: /proc/net/route, /proc/net/ipv6_route, /sys/class/net/IF/device/infiniband.
-// hcas is the host's RDMA devices; of those that are not usable no interface is said to have one. What cannot be read is taken not to be there.
+// hcas are the host's RDMA devices; no interface has one that is not usable. What Read cannot read counts as absent.
 func Read(fsys sysfs.FS, links []Link, hcas rdma.Inventory) Host {
 	devices := map[string]bool{}
 	for _, h := range hcas.Usable() {

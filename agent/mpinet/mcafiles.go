@@ -13,8 +13,8 @@ const maxMCAFile = 64 << 10
 
 // MCAFiles is the MCA parameters that Open MPI's own files set, by the variable that would set them, each with its
 // file. Open MPI does not start TCP where an interface is included by a variable and another excluded in a
-// file. Its files are named in mca_base_param_files, else lie in the home and in etc of its prefix, which is known by
-// OPAL_PREFIX, as the parent of a directory on PATH, or as the distribution's. getenv is of the ranks' environment.
+// file. mca_base_param_files names its files; else they lie in the home directory and in etc of Open MPI's prefix. The
+// prefix is OPAL_PREFIX, the parent of a directory on PATH, or the distribution's. getenv reads the ranks' environment.
 func MCAFiles(fsys sysfs.FS, getenv func(string) string) map[string]rdma.Param {
 	found := map[string]rdma.Param{}
 	for _, name := range mcaFiles(getenv) {

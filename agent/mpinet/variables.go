@@ -21,7 +21,7 @@ const (
 // variable is one that a library reads.
 type variable struct {
 	name    string
-	unless  []string // others of the same meaning, or that exclude it: it is not given beside one
+	unless  []string // others of the same meaning, or that exclude it: beside one of them it is left out
 	only    Speaks   // Nothing: every rank
 	value   func(c Choice, p network.Ports) string
 	applies func(h Host, c Choice) bool // nil: always
@@ -69,8 +69,8 @@ func low(_ Choice, p network.Ports) string    { return strconv.Itoa(int(p.Low)) 
 func high(_ Choice, p network.Ports) string   { return strconv.Itoa(int(p.High)) }
 func count(_ Choice, p network.Ports) string  { return strconv.Itoa(p.Len()) }
 
-// Variables tell the libraries of a rank the choice and the range, as far as there are any. set says that
-// the user or the container has given a variable: that stays, and so do the library's own ways beside it.
+// Variables are those that tell a rank's libraries the choice and the range, as far as there are any. set says whether
+// the user or the container has given a variable. That one stays, and those of the same meaning are left out.
 func Variables(h Host, c Choice, p network.Ports, speaks Speaks, set func(name string) bool) (env []string) {
 	add := func(list []variable) {
 		for _, v := range list {

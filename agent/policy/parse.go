@@ -13,7 +13,7 @@ const MaxFile = 64 << 10
 const anything = "*" // every kind, or every role
 
 // Parse reads the rules of a file; name is what messages call it. A file that allows nothing is
-// taken for a mistake, as an empty one mostly is.
+// an error: an empty one is mostly a mistake.
 func Parse(name, text string) (*Policy, error) {
 	if len(text) > MaxFile {
 		return nil, fmt.Errorf("%s: a policy of more than %d bytes", name, MaxFile)
@@ -84,7 +84,7 @@ func (p *Policy) rule(words []string, rule string) error {
 	return nil
 }
 
-// set notes a rule in the cells that it speaks of; the first of several counts.
+// set notes a rule in the cells that it names; the first of several counts.
 func (p *Policy) set(kind, role, rule string, deny bool) error {
 	kindKnown, roleKnown := kind == anything, role == anything
 	for k, kindName := range kindNames {

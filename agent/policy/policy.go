@@ -14,8 +14,8 @@
 //	allow run,exec  launcher
 //	deny  shell     *
 //
-// What no rule allows is refused, and what a rule refuses no other allows. So a file says all of
-// what may be, and a kind of start that a later mpiup learns is refused until it is named.
+// An agent refuses what no rule allows, and what a rule denies it refuses whatever others allow. So a file lists all
+// that may be started, and a kind of start that a later mpiup learns is refused until the file names it.
 //
 // A Policy does not change; it may be used by any number of goroutines. The package reads no files.
 package policy
@@ -47,7 +47,7 @@ func (k Kind) String() string { return kindNames[k] }
 // roles are the table's columns.
 var roles = [...]identity.Role{identity.RoleLauncher, identity.RoleAgent}
 
-// cell is one entry of the table: the rules that speak of it, "" for none.
+// cell is one entry of the table: the rules that name it, "" for none.
 type cell struct{ allow, deny string }
 
 func (c cell) allowed() bool { return c.allow != "" && c.deny == "" }
@@ -55,7 +55,7 @@ func (c cell) allowed() bool { return c.allow != "" && c.deny == "" }
 // Policy is the table. nil is the default.
 type Policy struct {
 	from    string // file, or the flag as it was written
-	nothing string // the rule of what no rule speaks of
+	nothing string // the rule for what no other rule names
 	cells   [kinds][len(roles)]cell
 }
 
@@ -77,7 +77,7 @@ func (r *Refusal) Error() string {
 		r.Kind, r.Role, r.Rule, instead)
 }
 
-// Check is a *Refusal unless who may start things of the kind. A certificate of two roles may what
+// Check returns a *Refusal unless who may start things of the kind. A certificate of two roles may start what
 // either of them may.
 func (p *Policy) Check(k Kind, who identity.Peer) error {
 	if p.allows(k, who.Role) || who.Also != "" && p.allows(k, who.Also) {
@@ -93,8 +93,8 @@ func (p *Policy) Check(k Kind, who identity.Peer) error {
 	return r
 }
 
-// Callers are the roles that may start anything at all, and launchers in any case: they are told
-// what they may not.
+// Callers are the roles that may start anything at all. Launchers are always among them, since an agent tells
+// them what they may not start.
 func (p *Policy) Callers() (list []identity.Role) {
 	for _, r := range roles {
 		if r == identity.RoleLauncher || p.list(r, Shell) != "" {

@@ -1,14 +1,14 @@
-// Package ports reserves TCP ports of this host for processes that will listen on them later: a port is
-// looked at, and noted as one session's until that has ended, but never held open, or the process could
-// not have it.
+// Package ports reserves TCP ports of this host for processes that will listen on them later. A Table looks whether
+// a port is free, and notes it as one session's until that session has ended. It never holds the port open, or the
+// process could not have it.
 //
 //	Reserve ──▶ noted for a session, free when looked at ──▶ the session's rank listens there ──▶ Release
 //
 // Two sessions of one agent never get the same port. Agents that share a network namespace have tables of
-// their own: each begins at random, and what is in use is passed over, so they collide once in some
-// thousand times, and only where both look before either's rank listens.
+// their own. Each begins at random and passes over what is in use. So they collide once in some
+// thousand times, and only if both look before either's rank listens.
 //
-// A Table may be used by any number of goroutines. It knows nothing of what ports are for.
+// A Table may be used by any number of goroutines. It does not know what ports are for.
 package ports
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/mpiup/mpiup/internal/network"
 )
 
-// Table is the ports of a host that are spoken for. The zero value has none and is ready for use.
+// Table is the ports of a host that sessions have reserved. The zero value has none and is ready for use.
 type Table struct {
 	mu    sync.Mutex
 	owner map[uint16]string // guarded by mu
 }
 
 // Reserve finds up to n ports of a range that nobody listens on, and notes them as owner's. Fewer than n
-// means that the range has no more. The last ports come first where the range is the user's own, since MPI
+// means that the range has no more. In the user's own range it begins with the last ports, since MPI
 // libraries take the first; else it begins anywhere.
 func (t *Table) Reserve(owner string, n int, r network.Ports, own bool) (list []uint16) {
 	first := 0
@@ -73,8 +73,8 @@ func free(p uint16) bool {
 }
 
 // Usual is the range where ports are looked for unless the user names one: 20000 to 29999, or what of it lies
-// below those that the kernel gives to connections (/proc/sys/net/ipv4/ip_local_port_range), among which a
-// port that is free now may be taken the next moment. Kubernetes' node ports begin at 30000.
+// below those that the kernel gives to connections (/proc/sys/net/ipv4/ip_local_port_range). The kernel may take one of
+// those, free now, the next moment. Kubernetes' node ports begin at 30000.
 func Usual(host fs.FS) network.Ports {
 	r := network.Ports{Low: 20000, High: 29999}
 	text, err := fs.ReadFile(host, "proc/sys/net/ipv4/ip_local_port_range")

@@ -1,7 +1,7 @@
 // Package binding is what users ask for about CPUs: to what ranks are mapped within their hosts, in
 // which order they are numbered there, and to what they are bound. It reads the words of Open MPI's
-// options, which mpiup run has too, Hydra's, lists of CPUs and rankfiles, and does nothing about
-// them: launcher/placement does.
+// options, which mpiup run has too, those of Hydra's, lists of CPUs, and rankfiles. It only reads:
+// launcher/placement maps and binds.
 //
 //	--map-by   socket:PE=2   ppr:2:numa   slot:SPAN       ParseMapBy
 //	--rank-by  socket:span   slot                         ParseRankBy
@@ -10,8 +10,8 @@
 //	rankfile   rank 0=w0 slot=1:0-2                       ParseRankfile
 //	-bind-to   core:2   user:0+2,3   rr                   ParseHydra
 //
-// Numbers are Open MPI's: logical ones of cores, counted over what a host may use, or of hardware
-// threads where those are asked for; with "p" before them the kernel's numbers of CPUs.
+// Numbers are Open MPI's. They count the cores that a host may use, or hardware threads where the user asks for
+// those. With "p" before it a number is the kernel's own for a CPU.
 package binding
 
 import (

@@ -10,7 +10,7 @@ import (
 )
 
 // Hydra is -bind-to and -map-by of Hydra (tools/topo/hwloc of MPICH 4.0): a host's ranks take their
-// CPUs from a list of sets, and begin again at its end.
+// CPUs from a list of sets, one after the other, and begin anew at its end.
 type Hydra struct {
 	To, By Step        // the sets, where User is nil
 	User   []idset.Set // the kernel's numbers; ranks beyond are not bound

@@ -81,7 +81,7 @@ func ParseMapBy(text string) (m Mapping, err error) {
 	return m, m.modifiers(rest)
 }
 
-// modifiers are parted by ":" or ","; the list of PE-LIST has commas of its own and goes up to ":".
+// modifiers stand between ":" or ","; the list of PE-LIST has commas of its own and goes up to ":".
 func (m *Mapping) modifiers(text string) error {
 	for text != "" {
 		var word string
@@ -158,8 +158,8 @@ func ParseRankBy(text string) (r Ranking, err error) {
 	return r, nil
 }
 
-// ParseBindTo reads OBJECT[:modifier[,modifier...]]. Without an object what is bound to stays as it
-// was, and only the modifiers are said.
+// ParseBindTo reads OBJECT[:modifier[,modifier...]]. Without an object only the
+// modifiers change t.
 func ParseBindTo(text string, t Target) (Target, error) {
 	object, rest, _ := strings.Cut(strings.ToLower(text), ":")
 	switch object {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Dialect is whose rules a hostfile or list is read by. They differ in what a host that is named
-// again means, and in what may stand beside it.
+// Dialect says by whose rules a hostfile or list is read. The rules differ in what a second mention of a host
+// means, and in what may stand beside a host.
 type Dialect int
 
 const (
@@ -15,8 +15,8 @@ const (
 	// OpenMPI counts each bare mention of a host as a slot; slots that are written a second time
 	// are an error (orte/util/hostfile). A user is left out: agents run everything as their own.
 	OpenMPI
-	// Hydra adds a host's numbers where its mentions follow each other. Apart they would have to be
-	// two turns of ranks, which are not done, and so are an error. A user is left out.
+	// Hydra adds up a host's numbers if its mentions follow each other. Mentions that stand apart would mean
+	// two turns of ranks, which mpiup does not do: they are an error. A user is left out.
 	Hydra
 )
 
@@ -60,8 +60,8 @@ func (d Dialect) bare(host string) string {
 	return host
 }
 
-// ParseListAs is ParseList by the rules of a dialect. In Open MPI's a bare mention is one slot, and
-// ":*" or ":auto" the host's own number (orte/util/dash_host).
+// ParseListAs is ParseList by the rules of a dialect. By Open MPI's rules a bare mention is one slot, and
+// ":*" or ":auto" means the host's own number (orte/util/dash_host).
 func ParseListAs(list string, d Dialect) (entries []Entry, err error) {
 	if d == Own {
 		return ParseList(list)

@@ -29,8 +29,8 @@ func ReadFileAs(path string, d Dialect) ([]Entry, error) {
 	return ParseFileAs(f, path, d)
 }
 
-// LineError says what is wrong with a line of a hostfile. Err quotes it: whoever must not see the file's text is
-// told File and Line.
+// LineError says what is wrong with a line of a hostfile. Err quotes it. Give File and Line alone to those
+// who must not see the file's text.
 type LineError struct {
 	File string
 	Line int // from 1
@@ -153,7 +153,7 @@ func parseWords(name string, fields []string, d Dialect) (Entry, error) {
 	if limited && e.Slots > limit {
 		return e, fmt.Errorf("host %s: slots=%d is more than max_slots=%d", e.Name, e.Slots, limit)
 	}
-	if limited && !e.Given && d == OpenMPI { // which takes the limit for them
+	if limited && !e.Given && d == OpenMPI { // Open MPI takes the limit for the slots
 		e.Slots, e.Given = limit, true
 	}
 	return e, nil

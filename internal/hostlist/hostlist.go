@@ -10,9 +10,8 @@
 //	w2.pi.ns.svc:4                      MPICH and Intel MPI
 //	w3                                  slots not given: the agent's own count
 //
-// Unlike with Open MPI, a repeated host is an error, which says how to write the slots: a
-// copied line is a mistake far more often than a wish, and a launcher that gives one host two
-// shares hides it. Names keep their spelling, but two that differ in case or in a final dot
+// Unlike with Open MPI, a repeated host is an error, which says how to write the slots. A
+// copied line is mostly a mistake, and a launcher that gives one host two shares hides it. Names keep their spelling, but two that differ in case or in a final dot
 // are the same host.
 //
 // Files and lists meant for another launcher are read by its rules (Dialect).

@@ -14,7 +14,7 @@ type Place struct {
 }
 
 // ParsePlaces reads a hostfile as Open MPI's sequential mapper does (orte/mca/rmaps/seq), for which each
-// line is a rank, whatever slots stand there, and what follows the name else is the CPUs of that rank.
+// line is a rank, whatever slots stand there. What else follows the name is that rank's CPUs.
 // entries are the file's hosts.
 //
 //	n0

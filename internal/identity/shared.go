@@ -30,8 +30,8 @@ const maxKeys = 3
 //	                  │ B: ours, accepted                        │ B: ours, accepted
 //
 // A client says in its hello (SNI) which CA it would rather see, by its key's id, and a server shows that one's
-// leaf if it can. A client then shows the leaf of the CA that the server's was from. So two sides meet that have
-// any key in common. A file that is gone or cannot be read as a key changes nothing and is logged once.
+// leaf if it can. A client then shows the leaf of the CA that the server's was from. So two sides that have
+// any key in common can connect. A file that is gone or cannot be read as a key changes nothing and is logged once.
 type sharedSource struct {
 	scope string
 	role  Role

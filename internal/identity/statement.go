@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// A proof lets who never meets a process believe what it says: the process's certificate with those
+// A proof lets a process believe one that it never meets. It holds that one's certificate with those
 // between it and the CA, and a signature by its key.
 //
 //	uvarint  n, at most 4
 //	n times  uvarint length, certificate (DER), the process's own first
 //	         uvarint length, signature of "mpiup/1 statement" NUL kind NUL text
 //
-// No date is in it and none is looked at: a proof holds as long as the job's CA does, so what is
-// said must be something that can be old without harm (a number that only grows).
+// A proof has no date: it holds as long as the job's CA does. So it may only say what can be
+// old without harm (a number that only grows).
 const (
 	// MaxProof bounds a proof, in bytes: three RSA certificates of 4096 bits fit.
 	MaxProof = 8 << 10
@@ -32,8 +32,8 @@ const (
 	statementLabel = "mpiup/1 statement"
 )
 
-// Sign proves that this process says text. kind keeps statements of different meaning apart; neither may hold a NUL
-// where the other could be mistaken for it, so kind holds none.
+// Sign proves that this process says text. kind keeps statements of different meaning apart. It holds no NUL,
+// so no part of it can be mistaken for one of text.
 func (i *Identity) Sign(kind string, text []byte) (proof []byte, err error) {
 	m, err := i.source.current(i.now())
 	if err != nil {

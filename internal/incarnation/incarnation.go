@@ -1,7 +1,7 @@
 // Package incarnation names one life of a container. Every mpiup process in a container
 // gets the same name; a container that was restarted, or moved to another machine, gets
-// another. It is what an agent states so that siblings on one node are told apart, and what a
-// retried launcher is recognised by.
+// another. By it others tell agents on one node apart, and see that a launcher is a new life of one that
+// they knew.
 //
 //	sha256(boot id, pid namespace, mount namespace, start time of PID 1, name) → 32 hex digits
 //	sha256(boot id, network namespace)                                          → the pod's, all containers'

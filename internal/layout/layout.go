@@ -51,8 +51,8 @@ func (k Kind) String() string {
 // Kinds are all kinds of objects.
 func Kinds() []Kind { return []Kind{HWThread, Core, L1, L2, L3, NUMA, Package} }
 
-// Thread is one usable hardware thread: the kernel's number, and of each kind some number that is
-// the same for the threads of one object and no others; negative: there is none of that kind.
+// Thread is one usable hardware thread. For each kind of object it has a number, which only the threads of the same
+// object share; a negative one says that the thread belongs to no object of that kind.
 type Thread struct {
 	CPU int
 	In  [numKinds]int // by Kind; those of None and HWThread are not looked at
@@ -64,7 +64,7 @@ const (
 	maxCPU     = MaxThreads - 1
 )
 
-// Layout is the usable part of one machine. The zero Layout has no threads; New gives none such.
+// Layout is the usable part of one machine. The zero Layout has no threads; New makes none without.
 type Layout struct {
 	// Exclusive: nobody else runs on these CPUs, as far as can be told. They are a part of the
 	// machine's, or the container's CPU time is enough for all of them.

@@ -41,8 +41,8 @@ type heard struct {
 }
 
 // dns asks for the candidates of name in turn, in one way. As in the C library a failing server is
-// noted and the next candidate asked, a silent one ends the walk. With addresses, or for a question of
-// another type a name that exists, there is no error; else it is an *Error or ctx's.
+// noted and the next candidate asked; a silent one ends the walk. The error is nil if there are addresses, or, for a
+// question of another type, if the name exists; else it is an *Error or ctx's.
 func (r *Resolver) dns(ctx context.Context, name string, c *conf, w way) (heard, error) {
 	var failed *Error
 	var all heard
@@ -119,7 +119,7 @@ func (r *Resolver) both(ctx context.Context, name string, c *conf, w way) (heard
 	}
 	for _, a := range []answer{first, second} {
 		h.exists = h.exists || a.err == nil && a.reply.exists()
-		// A name without IPv6 says so for as long as it likes: the TTL of what it has counts.
+		// The TTL of "no IPv6 address" may be anything: that of the addresses there are counts.
 		if t := a.reply.ttl; t > 0 && (len(h.addrs) == 0 || len(a.reply.addrs) > 0) && (h.ttl == 0 || t < h.ttl) {
 			h.ttl = t
 		}

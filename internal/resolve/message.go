@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// udpSize is the size of answer we say we take over UDP (EDNS0, RFC 6891; the value is that of
+// udpSize is the size of answers that questions say we take over UDP (EDNS0, RFC 6891; the value is that of
 // the DNS flag day 2020). It holds about 70 A records; more come over TCP.
 const udpSize = 1232
 
@@ -124,7 +124,7 @@ func (q *question) parse(msg []byte) (reply, error) {
 }
 
 // denial reads how long an answer without records stays true for caches: the zone's SOA beside it
-// says so (RFC 2308, 5), and a cache counts its TTL down. What is wrong with the section is passed over.
+// says so (RFC 2308, 5), and a cache counts its TTL down. It passes over a section that it cannot read.
 func (r *reply) denial(p *dnsmessage.Parser) {
 	for range 8 {
 		h, err := p.AuthorityHeader()

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// Watch asks for one name again and again, until it has an address or has those that are hoped for.
-// Caches between here and who knows remember what was asked too early: a CoreDNS that caches denials
-// does so for 30 s. So the first question is everybody's, and each later one is put in a way whose
-// answer no cache has (ways.go), while there are such:
+// Watch asks for one name again and again, until it has an address or all that its user hopes for.
+// Caches between here and the name's own server remember a denial of a name that was asked for too early: CoreDNS does,
+// for 30 s. So the first question is the usual one. Each later one is put in a way whose answer no cache has
+// (ways.go), while there are such ways:
 //
 //	A, AAAA ──no such name──▶ a probe ──no such name──▶ the next probe ...      2 s apart at most
 //	   ▲                         │ it exists
 //	   └──── A, AAAA in the next way whose answer is not cached
 //
-// Four ways to ask for addresses are all there are, so they are saved for when a probe says yes. With
-// 24 probes, and an entry that lasts 30 s, there is always one left. Where a cache has one entry for a
-// whole name (RFC 2308, 5, allows that), or no way is left, the entry that ends first is waited for.
+// There are only four ways to ask for addresses, so a Watch saves them until a probe says that the name exists. With
+// 24 probes, and an entry that lasts 30 s, one probe is always left. Where a cache has one entry for a
+// whole name (RFC 2308, 5, allows that), or no way is left, the Watch waits for the entry that ends first.
 //
-// An answer with addresses is cached too, and may be of a pod that is gone, or lack those of a service
-// that came since. So who asks on gets the four ways in turn, 2, 4 and 6 s apart, and between them
-// what is cached: asking that again does no harm, and finds servers that cache nothing.
+// Caches also keep an answer with addresses. It may be of a pod that is gone, or lack pods of a service
+// that came since. So a caller that goes on asking gets the four ways in turn, 2, 4 and 6 s apart. Between them it
+// gets what is cached: asking for that does no harm, and finds servers that cache nothing.
 //
 // A Watch belongs to one goroutine. It starts none that outlives a call.
 type Watch struct {
@@ -36,7 +36,7 @@ type Watch struct {
 	pause time.Duration     // to the next question
 	due   time.Time         // of it
 	gap   time.Duration     // between ways to ask for addresses
-	spare time.Time         // the next way is for then
+	spare time.Time         // the next way may be used then
 	born  time.Time         // when the last answer was made, as far as its TTL tells
 	addrs []netip.Addr      // of the last answer
 	last  error             // of it, if it was a denial
@@ -56,7 +56,7 @@ func (r *Resolver) Watch(name string) *Watch {
 	return &Watch{r: r, name: name, until: map[way]time.Time{}, pause: firstPause, gap: firstGap}
 }
 
-// Wait looks the name up until it has an address or ctx ends, at once if the last question is long enough
+// Wait looks the name up until it has an address or ctx ends. It asks at once if the last question is long enough
 // ago; else it begins with the last answer, if that had addresses. report, if not nil, gets the error of
 // each failed round. A name that cannot be one fails at once. The error is that of the last round
 // that was not cut short by ctx, or ctx's own if there was none.
@@ -162,8 +162,8 @@ func (w *Watch) ask(ctx context.Context, c *conf) error {
 	return err
 }
 
-// address asks for addresses: in a way whose answer is in no cache if it is time for one, or now, and
-// else in the way whose entry ends first, which costs nothing.
+// address asks for addresses. If it is time for a way whose answer is in no cache, or now says so, it takes that;
+// else the way whose entry ends first, which costs nothing.
 func (w *Watch) address(ctx context.Context, c *conf, now bool) error {
 	by := addressWays[0]
 	for _, o := range addressWays {
@@ -180,7 +180,7 @@ func (w *Watch) address(ctx context.Context, c *conf, now bool) error {
 	switch {
 	case h.denied:
 		kind = denial
-		w.deaf = w.deaf || h.exists // which says nothing, then
+		w.deaf = w.deaf || h.exists // the name exists, so a probe that denies it tells nothing
 	case err != nil:
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // Clock counts time in which this process itself ran. A process that was stopped, starved or
-// frozen with its machine sees only a step or two of that time: nobody is called dead because
-// we slept. Steps are Tick long, so readings are that coarse.
+// frozen with its machine sees only a step or two of that time, so it calls nobody dead because
+// it slept itself. Steps are Tick long, so readings are that coarse.
 type Clock struct {
 	tick time.Duration
 	now  atomic.Int64
@@ -41,7 +41,7 @@ func (c *Clock) Run(ctx context.Context, each func()) {
 		case <-t.C:
 		}
 		// Monotonic time stands still while the machine is suspended, and runs on while the
-		// process is stopped: the bound is for the latter.
+		// process is stopped. The bound is for a stopped process.
 		now := time.Now()
 		c.now.Add(int64(min(now.Sub(last), 2*c.tick)))
 		last = now

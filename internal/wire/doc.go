@@ -10,8 +10,8 @@
 //	              ◀──seq 8,9  ack 3───        ◀──
 //	     (stream breaks; new stream: Open{received 9}, Opened{received 3}; 4,5 follow)
 //
-// Heartbeats and bare acknowledgements have seq 0. They are sent by the pump that owns the
-// stream, also when there is nothing to say, and are what the other side's lease is renewed by.
+// Heartbeats and bare acknowledgements have seq 0. The pump that owns the stream sends them, also when
+// there is nothing to say. They renew the other side's lease.
 //
 // Concurrency: Send may be called from anywhere and never waits for the network; deliver is
 // called by one goroutine at a time, in order, and must not block. Run blocks for the life of

@@ -93,7 +93,7 @@ func (l *Link) Send(f *apiv1.Frame) error { return l.Lend(f, nil) }
 // Lend is Send of a frame that refers to memory which the caller wants back. back is called once
 // nobody reads the frame any more: when it was acknowledged and went over one stream only. A
 // frame that was sent again may still lie in a broken stream's buffers; for it back is never
-// called. It must not block, nor be used where the other side gets the frame itself (Pipe).
+// called. It must not block. Do not use Lend over a Pipe, whose other side gets the frame itself.
 func (l *Link) Lend(f *apiv1.Frame, back func()) error {
 	size := proto.Size(f)
 	if size > apiv1.MaxFrame-numbering {
@@ -113,7 +113,7 @@ func (l *Link) Lend(f *apiv1.Frame, back func()) error {
 	return nil
 }
 
-// nudge wakes the pump; a nudge that finds one pending is not needed.
+// nudge wakes the pump; one that is pending is enough.
 func (l *Link) nudge() {
 	select {
 	case l.wake <- struct{}{}:
@@ -170,8 +170,8 @@ func (l *Link) Drained(ctx context.Context) error {
 	}
 }
 
-// Ease blocks until at most so many bytes wait to be acknowledged, or ctx ends. It is for who sends as much as others
-// make it send, and can keep them waiting.
+// Ease blocks until at most so many bytes wait to be acknowledged, or ctx ends. It is for a sender that sends as much as
+// others ask for, and that can keep them waiting.
 func (l *Link) Ease(ctx context.Context, most int) error {
 	for {
 		l.mu.Lock()
@@ -203,7 +203,7 @@ func (l *Link) Run(ctx context.Context, s Stream, peerReceived uint64, deliver f
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l.mu.Lock()
-	if ctx.Err() != nil { // over before it began: it must not end one that lives
+	if ctx.Err() != nil { // it is over before it began, and must not end the Run that lives
 		l.mu.Unlock()
 		return context.Cause(ctx)
 	}

@@ -174,7 +174,7 @@ func opaque(data []byte) (Key, error) {
 	return Key{Material: join("opaque", [][]byte{body})}, nil
 }
 
-// join makes one byte string of parts such that no two lists give the same one.
+// join makes one byte string of parts. No two lists of parts give the same one.
 func join(kind string, parts [][]byte) []byte {
 	out := []byte("mpiup/1 " + kind + "\x00")
 	for _, p := range parts {
@@ -184,9 +184,9 @@ func join(kind string, parts [][]byte) []byte {
 	return out
 }
 
-// AuthorizedBy says whether an authorized_keys file names this key. An operator writes it from
-// the key it stands beside; ok is true too when it names no readable key or the key is
-// opaque, since then it says nothing.
+// AuthorizedBy says whether an authorized_keys file names this key. An operator writes the file from
+// the key beside it. ok is also true if the file names no readable key, or this key is
+// opaque: the file says nothing then.
 func (k Key) AuthorizedBy(authorized []byte) (ok bool) {
 	if k.Private == nil {
 		return true

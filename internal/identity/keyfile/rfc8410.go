@@ -13,8 +13,8 @@ var pkcs8Ed25519 = []byte{
 	0x04, 0x22, 0x04, 0x20, // OCTET STRING in an OCTET STRING
 }
 
-// parseEd25519 reads the seed of a key as mpiup keygen writes it, and nothing else. crypto/x509 works out the public
-// key too, whose table takes a process 1 ms the first time. false: it has another form.
+// parseEd25519 reads the seed of a key as mpiup keygen writes it, and nothing else. crypto/x509 also computes the public
+// key, whose table takes a process 1 ms the first time. false: the key has another form.
 func parseEd25519(der []byte) (Key, bool) {
 	seed, ok := bytes.CutPrefix(der, pkcs8Ed25519)
 	if !ok || len(seed) != ed25519.SeedSize {

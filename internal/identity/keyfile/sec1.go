@@ -25,9 +25,9 @@ var sec1Curves = []struct {
 	{asn1.ObjectIdentifier{1, 3, 132, 0, 35}, elliptic.P521()},
 }
 
-// parseSEC1 reads the scalar of an EC key and nothing else. crypto/x509 works out the public key
-// too, which for P-521, the kind that the operators mount, takes 12 ms: as long as the rest of a
-// launcher's start. false: it is no such key, or not one that x509 would take.
+// parseSEC1 reads the scalar of an EC key and nothing else. crypto/x509 also computes the public key.
+// For P-521, the kind that the operators mount, that takes 12 ms: as long as the rest of a launcher's
+// start. false: it is no such key, or not one that x509 would take.
 func parseSEC1(der []byte) (Key, bool) {
 	var k sec1Key
 	if rest, err := asn1.Unmarshal(der, &k); err != nil || len(rest) > 0 || k.Version != 1 {
