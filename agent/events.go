@@ -5,6 +5,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	pmixevent "github.com/mpiup/mpiup/pmi/pmix/event"
 )
 
 // maxGone bounds the processes of one Gone frame that ranks here are told of: a rank that reads
@@ -16,8 +17,8 @@ const maxEventsWaiting = 64 << 20
 
 // raised passes a rank's event on to ranks of other hosts, by the launcher. A rank that raises them faster than
 // they are taken is kept waiting.
-func (s *session) raised(e pmix.Event) {
-	b, err := pmix.EncodeEvent(e)
+func (s *session) raised(e pmixevent.Event) {
+	b, err := pmixevent.Encode(e)
 	if err != nil {
 		s.log.Info("a PMIx event stays on this host", "cause", err)
 		return
@@ -35,7 +36,7 @@ func (s *session) event(e *apiv1.Event) {
 	if server == nil {
 		return
 	}
-	decoded, err := pmix.DecodeEvent(e.Data)
+	decoded, err := pmixevent.Decode(e.Data)
 	if err != nil {
 		s.log.Info("a PMIx event from another host", "cause", err)
 		return
@@ -61,7 +62,7 @@ func (s *session) gone(g *apiv1.Gone) error {
 	if g.Wanted {
 		server.Aborted(ids)
 	}
-	var events []pmix.Event
+	var events []pmixevent.Event
 	if g.Host {
 		events = server.HostEvents(ids)
 	} else {
@@ -75,7 +76,7 @@ func (s *session) gone(g *apiv1.Gone) error {
 }
 
 // ended are events about processes that went by themselves.
-func ended(server *pmix.Server, code int, ids idset.Set) (events []pmix.Event) {
+func ended(server *pmix.Server, code int, ids idset.Set) (events []pmixevent.Event) {
 	for id := range ids.All() {
 		if len(events) == maxGone {
 			break
@@ -92,9 +93,9 @@ func ended(server *pmix.Server, code int, ids idset.Set) (events []pmix.Event) {
 func goneCode(g *apiv1.Gone) int {
 	switch {
 	case g.Aborted:
-		return pmix.EventRequested
+		return pmixevent.Requested
 	case g.Signal != 0:
-		return pmix.EventKilledBy
+		return pmixevent.KilledBy
 	}
-	return pmix.EventAborted
+	return pmixevent.Aborted
 }

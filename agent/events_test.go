@@ -8,8 +8,8 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
-	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	pmixevent "github.com/mpiup/mpiup/pmi/pmix/event"
 )
 
 func TestGoneCode(t *testing.T) {
@@ -18,10 +18,10 @@ func TestGoneCode(t *testing.T) {
 		gone *apiv1.Gone
 		want int
 	}{
-		{"abort", &apiv1.Gone{Aborted: true, Code: 3}, pmix.EventRequested},
-		{"signal", &apiv1.Gone{Signal: 9}, pmix.EventKilledBy},
-		{"exit code", &apiv1.Gone{Code: 1}, pmix.EventAborted},
-		{"several", &apiv1.Gone{Ids: "3-9"}, pmix.EventAborted},
+		{"abort", &apiv1.Gone{Aborted: true, Code: 3}, pmixevent.Requested},
+		{"signal", &apiv1.Gone{Signal: 9}, pmixevent.KilledBy},
+		{"exit code", &apiv1.Gone{Code: 1}, pmixevent.Aborted},
+		{"several", &apiv1.Gone{Ids: "3-9"}, pmixevent.Aborted},
 	} {
 		if got := goneCode(tt.gone); got != tt.want {
 			t.Errorf("%s: %d, not %d", tt.name, got, tt.want)
@@ -62,7 +62,7 @@ func TestEventsWaitForTheLauncher(t *testing.T) {
 		go func() {
 			defer close(raised)
 			for range 2 * maxEventsWaiting / size {
-				s.raised(pmix.Event{Code: -3, Range: 4, Infos: []bfrops.Info{text}})
+				s.raised(pmixevent.Event{Code: -3, Range: 4, Infos: []bfrops.Info{text}})
 			}
 		}()
 		synctest.Wait()
@@ -86,10 +86,10 @@ func TestEventsOfRanksTravel(t *testing.T) {
 	first.Job.Spawned = false
 	c.start(first)
 	c.until(started)
-	c.session().raised(pmix.Event{Code: -3, Range: 4})
+	c.session().raised(pmixevent.Event{Code: -3, Range: 4})
 	seen := c.until(func(f *apiv1.Frame) bool { return f.GetEvent() != nil })
 	packed := seen[len(seen)-1].GetEvent().Data
-	if e, err := pmix.DecodeEvent(packed); err != nil || e.Code != -3 {
+	if e, err := pmixevent.Decode(packed); err != nil || e.Code != -3 {
 		t.Errorf("sent %v, %v", e, err)
 	}
 	event(packed)

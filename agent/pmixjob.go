@@ -8,7 +8,9 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 )
 
 // pmixJob is the job as PMIx ranks are told of it.
@@ -18,10 +20,10 @@ func (st *step) pmixJob() (pmix.Job, error) {
 	if err != nil {
 		return pmix.Job{}, err
 	}
-	j := pmix.Job{
-		Space: st.space, Namespace: l.Job.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l),
+	j := pmix.Job{Space: st.space, Job: jobdata.Job{
+		Namespace: l.Job.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l),
 		Universe: int(l.Job.Universe), Command: commandOf(l.Apps), Mapping: l.Job.Mapping, Crowded: st.s.crowded(), Getenv: st.userVariable,
-	}
+	}}
 	if b := st.bound(); b.cpus != nil {
 		j.Binding = b.places
 	}
@@ -33,7 +35,7 @@ func (st *step) pmixJob() (pmix.Job, error) {
 		if parent == nil {
 			return j, fmt.Errorf("spawned by process %d, which no job has", l.Job.Parent)
 		}
-		j.Parent = &pmix.Parent{Job: int(parent.launch.Job.Number), Rank: int(l.Job.Parent - parent.launch.Job.Base)}
+		j.SpawnedBy = &job.Process{Job: int(parent.launch.Job.Number), Rank: int(l.Job.Parent - parent.launch.Job.Base)}
 	}
 	return j, nil
 }
@@ -51,15 +53,15 @@ func appsOf(l *apiv1.Launch) []int {
 }
 
 // hostsOf is the job's hosts as the launcher states them, checked against what is to start here.
-func hostsOf(l *apiv1.Launch) ([]pmix.Host, error) {
-	hosts := make([]pmix.Host, len(l.Job.Layout))
+func hostsOf(l *apiv1.Launch) ([]jobdata.Host, error) {
+	hosts := make([]jobdata.Host, len(l.Job.Layout))
 	total := 0
 	for i, h := range l.Job.Layout {
 		ranks, err := idset.Parse(h.Ranks)
 		if err != nil {
 			return nil, fmt.Errorf("ranks of host %d: %w", i, err)
 		}
-		hosts[i] = pmix.Host{Name: h.Name, Ranks: ranks.Slice()}
+		hosts[i] = jobdata.Host{Name: h.Name, Ranks: ranks.Slice()}
 		if total += ranks.Len(); total > int(l.Job.Size) {
 			return nil, fmt.Errorf("more than %d ranks on the hosts of the job", l.Job.Size)
 		}

@@ -7,10 +7,10 @@
 //	4  launcher/reach
 //	3  launcher/{link,spawn}   cmd/mpiup/draw
 //	2  launcher/{placement,cli,iof,survey,quorum}   agent/{reap,stdio,member,exchange,mpilib,mpinet}
-//	   pmi, pmi/{pmi1,pmi2,pmix}      internal/wire
-//	1  pmi/{kvs,message,lobby}   gpu   rdma   topology/{discover,hwlocxml,usable}
+//	   pmi, pmi/{pmi1,pmi2,pmix}, pmi/pmix/{modex,names}      internal/wire
+//	1  pmi/{kvs,message,lobby}, pmi/pmix/{jobdata,event,group,spawn}   gpu   rdma   topology/{discover,hwlocxml,usable}
 //	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/{doctor,hosts,streams,cli/mpirun/line}   agent/reap/{proctree,program,daemon}
-//	0  topology   topology/sysfs   internal/{job,binding,hostlist,identity,network,api}   docs
+//	0  topology   topology/sysfs   internal/{job,binding,hostlist,identity,network,api}   pmi/pmix/{bfrops,ptl,status,leftover}   docs
 //	-1 internal/layout
 //	-2 internal/{idset,visible}
 //

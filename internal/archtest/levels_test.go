@@ -49,6 +49,9 @@ var levels = map[string]int{
 	"pmi/pmi1":                    2,
 	"pmi/pmi2":                    2,
 	"pmi/pmix":                    2,
+	"pmi/pmix/modex":              2,
+	"pmi/pmix/event":              1,
+	"pmi/pmix/names":              2,
 	"agent/mpilib":                2,
 	"agent/mpilib/object":         1,
 	"agent/mpilib/script":         1,
@@ -73,6 +76,13 @@ var levels = map[string]int{
 	"pmi/kvs":              1,
 	"pmi/message":          1,
 	"pmi/lobby":            1,
+	"pmi/pmix/jobdata":     1,
+	"pmi/pmix/spawn":       1,
+	"pmi/pmix/group":       1,
+	"pmi/pmix/bfrops":      0,
+	"pmi/pmix/ptl":         0,
+	"pmi/pmix/status":      0,
+	"pmi/pmix/leftover":    0,
 	"topology/capture":     1,
 	"topology/hwlocxml":    1,
 	"gpu":                  1,
@@ -104,16 +114,14 @@ var levels = map[string]int{
 	"internal/visible": -2,
 }
 
-// levelOf finds a package's level. Only internal/api and pmi/pmix have packages below them
-// that share their line; every other package is named in full.
+// levelOf finds a package's level. Only internal/api has packages below it
+// that share its line; every other package is named in full.
 func levelOf(path string) (int, bool) {
 	if level, ok := levels[path]; ok {
 		return level, true
 	}
-	for _, tree := range []string{"internal/api", "pmi/pmix"} {
-		if under(path, tree) {
-			return levels[tree], true
-		}
+	if tree := "internal/api"; under(path, tree) {
+		return levels[tree], true
 	}
 	return 0, false
 }

@@ -6,10 +6,15 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/event"
+	"github.com/mpiup/mpiup/pmi/pmix/group"
+	"github.com/mpiup/mpiup/pmi/pmix/names"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // maxWaiting bounds the requests of one connection that wait; a client's threads have one each.
@@ -20,17 +25,16 @@ const (
 
 // conn is one connection of one rank, past the handshake.
 type conn struct {
-	s       *Server
+	host    *host
+	find    func(number uint64, version string) *command
 	nc      net.Conn
 	ns      *namespace
 	rank    int // in it
 	dialect *bfrops.Dialect
 	desc    bool
 	version string // of its libpmix
-
-	running bool // guarded by Server.mu
-
-	events listener
+	visit   *visit
+	events  *event.Listener
 
 	found atomic.Int64  // bytes of values that requests have while they wait for more
 	turn  chan struct{} // has one while a large answer is made and written: a client that reads none makes us hold one
@@ -49,8 +53,20 @@ func (c *conn) takeTurn(ctx context.Context) error {
 
 func (c *conn) giveTurn() { <-c.turn }
 
-func (c *conn) id() int  { return c.ns.Base + c.rank }
-func (c *conn) who() Who { return c.ns.who(c.rank) }
+func (c *conn) id() int           { return c.ns.base + c.rank }
+func (c *conn) who() Who          { return c.ns.who(c.rank) }
+func (c *conn) proc() bfrops.Proc { return c.ns.Proc(c.rank) }
+func (c *conn) me() names.Who     { return names.Who{ID: c.id(), Job: c.ns.number, Proc: c.proc()} }
+
+// command is a row of the table of requests.
+type command struct {
+	name   string
+	handle func(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error)
+	waits  bool                 // it may block, and has a goroutine of its own
+	large  bool                 // its answer may be large: handle takes the connection's turn before it makes one
+	silent bool                 // it has no answer
+	tail   func(*bfrops.Writer) // what follows an answer's status where that is not 0
+}
 
 // run reads requests until the connection ends, which it tells the caller if it should not have.
 func (c *conn) run(ctx context.Context) {
@@ -60,24 +76,34 @@ func (c *conn) run(ctx context.Context) {
 	wg.Go(func() { c.tell(ctx) })
 	err := c.serve(ctx, &wg)
 	cancel()
-	gone, alone := c.s.leave(c)
+	c.events.Quit()
+	gone, alone := c.host.presence.leave(c.visit)
+	if alone {
+		c.host.withGroups(func(g *group.Groups) { g.Left(c.id()) })
+	}
 	c.nc.Close()
 	wg.Wait()
 	if alone {
-		if err := c.s.names.left(job, c.id()); err != nil && job.Err() == nil {
-			c.s.log.Warn("PMIx: names of a rank that has ended", "id", c.id(), "cause", err)
+		if err := c.host.names.Left(job, c.id()); err != nil && job.Err() == nil {
+			c.host.log.Warn("PMIx: names of a rank that has ended", "id", c.id(), "cause", err)
 		}
 	}
 	var protocol *ProtocolError
 	switch {
 	case errors.As(err, &protocol):
-		c.ns.RankGone(c.rank, "broke the PMIx protocol")
-		c.s.failed(c.id(), err)
+		c.ns.space.RankGone(c.rank, "broke the PMIx protocol")
+		c.host.failed(c.id(), err)
 	case job.Err() != nil:
 	case gone:
-		c.ns.RankGone(c.rank, "has closed its PMIx connection without MPI_Finalize")
-		c.s.failed(c.id(), &UnfinishedError{c.who()})
+		c.ns.space.RankGone(c.rank, "has closed its PMIx connection without MPI_Finalize")
+		c.host.failed(c.id(), &UnfinishedError{c.who()})
 	}
+}
+
+// stop notes that the rank is done with PMIx on this connection, and says whether it was its main one.
+func (c *conn) stop() (main bool) {
+	c.events.Quit()
+	return c.host.presence.stop(c.visit)
 }
 
 // serve answers what needs no waiting at once, so that a rank's commit is there before its fence.
@@ -97,10 +123,7 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 		if r.Err() != nil {
 			return &ProtocolError{c.who(), c.version, r.Err()}
 		}
-		cmd := find(number)
-		if cmd == &unknown {
-			c.unheard(number)
-		}
+		cmd := c.find(number, c.version)
 		if !cmd.waits {
 			if err := c.answer(ctx, f.Tag, cmd, r); err != nil {
 				return err
@@ -110,7 +133,7 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 		held := int64(len(f.Payload))
 		if waiting.Add(held) > maxHeld || !take(slots) {
 			waiting.Add(-held)
-			if err := c.reply(f.Tag, cmd, nil, errOutOfResource); err != nil {
+			if err := c.reply(f.Tag, cmd, nil, status.ErrOutOfResource); err != nil {
 				return err
 			}
 			continue
@@ -120,7 +143,7 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 				c.nc.Close() // the reader above ends with it
 				var protocol *ProtocolError
 				if errors.As(err, &protocol) {
-					c.s.failed(c.id(), err)
+					c.host.failed(c.id(), err)
 				}
 			}
 			waiting.Add(-held)
@@ -140,12 +163,12 @@ func take(slots chan struct{}) bool {
 
 // answer does what cmd says. Its error ends the connection.
 func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.Reader) error {
-	w, err := cmd.handle(c, ctx, r)
+	w, err := cmd.handle(ctx, c, r)
 	if cmd.large && w != nil {
 		defer c.giveTurn()
 	}
 	var (
-		st    status
+		st    status.Code
 		limit *kvs.LimitError
 		heavy *kvs.FenceLimitError
 		enter *kvs.EnterError
@@ -154,23 +177,23 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 	switch {
 	case err == nil || errors.As(err, &st):
 	case errors.As(err, &limit):
-		c.s.log.Warn("PMIx", "request", cmd.name, "cause", err)
-		st = errOutOfResource
+		c.host.log.Warn("PMIx", "request", cmd.name, "cause", err)
+		st = status.ErrOutOfResource
 	case errors.As(err, &heavy):
-		c.s.tooHeavy.Do(func() { c.s.notice("%s fails in some of its ranks: %v", cmd.name, err) })
-		st = errOutOfResource
+		c.host.tooHeavy.Do(func() { c.host.notice("%s fails in some of its ranks: %v", cmd.name, err) })
+		st = status.ErrOutOfResource
 	case errors.As(err, &enter):
-		c.s.log.Warn("PMIx", "request", cmd.name, "cause", err)
-		st = errBadParam
+		c.host.log.Warn("PMIx", "request", cmd.name, "cause", err)
+		st = status.ErrBadParam
 	case errors.As(err, &wrong):
 		return &ProtocolError{c.who(), c.version, errors.New(cmd.name + ": " + wrong.Error())}
 	case ctx.Err() != nil:
 		return nil
 	default: // the rank waits for what will not come; whoever stops it says why
-		c.s.failed(c.id(), err)
+		c.host.failed(c.id(), err)
 		return nil
 	}
-	c.s.log.Debug("PMIx", "id", c.id(), "request", cmd.name, "status", int(st))
+	c.host.log.Debug("PMIx", "id", c.id(), "request", cmd.name, "status", int(st))
 	if cmd.silent {
 		return nil
 	}
@@ -178,7 +201,7 @@ func (c *conn) answer(ctx context.Context, tag uint32, cmd *command, r *bfrops.R
 }
 
 // reply sends w, or st alone.
-func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st status) error {
+func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st status.Code) error {
 	if w == nil {
 		w = c.writer()
 		w.Status(int(st))
@@ -188,9 +211,9 @@ func (c *conn) reply(tag uint32, cmd *command, w *bfrops.Writer, st status) erro
 	}
 	b, err := w.Bytes()
 	if err != nil { // a value that this client's dialect lacks
-		c.s.log.Warn("PMIx", "id", c.id(), "request", cmd.name, "cause", err)
+		c.host.log.Warn("PMIx", "id", c.id(), "request", cmd.name, "cause", err)
 		w = c.writer()
-		w.Status(int(errNotSupported))
+		w.Status(int(status.ErrNotSupported))
 		b, _ = w.Bytes()
 	}
 	return c.send(b, tag)
@@ -219,4 +242,46 @@ func (c *conn) hungUp(err error) error {
 		return &ProtocolError{c.who(), c.version, err}
 	}
 	return err
+}
+
+// tell sends events until the connection ends.
+func (c *conn) tell(ctx context.Context) {
+	for e, ok := c.events.Next(ctx); ok; e, ok = c.events.Next(ctx) {
+		if err := c.sendEvent(e); err != nil {
+			c.host.log.Debug("PMIx event", "id", c.id(), "code", e.Code, "cause", err)
+		}
+	}
+}
+
+const commandNotify = 12
+
+func (c *conn) sendEvent(e event.Event) error {
+	w := c.writer()
+	w.Group(bfrops.Command, uint64(commandNotify))
+	w.Status(e.Code)
+	w.Group(bfrops.ProcType, e.Source)
+	w.Infos(e.Infos)
+	w.Group(bfrops.Range, uint64(e.Range))
+	b, err := w.Bytes()
+	if err != nil {
+		return err
+	}
+	return c.send(b, ptl.TagEvent)
+}
+
+// within bounds ctx by the request's pmix.timeout, in seconds; the cause is then status.ErrTimeout.
+func within(ctx context.Context, infos []bfrops.Info) (context.Context, context.CancelFunc) {
+	if n := seconds(infos); n > 0 {
+		return context.WithTimeoutCause(ctx, time.Duration(n)*time.Second, status.ErrTimeout)
+	}
+	return ctx, func() {}
+}
+
+// seconds is the request's pmix.timeout; 0: none.
+func seconds(infos []bfrops.Info) int64 {
+	v, _ := bfrops.Attribute(infos, "pmix.timeout")
+	if n, ok := v.Number(); ok && n > 0 && n < 1<<31 {
+		return int64(n)
+	}
+	return 0
 }

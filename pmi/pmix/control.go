@@ -2,62 +2,74 @@ package pmix
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
+	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
-// maxCleanups bounds what ranks of a host can register; Open MPI registers two or three each.
-const (
-	maxCleanups = 16 << 10
-	maxPath     = 4095 // PATH_MAX, linux/limits.h
-)
-
-// sharedMemory is where Open MPI keeps its segments; a killed rank leaves them.
-const sharedMemory = "/dev/shm"
-
-// cleanup is what ranks asked to be removed when they have ended.
-type cleanup struct {
-	mu    sync.Mutex
-	paths map[string]registered // guarded by mu
-}
-
-type registered struct {
-	leftover.Extent
-	jobs map[int]bool // by number, that registered it
+// abort is MPI_Abort; the process ends by itself once it has the answer. One that names others only
+// goes on: MPI libraries do not, but clients that call PMIx_Abort may.
+func abort(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
+	code := bfrops.One[int64](r, bfrops.Status)
+	text := bfrops.One[string](r, bfrops.String)
+	procs := bfrops.Counted[bfrops.Proc](r, bfrops.ProcType)
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	for _, p := range procs { // it is no time to wait for a job that may come
+		if c.host.jobs.called(p.Namespace) == nil {
+			return nil, status.ErrNotFound
+		}
+	}
+	all, st := c.host.jobs.partyOf(ctx, c.ns, procs)
+	if st != status.Success {
+		return nil, st
+	}
+	var targets []int // nil: the caller's job
+	if len(all) != 1 || all[0].ns != c.ns || all[0].ranks != nil {
+		targets = all.set().Slice()
+	}
+	if targets == nil || slices.Contains(targets, c.id()) {
+		c.stop() // what follows is no unfinished rank
+		c.ns.space.RankGone(c.rank, "has called MPI_Abort")
+	}
+	if f := c.host.cfg.Hooks.OnAbort; f != nil {
+		f(ctx, c.id(), int(code), printable(text), targets)
+	}
+	return nil, status.Success
 }
 
 // jobControl takes registrations of files to remove, all that Open MPI uses it for, and signals to
 // processes, which tools send. The rest (checkpoints, provisioning) is not supported.
-func (c *conn) jobControl(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+func jobControl(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
 	procs := bfrops.Counted[bfrops.Proc](r, bfrops.ProcType) // of files whose end counts makes no difference here
 	infos := r.Infos()
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	var st error = errNotSupported
+	var st error = status.ErrNotSupported
 	for _, i := range infos {
 		switch i.Key {
 		case "pmix.reg.cleanup", "pmix.reg.cleanupdir":
-			l := leftover.Extent{Dir: i.Key == "pmix.reg.cleanupdir", Recurse: isTrue(infos, "pmix.clnup.recurse"), KeepTop: isTrue(infos, "pmix.clnup.lvtop")}
+			l := leftover.Extent{Dir: i.Key == "pmix.reg.cleanupdir", Recurse: bfrops.IsTrue(infos, "pmix.clnup.recurse"), KeepTop: bfrops.IsTrue(infos, "pmix.clnup.lvtop")}
 			for path := range strings.SplitSeq(i.Value.Text(), ",") {
-				if err := c.s.register(c.ns.Number, path, l); err != success {
-					return nil, err
+				switch err := c.host.leftovers.Add(c.ns.number, path, l); err {
+				case leftover.ErrFull:
+					return nil, status.ErrOutOfResource
+				case leftover.ErrElsewhere: // nothing depends on it: Open MPI names directories outside when it has been given none
+					c.host.log.Debug("PMIx: not to be removed", "path", path)
 				}
 			}
-			st = success
+			st = status.Success
 		case "pmix.jctrl.kill", "pmix.jctrl.term", "pmix.jctrl.pause", "pmix.jctrl.resume", "pmix.jctrl.sig":
-			if err := c.control(ctx, procs, i); err != success {
+			if err := control(ctx, c, procs, i); err != status.Success {
 				return nil, err
 			}
-			st = success
+			st = status.Success
 		}
 	}
 	return nil, st
@@ -67,13 +79,13 @@ func (c *conn) jobControl(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer
 const maxSignal = 64
 
 // control has the processes that a rank lists, or its job, get a signal.
-func (c *conn) control(ctx context.Context, procs []bfrops.Proc, i bfrops.Info) status {
+func control(ctx context.Context, c *conn, procs []bfrops.Proc, i bfrops.Info) status.Code {
 	signal, end := 0, false
 	switch i.Key {
 	case "pmix.jctrl.sig":
 		n, ok := i.Value.Number()
 		if !ok || n < 1 || n > maxSignal {
-			return errBadParam
+			return status.ErrBadParam
 		}
 		signal = int(n)
 	case "pmix.jctrl.kill":
@@ -86,102 +98,47 @@ func (c *conn) control(ctx context.Context, procs []bfrops.Proc, i bfrops.Info) 
 		signal = int(syscall.SIGCONT)
 	}
 	if i.Key != "pmix.jctrl.sig" && !i.Value.True() {
-		return success
+		return status.Success
 	}
-	f := c.s.cfg.Hooks.OnControl
+	f := c.host.cfg.Hooks.OnControl
 	if f == nil {
-		return errNotSupported
+		return status.ErrNotSupported
 	}
 	for _, p := range procs { // not waited for, as in abort
-		if c.s.called(p.Namespace) == nil {
-			return errNotFound
+		if c.host.jobs.called(p.Namespace) == nil {
+			return status.ErrNotFound
 		}
 	}
-	all, st := c.s.party(ctx, c, procs)
-	if st == success {
+	all, st := c.host.jobs.partyOf(ctx, c.ns, procs)
+	if st == status.Success {
 		f(c.id(), all.set().Slice(), signal, end)
 	}
 	return st
 }
 
-// register notes a path that ranks may have removed; of others nothing is said, as nothing
-// depends on it: Open MPI names directories outside when it has been given none.
-func (s *Server) register(job int, path string, what leftover.Extent) status {
-	base, _ := s.below(path)
-	if base == "" || len(path) > maxPath {
-		s.log.Debug("PMIx: not to be removed", "path", path)
-		return success
+// show shows text with the rank's output: Open MPI 5 and later sends its error messages this way.
+func show(_ context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
+	bfrops.One[uint64](r, bfrops.Time)
+	data := r.Infos()
+	r.Infos() // directives; every rank's text is shown, as with output
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
-	s.done.mu.Lock()
-	defer s.done.mu.Unlock()
-	path = filepath.Clean(path)
-	old, known := s.done.paths[path]
-	if !known && len(s.done.paths) >= maxCleanups {
-		return errOutOfResource
-	}
-	if s.done.paths == nil {
-		s.done.paths = map[string]registered{}
-	}
-	if !known {
-		old.jobs = map[int]bool{}
-	}
-	old.jobs[job] = true
-	s.done.paths[path] = registered{what, old.jobs}
-	return success
-}
-
-// below is the directory of ours that path lies in, and the way from there.
-func (s *Server) below(path string) (base, rest string) {
-	if !filepath.IsAbs(path) {
-		return "", ""
-	}
-	for _, base := range []string{s.cfg.SessionDir, sharedMemory} {
-		if base == "" {
+	shown := false
+	for _, i := range data {
+		stderr := i.Key == "pmix.log.stderr"
+		text := i.Value.Text()
+		if b, ok := i.Value.Data.([]byte); ok {
+			text = string(b)
+		}
+		if !stderr && i.Key != "pmix.log.stdout" || text == "" {
 			continue
 		}
-		rest, err := filepath.Rel(base, path)
-		if err == nil && rest != "." && filepath.IsLocal(rest) {
-			return base, rest
-		}
+		shown = true
+		c.host.show(c.id(), stderr, text)
 	}
-	return "", ""
-}
-
-// Cleanup removes what ranks of this host registered, below the session directory and /dev/shm
-// only, through no link, and nothing of another user's. It is for after the last of them has ended.
-func (s *Server) Cleanup() error {
-	s.done.mu.Lock()
-	paths := s.done.paths
-	s.done.paths = nil
-	s.done.mu.Unlock()
-	return s.removeAll(paths)
-}
-
-// cleanupOf is Cleanup of what only jobs that are over have registered, of which this is the last.
-func (s *Server) cleanupOf(job int) error {
-	s.done.mu.Lock()
-	paths := map[string]registered{}
-	for path, l := range s.done.paths {
-		if delete(l.jobs, job); len(l.jobs) == 0 {
-			paths[path] = l
-			delete(s.done.paths, path)
-		}
+	if !shown && len(data) > 0 {
+		return nil, status.ErrNotSupported
 	}
-	s.done.mu.Unlock()
-	return s.removeAll(paths)
-}
-
-func (s *Server) removeAll(paths map[string]registered) error {
-	var errs []error
-	for path, l := range paths {
-		base, rest := s.below(path)
-		if base == "" {
-			continue
-		}
-		err := leftover.Remove(base, rest, l.Extent, os.Geteuid()) // ranks run as the agent does
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return nil, status.Success
 }

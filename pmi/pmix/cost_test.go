@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 )
 
@@ -48,11 +49,11 @@ func newCostly(t testing.TB, hosts, perHost int) *costly {
 
 func (c *costly) add(t testing.TB, hosts, perHost int) *kvs.Space {
 	t.Helper()
-	job := pmix.Job{Namespace: secret, Universe: hosts * perHost, Binding: func(r int) (string, string) {
+	job := pmix.Job{Job: jobdata.Job{Namespace: secret, Universe: hosts * perHost, Binding: func(r int) (string, string) {
 		return fmt.Sprintf("NM0:SK0:L3%d:L2%d:L1%d:CR%d:HT%d", r/8, r, r, r, r), fmt.Sprint(r)
-	}}
+	}}}
 	for h := range hosts {
-		host := pmix.Host{Name: fmt.Sprintf("train-worker-%d", h)}
+		host := jobdata.Host{Name: fmt.Sprintf("train-worker-%d", h)}
 		for l := range perHost {
 			host.Ranks = append(host.Ranks, h*perHost+l)
 		}

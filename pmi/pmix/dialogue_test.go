@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -19,7 +18,9 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+	"github.com/mpiup/mpiup/test/golden"
 )
 
 // dialogue is what went over all connections of a server, in order:
@@ -119,7 +120,7 @@ func outcomeOf(h ptl.Hello, payload []byte) string {
 // What a real rank that spawns another, and the other, said. -update records it with the Open MPI
 // that is there; that of 5.0.7 was recorded in a tree of Debian 13.
 func TestSpawnDialogues(t *testing.T) {
-	if flag.Lookup("update").Value.String() == "true" {
+	if golden.Updating() {
 		j := &trial{hosts: 1, perHost: 1, dialogue: &dialogue{}}
 		j.run(t, program(t, "spawned"), "self").clean(t)
 		text := "# Open MPI 4.1.4 with libpmix 4.2.2: rank 0 spawns one process with MPI_COMM_SELF\n"
@@ -204,9 +205,9 @@ func stage(t *testing.T, hellos []ptl.Hello) (*pipes, func()) {
 			t.Fatal(err)
 		}
 		spaces = append(spaces, e)
-		j := pmix.Job{Namespace: namespaces[number], Hosts: []pmix.Host{{Name: "w0", Ranks: ranks}}, Space: e}
+		j := pmix.Job{Job: jobdata.Job{Namespace: namespaces[number], Hosts: []jobdata.Host{{Name: "w0", Ranks: ranks}}}, Space: e}
 		if number > 0 {
-			j.Parent = &pmix.Parent{}
+			j.SpawnedBy = &job.Process{}
 		}
 		if err := srv.Add(j); err != nil {
 			t.Error(err)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/event"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 	"github.com/mpiup/mpiup/test/cost"
 )
@@ -174,7 +174,7 @@ func TestEventsForLateListeners(t *testing.T) {
 		a.ask("itself", 101, cmdNotify, raising(code, 4))
 		a.ask("itself", 102, cmdNotify, raising(code-1, 4, bfrops.Info{Key: "pmix.evnocache", Value: yes}))
 		a.ask("itself", 103, cmdNotify, raising(code-2, 4, bfrops.Info{Key: "pmix.evnondef", Value: yes}))
-		gone, ok := m.servers[0].RankEvent(pmix.EventLeft, 1)
+		gone, ok := m.servers[0].RankEvent(event.Left, 1)
 		if !ok {
 			t.Fatal("the rank is not known")
 		}
@@ -271,12 +271,12 @@ func TestHostEventsAreAllHeard(t *testing.T) {
 
 // What one host's server packs, another's reads, and nothing else.
 func FuzzDecodeEvent(f *testing.F) {
-	for _, e := range []pmix.Event{
+	for _, e := range []event.Event{
 		{Code: code, Source: bfrops.Proc{Namespace: "job", Rank: 1}, Range: 4},
 		{Code: -200, Range: 6, Targets: []bfrops.Proc{{Namespace: "job", Rank: bfrops.RankWildcard}},
 			Infos: []bfrops.Info{procs(bfrops.Proc{Namespace: "job", Rank: 2})}},
 	} {
-		b, err := pmix.EncodeEvent(e)
+		b, err := event.Encode(e)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -284,18 +284,18 @@ func FuzzDecodeEvent(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer cost.Watch(t, cost.Parser, len(b))()
-		e, err := pmix.DecodeEvent(b)
+		e, err := event.Decode(b)
 		if err != nil {
 			return
 		}
-		packed, err := pmix.EncodeEvent(e)
+		packed, err := event.Encode(e)
 		if err != nil && strings.Contains(err.Error(), "are the most") {
 			return // 1e300 is longer as libpmix writes it
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := pmix.DecodeEvent(packed)
+		again, err := event.Decode(packed)
 		if err != nil || fmt.Sprint(again) != fmt.Sprint(e) {
 			t.Errorf("%v became %v, %v", e, again, err)
 		}
@@ -304,10 +304,10 @@ func FuzzDecodeEvent(f *testing.F) {
 
 func TestEventsAreBounded(t *testing.T) {
 	large := bfrops.Info{Key: "text", Value: bfrops.Value{Type: bfrops.String, Data: strings.Repeat("x", 64<<10)}}
-	if _, err := pmix.EncodeEvent(pmix.Event{Infos: []bfrops.Info{large}}); err == nil {
+	if _, err := event.Encode(event.Event{Infos: []bfrops.Info{large}}); err == nil {
 		t.Error("a large one is packed")
 	}
-	if _, err := pmix.DecodeEvent(make([]byte, 64<<10+1)); err == nil {
+	if _, err := event.Decode(make([]byte, 64<<10+1)); err == nil {
 		t.Error("a large one is read")
 	}
 	l := newLab(t, nil)

@@ -2,7 +2,6 @@ package pmix_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -10,13 +9,14 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+	"github.com/mpiup/mpiup/test/golden"
 )
 
 // What libpmix itself says for each call of test/mpi/pmix_ompi.c, and what it is answered, byte for byte.
 // -update records it with the libpmix that is there; those of others than Debian 12's were recorded in
 // trees of theirs (test/matrix/prepare.sh), with this test built without cgo.
 func TestClientDialogues(t *testing.T) {
-	if flag.Lookup("update").Value.String() == "true" {
+	if golden.Updating() {
 		exe := client(t)
 		for _, step := range []string{"names", "events", "misc", "control", "invite"} {
 			record(t, exe, step)

@@ -18,6 +18,8 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/pmi/pmix/event"
+	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 )
 
 // trial runs real ranks, and those that they spawn, on servers in this process, one per host.
@@ -81,7 +83,7 @@ func (w *play) config(host int) pmix.Config {
 			w.event("abort %d %d %v", id, code, targets)
 			w.ranks.kill()
 		},
-		OnEvent: func(e pmix.Event) { w.tell(host, e) },
+		OnEvent: func(e event.Event) { w.tell(host, e) },
 		OnLog:   func(id int, stderr bool, text string) { w.event("log %d %v %s", id, stderr, text) },
 		OnError: func(_ int, err error) {
 			w.mu.Lock()
@@ -94,8 +96,8 @@ func (w *play) config(host int) pmix.Config {
 }
 
 // tell takes an event to the other hosts.
-func (w *play) tell(from int, e pmix.Event) {
-	packed, err := pmix.EncodeEvent(e)
+func (w *play) tell(from int, e event.Event) {
+	packed, err := event.Encode(e)
 	if err != nil {
 		w.t.Error(err)
 		return
@@ -103,7 +105,7 @@ func (w *play) tell(from int, e pmix.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for h, s := range w.servers {
-		if e, err = pmix.DecodeEvent(packed); err != nil {
+		if e, err = event.Decode(packed); err != nil {
 			w.t.Error(err)
 		}
 		if h != from {
@@ -126,19 +128,19 @@ func (w *play) spawn(_ context.Context, parent int, r job.Spawn) (int, error) {
 			n++
 		}
 	}
-	return w.launch(layout, &pmix.Parent{Job: parent, Rank: r.Parent}, r.Programs)
+	return w.launch(layout, &job.Process{Job: parent, Rank: r.Parent}, r.Programs)
 }
 
 // launch adds a job on all hosts and starts its ranks.
-func (w *play) launch(layout [][]int, parent *pmix.Parent, programs []job.SpawnProgram) (number int, err error) {
+func (w *play) launch(layout [][]int, parent *job.Process, programs []job.SpawnProgram) (number int, err error) {
 	number, sj := w.star.add(w.t, layout)
-	pj := pmix.Job{Namespace: "test-" + rand.Text(), Parent: parent, Universe: w.hosts * w.perHost}
+	pj := pmix.Job{Job: jobdata.Job{Namespace: "test-" + rand.Text(), Universe: w.hosts * w.perHost}, SpawnedBy: parent}
 	here := make([]int, w.hosts)
 	for h, ranks := range layout {
 		here[h] = -1
 		if len(ranks) > 0 {
 			here[h] = len(pj.Hosts)
-			pj.Hosts = append(pj.Hosts, pmix.Host{Name: fmt.Sprintf("w%d", h), Ranks: ranks})
+			pj.Hosts = append(pj.Hosts, jobdata.Host{Name: fmt.Sprintf("w%d", h), Ranks: ranks})
 		}
 	}
 	for app, p := range programs {

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 )
 
 const (
@@ -362,19 +364,23 @@ func TestBarrierWithAnAbortedRank(t *testing.T) {
 }
 
 func TestJobsThatDoNotFitTogether(t *testing.T) {
-	for name, spoil := range map[string]func(*pmix.Job){
-		"number":    func(j *pmix.Job) { j.Number = 0 },
-		"namespace": func(j *pmix.Job) { j.Namespace = "job0-0123456789abcdef" },
-		"parent":    func(j *pmix.Job) { j.Parent = &pmix.Parent{Job: 7} },
-		"no rank":   func(j *pmix.Job) { j.Parent = &pmix.Parent{Rank: 2} },
+	for name, c := range map[string]struct {
+		spoil func(*pmix.Job)
+		want  string
+	}{
+		"number":    {func(j *pmix.Job) { j.Space.Number = 0 }, "known already"},
+		"namespace": {func(j *pmix.Job) { j.Namespace = "job0-0123456789abcdef" }, "known already"},
+		"parent":    {func(j *pmix.Job) { j.SpawnedBy = &job.Process{Job: 7} }, "not known"},
+		"no rank":   {func(j *pmix.Job) { j.SpawnedBy = &job.Process{Rank: 2} }, "not known"},
+		"no space":  {func(j *pmix.Job) { j.Space = nil }, "without a key-value space"},
 	} {
 		m := newMulti(t, 1, nil)
 		m.add([]int{0, 1})
 		_, sj := m.star.add(t, [][]int{{0}})
-		j := pmix.Job{Namespace: "job1", Hosts: []pmix.Host{{Name: "w0", Ranks: []int{0}}}, Space: sj.spaces[0]}
-		spoil(&j)
-		if err := m.servers[0].Add(j); err == nil {
-			t.Errorf("%s: taken", name)
+		j := pmix.Job{Job: jobdata.Job{Namespace: "job1", Hosts: []jobdata.Host{{Name: "w0", Ranks: []int{0}}}}, Space: sj.spaces[0]}
+		c.spoil(&j)
+		if err := m.servers[0].Add(j); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 		m.stop()
 		if err := m.servers[0].Add(j); err == nil || !strings.Contains(err.Error(), "ended") {

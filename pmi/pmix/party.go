@@ -6,6 +6,8 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/spawn"
+	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // party is the processes that a request lists, by job in the order of their numbers.
@@ -23,23 +25,23 @@ const (
 	rankLocalPeers = 0xfffffffb
 )
 
-// party resolves what c lists; nothing is all of c's job. Namespaces that are not known yet are
+// partyOf resolves what a rank of own lists; nothing is all of own. Namespaces that are not known yet are
 // waited for.
-func (s *Server) party(ctx context.Context, c *conn, procs []bfrops.Proc) (party, status) {
+func (j *jobs) partyOf(ctx context.Context, own *namespace, procs []bfrops.Proc) (party, status.Code) {
 	if len(procs) == 0 {
-		return party{{c.ns, nil}}, success
+		return party{{own, nil}}, status.Success
 	}
 	lists := map[*namespace][]int{}
 	whole, here := map[*namespace]bool{}, map[*namespace]bool{}
-	known := map[string]*namespace{c.ns.Namespace: c.ns}
+	known := map[string]*namespace{own.Namespace: own}
 	for _, p := range procs {
 		ns := known[p.Namespace]
-		if p.Namespace == refusedNamespace {
-			return nil, errQuiet
+		if p.Namespace == spawn.RefusedNamespace {
+			return nil, status.Quiet
 		}
 		if ns == nil {
-			if ns = s.await(ctx, p.Namespace); ns == nil {
-				return nil, errNotFound
+			if ns = j.await(ctx, p.Namespace); ns == nil {
+				return nil, status.ErrNotFound
 			}
 			known[p.Namespace] = ns
 		}
@@ -52,7 +54,7 @@ func (s *Server) party(ctx context.Context, c *conn, procs []bfrops.Proc) (party
 		case p.Rank == rankLocalPeers || p.Rank == rankLocalNode:
 			here[ns] = true
 		case int64(p.Rank) >= int64(ns.Size):
-			return nil, errBadParam
+			return nil, status.ErrBadParam
 		default:
 			lists[ns] = append(lists[ns], int(p.Rank))
 		}
@@ -60,19 +62,19 @@ func (s *Server) party(ctx context.Context, c *conn, procs []bfrops.Proc) (party
 	var all party
 	for ns, ranks := range lists {
 		if here[ns] {
-			ranks = append(ranks, ns.hereRanks()...)
+			ranks = append(ranks, ns.HereRanks()...)
 		}
 		slices.Sort(ranks)
 		ranks = slices.Compact(ranks)
 		if whole[ns] || len(ranks) == ns.Size {
 			ranks = nil
 		} else if len(ranks) == 0 {
-			return nil, errBadParam
+			return nil, status.ErrBadParam
 		}
 		all = append(all, members{ns, ranks})
 	}
-	slices.SortFunc(all, func(a, b members) int { return a.ns.Number - b.ns.Number })
-	return all, success
+	slices.SortFunc(all, func(a, b members) int { return a.ns.number - b.ns.number })
+	return all, status.Success
 }
 
 // has says whether the party includes a rank of ns.
@@ -97,11 +99,11 @@ func (p party) set() idset.Set {
 
 func (m members) ids() idset.Set {
 	if m.ranks == nil {
-		return idset.Range(m.ns.Base, m.ns.Base+m.ns.Size-1)
+		return m.ns.ids()
 	}
 	var s idset.Set
 	for _, r := range m.ranks {
-		s.Add(m.ns.Base + r)
+		s.Add(m.ns.base + r)
 	}
 	return s
 }
@@ -113,20 +115,12 @@ func (p party) procs() []bfrops.Proc {
 		ranks := m.ranks
 		if ranks == nil {
 			for r := range m.ns.Size {
-				out = append(out, m.ns.proc(r))
+				out = append(out, m.ns.Proc(r))
 			}
 		}
 		for _, r := range ranks {
-			out = append(out, m.ns.proc(r))
+			out = append(out, m.ns.Proc(r))
 		}
 	}
 	return out
-}
-
-// hereRanks are the job's ranks of this host.
-func (ns *namespace) hereRanks() []int {
-	if ns.Here < 0 {
-		return nil
-	}
-	return ns.Hosts[ns.Here].Ranks
 }

@@ -7,56 +7,56 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/names"
+	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
-const errDuplicate status = -53
-
 // publish makes pairs known to those in range; the request's own attributes begin with "pmix.".
-func (c *conn) publish(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+func publish(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
 	bfrops.One[uint64](r, bfrops.Uint32) // uid: all ranks of a job have one
 	infos := r.Infos()
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	reach := reachOf(infos)
-	persist := uint64(persistApp)
-	if v, ok := attribute(infos, "pmix.persist"); ok {
+	reach := names.ReachOf(infos)
+	persist := uint64(names.UntilJob)
+	if v, ok := bfrops.Attribute(infos, "pmix.persist"); ok {
 		persist, _ = v.Data.(uint64)
 	}
-	custom := procsOf(infos, "pmix.evrange")
+	listed := bfrops.Procs(infos, "pmix.evrange")
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	for _, i := range infos {
 		if strings.HasPrefix(i.Key, "pmix.") {
 			continue
 		}
-		pub := publication{bfrops.PData{Proc: c.ns.proc(c.rank), Key: i.Key, Value: i.Value}, persist, custom}
-		if err := c.s.names.publish(ctx, reach, c.process(), pub); err != nil {
+		pub := names.Publication{Data: bfrops.PData{Proc: c.proc(), Key: i.Key, Value: i.Value}, Persist: persist, Listed: listed}
+		if err := c.host.names.Publish(ctx, reach, c.me(), pub); err != nil {
 			return nil, published(err)
 		}
 	}
-	return nil, success
+	return nil, status.Success
 }
 
 // published turns the answers of a store of names into statuses.
 func published(err error) error {
 	switch {
 	case errors.Is(err, kvs.ErrExists):
-		return errDuplicate
+		return status.ErrDuplicateKey
 	case errors.Is(err, kvs.ErrNotFound):
-		return errNotFound
+		return status.ErrNotFound
 	}
 	return err
 }
 
 // lookup answers with the pairs that are there, or with pmix.wait when all are.
-func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+func lookup(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
 	bfrops.One[uint64](r, bfrops.Uint32)
 	keys, infos := readKeys(r)
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	_, wait := attribute(infos, "pmix.wait")
+	_, wait := bfrops.Attribute(infos, "pmix.wait")
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	found := map[string]bfrops.PData{}
@@ -67,12 +67,12 @@ func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, er
 			if _, ok := found[key]; ok {
 				continue
 			}
-			p, size, err := c.s.names.lookup(ctx, c.process(), key)
+			p, size, err := c.host.names.Lookup(ctx, c.me(), key)
 			if err == nil {
 				found[key] = p
 				held += int64(size)
 				if c.found.Add(int64(size)) > maxHeld {
-					return false, errOutOfResource
+					return false, status.ErrOutOfResource
 				}
 			} else if !errors.Is(err, kvs.ErrNotFound) {
 				return false, err
@@ -82,7 +82,7 @@ func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, er
 	}
 	var err error
 	if wait {
-		err = c.s.names.until(ctx, c.process(), keys, look)
+		err = c.host.names.Until(ctx, c.me(), keys, look)
 	} else {
 		_, err = look()
 	}
@@ -90,7 +90,7 @@ func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, er
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, errNotFound
+		return nil, status.ErrNotFound
 	}
 	if err := c.takeTurn(ctx); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (c *conn) lookup(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, er
 		}
 	}
 	w := c.writer()
-	w.Status(int(success))
+	w.Status(int(status.Success))
 	bfrops.PutCounted(w, bfrops.PDataType, pairs)
 	return w, nil
 }
@@ -117,7 +117,7 @@ func distinct(keys []string) int {
 }
 
 // unpublish takes pairs back; without keys all that the rank has published.
-func (c *conn) unpublish(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer, error) {
+func unpublish(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, error) {
 	bfrops.One[uint64](r, bfrops.Uint32)
 	keys, infos := readKeys(r)
 	if r.Err() != nil {
@@ -126,14 +126,14 @@ func (c *conn) unpublish(ctx context.Context, r *bfrops.Reader) (*bfrops.Writer,
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	if len(keys) == 0 {
-		return nil, published(c.s.names.unpublishAll(ctx, c.id(), func(uint64) bool { return true }))
+		return nil, published(c.host.names.UnpublishAll(ctx, c.id()))
 	}
 	for _, key := range keys {
-		if err := c.s.names.unpublish(ctx, c.process(), key); err != nil {
+		if err := c.host.names.Unpublish(ctx, c.me(), key); err != nil {
 			return nil, published(err)
 		}
 	}
-	return nil, success
+	return nil, status.Success
 }
 
 func readKeys(r *bfrops.Reader) (keys []string, infos []bfrops.Info) {

@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
 )
 
@@ -105,7 +106,7 @@ func newLabOf(t testing.TB, namespace string, ranks []int, change func(*pmix.Con
 	if l.srv, err = pmix.New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.srv.Add(pmix.Job{Namespace: namespace, Space: e, Hosts: []pmix.Host{{Name: "w0", Ranks: ranks}}}); err != nil {
+	if err := l.srv.Add(pmix.Job{Space: e, Job: jobdata.Job{Namespace: namespace, Hosts: []jobdata.Host{{Name: "w0", Ranks: ranks}}}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

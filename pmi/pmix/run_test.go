@@ -10,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/event"
+	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 )
 
 // multi is a run of several jobs on several hosts in memory, and raw clients of them.
@@ -46,7 +49,7 @@ func newMultiWith(t testing.TB, hosts int, limits kvs.Limits, change func(*pmix.
 			OnControl: func(id int, targets []int, signal int, end bool) {
 				m.event("%d sends %d to %v, end %v", id, signal, targets, end)
 			},
-			OnEvent: func(e pmix.Event) { m.forward(h, e) },
+			OnEvent: func(e event.Event) { m.forward(h, e) },
 			OnLog:   func(id int, _ bool, text string) { m.event("%d says %s", id, text) },
 			OnError: func(_ int, err error) {
 				m.mu.Lock()
@@ -85,13 +88,13 @@ func (m *multi) err() error {
 	return errors.Join(m.errs...)
 }
 
-func (m *multi) forward(from int, e pmix.Event) {
-	packed, err := pmix.EncodeEvent(e)
+func (m *multi) forward(from int, e event.Event) {
+	packed, err := event.Encode(e)
 	if err != nil {
 		m.t.Error(err)
 	}
 	for h, s := range m.servers {
-		e, err := pmix.DecodeEvent(packed)
+		e, err := event.Decode(packed)
 		if err != nil {
 			m.t.Error(err)
 		}
@@ -104,17 +107,17 @@ func (m *multi) forward(from int, e pmix.Event) {
 // job makes the spaces of a job of the ranks of each host; hosts are told of it one by one.
 func (m *multi) job(layout ...[]int) (number int, add func(host int)) {
 	number, sj := m.star.add(m.t, layout)
-	pj := pmix.Job{Namespace: fmt.Sprintf("job%d-0123456789abcdef", number), Command: "/bin/x 1", Getenv: m.getenv}
+	pj := pmix.Job{Job: jobdata.Job{Namespace: fmt.Sprintf("job%d-0123456789abcdef", number), Command: "/bin/x 1", Getenv: m.getenv}}
 	here := make([]int, len(layout))
 	for h, ranks := range layout {
 		here[h] = -1
 		if len(ranks) > 0 {
 			here[h] = len(pj.Hosts)
-			pj.Hosts = append(pj.Hosts, pmix.Host{Name: fmt.Sprintf("w%d", h), Ranks: ranks})
+			pj.Hosts = append(pj.Hosts, jobdata.Host{Name: fmt.Sprintf("w%d", h), Ranks: ranks})
 		}
 	}
 	if number > 0 {
-		pj.Parent = &pmix.Parent{}
+		pj.SpawnedBy = &job.Process{}
 	}
 	m.jobs = append(m.jobs, pj)
 	return number, func(host int) {

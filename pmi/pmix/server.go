@@ -1,99 +1,78 @@
+// Package pmix is a PMIx server in pure Go: it hosts ranks whose MPI library carries any libpmix
+// from 2.1 to 7 (Open MPI 4.0 to 6.0), without libpmix on this side.
+//
+//	rank ──TCP──▶ ptl: handshake, frames ──▶ conn ──▶ the table of commands
+//	              bfrops: the client's dialect          │
+//	   REQ, GET of a job's data ────────────────────────┼──▶ jobdata   what a rank is told
+//	   COMMIT, GET ─────────────────────────────────────┼──▶ modex     what ranks put
+//	   FENCE, CONNECT, GROUP_CONSTRUCT ─────────────────┼──▶ kvs       fences; group: context ids
+//	   PUBLISH, LOOKUP, UNPUBLISH ──────────────────────┼──▶ names
+//	   NOTIFY, REGEVENTS ───────────────────────────────┼──▶ event
+//	   SPAWN ───────────────────────────────────────────┼──▶ spawn     as a job.Spawn, to Config.Spawn
+//	   JOB_CONTROL, ABORT, LOG ─────────────────────────┴──▶ leftover  files to remove; the rest to Hooks
+//
+// The rooms below know neither a connection nor the server; an error of theirs that is a status.Code is the answer.
+//
+// A rank may connect several times, one after the other (MPI sessions, several programs of a
+// script) and at once (a child that initializes PMIx, a second libpmix in the process). The
+// first is its main connection, and how that ends is how the rank ends; those made while it
+// runs are served alike, and their ends mean nothing.
+//
+//	         handshake                  FINALIZE on the main one
+//	absent ─────────────▶ running ─────────────────────────────────▶ finalized
+//	                        │  ▲                                         │
+//	   *UnfinishedError ◀───┘  └───────────────── handshake ─────────────┘
+//	     the main one hangs up
+//
+// Concurrency: a goroutine per connection reads requests and answers most of them; those that
+// wait (FENCE, GET, LOOKUP, CONNECT, groups) have a goroutine each, bounded per connection. Run
+// waits for all. Methods of Server may be called from any goroutine; hooks run in the
+// connection's and must not block. What connections share is in host.go. Each part of it
+// and each room has a lock of its own, under which only the engine is asked.
+//
+// The server knows all jobs of a run (Add), since ranks of one may connect to those of another:
+// what a request names is (namespace, rank), which party.go resolves. Outside, a process has an
+// id, base of its job + rank.
+//
+// The package starts no process and makes no listener, and ends no rank: its caller does.
+// Fabrics, allocation and credentials are answered as not supported.
 package pmix
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"strings"
-	"sync"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/lobby"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+	"github.com/mpiup/mpiup/pmi/pmix/event"
+	"github.com/mpiup/mpiup/pmi/pmix/group"
+	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
-// Config is what is one for the host and the run.
-type Config struct {
-	Address    string // of Run's listener: "127.0.0.1:41235"; never IPv6, whose port libpmix up to 5.0 loses
-	SessionDir string // where ranks of this host may make files, and Cleanup removes them; "": nowhere
-	HwlocXML   string // hwloc's version 2 XML of this host; "": none
-
-	// Check says whether a connection may speak at all: that its socket belongs to one of this
-	// host's ranks or their descendants. It runs before anything is read, and may wait until ctx
-	// ends. nil: all may.
-	Check func(ctx context.Context, conn net.Conn) error
-	Log   *slog.Logger // nil: none
-	Hooks Hooks
-
-	// Process is the process id and the program of a process of this host; 0 and "": not known. nil: none is.
-	Process func(id int) (pid int, program string)
-
-	Engine *kvs.Engine // the run's
-
-	// Spawn starts what a rank of job asks for and returns the new job's number, once it is
-	// added here and its processes run; why it does not, it tells the user itself. nil:
-	// MPI_Comm_spawn is not supported.
-	Spawn func(ctx context.Context, job int, r job.Spawn) (child int, err error)
-}
-
 // Server serves this host's ranks of the jobs of one run.
-type Server struct {
-	cfg   Config
-	log   *slog.Logger
-	names names
-	done  cleanup
-	turns kvs.Turns[turn]
-
-	ctx    context.Context // of what is started for no connection; ends with Run
-	cancel context.CancelCauseFunc
-
-	tooHeavy sync.Once // the user is told of the first barrier that carries too much
-
-	mu      sync.Mutex
-	jobs    map[int]*namespace  // guarded by mu; by number
-	ended   []*namespace        // guarded by mu; the last that are over, oldest first
-	added   chan struct{}       // guarded by mu; closed and replaced when a job is added
-	conns   map[*conn]struct{}  // guarded by mu; those past the handshake
-	group   map[groupKey]uint64 // guarded by mu; groups made so far
-	known   knownGroups         // guarded by mu; groups that have members here
-	recent  []recent            // guarded by mu; oldest first
-	aborted idset.Set           // guarded by mu; ids of processes that others have ended
-	unheard map[uint64]bool     // guarded by mu; requests that the user was told of
-	over    bool                // guarded by mu; Run is ending
-
-	work sync.WaitGroup // job data being packed, what jobs that are over leave behind
-}
-
-// rank is what its connections share.
-type rank struct {
-	main      *conn         // guarded by Server.mu; see the package comment
-	open      int           // guarded by Server.mu; connections
-	committed bool          // guarded by Server.mu
-	sections  [2]section    // guarded by Server.mu; local, remote
-	changed   chan struct{} // guarded by Server.mu; closed at the next commit, or when it is gone; nil: nobody waits
-}
+type Server struct{ *host }
 
 // New returns a server that starts nothing and has no jobs yet.
 func New(cfg Config) (*Server, error) {
 	if host, _, err := net.SplitHostPort(cfg.Address); err != nil || strings.Contains(host, ":") {
 		return nil, fmt.Errorf("%q is no address of a PMIx server: an IPv4 address and a port", cfg.Address)
 	}
-	s := &Server{
-		cfg: cfg, log: cfg.Log, jobs: map[int]*namespace{}, added: make(chan struct{}),
-		conns: map[*conn]struct{}{}, group: map[groupKey]uint64{}, known: knownGroups{}, unheard: map[uint64]bool{}, names: newNames(cfg.Engine.Names()),
-	}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s := &Server{newHost(cfg)}
 	cfg.Engine.OnGone(s.gone)
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
 	return s, nil
 }
 
-const maxPerRank = 16 // connections open at one time
+// gone wakes who waits for what only a process that is gone could have committed.
+func (s *Server) gone(id int, _ string) {
+	if ns := s.jobs.of(id); ns != nil {
+		ns.puts.Gone(id - ns.base)
+	}
+}
 
 // Run accepts and serves connections until ctx ends (its cause) or the listener fails. It closes
 // the listener, and waits for everything it started.
@@ -116,36 +95,170 @@ func (s *Server) receive(nc net.Conn) (serve func(context.Context), err error) {
 	return c.run, nil
 }
 
-// end lets no more jobs in, and waits for what was started for them.
-func (s *Server) end() {
-	s.mu.Lock()
-	s.over = true
-	s.mu.Unlock()
-	s.cancel(errors.New("the PMIx server has ended"))
-	s.work.Wait()
+// Add makes a job known, before its ranks start. Jobs without a rank here are added as well, so
+// that ranks here can connect to them. It fails on a job that no launcher would send.
+func (s *Server) Add(j Job) error {
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	ns, err := newNamespace(j, s.cfg.machine(), s.log)
+	if err != nil {
+		return err
+	}
+	if err := s.jobs.add(ns, j.SpawnedBy); err != nil {
+		return err
+	}
+	if ns.Here >= 0 {
+		s.start(func() { ns.told.packed(toldAs{dialect: bfrops.Canonical()}) }) // before the first rank asks
+	}
+	return nil
 }
 
-// start runs f, which Run waits for; false after it.
-func (s *Server) start(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over {
+// Environment is what a rank of a job that was added needs in order to find and understand the server; see jobdata.
+func (s *Server) Environment(job, rank int) []string {
+	ns := s.jobs.numbered(job)
+	if ns == nil {
+		return nil
+	}
+	return ns.Environment(s.cfg.machine(), rank)
+}
+
+// JobOver is told of a job of which no process is left on any host: what it held is let go. mute says
+// that none of its processes ever connected.
+func (s *Server) JobOver(number int, mute bool) {
+	ns, by := s.jobs.end(number, mute)
+	if ns == nil {
+		return
+	}
+	s.withGroups(func(g *group.Groups) { g.Over(ns.ids()) })
+	s.start(func() {
+		if by != nil && mute {
+			s.callForJob(s.ctx, by)
+		}
+		for _, r := range ns.HereRanks() {
+			if s.names.Ended(s.ctx, ns.base+r) != nil {
+				break // the run ends
+			}
+		}
+		if err := s.leftovers.RemoveOf(number); err != nil {
+			s.log.Info("what ranks asked to be removed", "job", number, "cause", err)
+		}
+	})
+}
+
+// Cleanup removes what ranks of this host registered, below the session directory and /dev/shm
+// only, through no link, and nothing of another user's. It is for after the last of them has ended.
+func (s *Server) Cleanup() error { return s.leftovers.RemoveAll() }
+
+// Aborted is told of processes, by id, that another process has ended: barriers with them are
+// answered with PMIX_ERR_PROC_REQUESTED_ABORT, and are nobody's failure.
+func (s *Server) Aborted(ids idset.Set) {
+	s.abort(ids)
+	for id := range ids.All() {
+		if ns := s.jobs.of(id); ns != nil {
+			ns.space.RankGone(id-ns.base, "was ended by another process")
+		}
+	}
+}
+
+// Notify gives an event to this host's ranks that asked for its code. It does not block: a client
+// that does not read its events loses them.
+func (s *Server) Notify(e event.Event) { s.events.Notify(e, nil) }
+
+// RankEvent is an event about one of the run's processes; false if no job that was added has it.
+func (s *Server) RankEvent(code, id int) (event.Event, bool) {
+	ns := s.jobs.of(id)
+	if ns == nil {
+		return event.Event{}, false
+	}
+	return event.OfProcess(code, ns.Proc(id-ns.base)), true
+}
+
+// HostEvents tell that processes (ids) went with their hosts, of each job and host. Processes that no job has are left
+// out; at most event.MaxTold are told of.
+func (s *Server) HostEvents(ids idset.Set) (events []event.Event) {
+	told := 0
+	for _, ns := range s.jobs.inOrder() {
+		for h, host := range ns.Hosts {
+			var gone []bfrops.Proc
+			for _, rank := range host.Ranks {
+				if told < event.MaxTold && ids.Contains(ns.base+rank) {
+					gone = append(gone, ns.Proc(rank))
+					told++
+				}
+			}
+			if len(gone) > 0 {
+				events = append(events, event.OfHost(host.Name, h, gone)...)
+			}
+		}
+	}
+	return events
+}
+
+var errStranger = errors.New("it does not know a PMIx namespace of this run")
+
+// admit does the handshake, in the time that the lobby gives. A stranger gets no answer; a rank
+// that cannot be served gets a status, and the caller a *RefusedError.
+func (s *Server) admit(nc net.Conn) (*conn, error) {
+	h, err := ptl.ReadHello(nc)
+	if err != nil {
+		return nil, err
+	}
+	if h.Kind != 0 {
+		return nil, fmt.Errorf("a PMIx tool or singleton (kind %d), which are not served", h.Kind)
+	}
+	ns := s.jobs.called(h.Namespace)
+	if ns == nil || s.jobs.isOver(ns) {
+		return nil, errStranger
+	}
+	number := int(h.Rank)
+	if !ns.IsHere(number) {
+		return nil, fmt.Errorf("rank %d of job %d is not on this host", h.Rank, ns.number)
+	}
+	c := &conn{host: s.host, find: s.findCommand, nc: nc, ns: ns, rank: number, desc: h.Buffer == bfrops.FullyDesc, version: h.Version, turn: make(chan struct{}, 1), write: make(chan struct{}, 1)}
+	dialect, why := choose(h)
+	if why != "" {
+		nc.Write(ptl.AppendAnswer(nil, int32(status.ErrNotSupported), 0)) // it is hung up on either way
+		return nil, &RefusedError{ns.who(number), h.Version, why}
+	}
+	c.dialect = dialect
+	if !s.enter(c) {
+		nc.Write(ptl.AppendAnswer(nil, int32(status.ErrOutOfResource), 0))
+		return nil, &RefusedError{ns.who(number), h.Version, fmt.Sprintf("the rank has %d open connections already", maxPerRank)}
+	}
+	// If this fails the connection is over, which whoever reads from it next sees.
+	nc.Write(ptl.AppendAnswer(nil, 0, uint32(ns.base+number)))
+	return c, nil
+}
+
+// choose finds the dialect of a client, or says why it cannot be served.
+func choose(h ptl.Hello) (*bfrops.Dialect, string) {
+	d, err := bfrops.Find(h.Codec)
+	switch {
+	case err != nil:
+		return nil, err.Error() + "; use Open MPI 4.0 or later, or start the program with --mpi pmi2 if its library speaks that"
+	case h.Buffer != bfrops.NonDesc && h.Buffer != bfrops.FullyDesc:
+		return nil, fmt.Sprintf("its buffers are of kind %d; unset PMIX_MCA_bfrops_base_default_type", h.Buffer)
+	case h.Store != "hash":
+		return nil, fmt.Sprintf("it keeps job data in the store %.20q, whose layout is private to libpmix; unset PMIX_MCA_gds and PMIX_GDS_MODULE, so that it uses \"hash\"", h.Store)
+	case h.Security != "native" && h.Security != "none":
+		return nil, fmt.Sprintf("it wants the security module %.20q; unset PMIX_MCA_psec, so that it uses \"native\"", h.Security)
+	}
+	return d, ""
+}
+
+// enter counts a connection that passed the handshake; false if the rank has too many.
+func (s *Server) enter(c *conn) bool {
+	visit, main := s.presence.enter(c.id())
+	if visit == nil {
 		return false
 	}
-	s.work.Go(f)
+	c.visit, c.events = visit, s.events.Listen(c.proc())
+	if main {
+		c.ns.space.RankBack(c.rank)
+		if f := s.cfg.Hooks.OnInit; f != nil {
+			f(c.id())
+		}
+	}
 	return true
-}
-
-// notice is a sentence for the user.
-func (s *Server) notice(format string, args ...any) {
-	if f := s.cfg.Hooks.OnNotice; f != nil {
-		f(fmt.Sprintf(format, args...))
-	}
-}
-
-func (s *Server) failed(id int, err error) {
-	s.log.Debug("PMIx", "id", id, "cause", err)
-	if f := s.cfg.Hooks.OnError; f != nil {
-		f(id, err)
-	}
 }

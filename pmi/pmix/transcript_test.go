@@ -3,7 +3,6 @@ package pmix_test
 import (
 	"bytes"
 	"encoding/hex"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/pmi/pmix/ptl"
+	"github.com/mpiup/mpiup/test/golden"
 )
 
 // tape is what went over a connection in each direction.
@@ -63,7 +63,7 @@ func (c recorded) Write(p []byte) (int, error) {
 //	hello HEX
 //	TAG HEX -> STATUS      STATUS is "data" for job data and "none" where no answer came
 func TestTranscripts(t *testing.T) {
-	if flag.Lookup("update").Value.String() == "true" {
+	if golden.Updating() {
 		hello := program(t, "hello")
 		for _, d := range dialects {
 			j := &trial{hosts: 1, perHost: 1, drop: d.drop, env: d.env, tape: &tape{}}

@@ -21,7 +21,7 @@
 // []byte (BYTE_OBJECT and what is compressed), nil (UNDEF, POINTER), and the structs of
 // values.go.
 //
-// Everything here is a pure function of its input, bounded: a Reader refuses counts that the
+// PURE: everything here is a function of its input, bounded: a Reader refuses counts that the
 // rest of the message cannot hold, nesting deeper than 16 and more than 2^18 values.
 // A Reader or Writer is for one goroutine.
 //

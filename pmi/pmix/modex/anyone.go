@@ -1,43 +1,45 @@
-package pmix
+package modex
 
 import (
 	"context"
 	"sync"
+
+	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
 // maxAsked bounds the ranks of other hosts that are asked for a key that anybody may put. Of those
 // beyond, what fences brought here counts.
 const maxAsked = 256
 
-// anyone is a rank that has put the key of a question that names none (PMIX_RANK_UNDEF); errNotFound.
-// Where none has it is waited for as for a named one, each in its own way (sectionOf).
-func (s *Server) anyone(ctx context.Context, ns *namespace, q question) (rank int, err error) {
-	if rank, ok := s.whoHas(ns, q); ok {
+// Anyone is a rank that has put the key of a question that names none (PMIX_RANK_UNDEF); status.ErrNotFound.
+// Where none has, all are waited for as one that is named is (Section).
+func (j *Job) Anyone(ctx context.Context, q Question) (rank int, err error) {
+	if rank, ok := j.whoHas(q); ok {
 		return rank, nil
 	}
-	if !q.wait || hasty[q.key] {
-		return 0, errNotFound
+	if !q.Wait || hasty[q.Key] {
+		return 0, status.ErrNotFound
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ranks := ns.asked()
+	ranks := j.asked()
 	answers := make(chan answer, len(ranks))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	for _, r := range ranks {
 		wg.Go(func() {
-			_, err := s.sectionOf(ctx, ns, r, q)
+			_, err := j.Section(ctx, r, q)
 			answers <- answer{r, err}
 		})
 	}
-	err = errNotFound
+	err = status.ErrNotFound
 	for range ranks {
 		a := <-answers
 		if a.err == nil {
 			return a.rank, nil
 		}
-		if a.err != errNotFound {
+		if a.err != status.ErrNotFound {
 			err = a.err // the client's time is over, or the server's
 		}
 	}
@@ -50,10 +52,10 @@ type answer struct {
 }
 
 // asked are the ranks whose commits are waited for.
-func (ns *namespace) asked() (ranks []int) {
+func (j *Job) asked() (ranks []int) {
 	elsewhere := 0
-	for r := range ns.Size {
-		if _, here := ns.local[r]; !here {
+	for r := range j.space.Size {
+		if !j.isHere(r) {
 			if elsewhere++; elsewhere > maxAsked {
 				continue
 			}
@@ -64,15 +66,15 @@ func (ns *namespace) asked() (ranks []int) {
 }
 
 // whoHas finds the lowest rank that is known here to have put a key.
-func (s *Server) whoHas(ns *namespace, q question) (rank int, ok bool) {
-	for r := range ns.Size {
-		sec := section(nil)
-		if _, here := ns.local[r]; here {
-			sec, _ = s.committed(ns, r)
-		} else if v, ok := ns.Space.Here(r, sectionKey); ok {
+func (j *Job) whoHas(q Question) (rank int, ok bool) {
+	for r := range j.space.Size {
+		sec := Section(nil)
+		if j.isHere(r) {
+			sec, _ = j.committed(r)
+		} else if v, ok := j.space.Here(r, sectionKey); ok {
 			sec = v
 		}
-		if len(sec) > 0 && sec.holds(q.key, q.qualifiers) {
+		if len(sec) > 0 && sec.holds(q.Key, q.Qualifiers) {
 			return r, true
 		}
 	}

@@ -1,4 +1,4 @@
-package pmix
+package jobdata
 
 import (
 	"slices"
@@ -10,19 +10,18 @@ import (
 // 7; without one, those of 3.x look other namespaces up by old rules and 7 refuses v3.
 const serverVersion = "4.2.9"
 
-// Environment is what a rank of a job that was added needs in order to find and understand the server: variables as
-// NAME=VALUE, to be set over what it has. PMIX_* and OMPI_MCA_ess*, OMPI_MCA_orte_* that were
-// inherited from another launcher must not be among the rest. It is empty for a job without ranks here.
+// Environment is what a rank needs in order to find and understand the server: variables as NAME=VALUE, to be set over
+// what it has. PMIX_* and OMPI_MCA_ess*, OMPI_MCA_orte_* that were inherited from another launcher must not be among
+// the rest. It is empty for a job without ranks here.
 //
 // Open MPI before 5 believes to be started alone unless it finds one of the launchers it knows
 // (orte/mca/schizo). Flux is the one whose variable nothing else reads; Open MPI 4.0 would then
 // look for Flux's own PMI, which the exclusion of its component prevents.
-func (s *Server) Environment(job, rank int) []string {
-	j := s.job(job)
-	if j == nil || j.Here < 0 {
+func (j *Job) Environment(m Machine, rank int) []string {
+	if j.Here < 0 {
 		return nil
 	}
-	uri := "mpiup-agent." + strconv.Itoa(j.Here) + ";tcp4://" + s.cfg.Address
+	uri := "mpiup-agent." + strconv.Itoa(j.Here) + ";tcp4://" + m.Address
 	env := []string{
 		"PMIX_NAMESPACE=" + j.Namespace,
 		"PMIX_RANK=" + strconv.Itoa(rank),
@@ -36,22 +35,15 @@ func (s *Server) Environment(job, rank int) []string {
 		"PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
 		"PMIX_HOSTNAME=" + j.Hosts[j.Here].Name,
 		"FLUX_JOB_ID=1",
-		"OMPI_MCA_pmix=" + componentsWithout(j.userHas(rank, "OMPI_MCA_pmix")),
+		"OMPI_MCA_pmix=" + componentsWithout(j.UserHas(rank, "OMPI_MCA_pmix")),
 	}
-	if s.cfg.SessionDir != "" {
-		env = append(env, "PMIX_SERVER_TMPDIR="+s.cfg.SessionDir)
+	if m.SessionDir != "" {
+		env = append(env, "PMIX_SERVER_TMPDIR="+m.SessionDir)
 	}
-	if j.Crowded && j.userHas(rank, "OMPI_MCA_mpi_oversubscribe") == "" {
+	if j.Crowded && j.UserHas(rank, "OMPI_MCA_mpi_oversubscribe") == "" {
 		env = append(env, "OMPI_MCA_mpi_oversubscribe=1")
 	}
 	return env
-}
-
-func (j *Job) userHas(rank int, name string) string {
-	if j.Getenv == nil {
-		return ""
-	}
-	return j.Getenv(rank, name)
 }
 
 // componentsWithout excludes Open MPI's other ways to a launcher from what the user selects. A

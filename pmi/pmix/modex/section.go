@@ -1,4 +1,4 @@
-package pmix
+package modex
 
 import (
 	"bytes"
@@ -8,32 +8,25 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
 
-// section is what a rank has committed for its host or for the others: groups of one KVAL each,
+// Section is what a rank has committed for its host or for the others: groups of one KVAL each,
 // in bfrops.Canonical and NON_DESC.
-type section []byte
+type Section []byte
 
 const (
-	localSection  = 0
-	remoteSection = 1
-
 	// sectionKey is the engine's key of a rank's remote section.
 	sectionKey = "pmix.remote"
 	// maxSection is the engine's bound of a value (kvs.DefaultLimits).
 	maxSection = 4 << 20
 )
 
-// qualified is the key under which values travel that belong to a key and qualifiers: an array of
-// infos, the first being the key and the value.
-const qualified = "pmix.qual.val"
-
 // pairs decodes the section.
-func (s section) pairs() ([]bfrops.KVal, error) {
+func (s Section) pairs() ([]bfrops.KVal, error) {
 	r := bfrops.NewReader(bfrops.Canonical(), false, s)
-	return readPairs(r)
+	return ReadPairs(r)
 }
 
-// readPairs reads groups of one KVAL to the end.
-func readPairs(r *bfrops.Reader) (pairs []bfrops.KVal, err error) {
+// ReadPairs reads groups of one KVAL to the end.
+func ReadPairs(r *bfrops.Reader) (pairs []bfrops.KVal, err error) {
 	for r.More() {
 		pairs = append(pairs, bfrops.One[bfrops.KVal](r, bfrops.KValType))
 	}
@@ -41,7 +34,7 @@ func readPairs(r *bfrops.Reader) (pairs []bfrops.KVal, err error) {
 }
 
 // with is the section after a commit of pairs, each of which replaces what had its key.
-func (s section) with(pairs []bfrops.KVal) (section, error) {
+func (s Section) with(pairs []bfrops.KVal) (Section, error) {
 	old, err := s.pairs()
 	if err != nil {
 		return nil, err
@@ -70,19 +63,19 @@ func (s section) with(pairs []bfrops.KVal) (section, error) {
 // identity is what tells values of a section apart: the key, and the qualifiers if there are any.
 func identity(p bfrops.KVal) string {
 	a, ok := p.Value.Data.(bfrops.Array)
-	if p.Key != qualified || !ok || len(a.Data) == 0 {
+	if p.Key != bfrops.QualifiedKey || !ok || len(a.Data) == 0 {
 		return p.Key
 	}
 	first, _ := a.Data[0].(bfrops.Info)
 	w := bfrops.NewWriter(bfrops.Canonical(), false, nil)
-	w.KVal(qualified, bfrops.DataArray, bfrops.Array{Type: a.Type, Data: a.Data[1:]})
+	w.KVal(bfrops.QualifiedKey, bfrops.DataArray, bfrops.Array{Type: a.Type, Data: a.Data[1:]})
 	b, _ := w.Bytes()
 	return first.Key + "\x00" + string(b)
 }
 
 // holds says whether key ("": anything) is in the section, with these qualifiers or, if there are
 // none, with whatever qualifiers.
-func (s section) holds(key string, qualifiers []bfrops.Info) bool {
+func (s Section) holds(key string, qualifiers []bfrops.Info) bool {
 	if key == "" {
 		return len(s) > 0
 	}
@@ -92,7 +85,7 @@ func (s section) holds(key string, qualifiers []bfrops.Info) bool {
 		if p.Key == key && len(qualifiers) == 0 {
 			return true
 		}
-		if a, ok := p.Value.Data.(bfrops.Array); ok && p.Key == qualified && len(a.Data) > 0 {
+		if a, ok := p.Value.Data.(bfrops.Array); ok && p.Key == bfrops.QualifiedKey && len(a.Data) > 0 {
 			if first, _ := a.Data[0].(bfrops.Info); first.Key == key && contains(a.Data[1:], qualifiers) {
 				return true
 			}
@@ -114,9 +107,9 @@ func contains(have []any, qualifiers []bfrops.Info) bool {
 	return true
 }
 
-// appendTo writes the section for a client, as it is if the client speaks our dialect. Values of
+// AppendTo writes the section for a client, as it is if the client speaks our dialect. Values of
 // types that the client's dialect lacks are left out, since they would spoil all others.
-func (s section) appendTo(w *bfrops.Writer, desc bool) error {
+func (s Section) AppendTo(w *bfrops.Writer, desc bool) error {
 	if w.Dialect() == bfrops.Canonical() && !desc {
 		w.Raw(s)
 		return nil

@@ -1,54 +1,28 @@
-package pmix
+package jobdata
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
-type nowhere struct{ kvs.Upstream }
+var machine = Machine{Address: "127.0.0.1:4711", SessionDir: "/run/mpiup/s1"}
 
-func config() Config {
-	return Config{Address: "127.0.0.1:4711", SessionDir: "/run/mpiup/s1", Engine: kvs.New(kvs.Run{})}
-}
-
-// serving is a server of j.
-func serving(t testing.TB, j Job) (*Server, *namespace) {
-	t.Helper()
-	s, err := New(config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Add(j); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.end)
-	return s, s.job(j.Number)
-}
-
-// sample is host 1 of a job of two programs on hosts of 3 and 2 ranks.
-func sample(t testing.TB, hosts ...int) Job {
+// sample is a job of two programs on hosts of so many ranks, as the last of them has it.
+func sample(hosts ...int) Job {
 	j := Job{Namespace: "job", Crowded: true, Here: len(hosts) - 1, Universe: 8, MapBy: "slot",
 		Binding: func(r int) (string, string) { return fmt.Sprintf("NM0:SK0:CR%d:HT%d", r, r), fmt.Sprint(r) }}
-	size := 0
 	for h, n := range hosts {
 		host := Host{Name: fmt.Sprintf("w%d", h)}
 		for range n {
-			host.Ranks = append(host.Ranks, size)
-			size++
+			host.Ranks = append(host.Ranks, j.Size)
+			j.Size++
 		}
 		j.Hosts = append(j.Hosts, host)
 	}
-	var err error
-	j.Space, err = kvs.New(kvs.Run{Upstream: nowhere{}}).Add(kvs.Job{KVSName: "job", Size: size, Local: j.Hosts[j.Here].Ranks})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { j.Space.Close(nil) })
 	return j
 }
 
@@ -56,14 +30,15 @@ func sample(t testing.TB, hosts ...int) Job {
 func TestJobDataGolden(t *testing.T) {
 	for _, name := range []string{"v41", "v21"} {
 		for _, desc := range []bool{false, true} {
-			j := sample(t, 3, 2)
+			j := sample(3, 2)
 			j.Apps = []int{0, 0, 0, 1, 1}
 			d, err := bfrops.Find(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, ns := serving(t, j)
-			packed, err := ns.data.packed(jobDataKind{d, desc, false})
+			w := bfrops.NewWriter(d, desc, nil)
+			j.Pack(w, &machine)
+			packed, err := w.Bytes()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,11 +50,8 @@ func TestJobDataGolden(t *testing.T) {
 }
 
 func dump(t *testing.T, out *strings.Builder, r *bfrops.Reader, desc bool, indent string) {
-	pairs, err := readPairs(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range pairs {
+	for r.More() {
+		p := bfrops.One[bfrops.KVal](r, bfrops.KValType)
 		fmt.Fprintf(out, "%s%s %s", indent, p.Key, p.Value.Type)
 		switch v := p.Value.Data.(type) {
 		case []byte:
@@ -103,11 +75,14 @@ func dump(t *testing.T, out *strings.Builder, r *bfrops.Reader, desc bool, inden
 			fmt.Fprintf(out, " %v\n", v)
 		}
 	}
+	if r.Err() != nil {
+		t.Fatal(r.Err())
+	}
 }
 
 func TestEnvironmentGolden(t *testing.T) {
-	s, _ := serving(t, sample(t, 3, 2))
-	golden.Is(t, "testdata/environment.txt", strings.Join(s.Environment(0, 3), "\n")+"\n")
+	j := sample(3, 2)
+	golden.Is(t, "testdata/environment.txt", strings.Join(j.Environment(machine, 3), "\n")+"\n")
 	for user, want := range map[string]string{
 		"": "^flux,s1,s2,cray", "ext3x": "ext3x", "^ext3x,s1": "^ext3x,s1,flux,s2,cray", "^": "^flux,s1,s2,cray",
 	} {
@@ -119,7 +94,6 @@ func TestEnvironmentGolden(t *testing.T) {
 
 func TestJobsThatAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Job){
-		"no space":        func(j *Job) { j.Space = nil },
 		"no namespace":    func(j *Job) { j.Namespace = "" },
 		"long namespace":  func(j *Job) { j.Namespace = strings.Repeat("n", 256) },
 		"no host":         func(j *Job) { j.Here = 2 },
@@ -129,13 +103,12 @@ func TestJobsThatAreRefused(t *testing.T) {
 		"too few apps":    func(j *Job) { j.Apps = []int{0} },
 		"app without end": func(j *Job) { j.Apps = []int{0, 0, 0, 0, 1 << 30} },
 	} {
-		j := sample(t, 3, 2)
-		spoil(&j)
-		s, err := New(config())
-		if err != nil {
+		j := sample(3, 2)
+		if err := j.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Add(j); err == nil {
+		spoil(&j)
+		if err := j.Validate(); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -148,11 +121,12 @@ func BenchmarkJobData(b *testing.B) {
 		for i := range shape {
 			shape[i] = 1024 / hosts
 		}
-		_, ns := serving(b, sample(b, shape...))
+		j := sample(shape...)
 		b.Run(fmt.Sprintf("%dx%d", hosts, shape[0]), func(b *testing.B) {
 			for b.Loop() {
-				data := jobData{job: ns}
-				packed, err := data.packed(jobDataKind{dialect: bfrops.Canonical()})
+				w := bfrops.NewWriter(bfrops.Canonical(), false, nil)
+				j.Pack(w, &machine)
+				packed, err := w.Bytes()
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -162,43 +136,51 @@ func BenchmarkJobData(b *testing.B) {
 	}
 }
 
-// Jobs of one server: what the user has set for a rank, and whether there is room for it, is its job's.
+// What the user has set for a rank, and whether there is room for it, is its job's.
 func TestEnvironmentIsEachJobs(t *testing.T) {
-	first := sample(t, 2)
+	first, second := sample(2), sample(2)
 	first.Crowded = false
-	s, one := serving(t, first)
-	second := sample(t, 2)
-	second.Number, second.Base, second.Namespace = 1, 2, "job1"
+	second.Namespace = "job1"
 	second.Getenv = func(rank int, name string) string {
 		return map[string]string{"0 OMPI_MCA_pmix": "^ext", "1 OMPI_MCA_mpi_oversubscribe": "0"}[fmt.Sprint(rank, " ", name)]
 	}
-	if err := s.Add(second); err != nil {
-		t.Fatal(err)
-	}
 	for _, tt := range []struct {
-		job, rank int
-		want      string
+		name string
+		job  *Job
+		rank int
+		want string
 	}{
-		{0, 1, "OMPI_MCA_pmix=^flux,s1,s2,cray"},
-		{1, 0, "OMPI_MCA_pmix=^ext,flux,s1,s2,cray OMPI_MCA_mpi_oversubscribe=1"},
-		{1, 1, "OMPI_MCA_pmix=^flux,s1,s2,cray"},
+		{"first", &first, 1, "OMPI_MCA_pmix=^flux,s1,s2,cray"},
+		{"crowded", &second, 0, "OMPI_MCA_pmix=^ext,flux,s1,s2,cray OMPI_MCA_mpi_oversubscribe=1"},
+		{"the user knows better", &second, 1, "OMPI_MCA_pmix=^flux,s1,s2,cray"},
 	} {
 		var got []string
-		for _, kv := range s.Environment(tt.job, tt.rank) {
+		for _, kv := range tt.job.Environment(machine, tt.rank) {
 			if strings.HasPrefix(kv, "OMPI_MCA_") {
 				got = append(got, kv)
 			}
 		}
 		if strings.Join(got, " ") != tt.want {
-			t.Errorf("job %d rank %d: %q, not %q", tt.job, tt.rank, got, tt.want)
+			t.Errorf("%s: %q, not %q", tt.name, got, tt.want)
 		}
 	}
-	for ns, want := range map[*namespace]bool{one: false, s.job(1): true} {
+	for _, j := range []*Job{&first, &second} {
 		w := bfrops.NewWriter(bfrops.Canonical(), false, nil)
-		ns.packHost(w)
+		j.Pack(w, &machine)
 		b, err := w.Bytes()
-		if err != nil || strings.Contains(string(b), "pmix.ndosub") != want {
-			t.Errorf("job %d: %q, %v", ns.Number, b, err)
+		if err != nil || strings.Contains(string(b), "pmix.ndosub") != j.Crowded {
+			t.Errorf("%s: %q, %v", j.Namespace, b, err)
 		}
+	}
+}
+
+// Ranks of other jobs are told of the job, and nothing of the host.
+func TestForOtherJobs(t *testing.T) {
+	j := sample(2)
+	w := bfrops.NewWriter(bfrops.Canonical(), false, nil)
+	j.Pack(w, nil)
+	b, err := w.Bytes()
+	if err != nil || !strings.Contains(string(b), "pmix.job.size") || strings.Contains(string(b), "pmix.tmpdir") {
+		t.Errorf("%q, %v", b, err)
 	}
 }

@@ -1,4 +1,4 @@
-package pmix
+package modex
 
 import (
 	"testing"
@@ -11,13 +11,13 @@ func pair(key string, n uint64) bfrops.KVal {
 }
 
 func with(key string, n, qualifier uint64) bfrops.KVal {
-	q := info("qualifier", bfrops.Uint32, qualifier)
+	q := bfrops.NewInfo("qualifier", bfrops.Uint32, qualifier)
 	q.Flags = bfrops.InfoQualifier
-	return bfrops.KVal{Key: qualified, Value: bfrops.Value{Type: bfrops.DataArray, Data: bfrops.NewInfos(info(key, bfrops.Uint32, n), q)}}
+	return bfrops.Qualified(bfrops.NewInfo(key, bfrops.Uint32, n), q)
 }
 
 func TestSections(t *testing.T) {
-	var s section
+	var s Section
 	for _, commit := range [][]bfrops.KVal{
 		{pair("a", 1), pair("b", 2)}, {pair("a", 3)}, {}, {with("c", 4, 1), with("c", 5, 2)}, {with("c", 6, 1)},
 	} {
@@ -31,18 +31,18 @@ func TestSections(t *testing.T) {
 			t.Errorf("%q: %v", key, !want)
 		}
 	}
-	want, _ := section(nil).with([]bfrops.KVal{pair("a", 3), pair("b", 2), with("c", 6, 1), with("c", 5, 2)})
+	want, _ := Section(nil).with([]bfrops.KVal{pair("a", 3), pair("b", 2), with("c", 6, 1), with("c", 5, 2)})
 	if string(s) != string(want) {
 		t.Errorf("got %x, want %x", s, want)
 	}
-	if section(nil).holds("", nil) {
+	if Section(nil).holds("", nil) {
 		t.Error("nothing holds something")
 	}
 }
 
 // A client of an old dialect gets what it can read.
 func TestSectionForAnOldDialect(t *testing.T) {
-	s, err := section(nil).with([]bfrops.KVal{
+	s, err := Section(nil).with([]bfrops.KVal{
 		pair("a", 1), {Key: "new", Value: bfrops.Value{Type: bfrops.CompressedBytes, Data: []byte{1}}}, pair("b", 2)})
 	if err != nil {
 		t.Fatal(err)
@@ -52,14 +52,14 @@ func TestSectionForAnOldDialect(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := bfrops.NewWriter(d, true, nil)
-	if err := s.appendTo(w, true); err != nil {
+	if err := s.AppendTo(w, true); err != nil {
 		t.Fatal(err)
 	}
 	b, err := w.Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	pairs, err := readPairs(bfrops.NewReader(d, true, b))
+	pairs, err := ReadPairs(bfrops.NewReader(d, true, b))
 	if err != nil || len(pairs) != 2 || pairs[0].Key != "a" || pairs[1].Key != "b" {
 		t.Errorf("%v, %v", pairs, err)
 	}

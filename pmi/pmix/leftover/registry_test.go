@@ -1,4 +1,4 @@
-package pmix
+package leftover
 
 import (
 	"os"
@@ -6,18 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 	"github.com/mpiup/mpiup/test/need"
 )
 
-func TestCleanup(t *testing.T) {
-	outside, j := t.TempDir(), config()
-	j.SessionDir = t.TempDir()
-	s, err := New(j)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := func(names ...string) string { return filepath.Join(append([]string{j.SessionDir}, names...)...) }
+const sharedMemory = "/dev/shm"
+
+func TestRegistry(t *testing.T) {
+	outside, session := t.TempDir(), t.TempDir()
+	r := NewRegistry(session, sharedMemory)
+	in := func(names ...string) string { return filepath.Join(append([]string{session}, names...)...) }
 	for _, dir := range []string{in("tree", "deep"), in("flat", "deep"), in("top", "deep"), filepath.Join(outside, "dir")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -35,7 +32,7 @@ func TestCleanup(t *testing.T) {
 	need.Done(t, "shm", err, "mount a tmpfs at "+sharedMemory)
 	defer os.Remove(shm.Name())
 	shm.Close()
-	for path, l := range map[string]leftover.Extent{
+	for path, l := range map[string]Extent{
 		in("file"):                       {},
 		shm.Name():                       {},
 		in("absent"):                     {},
@@ -45,16 +42,16 @@ func TestCleanup(t *testing.T) {
 		in("link", "f"):                  {},
 		in("..", filepath.Base(outside)): {Dir: true, Recurse: true},
 		outside:                          {Dir: true, Recurse: true},
-		j.SessionDir:                     {Dir: true, Recurse: true},
+		session:                          {Dir: true, Recurse: true},
 		sharedMemory:                     {Dir: true, Recurse: true},
 		"tree":                           {Dir: true},
 		"":                               {Dir: true},
 	} {
-		if st := s.register(0, path, l); st != success {
-			t.Errorf("%s: %v", path, st)
+		if err := r.Add(0, path, l); err != nil && err != ErrElsewhere {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if err := s.Cleanup(); err == nil {
+	if err := r.RemoveAll(); err == nil {
 		t.Error("the way through the link was taken")
 	}
 	for path, want := range map[string]bool{
@@ -65,31 +62,27 @@ func TestCleanup(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if err := s.Cleanup(); err != nil {
+	if err := r.RemoveAll(); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
 }
 
 // What a spawned job registered is removed when it is over, unless another job did so too.
-func TestCleanupOfAJob(t *testing.T) {
-	c := config()
-	c.SessionDir = t.TempDir()
-	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestRegistryOfAJob(t *testing.T) {
+	session := t.TempDir()
+	r := NewRegistry(session)
 	there := func(name string) bool {
-		_, err := os.Lstat(filepath.Join(c.SessionDir, name))
+		_, err := os.Lstat(filepath.Join(session, name))
 		return err == nil
 	}
 	for name, jobs := range map[string][]int{"one": {1}, "both": {1, 2}, "other": {2}} {
-		path := filepath.Join(c.SessionDir, name)
+		path := filepath.Join(session, name)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		for _, j := range jobs {
-			if st := s.register(j, path, leftover.Extent{}); st != success {
-				t.Fatal(st)
+			if err := r.Add(j, path, Extent{}); err != nil {
+				t.Fatal(err)
 			}
 		}
 	}
@@ -97,7 +90,7 @@ func TestCleanupOfAJob(t *testing.T) {
 		job              int
 		one, both, other bool
 	}{{3, true, true, true}, {1, false, true, true}, {2, false, false, false}} {
-		if err := s.cleanupOf(step.job); err != nil {
+		if err := r.RemoveOf(step.job); err != nil {
 			t.Error(err)
 		}
 		if got := [3]bool{there("one"), there("both"), there("other")}; got != [3]bool{step.one, step.both, step.other} {
@@ -108,7 +101,7 @@ func TestCleanupOfAJob(t *testing.T) {
 
 // A rank names another user's file in /dev/shm, and a file of another user in a directory of its own, to an agent that
 // is root and could remove both.
-func TestCleanupOfAnotherUsersFiles(t *testing.T) {
+func TestRegistryOfAnotherUsersFiles(t *testing.T) {
 	need.Root(t)
 	const other = 65533
 	shm, err := os.MkdirTemp(sharedMemory, "mpiup-test-*")
@@ -131,16 +124,13 @@ func TestCleanupOfAnotherUsersFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := New(config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, what := range map[string]leftover.Extent{"victim": {}, "link": {}, "mine": {}, "theirs": {Dir: true, Recurse: true}, "": {Dir: true, Recurse: true}} {
-		if st := s.register(0, filepath.Join(shm, name), what); st != success {
-			t.Fatal(st)
+	r := NewRegistry(sharedMemory)
+	for name, what := range map[string]Extent{"victim": {}, "link": {}, "mine": {}, "theirs": {Dir: true, Recurse: true}, "": {Dir: true, Recurse: true}} {
+		if err := r.Add(0, filepath.Join(shm, name), what); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if err := s.Cleanup(); err == nil || !strings.Contains(err.Error(), "another user") {
+	if err := r.RemoveAll(); err == nil || !strings.Contains(err.Error(), "another user") {
 		t.Errorf("what stays is not told: %v", err)
 	}
 	for name, want := range map[string]bool{"victim": true, "theirs/x": true, "theirs/deep/mine": true, "mine": false, "link": false} {

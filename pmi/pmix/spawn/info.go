@@ -1,4 +1,4 @@
-package pmix
+package spawn
 
 import (
 	"fmt"
@@ -137,3 +137,7 @@ func (e *envList) list() []string {
 	}
 	return out
 }
+
+// Attributes are those that Request knows, as clients ask for them (PMIX_QUERY_SPAWN_SUPPORT).
+const Attributes = "pmix.host,pmix.hostfile,pmix.addhost,pmix.addhostfile,pmix.wdir,pmix.mapby,pmix.ppr," +
+	"pmix.envar.set,pmix.envar.add,pmix.envar.unset,pmix.envar.prepnd,pmix.envar.appnd,pmix.envar.first"

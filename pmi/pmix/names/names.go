@@ -1,0 +1,230 @@
+// Package names is what ranks publish with PMIx (PMIx_Publish), as a rank of this host sees it.
+//
+//	(reach, who, key) ──▶ service of a kvs.Names
+//	OfProc    pmix/proc/ID/key   this host's       a publisher's own
+//	OfHost    pmix/host/key      this host's
+//	OfJob     pmix/job/N/key     the run's
+//	OfListed  pmix/custom/key    the run's         seen by those that the publisher lists
+//	OfRun     pmix/run/key       the run's
+//
+// A pair goes with its first reader, its process, its job, or the run. A value is groups in bfrops.Canonical: PDATA,
+// PERSIST, PROCs.
+//
+// Concurrency: all methods may be called from any goroutine, and block on the way to whoever keeps the run's names.
+//
+// It knows no connection: Left and Ended tell it when processes go.
+package names
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
+)
+
+// Names is where ranks of this host publish. Pairs for the run are in the engine's names, which
+// all hosts share; the others stay here.
+type Names struct {
+	run, host kvs.Names
+
+	mu   sync.Mutex
+	mine map[int]map[place]uint64 // guarded by mu; what each rank (by id) has published, and its persistence
+}
+
+type place struct {
+	reach   Reach
+	service string
+}
+
+// New returns the names of a host in a run that keeps its own in run.
+func New(run kvs.Names) *Names {
+	return &Names{run: run, host: kvs.NewNames(kvs.Limits{Value: 64 << 10}), mine: map[int]map[place]uint64{}}
+}
+
+// at is the store and the service name of a key, apart from those of PMI ranks.
+func (n *Names) at(where Reach, who Who, key string) (kvs.Names, place) {
+	service := ""
+	switch where {
+	case OfProc:
+		service = fmt.Sprintf("pmix/proc/%d/%s", who.ID, key)
+	case OfHost:
+		service = "pmix/host/" + key
+	case OfJob:
+		service = fmt.Sprintf("pmix/job/%d/%s", who.Job, key)
+	case OfListed:
+		service = "pmix/custom/" + key
+	default:
+		service = "pmix/run/" + key
+	}
+	p := place{where, service}
+	return n.store(p), p
+}
+
+func (n *Names) store(p place) kvs.Names {
+	if p.reach == OfProc || p.reach == OfHost {
+		return n.host
+	}
+	return n.run
+}
+
+// Publish makes a pair known to those in reach; kvs.ErrExists.
+func (n *Names) Publish(ctx context.Context, where Reach, who Who, pub Publication) error {
+	entry, err := pub.pack()
+	if err != nil {
+		return err
+	}
+	store, p := n.at(where, who, pub.Data.Key)
+	if err := store.Publish(ctx, p.service, entry); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mine[who.ID] == nil {
+		n.mine[who.ID] = map[place]uint64{}
+	}
+	if pub.Persist != UntilRead { // who reads it first may be anywhere
+		n.mine[who.ID][p] = pub.Persist
+	}
+	return nil
+}
+
+// Lookup finds what the rank may see, nearest first. Of those who read a pair that is for its
+// first reader only, the one that takes it out has it.
+func (n *Names) Lookup(ctx context.Context, who Who, key string) (found bfrops.PData, size int, err error) {
+	for where := range reaches {
+		store, p := n.at(where, who, key)
+		entry, err := store.Lookup(ctx, p.service)
+		if errors.Is(err, kvs.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return found, 0, err
+		}
+		pub, err := unpackPublication(entry)
+		if err != nil {
+			return found, 0, fmt.Errorf("published key %.64q: %w", key, err)
+		}
+		if where == OfListed && !slices.ContainsFunc(pub.Listed, func(p bfrops.Proc) bool { return p.Means(who.Proc) }) {
+			continue
+		}
+		if pub.Persist == UntilRead {
+			if err := store.Unpublish(ctx, p.service); errors.Is(err, kvs.ErrNotFound) {
+				continue
+			} else if err != nil {
+				return found, 0, err
+			}
+		}
+		return pub.Data, len(entry), nil
+	}
+	return found, 0, kvs.ErrNotFound
+}
+
+// Until calls look whenever something was published that may be what keys stand for, until it says
+// that all is there.
+func (n *Names) Until(ctx context.Context, who Who, keys []string, look func() (all bool, err error)) error {
+	services := map[kvs.Names][]string{}
+	for where := range reaches {
+		for _, key := range keys {
+			store, p := n.at(where, who, key)
+			services[store] = append(services[store], p.service)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer cancel()
+	wake, broken := make(chan struct{}, 1), make(chan error, len(services))
+	for store, list := range services {
+		watchers.Go(func() {
+			var since uint64
+			var err error
+			for {
+				if since, err = store.Watch(ctx, list, since); err != nil {
+					broken <- err
+					return
+				}
+				select {
+				case wake <- struct{}{}:
+				default: // look has not begun yet
+				}
+			}
+		})
+	}
+	for {
+		select {
+		case <-wake:
+			if all, err := look(); all || err != nil {
+				return err
+			}
+		case err := <-broken:
+			return err
+		}
+	}
+}
+
+// Unpublish takes a pair back, whatever its reach; kvs.ErrNotFound.
+func (n *Names) Unpublish(ctx context.Context, who Who, key string) error {
+	result := kvs.ErrNotFound
+	for where := range reaches {
+		_, p := n.at(where, who, key)
+		err := n.take(ctx, who.ID, p)
+		if err != nil && !errors.Is(err, kvs.ErrNotFound) {
+			return err
+		}
+		if err == nil {
+			result = nil
+		}
+	}
+	return result
+}
+
+func (n *Names) take(ctx context.Context, id int, p place) error {
+	n.mu.Lock()
+	delete(n.mine[id], p)
+	n.mu.Unlock()
+	return n.store(p).Unpublish(ctx, p.service)
+}
+
+// takeAll takes back what a process has published and which says so.
+func (n *Names) takeAll(ctx context.Context, id int, which func(persist uint64) bool) error {
+	n.mu.Lock()
+	var all []place
+	for p, persist := range n.mine[id] {
+		if which(persist) {
+			all = append(all, p)
+		}
+	}
+	n.mu.Unlock()
+	for _, p := range all {
+		if err := n.take(ctx, id, p); err != nil && !errors.Is(err, kvs.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// UnpublishAll takes back all that a process has published.
+func (n *Names) UnpublishAll(ctx context.Context, id int) error {
+	return n.takeAll(ctx, id, func(uint64) bool { return true })
+}
+
+// Left takes back what a process that has no connection any more published for as long as it lives.
+func (n *Names) Left(ctx context.Context, id int) error {
+	return n.takeAll(ctx, id, func(persist uint64) bool { return persist == UntilProc })
+}
+
+// Ended takes back what a process of a job that is over has published for as long as the job lives.
+func (n *Names) Ended(ctx context.Context, id int) error {
+	err := n.takeAll(ctx, id, func(persist uint64) bool { return persist == UntilProc || persist == UntilJob })
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.mine, id)
+	return nil
+}
