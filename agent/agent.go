@@ -162,6 +162,7 @@ func (a *Agent) hello() *apiv1.HelloReply {
 		Cpus:        int32(a.cfg.Inventory.CPUs),
 		Gpus:        int32(a.cfg.Inventory.GPUs),
 		GpuUnits:    a.gpuUnits(),
+		Node:        a.cfg.Node,
 		Arch:        a.cfg.Inventory.Arch,
 		Digest:      a.cfg.Inventory.Digest(),
 		ClockNs:     time.Now().UnixNano(),

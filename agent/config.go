@@ -16,6 +16,7 @@ import (
 // Config is all an Agent needs; cmd/mpiup fills it from flags and environment.
 type Config struct {
 	Name        string           // host name as users know it; required
+	Node        string           // of Kubernetes, where the pod tells; "": unknown
 	Version     string           // build
 	Incarnation string           // of this container (internal/incarnation); required
 	Inventory   usable.Inventory // what this host may use

@@ -17,7 +17,7 @@ func last(r *reach.Reach, code int, lines, tail []string) int {
 	if r.Told != nil {
 		r.Told(lines, tail)
 	}
-	writeTermination(r.TerminationLog, code, lines, tail)
+	writeTermination(r, code, lines, nil, tail)
 	return code
 }
 

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -228,6 +230,7 @@ func (r *run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	f := r.about(verdict.NotStarted, h, int(m.Rank))
 	f.Text = m.Text
 	f.Init = m.Phase == apiv1.StartPhase_START_INIT || m.Phase == apiv1.StartPhase_START_DIR
+	f.Errno = unix.ErrnoName(syscall.Errno(m.Errno))
 	if f.Text == "" {
 		f.Text = fmt.Sprintf("%s: %v", m.Path, syscall.Errno(m.Errno))
 	}

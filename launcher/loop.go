@@ -127,6 +127,9 @@ func (r *run) fail(f verdict.Fault) {
 		f.At = r.clock.Now()
 	}
 	f.Command = r.exec != nil
+	if !r.verdict.Any() {
+		r.phase = r.job.String()
+	}
 	r.verdict.Add(f)
 	r.cfg.Log.Debug("fault", "what", f.Sentence())
 }

@@ -74,6 +74,7 @@ type run struct {
 	starred  bool          // the star was spoken of
 	exchange *exchange.Exchange
 	verdict  verdict.Case
+	phase    string // the job's, when the first fault was reported
 	signals  signalState
 	inquiry  inquiry
 	meet     attending
@@ -102,7 +103,10 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	r.exec = exec
 	err := r.all(ctx)
 	if err != nil {
-		return exec.failed(End(&r.cfg.Reach, err))
+		if exec != nil {
+			return exec.failed(End(&r.cfg.Reach, err))
+		}
+		return r.early(err)
 	}
 	r.hear()
 	cause, bad := r.verdict.Cause()
@@ -116,16 +120,13 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	if r.sink != nil && (cause.Event == verdict.Ended || cause.Event == verdict.Aborted || cause.Event == verdict.Raised) {
 		tail = r.sink.Tail(cause.ID)
 	}
-	lines := r.verdict.Explain()
-	if cfg.Output.NoCopy { // nobody has seen what it wrote
-		for _, l := range tail {
-			lines = append(lines, "its last lines: "+l)
-		}
-	}
 	if r.sink != nil && r.sink.MidLine() {
 		fmt.Fprintln(r.cfg.Stderr)
 	}
-	return exec.failed(last(&r.cfg.Reach, r.verdict.Exit(), lines, tail))
+	if exec != nil {
+		return exec.failed(last(&r.cfg.Reach, r.verdict.Exit(), r.verdict.Explain(), tail))
+	}
+	return r.final(cause, tail)
 }
 
 // hear hands what ranks wrote to the verdict, when all output has come.

@@ -1,35 +1,138 @@
 package launcher
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-// maxTermination is what the MPI Operator and kubectl describe show of a termination message.
-const maxTermination = 1024
+// final prints the verdict on a run that has failed, writes it where machines look for it, and returns the exit code. tail is what the
+// guilty rank wrote last.
+func (r *run) final(f verdict.Fault, tail []string) int {
+	v, _ := r.verdict.Verdict(r.circumstances(f))
+	lines := v.Lines(!r.mingled())
+	if r.cfg.Output.NoCopy { // nobody has seen what it wrote
+		for _, l := range tail {
+			lines = append(lines, "its last lines: "+l)
+		}
+	}
+	return r.tell(v, lines, tail)
+}
+
+// early is the verdict on a run that had no ranks yet.
+func (r *run) early(err error) int {
+	var f *reach.Failure
+	if !errors.As(err, &f) {
+		f = reach.Failf(job.ExitInternal, "%v", err)
+	}
+	v := verdict.Early(f.Code, f.Lines, r.job.String())
+	return r.tell(v, v.Lines(true), nil)
+}
+
+func (r *run) tell(v verdict.Verdict, lines, tail []string) int {
+	for _, l := range lines {
+		r.say("%s", l)
+	}
+	if r.cfg.Told != nil {
+		r.cfg.Told(lines, tail)
+	}
+	if r.cfg.Output.Mode == iof.JSON {
+		text, err := json.Marshal(struct {
+			Time  time.Time `json:"time"`
+			Event string    `json:"event"`
+			verdict.Verdict
+		}{time.Now().UTC(), "verdict", v})
+		if err == nil {
+			_, _ = fmt.Fprintf(r.cfg.Stdout, "%s\n", text)
+		}
+	}
+	writeTermination(&r.cfg.Reach, v.ExitCode, lines, v.Stderr, tail)
+	return v.ExitCode
+}
+
+// circumstances are what the run knows of the guilty process and its host.
+func (r *run) circumstances(f verdict.Fault) verdict.Circumstances {
+	c := verdict.Circumstances{Phase: r.phase}
+	var units []*apiv1.GpuUnit
+	if f.Node >= 0 && f.Node < len(r.places.hosts()) {
+		h := r.host(f.Node).First.Opened.GetHost()
+		c.Node, units = h.GetNode(), h.GetGpuUnits()
+	}
+	if f.ID < 0 {
+		return c
+	}
+	c.PID = int(r.ranks[f.ID].pid)
+	if r.sink != nil {
+		c.Stderr = r.sink.Words(f.ID).First
+	}
+	local := 0
+	for id := f.ID - f.Process.Rank; id < f.ID; id++ {
+		if r.places.hostOf(id) == f.Node {
+			local++
+		}
+	}
+	if wish := r.cfg.gpuWish(); wish.PerRank > 0 {
+		local *= wish.PerRank
+	} else if len(units) > 1 {
+		return c // which one it used is not for mpiup to know
+	}
+	if local < len(units) {
+		c.GPU, c.PCI = units[local].Uuid, units[local].Pci
+	}
+	return c
+}
+
+// mingled says that several ranks have written to standard error: whose lines are whose is hard to see.
+func (r *run) mingled() bool {
+	n := 0
+	for id := 0; id < len(r.ranks) && n < 2 && r.sink != nil; id++ {
+		if len(r.sink.Words(id).First) > 0 {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// maxTermination is what the kubelet keeps of a container's termination message.
+const maxTermination = 4096
 
 // writeTermination leaves the verdict where Kubernetes looks for it (the container's
-// terminationMessagePath), the most useful first. The kubelet makes the file; where there is
-// none, nothing is written. Errors do not matter: stderr has said it all.
-func writeTermination(path string, code int, lines, tail []string) {
-	if path == "" {
+// terminationMessagePath), the most useful first. The kubelet makes that file; where there is
+// none, nothing is written, but a file that the user named is made. Errors do not matter: stderr has said it all.
+func writeTermination(r *reach.Reach, code int, lines, first, tail []string) {
+	if r.TerminationLog == "" {
 		return
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	flags := os.O_WRONLY | os.O_TRUNC
+	if r.TerminationMade {
+		flags |= os.O_CREATE
+	}
+	f, err := os.OpenFile(r.TerminationLog, flags, 0o644)
 	if err != nil {
 		return
 	}
 	defer f.Close()
-	_, _ = f.WriteString(termination(code, lines, tail))
+	_, _ = f.WriteString(termination(code, lines, first, tail))
 }
 
-func termination(code int, lines, tail []string) string {
+func termination(code int, lines, first, tail []string) string {
 	text := strings.Join(lines, "\n") + fmt.Sprintf("\nexit code %d\n", code)
-	if len(tail) > 0 {
+	if len(first) > 0 {
+		text += "its first lines:\n" + strings.Join(first, "\n") + "\n"
+	}
+	if tail = slices.DeleteFunc(slices.Clone(tail), func(l string) bool { return slices.Contains(first, l) }); len(tail) > 0 {
 		text += "its last lines:\n" + strings.Join(tail, "\n") + "\n"
 	}
 	text = visible.Text(text)

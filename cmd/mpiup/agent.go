@@ -168,7 +168,7 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 		f.http = net.JoinHostPort(f.listen, strings.TrimPrefix(defaultHTTP, ":"))
 	}
 	return agent.Config{
-		Name: p.host, Version: version, Incarnation: life, Inventory: inv, GPUs: gpus, GPUHelper: helper(), Slots: f.slots, Env: p.env,
+		Name: p.host, Node: p.getenv("NODE_NAME"), Version: version, Incarnation: life, Inventory: inv, GPUs: gpus, GPUHelper: helper(), Slots: f.slots, Env: p.env,
 		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),

@@ -93,7 +93,7 @@ func (e *embedded) start() {
 		exe = ""
 	}
 	e.agent, e.err = agent.New(agent.Config{
-		Name: e.process.host, Version: version, Incarnation: incarnation.Of("/", e.process.host),
+		Name: e.process.host, Node: e.process.getenv("NODE_NAME"), Version: version, Incarnation: incarnation.Of("/", e.process.host),
 		Inventory: inv, GPUs: gpus, GPUHelper: helper(), Env: e.process.env, Dir: dir, Executable: exe, Log: e.log, Embedded: true,
 	})
 	if e.err != nil {

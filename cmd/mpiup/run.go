@@ -112,6 +112,9 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err != nil {
 		return usage(err)
 	}
+	if f.TerminationLog != "" {
+		reach.TerminationLog, reach.TerminationMade = f.TerminationLog, true
+	}
 	cfg := launcher.Config{
 		Pty: tty, Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Preflight: f.Preflight, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
 		Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.Binding.Map.Policy),
@@ -305,7 +308,7 @@ func (p *process) reach(h *cli.HostFlags, l *cli.LeaseFlags, verbose int) (r rea
 			}
 			return int(columns)
 		},
-		TerminationLog: "/dev/termination-log",
+		TerminationLog: cmp.Or(p.getenv("MPIUP_TERMINATION_LOG"), "/dev/termination-log"), TerminationMade: p.getenv("MPIUP_TERMINATION_LOG") != "",
 	}
 	if err := reap.RaiseLimits(); err != nil {
 		log.Info("limits", "cause", err)

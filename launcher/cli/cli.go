@@ -64,18 +64,19 @@ type RunFlags struct {
 	Preflight     bool
 	Timeout       time.Duration // of the whole run; 0: none
 
-	Output     string // plain, tag, json; after Check with TagOutput in it
-	TagOutput  bool
-	TagHost    bool // tags have the host
-	TagStream  bool // and the stream
-	Timestamp  bool
-	OutputDir  string // "": none
-	SpawnFiles string // "": none
-	WorkerLogs bool
-	Pty        bool
-	Stdin      string // a rank, all, none
-	MPI        string // auto, pmix, pmi1, pmi2, pmi-port, none
-	Verbose    int    // times -v was given
+	TerminationLog string // "": not given
+	Output         string // plain, tag, json; after Check with TagOutput in it
+	TagOutput      bool
+	TagHost        bool // tags have the host
+	TagStream      bool // and the stream
+	Timestamp      bool
+	OutputDir      string // "": none
+	SpawnFiles     string // "": none
+	WorkerLogs     bool
+	Pty            bool
+	Stdin          string // a rank, all, none
+	MPI            string // auto, pmix, pmi1, pmi2, pmi-port, none
+	Verbose        int    // times -v was given
 
 	NoTopologyHint bool
 
@@ -144,6 +145,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.OutputDir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
 	fs.BoolVar(&f.Pty, "pty", false, "make each rank's standard output a raw terminal: programs then write line by line and lose nothing when they crash (default: $MPIUP_PTY)")
 	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
+	valueVar(fs, &f.TerminationLog, "termination-log", "", notEmpty("a file"), "write the verdict on a failed run to `FILE`, which is made where there is none (default: $MPIUP_TERMINATION_LOG, else /dev/termination-log where there is one)")
 	valueVar(fs, &f.Stdin, "stdin", "0", checkStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
 	outputFlags.in(fs)
 	valueVar(fs, &f.MPI, "mpi", "auto", oneOf(protocols...),

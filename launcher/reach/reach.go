@@ -68,8 +68,9 @@ type Reach struct {
 	Width    func() int // columns of that terminal; nil: 80
 	Log      *slog.Logger
 	// TerminationLog gets the last lines of a failure (Kubernetes: /dev/termination-log). It is
-	// written only if it exists; "" is nowhere.
-	TerminationLog string
+	// written only if it exists, or TerminationMade says that it is to be made; "" is nowhere.
+	TerminationLog  string
+	TerminationMade bool
 
 	Pinned netip.AddrPort // where the only host's agent is, if that is known already
 	Known  *hosts.Set     // the hosts, if they have been reached already; nil: they are looked for

@@ -2,11 +2,24 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
 )
+
+// account is what is said of a case, in this order.
+type account struct {
+	what   string   // happened to which rank on which host
+	behind []string // what lies behind it: who waited for whom, what the host lacks
+	do     []string
+	others []string // what else went wrong
+}
+
+func (a account) lines() []string {
+	return slices.Concat([]string{a.what}, a.behind, a.do, a.others)
+}
 
 // Explain is the verdict in words: what happened to which rank on which host, then what to
 // do, then what else went wrong. Nothing when all went well.
@@ -15,28 +28,34 @@ func (c *Case) Explain() []string {
 	if !ok {
 		return nil
 	}
+	return c.account(f).lines()
+}
+
+func (c *Case) account(f Fault) account {
 	said, spoke := c.found[f.ID]
-	lines := []string{f.Sentence()}
+	a := account{what: f.Sentence(), others: c.others(f)}
 	if spoke && f.speaks() {
-		lines[0] += ": " + said.Line
+		a.what += ": " + said.Line
 	}
 	if sig := c.signalled(); sig != 0 && f.Event != Signalled {
-		lines[0] += fmt.Sprintf(", after mpiup got %s and passed it on", job.SignalName(sig))
-		return append(append(lines, c.Holdup...), c.others(f)...)
+		a.what += fmt.Sprintf(", after mpiup got %s and passed it on", job.SignalName(sig))
+		a.behind = c.Holdup
+		return a
 	}
 	lacks := c.lacking[f.ID]
 	switch h := f.advice(said, spoke); {
 	case (f.Event == TimedOut || f.Event == Signalled) && len(c.Holdup) > 0:
-		lines = append(lines, c.Holdup...)
+		a.behind = c.Holdup
 	case lacks != "" && (f.Event == Ended || f.Event == Aborted) && !f.Broke && !f.OOM:
-		return append(append(lines, f.Host+": "+lacks), c.others(f)...)
+		a.behind = []string{f.Host + ": " + lacks}
+		return a
 	case h != "":
-		lines = append(lines, h)
+		a.do = []string{h}
 	}
 	if f.Event == Ended && f.Exit.Signal != 0 && f.Piped && !f.Broke && !f.Command {
-		lines = append(lines, "lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one")
+		a.do = append(a.do, "lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one")
 	}
-	return append(lines, c.others(f)...)
+	return a
 }
 
 // speaks says that what the rank wrote tells why it ended: it was no signal from elsewhere, and no agent said why.

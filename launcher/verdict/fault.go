@@ -45,6 +45,7 @@ type Fault struct {
 	OOM         bool   // Ended: the container's memory limit struck
 	Code        int    // Aborted: MPI_Abort's; Signalled: the signal's number; Raised: the job's exit code
 	Init        bool   // NotStarted: not the program's fault, the rank could not be prepared
+	Errno       string // NotStarted: the system call's error, as ENOENT; "": none
 	Command     bool   // it is exec's command, which users know by its host and not as a rank
 	Ranks       string // HostLost, HostTaken: the host's ranks
 	Fenced      bool   // HostTaken: by a newer launcher

@@ -24,6 +24,8 @@ const (
 	NoInit            Kind = "no-mpi-init"
 	Slots             Kind = "not-enough-slots"
 	Usage             Kind = "usage"
+	HostsMissing      Kind = "hosts-missing"
+	OtherVersion      Kind = "version-mismatch"
 	DNS               Kind = "dns"
 	Identity          Kind = "identity"
 	PortInUse         Kind = "port-in-use"
@@ -166,6 +168,14 @@ var Kinds = []About{
 		"The launcher did not understand what it was told, or refused to do it.",
 		[]string{"The line names the option."},
 		[]string{"`mpiup run --help`; `mpiup help mpirun` for options of Open MPI, MPICH and Intel MPI."}},
+	{HostsMissing, Cause, "Hosts missing",
+		"Fewer hosts came than the job needs, or a list of hosts names one twice.",
+		[]string{"mpiup shows each host that is missing, with what is known of it.", "`kubectl get pods -o wide`: a pod that is `Pending` waits for its node."},
+		[]string{"Wait longer (`--wait`): pods of a large job do not come at once.", "See why a pod does not run: `kubectl describe pod POD`."}},
+	{OtherVersion, Cause, "Another version of mpiup",
+		"A host runs an mpiup that speaks another protocol than the launcher's.",
+		[]string{"`mpiup version` in both images."},
+		[]string{"Use one version of mpiup in the launcher's and the workers' images."}},
 	{DNS, Cause, "Host name not resolved",
 		"A host's name has no address. Pods have their records only once they are scheduled, and name servers remember for a while that there was none.",
 		[]string{"`mpiup exec -- getent hosts NAME`.", "`kubectl get pod -o wide`: does the pod run? Is there a headless service with the right selector?"},

@@ -10,8 +10,8 @@ func Page() string {
 	var b strings.Builder
 	b.WriteString(`# Troubleshooting: what ended the job
 
-When a job fails, the last lines of ` + "`mpiup run`" + ` say which rank on which host ended it and why. Here is a section for each kind of
-failure; ` + "`mpiup help NAME`" + ` prints one. This page is made of the table that mpiup itself uses (` + "`launcher/verdict`" + `).
+When a job fails, the last lines of ` + "`mpiup run`" + ` say which rank on which host ended it and why, and end with the name of a section of
+this page. ` + "`mpiup help NAME`" + ` prints one. This page is made of the table that mpiup itself uses (` + "`launcher/verdict`" + `).
 
 | name | what |
 |---|---|
@@ -37,4 +37,13 @@ func (a About) Section() string {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, t)
 	}
 	return b.String()
+}
+
+// plain is a sentence of the page as a line of mpiup's: without marks, and as the part of a sentence that it is there.
+func plain(text string) string {
+	text = strings.TrimSuffix(strings.ReplaceAll(text, "`", ""), ".")
+	if first, rest, ok := strings.Cut(text, " "); ok && first != strings.ToUpper(first) && strings.ToLower(first[1:]) == first[1:] {
+		return strings.ToLower(first) + " " + rest
+	}
+	return text
 }

@@ -26,6 +26,7 @@ import (
 //	raised|chained|first|last ID [at=TIME]: TEXT   what a process wrote: a traceback's end, a first line, a last one
 //	stopped at=TIME                     the ranks were told to end
 //	holdup TEXT                         who waited for whom
+//	circumstances [phase=] [node=] [gpu=] [pci=]   of the guilty process
 //	verdict
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -66,6 +67,7 @@ type play struct {
 	c       Case
 	said    map[int]*Said
 	stopped time.Time
+	where   Circumstances
 }
 
 var events = map[string]Event{
@@ -83,6 +85,11 @@ func (p *play) do(word, rest string) {
 		p.c.Lacks(p.number(id), what)
 	case "mpiup":
 		p.c.Stopped = true
+	case "circumstances":
+		for key := range strings.FieldsSeq(rest) {
+			name, value, _ := strings.Cut(key, "=")
+			*map[string]*string{"phase": &p.where.Phase, "node": &p.where.Node, "gpu": &p.where.GPU, "pci": &p.where.PCI}[name] = value
+		}
 	case "holdup":
 		p.c.Holdup = append(p.c.Holdup, rest)
 	case "stopped":
@@ -117,6 +124,8 @@ func (p *play) fault(e Event, keys, text string) Fault {
 			f.Node = p.number(value)
 		case "host":
 			f.Host = value
+		case "errno":
+			f.Errno = value
 		case "at":
 			f.At = p.time("at=" + value).Sub(time.Time{})
 		case "clock":
@@ -171,7 +180,11 @@ func (p *play) verdict() string {
 		return Fault{Host: fmt.Sprintf("w%d", id), ID: id, Process: job.Process{Rank: id}}
 	})
 	text := fmt.Sprintf("  exit code %d\n", p.c.Exit())
-	for _, l := range p.c.Explain() {
+	v, bad := p.c.Verdict(p.where)
+	if !bad {
+		return text
+	}
+	for _, l := range v.Lines(true) {
 		text += "  " + l + "\n"
 	}
 	return text

@@ -84,7 +84,7 @@ func look(text string) (Finding, bool) {
 	}
 	f := Finding{Kind: s.Kind, Echo: s.Weight() <= Wait, Likely: s.Likely}
 	if do := Of(s.Kind).Do; len(do) > 0 {
-		f.Advice = do[0]
+		f.Advice = plain(do[0])
 	}
 	return f, true
 }

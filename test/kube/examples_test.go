@@ -170,6 +170,9 @@ func checkPod(t *testing.T, file string, p podSpec) {
 	if file != "mpijob-drop-in.yaml" && (p.Grace == 0 || !slices.Contains(first.Env, struct{ Name, Value string }{"MPIUP_POD_GRACE", strconv.Itoa(p.Grace)})) {
 		t.Errorf("%s: terminationGracePeriodSeconds is %d, and MPIUP_POD_GRACE does not say so: %v", first.Name, p.Grace, first.Env)
 	}
+	if file != "mpijob-drop-in.yaml" && !slices.ContainsFunc(first.Env, func(e struct{ Name, Value string }) bool { return e.Name == "NODE_NAME" }) {
+		t.Errorf("%s: verdicts cannot name the node without NODE_NAME: %v", first.Name, first.Env)
+	}
 	for _, c := range slices.Concat(p.InitContainers, p.Containers) {
 		if len(c.Ports) > 0 {
 			t.Errorf("%s: ports need not be listed", c.Name)

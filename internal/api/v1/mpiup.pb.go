@@ -1652,6 +1652,7 @@ type HelloReply struct {
 	Sessions      int32                  `protobuf:"varint,13,opt,name=sessions,proto3" json:"sessions,omitempty"`                // open now
 	Uses          []*Use                 `protobuf:"bytes,14,rep,name=uses,proto3" json:"uses,omitempty"`                         // what runs here, the oldest first, at most 32
 	GpuUnits      []*GpuUnit             `protobuf:"bytes,30,rep,name=gpu_units,json=gpuUnits,proto3" json:"gpu_units,omitempty"` // what ranks can be given, in the order of local ranks
+	Node          string                 `protobuf:"bytes,31,opt,name=node,proto3" json:"node,omitempty"`                         // Kubernetes node, where the pod tells (NODE_NAME); empty: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1789,6 +1790,13 @@ func (x *HelloReply) GetGpuUnits() []*GpuUnit {
 		return x.GpuUnits
 	}
 	return nil
+}
+
+func (x *HelloReply) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
 }
 
 // Use is what one launcher runs on a host.
@@ -6678,7 +6686,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\texclusive\x18\b \x01(\bR\texclusive\"D\n" +
 	"\fHelloRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\x9c\x03\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\xb0\x03\n" +
 	"\n" +
 	"HelloReply\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
@@ -6696,7 +6704,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06digest\x18\f \x01(\tR\x06digest\x12\x1a\n" +
 	"\bsessions\x18\r \x01(\x05R\bsessions\x12!\n" +
 	"\x04uses\x18\x0e \x03(\v2\r.mpiup.v1.UseR\x04uses\x12.\n" +
-	"\tgpu_units\x18\x1e \x03(\v2\x11.mpiup.v1.GpuUnitR\bgpuUnits\"\x80\x01\n" +
+	"\tgpu_units\x18\x1e \x03(\v2\x11.mpiup.v1.GpuUnitR\bgpuUnits\x12\x12\n" +
+	"\x04node\x18\x1f \x01(\tR\x04node\"\x80\x01\n" +
 	"\x03Use\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\tR\aprogram\x12\x14\n" +

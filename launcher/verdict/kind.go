@@ -1,0 +1,177 @@
+package verdict
+
+import (
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// kind is what kind of failure a fault is, and whether it may be another.
+func (c *Case) kind(f Fault) (kind Kind, likely bool) {
+	said, spoke := c.found[f.ID]
+	switch f.Event {
+	case Ended:
+		return c.ended(f)
+	case Raised, Aborted:
+		if spoke {
+			return said.Kind, said.Likely
+		}
+		if lacks := c.lacking[f.ID]; lacks != "" {
+			return shared(lacks, Abort), false
+		}
+		return Abort, false
+	case NotStarted:
+		return notStarted(f), false
+	case HostLost:
+		return AgentLost, false
+	case HostTaken:
+		if f.Fenced {
+			return Interrupted, false
+		}
+		return Terminated, false
+	case TimedOut:
+		for _, l := range c.Holdup {
+			if s, ok := Recognise(l); ok && s.Weight() == Wait {
+				return s.Kind, false
+			}
+		}
+		return TimeOut, false
+	case Signalled:
+		if f.Code == job.SIGTERM { // to the launcher's pod
+			return Terminated, true
+		}
+		return Interrupted, false
+	case NotWired:
+		if strings.Contains(f.Text, "let ranks put less") {
+			return InitFailed, false
+		}
+		return NoInit, true
+	}
+	return byEvent(f), false
+}
+
+// ended is the kind of a rank's own end.
+func (c *Case) ended(f Fault) (kind Kind, likely bool) {
+	said, spoke := c.found[f.ID]
+	lacks := c.lacking[f.ID]
+	switch sig := f.Exit.Signal; {
+	case f.Broke:
+		return Mismatch, true
+	case f.OOM:
+		return OutOfMemory, c.alsoKilled(f)
+	case f.Unfinalized && f.Exit.Status() == 0:
+		return NoFinalize, false
+	case sig == job.SIGBUS:
+		return SharedMemory, lacks == ""
+	case sig == job.SIGSEGV:
+		return Segfault, false
+	case spoke && f.speaks():
+		return said.Kind, said.Likely
+	case sig == job.SIGABRT, sig == job.SIGILL, sig == job.SIGFPE, sig == job.SIGTRAP, sig == job.SIGSYS:
+		return Crash, false
+	case sig == job.SIGKILL && spoke && said.Kind == OutOfMemory:
+		return OutOfMemory, false
+	case sig != 0:
+		return Killed, false
+	case lacks != "":
+		return shared(lacks, ExitCode), false
+	}
+	return ExitCode, false
+}
+
+// alsoKilled says that others on the host were killed too: the kernel counts for the whole container, not for a process.
+func (c *Case) alsoKilled(f Fault) bool {
+	return len(c.of(func(g Fault) bool { return g.Event == Ended && g.Node == f.Node && g.Exit.Signal == job.SIGKILL })) > 1
+}
+
+// shared is the kind of what an agent says that MPI lacks.
+func shared(lacks string, otherwise Kind) Kind {
+	if strings.Contains(lacks, "/dev/shm") {
+		return SharedMemory
+	}
+	if s, ok := Recognise(lacks); ok {
+		return s.Kind
+	}
+	return otherwise
+}
+
+// notStarted goes by the cause of execve(2) and what comes before it.
+func notStarted(f Fault) Kind {
+	switch f.Errno {
+	case "ENOEXEC":
+		return WrongArchitecture
+	case "EAGAIN", "EMFILE", "ENFILE":
+		return Limits
+	case "ENOMEM":
+		return OutOfMemory
+	case "ENOSPC", "EDQUOT":
+		return DiskFull
+	case "EIO", "ESTALE", "ENOTCONN", "ETIMEDOUT":
+		return StuckIO
+	case "ENOENT", "EACCES", "ENOTDIR", "ELOOP":
+		return ProgramNotFound
+	}
+	if s, ok := Recognise(f.Text); ok && s.Weight() == Cause {
+		return s.Kind
+	}
+	if f.Init {
+		return InitFailed
+	}
+	return ProgramNotFound
+}
+
+func byEvent(f Fault) Kind {
+	switch f.Event {
+	case NotCopied:
+		if s, ok := Recognise(f.Text); ok && s.Weight() == Cause {
+			return s.Kind
+		}
+		return Usage
+	case Mixed:
+		return Mismatch
+	case ReaderGone:
+		return OutputLost
+	case NotWritten:
+		if s, ok := Recognise(f.Text); ok && s.Kind == DiskFull {
+			return DiskFull
+		}
+		return OutputLost
+	}
+	return Broken
+}
+
+// byCode is the kind of what mpiup's own exit code says.
+func byCode(code int) Kind {
+	switch code {
+	case job.ExitTimeout:
+		return TimeOut
+	case job.ExitUsage:
+		return Usage
+	case job.ExitHosts:
+		return HostsMissing
+	case job.ExitResolve:
+		return DNS
+	case job.ExitConnect:
+		return Network
+	case job.ExitTLS:
+		return Identity
+	case job.ExitVersion:
+		return OtherVersion
+	case job.ExitExec:
+		return ProgramNotFound
+	case job.ExitInit:
+		return InitFailed
+	case job.ExitAgentLost:
+		return AgentLost
+	case job.ExitPreempted:
+		return Terminated
+	case job.ExitOutput:
+		return OutputLost
+	case job.ExitInternal:
+		return Broken
+	}
+	if code > 128 && code < 160 {
+		return Interrupted
+	}
+	return ExitCode
+}

@@ -1,0 +1,174 @@
+package verdict
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hosts"
+)
+
+// Verdict is what is said of a run that failed, for people (Lines) and for machines (docs/record.md describes the JSON). Rank, PID and what
+// else is not known or not of that kind is left out.
+type Verdict struct {
+	Kind     Kind     `json:"kind"`
+	Likely   bool     `json:"likely,omitempty"` // it may be another kind
+	Phase    string   `json:"phase,omitempty"`  // what the run was doing: gathering, launching, wiring, running, stopping
+	Rank     *int     `json:"rank,omitempty"`   // in its job
+	Job      int      `json:"spawned_job,omitempty"`
+	Host     string   `json:"host,omitempty"`
+	Pod      string   `json:"pod,omitempty"`
+	Node     string   `json:"node,omitempty"` // of Kubernetes
+	PID      int      `json:"pid,omitempty"`
+	Signal   string   `json:"signal,omitempty"` // SIGKILL
+	Errno    string   `json:"errno,omitempty"`  // ENOENT
+	GPU      string   `json:"gpu,omitempty"`    // UUID
+	PCI      string   `json:"pci,omitempty"`    // the GPU's address
+	HCA      string   `json:"hca,omitempty"`    // device:port
+	Cordon   string   `json:"cordon,omitempty"` // the command that keeps jobs from the node
+	ExitCode int      `json:"exit_code"`        // of the run
+	Evidence []string `json:"evidence"`         // what happened, the fault itself first
+	Advice   []string `json:"advice"`           // what to do, the likeliest to help first
+	Others   []string `json:"others,omitempty"` // what else went wrong
+	Stderr   []string `json:"stderr,omitempty"` // the first distinct lines of the rank's standard error
+
+	said []string // Evidence, the advice of the case, Others
+}
+
+// Circumstances are what a run knows of the guilty process and host beside the faults.
+type Circumstances struct {
+	Phase    string
+	Node     string // of the host
+	PID      int
+	GPU, PCI string // that the rank was given
+	Stderr   []string
+}
+
+// Verdict is the case as one; false when all went well.
+func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
+	f, ok := c.Cause()
+	if !ok {
+		return Verdict{}, false
+	}
+	a := c.account(f)
+	v := Verdict{Host: f.Host, Node: where.Node, Errno: f.Errno, ExitCode: f.Status(), Evidence: append([]string{a.what}, a.behind...), Advice: a.do,
+		Others: a.others, said: a.lines()}
+	v.Kind, v.Likely = c.kind(f)
+	if f.ID >= 0 {
+		rank := f.Process.Rank
+		v.Rank, v.Job, v.PID, v.Stderr = &rank, f.Process.Job, where.PID, where.Stderr
+	}
+	switch {
+	case f.Event == Ended && f.Exit.Signal != 0:
+		v.Signal = job.SignalName(f.Exit.Signal)
+	case f.Event == Signalled:
+		v.Signal = job.SignalName(f.Code)
+	}
+	v.complete(where)
+	return v, true
+}
+
+// Early is the verdict about a run that ended before any process was started, by its exit code and what it said.
+func Early(code int, lines []string, phase string) Verdict {
+	v := Verdict{Kind: byCode(code), ExitCode: code, Evidence: lines, said: lines}
+	if code > 128 && v.Kind == Interrupted {
+		v.Signal = job.SignalName(code - 128)
+	}
+	v.complete(Circumstances{Phase: phase})
+	return v
+}
+
+// complete adds what follows from the rest: the pod, the guilty device, the line that cordons the node, and the kind's own advice.
+func (v *Verdict) complete(where Circumstances) {
+	v.Phase = where.Phase
+	if v.Host != "" {
+		v.Pod = hosts.FirstLabel(v.Host)
+	}
+	text := strings.Join(append(slices.Clone(v.Evidence), v.Stderr...), "\n")
+	v.GPU, v.PCI, v.HCA = Devices(text)
+	if v.Kind == GPUFault || v.Kind == GPUError || v.Kind == GPUMemory {
+		if v.GPU == "" && v.PCI == "" {
+			v.GPU, v.PCI = where.GPU, where.PCI
+		}
+	} else if v.Kind != FabricDown && v.Kind != FabricError {
+		v.GPU, v.PCI, v.HCA = "", "", ""
+	}
+	if v.Kind == GPUFault || v.Kind == FabricDown {
+		switch {
+		case v.Node != "":
+			v.Cordon = "kubectl cordon " + v.Node
+		case v.Pod != "":
+			v.Cordon = fmt.Sprintf("kubectl cordon $(kubectl get pod %s -o jsonpath='{.spec.nodeName}')", v.Pod)
+		}
+	}
+	for _, do := range Of(v.Kind).Do {
+		if do = plain(do); !slices.Contains(v.Advice, do) {
+			v.Advice = append(v.Advice, do)
+		}
+	}
+}
+
+var (
+	gpuID  = regexp.MustCompile(`\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+	pciID  = regexp.MustCompile(`(?i)\bPCI(?: Bus ID)?:? ?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)|\bGPU ((?:[0-9a-f]{4,8}:)[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])`)
+	hcaIDs = regexp.MustCompile(`\b((?:mlx[45]|bnxt_re|irdma|efa|hfi1|rdmap\d+s|rocep\d+s|ibp\d+s)_?\d+(?:f\d+)?)(?:[:/ ](\d{1,2})\b)?`)
+)
+
+// Devices are the GPU's UUID, its PCI address, and the adapter and port that a text names; "" where it names none.
+func Devices(text string) (gpu, pci, hca string) {
+	gpu = gpuID.FindString(text)
+	if m := pciID.FindStringSubmatch(text); m != nil {
+		pci = m[1] + m[2]
+	}
+	if m := hcaIDs.FindStringSubmatch(text); m != nil {
+		if hca = m[1]; m[2] != "" {
+			hca += ":" + m[2]
+		}
+	}
+	return gpu, pci, hca
+}
+
+// Lines are the verdict for people: what happened, what to do, what else went wrong, where, and the name under which mpiup help
+// says more. seen says that all that ranks wrote has been seen, and nobody else's lines between.
+func (v Verdict) Lines(seen bool) []string {
+	lines := slices.Clone(v.said)
+	if !seen {
+		for _, l := range v.Stderr {
+			lines = append(lines, "its first lines: "+l)
+		}
+	}
+	if where := v.where(); where != "" {
+		lines = append(lines, where)
+	}
+	if v.Cordon != "" {
+		lines = append(lines, "to keep other jobs from that node: "+v.Cordon)
+	}
+	switch {
+	case v.Kind == Usage:
+	case v.Likely:
+		lines = append(lines, fmt.Sprintf("probably %s; more: mpiup help %s", v.Kind, v.Kind))
+	default:
+		lines = append(lines, fmt.Sprintf("%s; more: mpiup help %s", v.Kind, v.Kind))
+	}
+	return lines
+}
+
+// where names what the sentences do not: the node, the process, the device.
+func (v Verdict) where() string {
+	var parts []string
+	add := func(what, name string) {
+		if name != "" {
+			parts = append(parts, what+" "+name)
+		}
+	}
+	add("node", v.Node)
+	if v.PID > 0 {
+		add("pid", fmt.Sprint(v.PID))
+	}
+	add("GPU", v.GPU)
+	add("PCI", v.PCI)
+	add("adapter", v.HCA)
+	return strings.Join(parts, ", ")
+}
