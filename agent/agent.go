@@ -9,7 +9,9 @@ import (
 
 	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/member"
+	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/ports"
 	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -26,8 +28,8 @@ type Agent struct {
 	kept    kept
 	idle    idle
 	gossip  *member.Gossip // nil when embedded or switched off
-	front   *front         // nil when embedded
-	metrics *metrics
+	front   *port.Port     // nil when embedded
+	metrics *metrics.Metrics
 	machine knownMachine
 	gpus    gpus
 	libs    *mpilib.Memory
@@ -36,7 +38,7 @@ type Agent struct {
 	lull    lull
 	ports   ports.Table // that ranks will meet at
 
-	refusals  refusals
+	refusals  port.Refusals
 	answering answering
 
 	stopping chan struct{}  // closed when the agent is to end
@@ -72,7 +74,7 @@ func New(cfg Config) (*Agent, error) {
 		lull:     lull{tell: cfg.Rest},
 	}
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.runDir()})
-	a.metrics = newMetrics(a)
+	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Log: cfg.Log, Ending: a.isStopping, Sessions: a.sessionCount, Peers: a.peersIn})
 	return a, nil
 }
 
@@ -103,7 +105,7 @@ func (a *Agent) Run(ctx context.Context) (code int, err error) {
 	a.stop("the agent was told to end (SIGTERM)", a.termCode())
 	a.running.Wait()
 	if a.front != nil {
-		a.front.close()
+		a.front.Close()
 	}
 	a.readers.Wait()
 	endSuper()
@@ -113,6 +115,24 @@ func (a *Agent) Run(ctx context.Context) (code int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.stopCode, err
+}
+
+func (a *Agent) peersIn(state member.State) (n int) {
+	if a.gossip == nil {
+		return 0
+	}
+	for _, p := range a.gossip.View().Members {
+		if p.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *Agent) sessionCount() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.sessions)
 }
 
 const sigtermCode = 128 + 15
@@ -166,13 +186,13 @@ func (a *Agent) hello() *apiv1.HelloReply {
 		Arch:        a.cfg.Inventory.Arch,
 		Digest:      a.cfg.Inventory.Digest(),
 		ClockNs:     time.Now().UnixNano(),
-		Sessions:    int32(a.metrics.sessionCount()),
+		Sessions:    int32(a.sessionCount()),
 	}
 	if a.cfg.Identity != nil {
 		r.Scope = a.cfg.Identity.Scope()
 	}
 	if a.front != nil {
-		r.Address = a.front.advertised.String()
+		r.Address = a.front.Advertised.String()
 	}
 	return r
 }

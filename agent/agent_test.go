@@ -228,7 +228,7 @@ func TestProcessLifecycle(t *testing.T) {
 	c.send((&apiv1.Bye{}).Frame())
 	c.until(isClosed)
 	c.hangUp()
-	eventually(t, "the session is forgotten", func() bool { return c.agent.metrics.sessionCount() == 0 })
+	eventually(t, "the session is forgotten", func() bool { return c.agent.sessionCount() == 0 })
 }
 
 func TestBrokenConnectionIsResumedWithoutLoss(t *testing.T) {
@@ -295,7 +295,7 @@ func TestLostLauncher(t *testing.T) {
 			if took := time.Since(begun); took < tt.least || took > tt.within {
 				t.Errorf("ended after %v", took)
 			}
-			eventually(t, "the session is forgotten", func() bool { return c.agent.metrics.sessionCount() == 0 })
+			eventually(t, "the session is forgotten", func() bool { return c.agent.sessionCount() == 0 })
 			if o := c.dial(true); o.Refusal != apiv1.Refusal_REFUSAL_UNKNOWN_SESSION {
 				t.Errorf("resume of a lost session: %v", o)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -26,7 +27,7 @@ const (
 // grpcServer is for calls that gate lets through.
 func (s *service) grpcServer(gate tap.ServerInHandle, options ...grpc.ServerOption) *grpc.Server {
 	g := grpc.NewServer(append(options,
-		grpc.InTapHandle(gate), grpc.MaxHeaderListSize(maxHeaders), grpc.ConnectionTimeout(handshakeDeadline),
+		grpc.InTapHandle(gate), grpc.MaxHeaderListSize(maxHeaders), grpc.ConnectionTimeout(port.HandshakeDeadline),
 		grpc.Creds(identity.ServerTransport()),
 		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(64<<10),
 		grpc.ForceServerCodecV2(codec.Codec{}), experimental.BufferPool(&codec.Pool{}))...)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/mpiup/mpiup/agent/port"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -61,13 +62,13 @@ func listeningAgent(t *testing.T) string {
 	}
 	runAgent(t, a)
 	<-ready
-	return a.front.sessions.Addr().String()
+	return a.front.Sessions.Addr().String()
 }
 
 func clientAt(t *testing.T, addr string, role identity.Role, options ...grpc.DialOption) apiv1.AgentClient {
 	t.Helper()
 	id := certified(t, role)
-	protocols := []string{apiv1.AskProtocol, alpnGRPC}
+	protocols := []string{apiv1.AskProtocol, port.Sessions}
 	cc, err := grpc.NewClient("passthrough:///"+addr, append(options, grpc.WithTransportCredentials(identity.ClientTransport()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
@@ -148,13 +149,13 @@ func TestAskersAreBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testBound)
 	defer cancel()
 	refused := 0
-	for range maxAskers + 4 {
+	for range port.MaxAskers + 4 {
 		if _, err := clientAt(t, addr, identity.RoleAgent).Hello(ctx, &apiv1.HelloRequest{}); err != nil {
 			refused++
 		}
 	}
 	if refused != 4 {
-		t.Errorf("%d of %d connections were refused", refused, maxAskers+4)
+		t.Errorf("%d of %d connections were refused", refused, port.MaxAskers+4)
 	}
 	if _, err := clientAt(t, addr, identity.RoleLauncher).Hello(ctx, &apiv1.HelloRequest{}); err != nil {
 		t.Errorf("another caller: %v", err)
@@ -172,19 +173,19 @@ func TestConnectionsOfAgentsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := certified(t, role)
-		c, err := id.Connect(ctx, raw, id.ClientConfig(alpnGRPC)) // has read what a server says first
+		c, err := id.Connect(ctx, raw, id.ClientConfig(port.Sessions)) // has read what a server says first
 		if err == nil {
 			t.Cleanup(func() { c.Close() })
 		}
 		return err
 	}
-	for n := range maxOfAgents {
+	for n := range port.MaxOfAgents {
 		if err := open(identity.RoleAgent); err != nil {
 			t.Fatalf("connection %d: %v", n, err)
 		}
 	}
 	if err := open(identity.RoleAgent); err == nil {
-		t.Errorf("there are more than %d", maxOfAgents)
+		t.Errorf("there are more than %d", port.MaxOfAgents)
 	}
 	if err := open(identity.RoleLauncher); err != nil {
 		t.Errorf("a launcher: %v", err)

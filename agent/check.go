@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/internal/api/dial"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -60,7 +61,7 @@ func hello(ctx context.Context, id *identity.Identity, addr string) (*apiv1.Hell
 	if err != nil {
 		return nil, err
 	}
-	conn, err := id.Connect(ctx, raw, id.ClientConfig(apiv1.AskProtocol, alpnGRPC))
+	conn, err := id.Connect(ctx, raw, id.ClientConfig(apiv1.AskProtocol, port.Sessions))
 	if err != nil {
 		return nil, err
 	}

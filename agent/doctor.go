@@ -12,21 +12,21 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/mpiup/mpiup/agent/checkup"
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/policy"
+	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/probe"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology/sysfs"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Bounds of what a launcher may ask for.
@@ -315,9 +315,9 @@ func (a *Agent) Answer(ctx context.Context, r *apiv1.AnswerRequest, told func(*a
 // answerAt is where MPI's traffic goes: the interface that was chosen, else this agent's own address. An agent on
 // loopback shares the machine with others, and has no other.
 func (a *Agent) answerAt(choice mpinet.Choice) []netip.Addr {
-	own := advertise(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)).Addr()
+	own := port.Advertise(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)).Addr()
 	if a.front != nil {
-		own = a.front.advertised.Addr()
+		own = a.front.Advertised.Addr()
 	}
 	if list := mpiAddresses(choice); len(list) > 0 && !own.IsLoopback() {
 		return list

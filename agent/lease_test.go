@@ -53,7 +53,7 @@ func TestFencedLauncherThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	if alive(pid) {
 		t.Error("the fenced rank lives")
 	}
-	eventually(t, "the fenced session is forgotten", func() bool { return a.metrics.sessionCount() == 1 })
+	eventually(t, "the fenced session is forgotten", func() bool { return a.sessionCount() == 1 })
 	if o := old.dial(true); o.Refusal != apiv1.Refusal_REFUSAL_FENCED {
 		t.Errorf("the fenced launcher's resume is answered %v", o)
 	}

@@ -146,7 +146,7 @@ func (p *proc) serve(pmiConn net.Conn) {
 		})
 	}
 	stopped := st.note(p)
-	st.s.agent.metrics.started.Inc()
+	st.s.agent.metrics.Started.Inc()
 	st.s.send((&apiv1.Started{Rank: p.id, Pid: int32(p.process.Pid())}).Frame())
 	if stopped { // a stop came while it was being started, and may have missed it
 		p.process.Signal(syscall.SIGKILL)
@@ -194,7 +194,7 @@ func (p *proc) sendExited(at time.Time) {
 		}
 	}
 	if ex.Status() != 0 {
-		st.s.agent.metrics.failed.Inc()
+		st.s.agent.metrics.Failed.Inc()
 		if !x.StoppedByUs || p.aborted.Load() {
 			x.Lacking = p.lacking(ex)
 		}
@@ -211,7 +211,7 @@ func (p *proc) sendExited(at time.Time) {
 // emit sends a piece of output.
 func (p *proc) emit(c stdio.Chunk) {
 	st := p.step
-	st.s.agent.metrics.outBytes.Add(float64(len(c.Data)))
+	st.s.agent.metrics.OutBytes.Add(float64(len(c.Data)))
 	back := c.Release
 	if st.s.agent.cfg.Embedded { // the launcher has got the data itself
 		back = nil

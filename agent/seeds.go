@@ -40,10 +40,10 @@ func (a *Agent) findSeeds(ctx context.Context) ([]netip.AddrPort, error) {
 	var seeds []netip.AddrPort
 	ports := a.cfg.Identity.Ports()
 	for ip := range addrs {
-		if ip == a.front.advertised.Addr() && len(ports) > 1 {
+		if ip == a.front.Advertised.Addr() && len(ports) > 1 {
 			// Siblings on this node (hostNetwork) took other ports.
 			for _, p := range ports {
-				if uint16(p) != a.front.advertised.Port() {
+				if uint16(p) != a.front.Advertised.Port() {
 					seeds = append(seeds, netip.AddrPortFrom(ip, uint16(p)))
 				}
 			}
@@ -67,7 +67,7 @@ func (a *Agent) findSeeds(ctx context.Context) ([]netip.AddrPort, error) {
 func (a *Agent) knownPeers() map[netip.Addr]bool {
 	known := map[netip.Addr]bool{}
 	for _, m := range a.gossip.View().Members {
-		if m.Addr != a.front.advertised {
+		if m.Addr != a.front.Advertised {
 			known[m.Addr.Addr()] = true
 		}
 	}

@@ -9,12 +9,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/member"
+	"github.com/mpiup/mpiup/agent/port"
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -24,18 +29,17 @@ func (a *Agent) serve(ctx context.Context) error {
 	if a.cfg.Port != 0 {
 		ports = []int{a.cfg.Port}
 	}
-	l, err := listen(ctx, a.cfg.Listen, ports)
+	l, err := port.Listen(ctx, a.cfg.Listen, ports)
 	if err != nil {
-		return fmt.Errorf("agent on %s: %w", a.cfg.Name, &ListenError{err})
+		return fmt.Errorf("agent on %s: %w", a.cfg.Name, err)
 	}
 	bound := l.Addr().(*net.TCPAddr).AddrPort()
-	serverTLS := a.cfg.Identity.ServerConfig(apiv1.AskProtocol, alpnGRPC, alpnGossip)
-	a.front = newFront(l, advertise(bound), func(ctx context.Context, c net.Conn) (*identity.Conn, error) {
-		return a.cfg.Identity.Accept(ctx, c, serverTLS)
-	})
-	a.front.refused = a.refusedHandshake
-	a.front.now = a.clock.Now
-	a.front.gossip = func(c *identity.Conn) { c.Close() }
+	serverTLS := a.cfg.Identity.ServerConfig(apiv1.AskProtocol, port.Sessions, port.Gossip)
+	a.front = port.New(port.Config{Listener: l, Advertised: port.Advertise(bound), Asking: apiv1.AskProtocol,
+		Accept: func(ctx context.Context, c net.Conn) (*identity.Conn, error) {
+			return a.cfg.Identity.Accept(ctx, c, serverTLS)
+		},
+		Refused: a.refusedHandshake, Now: a.clock.Now})
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -43,7 +47,7 @@ func (a *Agent) serve(ctx context.Context) error {
 	defer parts.Wait()
 	if a.cfg.Gossip {
 		if err := a.startGossip(ctx, &parts); err != nil {
-			a.front.close()
+			a.front.Close()
 			return err
 		}
 	}
@@ -53,16 +57,16 @@ func (a *Agent) serve(ctx context.Context) error {
 	})
 	calls := &service{agent: a}
 	sessions, questions := calls.sessionServer(), calls.questionServer()
-	parts.Go(func() { sessions.Serve(a.front.sessions) })
-	parts.Go(func() { questions.Serve(a.front.questions) })
-	parts.Go(func() { a.front.run() })
+	parts.Go(func() { sessions.Serve(a.front.Sessions) })
+	parts.Go(func() { questions.Serve(a.front.Questions) })
+	parts.Go(func() { a.front.Run() })
 	watch := a.watchGPUs()
-	stopHTTP := a.serveHTTP(&parts, watch)
+	stopHTTP := a.metrics.Serve(&parts, watch)
 	if watch != nil {
 		parts.Go(func() { watch.Run(ctx) })
 	}
 	remove := a.record(bound)
-	a.cfg.Log.Info("agent is ready", "host", a.cfg.Name, "address", a.front.advertised.String(),
+	a.cfg.Log.Info("agent is ready", "host", a.cfg.Name, "address", a.front.Advertised.String(),
 		"slots", a.cfg.Slots, "scope", a.cfg.Identity.Scope(), "incarnation", short(a.cfg.Incarnation))
 	if a.cfg.Policy != nil {
 		a.cfg.Log.Info("policy", "allows", a.cfg.Policy.String())
@@ -81,8 +85,21 @@ func (a *Agent) serve(ctx context.Context) error {
 	remove()
 	cancel()
 	finish(sessions, questions)
-	a.front.close()
+	a.front.Close()
 	return nil
+}
+
+// watchGPUs is the watch of a host with NVIDIA GPUs, nil where there are none, no helper, no HTTP port, or where it was
+// switched off.
+func (a *Agent) watchGPUs() *gpuwatch.Watch {
+	if a.cfg.GPUMetrics <= 0 || a.cfg.GPUHelper == "" || a.cfg.HTTP == "off" || a.cfg.GPUs.Vendor != gpu.NVIDIA || len(a.cfg.GPUs.GPUs) == 0 {
+		return nil
+	}
+	return gpuwatch.New(gpuwatch.Config{Helper: a.cfg.GPUHelper, Interval: a.cfg.GPUMetrics, Log: a.cfg.Log,
+		Run: func(ctx context.Context, argv []string, limit int, line func([]byte) error) error {
+			_, err := reap.Lines(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, limit, line)
+			return err
+		}})
 }
 
 // answerBound is what callers get to take their last answers, that of Shutdown among them.
@@ -157,8 +174,8 @@ func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv
 
 // refusedHandshake says why a caller was not let in.
 func (a *Agent) refusedHandshake(addr net.Addr, err error) {
-	a.metrics.refusals.Inc()
-	if a.refusals.worth(addr, err.Error(), time.Now()) {
+	a.metrics.Refusals.Inc()
+	if a.refusals.Worth(addr, err.Error(), time.Now()) {
 		a.cfg.Log.Warn("refused a connection", "from", addr.String(), "cause", err)
 	}
 }
@@ -166,7 +183,7 @@ func (a *Agent) refusedHandshake(addr net.Addr, err error) {
 func (a *Agent) startGossip(ctx context.Context, parts *sync.WaitGroup) error {
 	g, err := member.New(member.Config{
 		Self: member.Self{Name: a.cfg.Name, Incarnation: a.cfg.Incarnation, Version: a.cfg.Version,
-			Protocol: apiv1.Protocol, Addr: a.front.advertised, Slots: a.cfg.Slots, Digest: a.cfg.Inventory.Digest()},
+			Protocol: apiv1.Protocol, Addr: a.front.Advertised, Slots: a.cfg.Slots, Digest: a.cfg.Inventory.Digest()},
 		Log:   a.cfg.Log,
 		Dial:  a.dialGossip,
 		Seeds: a.findSeeds, Verify: a.signed,
@@ -175,7 +192,7 @@ func (a *Agent) startGossip(ctx context.Context, parts *sync.WaitGroup) error {
 		return fmt.Errorf("agent on %s: gossip: %w", a.cfg.Name, err)
 	}
 	a.gossip = g
-	a.front.gossip = func(c *identity.Conn) {
+	a.front.Gossip = func(c *identity.Conn) {
 		if err := identity.Require(c.Peer(), identity.RoleAgent); err != nil {
 			c.Close()
 			a.refusedHandshake(c.RemoteAddr(), err)
@@ -202,39 +219,23 @@ func (a *Agent) dialGossip(ctx context.Context, addr netip.AddrPort) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	t, err := a.cfg.Identity.Connect(ctx, c, a.cfg.Identity.ClientConfig(alpnGossip))
+	t, err := a.cfg.Identity.Connect(ctx, c, a.cfg.Identity.ClientConfig(port.Gossip))
 	if err != nil {
 		return nil, err
 	}
-	if p := t.ConnectionState().NegotiatedProtocol; p != alpnGossip {
+	if p := t.ConnectionState().NegotiatedProtocol; p != port.Gossip {
 		t.Close()
 		return nil, fmt.Errorf("%s does not gossip (protocol %q)", addr, p)
 	}
 	return t, nil
 }
 
-// advertise is the address peers reach this agent at: the one it is bound to, else the first
-// of its interfaces that is neither loopback nor link-local, as in a pod with one interface.
-func advertise(bound netip.AddrPort) netip.AddrPort {
-	if ip := bound.Addr().Unmap(); !ip.IsUnspecified() {
-		return netip.AddrPortFrom(ip, bound.Port())
+// settle is for the connection of a call; the embedded agent has none.
+func (a *Agent) settle(ctx context.Context) {
+	if p, ok := peer.FromContext(ctx); ok && a.front != nil {
+		a.front.Settle(p.Addr)
 	}
-	var loop netip.Addr
-	addrs, _ := net.InterfaceAddrs()
-	for _, a := range addrs {
-		p, err := netip.ParsePrefix(a.String())
-		if err != nil || p.Addr().IsLinkLocalUnicast() {
-			continue
-		}
-		ip := p.Addr().Unmap()
-		if ip.IsLoopback() {
-			loop = ip
-			continue
-		}
-		return netip.AddrPortFrom(ip, bound.Port())
-	}
-	if !loop.IsValid() {
-		loop = netip.MustParseAddr("127.0.0.1")
-	}
-	return netip.AddrPortFrom(loop, bound.Port())
 }
+
+// unread is false for the embedded agent, whose pipe is read as soon as it is written.
+func (a *Agent) unread(redial bool) bool { return a.front != nil && a.front.Unread(redial) }

@@ -6,7 +6,6 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/mpiup/mpiup/test/cost"
 )
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent"
+	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -124,7 +125,7 @@ func (f *agentFlags) run(p *process) error {
 	ctx, cancel := untilSignal()
 	defer cancel()
 	p.code, err = a.Run(ctx)
-	var taken *agent.ListenError
+	var taken *port.ListenError
 	switch {
 	case errors.As(err, &taken):
 		return usage(fmt.Errorf("%w; see --listen and --port", err))

@@ -2,11 +2,11 @@
 // which, where dangerous or heavy dependencies may stand, how large files get, and that the
 // lists in docs/ are complete.
 //
-//	6  cmd/mpiup
-//	5  launcher   agent              never each other: they meet in internal/api
+//	9  cmd/mpiup
+//	8  launcher   agent              never each other: they meet in internal/api
 //	4  launcher/reach
-//	3  launcher/{link,spawn}   cmd/mpiup/draw
-//	2  launcher/{placement,cli,iof,survey,quorum}   agent/{reap,stdio,member,exchange,mpilib,mpinet}
+//	3  launcher/{link,spawn}   agent/metrics   cmd/mpiup/draw
+//	2  launcher/{placement,cli,iof,survey,quorum}   agent/{port,reap,stdio,member,exchange,mpilib,mpinet}
 //	   pmi, pmi/{pmi1,pmi2,pmix}, pmi/pmix/{modex,names}      internal/wire
 //	1  pmi/{kvs,message,lobby}, pmi/pmix/{jobdata,event,group,spawn}   gpu   rdma   topology/{discover,hwlocxml,usable}
 //	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/{doctor,hosts,streams,cli/mpirun/line}   agent/reap/{proctree,program,daemon}

@@ -11,12 +11,12 @@ const module = "github.com/mpiup/mpiup"
 // levels is the level of every package, by the longest prefix that matches. A new package gets
 // its line here, and the drawing in archtest.go and docs/architecture.md with it.
 var levels = map[string]int{
-	"cmd/mpiup":      6,
-	"cmd/mpiup-nvml": 6,
+	"cmd/mpiup":      9,
+	"cmd/mpiup-nvml": 9,
 	"cmd/mpiup/draw": 3,
 
-	"launcher": 5,
-	"agent":    5,
+	"launcher": 8,
+	"agent":    8,
 
 	"launcher/spawn":              3,
 	"launcher/link":               3,
@@ -34,6 +34,8 @@ var levels = map[string]int{
 	"launcher/cli/mpirun/line":    1,
 	"launcher/streams":            1,
 	"launcher/iof":                2,
+	"agent/port":                  2,
+	"agent/metrics":               3,
 	"agent/reap":                  2,
 	"agent/reap/guard":            2,
 	"agent/reap/proctree":         1,

@@ -1,13 +1,8 @@
-package agent
+package metrics
 
 import (
-	"context"
-
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/mpiup/mpiup/agent/gpuwatch"
-	"github.com/mpiup/mpiup/agent/reap"
-	"github.com/mpiup/mpiup/gpu"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // gpuMetrics shows the watch's latest report on /metrics.
@@ -22,19 +17,6 @@ type gpuMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(*gpuwatch.GPU) (float64, bool)
-}
-
-// watchGPUs is the watch of a host with NVIDIA GPUs, nil where there are none, no helper, no HTTP port, or where it was
-// switched off.
-func (a *Agent) watchGPUs() *gpuwatch.Watch {
-	if a.cfg.GPUMetrics <= 0 || a.cfg.GPUHelper == "" || a.cfg.HTTP == "off" || a.cfg.GPUs.Vendor != gpu.NVIDIA || len(a.cfg.GPUs.GPUs) == 0 {
-		return nil
-	}
-	return gpuwatch.New(gpuwatch.Config{Helper: a.cfg.GPUHelper, Interval: a.cfg.GPUMetrics, Log: a.cfg.Log,
-		Run: func(ctx context.Context, argv []string, limit int, line func([]byte) error) error {
-			_, err := reap.Lines(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, limit, line)
-			return err
-		}})
 }
 
 func newGPUMetrics(w *gpuwatch.Watch) *gpuMetrics {

@@ -1,4 +1,4 @@
-package agent
+package port
 
 import (
 	"net/netip"

@@ -1,4 +1,4 @@
-package agent
+package port
 
 import (
 	"context"
@@ -58,10 +58,10 @@ func TestHTTPEvictsTheGreediest(t *testing.T) {
 		w.Write([]byte("ok"))
 	})}
 	var all sync.WaitGroup
-	all.Go(func() { s.Serve(&limited{Listener: at, most: most}) })
+	all.Go(func() { s.Serve(Limit(at, most)) })
 	from := func(ip string) *http.Client {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
-		return &http.Client{Timeout: testBound, Transport: &http.Transport{DisableKeepAlives: true,
+		return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				return d.DialContext(ctx, network, addr)
 			}}}

@@ -1,4 +1,4 @@
-package agent
+package port
 
 import (
 	"net"
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// refusals decides which refused connections are logged: strangers can be many, and one that
+// Refusals decides which refused connections are logged: strangers can be many, and one that
 // tries again and again for minutes is worth one line a minute. Of an address, a cause is logged
 // when it is new or a minute old, and no more than one line a second in all.
-type refusals struct {
+type Refusals struct {
 	mu   sync.Mutex
 	last time.Time                // of the last line, guarded by mu
 	seen map[netip.Addr]refusedAt // guarded by mu
@@ -27,8 +27,8 @@ const (
 	maxRefusals   = 1024 // addresses remembered
 )
 
-// worth tells whether a refusal is to be logged, and remembers that it was.
-func (r *refusals) worth(from net.Addr, cause string, now time.Time) bool {
+// Worth tells whether a refusal is to be logged, and remembers that it was.
+func (r *Refusals) Worth(from net.Addr, cause string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Sub(r.last) < refusalPause {

@@ -1,0 +1,51 @@
+package metrics
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/gpuwatch"
+	"github.com/mpiup/mpiup/agent/port"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// maxHTTP bounds the connections to the HTTP port, which asks nobody who he is.
+const maxHTTP = 64
+
+// Serve answers probes and scrapes. A port that is taken is a warning: jobs do not need it.
+// The returned function ends it. watch is nil where no GPUs are watched.
+func (m *Metrics) Serve(parts *sync.WaitGroup, watch *gpuwatch.Watch) (stop func()) {
+	if m.cfg.Address == "off" {
+		return func() {}
+	}
+	l, err := net.Listen("tcp", m.cfg.Address)
+	if err != nil {
+		m.cfg.Log.Warn("no HTTP port, so no /healthz, /readyz and /metrics; use --http to choose another, or exec probes with mpiup agent --check",
+			"address", m.cfg.Address, "cause", err)
+		return func() {}
+	}
+	m.register(watch)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if m.cfg.Ending() {
+			http.Error(w, "ending", http.StatusServiceUnavailable)
+			return
+		}
+		w.Write([]byte("ok\n"))
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	s := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10}
+	parts.Go(func() { s.Serve(port.Limit(l, maxHTTP)) })
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if s.Shutdown(ctx) != nil {
+			s.Close()
+		}
+	}
+}
