@@ -3,9 +3,8 @@ package launcher
 import (
 	"errors"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 // last prints a failure's last lines, mirrors them to the termination log, and returns code.

@@ -36,7 +36,7 @@ func (r *run) deliver(h int, f *apiv1.Frame) error {
 		}
 	case *apiv1.Frame_CopyCredit:
 		if b.CopyCredit.Job == 0 {
-			r.copier.grant(h, int(min(b.CopyCredit.Bytes, apiv1.CopyWindow)))
+			r.copier.Grant(h, int(min(b.CopyCredit.Bytes, apiv1.CopyWindow)))
 			return nil
 		}
 	}

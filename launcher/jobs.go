@@ -102,7 +102,7 @@ func (r *run) launchJob(j *jobRun) {
 	apps := j.launchApps(true)
 	if j.number == 0 {
 		for i, a := range apps {
-			a.Copied = r.sources.program(i)
+			a.Copied = r.sources.Program(i)
 		}
 	}
 	r.live(func(h int) {
@@ -113,7 +113,7 @@ func (r *run) launchJob(j *jobRun) {
 		l := r.part(j.told, apps)
 		l.Procs, l.Stdin = procs[h], r.stdinOn(j, h)
 		if j.number == 0 {
-			l.Files = r.sources.announced()
+			l.Files = r.sources.Announced()
 		}
 		if j.asked != nil {
 			for _, kv := range j.asked.Request.Preput {

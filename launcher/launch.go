@@ -2,17 +2,18 @@ package launcher
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
-
-	"github.com/mpiup/mpiup/launcher/reach"
-
-	"github.com/mpiup/mpiup/launcher/link"
+	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/exchange"
 	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -220,4 +221,22 @@ func (r *run) warnVersions(from int) {
 func (c *Config) pty() bool {
 	o := &c.Output
 	return c.Pty && o.Mode != iof.JSON && o.Dir == "" && o.Files == [2]iof.Pattern{}
+}
+
+// startCopy sends the first job's files to its hosts, beside the loop.
+func (r *run) startCopy() {
+	if r.sources.Len() == 0 {
+		return
+	}
+	r.copier = copies.New(r.sources, r.jobs[0].hosts, func(h int, data []byte) {
+		r.send(h, (&apiv1.CopyData{Data: data}).Frame())
+	})
+	begun := time.Now()
+	r.aside(func(life context.Context) {
+		if err := r.copier.Run(life); err != nil {
+			r.mail.put(event{do: func() { r.fail(verdict.Fault{Event: verdict.NotCopied, ID: -1, Node: -1, Text: err.Error()}) }})
+			return
+		}
+		r.cfg.Log.Info("files sent", "files", r.sources.Len(), "hosts", len(r.jobs[0].hosts), "took", time.Since(begun))
+	})
 }

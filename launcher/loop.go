@@ -152,7 +152,7 @@ func (r *run) stop(why string, now bool) {
 	if r.stopped.IsZero() {
 		r.stopped = time.Now()
 	}
-	r.copier.gone()
+	r.copier.Gone()
 	r.timers.grace.Stop()
 	r.timers.quiet.Reset(quietStop)
 	r.timers.bound.Reset(r.cfg.Grace + stopBound)

@@ -7,9 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -68,7 +67,7 @@ func (r *run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 func (r *run) hostEnded(h int, err error) {
 	r.active--
 	r.host(h).Finish() // nothing is sent there any more
-	r.copier.gone(h)
+	r.copier.Gone(h)
 	var lost *link.Lost
 	if errors.As(err, &lost) && r.busy(h) {
 		f := verdict.Fault{Event: verdict.HostLost, At: lost.Since, Host: r.host(h).Name, Node: h, ID: -1, Text: lost.Why, Ranks: r.ranksOn(h)}

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/doctor"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -26,7 +25,7 @@ func (r *run) preflight(ctx context.Context, have []reach.Found) error {
 	defer func() { stop(); <-beats }()
 
 	hosts := r.looked(ctx, have)
-	defer release(hosts)
+	defer reach.Release(hosts)
 	seen := survey.Look(ctx, hosts, survey.Config{Argv: r.cfg.Apps[0].Argv, GPUsPerRank: r.cfg.GPUsPerRank, Net: r.cfg.Net, MPIPorts: r.cfg.MPIPorts})
 	var sig reach.GotSignal
 	switch cause := context.Cause(ctx); {
@@ -44,7 +43,7 @@ func (r *run) preflight(ctx context.Context, have []reach.Found) error {
 	case seen.Usage:
 		return reach.Failf(job.ExitUsage, what)
 	case report.Verdict == doctor.Fail:
-		return reach.Failf(exitUnfit, what)
+		return reach.Failf(ExitUnfit, what)
 	}
 	return nil
 }
@@ -91,3 +90,6 @@ func beat(ctx context.Context, have []reach.Found) {
 		}
 	}
 }
+
+// ExitUnfit is the code of Doctor, and of a run that its pre-flight stopped, when something fails.
+const ExitUnfit = 1

@@ -9,21 +9,20 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
-	"github.com/mpiup/mpiup/launcher/link"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/exchange"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/quorum"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -53,8 +52,8 @@ type run struct {
 	mail  *mailbox
 	back  credits
 
-	sources *sources
-	copier  *copier // nil: nothing is copied
+	sources *copies.Sources
+	copier  *copies.Copier // nil: nothing is copied
 
 	unblock context.CancelFunc // output is waited for no longer
 
@@ -147,7 +146,7 @@ func (r *run) words(id int) verdict.Said {
 }
 
 func newRun(cfg Config) *run {
-	r := &run{cfg: cfg, identity: cfg.Identity, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), sources: &sources{}, noticed: map[string]bool{}}
+	r := &run{cfg: cfg, identity: cfg.Identity, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), sources: &copies.Sources{}, noticed: map[string]bool{}}
 	r.signals.pid = os.Getpid()
 	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles != "", PerHost: apiv1.MaxProcs})
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }
@@ -160,7 +159,7 @@ func (r *run) all(ctx context.Context) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	found, opener, err := r.gather(ctx, life)
-	defer r.sources.close()
+	defer r.sources.Close()
 	if err != nil {
 		return err
 	}
@@ -266,7 +265,7 @@ func (r *run) gather(ctx, life context.Context) ([]reach.Found, *reach.Opener, e
 		return nil, nil, reach.Failf(job.ExitUsage, "no program was given")
 	}
 	var err error
-	if r.sources, err = openSources(r.cfg.Apps); err != nil {
+	if r.sources, err = copies.Open(r.cfg.Apps); err != nil {
 		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
 	ctx, cancel := r.patience(ctx)
@@ -386,18 +385,18 @@ func (r *run) allocation(want []hosts.Wanted, have []reach.Found) []job.Host {
 	for i, w := range want {
 		f, ok := agents[w.Entry.Name]
 		if !ok {
-			hosts[i] = hostOf(w, nil)
+			hosts[i] = HostOf(w, nil)
 			continue
 		}
 		a := f.Session.Opened.Host
-		hosts[i] = hostOf(w, a)
+		hosts[i] = HostOf(w, a)
 		hosts[i].Layout, hosts[i].NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.gpuWish())
 	}
 	return hosts
 }
 
-// hostOf is a host as placement takes it; agent is nil where it has not been asked.
-func hostOf(w hosts.Wanted, agent *apiv1.HelloReply) job.Host {
+// HostOf is a host as placement takes it; agent is nil where it has not been asked.
+func HostOf(w hosts.Wanted, agent *apiv1.HelloReply) job.Host {
 	h := job.Host{Name: w.Entry.Name, Slots: w.Entry.Slots, SlotsGiven: w.Entry.Given, CPUs: int(agent.GetCpus())}
 	if agent != nil && !h.SlotsGiven {
 		h.Slots = max(int(agent.Slots), 1)

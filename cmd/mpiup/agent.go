@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mpiup/mpiup/agent"
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/reap"
@@ -19,7 +21,6 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/launcher/cli"
-	"github.com/spf13/cobra"
 )
 
 // agentFlags are the agent's own; which secret and which peers it shares with every command.

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"path"
 
-	"github.com/mpiup/mpiup/launcher"
-	"github.com/mpiup/mpiup/launcher/cli"
-	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/spf13/cobra"
+
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/examine"
+	"github.com/mpiup/mpiup/launcher/placement"
 )
 
 func doctorCommand(p *process) *cobra.Command {
@@ -19,7 +20,7 @@ func doctorCommand(p *process) *cobra.Command {
 		plan                  cli.PlanFlags
 		verbose               int
 		iface, ports          string
-		fabric                launcher.FabricConfig
+		fabric                examine.FabricConfig
 	)
 	c := &cobra.Command{
 		Use:   "doctor [flags] [-- program [args]]",
@@ -43,7 +44,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 			if !c.Flags().Changed("wait") {
 				hosts.Wait = execWait
 			}
-			cfg := launcher.DoctorConfig{Argv: args, Ranks: plan.N, GPUsPerRank: plan.GPUsPerRank,
+			cfg := examine.Config{Argv: args, Ranks: plan.N, GPUsPerRank: plan.GPUsPerRank,
 				Policy:  placement.Policy{PerNode: plan.PerNode, MapBy: mapBy(plan.MapBy), Oversubscribe: plan.Oversubscribe},
 				Measure: measure, Strict: strict, JSON: json}
 			var err error
@@ -59,7 +60,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 			}
 			defer done()
 			cfg.Reach = reach
-			p.code = launcher.Doctor(context.Background(), cfg)
+			p.code = examine.Doctor(context.Background(), cfg)
 			return nil
 		},
 	}
@@ -81,7 +82,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 }
 
 // benchmarks checks the flags of --fabric, which runs use transports as jobs do.
-func benchmarks(p *process, f launcher.FabricConfig) (launcher.FabricConfig, error) {
+func benchmarks(p *process, f examine.FabricConfig) (examine.FabricConfig, error) {
 	const most = 32
 	switch {
 	case !f.Run && (f.Baseline != "" || f.Write || f.Dirs != nil):

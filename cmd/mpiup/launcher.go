@@ -11,11 +11,12 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
-	"github.com/spf13/cobra"
+	"github.com/mpiup/mpiup/launcher/peers"
 )
 
 func launcherCommand(p *process) *cobra.Command {
@@ -69,8 +70,8 @@ func wrap(p *process, hosts *cli.HostFlags, verbose int, argv []string) error {
 	if reach.Identity == nil { // no agents but the one that each run was itself
 		return nil
 	}
-	cfg := launcher.ShutdownConfig{Reach: reach, Why: fmt.Sprintf("mpiup launcher: its command ended with %v", exit), Rest: p.code != 0}
-	if code := launcher.Shutdown(context.Background(), cfg); code != 0 && p.code == 0 {
+	cfg := peers.ShutdownConfig{Reach: reach, Why: fmt.Sprintf("mpiup launcher: its command ended with %v", exit), Rest: p.code != 0}
+	if code := peers.Shutdown(context.Background(), cfg); code != 0 && p.code == 0 {
 		fmt.Fprintln(p.stderr, "mpiup: the command has succeeded, but not every agent was told; mpiup shutdown tells them again")
 	}
 	return nil

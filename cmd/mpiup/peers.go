@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 
-	"github.com/mpiup/mpiup/launcher"
-	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/spf13/cobra"
+
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/peers"
 )
 
 func peersCommand(p *process) *cobra.Command {
@@ -31,7 +32,7 @@ answer knows by gossip, what launchers run there since when, how many slots that
 				return err
 			}
 			defer done()
-			p.code = launcher.Peers(context.Background(), launcher.PeersConfig{Reach: reach, JSON: json})
+			p.code = peers.Peers(context.Background(), peers.Config{Reach: reach, JSON: json})
 			return nil
 		},
 	}

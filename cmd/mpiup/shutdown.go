@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 
-	"github.com/mpiup/mpiup/launcher"
-	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/spf13/cobra"
+
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/peers"
 )
 
 func shutdownCommand(p *process) *cobra.Command {
@@ -30,7 +31,7 @@ Ranks that still run are stopped first.`,
 				return err
 			}
 			defer done()
-			p.code = launcher.Shutdown(context.Background(), launcher.ShutdownConfig{Reach: reach})
+			p.code = peers.Shutdown(context.Background(), peers.ShutdownConfig{Reach: reach})
 			return nil
 		},
 	}

@@ -2,7 +2,8 @@
 // which, where dangerous or heavy dependencies may stand, how large files get, and that the
 // lists in docs/ are complete.
 //
-//	9  cmd/mpiup
+//	10 cmd/mpiup
+//	9  launcher/{examine,peers}
 //	8  launcher   agent              never each other: they meet in internal/api
 //	4  launcher/reach
 //	3  launcher/{link,spawn}   agent/metrics   cmd/mpiup/draw

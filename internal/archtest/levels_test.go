@@ -11,14 +11,17 @@ const module = "github.com/mpiup/mpiup"
 // levels is the level of every package, by the longest prefix that matches. A new package gets
 // its line here, and the drawing in archtest.go and docs/architecture.md with it.
 var levels = map[string]int{
-	"cmd/mpiup":      9,
-	"cmd/mpiup-nvml": 9,
+	"cmd/mpiup":      10,
+	"cmd/mpiup-nvml": 10,
 	"cmd/mpiup/draw": 3,
 
 	"launcher": 8,
 	"agent":    8,
 
 	"launcher/spawn":              3,
+	"launcher/examine":            9,
+	"launcher/peers":              9,
+	"launcher/copies":             2,
 	"launcher/link":               3,
 	"launcher/reach":              4,
 	"launcher/hosts":              1,

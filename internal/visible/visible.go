@@ -11,6 +11,7 @@
 package visible
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -61,4 +62,13 @@ func write(b *strings.Builder, c rune, n int, first byte) {
 	default:
 		fmt.Fprintf(b, `\u%04x`, c)
 	}
+}
+
+// JSON is v as indented JSON that a terminal shows as it is, with its last line feed.
+func JSON(v any) (string, error) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	return Text(string(text)) + "\n", nil
 }

@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"google.golang.org/protobuf/proto"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
 // Stream carries frames one way each; gRPC's client and server streams are Streams, and so

@@ -28,11 +28,12 @@ package cli
 import (
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // aliases are other names of flags; they are accepted everywhere and shown nowhere.

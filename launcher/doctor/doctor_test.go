@@ -3,7 +3,9 @@ package doctor
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +89,19 @@ func TestRounds(t *testing.T) {
 		if len(met) != n*max(n-1, 0) {
 			t.Errorf("%d hosts: %d ways of %d", n, len(met), n*(n-1))
 		}
+	}
+}
+
+// What hosts say never reaches the terminal as it is.
+func TestForeignTextIsVisible(t *testing.T) {
+	const hostile = "w\x1b]0;mine\a\u009b31m\x9b2J\nmpiup: all is well\r\u202e0w"
+	obeyed := regexp.MustCompile("[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f\u202e]")
+	var out strings.Builder
+	report := &Report{Hosts: []string{hostile}, Rows: []Row{{Check: "x", Verdict: Fail, Hosts: []string{hostile}, Text: hostile, Fix: hostile}}}
+	if err := report.Text(&out, false); err != nil {
+		t.Error(err)
+	}
+	if bad := obeyed.FindString(out.String()); bad != "" || !strings.Contains(out.String(), `\u001b]0;mine`) {
+		t.Errorf("%q is shown of %q", bad, out.String())
 	}
 }

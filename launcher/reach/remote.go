@@ -7,12 +7,11 @@ import (
 	"io"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -89,4 +88,13 @@ func (a Remote) Answer(ctx context.Context, q *apiv1.AnswerRequest) (addresses [
 		}
 		return errors.New("it said something else")
 	}, nil
+}
+
+// Release ends the connections of hosts that were looked at.
+func Release(hosts []survey.Host) {
+	for _, h := range hosts {
+		if r, ok := h.Agent.(Remote); ok {
+			r.Conn.Close()
+		}
+	}
 }

@@ -1,8 +1,15 @@
-package launcher
+// Package peers speaks to a job's agents outside of any run: it shows them, and ends them.
+//
+//	the sources' hosts ─Others─▶ visit each ─▶ a row: slots, who runs what, round trip     (launcher/reach finds and asks)
+//	gossip of those that answer ─Members─▶ visit those too
+//
+// Concurrency: Peers and Shutdown block until all they started has ended.
+//
+// The package waits for nobody to appear, and asks no agent to start anything.
+package peers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -10,19 +17,18 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
-	"github.com/mpiup/mpiup/launcher/link"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
-// PeersConfig is one look at the job's agents. Hosts that nobody named come from the same
+// Config is one look at the job's agents. Hosts that nobody named come from the same
 // sources as a run's, and all from gossip too, as far as an agent that answers knows them.
-type PeersConfig struct {
+type Config struct {
 	reach.Reach
 	JSON bool
 }
@@ -86,11 +92,11 @@ type peersView struct {
 }
 
 // Peers prints the job's agents and returns an exit code: 0 when every named host answered.
-func Peers(ctx context.Context, cfg PeersConfig) int {
+func Peers(ctx context.Context, cfg Config) int {
 	cfg.Fill()
 	set, err := cfg.Others(ctx)
 	if err != nil {
-		return End(&cfg.Reach, err)
+		return launcher.End(&cfg.Reach, err)
 	}
 	found, members := cfg.Members(ctx, set.Hosts)
 	named := len(found)
@@ -98,7 +104,7 @@ func Peers(ctx context.Context, cfg PeersConfig) int {
 	view := peersView{Scope: cfg.Identity.Scope(), ScopeFrom: cfg.Identity.ScopeFrom(), KeyFrom: cfg.Identity.KeyFrom(),
 		Job: cfg.Identity.JobID(), HostsFrom: set.From, Peers: rows(found, members)}
 	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
-		return End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
+		return launcher.End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
 	}
 	causes := make([]*link.Cause, named)
 	nobody := !slices.ContainsFunc(found, func(v reach.Visited) bool { return v.Hello != nil })
@@ -159,7 +165,11 @@ func suspected(members map[string]*apiv1.Peer, addr string) bool {
 
 func (v peersView) print(w io.Writer, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, v)
+		text, err := visible.JSON(v)
+		if err == nil {
+			_, err = io.WriteString(w, text)
+		}
+		return err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "scope %s (%s), key %s, hosts from %s\n", v.Scope, v.ScopeFrom, v.KeyFrom, v.HostsFrom)
@@ -193,13 +203,4 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// printJSON prints v in JSON that a terminal shows as it is.
-func printJSON(w io.Writer, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err == nil {
-		_, err = io.WriteString(w, visible.Text(string(text))+"\n")
-	}
-	return err
 }

@@ -1,4 +1,4 @@
-package launcher
+package examine
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mpiup/mpiup/launcher"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
@@ -30,7 +32,7 @@ type perftest struct {
 	lines   []string                 // what was started, guarded by mu
 }
 
-func (w *perftest) start(ctx context.Context, cfg Config) int {
+func (w *perftest) start(ctx context.Context, cfg launcher.Config) int {
 	argv, host := cfg.Apps[0].Argv, cfg.Known.Hosts[0].Entry.Name
 	port := argv[slices.Index(argv, "-p")+1]
 	last := argv[len(argv)-1]
@@ -91,7 +93,7 @@ func TestVerbs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{cfg: &DoctorConfig{MPIPorts: ports}, hosts: verbsHosts(3), paths: map[string]string{"ib_write_bw": "/usr/bin/ib_write_bw"},
+	b := &bench{cfg: &Config{MPIPorts: ports}, hosts: verbsHosts(3), paths: map[string]string{"ib_write_bw": "/usr/bin/ib_write_bw"},
 		start: w.start, knows: map[string]int{}}
 	f := &doctor.Fabric{}
 	all := b.verbs(t.Context(), f)
@@ -121,8 +123,8 @@ func TestVerbs(t *testing.T) {
 
 // What fails on both sides is told of both, and not tried with every pair.
 func TestVerbsThatFail(t *testing.T) {
-	b := &bench{cfg: &DoctorConfig{}, hosts: verbsHosts(6), paths: map[string]string{"ib_write_bw": "ib_write_bw"}, knows: map[string]int{},
-		start: func(_ context.Context, cfg Config) int {
+	b := &bench{cfg: &Config{}, hosts: verbsHosts(6), paths: map[string]string{"ib_write_bw": "ib_write_bw"}, knows: map[string]int{},
+		start: func(_ context.Context, cfg launcher.Config) int {
 			cfg.Told([]string{"rank 0 on " + cfg.Known.Hosts[0].Entry.Name + " exited with code 1"}, []string{"Couldn't allocate MR"})
 			return 1
 		}}
@@ -147,8 +149,8 @@ func TestNCCL(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var ran []string
-	b := &bench{cfg: &DoctorConfig{}, hosts: hosts, paths: map[string]string{"all_reduce_perf": "/opt/all_reduce_perf"}, knows: map[string]int{}}
-	b.start = func(_ context.Context, cfg Config) int {
+	b := &bench{cfg: &Config{}, hosts: hosts, paths: map[string]string{"all_reduce_perf": "/opt/all_reduce_perf"}, knows: map[string]int{}}
+	b.start = func(_ context.Context, cfg launcher.Config) int {
 		var on []string
 		for _, h := range cfg.Known.Hosts {
 			on = append(on, fmt.Sprintf("%s:%d", h.Entry.Name, h.Entry.Slots))

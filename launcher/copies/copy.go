@@ -1,4 +1,13 @@
-package launcher
+// Package copies sends files from this host to all hosts of a job before its ranks start.
+//
+//	files ─Open─▶ Sources ─Announced─▶ Launch.files       Copier.Run reads each piece once and sends it to every host,
+//	                                                      as fast as the slowest grants window (CopyCredit)
+//
+// Concurrency: Run blocks until all is sent or no host is left; Grant and Gone may be called meanwhile by any goroutine. Whoever
+// opens Sources closes them.
+//
+// The package does not know where files end up: that is the agents' (agent/copies).
+package copies
 
 import (
 	"context"
@@ -7,11 +16,9 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // copyChunk is what one frame carries of a file.
@@ -25,16 +32,16 @@ type source struct {
 	mode os.FileMode
 }
 
-// sources are the files of all programs, each once.
-type sources struct {
+// Sources are the files of all programs, each once.
+type Sources struct {
 	list     []*source
 	programs []uint32 // by app: 1 + index in list of the program itself; 0: hosts have it
 }
 
-// openSources opens the files that the programs want copied. What it returns beside an error is to be
+// Open opens the files that the programs want copied. What it returns beside an error is to be
 // closed too.
-func openSources(apps []job.App) (*sources, error) {
-	s := &sources{programs: make([]uint32, len(apps))}
+func Open(apps []job.App) (*Sources, error) {
+	s := &Sources{programs: make([]uint32, len(apps))}
 	at := map[string]int{}
 	add := func(f job.File) (int, error) {
 		i, again := at[f.Name]
@@ -85,22 +92,26 @@ func openSource(f job.File) (*source, error) {
 	return &source{File: f, file: file, size: fi.Size(), mode: fi.Mode()}, nil
 }
 
-// program is 1 + the index of app i's own program, 0 if hosts have it.
-func (s *sources) program(i int) uint32 {
+// Program is 1 + the index of app i's own program, 0 if hosts have it.
+func (s *Sources) Program(i int) uint32 {
 	if i < len(s.programs) {
 		return s.programs[i]
 	}
 	return 0
 }
 
-func (s *sources) close() {
+// Close closes the files.
+func (s *Sources) Close() {
 	for _, f := range s.list {
 		f.file.Close()
 	}
 }
 
-// announced are the files as hosts are told of them.
-func (s *sources) announced() []*apiv1.CopyFile {
+// Len is how many files there are.
+func (s *Sources) Len() int { return len(s.list) }
+
+// Announced are the files as hosts are told of them.
+func (s *Sources) Announced() []*apiv1.CopyFile {
 	files := make([]*apiv1.CopyFile, len(s.list))
 	for i, f := range s.list {
 		files[i] = &apiv1.CopyFile{Name: f.Name, Mode: uint32(f.mode.Perm()), Size: uint64(f.size)}
@@ -108,10 +119,10 @@ func (s *sources) announced() []*apiv1.CopyFile {
 	return files
 }
 
-// copier sends files to hosts: each piece is read once and goes to all of them, as fast as the
+// Copier sends files to hosts: each piece is read once and goes to all of them, as fast as the
 // slowest takes it. A host that is gone is waited for no longer.
-type copier struct {
-	sources *sources
+type Copier struct {
+	sources *Sources
 	send    func(host int, data []byte)
 	wake    chan struct{} // capacity 1: window or hosts have changed
 
@@ -119,16 +130,17 @@ type copier struct {
 	free map[int]int // window by host that is left, guarded by mu
 }
 
-func newCopier(s *sources, hosts []int, send func(int, []byte)) *copier {
-	c := &copier{sources: s, send: send, wake: make(chan struct{}, 1), free: map[int]int{}}
+// New sends to hosts, by index, with send.
+func New(s *Sources, hosts []int, send func(int, []byte)) *Copier {
+	c := &Copier{sources: s, send: send, wake: make(chan struct{}, 1), free: map[int]int{}}
 	for _, h := range hosts {
 		c.free[h] = apiv1.CopyWindow
 	}
 	return c
 }
 
-// grant gives back n bytes of a host's window. c may be nil.
-func (c *copier) grant(host, n int) {
+// Grant gives back n bytes of a host's window. c may be nil.
+func (c *Copier) Grant(host, n int) {
 	if c == nil {
 		return
 	}
@@ -140,8 +152,8 @@ func (c *copier) grant(host, n int) {
 	c.nudge()
 }
 
-// gone takes hosts out; without any, all are. c may be nil.
-func (c *copier) gone(hosts ...int) {
+// Gone takes hosts out; without any, all are. c may be nil.
+func (c *Copier) Gone(hosts ...int) {
 	if c == nil {
 		return
 	}
@@ -156,7 +168,7 @@ func (c *copier) gone(hosts ...int) {
 	c.nudge()
 }
 
-func (c *copier) nudge() {
+func (c *Copier) nudge() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -165,7 +177,7 @@ func (c *copier) nudge() {
 
 // take reserves n bytes at every host that is left and returns those; none when one of them has no
 // place for it. left is false when there are no hosts.
-func (c *copier) take(n int) (hosts []int, left bool) {
+func (c *Copier) take(n int) (hosts []int, left bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, free := range c.free {
@@ -180,8 +192,8 @@ func (c *copier) take(n int) (hosts []int, left bool) {
 	return hosts, len(hosts) > 0
 }
 
-// run sends all files. An error is a file's.
-func (c *copier) run(ctx context.Context) error {
+// Run sends all files. An error is a file's.
+func (c *Copier) Run(ctx context.Context) error {
 	for _, f := range c.sources.list {
 		for at := int64(0); at < f.size; {
 			n := int(min(f.size-at, copyChunk))
@@ -203,7 +215,7 @@ func (c *copier) run(ctx context.Context) error {
 }
 
 // await waits until every host has place for n bytes. No host: there is none left.
-func (c *copier) await(ctx context.Context, n int) ([]int, error) {
+func (c *Copier) await(ctx context.Context, n int) ([]int, error) {
 	for {
 		if hosts, left := c.take(n); len(hosts) > 0 || !left {
 			return hosts, nil
@@ -214,22 +226,4 @@ func (c *copier) await(ctx context.Context, n int) ([]int, error) {
 			return nil, nil
 		}
 	}
-}
-
-// startCopy sends the first job's files to its hosts, beside the loop.
-func (r *run) startCopy() {
-	if len(r.sources.list) == 0 {
-		return
-	}
-	r.copier = newCopier(r.sources, r.jobs[0].hosts, func(h int, data []byte) {
-		r.send(h, (&apiv1.CopyData{Data: data}).Frame())
-	})
-	begun := time.Now()
-	r.aside(func(life context.Context) {
-		if err := r.copier.run(life); err != nil {
-			r.mail.put(event{do: func() { r.fail(verdict.Fault{Event: verdict.NotCopied, ID: -1, Node: -1, Text: err.Error()}) }})
-			return
-		}
-		r.cfg.Log.Info("files sent", "files", len(r.sources.list), "hosts", len(r.jobs[0].hosts), "took", time.Since(begun))
-	})
 }

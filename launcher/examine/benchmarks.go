@@ -1,4 +1,4 @@
-package launcher
+package examine
 
 import (
 	"context"

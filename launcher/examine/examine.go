@@ -1,9 +1,22 @@
-package launcher
+// Package examine looks at all hosts before a job, and runs the benchmarks that the image has: mpiup doctor.
+//
+//	hosts ─▶ Hello ─▶ the same plan as a run's ─▶ survey.Look ─▶ doctor.Judge ─▶ the report
+//	                                                 └─ with benchmarks: each is a run of its own (launcher.Run) ─▶ doctor.Fabric
+//
+// Concurrency: Doctor blocks until all it started has ended; benchmarks of pairs run beside each other, no host in two at a time.
+//
+// The package judges nothing: launcher/doctor does.
+package examine
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/launcher"
+
+	"github.com/mpiup/mpiup/internal/visible"
 
 	"github.com/mpiup/mpiup/launcher/reach"
 
@@ -19,8 +32,8 @@ import (
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
-// DoctorConfig is one look at all hosts before a job.
-type DoctorConfig struct {
+// Config is one look at all hosts before a job.
+type Config struct {
 	reach.Reach
 	Argv        []string         // the program, for its MPI library; nil: what images have
 	Ranks       int              // of the job; 0: one a slot, or PerNode a host
@@ -41,37 +54,37 @@ type examined struct {
 	reached []benchHost // who was looked at, in the job's order
 }
 
-// exitUnfit is the code of Doctor, and of a run that its pre-flight stopped, when something fails.
-const exitUnfit = 1
-
 // Doctor prints what agents find and returns 0, 1 when something failed, or the code of why hosts could not
 // be reached.
-func Doctor(ctx context.Context, cfg DoctorConfig) int {
+func Doctor(ctx context.Context, cfg Config) int {
 	cfg.Fill()
 	baseline, err := readBaseline(cfg.Fabric.Baseline)
 	if err != nil {
-		return End(&cfg.Reach, reach.Failf(job.ExitUsage, "%v", err))
+		return launcher.End(&cfg.Reach, reach.Failf(job.ExitUsage, "%v", err))
 	}
 	e, err := cfg.examine(ctx)
 	if err == nil && cfg.Fabric.Run {
 		err = cfg.fabric(ctx, e, baseline)
 	}
 	if err != nil {
-		return End(&cfg.Reach, err)
+		return launcher.End(&cfg.Reach, err)
 	}
 	report, code := e.report, e.code
 	if cfg.JSON {
-		err = printJSON(cfg.Stdout, report)
+		var text string
+		if text, err = visible.JSON(report); err == nil {
+			_, err = io.WriteString(cfg.Stdout, text)
+		}
 	} else {
 		err = report.Text(cfg.Stdout, false)
 	}
 	switch {
 	case err != nil:
-		return End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
+		return launcher.End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
 	case code != 0:
 		return code
 	case report.Verdict == doctor.Fail, cfg.Strict && report.Verdict == doctor.Warn:
-		return exitUnfit
+		return launcher.ExitUnfit
 	}
 	return 0
 }
@@ -86,7 +99,7 @@ type subject struct {
 }
 
 // examine asks all hosts that get ranks, and then each of all others.
-func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
+func (c *Config) examine(ctx context.Context) (*examined, error) {
 	list, err := c.subjects(ctx)
 	if err != nil {
 		return nil, err
@@ -115,7 +128,7 @@ func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
 			h.Agent = reach.Remote{Conn: conn}
 		}
 	})
-	defer release(hosts)
+	defer reach.Release(hosts)
 	seen := survey.Look(ctx, hosts, c.sought())
 	e := &examined{}
 	causes := make([]*link.Cause, len(list))
@@ -138,7 +151,7 @@ func (c *DoctorConfig) examine(ctx context.Context) (*examined, error) {
 	return e, nil
 }
 
-func (c *DoctorConfig) sought() survey.Config {
+func (c *Config) sought() survey.Config {
 	s := survey.Config{Argv: c.Argv, GPUsPerRank: c.GPUsPerRank, Net: c.Net, MPIPorts: c.MPIPorts, Measure: c.Measure}
 	if c.Fabric.Run {
 		s.Programs, s.Dirs = doctor.ProgramNames(), c.Fabric.Dirs
@@ -148,7 +161,7 @@ func (c *DoctorConfig) sought() survey.Config {
 
 // subjects are the hosts of the command line or of the job, reached where that is possible; without any, this one. This
 // very host may have no agent but the one in this process, as in a run.
-func (c *DoctorConfig) subjects(ctx context.Context) (list []subject, err error) {
+func (c *Config) subjects(ctx context.Context) (list []subject, err error) {
 	set, err := c.Others(ctx)
 	if err != nil {
 		if c.Here == nil || c.Entries != nil || c.Size > 0 {
@@ -187,14 +200,14 @@ func (c *DoctorConfig) subjects(ctx context.Context) (list []subject, err error)
 
 // place says how many ranks the command line puts on each host, as a run would. A host that was not reached and whose
 // slots nobody gave counts like the largest of the others: hosts of a job are alike.
-func (c *DoctorConfig) place(list []subject) error {
+func (c *Config) place(list []subject) error {
 	largest := 1
 	for _, s := range list {
 		largest = max(largest, int(s.hello.GetSlots()))
 	}
 	hosts := make([]job.Host, len(list))
 	for i, s := range list {
-		hosts[i] = hostOf(s.Wanted, s.hello)
+		hosts[i] = launcher.HostOf(s.Wanted, s.hello)
 		if s.hello == nil && !s.Entry.Given {
 			hosts[i].Slots = largest
 		}
@@ -212,13 +225,4 @@ func (c *DoctorConfig) place(list []subject) error {
 		list[i].ranks++
 	}
 	return nil
-}
-
-// release ends the connections of hosts that were looked at.
-func release(hosts []survey.Host) {
-	for _, h := range hosts {
-		if r, ok := h.Agent.(reach.Remote); ok {
-			r.Conn.Close()
-		}
-	}
 }

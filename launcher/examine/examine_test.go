@@ -1,4 +1,4 @@
-package launcher
+package examine
 
 import (
 	"slices"
@@ -40,7 +40,7 @@ func TestRanksThatAreLookedFor(t *testing.T) {
 		{"more than agents count", []subject{counted("a", 4), counted("b", 4)}, 12, placement.Policy{}, []int{6, 6}},
 		{"a host that was not reached", []subject{counted("a", 4), gone}, 0, placement.Policy{}, []int{4, 4}},
 	} {
-		err := (&DoctorConfig{Ranks: tt.ranks, Policy: tt.by}).place(tt.hosts)
+		err := (&Config{Ranks: tt.ranks, Policy: tt.by}).place(tt.hosts)
 		var got []int
 		for _, h := range tt.hosts {
 			got = append(got, h.ranks)

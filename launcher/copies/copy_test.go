@@ -1,4 +1,4 @@
-package launcher
+package copies
 
 import (
 	"context"
@@ -25,15 +25,15 @@ func file(t *testing.T, dir, name string, n int) job.File {
 func TestOpenSources(t *testing.T) {
 	dir := t.TempDir()
 	a, b := file(t, dir, "a", 3), file(t, dir, "b", 4)
-	s, err := openSources([]job.App{{}, {Program: &b, Files: []job.File{a, a}}, {Program: &a}})
-	defer s.close()
+	s, err := Open([]job.App{{}, {Program: &b, Files: []job.File{a, a}}, {Program: &a}})
+	defer s.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.announced(); len(got) != 2 || got[0].String() != (&apiv1.CopyFile{Name: "b", Mode: 0o640, Size: 4}).String() || got[1].Name != "a" {
+	if got := s.Announced(); len(got) != 2 || got[0].String() != (&apiv1.CopyFile{Name: "b", Mode: 0o640, Size: 4}).String() || got[1].Name != "a" {
 		t.Errorf("announced %v", got)
 	}
-	if s.program(0) != 0 || s.program(1) != 1 || s.program(2) != 2 {
+	if s.Program(0) != 0 || s.Program(1) != 1 || s.Program(2) != 2 {
 		t.Errorf("programs %v", s.programs)
 	}
 	for _, tt := range []struct {
@@ -45,8 +45,8 @@ func TestOpenSources(t *testing.T) {
 		{[]job.File{{From: "/dev/null", Name: "null"}}, "no regular file"},
 		{[]job.File{a, {From: b.From, Name: "a"}}, "would both be a on the hosts"},
 	} {
-		s, err := openSources([]job.App{{Files: tt.files}})
-		s.close()
+		s, err := Open([]job.App{{Files: tt.files}})
+		s.Close()
 		if err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%v: %v, not %q", tt.files, err, tt.says)
 		}
@@ -57,16 +57,16 @@ func TestOpenSources(t *testing.T) {
 func TestCopier(t *testing.T) {
 	dir := t.TempDir()
 	const size = apiv1.CopyWindow + copyChunk + 1
-	s, err := openSources([]job.App{{Files: []job.File{file(t, dir, "a", size), file(t, dir, "empty", 0), file(t, dir, "b", 5)}}})
-	defer s.close()
+	s, err := Open([]job.App{{Files: []job.File{file(t, dir, "a", size), file(t, dir, "empty", 0), file(t, dir, "b", 5)}}})
+	defer s.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		got := map[int]*strings.Builder{1: {}, 2: {}, 3: {}}
-		c := newCopier(s, []int{1, 2, 3}, func(h int, data []byte) { got[h].Write(data) })
+		c := New(s, []int{1, 2, 3}, func(h int, data []byte) { got[h].Write(data) })
 		done := make(chan error, 1)
-		go func() { done <- c.run(t.Context()) }()
+		go func() { done <- c.Run(t.Context()) }()
 		lens := func(want ...int) {
 			t.Helper()
 			synctest.Wait()
@@ -77,13 +77,13 @@ func TestCopier(t *testing.T) {
 			}
 		}
 		lens(apiv1.CopyWindow, apiv1.CopyWindow, apiv1.CopyWindow)
-		c.grant(1, apiv1.CopyWindow)
-		c.grant(2, copyChunk)
+		c.Grant(1, apiv1.CopyWindow)
+		c.Grant(2, copyChunk)
 		lens(apiv1.CopyWindow, apiv1.CopyWindow, apiv1.CopyWindow) // host 3 is slow
-		c.gone(3)
+		c.Gone(3)
 		lens(apiv1.CopyWindow+copyChunk, apiv1.CopyWindow+copyChunk, apiv1.CopyWindow)
-		c.grant(2, 6)
-		c.grant(9, 6) // no host of ours
+		c.Grant(2, 6)
+		c.Grant(9, 6) // no host of ours
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
@@ -98,25 +98,25 @@ func TestCopierEnds(t *testing.T) {
 	f := file(t, dir, "a", 10)
 	for _, tt := range []struct {
 		name string
-		do   func(c *copier, cancel func())
+		do   func(c *Copier, cancel func())
 		says string
 	}{
-		{"all hosts are gone", func(c *copier, _ func()) { c.gone() }, ""},
-		{"the run ends", func(_ *copier, cancel func()) { cancel() }, ""},
-		{"a file that has become shorter", func(c *copier, _ func()) { os.Truncate(f.From, 5); c.grant(0, 10) }, "shorter than its 10 bytes"},
+		{"all hosts are gone", func(c *Copier, _ func()) { c.Gone() }, ""},
+		{"the run ends", func(_ *Copier, cancel func()) { cancel() }, ""},
+		{"a file that has become shorter", func(c *Copier, _ func()) { os.Truncate(f.From, 5); c.Grant(0, 10) }, "shorter than its 10 bytes"},
 	} {
-		s, err := openSources([]job.App{{Files: []job.File{f}}})
+		s, err := Open([]job.App{{Files: []job.File{f}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newCopier(s, []int{0}, func(int, []byte) {})
+		c := New(s, []int{0}, func(int, []byte) {})
 		c.free[0] = 0
 		ctx, cancel := context.WithCancel(t.Context())
 		tt.do(c, cancel)
-		if err := c.run(ctx); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+		if err := c.Run(ctx); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 		cancel()
-		s.close()
+		s.Close()
 	}
 }

@@ -1,14 +1,13 @@
-package launcher
+package peers
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
-	"github.com/mpiup/mpiup/launcher/link"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 // ShutdownConfig ends the job's agents.
@@ -27,7 +26,7 @@ func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 	}
 	set, err := cfg.Others(ctx)
 	if err != nil {
-		return End(&cfg.Reach, err)
+		return launcher.End(&cfg.Reach, err)
 	}
 	found := cfg.Visit(ctx, set.Hosts, func(ctx context.Context, _ *reach.Visited, c *reach.Conn) error {
 		_, err := c.Client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why, Rest: cfg.Rest})
@@ -44,7 +43,7 @@ func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 		}
 	}
 	if c := link.Telling(causes); c != nil {
-		return End(&cfg.Reach, &reach.Failure{Code: c.Stage.ExitCode(), Lines: lines})
+		return launcher.End(&cfg.Reach, &reach.Failure{Code: c.Stage.ExitCode(), Lines: lines})
 	}
 	if !cfg.Rest {
 		cfg.Say("%s told to end", reach.HostCount(len(found)))

@@ -1,4 +1,4 @@
-package launcher
+package examine
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mpiup/mpiup/launcher"
 
 	"github.com/mpiup/mpiup/launcher/reach"
 
@@ -41,10 +43,10 @@ const (
 
 // bench runs the benchmarks of hosts that were looked at, each as a job of its own.
 type bench struct {
-	cfg   *DoctorConfig
+	cfg   *Config
 	hosts []benchHost
-	paths map[string]string                 // of programs, by name, where all hosts have them
-	start func(context.Context, Config) int // Run, but in tests
+	paths map[string]string                          // of programs, by name, where all hosts have them
+	start func(context.Context, launcher.Config) int // Run, but in tests
 
 	mu    sync.Mutex
 	knows map[string]int // which of its Args a program understands, guarded by mu
@@ -58,8 +60,8 @@ type benchHost struct {
 }
 
 // fabric runs what the image has, and gives the report the result.
-func (c *DoctorConfig) fabric(ctx context.Context, e *examined, baseline *doctor.Baseline) error {
-	b := &bench{cfg: c, hosts: e.reached, start: Run, knows: map[string]int{}}
+func (c *Config) fabric(ctx context.Context, e *examined, baseline *doctor.Baseline) error {
+	b := &bench{cfg: c, hosts: e.reached, start: launcher.Run, knows: map[string]int{}}
 	f := &doctor.Fabric{File: c.Fabric.Baseline, Baseline: baseline}
 	for _, h := range b.hosts {
 		f.Hosts = append(f.Hosts, h.Entry.Name)
@@ -126,7 +128,7 @@ type part struct{ host, slots int }
 func (b *bench) run(ctx context.Context, argv []string, pmi apiv1.Pmi, limit time.Duration, parts ...part) (string, error) {
 	out := &tail{most: maxOutput}
 	var lines, last []string
-	cfg := Config{Reach: b.cfg.Reach, Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use}
+	cfg := launcher.Config{Reach: b.cfg.Reach, Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use}
 	cfg.Stdout, cfg.Stderr, cfg.TerminationLog, cfg.Terminal = out, &tail{most: maxOutput}, "", false
 	cfg.Told = func(l, t []string) { lines, last = l, t }
 	set := &hosts.Set{From: "mpiup doctor"}
