@@ -58,16 +58,18 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 		name   string
 		launch *apiv1.Launch
 		who    []string
+		more   frameworks.Set
 	}{
-		{"a command", &apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{}}, []string{"every process"}},
-		{"none", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_NONE}}, []string{"every process", "every rank"}},
-		{"PMI-1", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_FD}}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI by descriptor"}},
-		{"PMI-2", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_2}}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI by descriptor", "ranks with PMI-2"}},
-		{"a port", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_PORT}}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI over a port"}},
+		{"a command", &apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{}}, []string{"every process"}, 0},
+		{"none", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_NONE}}, []string{"every process", "every rank"}, 0},
+		{"PMI-1", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_FD}}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI by descriptor"}, 0},
+		{"PMI-2", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_2}}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI by descriptor", "ranks with PMI-2"}, 0},
+		{"a port", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_PORT}}, []string{"every process", "every rank", "ranks with PMI", "ranks with PMI over a port"}, 0},
 		{"PMIx", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_PMIX, Namespace: "n", Layout: []*apiv1.HostRanks{{Name: "w0", Ranks: "0-2"}}}},
-			[]string{"every process", "every rank", "ranks with PMIx"}},
+			[]string{"every process", "every rank", "ranks with PMIx"}, 0},
 		{"files", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_NONE}, Files: []*apiv1.CopyFile{{Name: "a"}}},
-			[]string{"every process", "every rank", "ranks of a job with copied files"}},
+			[]string{"every process", "every rank", "ranks of a job with copied files"}, 0},
+		{"the name torchrun", &apiv1.Launch{Job: &apiv1.Job{Pmi: apiv1.Pmi_PMI_NONE}}, []string{"every process", "every rank"}, frameworks.Torchrun},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := newClient(t, newAgent(t), '1', "life-1")
@@ -76,7 +78,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 			l.Number, l.Job.Id, l.Job.Size, l.Job.Universe, l.Job.Hosts, l.Job.Window = 1, "job", 3, 3, 1, 64<<10
 			l.Apps = []*apiv1.App{{Argv: []string{"env", "-u", "NONE"}}}
 			l.Job.Net, l.Job.MpiPorts = "lo", "18000-18099"
-			l.Job.Meeting = &apiv1.Meeting{Frameworks: uint32(frameworks.Auto | frameworks.TensorFlow | frameworks.Horovod | frameworks.HorovodGloo), Host: "10.1.2.3",
+			l.Job.Meeting = &apiv1.Meeting{Frameworks: uint32(frameworks.Auto | frameworks.TensorFlow | frameworks.Horovod | frameworks.HorovodGloo | c.more), Host: "10.1.2.3",
 				Torch: 20001, Jax: 20002, Tf: []string{"10.1.2.3:1", "10.1.2.3:2", "10.1.2.3:3"}, OnePerHost: true}
 			l.Job.Fabric = &apiv1.Fabric{Use: "tcp", Nccl: "p2p=off,ib=off,shm=off"}
 			for rank := range l.Job.Size {

@@ -57,9 +57,10 @@ func (p *proc) meetingVariables(app *apiv1.App) []frameworks.Variable {
 		set &^= frameworks.JAX
 	}
 	gpus, narrowed := p.visibleGPUs(app)
+	nodes, node := max(m.Nodes, 1), m.Node
 	return frameworks.Variables(set, frameworks.Rank{
-		Rank: int(p.spec.Rank), Size: int(l.Job.Size), Local: int(p.spec.LocalRank), LocalSize: len(l.Procs),
-		Node: int(p.spec.NodeRank), OnePerHost: m.OnePerHost, OldTorchrun: m.OnePerHost && oldTorchrun(), GPUs: gpus, Narrowed: narrowed,
+		Rank: int(node*l.Job.Size + p.spec.Rank), Size: int(nodes * l.Job.Size), Local: int(p.spec.LocalRank), LocalSize: len(l.Procs),
+		Node: int(node + p.spec.NodeRank), OnePerHost: m.OnePerHost, OldTorchrun: m.OnePerHost && oldTorchrun(), GPUs: gpus, Narrowed: narrowed,
 		Cross: int(p.spec.CrossRank), CrossSize: int(p.spec.CrossSize), Host: p.step.s.agent.cfg.Name,
 	}, frameworks.Meeting{Gloo: p.step.glooPort(p.spec.Rank), Host: host, Torch: uint16(m.Torch), JAX: uint16(m.Jax), TF: m.Tf}, frameworks.Given{
 		User:      func(name string) bool { return names(app.Env, name) },

@@ -44,6 +44,8 @@ type Config struct {
 
 	Expand     bool           // $NAME in the programs' Env is each rank's
 	Frameworks frameworks.Set // whose variables the ranks get
+	Nodes      int            // above 1: frameworks count the job, which is on one host, as one of so many of its size; each is a run of its own
+	Node       int            // which
 
 	Explain int // 1 + the rank whose environment is printed, in place of running programs; 0: none
 

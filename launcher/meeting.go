@@ -37,7 +37,7 @@ func (r *run) meeting(j *jobRun) *apiv1.Meeting {
 	for _, p := range j.plan.Placements {
 		perHost[p.Host]++
 	}
-	m := &apiv1.Meeting{Frameworks: uint32(set), OnePerHost: len(perHost) == j.size(), Watch: true}
+	m := &apiv1.Meeting{Frameworks: uint32(set), OnePerHost: len(perHost) == j.size(), Watch: true, Nodes: uint32(r.cfg.Nodes), Node: uint32(r.cfg.Node)}
 	first := j.hosts[j.plan.Placements[0].Host]
 	if host := r.meetingAddress(first, len(j.hosts)); host.IsValid() {
 		m.Host = host.String()

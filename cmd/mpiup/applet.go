@@ -24,6 +24,7 @@ func applets() map[string]applet {
 		"orterun":       mpirunApplet("orterun"),
 		"prterun":       mpirunApplet("prterun"),
 		"horovodrun":    launcherApplet("horovodrun", asHorovodrun),
+		"torchrun":      launcherApplet("torchrun", asTorchrun),
 	}
 }
 
@@ -45,6 +46,8 @@ func appletCommands(p *process) (list []*cobra.Command) {
   mpiup mpiexec --help                     lists the options`, false, mpirunApplet("mpiexec")},
 		{"horovodrun", "Stand in for Horovod's launcher: run a job", `  mpiup horovodrun -np 4 -H w0:2,w1:2 python train.py
   mpiup horovodrun --help                  lists the options`, false, launcherApplet("horovodrun", asHorovodrun)},
+		{"torchrun", "Stand in for PyTorch's launcher: run a job, or this pod's part of it", `  mpiup torchrun --nnodes 2 --nproc-per-node 4 train.py
+  mpiup torchrun --help                    lists the options`, false, launcherApplet("torchrun", asTorchrun)},
 	} {
 		list = append(list, &cobra.Command{
 			Use: a.name + " [arguments of " + a.name + "]", Short: a.short, Example: a.example,

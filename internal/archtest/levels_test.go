@@ -28,6 +28,7 @@ var levels = map[string]int{
 	"launcher/placement":          2,
 	"launcher/cli":                2,
 	"launcher/cli/horovodrun":     2,
+	"launcher/cli/torchrun":       2,
 	"launcher/cli/ssh":            2,
 	"launcher/survey":             2,
 	"launcher/quorum":             2,

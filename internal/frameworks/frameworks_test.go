@@ -73,6 +73,12 @@ func TestVariables(t *testing.T) {
 		{"Debian's torchrun", Torch, Rank{Size: 1, LocalSize: 1, OnePerHost: true, OldTorchrun: true}, meet, nil, []string{"PET_TEE"},
 			"RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=0 MASTER_ADDR=10.1.2.3 MASTER_PORT=20001 " +
 				"PET_NNODES=1 PET_NODE_RANK=0 PET_MASTER_ADDR=10.1.2.3 PET_MASTER_PORT=20001 PET_REDIRECTS=9:1"},
+		{"in the place of torchrun", Torch | Torchrun, second, meet, []string{"MASTER_ADDR", "MASTER_PORT", "ROLE_NAME"}, []string{"OMP_NUM_THREADS"},
+			who + " GROUP_RANK=1 GROUP_WORLD_SIZE=2 ROLE_RANK=3 ROLE_WORLD_SIZE=4 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0 " +
+				"TORCHELASTIC_MAX_RESTARTS=0 TORCHELASTIC_USE_AGENT_STORE=False TORCH_NCCL_ASYNC_ERROR_HANDLING=1"},
+		{"in the place of torchrun, one on each host", Torch | Torchrun, alone, Meeting{}, nil, nil,
+			"RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 GROUP_RANK=1 GROUP_WORLD_SIZE=2 ROLE_RANK=1 ROLE_WORLD_SIZE=2 ROLE_NAME=default TORCHELASTIC_RUN_ID=none " +
+				"TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0 TORCHELASTIC_USE_AGENT_STORE=False TORCH_NCCL_ASYNC_ERROR_HANDLING=1"},
 		{"torchrun's options of an operator", Torch, alone, meet, nil, []string{"PET_NNODES"},
 			"RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 MASTER_ADDR=10.1.2.3 MASTER_PORT=20001"},
 		{"torchrun's processes of the user", Torch, alone, meet, nil, []string{"PET_NPROC_PER_NODE"},

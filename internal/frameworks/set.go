@@ -16,6 +16,7 @@ const (
 	Horovod
 	JAXAlways   // with JAX: also where Open MPI may take its variable for a launcher's
 	HorovodGloo // with Horovod: it meets by Gloo, MPI or not
+	Torchrun    // with Torch: what torchrun gives its processes besides
 
 	None Set = 0
 	Auto     = Torch | JAX | Horovod

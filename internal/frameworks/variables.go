@@ -55,6 +55,10 @@ func Variables(s Set, r Rank, m Meeting, g Given) (list []Variable) {
 		r.torch(add)
 		if m.Host.IsValid() && m.Torch != 0 {
 			m.torch(add)
+		}
+		if s&Torchrun != 0 {
+			r.torchelastic(add)
+		} else if m.Host.IsValid() && m.Torch != 0 {
 			r.torchrun(add, m, g)
 		}
 	}
@@ -105,6 +109,19 @@ func (r Rank) torchrun(add adder, m Meeting, g Given) {
 	}
 	if r.GPUs > 0 {
 		add(why, true, "PET_NPROC_PER_NODE", strconv.Itoa(r.GPUs))
+	}
+}
+
+// torchelastic is what torchrun's agents give their processes (torch/distributed/elastic/agent/server/local_elastic_agent.py),
+// where nothing is started again and rank 0 itself listens at MASTER_PORT. Each host has as many ranks.
+func (r Rank) torchelastic(add adder) {
+	const why = "torch.distributed.elastic, and Lightning with it: that torchrun started this rank"
+	add(why, false, "GROUP_RANK", strconv.Itoa(r.Node), "GROUP_WORLD_SIZE", strconv.Itoa(r.Size/r.LocalSize),
+		"ROLE_RANK", strconv.Itoa(r.Rank), "ROLE_WORLD_SIZE", strconv.Itoa(r.Size), "ROLE_NAME", "default",
+		"TORCHELASTIC_RUN_ID", "none", "TORCHELASTIC_RESTART_COUNT", "0", "TORCHELASTIC_MAX_RESTARTS", "0", "TORCHELASTIC_USE_AGENT_STORE", "False")
+	add("NCCL in torch: errors end the rank, as under torchrun", true, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
+	if r.LocalSize > 1 {
+		add("OpenMP: one thread, as under torchrun with several ranks on a host", true, "OMP_NUM_THREADS", "1")
 	}
 }
 

@@ -2956,6 +2956,8 @@ type Meeting struct {
 	Tf            []string               `protobuf:"bytes,5,rep,name=tf,proto3" json:"tf,omitempty"`                                      // address:port of each rank; empty: none
 	OnePerHost    bool                   `protobuf:"varint,6,opt,name=one_per_host,json=onePerHost,proto3" json:"one_per_host,omitempty"` // every host of the job has one rank
 	Watch         bool                   `protobuf:"varint,7,opt,name=watch,proto3" json:"watch,omitempty"`                               // the agent tells who comes there (Met)
+	Nodes         uint32                 `protobuf:"varint,8,opt,name=nodes,proto3" json:"nodes,omitempty"`                               // above 1: frameworks count this job as one of so many of its size, each on a host
+	Node          uint32                 `protobuf:"varint,9,opt,name=node,proto3" json:"node,omitempty"`                                 // which
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3037,6 +3039,20 @@ func (x *Meeting) GetWatch() bool {
 		return x.Watch
 	}
 	return false
+}
+
+func (x *Meeting) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *Meeting) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
 }
 
 // Fabric is what the user says of traffic between hosts.
@@ -6811,7 +6827,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\acolumns\x18\x03 \x01(\rR\acolumns\x12\x12\n" +
 	"\x04term\x18\x04 \x01(\tR\x04term\x12\x14\n" +
 	"\x05shell\x18\x05 \x01(\bR\x05shell\x12\x12\n" +
-	"\x04keep\x18\x06 \x01(\bR\x04keep\"\xad\x01\n" +
+	"\x04keep\x18\x06 \x01(\bR\x04keep\"\xd7\x01\n" +
 	"\aMeeting\x12\x1e\n" +
 	"\n" +
 	"frameworks\x18\x01 \x01(\rR\n" +
@@ -6822,7 +6838,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x02tf\x18\x05 \x03(\tR\x02tf\x12 \n" +
 	"\fone_per_host\x18\x06 \x01(\bR\n" +
 	"onePerHost\x12\x14\n" +
-	"\x05watch\x18\a \x01(\bR\x05watch\"I\n" +
+	"\x05watch\x18\a \x01(\bR\x05watch\x12\x14\n" +
+	"\x05nodes\x18\b \x01(\rR\x05nodes\x12\x12\n" +
+	"\x04node\x18\t \x01(\rR\x04node\"I\n" +
 	"\x06Fabric\x12\x10\n" +
 	"\x03use\x18\x01 \x01(\tR\x03use\x12\x12\n" +
 	"\x04nccl\x18\x02 \x01(\tR\x04nccl\x12\x19\n" +

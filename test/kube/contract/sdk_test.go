@@ -71,26 +71,70 @@ func TestTheSDKsTrainJob(t *testing.T) {
 	})
 }
 
-// A function that the SDK is given becomes a program of mpirun's, whose ranks get torch's variables by MPIUP_ENV.
+// A function that the SDK is given becomes a program of mpirun's, whose ranks get torch's variables by MPIUP_ENV, or of
+// torchrun's in each pod, by Trainer's own runtime for torch. Both are mpiup.
 func TestTheSDKsFunction(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(frameworksCache(), "kubeflow")
 	need.File(t, "kubeflow", filepath.Join(dir, "built-with"), "run test/frameworks.sh kubeflow")
-	images := trains(t, "torch-ddp", with(debiansTorch(t), map[string]string{"/usr/local/bin/mpirun": bin(t), "/usr/local/bin/python": "/usr/bin/python3"}))
-	l := up(t, setting{jobSets: true, images: images})
-	r := decode[trainer.ClusterTrainingRuntime](t, example(t, "torch-ddp/trainer.yaml")[0])
+	mpi := decode[trainer.ClusterTrainingRuntime](t, example(t, "torch-ddp/trainer.yaml")[0])
 	one := int32(1)
-	r.Spec.MLPolicy.MPI.NumProcPerNode = &one
-	l.submitted(r)
-	s := &apiServer{lab: l}
-	served := httptest.NewServer(s)
-	defer served.Close()
-	out := l.submits(filepath.Join(dir, "bin", "python"), served.URL, "function.py", r.Name)
-	if !strings.Contains(out, "the TrainJob is Complete") {
-		t.Errorf("function.py says\n%s", out)
+	mpi.Spec.MLPolicy.MPI.NumProcPerNode = &one
+	for _, c := range []struct {
+		name    string
+		runtime *trainer.ClusterTrainingRuntime
+		ranks   int
+	}{{"mpirun", mpi, 2}, {"torchrun", decode[trainer.ClusterTrainingRuntime](t, []byte(torchRuntime)), 4}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			images := trains(t, "torch-ddp", with(debiansTorch(t), map[string]string{"/usr/local/bin/" + c.name: bin(t), "/usr/local/bin/python": "/usr/bin/python3"}))
+			l := up(t, setting{jobSets: true, images: images})
+			l.submitted(c.runtime)
+			s := &apiServer{lab: l}
+			served := httptest.NewServer(s)
+			defer served.Close()
+			out := l.submits(filepath.Join(dir, "bin", "python"), served.URL, "function.py", c.runtime.Name)
+			if !strings.Contains(out, "the TrainJob is Complete") {
+				t.Errorf("function.py says\n%s", out)
+			}
+			if c.name == "torchrun" { // the SDK shows the first pod's log
+				out = l.Output("torch-ddp-node-0-0") + l.Output("torch-ddp-node-0-1")
+			}
+			learn(t, out, c.ranks)
+		})
 	}
-	learn(t, out, 2)
 }
+
+// torchRuntime is as Trainer's own torch-distributed, but for the image, its user and a directory to write to.
+const torchRuntime = `
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata:
+  name: torch-distributed
+  labels:
+    trainer.kubeflow.org/framework: torch
+spec:
+  mlPolicy:
+    numNodes: 1
+    torch:
+      numProcPerNode: 2
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata:
+            labels:
+              trainer.kubeflow.org/trainjob-ancestor-step: trainer
+          spec:
+            template:
+              spec:
+                securityContext: {runAsNonRoot: true, runAsUser: 1000}
+                containers:
+                - name: node
+                  image: registry.example.com/torch-ddp:1
+                  workingDir: /tmp
+`
 
 // asCreated is a TrainJob with what the API server adds when it is created.
 func asCreated(j *trainer.TrainJob) *trainer.TrainJob {

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/cli/torchrun"
+)
+
+// asTorchrun runs what a command line of PyTorch's launcher starts: the ranks of all nodes, or those of this pod. Errors
+// are the user's, unless they bring a code.
+func asTorchrun(p *process, args []string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("the working directory: %w; change to one that exists", err)
+	}
+	t, err := torchrun.Parse(args, torchrun.Outside{Lookup: p.lookup, Count: func(word string) (int, error) { return ranksHere(p, word) }})
+	if err != nil {
+		return err
+	}
+	if t.Help {
+		_, err = io.WriteString(p.stdout, torchrun.HelpText())
+		return err
+	}
+	outside := p.outside(dir)
+	l, err := mpirun.Parse(line.OpenMPI, t.Words, outside)
+	if err != nil {
+		return err
+	}
+	l.Without = append(t.Without, l.Without...)
+	if told, err := outside.Operators(); t.Nodes == 1 && err == nil && len(told) > 1 {
+		tell(p.stderr, "torchrun (mpiup):", fmt.Sprintf("all ranks run in this pod; --nnodes %d starts them on the job's %d hosts", len(told), len(told)))
+	}
+	return startLine(p, "torchrun", &l, "torchrun says the same to it", dir, func(cfg *launcher.Config) {
+		cfg.Frameworks |= frameworks.Torch | frameworks.Torchrun
+		cfg.Pty = false // torchrun's ranks write where it does
+		var usual []string
+		if t.Node != torchrun.All {
+			cfg.Local, cfg.Nodes, cfg.Node = true, t.Nodes, t.Node
+			usual = slices.DeleteFunc(slices.Clone(p.env), func(kv string) bool {
+				return !strings.HasPrefix(kv, "OMP_NUM_THREADS=") && !strings.HasPrefix(kv, "TORCH_NCCL_ASYNC_ERROR_HANDLING=")
+			})
+		}
+		for i := range cfg.Apps {
+			cfg.Apps[i].Env = slices.Concat(torchrun.Inherited(cfg.Apps[i].Env), usual, t.Env)
+		}
+		if len(t.Shown) > 0 {
+			cfg.Output.Only = func(id int) bool { return slices.Contains(t.Shown, id%t.PerNode) }
+		}
+		if t.Grace > 0 {
+			cfg.Grace = t.Grace
+		}
+	})
+}
+
+// ranksHere is how many ranks torchrun would start here for a word of --nproc-per-node.
+func ranksHere(p *process, word string) (int, error) {
+	inv, gpus := inventory(p, slog.New(slog.DiscardHandler))
+	n := inv.GPUs
+	if name := gpu.SetAlready(gpus.Vendor, func(name string) bool { _, ok := p.lookup(name); return ok }); name != "" {
+		n = min(n, len(strings.FieldsFunc(p.getenv(name), func(r rune) bool { return r == ',' })))
+	}
+	switch {
+	case word != "cpu" && n > 0:
+		return n, nil
+	case word == "gpu":
+		return 0, errors.New("no GPU is here")
+	}
+	return inv.CPUs, nil
+}

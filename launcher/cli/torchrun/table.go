@@ -1,0 +1,148 @@
+package torchrun
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Level is how far an option is done.
+type Level string
+
+// The levels.
+const (
+	Done     Level = "done"
+	NoEffect Level = "no effect"
+	Refused  Level = "refused"
+)
+
+// row is one option.
+type row struct {
+	names string // the usual one first, blanks between; "_" may stand for "-"
+	flag  bool   // it has no value
+	level Level
+	means string // what it means here, or why it is refused and what to use
+	set   func(l *Line, v string) error
+}
+
+// variable is the one that torchrun reads where the option is not given.
+func (r row) variable() string {
+	name, _, _ := strings.Cut(r.names, " ")
+	return "PET_" + strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(name, "--"), "-", "_"))
+}
+
+// rows are all options of torch 2.15.
+func rows() []row {
+	text := func(field func(*Line) *string) func(*Line, string) error {
+		return func(l *Line, v string) error { *field(l) = v; return nil }
+	}
+	flag := func(field func(*Line) *bool) func(*Line, string) error {
+		return func(l *Line, _ string) error { *field(l) = true; return nil }
+	}
+	return []row{
+		{"--nnodes", false, Done, "how many nodes; without it 1, this pod. A range (`1:4`) is refused: jobs do not change their size here", (*Line).nodes},
+		{"--nproc-per-node", false, Done, "ranks of each node; `gpu`, `cpu` and `auto` where the line is for this pod", (*Line).processes},
+		{"--node-rank", false, Done, "which of the nodes this pod is: its ranks are started, and no others", (*Line).nodeRank},
+		{"--standalone", true, Done, "this pod alone; what is said of nodes does not count", flag(func(l *Line) *bool { return &l.standalone })},
+		{"--master-addr", false, Done, "where node 0 is, whose rank 0 listens there", text(func(l *Line) *string { return &l.addr })},
+		{"--master-port", false, Done, "the port there, without it 29500; a free one where the line is for all nodes, or for one alone", text(func(l *Line) *string { return &l.port })},
+		{"--rdzv-endpoint", false, Done, "both, `HOST:PORT`: of node 0, with `c10d` too", text(func(l *Line) *string { return &l.endpoint })},
+		{"--rdzv-backend", false, Done, "`static` or `c10d`, which mean the same here: nodes have numbers, and rank 0 itself listens. Others are refused", (*Line).backend},
+		{"--rdzv-id", false, Done, "`TORCHELASTIC_RUN_ID` of the ranks", text(func(l *Line) *string { return &l.id })},
+		{"--max-restarts", false, Done, "0. More is refused: let the job's `backoffLimit` start it again, from its checkpoint", restarts},
+		{"--role", false, Done, "`ROLE_NAME` of the ranks", text(func(l *Line) *string { return &l.role })},
+		{"--module -m", true, Done, "the program is a Python module", flag(func(l *Line) *bool { return &l.module })},
+		{"--no-python", true, Done, "the program is no Python script. Without it `python3`, or `PYTHON_EXEC`, runs it", flag(func(l *Line) *bool { return &l.noPython })},
+		{"--log-dir", false, Done, "where the files of the next two go, as `DIR/rank.N/stdout` and `stderr`", text(func(l *Line) *string { return &l.dir })},
+		{"--redirects -r", false, Done, "`3`: both streams of all ranks go to files, and not to the terminal", text(func(l *Line) *string { return &l.files })},
+		{"--tee -t", false, Done, "`3`: they go to both, with `[1,RANK]<stdout>:` before each line", text(func(l *Line) *string { return &l.tee })},
+		{"--local-ranks-filter", false, Done, "the local ranks whose output is shown, `0,1`", (*Line).filter},
+		{"--shutdown-timeout", false, Done, "seconds between SIGTERM and SIGKILL", (*Line).shutdown},
+		{"--help -h", true, Done, "lists the options", flag(func(l *Line) *bool { return &l.Help })},
+		{"--rdzv-conf", false, NoEffect, "no server is waited for before the ranks start; torch's own time-outs count", nil},
+		{"--monitor-interval", false, NoEffect, "the end of a rank is noticed at once", nil},
+		{"--start-method", false, NoEffect, "ranks are programs, not functions", nil},
+		{"--event-log-handler", false, NoEffect, "`mpiup run --output json` and the agents' logs have such events", nil},
+		{"--log-line-prefix-template", false, NoEffect, "lines of `--tee` begin as above", nil},
+		{"--local-addr", false, NoEffect, "nothing but the ranks themselves listens", nil},
+		{"--signals-to-handle", false, NoEffect, "INT, TERM, HUP, USR1 and USR2 are passed on", nil},
+		{"--run-path", true, Refused, "each rank is a process of its own here; leave it out", nil},
+		{"--numa-binding", false, Refused, "use mpiup run --bind-to numa", nil},
+		{"--virtual-local-rank", true, Refused, "use mpiup run --gpus-per-rank 1", nil},
+		{"--logs-specs", false, Refused, "it is a Python class; use --log-dir with --redirects 3 or --tee 3", nil},
+		{"--duplicate-stdout-filters", false, Refused, "use grep on the files of --tee 3", nil},
+		{"--duplicate-stderr-filters", false, Refused, "use grep on the files of --tee 3", nil},
+		{"--print-completion", false, Refused, "--help lists the options", nil},
+	}
+}
+
+func (l *Line) nodes(v string) error {
+	least, most, ranged := strings.Cut(v, ":")
+	n, err := strconv.Atoi(least)
+	switch {
+	case ranged && least != most:
+		return errors.New("a range of nodes is for elastic jobs, which are not started here: write one number")
+	case err != nil || n < 1 || n > maxNodes:
+		return errors.New("that is no number of nodes")
+	}
+	l.Nodes = n
+	return nil
+}
+
+func (l *Line) processes(v string) error {
+	if n, err := strconv.Atoi(v); err == nil && n < 1 || err != nil && !slices.Contains([]string{"auto", "cpu", "gpu"}, v) {
+		return errors.New("write a number, or auto, cpu or gpu")
+	}
+	l.wanted = v
+	return nil
+}
+
+func (l *Line) nodeRank(v string) error {
+	n, err := strconv.ParseUint(v, 10, 16)
+	if err != nil {
+		return errors.New("that is no node's number; they begin at 0")
+	}
+	l.rank = int(n)
+	return nil
+}
+
+func (l *Line) backend(v string) error {
+	switch v {
+	case "static", "c10d":
+		l.c10d = v == "c10d"
+		return nil
+	}
+	return errors.New("nodes are not found by that service here: number them with --node-rank, and say --master-addr")
+}
+
+func restarts(_ *Line, v string) error {
+	if n, err := strconv.ParseUint(v, 10, 31); err != nil {
+		return errors.New("that is no whole number of 0 or more")
+	} else if n > 0 {
+		return fmt.Errorf("ranks are not started again here: write 0, and let the job's backoffLimit start it again, from its checkpoint")
+	}
+	return nil
+}
+
+func (l *Line) filter(v string) error {
+	for text := range strings.SplitSeq(v, ",") {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return errors.New("write local ranks with commas between")
+		}
+		l.Shown = append(l.Shown, int(n))
+	}
+	return nil
+}
+
+func (l *Line) shutdown(v string) error {
+	n, err := strconv.ParseUint(v, 10, 20)
+	if err != nil || n == 0 {
+		return errors.New("that is no number of seconds")
+	}
+	l.Grace = time.Duration(n) * time.Second
+	return nil
+}
