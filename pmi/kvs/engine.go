@@ -43,14 +43,7 @@ type Engine struct {
 
 	mu     sync.Mutex
 	fences fences                     // guarded by mu
-	waits  map[*fence]*waiter         // guarded by mu; of fences that are not over
 	onGone []func(id int, why string) // guarded by mu
-}
-
-// waiter is what the processes inside one fence wait for.
-type waiter struct {
-	over chan struct{}
-	err  error // set before over is closed
 }
 
 // New returns an engine that has no jobs yet. It starts nothing.
@@ -59,7 +52,7 @@ func New(cfg Run) *Engine {
 	if cfg.Names == nil {
 		cfg.Names = NewNames(cfg.Limits)
 	}
-	return &Engine{cfg: cfg, fences: newFences(cfg.Limits.Fences), waits: map[*fence]*waiter{}}
+	return &Engine{cfg: cfg, fences: newFences(cfg.Limits.Fences)}
 }
 
 // Add makes the space of a job, which starts nothing until a fence leaves the host. It fails on a job that no
@@ -124,19 +117,14 @@ func (s *Space) Fence(ctx context.Context, rank int, set idset.Set, tag string, 
 		e.mu.Unlock()
 		return err
 	}
-	w := e.waits[f]
-	if w == nil {
-		w = &waiter{over: make(chan struct{})}
-		e.waits[f] = w
-	}
 	if full {
 		e.leave(f)
 	}
 	e.mu.Unlock()
 
 	select {
-	case <-w.over:
-		return w.err
+	case <-f.over:
+		return f.err
 	case <-ctx.Done():
 		e.mu.Lock()
 		f.giveUp(id)
@@ -175,7 +163,7 @@ func (e *Engine) leave(f *fence) {
 		if err == nil && f.collect {
 			s.store.arrived(set, mine)
 		}
-		if e.waits[f] == nil {
+		if f.ended {
 			return // Close
 		}
 		if err == nil && f.collect {
@@ -207,10 +195,8 @@ func (s *Space) check(f *fence, others [][]byte) error {
 // end wakes those inside f. mu is held.
 func (e *Engine) end(f *fence, err error) {
 	e.fences.end(f)
-	w := e.waits[f]
-	delete(e.waits, f)
-	w.err = err
-	close(w.over)
+	f.ended, f.err = true, err
+	close(f.over)
 }
 
 // RankGone says that rank will not enter another fence, because its process ended or it left

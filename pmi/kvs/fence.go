@@ -44,6 +44,10 @@ type fence struct {
 	quit    map[int]bool // of entered: those that wait no longer, and may come again; nil: none
 	allHere bool         // no other host takes part
 	left    bool         // all of local are in
+
+	over  chan struct{} // closed by the engine; those inside wait for it
+	ended bool          // it is closed
+	err   error         // set before
 }
 
 func newFences(max int) fences { return fences{max: max, open: map[string]*fence{}} }
@@ -139,7 +143,7 @@ func (t *fences) enter(id int, set idset.Set, tag string, collect bool) (f *fenc
 	collect = collect && len(parts) == 1
 	f = t.open[name]
 	if f == nil {
-		f = &fence{set: name, ids: ids, parts: parts, collect: collect, entered: map[int]bool{}}
+		f = &fence{set: name, ids: ids, parts: parts, collect: collect, over: make(chan struct{})}
 		if err := t.begin(f, id, len(tag)); err != nil {
 			return nil, false, err
 		}
@@ -211,6 +215,7 @@ func (t *fences) begin(f *fence, by, tag int) error {
 		p.epochs[f.set]++
 		f.epoch = p.epochs[f.set]
 	}
+	f.entered = make(map[int]bool, len(f.local))
 	t.open[f.set] = f
 	return nil
 }
