@@ -56,7 +56,7 @@ func (c *conn) giveTurn() { <-c.turn }
 func (c *conn) id() int           { return c.ns.base + c.rank }
 func (c *conn) who() Who          { return c.ns.who(c.rank) }
 func (c *conn) proc() bfrops.Proc { return c.ns.Proc(c.rank) }
-func (c *conn) me() names.Who     { return names.Who{ID: c.id(), Job: c.ns.number, Proc: c.proc()} }
+func (c *conn) me() names.Who     { return c.ns.publisher(c.rank) }
 
 // command is a row of the table of requests.
 type command struct {
@@ -84,7 +84,7 @@ func (c *conn) run(ctx context.Context) {
 	c.nc.Close()
 	wg.Wait()
 	if alone {
-		if err := c.host.names.Left(job, c.id()); err != nil && job.Err() == nil {
+		if err := c.host.names.Left(job, c.me()); err != nil && job.Err() == nil {
 			c.host.log.Warn("PMIx: names of a rank that has ended", "id", c.id(), "cause", err)
 		}
 	}

@@ -64,6 +64,11 @@ func (ns *namespace) who(rank int) Who {
 	return Who{ns.base + rank, job.Process{Job: ns.number, Rank: rank}}
 }
 
+// publisher is a rank as names know it.
+func (ns *namespace) publisher(rank int) names.Who {
+	return names.Who{ID: ns.base + rank, Job: ns.number, Proc: ns.Proc(rank)}
+}
+
 // told is what ranks are told of a job, packed once for each dialect and kind of buffer that clients of this host use.
 type told struct {
 	job     *jobdata.Job

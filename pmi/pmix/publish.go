@@ -126,7 +126,7 @@ func unpublish(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer, 
 	ctx, cancel := within(ctx, infos)
 	defer cancel()
 	if len(keys) == 0 {
-		return nil, published(c.host.names.UnpublishAll(ctx, c.id()))
+		return nil, published(c.host.names.UnpublishAll(ctx, c.me()))
 	}
 	for _, key := range keys {
 		if err := c.host.names.Unpublish(ctx, c.me(), key); err != nil {

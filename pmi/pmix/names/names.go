@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -31,8 +32,8 @@ import (
 type Names struct {
 	run, host kvs.Names
 
-	mu   sync.Mutex
-	mine map[int]map[place]uint64 // guarded by mu; what each rank (by id) has published, and its persistence
+	mu sync.Mutex
+	by map[int]map[place]bool // guarded by mu; where each process (by id) has published and may have a pair still
 }
 
 type place struct {
@@ -42,11 +43,11 @@ type place struct {
 
 // New returns the names of a host in a run that keeps its own in run.
 func New(run kvs.Names) *Names {
-	return &Names{run: run, host: kvs.NewNames(kvs.Limits{Value: 64 << 10}), mine: map[int]map[place]uint64{}}
+	return &Names{run: run, host: kvs.NewNames(kvs.Limits{Value: 64 << 10}), by: map[int]map[place]bool{}}
 }
 
-// at is the store and the service name of a key, apart from those of PMI ranks.
-func (n *Names) at(where Reach, who Who, key string) (kvs.Names, place) {
+// at is the place of a key, apart from those of PMI ranks.
+func at(where Reach, who Who, key string) place {
 	service := ""
 	switch where {
 	case OfProc:
@@ -60,8 +61,7 @@ func (n *Names) at(where Reach, who Who, key string) (kvs.Names, place) {
 	default:
 		service = "pmix/run/" + key
 	}
-	p := place{where, service}
-	return n.store(p), p
+	return place{where, service}
 }
 
 func (n *Names) store(p place) kvs.Names {
@@ -77,18 +77,19 @@ func (n *Names) Publish(ctx context.Context, where Reach, who Who, pub Publicati
 	if err != nil {
 		return err
 	}
-	store, p := n.at(where, who, pub.Data.Key)
-	if err := store.Publish(ctx, p.service, entry); err != nil {
+	p := at(where, who, pub.Data.Key)
+	if err := n.store(p).Publish(ctx, p.service, entry); err != nil {
 		return err
+	}
+	if pub.Persist == UntilRead { // who reads it first may be anywhere
+		return nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.mine[who.ID] == nil {
-		n.mine[who.ID] = map[place]uint64{}
+	if n.by[who.ID] == nil {
+		n.by[who.ID] = map[place]bool{}
 	}
-	if pub.Persist != UntilRead { // who reads it first may be anywhere
-		n.mine[who.ID][p] = pub.Persist
-	}
+	n.by[who.ID][p] = true
 	return nil
 }
 
@@ -96,31 +97,39 @@ func (n *Names) Publish(ctx context.Context, where Reach, who Who, pub Publicati
 // first reader only, the one that takes it out has it.
 func (n *Names) Lookup(ctx context.Context, who Who, key string) (found bfrops.PData, size int, err error) {
 	for where := range reaches {
-		store, p := n.at(where, who, key)
-		entry, err := store.Lookup(ctx, p.service)
+		p := at(where, who, key)
+		pub, size, err := n.lookup(ctx, p)
 		if errors.Is(err, kvs.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return found, 0, err
 		}
-		pub, err := unpackPublication(entry)
-		if err != nil {
-			return found, 0, fmt.Errorf("published key %.64q: %w", key, err)
-		}
 		if where == OfListed && !slices.ContainsFunc(pub.Listed, func(p bfrops.Proc) bool { return p.Means(who.Proc) }) {
 			continue
 		}
 		if pub.Persist == UntilRead {
-			if err := store.Unpublish(ctx, p.service); errors.Is(err, kvs.ErrNotFound) {
+			if err := n.store(p).Unpublish(ctx, p.service); errors.Is(err, kvs.ErrNotFound) {
 				continue
 			} else if err != nil {
 				return found, 0, err
 			}
 		}
-		return pub.Data, len(entry), nil
+		return pub.Data, size, nil
 	}
 	return found, 0, kvs.ErrNotFound
+}
+
+// lookup finds what is published at a place, and its size; kvs.ErrNotFound.
+func (n *Names) lookup(ctx context.Context, p place) (pub Publication, size int, err error) {
+	entry, err := n.store(p).Lookup(ctx, p.service)
+	if err != nil {
+		return pub, 0, err
+	}
+	if pub, err = unpackPublication(entry); err != nil {
+		return pub, 0, fmt.Errorf("published key %.64q: %w", p.service, err)
+	}
+	return pub, len(entry), nil
 }
 
 // Until calls look whenever something was published that may be what keys stand for, until it says
@@ -129,8 +138,8 @@ func (n *Names) Until(ctx context.Context, who Who, keys []string, look func() (
 	services := map[kvs.Names][]string{}
 	for where := range reaches {
 		for _, key := range keys {
-			store, p := n.at(where, who, key)
-			services[store] = append(services[store], p.service)
+			p := at(where, who, key)
+			services[n.store(p)] = append(services[n.store(p)], p.service)
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -170,8 +179,7 @@ func (n *Names) Until(ctx context.Context, who Who, keys []string, look func() (
 func (n *Names) Unpublish(ctx context.Context, who Who, key string) error {
 	result := kvs.ErrNotFound
 	for where := range reaches {
-		_, p := n.at(where, who, key)
-		err := n.take(ctx, who.ID, p)
+		err := n.take(ctx, who.ID, at(where, who, key))
 		if err != nil && !errors.Is(err, kvs.ErrNotFound) {
 			return err
 		}
@@ -183,48 +191,58 @@ func (n *Names) Unpublish(ctx context.Context, who Who, key string) error {
 }
 
 func (n *Names) take(ctx context.Context, id int, p place) error {
-	n.mu.Lock()
-	delete(n.mine[id], p)
-	n.mu.Unlock()
+	n.forget(id, p)
 	return n.store(p).Unpublish(ctx, p.service)
 }
 
-// takeAll takes back what a process has published and which says so.
-func (n *Names) takeAll(ctx context.Context, id int, which func(persist uint64) bool) error {
+func (n *Names) forget(id int, p place) {
 	n.mu.Lock()
-	var all []place
-	for p, persist := range n.mine[id] {
-		if which(persist) {
-			all = append(all, p)
-		}
-	}
-	n.mu.Unlock()
-	for _, p := range all {
-		if err := n.take(ctx, id, p); err != nil && !errors.Is(err, kvs.ErrNotFound) {
-			return err
-		}
-	}
-	return nil
+	defer n.mu.Unlock()
+	delete(n.by[id], p)
 }
 
 // UnpublishAll takes back all that a process has published.
-func (n *Names) UnpublishAll(ctx context.Context, id int) error {
-	return n.takeAll(ctx, id, func(uint64) bool { return true })
+func (n *Names) UnpublishAll(ctx context.Context, who Who) error {
+	return n.takeBack(ctx, who, func(uint64) bool { return true })
 }
 
 // Left takes back what a process that has no connection any more published for as long as it lives.
-func (n *Names) Left(ctx context.Context, id int) error {
-	return n.takeAll(ctx, id, func(persist uint64) bool { return persist == UntilProc })
+func (n *Names) Left(ctx context.Context, who Who) error {
+	return n.takeBack(ctx, who, func(persist uint64) bool { return persist == UntilProc })
 }
 
 // Ended takes back what a process of a job that is over has published for as long as the job lives.
-func (n *Names) Ended(ctx context.Context, id int) error {
-	err := n.takeAll(ctx, id, func(persist uint64) bool { return persist == UntilProc || persist == UntilJob })
+func (n *Names) Ended(ctx context.Context, who Who) error {
+	err := n.takeBack(ctx, who, func(persist uint64) bool { return persist == UntilProc || persist == UntilJob })
 	if err != nil {
 		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.mine, id)
+	delete(n.by, who.ID)
+	return nil
+}
+
+// takeBack takes back what a process has published and which says so. Whose a pair is, and for how long, says the pair
+// alone: what another has taken back may be somebody else's by now.
+func (n *Names) takeBack(ctx context.Context, who Who, which func(persist uint64) bool) error {
+	n.mu.Lock()
+	places := slices.Collect(maps.Keys(n.by[who.ID]))
+	n.mu.Unlock()
+	for _, p := range places {
+		pub, _, err := n.lookup(ctx, p)
+		switch {
+		case errors.Is(err, kvs.ErrNotFound) || err == nil && pub.Data.Proc != who.Proc:
+			n.forget(who.ID, p)
+			continue
+		case err != nil:
+			return err
+		case !which(pub.Persist):
+			continue
+		}
+		if err := n.take(ctx, who.ID, p); err != nil && !errors.Is(err, kvs.ErrNotFound) {
+			return err
+		}
+	}
 	return nil
 }
