@@ -34,7 +34,7 @@ func variable(how, name, value string) bfrops.Info {
 	return bfrops.Info{Key: "pmix.envar." + how, Value: bfrops.Value{Type: bfrops.EnvarType, Data: bfrops.Envar{Name: name, Value: value, Separator: ':'}}}
 }
 
-// What is asked of the launcher, or what the user is told.
+// What is asked of the launcher, or what the user is told; package spawn has the other requests.
 func TestSpawnRequests(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -44,24 +44,7 @@ func TestSpawnRequests(t *testing.T) {
 		says  string
 	}{
 		{name: "plain"},
-		{name: "job attributes", infos: []bfrops.Info{text("pmix.host", "a:2, b"), text("pmix.hostfile", "h"), text("pmix.addhost", "c"), text("pmix.addhostfile", "i"), text("pmix.wdir", "/w")},
-			want: func(p *job.SpawnProgram) {
-				p.Hosts, p.Hostfile, p.AddHosts, p.AddHostfile, p.Dir = []string{"a:2", "b"}, "h", []string{"c"}, "i", "/w"
-			}},
-		{name: "those of the program prevail", infos: []bfrops.Info{text("pmix.wdir", "/job")},
-			app:  func(a *bfrops.App) { a.Infos = []bfrops.Info{text("pmix.wdir", "/program")} },
-			want: func(p *job.SpawnProgram) { p.Dir = "/program" }},
-		{name: "npernode of Open MPI 4", infos: []bfrops.Info{text("pmix.ppr", "3:n")},
-			want: func(p *job.SpawnProgram) { p.PerHost, p.MapBy = 3, "ppr:3:node" }},
-		{name: "npernode of Open MPI 5", infos: []bfrops.Info{text("pmix.mapby", "PPR:1:NODE:oversubscribe")},
-			want: func(p *job.SpawnProgram) { p.PerHost, p.MapBy = 1, "ppr:1:node" }},
-		{name: "by node", infos: []bfrops.Info{text("pmix.mapby", "node:oversubscribe")}, want: func(p *job.SpawnProgram) { p.MapBy = "node" }},
-		{name: "by core", infos: []bfrops.Info{text("pmix.mapby", "core")}},
-		{name: "by core and nothing else", infos: []bfrops.Info{required(text("pmix.mapby", "core"))}, says: `it is to be mapped by "core"; slot, node`},
-		{name: "by socket", infos: []bfrops.Info{text("pmix.ppr", "2:socket")}, says: "only ppr:N:node is supported"},
-		{name: "unknown", infos: []bfrops.Info{text("pmix.preloadbin", "yes"), text("what", "ever")}},
 		{name: "unknown and required", infos: []bfrops.Info{required(text("pmix.preloadbin", "yes"))}, says: `its attribute "pmix.preloadbin" is marked as required`},
-		{name: "personality", infos: []bfrops.Info{required(text("pmix.pers", "ompi5"))}},
 		{name: "variables", infos: []bfrops.Info{
 			variable("set", "A", "1"), variable("add", "GIVEN", "no"), variable("add", "HAD", "no"), variable("add", "NEW", "new"),
 			variable("prepnd", "HAD", "x"), variable("appnd", "GIVEN", "y"), variable("first", "LIST", "b"), text("pmix.envar.unset", "OLD")},
@@ -69,12 +52,7 @@ func TestSpawnRequests(t *testing.T) {
 			want: func(p *job.SpawnProgram) {
 				p.Env = []string{"GIVEN=given:y", "LIST=b:a:c", "A=1", "NEW=new", "HAD=x:had"}
 			}},
-		{name: "no variable", infos: []bfrops.Info{text("pmix.envar.set", "A=1")}, says: "pmix.envar.set is not a variable"},
-		{name: "without arguments", app: func(a *bfrops.App) { a.Argv = nil }, want: func(p *job.SpawnProgram) { p.Argv = []string{"/bin/child"} }},
-		{name: "without a command", app: func(a *bfrops.App) { a.Cmd = "" }, want: func(p *job.SpawnProgram) { p.Argv[0] = "child" }},
-		{name: "without anything", app: func(a *bfrops.App) { a.Cmd, a.Argv = "", nil }, says: "program 0 has no name"},
 		{name: "no process", app: func(a *bfrops.App) { a.MaxProcs = 0 }, says: "spawn of 0 processes"},
-		{name: "too many", app: func(a *bfrops.App) { a.MaxProcs = 1 << 20 }, says: "spawn of 1048576 processes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			app := bfrops.App{Cmd: "/bin/child", Argv: []string{"child", "x"}, Dir: "/d", MaxProcs: 2}
