@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/agent/metrics"
@@ -17,6 +18,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/topology/usable"
+	"golang.org/x/sync/singleflight"
 )
 
 // Agent is one host's part of all jobs on it.
@@ -36,7 +38,9 @@ type Agent struct {
 	cgroups func() *usable.Cgroups // this process's, looked up once
 	haste   haste
 	lull    lull
-	ports   ports.Table // that ranks will meet at
+	ports   ports.Table        // that ranks will meet at
+	watch   *gpuwatch.Watch    // nil: nobody can tell how busy GPUs are; set before anybody asks
+	looks   singleflight.Group // at what ranks do
 
 	refusals  port.Refusals
 	answering answering

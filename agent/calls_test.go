@@ -103,6 +103,10 @@ func TestLargeCalls(t *testing.T) {
 			_, err := c.Checkup(ctx, &apiv1.CheckupRequest{})
 			return err
 		}, codes.PermissionDenied},
+		{"a worker looks at ranks", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
+			_, err := c.Ranks(ctx, &apiv1.RanksRequest{})
+			return err
+		}, codes.PermissionDenied},
 		{"a worker says hello", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
 			_, err := c.Hello(ctx, &apiv1.HelloRequest{})
 			return err

@@ -33,6 +33,7 @@ type proc struct {
 	pump    *stdio.Pump
 	input   *stdio.Input           // nil: /dev/null
 	pmi     atomic.Int32           // apiv1.PmiState
+	wrote   atomic.Int64           // wall clock of its last output, ns; 0: none
 	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
 	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
 	told    chan struct{}          // closed when Exited was sent
@@ -212,6 +213,7 @@ func (p *proc) sendExited(at time.Time) {
 func (p *proc) emit(c stdio.Chunk) {
 	st := p.step
 	st.s.agent.metrics.OutBytes.Add(float64(len(c.Data)))
+	p.wrote.Store(c.Time.UnixNano())
 	back := c.Release
 	if st.s.agent.cfg.Embedded { // the launcher has got the data itself
 		back = nil

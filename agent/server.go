@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/member"
+	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/gpu"
@@ -55,15 +56,15 @@ func (a *Agent) serve(ctx context.Context) error {
 		a.cfg.Identity.Prepare()
 		codec.Prepare()
 	})
+	a.watch = a.watchGPUs()
 	calls := &service{agent: a}
 	sessions, questions := calls.sessionServer(), calls.questionServer()
 	parts.Go(func() { sessions.Serve(a.front.Sessions) })
 	parts.Go(func() { questions.Serve(a.front.Questions) })
 	parts.Go(func() { a.front.Run() })
-	watch := a.watchGPUs()
-	stopHTTP := a.metrics.Serve(&parts, watch)
-	if watch != nil {
-		parts.Go(func() { watch.Run(ctx) })
+	stopHTTP := a.metrics.Serve(&parts, a.watch)
+	if a.watch != nil {
+		parts.Go(func() { a.watch.Run(ctx) })
 	}
 	remove := a.record(bound)
 	a.cfg.Log.Info("agent is ready", "host", a.cfg.Name, "address", a.front.Advertised.String(),
@@ -170,6 +171,13 @@ func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv
 	s.agent.cfg.Log.Info("shutdown", "by", who.Name, "why", r.Why)
 	s.agent.stop("shut down by "+who.Name, 0)
 	return &apiv1.ShutdownReply{}, nil
+}
+
+func (s *service) Ranks(ctx context.Context, _ *apiv1.RanksRequest) (*apiv1.RanksReply, error) {
+	if err := s.agent.cfg.Policy.Check(policy.Look, caller(ctx)); err != nil {
+		return nil, status.Error(codes.PermissionDenied, err.Error())
+	}
+	return s.agent.ranks(ctx)
 }
 
 // refusedHandshake says why a caller was not let in.

@@ -2,10 +2,16 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"path"
 	"slices"
+	"strings"
+	"time"
 
+	"github.com/mpiup/mpiup/agent/procs"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 )
 
 // maxUses bounds what an agent tells of what it runs.
@@ -14,13 +20,7 @@ const maxUses = 32
 // uses is what launchers run here, the oldest first: whose it is, its program's file name without arguments, how many
 // processes, and since when.
 func (a *Agent) uses() (list []*apiv1.Use) {
-	a.mu.Lock()
-	all := make([]*session, 0, len(a.sessions))
-	for _, s := range a.sessions {
-		all = append(all, s)
-	}
-	a.mu.Unlock()
-	for _, s := range all {
+	for _, s := range a.allSessions() {
 		if u := s.use(); u != nil {
 			list = append(list, u)
 		}
@@ -67,4 +67,142 @@ func (a *Agent) helloWithUses() *apiv1.HelloReply {
 	h := a.hello()
 	h.Uses = a.uses()
 	return h
+}
+
+func (a *Agent) allSessions() []*session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make([]*session, 0, len(a.sessions))
+	for _, s := range a.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+// looksApart is the time between the two looks that say how many processors ranks use.
+const looksApart = 300 * time.Millisecond
+
+// ranks says what the ranks of all jobs here do. Who asks while somebody looks gets what that look sees.
+func (a *Agent) ranks(ctx context.Context) (*apiv1.RanksReply, error) {
+	v, err, _ := a.looks.Do("ranks", func() (any, error) {
+		list := a.liveRanks()
+		proc, pids := proctree.Proc{Root: "/proc"}, pidsOf(list)
+		before, err := procs.Look(proc, pids)
+		if err != nil {
+			return &apiv1.RanksReply{Error: err.Error()}, nil
+		}
+		begun := time.Now()
+		select { // nobody's context: others wait for the answer too
+		case <-time.After(looksApart):
+		case <-a.stopping:
+		}
+		after, err := procs.Look(proc, pids)
+		if err != nil {
+			return &apiv1.RanksReply{Error: err.Error()}, nil
+		}
+		return &apiv1.RanksReply{Ranks: a.rankStates(list, before, after, time.Since(begun))}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*apiv1.RanksReply), ctx.Err()
+}
+
+// liveRanks are the ranks that run here, by launcher, job and rank; commands are none.
+func (a *Agent) liveRanks() (list []*proc) {
+	for _, s := range a.allSessions() {
+		for _, st := range s.steps() {
+			if st.launch.Exec == nil && st.launch.Job.Explain == 0 {
+				list = append(list, slices.DeleteFunc(st.all(), func(p *proc) bool { return p.process.Over() })...)
+			}
+		}
+	}
+	slices.SortFunc(list, func(p, q *proc) int {
+		s, t := p.step.s, q.step.s
+		return cmp.Or(cmp.Compare(s.launcher.Host, t.launcher.Host), cmp.Compare(s.id, t.id), cmp.Compare(p.id, q.id))
+	})
+	return list
+}
+
+func pidsOf(list []*proc) []int {
+	pids := make([]int, len(list))
+	for i, p := range list {
+		pids[i] = p.process.Pid()
+	}
+	return pids
+}
+
+// rankStates puts together what /proc shows of ranks and what the agent knows of them.
+func (a *Agent) rankStates(list []*proc, before, after map[int]procs.Usage, apart time.Duration) (out []*apiv1.RankState) {
+	memory := a.gpuMemory()
+	waiting := map[*session]idset.Set{}
+	for _, p := range list {
+		u, there := after[p.process.Pid()]
+		if !there {
+			continue
+		}
+		st := p.step
+		if _, known := waiting[st.s]; !known {
+			waiting[st.s] = st.s.inFences()
+		}
+		m := &apiv1.RankState{Launcher: st.s.launcher.Host, Job: st.launch.Job.Id, Number: st.launch.Job.Number, Rank: p.spec.Rank,
+			Pid: int32(p.process.Pid()), Main: int32(u.Main), Program: u.Name, State: string(rune(u.State)), Rss: u.RSS,
+			Processes: uint32(u.Processes), Phase: phaseOf(p, waiting[st.s]), Syscall: u.Kernel.Syscall, Wchan: u.Kernel.Wchan}
+		m.Cpu = max(0, (u.CPU-before[p.process.Pid()].CPU).Seconds()/apart.Seconds())
+		wrote := p.wrote.Load()
+		m.Wrote, m.SilentNs = wrote > 0, max(0, time.Now().UnixNano()-max(wrote, p.begun.UnixNano()))
+		for _, uuid := range gpuNames(st.gpus.variables[p.spec.Rank]) {
+			m.GpuMemory += memory[uuid]
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// phaseOf is how far the rank's MPI library has come; inFence are ids that wait for others.
+func phaseOf(p *proc, inFence idset.Set) apiv1.RankPhase {
+	if p.step.protocolOf(p.spec.App) == apiv1.Pmi_PMI_NONE {
+		return apiv1.RankPhase_PHASE_NONE
+	}
+	if inFence.Contains(int(p.id)) {
+		return apiv1.RankPhase_PHASE_FENCE
+	}
+	switch apiv1.PmiState(p.pmi.Load()) {
+	case apiv1.PmiState_PMI_RUNNING:
+		return apiv1.RankPhase_PHASE_RUNNING
+	case apiv1.PmiState_PMI_FINALIZED:
+		return apiv1.RankPhase_PHASE_FINALIZED
+	}
+	return apiv1.RankPhase_PHASE_NEVER
+}
+
+// inFences are the ids of this host's that wait in fences.
+func (s *session) inFences() (ids idset.Set) {
+	for _, w := range s.engine.Waits(maxWaits) {
+		ids = ids.Union(w.Entered)
+	}
+	return ids
+}
+
+// gpuMemory is how much of each GPU is in use, by its UUID, as far as the watch has told: the first question wakes it.
+func (a *Agent) gpuMemory() map[string]uint64 {
+	used := map[string]uint64{}
+	if a.watch == nil {
+		return used
+	}
+	gpus, _ := a.watch.Latest()
+	for _, g := range gpus {
+		used[g.UUID] = g.Usage.Memory
+	}
+	return used
+}
+
+// gpuNames are the UUIDs in variables that say which GPUs a rank sees.
+func gpuNames(variables []string) []string {
+	for _, kv := range variables {
+		if list, ok := strings.CutPrefix(kv, "CUDA_VISIBLE_DEVICES="); ok {
+			return strings.Split(list, ",")
+		}
+	}
+	return nil
 }

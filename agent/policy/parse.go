@@ -108,7 +108,7 @@ func (p *Policy) set(kind, role, rule string, deny bool) error {
 	}
 	switch {
 	case !kindKnown:
-		return fmt.Errorf("%.40q is nothing that an agent starts; use run, exec, shell, copy, spawn or *", kind)
+		return fmt.Errorf("%.40q is nothing that an agent starts; use run, exec, shell, copy, spawn, look or *", kind)
 	case !roleKnown:
 		return fmt.Errorf("%.40q is no role; use launcher, agent or *", role)
 	}

@@ -7,6 +7,7 @@
 //	shell    yes       no     commands and shells by the name of ssh
 //	copy     yes       no     files for ranks (--preload-binary, --preload-files)
 //	spawn    yes       no     ranks that ranks ask for (MPI_Comm_spawn)
+//	look     yes       no     what ranks do and where they are (mpiup ps); launchers only, whatever a policy says
 //
 // A policy is written as rules, one a line in a file, in any order:
 //
@@ -37,10 +38,11 @@ const (
 	Shell             // a command as text for the user's shell, or a shell
 	Copy              // files
 	Spawn             // ranks that ranks ask for
+	Look              // at what ranks do
 	kinds = iota
 )
 
-var kindNames = [kinds]string{"run", "exec", "shell", "copy", "spawn"}
+var kindNames = [kinds]string{"run", "exec", "shell", "copy", "spawn", "look"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -83,7 +85,7 @@ func (p *Policy) Check(k Kind, who identity.Peer) error {
 	if p.allows(k, who.Role) || who.Also != "" && p.allows(k, who.Also) {
 		return nil
 	}
-	r := &Refusal{Kind: k, Role: who.Role, Rule: "the default, without --policy", Else: p.list(who.Role, Spawn)}
+	r := &Refusal{Kind: k, Role: who.Role, Rule: "the default, without --policy", Else: p.list(who.Role, Look)}
 	if p != nil {
 		r.Rule = p.nothing
 		if c := column(who.Role); c >= 0 && p.cells[k][c].deny != "" {
@@ -111,7 +113,7 @@ func (p *Policy) String() string {
 	}
 	var b strings.Builder
 	for _, r := range roles {
-		if l := p.list(r, Spawn); l != "" {
+		if l := p.list(r, Look); l != "" {
 			fmt.Fprintf(&b, "%s: %s; ", r, l)
 		}
 	}

@@ -22,8 +22,8 @@ type policyFlags struct {
 func (f *policyFlags) register(fs *pflag.FlagSet) {
 	f.set = fs
 	fs.StringVar(&f.file, "policy", "", "`FILE` that says what launchers may start here, read once (default: $MPIUP_POLICY, else everything)")
-	fs.StringArrayVar(&f.allow, "allow", nil, "let launchers start only what `LIST` names of run, exec, shell, copy and spawn")
-	fs.StringArrayVar(&f.deny, "deny", nil, "let launchers start everything but what `LIST` names of run, exec, shell, copy and spawn")
+	fs.StringArrayVar(&f.allow, "allow", nil, "let launchers do only what `LIST` names of run, exec, shell, copy, spawn and look")
+	fs.StringArrayVar(&f.deny, "deny", nil, "let launchers do everything but what `LIST` names of run, exec, shell, copy, spawn and look")
 }
 
 // read is the policy that flags or environment give, nil if none. Two are an error, and so is a

@@ -69,6 +69,8 @@ var levels = map[string]int{
 	"agent/ports":                 2,
 	"agent/gloo":                  2,
 	"agent/stall":                 2,
+	"agent/procs":                 2,
+	"launcher/ps":                 2,
 	"launcher/holdup":             2,
 	"launcher/mixture":            2,
 	"agent/lives":                 2,

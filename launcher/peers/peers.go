@@ -1,4 +1,4 @@
-// Package peers speaks to a job's agents outside of any run: it shows them, and ends them.
+// Package peers speaks to a job's agents outside of any run: it shows them, what their ranks do, and ends them.
 //
 //	the sources' hosts ─Others─▶ visit each ─▶ a row: slots, who runs what, round trip     (launcher/reach finds and asks)
 //	gossip of those that answer ─Members─▶ visit those too

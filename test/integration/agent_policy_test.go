@@ -30,7 +30,7 @@ func TestPolicy(t *testing.T) {
 	}
 	rule := map[string]string{"file": "line 3 of " + file + `, "deny exec,shell *"`, "flag": "--deny exec,shell", "norun": "--allow exec"}
 
-	allowed := map[string]string{"file": "run", "flag": "run, copy, spawn"}
+	allowed := map[string]string{"file": "run", "flag": "run, copy, spawn, look"}
 
 	r := l.run(t, job{hosts: "file:1,flag:1", args: []string{"-n", "2", "hostname"}}).OK(t)
 	if !strings.Contains(r.Stdout, "file\n") || !strings.Contains(r.Stdout, "flag\n") {
@@ -100,7 +100,7 @@ func TestRanksThatCannotReadTheSecret(t *testing.T) {
 	l.key = l.file(t, string(key)) // others use the lab's
 	for _, host := range []string{"w0", "w1"} {
 		a := l.agent(t, host, container{flags: []string{"--deny", "exec,shell,spawn"}, env: []string{"MPIUP_KEY=" + l.key}})
-		if err := a.Until(a.Stderr, "launcher: run, copy; all else is refused"); err != nil {
+		if err := a.Until(a.Stderr, "launcher: run, copy, look; all else is refused"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -476,6 +476,62 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{7}
 }
 
+// RankPhase is how far a rank's MPI library has come, as the agent hears of it.
+type RankPhase int32
+
+const (
+	RankPhase_PHASE_NONE      RankPhase = 0 // the agent does not listen to it
+	RankPhase_PHASE_NEVER     RankPhase = 1 // it has not called MPI_Init
+	RankPhase_PHASE_FENCE     RankPhase = 2 // it waits for others: in MPI_Init, MPI_Finalize, or a fence between
+	RankPhase_PHASE_RUNNING   RankPhase = 3
+	RankPhase_PHASE_FINALIZED RankPhase = 4
+)
+
+// Enum value maps for RankPhase.
+var (
+	RankPhase_name = map[int32]string{
+		0: "PHASE_NONE",
+		1: "PHASE_NEVER",
+		2: "PHASE_FENCE",
+		3: "PHASE_RUNNING",
+		4: "PHASE_FINALIZED",
+	}
+	RankPhase_value = map[string]int32{
+		"PHASE_NONE":      0,
+		"PHASE_NEVER":     1,
+		"PHASE_FENCE":     2,
+		"PHASE_RUNNING":   3,
+		"PHASE_FINALIZED": 4,
+	}
+)
+
+func (x RankPhase) Enum() *RankPhase {
+	p := new(RankPhase)
+	*p = x
+	return p
+}
+
+func (x RankPhase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RankPhase) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[8].Descriptor()
+}
+
+func (RankPhase) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[8]
+}
+
+func (x RankPhase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RankPhase.Descriptor instead.
+func (RankPhase) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
+}
+
 // Frame is one message of a session, in either direction.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6603,6 +6659,267 @@ func (x *Way) GetAddress() string {
 	return ""
 }
 
+type RanksRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RanksRequest) Reset() {
+	*x = RanksRequest{}
+	mi := &file_mpiup_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RanksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RanksRequest) ProtoMessage() {}
+
+func (x *RanksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
+func (*RanksRequest) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
+}
+
+type RanksReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ranks         []*RankState           `protobuf:"bytes,1,rep,name=ranks,proto3" json:"ranks,omitempty"` // that run, by launcher, job and rank
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // why /proc tells nothing; empty: it does
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RanksReply) Reset() {
+	*x = RanksReply{}
+	mi := &file_mpiup_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RanksReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RanksReply) ProtoMessage() {}
+
+func (x *RanksReply) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
+func (*RanksReply) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *RanksReply) GetRanks() []*RankState {
+	if x != nil {
+		return x.Ranks
+	}
+	return nil
+}
+
+func (x *RanksReply) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// RankState is what one rank does. It counts with all that descends from it.
+type RankState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Launcher      string                 `protobuf:"bytes,1,opt,name=launcher,proto3" json:"launcher,omitempty"` // host name as the launcher stated it
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`           // Job.id
+	Number        uint32                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`    // Job.number
+	Rank          uint32                 `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`
+	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`        // of the rank
+	Main          int32                  `protobuf:"varint,6,opt,name=main,proto3" json:"main,omitempty"`      // of the process that does its work: pid, or what a wrapper waits for
+	Program       string                 `protobuf:"bytes,7,opt,name=program,proto3" json:"program,omitempty"` // file name of main
+	State         string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`     // of main, the kernel's letter
+	Cpu           float64                `protobuf:"fixed64,9,opt,name=cpu,proto3" json:"cpu,omitempty"`       // processors in use, measured over a moment
+	Rss           uint64                 `protobuf:"varint,10,opt,name=rss,proto3" json:"rss,omitempty"`       // bytes
+	Processes     uint32                 `protobuf:"varint,11,opt,name=processes,proto3" json:"processes,omitempty"`
+	GpuMemory     uint64                 `protobuf:"varint,12,opt,name=gpu_memory,json=gpuMemory,proto3" json:"gpu_memory,omitempty"` // bytes in use on the GPUs that it was given; 0: unknown
+	SilentNs      int64                  `protobuf:"varint,13,opt,name=silent_ns,json=silentNs,proto3" json:"silent_ns,omitempty"`    // since its last output, or since its start
+	Wrote         bool                   `protobuf:"varint,14,opt,name=wrote,proto3" json:"wrote,omitempty"`                          // it has had output
+	Phase         RankPhase              `protobuf:"varint,15,opt,name=phase,proto3,enum=mpiup.v1.RankPhase" json:"phase,omitempty"`
+	Syscall       string                 `protobuf:"bytes,16,opt,name=syscall,proto3" json:"syscall,omitempty"` // in which main waits; empty: none, or it does not show
+	Wchan         string                 `protobuf:"bytes,17,opt,name=wchan,proto3" json:"wchan,omitempty"`     // the kernel's function where it waits
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankState) Reset() {
+	*x = RankState{}
+	mi := &file_mpiup_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankState) ProtoMessage() {}
+
+func (x *RankState) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankState.ProtoReflect.Descriptor instead.
+func (*RankState) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *RankState) GetLauncher() string {
+	if x != nil {
+		return x.Launcher
+	}
+	return ""
+}
+
+func (x *RankState) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *RankState) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *RankState) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *RankState) GetPid() int32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *RankState) GetMain() int32 {
+	if x != nil {
+		return x.Main
+	}
+	return 0
+}
+
+func (x *RankState) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *RankState) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *RankState) GetCpu() float64 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *RankState) GetRss() uint64 {
+	if x != nil {
+		return x.Rss
+	}
+	return 0
+}
+
+func (x *RankState) GetProcesses() uint32 {
+	if x != nil {
+		return x.Processes
+	}
+	return 0
+}
+
+func (x *RankState) GetGpuMemory() uint64 {
+	if x != nil {
+		return x.GpuMemory
+	}
+	return 0
+}
+
+func (x *RankState) GetSilentNs() int64 {
+	if x != nil {
+		return x.SilentNs
+	}
+	return 0
+}
+
+func (x *RankState) GetWrote() bool {
+	if x != nil {
+		return x.Wrote
+	}
+	return false
+}
+
+func (x *RankState) GetPhase() RankPhase {
+	if x != nil {
+		return x.Phase
+	}
+	return RankPhase_PHASE_NONE
+}
+
+func (x *RankState) GetSyscall() string {
+	if x != nil {
+		return x.Syscall
+	}
+	return ""
+}
+
+func (x *RankState) GetWchan() string {
+	if x != nil {
+		return x.Wchan
+	}
+	return ""
+}
+
 var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
@@ -7094,7 +7411,32 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06rtt_ns\x18\x03 \x01(\x03R\x05rttNs\x12\x12\n" +
 	"\x04rate\x18\x04 \x01(\x01R\x04rate\x12\x10\n" +
 	"\x03mtu\x18\x05 \x01(\rR\x03mtu\x12\x18\n" +
-	"\aaddress\x18\x06 \x01(\tR\aaddress*S\n" +
+	"\aaddress\x18\x06 \x01(\tR\aaddress\"\x0e\n" +
+	"\fRanksRequest\"M\n" +
+	"\n" +
+	"RanksReply\x12)\n" +
+	"\x05ranks\x18\x01 \x03(\v2\x13.mpiup.v1.RankStateR\x05ranks\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\xaa\x03\n" +
+	"\tRankState\x12\x1a\n" +
+	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\rR\x06number\x12\x12\n" +
+	"\x04rank\x18\x04 \x01(\rR\x04rank\x12\x10\n" +
+	"\x03pid\x18\x05 \x01(\x05R\x03pid\x12\x12\n" +
+	"\x04main\x18\x06 \x01(\x05R\x04main\x12\x18\n" +
+	"\aprogram\x18\a \x01(\tR\aprogram\x12\x14\n" +
+	"\x05state\x18\b \x01(\tR\x05state\x12\x10\n" +
+	"\x03cpu\x18\t \x01(\x01R\x03cpu\x12\x10\n" +
+	"\x03rss\x18\n" +
+	" \x01(\x04R\x03rss\x12\x1c\n" +
+	"\tprocesses\x18\v \x01(\rR\tprocesses\x12\x1d\n" +
+	"\n" +
+	"gpu_memory\x18\f \x01(\x04R\tgpuMemory\x12\x1b\n" +
+	"\tsilent_ns\x18\r \x01(\x03R\bsilentNs\x12\x14\n" +
+	"\x05wrote\x18\x0e \x01(\bR\x05wrote\x12)\n" +
+	"\x05phase\x18\x0f \x01(\x0e2\x13.mpiup.v1.RankPhaseR\x05phase\x12\x18\n" +
+	"\asyscall\x18\x10 \x01(\tR\asyscall\x12\x14\n" +
+	"\x05wchan\x18\x11 \x01(\tR\x05wchan*S\n" +
 	"\vMachineWish\x12\x16\n" +
 	"\x12MACHINE_NOT_WANTED\x10\x00\x12\x18\n" +
 	"\x14MACHINE_IF_EXCLUSIVE\x10\x01\x12\x12\n" +
@@ -7145,7 +7487,14 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x04PASS\x10\x00\x12\b\n" +
 	"\x04WARN\x10\x01\x12\b\n" +
 	"\x04FAIL\x10\x02\x12\v\n" +
-	"\aUNKNOWN\x10\x032\x91\x03\n" +
+	"\aUNKNOWN\x10\x03*e\n" +
+	"\tRankPhase\x12\x0e\n" +
+	"\n" +
+	"PHASE_NONE\x10\x00\x12\x0f\n" +
+	"\vPHASE_NEVER\x10\x01\x12\x0f\n" +
+	"\vPHASE_FENCE\x10\x02\x12\x11\n" +
+	"\rPHASE_RUNNING\x10\x03\x12\x13\n" +
+	"\x0fPHASE_FINALIZED\x10\x042\xc8\x03\n" +
 	"\x05Agent\x12.\n" +
 	"\x06Attach\x12\x0f.mpiup.v1.Frame\x1a\x0f.mpiup.v1.Frame(\x010\x01\x125\n" +
 	"\x05Hello\x12\x16.mpiup.v1.HelloRequest\x1a\x14.mpiup.v1.HelloReply\x125\n" +
@@ -7153,7 +7502,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bShutdown\x12\x19.mpiup.v1.ShutdownRequest\x1a\x17.mpiup.v1.ShutdownReply\x12;\n" +
 	"\aCheckup\x12\x18.mpiup.v1.CheckupRequest\x1a\x16.mpiup.v1.CheckupReply\x12<\n" +
 	"\x06Answer\x12\x17.mpiup.v1.AnswerRequest\x1a\x15.mpiup.v1.AnswerReply(\x010\x01\x12/\n" +
-	"\x03Ask\x12\x14.mpiup.v1.AskRequest\x1a\x12.mpiup.v1.AskReplyB.Z,github.com/mpiup/mpiup/internal/api/v1;apiv1b\x06proto3"
+	"\x03Ask\x12\x14.mpiup.v1.AskRequest\x1a\x12.mpiup.v1.AskReply\x125\n" +
+	"\x05Ranks\x12\x16.mpiup.v1.RanksRequest\x1a\x14.mpiup.v1.RanksReplyB.Z,github.com/mpiup/mpiup/internal/api/v1;apiv1b\x06proto3"
 
 var (
 	file_mpiup_proto_rawDescOnce sync.Once
@@ -7167,8 +7517,8 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -7178,180 +7528,188 @@ var file_mpiup_proto_goTypes = []any{
 	(PmiState)(0),           // 5: mpiup.v1.PmiState
 	(NameOp)(0),             // 6: mpiup.v1.NameOp
 	(Verdict)(0),            // 7: mpiup.v1.Verdict
-	(*Frame)(nil),           // 8: mpiup.v1.Frame
-	(*Open)(nil),            // 9: mpiup.v1.Open
-	(*Opened)(nil),          // 10: mpiup.v1.Opened
-	(*Machine)(nil),         // 11: mpiup.v1.Machine
-	(*HelloRequest)(nil),    // 12: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 13: mpiup.v1.HelloReply
-	(*Use)(nil),             // 14: mpiup.v1.Use
-	(*GpuUnit)(nil),         // 15: mpiup.v1.GpuUnit
-	(*App)(nil),             // 16: mpiup.v1.App
-	(*Tool)(nil),            // 17: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 18: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 19: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 20: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 21: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 22: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 23: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 24: mpiup.v1.Launch
-	(*Job)(nil),             // 25: mpiup.v1.Job
-	(*Exec)(nil),            // 26: mpiup.v1.Exec
-	(*Meeting)(nil),         // 27: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 28: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 29: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 30: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 31: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 32: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 33: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 34: mpiup.v1.Proceed
-	(*Started)(nil),         // 35: mpiup.v1.Started
-	(*StartFailed)(nil),     // 36: mpiup.v1.StartFailed
-	(*Output)(nil),          // 37: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 38: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 39: mpiup.v1.Input
-	(*Credit)(nil),          // 40: mpiup.v1.Credit
-	(*Resize)(nil),          // 41: mpiup.v1.Resize
-	(*Signal)(nil),          // 42: mpiup.v1.Signal
-	(*Stop)(nil),            // 43: mpiup.v1.Stop
-	(*Exited)(nil),          // 44: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 45: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 46: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 47: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 48: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 49: mpiup.v1.Waits
-	(*Wait)(nil),            // 50: mpiup.v1.Wait
-	(*Met)(nil),             // 51: mpiup.v1.Met
-	(*Control)(nil),         // 52: mpiup.v1.Control
-	(*Notice)(nil),          // 53: mpiup.v1.Notice
-	(*Ending)(nil),          // 54: mpiup.v1.Ending
-	(*Bye)(nil),             // 55: mpiup.v1.Bye
-	(*Closed)(nil),          // 56: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 57: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 58: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 59: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 60: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 61: mpiup.v1.FetchResult
-	(*Event)(nil),           // 62: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 63: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 64: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 65: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 66: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 67: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 68: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 69: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 70: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 71: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 72: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 73: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 74: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 75: mpiup.v1.Finding
-	(*Fact)(nil),            // 76: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 77: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 78: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 79: mpiup.v1.AskRequest
-	(*Target)(nil),          // 80: mpiup.v1.Target
-	(*AskReply)(nil),        // 81: mpiup.v1.AskReply
-	(*Way)(nil),             // 82: mpiup.v1.Way
+	(RankPhase)(0),          // 8: mpiup.v1.RankPhase
+	(*Frame)(nil),           // 9: mpiup.v1.Frame
+	(*Open)(nil),            // 10: mpiup.v1.Open
+	(*Opened)(nil),          // 11: mpiup.v1.Opened
+	(*Machine)(nil),         // 12: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 13: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 14: mpiup.v1.HelloReply
+	(*Use)(nil),             // 15: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 16: mpiup.v1.GpuUnit
+	(*App)(nil),             // 17: mpiup.v1.App
+	(*Tool)(nil),            // 18: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 19: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 20: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 21: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 22: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 23: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 24: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 25: mpiup.v1.Launch
+	(*Job)(nil),             // 26: mpiup.v1.Job
+	(*Exec)(nil),            // 27: mpiup.v1.Exec
+	(*Meeting)(nil),         // 28: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 29: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 30: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 31: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 32: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 33: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 34: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 35: mpiup.v1.Proceed
+	(*Started)(nil),         // 36: mpiup.v1.Started
+	(*StartFailed)(nil),     // 37: mpiup.v1.StartFailed
+	(*Output)(nil),          // 38: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 39: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 40: mpiup.v1.Input
+	(*Credit)(nil),          // 41: mpiup.v1.Credit
+	(*Resize)(nil),          // 42: mpiup.v1.Resize
+	(*Signal)(nil),          // 43: mpiup.v1.Signal
+	(*Stop)(nil),            // 44: mpiup.v1.Stop
+	(*Exited)(nil),          // 45: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 46: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 47: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 48: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 49: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 50: mpiup.v1.Waits
+	(*Wait)(nil),            // 51: mpiup.v1.Wait
+	(*Met)(nil),             // 52: mpiup.v1.Met
+	(*Control)(nil),         // 53: mpiup.v1.Control
+	(*Notice)(nil),          // 54: mpiup.v1.Notice
+	(*Ending)(nil),          // 55: mpiup.v1.Ending
+	(*Bye)(nil),             // 56: mpiup.v1.Bye
+	(*Closed)(nil),          // 57: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 58: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 59: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 60: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 61: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 62: mpiup.v1.FetchResult
+	(*Event)(nil),           // 63: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 64: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 65: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 66: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 67: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 68: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 69: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 70: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 71: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 72: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 73: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 74: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 75: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 76: mpiup.v1.Finding
+	(*Fact)(nil),            // 77: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 78: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 79: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 80: mpiup.v1.AskRequest
+	(*Target)(nil),          // 81: mpiup.v1.Target
+	(*AskReply)(nil),        // 82: mpiup.v1.AskReply
+	(*Way)(nil),             // 83: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 84: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 85: mpiup.v1.RanksReply
+	(*RankState)(nil),       // 86: mpiup.v1.RankState
 }
 var file_mpiup_proto_depIdxs = []int32{
-	9,  // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	24, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	39, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	42, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	43, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	41, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	59, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	66, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	55, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	31, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	64, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	19, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	32, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	47, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	48, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	34, // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	10, // 16: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	35, // 17: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	36, // 18: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	37, // 19: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	38, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	44, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	58, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	65, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	46, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	53, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	54, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	56, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	45, // 28: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	29, // 29: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	33, // 30: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	20, // 31: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	52, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	49, // 33: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	51, // 34: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	40, // 35: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	57, // 36: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	60, // 37: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	61, // 38: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	62, // 39: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	63, // 40: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	10, // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	25, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	40, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	43, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	44, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	42, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	60, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	67, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	56, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	32, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	65, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	20, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	33, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	48, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	49, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	35, // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	11, // 16: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	36, // 17: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	37, // 18: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	38, // 19: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	39, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	45, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	59, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	66, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	47, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	54, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	55, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	57, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	46, // 28: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	30, // 29: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	34, // 30: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	21, // 31: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	53, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	50, // 33: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	52, // 34: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	41, // 35: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	58, // 36: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	61, // 37: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	62, // 38: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	63, // 39: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	64, // 40: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
 	0,  // 41: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
 	1,  // 42: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	13, // 43: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	11, // 44: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	14, // 45: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	15, // 46: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	17, // 47: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	25, // 48: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	16, // 49: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	21, // 50: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	18, // 51: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	23, // 52: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	26, // 53: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	14, // 43: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	12, // 44: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	15, // 45: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	16, // 46: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	18, // 47: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	26, // 48: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	17, // 49: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	22, // 50: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	19, // 51: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	24, // 52: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	27, // 53: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
 	2,  // 54: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	22, // 55: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	28, // 56: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	27, // 57: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	30, // 58: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	23, // 59: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	16, // 60: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	23, // 55: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	29, // 56: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	28, // 57: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	31, // 58: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	24, // 59: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	17, // 60: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
 	2,  // 61: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
 	3,  // 62: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
 	4,  // 63: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
 	5,  // 64: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	50, // 65: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	51, // 65: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
 	1,  // 66: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
 	6,  // 67: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	68, // 68: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	13, // 69: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	13, // 70: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	75, // 71: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	76, // 72: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	76, // 73: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	74, // 74: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	69, // 68: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	14, // 69: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	14, // 70: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	76, // 71: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	77, // 72: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	77, // 73: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	75, // 74: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
 	7,  // 75: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	80, // 76: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	82, // 77: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	8,  // 78: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	12, // 79: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	67, // 80: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	70, // 81: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	72, // 82: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	77, // 83: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	79, // 84: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	8,  // 85: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	13, // 86: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	69, // 87: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	71, // 88: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	73, // 89: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	78, // 90: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	81, // 91: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	85, // [85:92] is the sub-list for method output_type
-	78, // [78:85] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	81, // 76: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	83, // 77: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	86, // 78: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	8,  // 79: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	9,  // 80: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	13, // 81: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	68, // 82: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	71, // 83: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	73, // 84: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	78, // 85: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	80, // 86: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	84, // 87: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
+	9,  // 88: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	14, // 89: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	70, // 90: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	72, // 91: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	74, // 92: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	79, // 93: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	82, // 94: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	85, // 95: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	88, // [88:96] is the sub-list for method output_type
+	80, // [80:88] is the sub-list for method input_type
+	80, // [80:80] is the sub-list for extension type_name
+	80, // [80:80] is the sub-list for extension extendee
+	0,  // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -7407,8 +7765,8 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   75,
+			NumEnums:      9,
+			NumMessages:   78,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -52,6 +52,7 @@ const (
 	Agent_Checkup_FullMethodName  = "/mpiup.v1.Agent/Checkup"
 	Agent_Answer_FullMethodName   = "/mpiup.v1.Agent/Answer"
 	Agent_Ask_FullMethodName      = "/mpiup.v1.Agent/Ask"
+	Agent_Ranks_FullMethodName    = "/mpiup.v1.Agent/Ranks"
 )
 
 // AgentClient is the client API for Agent service.
@@ -74,6 +75,8 @@ type AgentClient interface {
 	Answer(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AnswerRequest, AnswerReply], error)
 	// Ask measures the way to other hosts that were told to answer. Launcher role.
 	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskReply, error)
+	// Ranks says what the ranks of all jobs here do. Launcher role, and the policy's kind look.
+	Ranks(ctx context.Context, in *RanksRequest, opts ...grpc.CallOption) (*RanksReply, error)
 }
 
 type agentClient struct {
@@ -160,6 +163,16 @@ func (c *agentClient) Ask(ctx context.Context, in *AskRequest, opts ...grpc.Call
 	return out, nil
 }
 
+func (c *agentClient) Ranks(ctx context.Context, in *RanksRequest, opts ...grpc.CallOption) (*RanksReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RanksReply)
+	err := c.cc.Invoke(ctx, Agent_Ranks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServer is the server API for Agent service.
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
@@ -180,6 +193,8 @@ type AgentServer interface {
 	Answer(grpc.BidiStreamingServer[AnswerRequest, AnswerReply]) error
 	// Ask measures the way to other hosts that were told to answer. Launcher role.
 	Ask(context.Context, *AskRequest) (*AskReply, error)
+	// Ranks says what the ranks of all jobs here do. Launcher role, and the policy's kind look.
+	Ranks(context.Context, *RanksRequest) (*RanksReply, error)
 	mustEmbedUnimplementedAgentServer()
 }
 
@@ -210,6 +225,9 @@ func (UnimplementedAgentServer) Answer(grpc.BidiStreamingServer[AnswerRequest, A
 }
 func (UnimplementedAgentServer) Ask(context.Context, *AskRequest) (*AskReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Ask not implemented")
+}
+func (UnimplementedAgentServer) Ranks(context.Context, *RanksRequest) (*RanksReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Ranks not implemented")
 }
 func (UnimplementedAgentServer) mustEmbedUnimplementedAgentServer() {}
 func (UnimplementedAgentServer) testEmbeddedByValue()               {}
@@ -336,6 +354,24 @@ func _Agent_Ask_Handler(srv interface{}, ctx context.Context, dec func(interface
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Agent_Ranks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RanksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Ranks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Ranks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Ranks(ctx, req.(*RanksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Agent_ServiceDesc is the grpc.ServiceDesc for Agent service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -362,6 +398,10 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Ask",
 			Handler:    _Agent_Ask_Handler,
+		},
+		{
+			MethodName: "Ranks",
+			Handler:    _Agent_Ranks_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,150 @@
+package procs
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/test/cost"
+)
+
+func TestBranches(t *testing.T) {
+	all := []proctree.Stat{
+		{PID: 1, State: 'S'}, {PID: 10, PPID: 1, SID: 10, State: 'S'}, {PID: 20, PPID: 1, SID: 20, State: 'R'},
+		{PID: 11, PPID: 10, SID: 10, State: 'S'}, {PID: 12, PPID: 11, SID: 12, State: 'S'}, // a child, and its child with a session of its own
+		{PID: 13, PPID: 1, SID: 10, State: 'S'},  // an orphan
+		{PID: 21, PPID: 20, SID: 10, State: 'S'}, // parentage counts before the process session
+		{PID: 14, PPID: 10, SID: 10, State: 'Z'}, {PID: 30, PPID: 1, SID: 30, State: 'S'},
+		{PID: 41, PPID: 42, State: 'S'}, {PID: 42, PPID: 41, State: 'S'}, // what no kernel says
+	}
+	if d := cmp.Diff(map[int][]int{10: {10, 11, 12, 13}, 20: {20, 21}}, Branches(all, []int{10, 20, 99})); d != "" {
+		t.Error(d)
+	}
+}
+
+const line = "4711 (a) b (c) S 12 34 56 0 -1 4194560 1 2 3 4 500 60 7 8 20 0 1 0 998877 1000 20 18446744073709551615 94000\n"
+
+func TestParse(t *testing.T) {
+	got, err := parseStat([]byte(line))
+	want := stat{name: "a) b (c", state: 'S', parent: 12, own: 5600 * time.Millisecond, cpu: 5750 * time.Millisecond, rss: 20 * uint64(os.Getpagesize())}
+	if err != nil || got != want {
+		t.Errorf("%+v %v, want %+v", got, err, want)
+	}
+	for _, bad := range []string{"", "1 (x) S", strings.Replace(line, " 500 ", " x ", 1), strings.Replace(line, " 12 ", " -1 ", 1)} {
+		if s, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("%q: %+v", bad, s)
+		}
+	}
+	if n := parseIO([]byte("rchar: 100\nwchar: 23\nsyscr: 7\nread_bytes: 4096\n")); n != 123 {
+		t.Errorf("%d bytes of I/O", n)
+	}
+	for text, want := range map[string]string{"running\n": "", "-1 0x7ffe 0x7f12\n": "", "": "", "x": "", "99999 0x0": "syscall 99999"} {
+		if got := parseSyscall([]byte(text)); got != want {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+	for text, want := range map[string]string{"do_epoll_wait": "do_epoll_wait", "hrtimer_nanosleep.part.0\n": "hrtimer_nanosleep.part.0", "a b": "", "\x1b[2J": ""} {
+		if got := symbol([]byte(text)); got != want {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+}
+
+// The process that does the work is below wrappers that wait for it, and a program with helpers is itself.
+func TestWhoWorks(t *testing.T) {
+	s := func(parent int, state byte, own time.Duration) stat {
+		return stat{parent: parent, state: state, own: own}
+	}
+	for _, tt := range []struct {
+		name  string
+		stats map[int]stat
+		want  int
+	}{
+		{"alone", map[int]stat{1: s(0, 'S', 5)}, 1},
+		{"a shell and a wrapper", map[int]stat{1: s(0, 'S', 0), 2: s(1, 'S', 1), 3: s(2, 'R', 9)}, 3},
+		{"two children", map[int]stat{1: s(0, 'S', 0), 2: s(1, 'R', 1), 3: s(1, 'R', 9)}, 1},
+		{"a helper of one that runs", map[int]stat{1: s(0, 'R', 0), 2: s(1, 'S', 5)}, 1},
+		{"a helper of one that has worked", map[int]stat{1: s(0, 'S', 9), 2: s(1, 'S', 1)}, 1},
+		{"gone", map[int]stat{}, 1},
+	} {
+		if got := mainOf(1, tt.stats); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A shell that waits for a program that sleeps, on this machine.
+func TestLook(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "echo; sleep 1000; :")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	proc := proctree.Proc{Root: "/proc"}
+	defer func() {
+		for pid := range Branches(must(proc.Snapshot())(t), []int{cmd.Process.Pid}) {
+			for _, p := range Branches(must(proc.Snapshot())(t), []int{pid})[pid] {
+				if child, err := os.FindProcess(p); err == nil {
+					_ = child.Kill()
+				}
+			}
+		}
+		_ = cmd.Wait()
+	}()
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var u Usage
+	for late := time.Now().Add(30 * time.Second); time.Now().Before(late); {
+		list, err := Look(proc, []int{cmd.Process.Pid, 1 << 30})
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if u = list[cmd.Process.Pid]; u.Name == "sleep" && u.State == 'S' && (u.Kernel != Kernel{}) {
+			break
+		}
+	}
+	if u.Main == cmd.Process.Pid || u.Processes != 2 || u.RSS == 0 || u.State != 'S' ||
+		!slices.Contains([]string{"clock_nanosleep", "nanosleep", ""}, u.Kernel.Syscall) || u.Kernel == (Kernel{}) {
+		t.Errorf("%+v", u)
+	}
+}
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		if err != nil {
+			t.Error(err)
+		}
+		return v
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(line))
+	f.Add([]byte("rchar: 1\nwchar: 2\n"))
+	f.Add([]byte("202 0x1 0x2"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		defer cost.Watch(t, cost.Parser, 4*len(b))()
+		if s, err := parseStat(b); err == nil && (s.own < 0 || s.cpu < s.own || !bytes.Contains(b, []byte(s.name))) {
+			t.Errorf("%+v", s)
+		}
+		parseIO(b)
+		if name := parseSyscall(b); len(name) > 40 {
+			t.Error(name)
+		}
+		if name := symbol(b); strings.ContainsAny(name, " \x1b\n") {
+			t.Error(fmt.Sprintf("%q", name))
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/peers"
+)
+
+// psWatch is the time between two looks of mpiup ps --watch.
+const psWatch = 2 * time.Second
+
+func psCommand(p *process) *cobra.Command {
+	var (
+		hosts       cli.HostFlags
+		json, watch bool
+		verbose     int
+	)
+	c := &cobra.Command{
+		Use:   "ps",
+		Short: "Show what each rank does: state, CPU, memory, last output, MPI, where it waits",
+		Long: `Show what the ranks of all jobs on the hosts do, a line each: host, process, program, state, CPU in percent of one
+processor, resident memory, how long ago it last wrote, how far its MPI library has come (never: it has not called MPI_Init;
+in a fence: it waits for other ranks in MPI_Init, MPI_Finalize or another exchange), and the system call or kernel function
+in which it waits. A rank counts with all processes that descend from it. mpiup help hangs says what to make of it.`,
+		Example: `  mpiup ps
+  mpiup ps --host w0,w1 --watch
+  mpiup ps --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("wait") {
+				hosts.Wait = execWait
+			}
+			reach, done, err := p.reach(&hosts, &cli.LeaseFlags{}, verbose)
+			if err != nil {
+				return err
+			}
+			defer done()
+			cfg := peers.PsConfig{Reach: reach, JSON: json}
+			if watch {
+				cfg.Watch = psWatch
+			}
+			ctx, cancel := untilSignal()
+			defer cancel()
+			p.code = peers.Ps(ctx, cfg)
+			return nil
+		},
+	}
+	fs := c.Flags()
+	hosts.Register(fs)
+	fs.BoolVar(&json, "json", false, "print JSON")
+	fs.BoolVar(&watch, "watch", false, "look again every two seconds, until it is interrupted")
+	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
+	return c
+}

@@ -1,0 +1,152 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/ps"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/streams"
+)
+
+// PsConfig is one look at what ranks do, or one look after the other.
+type PsConfig struct {
+	reach.Reach
+	JSON  bool
+	Watch time.Duration // between looks, which go on until the context ends; 0: one look
+}
+
+// psView is what mpiup ps prints.
+type psView struct {
+	Ranks  []ps.Row          `json:"ranks"`
+	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
+}
+
+// Ps prints what the ranks of all jobs on the hosts do, and returns an exit code: 0 when every named host answered.
+func Ps(ctx context.Context, cfg PsConfig) int {
+	cfg.Fill()
+	list, err := inquired(ctx, &cfg.Reach)
+	if err != nil {
+		return launcher.End(&cfg.Reach, err)
+	}
+	for {
+		view, code := lookAtRanks(ctx, &cfg.Reach, list)
+		if ctx.Err() != nil {
+			return 0 // who ends --watch has seen what there was
+		}
+		if err := view.print(cfg.Stdout, cfg.JSON, cfg.Watch > 0); err != nil {
+			return launcher.End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
+		}
+		if cfg.Watch == 0 {
+			return code
+		}
+		select {
+		case <-time.After(cfg.Watch):
+		case <-ctx.Done():
+			return 0
+		}
+	}
+}
+
+// inquired are the hosts to ask what ranks do: those that the user named, else all that the sources and gossip know.
+func inquired(ctx context.Context, r *reach.Reach) ([]hosts.Wanted, error) {
+	set, err := r.Others(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.Entries != nil {
+		return set.Hosts, nil
+	}
+	found, members := r.Members(ctx, set.Hosts)
+	return append(set.Hosts, reach.Unvisited(found, members)...), nil
+}
+
+func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view psView, code int) {
+	view.Ranks = []ps.Row{}
+	told := map[string]string{}
+	var mu sync.Mutex
+	found := r.Visit(ctx, list, func(ctx context.Context, v *reach.Visited, conn *reach.Conn) error {
+		reply, err := conn.Client.Ranks(ctx, &apiv1.RanksRequest{})
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if reply.Error != "" {
+			told[nameOf(v)] = reply.Error
+		}
+		view.Ranks = append(view.Ranks, ps.Rows(nameOf(v), reply)...)
+		return nil
+	})
+	ps.Sort(view.Ranks)
+	view.Errors, code = troubles(found)
+	maps.Copy(view.Errors, told)
+	return view, code
+}
+
+// troubles are the hosts that did not answer, with why, and the exit code of that.
+func troubles(found []reach.Visited) (errs map[string]string, code int) {
+	errs = map[string]string{}
+	causes := make([]*link.Cause, 0, len(found))
+	nobody := !slices.ContainsFunc(found, func(v reach.Visited) bool { return v.Hello != nil })
+	for _, v := range found {
+		if v.Cause != nil && (nobody || !v.Bare || v.Hello != nil) { // a pod of the service need not have an agent
+			errs[nameOf(&v)] = v.Cause.Error()
+			causes = append(causes, v.Cause)
+		}
+	}
+	if tell := link.Telling(causes); tell != nil {
+		code = tell.Stage.ExitCode()
+	}
+	return errs, code
+}
+
+// nameOf is what its agent calls a host that nobody named.
+func nameOf(v *reach.Visited) string {
+	if v.Bare && v.Hello.GetName() != "" {
+		return v.Hello.Name
+	}
+	return v.Entry.Name
+}
+
+// homeAndClear begins a terminal's screen anew.
+const homeAndClear = "\x1b[H\x1b[J"
+
+func (v psView) print(w io.Writer, asJSON, again bool) error {
+	if asJSON {
+		text, err := visible.JSON(v)
+		if err == nil {
+			_, err = io.WriteString(w, text)
+		}
+		return err
+	}
+	var b strings.Builder
+	if len(v.Ranks) > 0 || len(v.Errors) == 0 {
+		b.WriteString(ps.Table(v.Ranks))
+	}
+	writeErrors(&b, v.Errors)
+	text := visible.Text(b.String())
+	if again && streams.IsTerminal(w) {
+		text = homeAndClear + text
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+func writeErrors(b *strings.Builder, errs map[string]string) {
+	for _, host := range slices.Sorted(maps.Keys(errs)) {
+		fmt.Fprintf(b, "%s: %s\n", host, errs[host])
+	}
+}

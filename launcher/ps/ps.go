@@ -1,0 +1,172 @@
+// Package ps makes the rows of mpiup ps of what agents tell of their ranks. It is PURE: RankStates in, text out.
+//
+//	RanksReply of each host ──Rows──▶ []Row ──Table──▶ text
+//
+// What agents tell is taken as it comes; whoever prints it makes it visible.
+package ps
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// Row is one rank.
+type Row struct {
+	Launcher  string  `json:"launcher"`
+	Job       string  `json:"job"`
+	Number    uint32  `json:"job_number"` // 0: the run's first job; those that ranks spawned count up
+	Rank      uint32  `json:"rank"`
+	Host      string  `json:"host"`
+	PID       int32   `json:"pid"`
+	Main      int32   `json:"main_pid"` // of the process that does the work
+	Program   string  `json:"program"`
+	State     string  `json:"state"`
+	CPU       float64 `json:"cpu_percent"`
+	RSS       uint64  `json:"rss_bytes"`
+	Processes uint32  `json:"processes"`
+	GPUMemory uint64  `json:"gpu_memory_bytes,omitempty"`
+	Silent    float64 `json:"silent_seconds"` // since its last output; without any, since its start
+	Wrote     bool    `json:"wrote"`
+	Phase     string  `json:"mpi"`
+	Syscall   string  `json:"syscall,omitempty"`
+	Wchan     string  `json:"wchan,omitempty"`
+}
+
+// states are the kernel's letters in words (proc_pid_stat(5)).
+var states = map[string]string{"R": "running", "S": "sleeping", "D": "in I/O", "T": "stopped", "t": "traced", "Z": "zombie", "X": "dead", "I": "idle"}
+
+var phases = map[apiv1.RankPhase]string{
+	apiv1.RankPhase_PHASE_NONE: "-", apiv1.RankPhase_PHASE_NEVER: "never", apiv1.RankPhase_PHASE_FENCE: "in a fence",
+	apiv1.RankPhase_PHASE_RUNNING: "running", apiv1.RankPhase_PHASE_FINALIZED: "finalized",
+}
+
+// Bounds of what one host tells.
+const (
+	maxRanks = 1 << 16
+	maxText  = 128 // bytes of one word
+)
+
+// Rows are what a host's agent tells.
+func Rows(host string, reply *apiv1.RanksReply) (rows []Row) {
+	for _, m := range reply.GetRanks()[:min(len(reply.GetRanks()), maxRanks)] {
+		if m == nil {
+			continue
+		}
+		state, known := states[m.State]
+		if !known {
+			state = "-"
+		}
+		phase, known := phases[m.Phase]
+		if !known {
+			phase = "-"
+		}
+		percent := m.Cpu * 100
+		if math.IsNaN(percent) || percent < 0 || percent > 1e6 {
+			percent = 0
+		}
+		rows = append(rows, Row{Launcher: word(m.Launcher), Job: word(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid, Main: m.Main,
+			Program: word(m.Program), State: state, CPU: math.Round(percent*10) / 10, RSS: m.Rss, Processes: m.Processes, GPUMemory: m.GpuMemory,
+			Silent: time.Duration(max(m.SilentNs, 0)).Round(time.Millisecond).Seconds(), Wrote: m.Wrote, Phase: phase,
+			Syscall: word(m.Syscall), Wchan: word(m.Wchan)})
+	}
+	return rows
+}
+
+func word(s string) string { return s[:min(len(s), maxText)] }
+
+// Sort puts rows in the order of launchers, jobs and ranks.
+func Sort(rows []Row) {
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Launcher, b.Launcher), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Number, b.Number),
+			cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Host, b.Host))
+	})
+}
+
+// Table is rows for a person: a heading for each job, and a line a rank. Columns that nobody fills are left out.
+func Table(rows []Row) string {
+	if len(rows) == 0 {
+		return "no ranks run\n"
+	}
+	var b strings.Builder
+	gpus := slices.ContainsFunc(rows, func(r Row) bool { return r.GPUMemory > 0 })
+	for len(rows) > 0 {
+		first, n := rows[0], 0
+		for n < len(rows) && rows[n].Launcher == first.Launcher && rows[n].Job == first.Job && rows[n].Number == first.Number {
+			n++
+		}
+		fmt.Fprintf(&b, "job %s%s, by %s\n", first.Job, spawned(first.Number), first.Launcher)
+		table(&b, rows[:n], gpus)
+		rows = rows[n:]
+	}
+	return b.String()
+}
+
+func spawned(number uint32) string {
+	if number == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (spawned, %d)", number)
+}
+
+func table(b *strings.Builder, rows []Row, gpus bool) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	head := "RANK\tHOST\tPID\tPROGRAM\tSTATE\tCPU%\tRSS\t"
+	if gpus {
+		head += "GPU\t"
+	}
+	fmt.Fprintln(t, head+"OUTPUT\tMPI\tWAITS IN")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%.0f\t%s\t", r.Rank, r.Host, r.Main, r.Program, r.State, r.CPU, Bytes(r.RSS))
+		if gpus {
+			fmt.Fprintf(t, "%s\t", Bytes(r.GPUMemory))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", r.silence(), r.Phase, r.Waits())
+	}
+	t.Flush()
+}
+
+// silence is how long ago the last output came.
+func (r Row) silence() string {
+	d := time.Duration(r.Silent * float64(time.Second)).Round(time.Second)
+	if !r.Wrote {
+		return "none in " + d.String()
+	}
+	return d.String() + " ago"
+}
+
+// Waits is where the rank waits, as the kernel has it: a system call says most, but for a process that I/O holds.
+func (r Row) Waits() string {
+	list := []string{r.Syscall, r.Wchan}
+	if r.State == states["D"] {
+		slices.Reverse(list)
+	}
+	return cmp.Or(list[0], list[1], "-")
+}
+
+// Bytes is a size for a person: "-" where it is not known.
+func Bytes(n uint64) string {
+	if n == 0 {
+		return "-"
+	}
+	const units = "KMGTPE"
+	if n < 1024 {
+		return strconv.FormatUint(n, 10)
+	}
+	v, i := float64(n)/1024, 0
+	for v >= 999.5 && i < len(units)-1 {
+		v /= 1024
+		i++
+	}
+	if v < 9.95 {
+		return fmt.Sprintf("%.1f%c", v, units[i])
+	}
+	return fmt.Sprintf("%.0f%c", v, units[i])
+}
