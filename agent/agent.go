@@ -3,11 +3,13 @@ package agent
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/gpuwatch"
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/agent/metrics"
@@ -15,9 +17,10 @@ import (
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/ports"
 	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/survey"
+	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
-	"github.com/mpiup/mpiup/topology/usable"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -32,18 +35,16 @@ type Agent struct {
 	gossip  *member.Gossip // nil when embedded or switched off
 	front   *port.Port     // nil when embedded
 	metrics *metrics.Metrics
-	machine knownMachine
-	gpus    gpus
+	host    *host.Host
 	libs    *mpilib.Memory
-	cgroups func() *usable.Cgroups // this process's, looked up once
 	haste   haste
 	lull    lull
 	ports   ports.Table        // that ranks will meet at
 	watch   *gpuwatch.Watch    // nil: nobody can tell how busy GPUs are; set before anybody asks
 	looks   singleflight.Group // at what ranks do
 
-	refusals  port.Refusals
-	answering answering
+	refusals port.Refusals
+	survey   *survey.Survey
 
 	stopping chan struct{}  // closed when the agent is to end
 	running  sync.WaitGroup // sessions
@@ -73,11 +74,13 @@ func New(cfg Config) (*Agent, error) {
 		sessions: make(map[string]*session),
 		idle:     idle{after: cfg.IdleExit},
 		libs:     mpilib.NewMemory(os.DirFS("/")),
-		cgroups:  sync.OnceValue(func() *usable.Cgroups { return usable.FindCgroups(os.DirFS("/")) }),
 		haste:    haste{tell: cfg.Hasten},
 		lull:     lull{tell: cfg.Rest},
 	}
-	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.runDir()})
+	a.host = host.New(host.Config{Env: cfg.Env, GPUHelper: cfg.GPUHelper, Run: a.runForOutput, RunDir: cfg.RunDir, Log: cfg.Log})
+	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.host.RunDir()})
+	a.survey = survey.New(survey.Config{Hello: a.hello, Host: a.host, Libs: a.libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
+		Env: environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.stopping})
 	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Log: cfg.Log, Ending: a.isStopping, Sessions: a.sessionCount, Peers: a.peersIn})
 	return a, nil
 }
@@ -175,6 +178,17 @@ func (a *Agent) stopText() string { return a.stopWhy }
 // Hello is what the agent says of itself.
 func (a *Agent) Hello() *apiv1.HelloReply { return a.hello() }
 
+// Survey is the agent's part in a launcher's look at the hosts.
+func (a *Agent) Survey() *survey.Survey { return a.survey }
+
+// address is where peers reach this agent, or would.
+func (a *Agent) address() netip.Addr {
+	if a.front != nil {
+		return a.front.Advertised.Addr()
+	}
+	return port.Advertise(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)).Addr()
+}
+
 // hello is what the agent says of itself.
 func (a *Agent) hello() *apiv1.HelloReply {
 	r := &apiv1.HelloReply{
@@ -199,4 +213,19 @@ func (a *Agent) hello() *apiv1.HelloReply {
 		r.Address = a.front.Advertised.String()
 	}
 	return r
+}
+
+// runForOutput runs a program as one of this agent's processes.
+func (a *Agent) runForOutput(ctx context.Context, c gpu.Command) (gpu.Result, error) {
+	o, err := reap.Collect(ctx, a.super, reap.Command{Argv: c.Argv, Env: a.cfg.Env}, c.Limit)
+	code := o.Exit.Code
+	if o.Exit.Signal != 0 {
+		code = 128 + o.Exit.Signal
+	}
+	return gpu.Result{Out: o.Out, Err: o.Err, Code: code}, err
+}
+
+// readMachine begins to read the machine, so that it is known when the first job comes.
+func (a *Agent) readMachine() {
+	a.running.Go(func() { a.host.XML() }) // who needs it asks again and gets the error
 }

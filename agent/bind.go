@@ -6,49 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/topology"
-	"github.com/mpiup/mpiup/topology/sysfs"
-	"github.com/mpiup/mpiup/topology/usable"
 )
-
-// describe is this host's machine as far as a launcher wants to know it; nil: it does not, or it is
-// not known. What may be used is asked of the kernel each time, for a CPU manager changes it.
-func (a *Agent) describe(wish apiv1.MachineWish) *apiv1.Machine {
-	if wish == apiv1.MachineWish_MACHINE_NOT_WANTED {
-		return nil
-	}
-	l, _, err := a.layout()
-	if err != nil {
-		a.cfg.Log.Info("the launcher is not told of the machine", "cause", err)
-		return nil
-	}
-	if wish == apiv1.MachineWish_MACHINE_IF_EXCLUSIVE && !l.Exclusive && len(a.cfg.GPUs.GPUs) == 0 {
-		return nil
-	}
-	return machine.Pack(l)
-}
-
-// layout is where the CPUs lie that ranks here may use now. They are the container's own if no quota is
-// below them, and either there is one or they are a part of the machine.
-func (a *Agent) layout() (*layout.Layout, *topology.Machine, error) {
-	m, err := a.machine.get(sysfs.Host())
-	if err != nil {
-		return nil, nil, err
-	}
-	limits, err := a.cgroups().Limit(m)
-	if err != nil {
-		return nil, nil, err
-	}
-	l, err := m.Layout(limits.CPUs)
-	if err == nil {
-		l.Exclusive = limits.Sharing == usable.Exclusive || limits.Sharing == usable.Whole && limits.Quota > 0
-	}
-	return l, m, err
-}
 
 // bound is how the ranks of one job are bound here; the zero value: none is.
 type bound struct {
@@ -79,7 +41,7 @@ func (st *step) binding() *bound {
 		return b
 	}
 	var err error
-	if b.layout, b.machine, err = st.s.agent.layout(); err != nil {
+	if b.layout, b.machine, err = st.s.agent.host.Layout(); err != nil {
 		st.s.log.Info("bound ranks are not told where they are", "cause", err)
 	}
 	return b

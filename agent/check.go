@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/internal/api/dial"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -22,7 +23,7 @@ import (
 func Check(ctx context.Context, id *identity.Identity, incarnation, runDir string) (addr string, err error) {
 	want := incarnation
 	var candidates []string
-	if r, err := ReadRecord(runDir); err == nil {
+	if r, err := host.ReadRecord(runDir); err == nil {
 		want = r.Incarnation
 		candidates = append(candidates, r.Address)
 	}

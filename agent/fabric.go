@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/checkup"
-	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/rdma"
@@ -40,10 +39,7 @@ func (st *step) chooseFabric() (f fabric, err error) {
 	if f.use == rdma.TCP || l.Job.Hosts < 2 && f.use != rdma.RDMA && l.Job.Net == "" {
 		return f, nil
 	}
-	f.hcas = rdma.Read(fsys, rdma.Config{Addresses: addresses})
-	if m, err := st.s.agent.machine.get(fsys); err == nil {
-		f.hcas.AddIdle(fsys, m)
-	}
+	f.hcas = st.s.agent.host.HCAs()
 	if len(f.hcas.HCAs) > 0 {
 		f.gpus = st.s.agent.cfg.GPUs.Units()
 	}
@@ -71,20 +67,6 @@ func (st *step) judgeFabric(f *fabric) error {
 type missingFabric struct{ sentences []string }
 
 func (e *missingFabric) Error() string { return "--fabric rdma: " + strings.Join(e.sentences, "; ") }
-
-// addresses is those of this host's interfaces.
-func addresses() (list []rdma.Address) {
-	links, err := mpinet.Links()
-	if err != nil {
-		return nil // entries of interfaces that can be seen count without
-	}
-	for _, l := range links {
-		for _, a := range l.Addrs {
-			list = append(list, rdma.Address{Interface: l.Name, IP: a.Addr()})
-		}
-	}
-	return list
-}
 
 // fabricVariables are a rank's. What its program's own environment says stays.
 func (p *proc) fabricVariables(app *apiv1.App) (given []rdma.Variable) {

@@ -52,9 +52,9 @@ const filesName = "files"
 
 // filesDir makes the directory of the session's files.
 func (s *session) filesDir() (string, error) {
-	dir, _ := s.agent.sessionDir(s.id)
+	dir, _ := s.agent.host.SessionDir(s.id)
 	if dir == "" {
-		return "", fmt.Errorf("%s cannot be written to: give the agent a writable TMPDIR, such as an emptyDir volume", s.agent.runDir())
+		return "", fmt.Errorf("%s cannot be written to: give the agent a writable TMPDIR, such as an emptyDir volume", s.agent.host.RunDir())
 	}
 	dir = filepath.Join(dir, filesName)
 	return dir, os.MkdirAll(dir, 0o700)
@@ -127,8 +127,8 @@ func (s *session) removeFiles(steps []*step) {
 			st.copies.Remove()
 		}
 		if st.files != "" {
-			os.RemoveAll(guard.SessionDir(s.agent.runDir(), s.id))
-			os.Remove(s.agent.runDir()) // if nothing else is in it
+			os.RemoveAll(guard.SessionDir(s.agent.host.RunDir(), s.id))
+			os.Remove(s.agent.host.RunDir()) // if nothing else is in it
 		}
 	}
 }

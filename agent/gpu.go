@@ -2,62 +2,13 @@ package agent
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/topology/sysfs"
 )
-
-// gpus is what this host's GPUs are by the best source, which may be a program that takes seconds
-// and is asked once. The zero value has not asked yet.
-type gpus struct {
-	mu    sync.Mutex // held while it asks: others want the same answer
-	asked bool       // guarded by mu
-	inv   gpu.Inventory
-}
-
-// know asks, unless that was done. A launch that is given up is not waited for.
-func (g *gpus) know(ctx context.Context, a *Agent) gpu.Inventory {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.asked {
-		return g.inv
-	}
-	inv, err := gpu.Ask(ctx, gpu.Config{FS: sysfs.Host(), Env: a.lookupEnv, Helper: a.cfg.GPUHelper, Run: a.runForOutput})
-	if err != nil {
-		a.cfg.Log.Info("GPUs: a better source tells nothing", "used", inv.Source, "cause", err)
-	}
-	if g.asked = ctx.Err() == nil; g.asked {
-		g.inv = inv
-	}
-	return inv
-}
-
-// lookupEnv is a variable of the container's.
-func (a *Agent) lookupEnv(name string) (string, bool) {
-	for _, kv := range a.cfg.Env {
-		if value, ok := strings.CutPrefix(kv, name+"="); ok {
-			return value, true
-		}
-	}
-	return "", false
-}
-
-// runForOutput runs a program as one of this agent's processes.
-func (a *Agent) runForOutput(ctx context.Context, c gpu.Command) (gpu.Result, error) {
-	o, err := reap.Collect(ctx, a.super, reap.Command{Argv: c.Argv, Env: a.cfg.Env}, c.Limit)
-	code := o.Exit.Code
-	if o.Exit.Signal != 0 {
-		code = 128 + o.Exit.Signal
-	}
-	return gpu.Result{Out: o.Out, Err: o.Err, Code: code}, err
-}
 
 // gpuUnits is what launchers are told of the GPUs that ranks here can be given.
 func (a *Agent) gpuUnits() (units []*apiv1.GpuUnit) {
@@ -86,7 +37,7 @@ func (st *step) chooseGPUs() (c gpuChoice, err error) {
 	if err != nil || wish.IsZero() || l.Exec != nil || len(l.Procs) == 0 {
 		return c, err
 	}
-	inv := st.s.agent.gpus.know(st.may, st.s.agent)
+	inv := st.s.agent.host.GPUs(st.may)
 	units := inv.Units()
 	procs := slices.SortedFunc(slices.Values(l.Procs), func(a, b *apiv1.Proc) int { return cmp.Compare(a.LocalRank, b.LocalRank) })
 	cpus := make([]idset.Set, len(procs))

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/topology"
@@ -30,7 +30,7 @@ func sees(t *testing.T, change func(*apiv1.Launch), containerEnv ...string) (lin
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.gpus.asked, a.gpus.inv = true, fourGPUs()
+	a.host = host.New(host.Config{Log: a.cfg.Log, Ask: func(context.Context, gpu.Config) (gpu.Inventory, error) { return fourGPUs(), nil }})
 	runAgent(t, a)
 	client := newClient(t, a, '1', "life-1")
 	client.dial(false)
@@ -99,23 +99,5 @@ func TestAWishThatCannotBeMetIsAnError(t *testing.T) {
 		if f := seen[len(seen)-1].GetStartFailed(); f == nil || !strings.HasPrefix(f.Text, tt.want) {
 			t.Errorf("%v, want %s", seen[len(seen)-1], tt.want)
 		}
-	}
-}
-
-// A host's programs are asked once, and by every launch that is not given up.
-func TestGPUsAreAskedOnce(t *testing.T) {
-	a := newAgent(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	first := a.gpus.know(ctx, a)
-	a.gpus.inv.Source = "the first answer"
-	if again := a.gpus.know(ctx, a); again.Source != "the first answer" {
-		t.Errorf("asked again: %q, then %q", first.Source, again.Source)
-	}
-	b := newAgent(t)
-	cancel()
-	b.gpus.know(ctx, b)
-	if b.gpus.asked {
-		t.Error("the answer of a launch that was given up is kept")
 	}
 }

@@ -3,12 +3,10 @@ package agent
 import (
 	"errors"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/agent/reap/guard"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
@@ -50,7 +48,7 @@ func (s *session) beginPMIx(machine string) error {
 	if err != nil {
 		return err
 	}
-	dir, remove := s.agent.sessionDir(s.id)
+	dir, remove := s.agent.host.SessionDir(s.id)
 	server, err := pmix.New(pmix.Config{
 		Address: lis.Addr().String(), SessionDir: dir, HwlocXML: machine,
 		Check: s.maySpeak, Log: s.log,
@@ -223,30 +221,4 @@ func (s *session) logged(id int, stderr bool, text string) {
 		st.tee.Write(id, job.Stream(o.Stream), o.Data)
 	}
 	s.send(o.Frame())
-}
-
-// runDir is where sessions have directories.
-func (a *Agent) runDir() string {
-	if a.cfg.RunDir != "" {
-		return a.cfg.RunDir
-	}
-	return RunDir(os.TempDir(), os.Getuid())
-}
-
-// sessionDir makes a directory that ranks of a session may use for files, and returns what
-// removes it. A container without a writable one has "".
-func (a *Agent) sessionDir(session string) (dir string, remove func()) {
-	base := a.runDir()
-	dir = guard.SessionDir(base, session)
-	if err := os.MkdirAll(dir, 0o700); err == nil {
-		err = checkOwned(base)
-		if err == nil {
-			return dir, func() {
-				os.RemoveAll(dir)
-				os.Remove(base) // if nothing else is in it
-			}
-		}
-		os.Remove(dir)
-	}
-	return "", func() {}
 }

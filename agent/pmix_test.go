@@ -79,7 +79,7 @@ func TestCrowdedRanksStayTogether(t *testing.T) {
 			l.Job.Pmi = tt.pmi
 			c.start(l)
 			c.times(int(tt.ranks), started)
-			want := tt.may && c.agent.cgroups().Autogrouped()
+			want := tt.may && c.agent.host.Cgroups().Autogrouped()
 			for _, p := range c.session().procs() {
 				if sid, err := unix.Getsid(p.process.Pid()); err != nil || (sid == mine) != want {
 					t.Errorf("session %d of %d, want it shared: %v (%v)", sid, mine, want, err)

@@ -2,9 +2,7 @@ package agent
 
 import (
 	"errors"
-	"fmt"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -89,8 +87,8 @@ func (p *proc) start() *apiv1.StartFailed {
 	argv, path := p.commandLine(app)
 	if l.Exec.GetShell() {
 		user := p.step.user()
-		argv, path = user.argv(app.Argv[0]), user.shell
-		computed = append(computed, user.variables(agentCfg.Env)...)
+		argv, path = user.Argv(app.Argv[0]), user.Shell
+		computed = append(computed, user.Variables(agentCfg.Env)...)
 	}
 	given := app.Env
 	if l.Job.Expand {
@@ -190,7 +188,7 @@ func (p *proc) sendExited(at time.Time) {
 		Text: p.failure}
 	p.mu.Unlock()
 	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs {
-		if n, err := st.s.agent.cgroups().OOMKills(); err == nil && n > st.oom {
+		if n, err := st.s.agent.host.Cgroups().OOMKills(); err == nil && n > st.oom {
 			x.Oom = true
 		}
 	}
@@ -276,29 +274,3 @@ func (p *proc) startFailed(err error) *apiv1.StartFailed {
 	}
 	return f
 }
-
-// dirExists asks for a directory, but does not wait for a mount that does not answer.
-func dirExists(dir string) error {
-	type result struct {
-		fi  os.FileInfo
-		err error
-	}
-	got := make(chan result, 1)
-	go func() { // ends when the mount answers; a stuck one costs this goroutine
-		fi, err := os.Stat(dir)
-		got <- result{fi, err}
-	}()
-	select {
-	case r := <-got:
-		if r.err == nil && !r.fi.IsDir() {
-			return fmt.Errorf("%s: %w", dir, syscall.ENOTDIR)
-		}
-		return r.err
-	case <-time.After(statBound):
-		return fmt.Errorf("%s: %w", dir, errNoAnswer)
-	}
-}
-
-const statBound = 5 * time.Second
-
-var errNoAnswer = errors.New("its file system does not answer")

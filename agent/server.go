@@ -66,7 +66,7 @@ func (a *Agent) serve(ctx context.Context) error {
 	if a.watch != nil {
 		parts.Go(func() { a.watch.Run(ctx) })
 	}
-	remove := a.record(bound)
+	remove := a.host.Announce(a.cfg.Incarnation, bound)
 	a.cfg.Log.Info("agent is ready", "host", a.cfg.Name, "address", a.front.Advertised.String(),
 		"slots", a.cfg.Slots, "scope", a.cfg.Identity.Scope(), "incarnation", short(a.cfg.Incarnation))
 	if a.cfg.Policy != nil {

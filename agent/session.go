@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/stall"
 	"github.com/mpiup/mpiup/agent/stdio"
@@ -32,7 +33,7 @@ type session struct {
 	up       *upstream
 	engine   *kvs.Engine
 	pmix     pmixHost
-	hints    hintFiles
+	hints    host.Hints
 	logLen   atomic.Int64   // bytes that ranks had shown by PMIx_Log
 	wg       sync.WaitGroup // goroutines that start and stop things
 	carriers sync.WaitGroup // of streams; none is added once the state is closed
@@ -252,7 +253,7 @@ func (s *session) run() {
 	s.spent, s.sealed = true, true
 	s.mu.Unlock()
 	s.wg.Wait()
-	s.hints.close()
+	s.hints.Close()
 	s.removeFiles(steps)
 	close(s.empty)
 	c := &apiv1.Closed{Text: text}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
 )
@@ -149,4 +150,21 @@ func (a *Agent) tick() {
 	a.haste.pass(now)
 	a.lull.pass(now, len(all))
 	a.endIfIdle(now, len(all))
+}
+
+// describe is this host's machine as far as a launcher wants to know it; nil: it does not, or it is
+// not known. What may be used is asked of the kernel each time, for a CPU manager changes it.
+func (a *Agent) describe(wish apiv1.MachineWish) *apiv1.Machine {
+	if wish == apiv1.MachineWish_MACHINE_NOT_WANTED {
+		return nil
+	}
+	l, _, err := a.host.Layout()
+	if err != nil {
+		a.cfg.Log.Info("the launcher is not told of the machine", "cause", err)
+		return nil
+	}
+	if wish == apiv1.MachineWish_MACHINE_IF_EXCLUSIVE && !l.Exclusive && len(a.cfg.GPUs.GPUs) == 0 {
+		return nil
+	}
+	return machine.Pack(l)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/gloo"
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -63,7 +64,7 @@ type step struct {
 	bound    func() *bound                // which CPUs the ranks have; looked up once
 	mcaFiles func() map[string]rdma.Param // what Open MPI's own files set here; looked up once
 	together func() bool                  // ranks stay in one process session; found out once
-	user     func() account               // whose shell runs what Exec.shell hands over; looked up once
+	user     func() host.Account          // whose shell runs what Exec.shell hands over; looked up once
 }
 
 // newStep makes the job's part here, which is known to other hosts' ranks before it is started.
@@ -73,10 +74,10 @@ func newStep(s *session, l *apiv1.Launch) *step {
 	// See reap.Command.SameSession; a container has a CPU cgroup. Open MPI's ranks yield where they are too many; MPICH's do
 	// not, and together they would have one session's share of the CPUs for all of them.
 	st.together = sync.OnceValue(func() bool {
-		return l.Exec == nil && !l.Exec.GetTerminal() && s.crowded() && s.agent.cgroups().Autogrouped()
+		return l.Exec == nil && !l.Exec.GetTerminal() && s.crowded() && s.agent.host.Cgroups().Autogrouped()
 	})
 	st.mcaFiles = sync.OnceValue(func() map[string]rdma.Param { return mpinet.MCAFiles(sysfs.Host(), st.s.userVariable) })
-	st.user = sync.OnceValue(func() account { return accountOf(os.DirFS("/"), os.Getuid()) })
+	st.user = sync.OnceValue(func() host.Account { return host.AccountOf(os.DirFS("/"), os.Getuid()) })
 	st.ctx, st.kill = context.WithCancel(context.Background())
 	st.may, st.halt = context.WithCancel(st.ctx)
 	st.copies = st.newCopies()
@@ -108,7 +109,7 @@ func newSpace(s *session, l *apiv1.Launch) (*kvs.Space, error) {
 func (st *step) start() {
 	defer close(st.over)
 	l := st.launch
-	st.oom, _ = st.s.agent.cgroups().OOMKills()
+	st.oom, _ = st.s.agent.host.Cgroups().OOMKills()
 	if failed := st.receive(); failed != nil {
 		if !st.isStopped() {
 			st.s.send(failed.Frame())
@@ -214,7 +215,7 @@ func (st *step) directories() []string {
 		if a.WdirExplicit {
 			continue // a missing one is the start's error
 		}
-		if err := dirExists(a.Wdir); err != nil {
+		if err := host.DirExists(a.Wdir); err != nil {
 			dirs[i] = st.s.agent.cfg.Dir
 			st.s.notice(true, "the launcher's working directory %s is not there (%v), so %s is used; set --wdir to choose",
 				a.Wdir, errors.Unwrap(err), dirs[i])
@@ -229,7 +230,7 @@ func (st *step) ownDir() string {
 	if !st.launch.Exec.GetShell() {
 		return cfg.Dir
 	}
-	if home := st.user().homeIn(cfg.Env); dirExists(home) == nil {
+	if home := st.user().HomeIn(cfg.Env); host.DirExists(home) == nil {
 		return home
 	}
 	return cfg.Dir

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mpiup/mpiup/agent"
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/internal/hostlist"
@@ -102,7 +103,7 @@ func (f *agentFlags) run(p *process) error {
 		return identityError(err)
 	}
 	life := incarnation.Of("/", p.host)
-	runDir := agent.RunDir(p.getenv("TMPDIR"), os.Getuid())
+	runDir := host.RunDir(p.getenv("TMPDIR"), os.Getuid())
 	if f.check {
 		return f.runCheck(p, id, life, runDir)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/mpiup/mpiup/agent"
+	agentsurvey "github.com/mpiup/mpiup/agent/survey"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -50,8 +51,8 @@ func (h here) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.Chec
 	if h.once.Do(h.start); h.err != nil {
 		return nil, h.err
 	}
-	reply, err := h.agent.Checkup(ctx, r)
-	if errors.As(err, new(*agent.CommandLineError)) {
+	reply, err := h.agent.Survey().Checkup(ctx, r)
+	if errors.As(err, new(*agentsurvey.CommandLineError)) {
 		err = &survey.UsageError{Text: err.Error()}
 	}
 	return reply, err
@@ -61,7 +62,7 @@ func (h here) Ask(ctx context.Context, r *apiv1.AskRequest) (*apiv1.AskReply, er
 	if h.once.Do(h.start); h.err != nil {
 		return nil, h.err
 	}
-	return h.agent.Ask(ctx, r)
+	return h.agent.Survey().Ask(ctx, r)
 }
 
 func (h here) Answer(ctx context.Context, r *apiv1.AnswerRequest) (addresses []string, done func() error, err error) {
@@ -71,7 +72,7 @@ func (h here) Answer(ctx context.Context, r *apiv1.AnswerRequest) (addresses []s
 	ctx, cancel := context.WithCancel(ctx)
 	opened, ended := make(chan []string, 1), make(chan error, 1)
 	go func() {
-		ended <- h.agent.Answer(ctx, r, func(a *apiv1.AnswerReply) error { opened <- a.Addresses; return nil })
+		ended <- h.agent.Survey().Answer(ctx, r, func(a *apiv1.AnswerReply) error { opened <- a.Addresses; return nil })
 	}()
 	select {
 	case addresses := <-opened:

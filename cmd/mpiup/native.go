@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/mpiup/mpiup/agent"
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli"
@@ -188,9 +188,9 @@ func sshName(p *process) (string, error) {
 	if beside := filepath.Join(filepath.Dir(self), "ssh"); ours(beside) {
 		return beside, nil
 	}
-	dir := filepath.Join(agent.RunDir(p.getenv("TMPDIR"), os.Getuid()), "bin")
+	dir := filepath.Join(host.RunDir(p.getenv("TMPDIR"), os.Getuid()), "bin")
 	link := filepath.Join(dir, "ssh")
-	if err := agent.MakeRunDir(dir); err != nil {
+	if err := host.MakeRunDir(dir); err != nil {
 		return "", err
 	}
 	if to, err := os.Readlink(link); err == nil && to == self {

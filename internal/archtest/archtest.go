@@ -5,8 +5,8 @@
 //	10 cmd/mpiup
 //	9  launcher/{examine,peers}
 //	8  launcher   agent              never each other: they meet in internal/api
-//	4  launcher/reach
-//	3  launcher/{link,spawn}   agent/metrics   cmd/mpiup/draw
+//	4  launcher/reach   agent/survey
+//	3  launcher/{link,spawn}   agent/{host,metrics}   cmd/mpiup/draw
 //	2  launcher/{placement,cli,iof,survey,quorum}   agent/{port,reap,stdio,member,exchange,mpilib,mpinet}
 //	   pmi, pmi/{pmi1,pmi2,pmix}, pmi/pmix/{modex,names}      internal/wire
 //	1  pmi/{kvs,message,lobby}, pmi/pmix/{jobdata,event,group,spawn}   gpu   rdma   topology/{discover,hwlocxml,usable}

@@ -40,6 +40,8 @@ var levels = map[string]int{
 	"launcher/iof":                2,
 	"agent/port":                  2,
 	"agent/metrics":               3,
+	"agent/host":                  3,
+	"agent/survey":                4,
 	"agent/reap":                  2,
 	"agent/reap/guard":            2,
 	"agent/reap/proctree":         1,

@@ -1,4 +1,4 @@
-package agent
+package host
 
 import (
 	"bufio"
@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// account is what the password file says of a user.
-type account struct {
-	name, home, shell string
+// Account is what the password file says of a user.
+type Account struct {
+	Name, Home, Shell string
 }
 
 const (
@@ -19,11 +19,11 @@ const (
 	defaultShell = "/bin/sh"
 )
 
-// accountOf looks a user up in etc/passwd below root. One without an entry, as pods have with a
+// AccountOf looks a user up in etc/passwd below root. One without an entry, as pods have with a
 // uid of the cluster's choice, has the fallback shell and nothing else, as sshd would have it if it
 // let such a user in (passwd(5): an empty shell is /bin/sh).
-func accountOf(root fs.FS, uid int) account {
-	a := account{shell: defaultShell}
+func AccountOf(root fs.FS, uid int) Account {
+	a := Account{Shell: defaultShell}
 	f, err := root.Open("etc/passwd")
 	if err != nil {
 		return a
@@ -35,28 +35,28 @@ func accountOf(root fs.FS, uid int) account {
 		if len(fields) != 7 || fields[2] != strconv.Itoa(uid) {
 			continue
 		}
-		a.name, a.home = fields[0], fields[5]
+		a.Name, a.Home = fields[0], fields[5]
 		if path.IsAbs(fields[6]) {
-			a.shell = fields[6]
+			a.Shell = fields[6]
 		}
 		return a
 	}
 	return a
 }
 
-// argv is a shell that runs text, or a login shell for "": its argv[0] begins with a hyphen.
-func (a account) argv(text string) []string {
-	name := path.Base(a.shell)
+// Argv is a shell that runs text, or a login shell for "": its argv[0] begins with a hyphen.
+func (a Account) Argv(text string) []string {
+	name := path.Base(a.Shell)
 	if text == "" {
 		return []string{"-" + name}
 	}
 	return []string{name, "-c", text}
 }
 
-// variables are those that sshd sets and the container may lack; env is the container's.
-func (a account) variables(env []string) (list []string) {
+// Variables are those that sshd sets and the container may lack; env is the container's.
+func (a Account) Variables(env []string) (list []string) {
 	for _, v := range []struct{ name, value string }{
-		{"HOME", a.home}, {"USER", a.name}, {"LOGNAME", a.name}, {"SHELL", a.shell},
+		{"HOME", a.Home}, {"USER", a.Name}, {"LOGNAME", a.Name}, {"SHELL", a.Shell},
 	} {
 		if v.value != "" && valueOf(env, v.name) == "" {
 			list = append(list, v.name+"="+v.value)
@@ -65,12 +65,12 @@ func (a account) variables(env []string) (list []string) {
 	return list
 }
 
-// homeIn is the home directory: the container's HOME comes before the password file's.
-func (a account) homeIn(env []string) string {
+// HomeIn is the home directory: the container's HOME comes before the password file's.
+func (a Account) HomeIn(env []string) string {
 	if home := valueOf(env, "HOME"); home != "" {
 		return home
 	}
-	return a.home
+	return a.Home
 }
 
 func valueOf(env []string, name string) string {

@@ -1,4 +1,4 @@
-package agent
+package host
 
 import (
 	"path"
@@ -20,36 +20,36 @@ func TestAccountOf(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		uid  int
-		want account
+		want Account
 	}{
-		{"root", 0, account{"root", "/root", "/bin/bash"}},
-		{"no shell named", 1000, account{"mpiuser", "/home/mpiuser", "/bin/sh"}},
-		{"no path", 1001, account{"odd", "/home/odd", "/bin/sh"}},
-		{"no entry", 1000660000, account{shell: "/bin/sh"}},
+		{"root", 0, Account{"root", "/root", "/bin/bash"}},
+		{"no shell named", 1000, Account{"mpiuser", "/home/mpiuser", "/bin/sh"}},
+		{"no path", 1001, Account{"odd", "/home/odd", "/bin/sh"}},
+		{"no entry", 1000660000, Account{Shell: "/bin/sh"}},
 	} {
-		if got := accountOf(etc, tt.uid); got != tt.want {
+		if got := AccountOf(etc, tt.uid); got != tt.want {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
-	if got := accountOf(fstest.MapFS{}, 0); got != (account{shell: "/bin/sh"}) {
+	if got := AccountOf(fstest.MapFS{}, 0); got != (Account{Shell: "/bin/sh"}) {
 		t.Errorf("no password file: %+v", got)
 	}
 }
 
 func TestShellOfAnAccount(t *testing.T) {
-	a := account{"me", "/home/me", "/bin/bash"}
+	a := Account{"me", "/home/me", "/bin/bash"}
 	for text, want := range map[string][]string{"": {"-bash"}, "a  'b'": {"bash", "-c", "a  'b'"}} {
-		if d := cmp.Diff(want, a.argv(text)); d != "" {
+		if d := cmp.Diff(want, a.Argv(text)); d != "" {
 			t.Error(d)
 		}
 	}
-	if d := cmp.Diff([]string{"USER=me", "LOGNAME=me", "SHELL=/bin/bash"}, a.variables([]string{"HOME=/data", "X=1"})); d != "" {
+	if d := cmp.Diff([]string{"USER=me", "LOGNAME=me", "SHELL=/bin/bash"}, a.Variables([]string{"HOME=/data", "X=1"})); d != "" {
 		t.Error(d)
 	}
-	if home := a.homeIn([]string{"HOME=/data"}); home != "/data" {
+	if home := a.HomeIn([]string{"HOME=/data"}); home != "/data" {
 		t.Errorf("home is %s", home)
 	}
-	if home := a.homeIn(nil); home != "/home/me" {
+	if home := a.HomeIn(nil); home != "/home/me" {
 		t.Errorf("home is %s", home)
 	}
 }
@@ -60,7 +60,7 @@ func FuzzAccountOf(f *testing.F) {
 	f.Add([]byte("::0::::"), 0)
 	f.Fuzz(func(t *testing.T, text []byte, uid int) {
 		defer cost.Watch(t, cost.Parser, len(text))()
-		if a := accountOf(fstest.MapFS{"etc/passwd": {Data: text}}, uid); !path.IsAbs(a.shell) {
+		if a := AccountOf(fstest.MapFS{"etc/passwd": {Data: text}}, uid); !path.IsAbs(a.Shell) {
 			t.Errorf("%+v", a)
 		}
 	})

@@ -1,7 +1,8 @@
-package agent
+package survey
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -10,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/mpiup/mpiup/agent/checkup"
+	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/port"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/rdma"
@@ -17,11 +21,19 @@ import (
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
+func newSurvey(t *testing.T) *Survey {
+	t.Helper()
+	env := []string{"PATH=/usr/bin:/bin"}
+	return New(Config{Hello: func() *apiv1.HelloReply { return &apiv1.HelloReply{} }, Env: env, Dir: "/",
+		Host: host.New(host.Config{Env: env, Log: slog.New(slog.DiscardHandler)}), Libs: mpilib.NewMemory(os.DirFS("/")),
+		Address: func() netip.Addr { return port.Advertise(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)).Addr() }})
+}
+
 // An agent holds ports only while a launcher listens, however often it is asked, and on its own address alone.
 func TestAnswersWhileItIsAskedTo(t *testing.T) {
-	a := newAgent(t)
+	a := newSurvey(t)
 	fsys := sysfs.Host()
-	choice, _, err := chooseAsked(fsys, rdma.Read(fsys, rdma.Config{Addresses: addresses}), "", "")
+	choice, _, err := chooseAsked(fsys, rdma.Read(fsys, rdma.Config{Addresses: host.Addresses}), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +80,7 @@ func TestDeadDirectoriesOfASearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	reply := &apiv1.CheckupReply{}
-	newAgent(t).findPrograms(reply, &apiv1.CheckupRequest{Programs: []string{"osu_bw"}, LookIn: []string{dead, alive}}, &checkup.Host{})
+	newSurvey(t).findPrograms(reply, &apiv1.CheckupRequest{Programs: []string{"osu_bw"}, LookIn: []string{dead, alive}}, &checkup.Host{})
 	if len(reply.Findings) != 1 || !strings.HasPrefix(reply.Findings[0].Text, dead+" was left out") || len(reply.Programs) != 1 || reply.Programs[0].Value != filepath.Join(alive, "osu_bw") {
 		t.Errorf("%v", reply)
 	}

@@ -1,4 +1,4 @@
-package agent
+package host
 
 import (
 	"encoding/json"
@@ -29,24 +29,24 @@ func RunDir(tmp string, uid int) string {
 	return filepath.Join(tmp, fmt.Sprintf("mpiup-%d", uid))
 }
 
-// record writes the Record and returns what removes it. A container without a writable
+// Announce writes the Record of an agent whose port is bound, and returns what removes it. A container without a writable
 // directory has none; --check then looks for its incarnation on the candidate ports.
-func (a *Agent) record(bound netip.AddrPort) (remove func()) {
-	if a.cfg.RunDir == "" {
+func (h *Host) Announce(incarnation string, bound netip.AddrPort) (remove func()) {
+	if h.cfg.RunDir == "" {
 		return func() {}
 	}
 	ip := bound.Addr().Unmap()
 	if ip.IsUnspecified() {
 		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	path := filepath.Join(a.cfg.RunDir, recordName)
-	r := Record{Incarnation: a.cfg.Incarnation, Address: netip.AddrPortFrom(ip, bound.Port()).String(), PID: os.Getpid()}
-	if err := writeRecord(a.cfg.RunDir, path, r); err != nil {
-		a.cfg.Log.Info("no record of this agent; mpiup agent --check will search its ports", "file", path, "cause", err)
+	path := filepath.Join(h.cfg.RunDir, recordName)
+	r := Record{Incarnation: incarnation, Address: netip.AddrPortFrom(ip, bound.Port()).String(), PID: os.Getpid()}
+	if err := writeRecord(h.cfg.RunDir, path, r); err != nil {
+		h.cfg.Log.Info("no record of this agent; mpiup agent --check will search its ports", "file", path, "cause", err)
 		return func() {}
 	}
 	return func() {
-		if cur, err := ReadRecord(a.cfg.RunDir); err == nil && cur == r {
+		if cur, err := ReadRecord(h.cfg.RunDir); err == nil && cur == r {
 			os.Remove(path)
 		}
 	}

@@ -1,0 +1,123 @@
+// Package host is what this host is, read when first wanted: its machine and where its CPUs lie, its GPUs by the best
+// source, its RDMA devices, its cgroups, whose shell its user has, and the directories that an agent may write to.
+//
+//	/sys, /proc ──▶ Machine, Layout, HCAs     again when what the container may use has changed
+//	nvidia-smi… ──▶ GPUs                      once: it may take seconds
+//	Machine     ──▶ XML ──▶ Hints             files in memory that ranks read
+//	run dir     ──▶ Announce, ReadRecord      which agent is this container's, and where it listens
+//
+// Concurrency: all methods may be called by several goroutines; those that read wait for each other.
+//
+// It decides nothing by what it reads: what ranks are told of it is agent/outfit's.
+package host
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/mpiup/mpiup/agent/mpinet"
+	"github.com/mpiup/mpiup/gpu"
+	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/sysfs"
+	"github.com/mpiup/mpiup/topology/usable"
+)
+
+// Config is what a Host cannot read.
+type Config struct {
+	Env       []string                                                 // the container's
+	GPUHelper string                                                   // mpiup-nvml with its directory; "": there is none
+	Run       func(context.Context, gpu.Command) (gpu.Result, error)   // runs a program that tells of GPUs
+	Ask       func(context.Context, gpu.Config) (gpu.Inventory, error) // nil: gpu.Ask
+	RunDir    string                                                   // where the record of this agent is kept; "" for none
+	Log       *slog.Logger
+}
+
+// Host is this host.
+type Host struct {
+	cfg     Config
+	machine known
+	gpus    gpus
+	cgroups func() *usable.Cgroups
+}
+
+// New reads nothing yet.
+func New(c Config) *Host {
+	if c.Ask == nil {
+		c.Ask = gpu.Ask
+	}
+	return &Host{cfg: c, cgroups: sync.OnceValue(func() *usable.Cgroups { return usable.FindCgroups(os.DirFS("/")) })}
+}
+
+// Cgroups is this process's, looked up once.
+func (h *Host) Cgroups() *usable.Cgroups { return h.cgroups() }
+
+// Machine is this host's machine.
+func (h *Host) Machine() (*topology.Machine, error) { return h.machine.get(sysfs.Host()) }
+
+// XML is hwloc's XML of the machine. It takes some milliseconds the first time, and reads one file afterwards.
+func (h *Host) XML() (string, error) { return h.machine.xml(sysfs.Host()) }
+
+// Layout is where the CPUs lie that ranks here may use now. They are the container's own if no quota is
+// below them, and either there is one or they are a part of the machine.
+func (h *Host) Layout() (*layout.Layout, *topology.Machine, error) {
+	m, err := h.Machine()
+	if err != nil {
+		return nil, nil, err
+	}
+	limits, err := h.Cgroups().Limit(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := m.Layout(limits.CPUs)
+	if err == nil {
+		l.Exclusive = limits.Sharing == usable.Exclusive || limits.Sharing == usable.Whole && limits.Quota > 0
+	}
+	return l, m, err
+}
+
+// HCAs is the host's RDMA devices, those included that the container was not given.
+func (h *Host) HCAs() rdma.Inventory {
+	fsys := sysfs.Host()
+	inv := rdma.Read(fsys, rdma.Config{Addresses: Addresses})
+	if m, err := h.Machine(); err == nil {
+		inv.AddIdle(fsys, m)
+	}
+	return inv
+}
+
+// Addresses is those of this host's interfaces.
+func Addresses() (list []rdma.Address) {
+	links, err := mpinet.Links()
+	if err != nil {
+		return nil // entries of interfaces that can be seen count without
+	}
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			list = append(list, rdma.Address{Interface: l.Name, IP: a.Addr()})
+		}
+	}
+	return list
+}
+
+// Getenv is a variable of the container's.
+func (h *Host) Getenv(name string) (string, bool) {
+	for _, kv := range h.cfg.Env {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// TempDir is where ranks put temporary files, unless they are told otherwise.
+func (h *Host) TempDir() string {
+	if dir, _ := h.Getenv("TMPDIR"); dir != "" {
+		return dir
+	}
+	return "/tmp"
+}
