@@ -78,10 +78,11 @@ var levels = map[string]int{
 	"agent/lives":                 2,
 	"internal/wire":               2,
 
-	"launcher/verdict":    2,
-	"launcher/exchange":   2,
-	"launcher/attendance": 2,
-	"agent/sockets":       1,
+	"launcher/verdict":      2,
+	"launcher/verdict/logs": 3,
+	"launcher/exchange":     2,
+	"launcher/attendance":   2,
+	"agent/sockets":         1,
 
 	"pmi/kvs":              1,
 	"pmi/message":          1,

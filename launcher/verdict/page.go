@@ -11,7 +11,8 @@ func Page() string {
 	b.WriteString(`# Troubleshooting: what ended the job
 
 When a job fails, the last lines of ` + "`mpiup run`" + ` say which rank on which host ended it and why, and end with the name of a section of
-this page. ` + "`mpiup help NAME`" + ` prints one. This page is made of the table that mpiup itself uses (` + "`launcher/verdict`" + `).
+this page. ` + "`mpiup help NAME`" + ` prints one, and ` + "`mpiup verdict FILE`" + ` reads logs of any launcher and
+names kind and rank. This page is made of the table that mpiup itself uses (` + "`launcher/verdict`" + `).
 
 | name | what |
 |---|---|

@@ -74,7 +74,7 @@ var Signs = join(
 	is("", "mca_base_component_repository_open", "component_find: unable to open", "(ignored)", "NET/Plugin", "TUNER/Plugin", "ProfilerPlugin",
 		"Could not load dynamic library", "TF-TRT Warning", "Unable to register cu", "error: kex_exchange*retry", "retrying in", "will retry", ", retrying",
 		"NCCL INFO", "Set MCA parameter \"", "more process has sent help message", "more processes have sent help message",
-		"DeprecationWarning", "FutureWarning", "UserWarning", "This usually is caused by", "not finding the required libraries"),
+		"DeprecationWarning", "FutureWarning", "UserWarning", "This usually is caused by", "did not call \"init\" before exiting, but", "otherwise exiting without calling MPI_FINALIZE", "errno: 97", "not finding the required libraries"),
 
 	// GPUs: torch's c10/cuda/CUDACachingAllocator.cpp, XLA's status, TensorFlow's allocator, NCCL's include/alloc.h, cuBLAS, DeepSpeed.
 	is(GPUMemory, "CUDA out of memory", "HIP out of memory", "RESOURCE_EXHAUSTED: Out of memory", "CUDA error: out of memory", "Cuda failure*out of memory",
@@ -142,9 +142,10 @@ var Signs = join(
 	// The batch system's and Kubernetes' end of a pod, and of a host.
 	is(TimeOut, "DUE TO TIME LIMIT", "DeadlineExceeded", "longer than specified deadline", "time limit for job execution has been reached", "APPLICATION TIMED OUT", "ran longer than --timeout", "activeDeadlineSeconds"),
 	is(Interrupted, "KeyboardInterrupt", "Received 2 death signal", "Ctrl-C caught", "mpirun: killing job", "killing job...", "mpiup got SIGINT", "CANCELLED AT", "got signal: 2", "got signal: 1 ", "interrupted by user", "exited on signal 2 ", "Keyboard interrupt"),
-	is(Terminated, "workers are evicted", "reason: Evicted", "DUE TO PREEMPTION", "DUE TO NODE FAILURE", "DisruptionTarget", "TaintManagerEviction", "imminent node shutdown", "is being taken away",
-		"got signal: 15", "death signal, shutting down workers", "Received SIGTERM: 15", "NodeNotReady", "NodeLost", "node is draining", "Spot Instance interruption", "spot interruption", "TerminationByKubelet", "Received SIGTERM", "NodeShutdown",
-		"deletion by TaintManager", "Marking for deletion Pod", "received signal 15", "pod*was terminated", "pod*evicted", "was evicted", "preempted to", "Preempted in order to admit", "by preemption", "was preempted", "due to preemption", "node had condition", "Status: Evicted", "The node was low on resource"),
+	weighing(Cause, Terminated, "workers are evicted", "reason: Evicted", "Status: Evicted", "pod*evicted", "was evicted", "DUE TO PREEMPTION", "DUE TO NODE FAILURE", "DisruptionTarget", "TaintManagerEviction", "imminent node shutdown",
+		"NodeNotReady", "NodeLost", "node is draining", "Spot Instance interruption", "spot interruption", "TerminationByKubelet", "NodeShutdown", "deletion by TaintManager", "Marking for deletion Pod", "preempted to", "Preempted in order to admit",
+		"by preemption", "was preempted", "due to preemption", "The node was low on resource"),
+	is(Terminated, "is being taken away", "got signal: 15", "death signal, shutting down workers", "Received SIGTERM", "received signal 15", "pod*was terminated"),
 	is(AgentLost, "has lost communication with a remote daemon", "has lost communication with its daemon", "daemon has unexpectedly failed", "control_cb*assert (!closed) failed", "lost connection to*daemon", "Node failure on", "unable to write data to proxy",
 		"daemon did not report back", "agent ended the session", "nothing was heard from it", "raylet*died"),
 	weighing(Ending, AgentLost, "unable to reliably start one or more daemons", "process manager error waiting for completion", "launcher returned error waiting for completion", "One or more daemons", "unable to start the daemon process"),

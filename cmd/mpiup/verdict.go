@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/launcher/verdict/logs"
+	"github.com/spf13/cobra"
+)
+
+// verdictCommand reads logs and says which rank ended the job, and why.
+func verdictCommand(p *process) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verdict [FILE...]",
+		Short: "Read logs of a failed job, and say which rank ended it and why",
+		Long: "Read logs of a failed job, of any launcher, and say which rank failed for a reason of its own, and what kind of failure it is. Without\n" +
+			"FILE, or for -, standard input is read. Each file is the log of a pod or of a whole job. The exit code is 1 where no failure is known.",
+		Example: `  kubectl logs job/train-launcher | mpiup verdict
+  mpiup verdict worker-*.log
+  mpiup verdict --json launcher.log`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			var r logs.Reader
+			if len(args) == 0 {
+				args = []string{"-"}
+			}
+			for i, name := range args {
+				if i > 0 {
+					r.File()
+				}
+				if err := readLog(p, &r, name); err != nil {
+					return usage(err)
+				}
+			}
+			v, found := r.Verdict()
+			if !found {
+				p.code = 1
+			}
+			return tellVerdict(p, v, found, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the verdict as a JSON object (mpiup help record)")
+	return c
+}
+
+// readLog feeds a file's lines; of longer ones the beginning.
+func readLog(p *process, r *logs.Reader, name string) error {
+	in := p.stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		in = file
+	}
+	if in == nil {
+		return errors.New("there is no standard input")
+	}
+	b := bufio.NewReaderSize(in, logs.MaxLine)
+	for cut := false; ; {
+		line, err := b.ReadSlice('\n')
+		if !cut && len(line) > 0 {
+			r.Line(strings.TrimSuffix(string(line), "\n"))
+		}
+		cut = errors.Is(err, bufio.ErrBufferFull)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil && !cut {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+}
+
+func tellVerdict(p *process, v verdict.Verdict, found, asJSON bool) error {
+	if asJSON {
+		if !found {
+			_, err := io.WriteString(p.stdout, "null\n")
+			return err
+		}
+		return json.NewEncoder(p.stdout).Encode(v)
+	}
+	if !found {
+		_, err := io.WriteString(p.stdout, "no failure that mpiup knows is in these lines\n")
+		return err
+	}
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-6s %s\n", name+":", visible.Line(fmt.Sprintf(format, args...)))
+	}
+	probably := ""
+	if v.Likely {
+		probably = "probably "
+	}
+	line("kind", "%s%s", probably, v.Kind)
+	rank := "unknown"
+	if v.Rank != nil {
+		rank = fmt.Sprint(*v.Rank)
+	}
+	if v.Host != "" {
+		rank += " on " + v.Host
+	}
+	line("rank", "%s", rank)
+	for _, e := range v.Evidence {
+		line("line", "%s", e)
+	}
+	for _, d := range v.Advice {
+		line("do", "%s", d)
+	}
+	line("more", "mpiup help %s", v.Kind)
+	_, err := io.WriteString(p.stdout, b.String())
+	return err
+}

@@ -1,0 +1,226 @@
+package logs
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// fact is a text by which a line names a process. The groups rank, local, host and pid are what it says.
+type fact struct {
+	re    *regexp.Regexp
+	first bool // the launcher names the first one that failed
+	waits bool // it is one that others wait for
+}
+
+func says(text string) fact   { return fact{re: regexp.MustCompile(text)} }
+func first(text string) fact  { return fact{re: regexp.MustCompile(text), first: true} }
+func waited(text string) fact { return fact{re: regexp.MustCompile(text), waits: true} }
+
+var facts = []fact{
+	// Open MPI and PRRTE, orterun's and prterun's help texts.
+	first(`noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited`),
+	first(`due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),
+	first(`^Process name: \[(?:\[\d+,\d+\]|[\w.@-]*\d+),(?P<rank>\d+)\]`),
+	says(`invoked on rank (?P<rank>\d+) in communicator`),
+	says(`reported by process \[[^,\]]+,(?P<rank>\d+)\]`),
+	says(`^(?:process )?rank (?P<rank>\d+); it may have occurred`),
+	says(`^Remote daemon: \[\[\d+,\d+\],\d+\] on node (?P<host>\S+)`),
+	says(`^(?:hostname|Node|Host|Local host|Peer host|node): +(?P<host>[\w.-]+)`),
+	says(`^node (?P<host>\S+) exiting`),
+	// MPICH and Intel MPI.
+	first(`^=\s+RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
+	first(`^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
+	says(`^Abort\(-?\d+\) on node \d+ \(rank (?P<rank>\d+) in comm`),
+	says(`called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
+	says(`\[cli_(?P<rank>\d+)\]: `),
+	// torch and torchrun.
+	says(`\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]`),
+	says(`^rank\s*: (?P<rank>\d+) \(local_rank: \d+\)`),
+	says(`^exitcode\s*: -?\d+ \(pid: (?P<pid>\d+)\)`),
+	says(`^host\s*: (?P<host>\S+)`),
+	says(`local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
+	says(`process (?P<rank>\d+) terminated with (?:signal|exit)`),
+	says(`--local[_-]rank[= ](?P<local>\d+)`),
+	waited(`Ranks? (?P<rank>\d+)(?:, ?\d+)* failed to pass monitoredBarrier`),
+	// Horovod.
+	waited(`missing ranks?: ?\[?(?P<rank>\d+)`),
+	first(`^Process (?P<rank>\d+) exit with status code [1-9]`),
+	// Slurm.
+	says(`^srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)`),
+	// JAX.
+	waited(`^/job:\w+/replica:\d+/task:(?P<rank>\d+)$`),
+	waited(`[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
+	// mpiup.
+	first(`^(?:mpiup: )?(?:rank (?P<rank>\d+)|host) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with)`),
+	// A program's own words.
+	says(`(?i)\bglobal[_ ]?rank[ :=]+(?P<rank>\d+)\b`),
+}
+
+// loose is a rank that a failure's own line speaks of.
+var loose = regexp.MustCompile(`(?i)\b(?:on |in |from |by )?(?:mpi |world )?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
+
+// ranks says which process a fact's line names; false: none.
+func (f fact) names(text string) (ending, bool) {
+	m := f.re.FindStringSubmatch(text)
+	if m == nil {
+		return ending{rank: -1}, false
+	}
+	e := ending{rank: -1}
+	for i, name := range f.re.SubexpNames() {
+		switch name {
+		case "rank":
+			e.rank = number(m[i])
+		case "local":
+			e.local = number(m[i]) + 1
+		case "host":
+			e.host = strings.Trim(m[i], ",.;:()\"'")
+		case "pid":
+			e.pid = max(number(m[i]), 0)
+		}
+	}
+	return e, true
+}
+
+// block is torchrun's list of failures, of which the root cause is the one that counts.
+type block struct {
+	root bool
+	who  ending
+}
+
+var (
+	enqueued = regexp.MustCompile(`Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
+	numbered = []*regexp.Regexp{
+		regexp.MustCompile(`^NCCL INFO comm \S+ rank (\d+) nranks`),
+		regexp.MustCompile(`^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
+		regexp.MustCompile(`^MPI startup\(\): (\d+) +(\d+) +([\w.-]+) +\{`),
+	}
+)
+
+// learn takes what a line says of processes into account.
+func (r *Reader) learn(l line) {
+	if m := enqueued.FindStringSubmatch(l.text); m != nil && len(r.enq) < maxPIDs {
+		r.enq[number(m[1])] = number(m[2])
+	}
+	for i, re := range numbered {
+		if m := re.FindStringSubmatch(l.text); m != nil {
+			p := process{l.who.host, l.who.pid}
+			if i > 0 {
+				p = process{m[3], number(m[2])}
+			}
+			r.know(p, number(m[1]))
+		}
+	}
+	switch {
+	case strings.HasPrefix(l.text, "Root Cause (first observed failure)"):
+		r.block = block{root: true, who: ending{rank: -1}}
+		return
+	case strings.HasPrefix(l.text, "======"):
+		r.block.root = false
+	}
+	for _, f := range facts {
+		who, ok := f.names(l.text)
+		if !ok {
+			continue
+		}
+		r.know(process{who.host, who.pid}, who.rank)
+		if f.waits && who.rank >= 0 && len(r.waits) < maxFound {
+			r.waits = append(r.waits, who.rank)
+		}
+		if r.block.root {
+			r.block.who = r.block.who.or(who)
+			who = r.block.who
+			r.named = &who
+		} else if f.first && r.named == nil {
+			r.named = &who
+		}
+		if !f.waits {
+			r.recent, r.at = who, r.number
+			r.tell(who)
+		}
+		return
+	}
+}
+
+// tell completes findings that came just before.
+func (r *Reader) tell(who ending) {
+	for _, f := range r.open {
+		if r.number-f.number <= after && f.lane.file == r.file && f.who.rank < 0 {
+			f.who = f.who.or(who)
+		}
+	}
+}
+
+func (r *Reader) know(p process, rank int) {
+	if p.pid > 0 && rank >= 0 && len(r.pids) < maxPIDs {
+		r.pids[p] = rank
+		if _, taken := r.pids[process{"", p.pid}]; !taken {
+			r.pids[process{"", p.pid}] = rank
+		}
+	}
+}
+
+// looksRaised says that a line is a Python exception's, though its traceback is not there.
+var raisedLine = regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:: \S|$)`)
+
+func looksRaised(text string) bool { return raisedLine.MatchString(text) }
+
+// relayed says that an exception only tells of another process's.
+func relayed(text string) bool {
+	for _, p := range []string{"torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "subprocess.CalledProcessError", "torch.multiprocessing.spawn.Process",
+		"ChildFailedError", "RuntimeError: Horovod detected that one or more processes exited", "RuntimeError: horovod.run", "torch.distributed.elastic.multiprocessing.api.SignalException"} {
+		if strings.HasPrefix(text, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// warns says that a line calls itself a warning. NCCL's are errors.
+var warning = regexp.MustCompile(`^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: W tensorflow/|\bWarning:`)
+
+func warns(text string) bool {
+	return warning.MatchString(text) && !strings.Contains(text, "NCCL WARN")
+}
+
+// starts says that a kind is one of starting, which is tried again.
+func starts(k verdict.Kind) bool {
+	switch k {
+	case verdict.DNS, verdict.Identity, verdict.Network, verdict.HostsMissing:
+		return true
+	}
+	return false
+}
+
+// ownRecord reads the verdict of a run of mpiup, as --output json has it.
+func ownRecord(text string) (*verdict.Verdict, bool) {
+	if !strings.HasPrefix(text, "{") || !strings.Contains(text, `"event":"verdict"`) {
+		return nil, false
+	}
+	var v verdict.Verdict
+	if json.Unmarshal([]byte(text), &v) != nil || verdict.Of(v.Kind).Title == "" {
+		return nil, false
+	}
+	return &v, true
+}
+
+var ownKind = regexp.MustCompile(`^(?:mpiup: )?(probably )?([a-z-]+); more: mpiup help ([a-z-]+)$`)
+
+// ownLine takes the last line of a failed run of mpiup.
+func (r *Reader) ownLine(l line) bool {
+	m := ownKind.FindStringSubmatch(l.text)
+	if m == nil || m[2] != m[3] || verdict.Of(verdict.Kind(m[2])).Title == "" {
+		return false
+	}
+	v := verdict.Verdict{Kind: verdict.Kind(m[2]), Likely: m[1] != ""}
+	if r.named != nil {
+		v.Host = r.named.host
+		if rank := r.named.rank; rank >= 0 {
+			v.Rank = &rank
+		}
+	}
+	r.own = &v
+	return true
+}

@@ -1,0 +1,114 @@
+package logs
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// Verdict is what the lines say; false where they tell of no failure.
+func (r *Reader) Verdict() (verdict.Verdict, bool) {
+	if r.own != nil {
+		return *r.own, true
+	}
+	f := r.guilty()
+	if f == nil {
+		return verdict.Verdict{}, false
+	}
+	who := r.whose(f)
+	v := verdict.Verdict{Kind: f.kind, Likely: f.likely, Host: who.host, PID: who.pid, Evidence: []string{f.line}}
+	if who.rank >= 0 {
+		v.Rank = &who.rank
+		if h := r.lanes[lane{f.file, who.rank}]; h != nil {
+			v.Stderr = slices.Clone(h.first)
+		}
+	}
+	v.GPU, v.PCI, v.HCA = verdict.Devices(f.line)
+	for _, do := range verdict.Of(f.kind).Do {
+		v.Advice = append(v.Advice, strings.ReplaceAll(do, "`", ""))
+	}
+	return v, true
+}
+
+// guilty is the finding that explains most, of those that explain as much the first.
+func (r *Reader) guilty() *finding {
+	for w := verdict.Cause; ; w-- {
+		if list := r.found[w]; len(list) > 0 {
+			return slices.MinFunc(list, compare)
+		}
+		if w == 0 {
+			return nil
+		}
+	}
+}
+
+// compare is the order of findings of one weight: what is sure and no warning first, then by time where that is known of both and they are
+// of different files, then as they were read.
+func compare(a, b *finding) int {
+	bit := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	if c := cmp.Or(cmp.Compare(bit(a.weak), bit(b.weak)), cmp.Compare(bit(a.likely), bit(b.likely))); c != 0 {
+		return c
+	}
+	if a.file != b.file && !a.time.IsZero() && !b.time.IsZero() {
+		return a.time.Compare(b.time)
+	}
+	return cmp.Compare(a.order, b.order)
+}
+
+// whose is the process that a finding is about.
+func (r *Reader) whose(f *finding) ending {
+	who := f.who
+	switch f.kind {
+	case verdict.Interrupted, verdict.TimeOut, verdict.Usage, verdict.Slots, verdict.HostsMissing, verdict.OtherVersion, verdict.DNS, verdict.Identity, verdict.OutputLost:
+		return ending{rank: f.lane.rank, host: who.host} // of the job: whoever is named nearby was only ended with it
+	}
+	if f.weight <= verdict.Ending && f.weight > verdict.Wait && r.named != nil && r.named.rank >= 0 {
+		return *r.named
+	}
+	if f.kind == verdict.Collective || f.kind == verdict.Rendezvous || f.kind == verdict.StuckInit {
+		if rank, ok := r.absent(); ok {
+			return ending{rank: rank}
+		}
+	}
+	if who.rank < 0 && who.pid > 0 {
+		for _, p := range []process{{who.host, who.pid}, {"", who.pid}} {
+			if rank, ok := r.pids[p]; ok {
+				who.rank = rank
+				break
+			}
+		}
+	}
+	if who.rank < 0 {
+		for _, m := range loose.FindAllStringSubmatch(f.line, 1) {
+			who.rank = number(m[1] + m[2])
+		}
+	}
+	if who.rank < 0 && r.named != nil && (who.host == "" || r.named.host == "" || who.host == r.named.host) {
+		who = who.or(*r.named)
+	}
+	if who.rank < 0 && who.local > 0 && len(r.hosts) < 2 {
+		who.rank = who.local - 1
+	}
+	return who
+}
+
+// absent is the rank that others wait for: a launcher or library names it, or it has begun fewer operations than all others.
+func (r *Reader) absent() (int, bool) {
+	if len(r.waits) > 0 {
+		return r.waits[0], true
+	}
+	ranks := slices.Collect(maps.Keys(r.enq))
+	slices.SortFunc(ranks, func(a, b int) int { return cmp.Compare(r.enq[a], r.enq[b]) })
+	if len(ranks) < 2 || r.enq[ranks[0]] == r.enq[ranks[1]] {
+		return -1, false
+	}
+	return ranks[0], true
+}

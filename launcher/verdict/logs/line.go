@@ -1,0 +1,208 @@
+package logs
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// line is one with what its tags say.
+type line struct {
+	who      ending
+	time     time.Time
+	text     string
+	indented bool
+	bracket  int // a number in brackets plus 1, which may be a rank; 0: none
+}
+
+// ending is a process as a line names it.
+type ending struct {
+	rank  int // -1: not named
+	local int // the rank on its host plus 1; 0: not named
+	host  string
+	pid   int
+}
+
+// or is what is named, by the first else by the second.
+func (e ending) or(o ending) ending {
+	if e.rank < 0 {
+		e.rank = o.rank
+	}
+	if e.local == 0 {
+		e.local = o.local
+	}
+	if e.host == "" {
+		e.host = o.host
+	}
+	if e.pid == 0 {
+		e.pid = o.pid
+	}
+	return e
+}
+
+// tags are what stands before a line; the named groups are what it says. They are taken off again and again, in any order.
+var tags = []*regexp.Regexp{
+	// Times: kubectl logs --timestamps, mpirun --timestamp-output, Ray, CI systems. A "[" begins the next tag.
+	regexp.MustCompile(`^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
+	regexp.MustCompile(`^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}`),
+	regexp.MustCompile(`^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
+	regexp.MustCompile(`^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
+	// Open MPI --tag-output, PRRTE, Horovod over Gloo.
+	regexp.MustCompile(`^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<std(?:err|out|diag)>: ?`),
+	// torch 2.2 and later; torchrun --tee, whose number is local.
+	regexp.MustCompile(`^\[rank(?P<rank>\d+)\]: ?`),
+	regexp.MustCompile(`^\[default(?P<local>\d+)\]: ?`),
+	// kubectl logs --prefix, docker compose, stern.
+	regexp.MustCompile(`^\[pod/(?P<host>[\w.-]+)/[\w.-]+\] `),
+	regexp.MustCompile(`^(?P<host>[a-z0-9](?:[\w.-]*[a-z0-9])?) +\| `),
+	// Ray.
+	regexp.MustCompile(`^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
+	regexp.MustCompile(`^std(?:err|out): `),
+	regexp.MustCompile(`^\| +`),
+	// srun --label, mpiup --output tag, mpiexec -l.
+	regexp.MustCompile(`^(?P<rank>\d{1,6}): (?P<rest>)`),
+	// NCCL: host:pid:thread [GPU].
+	regexp.MustCompile(`^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<local>\d+)\] `),
+	// UCX and Open MPI.
+	regexp.MustCompile(`^\[(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+)(?: ?:\d+)*\] `),
+	regexp.MustCompile(`^\[(?P<bracket>\d{1,5}|\d{1,3}\.\d{1,5})\]:? ?`),
+	// Hydra.
+	regexp.MustCompile(`^\[(?:mpiexec|proxy:\d+:\d+)@(?P<host>[\w.-]+)\] `),
+}
+
+// rankInside is a rank that the line itself names, which says more than a number before it.
+var rankInside = regexp.MustCompile(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]`)
+
+var ansi = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+
+// parse takes the tags off a line.
+func (r *Reader) parse(text string) line {
+	text = strings.TrimRight(text, "\r\n ")
+	if at := strings.LastIndexByte(text, '\r'); at >= 0 { // what a terminal shows
+		text = text[at+1:]
+	}
+	if strings.IndexByte(text, '\x1b') >= 0 {
+		text = ansi.ReplaceAllString(text, "")
+	}
+	l := line{who: ending{rank: -1}}
+	if strings.HasPrefix(text, `{"time":`) {
+		text = record(text, &l)
+	}
+	const most = 6
+	for range most {
+		trimmed := strings.TrimLeft(text, " \t")
+		if trimmed == "" || !strings.ContainsRune("[(|0123456789std", rune(trimmed[0])) && !lowerTag(trimmed) {
+			break
+		}
+		rest, ok := r.untag(trimmed, &l)
+		if !ok {
+			break
+		}
+		text = rest
+	}
+	if l.who.rank < 0 && l.bracket > 0 && !rankInside.MatchString(text) {
+		l.who.rank = l.bracket - 1
+	}
+	l.indented = text != "" && (text[0] == ' ' || text[0] == '\t')
+	l.text = strings.TrimSpace(text)
+	return l
+}
+
+// lowerTag says that a line may begin with the name of a host.
+func lowerTag(text string) bool {
+	head, _, ok := strings.Cut(text[:min(len(text), 120)], " ")
+	return ok && (strings.Count(head, ":") >= 2 || strings.HasPrefix(strings.TrimLeft(text[len(head):], " "), "| "))
+}
+
+// untag takes one tag off.
+func (r *Reader) untag(text string, l *line) (rest string, ok bool) {
+	for _, re := range tags {
+		m := re.FindStringSubmatchIndex(text)
+		if m == nil {
+			continue
+		}
+		group := func(name string) string {
+			if i := re.SubexpIndex(name); i >= 0 && m[2*i] >= 0 {
+				return text[m[2*i]:m[2*i+1]]
+			}
+			return ""
+		}
+		if b := group("bracket"); b != "" {
+			if !r.count.tag(b, r.number) {
+				return text, false
+			}
+			_, after, spawned := strings.Cut(b, ".")
+			if !spawned {
+				after = b
+			}
+			l.bracket = number(after) + 1
+		}
+		if t, ok := when(group("time")); ok && l.time.IsZero() {
+			l.time = t
+		}
+		named := ending{rank: -1, host: group("host"), pid: max(number(group("pid")), 0), local: number(group("local")) + 1}
+		if n := group("rank"); n != "" {
+			named.rank = number(n)
+		}
+		l.who = l.who.or(named)
+		return text[m[1]:], true
+	}
+	return text, false
+}
+
+// counter tells numbers of lines from those of ranks: the former go up by one, line by line.
+type counter struct{ last, at, run int }
+
+// tag says that a number in brackets is a rank's.
+func (c *counter) tag(text string, line int) bool {
+	n := number(text)
+	if n == c.last+1 && line == c.at+1 {
+		c.run++
+	} else if c.run < 4 {
+		c.run = 0
+	}
+	c.last, c.at = n, line
+	return c.run < 4
+}
+
+// record reads a line of mpiup's --output json.
+func record(text string, l *line) string {
+	var o struct {
+		Time  time.Time
+		Rank  *int
+		Host  string
+		Text  *string
+		Event string
+	}
+	if json.Unmarshal([]byte(text), &o) != nil || o.Text == nil || o.Event != "" {
+		return text
+	}
+	l.time, l.who.host = o.Time, o.Host
+	if o.Rank != nil {
+		l.who.rank = *o.Rank
+	}
+	return *o.Text
+}
+
+var layouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05Z07:00"}
+
+func when(text string) (time.Time, bool) {
+	text = strings.Replace(text, ",", ".", 1)
+	for _, l := range layouts {
+		if t, err := time.Parse(l, text); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// number is -1 where there is none, or one that no rank or process has.
+func number(text string) int {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}

@@ -1,0 +1,222 @@
+// Package logs reads the logs of a job that failed, of whatever launcher, and says which rank failed for a reason of its own, and of what
+// kind that reason is. PURE.
+//
+//	lines ──line.go──▶ when, whose (rank, host, process), text ──signs, tracebacks, summaries──▶ findings ──judge.go──▶ verdict
+//
+// A log is of one process, of several with tags before their lines ("[1,3]<stderr>:", "[rank3]:", "3: "), or of several without. What
+// launchers say at the end (mpirun, Hydra, torchrun, srun, horovodrun, DeepSpeed, mpiup) names ranks where lines do not.
+//
+// A Reader belongs to one goroutine. Whatever it is fed, it keeps a bounded part: maxLanes processes with their first lines, and maxFound
+// findings of each weight. Hosts' clocks are compared only between files, and only where each line of both findings has a time.
+package logs
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// Bounds.
+const (
+	MaxLine  = 4 << 10 // bytes of a line that are looked at
+	maxLanes = 2048
+	maxFirst = 10
+	maxText  = 300 // bytes of a line that are kept
+	maxFound = 64  // of a weight; the first ones
+	maxPIDs  = 4096
+	after    = 8 // lines in which a launcher says whose the failure was, after it was told of
+	before   = 3 // and before
+)
+
+// Reader takes lines and gives a verdict. The zero value is ready.
+type Reader struct {
+	file   int // number of the current one
+	number int // of its line
+	lanes  map[lane]*heard
+	found  [verdict.Cause + 1][]*finding
+	pids   map[process]int // ranks by process
+	enq    map[int]int     // by rank, the last collective operation that it began
+	waits  []int           // ranks that others wait for
+	named  *ending         // the process that a launcher names as the first that failed
+	own    *verdict.Verdict
+	open   []*finding // the latest, which may yet learn their rank or host
+	recent ending     // what a summary has named lately
+	at     int        // and on which line
+	block  block
+	count  counter
+	hosts  map[string]bool // at most two, which is several
+}
+
+// lane is one process's lines; rank -1 is all lines of a file that have no tag.
+type lane struct{ file, rank int }
+
+type process struct {
+	host string
+	pid  int
+}
+
+// heard is what a lane has said.
+type heard struct {
+	first []string
+	trace trace
+	quiet int // lines since the last exception
+	last  *finding
+}
+
+// trace is where in a Python traceback a lane is.
+type trace uint8
+
+const (
+	outside trace = iota
+	frames
+)
+
+// finding is one line that tells of a failure.
+type finding struct {
+	kind   verdict.Kind
+	weight verdict.Weight
+	likely bool
+	weak   bool // a warning, or of a start that may have been tried again
+	line   string
+	who    ending
+	lane   lane
+	file   int
+	number int
+	order  int
+	time   time.Time
+}
+
+// File begins another log.
+func (r *Reader) File() {
+	r.file++
+	r.number, r.open, r.recent, r.at, r.block, r.count = 0, nil, ending{rank: -1}, 0, block{}, counter{}
+}
+
+// Line takes a line, without its end.
+func (r *Reader) Line(text string) {
+	if r.lanes == nil {
+		r.lanes, r.pids, r.enq, r.hosts = map[lane]*heard{}, map[process]int{}, map[int]int{}, map[string]bool{}
+		r.recent.rank = -1
+	}
+	r.number++
+	if len(text) > MaxLine {
+		text = text[:MaxLine]
+	}
+	l := r.parse(strings.ToValidUTF8(text, "\uFFFD"))
+	if l.text == "" {
+		return
+	}
+	if v, ok := ownRecord(l.text); ok {
+		r.own = v
+		return
+	}
+	if l.who.host != "" && len(r.hosts) < 2 {
+		r.hosts[l.who.host] = true
+	}
+	h, key := r.lane(l.who.rank)
+	if len(h.first) < maxFirst {
+		if s := cut(l.text); !slices.Contains(h.first, s) {
+			h.first = append(h.first, s)
+		}
+	}
+	r.learn(l)
+	if r.ownLine(l) {
+		return
+	}
+	if f := r.look(l, h); f != nil {
+		r.add(f, l, key)
+	}
+}
+
+// lane is what a rank has said; where there are too many it is everybody's.
+func (r *Reader) lane(rank int) (*heard, lane) {
+	key := lane{r.file, rank}
+	if r.lanes[key] == nil && len(r.lanes) >= maxLanes {
+		key = lane{0, -1}
+	}
+	h := r.lanes[key]
+	if h == nil {
+		h = &heard{}
+		r.lanes[key] = h
+	}
+	return h, key
+}
+
+// add keeps a finding, and what its neighbours say of the process.
+func (r *Reader) add(f *finding, l line, key lane) {
+	f.line, f.lane, f.file, f.number, f.time = cut(l.text), key, r.file, r.number, l.time
+	f.who = f.who.or(l.who)
+	if r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0 {
+		f.who = f.who.or(r.recent)
+	}
+	list := &r.found[f.weight]
+	if len(*list) >= maxFound {
+		return
+	}
+	for _, g := range r.found {
+		f.order += len(g)
+	}
+	*list = append(*list, f)
+	if len(r.open) == 4 {
+		r.open = r.open[1:]
+	}
+	r.open = append(r.open, f)
+}
+
+// look is what a line says of a failure; nil: nothing.
+func (r *Reader) look(l line, h *heard) *finding {
+	text := l.text
+	h.quiet++
+	switch {
+	case strings.HasSuffix(text, "Traceback (most recent call last):"):
+		h.trace = frames
+		return nil
+	case h.trace == frames && (l.indented || strings.HasPrefix(text, "File \"") || text == "^" || strings.Trim(text, "^~ ") == ""):
+		return nil
+	case h.trace == frames:
+		h.trace = outside
+		return r.exception(text, h)
+	case looksRaised(text):
+		return r.exception(text, h)
+	}
+	s, ok := verdict.Recognise(text)
+	if !ok {
+		return nil
+	}
+	return &finding{kind: s.Kind, weight: s.Weight(), likely: s.Likely, weak: warns(text) || starts(s.Kind), who: ending{rank: -1}}
+}
+
+// exception is the end of a traceback.
+func (r *Reader) exception(text string, h *heard) *finding {
+	f := &finding{kind: verdict.Python, weight: verdict.Program, who: ending{rank: -1}}
+	s, known := verdict.Recognise(text)
+	if relayed(text) {
+		if !known {
+			return nil
+		}
+		f.weight = verdict.Ending
+	}
+	if known && s.Weight() != verdict.Ending {
+		f.kind, f.likely, f.weak = s.Kind, s.Likely, starts(s.Kind)
+		if f.weight != verdict.Ending {
+			f.weight = s.Weight()
+		}
+	} else if known && f.weight == verdict.Ending {
+		f.kind, f.likely = s.Kind, s.Likely
+	}
+	const survived = 200 // lines after which an exception has ended nothing
+	if h.last != nil && h.quiet > survived {
+		h.last.weak = true
+	}
+	h.quiet, h.last = 0, f
+	return f
+}
+
+func cut(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "")
+	}
+	return text
+}

@@ -1,0 +1,103 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/cost"
+)
+
+// Each file of testdata/corpus is what a failed job wrote, cut to the lines that are the fact. Its first line names its public source, the
+// second what it is and which rank's; a further "# file" begins the log of another pod.
+func TestCorpus(t *testing.T) {
+	files, err := filepath.Glob("testdata/corpus/*.txt")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d logs, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(string(text), "\n")
+			if len(lines) < 3 || !strings.HasPrefix(lines[0], "# https://") || !strings.HasPrefix(lines[1], "# kind ") {
+				t.Fatal("no source and no kind in the first lines")
+			}
+			var r Reader
+			for _, l := range lines[2:] {
+				if l == "# file" {
+					r.File()
+				} else {
+					r.Line(l)
+				}
+			}
+			if got := said(&r); got != strings.TrimPrefix(lines[1], "# ") {
+				t.Errorf("is %q, want %q", got, lines[1])
+			}
+		})
+	}
+}
+
+// said is a verdict as the second line of a corpus file has it.
+func said(r *Reader) string {
+	v, ok := r.Verdict()
+	if !ok {
+		return "none"
+	}
+	rank := "unknown"
+	if v.Rank != nil {
+		rank = fmt.Sprint(*v.Rank)
+	}
+	text := fmt.Sprintf("kind %s rank %s", v.Kind, rank)
+	if v.Likely {
+		text += " probably"
+	}
+	return text
+}
+
+// Whatever is read, little is kept, and nothing takes long.
+func FuzzReader(f *testing.F) {
+	files, _ := filepath.Glob("testdata/corpus/*.txt")
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil {
+			f.Add(text)
+		}
+	}
+	f.Add([]byte(strings.Repeat("[7]: ", 2000) + "\n{\"time\":\"x\",\"rank\":1}\nTraceback (most recent call last):\n\x1b[31m  x\n\xff\r\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		defer cost.Watch(t, cost.Parser, len(text))()
+		var r Reader
+		for line := range strings.Lines(string(text)) {
+			r.Line(strings.TrimSuffix(line, "\n"))
+		}
+		v, ok := r.Verdict()
+		if ok && (v.Kind == "" || len(v.Evidence) == 0 && r.own == nil || v.Rank != nil && *v.Rank < 0) {
+			t.Errorf("%+v", v)
+		}
+		if len(r.lanes) > maxLanes+1 || len(r.pids) > maxPIDs+1 {
+			t.Errorf("%d processes and %d numbers kept", len(r.lanes), len(r.pids))
+		}
+	})
+}
+
+// A million lines of as many ranks are kept as a bounded part.
+func TestReaderIsBounded(t *testing.T) {
+	var r Reader
+	for i := range 100_000 {
+		r.Line(fmt.Sprintf("[1,%d]<stderr>:RuntimeError: CUDA out of memory. Tried to allocate %s", i, strings.Repeat("x", 100)))
+	}
+	n := 0
+	for _, list := range r.found {
+		n += len(list)
+	}
+	if len(r.lanes) > maxLanes+1 || n > maxFound*len(r.found) || len(r.open) > 4 {
+		t.Errorf("%d lanes, %d findings", len(r.lanes), n)
+	}
+	if got := said(&r); got != "kind gpu-out-of-memory rank 0" {
+		t.Error(got)
+	}
+}
