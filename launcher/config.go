@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/remains"
 )
 
 // Config is one run. cmd/mpiup fills it from flags and environment, read once.
@@ -57,6 +58,8 @@ type Config struct {
 	// Pty makes each rank's standard output a raw terminal, where it goes nowhere but to our own streams.
 	Pty    bool
 	Window int // bytes of output one rank may have under way; default 1 MiB, less with many ranks
+
+	Report remains.Config
 
 	Stdin       *os.File // nil: ranks read end of file
 	StdinTarget string   // "0" (default), a rank, "all", "none"

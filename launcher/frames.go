@@ -11,6 +11,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -114,6 +115,7 @@ func (r *run) frame(e event) {
 	case *apiv1.Frame_Notice:
 		r.notice(h, b.Notice)
 	case *apiv1.Frame_Ending:
+		r.remains.Event(report.Stopping, r.host(h).Name, b.Ending.Why)
 		r.onEnding(h, b.Ending.Why, e.at)
 	case *apiv1.Frame_Closed:
 		r.onClosed(h, b.Closed, e.at)
@@ -184,6 +186,7 @@ func (r *run) onStarted(h int, m *apiv1.Started) error {
 	}
 	r.exec.started()
 	r.ranks[m.Rank].pid = m.Pid
+	r.remains.Started(r.process(int(m.Rank)), int(m.Pid))
 	r.ranks[m.Rank].output = true
 	r.at[h].created--
 	r.at[h].running++
@@ -234,6 +237,7 @@ func (r *run) onStartFailed(h int, m *apiv1.StartFailed) error {
 	if f.Text == "" {
 		f.Text = fmt.Sprintf("%s: %v", m.Path, syscall.Errno(m.Errno))
 	}
+	r.remains.NotStarted(r.process(int(m.Rank)), f.Text)
 	r.sendOut(r.exchange.Over(int(m.Rank), f.Sentence()))
 	if j := r.jobOf(int(m.Rank)); j.asked != nil {
 		r.drop(j, f.Sentence())
@@ -256,6 +260,7 @@ func (r *run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		r.at[h].created--
 		r.heard(r.jobOf(int(m.Rank)))
 	}
+	r.remains.Ended(r.process(int(m.Rank)), job.Exit{Code: int(m.Code), Signal: int(m.Signal)})
 	r.noteAlone(m)
 	r.noteEnded(m)
 	f := r.about(verdict.Ended, h, int(m.Rank))
@@ -304,6 +309,7 @@ func (r *run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
 }
 
 func (r *run) onOutputEnd(h int, m *apiv1.OutputEnd) {
+	r.remains.Last(r.process(int(m.Rank)), r.sink.Tail(int(m.Rank)))
 	s := &r.ranks[m.Rank]
 	if s.output {
 		s.output = false

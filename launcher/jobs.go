@@ -3,6 +3,8 @@ package launcher
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
+	"path/filepath"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -11,6 +13,8 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/mixture"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/spawn"
 )
 
@@ -65,6 +69,19 @@ func (r *run) addJob(j *jobRun) {
 	r.places.grow(hostOf)
 	r.back.grow(j.size(), r.window())
 	r.exchange.Grow(hostOf, len(r.places.hosts()))
+	r.report(j)
+}
+
+// report notes a job in the run's report.
+func (r *run) report(j *jobRun) {
+	programs, ranks := make([]report.Program, len(j.apps)), make([]report.Rank, j.size())
+	for i, a := range j.apps {
+		programs[i] = report.Program{Argv: a.Argv, Env: slices.Clone(a.Env)}
+	}
+	for i, p := range j.plan.Placements {
+		ranks[i] = report.Rank{Job: j.number, Rank: int(p.Rank), Host: r.host(j.hosts[p.Host]).Name, Program: p.App, CPUs: p.CPUs.String()}
+	}
+	r.remains.Launched(r.opener.Run, programs, ranks, fmt.Sprintf("%d ranks on %s: %s", j.size(), reach.HostCount(len(j.hosts)), filepath.Base(j.apps[0].Argv[0])))
 }
 
 // settled notes that processes of a job are over. Of a spawned job of which none is left, the hosts are

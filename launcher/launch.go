@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -77,7 +78,19 @@ func (r *run) addHost(f reach.Found, attach link.Attach) int {
 	r.places.join(h)
 	r.at = append(r.at, hostState{})
 	r.active++
+	r.remains.Host(reported(h))
 	return i
+}
+
+// reported is a host as the run's report has it.
+func reported(h *link.Conn) report.Host {
+	is := h.First.Opened.GetHost()
+	address := ""
+	if h.First.Addr.IsValid() { // else the agent is in this process
+		address = h.First.Addr.String()
+	}
+	return report.Host{Name: h.Name, Node: is.GetNode(), Address: address, Arch: is.GetArch(), Agent: is.GetVersion(),
+		Slots: int(is.GetSlots()), CPUs: int(is.GetCpus()), GPUs: int(is.GetGpus())}
 }
 
 // tickHosts passes a step of the clock on to every host's connection.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -151,6 +153,7 @@ func (r *run) stop(why string, now bool) {
 	}
 	if r.stopped.IsZero() {
 		r.stopped = time.Now()
+		r.remains.Event(report.Stopping, "", why)
 	}
 	r.copier.Gone()
 	r.timers.grace.Stop()
@@ -185,6 +188,7 @@ func (r *run) signal(s os.Signal) {
 		}
 		return
 	}
+	r.remains.Event(report.Signal, "", job.SignalName(int(sig)))
 	a := r.signals.on(sig, time.Since(r.begun))
 	if r.exec != nil && a.grace {
 		a.say = ""

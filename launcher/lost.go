@@ -9,6 +9,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -71,6 +72,7 @@ func (r *run) hostEnded(h int, err error) {
 	var lost *link.Lost
 	if errors.As(err, &lost) && r.busy(h) {
 		f := verdict.Fault{Event: verdict.HostLost, At: lost.Since, Host: r.host(h).Name, Node: h, ID: -1, Text: lost.Why, Ranks: r.ranksOn(h)}
+		r.remains.Event(report.Lost, f.Host, f.Text)
 		if lost.Fenced || r.at[h].ending != "" {
 			f.Event, f.Fenced = verdict.HostTaken, lost.Fenced
 		}

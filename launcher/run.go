@@ -23,6 +23,8 @@ import (
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/quorum"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/remains"
+	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/spawn"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -47,10 +49,12 @@ type run struct {
 	// aside starts f on a goroutine that the run waits for; life ends with the run.
 	aside func(f func(life context.Context))
 	sink  *iof.Sink
-	input *streams.Input // nil: nobody gets standard input
-	feed  chan struct{}  // closed when every rank that gets it runs
-	mail  *mailbox
-	back  credits
+
+	remains *remains.Keeper
+	input   *streams.Input // nil: nobody gets standard input
+	feed    chan struct{}  // closed when every rank that gets it runs
+	mail    *mailbox
+	back    credits
 
 	sources *copies.Sources
 	copier  *copies.Copier // nil: nothing is copied
@@ -110,6 +114,8 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	r.hear()
 	cause, bad := r.verdict.Cause()
 	if !bad {
+		r.remains.Leave(nil, 0)
+		r.remains.Seal(r.cfg.Stderr, nil, 0)
 		return 0
 	}
 	if exec != nil && cause.Event == verdict.Ended { // the command's own exit code says all
@@ -148,6 +154,7 @@ func (r *run) words(id int) verdict.Said {
 func newRun(cfg Config) *run {
 	r := &run{cfg: cfg, identity: cfg.Identity, begun: time.Now(), clock: wire.NewClock(0), mail: newMailbox(), sources: &copies.Sources{}, noticed: map[string]bool{}}
 	r.signals.pid = os.Getpid()
+	r.remains = remains.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)
 	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles != "", PerHost: apiv1.MaxProcs})
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }
 	return r
@@ -447,7 +454,10 @@ func (r *run) prove() []byte {
 }
 
 // say prints one line of mpiup's own.
-func (r *run) say(format string, args ...any) { r.cfg.Say(format, args...) }
+func (r *run) say(format string, args ...any) {
+	r.cfg.Say(format, args...)
+	r.remains.Event(report.Said, "", fmt.Sprintf(format, args...))
+}
 
 // notice shows what an agent says, once, however many hosts say it, as the first one's. What is no
 // warning is for -v.

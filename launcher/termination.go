@@ -42,6 +42,7 @@ func (r *run) early(err error) int {
 }
 
 func (r *run) tell(v verdict.Verdict, lines, tail []string) int {
+	r.remains.Leave(&v, v.ExitCode)
 	for _, l := range lines {
 		r.say("%s", l)
 	}
@@ -59,6 +60,7 @@ func (r *run) tell(v verdict.Verdict, lines, tail []string) int {
 		}
 	}
 	writeTermination(&r.cfg.Reach, v.ExitCode, lines, v.Stderr, tail)
+	r.remains.Seal(r.cfg.Stderr, &v, v.ExitCode)
 	return v.ExitCode
 }
 

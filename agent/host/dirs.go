@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap/guard"
+	"github.com/mpiup/mpiup/internal/owned"
 )
 
 // RunDir is where sessions have directories.
@@ -24,7 +25,7 @@ func (h *Host) SessionDir(session string) (dir string, remove func()) {
 	base := h.RunDir()
 	dir = guard.SessionDir(base, session)
 	if err := os.MkdirAll(dir, 0o700); err == nil {
-		err = checkOwned(base)
+		err = owned.Dir(base)
 		if err == nil {
 			return dir, func() {
 				os.RemoveAll(dir)

@@ -7,7 +7,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/mpiup/mpiup/internal/owned"
 )
 
 // Record is what a running agent leaves in its container's run directory, for `mpiup agent
@@ -56,7 +57,7 @@ func writeRecord(dir, path string, r Record) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := checkOwned(dir); err != nil {
+	if err := owned.Dir(dir); err != nil {
 		return err
 	}
 	b, err := json.Marshal(r)
@@ -83,13 +84,13 @@ func MakeRunDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return errors.Join(checkOwned(filepath.Dir(dir)), checkOwned(dir))
+	return errors.Join(owned.Dir(filepath.Dir(dir)), owned.Dir(dir))
 }
 
 // ReadRecord reads what the agent of this container left in dir.
 func ReadRecord(dir string) (Record, error) {
 	var r Record
-	if err := checkOwned(dir); err != nil {
+	if err := owned.Dir(dir); err != nil {
 		return r, err
 	}
 	b, err := os.ReadFile(filepath.Join(dir, recordName))
@@ -106,17 +107,4 @@ func ReadRecord(dir string) (Record, error) {
 		return r, fmt.Errorf("%s in %s: %w", recordName, dir, err)
 	}
 	return r, nil
-}
-
-// checkOwned refuses a directory below a shared /tmp that somebody else made first.
-func checkOwned(dir string) error {
-	fi, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !fi.IsDir() || !ok || int(st.Uid) != os.Geteuid() || fi.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s is not a directory that only uid %d may write to", dir, os.Geteuid())
-	}
-	return nil
 }

@@ -66,6 +66,8 @@ type RunFlags struct {
 	Timeout       time.Duration // of the whole run; 0: none
 
 	TerminationLog string // "": not given
+	Report         string // a folder; "": not given
+	Seal           bool
 	Output         string // plain, tag, json; after Check with TagOutput in it
 	TagOutput      bool
 	TagHost        bool // tags have the host
@@ -147,6 +149,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.Pty, "pty", false, "make each rank's standard output a raw terminal: programs then write line by line and lose nothing when they crash (default: $MPIUP_PTY)")
 	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
 	valueVar(fs, &f.TerminationLog, "termination-log", "", notEmpty("a file"), "write the verdict on a failed run to `FILE`, which is made where there is none (default: $MPIUP_TERMINATION_LOG, else /dev/termination-log where there is one)")
+	valueVar(fs, &f.Report, "report", "", notEmpty("a folder"), "write what remains of the run to the folder `DIR` (default: of a failed run a file in $MPIUP_REPORTS, else in the temporary directory; mpiup help report)")
+	fs.BoolVar(&f.Seal, "seal", false, "end standard error with what remains of the run, packed: kubectl logs POD | mpiup report shows it")
 	valueVar(fs, &f.Stdin, "stdin", "0", checkStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
 	outputFlags.in(fs)
 	valueVar(fs, &f.MPI, "mpi", "auto", oneOf(protocols...),

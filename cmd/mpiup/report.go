@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/mpiup/mpiup/launcher/remains/report"
+	"github.com/spf13/cobra"
+)
+
+func reportCommand(p *process) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "report [FILE]",
+		Short: "Show what remains of a run: how it ended, on which hosts it was, what happened when",
+		Long: `Show what remains of a run: how it ended, on which hosts it was, what happened when, and the last
+lines of the ranks that failed. It is read from the folder that mpiup run --report wrote, or from the launcher's log,
+whose last lines hold it with mpiup run --seal. Neither the job's pods nor any right in the cluster is needed.`,
+		Example: `  kubectl logs POD | mpiup report
+  mpiup report launcher.log
+  mpiup report DIR --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := "-"
+			if len(args) > 0 {
+				name = args[0]
+			}
+			r, err := readReport(p, name)
+			if err != nil {
+				return usage(fmt.Errorf("report: %w", err))
+			}
+			if !asJSON {
+				return report.Timeline(p.stdout, r)
+			}
+			e := json.NewEncoder(p.stdout)
+			e.SetIndent("", "  ")
+			return e.Encode(r)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the report's JSON")
+	return c
+}
+
+// readReport reads a folder, a report's JSON or a log; "-": standard input.
+func readReport(p *process, name string) (*report.Report, error) {
+	in := io.Reader(p.stdin)
+	if name != "-" {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			name = filepath.Join(name, report.FileName)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	} else {
+		name = "standard input"
+	}
+	r, err := report.Read(bufio.NewReader(in))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
+}

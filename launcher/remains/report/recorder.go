@@ -1,0 +1,158 @@
+package report
+
+import (
+	"strings"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// Recorder collects a run's report. The zero Recorder is ready once Begin was called.
+type Recorder struct {
+	report Report
+	masker masker
+	first  []Event
+	last   []Event // a ring once it is full
+	next   int     // in last
+	more   int     // events that last no longer has
+	ranks  map[job.Process]int
+	joint  idset.Set // ranks of the newest event, while more may come
+}
+
+// Begin notes what does not change: Version, Job, Command, Launcher and Begun.
+func (r *Recorder) Begin(is Report) {
+	r.report = is
+	r.report.Version = Version
+	r.ranks = map[job.Process]int{}
+	r.masker = newMasker()
+	r.report.Command = r.masker.words(is.Command)
+}
+
+// Job notes the job's id.
+func (r *Recorder) Job(id string) { r.report.Job = id }
+
+// Host notes a host that joined.
+func (r *Recorder) Host(h Host, at time.Time) {
+	r.report.Hosts = append(r.report.Hosts, h)
+	r.Event(at, Event{Kind: Found, Host: h.Name, Text: h.Address})
+}
+
+// Programs notes programs, and returns the index of the first.
+func (r *Recorder) Programs(list []Program) (first int) {
+	if len(r.report.Programs) >= maxPrograms {
+		return maxPrograms
+	}
+	for _, p := range list {
+		p.Argv = r.masker.words(p.Argv)
+		for i, kv := range p.Env {
+			p.Env[i] = r.masker.variable(kv)
+		}
+		r.report.Programs = append(r.report.Programs, p)
+	}
+	return len(r.report.Programs) - len(list)
+}
+
+// Rank notes a process that is to be started. Of a run that spawns for ever only the first are kept.
+func (r *Recorder) Rank(p Rank) {
+	if len(r.report.Ranks) >= maxRanks {
+		return
+	}
+	r.ranks[job.Process{Job: p.Job, Rank: p.Rank}] = len(r.report.Ranks)
+	r.report.Ranks = append(r.report.Ranks, p)
+}
+
+// Started notes a process's pid.
+func (r *Recorder) Started(at time.Time, p job.Process, pid int) {
+	if i, ok := r.ranks[p]; ok {
+		r.report.Ranks[i].PID = pid
+		r.joined(at, Started, i, "")
+	}
+}
+
+// Ended notes how a process ended.
+func (r *Recorder) Ended(at time.Time, p job.Process, how string) {
+	if i, ok := r.ranks[p]; ok {
+		r.report.Ranks[i].End = how
+		r.joined(at, Ended, i, how)
+	}
+}
+
+// Last notes what a process wrote last.
+func (r *Recorder) Last(p job.Process, lines []string) {
+	i, ok := r.ranks[p]
+	if !ok {
+		return
+	}
+	r.report.Ranks[i].Last = nil
+	for _, l := range lines[max(0, len(lines)-maxLines):] {
+		r.report.Ranks[i].Last = append(r.report.Ranks[i].Last, cut(r.masker.text(l), maxText))
+	}
+}
+
+// joined notes something of a rank; what happens to ranks of one host alike, one after the other, is one event.
+func (r *Recorder) joined(at time.Time, kind string, i int, text string) {
+	p := r.report.Ranks[i]
+	if p.Job == 0 {
+		if e := r.newest(); e == nil || r.joint.Empty() || e.Kind != kind || e.Host != p.Host || e.Text != text {
+			r.Event(at, Event{Kind: kind, Host: p.Host, Text: text})
+		}
+		r.joint.Add(p.Rank)
+		return
+	}
+	r.Event(at, Event{Kind: kind, Host: p.Host, Text: strings.TrimSpace(job.Process{Job: p.Job, Rank: p.Rank}.String() + " " + text)})
+}
+
+// settle writes the ranks of the newest event down.
+func (r *Recorder) settle() {
+	if e := r.newest(); e != nil && !r.joint.Empty() {
+		e.Ranks = r.joint.String()
+		r.joint = idset.Set{}
+	}
+}
+
+// newest is the last event.
+func (r *Recorder) newest() *Event {
+	switch {
+	case len(r.last) > 0:
+		return &r.last[(r.next+len(r.last)-1)%len(r.last)]
+	case len(r.first) > 0:
+		return &r.first[len(r.first)-1]
+	}
+	return nil
+}
+
+// Event notes something that happened.
+func (r *Recorder) Event(at time.Time, e Event) {
+	r.settle()
+	e.At = float64(at.Sub(r.report.Begun).Milliseconds()) / 1000
+	e.Text = cut(r.masker.text(e.Text), maxText)
+	switch {
+	case len(r.first) < MaxEvents/2:
+		r.first = append(r.first, e)
+	case len(r.last) < MaxEvents/2:
+		r.last = append(r.last, e)
+	default:
+		r.last[r.next] = e
+		r.next = (r.next + 1) % len(r.last)
+		r.more++
+	}
+}
+
+// Report is what was noted so far, with the run's end as it is given: Ended, ExitCode and Verdict.
+func (r *Recorder) Report(end Report) *Report {
+	r.settle()
+	is := r.report
+	is.Ended, is.ExitCode, is.Verdict = end.Ended, end.ExitCode, end.Verdict
+	is.Events = append(append(append([]Event{}, r.first...), r.last[r.next:]...), r.last[:r.next]...)
+	is.Dropped = r.more
+	return &is
+}
+
+// cut is text of at most n bytes, whole runes.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
+}

@@ -1,0 +1,110 @@
+// Package report is what remains of a run: what was to happen, what did, and how it ended, in a form that outlives
+// the pods.
+//
+//	events, plan, ends of outputs ──▶ Recorder ──Report──▶ JSON    a file of a folder
+//	                                                 └──▶ Seal    lines of text at the end of the launcher's log
+//	                       any log that holds them ──▶ Unseal ──▶ Timeline   for a person
+//
+// A sealed report is gzip of the report's JSON, at most MaxSealed bytes, in base64, cut into lines:
+//
+//	mpiup-report 9f3c01ab 2/5 H4sIAAAAAAAA...
+//
+// The word is looked for anywhere in a line, since kubectl and collectors put times and names before it; the eight
+// digits tell reports of one log apart and are the beginning of the SHA-256 of what is packed.
+//
+// Values of variables that may be secrets, and secrets that show themselves in text, are masked as they
+// are noted. What is too much is left out, and the report says how much.
+//
+// PURE: no files, no clock, no goroutine; callers of one Recorder take turns. It does not decide what is worth telling,
+// and writes nothing by itself.
+package report
+
+import (
+	"time"
+
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// Version is that of the form, in Report.Version.
+const Version = 1
+
+// Bounds of what is kept.
+const (
+	MaxEvents   = 4000    // the first and the last half of them
+	maxText     = 512     // bytes of an event's text and of a line
+	maxVariable = 4 << 10 // bytes of a variable's value
+	maxRanks    = 8 << 10
+	maxPrograms = 256
+	maxLines    = 10        // of a rank's output
+	MaxSealed   = 256 << 10 // bytes of a sealed report, in base64
+)
+
+// Report is what remains of one run.
+type Report struct {
+	Version  int              `json:"version"`
+	Mpiup    string           `json:"mpiup"` // the build that ran it
+	Job      string           `json:"job"`   // MPIUP_JOB_ID
+	Command  []string         `json:"command"`
+	Launcher string           `json:"launcher"` // the launcher's host
+	Begun    time.Time        `json:"begun"`
+	Ended    time.Time        `json:"ended"`
+	ExitCode int              `json:"exit_code"`
+	Verdict  *verdict.Verdict `json:"verdict,omitempty"` // absent: all went well
+	Hosts    []Host           `json:"hosts"`
+	Ranks    []Rank           `json:"ranks"`
+	Programs []Program        `json:"programs"`
+	Events   []Event          `json:"events"`
+	Dropped  int              `json:"dropped_events,omitempty"` // between the first and the last half
+	LeftOut  []string         `json:"left_out,omitempty"`       // what a sealed report had no room for
+}
+
+// Host is a host of the run as its agent stated itself.
+type Host struct {
+	Name    string `json:"name"`
+	Node    string `json:"node,omitempty"` // of Kubernetes
+	Address string `json:"address,omitempty"`
+	Arch    string `json:"arch,omitempty"`
+	Agent   string `json:"agent,omitempty"` // version
+	Slots   int    `json:"slots,omitempty"`
+	CPUs    int    `json:"cpus,omitempty"`
+	GPUs    int    `json:"gpus,omitempty"`
+}
+
+// Rank is one process of the run, and what it wrote last.
+type Rank struct {
+	Job     int      `json:"job,omitempty"` // 0: the command line's
+	Rank    int      `json:"rank"`
+	Host    string   `json:"host"`
+	Program int      `json:"program,omitempty"` // index in Report.Programs
+	CPUs    string   `json:"cpus,omitempty"`    // that it was bound to
+	PID     int      `json:"pid,omitempty"`
+	End     string   `json:"end,omitempty"`  // "exit code 3", "signal 9 (SIGKILL)"; "" while it runs
+	Last    []string `json:"last,omitempty"` // lines
+}
+
+// Program is a program of the run. Env is what the user gave its ranks beside the container's own, with secrets masked.
+type Program struct {
+	Argv []string `json:"argv"`
+	Env  []string `json:"env,omitempty"`
+}
+
+// Event is something that happened. At is seconds since the run began.
+type Event struct {
+	At    float64 `json:"at"`
+	Kind  string  `json:"kind"`
+	Host  string  `json:"host,omitempty"`
+	Ranks string  `json:"ranks,omitempty"` // "0-7"
+	Text  string  `json:"text,omitempty"`
+}
+
+// The kinds of events.
+const (
+	Found    = "found"    // a host joined the run
+	Launched = "launched" // a job's ranks are to be started
+	Started  = "started"
+	Ended    = "ended"
+	Lost     = "lost"     // a host
+	Said     = "said"     // mpiup wrote it
+	Signal   = "signal"   // the launcher was sent one
+	Stopping = "stopping" // the ranks are being ended
+)

@@ -1,0 +1,228 @@
+package report
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/test/golden"
+)
+
+var begun = time.Date(2026, 11, 23, 4, 0, 0, 0, time.UTC)
+
+func after(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
+
+// recorded is the report of a run of four ranks on two hosts, of which rank 2 raised.
+func recorded() *Report {
+	var r Recorder
+	r.Begin(Report{Mpiup: "v0.1.0", Job: "3f2a", Command: []string{"mpiup", "run", "-n", "4", "-x", "API_TOKEN=abc", "python3", "train.py"}, Launcher: "launcher", Begun: begun})
+	r.Host(Host{Name: "w0", Address: "10.0.0.2:7777", CPUs: 8, GPUs: 2, Node: "node-a"}, after(120))
+	r.Host(Host{Name: "w1", Address: "10.0.0.3:7777", CPUs: 8, GPUs: 2}, after(131))
+	r.Programs([]Program{{Argv: []string{"python3", "train.py"}, Env: []string{"EPOCHS=3", "HF_TOKEN=hf_abcdefghijklmnopqrstuv"}}})
+	for rank := range 4 {
+		r.Rank(Rank{Rank: rank, Host: fmt.Sprint("w", rank/2), CPUs: "0-3"})
+	}
+	r.Event(after(140), Event{Kind: Launched, Text: "4 ranks of python3"})
+	for rank := range 4 {
+		r.Started(after(150+rank), job.Process{Rank: rank}, 100+rank)
+	}
+	r.Ended(after(9000), job.Process{Rank: 2}, "exit code 1")
+	r.Last(job.Process{Rank: 2}, []string{"Traceback (most recent call last):", "ValueError: bad\x1b[31m batch"})
+	r.Event(after(9001), Event{Kind: Stopping, Text: "a rank failed; Authorization: Bearer abcdefgh"})
+	for _, rank := range []int{0, 1, 3} {
+		r.Ended(after(9050+rank), job.Process{Rank: rank}, "signal 15 (SIGTERM)")
+	}
+	return r.Report(Report{Ended: after(9100), ExitCode: 1, Verdict: &verdict.Verdict{Kind: verdict.Python, Evidence: []string{"rank 2 on w1 raised ValueError: bad batch"}, Advice: []string{"look at the traceback"}}})
+}
+
+func TestTimeline(t *testing.T) {
+	var b strings.Builder
+	if err := Timeline(&b, recorded()); err != nil {
+		t.Fatal(err)
+	}
+	golden.Is(t, "testdata/timeline.txt", b.String())
+}
+
+// A log as collectors hand it over holds the report still.
+func TestUnseal(t *testing.T) {
+	want := recorded()
+	sealed, err := Seal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older, _ := Seal(&Report{Version: Version, Job: "older"})
+	for _, tt := range []struct {
+		name string
+		line func(string) string
+	}{
+		{"as written", func(l string) string { return l }},
+		{"kubectl logs --timestamps", func(l string) string { return "2026-11-23T04:00:09.100000001Z " + l }},
+		{"kubectl logs --prefix", func(l string) string { return "[pod/job-launcher-x7k2p/launcher] " + l }},
+		{"a collector's JSON", func(l string) string { return `{"log":"` + l + `\n","stream":"stderr"}` }},
+		{"a terminal's line ends", func(l string) string { return l + "\r" }},
+	} {
+		var log strings.Builder
+		for _, l := range append(append([]string{"rank 0: hello", strings.Repeat("x", 3<<20)}, older...), sealed...) {
+			log.WriteString(tt.line(l) + "\n")
+		}
+		log.WriteString("and a line behind it")
+		got, err := Unseal(strings.NewReader(log.String()))
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(verdict.Verdict{})); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
+func TestUnsealRefuses(t *testing.T) {
+	many := recorded()
+	for range 300 {
+		many.Events = append(many.Events, Event{Text: noise(100)})
+	}
+	lines, err := Seal(many)
+	if err != nil || len(lines) < 3 {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	for _, tt := range []struct {
+		name string
+		log  []string
+		says string
+	}{
+		{"nothing", []string{"a log"}, ErrNone.Error()},
+		{"the end is missing", lines[:len(lines)-1], "the log ends within it"},
+		{"a line is missing", append(append([]string{}, lines[:1]...), lines[2:]...), "its line 2 of"},
+		{"a line was changed", append([]string{strings.Replace(lines[0], "A", "B", 1)}, lines[1:]...), "damaged"},
+		{"a line was cut", append([]string{lines[0][:1000]}, lines[1:]...), "damaged"},
+		{"no end to its parts", []string{word + "01234567 1/999999999 AAAA"}, ErrNone.Error()},
+	} {
+		_, err := Unseal(strings.NewReader(strings.Join(tt.log, "\n")))
+		if err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	if _, err := Unseal(strings.NewReader("x")); !errors.Is(err, ErrNone) {
+		t.Error(err)
+	}
+	other := *recorded()
+	other.Version = 9
+	lines, _ = Seal(&other)
+	if _, err := Unseal(strings.NewReader(strings.Join(lines, "\n"))); err == nil || !strings.Contains(err.Error(), "form 9") {
+		t.Errorf("a later form: %v", err)
+	}
+}
+
+// However large a run was, its sealed report is bounded, and says what it lacks.
+func TestSealIsBounded(t *testing.T) {
+	var r Recorder
+	r.Begin(Report{Job: "large", Begun: begun})
+	for rank := range 512 {
+		r.Rank(Rank{Rank: rank, Host: fmt.Sprint("w", rank/8)})
+	}
+	var lines []string
+	for range maxLines + 3 {
+		lines = append(lines, noise(200))
+	}
+	for i := range 2 * MaxEvents {
+		r.Event(after(i), Event{Kind: Said, Text: noise(30)})
+	}
+	for rank := range 512 {
+		r.Ended(after(rank), job.Process{Rank: rank}, fmt.Sprint("exit code ", 1+rank%3))
+		r.Last(job.Process{Rank: rank}, append(lines, noise(300), noise(300), noise(300)))
+	}
+	whole := r.Report(Report{})
+	if len(whole.Events) != MaxEvents || whole.Dropped == 0 || len(whole.Ranks[0].Last) != maxLines {
+		t.Errorf("%d events, %d dropped, %d lines", len(whole.Events), whole.Dropped, len(whole.Ranks[0].Last))
+	}
+	sealed, err := Seal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, l := range sealed {
+		size += len(l) + 1
+		if len(l) > 16<<10 {
+			t.Fatalf("a line of %d bytes", len(l))
+		}
+	}
+	got, err := Unseal(strings.NewReader(strings.Join(sealed, "\n")))
+	if err != nil || size > MaxSealed+MaxSealed/50 || len(got.LeftOut) == 0 {
+		t.Errorf("%d bytes, %v, left out: %v", size, err, got.LeftOut)
+	}
+	if len(whole.LeftOut) > 0 || len(whole.Events) != MaxEvents {
+		t.Error("sealing changed the report")
+	}
+}
+
+func noise(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rand.IntN(256))
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+func TestSecretsAreMasked(t *testing.T) {
+	m := newMasker()
+	for _, tt := range [][2]string{
+		{"WANDB_API_KEY=0123456789", "WANDB_API_KEY=***"},
+		{"DB_PASSWORD=x", "DB_PASSWORD=***"},
+		{"AWS_SECRET_ACCESS_KEY=abc", "AWS_SECRET_ACCESS_KEY=***"},
+		{"EMPTY_TOKEN=", "EMPTY_TOKEN="},
+		{"TOKENIZERS_PARALLELISM=false", "TOKENIZERS_PARALLELISM=false"},
+		{"MPIUP_KEY=/etc/mpiup/key", "MPIUP_KEY=/etc/mpiup/key"},
+		{"URL=https://user:pa55@host/x", "URL=https://***@host/x"},
+		{"X=ghp_0123456789abcdefghij", "X=***"},
+		{"X=AKIAIOSFODNN7EXAMPLE", "X=***"},
+		{"X=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "X=***"},
+		{"PATH=/usr/bin:/bin", "PATH=/usr/bin:/bin"},
+		{"OMP_NUM_THREADS=4", "OMP_NUM_THREADS=4"},
+		{"DATA=s3://bucket/path@v2", "DATA=s3://bucket/path@v2"},
+		{"NO_EQUALS", "NO_EQUALS"},
+		{"LONG=" + strings.Repeat("x", maxVariable+9), "LONG=" + strings.Repeat("x", maxVariable) + "…"},
+	} {
+		if got := m.variable(tt[0]); got != tt[1] {
+			t.Errorf("%.60s: %.60s, want %.60s", tt[0], got, tt[1])
+		}
+	}
+	for text, want := range map[string]string{
+		"login failed: password=hunter2 for bob":  "login failed: password=*** for bob",
+		"Authorization: Bearer abcdefgh":          "Authorization:***",
+		`{"token": "abcdef"}`:                     `{"token":***"}`,
+		"step 3, tokens per second: 1200 (token)": "step 3, tokens per second: 1200 (token)",
+	} {
+		if got := m.text(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// FuzzUnseal: no log makes it fail other than by an error, and what it finds can be shown.
+func FuzzUnseal(f *testing.F) {
+	lines, err := Seal(recorded())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(strings.Join(lines, "\n")))
+	f.Add([]byte(word + "01234567 1/2 AAAA\n" + word + "01234567 2/2 AAAA"))
+	f.Fuzz(func(t *testing.T, log []byte) {
+		r, err := Unseal(strings.NewReader(string(log)))
+		if err != nil {
+			return
+		}
+		var b strings.Builder
+		if err := Timeline(&b, r); err != nil || strings.ContainsAny(b.String(), "\x1b\r\x07") {
+			t.Fatalf("%v: %q", err, b.String())
+		}
+	})
+}
