@@ -10,11 +10,11 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // fence is PMI-1's barrier and PMI-2's fence: all ranks of the job, with their data.
-func (s *session) fence(ctx context.Context, m *message.Message, r *reply) error {
+func (s *session) fence(ctx context.Context, m *wire.Message, r *reply) error {
 	if !r.v2 {
 		return s.barrier(ctx, m, r)
 	}
@@ -53,7 +53,7 @@ type place struct {
 // round only when its host has worked out this one.
 const ringKey = "PMI_ring"
 
-func (s *session) ring(ctx context.Context, m *message.Message, r *reply) error {
+func (s *session) ring(ctx context.Context, m *wire.Message, r *reply) error {
 	count, ok := m.Int("ring-count")
 	left, right := m.Value("ring-left"), m.Value("ring-right")
 	if !ok || len(left) > valueMax2 || len(right) > valueMax2 || strings.ContainsAny(left+right, ";\n") {

@@ -13,9 +13,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/message"
-	"github.com/mpiup/mpiup/pmi/pmi1"
-	"github.com/mpiup/mpiup/pmi/pmi2"
+	"github.com/mpiup/mpiup/pmi/wire"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -35,7 +33,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 }
 
 // readAll is everything that read finds, and how it ended.
-func readAll(read func(*bufio.Reader) (*message.Message, error), parts ...string) string {
+func readAll(read func(*bufio.Reader) (*wire.Message, error), parts ...string) string {
 	var out strings.Builder
 	r := bufio.NewReaderSize(&pieces{parts}, 16)
 	for {
@@ -53,9 +51,9 @@ func TestInputInTwoPieces(t *testing.T) {
 	v1, v2 := requests(t)
 	v1 = append(v1, "mcmd=spawn\nnprocs=2\nexecname=a b\narg1=x\ny\n\nz\ntotspawns=1\nspawnssofar=1\nendcmd\ncmd=get_appnum\n")
 	for _, dialect := range []struct {
-		read   func(*bufio.Reader) (*message.Message, error)
+		read   func(*bufio.Reader) (*wire.Message, error)
 		inputs []string
-	}{{pmi1.ReadMessage, v1}, {pmi2.ReadMessage, v2}} {
+	}{{wire.ReadPMI1, v1}, {wire.ReadPMI2, v2}} {
 		for _, in := range dialect.inputs {
 			want := readAll(dialect.read, in)
 			for i := range in {
@@ -67,7 +65,7 @@ func TestInputInTwoPieces(t *testing.T) {
 	}
 }
 
-func fuzzReader(f *testing.F, seeds []string, read func(*bufio.Reader) (*message.Message, error), write func([]byte, *message.Message) []byte) {
+func fuzzReader(f *testing.F, seeds []string, read func(*bufio.Reader) (*wire.Message, error), write func([]byte, *wire.Message) []byte) {
 	for _, s := range seeds {
 		f.Add(s, len(s)/2)
 	}
@@ -86,12 +84,12 @@ func fuzzReader(f *testing.F, seeds []string, read func(*bufio.Reader) (*message
 
 func FuzzPMI1(f *testing.F) {
 	v1, _ := requests(f)
-	fuzzReader(f, append(v1, "mcmd=spawn\nnprocs=2\ntotspawns=1\nspawnssofar=1\nendcmd\n"), pmi1.ReadMessage, pmi1.Append)
+	fuzzReader(f, append(v1, "mcmd=spawn\nnprocs=2\ntotspawns=1\nspawnssofar=1\nendcmd\n"), wire.ReadPMI1, wire.AppendPMI1)
 }
 
 func FuzzPMI2(f *testing.F) {
 	_, v2 := requests(f)
-	fuzzReader(f, append(v2, "    10cmd=a;b=;;"), pmi2.ReadMessage, pmi2.Append)
+	fuzzReader(f, append(v2, "    10cmd=a;b=;;"), wire.ReadPMI2, wire.AppendPMI2)
 }
 
 // Whatever a lone rank sends, Serve ends when it hangs up, and its replies can be read by the
@@ -123,9 +121,9 @@ func FuzzServe(f *testing.F) {
 					return
 				}
 				if c[0] == ' ' {
-					_, err = pmi2.ReadMessage(r)
+					_, err = wire.ReadPMI2(r)
 				} else {
-					_, err = pmi1.ReadMessage(r)
+					_, err = wire.ReadPMI1(r)
 				}
 				if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF && err != io.ErrClosedPipe {
 					t.Errorf("a reply that cannot be read: %v", err)

@@ -3,12 +3,12 @@ package pmi
 import (
 	"context"
 
-	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // handler answers one message. An error ends the connection; a refusal that the client can read
 // is a reply.
-type handler func(*session, context.Context, *message.Message, *reply) error
+type handler func(*session, context.Context, *wire.Message, *reply) error
 
 // command is one message in both spellings.
 type command struct {
@@ -90,7 +90,7 @@ func (c *command) replyName(request string, v2 bool) string {
 }
 
 func unsupported(rc int, what string) handler {
-	return func(_ *session, _ context.Context, _ *message.Message, r *reply) error {
+	return func(_ *session, _ context.Context, _ *wire.Message, r *reply) error {
 		r.refuse(rc, what+" is not supported by mpiup")
 		return nil
 	}

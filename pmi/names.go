@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/wire"
 )
 
-// portMax keeps the answer to a lookup within pmi1.MaxReply. Port names of MPICH are shorter
+// portMax keeps the answer to a lookup within wire.MaxReply. Port names of MPICH are shorter
 // (MPI_MAX_PORT_NAME is 256).
 const portMax = 900
 
-func (s *session) publish(ctx context.Context, m *message.Message, r *reply) error {
+func (s *session) publish(ctx context.Context, m *wire.Message, r *reply) error {
 	name, port := service(m), m.Value("port")
 	switch {
 	case name == "" || port == "":
@@ -27,7 +27,7 @@ func (s *session) publish(ctx context.Context, m *message.Message, r *reply) err
 	return s.named(ctx, r, s.srv.job.Space.Names().Publish(ctx, name, []byte(port)))
 }
 
-func (s *session) unpublish(ctx context.Context, m *message.Message, r *reply) error {
+func (s *session) unpublish(ctx context.Context, m *wire.Message, r *reply) error {
 	name := service(m)
 	if name == "" {
 		return s.named(ctx, r, kvs.ErrNotFound)
@@ -35,7 +35,7 @@ func (s *session) unpublish(ctx context.Context, m *message.Message, r *reply) e
 	return s.named(ctx, r, s.srv.job.Space.Names().Unpublish(ctx, name))
 }
 
-func (s *session) lookup(ctx context.Context, m *message.Message, r *reply) error {
+func (s *session) lookup(ctx context.Context, m *wire.Message, r *reply) error {
 	port, err := []byte(nil), kvs.ErrNotFound
 	if name := service(m); name != "" {
 		port, err = s.srv.job.Space.Names().Lookup(ctx, name)
@@ -60,7 +60,7 @@ func (s *session) lookup(ctx context.Context, m *message.Message, r *reply) erro
 }
 
 // service is the name under its PMI-1 or PMI-2 key.
-func service(m *message.Message) string {
+func service(m *wire.Message) string {
 	if v, ok := m.Get("service"); ok {
 		return v
 	}

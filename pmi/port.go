@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/pmi/pmi1"
+	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 const (
@@ -104,7 +104,7 @@ func readShort(conn net.Conn) (string, error) {
 }
 
 func (g *Gate) enter(line string) (rank int, err error) {
-	m, err := pmi1.Parse(line)
+	m, err := wire.ParsePMI1(line)
 	if err != nil || m.Name != "initack" {
 		return 0, fmt.Errorf("%.40q is not cmd=initack pmiid=ID", line)
 	}

@@ -13,9 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/pmi/message"
-	"github.com/mpiup/mpiup/pmi/pmi1"
-	"github.com/mpiup/mpiup/pmi/pmi2"
+	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // state is where a connection stands; see the package comment.
@@ -102,21 +100,21 @@ func (s *session) converse(ctx context.Context) error {
 
 // read returns the next request and how it was written: a line is welcome in PMI-2 where it
 // starts anew.
-func (s *session) read() (m *message.Message, asV2 bool, err error) {
+func (s *session) read() (m *wire.Message, asV2 bool, err error) {
 	first, err := s.in.Peek(1)
 	if err != nil {
 		return nil, false, err
 	}
 	if c := first[0]; c == ' ' || c >= '0' && c <= '9' {
-		m, err = pmi2.ReadMessage(s.in)
+		m, err = wire.ReadPMI2(s.in)
 		return m, true, err
 	}
-	m, err = pmi1.ReadMessage(s.in)
+	m, err = wire.ReadPMI1(s.in)
 	return m, false, err
 }
 
 // answer finds m's row in the table and does what it says.
-func (s *session) answer(ctx context.Context, m *message.Message, asV2 bool) (*reply, error) {
+func (s *session) answer(ctx context.Context, m *wire.Message, asV2 bool) (*reply, error) {
 	cmd := find(m.Name, asV2)
 	if asV2 != s.v2 && cmd != &initCommand {
 		return nil, s.protocol("%s as PMI-%d, %s", m.Name, version(asV2), s.standing())
@@ -185,9 +183,8 @@ func (s *session) hungUp(err error) error {
 }
 
 func isSyntax(err error) bool {
-	var e1 *pmi1.SyntaxError
-	var e2 *pmi2.SyntaxError
-	return errors.As(err, &e1) || errors.As(err, &e2)
+	var syntax *wire.SyntaxError
+	return errors.As(err, &syntax)
 }
 
 func (s *session) protocol(format string, args ...any) error {

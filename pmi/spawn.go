@@ -5,13 +5,13 @@ import (
 	"strconv"
 
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // spawn is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The request has been read to its end, so
 // the connection stays in step when it is refused; the program then gets MPI_ERR_SPAWN. Error
 // codes of processes are left out, since clients expect exactly one per process asked for or none.
-func (s *session) spawn(ctx context.Context, m *message.Message, r *reply) error {
+func (s *session) spawn(ctx context.Context, m *wire.Message, r *reply) error {
 	if s.srv.job.Spawn == nil {
 		return unsupported(-1, "starting processes from a running job (MPI_Comm_spawn)")(s, ctx, m, r)
 	}
@@ -59,7 +59,7 @@ var (
 
 // spawnRequest reads what a rank asks for. Everything but counts is as it came; Check is the
 // caller's. The order of keys inside a program is free: clients of one version differ.
-func spawnRequest(m *message.Message, v2 bool) (job.Spawn, error) {
+func spawnRequest(m *wire.Message, v2 bool) (job.Spawn, error) {
 	w, parts := &spawnWords1, programs1(m.Pairs)
 	if v2 {
 		w, parts = &spawnWords2, programs2(m.Pairs)
@@ -97,7 +97,7 @@ func spawnRequest(m *message.Message, v2 bool) (job.Spawn, error) {
 }
 
 // programs1 cuts a PMI-1 request where each block ends.
-func programs1(pairs []message.Pair) (parts [][]message.Pair) {
+func programs1(pairs []wire.Pair) (parts [][]wire.Pair) {
 	start := 0
 	for i, p := range pairs {
 		if p.Key == "endcmd" {
@@ -112,7 +112,7 @@ func programs1(pairs []message.Pair) (parts [][]message.Pair) {
 }
 
 // programs2 cuts a PMI-2 request into what comes before the first program, and the programs.
-func programs2(pairs []message.Pair) (parts [][]message.Pair) {
+func programs2(pairs []wire.Pair) (parts [][]wire.Pair) {
 	start := 0
 	for i, p := range pairs {
 		if p.Key == spawnWords2.name {

@@ -20,9 +20,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/message"
-	"github.com/mpiup/mpiup/pmi/pmi1"
-	"github.com/mpiup/mpiup/pmi/pmi2"
+	"github.com/mpiup/mpiup/pmi/wire"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
@@ -215,7 +213,7 @@ func (s *stage) drain(out *strings.Builder) {
 	s.log = nil
 	for r := range s.out {
 		for line := range strings.Lines(s.out[r].String()) {
-			if len(line) > pmi1.MaxReply && !strings.HasPrefix(line, " ") {
+			if len(line) > wire.MaxReply && !strings.HasPrefix(line, " ") {
 				s.t.Errorf("a reply of %d bytes, which old clients would cut", len(line))
 			}
 			fmt.Fprintf(out, "%d> %s\n", r, strings.TrimSuffix(line, "\n"))
@@ -250,12 +248,12 @@ func message2(text string) []byte { return fmt.Appendf(nil, "%6d%s", len(text), 
 // What is written comes back as it was, in both dialects, for messages without blank or
 // semicolon in them.
 func TestRoundTrip(t *testing.T) {
-	m := message.New("put", "kvsname", "K", "key", "k", "value", "a=b,(1)$", "empty", "")
-	p1, err := pmi1.Parse(strings.TrimSuffix(string(pmi1.Append(nil, m)), "\n"))
+	m := wire.New("put", "kvsname", "K", "key", "k", "value", "a=b,(1)$", "empty", "")
+	p1, err := wire.ParsePMI1(strings.TrimSuffix(string(wire.AppendPMI1(nil, m)), "\n"))
 	if err != nil || fmt.Sprint(p1.Name, p1.Pairs) != fmt.Sprint(m.Name, m.Pairs) {
 		t.Errorf("%v, %v", p1, err)
 	}
-	p2, err := pmi2.Parse(string(pmi2.Append(nil, m))[6:])
+	p2, err := wire.ParsePMI2(string(wire.AppendPMI2(nil, m))[6:])
 	if err != nil || fmt.Sprint(p2.Name, p2.Pairs) != fmt.Sprint(m.Name, m.Pairs) {
 		t.Errorf("%v, %v", p2, err)
 	}

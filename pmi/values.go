@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/pmi/message"
+	"github.com/mpiup/mpiup/pmi/wire"
 )
 
 // What PMI-1 clients are told to keep to. The four numbers of a put, 64+64+866 and 30 for the
@@ -23,7 +23,7 @@ const (
 	accepted1 = 2 * valueMax // a value in which every character is escaped
 )
 
-func (s *session) maxes(_ context.Context, _ *message.Message, r *reply) error {
+func (s *session) maxes(_ context.Context, _ *wire.Message, r *reply) error {
 	r.ok()
 	r.addInt("kvsname_max", kvsNameMax)
 	r.addInt("keylen_max", keyMax)
@@ -31,14 +31,14 @@ func (s *session) maxes(_ context.Context, _ *message.Message, r *reply) error {
 	return nil
 }
 
-func (s *session) appNum(_ context.Context, _ *message.Message, r *reply) error {
+func (s *session) appNum(_ context.Context, _ *wire.Message, r *reply) error {
 	r.ok()
 	r.addInt("appnum", s.srv.job.AppNum(s.rank))
 	return nil
 }
 
 // universeSize says -1 when nobody knows.
-func (s *session) universeSize(_ context.Context, _ *message.Message, r *reply) error {
+func (s *session) universeSize(_ context.Context, _ *wire.Message, r *reply) error {
 	r.ok()
 	if n := s.srv.job.Universe; n > 0 {
 		r.addInt("size", n)
@@ -48,7 +48,7 @@ func (s *session) universeSize(_ context.Context, _ *message.Message, r *reply) 
 	return nil
 }
 
-func (s *session) kvsName(_ context.Context, _ *message.Message, r *reply) error {
+func (s *session) kvsName(_ context.Context, _ *wire.Message, r *reply) error {
 	r.ok()
 	if r.v2 {
 		r.add("jobid", s.srv.job.Space.KVSName)
@@ -58,7 +58,7 @@ func (s *session) kvsName(_ context.Context, _ *message.Message, r *reply) error
 	return nil
 }
 
-func (s *session) put(_ context.Context, m *message.Message, r *reply) error {
+func (s *session) put(_ context.Context, m *wire.Message, r *reply) error {
 	key, value, why := pair(m, r.v2)
 	if why == "" && !s.ownSpace(m) {
 		why = "there is no such key-value space"
@@ -85,7 +85,7 @@ func (s *session) stored(err error, r *reply) error {
 }
 
 // pair reads the key and value of a request that stores one, and why it is refused.
-func pair(m *message.Message, v2 bool) (key, value, why string) {
+func pair(m *wire.Message, v2 bool) (key, value, why string) {
 	key, value = m.Value("key"), m.Value("value")
 	return key, value, refusedPair(key, value, v2)
 }
@@ -112,7 +112,7 @@ func refusedPair(key, value string, v2 bool) (why string) {
 }
 
 // ownSpace: a job has one key-value space. Clients may leave its name out.
-func (s *session) ownSpace(m *message.Message) bool {
+func (s *session) ownSpace(m *wire.Message) bool {
 	for _, key := range []string{"kvsname", "jobid"} {
 		if name, ok := m.Get(key); ok && name != "" && name != s.srv.job.Space.KVSName {
 			return false
@@ -125,7 +125,7 @@ func (s *session) ownSpace(m *message.Message) bool {
 // (MPICH src/util/mpir_pmi2.inc); nobody puts it.
 const probeKey = "-NONEXIST-KEY"
 
-func (s *session) get(ctx context.Context, m *message.Message, r *reply) error {
+func (s *session) get(ctx context.Context, m *wire.Message, r *reply) error {
 	key := m.Value("key")
 	value, found := s.reserved(key)
 	if !found && key != "" && key != probeKey && !strings.HasPrefix(key, "PMI_") && s.ownSpace(m) {
@@ -183,7 +183,7 @@ func (s *session) reserved(key string) (value string, found bool) {
 	return "", false
 }
 
-func (s *session) getJobAttr(_ context.Context, m *message.Message, r *reply) error {
+func (s *session) getJobAttr(_ context.Context, m *wire.Message, r *reply) error {
 	key := m.Value("key")
 	value, found := s.reserved(key)
 	if key == "universeSize" && s.srv.job.Universe > 0 {
@@ -193,7 +193,7 @@ func (s *session) getJobAttr(_ context.Context, m *message.Message, r *reply) er
 	return nil
 }
 
-func (s *session) putNodeAttr(_ context.Context, m *message.Message, r *reply) error {
+func (s *session) putNodeAttr(_ context.Context, m *wire.Message, r *reply) error {
 	key, value, why := pair(m, true)
 	if why != "" {
 		r.refuse(-1, why)
@@ -202,7 +202,7 @@ func (s *session) putNodeAttr(_ context.Context, m *message.Message, r *reply) e
 	return s.stored(s.srv.job.Space.PutAttr(s.rank, key, []byte(value)), r)
 }
 
-func (s *session) getNodeAttr(ctx context.Context, m *message.Message, r *reply) error {
+func (s *session) getNodeAttr(ctx context.Context, m *wire.Message, r *reply) error {
 	key := m.Value("key")
 	value, found := s.reserved(key)
 	if !found && key != "" && !strings.HasPrefix(key, "PMI_") {

@@ -8,8 +8,8 @@
 //	4  launcher/reach   agent/survey
 //	3  launcher/{link,spawn}   agent/{host,metrics}   cmd/mpiup/draw
 //	2  launcher/{placement,cli,iof,survey,quorum}   agent/{port,reap,stdio,member,exchange,mpilib,mpinet}
-//	   pmi, pmi/{pmi1,pmi2,pmix}, pmi/pmix/{modex,names}      internal/wire
-//	1  pmi/{kvs,message,lobby}, pmi/pmix/{jobdata,event,group,spawn}   gpu   rdma   topology/{discover,hwlocxml,usable}
+//	   pmi, pmi/pmix, pmi/pmix/{modex,names}      internal/wire
+//	1  pmi/{kvs,wire,lobby}, pmi/pmix/{jobdata,event,group,spawn}   gpu   rdma   topology/{discover,hwlocxml,usable}
 //	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/{doctor,hosts,streams,cli/mpirun/line}   agent/reap/{proctree,program,daemon}
 //	0  topology   topology/sysfs   internal/{job,binding,hostlist,identity,network,api}   pmi/pmix/{bfrops,ptl,status,leftover}   docs
 //	-1 internal/layout

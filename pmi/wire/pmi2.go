@@ -1,17 +1,4 @@
-// Package pmi2 reads and writes PMI-2 on the wire: six characters of decimal length, then so
-// many bytes of pairs.
-//
-//	┌────────┬───────────────────────────────┐
-//	│ "%6u"  │ cmd=NAME;key=value;…;          │
-//	└────────┴───────────────────────────────┘
-//
-// A ";" inside a value is written twice by clients up to MPICH 4.0 and by Slurm's libpmi2. Newer
-// clients write it once, which cannot be told from an end, and read none: so a doubled one is
-// read as one, and no reply holds any. The first request on a connection, init, and a later one
-// that starts anew, are PMI-1 lines (package pmi1).
-//
-// A Reader serves one goroutine. The package does not know what messages mean.
-package pmi2
+package wire
 
 import (
 	"bufio"
@@ -19,8 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-
-	"github.com/mpiup/mpiup/pmi/message"
 )
 
 const (
@@ -28,28 +13,11 @@ const (
 	// MaxPayload is the longest payload accepted, and written, in bytes (PMII_COMMANDLEN_SIZE
 	// and PMII_MAX_COMMAND_LEN of MPICH src/pmi/pmi2/simple/simple2pmi.h).
 	MaxPayload = 64 << 10
-	// MaxPairs is the most pairs accepted in a request.
-	MaxPairs = 1000
 )
 
-// SyntaxError is input that is not PMI-2.
-type SyntaxError struct {
-	What string // what is wrong, without the rank
-	Near string // the first bytes of the offending message
-}
-
-func (e *SyntaxError) Error() string {
-	if e.Near == "" {
-		return e.What
-	}
-	return fmt.Sprintf("%s near %q", e.What, e.Near)
-}
-
-func syntax(what, near string) error { return &SyntaxError{what, near[:min(len(near), 60)]} }
-
-// ReadMessage reads one request. io.EOF means that the stream ended between requests,
+// ReadPMI2 reads one request. io.EOF means that the stream ended between requests,
 // io.ErrUnexpectedEOF inside one.
-func ReadMessage(r *bufio.Reader) (*message.Message, error) {
+func ReadPMI2(r *bufio.Reader) (*Message, error) {
 	var head [lengthDigits]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
@@ -68,15 +36,15 @@ func ReadMessage(r *bufio.Reader) (*message.Message, error) {
 		}
 		return nil, err
 	}
-	return Parse(string(payload))
+	return ParsePMI2(string(payload))
 }
 
-// Parse parses a payload.
-func Parse(payload string) (*message.Message, error) {
+// ParsePMI2 parses a payload.
+func ParsePMI2(payload string) (*Message, error) {
 	if strings.IndexByte(payload, 0) >= 0 {
 		return nil, syntax("a zero byte", payload)
 	}
-	m := &message.Message{}
+	m := &Message{}
 	for rest := payload; rest != ""; {
 		var field string
 		field, rest = cutField(rest)
@@ -122,14 +90,8 @@ func cutField(s string) (field, rest string) {
 	}
 }
 
-func validName(s string) bool {
-	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
-	})
-}
-
-// Append appends m with its length. The caller keeps it under MaxPayload, with no ";" in it.
-func Append(b []byte, m *message.Message) []byte {
+// AppendPMI2 appends m with its length. The caller keeps it under MaxPayload, with no ";" in it.
+func AppendPMI2(b []byte, m *Message) []byte {
 	start := len(b)
 	b = append(b, "      cmd="...)
 	b = append(b, m.Name...)

@@ -1,4 +1,4 @@
-package pmi1_test
+package wire_test
 
 import (
 	"bufio"
@@ -8,16 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/pmi/message"
-	"github.com/mpiup/mpiup/pmi/pmi1"
+	"github.com/mpiup/mpiup/pmi/wire"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
-func read(s string) (*message.Message, error) {
-	return pmi1.ReadMessage(bufio.NewReader(strings.NewReader(s)))
+func read(s string) (*wire.Message, error) {
+	return wire.ReadPMI1(bufio.NewReader(strings.NewReader(s)))
 }
 
-func TestParse(t *testing.T) {
+func TestPMI1Parse(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"plain", "cmd=put kvsname=K key=k value=v\n", `put [{kvsname K} {key k} {value v}]`},
 		{"many blanks", "cmd=put   key=k  \n", `put [{key k}]`},
@@ -42,7 +41,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestBounds(t *testing.T) {
+func TestPMI1Bounds(t *testing.T) {
 	for _, tt := range []struct {
 		name, in string
 		want     error // nil: a *SyntaxError
@@ -50,11 +49,11 @@ func TestBounds(t *testing.T) {
 		{"nothing", "", io.EOF},
 		{"cut line", "cmd=put ke", io.ErrUnexpectedEOF},
 		{"cut spawn", "mcmd=spawn\nnprocs=1\n", io.ErrUnexpectedEOF},
-		{"long line", "cmd=put value=" + strings.Repeat("v", pmi1.MaxLine) + "\n", nil},
-		{"many pairs", "cmd=put" + strings.Repeat(" a=b", pmi1.MaxPairs+1) + "\n", nil},
+		{"long line", "cmd=put value=" + strings.Repeat("v", wire.MaxLine) + "\n", nil},
+		{"many pairs", "cmd=put" + strings.Repeat(" a=b", wire.MaxPairs+1) + "\n", nil},
 		{"long spawn", "mcmd=spawn\n" + strings.Repeat("arg1="+strings.Repeat("v", 1000)+"\n", 1100), nil},
 		{"many spawn lines", "mcmd=spawn\n" + strings.Repeat("arg1=b\n", 20000), nil},
-		{"many blank lines", "mcmd=spawn\narg1=x\n" + strings.Repeat("\n", pmi1.MaxSpawn), nil},
+		{"many blank lines", "mcmd=spawn\narg1=x\n" + strings.Repeat("\n", wire.MaxSpawn), nil},
 		{"spawn number", "mcmd=spawn\ntotspawns=x\n", nil},
 		{"spawn word", "mcmd=spawn\nword\n", nil},
 		{"spawn inside", "mcmd=spawn\nmcmd=spawn\n", nil},
@@ -63,7 +62,7 @@ func TestBounds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := read(tt.in)
-			var syntax *pmi1.SyntaxError
+			var syntax *wire.SyntaxError
 			if tt.want != nil && err != tt.want || tt.want == nil && !errors.As(err, &syntax) {
 				t.Errorf("got %v", err)
 			}
@@ -72,20 +71,20 @@ func TestBounds(t *testing.T) {
 }
 
 func TestUnescape(t *testing.T) {
-	if got := pmi1.Unescape(`a\ b\\c\`); got != `a b\c\` {
+	if got := wire.Unescape(`a\ b\\c\`); got != `a b\c\` {
 		t.Errorf("got %q", got)
 	}
 }
 
 // What a line costs is its length, whatever its words are: 256 KB of them without "=" took 22 s and 16 GB.
-func TestCost(t *testing.T) {
-	words := strings.Repeat("w ", pmi1.MaxLine/2-20)
+func TestPMI1Cost(t *testing.T) {
+	words := strings.Repeat("w ", wire.MaxLine/2-20)
 	for _, tt := range []struct{ name, in string }{
 		{"words of a value", "cmd=abort message=" + words + "\n"},
 		{"words of many values", "cmd=abort" + strings.Repeat(" a=b"+strings.Repeat(" w", 100), 900) + "\n"},
-		{"blanks", "cmd=abort message=x" + strings.Repeat(" ", pmi1.MaxLine-20) + "\n"},
-		{"backslashes", "cmd=abort message=" + strings.Repeat(`\`, pmi1.MaxLine-20) + "\n"},
-		{"no command", strings.Repeat("w ", pmi1.MaxLine/2-1) + "\n"},
+		{"blanks", "cmd=abort message=x" + strings.Repeat(" ", wire.MaxLine-20) + "\n"},
+		{"backslashes", "cmd=abort message=" + strings.Repeat(`\`, wire.MaxLine-20) + "\n"},
+		{"no command", strings.Repeat("w ", wire.MaxLine/2-1) + "\n"},
 		{"lines of a spawn", "mcmd=spawn\narg1=x\n" + strings.Repeat("line\n", 10_000) + strings.Repeat("arg1=x\nline\n", 5_000) + "endcmd\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package pmi2_test
+package wire_test
 
 import (
 	"bufio"
@@ -8,19 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/pmi/message"
-	"github.com/mpiup/mpiup/pmi/pmi2"
+	"github.com/mpiup/mpiup/pmi/wire"
 )
 
-func TestBytes(t *testing.T) {
-	m := message.New("kvs-put-response", "rc", "0")
+func TestPMI2Bytes(t *testing.T) {
+	m := wire.New("kvs-put-response", "rc", "0")
 	const golden = "    26cmd=kvs-put-response;rc=0;"
-	if got := string(pmi2.Append(nil, m)); got != golden {
+	if got := string(wire.AppendPMI2(nil, m)); got != golden {
 		t.Errorf("got %q", got)
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestPMI2Parse(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"plain", "    22cmd=kvs-put;key=k;rc=0;", `kvs-put [{key k} {rc 0}]`},
 		{"left justified", "22    cmd=kvs-put;key=k;rc=0;", `kvs-put [{key k} {rc 0}]`},
@@ -29,7 +28,7 @@ func TestParse(t *testing.T) {
 		{"blanks", "    16cmd=a; key=k l; ", `a [{key k l}]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, err := pmi2.ReadMessage(bufio.NewReader(strings.NewReader(tt.in)))
+			m, err := wire.ReadPMI2(bufio.NewReader(strings.NewReader(tt.in)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,8 +39,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestBounds(t *testing.T) {
-	pairs := "cmd=a;" + strings.Repeat("a=b;", pmi2.MaxPairs+1)
+func TestPMI2Bounds(t *testing.T) {
+	pairs := "cmd=a;" + strings.Repeat("a=b;", wire.MaxPairs+1)
 	for _, tt := range []struct {
 		name, in string
 		want     error // nil: a *SyntaxError
@@ -60,8 +59,8 @@ func TestBounds(t *testing.T) {
 		{"zero byte", "     7cmd=a;\x00", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := pmi2.ReadMessage(bufio.NewReader(strings.NewReader(tt.in)))
-			var syntax *pmi2.SyntaxError
+			_, err := wire.ReadPMI2(bufio.NewReader(strings.NewReader(tt.in)))
+			var syntax *wire.SyntaxError
 			if tt.want != nil && err != tt.want || tt.want == nil && !errors.As(err, &syntax) {
 				t.Errorf("got %v", err)
 			}

@@ -1,4 +1,4 @@
-package pmi1
+package wire
 
 import (
 	"bufio"
@@ -6,8 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-
-	"github.com/mpiup/mpiup/pmi/message"
 )
 
 // readSpawn reads the rest of an mcmd request: blocks of key=value lines, one per program,
@@ -18,10 +16,10 @@ import (
 // Values may hold blanks and "=", and nothing in them is escaped. Where an argument holds a line
 // end, clients send it as it is: a line that does not begin with a key of spawn belongs to the
 // value above it.
-func readSpawn(r *bufio.Reader, first []byte) (*message.Message, error) {
-	m := &message.Message{Name: string(first[len("mcmd="):])}
+func readSpawn(r *bufio.Reader, first []byte) (*Message, error) {
+	m := &Message{Name: string(first[len("mcmd="):])}
 	if !validName(m.Name) {
-		return nil, syntax("a command without a proper name", first)
+		return nil, syntax("a command without a proper name", string(first))
 	}
 	size, blocks := len(first), 1
 	sofar, total := 0, 0
@@ -35,10 +33,10 @@ func readSpawn(r *bufio.Reader, first []byte) (*message.Message, error) {
 			return nil, err
 		}
 		if size += len(line) + 1; size > MaxSpawn {
-			return nil, syntax(fmt.Sprintf("a spawn request of more than %d bytes", MaxSpawn), first)
+			return nil, syntax(fmt.Sprintf("a spawn request of more than %d bytes", MaxSpawn), string(first))
 		}
 		if len(m.Pairs) >= MaxPairs*16 {
-			return nil, syntax(fmt.Sprintf("a spawn request of more than %d lines", MaxPairs*16), first)
+			return nil, syntax(fmt.Sprintf("a spawn request of more than %d lines", MaxPairs*16), string(first))
 		}
 		key, value, _ := strings.Cut(string(line), "=")
 		isKey := isSpawnKey(key) || key == "cmd" || key == "mcmd" || string(line) == "endcmd"
@@ -55,7 +53,7 @@ func readSpawn(r *bufio.Reader, first []byte) (*message.Message, error) {
 			blocks++
 		case key == "mcmd" && blocks > 1 && value == m.Name:
 		case key == "cmd" || key == "mcmd":
-			return nil, syntax("another request inside a spawn request", line)
+			return nil, syntax("another request inside a spawn request", string(line))
 		case isKey:
 			m.Add(key, value)
 			if key == "totspawns" {
@@ -65,10 +63,10 @@ func readSpawn(r *bufio.Reader, first []byte) (*message.Message, error) {
 				sofar, err = strconv.Atoi(value)
 			}
 			if err != nil {
-				return nil, syntax("a number that is none", line)
+				return nil, syntax("a number that is none", string(line))
 			}
 		case len(m.Pairs) == 0:
-			return nil, syntax("a line of a spawn request without =", line)
+			return nil, syntax("a line of a spawn request without =", string(line))
 		default:
 			more = append(append(more, '\n'), line...)
 		}
