@@ -20,7 +20,7 @@ const barriersMax = 64
 // answered meanwhile, since threads of newer clients share a connection (MPICH 5,
 // src/pmi/src/pmi_wire.c). When it cannot end, no reply goes out and Serve ends: clients up to
 // MPICH 4.0 would take any for success.
-func (s *session) barrier(ctx context.Context, m *wire.Message, r *reply) error {
+func barrier(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	g, err := parseGroup(m.Value("group"), s.srv.job.Space)
 	if err != nil {
 		return s.protocol("%s %v", m.Name, err)
@@ -30,7 +30,7 @@ func (s *session) barrier(ctx context.Context, m *wire.Message, r *reply) error 
 	}
 	r.later = true
 	s.barriers.Go(func() {
-		err := s.srv.enterGroup(ctx, s.rank, g)
+		err := enterGroup(ctx, s.srv, s.rank, g)
 		s.inBarriers.Add(-1)
 		if err != nil {
 			s.fail(err)
@@ -82,14 +82,8 @@ func parseGroup(text string, space *kvs.Space) (g group, err error) {
 	return g, nil
 }
 
-// turn is one rank's place in one group's barriers.
-type turn struct {
-	rank  int
-	group string
-}
-
 // enterGroup takes rank through a barrier, after those of the same group and tag that it is in.
-func (s *Server) enterGroup(ctx context.Context, rank int, g group) error {
+func enterGroup(ctx context.Context, s *Server, rank int, g group) error {
 	tag := ""
 	if g.tag != 0 {
 		tag = strconv.Itoa(g.tag)

@@ -14,38 +14,38 @@ import (
 // (MPI_MAX_PORT_NAME is 256).
 const portMax = 900
 
-func (s *session) publish(ctx context.Context, m *wire.Message, r *reply) error {
+func publish(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	name, port := service(m), m.Value("port")
 	switch {
 	case name == "" || port == "":
-		return s.named(ctx, r, errors.New("a service name and a port are needed"))
+		return answerName(ctx, s, r, errors.New("a service name and a port are needed"))
 	case len(value1(port)) > portMax:
-		return s.named(ctx, r, fmt.Errorf("a port of %d bytes is too long", len(port)))
+		return answerName(ctx, s, r, fmt.Errorf("a port of %d bytes is too long", len(port)))
 	case strings.ContainsAny(port, ";\n"):
-		return s.named(ctx, r, errors.New("a semicolon or line end cannot be published"))
+		return answerName(ctx, s, r, errors.New("a semicolon or line end cannot be published"))
 	}
-	return s.named(ctx, r, s.srv.job.Space.Names().Publish(ctx, name, []byte(port)))
+	return answerName(ctx, s, r, s.srv.job.Space.Names().Publish(ctx, name, []byte(port)))
 }
 
-func (s *session) unpublish(ctx context.Context, m *wire.Message, r *reply) error {
+func unpublish(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	name := service(m)
 	if name == "" {
-		return s.named(ctx, r, kvs.ErrNotFound)
+		return answerName(ctx, s, r, kvs.ErrNotFound)
 	}
-	return s.named(ctx, r, s.srv.job.Space.Names().Unpublish(ctx, name))
+	return answerName(ctx, s, r, s.srv.job.Space.Names().Unpublish(ctx, name))
 }
 
-func (s *session) lookup(ctx context.Context, m *wire.Message, r *reply) error {
+func lookup(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	port, err := []byte(nil), kvs.ErrNotFound
 	if name := service(m); name != "" {
 		port, err = s.srv.job.Space.Names().Lookup(ctx, name)
 	}
 	if err != nil && r.v2 && errors.Is(err, kvs.ErrNotFound) {
-		s.found(r, "", "", false)
+		answerGet(s, r, "", "", false)
 		return nil
 	}
 	if err != nil {
-		return s.named(ctx, r, err)
+		return answerName(ctx, s, r, err)
 	}
 	r.ok()
 	if r.v2 { // MPICH reads port, Slurm's libpmi2 value
@@ -67,9 +67,9 @@ func service(m *wire.Message) string {
 	return m.Value("name")
 }
 
-// named answers with the outcome. Whatever is wrong with names is the program's to handle, as
+// answerName answers with the outcome. Whatever is wrong with names is the program's to handle, as
 // MPI_ERR_NAME or MPI_ERR_SERVICE, unless the job itself is over.
-func (s *session) named(ctx context.Context, r *reply, err error) error {
+func answerName(ctx context.Context, s *session, r *reply, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

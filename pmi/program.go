@@ -58,6 +58,24 @@ func (f fields) pairs(count, key, value string, max int) ([]wire.Pair, error) {
 	return out, nil
 }
 
+// spawnWords are the keys of a spawn request in one dialect. Where a word is followed by a number,
+// it counts from 0, but for arguments of PMI-1, which count from 1.
+type spawnWords struct {
+	programs, name, procs           string
+	args, arg                       string
+	infos, infoKey, infoValue       string
+	preputs, preputKey, preputValue string
+}
+
+// MPICH src/pmi/maint/pmi-1.2.txt and pmi-2.0.txt. Arguments of PMI-2 begin at argv0 from all
+// clients known, although pmi-2.0.txt says 1.
+var (
+	spawnWords1 = spawnWords{"totspawns", "execname", "nprocs", "argcnt", "arg",
+		"info_num", "info_key_", "info_val_", "preput_num", "preput_key_", "preput_val_"}
+	spawnWords2 = spawnWords{"ncmds", "subcmd", "maxprocs", "argc", "argv",
+		"infokeycount", "infokey", "infoval", "preputcount", "ppkey", "ppval"}
+)
+
 // program reads one program of a request.
 func (w *spawnWords) program(f fields) (job.SpawnProgram, error) {
 	p := job.SpawnProgram{Argv: []string{f[w.name]}}

@@ -38,12 +38,46 @@ func (s state) String() string {
 	return "after abort"
 }
 
+// initName begins a connection, and begins it anew: it is a PMI-1 line in both dialects.
+const initName = "init"
+
+// handler answers one message. An error ends the connection; a refusal that the client can read
+// is a reply.
+type handler func(context.Context, *session, *wire.Message, *reply) error
+
+// command is one message in both spellings.
+type command struct {
+	v1, reply1 string // PMI-1 request and reply; "": not in PMI-1
+	v2         string // PMI-2 request, whose reply is NAME-response; "": not in PMI-2
+	states     state  // in which it is allowed
+	handle     handler
+}
+
+func (c *command) replyName(request string, v2 bool) string {
+	request = request[:min(len(request), 32)] // longer than any known
+	switch {
+	case v2:
+		return request + "-response"
+	case c.reply1 != "":
+		return c.reply1
+	}
+	return request + "_result"
+}
+
+func unsupported(rc int, what string) handler {
+	return func(_ context.Context, _ *session, _ *wire.Message, r *reply) error {
+		r.refuse(rc, what+" is not supported by mpiup")
+		return nil
+	}
+}
+
 // session is one connection of one rank.
 type session struct {
 	srv  *Server
 	rank int
 	conn net.Conn
 	in   *bufio.Reader
+	find func(name string, v2 bool) *command
 
 	state state
 	v2    bool // since the last init
@@ -56,8 +90,8 @@ type session struct {
 	out []byte // guarded by mu
 }
 
-func newSession(srv *Server, conn net.Conn, rank int) *session {
-	return &session{srv: srv, rank: rank, conn: conn, in: bufio.NewReader(conn), state: fresh}
+func newSession(srv *Server, conn net.Conn, rank int, find func(name string, v2 bool) *command) *session {
+	return &session{srv: srv, rank: rank, conn: conn, in: bufio.NewReader(conn), find: find, state: fresh}
 }
 
 // longAgo is a deadline that has passed.
@@ -115,8 +149,8 @@ func (s *session) read() (m *wire.Message, asV2 bool, err error) {
 
 // answer finds m's row in the table and does what it says.
 func (s *session) answer(ctx context.Context, m *wire.Message, asV2 bool) (*reply, error) {
-	cmd := find(m.Name, asV2)
-	if asV2 != s.v2 && cmd != &initCommand {
+	cmd := s.find(m.Name, asV2)
+	if asV2 != s.v2 && cmd.v1 != initName {
 		return nil, s.protocol("%s as PMI-%d, %s", m.Name, version(asV2), s.standing())
 	}
 	if cmd.states&s.state == 0 {
@@ -126,7 +160,7 @@ func (s *session) answer(ctx context.Context, m *wire.Message, asV2 bool) (*repl
 	if thread, ok := m.Get("thrid"); ok && asV2 {
 		r.add("thrid", thread)
 	}
-	if err := cmd.handle(s, ctx, m, r); err != nil {
+	if err := cmd.handle(ctx, s, m, r); err != nil {
 		return nil, err
 	}
 	if s.srv.job.Log.Enabled(ctx, slog.LevelDebug) {

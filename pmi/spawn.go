@@ -8,12 +8,12 @@ import (
 	"github.com/mpiup/mpiup/pmi/wire"
 )
 
-// spawn is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The request has been read to its end, so
+// spawnJob is MPI_Comm_spawn and MPI_Comm_spawn_multiple. The request has been read to its end, so
 // the connection stays in step when it is refused; the program then gets MPI_ERR_SPAWN. Error
 // codes of processes are left out, since clients expect exactly one per process asked for or none.
-func (s *session) spawn(ctx context.Context, m *wire.Message, r *reply) error {
+func spawnJob(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	if s.srv.job.Spawn == nil {
-		return unsupported(-1, "starting processes from a running job (MPI_Comm_spawn)")(s, ctx, m, r)
+		return unsupported(-1, "starting processes from a running job (MPI_Comm_spawn)")(ctx, s, m, r)
 	}
 	req, err := spawnRequest(m, r.v2)
 	if err == nil {
@@ -38,24 +38,6 @@ func (s *session) spawn(ctx context.Context, m *wire.Message, r *reply) error {
 	}
 	return nil
 }
-
-// spawnWords are the keys of a spawn request in one dialect. Where a word is followed by a number,
-// it counts from 0, but for arguments of PMI-1, which count from 1.
-type spawnWords struct {
-	programs, name, procs           string
-	args, arg                       string
-	infos, infoKey, infoValue       string
-	preputs, preputKey, preputValue string
-}
-
-// MPICH src/pmi/maint/pmi-1.2.txt and pmi-2.0.txt. Arguments of PMI-2 begin at argv0 from all
-// clients known, although pmi-2.0.txt says 1.
-var (
-	spawnWords1 = spawnWords{"totspawns", "execname", "nprocs", "argcnt", "arg",
-		"info_num", "info_key_", "info_val_", "preput_num", "preput_key_", "preput_val_"}
-	spawnWords2 = spawnWords{"ncmds", "subcmd", "maxprocs", "argc", "argv",
-		"infokeycount", "infokey", "infoval", "preputcount", "ppkey", "ppval"}
-)
 
 // spawnRequest reads what a rank asks for. Everything but counts is as it came; Check is the
 // caller's. The order of keys inside a program is free: clients of one version differ.

@@ -23,7 +23,7 @@ const (
 	accepted1 = 2 * valueMax // a value in which every character is escaped
 )
 
-func (s *session) maxes(_ context.Context, _ *wire.Message, r *reply) error {
+func maxes(_ context.Context, s *session, _ *wire.Message, r *reply) error {
 	r.ok()
 	r.addInt("kvsname_max", kvsNameMax)
 	r.addInt("keylen_max", keyMax)
@@ -31,14 +31,14 @@ func (s *session) maxes(_ context.Context, _ *wire.Message, r *reply) error {
 	return nil
 }
 
-func (s *session) appNum(_ context.Context, _ *wire.Message, r *reply) error {
+func appNum(_ context.Context, s *session, _ *wire.Message, r *reply) error {
 	r.ok()
 	r.addInt("appnum", s.srv.job.AppNum(s.rank))
 	return nil
 }
 
 // universeSize says -1 when nobody knows.
-func (s *session) universeSize(_ context.Context, _ *wire.Message, r *reply) error {
+func universeSize(_ context.Context, s *session, _ *wire.Message, r *reply) error {
 	r.ok()
 	if n := s.srv.job.Universe; n > 0 {
 		r.addInt("size", n)
@@ -48,7 +48,7 @@ func (s *session) universeSize(_ context.Context, _ *wire.Message, r *reply) err
 	return nil
 }
 
-func (s *session) kvsName(_ context.Context, _ *wire.Message, r *reply) error {
+func kvsName(_ context.Context, s *session, _ *wire.Message, r *reply) error {
 	r.ok()
 	if r.v2 {
 		r.add("jobid", s.srv.job.Space.KVSName)
@@ -58,20 +58,20 @@ func (s *session) kvsName(_ context.Context, _ *wire.Message, r *reply) error {
 	return nil
 }
 
-func (s *session) put(_ context.Context, m *wire.Message, r *reply) error {
+func put(_ context.Context, s *session, m *wire.Message, r *reply) error {
 	key, value, why := pair(m, r.v2)
-	if why == "" && !s.ownSpace(m) {
+	if why == "" && !ownSpace(s, m) {
 		why = "there is no such key-value space"
 	}
 	if why != "" {
 		r.refuse(-1, why)
 		return nil
 	}
-	return s.stored(s.srv.job.Space.Put(s.rank, key, []byte(value)), r)
+	return answerPut(s, s.srv.job.Space.Put(s.rank, key, []byte(value)), r)
 }
 
-// stored turns a bound that was passed into a refusal.
-func (s *session) stored(err error, r *reply) error {
+// answerPut turns a bound that was passed into a refusal.
+func answerPut(s *session, err error, r *reply) error {
 	var limit *kvs.LimitError
 	switch {
 	case err == nil:
@@ -112,7 +112,7 @@ func refusedPair(key, value string, v2 bool) (why string) {
 }
 
 // ownSpace: a job has one key-value space. Clients may leave its name out.
-func (s *session) ownSpace(m *wire.Message) bool {
+func ownSpace(s *session, m *wire.Message) bool {
 	for _, key := range []string{"kvsname", "jobid"} {
 		if name, ok := m.Get(key); ok && name != "" && name != s.srv.job.Space.KVSName {
 			return false
@@ -125,10 +125,10 @@ func (s *session) ownSpace(m *wire.Message) bool {
 // (MPICH src/util/mpir_pmi2.inc); nobody puts it.
 const probeKey = "-NONEXIST-KEY"
 
-func (s *session) get(ctx context.Context, m *wire.Message, r *reply) error {
+func get(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	key := m.Value("key")
-	value, found := s.reserved(key)
-	if !found && key != "" && key != probeKey && !strings.HasPrefix(key, "PMI_") && s.ownSpace(m) {
+	value, found := reservedValue(s, key)
+	if !found && key != "" && key != probeKey && !strings.HasPrefix(key, "PMI_") && ownSpace(s, m) {
 		owner := kvs.AnyOwner
 		if n, ok := m.Int("srcid"); ok && n >= 0 && n < s.srv.job.Space.Size {
 			owner = n
@@ -142,13 +142,13 @@ func (s *session) get(ctx context.Context, m *wire.Message, r *reply) error {
 		}
 		value, found = string(v), ok
 	}
-	s.found(r, key, value, found)
+	answerGet(s, r, key, value, found)
 	return nil
 }
 
-// found answers a question for a value. A missing one is rc=1 with a value to print in PMI-1,
+// answerGet answers a question for a value. A missing one is rc=1 with a value to print in PMI-1,
 // where old clients look at rc only, and rc=0 without any in PMI-2.
-func (s *session) found(r *reply, key, value string, found bool) {
+func answerGet(s *session, r *reply, key, value string, found bool) {
 	switch {
 	case found && r.v2:
 		r.ok()
@@ -168,8 +168,8 @@ func (s *session) found(r *reply, key, value string, found bool) {
 	}
 }
 
-// reserved is what the server itself knows for any job.
-func (s *session) reserved(key string) (value string, found bool) {
+// reservedValue is what the server itself knows for any job.
+func reservedValue(s *session, key string) (value string, found bool) {
 	job := &s.srv.job
 	switch key {
 	case "PMI_process_mapping":
@@ -183,28 +183,28 @@ func (s *session) reserved(key string) (value string, found bool) {
 	return "", false
 }
 
-func (s *session) getJobAttr(_ context.Context, m *wire.Message, r *reply) error {
+func getJobAttr(_ context.Context, s *session, m *wire.Message, r *reply) error {
 	key := m.Value("key")
-	value, found := s.reserved(key)
+	value, found := reservedValue(s, key)
 	if key == "universeSize" && s.srv.job.Universe > 0 {
 		value, found = strconv.Itoa(s.srv.job.Universe), true
 	}
-	s.found(r, key, value, found)
+	answerGet(s, r, key, value, found)
 	return nil
 }
 
-func (s *session) putNodeAttr(_ context.Context, m *wire.Message, r *reply) error {
+func putNodeAttr(_ context.Context, s *session, m *wire.Message, r *reply) error {
 	key, value, why := pair(m, true)
 	if why != "" {
 		r.refuse(-1, why)
 		return nil
 	}
-	return s.stored(s.srv.job.Space.PutAttr(s.rank, key, []byte(value)), r)
+	return answerPut(s, s.srv.job.Space.PutAttr(s.rank, key, []byte(value)), r)
 }
 
-func (s *session) getNodeAttr(ctx context.Context, m *wire.Message, r *reply) error {
+func getNodeAttr(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	key := m.Value("key")
-	value, found := s.reserved(key)
+	value, found := reservedValue(s, key)
 	if !found && key != "" && !strings.HasPrefix(key, "PMI_") {
 		wait := strings.EqualFold(m.Value("wait"), "TRUE")
 		v, ok, err := s.srv.job.Space.Attr(ctx, s.rank, key, wait)
@@ -213,6 +213,6 @@ func (s *session) getNodeAttr(ctx context.Context, m *wire.Message, r *reply) er
 		}
 		value, found = string(v), ok
 	}
-	s.found(r, key, value, found)
+	answerGet(s, r, key, value, found)
 	return nil
 }

@@ -26,7 +26,6 @@ var scattered = map[string]int{
 	"agent.session": 20,
 	"agent.step":    15,
 	"launcher.run":  22,
-	"pmi.session":   7,
 }
 
 func TestPackagesAreSmall(t *testing.T) {
