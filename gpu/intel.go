@@ -9,9 +9,9 @@ import (
 
 const drm = "sys/class/drm"
 
-// intel finds Intel's GPUs; this process must be able to open their render devices. One inside a processor is
-// none for us, but Level Zero counts it: all of them are at device 2 of bus 0 (virtual functions
-// too), where Intel puts nothing else.
+// intel finds Intel's GPUs; this process must be able to open their render devices. One inside a processor is none
+// for us, but Level Zero counts it. All of those are at device 2 of bus 0 (virtual functions too), where Intel puts
+// nothing else.
 func (r reader) intel() (discrete []Seen) {
 	names, _ := r.fs.Names(drm)
 	var all []Seen

@@ -2,8 +2,8 @@ package gpu
 
 import "github.com/mpiup/mpiup/internal/idset"
 
-// The pairing of ranks and units that nobody asked for: local rank i and unit i, and from the first
-// again where there are more ranks, as scripts do that take GPU LOCAL_RANK % count.
+// The pairing of ranks and units that nobody asked for: local rank i has unit i, modulo their count. Scripts that
+// take GPU LOCAL_RANK % count do the same.
 
 // UnitOf is the unit of a local rank, false without units.
 func UnitOf(units []Unit, localRank int) (Unit, bool) {

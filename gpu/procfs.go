@@ -93,9 +93,9 @@ func (r reader) nvidiaDriver() string {
 	return clean(version)
 }
 
-// instances are the MIG devices of a GPU whose capability files are here: a process may use a
-// compute instance when it can open both /dev/nvidia-caps/nvidia-capN that the instance's and its
-// GPU instance's access files name (NVIDIA's MIG user guide, Device Nodes and Capabilities).
+// instances are the MIG devices of a GPU whose capability files are here. A compute instance and its GPU instance
+// each have an access file that names a /dev/nvidia-caps/nvidia-capN. A process may use the compute instance if it
+// can open both (NVIDIA's MIG user guide, Device Nodes and Capabilities).
 func (r reader) instances(minor int) (found []MIG) {
 	dir := fmt.Sprintf("%s/gpu%d/mig", nvidiaCaps, minor)
 	outer, err := r.fs.Names(dir)

@@ -113,9 +113,9 @@ func (from *ReportGPU) gpu() (GPU, error) {
 	return g, nil
 }
 
-// joinSwitched links all GPUs that have NVLinks to switches with each other, as many times as the
-// one of a pair with fewer has: the switches of a host join all its GPUs (nvidia-smi topo -m counts
-// so). Links are in the order of the GPUs.
+// joinSwitched links all GPUs that have NVLinks to switches with each other, since the switches of a host join all
+// its GPUs. A pair has as many links as the one of the two with fewer (nvidia-smi topo -m counts so). Links are in
+// the order of the GPUs.
 func joinSwitched(gpus []GPU, switches map[topology.PCIAddr]int) {
 	for i := range gpus {
 		g := &gpus[i]

@@ -40,9 +40,9 @@ const (
 	classAccelerator = 0x1200 // AMD Instinct from MI300 on
 )
 
-// Survey is the GPUs of a machine in the order of PCI addresses, usable or not: those of Read, those of the
-// drivers that this container was not given, and those that no driver tells of. Where no device file can
-// be seen at all (no /dev/null: a tree of /sys and /proc alone), each counts as given.
+// Survey is the GPUs of a machine in the order of PCI addresses, usable or not: those of Read, those that this
+// container was not given, and those that no driver tells of. Where no device file can be seen at all (no /dev/null:
+// a tree of /sys and /proc alone), each counts as given.
 func Survey(fsys sysfs.FS, env LookupEnv, m *topology.Machine) []Seen {
 	r := reader{fs: fsys, bare: !fsys.Exists("dev/null")}
 	all := slices.Concat(r.unclaimed(m, NVIDIA, r.nvidia(env)), r.unclaimed(m, AMD, r.amd()), r.unclaimed(m, Intel, r.intel()))

@@ -111,9 +111,9 @@ func (w *spawnWords) program(f fields) (job.SpawnProgram, error) {
 	return p, nil
 }
 
-// inform takes in one info key: those that MPI reserves (MPI 4.1, 11.8.4), those of Hydra
-// (MPICH src/pm/hydra/mpiexec/pmiserv_spawn.c) and those of Open MPI that say what MPI has no word
-// for (MPI_Comm_spawn(3)). Others are for somebody else, as MPI wants it.
+// inform takes in one info key. It knows those that MPI reserves (MPI 4.1, 11.8.4) and those of Hydra (MPICH
+// src/pm/hydra/mpiexec/pmiserv_spawn.c). Of Open MPI's it knows those that say what MPI has no word for
+// (MPI_Comm_spawn(3)). Others are for somebody else, as MPI wants it.
 func inform(p *job.SpawnProgram, key, value string) (err error) {
 	switch strings.ReplaceAll(key, "-", "_") {
 	case "host", "hosts":

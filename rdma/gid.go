@@ -63,8 +63,8 @@ func owner(fsys sysfs.FS, ndev string, gid netip.Addr, addrs []Address) string {
 	return ""
 }
 
-// RoCE is the GID that RoCE traffic of a port should use, false without one: version 2 before 1, and IPv4
-// before global IPv6 before link-local, as UCX orders them (uct_ib_device_select_gid). InfiniBand needs none.
+// RoCE is the GID that RoCE traffic of a port should use, false without one. It prefers version 2 to 1, and IPv4 to
+// global IPv6 to link-local, as UCX does (uct_ib_device_select_gid). InfiniBand needs none.
 func (p *Port) RoCE() (GID, bool) {
 	best, rank := GID{}, 0
 	for _, g := range p.GIDs {

@@ -54,8 +54,8 @@ func leaves(p Param, component string) bool {
 	return p.Value == "" || exclusion && !slices.Contains(strings.Split(list, ","), component)
 }
 
-// without is a parameter that excludes what it did, and a component: the file that sets it may be another
-// Open MPI's, which the ranks' library does not read.
+// without is a parameter that excludes what it did, and a component. Its file may be another Open MPI's, which the
+// ranks' library does not read.
 func without(p Param, component string) string {
 	value := strings.TrimSpace(p.Value)
 	switch {

@@ -15,9 +15,9 @@ const Idle Kind = "idle"
 // RoCE is 0x0200, as of any other Ethernet card.
 const classInfiniBand = 0x0207
 
-// AddIdle adds the machine's InfiniBand functions that are none of the HCAs: the node has no driver for them, has
-// given them to virtual machines, or keeps RDMA devices apart by network namespace (rdma system set netns exclusive)
-// and gave this pod none. A container sees its machine's PCI functions whatever it was granted.
+// AddIdle adds the machine's InfiniBand functions that are none of the HCAs. The node has no driver for them, or has
+// given them to virtual machines. Or it keeps RDMA devices apart by network namespace (rdma system set netns
+// exclusive) and gave this pod none. A container sees its machine's PCI functions whatever it was granted.
 func (inv *Inventory) AddIdle(fsys sysfs.FS, m *topology.Machine) {
 	known := map[topology.PCIAddr]bool{}
 	for i := range inv.HCAs {

@@ -1,5 +1,5 @@
-// Package rdma says which RDMA devices (HCAs) this container may use, where they hang in the machine, which
-// GIDs of theirs belong to this pod, and what communication libraries should be told of them.
+// Package rdma says which RDMA devices (HCAs) this container may use, where they hang in the machine, and which of
+// their GIDs belong to this pod. It says what communication libraries should know of them.
 //
 //	/sys/class/infiniband           every HCA of the machine, whatever was granted   (shared mode)
 //	/sys/class/infiniband_verbs     uverbsN ─▶ its HCA

@@ -83,8 +83,8 @@ type place struct {
 
 func (p place) String() string { return p.hca.Name + ":" + utoa(p.port.Number) }
 
-// ports is those that NCCL and UCX may use together: active ports of usable HCAs with verbs, of one link
-// layer, since NCCL refuses a mixture: the layer with the higher sum of rates, InfiniBand where they are equal.
+// ports is those that NCCL and UCX may use together: active ports of usable HCAs with verbs. They are of one link
+// layer, since NCCL refuses a mixture: of that with the higher sum of rates, InfiniBand where the sums are equal.
 func (inv *Inventory) ports() []place {
 	var layers [2][]place
 	var rates [2]float64

@@ -98,9 +98,8 @@ func (p PCIPath) At() PCIAddr {
 	return p.Way[len(p.Way)-1]
 }
 
-// To is the distance between two functions. A switch is two bridges, a port upwards and one of
-// its ports downwards, so a function directly at a switch has one bridge below what two of them
-// share.
+// To is the distance between two functions. A switch is two bridges: its port upwards and one of its ports downwards.
+// So a function directly at a switch has one bridge below what two such functions share.
 func (p PCIPath) To(q PCIPath) Distance {
 	if len(p.Way) == 0 || len(q.Way) == 0 {
 		return FarAsCanBe

@@ -14,8 +14,8 @@ import (
 var errorCounters = []string{"symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors",
 	"local_link_integrity_errors", "excessive_buffer_overrun_errors"}
 
-// readErrors is the error counters that are not 0 of usable HCAs' active ports, as "mlx5_0:1 link_downed 3", and
-// the ports that have none, as virtual functions do.
+// readErrors is the error counters of usable HCAs' active ports that are not 0, as "mlx5_0:1 link_downed 3". It also
+// gives the ports that have no counters, like those of virtual functions.
 func readErrors(inv *rdma.Inventory) (list, silent []string) {
 	for _, h := range inv.Usable() {
 		for _, p := range h.Active() {

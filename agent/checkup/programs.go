@@ -17,9 +17,9 @@ const (
 	maxDepth   = 9
 )
 
-// Find looks for programs by name: in and below first, then in the directories of PATH, then below UsualPlaces,
-// where what is nearer to the top comes first. What is found is by name; what is not there is left out.
-// Links to directories are not followed.
+// Find looks for programs by name: in and below first, then in the directories of PATH, then below UsualPlaces. There
+// it prefers what is nearer to the top. What is found is by name; what is not there is left out. Links to directories
+// are not followed.
 func Find(fsys fs.FS, names, first, search []string) map[string]string {
 	f := finder{fsys: fsys, want: names, most: maxEntries, found: map[string]string{}}
 	for _, dir := range first {

@@ -14,8 +14,9 @@ const (
 	maxBodies = 1  // of one rank that are taken in at a time
 )
 
-// What is told to other hosts waits in the agent until they have it, and may be put again and again: so many bytes at
-// once, and so many in a second from then on. Among 4096 ranks, 8 of a host tell 5 MB at an hvd.init.
+// What a rank puts for other hosts waits in the agent until they have it, and ranks may put again and again. So these
+// bound the bytes at once, and those of each second from then on. Among 4096 ranks, 8 of a host tell 5 MB at an
+// hvd.init.
 const (
 	tellAtOnce   = 256 << 20
 	tellInSecond = 4 << 20

@@ -10,13 +10,12 @@
 //	not (yet)               │ wait: until it is heard, or    │
 //	                        │ its session is over; then fence│
 //
-// A pod's name belongs to one pod at a time, so a second one with it is the first one's successor. In
-// one pod a life that is heard after another began runs beside it (a sidecar, a debug container, a
-// shell under unshare), and one whose container was restarted never is. Pods with other names that hold one
-// certificate are Jobs of their own. Numbers order pods, and come from launchers: one above the
-// highest that any agent they reached knows, never from a clock. A life has one number; ties go by
-// incarnation. One that was fenced never comes back, whatever it brings: a script in a container that should
-// be dead must not end what its successor runs.
+// A pod's name belongs to one pod at a time, so a second one with it is the first one's successor. In one pod, a life
+// that is heard after another began runs beside that one (a sidecar, a debug container, a shell under unshare). A
+// life whose container was restarted is never heard again. Pods with other names that hold one certificate are Jobs
+// of their own. Numbers order pods, and come from launchers: one above the highest that any agent they reached knows,
+// never from a clock. A life has one number; ties go by incarnation. One that was fenced never comes back, whatever
+// it brings: a script in a container that should be dead must not end what its successor runs.
 //
 // The package knows no sessions and no clock: times are handed in, as the agent's own clock
 // counts. A Book may be used from any goroutine; the zero value is empty.
@@ -29,9 +28,9 @@ import (
 )
 
 const (
-	// MaxStep bounds how far a new life's number is above the highest known here. A launcher chooses its number by what
-	// agents tell it, one of which may lie: so no number uses up those that are left (incarnation.MaxNumber), and
-	// more lives than any launcher has go by while an agent is away.
+	// MaxStep bounds how far a new life's number is above the highest known here. A launcher chooses its number by
+	// what agents tell it, and one of them may lie. So no step may use up the numbers that are left
+	// (incarnation.MaxNumber). No launcher has as many lives as this while an agent is away.
 	MaxStep = 1 << 20
 
 	maxIdentities = 1024 // beyond that the one with the lowest number goes: it was retried least

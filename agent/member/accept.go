@@ -11,9 +11,9 @@ import (
 	"github.com/mpiup/mpiup/agent/member/vet"
 )
 
-// describe takes a memberlist node apart and refuses what no agent of ours would send: another
-// agent's name in front of its own incarnation, an address that is none, protocol versions that
-// would make memberlist refuse every exchange of state afterwards.
+// describe takes a memberlist node apart and refuses what no agent of ours would send: another agent's name in front
+// of its own incarnation, or an address that is none. It also refuses protocol versions after which memberlist would
+// refuse every exchange of state.
 func describe(n *memberlist.Node) (meta, netip.AddrPort, error) {
 	m, err := decodeMeta(n.Meta)
 	if err != nil {
@@ -68,10 +68,9 @@ func (t *table) sniff(packet []byte) {
 	})
 }
 
-// hear looks at a packet that came in, for accusations of ourselves. memberlist answers one with
-// a refutation of a higher number, once: if that is lost, in a cut that lets us hear but not
-// speak, it passes over the same accusation when it comes again, and we would be given up while
-// we answer every probe. So we answer each.
+// hear looks at a packet that came in, for accusations of ourselves. memberlist answers one with a refutation of a
+// higher number, once. That may be lost in a cut that lets us hear but not speak. It passes over the same accusation
+// when it comes again, and others would give us up while we answer every probe. So we answer each.
 func (t *table) hear(packet []byte) {
 	each(packet, func(kind byte, a accusation, _ []byte) {
 		if kind != aliveType && a.Node == t.self && a.From != t.self {

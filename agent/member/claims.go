@@ -10,7 +10,7 @@ import (
 )
 
 // claim is a number that one incarnation of a launcher identity has, and the launcher's signature under it
-// (identity.Sign): only what a launcher has said itself is believed and passed on.
+// (identity.Sign). Members believe and pass on only what a launcher has said itself.
 //
 // On the wire: string name, uvarint number, string incarnation, string proof. A broadcast carries one, a
 // push/pull all of them one after another.

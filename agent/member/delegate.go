@@ -53,8 +53,8 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, _ []
 // suspects a member.
 const remindFanout = 64
 
-// remind tells suspects what they are suspected of, so that they can refute it: memberlist
-// passes an accusation on a few times only, all of which a cut may have swallowed.
+// remind tells suspects what they are suspected of, so that they can refute it. memberlist passes an accusation on a
+// few times only, and a cut may swallow all of them.
 func (g *Gossip) remind() {
 	suspects := g.table.suspects()
 	if len(suspects) == 0 {

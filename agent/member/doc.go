@@ -20,11 +20,10 @@
 // Who a peer is was settled by TLS before Dial returns or Handle is called. What peers say in
 // gossip, metadata and addresses included, is taken as hostile input: bounded and checked.
 //
-// New builds, Run blocks until all it started has ended. Every method may be called at any
-// time from any goroutine; before and after Run, Handle hangs up and View shows ourselves.
-// After Run has returned memberlist has goroutines left that only wait for a timer of theirs
-// (a probe under way, a negative answer to send): they touch nothing and end within two
-// seconds. Its suspicion timers, which are no goroutines, run out without effect.
+// New builds, Run blocks until all it started has ended. Every method may be called at any time from any goroutine;
+// before and after Run, Handle hangs up and View shows ourselves. After Run has returned, some goroutines of
+// memberlist still wait for a timer (a probe under way, a negative answer to send). They touch nothing and end within
+// two seconds. Its suspicion timers, which are no goroutines, run out without effect.
 //
 // It does not resolve names, listen, speak TLS, or end anything because a peer is gone.
 package member

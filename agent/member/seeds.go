@@ -17,11 +17,10 @@ const (
 	seedTimeout  = 30 * time.Second
 )
 
-// seed joins members at the addresses that Seeds gives, for as long as ctx lasts: a job's pods
-// appear in DNS one by one, and two islands that found themselves apart merge as soon as either
-// tries a seed in the other. Pauses have jitter and grow: from SeedMin to SeedMax while we are
-// alone, to half of SeedRare while there are hosts among the seeds that are not members, and a
-// whole SeedRare once there are none.
+// seed joins members at the addresses that Seeds gives, for as long as ctx lasts. A job's pods appear in DNS one by
+// one. Two groups of members that know nothing of each other merge as soon as one tries a seed in the other. Pauses
+// have jitter and grow. Alone, a member waits from SeedMin to SeedMax. While hosts among the seeds are not members it
+// waits up to half of SeedRare, and a whole SeedRare once all are.
 func (g *Gossip) seed(ctx context.Context, list *memberlist.Memberlist) {
 	if g.cfg.Seeds == nil {
 		return
@@ -67,8 +66,8 @@ func (g *Gossip) seedRound(ctx context.Context, list *memberlist.Memberlist) (co
 	return !alone && len(hosts) == 0, g.table.size() == 1
 }
 
-// unknown gives the seeds that are not members, in random order: those at addresses without a
-// member, and other ports of members' addresses, where a sibling may be, but mostly nobody is.
+// unknown gives the seeds that are not members, in random order. hosts are those at addresses without a member; the
+// others are further ports of members' addresses, where a sibling may be, but mostly nobody is.
 func (g *Gossip) unknown(seeds []netip.AddrPort) (hosts, ports []netip.AddrPort) {
 	known := g.table.addresses()
 	taken := map[netip.Addr]bool{}

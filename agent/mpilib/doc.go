@@ -1,6 +1,6 @@
-// Package mpilib answers which MPI library a program will load, and so which protocol its ranks
-// need: an MPI library speaks either PMI or PMIx to whoever started it, dies or runs alone with the
-// other, and some die when they find both.
+// Package mpilib answers which MPI library a program will load, and so which protocol its ranks need. An MPI library
+// speaks either PMI or PMIx to whoever started it. With the other it dies or runs alone, and some die when they find
+// both.
 //
 //	argv ──PATH──▶ script ──#! line──▶ interpreter and its arguments ─┐
 //	  ▲            shell script ──its commands──┐                     │
@@ -10,12 +10,12 @@
 //	nothing  ──MPI_HOME, LD_LIBRARY_PATH, mpirun on PATH, ld.so.cache──▶ a guess, else PMI-1
 //
 // Package object reads ELF files, script the commands of a shell script; both are pure, and read through one budget.
-// Files are read, nothing is executed. What is read may be hostile or may not answer: the number
-// of files, their bytes, the depth, the steps of following scripts and the time are bounded (limits.go), and a look that finds
-// nothing within them says so and falls back.
+// Files are read, nothing is executed. What it reads may be hostile or may not answer. limits.go bounds the number of
+// files, their bytes, the depth, the steps of following scripts and the time. A look that finds nothing within them
+// says so and falls back.
 //
-// A Memory keeps what it found, with every file and variable it asked for, and answers from that as
-// long as all of them are as they were. It may be used by several goroutines.
+// A Memory keeps what it found, with every file and variable it asked for. It answers from that as long as all of
+// them are as they were. It may be used by several goroutines.
 //
 // It does not follow what a program opens by name at run time, but for Python's mpi4py, and reads
 // 64-bit little-endian ELF files only.

@@ -38,9 +38,8 @@ type library struct {
 	static  bool   // it is part of the program
 }
 
-// protocol is what a library speaks. MPICH and its kin speak PMI unless they were built with
-// libpmix: such builds (Ubuntu 24.04's) often know nothing else (pmi-wire.md 1.3), and those that do
-// take PMIx where they find it.
+// protocol is what a library speaks. MPICH and its kin speak PMI unless they were built with libpmix. Such builds
+// (Ubuntu 24.04's) often know nothing else, and those that do take PMIx where they find it.
 func (l library) protocol() job.Protocol {
 	if l.family == openMPI || l.family == pmixClient || l.pmix {
 		return job.PMIx

@@ -146,8 +146,8 @@ func (m *Memory) frameworkOf(pid int) string {
 var meets = []string{"distributed", "init_process_group", "Distributed", "DDP", "FSDP", "lightning", "accelerate", "deepspeed",
 	"horovod", "Trainer", "Mirrored", "mpi4py", "torchrun", "megatron"}
 
-// shards says that a program's processes are told apart on purpose, and not to meet: its words or its script's text
-// name a variable with a rank in it, and nothing by which ranks meet.
+// shards says that a program's processes each take a part of the work and do not meet. Its words or its script's text
+// then name a variable with a rank in it, and nothing by which ranks meet.
 func shards(argv []string, script []byte) bool {
 	text := append([]byte(strings.Join(argv, " ")+" "), script...)
 	for _, word := range meets {

@@ -10,8 +10,8 @@ const ncclName = "libnccl.so.2"
 // nccl is the version of a command's libnccl, "" while none was found.
 type nccl string
 
-// file notes the version of a libnccl that the loader finds, which is in the name that libnccl.so.2 is a link to:
-// libnccl.so.2.20.5, as NVIDIA's packages and containers have it. The first one that is found counts.
+// file notes the version of a libnccl that the loader finds. In NVIDIA's packages and containers libnccl.so.2 is a
+// link whose target has it in its name: libnccl.so.2.20.5. The first one that is found counts.
 func (n *nccl) file(fs *files, p string) {
 	if v, ok := strings.CutPrefix(path.Base(fs.real(p)), "libnccl.so."); ok && *n == "" && wholeVersion().MatchString(v) {
 		*n = nccl(v)

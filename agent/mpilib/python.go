@@ -42,8 +42,8 @@ func (k *look) python(exe string, c command, depth int) hit {
 	return own
 }
 
-// pythonArgs is what shows of the program: its text as far as it is read, or its module's name, the
-// script's path, and where in argv its own arguments begin.
+// pythonArgs is what Python's command line shows of the program: its text as far as it is read, or its module's name,
+// the script's path, and where in argv its own arguments begin.
 func (k *look) pythonArgs(c command) (text []byte, script string, first int) {
 	for i := 1; i < len(c.Argv); i++ {
 		switch word := c.Argv[i]; {

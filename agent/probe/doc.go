@@ -11,8 +11,8 @@
 // that does not answer is a NetworkPolicy's, mostly. Nothing is encrypted or kept: the bytes are zeros.
 //
 // A Server listens on the addresses that it is given alone. It serves some connections at a time, each for a bounded
-// time, and ends with its context: its ports are free then at once, since those of MPI are few where a NetworkPolicy
-// names them.
+// time, and ends with its context. Its ports are free at once then: where a NetworkPolicy names MPI's ports they are
+// few.
 package probe
 
 import "time"

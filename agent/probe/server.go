@@ -97,8 +97,8 @@ func (s *Server) Run(ctx context.Context) {
 	served.Wait()
 }
 
-// closing calls shut when ctx ends or when the function that it returns is called, which returns only after that: a
-// Close that another goroutine is in returns at once, and the descriptor is open still.
+// closing calls shut when ctx ends, or when the function that it returns is called. That function returns only after
+// shut did: a Close beside another goroutine's returns at once, with the descriptor still open.
 func closing(ctx context.Context, shut func()) (now func()) {
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { shut(); close(done) })

@@ -100,9 +100,9 @@ const (
 
 type nodeMask [maxNode / 64]uint64
 
-// preferMemory lets the calling thread, and so its next child, take memory of a node first; back undoes
-// it. Containers may not be allowed to (Docker's seccomp profile wants CAP_SYS_NICE), and need not be: a
-// process's memory comes from where it runs, unless the agent was started under another policy.
+// preferMemory lets the calling thread, and so its next child, take memory of a node first; back undoes it. A
+// container may lack the right (Docker's seccomp profile wants CAP_SYS_NICE). It can do without: a process's memory
+// comes from where it runs, unless the agent was started under another policy.
 func preferMemory(node *int) (back func()) {
 	none := func() {}
 	if node == nil || *node < 0 || *node >= maxNode {

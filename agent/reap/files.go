@@ -11,8 +11,8 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/program"
 )
 
-// closeOnExec marks every descriptor but the standard ones, so that what this process inherited
-// from its own parent, or what a library opened carelessly, does not reach a child.
+// closeOnExec marks every descriptor but the standard ones. So no child gets what this process inherited from its
+// parent, or what a library opened without the flag.
 func closeOnExec() {
 	if unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) == nil {
 		return

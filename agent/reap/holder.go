@@ -164,8 +164,8 @@ func (s *Supervisor) holdings(session string) holdings {
 // maxRest bounds the pause between looks.
 const maxRest = 50 * time.Millisecond
 
-// rest puts the next look off, after one for a stranger: four times as long as that took, so that
-// those who come again and again do not keep the host busy with looks.
+// rest puts the next look off after one for a stranger, by four times as long as that took. So strangers who come
+// again and again do not keep the host busy.
 func (s *Supervisor) rest(took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

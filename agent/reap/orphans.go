@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orphans reaps, for a supervisor, descendants that lost their parent and became children of this process, and,
-// where the kernel has no pidfds, the children of the table as well.
+// orphans reaps, for a supervisor, descendants that lost their parent and became children of this process. Where the
+// kernel has no pidfds it reaps the children of the table as well.
 //
 // It peeks at an ended child without reaping it. One that the table owns is left to its waiter,
 // which pokes when it is done. An unknown one is an orphan, unless a fork is in flight that may

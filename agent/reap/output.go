@@ -26,9 +26,9 @@ type Output struct {
 // maxErr is how much of standard error is looked at.
 const maxErr = 4 << 10
 
-// Collect runs a program to its end, with nothing to read, and returns what it wrote; more than
-// limit bytes are an error. When ctx ends the program's group is killed and the error is ctx's: it
-// returns then even if the kernel does not let go of the program. cmd.Files must be empty.
+// Collect runs a program to its end, with nothing to read, and returns what it wrote; more than limit bytes are an
+// error. When ctx ends it kills the program's group and returns ctx's error, even if the kernel does not let go of
+// the program. cmd.Files must be empty.
 func Collect(ctx context.Context, s *Supervisor, cmd Command, limit int) (o Output, err error) {
 	var text []byte
 	o, err = reading(ctx, s, cmd, func(out io.Reader) (err error) {

@@ -59,12 +59,11 @@ func emptySignalMask() {
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &none, nil)
 }
 
-// defaultDispositions sees to it that children start with SIG_DFL even for signals that this
-// process was started with ignored (nohup, a background job of sh, some container runtimes).
-// Go resets what it handles and passes on what it leaves ignored: SIGHUP and SIGINT, the
-// terminal's stop signals, and 32 to 34, which it never handles. A handler that discards is to
-// this process the same as ignoring. tini keeps ignored signals ignored in its child; a rank is
-// no child of its user's terminal, and nohup protects the launcher, which then forwards nothing.
+// defaultDispositions sees to it that children start with SIG_DFL for all signals. This process may have been started
+// with some ignored (nohup, a background job of sh, some container runtimes). Go resets what it handles and passes on
+// what it leaves ignored: SIGHUP and SIGINT, the terminal's stop signals, and 32 to 34, which it never handles. A
+// handler that discards is to this process the same as ignoring. tini keeps ignored signals ignored in its child; a
+// rank is no child of its user's terminal, and nohup protects the launcher, which then forwards nothing.
 func defaultDispositions() (restore func(), err error) {
 	sink := make(chan os.Signal, 1)
 	restore = func() { signal.Stop(sink) }

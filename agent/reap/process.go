@@ -50,8 +50,8 @@ func (p *Process) Pid() int { return p.pid }
 // Done is closed when the process has ended and been reaped. Its descendants may live on.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Over says whether it has ended by now, and reaps it then: its waiter may not have run yet on a
-// busy host, and who is about to stop it has to know that it was not the stop that ended it.
+// Over says whether the process has ended by now, and reaps it then. On a busy host its waiter may not have run yet,
+// and a caller that is about to stop it has to know that the stop did not end it.
 func (p *Process) Over() bool { return p.tryReap() }
 
 // Exit is how it ended; zero before Done is closed.

@@ -14,30 +14,28 @@
 //	 neither the table owns nor a fork may be making      guard: a sibling process that
 //	                                                      ends what a killed agent leaves
 //
-// A parent-death signal is tied to the thread that forked, so the spawner's thread must never
-// end while a child lives (prctl(2), PR_SET_PDEATHSIG). Go forks with CLONE_VFORK|CLONE_VM, so
-// the cost of a spawn does not grow with the agent's memory, but the runtime cannot stop the
-// world while a child is between fork and exec: a program on a mount that does not answer would
-// freeze the agent. That is why the file is opened and read first, elsewhere, with a deadline.
+// A parent-death signal is tied to the thread that forked, so the spawner's thread must never end while a child lives
+// (prctl(2), PR_SET_PDEATHSIG). Go forks with CLONE_VFORK|CLONE_VM, so the cost of a spawn does not grow with the
+// agent's memory. But the runtime cannot stop the world while a child is between fork and exec. So a program on a
+// mount that does not answer would freeze the agent. That is why the file is opened and read first, elsewhere, with a
+// deadline.
 //
-// Each process started here is a session leader (but with Command.SameSession) and the leader of its process group, starts
-// with default signal dispositions and an empty mask, holds no descriptor but its Files, and
-// dies with the agent. Package proctree finds the descendants of a session.
+// Each process started here leads its process group and, without Command.SameSession, a process session. It starts
+// with default signal dispositions and an empty mask, holds no descriptor but its Files, and dies with the agent.
+// Package proctree finds the descendants of a session.
 //
-// Concurrency: every method may be called from any goroutine. mu guards the table and is never
-// held across a fork, an exec, a file access or a wait. A process is reaped under its own
-// mutex, and signals to its group are sent under it, so a number that has been given to another
-// process is never signalled. Where a supervisor runs as PID 1 or as a subreaper, all children
-// of the process must be started through it: it reaps whatever else ends.
+// Concurrency: every method may be called from any goroutine. mu guards the table and is never held across a fork, an
+// exec, a file access or a wait. A process is reaped under its own mutex, which is also held while its group is
+// signalled. So no signal reaches a number that the kernel has given to another process. Where a supervisor runs as
+// PID 1 or as a subreaper, all children of the process must be started through it: it reaps whatever else ends.
 //
-// Of tini's duties as PID 1 it reaps and keeps children's signals clean. It does not forward
-// signals (sessions decide that) and leaves SIGTTIN and SIGTTOU alone: it never changes a
-// terminal's foreground group, because its children have process sessions of their own.
+// Of tini's duties as PID 1 it reaps and keeps children's signals clean. It does not forward signals (sessions decide
+// that) and leaves SIGTTIN and SIGTTOU alone. It never changes a terminal's foreground group, since its children have
+// process sessions of their own.
 //
-// What cannot be undone: a file system that dies between the check and the exec hangs the
-// spawner. Start then kills the child, which works unless the runtime stops the world first. An
-// orphan that left its process session and has no environment is found only by PID 1, or where
-// a look (every 5 s, and that of a stop) saw its parent.
+// What cannot be undone: a file system that dies between the check and the exec hangs the spawner. Start then kills
+// the child, which works unless the runtime stops the world first. An orphan that left its process session and has no
+// environment is found in two cases only: by PID 1, or if a look saw its parent (every 5 s, and at a stop).
 //
 // It does not read or write the standard streams of a process, or decide when a job has
 // failed.

@@ -125,8 +125,8 @@ func (s *Supervisor) Left(session string) bool {
 // glances is the time between two looks at who descends from a session's processes.
 const glances = 5 * time.Second
 
-// glance looks now and then, while processes run, who descends from them: one that has left its process session and has
-// no environment cannot be told from a stranger's once its parents have ended.
+// glance looks now and then, while processes run, who descends from them. Once its parents have ended, a descendant
+// that left its process session and has no environment looks like a stranger's.
 func (s *Supervisor) glance(stop <-chan struct{}) {
 	t := time.NewTicker(glances)
 	defer t.Stop()

@@ -37,8 +37,8 @@ type Command struct {
 
 	// SameSession leaves it in this process's session, as leader of a process group only. Not with Terminal.
 	//
-	// Where each session is a scheduling group of its own (sched(7), autogroup), sched_yield(2) gives way to nobody in
-	// another: ranks that share CPUs and yield while they wait keep them for whole slices.
+	// Where each session is a scheduling group of its own (sched(7), autogroup), sched_yield(2) gives way to nobody
+	// in another. Ranks that share CPUs and yield while they wait would then keep them for whole slices.
 	SameSession bool
 
 	CPUs    []int  // affinity by kernel CPU number; empty: inherited
@@ -178,8 +178,8 @@ func (s *Supervisor) busyError(req *request) error {
 	return e
 }
 
-// abandon gives a fork up: what hangs between clone and exec is killed, which most file systems
-// allow, and a process that appears after all is killed by the spawner.
+// abandon gives a fork up. It kills what hangs between clone and exec, which most file systems allow; the spawner
+// kills a process that appears after all.
 func (s *Supervisor) abandon(req *request) error {
 	s.mu.Lock()
 	req.state = requestAbandoned
@@ -214,8 +214,8 @@ func (s *Supervisor) killUnborn() {
 	}
 }
 
-// spawner does every fork, on one thread that never does anything else and ends with Run, when
-// no child is left (its end is what the children's parent-death signal waits for).
+// spawner does every fork, on one thread that does nothing else. The thread ends with Run, when no child is left: its
+// end would send the children their parent-death signal.
 func (s *Supervisor) spawner() {
 	runtime.LockOSThread() // never unlocked: the thread has a mask and an affinity of its own
 	emptySignalMask()

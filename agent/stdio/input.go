@@ -152,8 +152,8 @@ func (in *Input) write() error {
 	}
 }
 
-// endOfTransmission says EOF to a terminal in canonical mode: ^D passes the line on as it is,
-// and only at the start of a line does it read as EOF.
+// endOfTransmission says EOF to a terminal in canonical mode. There ^D passes the line on as it is; only at the start
+// of a line does it read as EOF.
 func (in *Input) endOfTransmission(last byte) error {
 	const eot = 4 // VEOF of a new terminal
 	b := []byte{eot, eot}

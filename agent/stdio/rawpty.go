@@ -8,14 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PipesAndPty is Pipes with a pseudo terminal as standard output, so that a program's C library flushes
-// each line (stdio is fully buffered "if and only if the stream can be determined not to refer to an
-// interactive device", C11 7.21.3) and what it wrote before a signal ends it is not lost. The terminal is raw: the bytes
+// PipesAndPty is Pipes with a pseudo terminal as standard output. To a terminal a program's C library flushes each
+// line (C11 7.21.3), so what the program wrote before a signal ended it is not lost. The terminal is raw: the bytes
 // that arrive are those that were written. It is nobody's controlling terminal, and no input comes from it.
 //
-// Who writes to it after our end was closed gets EIO, where a pipe gives SIGPIPE. A session leader without a terminal
-// that opens it by name (/dev/stdout, without O_NOCTTY) makes it its own; what then is left in its process group
-// gets SIGHUP at its end (tty_ioctl(4)), as under Open MPI's mpirun.
+// A process that writes to it after our end was closed gets EIO, where a pipe gives SIGPIPE. A session leader without
+// a terminal that opens it by name (/dev/stdout, without O_NOCTTY) makes it its own; what then is left in its process
+// group gets SIGHUP at its end (tty_ioctl(4)), as under Open MPI's mpirun.
 func PipesAndPty(stdin bool) (*Files, error) { return filesWith(stdin, rawPty) }
 
 func rawPty(string, int) (ours, theirs *os.File, err error) {

@@ -92,8 +92,8 @@ func (r *reader) wait() (n int, err error) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return 0, err
 	}
-	// A deadline counts only after what had arrived was read: this process may have been
-	// stopped, and the poller reports a passed deadline before it looks at the file.
+	// A deadline counts only after what had arrived was read. This process may have been stopped, and the poller
+	// reports a passed deadline before it looks at the file.
 	ctlErr := r.raw.Control(func(fd uintptr) { n, readErr = r.read(fd) })
 	if ctlErr != nil {
 		return 0, ctlErr

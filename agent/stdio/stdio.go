@@ -5,14 +5,14 @@
 //	                  ▲                                                       │
 //	                  └────────── window: bytes in flight ◀──── Grant(n) ─────┘
 //
-// A reader takes what the pipe has, up to the free part of the window, and emits everything
-// through the last line end ('\n' or '\r'). The rest of the last line is held until its end
-// arrives, and is emitted as it is (Chunk.Partial) when it gets long, when it has been held for
-// Config.Quiet, and at the end of the stream. Every byte is emitted once, in order, unchanged.
+// A reader takes what the pipe has, up to the free part of the window, and emits everything through the last line end
+// ('\n' or '\r'). It holds the rest of the last line until the line's end arrives. It emits that rest as it is
+// (Chunk.Partial) when it gets long, after Config.Quiet, and at the end of the stream. Every byte is emitted once, in
+// order, unchanged.
 //
-// Without free window the pump does not read, the pipe fills, and the rank blocks in write(2).
-// Memory for a rank is bounded by twice the window: chunks of less than half a buffer are
-// copied out of it, and the number of chunks in flight is limited too.
+// Without free window the pump does not read, the pipe fills, and the rank blocks in write(2). Twice the window
+// bounds the memory for a rank: chunks of less than half a buffer are copied out of it, and the number of chunks in
+// flight has a limit too.
 //
 // Concurrency: a Pump and an Input are run by one goroutine each (Run), which ends all that it
 // started before it returns. Emit is called from one goroutine per stream. Grant, Write and

@@ -13,10 +13,10 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 )
 
-// Tee copies the output of an agent's ranks to the agent's own log (--worker-logs), so that
-// `kubectl logs` of a worker shows it: whole lines, each after "[rank] " or whatever the caller calls the
-// rank, never two ranks within a line. A log that does not take them in time loses lines and says how many bytes; a rank never
-// waits for it. Binary output is not kept apart: lines longer than 8 KiB are broken.
+// Tee copies the output of an agent's ranks to the agent's own log (--worker-logs), so that `kubectl logs` of a
+// worker shows it. It writes whole lines, each after "[rank] " or whatever the caller calls the rank, never two ranks
+// within a line. A log that does not take them in time loses lines and says how many bytes; a rank never waits for
+// it. Binary output is not kept apart: lines longer than 8 KiB are broken.
 type Tee struct {
 	logs [2]*teeLog
 }

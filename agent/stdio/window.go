@@ -6,8 +6,8 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 )
 
-// window counts the bytes of one rank in flight, both streams together, and the chunks they
-// are in: each costs memory on its way, so many tiny ones count as well.
+// window counts the bytes of one rank in flight, both streams together, and the chunks they are in. Each chunk costs
+// memory on its way, so many tiny ones count as well.
 //
 // Standard output leaves the last eighth to standard error: a rank that floods one can still
 // say on the other why it fails.

@@ -1,7 +1,6 @@
-// Package binding is what users ask for about CPUs: to what ranks are mapped within their hosts, in
-// which order they are numbered there, and to what they are bound. It reads the words of Open MPI's
-// options, which mpiup run has too, those of Hydra's, lists of CPUs, and rankfiles. It only reads:
-// launcher/placement maps and binds.
+// Package binding is what users ask for about CPUs: where ranks are mapped within their hosts, how they are numbered
+// there, and to what they are bound. It reads the words of Open MPI's options, which mpiup run has too, those of
+// Hydra's, lists of CPUs, and rankfiles. It only reads: launcher/placement maps and binds.
 //
 //	--map-by   socket:PE=2   ppr:2:numa   slot:SPAN       ParseMapBy
 //	--rank-by  socket:span   slot                         ParseRankBy

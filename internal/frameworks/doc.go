@@ -10,8 +10,8 @@
 //	tf     TF_CONFIG
 //	horovod  HOROVOD_*, where the installed one meets by Gloo
 //
-// A launcher reads the user's words with Parse, and an agent makes the variables, so both mean the
-// same by them. docs/frameworks.md argues why each is given and misleads nobody.
+// A launcher reads the user's words with Parse, and an agent makes the variables, so both mean the same by them.
+// docs/frameworks.md says for each variable why ranks get it, and why it misleads nobody.
 //
 // Everything here is a function of its arguments and may be called by any number of goroutines. The
 // package reads no environment, opens no port and does not know what a program is.

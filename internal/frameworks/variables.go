@@ -37,9 +37,9 @@ type Variable struct{ Name, Value, Why string }
 // the rank runs in.
 type Given struct{ User, Container func(name string) bool }
 
-// Variables are what a rank gets. What the user gave stays. What the container has stays where it tells of
-// a place to meet, unless it says who the process is too: then an operator wrote it for the pod's one
-// process, and a rank of ours is another.
+// Variables are what a rank gets. What the user gave stays. What the container has stays where it tells of a place to
+// meet, unless it also says who the process is. Then an operator wrote it for the pod's one process, and a rank of
+// ours is another.
 func Variables(s Set, r Rank, m Meeting, g Given) (list []Variable) {
 	operator := g.Container("RANK") || g.Container("WORLD_SIZE")
 	add := func(readBy string, place bool, pairs ...string) {

@@ -38,10 +38,9 @@ type finder struct {
 	denied error
 }
 
-// findSecret looks at --key, MPIUP_KEY, DefaultKeyDir, and then at mounted volumes that hold
-// id_rsa with authorized_keys beside it, as the operators mount them: $HOME/.ssh first, then
-// /root/.ssh, then the others, which must agree. A key that is not on a volume of its own
-// (a person's) is never taken unless named.
+// findSecret looks at --key, MPIUP_KEY and DefaultKeyDir. Then it looks at mounted volumes that hold id_rsa with
+// authorized_keys beside it, as the operators mount them: $HOME/.ssh first, then /root/.ssh, then the others, which
+// must agree. A key that is not on a volume of its own (a person's) is never taken unless named.
 func findSecret(o Options) (secret, error) {
 	f := &finder{o: o}
 	env := o.Env("MPIUP_KEY")
@@ -91,8 +90,8 @@ func (f *finder) namedKey(name, from string) (secret, error) {
 	return secret{material: k.Material, file: k.file, at: k.at, from: from, mounted: f.onVolume(name, ms)}, nil
 }
 
-// onVolume says whether a file lies on a volume that was mounted into this container, rather than on
-// a file system that machines have by themselves or that holds a person's files.
+// onVolume says whether a file lies on a volume that was mounted into this container. File systems that machines have
+// by themselves, or that hold a person's files, are none.
 func (f *finder) onVolume(name string, ms []mount) bool {
 	real, err := filepath.Abs(name)
 	if err == nil {

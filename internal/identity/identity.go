@@ -1,5 +1,5 @@
-// Package identity gives a process its place in a job: what its pods already share (a mounted
-// secret, or certificate files) becomes mutual TLS 1.3, a job id and the ports to look at.
+// Package identity gives a process its place in a job. It makes mutual TLS 1.3, a job id and the ports to look at of
+// what the job's pods already share: a mounted secret, or certificate files.
 //
 //	key file (any encoding) ──normalise──┐
 //	                                     ├─ HKDF-SHA256 ─┬─ "mpiup/1 ca"     → Ed25519 CA, the same in every process
@@ -214,6 +214,6 @@ func (i *Identity) KeyFrom() string { return i.keyFrom }
 // it listen on loopback addresses only.
 func (i *Identity) Insecure() bool { return i.insecure }
 
-// Mounted reports whether the secret lies on a volume mounted for it, or certificate files
-// were named: a sign of being in a pod of a job, so that DNS and gossip are worth asking.
+// Mounted reports whether the secret lies on a volume mounted for it, or certificate files were named. That is a sign
+// of being in a pod of a job, where DNS and gossip are worth asking.
 func (i *Identity) Mounted() bool { return i.mounted }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// KeyOverlap is how long a key that was replaced in its file is accepted beside the new one, from the moment
-// in which the new one appeared there. The kubelet brings a changed Secret to all pods of a job within about two
+// KeyOverlap is how long a key that was replaced in its file still counts beside the new one, from the moment in
+// which the new one appeared there. The kubelet brings a changed Secret to all pods of a job within about two
 // minutes, each at a time of its own.
 const KeyOverlap = 10 * time.Minute
 

@@ -119,10 +119,9 @@ func (i *Identity) checkPeer(leaf *x509.Certificate, roles ...Role) (Peer, error
 // whoKey is the key under which Accept's context has the place for who called.
 type whoKey struct{}
 
-// Accept does the server's side of a handshake on a connection of cfg's listener. On failure
-// it returns what Explain says and has closed raw, after a moment in which the client can
-// read why: closing with unread bytes sends a reset, which can overtake the alert and leave
-// the client with "connection reset".
+// Accept does the server's side of a handshake on a connection of cfg's listener. On failure it returns what Explain
+// says and has closed raw, after a moment in which the client can read why. Closing with unread bytes sends a reset.
+// That can overtake the alert and leave the client with "connection reset".
 func (i *Identity) Accept(ctx context.Context, raw net.Conn, cfg *tls.Config) (*Conn, error) {
 	conn, who := tls.Server(raw, cfg), Peer{}
 	err := conn.HandshakeContext(context.WithValue(ctx, whoKey{}, &who))

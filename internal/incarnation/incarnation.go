@@ -20,9 +20,8 @@ import (
 	"strings"
 )
 
-// Of reads the incarnation of the container whose /proc is root/proc. What cannot be read (a
-// hidden PID 1) is left out of the hash, so that the result stays the same for all processes
-// that see the same.
+// Of reads the incarnation of the container whose /proc is root/proc. It leaves what it cannot read (a hidden PID 1)
+// out of the hash, so the result is the same for all processes that see the same.
 func Of(root, name string) string {
 	h := sha256.New()
 	boot := bootID(root)
@@ -32,8 +31,8 @@ func Of(root, name string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Pod names the pod whose /proc is root/proc: all of its containers share one network namespace, and no other
-// pod has it but those on the host network of one node. It outlives containers.
+// Pod names the pod whose /proc is root/proc. All of its containers share one network namespace. No other pod has it,
+// but for those on the host network of one node. It outlives containers.
 func Pod(root string) string {
 	h := sha256.New()
 	netNS, _ := os.Readlink(filepath.Join(root, "/proc/self/ns/net"))

@@ -14,11 +14,11 @@ const maxMapping = 866
 // returns "" when there are no ranks or the value would be longer than PMI-1 carries; MPI
 // libraries then compare host names.
 //
-// The value is a list of blocks (X,Y,Z): nodes X to X+Y-1 with Z consecutive ranks each. A list
-// that gives fewer ranks than there are begins again, which Intel MPI (2021.18) does not know: it
-// is used only where the whole list would be too long. Only this form is used: MPICH up to 4.0
-// crashes on the shorter ones that MPICH's src/mpl/src/mpl_rankmap.c writes today. Node numbers
-// that leave gaps are closed up, because clients use them as indices.
+// The value is a list of blocks (X,Y,Z): nodes X to X+Y-1 with Z consecutive ranks each. A list that gives fewer
+// ranks than there are begins again. Intel MPI (2021.18) does not know that, so such a list is used only where the
+// whole one would be too long. Only this form is used: MPICH up to 4.0 crashes on the shorter ones that MPICH's
+// src/mpl/src/mpl_rankmap.c writes today. Node numbers that leave gaps are closed up, because clients use them as
+// indices.
 func ProcessMapping(nodeOfRank []int) string {
 	if len(nodeOfRank) == 0 {
 		return ""
@@ -54,8 +54,8 @@ func dense(nodes []int) []int {
 	return out
 }
 
-// period is the length of the shortest beginning of s that, repeated, gives s (the last time
-// perhaps cut short): the length less its longest border, found as Knuth, Morris and Pratt do.
+// period is the length of the shortest beginning of s that, repeated, gives s (the last time perhaps cut short). It
+// is the length less the longest border, found as Knuth, Morris and Pratt do.
 func period(s []int) int {
 	border := make([]int, len(s)+1)
 	border[0] = -1

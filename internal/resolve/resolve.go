@@ -21,10 +21,9 @@
 //   - An answer cut short over UDP is used as it is when the server refuses TCP.
 //   - "localhost" and names below it are loopback even without an /etc/hosts (RFC 6761, 6.3).
 //
-// In /etc/hosts a name matches whole: "worker-0" is found where it is listed as a name or an
-// alias (kubelet lists the pod's short name as one) and not as the first label of
-// "worker-0.job.ns.svc.cluster.local", which may be another job's host. A ".svc" name is also
-// looked for in its completed form.
+// In /etc/hosts a name matches whole: "worker-0" is found where it is listed as a name or an alias (kubelet lists the
+// pod's short name as one). It is not found as the first label of "worker-0.job.ns.svc.cluster.local", which may be
+// another job's host. A ".svc" name is also looked for in its completed form.
 //
 // A Resolver may be used by any number of goroutines. It starts none that outlive a call. At
 // most 128 questions are under way at a time; literals and names in /etc/hosts never wait for

@@ -17,6 +17,6 @@
 // called by one goroutine at a time, in order, and must not block. Run blocks for the life of
 // one stream. Wait returns when no goroutine of the Link is left.
 //
-// The package does not dial, listen, or decide that a silence has lasted too long: it tells
-// how long it has lasted, by a Clock that counts only time in which this process itself ran.
+// The package does not dial, listen, or decide that a silence has lasted too long. It tells how long, by a Clock that
+// counts only time in which this process itself ran.
 package wire

@@ -91,10 +91,10 @@ const numbering = 22
 // the Link from here on. An error is ErrTooLarge or ErrFull.
 func (l *Link) Send(f *apiv1.Frame) error { return l.Lend(f, nil) }
 
-// Lend is Send of a frame that refers to memory which the caller wants back. back is called once
-// nobody reads the frame any more: when it was acknowledged and went over one stream only. A
-// frame that was sent again may still lie in a broken stream's buffers; for it back is never
-// called. It must not block. Do not use Lend over a Pipe, whose other side gets the frame itself.
+// Lend is Send of a frame that refers to memory which the caller wants back. The Link calls back once nobody reads
+// the frame any more: it was acknowledged, and went over one stream only. A frame that was sent again may still lie
+// in a broken stream's buffers; for it back is never called. It must not block. Do not use Lend over a Pipe, whose
+// other side gets the frame itself.
 func (l *Link) Lend(f *apiv1.Frame, back func()) error {
 	size := proto.Size(f)
 	if size > apiv1.MaxFrame-numbering {

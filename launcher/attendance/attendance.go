@@ -1,12 +1,12 @@
-// Package attendance keeps who of a job's ranks has come to where training frameworks meet, by what the hosts' agents
-// see, and says who is missing and which programs' ranks never met at all. PURE.
+// Package attendance keeps which of a job's ranks have come to where training frameworks meet, by what the hosts'
+// agents see. It says who is missing, and which programs' ranks never met at all. PURE.
 //
 //	host w0   0-1 loaded torch, 0-1 met   ┐        some met, others not ──Missing──▶ ranks 2
 //	host w1   2-3 loaded torch, 3 met     ┴─ Roll
 //	                                               all loaded, none met ──Alone───▶ torch
 //
-// Restraint: a rank that called MPI_Init, that listens at another port or whose sockets do not show is neither missing
-// nor alone, and where somebody came to the place whom no rank shows, nobody is alone.
+// It says nothing where it may be wrong: a rank that called MPI_Init, that listens at another port or whose sockets
+// do not show is neither missing nor alone. If somebody came to the place who is no rank that shows, nobody is alone.
 //
 // Times are handed in. A Roll is not safe for concurrent use. It knows nothing of programs: who asks names ranks.
 package attendance
@@ -56,8 +56,8 @@ func (r *Roll) Missing(ranks, running idset.Set) (missing, there idset.Set) {
 	return ranks.Intersect(running).Sub(r.met).Sub(r.elsewhere), there
 }
 
-// Alone says that all of one program's ranks have loaded a framework by which they could share a job, and that none of
-// them has met another as far as anything shows.
+// Alone says that all of one program's ranks have loaded a framework by which they could share a job, and that, as
+// far as anything shows, none has met another.
 func (r *Roll) Alone(ranks idset.Set) bool {
 	return ranks.Len() > 1 && r.loaded.Covers(ranks) && !r.visited && !ranks.Overlaps(r.met) && !ranks.Overlaps(r.elsewhere)
 }

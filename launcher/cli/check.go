@@ -8,9 +8,8 @@ import (
 	"github.com/mpiup/mpiup/internal/frameworks"
 )
 
-// Check finds what the flags contradict each other in, and settles what two flags can say:
-// afterwards PerNode has the number of ppr:N:node, Binding what concerns CPUs,
-// and Output is tag if --tag-output was given. It is called once.
+// Check finds where flags contradict each other, and settles what two flags can say. Afterwards PerNode has the
+// number of ppr:N:node, Binding what concerns CPUs, and Output is tag if --tag-output was given. It is called once.
 func (f *RunFlags) Check() error {
 	if err := f.HostFlags.Check(); err != nil {
 		return err

@@ -13,8 +13,8 @@ var (
 	digits    = regexp.MustCompile(`[0-9]+`)
 )
 
-// lostHosts finds words of hosts (--host) that stand where the program should, as in --host w0:2 w1:2 prog: they have
-// slots, or are no program here and called like the hosts but for their numbers.
+// lostHosts finds words of hosts (--host) that stand where the program should, as in --host w0:2 w1:2 prog. They have
+// slots, or they are no program here and have the hosts' names but for the numbers.
 func lostHosts(hosts, words []string, env Environment) error {
 	if len(hosts) == 0 {
 		return nil

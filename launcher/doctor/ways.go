@@ -107,8 +107,8 @@ func rate(r float64) string {
 	return fmt.Sprintf("%.0f MB/s", r/1e6)
 }
 
-// Rounds pairs n hosts up so that each is in one pair of a round and meets every other once in each
-// direction: bandwidths that are measured at the same time do not share a host.
+// Rounds pairs n hosts up. Each host is in one pair of a round and meets every other once in each direction, so
+// bandwidths that are measured at the same time do not share a host.
 func Rounds(n int) (rounds [][][2]int) {
 	m := n + n%2 // an odd one sits out
 	for k := range max(m-1, 0) {

@@ -13,8 +13,8 @@ type fetch struct {
 	waiting map[int]bool
 }
 
-// Fetch routes a request to the owner's host, or to every other host of the job when the owner
-// is not known: the first that has the value answers for all.
+// Fetch routes a request to the owner's host. If the owner is not known it asks every other host of the job, and the
+// first that has the value answers for all.
 func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) []Out {
 	x.fetch(host, m)
 	return x.take()

@@ -1,5 +1,5 @@
-// Package holdup says in words who keeps whom waiting: it joins what a run's hosts tell of ranks that have
-// not called MPI_Init and of barriers that are open.
+// Package holdup says in words who keeps whom waiting. It joins what a run's hosts tell of ranks that have not called
+// MPI_Init and of barriers that are open.
 //
 //	host w0   0-1 entered "0-3"            ┐
 //	host w1   3 entered "0-3", 2 did not,  ├─▶ rank 2 (w1, pid 4711) has not called MPI_Init;

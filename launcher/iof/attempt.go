@@ -12,9 +12,9 @@ import (
 // maxAttempts bounds the directories that are looked at.
 const maxAttempts = 10000
 
-// NextAttempt is where a run may write that is to leave what earlier ones wrote below dir: dir itself, or where a run's
-// files are there already, dir/attempt-2 and so on, which is made. (A pod that is tried again has the same command
-// line, and often the same volume.)
+// NextAttempt is where a run may write that must not change what earlier ones wrote below dir. That is dir itself,
+// or, if a run's files are there already, dir/attempt-2 and so on, which it makes. (A pod that is tried again has the
+// same command line, and often the same volume.)
 func NextAttempt(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	switch {

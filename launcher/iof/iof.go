@@ -52,8 +52,8 @@
 //
 // # What it does not do
 //
-// It does not count credit or send frames (launcher) or read input (launcher/streams), and it does not end the job when its
-// streams are closed: it says so (Config.Broken), forgets what comes, and keeps credit going.
+// It does not count credit or send frames (launcher) or read input (launcher/streams). It does not end the job when
+// its streams are closed: it says so (Config.Broken), forgets what comes, and keeps credit going.
 package iof
 
 import "time"

@@ -21,8 +21,8 @@ func (c *Config) path(p Pattern, id int) string {
 // parts is a pattern filled in for a process as text to show, cut where the time stands.
 func (c *Config) parts(p Pattern, id int) (list []string) { return c.fill(p, id, visible.Line) }
 
-// partOfName makes others' text a part of a file's name: no separator, no control character, not so long that
-// nothing else has room (NAME_MAX is 255 bytes), and neither "." nor "..".
+// partOfName makes others' text a part of a file's name. It has no separator and no control character, leaves room
+// for more (NAME_MAX is 255 bytes), and is neither "." nor "..".
 func partOfName(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < ' ' || c == '/' || c == 0x7f {

@@ -58,9 +58,9 @@ func (o *roster) of(id int) job.Process {
 // tag is how a process is called before its lines.
 func (o *roster) tag(id int) string { return o.of(id).Tag() }
 
-// rankPath is the layout of per-rank files of a job: rank.N/stdout and rank.N/stderr, N as wide
-// as the highest rank (rank.00 of 11), as Open MPI's --output-filename has them below its job.
-// Those of a job that came later are below job.M. PRRTE 3 calls jobs by name (src/common/pmix_iof.c of PMIx 5).
+// rankPath is the layout of per-rank files of a job: rank.N/stdout and rank.N/stderr, as Open MPI's --output-filename
+// has them below its job. N is as wide as the highest rank (rank.00 of 11). Those of a job that came later are below
+// job.M. PRRTE 3 calls jobs by name (src/common/pmix_iof.c of PMIx 5).
 func (c *Config) rankPath(number, ranks int) func(rank int, s job.Stream) string {
 	width := len(strconv.Itoa(max(ranks-1, 0)))
 	below := ""

@@ -21,8 +21,8 @@ import (
 //     nobody asked for a binding (only for a mapping), nobody is bound then.
 //   - Bound without having been mapped, up to two ranks are mapped by core, more by NUMA node.
 //
-// A rank that has all CPUs of its host is not bound. docs/binding.md has what differs from Open MPI:
-// nothing is bound that may be shared with others, unless somebody asks.
+// A rank that has all CPUs of its host is not bound. Unlike Open MPI, mpiup binds nothing that ranks may share with
+// others, unless somebody asks (docs/binding.md).
 func bind(plan *job.Plan, where *locales, p Policy) error {
 	req := p.Binding
 	if req.Listed() {

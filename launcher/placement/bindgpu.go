@@ -8,8 +8,8 @@ import (
 	"github.com/mpiup/mpiup/internal/layout"
 )
 
-// gpuCPUs is the CPUs that a local rank of a host may use and that are near its GPU: local rank i and
-// GPU i, and from the first again where there are more ranks.
+// gpuCPUs is the CPUs that a local rank of a host may use and that are near its GPU. Local rank i has GPU i, and
+// where there are more ranks the first GPU follows the last.
 func gpuCPUs(h job.Host, localRank int) idset.Set {
 	if len(h.NearGPUs) == 0 || h.Layout == nil {
 		return idset.Set{}
@@ -17,10 +17,10 @@ func gpuCPUs(h job.Host, localRank int) idset.Set {
 	return h.Layout.CPUs().Intersect(h.NearGPUs[localRank%len(h.NearGPUs)])
 }
 
-// chooseGPUs is what happens when nothing was said and all hosts have GPUs: each rank is bound to the CPUs
-// near its GPU. known is false where that is not so, and the rules for other hosts count. A rank on the
-// wrong NUMA node loses a third of its GPU's bandwidth, and as it may use all CPUs of a node, others
-// there do not stop it: so this is done where CPUs are shared, too.
+// chooseGPUs binds each rank to the CPUs near its GPU, if the user said nothing and all hosts have GPUs. known is
+// false if that is not so; then the rules for other hosts count. A rank on the wrong NUMA node loses a third of its
+// GPU's bandwidth. Each rank may use all CPUs of its node, so others there do not stop it. Hence this is done even
+// where ranks share CPUs.
 func chooseGPUs(plan *job.Plan, byHost [][]int) (t *target, why string, known bool) {
 	apart := false
 	for h, host := range plan.Hosts {

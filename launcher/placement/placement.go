@@ -13,9 +13,9 @@
 //	object as slot, and dealt out over the objects of a host (seats.go)
 //	bind   which CPUs of its host each rank gets (bind.go; docs/binding.md)
 //
-// Slots are a limit only where somebody wrote them, in a hostfile or as ":N": a number that
-// mpiup counted itself (GPUs, else usable CPUs) is how many ranks a host gets when nothing
-// else is said, and a user who asks for more ranks knows better. So:
+// Slots are a limit only where somebody wrote them, in a hostfile or as ":N". A number that mpiup counted itself
+// (GPUs, else usable CPUs) is how many ranks a host gets when nothing else is said. A user who asks for more ranks
+// knows better. So:
 //
 //   - No number of ranks: one a slot, or PerNode a host.
 //   - Ranks fill slots first. What is left is dealt out again over the hosts whose slots were
@@ -71,8 +71,8 @@ type Policy struct {
 	RankBy        MapBy // the order in which ranks are numbered; "": as MapBy
 	PerNode       int   // exactly so many ranks on every host (-N, ppr:N:node); 0: by slots
 	Oversubscribe bool  // slots that were given are no limit
-	// Limited makes slots that nobody gave a limit too, as Open MPI has it: a host takes as many ranks as it has usable
-	// CPUs, or GPUs if those are more. What ranks spawn is not concerned.
+	// Limited says that slots are also a limit where nobody gave them, as in Open MPI: a host takes as many ranks as
+	// it has usable CPUs, or GPUs if those are more. What ranks spawn is not concerned.
 	Limited bool
 	Binding binding.Request
 }

@@ -153,10 +153,10 @@ func (b Batch) what() string {
 	return fmt.Sprintf("%d processes of %s", b.Procs, b.Name)
 }
 
-// BindSpawned binds the processes of a spawned job as those of the first job are: not at all where
-// those are not, or have lists and files of CPUs of their own, else by the same request, each to the
-// object that the fewest have. taken is the CPUs of the processes on each of the plan's hosts. Where
-// CPUs are too few, none is bound: a job that can run is not refused.
+// BindSpawned binds the processes of a spawned job like those of the first job, by the same request: each to the
+// object that the fewest have. It binds none if the first job is not bound, or has its own lists or files of CPUs.
+// taken is the CPUs of the processes on each of the plan's hosts. Where CPUs are too few, none is bound: a job that
+// can run is not refused.
 func BindSpawned(plan, first *job.Plan, taken [][]idset.Set, req binding.Request) {
 	isBound := slices.ContainsFunc(first.Placements, func(p job.Placement) bool { return !p.CPUs.Empty() })
 	if !isBound || req.Lines != nil || req.Hydra != nil || req.Ordered || req.Bind.Ordered {

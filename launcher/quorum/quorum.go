@@ -164,8 +164,8 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// missing are the names below NAME-of that are not among those of the form NAME-0, NAME-1 ..., as the pods
-// of a StatefulSet or an Indexed Job are called. None where names are of another form.
+// missing are those that names lacks of NAME-0, NAME-1 and so on, as the pods of a StatefulSet or an Indexed Job are
+// called, below NAME-of. There are none if a name has another form.
 func missing(names []string, of int) (out []string) {
 	have := map[int]bool{}
 	prefix := ""

@@ -1,5 +1,5 @@
-// Package spawn serves what ranks ask for with MPI_Comm_spawn: it keeps the requests in a queue and says what the run is to
-// do next for the first of them. PURE.
+// Package spawn serves what ranks ask for with MPI_Comm_spawn. It keeps the requests in a queue and says what the run
+// is to do next for the first of them. PURE.
 //
 //	Add ─▶ queued ─▶ first ──Read──▶ waits for files ──HostsRead─┐
 //	                 ▲ │ │ └──Join──▶ waits for hosts ──Joined────┤
@@ -225,8 +225,9 @@ func (q *Queue) possible(a *Ask, v View) error {
 	return nil
 }
 
-// cramped has a request that finds no room wait for it, once, while spawned processes run. Slots are free when processes
-// have ended, which is a little after they have disconnected from their parents: a rank that spawns again at once would be refused.
+// cramped has a request that finds no room wait for it, once, while spawned processes run. Slots are free when
+// processes have ended, a little after they have disconnected from their parents. Without the pause a rank that
+// spawns again at once would be refused.
 func (a *Ask) cramped(v View, why error) Order {
 	switch {
 	case a.waited || !v.Spawned:

@@ -4,8 +4,8 @@
 //	stdin ──▶ Input: poll, read ──▶ InputConfig.Send     as many bytes as every target has window for
 //	iof   ──▶ Output.Write      ──▶ stdout, stderr
 //
-// A stream is shared with the shell and with whoever else has it, so its flags stay as they are: a pipe or terminal is opened
-// anew, or poll(2) is asked before each read and write.
+// The shell and others share a stream with us, so its flags stay as they are. The package opens a pipe or terminal
+// anew, or asks poll(2) before each read and write.
 //
 // Concurrency: Input.Run and Output.Write block their caller alone; Input.Run waits for the one goroutine that it starts.
 // Grant, Gone and Interrupt may be called from any goroutine.
@@ -40,9 +40,9 @@ const DefaultInputWindow = 64 << 10
 // inputFrame is what one frame carries at most.
 const inputFrame = 32 << 10
 
-// Input reads the launcher's standard input as fast as the slowest target takes it. It reads
-// nothing when there is no target, and nothing from a terminal while the launcher is in the
-// background: its shell reads then, and SIGTTIN would stop the launcher.
+// Input reads the launcher's standard input as fast as the slowest target takes it. It reads nothing when there is no
+// target, and nothing from a terminal while the launcher is in the background. Its shell reads then, and SIGTTIN
+// would stop the launcher.
 type Input struct {
 	cfg  InputConfig
 	wake chan struct{} // window or targets have changed

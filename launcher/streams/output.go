@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Output writes to one of the launcher's streams so that a write which blocks can be
-// interrupted, and without making the stream non-blocking for the shell and whoever else shares it.
+// Output writes to one of the launcher's streams so that a write which blocks can be interrupted. It does not make
+// the stream non-blocking for the shell and others that share it.
 //
 // A pipe or terminal is opened anew through /proc/self/fd: that gives a file description of
 // our own, whose flags are ours. Where that is refused (a socket; a terminal of another user; no

@@ -53,8 +53,8 @@ func TerminalSize(file *os.File) (rows, columns uint16, err error) {
 	return rows, columns, nil
 }
 
-// control calls f on a thread that SIGTTOU does not stop: changing a terminal's mode from the
-// background would, while it is blocked the call goes through (termios(3)).
+// control calls f on a thread that blocks SIGTTOU. Otherwise that signal would stop a process that changes a
+// terminal's mode from the background (termios(3)).
 func control(file *os.File, f func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package survey looks at hosts before a job: it asks each agent what its host is like, lets the agents answer each
+// Package survey looks at hosts before a job. It asks each agent what its host is like, lets the agents answer each
 // other, and gathers what package doctor judges.
 //
 //	Checkup  every agent by itself                        ─▶ findings, facts, clocks

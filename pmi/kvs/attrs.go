@@ -50,8 +50,8 @@ func (s *Space) PutAttr(rank int, key string, value []byte) error {
 	return nil
 }
 
-// Attr returns a node attribute. With wait it blocks until a rank of this host has put it, and
-// answers not found only when all other ranks of the host are gone or wait themselves.
+// Attr returns a node attribute. With wait it blocks until a rank of this host has put it. It answers not found only
+// when all other ranks of the host are gone or wait themselves.
 func (s *Space) Attr(ctx context.Context, rank int, key string, wait bool) (value []byte, found bool, err error) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()

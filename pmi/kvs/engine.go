@@ -88,8 +88,8 @@ func (e *Engine) Add(j Job) (*Space, error) {
 // Names is where published names are kept.
 func (e *Engine) Names() Names { return e.cfg.Names }
 
-// OnGone has f called whenever a process is gone (RankGone), for what the engine does not know. f runs in the caller
-// of RankGone, holds no lock of the engine and must not block.
+// OnGone has f called whenever a process is gone (RankGone): others keep state of it that the engine does not know. f
+// runs in the caller of RankGone, holds no lock of the engine and must not block.
 func (e *Engine) OnGone(f func(id int, why string)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -199,9 +199,9 @@ func (e *Engine) end(f *fence, err error) {
 	close(f.over)
 }
 
-// RankGone says that rank will not enter another fence, because its process ended or it left
-// PMI for good: fences that hold it fail, those that wait for processes of this host now and others
-// later, and so does waiting for what only it could have put. The first why stays. rank may be on another host.
+// RankGone says that rank will not enter another fence, because its process ended or it left PMI for good. Fences
+// that hold it fail: those that wait for processes of this host now, others later. Waiting for what only it could
+// have put fails too. The first why stays. rank may be on another host.
 func (s *Space) RankGone(rank int, why string) {
 	e, id := s.e, s.Base+rank
 	e.mu.Lock()

@@ -18,7 +18,7 @@ type fences struct {
 }
 
 // part is one job in the table. A fence over several jobs counts for the youngest of them, the one with the highest
-// ids: when that is over nobody can enter the fence again, and what it took up is let go.
+// ids. When that is over nobody can enter the fence again, and the engine lets go of it.
 type part struct {
 	space      *Space // whose it is; the table does not look at it
 	base, size int
@@ -220,8 +220,8 @@ func (t *fences) begin(f *fence, by, tag int) error {
 	return nil
 }
 
-// What the names of a job's fences that leave the host may take up: their epochs are kept while the job lasts, since
-// all hosts must count alike.
+// What the names of a job's fences that leave the host may take up. The engine keeps their epochs while the job
+// lasts, since all hosts must count alike.
 const (
 	setMax   = 64 << 10 // bytes of a name
 	tagMax   = 256      // bytes of a tag, as the launcher takes

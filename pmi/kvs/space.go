@@ -84,10 +84,10 @@ func (s *Space) Put(owner int, key string, value []byte) error {
 	return nil
 }
 
-// Get returns owner's value (AnyOwner: the one put or merged last) without waiting for one to
-// be put. What is not here is fetched once, unless it cannot be elsewhere: a rank of this host
-// would have put it here, and keys that begin with "PMI_" are no rank's. Ranks that miss the
-// same key at one time share one fetch. The bytes must not be modified.
+// Get returns owner's value (AnyOwner: the one put or merged last) without waiting for one to be put. It fetches what
+// is not here once, unless it cannot be elsewhere: a rank of this host would have put it here, and keys that begin
+// with "PMI_" are no rank's. Ranks that miss the same key at one time share one fetch. The bytes must not be
+// modified.
 func (s *Space) Get(ctx context.Context, owner int, key string) (value []byte, found bool, err error) {
 	s.e.mu.Lock()
 	if s.closed != nil {

@@ -71,10 +71,9 @@ func diagRequest(local, remote netip.AddrPort) []byte {
 	return h.AppendUint32(b, ^uint32(0))
 }
 
-// diagAnswer reads an nlmsghdr and an inet_diag_msg, whose fields are u8 family, state, timer,
-// retransmits, an inet_diag_sockid of 48 bytes, u32 expires, rqueue, wqueue, uid, inode. The kernel
-// answers with a listening socket of that local address where it has no connected one, and with one
-// that waits out its end, which has no inode.
+// diagAnswer reads an nlmsghdr and an inet_diag_msg, whose fields are u8 family, state, timer, retransmits, an
+// inet_diag_sockid of 48 bytes, u32 expires, rqueue, wqueue, uid, inode. Where it has no connected socket, the kernel
+// answers with a listening one of that local address, or with one that waits out its end and has no inode.
 func diagAnswer(b []byte, local, remote netip.AddrPort) (Peer, error) {
 	h := binary.NativeEndian
 	if len(b) >= 20 && h.Uint16(b[4:]) == unix.NLMSG_ERROR {

@@ -1,15 +1,14 @@
-// Package lobby receives who connects to a loopback port, where anybody on the host may knock: it
-// finds out whose process it is before anything is read, lets a protocol do its handshake, and
-// keeps those who may not speak from standing in the way of those who may.
+// Package lobby receives connections to a loopback port, to which anybody on the host may connect. It finds out whose
+// process a connection is before it reads anything, and then lets a protocol do its handshake. Those who may not
+// speak must not stand in the way of those who may.
 //
 //	accept ──▶ enter ──▶ Check: whose is it? ──▶ Admit: handshake ──▶ serve, for as long as it takes
 //	           └──────────── one of 64 places, at most 5 s ────────┘
 //
 //	all places taken ──▶ the oldest guest that was there for a second is hung up on
 //
-// A rank says who it is as soon as it is connected, so those who stay silent are others, and the
-// second is for a host that is busy. A stranger gets no answer: its connection is closed, and the
-// log tells of the first few.
+// A rank says who it is as soon as it is connected. So those who stay silent are strangers; the second is for a busy
+// host. A stranger gets no answer: its connection is closed, and the log tells of the first few.
 //
 // Run blocks until the listener and every connection are closed and everything started has ended.
 // PeerOf may be called from any goroutine.

@@ -14,9 +14,9 @@ type Peer struct {
 	Inode uint64 // its number, which /proc/PID/fd shows with those who have it open
 }
 
-// PeerOf finds the other end of an accepted TCP connection in this network namespace: the kernel's
-// socket diagnosis is asked for exactly that socket (sock_diag(7)), and where it is not allowed or
-// not there, /proc/net/tcp and tcp6 are read. A socket that its process has closed is an error.
+// PeerOf finds the other end of an accepted TCP connection in this network namespace. It asks the kernel's socket
+// diagnosis for exactly that socket (sock_diag(7)). Where that is not allowed or not there, it reads /proc/net/tcp
+// and tcp6. A socket that its process has closed is an error.
 func PeerOf(conn net.Conn) (Peer, error) {
 	ours, theirs := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
 	if !ours.IsValid() || !theirs.IsValid() {

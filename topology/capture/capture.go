@@ -11,10 +11,9 @@
 // list; " -> " makes a symbolic link; (hex) is a file of bytes. Everything before the first file is
 // a comment.
 //
-// Take reads what topology/discover, topology/usable, gpu and rdma read, and no more: table.go has the names.
-// What is in those files and tells of somebody is left out or replaced (private.go): a capture holds
-// no environment, no host name, no serial number, no UUID, no hardware or network address and no
-// name of a pod or container.
+// Take reads what topology/discover, topology/usable, gpu and rdma read, and no more: table.go has the names. A
+// capture leaves out or replaces what tells of somebody (private.go). It holds no environment, host name, serial
+// number, UUID, hardware or network address, and no name of a pod or container.
 package capture
 
 import (

@@ -46,8 +46,9 @@ func (r *reader) midr(cpu int) (string, bool) {
 	return fmt.Sprintf("%#08x", uint32(n)), err == nil
 }
 
-// readARMKinds notes CPUs by their register, and by their capacity where registers are not shown: capacities of
-// one kind of core may differ (NVIDIA's GB10 has eight for two kinds). The slowest CPU of a kind gives its order.
+// readARMKinds tells CPUs apart by their register, and by their capacity only where the kernel shows no registers.
+// Capacities of one kind of core may differ (NVIDIA's GB10 has eight for two kinds). The slowest CPU of a kind gives
+// its order.
 func (r *reader) readARMKinds(id func(cpu int) (string, bool)) {
 	kinds := map[string]*topology.CPUKind{}
 	for cpu := range r.parts.Online.All() {

@@ -146,9 +146,8 @@ func (r *reader) hex(name string) (uint64, bool) {
 	return n, err == nil
 }
 
-// linkSpeed is what a PCI Express link carries, GB/s in one direction: current_link_speed "8.0
-// GT/s PCIe" less the encoding (8b/10b, from generation 3 on 128b/130b, from 6 on 242B of 256B),
-// times current_link_width lanes.
+// linkSpeed is what a PCI Express link carries, GB/s in one direction. It is current_link_speed ("8.0 GT/s PCIe")
+// times current_link_width lanes, less the encoding: 8b/10b, from generation 3 on 128b/130b, from 6 on 242B of 256B.
 func (r *reader) linkSpeed(dir string) float32 {
 	text, err := r.fs.Text(dir + "/current_link_speed")
 	if err != nil {

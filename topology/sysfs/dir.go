@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is a directory that holds a machine's files, as an fs.FS. Symbolic links do not lead out of it:
-// the kernel reads them as after a chroot (openat2, Linux 5.6), or where it may not be asked to, those
-// that would are refused (os.Root). Only regular files and directories are read: a pipe would wait for
-// a writer, a device may never end.
+// Dir is a directory that holds a machine's files, as an fs.FS. Symbolic links do not lead out of it: the kernel
+// reads them as after a chroot (openat2, Linux 5.6). Where openat2 is not allowed, os.Root refuses links that lead
+// out. Only regular files and directories are read: a pipe would wait for a writer, a device may never end.
 type Dir struct {
 	root *os.Root
 	fd   int // of the directory; -1: openat2 is not to be had

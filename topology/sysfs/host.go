@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is this machine's root directory. Reading a file is three system calls: an os.File would
-// add it to the poller first, which costs as much again and is of no use for files of sysfs.
+// host is this machine's root directory. Reading a file is three system calls. An os.File would add the file to the
+// poller first, which costs as much again and is of no use for files of sysfs.
 type host struct{}
 
 func (host) Open(name string) (fs.File, error)      { return os.DirFS("/").Open(name) }

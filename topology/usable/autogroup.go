@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Autogrouped says that the kernel gives each process session a share of the CPUs (CONFIG_SCHED_AUTOGROUP, sched(7)): it
-// is switched on, and this process is in no CPU cgroup but the root, where alone it counts. sched_yield(2) then
-// gives way to processes of the same session only. What cannot be read counts as a cgroup.
+// Autogrouped says that the kernel gives each process session a share of the CPUs (CONFIG_SCHED_AUTOGROUP, sched(7)).
+// It does so if that is switched on and this process is in the root CPU cgroup, where alone it counts. sched_yield(2)
+// then gives way to processes of the same session only. What cannot be read counts as a cgroup.
 func (g *Cgroups) Autogrouped() bool {
 	on, err := readFile(g.fsys, "proc/sys/kernel/sched_autogroup_enabled")
 	if err != nil || strings.TrimSpace(on) != "1" || g.err != nil {

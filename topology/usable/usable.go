@@ -58,9 +58,9 @@ func (inv Inventory) Digest() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Read takes the inventory, GPUs aside, of the machine whose root directory is fsys (os.DirFS("/")).
-// The inventory is good even when the error is not nil: what could not be read has the value
-// that limits nothing, and the error says what it was, for the log.
+// Read takes the inventory, GPUs aside, of the machine whose root directory is fsys (os.DirFS("/")). The inventory is
+// good even when the error is not nil. What could not be read has the value that limits nothing, and the error names
+// it for the log.
 func Read(fsys fs.FS) (Inventory, error) {
 	inv := Inventory{Arch: runtime.GOARCH}
 	var threadsErr, quotaErr error

@@ -164,8 +164,8 @@ func (l *link) run(conn net.Conn) {
 	t.mu.Unlock()
 }
 
-// prefer decides which of two connections to one peer is sent on: that dialled by the lower
-// address, so that both ends take the same and the other one falls idle. t.mu is held.
+// prefer decides on which of two connections to one peer we send: on that dialled by the lower address. So both ends
+// take the same one, and the other falls idle. t.mu is held.
 func (t *Transport) prefer(l *link) *link {
 	if !l.peer.IsValid() {
 		return nil

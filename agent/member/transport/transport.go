@@ -4,9 +4,9 @@
 //	packets: 'P', uint8 n, n bytes: the dialler's address as netip.AddrPort marshals it,
 //	         then frames both ways: uint16 length, big endian, and a packet
 //
-// One packet connection between two members serves both directions. The acceptor sends on it
-// only if it comes from the address it states, so a member can draw the packets for another
-// one only from within that one's own host. What comes in is bounded here and vetted (agent/member/vet).
+// One packet connection between two members serves both directions. The acceptor sends on it only if it comes from
+// the address it states. So a member can draw the packets for another one only from within that one's own host. What
+// comes in is bounded here and vetted (agent/member/vet).
 //
 // Every method may be called from any goroutine. Each connection has one goroutine that reads, and one that writes
 // while there is something to write; Shutdown ends them all and waits for them. mu is never held across a connection's

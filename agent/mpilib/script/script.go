@@ -5,8 +5,8 @@
 //	                                                           ──▶ what may be a program ──▶ Command
 //
 // Conditions are taken as true, functions as if they were called where they are defined. A text may be cut off
-// anywhere: what is there is read. It may also be made to cost much: each byte that is read or made is one step of the
-// World's budget, and nothing is read once that is spent.
+// anywhere: what is there is read. It may also be made to cost much. So each byte that is read or made is one step of
+// the World's budget, and nothing is read once that is spent.
 //
 // PURE: the World that is handed in reads files and looks up programs. Nothing is kept between two calls.
 //
@@ -71,8 +71,8 @@ func absolute(dir, p string) string {
 	return path.Join("/", dir, p)
 }
 
-// Commands are the last commands of a script, at most most, that may be programs, each with the environment and
-// directory as far as they are known where it stands. c has the script's $0, $1, ... for Argv.
+// Commands are the last commands of a script that may be programs, at most most of them. Each comes with the
+// environment and directory as far as they are known where it stands. c has the script's $0, $1, ... for Argv.
 func Commands(text string, c Command, most int, w World) []Command {
 	r := &reader{lexer: lexer{world: w, text: text, env: c.Env, args: c.Argv, dir: c.Dir, strange: map[string]bool{}}, most: most}
 	r.read()

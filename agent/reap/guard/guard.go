@@ -3,11 +3,10 @@
 //	agent ──Ledger (memfd): sessions, leaders, directories──▶ read once, when the agent is gone
 //	agent ──pipe, pidfd──▶ guard: asleep ──agent has ended──▶ kill, look again ──two looks find nothing──▶ exit
 //
-// The guard is a
-// sibling of the ranks, in a process session of its own, that ignores what may be ignored, so
-// what ends agent or ranks does not end it. An agent that ends in
-// order leaves nothing and kills its guard. (As the ranks' parent it could reap them, but every
-// first spawn would wait for it, and exits would come through one more process.)
+// The guard is a sibling of the ranks, in a process session of its own. It ignores all signals that can be ignored,
+// so what ends agent or ranks does not end it. An agent that ends in order leaves nothing and kills its guard. (As
+// the ranks' parent it could reap them, but every first spawn would wait for it, and exits would come through one
+// more process.)
 //
 // Main has its process for itself and starts no goroutine of its own. A Ledger may be used by several goroutines.
 //

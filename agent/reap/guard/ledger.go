@@ -14,9 +14,8 @@ import (
 // seen whole by a later reader.
 const slotBytes = 128
 
-// Ledger is what a guard has to know when the agent is gone: a memfd of fixed records, written
-// in place by the agent and read by the guard only then, so it costs a pwrite per process and
-// wakes nobody.
+// Ledger is what a guard has to know when the agent is gone: a memfd of fixed records. The agent writes them in
+// place, and the guard reads them only then. So the ledger costs a pwrite per process and wakes nobody.
 //
 //	"session 5c1f…\n" NUL…     a session that may have processes
 //	"dirs /tmp/mpiup-0\n" NUL…  the directory of sessions' own

@@ -71,8 +71,8 @@ func parse(b []byte) (Stat, error) {
 	return s, nil
 }
 
-// Unsettled says whether a process that was seen was about to become another program, or is now: its environment may have
-// been asked for in the middle of the exec.
+// Unsettled says whether a process that was seen was about to become another program, or is now. Its environment may
+// have been read in the middle of the exec.
 func (p Proc) Unsettled(seen Stat) bool {
 	if seen.unsettled {
 		return true
@@ -112,8 +112,8 @@ func (p Proc) Snapshot() ([]Stat, error) {
 	return all, nil
 }
 
-// Verify says whether this is the /proc of our own process numbers: it may be absent, or belong
-// to another PID namespace, whose numbers must never be signalled.
+// Verify says whether this is the /proc of our own process numbers. It may be absent, or belong to another PID
+// namespace, whose numbers nobody here may signal.
 func (p Proc) Verify() error {
 	self, err := os.Readlink(filepath.Join(p.Root, "self"))
 	if err != nil {

@@ -55,9 +55,9 @@ func (p Proc) EachSocket(pid int, f func(fd string, inode uint64) bool) error {
 // ahead is how many descriptors SocketNear looks at.
 const ahead = 4
 
-// SocketNear says under which descriptor a process has a socket open, if that is one of a few from a number on: who makes
-// one connection after the other gets the lowest that is free, which is the last one's or one of the next. ok is
-// false where it is not, or does not show.
+// SocketNear says under which descriptor a process has a socket open, if it is one of a few from a number on. A
+// process that makes one connection after the other gets the lowest free descriptor: the last one's, or one of the
+// next. ok is false if the socket is under none of them, or does not show.
 func (p Proc) SocketNear(pid, from int, inode uint64) (fd int, ok bool) {
 	dir := filepath.Join(p.Root, strconv.Itoa(pid), "fd") + "/"
 	var link [64]byte
@@ -76,8 +76,8 @@ func (p Proc) SocketNear(pid, from int, inode uint64) (fd int, ok bool) {
 // maxBranch bounds the look at a process's descendants.
 const maxBranch = 64
 
-// BranchHolds says whether a process or one of its nearest descendants shows that it has a socket
-// open, and under which descriptor of the process itself, else 0.
+// BranchHolds says whether a process or one of its nearest descendants shows that it has a socket open. fd is the
+// process's own descriptor of it, else 0.
 func (p Proc) BranchHolds(pid int, inode uint64) (fd int, ok bool) {
 	_ = p.EachOfBranch(pid, func(of int, name string, n uint64) bool { // what does not show, the caller sees to
 		if ok = n == inode; ok && of == pid {

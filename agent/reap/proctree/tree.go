@@ -114,17 +114,16 @@ func (t *Tree) leaderOf(p Stat) (Leader, bool) {
 	return Leader{}, false
 }
 
-// reused: the number of a process session stays taken while it has members, so a process of that
-// number that is not its first leader means that the old session is empty and gone.
+// reused: the number of a process session stays taken while the session has members. So a process of that number that
+// is not its first leader shows that the old session is gone.
 func (t *Tree) reused(sid int, l Leader) bool {
 	p, ok := t.procs[sid]
 	return ok && l.Start != 0 && p.Start != l.Start
 }
 
-// Lineage is the session that a process descends from: the first of its ancestors that is in the
-// table or in a process session that is known decides, so that no process of one session passes for
-// one of another by what it has in its environment. That counts where ancestors have ended: of a
-// process that this one has adopted. "" for all others.
+// Lineage is the session that a process descends from. The first of its ancestors that is in the table, or in a known
+// process session, decides. So no process passes for one of another session by what it has in its environment. That
+// counts where ancestors have ended: of a process that this one has adopted. "" for all others.
 func (t *Tree) Lineage(pid int) string {
 	last := 0
 	for range len(t.procs) {

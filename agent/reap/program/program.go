@@ -67,9 +67,9 @@ func (e *Error) Unwrap() error {
 	return e.Errno
 }
 
-// lookPath finds prog as execvp(3) does, for a process whose directory is dir: as it stands when
-// it holds a slash, else the first executable file of that name in pathEnv, whose empty elements
-// mean dir. The result is absolute when dir is. It says before each directory of pathEnv which it is.
+// lookPath finds prog as execvp(3) does, for a process whose directory is dir. It takes prog as it stands if that
+// holds a slash, else the first executable file of that name in pathEnv. Empty elements of pathEnv mean dir. The
+// result is absolute when dir is. It says before each directory of pathEnv which it is.
 func lookPath(prog, dir, pathEnv string, asks func(entry string)) (string, error) {
 	if prog == "" {
 		return "", &Error{Phase: PhaseExec, Errno: syscall.ENOENT, Cause: "no program is named"}
@@ -102,8 +102,8 @@ func lookPath(prog, dir, pathEnv string, asks func(entry string)) (string, error
 // alsoDir ends a search path whose last place is the working directory.
 const alsoDir = ":."
 
-// SearchPath is where a program is looked up, as Finder.Find takes it: first in look, then on path, and last in its
-// working directory, if dir says so.
+// SearchPath is where Finder.Find looks a program up: first in look, then on path, and last in its working directory,
+// if dir says so.
 func SearchPath(look, path string, dir bool) string {
 	if look != "" {
 		path = look + ":" + path

@@ -1,7 +1,7 @@
-// Package codec turns messages into bytes and back for gRPC, the same bytes as gRPC's own codec
-// does, but without copying a rank's output and without clearing memory that is about to be
-// overwritten: grpc-go 1.85 takes a message of more than 32 KiB into a buffer of 1 MiB that it
-// clears first, which was a quarter of the CPU time of both sides when ranks wrote fast.
+// Package codec turns messages into bytes and back for gRPC, the same bytes as gRPC's own codec makes. But it does
+// not copy a rank's output, nor clear memory that is about to be overwritten. grpc-go 1.85 takes a message of more
+// than 32 KiB into a buffer of 1 MiB that it clears first. When ranks wrote fast, that was a quarter of the CPU time
+// of both sides.
 //
 //	Frame.Output ──Marshal──▶ │ head: Frame's other fields, Output's other fields, tag of data │ Data itself │
 //	                                                                    gRPC sends the two in a row

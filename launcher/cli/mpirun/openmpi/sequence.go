@@ -35,9 +35,9 @@ func (p placing) sequential() bool {
 	return p.seqMapper || p.Line.Binding.Map.Policy == "seq"
 }
 
-// sequence gives each rank its host for --map-by seq: the next one of its program's list, else the host of
-// the next line of seq:FILE=, of the hostfile or of the operator's hostfile, in which programs follow each
-// other (orte/mca/rmaps/seq).
+// sequence gives each rank its host for --map-by seq: the next one of its program's list, if it has one. Else it is
+// the host of the next line of seq:FILE=, of the hostfile or of the operator's hostfile, in which programs follow
+// each other (orte/mca/rmaps/seq).
 func (p placing) sequence() error {
 	l := &p.Line
 	switch {
