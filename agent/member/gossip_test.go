@@ -205,10 +205,11 @@ func TestClaimsReachEverybody(t *testing.T) {
 		nodes[5].Claim("launcher", 6, "z", []byte(said("launcher")))
 		nodes[6].Claim("launcher", 8, "forged", []byte("a worker's"))
 		nodes[6].forge("launcher", claim{9, "forged", "a worker's"})
-		time.Sleep(30 * time.Second) // virtual
+		time.Sleep(90 * time.Second) // virtual: news may pass one by, three exchanges of whole states do not
 		synctest.Wait()
 		late := f.start(t, "late", "late", "10.9.0.1:7000", nodes[0].addr.String())
 		late.await(t, 20*time.Second, func(v *View) bool { return count(v, Alive) == 17 })
+		synctest.Wait() // memberlist merges members before claims
 		nodes[6] = late
 		for _, n := range nodes {
 			for incarnation, want := range map[string]uint64{"x": 7, "y": 7, "z": 6, "forged": 0} {
