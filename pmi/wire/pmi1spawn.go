@@ -13,9 +13,8 @@ import (
 // spawnssofar equals its totspawns (MPICH src/pmi/simple/simple_pmi.c, PMI_Spawn_multiple); other
 // mcmd requests have one block.
 //
-// Values may hold blanks and "=", and nothing in them is escaped. Where an argument holds a line
-// end, clients send it as it is: a line that does not begin with a key of spawn belongs to the
-// value above it.
+// Values may hold blanks and "=", and nothing in them is escaped. Clients send an argument's line end as it is. So a
+// line that does not begin with a key of spawn belongs to the value above it.
 func readSpawn(r *bufio.Reader, first []byte) (*Message, error) {
 	m := &Message{Name: string(first[len("mcmd="):])}
 	if !validName(m.Name) {
