@@ -107,6 +107,8 @@ func field(p *corev1.Pod, path string) (string, error) {
 		return p.Namespace, nil
 	case "metadata.uid":
 		return string(p.UID), nil
+	case "spec.nodeName":
+		return p.Spec.NodeName, nil
 	case "status.podIP":
 		return p.Status.PodIP, nil
 	}

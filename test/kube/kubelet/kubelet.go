@@ -90,6 +90,7 @@ func (k *Kubelet) sync(ctx context.Context, g *errgroup.Group) error {
 		p := k.pods[object.UID]
 		if p == nil {
 			p = newPod(k, object)
+			p.object.Spec.NodeName = k.cfg.Node // there is one
 			k.pods[object.UID] = p
 			g.Go(func() error { return p.run(ctx) })
 		}

@@ -30,7 +30,7 @@ func (s store) configMap(_, name string) (map[string][]byte, error) {
 
 func newTestPod(change func(*corev1.PodSpec)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pi-launcher-x7k", Namespace: "team", Labels: map[string]string{"index": "3"}},
-		Spec: corev1.PodSpec{Hostname: "pi-launcher", Subdomain: "pi", Containers: []corev1.Container{{Name: "c"}}}}
+		Spec: corev1.PodSpec{Hostname: "pi-launcher", Subdomain: "pi", NodeName: "n1", Containers: []corev1.Container{{Name: "c"}}}}
 	p.Status.PodIP = "10.0.0.1"
 	if change != nil {
 		change(&p.Spec)
@@ -47,6 +47,7 @@ func TestEnvironment(t *testing.T) {
 			{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)-$(NONE)-$$(A)-$A-$("}, {Name: "OF_IMAGE", Value: "over"},
 			{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 			{Name: "LABEL", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['index']"}}},
+			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
 			{Name: "IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
 			{Name: "KEY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref, Key: "k"}}},
 		}}
@@ -55,7 +56,7 @@ func TestEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"HOSTNAME=pi-launcher", "HOME=/root", "PATH=/x", "A=1", "B=1-$(NONE)-$(A)-$A-$(", "OF_IMAGE=over",
-		"POD=pi-launcher-x7k", "LABEL=3", "IP=10.0.0.1", "KEY=v", "C_k=v"} {
+		"POD=pi-launcher-x7k", "LABEL=3", "NODE=n1", "IP=10.0.0.1", "KEY=v", "C_k=v"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is missing in %q", want, got)
 		}
@@ -63,8 +64,8 @@ func TestEnvironment(t *testing.T) {
 	if words := expandAll([]string{"$(A)$(A)", "$(B"}, got); !slices.Equal(words, []string{"11", "$(B"}) {
 		t.Errorf("a command's words: %q", words)
 	}
-	c.Env = []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}}
-	if _, err := environment(newTestPod(nil), &c, Image{}, store{"conf": {}}); err == nil || !strings.Contains(err.Error(), "spec.nodeName is not played") {
+	c.Env = []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.serviceAccountName"}}}}
+	if _, err := environment(newTestPod(nil), &c, Image{}, store{"conf": {}}); err == nil || !strings.Contains(err.Error(), "spec.serviceAccountName is not played") {
 		t.Errorf("a field that is not played: %v", err)
 	}
 }
