@@ -1,7 +1,9 @@
 package contract
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,6 +32,7 @@ var trainings = []struct {
 	{"horovod-pytorch", horovod, 2},
 	{"jax", jax, 1},
 	{"lightning", newTorch, 2},
+	{"deepspeed", deepSpeed, 2},
 }
 
 // frameworksCache is where test/frameworks.sh builds.
@@ -68,6 +71,23 @@ func newTorch(t *testing.T) kubelet.Image {
 	dir := filepath.Join(frameworksCache(), "torch")
 	need.File(t, "newtorch", filepath.Join(dir, "built-with"), "run test/frameworks.sh torch")
 	return environment(dir)
+}
+
+// deepSpeed is the same with what DeepSpeed compiles for CPUs, which the image's user owns as in its Dockerfile. There it was
+// compiled where it runs; here it was elsewhere, so a ninja that does nothing stands for one that finds nothing to do.
+func deepSpeed(t *testing.T) kubelet.Image {
+	t.Helper()
+	image := newTorch(t)
+	dir, err := os.MkdirTemp(built, "extensions-")
+	must(t, err)
+	must(t, os.CopyFS(dir, os.DirFS(filepath.Join(frameworksCache(), "torch", "extensions"))))
+	must(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(path, 1000, 1000))
+	}))
+	ninja := filepath.Join(dir, "ninja")
+	must(t, os.WriteFile(ninja, []byte("#!/bin/sh\n[ \"$1\" != --version ] || echo 1.13.2\n"), 0o755))
+	image.Env = []string{"TORCH_EXTENSIONS_DIR=/opt/extensions", strings.Replace(image.Env[0], "PATH=", "PATH=/opt/tools:", 1)}
+	return with(image, map[string]string{"/opt/extensions": dir, "/opt/tools/ninja": ninja})
 }
 
 // environment is an image with a Python environment where our Dockerfiles have theirs.
