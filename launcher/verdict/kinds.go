@@ -5,50 +5,51 @@ type Kind string
 
 // The kinds, from what is surely a failure's own reason to what is only said by those that lost another.
 const (
-	ProgramNotFound   Kind = "program-not-found"
-	MissingLibrary    Kind = "missing-library"
-	WrongArchitecture Kind = "wrong-architecture"
-	OutOfMemory       Kind = "out-of-memory"
-	SharedMemory      Kind = "shm-too-small"
-	DiskFull          Kind = "disk-full"
-	Limits            Kind = "limit-reached"
-	LockedMemory      Kind = "locked-memory"
-	GPUMemory         Kind = "gpu-out-of-memory"
-	GPUFault          Kind = "gpu-fault"
-	GPUError          Kind = "gpu-error"
-	FabricDown        Kind = "fabric-down"
-	StuckIO           Kind = "stuck-io"
-	Segfault          Kind = "segfault"
-	Crash             Kind = "crash"
-	Mismatch          Kind = "mpi-mismatch"
-	NoInit            Kind = "no-mpi-init"
-	Slots             Kind = "not-enough-slots"
-	Usage             Kind = "usage"
-	HostsMissing      Kind = "hosts-missing"
-	OtherVersion      Kind = "version-mismatch"
-	DNS               Kind = "dns"
-	Identity          Kind = "identity"
-	PortInUse         Kind = "port-in-use"
-	Network           Kind = "network"
-	Terminated        Kind = "pod-terminated"
-	AgentLost         Kind = "agent-lost"
-	Interrupted       Kind = "interrupted"
-	TimeOut           Kind = "time-out"
-	OutputLost        Kind = "output-lost"
-	Broken            Kind = "internal"
-	Python            Kind = "python-exception" // any that no sign knows
-	MPIError          Kind = "mpi-error"
-	InitFailed        Kind = "mpi-init-failed"
-	NCCL              Kind = "nccl-error"
-	NoFinalize        Kind = "no-mpi-finalize"
-	Abort             Kind = "mpi-abort"
-	Killed            Kind = "killed"
-	ExitCode          Kind = "exit-code"
-	StuckInit         Kind = "stuck-in-init"
-	Rendezvous        Kind = "rendezvous-timeout" // ranks waited for others that never came to where they meet
-	Collective        Kind = "collective-timeout" // ranks waited for others in a collective operation
-	FabricError       Kind = "fabric-error"
-	PeerLost          Kind = "peer-lost" // the connection to another rank ended
+	ProgramNotFound    Kind = "program-not-found"
+	MissingLibrary     Kind = "missing-library"
+	WrongArchitecture  Kind = "wrong-architecture"
+	OutOfMemory        Kind = "out-of-memory"
+	SharedMemory       Kind = "shm-too-small"
+	DiskFull           Kind = "disk-full"
+	Limits             Kind = "limit-reached"
+	LockedMemory       Kind = "locked-memory"
+	GPUMemory          Kind = "gpu-out-of-memory"
+	GPUFault           Kind = "gpu-fault"
+	GPUError           Kind = "gpu-error"
+	FabricDown         Kind = "fabric-down"
+	StuckIO            Kind = "stuck-io"
+	Segfault           Kind = "segfault"
+	Crash              Kind = "crash"
+	Mismatch           Kind = "mpi-mismatch"
+	NoInit             Kind = "no-mpi-init"
+	Slots              Kind = "not-enough-slots"
+	Usage              Kind = "usage"
+	HostsMissing       Kind = "hosts-missing"
+	OtherVersion       Kind = "version-mismatch"
+	DNS                Kind = "dns"
+	Identity           Kind = "identity"
+	PortInUse          Kind = "port-in-use"
+	Network            Kind = "network"
+	Terminated         Kind = "pod-terminated"
+	AgentLost          Kind = "agent-lost"
+	Interrupted        Kind = "interrupted"
+	TimeOut            Kind = "time-out"
+	OutputLost         Kind = "output-lost"
+	Broken             Kind = "internal"
+	Python             Kind = "python-exception" // any that no sign knows
+	MPIError           Kind = "mpi-error"
+	InitFailed         Kind = "mpi-init-failed"
+	NCCL               Kind = "nccl-error"
+	NoFinalize         Kind = "no-mpi-finalize"
+	Abort              Kind = "mpi-abort"
+	Killed             Kind = "killed"
+	ExitCode           Kind = "exit-code"
+	StuckInit          Kind = "stuck-in-init"
+	Rendezvous         Kind = "rendezvous-timeout" // ranks waited for others that never came to where they meet
+	CollectiveMismatch Kind = "collective-mismatch"
+	Collective         Kind = "collective-timeout" // ranks waited for others in a collective operation
+	FabricError        Kind = "fabric-error"
+	PeerLost           Kind = "peer-lost" // the connection to another rank ended
 )
 
 // Weight is how much a kind explains. Of what is known of a run, the heaviest counts, and of one weight the first.
@@ -156,6 +157,10 @@ var Kinds = []About{
 		"The ranks' MPI libraries, or a library and its launcher, are of different kinds or versions.",
 		[]string{"`mpiup run` names the library of each host before it starts anything.", "`ldd PROGRAM | grep mpi` on each host."},
 		[]string{"Use one image on all hosts.", "Build all programs, mpi4py too, with the MPI that is in that image.", "`--mpi` chooses another protocol where a library is built for one only."}},
+	{CollectiveMismatch, Cause, "Collective operations differ",
+		"Ranks were in different collective operations at one time, or in one with different shapes or datatypes.",
+		[]string{"The line names what one rank was doing, and another.", "`TORCH_DISTRIBUTED_DEBUG=DETAIL` makes torch say so where it hangs otherwise."},
+		[]string{"Let all ranks call the same operations in one order: look for a condition on the rank, or a parameter that some ranks do not use.", "Pad what has another shape on some ranks."}},
 	{NoInit, Cause, "MPI_Init not called",
 		"A rank ended, or called MPI, without having called MPI_Init, while others wait for it there.",
 		[]string{"That rank's own output says where it went instead."},

@@ -38,7 +38,8 @@ func TestLinesOfRealLogs(t *testing.T) {
 		}
 		kind, line := Kind(cells[0]), cells[2]
 		shown[kind] = true
-		if s, ok := Recognise(line); ok != (kind != "-") || ok && s.Kind != kind {
+		s, ok := Recognise(line)
+		if ok != (kind != "-") || ok && s.Kind != kind {
 			t.Errorf("%s: %q is %+v", cells[1], line, s)
 			continue
 		}
@@ -47,7 +48,7 @@ func TestLinesOfRealLogs(t *testing.T) {
 		}
 		for _, said := range []Said{{Raised: raised(line)}, {Last: []string{"a", line, "b"}}, {First: []string{line}, Last: []string{"c"}}} {
 			f, ok := Read(said)
-			if !ok || f.Kind != kind || f.Echo != (Of(kind).Weight <= Wait) || f.Line != strings.TrimSpace(line) && f.Line != line || f.Advice == "" {
+			if !ok || f.Kind != kind || f.Echo != (s.Weight() <= Wait) || f.Line != strings.TrimSpace(line) && f.Line != line || f.Advice == "" {
 				t.Errorf("%q of %s is %+v", line, cells[1], f)
 			}
 		}

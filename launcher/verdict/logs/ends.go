@@ -35,6 +35,8 @@ var facts = []fact{
 	first(`^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
 	says(`^Abort\(-?\d+\) on node \d+ \(rank (?P<rank>\d+) in comm`),
 	says(`called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
+	first(`^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
+	says(`^exit status of rank (?P<rank>\d+):`),
 	says(`\[cli_(?P<rank>\d+)\]: `),
 	// torch and torchrun.
 	says(`\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]`),
@@ -44,7 +46,11 @@ var facts = []fact{
 	says(`local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
 	says(`process (?P<rank>\d+) terminated with (?:signal|exit)`),
 	says(`--local[_-]rank[= ](?P<local>\d+)`),
+	waited(`possible application crash on rank (?P<rank>\d+)`),
 	waited(`Ranks? (?P<rank>\d+)(?:, ?\d+)* failed to pass monitoredBarrier`),
+	// MVAPICH.
+	first(`MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) exited with status`),
+	says(`collective calls at and around rank (?P<rank>\d+)`),
 	// Horovod.
 	waited(`missing ranks?: ?\[?(?P<rank>\d+)`),
 	first(`^Process (?P<rank>\d+) exit with status code [1-9]`),

@@ -78,6 +78,9 @@ func (r *Reader) whose(f *finding) ending {
 			return ending{rank: rank}
 		}
 	}
+	if f.weight <= verdict.Wait && len(r.waits) > 0 {
+		return ending{rank: r.waits[0]}
+	}
 	if who.rank < 0 && who.pid > 0 {
 		for _, p := range []process{{who.host, who.pid}, {"", who.pid}} {
 			if rank, ok := r.pids[p]; ok {
@@ -100,15 +103,37 @@ func (r *Reader) whose(f *finding) ending {
 	return who
 }
 
-// absent is the rank that others wait for: a launcher or library names it, or it has begun fewer operations than all others.
+// absent is the rank that others wait for: a launcher or library names it, it has begun fewer operations than all others, or it alone does
+// not say that it waits.
 func (r *Reader) absent() (int, bool) {
 	if len(r.waits) > 0 {
 		return r.waits[0], true
 	}
 	ranks := slices.Collect(maps.Keys(r.enq))
 	slices.SortFunc(ranks, func(a, b int) int { return cmp.Compare(r.enq[a], r.enq[b]) })
-	if len(ranks) < 2 || r.enq[ranks[0]] == r.enq[ranks[1]] {
+	if len(ranks) >= 2 && r.enq[ranks[0]] < r.enq[ranks[1]] {
+		return ranks[0], true
+	}
+	return r.silent()
+}
+
+// silent is the only rank below the highest one that does not say that it waits, where three or more do.
+func (r *Reader) silent() (int, bool) {
+	said := map[int]bool{}
+	highest := -1
+	for _, f := range r.found[verdict.Wait] {
+		if f.kind == verdict.Collective && f.who.rank >= 0 {
+			said[f.who.rank] = true
+			highest = max(highest, f.who.rank)
+		}
+	}
+	if len(said) < 3 || len(said) != highest {
 		return -1, false
 	}
-	return ranks[0], true
+	for rank := range highest {
+		if !said[rank] {
+			return rank, true
+		}
+	}
+	return -1, false
 }

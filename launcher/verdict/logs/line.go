@@ -54,6 +54,8 @@ var tags = []*regexp.Regexp{
 	// torch 2.2 and later; torchrun --tee, whose number is local.
 	regexp.MustCompile(`^\[rank(?P<rank>\d+)\]: ?`),
 	regexp.MustCompile(`^\[default(?P<local>\d+)\]: ?`),
+	// PSM.
+	regexp.MustCompile(`^(?P<host>[\w.-]+):rank(?P<rank>\d+)(?:\.[\w-]+)?: `),
 	// kubectl logs --prefix, docker compose, stern.
 	regexp.MustCompile(`^\[pod/(?P<host>[\w.-]+)/[\w.-]+\] `),
 	regexp.MustCompile(`^(?P<host>[a-z0-9](?:[\w.-]*[a-z0-9])?) +\| `),
@@ -93,7 +95,7 @@ func (r *Reader) parse(text string) line {
 	const most = 6
 	for range most {
 		trimmed := strings.TrimLeft(text, " \t")
-		if trimmed == "" || !strings.ContainsRune("[(|0123456789std", rune(trimmed[0])) && !lowerTag(trimmed) {
+		if trimmed == "" || !strings.ContainsRune("[(|0123456789stdMTWFS", rune(trimmed[0])) && !lowerTag(trimmed) {
 			break
 		}
 		rest, ok := r.untag(trimmed, &l)
@@ -113,7 +115,7 @@ func (r *Reader) parse(text string) line {
 // lowerTag says that a line may begin with the name of a host.
 func lowerTag(text string) bool {
 	head, _, ok := strings.Cut(text[:min(len(text), 120)], " ")
-	return ok && (strings.Count(head, ":") >= 2 || strings.HasPrefix(strings.TrimLeft(text[len(head):], " "), "| "))
+	return ok && (strings.Count(head, ":") >= 2 || strings.Contains(head, ":rank") || strings.HasPrefix(strings.TrimLeft(text[len(head):], " "), "| "))
 }
 
 // untag takes one tag off.

@@ -181,6 +181,9 @@ func (r *Reader) look(l line, h *heard) *finding {
 	case looksRaised(text):
 		return r.exception(text, h)
 	}
+	if text == "Killed" { // a shell's last word
+		return &finding{kind: verdict.OutOfMemory, weight: verdict.Cause, likely: true, who: ending{rank: -1}}
+	}
 	s, ok := verdict.Recognise(text)
 	if !ok {
 		return nil
