@@ -2,7 +2,6 @@ package procs
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -144,7 +143,7 @@ func FuzzParse(f *testing.F) {
 			t.Error(name)
 		}
 		if name := symbol(b); strings.ContainsAny(name, " \x1b\n") {
-			t.Error(fmt.Sprintf("%q", name))
+			t.Errorf("%q", name)
 		}
 	})
 }

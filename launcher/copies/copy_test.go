@@ -26,10 +26,10 @@ func TestOpenSources(t *testing.T) {
 	dir := t.TempDir()
 	a, b := file(t, dir, "a", 3), file(t, dir, "b", 4)
 	s, err := Open([]job.App{{}, {Program: &b, Files: []job.File{a, a}}, {Program: &a}})
-	defer s.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer s.Close()
 	if got := s.Announced(); len(got) != 2 || got[0].String() != (&apiv1.CopyFile{Name: "b", Mode: 0o640, Size: 4}).String() || got[1].Name != "a" {
 		t.Errorf("announced %v", got)
 	}
@@ -58,10 +58,10 @@ func TestCopier(t *testing.T) {
 	dir := t.TempDir()
 	const size = apiv1.CopyWindow + copyChunk + 1
 	s, err := Open([]job.App{{Files: []job.File{file(t, dir, "a", size), file(t, dir, "empty", 0), file(t, dir, "b", 5)}}})
-	defer s.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer s.Close()
 	synctest.Test(t, func(t *testing.T) {
 		got := map[int]*strings.Builder{1: {}, 2: {}, 3: {}}
 		c := New(s, []int{1, 2, 3}, func(h int, data []byte) { got[h].Write(data) })
