@@ -5,46 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/mpiup/mpiup/internal/idset"
 )
-
-// Run is what is one for all jobs.
-type Run struct {
-	Upstream Upstream // nil: this host has all processes
-	Names    Names    // nil: kept in memory, for a run on one host
-	Limits   Limits   // zero fields: DefaultLimits
-}
-
-// Upstream is the engine's only way out of the host.
-type Upstream interface {
-	// Exchange hands over what this host contributes to one fence and returns what each other
-	// host of the set contributed. set is canonical: ids ("0-15", "0,4-7"), and "#" with the
-	// fence's tag if it has one ("0,4-7#7"). set and epoch together name the fence. It returns
-	// when ctx ends.
-	Exchange(ctx context.Context, set string, epoch uint64, collect bool, contribution []byte) (others [][]byte, err error)
-	// Fetch asks the owner's host for a key that no fence brought here.
-	Fetch(ctx context.Context, q Question) (value []byte, found bool, err error)
-}
-
-// Question is for a value that another host may have.
-type Question struct {
-	Job   int // number
-	Owner int // id; AnyOwner: of every other host of the job
-	Key   string
-	Wait  bool   // the host answers when the owner has put the key, found being false when it never will; not of AnyOwner
-	Not   string // with Wait: the Digest of a value that is not waited for; "": any is
-}
-
-// Engine is one host's part of a run: the fences of its processes, and a Space for each job. Use New.
-type Engine struct {
-	cfg Run
-
-	mu     sync.Mutex
-	fences fences                     // guarded by mu
-	onGone []func(id int, why string) // guarded by mu
-}
 
 // New returns an engine that has no jobs yet. It starts nothing.
 func New(cfg Run) *Engine {
@@ -52,7 +15,7 @@ func New(cfg Run) *Engine {
 	if cfg.Names == nil {
 		cfg.Names = NewNames(cfg.Limits)
 	}
-	return &Engine{cfg: cfg, fences: newFences(cfg.Limits.Fences)}
+	return &Engine{cfg: cfg, fences: newFences(cfg.Limits.Fences), spaces: map[*part]*Space{}}
 }
 
 // Add makes the space of a job, which starts nothing until a fence leaves the host. It fails on a job that no
@@ -80,7 +43,7 @@ func (e *Engine) Add(j Job) (*Space, error) {
 	if s.part = e.fences.add(j.Base, j.Size, j.Local); s.part == nil {
 		return nil, fmt.Errorf("job %d: ids %d to %d belong to another job too", j.Number, j.Base, j.Base+j.Size-1)
 	}
-	s.part.space = s
+	e.spaces[s.part] = s
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s, nil
 }
@@ -139,7 +102,7 @@ func (e *Engine) leave(f *fence) {
 		e.end(f, nil)
 		return
 	}
-	s := f.youngest().space // the only one, if the fence collects
+	s := e.spaces[f.youngest()] // the only one, if the fence collects
 	var mine share
 	set := toAll
 	if !f.ids.Empty() {

@@ -20,7 +20,6 @@ type fences struct {
 // part is one job in the table. A fence over several jobs counts for the youngest of them, the one with the highest
 // ids. When that is over nobody can enter the fence again, and the engine lets go of it.
 type part struct {
-	space      *Space // whose it is; the table does not look at it
 	base, size int
 	here       []int             // ids of this host, ascending
 	all        string            // the set of all its ids

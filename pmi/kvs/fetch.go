@@ -13,6 +13,13 @@ func Digest(value []byte) string {
 	return string(sum[:])
 }
 
+// Here returns what this host has of owner's now, and asks nobody. The bytes must not be modified.
+func (s *Space) Here(owner int, key string) (value []byte, found bool) {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	return s.store.get(owner, key)
+}
+
 // Await asks owner's host for a key, whether or not an older value is here, and keeps the answer.
 // With wait it blocks until owner has put the key, and another value than that of the digest not
 // ("": any); it answers not found when owner is gone. For owners on
@@ -80,14 +87,6 @@ func (s *Space) LocalAwait(ctx context.Context, owner int, key, not string) (val
 	}
 }
 
-// arrived wakes who waits for owner to put something, or to be gone. mu is held.
-func (s *Space) arrived(owner int) {
-	if c := s.arrivals[owner]; c != nil {
-		close(c)
-		delete(s.arrivals, owner)
-	}
-}
-
 // keep stores what was fetched, unless something newer came in a fence meanwhile. It is not
 // AnyOwner's latest: only a fence decides that for all hosts. mu is held.
 func (s *Space) keep(k fetchKey, value []byte, clock uint64) error {
@@ -95,23 +94,6 @@ func (s *Space) keep(k fetchKey, value []byte, clock uint64) error {
 		return nil
 	}
 	return s.store.set(k.owner, k.key, value)
-}
-
-// fetchKey is one question to other hosts.
-type fetchKey struct {
-	owner int
-	key   string
-	wait  bool // see Question
-	not   string
-	keep  bool // the answer goes into the store
-}
-
-// flight is a fetch under way; ranks that ask the same meanwhile wait for its answer.
-type flight struct {
-	over  chan struct{}
-	value []byte
-	found bool
-	err   error
 }
 
 // fetch asks the other hosts for k. It is entered with mu held and returns without it. The
@@ -153,5 +135,13 @@ func (s *Space) fetch(ctx context.Context, k fetchKey) ([]byte, bool, error) {
 		return f.value, f.found && f.err == nil, f.err
 	case <-ctx.Done():
 		return nil, false, context.Cause(ctx)
+	}
+}
+
+// arrived wakes who waits for owner to put something, or to be gone. mu is held.
+func (s *Space) arrived(owner int) {
+	if c := s.arrivals[owner]; c != nil {
+		close(c)
+		delete(s.arrivals, owner)
 	}
 }

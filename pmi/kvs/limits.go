@@ -5,6 +5,9 @@ import (
 	"strconv"
 )
 
+// AnyOwner as the owner of a value is whoever put the key (PMI-1 has no owners).
+const AnyOwner = -1
+
 // Limits bound what ranks can make an agent hold. Ranks are not trusted by their agent.
 type Limits struct {
 	Key      int // bytes of a key; 511, PMIX_MAX_KEYLEN (PMI-1 and PMI-2 allow 64)

@@ -3,68 +3,9 @@ package kvs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"strings"
-	"sync"
-
-	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/job"
 )
-
-// AnyOwner as the owner of a value is whoever put the key (PMI-1 has no owners).
-const AnyOwner = -1
-
-// Job describes one job on one host.
-//
-// KVSName must be new for every job, not only among those that run: MPICH 5 derives the names of
-// its shared memory segments from it, and those of a killed job stay in /dev/shm.
-type Job struct {
-	Number  int    // in the run
-	Base    int    // id of rank 0
-	Size    int    // ranks
-	Local   []int  // those on this host; ascending in a Space
-	KVSName string // the job's name in PMI, at most 32 printable characters without blank, '=' and ';'
-	// Preput is what all ranks find from the start, the same on every host. Get finds it for AnyOwner as long as no rank has
-	// put the same. Its values must not be modified any more.
-	Preput []job.Pair
-}
-
-func (j *Job) validate() error {
-	if j.Size < 1 || j.Base < 0 || j.Base > idset.MaxID+1-j.Size {
-		return fmt.Errorf("a job of %d ranks from id %d", j.Size, j.Base)
-	}
-	bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '=' || r == ';' || r == '\\' }
-	if j.KVSName == "" || len(j.KVSName) > 32 || strings.ContainsFunc(j.KVSName, bad) {
-		return fmt.Errorf("%q cannot be a key-value space's name: 1 to 32 printable characters without blank, '=', ';'", j.KVSName)
-	}
-	seen := map[int]bool{}
-	for _, r := range j.Local {
-		if r < 0 || r >= j.Size || seen[r] {
-			return fmt.Errorf("rank %d of a job of %d ranks is named twice or out of range", r, j.Size)
-		}
-		seen[r] = true
-	}
-	return nil
-}
-
-// Space is one job's data on one host; it speaks of ranks of the job. Engine.Add makes one.
-type Space struct {
-	Job
-	e    *Engine
-	part *part // guarded by e.mu
-
-	ctx    context.Context // of exchanges and fetches; ends with Close
-	cancel context.CancelCauseFunc
-	work   sync.WaitGroup // exchanges and fetches
-
-	store    store                 // guarded by e.mu
-	attrs    attrs                 // guarded by e.mu
-	fetches  map[fetchKey]*flight  // guarded by e.mu
-	sending  int                   // guarded by e.mu; bytes of contributions that upstream has not answered
-	arrivals map[int]chan struct{} // guarded by e.mu; by owner, of those somebody waits for
-	closed   error                 // guarded by e.mu; nil: open
-}
 
 // Names is where the run's published names are kept.
 func (s *Space) Names() Names { return s.e.cfg.Names }
@@ -106,13 +47,6 @@ func (s *Space) Get(ctx context.Context, owner int, key string) (value []byte, f
 	return s.fetch(ctx, fetchKey{owner: owner, key: key}) // unlocks
 }
 
-// Here returns what this host has of owner's now, and asks nobody. The bytes must not be modified.
-func (s *Space) Here(owner int, key string) (value []byte, found bool) {
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
-	return s.store.get(owner, key)
-}
-
 // LocalGet answers another host's Fetch: only what ranks of this host have put.
 func (s *Space) LocalGet(owner int, key string) (value []byte, found bool) {
 	s.e.mu.Lock()
@@ -137,6 +71,7 @@ func (s *Space) Close(err error) {
 		for _, f := range e.fences.remove(s.part) {
 			e.end(f, err)
 		}
+		delete(e.spaces, s.part)
 	}
 	e.mu.Unlock()
 	s.cancel(err)
