@@ -133,7 +133,7 @@ func (q *question) ofJob(c *conn, ns *namespace) bool {
 	return q.rank >= uint64(ns.Size) && (q.reserved() || q.Key == "") && ns != c.ns
 }
 
-// find returns the process that has the answer and all its values, of a question that wait has answered; status.ErrNotFound.
+// find returns the process that has the answer and all its values, of a question that await has answered; status.ErrNotFound.
 func find(ctx context.Context, c *conn, ns *namespace, q question) (*bfrops.Writer, error) {
 	rank := int(q.rank)
 	switch {

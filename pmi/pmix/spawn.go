@@ -87,8 +87,8 @@ func spawnRefused(ctx context.Context, c *conn, infos []bfrops.Info, apps []bfro
 	return nil, status.ErrJobFailedToStart
 }
 
-// callerOf is how the rank waits for the new job's call; nil if it does not. A program that is not MPI's never calls, and
-// would be waited for without end, as under mpirun.
+// callerOf is how the rank waits for the new job's call; nil if it does not. A program that is not MPI's never calls: its
+// parent would wait without end, as under mpirun, and callForJob answers it.
 func callerOf(c *conn, infos []bfrops.Info, apps []bfrops.App) *caller {
 	by := spawn.CallerOf(infos, apps)
 	if by == nil {

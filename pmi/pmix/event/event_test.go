@@ -116,7 +116,7 @@ func TestLateListeners(t *testing.T) {
 		if e, ok := late.take(); ok {
 			t.Errorf("%+v as well", e)
 		}
-		time.Sleep(recentTime)
+		time.Sleep(recentTime) // of the bubble's time
 		later := board.Listen(who)
 		later.Register(nil)
 		if e, ok := later.take(); ok {

@@ -7,17 +7,16 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/status"
 )
 
-// maxAsked bounds the ranks of other hosts that are asked for a key that anybody may put. Of those
-// beyond, what fences brought here counts.
+// maxAsked bounds the ranks of other hosts that Anyone asks. Of the ranks beyond, it knows what fences brought here.
 const maxAsked = 256
 
-// Anyone is a rank that has put the key of a question that names none (PMIX_RANK_UNDEF); status.ErrNotFound.
-// Where none has, all are waited for as one that is named is (Section).
+// Anyone answers a question that names no rank (PMIX_RANK_UNDEF) with a rank that has put its key; status.ErrNotFound.
+// Where none has yet, it waits for all of them, as Section waits for one.
 func (j *Job) Anyone(ctx context.Context, q Question) (rank int, err error) {
 	if rank, ok := j.whoHas(q); ok {
 		return rank, nil
 	}
-	if !q.Wait || hasty[q.Key] {
+	if !q.Wait || notAwaited[q.Key] {
 		return 0, status.ErrNotFound
 	}
 	ctx, cancel := context.WithCancel(ctx)

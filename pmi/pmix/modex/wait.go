@@ -16,9 +16,9 @@ import (
 // pmix_server_get.c), but answer with a timeout, which Open MPI takes for an error.
 const commitTime = 2 * time.Second
 
-// hasty are keys that are not worth the wait: Open MPI before 4.1.1 asks the first rank of its own
-// host for what rank 0 alone puts, in every rank's MPI_Init, and goes on without.
-var hasty = map[string]bool{"pml.base.2.0": true}
+// notAwaited are keys that nobody is to wait for: in every rank's MPI_Init, Open MPI before 4.1.1 asks the first rank of
+// its own host for what rank 0 alone puts, and goes on without.
+var notAwaited = map[string]bool{"pml.base.2.0": true}
 
 // Question is what a rank of this host asks of a rank, or of any.
 type Question struct {
@@ -40,7 +40,7 @@ func (j *Job) Section(ctx context.Context, rank int, q Question) (Section, error
 	}
 	var sec Section
 	known := false // the rank has committed sec
-	again := q.Wait && !hasty[q.Key]
+	again := q.Wait && !notAwaited[q.Key]
 	if !here && !q.Fresh {
 		sec, known = j.space.Here(rank, sectionKey)
 	}
