@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -78,6 +78,10 @@ frameworks: setup build ## training with torch, Lightning, Accelerate, DeepSpeed
 
 soak: build ## random faults on a running job for SOAK=5m, again with SEED=n; not in CI
 	@MPIUP_SOAK=$(or $(SOAK),5m) MPIUP_SOAK_SEED=$(SEED) go test -race -timeout 60m -count=1 -v -run '^TestSoak$$' ./test/chaos
+
+chaos: build ## each fault in each phase of a real job; CHAOS is a directory of results, which a later run goes on with; not in CI (root)
+	@mkdir -p "$(or $(CHAOS),.cache/chaos)"
+	@MPIUP_CHAOS="$(abspath $(or $(CHAOS),.cache/chaos))" go test -timeout 120m -count=1 -parallel 2 -run '^TestChaos$$' ./test/chaos
 
 lint: ## vet, staticcheck, gosec, gofmt, generated code, directions of imports
 	@echo "== lint"

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mpiup/mpiup/test/lab"
@@ -38,8 +39,10 @@ var world struct {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() != "1" {
-		_ = f.Value.Set(parallel)
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		_ = flag.Set("test.parallel", parallel)
 	}
 	os.Exit(lab.Main(m, setUp, func() error {
 		if world.cluster == nil {
@@ -57,16 +60,20 @@ func setUp(dir string) error {
 	if err := build(); err != nil {
 		return err
 	}
+	return nil
+}
+
+// up makes the shared cluster, of which the matrix has no need.
+var up = sync.OnceValue(func() (err error) {
 	for i := range workers {
 		pool.free = append(pool.free, fmt.Sprintf("w%d", i))
 	}
 	for i := range launchers {
 		pool.free = append(pool.free, fmt.Sprintf("l%d", i))
 	}
-	var err error
-	world.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: slices.Clone(pool.free), Share: []string{dir, filepath.Dir(world.mpiup)}})
+	world.cluster, err = netns.Up(context.Background(), netns.Config{Hosts: slices.Clone(pool.free), Share: []string{world.dir, filepath.Dir(world.mpiup)}})
 	return err
-}
+})
 
 // build makes the programs and the job's secret.
 func build() (err error) {
@@ -91,6 +98,9 @@ func build() (err error) {
 func cluster(t *testing.T) *netns.Cluster {
 	t.Helper()
 	need.Netns(t)
+	if err := up(); err != nil {
+		t.Fatal(err)
+	}
 	return world.cluster
 }
 

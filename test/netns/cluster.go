@@ -36,6 +36,9 @@ type Config struct {
 	// ReadOnlyRoot makes / read-only on the workers; /tmp, /run, /root and /dev/shm stay
 	// writable, as mounted volumes would.
 	ReadOnlyRoot bool
+	// Scratch is the size of each of the directories that hosts have for themselves (/tmp, /run, /root, /dev/shm),
+	// such as "64m"; default: half of the machine's memory.
+	Scratch string
 }
 
 // Family is a choice of address families.

@@ -90,7 +90,11 @@ func (h *host) mount() error {
 		}
 	}
 	for dir, mode := range map[string]string{"/tmp": "1777", "/run": "755", "/root": "700", "/dev/shm": "1777"} {
-		if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID, "mode="+mode); err != nil {
+		data := "mode=" + mode
+		if size := h.cluster.cfg.Scratch; size != "" {
+			data += ",size=" + size
+		}
+		if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID, data); err != nil {
 			return &os.PathError{Op: "mount", Path: dir, Err: err}
 		}
 	}

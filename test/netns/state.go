@@ -38,14 +38,14 @@ func newState() (*state, error) {
 }
 
 func (s *state) remove() error {
-	return errors.Join(removeCgroups(s.name), os.RemoveAll(s.dir))
+	return errors.Join(removeCgroups(s.name), removeLimits(s.name), os.RemoveAll(s.dir))
 }
 
 // sweep removes what crashed owners left. Only names that hold a pid and start time of a
 // process that is gone are touched, and errors are nobody's here: the next sweep tries again.
 func sweep() {
 	var names []string
-	for _, dir := range append(cgroupRoots(), os.TempDir()) {
+	for _, dir := range append(append(cgroupRoots(), limitRoots()...), os.TempDir()) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue

@@ -1,0 +1,318 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/test/lab"
+	"github.com/mpiup/mpiup/test/netns"
+	"golang.org/x/sys/unix"
+)
+
+// cell is one fault in one phase of one job, on hosts of its own:
+//
+//	w0: ranks 0 and 1, what the fault hits; w1: rank 2, hit by what hits two; w2: rank 3, which is held
+type cell struct {
+	t        *testing.T
+	library  string // "mpich" or "openmpi"
+	dir      string // seen by hosts: where ranks and the test leave files for each other
+	c        *netns.Cluster
+	flags    []string // of the launcher
+	trust    []string // flags of all mpiup commands: whose they are
+	agents   map[string]*lab.Process
+	job      *lab.Process
+	program  string
+	held     string // the host whose agent is stopped until release
+	stays    bool   // the launcher must not end while the fault lasts
+	watch    *watch
+	wrong    []string           // what was not as expected
+	forwards []*netns.Forwarder // of the hosts, where the fault wants them
+
+	begun time.Time // of the fault
+}
+
+// Hosts of a cell.
+const (
+	hit, second, late = "w0", "w1", "w2"
+	launcherHost      = netns.Launcher
+)
+
+var hosts = []string{hit, second, late}
+
+// newCell makes the hosts of a cell; no agent runs yet.
+func newCell(t *testing.T, library string) *cell {
+	t.Helper()
+	k := &cell{t: t, library: library, dir: t.TempDir(), agents: map[string]*lab.Process{}, program: phases(t, library)}
+	if err := os.Chmod(k.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	k.c, err = netns.Up(context.Background(), netns.Config{
+		Hosts: hosts, DNS: true, Scratch: "64m", Share: []string{k.dir, world.dir, filepath.Dir(world.mpiup)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.trust = []string{"--key", world.key}
+	t.Cleanup(k.end)
+	return k
+}
+
+// end ends all that the cell started.
+func (k *cell) end() {
+	if k.job != nil {
+		_ = k.job.Cmd.Process.Kill() // it may have ended
+		<-k.job.Done
+		sound(k.t, "launcher", k.job.Stderr.String())
+	}
+	for _, host := range hosts {
+		if a := k.agents[host]; a != nil {
+			_ = a.Cmd.Process.Kill()
+			<-a.Done
+			sound(k.t, "agent on "+host, a.Stderr.String())
+			if k.t.Failed() {
+				k.t.Logf("agent on %s:\n%s", host, summary(a.Stderr.String()))
+			}
+		}
+	}
+	if k.t.Failed() && k.job != nil {
+		k.t.Logf("launcher:\n%s", summary(k.job.Stderr.String()))
+	}
+	if err := k.c.Close(); err != nil {
+		k.t.Error(err)
+	}
+}
+
+// start starts an agent as PID 1, in place of the one there was, and waits until it can be reached.
+func (k *cell) start(names ...string) {
+	k.t.Helper()
+	for _, host := range names {
+		argv := append([]string{world.mpiup, "agent", "--http", "off", "--no-gossip", "-v"}, k.trust...)
+		a, err := lab.Start(k.c.RunInit(context.Background(), host, argv...))
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		k.agents[host] = a
+	}
+	for _, host := range names {
+		if err := k.agents[host].Until(k.agents[host].Stderr, "agent is ready"); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+}
+
+// restart starts the agents that have ended.
+func (k *cell) restart() {
+	k.t.Helper()
+	for _, host := range hosts {
+		a := k.agents[host]
+		if a == nil || ended(a) {
+			k.start(host)
+		}
+	}
+}
+
+func ended(p *lab.Process) bool {
+	select {
+	case <-p.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends an agent and, since it is PID 1, all on its host.
+func (k *cell) kill(host string) {
+	k.t.Helper()
+	k.agents[host].Signal(k.t, syscall.SIGKILL)
+	<-k.agents[host].Done
+}
+
+// launcher starts a launcher of a job that stands still in a phase.
+func (k *cell) launcher(phase string) *lab.Process {
+	k.t.Helper()
+	argv := slices.Concat([]string{world.mpiup, "run", "--host", hit + ":2," + second + ":1," + late + ":1", "--stdin", "none", "-vv"},
+		k.trust, k.flags, []string{"--", k.program, phase, k.dir})
+	p, err := lab.Start(k.c.Command(context.Background(), netns.Launcher, argv...))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return p
+}
+
+// limit is far beyond what a cell waits for anything.
+const limit = time.Minute
+
+// fault tells what is not as expected, and keeps it for the cell's result.
+func (k *cell) fault(format string, args ...any) {
+	k.t.Helper()
+	text := fmt.Sprintf(format, args...)
+	k.wrong = append(k.wrong, text)
+	k.t.Error(text)
+}
+
+// fatal is fault for what ends the cell.
+func (k *cell) fatal(format string, args ...any) {
+	k.t.Helper()
+	k.fault(format, args...)
+	k.t.FailNow()
+}
+
+// opened waits until a launcher has opened a session on a host.
+func (k *cell) opened(host string) {
+	k.t.Helper()
+	k.until("a session on "+host, func() bool { return strings.Contains(k.agents[host].Stderr.String(), "msg=session ") })
+}
+
+// arrived waits until ranks have come to where the phase holds them.
+func (k *cell) arrived(ranks ...int) {
+	k.t.Helper()
+	for _, r := range ranks {
+		k.until(fmt.Sprintf("rank %d is there", r), func() bool {
+			_, err := os.Stat(filepath.Join(k.dir, fmt.Sprintf("at.%d", r)))
+			return err == nil
+		})
+	}
+}
+
+// until waits for a condition; the launcher may not end before it.
+func (k *cell) until(what string, ok func() bool) {
+	k.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(limit); !ok(); {
+		select {
+		case <-tick.C:
+		case <-k.job.Done:
+			if !ok() {
+				k.fatal("the launcher has ended before: %s\n%s", what, summary(k.job.Stderr.String()))
+			}
+		case <-late:
+			k.fatal("not within %v: %s", limit, what)
+		}
+	}
+}
+
+// result waits for the launcher's end.
+func (k *cell) result() lab.Result {
+	k.t.Helper()
+	select {
+	case <-k.job.Done:
+	case <-time.After(limit):
+		k.fatal("the launcher does not end; it said:\n%s", summary(k.job.Stderr.String()))
+	}
+	return k.job.Wait(k.t)
+}
+
+// asleep waits until every thread of a host's ranks sleeps, all but the held one in a fence or in MPI_Finalize.
+func (k *cell) asleep(host string) {
+	k.t.Helper()
+	k.until("the ranks of "+host+" sleep", func() bool {
+		for _, p := range k.ranks(host) {
+			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
+			if _, state, ok := strings.Cut(string(b), ") "); err != nil || !ok || state[0] != 'S' {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// ranks are the processes of the job on a host.
+func (k *cell) ranks(host string) (out []netns.Process) {
+	all, err := k.c.Processes(host)
+	if err != nil {
+		return nil // no PID 1, so no process
+	}
+	for _, p := range all {
+		if strings.HasPrefix(p.Argv, k.program) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// release lets the job go on.
+func (k *cell) release() {
+	k.t.Helper()
+	k.free()
+	if err := os.WriteFile(filepath.Join(k.dir, "go"), nil, 0o666); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// free lets the agent go on that is stopped, and starts the one that is late.
+func (k *cell) free() {
+	k.t.Helper()
+	if k.held != "" && !ended(k.agents[k.held]) {
+		k.agents[k.held].Signal(k.t, syscall.SIGCONT)
+	}
+	k.held = ""
+	if k.agents[late] == nil {
+		k.start(late)
+	}
+}
+
+// signalRank signals a rank on the host that is hit.
+func (k *cell) signalRank(sig syscall.Signal) {
+	k.t.Helper()
+	for _, p := range k.ranks(hit) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.Pid))
+		if err == nil && slices.Contains(strings.Split(string(b), "\x00"), "MPIUP_RANK=1") {
+			if err := unix.Kill(p.Pid, sig); err != nil {
+				k.t.Fatal(err)
+			}
+			return
+		}
+	}
+	k.t.Fatal("rank 1 does not run")
+}
+
+// lasts is the length of a fault, which may not end the launcher.
+func (k *cell) lasts(d time.Duration) {
+	k.t.Helper()
+	select {
+	case <-time.After(d):
+	case <-k.job.Done:
+		k.fatal("the launcher ended with %d after %v of the fault:\n%s", k.job.Cmd.ProcessState.ExitCode(), time.Since(k.begun), summary(k.job.Stderr.String()))
+	}
+}
+
+// whole checks that no line of the job's output is lost or doubled, and that every rank came to its end.
+func (k *cell) whole() {
+	k.t.Helper()
+	next, over := map[string]int{}, 0
+	for line := range strings.Lines(k.job.Stdout.String()) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 2 && f[1] == "end":
+			over++
+		case len(f) == 3 && f[1] == fmt.Sprint(next[f[0]]):
+			next[f[0]]++
+		default:
+			k.fatal("%.60q where the rank was to write %d", line, next[f[0]])
+		}
+	}
+	if over != 4 {
+		k.fault("%d of 4 ranks came to their end", over)
+	}
+}
+
+// next checks that the agents run another job.
+func (k *cell) next() {
+	k.t.Helper()
+	if err := os.WriteFile(filepath.Join(k.dir, "go"), nil, 0o666); err != nil {
+		k.t.Fatal(err)
+	}
+	k.flags = nil
+	k.job = k.launcher("free")
+	if r := k.result(); r.Code != 0 || strings.Count(r.Stdout, "end\n") != 4 {
+		k.fault("the next job ended with %d and wrote %q:\n%s", r.Code, r.Stdout, summary(r.Stderr))
+	}
+}

@@ -1,0 +1,206 @@
+package chaos
+
+import (
+	"strings"
+	"syscall"
+	"time"
+)
+
+// expected is what becomes of a job after a fault. The zero value is a job that goes on unharmed.
+type expected struct {
+	na     string        // why there is no such cell
+	code   int           // of the launcher; -1: a signal ended it
+	says   []string      // of its standard error
+	within time.Duration // from the fault to the launcher's end
+	ranks  time.Duration // from the fault to the last rank's end; 0: as the launcher
+}
+
+// matrixFault is a row of the matrix.
+type matrixFault struct {
+	name  string
+	flags []string             // of the launcher
+	ready func(k *cell)        // before anything starts, if not nil
+	do    func(k *cell) func() // brings the fault about, and returns what undoes it, or nil
+	most  expected             // in phases that do not differ
+	in    map[string]expected
+}
+
+// Reasons for cells that cannot be.
+const (
+	noRank  = "no rank runs yet"
+	noStart = "no rank starts before the last host is prepared"
+)
+
+// Flags of launchers.
+var (
+	calm  = []string{"--grace", "1"}                                                    // the other times are the defaults
+	quick = []string{"--grace", "1", "--node-timeout", "3", "--launcher-timeout", "5s"} // for faults that silence ends
+)
+
+// Bounds of issue and documentation.
+const (
+	death   = 50 * time.Millisecond // of ranks that die on SIGTERM
+	lost    = 2 * time.Second       // an agent that is killed
+	silence = 5 * time.Second       // --node-timeout 3
+	lease   = 7 * time.Second       // --launcher-timeout 5s and --grace 1
+	orphans = 2 * time.Second       // ranks of a killed launcher: 1 s and --grace 1
+	notice  = time.Second           // SIGTERM
+	forever = -1                    // ranks of a stopped agent: until it goes on
+)
+
+var withoutRanks = map[string]expected{gathering: {na: noRank}, launching: {na: noStart}}
+
+func rankSignal(sig syscall.Signal) func(k *cell) func() {
+	return func(k *cell) func() {
+		k.signalRank(sig)
+		return nil
+	}
+}
+
+// cut undoes what it did at the launcher's end, or, when the job is to go on, after a time.
+func cut(d time.Duration, do func(k *cell) (func() error, error)) func(k *cell) func() {
+	return func(k *cell) func() {
+		undo, err := do(k)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		if k.stays {
+			k.lasts(d)
+		}
+		return func() {
+			if err := undo(); err != nil {
+				k.t.Error(err)
+			}
+		}
+	}
+}
+
+var matrixFaults = []matrixFault{
+	{name: "rank SIGKILL", flags: calm, do: rankSignal(syscall.SIGKILL), in: withoutRanks,
+		most: expected{code: 137, says: []string{"rank 1 on w0", "signal 9"}, within: death}},
+	{name: "rank SIGSEGV", flags: calm, do: rankSignal(syscall.SIGSEGV), in: withoutRanks,
+		most: expected{code: 139, says: []string{"rank 1 on w0", "signal 11"}, within: death}},
+	{name: "rank exits 0 before finalize", flags: calm, do: rankSignal(syscall.SIGUSR2), in: withoutRanks,
+		most: expected{code: 1, says: []string{"rank 1 on w0", "MPI_Finalize"}, within: death}},
+	{name: "agent SIGKILL", flags: calm, do: killed(hit), in: map[string]expected{gathering: {}},
+		most: expected{code: 248, says: []string{"host w0 with ranks 0-1 was lost"}, within: lost}},
+	{name: "agent SIGSTOP", flags: quick,
+		do: cut(4*time.Second, func(k *cell) (func() error, error) {
+			k.agents[hit].Signal(k.t, syscall.SIGSTOP)
+			return func() error { return k.agents[hit].Cmd.Process.Signal(syscall.SIGCONT) }, nil
+		}),
+		most: expected{code: 248, says: []string{"host w0 with ranks 0-1 was lost", "nothing was heard"}, within: silence, ranks: forever},
+		in:   map[string]expected{gathering: {}}},
+	{name: "host cut", flags: quick,
+		do:   cut(4*time.Second, func(k *cell) (func() error, error) { return k.c.CutLink(hit) }),
+		most: expected{code: 248, says: []string{"host w0 with ranks 0-1 was lost", "nothing was heard"}, within: silence, ranks: lease},
+		in:   map[string]expected{gathering: {}}},
+	{name: "one-way cut", flags: quick,
+		do:   cut(4*time.Second, func(k *cell) (func() error, error) { return k.c.CutOneWay(hit, launcherHost) }),
+		most: expected{code: 248, says: []string{"host w0 with ranks 0-1 was lost", "nothing was heard"}, within: silence, ranks: lease},
+		in:   map[string]expected{gathering: {}}},
+	{name: "cut healed after 10 s", flags: calm,
+		do: cut(10*time.Second, func(k *cell) (func() error, error) { return k.c.CutLink(hit) })},
+	{name: "two hosts at once", flags: calm, do: killed(hit, second), in: map[string]expected{gathering: {}},
+		most: expected{code: 248, says: []string{"host w", "was lost"}, within: lost}},
+	{name: "slow link", flags: calm, ready: forwarded,
+		do: func(k *cell) func() {
+			for _, f := range k.forwards {
+				f.Delay(200 * time.Millisecond)
+			}
+			return nil
+		}},
+	{name: "launcher SIGKILL", flags: calm,
+		do: func(k *cell) func() {
+			k.job.Signal(k.t, syscall.SIGKILL)
+			return nil
+		},
+		most: expected{code: 137, within: orphans}},
+	{name: "launcher cut", flags: quick,
+		do:   cut(4*time.Second, func(k *cell) (func() error, error) { return k.c.CutLink(launcherHost) }),
+		most: expected{code: 248, says: []string{"was lost", "nothing was heard"}, within: silence, ranks: lease},
+		in:   map[string]expected{gathering: {}}},
+	{name: "connection reset by a middlebox", flags: calm, ready: forwarded,
+		do: func(k *cell) func() {
+			for _, f := range k.forwards {
+				f.Reset()
+			}
+			return nil
+		}},
+	{name: "DNS down", flags: calm,
+		do: func(k *cell) func() {
+			k.c.DNS().Silent(true)
+			if k.stays {
+				k.lasts(3 * time.Second)
+			}
+			return func() { k.c.DNS().Silent(false) }
+		}},
+	{name: "DNS wrong", flags: calm,
+		do: func(k *cell) func() {
+			swap := func(a, b, c string) {
+				k.c.DNS().Set(k.c.FQDN(hit), k.c.Addr(a))
+				k.c.DNS().Set(k.c.FQDN(second), k.c.Addr(b))
+				k.c.DNS().Set(k.c.FQDN(late), k.c.Addr(c))
+			}
+			swap(second, late, hit)
+			k.lasts(3 * time.Second)
+			return func() { swap(hit, second, late) }
+		}},
+	{name: "SIGTERM to a worker", flags: calm,
+		do: func(k *cell) func() {
+			k.agents[hit].Signal(k.t, syscall.SIGTERM)
+			return func() { <-k.agents[hit].Done }
+		},
+		most: expected{code: 249, says: []string{"host w0", "is being taken away", "SIGTERM"}, within: notice}},
+	{name: "pod back with a new address", flags: quick,
+		do: func(k *cell) func() {
+			k.kill(hit)
+			if err := k.c.Readdress(hit); err != nil {
+				k.t.Fatal(err)
+			}
+			k.c.DNS().Set(k.c.FQDN(hit), k.c.Addr(hit))
+			k.start(hit)
+			return nil
+		},
+		most: expected{code: 248, says: []string{"host w0 with ranks 0-1 was lost"}, within: silence},
+		in:   map[string]expected{gathering: {}}},
+}
+
+// killed kills agents; a container that is restarted has another one.
+func killed(names ...string) func(k *cell) func() {
+	return func(k *cell) func() {
+		for _, h := range names {
+			k.agents[h].Signal(k.t, syscall.SIGKILL)
+		}
+		for _, h := range names {
+			<-k.agents[h].Done
+		}
+		if k.stays {
+			k.start(names...)
+		}
+		return nil
+	}
+}
+
+// forwarded has all hosts' names lead to forwarders.
+func forwarded(k *cell) {
+	for _, h := range hosts {
+		f, err := k.c.Forward(h, agentPort)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		k.forwards = append(k.forwards, f)
+		k.c.DNS().Set(k.c.FQDN(h), f.Addr())
+	}
+}
+
+// saidOf are mpiup's own lines.
+func saidOf(stderr string) string {
+	var out []string
+	for line := range strings.Lines(stderr) {
+		if strings.HasPrefix(line, "mpiup: ") {
+			out = append(out, strings.TrimRight(line, "\n"))
+		}
+	}
+	return strings.Join(out, "\n")
+}

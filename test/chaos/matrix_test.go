@@ -1,0 +1,215 @@
+package chaos
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/test/lab"
+	"github.com/mpiup/mpiup/test/need"
+)
+
+// result is what became of a cell, as it is kept in a file.
+type result struct {
+	Fault, Phase, Library string
+	NA                    string        `json:",omitempty"` // why there is no such cell
+	OK                    bool          // it was as expected
+	Code                  int           // expected and seen
+	Launcher              time.Duration // from the fault to the launcher's end; 0: the job went on
+	Ranks                 time.Duration // from the fault to the last rank's end
+	Within                time.Duration // the bound
+	Wrong                 []string      `json:",omitempty"`
+	Commit                string
+}
+
+// ci are the cells that every run of the tests has.
+var ci = map[string]bool{
+	"rank SIGKILL/running":                       true,
+	"rank SIGSEGV/in a fence":                    true,
+	"rank exits 0 before finalize/in finalize":   true,
+	"agent SIGKILL/launching":                    true,
+	"launcher SIGKILL/in MPI_Init":               true,
+	"connection reset by a middlebox/in a fence": true,
+	"SIGTERM to a worker/running":                true,
+	"DNS wrong/gathering":                        true,
+}
+
+// TestChaos runs the cells of the matrix: those of ci; all, with the results as files of a directory, where
+// $MPIUP_CHAOS names one; any that -run names.
+func TestChaos(t *testing.T) {
+	need.Netns(t)
+	need.MPICH(t)
+	need.Program(t, "mpicc.openmpi", "libopenmpi-dev")
+	results := os.Getenv("MPIUP_CHAOS")
+	named := strings.Contains(flag.Lookup("test.run").Value.String(), "TestChaos/")
+	if results == "" {
+		t.Parallel()
+	}
+	for i, f := range matrixFaults {
+		t.Run(f.name, func(t *testing.T) {
+			for j, p := range matrixPhases {
+				if results == "" && !named && !ci[f.name+"/"+p.name] {
+					continue
+				}
+				t.Run(p.name, func(t *testing.T) {
+					if results != "" {
+						t.Parallel()
+					}
+					library := []string{"mpich", "openmpi"}[(i+j+swap())%2]
+					one(t, f, p, library, results)
+				})
+			}
+		})
+	}
+}
+
+// swap is 1 to run each cell with the other library.
+func swap() int {
+	if os.Getenv("MPIUP_CHAOS_SWAP") != "" {
+		return 1
+	}
+	return 0
+}
+
+// one runs a cell, unless its result is there already.
+func one(t *testing.T, f matrixFault, p phase, library, results string) {
+	r := result{Fault: f.name, Phase: p.name, Library: library, Commit: commit()}
+	file := filepath.Join(results, strings.NewReplacer(" ", "_", "/", "_").Replace(f.name+"."+p.name+"."+library)+".json")
+	if results != "" {
+		var old result
+		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &old) == nil && old.OK && old.Commit == r.Commit {
+			t.Logf("it was run before: %s", file)
+			return
+		}
+		defer func() {
+			r.OK = !t.Failed()
+			b, err := json.MarshalIndent(r, "", "\t")
+			if err == nil {
+				err = os.WriteFile(file, append(b, '\n'), 0o644)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	want, ok := f.in[p.name]
+	if !ok {
+		want = f.most
+	}
+	if r.NA = want.na; r.NA != "" {
+		return
+	}
+	k := newCell(t, library)
+	defer func() { r.Wrong = k.wrong }()
+	k.run(f, p, want, &r)
+}
+
+// run is the life of a cell.
+func (k *cell) run(f matrixFault, p phase, want expected, r *result) {
+	k.t.Helper()
+	k.flags = f.flags
+	if f.ready != nil {
+		f.ready(k)
+	}
+	before := map[string]map[string]bool{}
+	for _, h := range append([]string{launcherHost}, hosts...) {
+		before[h] = k.things(h)
+	}
+	p.hold(k)
+	k.stays = want.code == 0 && want.within == 0
+	k.watch = k.watched()
+	k.begun = time.Now()
+	undo := f.do(k)
+	if k.stays {
+		if undo != nil {
+			undo()
+		}
+		k.release()
+		if res := k.result(); res.Code != 0 {
+			k.fault("the job ended with %d:\n%s", res.Code, summary(res.Stderr))
+		} else {
+			k.whole()
+		}
+	} else {
+		if p.name == launching {
+			k.free()
+		}
+		k.fails(want, r)
+		if undo != nil {
+			undo()
+		}
+	}
+	k.free()
+	k.restart()
+	for _, h := range append([]string{launcherHost}, hosts...) {
+		k.left(h, before[h])
+	}
+	k.next()
+}
+
+// fails checks that the launcher ends as expected, in its bound, and the ranks too.
+func (k *cell) fails(want expected, r *result) {
+	k.t.Helper()
+	res := k.result()
+	r.Code, r.Within = res.Code, want.within
+	r.Launcher = res.Took - k.begun.Sub(k.job.Begun)
+	if res.Code != want.code {
+		k.fault("the launcher ended with %d, not %d, and said:\n%s", res.Code, want.code, saidOf(res.Stderr))
+	}
+	for _, text := range want.says {
+		if !strings.Contains(res.Stderr, text) {
+			k.fault("the launcher does not say %q, but:\n%s", text, saidOf(res.Stderr))
+		}
+	}
+	if r.Launcher > want.within+slack {
+		k.fault("the launcher ended %v after the fault, not within %v", r.Launcher, want.within)
+	}
+	if want.ranks == 0 {
+		want.ranks = want.within
+	}
+	if want.ranks != forever {
+		var err error
+		if r.Ranks, err = k.gone(want.ranks + slack); err != nil {
+			k.fault("%v", err)
+		}
+	}
+	k.t.Logf("launcher %v, ranks %v, said:\n%s", r.Launcher, r.Ranks, saidOf(res.Stderr))
+}
+
+var commit = sync.OnceValue(func() string {
+	out, err := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+})
+
+var compiled struct {
+	mu   sync.Mutex
+	made map[string]string // guarded by mu
+}
+
+// phases is the job's program with a library.
+func phases(t *testing.T, library string) string {
+	t.Helper()
+	compiled.mu.Lock()
+	defer compiled.mu.Unlock()
+	if compiled.made[library] == "" {
+		exe := filepath.Join(world.dir, fmt.Sprintf("phases.%s", library))
+		if err := lab.Compile("mpicc."+library, "phases", exe); err != nil {
+			t.Fatal(err)
+		}
+		if compiled.made == nil {
+			compiled.made = map[string]string{}
+		}
+		compiled.made[library] = exe
+	}
+	return compiled.made[library]
+}
