@@ -41,9 +41,8 @@ type Config struct {
 // seconds each, with 8 of them at once.
 const DefaultTimeout = 20 * time.Second
 
-// Ask is the inventory as the best source tells it that is there. Programs are only asked of
-// NVIDIA's GPUs, and where files show one. The error says why better sources told nothing; the
-// inventory is good even so.
+// Ask is the inventory as the best source there is tells it. It asks programs only about NVIDIA's GPUs, and only
+// where files show one. The error says why better sources told nothing; the inventory is good even so.
 func Ask(ctx context.Context, cfg Config) (Inventory, error) {
 	files := Read(cfg.FS, cfg.Env)
 	if files.Vendor != NVIDIA || cfg.Run == nil {

@@ -8,17 +8,17 @@
 //	/sys/class/kfd      xGMI, memory                       at once                  AMD
 //	/sys/class/drm                                         at once                  Intel
 //
-// Read takes what files tell and is cheap; Ask asks the programs, the better one first, and falls
-// back to files. An Inventory names its source. Sources tell the same of what both know.
+// Read takes what files tell and is cheap; Ask asks the programs, the better one first, and falls back to files. An
+// Inventory names its source. Two sources that know the same thing say the same of it.
 //
 // A GPU is usable when its device files were given to the container: /sys shows every GPU of the
 // machine whatever was granted. A host's GPUs are of one vendor, the first of NVIDIA, AMD and Intel
 // that has a usable one. Units are what is counted and given to ranks: each MIG device of a GPU that
 // has some, else the GPU; the order is that of PCI addresses, as NVML numbers them.
 //
-// Everything that is read may be missing, wrong or hostile: it is bounded (topology/sysfs, MaxReport)
-// and what cannot be understood is left out. The package keeps no state and starts nothing; processes
-// are made by whoever gives Config.Run.
+// Everything that is read may be missing, wrong or hostile: it is bounded (topology/sysfs, MaxReport) and what cannot
+// be understood is left out. The package keeps no state and starts nothing; whoever gives Config.Run makes the
+// processes.
 //
 // It does not ask whether a GPU works, and sets nothing on it.
 package gpu

@@ -45,7 +45,7 @@ func (r reader) intel() (discrete []Seen) {
 	return discrete
 }
 
-// intelDriver: the function is Intel's, and a driver has it that Level Zero can use.
+// intelDriver says that the function is Intel's, and that a driver has it that Level Zero can use.
 func (r reader) intelDriver(at topology.PCIAddr) bool {
 	dir := "sys/bus/pci/devices/" + at.String()
 	if vendor, err := r.fs.Text(dir + "/vendor"); err != nil || vendor != "0x8086" {

@@ -118,7 +118,7 @@ func (r reader) instances(minor int) (found []MIG) {
 	return found
 }
 
-// granted: the device file that dir's access file names is here.
+// granted says that the device file that dir's access file names is here.
 func (r reader) granted(dir string) bool {
 	text, err := r.fs.Text(dir + "/access")
 	if err != nil {

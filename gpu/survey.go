@@ -57,7 +57,7 @@ func Survey(fsys sysfs.FS, env LookupEnv, m *topology.Machine) []Seen {
 	return all
 }
 
-// unclaimed adds to the GPUs that a driver tells of those on PCI that it does not.
+// unclaimed adds, to the GPUs that a driver names, those on PCI that it does not name.
 func (r reader) unclaimed(m *topology.Machine, v Vendor, told []Seen) []Seen {
 	known, loose := make(map[topology.PCIAddr]bool), 0
 	for i := range told {
@@ -68,7 +68,7 @@ func (r reader) unclaimed(m *topology.Machine, v Vendor, told []Seen) []Seen {
 	}
 	all := onPCI(m, v)
 	listed := r.fs.Exists(nvidiaGPUs)
-	paired := listed && loose == len(all)-(len(told)-loose) // each device file is the one's that is left in order
+	paired := listed && loose == len(all)-(len(told)-loose) // files and GPUs that are left belong together, in order
 	var more []Seen
 	for i, p := range all {
 		if known[p.Addr] {
@@ -113,7 +113,7 @@ func onPCI(m *topology.Machine, v Vendor) (found []*topology.PCIDevice) {
 	return found
 }
 
-// oneVendor: ranks are given GPUs of one vendor only.
+// oneVendor denies all but one vendor's GPUs, since ranks are given those of one only.
 func oneVendor(all []Seen) []Seen {
 	for _, v := range []Vendor{NVIDIA, AMD, Intel} {
 		if !slices.ContainsFunc(all, func(s Seen) bool { return s.Vendor == v && s.Usable() }) {

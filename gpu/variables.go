@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// visibility names the variables by which a vendor's runtime is told which devices it has, ours
-// first. Where the user or the container has set any, none is set: AMD's others and Intel's
-// selector count what the first leaves over.
+// visibility names the variables that tell a vendor's runtime which devices it has; the first is ours. Where the user
+// or the container has set any of them, we set none: AMD's others and Intel's selector count among what the first
+// leaves.
 var visibility = map[Vendor][]string{
 	NVIDIA: {"CUDA_VISIBLE_DEVICES"},
 	AMD:    {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "CUDA_VISIBLE_DEVICES"},
 	Intel:  {"ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR"},
 }
 
-// SetAlready is the variable of the user's that says which GPUs of a vendor's a rank has; ""
-// without.
+// SetAlready is the variable by which the user already says which GPUs of a vendor a rank has; "" if there is none.
 func SetAlready(v Vendor, set func(name string) bool) string {
 	for _, name := range visibility[v] {
 		if set(name) {

@@ -18,7 +18,7 @@ type Wish struct {
 	Sets    []idset.Set // of unit numbers, of local rank 0, 1 ... and from the first again; of map and mask
 }
 
-// IsZero: nothing was wished.
+// IsZero says that nothing was wished.
 func (w Wish) IsZero() bool { return w.PerRank == 0 && !w.Closest && len(w.Sets) == 0 }
 
 // maxSets bounds what --gpu-bind lists.
@@ -139,8 +139,8 @@ func Assign(w Wish, units []Unit, cpus []idset.Set) ([][]int, error) {
 	return out, nil
 }
 
-// closest is the units near a rank's CPUs, those near most of them; with count so many, those
-// first that the fewest ranks have, and from further away where there are not enough near.
+// closest is the units that are near most of a rank's CPUs. With a count it is so many units: those that the fewest
+// ranks have come first, and units further away fill up.
 func closest(units []Unit, cpus idset.Set, count int, used []int) (chosen []int) {
 	share := func(i int) int { // of the rank's CPUs near the unit
 		return units[i].GPU.Near.Intersect(cpus).Len()

@@ -7,7 +7,7 @@ import (
 
 // NearestTo is the usable HCAs nearest to a PCI function, a GPU, in their order, and how near they are.
 func (inv *Inventory) NearestTo(p topology.PCIPath) (list []*HCA, at topology.Distance) {
-	at = topology.FarAsCanBe
+	at = topology.NoDistance
 	for _, h := range inv.Usable() {
 		switch d := h.Path.To(p); {
 		case d < at:

@@ -19,7 +19,7 @@ const (
 	PHB                        // one host bridge: through the processor
 	NODE                       // several host bridges of one NUMA node
 	SYS                        // the link between NUMA nodes
-	FarAsCanBe                 // nothing is known of one of them
+	NoDistance                 // nothing is known of one of them
 	numDistances
 )
 
@@ -102,7 +102,7 @@ func (p PCIPath) At() PCIAddr {
 // So a function directly at a switch has one bridge below what two such functions share.
 func (p PCIPath) To(q PCIPath) Distance {
 	if len(p.Way) == 0 || len(q.Way) == 0 {
-		return FarAsCanBe
+		return NoDistance
 	}
 	if p.Host != q.Host || p.Host == "" {
 		return p.across(q)
@@ -123,8 +123,8 @@ func (p PCIPath) To(q PCIPath) Distance {
 	return PXB
 }
 
-// across no host bridge that both have. Where the kernel knows no NUMA nodes there is one, as NCCL
-// takes it.
+// across is the distance between functions that share no host bridge. Where the kernel knows no NUMA nodes there is
+// one, as NCCL takes it.
 func (p PCIPath) across(q PCIPath) Distance {
 	switch {
 	case p.Host == q.Host && p.At() == q.At():

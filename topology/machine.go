@@ -25,7 +25,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
-// Machine is one machine. The zero Machine has no Root; New gives none such.
+// Machine is one machine. The zero Machine has no Root; New makes none without.
 type Machine struct {
 	Root     *Object
 	Present  idset.Set // CPUs the kernel knows, offline ones included

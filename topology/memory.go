@@ -57,10 +57,9 @@ func (b *builder) memoryParent(cpus idset.Set) *Object {
 	return parent
 }
 
-// nodeCPUs is which CPUs each node is near. A node overlapping an earlier one has none, unless it is a
-// GPU's memory, which lies beside main memory; one
-// without CPUs is near the CPUs of the nodes that the firmware names, else of those that are
-// nearest to it, if the distances tell some of them apart (hwloc's rule).
+// nodeCPUs is which CPUs each node is near. A node that overlaps an earlier one has none, unless it is a GPU's
+// memory, which lies beside main memory. A node without CPUs is near the CPUs of the nodes that the firmware names,
+// else of those that are nearest to it, if the distances tell some of them apart (hwloc's rule).
 func nodeCPUs(parts []NodePart, p *Parts) []idset.Set {
 	sets := make([]idset.Set, len(parts))
 	var taken idset.Set

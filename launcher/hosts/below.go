@@ -12,8 +12,8 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 )
 
-// ReadBelow reads a file that a rank named: one below dir, which the user named, whatever links lie there. Only a
-// regular file is read: others may never end. No error has a word of what is in it: a rank may name a file that it
+// ReadBelow reads a file that a rank named. It must lie below dir, which the user named, whatever links lie there.
+// ReadBelow reads regular files only: others may never end. No error quotes the file: a rank may name one that it
 // cannot read itself.
 func ReadBelow(dir, path string) ([]hostlist.Entry, error) {
 	root, err := os.OpenRoot(dir)

@@ -5,7 +5,7 @@
 //
 // It also tells this container from others by its name, orders names as people count, and reads the hostfiles that ranks may name.
 //
-// Concurrency: every function is its caller's alone; Sources is only read, but for Root.
+// Concurrency: functions share nothing. They only read Sources, but for Root, which they set if it is empty.
 //
 // The package asks no name service and no agent: DNS, gossip and the dialling of hosts are launcher's.
 package hosts

@@ -13,8 +13,8 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 )
 
-// operatorFiles are variables in which MPI Operator and Trainer, or users, name a hostfile, and whose
-// rules it is read by.
+// operatorFiles are variables in which MPI Operator and Trainer, or users, name a hostfile, each with the rules for
+// reading it.
 var operatorFiles = []struct {
 	name    string
 	dialect hostlist.Dialect

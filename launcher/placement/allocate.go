@@ -152,8 +152,8 @@ func (p Policy) beyondSlots(hosts []job.Host, total, left int) ([]int, error) {
 	return counts, nil
 }
 
-// fill adds n ranks to counts, at most room(h) to host h: host after host by slot, one a host
-// and round again by node. The rooms hold n together.
+// fill adds n ranks to counts, at most room(h) to host h. By slot it fills host after host, by node it gives one a
+// host and goes round. The rooms hold n together.
 func fill(counts []int, n int, by MapBy, room func(h int) int) {
 	if by == BySlot {
 		for h := range counts {

@@ -73,7 +73,7 @@ type target struct {
 	nearGPUs bool // to the CPUs near each rank's GPU, and nothing else of this counts
 }
 
-// choose says what ranks are bound to; nil: to nothing, and why where nobody said so.
+// choose says what ranks are bound to. nil means to nothing, with the reason where nobody asked for that.
 func choose(plan *job.Plan, byHost [][]int, p Policy) (*target, string) {
 	req := &p.Binding
 	m := &req.Map

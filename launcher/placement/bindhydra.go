@@ -60,7 +60,7 @@ func (b *binder) hydraObjects(s binding.Step) ([]idset.Set, error) {
 // domain is what ranks are mapped to: some objects, the first of which says where binding begins.
 type domain struct{ first, all idset.Set }
 
-// domains go over all objects in steps of so many, as often as it takes to come out at the end.
+// domains go over all objects in steps of so many, round and round until a step ends at the last object.
 func (b *binder) domains(s binding.Step) ([]domain, error) {
 	objects, err := b.hydraObjects(s)
 	if err != nil {

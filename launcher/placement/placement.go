@@ -54,7 +54,7 @@ const (
 	ByRound MapBy = "round"
 )
 
-// Rules is whose rules ranks are mapped to objects, numbered and bound by, where they differ.
+// Rules says by whose rules ranks are mapped to objects, numbered and bound, where these differ.
 type Rules int
 
 // The rules. mpiup run follows Open MPI 4.1's.

@@ -21,7 +21,7 @@ import (
 //   - With PE=n a host takes no more ranks than it has n CPUs for.
 //   - With oversubscribe nobody is bound who did not ask for it.
 
-// ranking is --rank-by, as it is where it was not said.
+// ranking is --rank-by, or its default where the user did not say it.
 func (p Policy) ranking() binding.Ranking {
 	r, m := p.Binding.Rank, &p.Binding.Map
 	switch {
@@ -52,7 +52,7 @@ func (p Policy) roomFor(hosts []job.Host) []job.Host {
 	return hosts
 }
 
-// explained is an error about slots that are fewer than those that were given.
+// explained adds to an error about slots that each rank wants several CPUs.
 func (p Policy) explained(err error) error {
 	if p.Rules == OpenMPI5 && p.Binding.Map.PE > 1 {
 		return fmt.Errorf("%w (with %d CPUs for each rank)", err, p.Binding.Map.PE)

@@ -20,8 +20,8 @@ type hierarchy struct {
 	own         string   // directory of the own group, at or below mount
 }
 
-// Cgroups are the groups that this process is in. What they allow and count is read anew each time; where
-// they are is looked up once, for that means reading every mount and nothing moves a container's processes.
+// Cgroups are the groups that this process is in. Each method reads anew what they allow and count. FindCgroups looks
+// up where they are, once: that means reading every mount, and nothing moves a container's processes.
 type Cgroups struct {
 	fsys fs.FS
 	all  []hierarchy
@@ -199,9 +199,9 @@ func missing(err error) error {
 	return err
 }
 
-// OOMKills is how many processes of this container the kernel has killed for memory so far.
-// A rank that died by SIGKILL while it grew was killed for memory. Where no memory group can
-// be seen the error is fs.ErrNotExist.
+// OOMKills is how many processes of this container the kernel has killed for memory so far. A rank that died by
+// SIGKILL while this number grew was killed for memory. Where no memory group can be seen the error is
+// fs.ErrNotExist.
 func (g *Cgroups) OOMKills() (uint64, error) {
 	if g.err != nil {
 		return 0, g.err
