@@ -42,6 +42,7 @@ type Agent struct {
 	ports   ports.Table        // that ranks will meet at
 	watch   *gpuwatch.Watch    // nil: nobody can tell how busy GPUs are; set before anybody asks
 	looks   singleflight.Group // at what ranks do
+	traces  chan struct{}      // holds one while ranks' stacks are looked at
 
 	refusals port.Refusals
 	survey   *survey.Survey
@@ -72,6 +73,7 @@ func New(cfg Config) (*Agent, error) {
 		clock:    wire.NewClock(0),
 		stopping: make(chan struct{}),
 		sessions: make(map[string]*session),
+		traces:   make(chan struct{}, 1),
 		idle:     idle{after: cfg.IdleExit},
 		libs:     mpilib.NewMemory(os.DirFS("/")),
 		haste:    haste{tell: cfg.Hasten},

@@ -58,6 +58,7 @@ func (s *service) questionServer() *grpc.Server {
 		apiv1.Agent_Answer_FullMethodName:   member[:1],
 		apiv1.Agent_Ask_FullMethodName:      member[:1],
 		apiv1.Agent_Ranks_FullMethodName:    member[:1],
+		apiv1.Agent_Stacks_FullMethodName:   member[:1],
 	}
 	return s.grpcServer(func(ctx context.Context, call *tap.Info) (context.Context, error) {
 		allowed := roles[call.FullMethodName]

@@ -107,6 +107,10 @@ func TestLargeCalls(t *testing.T) {
 			_, err := c.Ranks(ctx, &apiv1.RanksRequest{})
 			return err
 		}, codes.PermissionDenied},
+		{"a worker looks at stacks", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
+			_, err := c.Stacks(ctx, &apiv1.StacksRequest{})
+			return err
+		}, codes.PermissionDenied},
 		{"a worker says hello", identity.RoleAgent, func(ctx context.Context, c apiv1.AgentClient) error {
 			_, err := c.Hello(ctx, &apiv1.HelloRequest{})
 			return err

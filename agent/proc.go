@@ -29,13 +29,14 @@ type proc struct {
 	process *reap.Process
 	begun   time.Time
 	pump    *stdio.Pump
-	input   *stdio.Input           // nil: /dev/null
-	pmi     atomic.Int32           // apiv1.PmiState
-	wrote   atomic.Int64           // wall clock of its last output, ns; 0: none
-	aborted atomic.Bool            // it called MPI_Abort through PMI-1 or PMI-2
-	mapped  atomic.Pointer[string] // the MPI library that it has mapped; nil: none was seen
-	told    chan struct{}          // closed when Exited was sent
-	done    chan struct{}          // closed when OutputEnd was sent
+	input   *stdio.Input                 // nil: /dev/null
+	pmi     atomic.Int32                 // apiv1.PmiState
+	wrote   atomic.Int64                 // wall clock of its last output, ns; 0: none
+	heard   atomic.Pointer[func([]byte)] // gets what comes on standard error; nil: nobody listens
+	aborted atomic.Bool                  // it called MPI_Abort through PMI-1 or PMI-2
+	mapped  atomic.Pointer[string]       // the MPI library that it has mapped; nil: none was seen
+	told    chan struct{}                // closed when Exited was sent
+	done    chan struct{}                // closed when OutputEnd was sent
 
 	mu      sync.Mutex
 	ours    bool      // we stopped it, guarded by mu
@@ -212,6 +213,9 @@ func (p *proc) emit(c stdio.Chunk) {
 	st := p.step
 	st.s.agent.metrics.OutBytes.Add(float64(len(c.Data)))
 	p.wrote.Store(c.Time.UnixNano())
+	if f := p.heard.Load(); f != nil && c.Stream == job.Stderr {
+		(*f)(c.Data)
+	}
 	back := c.Release
 	if st.s.agent.cfg.Embedded { // the launcher has got the data itself
 		back = nil

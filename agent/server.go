@@ -180,6 +180,23 @@ func (s *service) Ranks(ctx context.Context, _ *apiv1.RanksRequest) (*apiv1.Rank
 	return s.agent.ranks(ctx)
 }
 
+func (s *service) Stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.StacksReply, error) {
+	kinds := []policy.Kind{policy.Look}
+	if r.Signal != 0 {
+		kinds = append(kinds, policy.Run) // whose ranks it reaches
+	}
+	for _, k := range kinds {
+		if err := s.agent.cfg.Policy.Check(k, caller(ctx)); err != nil {
+			return nil, status.Error(codes.PermissionDenied, err.Error())
+		}
+	}
+	reply, err := s.agent.stacks(ctx, r)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return reply, nil
+}
+
 // refusedHandshake says why a caller was not let in.
 func (a *Agent) refusedHandshake(addr net.Addr, err error) {
 	a.metrics.Refusals.Inc()

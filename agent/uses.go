@@ -3,13 +3,18 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/procs"
+	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/reap/program"
+	"github.com/mpiup/mpiup/agent/stacks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 )
@@ -205,4 +210,55 @@ func gpuNames(variables []string) []string {
 		}
 	}
 	return nil
+}
+
+// stacks says where the ranks of all jobs here are. One such look goes on at a time.
+func (a *Agent) stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.StacksReply, error) {
+	wanted, err := idset.Parse(r.Ranks)
+	if err != nil {
+		return nil, fmt.Errorf("ranks %.80q: %w", r.Ranks, err)
+	}
+	if r.Signal != 0 && !slices.Contains(stacks.Signals, int(r.Signal)) {
+		return nil, fmt.Errorf("signal %d is not one that ranks are asked by", r.Signal)
+	}
+	select {
+	case a.traces <- struct{}{}:
+		defer func() { <-a.traces }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	list := slices.DeleteFunc(a.liveRanks(), func(p *proc) bool { return r.Ranks != "" && !wanted.Contains(int(p.spec.Rank)) })
+	used, err := procs.Look(proctree.Proc{Root: "/proc"}, pidsOf(list))
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(p *proc) bool { return used[p.process.Pid()].Processes == 0 })
+	targets := make([]stacks.Target, len(list))
+	for i, p := range list {
+		targets[i] = stacks.Target{PID: used[p.process.Pid()].Main, Hear: func(f func([]byte)) func() {
+			p.heard.Store(&f)
+			return func() { p.heard.Store(nil) }
+		}}
+	}
+	found, notes := stacks.Take(ctx, stacks.Config{Run: a.runTool, Signal: int(r.Signal)}, targets)
+	reply := &apiv1.StacksReply{Notes: notes}
+	for i, p := range list {
+		st := p.step
+		reply.Stacks = append(reply.Stacks, &apiv1.RankStack{Launcher: st.s.launcher.Host, Job: st.launch.Job.Id, Number: st.launch.Job.Number,
+			Rank: p.spec.Rank, Pid: int32(targets[i].PID), Program: used[p.process.Pid()].Name, Means: found[i].Means, Frames: found[i].Frames})
+	}
+	return reply, nil
+}
+
+// runTool runs a program of the container's PATH, as one of this agent's processes.
+func (a *Agent) runTool(ctx context.Context, argv []string, limit int) (string, error) {
+	o, err := reap.Collect(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, limit)
+	var failed *program.Error
+	switch {
+	case errors.As(err, &failed) && failed.Phase == program.PhaseExec:
+		return "", stacks.ErrNoProgram
+	case err == nil && o.Exit.Status() != 0:
+		err = fmt.Errorf("%v: %s", o.Exit, o.Err)
+	}
+	return string(o.Out), err
 }

@@ -56,6 +56,7 @@ mpi() {
 
 openmpi() {
     need mpicc.openmpi openmpi-bin libopenmpi-dev
+    need eu-stack elfutils
     [ -e /usr/include/pmix.h ] || compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null || missing+=(libpmix-dev)
 }
 

@@ -7,7 +7,7 @@
 //	shell    yes       no     commands and shells by the name of ssh
 //	copy     yes       no     files for ranks (--preload-binary, --preload-files)
 //	spawn    yes       no     ranks that ranks ask for (MPI_Comm_spawn)
-//	look     yes       no     what ranks do and where they are (mpiup ps); launchers only, whatever a policy says
+//	look     yes       no     what ranks do and where they are (mpiup ps, mpiup stacks); launchers only, whatever a policy says
 //
 // A policy is written as rules, one a line in a file, in any order:
 //

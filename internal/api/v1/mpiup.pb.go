@@ -6919,6 +6919,211 @@ func (x *RankState) GetWchan() string {
 	return ""
 }
 
+type StacksRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ranks         string                 `protobuf:"bytes,1,opt,name=ranks,proto3" json:"ranks,omitempty"`    // of their jobs, "0-3,7"; empty: all
+	Signal        int32                  `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"` // SIGUSR1 or SIGUSR2, for programs that handle it by writing where they are; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StacksRequest) Reset() {
+	*x = StacksRequest{}
+	mi := &file_mpiup_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StacksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StacksRequest) ProtoMessage() {}
+
+func (x *StacksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
+func (*StacksRequest) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *StacksRequest) GetRanks() string {
+	if x != nil {
+		return x.Ranks
+	}
+	return ""
+}
+
+func (x *StacksRequest) GetSignal() int32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
+type StacksReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stacks        []*RankStack           `protobuf:"bytes,1,rep,name=stacks,proto3" json:"stacks,omitempty"` // by launcher, job and rank
+	Notes         []string               `protobuf:"bytes,2,rep,name=notes,proto3" json:"notes,omitempty"`   // what would tell more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StacksReply) Reset() {
+	*x = StacksReply{}
+	mi := &file_mpiup_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StacksReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StacksReply) ProtoMessage() {}
+
+func (x *StacksReply) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
+func (*StacksReply) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *StacksReply) GetStacks() []*RankStack {
+	if x != nil {
+		return x.Stacks
+	}
+	return nil
+}
+
+func (x *StacksReply) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+// RankStack is where one rank is: the main thread of the process that does its work.
+type RankStack struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Launcher      string                 `protobuf:"bytes,1,opt,name=launcher,proto3" json:"launcher,omitempty"` // as in RankState
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Number        uint32                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	Rank          uint32                 `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`
+	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"` // of the process that was looked at
+	Program       string                 `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`
+	Means         string                 `protobuf:"bytes,7,opt,name=means,proto3" json:"means,omitempty"`   // "py-spy", "faulthandler", "eu-stack", "gdb"; "kernel": where it waits, as /proc has it
+	Frames        []string               `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty"` // the innermost first, at most 64
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankStack) Reset() {
+	*x = RankStack{}
+	mi := &file_mpiup_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankStack) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankStack) ProtoMessage() {}
+
+func (x *RankStack) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
+func (*RankStack) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *RankStack) GetLauncher() string {
+	if x != nil {
+		return x.Launcher
+	}
+	return ""
+}
+
+func (x *RankStack) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *RankStack) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *RankStack) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *RankStack) GetPid() int32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *RankStack) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *RankStack) GetMeans() string {
+	if x != nil {
+		return x.Means
+	}
+	return ""
+}
+
+func (x *RankStack) GetFrames() []string {
+	if x != nil {
+		return x.Frames
+	}
+	return nil
+}
+
 var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
@@ -7435,7 +7640,22 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05wrote\x18\x0e \x01(\bR\x05wrote\x12)\n" +
 	"\x05phase\x18\x0f \x01(\x0e2\x13.mpiup.v1.RankPhaseR\x05phase\x12\x18\n" +
 	"\asyscall\x18\x10 \x01(\tR\asyscall\x12\x14\n" +
-	"\x05wchan\x18\x11 \x01(\tR\x05wchan*S\n" +
+	"\x05wchan\x18\x11 \x01(\tR\x05wchan\"=\n" +
+	"\rStacksRequest\x12\x14\n" +
+	"\x05ranks\x18\x01 \x01(\tR\x05ranks\x12\x16\n" +
+	"\x06signal\x18\x02 \x01(\x05R\x06signal\"P\n" +
+	"\vStacksReply\x12+\n" +
+	"\x06stacks\x18\x01 \x03(\v2\x13.mpiup.v1.RankStackR\x06stacks\x12\x14\n" +
+	"\x05notes\x18\x02 \x03(\tR\x05notes\"\xbf\x01\n" +
+	"\tRankStack\x12\x1a\n" +
+	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\rR\x06number\x12\x12\n" +
+	"\x04rank\x18\x04 \x01(\rR\x04rank\x12\x10\n" +
+	"\x03pid\x18\x05 \x01(\x05R\x03pid\x12\x18\n" +
+	"\aprogram\x18\x06 \x01(\tR\aprogram\x12\x14\n" +
+	"\x05means\x18\a \x01(\tR\x05means\x12\x16\n" +
+	"\x06frames\x18\b \x03(\tR\x06frames*S\n" +
 	"\vMachineWish\x12\x16\n" +
 	"\x12MACHINE_NOT_WANTED\x10\x00\x12\x18\n" +
 	"\x14MACHINE_IF_EXCLUSIVE\x10\x01\x12\x12\n" +
@@ -7493,7 +7713,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\vPHASE_NEVER\x10\x01\x12\x0f\n" +
 	"\vPHASE_FENCE\x10\x02\x12\x11\n" +
 	"\rPHASE_RUNNING\x10\x03\x12\x13\n" +
-	"\x0fPHASE_FINALIZED\x10\x042\xc8\x03\n" +
+	"\x0fPHASE_FINALIZED\x10\x042\x82\x04\n" +
 	"\x05Agent\x12.\n" +
 	"\x06Attach\x12\x0f.mpiup.v1.Frame\x1a\x0f.mpiup.v1.Frame(\x010\x01\x125\n" +
 	"\x05Hello\x12\x16.mpiup.v1.HelloRequest\x1a\x14.mpiup.v1.HelloReply\x125\n" +
@@ -7502,7 +7722,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\aCheckup\x12\x18.mpiup.v1.CheckupRequest\x1a\x16.mpiup.v1.CheckupReply\x12<\n" +
 	"\x06Answer\x12\x17.mpiup.v1.AnswerRequest\x1a\x15.mpiup.v1.AnswerReply(\x010\x01\x12/\n" +
 	"\x03Ask\x12\x14.mpiup.v1.AskRequest\x1a\x12.mpiup.v1.AskReply\x125\n" +
-	"\x05Ranks\x12\x16.mpiup.v1.RanksRequest\x1a\x14.mpiup.v1.RanksReplyB.Z,github.com/mpiup/mpiup/internal/api/v1;apiv1b\x06proto3"
+	"\x05Ranks\x12\x16.mpiup.v1.RanksRequest\x1a\x14.mpiup.v1.RanksReply\x128\n" +
+	"\x06Stacks\x12\x17.mpiup.v1.StacksRequest\x1a\x15.mpiup.v1.StacksReplyB.Z,github.com/mpiup/mpiup/internal/api/v1;apiv1b\x06proto3"
 
 var (
 	file_mpiup_proto_rawDescOnce sync.Once
@@ -7517,7 +7738,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -7606,6 +7827,9 @@ var file_mpiup_proto_goTypes = []any{
 	(*RanksRequest)(nil),    // 84: mpiup.v1.RanksRequest
 	(*RanksReply)(nil),      // 85: mpiup.v1.RanksReply
 	(*RankState)(nil),       // 86: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 87: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 88: mpiup.v1.StacksReply
+	(*RankStack)(nil),       // 89: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
 	10, // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -7688,27 +7912,30 @@ var file_mpiup_proto_depIdxs = []int32{
 	83, // 77: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
 	86, // 78: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
 	8,  // 79: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	9,  // 80: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	13, // 81: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	68, // 82: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	71, // 83: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	73, // 84: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	78, // 85: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	80, // 86: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	84, // 87: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	9,  // 88: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	14, // 89: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	70, // 90: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	72, // 91: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	74, // 92: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	79, // 93: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	82, // 94: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	85, // 95: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	88, // [88:96] is the sub-list for method output_type
-	80, // [80:88] is the sub-list for method input_type
-	80, // [80:80] is the sub-list for extension type_name
-	80, // [80:80] is the sub-list for extension extendee
-	0,  // [0:80] is the sub-list for field type_name
+	89, // 80: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	9,  // 81: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	13, // 82: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	68, // 83: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	71, // 84: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	73, // 85: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	78, // 86: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	80, // 87: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	84, // 88: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
+	87, // 89: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
+	9,  // 90: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	14, // 91: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	70, // 92: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	72, // 93: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	74, // 94: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	79, // 95: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	82, // 96: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	85, // 97: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	88, // 98: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
+	90, // [90:99] is the sub-list for method output_type
+	81, // [81:90] is the sub-list for method input_type
+	81, // [81:81] is the sub-list for extension type_name
+	81, // [81:81] is the sub-list for extension extendee
+	0,  // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -7765,7 +7992,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   78,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

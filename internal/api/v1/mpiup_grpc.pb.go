@@ -53,6 +53,7 @@ const (
 	Agent_Answer_FullMethodName   = "/mpiup.v1.Agent/Answer"
 	Agent_Ask_FullMethodName      = "/mpiup.v1.Agent/Ask"
 	Agent_Ranks_FullMethodName    = "/mpiup.v1.Agent/Ranks"
+	Agent_Stacks_FullMethodName   = "/mpiup.v1.Agent/Stacks"
 )
 
 // AgentClient is the client API for Agent service.
@@ -77,6 +78,8 @@ type AgentClient interface {
 	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskReply, error)
 	// Ranks says what the ranks of all jobs here do. Launcher role, and the policy's kind look.
 	Ranks(ctx context.Context, in *RanksRequest, opts ...grpc.CallOption) (*RanksReply, error)
+	// Stacks says where the ranks of all jobs here are. Launcher role, and the policy's kind look; with a signal run too.
+	Stacks(ctx context.Context, in *StacksRequest, opts ...grpc.CallOption) (*StacksReply, error)
 }
 
 type agentClient struct {
@@ -173,6 +176,16 @@ func (c *agentClient) Ranks(ctx context.Context, in *RanksRequest, opts ...grpc.
 	return out, nil
 }
 
+func (c *agentClient) Stacks(ctx context.Context, in *StacksRequest, opts ...grpc.CallOption) (*StacksReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StacksReply)
+	err := c.cc.Invoke(ctx, Agent_Stacks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServer is the server API for Agent service.
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
@@ -195,6 +208,8 @@ type AgentServer interface {
 	Ask(context.Context, *AskRequest) (*AskReply, error)
 	// Ranks says what the ranks of all jobs here do. Launcher role, and the policy's kind look.
 	Ranks(context.Context, *RanksRequest) (*RanksReply, error)
+	// Stacks says where the ranks of all jobs here are. Launcher role, and the policy's kind look; with a signal run too.
+	Stacks(context.Context, *StacksRequest) (*StacksReply, error)
 	mustEmbedUnimplementedAgentServer()
 }
 
@@ -228,6 +243,9 @@ func (UnimplementedAgentServer) Ask(context.Context, *AskRequest) (*AskReply, er
 }
 func (UnimplementedAgentServer) Ranks(context.Context, *RanksRequest) (*RanksReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Ranks not implemented")
+}
+func (UnimplementedAgentServer) Stacks(context.Context, *StacksRequest) (*StacksReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Stacks not implemented")
 }
 func (UnimplementedAgentServer) mustEmbedUnimplementedAgentServer() {}
 func (UnimplementedAgentServer) testEmbeddedByValue()               {}
@@ -372,6 +390,24 @@ func _Agent_Ranks_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Agent_Stacks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StacksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Stacks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Stacks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Stacks(ctx, req.(*StacksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Agent_ServiceDesc is the grpc.ServiceDesc for Agent service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -402,6 +438,10 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Ranks",
 			Handler:    _Agent_Ranks_Handler,
+		},
+		{
+			MethodName: "Stacks",
+			Handler:    _Agent_Stacks_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,283 @@
+// Package stacks finds out where processes are, by the best means that is there:
+//
+//	a signal that the program handles by writing where it is (Python's faulthandler), where the caller names one
+//	py-spy, for Python            ─┐  where ptrace is allowed and the tool is on PATH;
+//	eu-stack, then gdb            ─┘  each stops the process for a moment
+//	/proc/PID/{stack,syscall,wchan}   always
+//
+// Tools run as the caller's Run runs them, a few at a time, and with bounds of time and output; package trace reads what they write.
+// A signal is sent to a process that catches it, and to no other.
+//
+// Take blocks until all it started has ended. Nothing is kept between two calls.
+package stacks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/agent/procs"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/stacks/trace"
+)
+
+// Config is what Take needs.
+type Config struct {
+	// Run runs a program to its end, or kills it when ctx ends, and returns what it wrote, at most limit bytes.
+	// ErrNoProgram: it is not on PATH.
+	Run    func(ctx context.Context, argv []string, limit int) (string, error)
+	Signal int // SIGUSR1, SIGUSR2 or 0
+}
+
+// ErrNoProgram is Run's error where a program is not there.
+var ErrNoProgram = fmt.Errorf("not on PATH")
+
+// Target is a process.
+type Target struct {
+	PID int
+	// Hear calls f while the process may write, with what it writes to its standard error, until the returned function is called.
+	Hear func(f func([]byte)) (stop func())
+}
+
+// Stack is where a process is.
+type Stack struct {
+	Means  string   // as RankStack.means
+	Frames []string // the innermost first
+}
+
+// Bounds.
+const (
+	maxOutput = 1 << 20 // bytes of one tool
+	toolTime  = 10 * time.Second
+	allTime   = 20 * time.Second
+	atOnce    = 4
+	dumpTime  = 2 * time.Second        // for the first byte after a signal
+	dumpQuiet = 200 * time.Millisecond // without another one the dump is over
+	maxDump   = 256 << 10
+	maxNotes  = 8
+)
+
+// Signals are those that a program may be sent.
+var Signals = []int{int(unix.SIGUSR1), int(unix.SIGUSR2)}
+
+// look is one Take.
+type look struct {
+	Config
+	proc proctree.Proc
+
+	mu    sync.Mutex
+	lacks map[string]bool // tools that are not there, guarded by mu
+	notes []string        // guarded by mu
+}
+
+// Take looks at each target. Notes are what would tell more, each once.
+func Take(ctx context.Context, cfg Config, targets []Target) (found []Stack, notes []string) {
+	ctx, cancel := context.WithTimeout(ctx, allTime)
+	defer cancel()
+	l := &look{Config: cfg, proc: proctree.Proc{Root: "/proc"}, lacks: map[string]bool{}}
+	found = make([]Stack, len(targets))
+	var all errgroup.Group
+	all.SetLimit(atOnce)
+	for i, t := range targets {
+		all.Go(func() error {
+			found[i] = l.at(ctx, t)
+			return nil
+		})
+	}
+	_ = all.Wait() // nothing fails
+	return found, l.notes
+}
+
+// at is where one process is.
+func (l *look) at(ctx context.Context, t Target) Stack {
+	if l.Signal != 0 {
+		if frames := l.dump(ctx, t); len(frames) > 0 {
+			return Stack{"faulthandler", frames}
+		}
+	}
+	if why := l.ptrace(t.PID).Refusal(); why != "" {
+		l.note(why)
+		return Stack{"kernel", l.kernel(t.PID)}
+	}
+	pid := strconv.Itoa(t.PID)
+	tools := []tool{
+		{"eu-stack", []string{"-1", "-n", strconv.Itoa(trace.MaxFrames), "-p", pid}, trace.Native},
+		{"gdb", []string{"-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off",
+			"-p", pid, "-ex", "bt " + strconv.Itoa(trace.MaxFrames)}, trace.Native},
+	}
+	python := l.python(t.PID)
+	if python {
+		tools = append([]tool{{"py-spy", []string{"dump", "--pid", pid}, trace.PySpy}}, tools...)
+	}
+	there := false
+	for _, tool := range tools {
+		frames, ok := l.run(ctx, tool)
+		if len(frames) > 0 {
+			if python && tool.name != "py-spy" {
+				l.note("py-spy is not on PATH, so a Python program's stack is its interpreter's")
+			}
+			return Stack{tool.name, frames}
+		}
+		there = there || ok
+	}
+	if !there {
+		l.note("neither eu-stack (elfutils) nor gdb is on PATH: what is shown is where ranks wait in the kernel")
+	}
+	return Stack{"kernel", l.kernel(t.PID)}
+}
+
+// tool is a program and what reads its output.
+type tool struct {
+	name string
+	args []string
+	read func(string) []string
+}
+
+// run is what a tool finds; there: the tool is.
+func (l *look) run(ctx context.Context, t tool) (frames []string, there bool) {
+	l.mu.Lock()
+	lacks := l.lacks[t.name]
+	l.mu.Unlock()
+	if lacks || ctx.Err() != nil {
+		return nil, ctx.Err() != nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolTime)
+	defer cancel()
+	out, err := l.Run(ctx, append([]string{t.name}, t.args...), maxOutput)
+	if err == ErrNoProgram {
+		l.mu.Lock()
+		l.lacks[t.name] = true
+		l.mu.Unlock()
+		return nil, false
+	}
+	if frames = t.read(out); len(frames) == 0 {
+		l.note(fmt.Sprintf("%s tells nothing: %.120v", t.name, err))
+	}
+	return frames, true
+}
+
+func (l *look) note(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range l.notes {
+		if n == text {
+			return
+		}
+	}
+	if len(l.notes) < maxNotes {
+		l.notes = append(l.notes, text)
+	}
+}
+
+func (l *look) file(pid int, name string) string {
+	const most = 16 << 10
+	text, err := proctree.ReadSome(filepath.Join(l.proc.Root, strconv.Itoa(pid), name), most)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// kernel is where the process waits in the kernel, or that it runs.
+func (l *look) kernel(pid int) (frames []string) {
+	k := procs.Where(l.proc, pid)
+	if k == (procs.Kernel{}) { // what stack has then is of an interrupt
+		return []string{"running, or the kernel does not show where it waits"}
+	}
+	if frames = trace.Kernel(l.file(pid, "stack")); len(frames) == 0 && k.Wchan != "" {
+		frames = []string{k.Wchan}
+	}
+	if k.Syscall != "" {
+		frames = append(frames, "in "+k.Syscall)
+	}
+	return frames
+}
+
+// python says that the process is a Python interpreter, by its program's name.
+func (l *look) python(pid int) bool {
+	exe, err := os.Readlink(filepath.Join(l.proc.Root, strconv.Itoa(pid), "exe"))
+	return err == nil && strings.HasPrefix(filepath.Base(exe), "python")
+}
+
+const capSysPtrace = 19
+
+// ptrace is what is known of whether tools may look into the process. They are children of this one, and so have its
+// capabilities, and no rank above them.
+func (l *look) ptrace(pid int) trace.Ptrace {
+	p := trace.Ptrace{Scope: -1}
+	if text, err := proctree.ReadSome("/proc/sys/kernel/yama/ptrace_scope", 16); err == nil {
+		p.Scope, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+	}
+	for line := range strings.Lines(l.file(os.Getpid(), "status")) {
+		if text, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			bits, _ := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
+			p.Capable = bits&(1<<capSysPtrace) != 0
+		}
+	}
+	p.SameUser = true
+	for _, uid := range l.proc.UIDs(pid) {
+		p.SameUser = p.SameUser && int(uid) == os.Geteuid()
+	}
+	return p
+}
+
+// dump sends the signal to a process that catches it, and reads where it is from what it writes.
+func (l *look) dump(ctx context.Context, t Target) []string {
+	var mu sync.Mutex
+	var text []byte
+	more := make(chan struct{}, 1)
+	stop := t.Hear(func(b []byte) {
+		mu.Lock()
+		text = append(text, b[:min(len(b), maxDump-len(text))]...)
+		mu.Unlock()
+		select {
+		case more <- struct{}{}:
+		default:
+		}
+	})
+	defer stop()
+	if !l.signal(t.PID) {
+		return nil
+	}
+	quiet := time.NewTimer(dumpTime)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-more:
+			quiet.Reset(dumpQuiet)
+			continue
+		case <-quiet.C:
+		case <-ctx.Done():
+		}
+		break
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	frames := trace.Faulthandler(string(text))
+	if len(frames) == 0 {
+		l.note(fmt.Sprintf("a rank's handler of %s wrote no Python stack to its standard error", unix.SignalName(unix.Signal(l.Signal))))
+	}
+	return frames
+}
+
+// signal sends the signal, unless the process does not catch it: then it would end.
+func (l *look) signal(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if !trace.Catches(l.file(pid, "status"), l.Signal) { // of the process that fd is: it has not ended
+		l.note(fmt.Sprintf("ranks that have no handler for %s were not sent it", unix.SignalName(unix.Signal(l.Signal))))
+		return false
+	}
+	return unix.PidfdSendSignal(fd, unix.Signal(l.Signal), nil, 0) == nil
+}

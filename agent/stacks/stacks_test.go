@@ -1,0 +1,129 @@
+package stacks
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/stacks/trace"
+)
+
+// child is a process of the test's, whose standard error goes to whoever hears, once it has written a line.
+func child(t *testing.T, script string) (Target, *exec.Cmd) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	hear := func([]byte) {}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lines := bufio.NewReader(errs)
+		for {
+			b, err := lines.ReadBytes('\n')
+			mu.Lock()
+			hear(b)
+			mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-done
+		_ = cmd.Wait()
+	})
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return Target{PID: cmd.Process.Pid, Hear: func(f func([]byte)) func() {
+		mu.Lock()
+		defer mu.Unlock()
+		hear = f
+		return func() { mu.Lock(); hear = func([]byte) {}; mu.Unlock() }
+	}}, cmd
+}
+
+// The best tool that is there is taken, and what is missing is said.
+func TestTools(t *testing.T) {
+	target, _ := child(t, "echo; exec sleep 1000")
+	mayTrace := (&look{proc: proctree.Proc{Root: "/proc"}}).ptrace(target.PID).Refusal() == ""
+	for _, tt := range []struct {
+		name  string
+		tools map[string]string // what each writes
+		fails string            // tool that fails
+		want  string            // means and innermost frame
+		note  string            // part of the notes
+	}{
+		{"all", map[string]string{"eu-stack": "#0  0x1 nanosleep\n#1  0x2 main\n", "gdb": "#0  f ()\n"}, "", "eu-stack nanosleep", ""},
+		{"gdb only", map[string]string{"gdb": "#0  f ()\n"}, "", "gdb f", ""},
+		{"one of them fails", map[string]string{"eu-stack": "", "gdb": "#0  f ()\n"}, "eu-stack", "gdb f", "eu-stack tells nothing: it broke"},
+		{"none", nil, "", "kernel", "neither eu-stack (elfutils) nor gdb is on PATH"},
+	} {
+		if !mayTrace && tt.name != "none" {
+			continue
+		}
+		run := func(_ context.Context, argv []string, _ int) (string, error) {
+			text, there := tt.tools[argv[0]]
+			switch {
+			case !there:
+				return "", ErrNoProgram
+			case argv[0] == tt.fails:
+				return text, errors.New("it broke")
+			}
+			return text, nil
+		}
+		found, notes := Take(t.Context(), Config{Run: run}, []Target{target, target})
+		if len(found) != 2 || len(found[1].Frames) == 0 || !strings.HasPrefix(found[1].Means+" "+found[1].Frames[0], tt.want) {
+			t.Errorf("%s: %+v", tt.name, found)
+		}
+		if got := strings.Join(notes, "; "); mayTrace && (!strings.Contains(got, tt.note) || tt.note == "" && got != "" || len(notes) > 1) {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}
+
+// A program is sent the signal if it handles it; sent to any other, it would end it.
+func TestSignalEndsNobody(t *testing.T) {
+	usr1 := int(unix.SIGUSR1)
+	none := func(context.Context, []string, int) (string, error) { return "", ErrNoProgram }
+	deaf, cmd := child(t, "echo; exec sleep 1000")
+	found, notes := Take(t.Context(), Config{Run: none, Signal: usr1}, []Target{deaf})
+	if found[0].Means != "kernel" || !slices.Contains(notes, "ranks that have no handler for SIGUSR1 were not sent it") {
+		t.Errorf("%+v %q", found, notes)
+	}
+	if err := cmd.Process.Signal(unix.Signal(0)); err != nil || trace.Catches((&look{proc: proctree.Proc{Root: "/proc"}}).file(deaf.PID, "status"), usr1) {
+		t.Errorf("the program that does not handle it: %v", err)
+	}
+	const dump = `trap 'printf "Current thread 0x1 (most recent call first):\n  File \"x.py\", line 3 in f\n" >&2' USR1; echo; while :; do sleep 0.05; done`
+	able, _ := child(t, dump)
+	found, notes = Take(t.Context(), Config{Run: none, Signal: usr1}, []Target{able})
+	if found[0].Means != "faulthandler" || !slices.Equal(found[0].Frames, []string{"f (x.py:3)"}) || len(notes) > 0 {
+		t.Errorf("%+v %q", found, notes)
+	}
+	other, _ := child(t, `trap 'echo checkpoint >&2' USR1; echo; while :; do sleep 0.05; done`)
+	found, notes = Take(t.Context(), Config{Run: none, Signal: usr1}, []Target{other})
+	if found[0].Means != "kernel" || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "wrote no Python stack") }) {
+		t.Errorf("%+v %q", found, notes)
+	}
+}

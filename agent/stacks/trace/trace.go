@@ -1,0 +1,169 @@
+// Package trace reads the stacks of one thread in the texts of tools and of the kernel. It is PURE: text in, frames out.
+//
+//	py-spy dump     sleep (x.py:4)                                   ─┐
+//	faulthandler    File "/x.py", line 4 in sleep                     ├─▶ frames, the innermost first
+//	gdb, eu-stack   #0  0x00007fbdce1812ad in sleep () from libc.so   │
+//	/proc/PID/stack [<0>] hrtimer_nanosleep+0x7c/0x110               ─┘
+//
+// What a tool writes comes from a process that it looked into: nothing in it is trusted, and what is kept is bounded.
+package trace
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Bounds of what is kept.
+const (
+	MaxFrames = 64
+	maxFrame  = 200 // bytes
+)
+
+// frames collects lines.
+type frames []string
+
+func (f *frames) add(text string) {
+	if text = strings.TrimSpace(text); text != "" && len(*f) < MaxFrames {
+		*f = append(*f, text[:min(len(text), maxFrame)])
+	}
+}
+
+// PySpy is the main thread in the output of py-spy dump; without one that is called so, the first.
+func PySpy(text string) []string {
+	var first, found frames
+	threads, main := 0, false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "Thread ") {
+			threads++
+			main = strings.HasSuffix(strings.TrimSpace(line), `"MainThread"`)
+			continue
+		}
+		if !strings.HasPrefix(line, "    ") || threads == 0 {
+			continue
+		}
+		if main && len(line) > 4 && line[4] != ' ' { // deeper are arguments and locals
+			found.add(line)
+		} else if threads == 1 && line[4] != ' ' {
+			first.add(line)
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	return first
+}
+
+// Faulthandler is the thread that got the signal, in what Python's faulthandler writes; of several dumps the last.
+func Faulthandler(text string) (found []string) {
+	var now frames
+	in := false
+	for line := range strings.Lines(text) {
+		head := strings.TrimSpace(line)
+		if strings.HasSuffix(head, "(most recent call first):") {
+			if in = strings.HasPrefix(head, "Current thread ") || strings.HasPrefix(head, "Stack "); in {
+				now = nil
+			}
+			continue
+		}
+		rest, ok := strings.CutPrefix(line, `  File "`)
+		if !ok {
+			in = false
+			continue
+		}
+		file, rest, ok := strings.Cut(rest, `", line `)
+		number, function, named := strings.Cut(rest, " in ")
+		if in && ok && named {
+			now.add(fmt.Sprintf("%s (%s:%s)", strings.TrimSpace(function), file[strings.LastIndexByte(file, '/')+1:], number))
+			found = now
+		}
+	}
+	return found
+}
+
+// Native is the first thread in the output of eu-stack, or of gdb's bt.
+func Native(text string) []string {
+	var found frames
+	for line := range strings.Lines(text) {
+		number, rest, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || !strings.HasPrefix(number, "#") {
+			continue
+		}
+		if number == "#0" && len(found) > 0 {
+			break // another thread
+		}
+		rest = strings.TrimSpace(rest)
+		if strings.HasPrefix(rest, "0x") {
+			if _, rest, ok = strings.Cut(rest, " "); !ok {
+				rest = "??" // an address says nothing, and is another one in each process
+			}
+			rest = strings.TrimPrefix(strings.TrimSpace(rest), "in ")
+		}
+		if name, _, called := strings.Cut(rest, " ("); called {
+			rest = name
+		}
+		name, _, _ := strings.Cut(rest, "@") // the symbol's version
+		if len(found) > 0 && begins(name) {
+			break
+		}
+		found.add(name)
+	}
+	return found
+}
+
+// begins says that a function is what the C library calls a program's or a thread's first function by.
+func begins(name string) bool {
+	return strings.HasPrefix(name, "__libc_start") || name == "_start" || name == "start_thread" || strings.HasPrefix(name, "clone")
+}
+
+// Kernel is /proc/PID/stack.
+func Kernel(text string) []string {
+	var found frames
+	for line := range strings.Lines(text) {
+		_, name, ok := strings.Cut(strings.TrimSpace(line), "] ")
+		if !ok {
+			continue
+		}
+		name, _, _ = strings.Cut(name, "+0x")
+		found.add(name)
+	}
+	return found
+}
+
+// Catches says whether a process handles a signal itself, by its /proc/PID/status; sent to any other, it may end it.
+func Catches(status string, signal int) bool {
+	for line := range strings.Lines(status) {
+		mask, ok := strings.CutPrefix(line, "SigCgt:")
+		if !ok {
+			continue
+		}
+		var bits uint64
+		if n, err := fmt.Sscanf(strings.TrimSpace(mask), "%x", &bits); n != 1 || err != nil || signal < 1 || signal > 64 {
+			return false
+		}
+		return bits&(1<<(signal-1)) != 0
+	}
+	return false
+}
+
+// Ptrace is what is known of whether a tool may stop a process and look into it (ptrace(2), Yama).
+type Ptrace struct {
+	Scope    int  // kernel.yama.ptrace_scope; -1: there is no Yama
+	Capable  bool // the tool has CAP_SYS_PTRACE
+	SameUser bool // the process runs as the tool's user
+}
+
+// Refusal says why no tool can look into the process, and what would let it; "": one may try.
+func (p Ptrace) Refusal() string {
+	const add = "give the workers' containers the capability SYS_PTRACE (securityContext.capabilities.add)"
+	switch {
+	case p.Scope >= 3:
+		return "kernel.yama.ptrace_scope is 3 on this node: nothing may look into a process until the node is booted anew"
+	case p.Capable:
+		return ""
+	case p.Scope > 0:
+		return fmt.Sprintf("kernel.yama.ptrace_scope is %d on this node: to look into a process needs CAP_SYS_PTRACE; %s", p.Scope, add)
+	case !p.SameUser:
+		return "the rank runs as another user than the agent: to look into it needs CAP_SYS_PTRACE; " + add
+	}
+	return ""
+}

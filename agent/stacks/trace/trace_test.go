@@ -1,0 +1,139 @@
+package trace
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mpiup/mpiup/test/cost"
+)
+
+const (
+	pySpy = `Process 123: python3 odd.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 125 (idle): "Thread-1 (run)"
+    wait (threading.py:320)
+Thread 123 (idle): "MainThread"
+    load_batch (odd.py:5)
+        Arguments:
+            self: <Loader at 0x7f>
+    <module> (odd.py:8)
+`
+	faults = `step 7
+Thread 0x00007fb1505d96c0 (most recent call first):
+  File "/t/odd.py", line 3 in <lambda>
+
+Current thread 0x00007fb15141db80 [python3] (most recent call first):
+  File "/t/odd.py", line 7 in allreduce
+  File "/t/odd.py", line 8 in <module>
+loss 0.1
+  File "/t/x.py", line 1 in user's own
+`
+	euStack = `PID 2733 - process
+TID 2733:
+#0  0x00007fbdce1812ad clock_nanosleep@GLIBC_2.2.5
+#1  0x00007fbdce186000 sleep
+#2  0x0000000000401136
+#3  0x000000000040117a main
+#4  0x00007fbdce0cd24a __libc_start_call_main
+`
+	gdb = `[Thread debugging using libthread_db enabled]
+0x00007f0a in clock_nanosleep () from /lib/x86_64-linux-gnu/libc.so.6
+#0  0x00007f0a in clock_nanosleep () from /lib/x86_64-linux-gnu/libc.so.6
+#1  odd_one_out (how=0x7ffe "sleep") at stuck.c:14
+#2  0x0000 in std::vector<int, a b>::at (this=0x0)
+#3  0x0000 in ?? ()
+#4  main (argc=3, argv=0x7ffe) at stuck.c:24
+[Inferior 1 (process 2733) detached]
+`
+	kernel = "[<0>] hrtimer_nanosleep+0x7c/0x110\n[<0>] __x64_sys_clock_nanosleep+0xb1/0x150\n"
+)
+
+func TestTraces(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		read func(string) []string
+		text string
+		want string
+	}{
+		{"py-spy", PySpy, pySpy, "load_batch (odd.py:5)|<module> (odd.py:8)"},
+		{"py-spy, no main thread", PySpy, "Thread 1 (active)\n    f (x.py:1)\nThread 2 (idle)\n    g (x.py:2)\n", "f (x.py:1)"},
+		{"py-spy that fails", PySpy, "Error: Operation not permitted\n    at x\n", ""},
+		{"faulthandler", Faulthandler, faults, "allreduce (odd.py:7)|<module> (odd.py:8)"},
+		{"faulthandler of one thread", Faulthandler, "Stack (most recent call first):\n  File \"x.py\", line 2 in f\n", "f (x.py:2)"},
+		{"two dumps", Faulthandler, "Current thread 0x1 (most recent call first):\n  File \"x.py\", line 2 in f\n" +
+			"Current thread 0x1 (most recent call first):\n  File \"x.py\", line 3 in g\n", "g (x.py:3)"},
+		{"another handler", Faulthandler, "saving a checkpoint\n", ""},
+		{"eu-stack", Native, euStack, "clock_nanosleep|sleep|??|main"},
+		{"gdb", Native, gdb, "clock_nanosleep|odd_one_out|std::vector<int, a b>::at|??|main"},
+		{"two threads", Native, "#0  0x1 in f ()\n#1  0x1 in g ()\n#0  0x1 in h ()\n", "f|g"},
+		{"gdb that may not", Native, "Could not attach to process.  ptrace: Operation not permitted.\n", ""},
+		{"kernel", Kernel, kernel, "hrtimer_nanosleep|__x64_sys_clock_nanosleep"},
+		{"empty", Kernel, "", ""},
+		{"deep", Kernel, strings.Repeat("[<0>] f+0x1/0x2\n", 1000), strings.TrimSuffix(strings.Repeat("f|", MaxFrames), "|")},
+		{"long", Kernel, "[<0>] " + strings.Repeat("x", 1000) + "\n", strings.Repeat("x", maxFrame)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if d := cmp.Diff(tt.want, strings.Join(tt.read(tt.text), "|")); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestCatches(t *testing.T) {
+	const usr1, usr2 = 10, 12
+	for _, tt := range []struct {
+		status string
+		signal int
+		want   bool
+	}{
+		{"Name:\tx\nSigIgn:\t0000000000000200\nSigCgt:\t0000000000000200\n", usr1, true},
+		{"SigCgt:\t0000000000000200\n", usr2, false},
+		{"SigIgn:\t0000000000000200\nSigCgt:\t0000000000000000\n", usr1, false},
+		{"SigCgt:\tffffffffffffffff\n", 0, false},
+		{"SigCgt:\tnonsense\n", usr1, false},
+		{"", usr1, false},
+	} {
+		if got := Catches(tt.status, tt.signal); got != tt.want {
+			t.Errorf("%q, %d: %v", tt.status, tt.signal, got)
+		}
+	}
+}
+
+func TestPtrace(t *testing.T) {
+	for _, tt := range []struct {
+		p    Ptrace
+		want string // in the refusal; "": none
+	}{
+		{Ptrace{Scope: -1, SameUser: true}, ""},
+		{Ptrace{Scope: 0, SameUser: true}, ""},
+		{Ptrace{Scope: -1}, "another user than the agent: to look into it needs CAP_SYS_PTRACE"},
+		{Ptrace{Scope: 1, SameUser: true}, "kernel.yama.ptrace_scope is 1 on this node: to look into a process needs CAP_SYS_PTRACE"},
+		{Ptrace{Scope: 2, Capable: true}, ""},
+		{Ptrace{Scope: 3, Capable: true, SameUser: true}, "ptrace_scope is 3"},
+	} {
+		if got := tt.p.Refusal(); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: %q", tt.p, got)
+		}
+	}
+}
+
+func FuzzTraces(f *testing.F) {
+	for _, text := range []string{pySpy, faults, euStack, gdb, kernel} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		defer cost.Watch(t, cost.Parser, 5*len(text))()
+		for _, read := range []func(string) []string{PySpy, Faulthandler, Native, Kernel} {
+			frames := read(text)
+			for _, frame := range frames {
+				if len(frames) > MaxFrames || len(frame) > maxFrame || frame == "" || strings.Contains(frame, "\n") {
+					t.Errorf("%q", frames)
+				}
+			}
+		}
+		Catches(text, 10)
+	})
+}

@@ -1,0 +1,96 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/stacks"
+)
+
+// StacksConfig is one look at where ranks are.
+type StacksConfig struct {
+	reach.Reach
+	Ranks  string // of their jobs, as idset.Parse has it; empty: all
+	Signal int    // SIGUSR1, SIGUSR2 or 0
+	JSON   bool
+}
+
+// stacksView is what mpiup stacks prints.
+type stacksView struct {
+	Groups []stacks.Group    `json:"groups"`
+	Notes  map[string]string `json:"notes,omitempty"`  // by host: what would tell more
+	Errors map[string]string `json:"errors,omitempty"` // by host that told nothing
+}
+
+// stacksTime is for one host: its agent gives up before.
+const stacksTime = 30 * time.Second
+
+// Stacks prints where the ranks of all jobs on the hosts are, and returns an exit code: 0 when every named host answered.
+func Stacks(ctx context.Context, cfg StacksConfig) int {
+	cfg.Fill()
+	list, err := inquired(ctx, &cfg.Reach)
+	if err != nil {
+		return launcher.End(&cfg.Reach, err)
+	}
+	var mu sync.Mutex
+	var ranks []stacks.Rank
+	view := stacksView{Groups: []stacks.Group{}, Notes: map[string]string{}}
+	found := cfg.Visit(ctx, list, func(_ context.Context, v *reach.Visited, conn *reach.Conn) error {
+		ctx, cancel := context.WithTimeout(ctx, stacksTime) // a visit's own is for agents that need not look for long
+		defer cancel()
+		reply, err := conn.Client.Stacks(ctx, &apiv1.StacksRequest{Ranks: cfg.Ranks, Signal: int32(cfg.Signal)})
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		ranks = append(ranks, stacks.Of(nameOf(v), reply)...)
+		if len(reply.Notes) > 0 {
+			view.Notes[nameOf(v)] = strings.Join(reply.Notes, "; ")
+		}
+		return nil
+	})
+	view.Groups = append(view.Groups, stacks.GroupRanks(ranks)...)
+	var code int
+	view.Errors, code = troubles(found)
+	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
+		return launcher.End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
+	}
+	return code
+}
+
+func (v stacksView) print(w io.Writer, asJSON bool) error {
+	var b strings.Builder
+	if asJSON {
+		text, err := visible.JSON(v)
+		if err == nil {
+			_, err = io.WriteString(w, text)
+		}
+		return err
+	}
+	if len(v.Groups) > 0 || len(v.Errors) == 0 {
+		b.WriteString(stacks.Text(v.Groups))
+	}
+	said := map[string][]string{} // hosts by what they all say
+	for host, text := range v.Notes {
+		said[text] = append(said[text], host)
+	}
+	for _, text := range slices.Sorted(maps.Keys(said)) {
+		slices.Sort(said[text])
+		fmt.Fprintf(&b, "%s: %s\n", strings.Join(said[text], ", "), text)
+	}
+	writeErrors(&b, v.Errors)
+	_, err := io.WriteString(w, visible.Text(b.String()))
+	return err
+}

@@ -1,0 +1,169 @@
+// Package stacks groups ranks by where they are, so that the odd one out stands first. It is PURE: RankStacks in, groups and text out.
+//
+//	RankStack ──Of──▶ Rank ──Group──▶ by job, by means, by the frames down to a call of MPI or NCCL ──Text──▶
+//
+// Ranks that wait in one MPI call ask for messages again and again, and each is seen at another place of that: what is below the
+// call does not tell them apart. Small groups come first, and of one size the one of the lowest rank.
+package stacks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// Rank is where one rank is.
+type Rank struct {
+	Launcher string   `json:"launcher"`
+	Job      string   `json:"job"`
+	Number   uint32   `json:"job_number"`
+	Rank     uint32   `json:"rank"`
+	Host     string   `json:"host"`
+	PID      int32    `json:"pid"`
+	Program  string   `json:"program"`
+	Means    string   `json:"means"`
+	Frames   []string `json:"frames"` // the innermost first
+}
+
+// Group is the ranks of one job that are at one place.
+type Group struct {
+	Launcher string   `json:"launcher"`
+	Job      string   `json:"job"`
+	Number   uint32   `json:"job_number"`
+	Of       int      `json:"of"` // ranks of the job that were looked at
+	Ranks    string   `json:"ranks"`
+	Means    string   `json:"means"`
+	Frames   []string `json:"frames"` // that they have in common, from the call of MPI or NCCL outwards
+	Members  []Rank   `json:"members"`
+}
+
+// Bounds of what one host tells.
+const (
+	maxRanks  = 1 << 16
+	maxFrames = 64
+	maxText   = 200 // bytes of a frame
+	maxRank   = 1 << 22
+)
+
+// Of is what a host's agent tells.
+func Of(host string, reply *apiv1.StacksReply) (list []Rank) {
+	for _, m := range reply.GetStacks()[:min(len(reply.GetStacks()), maxRanks)] {
+		if m == nil || m.Rank > maxRank {
+			continue
+		}
+		r := Rank{Launcher: word(m.Launcher), Job: word(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid,
+			Program: word(m.Program), Means: word(m.Means)}
+		for _, f := range m.Frames[:min(len(m.Frames), maxFrames)] {
+			r.Frames = append(r.Frames, word(f))
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+func word(s string) string { return strings.ReplaceAll(s[:min(len(s), maxText)], "\n", " ") }
+
+// waits are the prefixes of functions that programs call and that wait for other ranks.
+var waits = []string{"MPI_", "PMPI_", "mpi_", "pmpi_", "nccl", "PMIx_"}
+
+// call is a stack from the outermost call of such a function outwards; all of it where there is none.
+func call(frames []string) []string {
+	for i, f := range slices.Backward(frames) {
+		if slices.ContainsFunc(waits, func(p string) bool { return strings.HasPrefix(f, p) }) {
+			return frames[i:]
+		}
+	}
+	return frames
+}
+
+// GroupRanks puts ranks together that are at one place.
+func GroupRanks(list []Rank) (groups []Group) {
+	type job struct {
+		launcher, id string
+		number       uint32
+	}
+	type place struct {
+		job
+		means, frames string
+	}
+	at, of := map[place]int{}, map[job]int{}
+	for _, r := range list {
+		j := job{r.Launcher, r.Job, r.Number}
+		of[j]++
+		frames := call(r.Frames)
+		p := place{j, r.Means, strings.Join(frames, "\n")}
+		i, known := at[p]
+		if !known {
+			i = len(groups)
+			at[p] = i
+			groups = append(groups, Group{Launcher: r.Launcher, Job: r.Job, Number: r.Number, Means: r.Means, Frames: frames})
+		}
+		groups[i].Members = append(groups[i].Members, r)
+	}
+	for i := range groups {
+		g := &groups[i]
+		var ids idset.Set
+		slices.SortFunc(g.Members, func(a, b Rank) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Host, b.Host)) })
+		for _, r := range g.Members {
+			ids.Add(int(r.Rank))
+		}
+		g.Ranks, g.Of = ids.String(), of[job{g.Launcher, g.Job, g.Number}]
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Launcher, b.Launcher), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Number, b.Number),
+			cmp.Compare(len(a.Members), len(b.Members)), cmp.Compare(a.Members[0].Rank, b.Members[0].Rank))
+	})
+	return groups
+}
+
+// Text is groups for a person.
+func Text(groups []Group) string {
+	if len(groups) == 0 {
+		return "no ranks run\n"
+	}
+	var b strings.Builder
+	for i, g := range groups {
+		if i == 0 || groups[i-1].Job != g.Job || groups[i-1].Launcher != g.Launcher || groups[i-1].Number != g.Number {
+			fmt.Fprintf(&b, "job %s%s, by %s\n", g.Job, spawned(g.Number), g.Launcher)
+		}
+		fmt.Fprintf(&b, "%s, by %s:\n", g.who(), g.Means)
+		for _, f := range g.Frames {
+			fmt.Fprintf(&b, "    %s\n", f)
+		}
+	}
+	return b.String()
+}
+
+func spawned(number uint32) string {
+	if number == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (spawned, %d)", number)
+}
+
+// who is the group's ranks with their hosts; of one rank the process too.
+func (g *Group) who() string {
+	const mostHosts, mostText = 4, 60
+	first := g.Members[0]
+	if len(g.Members) == 1 {
+		return fmt.Sprintf("rank %d (%s, pid %d), 1 of %d", first.Rank, first.Host, first.PID, g.Of)
+	}
+	var names []string
+	for _, m := range g.Members {
+		if !slices.Contains(names, m.Host) && len(names) <= mostHosts {
+			names = append(names, m.Host)
+		}
+	}
+	if len(names) > mostHosts {
+		names = append(names[:mostHosts], "and others")
+	}
+	ranks := "ranks " + g.Ranks
+	if len(ranks) > mostText {
+		ranks = fmt.Sprintf("ranks %d and others", first.Rank)
+	}
+	return fmt.Sprintf("%s (%s), %d of %d", ranks, strings.Join(names, ", "), len(g.Members), g.Of)
+}
