@@ -1,6 +1,10 @@
 package verdict
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // Sign is one way to say one kind of failure.
 type Sign struct {
@@ -9,6 +13,7 @@ type Sign struct {
 	Likely bool // it is probably this kind, and may be another
 	weight *Weight
 	parts  []string
+	grams  []uint16 // of the longest part: texts without them are passed over
 }
 
 // Weight is how much it explains: its kind's, unless the sign is a lesser one.
@@ -34,18 +39,43 @@ func (s *Sign) knows(lower string) bool {
 // Recognise is the first sign that knows a text.
 func Recognise(text string) (*Sign, bool) {
 	lower := strings.ToLower(text)
+	var in [grams / 64]uint64
+	for i := range len(lower) - 2 {
+		g := gram(lower[i:])
+		in[g/64] |= 1 << (g % 64)
+	}
 	for i := range Signs {
-		if s := &Signs[i]; s.knows(lower) {
+		s := &Signs[i]
+		there := true
+		for _, g := range s.grams {
+			there = there && in[g/64]&(1<<(g%64)) != 0
+		}
+		if there && s.knows(lower) {
 			return s, s.Kind != ""
 		}
 	}
 	return nil, false
 }
 
+// grams is how many sets of three bytes are told apart: most lines have none of most signs' bytes, and logs are long.
+const grams = 1 << 12
+
+func gram(s string) uint16 { return (uint16(s[0])*961 + uint16(s[1])*31 + uint16(s[2])) % grams }
+
+// gramsOf is three of the longest part's.
+func gramsOf(parts []string) (list []uint16) {
+	longest := slices.MaxFunc(parts, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+	if last := len(longest) - 3; last >= 0 {
+		list = []uint16{gram(longest), gram(longest[last/2:]), gram(longest[last:])}
+	}
+	return list
+}
+
 // is is signs of a kind. A text stands for itself, whatever its case; * is anything between two parts.
 func is(k Kind, texts ...string) (list []Sign) {
 	for _, t := range texts {
-		list = append(list, Sign{Kind: k, Text: t, parts: strings.Split(strings.ToLower(t), "*")})
+		parts := strings.Split(strings.ToLower(t), "*")
+		list = append(list, Sign{Kind: k, Text: t, parts: parts, grams: gramsOf(parts)})
 	}
 	return list
 }

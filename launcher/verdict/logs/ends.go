@@ -10,66 +10,70 @@ import (
 
 // fact is a text by which a line names a process. The groups rank, local, host and pid are what it says.
 type fact struct {
+	has   string // what a line must have, lest each be matched against all of them
 	re    *regexp.Regexp
 	first bool // the launcher names the first one that failed
 	waits bool // it is one that others wait for
 }
 
-func says(text string) fact   { return fact{re: regexp.MustCompile(text)} }
-func first(text string) fact  { return fact{re: regexp.MustCompile(text), first: true} }
-func waited(text string) fact { return fact{re: regexp.MustCompile(text), waits: true} }
+func says(has, text string) fact   { return fact{has: has, re: regexp.MustCompile(text)} }
+func first(has, text string) fact  { return fact{has: has, re: regexp.MustCompile(text), first: true} }
+func waited(has, text string) fact { return fact{has: has, re: regexp.MustCompile(text), waits: true} }
 
 var facts = []fact{
 	// Open MPI and PRRTE, orterun's and prterun's help texts.
-	first(`noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited`),
-	first(`due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),
-	first(`^Process name: \[(?:\[\d+,\d+\]|[\w.@-]*\d+),(?P<rank>\d+)\]`),
-	says(`invoked on rank (?P<rank>\d+) in communicator`),
-	says(`reported by process \[[^,\]]+,(?P<rank>\d+)\]`),
-	says(`^(?:process )?rank (?P<rank>\d+); it may have occurred`),
-	says(`^Remote daemon: \[\[\d+,\d+\],\d+\] on node (?P<host>\S+)`),
-	says(`^(?:hostname|Node|Host|Local host|Peer host|node): +(?P<host>[\w.-]+)`),
-	says(`^node (?P<host>\S+) exiting`),
+	first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited`),
+	first(`due to process rank`, `due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),
+	first(`Process name: `, `^Process name: \[(?:\[\d+,\d+\]|[\w.@-]*\d+),(?P<rank>\d+)\]`),
+	says(`invoked on rank`, `invoked on rank (?P<rank>\d+) in communicator`),
+	says(`reported by process`, `reported by process \[[^,\]]+,(?P<rank>\d+)\]`),
+	says(`may have occurred`, `^(?:process )?rank (?P<rank>\d+); it may have occurred`),
+	says(`Remote daemon: `, `^Remote daemon: \[\[\d+,\d+\],\d+\] on node (?P<host>\S+)`),
+	says(`: `, `^(?:hostname|Node|Host|Local host|Peer host|node): +(?P<host>[\w.-]+)`),
+	says(`exiting`, `^node (?P<host>\S+) exiting`),
 	// MPICH and Intel MPI.
-	first(`^=\s+RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
-	first(`^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
-	says(`^Abort\(-?\d+\) on node \d+ \(rank (?P<rank>\d+) in comm`),
-	says(`called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
-	first(`^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
-	says(`^exit status of rank (?P<rank>\d+):`),
-	says(`\[cli_(?P<rank>\d+)\]: `),
+	first(`RUNNING AT`, `^=\s+RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
+	first(`RUNNING AT`, `^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
+	says(`in comm`, `^Abort\(-?\d+\) on node \d+ \(rank (?P<rank>\d+) in comm`),
+	says(`MPI_Abort(`, `called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
+	first(`caused collective`, `^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
+	says(`exit status of rank`, `^exit status of rank (?P<rank>\d+):`),
+	says(`[cli_`, `\[cli_(?P<rank>\d+)\]: `),
 	// torch and torchrun.
-	says(`\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]`),
-	says(`^rank\s*: (?P<rank>\d+) \(local_rank: \d+\)`),
-	says(`^exitcode\s*: -?\d+ \(pid: (?P<pid>\d+)\)`),
-	says(`^host\s*: (?P<host>\S+)`),
-	says(`local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
-	says(`process (?P<rank>\d+) terminated with (?:signal|exit)`),
-	says(`--local[_-]rank[= ](?P<local>\d+)`),
-	waited(`possible application crash on rank (?P<rank>\d+)`),
-	waited(`Ranks? (?P<rank>\d+)(?:, ?\d+)* failed to pass monitoredBarrier`),
+	says(`Rank `, `\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]`),
+	says(`(local_rank: `, `^rank\s*: (?P<rank>\d+) \(local_rank: \d+\)`),
+	says(`exitcode`, `^exitcode\s*: -?\d+ \(pid: (?P<pid>\d+)\)`),
+	says(`host`, `^host\s*: (?P<host>\S+)`),
+	says(`local_rank: `, `local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
+	says(`terminated with`, `process (?P<rank>\d+) terminated with (?:signal|exit)`),
+	says(`local`, `--local[_-]rank[= ](?P<local>\d+)`),
+	waited(`possible application crash`, `possible application crash on rank (?P<rank>\d+)`),
+	waited(`failed to pass`, `Ranks? (?P<rank>\d+)(?:, ?\d+)* failed to pass monitoredBarrier`),
 	// MVAPICH.
-	first(`MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) exited with status`),
-	says(`collective calls at and around rank (?P<rank>\d+)`),
+	first(`MPI process (rank`, `MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) exited with status`),
+	says(`collective calls at`, `collective calls at and around rank (?P<rank>\d+)`),
 	// Horovod.
-	waited(`missing ranks?: ?\[?(?P<rank>\d+)`),
-	first(`^Process (?P<rank>\d+) exit with status code [1-9]`),
+	waited(`missing rank`, `missing ranks?: ?\[?(?P<rank>\d+)`),
+	first(`exit with status code`, `^Process (?P<rank>\d+) exit with status code [1-9]`),
 	// Slurm.
-	says(`^srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)`),
+	says(`srun: error: `, `^srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)`),
 	// JAX.
-	waited(`^/job:\w+/replica:\d+/task:(?P<rank>\d+)$`),
-	waited(`[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
+	waited(`/replica:`, `^/job:\w+/replica:\d+/task:(?P<rank>\d+)$`),
+	waited(`/replica:`, `[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
 	// mpiup.
-	first(`^(?:mpiup: )?(?:rank (?P<rank>\d+)|host) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with)`),
+	first(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with)`),
 	// A program's own words.
-	says(`(?i)\bglobal[_ ]?rank[ :=]+(?P<rank>\d+)\b`),
+	says(`lobal`, `(?i)\bglobal[_ ]?rank[ :=]+(?P<rank>\d+)\b`),
 }
 
 // loose is a rank that a failure's own line speaks of.
 var loose = regexp.MustCompile(`(?i)\b(?:on |in |from |by )?(?:mpi |world )?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
 
-// ranks says which process a fact's line names; false: none.
+// names says which process a fact's line names; false: none.
 func (f fact) names(text string) (ending, bool) {
+	if !strings.Contains(text, f.has) {
+		return ending{rank: -1}, false
+	}
 	m := f.re.FindStringSubmatch(text)
 	if m == nil {
 		return ending{rank: -1}, false
@@ -97,8 +101,9 @@ type block struct {
 }
 
 var (
-	enqueued = regexp.MustCompile(`Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
-	numbered = []*regexp.Regexp{
+	numberedHas = []string{"NCCL INFO comm", "Rank", "MPI startup"}
+	enqueued    = regexp.MustCompile(`Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
+	numbered    = []*regexp.Regexp{
 		regexp.MustCompile(`^NCCL INFO comm \S+ rank (\d+) nranks`),
 		regexp.MustCompile(`^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
 		regexp.MustCompile(`^MPI startup\(\): (\d+) +(\d+) +([\w.-]+) +\{`),
@@ -107,10 +112,15 @@ var (
 
 // learn takes what a line says of processes into account.
 func (r *Reader) learn(l line) {
-	if m := enqueued.FindStringSubmatch(l.text); m != nil && len(r.enq) < maxPIDs {
-		r.enq[number(m[1])] = number(m[2])
+	if strings.Contains(l.text, "last enqueued") && len(r.enq) < maxPIDs {
+		if m := enqueued.FindStringSubmatch(l.text); m != nil {
+			r.enq[number(m[1])] = number(m[2])
+		}
 	}
 	for i, re := range numbered {
+		if !strings.Contains(l.text, numberedHas[i]) {
+			continue
+		}
 		if m := re.FindStringSubmatch(l.text); m != nil {
 			p := process{l.who.host, l.who.pid}
 			if i > 0 {
