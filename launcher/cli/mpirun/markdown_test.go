@@ -36,14 +36,14 @@ const head = `# mpiup as mpirun and mpiexec
 <!-- Written from the tables in launcher/cli/mpirun by go test ./launcher/cli/mpirun -update; change it there. -->
 
 Called ` + "`mpirun`, `mpiexec`, `mpiexec.hydra`, `orterun` or `prterun`" + ` (a link or a copy), or as ` + "`mpiup mpirun ...`" + `, mpiup
-reads the command line as that launcher would. Whose it is, Open MPI's or Hydra's, is decided by ` + "`MPIUP_FAMILY`" + `
-(openmpi, openmpi4, openmpi5 or hydra), the name, an option that only one has, the operator's variables, the MPI library of the program, else
-it is Open MPI's; ` + "`-v`" + ` says which, and why. Exit codes are mpiup's in both ([exit-codes.md](exit-codes.md)), not Hydra's OR of
+reads the command line as that launcher would. The first of these that speaks decides whether it is Open MPI's or Hydra's: ` + "`MPIUP_FAMILY`" + `
+(openmpi, openmpi4, openmpi5 or hydra), the name, an option that only one has, the operator's variables, the MPI library of the program.
+Else it is Open MPI's; ` + "`-v`" + ` says which, and why. Exit codes are mpiup's in both ([exit-codes.md](exit-codes.md)), not Hydra's OR of
 all ranks' codes.
 
-Where Open MPI 4.1 and 5 map, number and bind ranks otherwise ([binding.md](binding.md)), it is as in 5 with ` + "`MPIUP_FAMILY=openmpi5`" + `, under the
-name ` + "`prterun`" + `, with options and words that 4.1 does not have (` + "`--display`, `--output`, `--prtemca`, `--runtime-options`, `package`, `HWTCPUS`" + `),
-and for a program whose library is Open MPI 5, as far as the launcher's files show; else as in 4.1.
+Open MPI 4.1 and 5 differ in how they map, number and bind ranks ([binding.md](binding.md)). mpiup does it as 5 with ` + "`MPIUP_FAMILY=openmpi5`" + `,
+under the name ` + "`prterun`" + `, and with options and words that 4.1 does not have (` + "`--display`, `--output`, `--prtemca`, `--runtime-options`, `package`, `HWTCPUS`" + `).
+It also does so for a program whose library is Open MPI 5, as far as the launcher's files show. Else it does it as 4.1.
 
 What ` + "`mpiup run`" + ` has flags for and these launchers have no options for is in variables: ` + "`MPIUP_WAIT`" + ` (how long to wait for all hosts,
 5m), ` + "`MPIUP_MPI`" + ` (the protocol, instead of what each host finds the program to need), ` + "`MPIUP_ENV`" + ` (whose variables ranks get, torch, jax, tf, horovod
@@ -53,7 +53,7 @@ Hostfiles that ranks name when they spawn (info keys ` + "`hostfile`, `add-hostf
 
 ` + "`MPIUP_MPI=native`" + `, or ` + "`mpiup run --mpi native`" + `, executes the image's own launcher instead: the first of that name on PATH
 that is not mpiup. It gets our words (of ` + "`mpiup run`" + ` those that it has too; others are an error), the operator's hostfile, and mpiup
-as the first ` + "`ssh`" + ` on PATH, so its daemons come to the hosts through the agents, which must be allowed to (` + "`shell`" + `, docs/security.md).
+as the first ` + "`ssh`" + ` on PATH. So its daemons come to the hosts through the agents, whose policy must allow ` + "`shell`" + ` (docs/security.md).
 Exit codes and everything else are that launcher's; code 246 says that there is none. Open MPI 4.1 and 5.0 and Hydra 4.0 were run so.
 
 Levels: **done**, it means here what it means there; **no effect**, accepted, and said with ` + "`-v`" + `; **refused**, an error
@@ -66,7 +66,7 @@ LeaderWorkerSet's and Volcano's variables, the pod's service, which is waited fo
 Operator's workers too. The operator's hostfile gives a listed host its full name: ` + "`-H worker-0:8`" + ` is enough.
 
 - ` + "`w[0-3,07-09].rack:8`" + ` is several hosts, in lists and files, as Slurm writes them.
-- Open MPI: slots are a limit, those that nobody gave too: a host without a number takes as many ranks as it has usable CPUs (hardware
+- Open MPI: slots are a limit, also where nobody gave them. A host without a number takes as many ranks as it has usable CPUs (hardware
   threads), or GPUs if those are more, unless ` + "`--oversubscribe`" + ` is given. In a list a bare mention is one slot, a repeated one
   another, and ` + "`:N`" + ` is N. A user before the name is left out. What ranks spawn may go beyond slots that nobody gave, which Open MPI refuses.
 - Hydra: ` + "`-H` is `-help`" + `, as there. A host's number is how many ranks go to it at a time, and then round again; nothing is a limit. A host that is
