@@ -36,7 +36,6 @@ type host struct {
 	groups  *group.Groups   // guarded by mu
 	aborted idset.Set       // guarded by mu; ids of processes that others have ended
 	unheard map[uint64]bool // guarded by mu; requests that the user was told of
-	over    bool            // guarded by mu; Run is ending
 
 	work sync.WaitGroup // job data being packed, what jobs that are over leave behind
 }
@@ -59,23 +58,20 @@ func newHost(cfg Config) *host {
 	return h
 }
 
-// start runs f, which end waits for; false after it.
-func (h *host) start(f func()) bool {
+// start runs f, which end waits for; after end it does nothing.
+func (h *host) start(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over {
-		return false
+	if h.ctx.Err() == nil {
+		h.work.Go(f)
 	}
-	h.work.Go(f)
-	return true
 }
 
 // end lets no more jobs in, and waits for what was started for them.
 func (h *host) end() {
 	h.mu.Lock()
-	h.over = true
-	h.mu.Unlock()
 	h.cancel(errors.New("the PMIx server has ended"))
+	h.mu.Unlock()
 	h.work.Wait()
 }
 

@@ -208,8 +208,8 @@ func (h *host) groupMembers(about subject) bfrops.Value {
 		return bfrops.Value{}
 	}
 	var procs []bfrops.Proc
-	for id := range ids.All() {
-		if ns := h.jobs.of(id); ns != nil {
+	for _, ns := range h.jobs.inOrder() {
+		for id := range ids.Intersect(ns.ids()).All() {
 			procs = append(procs, ns.Proc(id-ns.base))
 		}
 	}

@@ -154,8 +154,8 @@ func (s *Server) Cleanup() error { return s.leftovers.RemoveAll() }
 // answered with PMIX_ERR_PROC_REQUESTED_ABORT, and are nobody's failure.
 func (s *Server) Aborted(ids idset.Set) {
 	s.abort(ids)
-	for id := range ids.All() {
-		if ns := s.jobs.of(id); ns != nil {
+	for _, ns := range s.jobs.inOrder() {
+		for id := range ids.Intersect(ns.ids()).All() {
 			ns.space.RankGone(id-ns.base, "was ended by another process")
 		}
 	}
