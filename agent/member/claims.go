@@ -111,8 +111,8 @@ func (s *claims) worth(name string, c claim) bool {
 	return true
 }
 
-// news: c is of an incarnation that is not known, or has a higher number than was known of it, and there is
-// room. mu is held.
+// news says that c is of an unknown incarnation, or has a higher number than was known of it, and that there is room.
+// mu is held.
 func (s *claims) news(name string, c claim) bool {
 	known := s.byName[name]
 	for _, o := range known {

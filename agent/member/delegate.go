@@ -48,9 +48,8 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, _ []
 	d.g.table.measured(n.Name, rtt)
 }
 
-// remindFanout is how many members at most remind one suspect in a second, on average. Up to
-// that size of job each does: after a cut the one that was cut off may be the only one that
-// suspects a member.
+// remindFanout is how many members at most remind one suspect in a second, on average. In jobs up to that size each
+// member does so: after a cut the one that was cut off may be the only one that suspects another.
 const remindFanout = 64
 
 // remind tells suspects what they are suspected of, so that they can refute it. memberlist passes an accusation on a

@@ -4,12 +4,11 @@ import "time"
 
 // Timing holds every interval of the gossip. The zero value of a field means its default.
 //
-// With the defaults a silent peer is suspected within 10 s and out of the View within 30 s, at
-// every size: each member probes one other a second, so in a job of n members a peer that no
-// one has probed for 8 s has probability e^-8; the probe then fails within a second, and the
-// suspicion stands for 15 s of our own running time. In the other direction, a peer that was
-// stopped for 8 s or cut off for 10 s is suspected at the earliest as it goes, has 5 s or more
-// left when it comes back, and hears of the suspicion from several members each second.
+// With the defaults a silent peer is suspected within 10 s and out of the View within 30 s, at every size: each
+// member probes one other a second, so in a job of n members a peer that no one has probed for 8 s has probability
+// e^-8; the probe then fails within a second, and the suspicion stands for 15 s of our own running time. In the other
+// direction, take a peer that was stopped for 8 s or cut off for 10 s. At the earliest it is suspected as it goes.
+// When it comes back it has 5 s or more left, and hears of the suspicion from several members each second.
 type Timing struct {
 	Probe        time.Duration // between probes; an unanswered one takes this long. Default 1 s
 	ProbeTimeout time.Duration // direct answer, before others are asked to probe. Default 500 ms

@@ -16,10 +16,10 @@ const (
 	askParallel  = 16
 )
 
-// verify asks members directly where hearsay is not enough: when their suspicion has run out,
-// and when a new one has a name that another has. A pod that came back with a new address has
-// its old entry taken out within about a second instead of after the suspicion. Siblings all
-// answer and stay. One that was taken out and answers later is shown again.
+// verify asks members directly where the word of others is not enough: when their suspicion has run out, and when a
+// new member has another's name. A pod that came back with a new address has its old entry taken out within about a
+// second instead of after the suspicion. Siblings all answer and stay. One that was taken out and answers later is
+// shown again.
 func (g *Gossip) verify(ctx context.Context, list *memberlist.Memberlist) {
 	again := time.NewTicker(compareAgain)
 	defer again.Stop()
@@ -83,8 +83,8 @@ func (t *table) due() []entry {
 	return t.hidden(func(e *entry) bool { return e.suspect && !e.left && !e.dropped && e.age >= t.timing.Suspicion })
 }
 
-// judge ends a suspicion that has run out: a member that is silent is dropped, one that answers
-// is none (its refutation may have passed by us).
+// judge ends a suspicion that has run out. It drops a member that is silent, and clears one that answers, whose
+// refutation may have passed us by.
 func (t *table) judge(id string, silent bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

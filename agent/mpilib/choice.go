@@ -99,9 +99,9 @@ var homes = []struct {
 }{{"MPI_HOME", 0}, {"MPI_ROOT", 0}, {"MPI_DIR", 0}, {"OPAL_PREFIX", openMPI}, {"OMPI_DIR", openMPI}, {"EBROOTOPENMPI", openMPI},
 	{"I_MPI_ROOT", intelMPI}, {"MPICH_HOME", mpich}, {"MPICH_DIR", mpich}, {"EBROOTMPICH", mpich}, {"EBROOTIMPI", intelMPI}}
 
-// guess chooses where no library was found: what the environment points at, what mpirun on PATH is,
-// the only MPI the loader knows, whose parameters the ranks are given; else PMI-1, which more libraries speak, and without which those that
-// do not need it come to no harm.
+// guess chooses where no library was found. It goes by what the environment points at, what mpirun on PATH is, the
+// only MPI the loader knows, whose parameters the ranks are given; else PMI-1, which more libraries speak, and
+// without which those that do not need it come to no harm.
 func (k *look) guess(c command) Choice {
 	program := c.Argv[0]
 	none := "no MPI library was found in " + program

@@ -20,9 +20,9 @@ func (h *hwlocs) note(library string) {
 	}
 }
 
-// isOld says that hwloc in a program of an MPI library is, or may be, of version 1. hwloc_topology_load of 1.11 fails when
-// HWLOC_XMLFILE names a file of version 2 (hwloc's upgrade page, "XML changes"). Where no library
-// needs hwloc, it may be a part of the MPI library, or a plugin may bring what the system has: system is its libraries.
+// isOld says that hwloc in a program of an MPI library is, or may be, of version 1. hwloc_topology_load of 1.11 fails
+// when HWLOC_XMLFILE names a file of version 2 (hwloc's upgrade page, "XML changes"). Where no library needs hwloc,
+// it may be a part of the MPI library, or a plugin may bring the system's. system are the libraries there.
 func (h hwlocs) isOld(l library, system ldCache) bool {
 	switch {
 	case h.old:

@@ -24,10 +24,10 @@ const (
 // table.
 const forkWait = time.Second
 
-// Holds says whether a process of a session has the socket of that inode open, whose creator had
-// uid. The session's own children and theirs are asked first: likely, which may be nil, before all others, and
-// those last that were found to hold a socket before: a rank connects once as a rule. Then all of /proc is looked
-// at for descendants, twice, because a process may fork while it is looked at; many calls share one such look.
+// Holds says whether a process of a session has the socket of that inode open, whose creator had uid. It looks at the
+// session's own children and theirs first: at likely, which may be nil, before all others, and last at those that
+// were found to hold a socket before. As a rule a rank connects once. Then all of /proc is looked at for descendants,
+// twice, because a process may fork while it is looked at; many calls share one such look.
 func (s *Supervisor) Holds(ctx context.Context, session string, likely *Process, inode uint64, uid uint32) Holding {
 	if s.proc.Verify() != nil {
 		if uid == uint32(os.Getuid()) {

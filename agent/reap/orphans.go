@@ -11,9 +11,9 @@ import (
 // orphans reaps, for a supervisor, descendants that lost their parent and became children of this process. Where the
 // kernel has no pidfds it reaps the children of the table as well.
 //
-// It peeks at an ended child without reaping it. One that the table owns is left to its waiter,
-// which pokes when it is done. An unknown one is an orphan, unless a fork is in flight that may
-// be making it: then the spawner's poke decides, after it put its child into the table.
+// It peeks at an ended child without reaping it. One that the table owns is left to its waiter, which pokes when it
+// is done. An unknown one is an orphan, unless a fork is in flight that may be making it. Then the spawner's poke
+// decides, after it put its child into the table.
 type orphans struct {
 	s    *Supervisor
 	poke chan struct{} // capacity 1

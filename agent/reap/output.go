@@ -127,9 +127,9 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// Lines runs a program and calls f with each line that it writes, without its end, until the program ends, f or a line
-// of more than limit bytes is an error, or ctx ends; then its group is killed. Out is empty. It returns when the program
-// is gone, but for one that the kernel does not let go of after ctx has ended. cmd.Files must be empty.
+// Lines runs a program and calls f with each line that it writes, without its end. It does so until the program ends,
+// f fails, a line has more than limit bytes, or ctx ends; then its group is killed. Out is empty. It returns when the
+// program is gone, but for one that the kernel does not let go of after ctx has ended. cmd.Files must be empty.
 func Lines(ctx context.Context, s *Supervisor, cmd Command, limit int, f func([]byte) error) (Output, error) {
 	return reading(ctx, s, cmd, func(out io.Reader) error {
 		if err := eachLine(out, limit, f); err != nil {

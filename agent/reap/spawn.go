@@ -188,8 +188,8 @@ func (s *Supervisor) abandon(req *request) error {
 	return program.TimedOut(req.path, s.cfg.SpawnDeadline)
 }
 
-// killUnborn kills children that are not in the table while a fork is in flight and that still
-// are this program: the one between clone and exec. (An adopted orphan runs something else.)
+// killUnborn kills, while a fork is in flight, children that are not in the table and still run this program: the one
+// between clone and exec. (An adopted orphan runs something else.)
 func (s *Supervisor) killUnborn() {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {

@@ -123,8 +123,8 @@ func (q *question) parse(msg []byte) (reply, error) {
 	return rep, nil
 }
 
-// denial reads how long an answer without records stays true for caches: the zone's SOA beside it
-// says so (RFC 2308, 5), and a cache counts its TTL down. It passes over a section that it cannot read.
+// denial reads how long an answer without records stays true for caches. The zone's SOA beside it says so (RFC 2308,
+// 5), and a cache counts its TTL down. It passes over a section that it cannot read.
 func (r *reply) denial(p *dnsmessage.Parser) {
 	for range 8 {
 		h, err := p.AuthorityHeader()

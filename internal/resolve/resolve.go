@@ -56,8 +56,8 @@ type Error struct {
 	Name string // as asked
 	Kind error  // ErrNoName or ErrServer
 	Why  string // what was asked of whom, and what came back
-	// Cached is how long DNS may go on denying the name though it appears meanwhile: the TTL of the
-	// zone's SOA that came with the earliest denial of a Watch. 0: nothing says.
+	// Cached is how long DNS may go on denying a name that appears meanwhile. It is the TTL of the zone's SOA that
+	// came with a Watch's earliest denial. 0: nothing says.
 	Cached time.Duration
 }
 

@@ -119,8 +119,8 @@ func clusterDomain(search []string) string {
 	return ""
 }
 
-// complete gives the absolute form (without the last dot) of a service name that lacks the
-// cluster's domain, or "" if name is not one or the domain is not known.
+// complete gives the absolute form, without the last dot, of a service name that lacks the cluster's domain. It gives
+// "" for other names, and if the domain is not known.
 func (c *conf) complete(name string) string {
 	if c.cluster == "" || !strings.HasSuffix(strings.ToLower(name), ".svc") {
 		return ""

@@ -160,8 +160,8 @@ func appendText(b, text []byte) []byte {
 	return append(b, '"')
 }
 
-// appendString appends UTF-8 as a JSON string (RFC 8259 section 7). encoding/json takes a
-// tenth of the lines a second: it is called for every line of every rank.
+// appendString appends UTF-8 as a JSON string (RFC 8259 section 7). It is called for every line of every rank, and
+// encoding/json manages a tenth of the lines a second.
 func appendString(b, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

@@ -152,8 +152,8 @@ func (s *Sink) terminal(w io.Writer, name string) (*destination, *out) {
 	return newDestination(newLines(&s.cfg, o, streams.IsTerminal(w)), s.book.done), o
 }
 
-// MidLine says, once Run has returned, that standard error was left within a line: what somebody
-// else has to say there needs a line end first.
+// MidLine says, once Run has returned, that it left standard error within a line. Others that write there then need a
+// line end first.
 func (s *Sink) MidLine() bool { return s.outs[job.Stderr] != nil && s.outs[job.Stderr].midline }
 
 func sameFile(a, b io.Writer) bool {

@@ -135,8 +135,8 @@ func allocateSlots(hosts []job.Host, total int, p Policy) ([]int, error) {
 	return counts, nil
 }
 
-// beyondSlots deals left ranks, which are more than slots, out over hosts that may take more and have a limit: those
-// that have more CPUs than GPUs.
+// beyondSlots deals out the ranks that are left when all slots are full. It takes hosts that may have more, up to a
+// limit: those that have more CPUs than GPUs.
 func (p Policy) beyondSlots(hosts []job.Host, total, left int) ([]int, error) {
 	counts, most := make([]int, len(hosts)), make([]int, len(hosts))
 	all := 0

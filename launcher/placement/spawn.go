@@ -30,10 +30,10 @@ type Share struct {
 	Slots int // that it may take there; 0: the host's own
 }
 
-// Spawn gives every process of a spawned job a host. Free slots are taken first, in the order of
-// hosts; what is left goes round, one a host, over hosts that may have more processes than slots,
-// by the rules of Place: those whose slots nobody wrote, with oversubscribe all. The plan's hosts
-// are sites[used[i]]. Errors say numbers and the way out.
+// Spawn gives every process of a spawned job a host. Free slots are taken first, in the order of hosts; what is left
+// goes round, one a host, over hosts that may have more processes than slots. By the rules of Place these are the
+// hosts whose slots nobody wrote, with oversubscribe all. The plan's hosts are sites[used[i]]. Errors say numbers and
+// the way out.
 func Spawn(sites []Site, batches []Batch, oversubscribe bool) (plan *job.Plan, used []int, err error) {
 	hosts, busy := make([]job.Host, len(sites)), make([]int, len(sites))
 	for h, s := range sites {

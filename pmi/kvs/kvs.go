@@ -1,6 +1,6 @@
-// Package kvs is the engine behind every process management interface: what the ranks of one
-// host put, which fences they are in, and the names they publish. PMI-1, PMI-2 and PMIx are
-// wire formats above it. There is one engine for a run on each host.
+// Package kvs is the engine behind every process management interface. It holds what the ranks of one host put, which
+// fences they are in, and the names they publish. PMI-1, PMI-2 and PMIx are wire formats above it. There is one
+// engine for a run on each host.
 //
 //	  rank goroutines (one per connection)           other hosts
 //	   Put  Get  Attr      Fence                         ▲
@@ -26,8 +26,8 @@
 //	                          │ one of the set is gone                │ or that it will not be
 //	                          └──────────▶ failed ◀───────────────────┘
 //
-// A fence that is exchanging may be over elsewhere, and its processes past it: that one has gone is then
-// no reason to fail it here, and Upstream, which hears of it too, decides.
+// A fence that is exchanging may be over elsewhere, and its processes past it. Then it does not fail here because one
+// of them has gone; Upstream, which hears of that too, decides.
 //
 // This host's contribution leaves it once, when its last process of the set has entered: everything
 // that these put and the set's hosts are not known to have (nothing if the fence does not collect, as those over

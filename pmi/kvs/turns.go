@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Turns lets one of those with the same key go on at a time. Ranks whose threads are in several
-// barriers of one set take turns: all its ranks enter as many, so that the order decides which
-// entries belong together. The zero value is ready for use, from any goroutine.
+// Turns lets one of those with the same key go on at a time. Ranks whose threads are in several barriers of one set
+// take turns. All ranks of the set enter as many barriers, so the order decides which entries belong together. The
+// zero value is ready for use, from any goroutine.
 type Turns[K comparable] struct {
 	mu     sync.Mutex
 	queues map[K]chan struct{} // guarded by mu; closed when the turn is over

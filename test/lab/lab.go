@@ -1,5 +1,5 @@
-// Package lab has what tests of the built program share: the program and a job's secret, commands that are
-// started, watched and judged, agents that are ready, and waiting for what another process does.
+// Package lab has what tests of the built program share: the program and a job's secret, agents that are ready,
+// commands to start, watch and judge, and waiting for what another process does.
 //
 //	Main ── a directory, removed after the package's tests
 //	Binary, Secret, Keygen, Compile ── mpiup, a key, programs of test/mpi

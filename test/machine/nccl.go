@@ -51,8 +51,8 @@ type ncclPCI struct {
 //   - HCAs without a name are mlx5_0, mlx5_1 ... in the file's order, their interfaces ib0, ib1 ...;
 //   - GPUs without ids are H100s.
 //
-// A bridge that leads to another PCI domain, as files for virtual machines have it to say who shares a
-// switch, and which no machine has, gets addresses of its own with what is behind it.
+// Files for virtual machines have a bridge to another PCI domain, which no machine has, to say who shares a switch.
+// It gets addresses of its own, with what is behind it.
 func NCCL(text []byte) (capture.Files, error) {
 	var sys ncclSystem
 	if err := xml.Unmarshal(text, &sys); err != nil {

@@ -83,8 +83,8 @@ func (l *lab) into() []string {
 // wheels is where prepare.sh has put what PyPI has.
 func (m *matrix) wheels() string { return filepath.Join(m.cache, "matrix") }
 
-// mpi4py returns an error when the hosts' Python has another mpi4py than the stack is said to have: a tree's
-// own one may be built for another library, with which programs run as well.
+// mpi4py returns an error when the hosts' Python has another mpi4py than the stack is said to have. A tree's own may
+// be built for another library, and programs would run with that too.
 func (l *lab) mpi4py(ctx context.Context) error {
 	python := l.stack.interpreter(l.m.cache)
 	if python == "" {

@@ -52,8 +52,8 @@ func (m *matrix) keep(r result, argv []string, text string) result {
 	return r
 }
 
-// after is the result as it counts beside the one that was kept of the cell: ok after a failure of the
-// same build of mpiup, whoever ran the cell again, is ok on retry.
+// after is the result as it counts beside the one that was kept of the cell. An ok after a failure of the same build
+// of mpiup is "ok on retry", whoever ran the cell again.
 func (r result) after(kept *result) result {
 	if r.Word != ok || kept == nil || kept.Commit != r.Commit {
 		return r

@@ -12,8 +12,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// defaultTTL is how long a resolver may remember an answer, or that a name does not exist, in seconds: as
-// CoreDNS has it for a cluster's zone unless its configuration says more.
+// defaultTTL is how long a resolver may remember an answer, or that a name does not exist, in seconds. CoreDNS has it
+// for a cluster's zone unless its configuration says more.
 const defaultTTL = 5
 
 // DNS is an authoritative name server for one zone, whose records may change at any time. Its

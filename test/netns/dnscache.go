@@ -15,8 +15,8 @@ const (
 	WholeNames                  // a name that does not exist is remembered for all types and bits (RFC 2308, 5)
 )
 
-// Cache makes the server answer like Kubernetes' stock CoreDNS addon ("cache 30"): records and denials have
-// that TTL, and what was answered is repeated until it has run out, whatever the records are by then.
+// Cache makes the server answer like Kubernetes' stock CoreDNS addon ("cache 30"): records and denials have that TTL,
+// and the server repeats an answer until its TTL has run out, whatever the records are by then.
 func (d *DNS) Cache(ttl time.Duration, kind CacheKind) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,11 +12,10 @@
 //	     │ w0 │     │ w1 │    │launcher│    own /etc/hosts, /etc/resolv.conf, /tmp, /run,
 //	     └────┘     └────┘    └────────┘    /dev/shm, /root, /proc, /sys; else this machine's files
 //
-// Namespaces have no names and the switch has no way out, so any number of clusters of any
-// number of processes live side by side with the same addresses, and nothing leaves the
-// machine. They are held by descriptors of the test process, and each host's PID 1 gets
-// SIGKILL when that process dies: a crashed test leaves at most a state directory and cpu
-// cgroups, which the next [Up] of anyone removes once their owner is gone.
+// Namespaces have no names and the switch has no way out, so any number of clusters of any number of processes live
+// side by side with the same addresses, and nothing leaves the machine. The test process holds them by descriptors,
+// and each host's PID 1 gets SIGKILL when that process dies. So a crashed test leaves at most a state directory and
+// cpu cgroups. The next [Up] of anyone removes those of an owner that is gone.
 //
 // A host is booted with a keeper as PID 1, which only reaps. [Cluster.RunInit] makes a command
 // of the test PID 1 instead, as a container's entrypoint is. Commands are children of the test

@@ -41,8 +41,8 @@ func (s *state) remove() error {
 	return errors.Join(removeCgroups(s.name), removeLimits(s.name), os.RemoveAll(s.dir))
 }
 
-// sweep removes what crashed owners left. Only names that hold a pid and start time of a
-// process that is gone are touched, and errors are nobody's here: the next sweep tries again.
+// sweep removes what crashed owners left. It removes only names that hold the pid and start time of a process that is
+// gone. It tells of no error: the next sweep tries again.
 func sweep() {
 	var names []string
 	for _, dir := range append(append(cgroupRoots(), limitRoots()...), os.TempDir()) {

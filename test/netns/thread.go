@@ -84,8 +84,8 @@ func openNS(kind string) (*os.File, error) {
 // errClosed is the answer of a host whose cluster is closed.
 var errClosed = errors.New("the cluster is closed")
 
-// thread is an OS thread that stays: a process's parent-death signal comes when the thread
-// that forked it ends, so a host's PID 1 needs one that lives as long as the cluster.
+// thread is an OS thread that stays. The kernel sends a process its parent-death signal when the thread that forked
+// it ends. So a host's PID 1 needs a thread that lives as long as the cluster.
 type thread struct {
 	calls chan func()
 	ended chan struct{}

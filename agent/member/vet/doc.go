@@ -6,7 +6,7 @@
 //	stream:  type, header {Nodes UserStateLen Join}, nodes, user state      Reader lets it through item by item
 //	message: a type and one msgpack value, whose lengths must be of bytes that are there
 //
-// Only what our agents send is let through: no labels, no compressed or encrypted messages, no user messages in
+// It lets only through what our agents send: no labels, no compressed or encrypted messages, no user messages in
 // streams (memberlist's net.go, protocol versions 1 to 5). Packet is a function of its bytes; a Reader belongs to one
 // goroutine. What the messages mean is not looked at.
 package vet

@@ -80,9 +80,9 @@ func Ready(env []string) (ready func(), rest []string) {
 	}, rest
 }
 
-// Detach lets go of the standard output and error that this process was given, as a daemon does:
-// whoever reads them would wait for its end. What it writes from here on goes where the container's
-// own process writes, the container's log, or nowhere.
+// Detach closes the standard output and error that this process was given, as a daemon does. Otherwise those who read
+// them would wait for its end. What it writes from here on goes where the container's own process writes, the
+// container's log, or nowhere.
 func Detach() error {
 	out, err := os.OpenFile("/proc/1/fd/1", os.O_WRONLY|os.O_APPEND|syscall.O_NOCTTY, 0)
 	if err != nil {

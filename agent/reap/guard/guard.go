@@ -117,8 +117,8 @@ func awaitAgent() {
 // they are. Those of other users never show theirs.
 const maxWaits = 500
 
-// endAll kills what belongs to the records until two looks in a row find nothing, and nobody who may be one of
-// them is about to become another program.
+// endAll kills what belongs to the records. It ends when two looks in a row find nothing, and no process that may be
+// one of theirs is about to become another program.
 func endAll(proc proctree.Proc, records []Record, until time.Time) bool {
 	if len(records) == 0 {
 		return true
