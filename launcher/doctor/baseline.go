@@ -110,7 +110,7 @@ func NewBaseline(f *Fabric) *Baseline {
 	return b
 }
 
-// test is what the baseline has of one; nil without.
+// test is what the baseline has of a test; nil if it has none.
 func (b *Baseline) test(m *Measured) *BaselineTest {
 	if b == nil {
 		return nil

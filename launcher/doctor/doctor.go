@@ -155,7 +155,7 @@ func (r *Report) reach(hosts []Host) {
 	}
 }
 
-// plan is how many ranks the other checks have in mind.
+// plan is the row that says for how many ranks the other checks judge.
 func (r *Report) plan(hosts []Host) {
 	for _, h := range hosts {
 		switch {
@@ -167,7 +167,7 @@ func (r *Report) plan(hosts []Host) {
 	}
 }
 
-// findings of one host each, grouped by check in the order in which hosts state them.
+// findings adds what each host found by itself, grouped by check in the order in which hosts state them.
 func (r *Report) findings(hosts []Host) {
 	var order []string
 	byCheck := map[string][]func(){}
@@ -188,7 +188,7 @@ func (r *Report) findings(hosts []Host) {
 	}
 }
 
-// facts that should be the same everywhere.
+// facts compares what should be the same everywhere.
 func (r *Report) facts(hosts []Host) {
 	var order []string
 	values := map[string]map[string][]string{} // hosts by value by fact

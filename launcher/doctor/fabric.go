@@ -38,7 +38,7 @@ type Fabric struct {
 	Written  bool              `json:"-"` // the baseline was written just now
 }
 
-// tolerance: what is worse than the median, or than the baseline, by more than this is named.
+// tolerance is how much worse than the median, or than the baseline, a value may be without being named.
 const tolerance = 0.10
 
 // lower says that a value is worse than what it is compared with, by more than the tolerance.
@@ -156,7 +156,7 @@ func (r *Report) programs(f *Fabric) {
 	}
 }
 
-// failed: a benchmark that does not run is a job that does not run. What fails alike is told once.
+// failed tells of tests that did not run: a job would not run either. It tells once of all that failed alike.
 func (r *Report) failed(check string, m *Measured) {
 	who := map[string][]string{}
 	var order []string
@@ -184,7 +184,8 @@ func (v Value) way() string {
 	return v.From + " to " + v.To
 }
 
-// below names hosts and pairs that are worse than the median of this run. A host all of whose ways are is named alone.
+// below names hosts and pairs that are worse than the median of this run. If all ways of a host are worse, it names
+// the host alone.
 func (r *Report) below(check string, m *Measured) {
 	const fix = "look at the cable, port and node of what is named; mpiup doctor --fabric --json has every value"
 	bad, all := map[string]int{}, map[string]int{}

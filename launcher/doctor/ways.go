@@ -44,7 +44,7 @@ func (r *Report) ways(ways []Way) {
 	r.slow(ways, rates)
 }
 
-// broken ways are told by cause, with who cannot be reached from whom.
+// broken tells of ways that do not pass, by cause, with who cannot be reached from whom.
 func (r *Report) broken(ways []Way) {
 	type cause struct{ text, to string }
 	from, mute := map[cause][]string{}, map[cause]bool{}
