@@ -14,6 +14,7 @@ import (
 	"github.com/mpiup/mpiup/agent/member"
 	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/port"
 	"github.com/mpiup/mpiup/agent/ports"
 	"github.com/mpiup/mpiup/agent/reap"
@@ -82,7 +83,7 @@ func New(cfg Config) (*Agent, error) {
 	a.host = host.New(host.Config{Env: cfg.Env, GPUHelper: cfg.GPUHelper, Run: a.runForOutput, RunDir: cfg.RunDir, Log: cfg.Log})
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.host.RunDir()})
 	a.survey = survey.New(survey.Config{Hello: a.hello, Host: a.host, Libs: a.libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
-		Env: environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.stopping})
+		Env: outfit.Environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.stopping})
 	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Log: cfg.Log, Ending: a.isStopping, Sessions: a.sessionCount, Peers: a.peersIn})
 	return a, nil
 }

@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -64,6 +66,15 @@ func runAgent(t *testing.T, a *Agent) {
 			t.Fatal("the agent does not end")
 		}
 	})
+}
+
+// parsed is a launch that nothing is wrong with.
+func parsed(m *apiv1.Launch) *outfit.Launch {
+	l, err := outfit.Parse(m)
+	if err != nil {
+		panic(err)
+	}
+	return l
 }
 
 // client plays a launcher process.
@@ -199,7 +210,7 @@ func exitOf(frames []*apiv1.Frame) *apiv1.Exited {
 
 // alive tells whether a process exists and is not a zombie.
 func alive(pid int32) bool {
-	b, err := os.ReadFile("/proc/" + utoa(uint32(pid)) + "/stat")
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(int(pid)) + "/stat")
 	if err != nil {
 		return false
 	}
@@ -256,7 +267,7 @@ func TestBrokenConnectionIsResumedWithoutLoss(t *testing.T) {
 		t.Fatalf("%d lines after %d cuts", len(got), cuts)
 	}
 	for i, l := range got {
-		if l != utoa(uint32(i)) {
+		if l != strconv.Itoa(i) {
 			t.Fatalf("line %d is %q", i, l)
 		}
 	}
@@ -402,7 +413,7 @@ func TestKillAtBirthIsOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-p.Done()
-	st := &step{halt: func() {}, launch: &apiv1.Launch{Job: &apiv1.Job{}}, procs: map[uint32]*proc{}, noted: make(chan struct{})}
+	st := &step{halt: func() {}, launch: parsed(&apiv1.Launch{Job: &apiv1.Job{}}), procs: map[uint32]*proc{}, noted: make(chan struct{})}
 	st.markStopped(time.Now().Add(time.Hour))
 	born := newProc(st, &apiv1.Proc{}, "", false)
 	born.process = p
@@ -483,7 +494,7 @@ func TestLaunchIsChecked(t *testing.T) {
 		if l.Number == 0 && name != "no number" {
 			l.Number = 1
 		}
-		if checkLaunch(l) == nil {
+		if _, err := checkLaunch(l); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}

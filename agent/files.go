@@ -38,7 +38,7 @@ func checkFiles(l *apiv1.Launch) error {
 
 // newCopies is the files that will come for a job, nil for none.
 func (st *step) newCopies() *copies.Set {
-	l := st.launch
+	l := st.launch.Launch
 	if len(l.Files) == 0 {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (s *session) copyData(m *apiv1.CopyData) error {
 // receive waits for the job's files, and lets its programs refer to them. failed is nil when all is
 // there.
 func (st *step) receive() (failed *apiv1.StartFailed) {
-	l := st.launch
+	l := st.launch.Launch
 	var err error
 	if st.copies != nil {
 		st.s.auditCopy(l)
@@ -110,14 +110,6 @@ func (st *step) receive() (failed *apiv1.StartFailed) {
 		st.apps[i] = b
 	}
 	return nil
-}
-
-// fileVariables tell ranks where the files of relative names are, as Open MPI does.
-func (st *step) fileVariables() []string {
-	if st.files == "" {
-		return nil
-	}
-	return []string{"OMPI_FILE_LOCATION=" + st.files, "MPIUP_FILES=" + st.files}
 }
 
 // removeFiles removes what was copied for jobs that have ended.

@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func TestCopiedProgram(t *testing.T) {
 	c.copyData(script[10:] + "x\ny")
 	c.copyData("z\n")
 	seen := c.until(outputEnd)
-	dir := filepath.Join(os.Getenv("TMPDIR"), "mpiup-"+utoa(uint32(os.Getuid())), "session-"+c.open.Session, "files")
+	dir := filepath.Join(os.Getenv("TMPDIR"), "mpiup-"+strconv.Itoa(os.Getuid()), "session-"+c.open.Session, "files")
 	if got, want := stdout(seen), dir+"\n"+dir+"\nx\nyz\n"; got != want {
 		t.Errorf("printed %q, not %q: %v", got, want, seen)
 	}

@@ -51,8 +51,8 @@ func FuzzFrames(f *testing.F) {
 		s := newSession(a, &apiv1.Open{Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, "launcher")
 		defer s.finish()
 		s.state = launched
-		s.jobs.add(newStep(s, &apiv1.Launch{Job: &apiv1.Job{Size: 4}, Number: 1, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}}))
-		s.jobs.add(newStep(s, &apiv1.Launch{Job: &apiv1.Job{Number: 3, Base: 9, Size: 4, Spawned: true}, Number: 1}))
+		s.jobs.add(newStep(s, parsed(&apiv1.Launch{Job: &apiv1.Job{Size: 4}, Number: 1, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}})))
+		s.jobs.add(newStep(s, parsed(&apiv1.Launch{Job: &apiv1.Job{Number: 3, Base: 9, Size: 4, Spawned: true}, Number: 1})))
 		for _, st := range s.steps() {
 			close(st.over) // as if it had been started
 		}
@@ -64,10 +64,10 @@ func FuzzFrames(f *testing.F) {
 		}()
 		switch m := frame.Body.(type) {
 		case *apiv1.Frame_Launch:
-			if checkLaunch(m.Launch) == nil {
+			if l, err := checkLaunch(m.Launch); err == nil {
 				commandOf(m.Launch.Apps)
 				if s.jobs.check(m.Launch) == nil {
-					s.jobs.add(newStep(s, m.Launch))
+					s.jobs.add(newStep(s, l))
 					fuzzJobs(t, &s.jobs)
 				}
 			}

@@ -51,53 +51,20 @@ func sees(t *testing.T, change func(*apiv1.Launch), containerEnv ...string) (lin
 	return lines, seen
 }
 
+// Which GPUs ranks see is decided by agent/outfit, whose scripts have the rows; here it reaches them, and what users are
+// told reaches the launcher.
 func TestRanksSeeTheirGPUs(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		change func(*apiv1.Launch)
-		env    []string
-		want   string
-		notice string
-	}{
-		{"all, as nothing was asked", func(*apiv1.Launch) {}, nil, "0:all 1:all", ""},
-		{"one each", func(l *apiv1.Launch) { l.Job.GpusPerRank = 1 }, nil, "0:GPU-a 1:GPU-b", ""},
-		{"two each", func(l *apiv1.Launch) { l.Job.GpusPerRank = 2 }, nil, "0:GPU-a,GPU-b 1:GPU-c,GPU-d", ""},
-		{"a map", func(l *apiv1.Launch) { l.Job.GpuBind = "map:3,1" }, nil, "0:GPU-d 1:GPU-b", ""},
-		{"a mask", func(l *apiv1.Launch) { l.Job.GpuBind = "mask:0x5" }, nil, "0:GPU-a,GPU-c 1:GPU-a,GPU-c", ""},
-		{"the container's own", func(l *apiv1.Launch) { l.Job.GpusPerRank = 1 }, []string{"CUDA_VISIBLE_DEVICES=2"}, "0:2 1:2",
-			"CUDA_VISIBLE_DEVICES is set for sh and stays"},
-		{"the user's", func(l *apiv1.Launch) { l.Job.GpusPerRank, l.Apps[0].Env = 1, []string{"CUDA_VISIBLE_DEVICES="} }, nil, "0: 1:",
-			"CUDA_VISIBLE_DEVICES is set for sh and stays"},
-	} {
-		lines, seen := sees(t, tt.change, tt.env...)
-		if got := strings.Join(lines, " "); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-		notices := ""
-		for _, f := range seen {
-			if n := f.GetNotice(); n != nil && n.Warning {
-				notices += n.Text + "\n"
-			}
-		}
-		if (tt.notice == "") != (notices == "") || !strings.HasPrefix(notices, tt.notice) || strings.Count(notices, "\n") > 1 {
-			t.Errorf("%s: said %q, want %q", tt.name, notices, tt.notice)
-		}
+	lines, _ := sees(t, func(l *apiv1.Launch) { l.Job.GpusPerRank = 1 })
+	if got := strings.Join(lines, " "); got != "0:GPU-a 1:GPU-b" {
+		t.Errorf("ranks see %s", got)
 	}
-}
-
-func TestAWishThatCannotBeMetIsAnError(t *testing.T) {
-	for _, tt := range []struct {
-		change func(*apiv1.Launch)
-		want   string
-	}{
-		{func(l *apiv1.Launch) { l.Job.GpusPerRank = 3 }, "2 ranks with 3 GPUs each need 6, and this host has 4"},
-		{func(l *apiv1.Launch) { l.Job.GpuBind = "map:0,4" }, "--gpu-bind gives local rank 1 GPU 4, and this host has 4"},
-		{func(l *apiv1.Launch) { l.Job.GpuBind = "nonsense" }, `--gpu-bind: "nonsense" is not known`},
-		{func(l *apiv1.Launch) { l.Job.GpusPerRank = 1 << 31 }, "--gpus-per-rank: 2147483648 is out of range"},
-	} {
-		_, seen := sees(t, tt.change)
-		if f := seen[len(seen)-1].GetStartFailed(); f == nil || !strings.HasPrefix(f.Text, tt.want) {
-			t.Errorf("%v, want %s", seen[len(seen)-1], tt.want)
-		}
+	lines, seen := sees(t, func(l *apiv1.Launch) { l.Job.GpusPerRank = 1 }, "CUDA_VISIBLE_DEVICES=2")
+	warned := slices.ContainsFunc(seen, func(f *apiv1.Frame) bool { return f.GetNotice().GetWarning() })
+	if got := strings.Join(lines, " "); got != "0:2 1:2" || !warned {
+		t.Errorf("ranks see %s in place of what the container says; warned: %v", got, warned)
+	}
+	_, seen = sees(t, func(l *apiv1.Launch) { l.Job.GpusPerRank = 3 })
+	if f := seen[len(seen)-1].GetStartFailed(); f == nil || !strings.HasPrefix(f.Text, "2 ranks with 3 GPUs each need 6") {
+		t.Errorf("%v", seen[len(seen)-1])
 	}
 }

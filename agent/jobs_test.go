@@ -55,7 +55,7 @@ func TestJobsAreFoundByID(t *testing.T) {
 		if err := j.check(l); err != nil {
 			t.Fatalf("job %d: %v", l.Job.Number, err)
 		}
-		j.add(&step{launch: l})
+		j.add(&step{launch: parsed(l)})
 	}
 	for id, want := range map[uint32]int{0: 0, 3: 0, 4: 1, 5: -1, 6: 2, 8: 2, 9: -1, 1<<32 - 1: -1} {
 		got := -1
@@ -99,7 +99,7 @@ func TestJobsThatMayNotJoin(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var j jobs
 			for _, l := range tt.known {
-				j.add(&step{launch: l})
+				j.add(&step{launch: parsed(l)})
 			}
 			err := j.check(tt.l)
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
@@ -112,7 +112,7 @@ func TestJobsThatMayNotJoin(t *testing.T) {
 func TestJobsAreBounded(t *testing.T) {
 	var j jobs
 	for n := range uint32(maxJobs) {
-		j.add(&step{launch: elsewhere(n, n, 1)})
+		j.add(&step{launch: parsed(elsewhere(n, n, 1))})
 	}
 	if err := j.check(elsewhere(maxJobs, maxJobs, 1)); err == nil {
 		t.Error("one job more was taken")

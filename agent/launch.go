@@ -5,13 +5,24 @@ import (
 	"fmt"
 
 	"github.com/mpiup/mpiup/agent/lives"
+	"github.com/mpiup/mpiup/agent/outfit"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
 )
 
 // checkLaunch bounds what a launcher may ask for. A job may have all its processes on other hosts.
-func checkLaunch(l *apiv1.Launch) error {
+func checkLaunch(l *apiv1.Launch) (*outfit.Launch, error) {
+	if err := checkNumbers(l); err != nil {
+		return nil, err
+	}
+	if err := checkFiles(l); err != nil {
+		return nil, err
+	}
+	return outfit.Parse(l)
+}
+
+func checkNumbers(l *apiv1.Launch) error {
 	switch {
 	case l.Job == nil:
 		return errors.New("launch of no job")
@@ -40,27 +51,22 @@ func checkLaunch(l *apiv1.Launch) error {
 			return fmt.Errorf("launch: rank %d is out of range or there twice", p.Rank)
 		}
 		seen[p.Rank] = true
-		if err := checkCPUs(p); err != nil {
-			return err
-		}
 	}
 	for i, a := range l.Apps {
 		if len(a.Argv) == 0 || a.Argv[0] == "" && !l.Exec.GetShell() {
 			return fmt.Errorf("launch: program %d has no name", i)
 		}
-		if err := checkTools(a); err != nil {
-			return err
-		}
 	}
-	return checkFiles(l)
+	return nil
 }
 
 // onLaunch starts what the launcher asks for; ranks only when whatever a dead incarnation of it left is gone.
-func (s *session) onLaunch(l *apiv1.Launch) error {
-	if err := checkLaunch(l); err != nil {
+func (s *session) onLaunch(m *apiv1.Launch) error {
+	l, err := checkLaunch(m)
+	if err != nil {
 		return err
 	}
-	if no := s.forbidden(l); no != nil {
+	if no := s.forbidden(l.Launch); no != nil {
 		return s.addForbidden(l, no)
 	}
 	over, err := s.agent.lives.Start(s.launcher.identity, s.launcher.Life,
@@ -69,7 +75,7 @@ func (s *session) onLaunch(l *apiv1.Launch) error {
 		s.refuse(fmt.Sprintf("%v host %s", err, s.agent.cfg.Name))
 		return nil
 	}
-	s.claim(l)
+	s.claim(l.Launch)
 	if l.Exec == nil {
 		s.agent.idle.launched()
 	}
@@ -86,19 +92,19 @@ func (s *session) onLaunch(l *apiv1.Launch) error {
 }
 
 // addJob takes a job and begins to start it; nil when the session starts no more.
-func (s *session) addJob(l *apiv1.Launch, start func(*step)) (*step, error) {
+func (s *session) addJob(l *outfit.Launch, start func(*step)) (*step, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to, err := s.state.next(evLaunch)
 	if err != nil {
 		return nil, nil // a Stop overtook it; the launcher knows
 	}
-	if err := s.jobs.check(l); err != nil {
+	if err := s.jobs.check(l.Launch); err != nil {
 		return nil, err
 	}
 	s.state = to
 	st := newStep(s, l)
-	st.tee = s.teeFor(l)
+	st.tee = s.teeFor(l.Launch)
 	s.jobs.add(st)
 	s.wg.Go(func() { start(st) })
 	return st, nil

@@ -42,46 +42,6 @@ func (a *Agent) reservePorts(o *apiv1.Open) (list []uint32) {
 	return list
 }
 
-// meetingVariables are those by which frameworks find the other ranks.
-func (p *proc) meetingVariables(app *apiv1.App) []frameworks.Variable {
-	l := p.step.launch
-	m := l.Job.Meeting
-	if m == nil || l.Exec != nil {
-		return nil
-	}
-	host, _ := netip.ParseAddr(m.Host) // none: nobody can be met
-	set := frameworks.Set(m.Frameworks)
-	// Open MPI 4 takes JAX's variable for a launcher's: to come to no server, and where there is one to be of another
-	// job than those that it spawns (ompi_dpm_connect_accept of 4.1.4).
-	if set&frameworks.JAXAlways == 0 && (l.Job.Pmi == apiv1.Pmi_PMI_NONE || p.step.usesOpenMPI(p.spec.App)) {
-		set &^= frameworks.JAX
-	}
-	gpus, narrowed := p.visibleGPUs(app)
-	nodes, node := max(m.Nodes, 1), m.Node
-	return frameworks.Variables(set, frameworks.Rank{
-		Rank: int(node*l.Job.Size + p.spec.Rank), Size: int(nodes * l.Job.Size), Local: int(p.spec.LocalRank), LocalSize: len(l.Procs),
-		Node: int(node + p.spec.NodeRank), OnePerHost: m.OnePerHost, OldTorchrun: m.OnePerHost && oldTorchrun(), GPUs: gpus, Narrowed: narrowed,
-		Cross: int(p.spec.CrossRank), CrossSize: int(p.spec.CrossSize), Host: p.step.s.agent.cfg.Name,
-	}, frameworks.Meeting{Gloo: p.step.glooPort(p.spec.Rank), Host: host, Torch: uint16(m.Torch), JAX: uint16(m.Jax), TF: m.Tf}, frameworks.Given{
-		User:      func(name string) bool { return names(app.Env, name) },
-		Container: func(name string) bool { return names(p.step.s.agent.cfg.Env, name) },
-	})
-}
-
-// usesOpenMPI says that ranks of a program here load Open MPI, as far as files show.
-func (st *step) usesOpenMPI(app uint32) bool { return int(app) < len(st.openMPI) && st.openMPI[app] }
-
-// oldTorchrun says that Debian's torch is here, which Debian 12 has in version 1.13.
-func oldTorchrun() bool {
-	_, err := os.Stat("/usr/lib/python3/dist-packages/torch/version.py")
-	return err == nil
-}
-
-// names says that a list of NAME=value has a name.
-func names(env []string, name string) bool {
-	return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-}
-
 // newGloo is where the job's Horovod ranks meet; nil where Horovod is told nothing.
 func (st *step) newGloo() *gloo.Server {
 	l := st.launch

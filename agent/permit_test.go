@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -90,7 +91,7 @@ func TestAuditLines(t *testing.T) {
 		d.until(func(f *apiv1.Frame) bool { return f.GetStartFailed() != nil })
 	}
 	const who = ` identity=pi-launcher role=launcher proven=true from=10.1.2.3:40000 launcher=launcher namespace=team-a pod=pi-launcher-x7x2p`
-	uid := " uid=" + utoa(uint32(os.Getuid()))
+	uid := " uid=" + strconv.Itoa(os.Getuid())
 	want := []string{
 		`level=INFO msg=session session=aaaaaaaa incarnation=launcher` + who,
 		`level=INFO msg=start what=run session=aaaaaaaa number=7 job=0 processes=1 of=1 command="sh -c true"` + uid + who,

@@ -91,7 +91,7 @@ func (p *proc) wire() (w wiring, err error) {
 			w.env = append(w.env, pmi2Variable)
 		}
 	}
-	w.env = append(w.env, pmiVariables(l, p.spec)...)
+	w.env = append(w.env, pmiVariables(l.Launch, p.spec)...)
 	return w, nil
 }
 
@@ -114,7 +114,7 @@ func pmiPair() (ours net.Conn, theirs *os.File, err error) {
 // pmiVariables go with either way to the server. With PMI_PORT, rank and size are for scripts: the
 // library learns both over the connection.
 func pmiVariables(l *apiv1.Launch, p *apiv1.Proc) []string {
-	env := []string{"PMI_RANK=" + utoa(p.Rank), "PMI_SIZE=" + utoa(l.Job.Size)}
+	env := []string{"PMI_RANK=" + strconv.FormatUint(uint64(p.Rank), 10), "PMI_SIZE=" + strconv.FormatUint(uint64(l.Job.Size), 10)}
 	if l.Job.Spawned {
 		env = append(env, "PMI_SPAWNED=1")
 	}

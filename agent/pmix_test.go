@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,8 +12,8 @@ import (
 // pmixLaunch is a job for PMIx of which this host, "w0", has all ranks.
 func pmixLaunch(job, base, size uint32, script string) *apiv1.Launch {
 	l := jobLaunch(job, base, size, script)
-	l.Job.Pmi, l.Job.Namespace = apiv1.Pmi_PMI_PMIX, "ns-"+utoa(job)
-	l.Job.Layout = []*apiv1.HostRanks{{Name: "w0", Ranks: "0-" + utoa(size-1)}}
+	l.Job.Pmi, l.Job.Namespace = apiv1.Pmi_PMI_PMIX, "ns-"+strconv.Itoa(int(job))
+	l.Job.Layout = []*apiv1.HostRanks{{Name: "w0", Ranks: "0-" + strconv.Itoa(int(size-1))}}
 	return l
 }
 
@@ -116,9 +117,9 @@ func TestCrowdedRanksYield(t *testing.T) {
 }
 
 func TestVariablesOfARank(t *testing.T) {
-	st := &step{s: &session{agent: &Agent{cfg: Config{Env: []string{"BASE=1", "BOTH=1", "BASE=2"}}}}, launch: &apiv1.Launch{
+	st := &step{s: &session{agent: &Agent{cfg: Config{Env: []string{"BASE=1", "BOTH=1", "BASE=2"}}}}, launch: parsed(&apiv1.Launch{
 		Job: &apiv1.Job{}, Procs: []*apiv1.Proc{{Rank: 4}, {Rank: 7, App: 1}},
-		Apps: []*apiv1.App{{Env: []string{"BOTH=first"}}, {Env: []string{"BOTH=x", "BOTH=second", "OWN=3"}}}}}
+		Apps: []*apiv1.App{{Env: []string{"BOTH=first"}}, {Env: []string{"BOTH=x", "BOTH=second", "OWN=3"}}}})}
 	for _, tt := range []struct {
 		rank       int
 		name, want string

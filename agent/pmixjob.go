@@ -16,16 +16,16 @@ import (
 // pmixJob is the job as PMIx ranks are told of it.
 func (st *step) pmixJob() (pmix.Job, error) {
 	l := st.launch
-	hosts, err := hostsOf(l)
+	hosts, err := hostsOf(l.Launch)
 	if err != nil {
 		return pmix.Job{}, err
 	}
 	j := pmix.Job{Space: st.space, Job: jobdata.Job{
-		Namespace: l.Job.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l),
+		Namespace: l.Job.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l.Launch),
 		Universe: int(l.Job.Universe), Command: commandOf(l.Apps), Mapping: l.Job.Mapping, Crowded: st.s.crowded(), Getenv: st.userVariable,
 	}}
-	if b := st.bound(); b.cpus != nil {
-		j.Binding = b.places
+	if b := st.bound(); b.Any() {
+		j.Binding = b.Places
 	}
 	if len(l.Procs) > 0 {
 		j.Here = int(l.Procs[0].NodeRank)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/stdio"
@@ -81,37 +82,20 @@ func (p *proc) start() *apiv1.StartFailed {
 		defer w.theirs.Close()
 		child = append(child, w.theirs)
 	}
-	sources := p.sources(app, w.env)
-	computed := all(sources)
-	cpus := p.step.bound().cpus[p.spec.Rank]
-	agentCfg := &p.step.s.agent.cfg
-	argv, path := p.commandLine(app)
-	if l.Exec.GetShell() {
-		user := p.step.user()
-		argv, path = user.Argv(app.Argv[0]), user.Shell
-		computed = append(computed, user.Variables(agentCfg.Env)...)
-	}
-	given := app.Env
-	if l.Job.Expand {
-		given = expanded(given, environment(agentCfg.Env, taken(l), nil, computed))
-	}
-	env := environment(agentCfg.Env, taken(l), given, computed)
-	p.step.meetsAt(env)
-	if l.Job.Explain > 0 {
-		argv, path, env = p.explained(env, given, sources)
-	}
+	with := p.step.outfit.Of(p.spec, outfit.Way{Wire: w.env, Gloo: p.step.glooPort(p.spec.Rank)})
+	p.step.meetsAt(with.Env)
 	p.process, err = p.step.s.agent.super.Start(p.step.may, reap.Command{
-		Argv:     argv,
-		Path:     path,
+		Argv:     with.Argv,
+		Path:     with.Path,
 		Look:     app.Path,
 		AlsoDir:  app.AlsoWdir,
-		Env:      env,
+		Env:      with.Env,
 		Dir:      p.dir,
 		Files:    child,
 		Terminal: l.Exec.GetTerminal(), SameSession: p.step.together() && p.step.protocolOf(p.spec.App) == apiv1.Pmi_PMI_PMIX,
 		Session: p.step.s.id,
-		CPUs:    cpus.Slice(),
-		Memory:  p.step.bound().memory(cpus),
+		CPUs:    with.CPUs.Slice(),
+		Memory:  with.Memory,
 	})
 	if err != nil {
 		p.files.Close()

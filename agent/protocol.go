@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
@@ -15,34 +16,33 @@ import (
 func (st *step) choose(dirs []string) {
 	l := st.launch
 	st.awaits = l.Job.Await && l.Job.Pmi == apiv1.Pmi_PMI_AUTO && st.space != nil && len(l.Procs) > 0
-	st.nccl = make([]string, len(l.Apps))
-	st.chosen, st.oldHwloc = make([]apiv1.Pmi, len(l.Apps)), make([]bool, len(l.Apps))
-	st.openMPI = make([]bool, len(l.Apps))
-	st.shards = make([]bool, len(l.Apps))
+	st.programs, st.shards = make([]outfit.Program, len(l.Apps)), make([]bool, len(l.Apps))
 	here := make([]bool, len(l.Apps))
 	for _, p := range l.Procs {
 		here[p.App] = true
 	}
 	for app := range l.Apps {
+		p := &st.programs[app]
+		p.App, p.Dir = st.apps[app], dirs[app]
 		var c mpilib.Choice
 		if here[app] && l.Exec == nil {
 			c = st.library(app, dirs[app])
-			st.oldHwloc[app], st.nccl[app] = c.OldHwloc, c.NCCL
-			st.openMPI[app] = strings.HasPrefix(c.Library, "Open MPI")
+			p.OldHwloc, p.NCCL = c.OldHwloc, c.NCCL
+			p.OpenMPI = strings.HasPrefix(c.Library, "Open MPI")
 			st.shards[app] = c.Shards
 		}
 		switch {
 		case st.space == nil:
-			st.chosen[app] = apiv1.Pmi_PMI_NONE
+			p.Protocol = apiv1.Pmi_PMI_NONE
 		case l.Job.Pmi != apiv1.Pmi_PMI_AUTO:
-			st.chosen[app] = l.Job.Pmi
+			p.Protocol = l.Job.Pmi
 		case here[app]:
-			st.chosen[app] = apiv1.Pmi(c.Protocol)
+			p.Protocol = apiv1.Pmi(c.Protocol)
 			if c.Library == "" && l.Job.Spawned {
-				st.likeParent(app, &c)
+				st.likeParent(p, &c)
 			}
 			st.s.send((&apiv1.Chosen{
-				Job: l.Job.Number, App: uint32(app), Pmi: st.chosen[app], Library: c.Library, Why: c.Why, Sure: c.Sure && !c.Mention, Waits: st.awaits}).Frame())
+				Job: l.Job.Number, App: uint32(app), Pmi: p.Protocol, Library: c.Library, Why: c.Why, Sure: c.Sure && !c.Mention, Waits: st.awaits}).Frame())
 		}
 	}
 }
@@ -79,22 +79,22 @@ func (s *session) proceed(p *apiv1.Proceed) error {
 
 // likeParent gives a spawned program that does not show what it needs what its parent's job got
 // here.
-func (st *step) likeParent(app int, c *mpilib.Choice) {
+func (st *step) likeParent(p *outfit.Program, c *mpilib.Choice) {
 	parent := st.s.jobOf(st.launch.Job.Parent)
 	if parent == nil || len(parent.launch.Procs) == 0 {
 		return
 	}
 	<-parent.over // it has been chosen for, since one of its ranks spawned
-	st.chosen[app] = parent.protocolOf(parent.launch.Procs[0].App)
+	p.Protocol = parent.protocolOf(parent.launch.Procs[0].App)
 	c.Why += ", and the ranks that spawned it got this"
 }
 
 // protocolOf is how ranks of a program here speak with us. PMI_NONE: they do not.
 func (st *step) protocolOf(app uint32) apiv1.Pmi {
-	if int(app) >= len(st.chosen) {
+	if int(app) >= len(st.programs) {
 		return apiv1.Pmi_PMI_NONE
 	}
-	return st.chosen[app]
+	return st.programs[app].Protocol
 }
 
 // speaks says that a program of the job here uses one of the protocols.
@@ -113,7 +113,7 @@ func (st *step) speaks(which ...apiv1.Pmi) bool {
 func (st *step) library(app int, dir string) mpilib.Choice {
 	cfg := &st.s.agent.cfg
 	a := st.apps[app]
-	env := environment(cfg.Env, nil, a.Env, nil)
+	env := outfit.Environment(cfg.Env, nil, a.Env, nil)
 	for i, kv := range env {
 		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
 			env[i] = "PATH=" + program.SearchPath(a.Path, path, a.AlsoWdir)

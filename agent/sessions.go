@@ -168,3 +168,15 @@ func (a *Agent) describe(wish apiv1.MachineWish) *apiv1.Machine {
 	}
 	return machine.Pack(l)
 }
+
+// gpuUnits is what launchers are told of the GPUs that ranks here can be given.
+func (a *Agent) gpuUnits() (units []*apiv1.GpuUnit) {
+	for _, u := range a.cfg.GPUs.Units() {
+		m := &apiv1.GpuUnit{Vendor: string(a.cfg.GPUs.Vendor), Uuid: u.Name(), Model: u.GPU.Model, NearCpus: u.GPU.Near.String()}
+		if u.GPU.Located() {
+			m.Pci = u.GPU.At.String()
+		}
+		units = append(units, m)
+	}
+	return units
+}

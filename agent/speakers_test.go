@@ -28,7 +28,7 @@ func TestARankSpeaksBeforeItsStartIsNoted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st := newStep(nil, &apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{}})
+				st := newStep(nil, parsed(&apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{}}))
 				defer st.kill()
 				got := make(chan *proc)
 				go func() { got <- st.started(1) }()

@@ -5,49 +5,43 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/gloo"
 	"github.com/mpiup/mpiup/agent/host"
-	"github.com/mpiup/mpiup/agent/mpinet"
+	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
-	"github.com/mpiup/mpiup/rdma"
-	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // step is one job's processes on this host: what a Launch asked for.
 type step struct {
 	s        *session
-	launch   *apiv1.Launch
-	since    time.Time    // when it came
-	apps     []*apiv1.App // of launch, with copied files in their places once receive has returned
-	copies   *copies.Set  // nil: no files come
-	files    string       // where they are; "": nowhere
-	space    *kvs.Space   // nil without PMI
-	unfit    error        // why space could not be made
-	server   *pmi.Server  // nil unless ranks here speak PMI
-	chosen   []apiv1.Pmi  // by program: its ranks' protocol
-	nccl     []string     // by program: its NCCL's version, "" unknown
-	oldHwloc []bool       // by program: its hwloc cannot read what hint has
-	openMPI  []bool       // by program: it loads Open MPI
-	shards   []bool       // by program: its ranks are told apart on purpose, and meet nowhere
-	awaits   bool         // the launcher's word on that, before anything is started
-	word     chan string  // that word: why not to start, or ""
-	port     *pmiPort     // nil unless ranks connect by TCP
-	hint     hint         // what ranks are told of the machine
-	net      netChoice    // what MPI libraries are told of the network
-	fabric   fabric       // what they are told of RDMA
-	gpus     gpuChoice    // which GPUs they see
-	gloo     *gloo.Server // where Horovod's ranks meet; nil: nobody is told of it
-	meets    attendance   // who has come to where frameworks meet
-	tee      *stdio.Tee   // nil: output goes to the launcher only
-	oom      uint64       // OOM kills of the container before the start
+	launch   *outfit.Launch
+	since    time.Time        // when it came
+	apps     []*apiv1.App     // of launch, with copied files in their places once receive has returned
+	copies   *copies.Set      // nil: no files come
+	files    string           // where they are; "": nowhere
+	space    *kvs.Space       // nil without PMI
+	unfit    error            // why space could not be made
+	server   *pmi.Server      // nil unless ranks here speak PMI
+	programs []outfit.Program // by program: what was found out of it; none before choose
+	shards   []bool           // by program: its ranks are told apart on purpose, and meet nowhere
+	outfit   *outfit.Outfit   // what its processes are started with
+	awaits   bool             // the launcher's word on that, before anything is started
+	word     chan string      // that word: why not to start, or ""
+	port     *pmiPort         // nil unless ranks connect by TCP
+	hint     hint             // what ranks are told of the machine
+	gloo     *gloo.Server     // where Horovod's ranks meet; nil: nobody is told of it
+	meets    attendance       // who has come to where frameworks meet
+	tee      *stdio.Tee       // nil: output goes to the launcher only
+	oom      uint64           // OOM kills of the container before the start
 
 	ctx  context.Context // ends what serves the processes: PMI, pumps
 	kill context.CancelFunc
@@ -61,14 +55,13 @@ type step struct {
 	noted   chan struct{}    // closed and replaced when procs grows, guarded by mu
 	stopped bool             // no further process is started, guarded by mu
 
-	bound    func() *bound                // which CPUs the ranks have; looked up once
-	mcaFiles func() map[string]rdma.Param // what Open MPI's own files set here; looked up once
-	together func() bool                  // ranks stay in one process session; found out once
-	user     func() host.Account          // whose shell runs what Exec.shell hands over; looked up once
+	bound    func() *outfit.Bound // which CPUs the ranks have; looked up once
+	together func() bool          // ranks stay in one process session; found out once
+	user     func() host.Account  // whose shell runs what Exec.shell hands over; looked up once
 }
 
 // newStep makes the job's part here, which is known to other hosts' ranks before it is started.
-func newStep(s *session, l *apiv1.Launch) *step {
+func newStep(s *session, l *outfit.Launch) *step {
 	st := &step{s: s, launch: l, since: time.Now(), apps: l.Apps, procs: make(map[uint32]*proc), noted: make(chan struct{}), word: make(chan string, 1), over: make(chan struct{})}
 	st.bound = sync.OnceValue(st.binding)
 	// See reap.Command.SameSession; a container has a CPU cgroup. Open MPI's ranks yield where they are too many; MPICH's do
@@ -76,14 +69,13 @@ func newStep(s *session, l *apiv1.Launch) *step {
 	st.together = sync.OnceValue(func() bool {
 		return l.Exec == nil && !l.Exec.GetTerminal() && s.crowded() && s.agent.host.Cgroups().Autogrouped()
 	})
-	st.mcaFiles = sync.OnceValue(func() map[string]rdma.Param { return mpinet.MCAFiles(sysfs.Host(), st.s.userVariable) })
 	st.user = sync.OnceValue(func() host.Account { return host.AccountOf(os.DirFS("/"), os.Getuid()) })
 	st.ctx, st.kill = context.WithCancel(context.Background())
 	st.may, st.halt = context.WithCancel(st.ctx)
 	st.copies = st.newCopies()
 	st.gloo = st.newGloo()
 	if l.Exec == nil && l.Job.Pmi != apiv1.Pmi_PMI_NONE {
-		st.space, st.unfit = newSpace(s, l)
+		st.space, st.unfit = newSpace(s, l.Launch)
 	}
 	return st
 }
@@ -93,7 +85,7 @@ func newSpace(s *session, l *apiv1.Launch) (*kvs.Space, error) {
 	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
 	j := kvs.Job{Number: int(l.Job.Number), Base: int(l.Job.Base), Size: int(l.Job.Size), KVSName: "mpiup-" + s.id[:16]}
 	if l.Job.Number > 0 {
-		j.KVSName += "-" + utoa(l.Job.Number)
+		j.KVSName += "-" + strconv.FormatUint(uint64(l.Job.Number), 10)
 	}
 	for _, p := range l.Procs {
 		j.Local = append(j.Local, int(p.Rank))
@@ -165,17 +157,11 @@ func (st *step) unprepared(err error) {
 func (st *step) prepare() error {
 	l := st.launch
 	if len(l.Procs) > 0 {
-		st.s.audit(l)
+		st.s.audit(l.Launch)
 	}
 	st.hint = st.topologyHint()
 	var err error
-	if st.fabric, err = st.chooseFabric(); err != nil {
-		return err
-	}
-	if st.net, err = st.chooseNet(); err != nil {
-		return err
-	}
-	if st.gpus, err = st.chooseGPUs(); err != nil {
+	if err := st.dress(); err != nil {
 		return err
 	}
 	switch {

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"strconv"
+
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
@@ -30,7 +32,7 @@ func (s *session) teeFor(l *apiv1.Launch) *stdio.Tee {
 func (s *session) rankName(id int) string {
 	st := s.jobOf(uint32(id))
 	if st == nil {
-		return utoa(uint32(id))
+		return strconv.FormatUint(uint64(uint32(id)), 10)
 	}
 	return job.Process{Job: int(st.launch.Job.Number), Rank: id - int(st.launch.Job.Base)}.Tag()
 }

@@ -1,10 +1,7 @@
 package agent
 
 import (
-	"slices"
-	"strings"
-
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/agent/outfit"
 )
 
 // Most of a rank's MPI_Init is hwloc reading /sys, the same on every rank. So the agent reads the
@@ -27,7 +24,7 @@ type hint struct {
 // container's will, gets none.
 func (st *step) topologyHint() hint {
 	s, l := st.s, st.launch
-	if l.Exec != nil || l.Job.NoTopologyHint || len(l.Procs) == 0 || s.userLooksElsewhere() {
+	if l.Exec != nil || l.Job.NoTopologyHint || len(l.Procs) == 0 || outfit.LooksElsewhere(s.userVariable) {
 		return hint{}
 	}
 	xml, err := s.agent.host.XML()
@@ -41,39 +38,3 @@ func (st *step) topologyHint() hint {
 	}
 	return hint{path, xml}
 }
-
-// hwlocNames are the variables by which hwloc is told where to look, ours first.
-var hwlocNames = []string{"HWLOC_XMLFILE", "HWLOC_THISSYSTEM", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES",
-	"HWLOC_FSROOT", "HWLOC_SYNTHETIC", "HWLOC_CPUID_PATH", "HWLOC_COMPONENTS"}
-
-// hwlocVariables tell a rank of the file at path, unless a variable of hwlocNames is set already.
-func hwlocVariables(path string, set func(name string) bool) []string {
-	if path == "" || slices.ContainsFunc(hwlocNames, set) {
-		return nil
-	}
-	return []string{"HWLOC_XMLFILE=" + path, "HWLOC_THISSYSTEM=1", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1"}
-}
-
-// userLooksElsewhere: the command line's programs are told by the user where hwloc looks.
-func (s *session) userLooksElsewhere() bool {
-	return slices.ContainsFunc(hwlocNames, func(name string) bool { return s.userVariable(name) != "" })
-}
-
-// hwlocVariables are a rank's, by its program's own environment. hwloc 1 ends a rank's hwloc_topology_load
-// with an error over our file (1.11.9, Ubuntu 18.04's, was tried). PMI and PMIx are asked by hwloc 2's users only.
-func (p *proc) hwlocVariables(app *apiv1.App) []string {
-	if p.step.oldHwloc[p.spec.App] {
-		return nil
-	}
-	return hwlocVariables(p.step.hint.path, p.step.given(app))
-}
-
-// given says that the user or the container gives ranks of a program a variable.
-func (st *step) given(app *apiv1.App) func(name string) bool {
-	return func(name string) bool {
-		is := func(kv string) bool { return strings.HasPrefix(kv, name+"=") }
-		return slices.ContainsFunc(app.Env, is) || slices.ContainsFunc(st.s.agent.cfg.Env, is)
-	}
-}
-
-func (p *proc) has(app *apiv1.App, name string) bool { return p.step.given(app)(name) }

@@ -2,29 +2,12 @@ package agent
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
-
-func TestHwlocVariables(t *testing.T) {
-	for _, tt := range []struct{ name, path, set, want string }{
-		{"a file", "/run/t.xml", "", "HWLOC_XMLFILE=/run/t.xml HWLOC_THISSYSTEM=1 HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1"},
-		{"no file", "", "", ""},
-		{"the user's file", "/run/t.xml", "HWLOC_XMLFILE", ""},
-		{"another system by the user", "/run/t.xml", "HWLOC_THISSYSTEM", ""},
-		{"allowed by the user", "/run/t.xml", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES", ""},
-		{"another root by the user", "/run/t.xml", "HWLOC_FSROOT", ""},
-		{"no machine at all", "/run/t.xml", "HWLOC_SYNTHETIC", ""},
-		{"something else", "/run/t.xml", "HWLOC_HIDE_ERRORS", "HWLOC_XMLFILE=/run/t.xml HWLOC_THISSYSTEM=1 HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1"},
-	} {
-		got := strings.Join(hwlocVariables(tt.path, func(name string) bool { return name == tt.set }), " ")
-		if got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
 
 // hinted is what a rank that was launched with l says of its hint: the path and the file's size.
 func hinted(t *testing.T, c *client, l *apiv1.Launch) (path string, size string) {
@@ -43,7 +26,7 @@ func TestRanksAreHandedTheTopology(t *testing.T) {
 	c.dial(false)
 	path, size := hinted(t, c, jobLaunch(0, 0, 1, ""))
 	text, err := os.ReadFile(path)
-	if err != nil || utoa(uint32(len(text))) != size || !strings.Contains(string(text), `type="PU"`) || c.session().job(0).hint.xml != string(text) {
+	if err != nil || strconv.Itoa(len(text)) != size || !strings.Contains(string(text), `type="PU"`) || c.session().job(0).hint.xml != string(text) {
 		t.Fatalf("%s of %s bytes holds %d: %v", path, size, len(text), err)
 	}
 	if err := os.WriteFile(path, nil, 0); err == nil {

@@ -42,7 +42,7 @@ func (s *session) use() *apiv1.Use {
 	for _, st := range s.steps() {
 		if n := st.live(); n > 0 {
 			if u.Procs == 0 {
-				u.Program, u.SinceNs, u.Exec = programOf(st.launch), st.since.UnixNano(), st.launch.Exec != nil
+				u.Program, u.SinceNs, u.Exec = programOf(st.launch.Launch), st.since.UnixNano(), st.launch.Exec != nil
 			}
 			u.Procs += uint32(n)
 		}
@@ -156,7 +156,7 @@ func (a *Agent) rankStates(list []*proc, before, after map[int]procs.Usage, apar
 		m.Cpu = max(0, (u.CPU-before[p.process.Pid()].CPU).Seconds()/apart.Seconds())
 		wrote := p.wrote.Load()
 		m.Wrote, m.SilentNs = wrote > 0, max(0, time.Now().UnixNano()-max(wrote, p.begun.UnixNano()))
-		for _, uuid := range gpuNames(st.gpus.variables[p.spec.Rank]) {
+		for _, uuid := range gpuNames(st.outfit.GPUs(p.spec.Rank)) {
 			m.GpuMemory += memory[uuid]
 		}
 		out = append(out, m)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/mpiup/mpiup/agent"
+	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/spf13/cobra"
 )
@@ -50,13 +50,13 @@ container, the user, mpiup) and why.`,
 
 // showEnv is what stands in a rank's place: it prints what the agent says of this process's environment.
 func showEnv(p *process, w io.Writer) error {
-	text := p.getenv(agent.ExplainVariable)
+	text := p.getenv(outfit.ExplainVariable)
 	if text == "" {
 		return nil // another rank
 	}
-	var list []agent.Given
+	var list []outfit.Given
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return usage(fmt.Errorf("%s: %w", agent.ExplainVariable, err))
+		return usage(fmt.Errorf("%s: %w", outfit.ExplainVariable, err))
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, g := range list {

@@ -42,6 +42,7 @@ var levels = map[string]int{
 	"agent/metrics":               3,
 	"agent/host":                  3,
 	"agent/survey":                4,
+	"agent/outfit":                4,
 	"agent/reap":                  2,
 	"agent/reap/guard":            2,
 	"agent/reap/proctree":         1,

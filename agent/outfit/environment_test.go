@@ -1,6 +1,7 @@
-package agent
+package outfit
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,10 +13,10 @@ import (
 func TestEnvironmentLayers(t *testing.T) {
 	base := []string{"PATH=/bin", "HOME=/root", "PMI_FD=9", "PMIX_RANK=3", "MPIUP_RANK=7", "OMPI_COMM_WORLD_RANK=1", "MPI_LOCALRANKID=1", "LANG=C", "broken"}
 	for _, tt := range []struct {
-		name           string
-		unset          []string
-		user, computed []string
-		want           []string
+		name       string
+		unset      []string
+		user, ours []string
+		want       []string
 	}{
 		{"inherited protocol variables go", nil, nil, nil,
 			[]string{"PATH=/bin", "HOME=/root", "LANG=C"}},
@@ -26,7 +27,7 @@ func TestEnvironmentLayers(t *testing.T) {
 		{"unset", []string{"LANG"}, nil, nil, []string{"PATH=/bin", "HOME=/root"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := environment(base, tt.unset, tt.user, tt.computed); !slices.Equal(got, tt.want) {
+			if got := Environment(base, tt.unset, tt.user, tt.ours); !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -46,7 +47,7 @@ func TestRanksAreNotToldOfTheSecret(t *testing.T) {
 		{"a rank whose user says so", &apiv1.Launch{Job: &apiv1.Job{}}, []string{"MPIUP_KEY=/k"}, []string{"PATH=/bin", "LANG=C", "MPIUP_KEY=/k"}},
 		{"a command", &apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{}}, nil, base},
 	} {
-		if got := environment(base, taken(tt.launch), tt.user, nil); !slices.Equal(got, tt.want) {
+		if got := Environment(base, taken(tt.launch), tt.user, nil); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -54,7 +55,7 @@ func TestRanksAreNotToldOfTheSecret(t *testing.T) {
 
 func TestComputedVariables(t *testing.T) {
 	l := &apiv1.Launch{Job: &apiv1.Job{Size: 6, Universe: 8, Id: "j", AppOf: []uint32{1, 1, 0, 0, 0, 1}}, Procs: make([]*apiv1.Proc, 2), Apps: []*apiv1.App{{Argv: []string{"a"}}, {Argv: []string{"b", "-x", "1"}}}}
-	got := computedEnv("s", "/w", l, &apiv1.Proc{Rank: 5, LocalRank: 1, NodeRank: 2, App: 1})
+	got := computed("s", "/w", l, &apiv1.Proc{Rank: 5, LocalRank: 1, NodeRank: 2, App: 1})
 	want := []string{"MPIUP_SESSION=s", "MPIUP_JOB_ID=j", "PWD=/w", "MPIUP_RANK=5", "MPIUP_SIZE=6",
 		"MPIUP_LOCAL_RANK=1", "MPIUP_LOCAL_SIZE=2", "MPIUP_NODE_RANK=2",
 		"OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=6", "OMPI_COMM_WORLD_LOCAL_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
@@ -66,11 +67,28 @@ func TestComputedVariables(t *testing.T) {
 		t.Error(diff)
 	}
 	l.Apps[1].Argv[2] = strings.Repeat("x", 1<<17)
-	if got := computedEnv("s", "/w", l, &apiv1.Proc{Rank: 5, App: 1}); len(got) != len(want)-1 || slices.ContainsFunc(got, func(kv string) bool { return strings.HasPrefix(kv, "OMPI_ARGV=") }) {
+	if got := computed("s", "/w", l, &apiv1.Proc{Rank: 5, App: 1}); len(got) != len(want)-1 || slices.ContainsFunc(got, func(kv string) bool { return strings.HasPrefix(kv, "OMPI_ARGV=") }) {
 		t.Errorf("OMPI_ARGV that no program can have is not left out: %d variables", len(got))
 	}
 	l.Exec = &apiv1.Exec{}
-	if got := computedEnv("s", "", l, &apiv1.Proc{}); !slices.Equal(got, []string{"MPIUP_SESSION=s", "MPIUP_JOB_ID=j"}) {
+	if got := computed("s", "", l, &apiv1.Proc{}); !slices.Equal(got, []string{"MPIUP_SESSION=s", "MPIUP_JOB_ID=j"}) {
 		t.Errorf("exec got %q", got)
+	}
+}
+
+func TestExpanded(t *testing.T) {
+	rank := []string{"MPIUP_RANK=3", "HOME=/root", "LONG=" + strings.Repeat("x", 40<<10)}
+	long := "A=" + strings.Repeat("$LONG", 5)
+	for _, tt := range []struct{ def, want string }{
+		{"LOG=/tmp/$MPIUP_RANK.log", "LOG=/tmp/3.log"},
+		{"A=${HOME}/${MPIUP_RANK}$MPIUP_RANK", "A=/root/33"},
+		{"A=plain", "A=plain"},
+		{"A=$NOBODY_HAS_IT", "A=${NOBODY_HAS_IT}"},
+		{"A=5$$", "A=5$"},
+		{long, long}, // 200 KB are no variable
+	} {
+		if got := expanded([]string{tt.def}, rank, os.Expand); !slices.Equal(got, []string{tt.want}) {
+			t.Errorf("%.40s is %.60s", tt.def, got)
+		}
 	}
 }

@@ -1,11 +1,10 @@
-package agent
+package outfit
 
 import (
 	"encoding/json"
 	"slices"
 	"strings"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -72,35 +71,11 @@ func explanation(env, user []string, sources []source) string {
 	return ExplainVariable + "=" + string(text)
 }
 
-// sources are what mpiup computes for a rank. Later ones win over earlier ones.
-func (p *proc) sources(app *apiv1.App, wire []string) []source {
-	st := p.step
-	network := "--mpi-ports"
-	if st.net.choice.Name != "" {
-		network = "MPI uses interface " + st.net.choice.Name + ", since " + st.net.choice.Why
-	}
-	list := []source{
-		{"which rank of which job this is", computedEnv(st.s.id, p.dir, st.launch, p.spec)},
-		{"how the rank's MPI library reaches its agent", wire},
-		{"the host's topology, so that libraries need not read /sys", p.hwlocVariables(app)},
-		{network, p.networkVariables(app)},
-		{"what a Python program has printed is not lost when it is ended", p.unbuffered(app)},
-	}
-	list = append(list, because(p.fabricVariables(app))...)
-	for _, v := range p.meetingVariables(app) {
-		list = append(list, source{v.Why, []string{v.Name + "=" + v.Value}})
-	}
-	return append(list,
-		source{"the GPUs that the rank is given", p.gpuVariables(app)},
-		source{"the CPUs that the rank is bound to", p.bindingVariables(app)},
-		source{"where the launcher's files were copied to", st.fileVariables()})
-}
-
-// explained is what is started in a rank's place when environments are to be shown: this program, which prints
+// explain makes of a rank what is started in its place when environments are to be shown: this program, which prints
 // the explanation of one rank and nothing of the others.
-func (p *proc) explained(env, user []string, sources []source) (argv []string, path string, with []string) {
-	if p.spec.Rank+1 == p.step.launch.Job.Explain {
-		env = append(env, explanation(env, user, sources))
+func (r *Rank) explain(shown bool, user []string, sources []source) {
+	if shown {
+		r.Env = append(r.Env, explanation(r.Env, user, sources))
 	}
-	return []string{"mpiup", "env", "--here"}, "/proc/self/exe", env
+	r.Argv, r.Path = []string{"mpiup", "env", "--here"}, "/proc/self/exe"
 }

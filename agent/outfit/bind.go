@@ -1,4 +1,4 @@
-package agent
+package outfit
 
 import (
 	"fmt"
@@ -12,57 +12,33 @@ import (
 	"github.com/mpiup/mpiup/topology"
 )
 
-// bound is how the ranks of one job are bound here; the zero value: none is.
-type bound struct {
+// Bound is how the ranks of one job are bound here; the zero value: none is.
+type Bound struct {
 	layout  *layout.Layout // nil: not known
 	machine *topology.Machine
 	cpus    map[uint32]idset.Set // by rank in the job
 	sharing map[string]int       // ranks by the text of their CPUs
 }
 
-// binding reads what the launcher says of its ranks' CPUs, checked already.
-func (st *step) binding() *bound {
-	b := &bound{}
-	if st.launch.Exec != nil {
-		return b
-	}
-	for _, p := range st.launch.Procs {
-		cpus, err := idset.Parse(p.Cpus)
-		if err != nil || cpus.Empty() {
-			continue
-		}
-		if b.cpus == nil {
-			b.cpus, b.sharing = map[uint32]idset.Set{}, map[string]int{}
-		}
-		b.cpus[p.Rank] = cpus
+// Bind says where the ranks of a launch that are bound lie on the machine; nil: that is not known.
+func (l *Launch) Bind(on *layout.Layout, machine *topology.Machine) *Bound {
+	b := &Bound{layout: on, machine: machine, cpus: l.cpus, sharing: map[string]int{}}
+	for _, cpus := range l.cpus {
 		b.sharing[cpus.String()]++
-	}
-	if b.cpus == nil {
-		return b
-	}
-	var err error
-	if b.layout, b.machine, err = st.s.agent.host.Layout(); err != nil {
-		st.s.log.Info("bound ranks are not told where they are", "cause", err)
 	}
 	return b
 }
 
-// checkCPUs bounds a process's CPUs.
-func checkCPUs(p *apiv1.Proc) error {
-	if p.Cpus == "" {
-		return nil
-	}
-	cpus, err := idset.Parse(p.Cpus)
-	if err != nil || cpus.Last() >= layout.MaxThreads {
-		return fmt.Errorf("launch: rank %d with CPUs %.60q", p.Rank, p.Cpus)
-	}
-	return nil
-}
+// CPUs is those of a rank; empty: it is not bound.
+func (b *Bound) CPUs(rank uint32) idset.Set { return b.cpus[rank] }
+
+// Any says that some rank is bound.
+func (b *Bound) Any() bool { return len(b.cpus) > 0 }
 
 // memory is the NUMA node whose memory a rank on these CPUs is to have first; nil: they are of several,
 // or of a machine with one.
-func (b *bound) memory(cpus idset.Set) *int {
-	if b.machine == nil {
+func (b *Bound) memory(cpus idset.Set) *int {
+	if b.machine == nil || cpus.Empty() {
 		return nil
 	}
 	nodes := b.machine.All(topology.TypeNUMANode)
@@ -74,8 +50,8 @@ func (b *bound) memory(cpus idset.Set) *int {
 	return nil
 }
 
-// places says to PMIx where a rank is (pmix.locstr, pmix.cpuset); empty: it is not bound.
-func (b *bound) places(rank int) (locality, cpuset string) {
+// Places says to PMIx where a rank is (pmix.locstr, pmix.cpuset); empty: it is not bound.
+func (b *Bound) Places(rank int) (locality, cpuset string) {
 	cpus, is := b.cpus[uint32(rank)]
 	if !is || b.layout == nil {
 		return "", ""
@@ -83,21 +59,20 @@ func (b *bound) places(rank int) (locality, cpuset string) {
 	return b.layout.Locality(cpus), cpus.String()
 }
 
-// bindingVariables keep libraries from binding a bound rank again, and tell OpenMP of its share of the
+// variables keep libraries from binding a bound rank again, and tell OpenMP of its share of the
 // cores. Values of the user's and of the container's stay.
 //
 // OMP_PLACES has one place, all the rank's CPUs, in which every thread may run: an OpenMP that binds by itself
 // (Cray's, Fujitsu's) has nowhere narrower to go, and libgomp and libomp leave all masks as they are. Places of
 // one core would have libgomp bind the program's first thread to one before main, and with it all processes
 // that it starts, such as PyTorch's data loaders. Who binds threads himself is left alone.
-func (p *proc) bindingVariables(app *apiv1.App) (env []string) {
-	b := p.step.bound()
-	cpus, is := b.cpus[p.spec.Rank]
+func (b *Bound) variables(rank uint32, protocol apiv1.Pmi, given func(name string) bool) (env []string) {
+	cpus, is := b.cpus[rank]
 	if !is {
 		return nil
 	}
 	add := func(name, value string) {
-		if !p.has(app, name) {
+		if !given(name) {
 			env = append(env, name+"="+value)
 		}
 	}
@@ -105,10 +80,10 @@ func (p *proc) bindingVariables(app *apiv1.App) (env []string) {
 		share := b.layout.Inside(layout.Core, cpus) / b.sharing[cpus.String()]
 		add("OMP_NUM_THREADS", strconv.Itoa(max(share, 1)))
 	}
-	if !slices.ContainsFunc(openMPNames, p.step.given(app)) {
+	if !slices.ContainsFunc(openMPNames, given) {
 		add("OMP_PLACES", onePlace(cpus))
 	}
-	switch p.step.protocolOf(p.spec.App) {
+	switch protocol {
 	case apiv1.Pmi_PMI_NONE:
 	case apiv1.Pmi_PMI_PMIX:
 		add("OMPI_MCA_orte_bound_at_launch", "1")
@@ -134,19 +109,4 @@ func onePlace(cpus idset.Set) string {
 		parts = append(parts, fmt.Sprintf("%d:%d", lo, hi-lo+1))
 	}
 	return "{" + strings.Join(parts, ",") + "}"
-}
-
-// verifyBinding says when a rank that was just started runs on CPUs that it was not bound to.
-func (p *proc) verifyBinding() {
-	want, is := p.step.bound().cpus[p.spec.Rank]
-	if !is {
-		return
-	}
-	got, err := p.process.CPUs()
-	if err != nil || len(got) == 0 { // it has ended
-		return
-	}
-	if now := idset.Of(got...); !want.Covers(now) {
-		p.step.s.notice(true, "rank %d runs on CPUs %s, and was bound to %s: its program or a tool around it has bound it anew", p.spec.Rank, now, want)
-	}
 }

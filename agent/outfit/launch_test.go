@@ -1,4 +1,4 @@
-package agent
+package outfit
 
 import (
 	"slices"
@@ -21,12 +21,13 @@ func TestCommandLine(t *testing.T) {
 		{"none that fits", &apiv1.App{Tools: []*apiv1.Tool{{Argv: []string{"t"}, Ranks: "7"}}}, "a b,a b,a b"},
 	} {
 		tt.app.Argv = []string{"a", "b"}
-		if err := checkTools(tt.app); err != nil {
+		l, err := Parse(&apiv1.Launch{Job: &apiv1.Job{}, Apps: []*apiv1.App{tt.app}})
+		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		for rank := range uint32(3) {
-			argv, path := (&proc{spec: &apiv1.Proc{Rank: rank}}).commandLine(tt.app)
+			argv, path := l.commandLine(tt.app, &apiv1.Proc{Rank: rank})
 			words := strings.Join(argv, " ")
 			if path != "" {
 				words += "=" + path
@@ -38,7 +39,7 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 	for _, tools := range [][]*apiv1.Tool{{{}}, {{Argv: []string{""}}}, {{Argv: []string{"t"}, Ranks: "x"}}, {{Argv: []string{"t"}, Ranks: "0-99999999"}}, slices.Repeat([]*apiv1.Tool{{Argv: []string{"t"}}}, maxTools+1)} {
-		if err := checkTools(&apiv1.App{Tools: tools}); err == nil {
+		if _, err := Parse(&apiv1.Launch{Job: &apiv1.Job{}, Apps: []*apiv1.App{{Tools: tools}}}); err == nil {
 			t.Errorf("%.3v passes", tools)
 		}
 	}

@@ -1,4 +1,4 @@
-package agent
+package rdma_test
 
 import (
 	"strings"

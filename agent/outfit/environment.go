@@ -1,7 +1,6 @@
-package agent
+package outfit
 
 import (
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,10 +33,10 @@ func taken(l *apiv1.Launch) []string {
 	return secretVariables
 }
 
-// environment is a process's: the container's own, then what the user exported, then what
+// Environment is a process's: the container's own, then what the user exported, then what
 // mpiup computed. A later value of a name replaces an earlier one in its place.
-func environment(base []string, unset []string, user []string, computed []string) []string {
-	e := envList{at: make(map[string]int, len(base)+len(user)+len(computed))}
+func Environment(base []string, unset []string, user []string, ours []string) []string {
+	e := envList{at: make(map[string]int, len(base)+len(user)+len(ours))}
 	for _, kv := range base {
 		name, _, ok := strings.Cut(kv, "=")
 		if !ok || inherited(name) || slices.Contains(unset, name) {
@@ -45,7 +44,7 @@ func environment(base []string, unset []string, user []string, computed []string
 		}
 		e.set(name, kv)
 	}
-	for _, list := range [][]string{user, computed} {
+	for _, list := range [][]string{user, ours} {
 		for _, kv := range list {
 			if name, _, ok := strings.Cut(kv, "="); ok && name != "" {
 				e.set(name, kv)
@@ -78,8 +77,8 @@ func (e *envList) set(name, kv string) {
 	e.list = append(e.list, kv)
 }
 
-// computedEnv is what mpiup adds for one process of a launch.
-func computedEnv(session, dir string, l *apiv1.Launch, p *apiv1.Proc) []string {
+// computed is what mpiup adds for one process of a launch.
+func computed(session, dir string, l *apiv1.Launch, p *apiv1.Proc) []string {
 	env := []string{"MPIUP_SESSION=" + session, "MPIUP_JOB_ID=" + l.Job.Id}
 	if dir != "" {
 		env = append(env, "PWD="+dir)
@@ -100,14 +99,6 @@ func computedEnv(session, dir string, l *apiv1.Launch, p *apiv1.Proc) []string {
 	return append(env, scriptVariables(l, p, dir)...)
 }
 
-// unbuffered is for Python, which keeps what it prints to a pipe until there are 8 KiB of it. horovodrun sets the same.
-func (p *proc) unbuffered(app *apiv1.App) []string {
-	if p.step.launch.Exec != nil || p.has(app, "PYTHONUNBUFFERED") {
-		return nil
-	}
-	return []string{"PYTHONUNBUFFERED=1"}
-}
-
 func utoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
 // maxExpanded bounds the values that --expand makes of one: a variable may name a long one many times.
@@ -115,8 +106,8 @@ const maxExpanded = maxString
 
 // expanded puts a rank's own variables in the place of $NAME and ${NAME} in values. What the rank does not have
 // stays a reference, $$ is one $, and a value stays as it is written
-// where it would grow longer than a variable may be.
-func expanded(defs, rank []string) []string {
+// where it would grow longer than a variable may be. expand is os.Expand.
+func expanded(defs, rank []string, expand func(text string, value func(name string) string) string) []string {
 	own := make(map[string]string, len(rank))
 	for _, kv := range rank {
 		name, value, _ := strings.Cut(kv, "=")
@@ -125,7 +116,7 @@ func expanded(defs, rank []string) []string {
 	out := make([]string, len(defs))
 	for i, def := range defs {
 		size := 0
-		text := os.Expand(def, func(name string) string {
+		text := expand(def, func(name string) string {
 			value, ok := own[name]
 			switch {
 			case name == "$":
@@ -143,4 +134,9 @@ func expanded(defs, rank []string) []string {
 		}
 	}
 	return out
+}
+
+// names says that a list of NAME=value has a name.
+func names(env []string, name string) bool {
+	return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 }
