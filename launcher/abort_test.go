@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -35,53 +34,5 @@ func TestProcessesThatOthersEnd(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// An agent that names processes that are not there does not keep to the protocol.
-func TestControlOfNobody(t *testing.T) {
-	r := newRun(Config{})
-	r.ranks = make([]rankInfo, 2)
-	for _, c := range []*apiv1.Control{{Targets: "2", Signal: 9}, {Targets: "x", Signal: 9}, {Targets: "0", Signal: 65}, {Targets: "0"}} {
-		if err := r.onControl(c); err == nil {
-			t.Errorf("%v was taken", c)
-		}
-	}
-}
-
-func TestRanksOn(t *testing.T) {
-	r := newRun(Config{})
-	r.places = newPlaces()
-	add := func(number int, hostOf ...int) {
-		j := &jobRun{number: number, base: r.places.ids(), plan: &job.Plan{Placements: make([]job.Placement, len(hostOf))}}
-		r.jobs = append(r.jobs, j)
-		r.ranks = append(r.ranks, make([]rankInfo, len(hostOf))...)
-		r.places.grow(hostOf)
-	}
-	add(0, 0, 0, 1)
-	add(1, 0)
-	add(2, 1, 0)
-	over := func(ids ...int) {
-		for id := range r.ranks {
-			if r.ranks[id].state = rankRunning; slices.Contains(ids, id) {
-				r.ranks[id].state = rankExited
-			}
-		}
-	}
-	for _, tt := range []struct {
-		over []int
-		want string
-	}{
-		{nil, "ranks 0-1 and rank 0 of spawned job 1 and rank 1 of spawned job 2"},
-		{[]int{0, 3}, "ranks 0-1 and rank 1 of spawned job 2"},
-		{[]int{0, 1, 3, 5}, "ranks 0-1 and rank 0 of spawned job 1 and rank 1 of spawned job 2"},
-	} {
-		over(tt.over...)
-		if got := r.ranksOn(0); got != tt.want {
-			t.Errorf("%v over: %q, want %q", tt.over, got, tt.want)
-		}
-	}
-	if got := r.ranksOn(2); got != "no ranks" {
-		t.Errorf("of an empty host: %q", got)
 	}
 }

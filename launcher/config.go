@@ -1,10 +1,10 @@
 package launcher
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"time"
-
-	"github.com/mpiup/mpiup/launcher/reach"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
@@ -12,7 +12,9 @@ import (
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains"
+	"github.com/mpiup/mpiup/launcher/run"
 )
 
 // Config is one run. cmd/mpiup fills it from flags and environment, read once.
@@ -66,10 +68,27 @@ type Config struct {
 	Signals     <-chan os.Signal
 }
 
-// Values of Config.Universe that are no numbers. They concern libraries of PMI-1 and PMI-2; those of PMIx are told
-// all slots.
+// Values of Config.Universe that are no numbers.
 const (
-	UniverseGiven   = 0  // the slots, where all were given
-	UniverseUnknown = -1 // Hydra's INFINITE, and what it says of itself
-	UniverseSystem  = -2 // Hydra's SYSTEM: the numbers of hosts, 1 where there is none
+	UniverseGiven   = run.UniverseGiven
+	UniverseUnknown = run.UniverseUnknown
+	UniverseSystem  = run.UniverseSystem
 )
+
+// pty says that ranks write to terminals: Pty is set, and their output is for somebody who reads along. Files
+// and JSON get pipes, to which programs write in larger pieces and without colours.
+func (c *Config) pty() bool {
+	o := &c.Output
+	return c.Pty && o.Mode != iof.JSON && o.Dir == "" && o.Files == [2]iof.Pattern{}
+}
+
+// forRun is what the run itself needs to know of the user's wishes.
+func (c *Config) forRun() run.Config {
+	return run.Config{
+		Apps: c.Apps, Policy: c.Policy, ReportBindings: c.ReportBindings, KeepOn: c.KeepOn, Recover: c.Recover, Linger: c.Linger, Expand: c.Expand,
+		Nodes: c.Nodes, Node: c.Node, Timeout: c.Timeout, Grace: c.Grace, TermGrace: c.TermGrace, PMI: c.PMI, Universe: c.Universe,
+		NoTopologyHint: c.NoTopologyHint, WorkerLogs: c.WorkerLogs, Net: c.Net, MPIPorts: c.MPIPorts, GPUsPerRank: c.GPUsPerRank, GPUBind: c.GPUBind,
+		Frameworks: c.Frameworks, Explain: c.Explain, Fabric: c.Fabric, Window: c.Window, Version: c.Version,
+		Pty: c.pty(), SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo), Self: c.Self,
+	}
+}

@@ -11,13 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/streams"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -190,11 +189,4 @@ func (c *ExecConfig) raw(f func() error) error {
 		return f()
 	}
 	return streams.Raw(c.Stdin, f)
-}
-
-// resize tells the command's terminal our size.
-func (r *run) resize() {
-	if rows, columns, err := streams.TerminalSize(r.cfg.Stdin); err == nil {
-		r.send(0, (&apiv1.Resize{Rows: uint32(rows), Columns: uint32(columns)}).Frame())
-	}
 }

@@ -2,12 +2,8 @@ package launcher
 
 import (
 	"context"
+	"strings"
 	"testing"
-	"time"
-
-	"github.com/mpiup/mpiup/launcher/reach"
-
-	"github.com/mpiup/mpiup/launcher/link"
 
 	"google.golang.org/protobuf/proto"
 
@@ -15,15 +11,21 @@ import (
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
-// aboutToLaunch is a run of four ranks on two hosts that is about to launch.
-func aboutToLaunch(t testing.TB) *run {
+// aboutToLaunch is a run of four ranks on two hosts, whose agents have not heard of it yet.
+func aboutToLaunch(t testing.TB, out *strings.Builder) *driver {
 	cfg := Config{Apps: []job.App{{Argv: []string{"a.out"}, N: 4}}}
+	if out != nil {
+		cfg.Stderr = out
+	}
 	cfg.Fill()
-	r := newRun(cfg)
+	r := newDriver(cfg)
 	placed := []job.Host{{Name: "w0", Slots: 2, SlotsGiven: true}, {Name: "w1", Slots: 2, SlotsGiven: true}}
 	var err error
 	if r.plan, err = placement.Place(placed, r.cfg.Apps, r.cfg.Policy); err != nil {
@@ -47,7 +49,9 @@ func aboutToLaunch(t testing.TB) *run {
 	if err := r.prepare(found, reach.NewOpener(&r.cfg.Reach)); err != nil {
 		t.Fatal(err)
 	}
-	r.timers.quiet, r.timers.grace, r.timers.bound = time.NewTimer(time.Hour), time.NewTimer(time.Hour), time.NewTimer(time.Hour)
+	r.makeTimers()
+	t.Cleanup(r.stopTimers)
+	r.carryOut(r.run.Start(r.now()))
 	return r
 }
 
@@ -85,9 +89,7 @@ func FuzzFrames(f *testing.F) {
 		(&apiv1.Event{Data: []byte("x")}).Frame())
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		defer cost.Watch(t, cost.Parser, len(a)+len(b)+len(c))()
-		r := aboutToLaunch(t)
-		r.timers.answers = time.NewTimer(time.Hour)
-		defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound, r.timers.answers)
+		r := aboutToLaunch(t, nil)
 		for i, data := range [][]byte{a, b, c} {
 			var frame apiv1.Frame
 			if proto.Unmarshal(data, &frame) != nil || frame.Body == nil {
@@ -96,15 +98,17 @@ func FuzzFrames(f *testing.F) {
 			if err := r.deliver(i%2, &frame); err != nil {
 				t.Error(err)
 			}
-			r.handle(event{host: i % 2, frame: &frame, at: r.clock.Now()})
+			r.step(run.Frame{Host: i % 2, Frame: &frame, At: r.clock.Now()})
 			for _, e := range r.mail.take() {
-				if e.do != nil {
-					r.handle(e)
+				switch e := e.(type) {
+				case run.Event:
+					r.step(e)
+				case func():
+					e()
 				}
 			}
-			r.tellGone()
-			r.judge()
+			r.step(run.Turn{})
 		}
-		r.verdict.Explain()
+		r.run.Verdict().Explain()
 	})
 }

@@ -4,16 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/mpiup/mpiup/launcher/reach"
-
-	"github.com/mpiup/mpiup/launcher/link"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/spawn"
 )
 
@@ -22,10 +20,7 @@ import (
 const joinWait = 10 * time.Second
 
 // site is a host that jobs may be placed on: of the command line, with a session or not, or one
-// that a rank named. It has one session at a time.
-//
-//	named ─join─▶ found ─enlist─▶ host of the run ─Bye─▶ named
-//	                └────dismiss────────────────────────▶
+// that a rank named. It has one session at a time; the run says when it is let go.
 type site struct {
 	hosts.Wanted
 	job.Host
@@ -63,126 +58,93 @@ func (s *site) reached(f reach.Found) {
 	}
 }
 
-// alive says that the run has a session with the site that takes a Launch.
-func (r *run) alive(s *site) bool {
-	return s.host >= 0 && !r.at[s.host].bye && !r.host(s.host).Finished()
+// siteOf is the site of that name; one that the run did not know is made.
+func (r *driver) siteOf(w hosts.Wanted) *site {
+	if i := slices.IndexFunc(r.sites, func(s *site) bool { return s.Entry.Name == w.Entry.Name }); i >= 0 {
+		return r.sites[i]
+	}
+	s := &site{Wanted: w, host: -1, Host: job.Host{Name: w.Entry.Name}}
+	r.sites = append(r.sites, s)
+	return s
 }
 
-// siteOf is the site that a rank means by a name, -1 for none: spelled as on the command line, as
-// its agent states it, or either by the first label.
-func (r *run) siteOf(name string) int {
-	name = strings.TrimSuffix(name, ".")
-	same := func(spell func(string) string) int {
-		return slices.IndexFunc(r.sites, func(s *site) bool {
-			return strings.EqualFold(spell(s.Entry.Name), spell(name)) || s.stated != "" && strings.EqualFold(spell(s.stated), spell(name))
-		})
-	}
-	if i := same(func(s string) string { return s }); i >= 0 {
-		return i
-	}
-	if r.cfg.Self(name) {
-		if i := slices.IndexFunc(r.sites, func(s *site) bool { return s.Local }); i >= 0 {
-			return i
-		}
-	}
-	return same(hosts.FirstLabel)
-}
-
-// join reaches hosts for the first ask, which waits for them. Those the run did not know become
-// sites.
-func (r *run) join(o spawn.Order) {
-	var want []hosts.Wanted
-	for _, name := range o.Strangers {
-		want = append(want, hosts.Wanted{Entry: hostlist.Entry{Name: name}, Local: r.cfg.Self(name)})
-	}
-	for _, i := range o.Sites {
-		want = append(want, r.sites[i].Wanted)
-	}
-	reach := r.cfg.Reach
-	reach.Identity = r.identity
-	for _, w := range want {
-		if reach.Identity == nil && !(w.Local && reach.Embedded != nil) {
-			r.spawns.Joined(fmt.Errorf("host %s is not of this run, and others cannot be reached without the job's secret (--key)", w.Entry.Name))
-			return
-		}
-	}
-	claims := r.claims()
-	r.aside(func(life context.Context) {
-		ctx, cancel := context.WithTimeout(life, min(joinWait, reach.Wait))
-		defer cancel()
-		attach := r.dial(&reach, len(want))
-		have, err := reach.Reinforce(ctx, life, want, claims, attach, r.opener)
-		r.mail.put(event{host: -1, do: func() { r.joined(have, attach, err) }})
+// readHosts reads the hosts that programs name, aside, as files may take long.
+func (r *driver) readHosts(programs []job.SpawnProgram) {
+	r.aside(func(context.Context) {
+		targets, err := spawn.Targets(programs, func(file string) ([]hostlist.Entry, error) { return hosts.ReadBelow(r.cfg.SpawnFiles, file) })
+		r.mail.put(run.HostsRead{Targets: targets, Err: err})
 	})
 }
 
-// claims are the agents that the run has.
-func (r *run) claims() (have []reach.Found) {
-	for _, s := range r.sites {
-		if r.alive(s) {
-			have = append(have, reach.Found{Wanted: s.Wanted, Session: r.host(s.host).First})
+// join reaches hosts beside those the run has. What cannot be is answered at once, all else comes by mail.
+func (r *driver) join(o run.Reach) run.Event {
+	var want []hosts.Wanted
+	for _, name := range o.Names {
+		i := slices.IndexFunc(r.sites, func(s *site) bool { return s.Entry.Name == name })
+		if i >= 0 {
+			want = append(want, r.sites[i].Wanted)
+		} else {
+			want = append(want, hosts.Wanted{Entry: hostlist.Entry{Name: name}, Local: r.cfg.Self(name)})
 		}
 	}
-	return have
+	to := r.cfg.Reach
+	to.Identity = r.identity
+	for _, w := range want {
+		if to.Identity == nil && !(w.Local && to.Embedded != nil) {
+			return run.Reached{Err: fmt.Errorf("host %s is not of this run, and others cannot be reached without the job's secret (--key)", w.Entry.Name)}
+		}
+	}
+	var claims []reach.Found // the agents that the run has
+	for _, s := range r.sites {
+		if slices.Contains(o.Has, s.Entry.Name) {
+			claims = append(claims, reach.Found{Wanted: s.Wanted, Session: r.places.hosts()[s.host].First})
+		}
+	}
+	r.aside(func(life context.Context) {
+		ctx, cancel := context.WithTimeout(life, min(joinWait, to.Wait))
+		defer cancel()
+		attach := r.dial(&to, len(want))
+		have, err := to.Reinforce(ctx, life, want, claims, attach, r.opener)
+		r.mail.put(func() { r.joined(have, attach, err) })
+	})
+	return nil
 }
 
-// joined goes on with the first ask once its hosts were reached, or not.
-func (r *run) joined(have []reach.Found, attach link.Attach, err error) {
-	if r.job == jobStopping || r.job == jobDone {
-		reach.CloseAll(have)
-		return
-	}
-	if err != nil {
+// joined keeps what was reached, for the run to take or to let go.
+func (r *driver) joined(have []reach.Found, attach link.Attach, err error) {
+	if r.over || err != nil {
 		reach.CloseAll(have)
 		have = nil
 	}
-	for _, f := range have {
-		i := slices.IndexFunc(r.sites, func(s *site) bool { return s.Entry.Name == f.Entry.Name })
-		if i < 0 {
-			i = len(r.sites)
-			r.sites = append(r.sites, &site{Wanted: f.Wanted, host: -1, Host: job.Host{Name: f.Entry.Name}})
-		}
-		s := r.sites[i]
-		s.reached(f)
-		s.Layout, s.NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(f.Session.Opened.Host.GetGpuUnits(), r.cfg.gpuWish())
-		s.found, s.attach = &f, attach
+	if r.over {
+		return
 	}
-	r.spawns.Joined(err)
-	r.serveSpawns()
+	e := run.Reached{Err: err}
+	for _, f := range have {
+		s := r.siteOf(f.Wanted)
+		s.reached(f)
+		s.found, s.attach = &f, attach
+		agent := f.Session.Opened.Host
+		e.Sites = append(e.Sites, run.Found{Host: hostFor(f), CPUs: s.CPUs, Slots: int(agent.GetSlots()),
+			Layout: layoutOf(f, r.cfg.Log), NearGPUs: nearGPUs(agent.GetGpuUnits(), r.cfg.gpuWish())})
+	}
+	r.step(e)
 }
 
-// enlist makes a site that was found a host of the run, which learns first what jobs there are;
-// one that is a host already stays it. It returns the index.
-func (r *run) enlist(s *site) int {
-	if r.alive(s) {
-		return s.host
-	}
+// enlist makes a site that was found the run's next host.
+func (r *driver) enlist(name string) {
+	s := r.siteOf(hosts.Wanted{Entry: hostlist.Entry{Name: name}})
 	s.host = r.addHost(*s.found, s.attach)
 	s.found = nil
-	for _, j := range r.jobs {
-		if !j.over() {
-			r.sendKnown(s.host, j)
-		}
-	}
-	r.aside(r.carryHost(r.host(s.host)))
-	r.warnVersions(s.host)
-	return s.host
+	r.aside(r.carryHost(r.places.hosts()[s.host]))
 }
 
 // dismiss closes sessions with hosts that were reached for an ask and not used.
-func (r *run) dismiss() {
+func (r *driver) dismiss() {
 	for _, s := range r.sites {
 		if f := s.found; f != nil {
 			s.found = nil
 			r.aside(func(context.Context) { reach.CloseAll([]reach.Found{*f}) })
 		}
-	}
-}
-
-// carryHost keeps a host's session on a connection until it is over.
-func (r *run) carryHost(h *link.Conn) func(context.Context) {
-	return func(life context.Context) {
-		err := h.Run(life)
-		r.mail.put(event{host: h.Index, end: true, err: err, at: r.clock.Now()})
 	}
 }

@@ -11,11 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 // After SIGTERM every rank has the whole time, whoever ends first and however; a failure without one gives the
@@ -76,7 +75,7 @@ func TestTermGrace(t *testing.T) {
 func TestInterruptedWait(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(reach.GotSignal(syscall.SIGINT))
-	got := newRun(Config{}).impatient(ctx, &reach.Failure{Code: 243, Lines: []string{"host w0: no such name", "host w1: connection refused"}})
+	got := newDriver(Config{}).impatient(ctx, &reach.Failure{Code: 243, Lines: []string{"host w0: no such name", "host w1: connection refused"}})
 	want := []string{"host w0: no such name", "host w1: connection refused", "got SIGINT while waiting for hosts"}
 	if f, ok := got.(*reach.Failure); !ok || f.Code != 130 || !slices.Equal(f.Lines, want) {
 		t.Errorf("got %v", got)

@@ -2,7 +2,7 @@ package launcher
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -10,32 +10,23 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/remains/report"
-	"github.com/mpiup/mpiup/launcher/verdict"
+	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/streams"
 )
 
-// event is what the loop goroutine is told.
-type event struct {
-	host  int           // node rank
-	frame *apiv1.Frame  // of that host, or
-	end   bool          // that host's connection has ended: with err, the host was lost
-	err   error         // of end, or of the output
-	do    func()        // called on the loop's goroutine
-	at    time.Duration // Clock time
-}
-
-// mailbox is the loop's queue. Its senders, readers of connections, must not block; what it
+// mailbox is the loop's queue: of run.Events, and functions that its goroutine is to call. Its senders, readers of connections, must not block; what it
 // holds is bounded by what ranks do (output, the bulk, does not pass here).
 type mailbox struct {
 	wake chan struct{} // capacity 1
 
 	mu    sync.Mutex
-	items []event // guarded by mu
+	items []any // guarded by mu
 }
 
 func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
 
-func (m *mailbox) put(e event) {
+func (m *mailbox) put(e any) {
 	m.mu.Lock()
 	m.items = append(m.items, e)
 	m.mu.Unlock()
@@ -45,7 +36,7 @@ func (m *mailbox) put(e event) {
 	}
 }
 
-func (m *mailbox) take() []event {
+func (m *mailbox) take() []any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	items := m.items
@@ -53,163 +44,188 @@ func (m *mailbox) take() []event {
 	return items
 }
 
-// loop owns the run's state from launch until every host is done. It returns early only when
-// ctx ends.
-func (r *run) loop(ctx context.Context) {
-	r.timers.quiet = time.NewTimer(time.Hour)
-	r.timers.grace = time.NewTimer(time.Hour)
-	r.timers.bound = time.NewTimer(time.Hour)
-	r.timers.room = time.NewTimer(time.Hour)
-	r.timers.answers = time.NewTimer(time.Hour)
-	r.timers.missing = time.NewTimer(time.Hour)
-	r.timers.lone = time.NewTimer(time.Hour)
-	limit := time.NewTimer(time.Hour)
-	timers := []*time.Timer{r.timers.quiet, r.timers.grace, r.timers.bound, r.timers.room, r.timers.answers, r.timers.missing, r.timers.lone, limit}
-	stopTimers(timers...)
-	defer stopTimers(timers...)
-	if r.cfg.Timeout > 0 {
-		limit.Reset(max(r.cfg.Timeout-time.Since(r.begun), 0))
+// deliver takes a frame from host h's connection, on its reading goroutine. Output goes on
+// from here; all else to the loop. It returns no error: a connection cannot be resumed out of
+// a frame that makes no sense, the loop ends the job over it.
+func (r *driver) deliver(h int, f *apiv1.Frame) error {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Output:
+		o := b.Output
+		if r.places.owns(h, o.Rank) && (o.Stream == apiv1.Stream_STDOUT || o.Stream == apiv1.Stream_STDERR) {
+			r.sink.Write(int(o.Rank), job.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
+			return nil
+		}
+	case *apiv1.Frame_OutputEnd:
+		if r.places.owns(h, b.OutputEnd.Rank) {
+			r.sink.End(int(b.OutputEnd.Rank))
+		}
+	case *apiv1.Frame_Credit:
+		if r.places.owns(h, b.Credit.Rank) && r.input != nil {
+			r.input.Grant(int(b.Credit.Rank), int(b.Credit.Bytes))
+			return nil
+		}
+	case *apiv1.Frame_CopyCredit:
+		if b.CopyCredit.Job == 0 {
+			r.copier.Grant(h, int(min(b.CopyCredit.Bytes, apiv1.CopyWindow)))
+			return nil
+		}
 	}
-	done := ctx.Done()
-	for r.active > 0 {
-		select {
-		case <-r.mail.wake:
-			for _, e := range r.mail.take() {
-				r.handle(e)
+	r.mail.put(run.Frame{Host: h, Frame: f, At: r.clock.Now()})
+	return nil
+}
+
+// carry launches and stays with the job until its end; what it starts has ended when it
+// returns.
+func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) error {
+	var parts, sink, input sync.WaitGroup
+	defer func() {
+		parts.Wait()
+		for _, e := range r.mail.take() {
+			if late, ok := e.(func()); ok { // hosts that joined too late
+				late()
 			}
-			r.tellGone()
-			r.judge()
-		case s := <-r.cfg.Signals:
-			r.signal(s)
-		case <-limit.C:
-			r.timeUp()
-		case <-r.timers.missing.C:
-			r.sayMissing()
-		case <-r.timers.lone.C:
-			r.sayLone()
-		case <-r.timers.answers.C:
-			r.inquired()
-		case <-r.timers.grace.C: // the ranks have had their time after our INT or TERM
-			r.timeToGo()
-		case <-r.timers.quiet.C:
-			r.say("stopping the ranks: %s", r.sentence())
-		case <-r.timers.room.C:
-			r.spawns.Late()
-			r.serveSpawns()
-			r.judge()
-		case <-r.timers.bound.C:
-			r.abandon()
+		}
+	}()
+	defer cancel()
+	r.aside = func(f func(context.Context)) { parts.Go(func() { f(life) }) }
+	parts.Go(func() { r.clock.Run(life, r.tickHosts) })
+	sinkCtx, unblock := context.WithCancel(life)
+	r.unblock = unblock
+	defer unblock()
+	sink.Go(func() { _ = r.sink.Run(sinkCtx) }) // each error came through Broken
+	r.makeTimers()
+	r.carryOut(r.run.Start(r.now()))
+	r.startCopy()
+	for _, h := range r.places.hosts() {
+		r.aside(r.carryHost(h))
+	}
+	inputCtx, endInput := context.WithCancel(life)
+	if r.input != nil {
+		input.Go(func() {
+			select {
+			case <-r.feed:
+			case <-inputCtx.Done():
+				return
+			}
+			if err := r.input.Run(inputCtx); err != nil {
+				r.say("%v; the ranks see its end", err)
+			}
+		})
+	}
+	r.loop(ctx)
+	endInput()
+	input.Wait()
+	r.sink.Close()
+	r.flush(&sink)
+	r.step(run.Over{})
+	return nil
+}
+
+// flush waits until all output is written. A reader that does not read is waited for as by any
+// program, until a second INT or TERM.
+func (r *driver) flush(sink *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() { sink.Wait(); close(done) }()
+	for {
+		select {
 		case <-done:
-			done = nil
-			r.stop("the launcher ends", false)
+			return
+		case s := <-r.cfg.Signals:
+			if s == syscall.SIGINT || s == syscall.SIGTERM {
+				r.unblock()
+			}
 		}
 	}
 }
 
-func stopTimers(ts ...*time.Timer) {
-	for _, t := range ts {
+// loop feeds the run from launch until every host is done. It returns early only when ctx ends.
+func (r *driver) loop(ctx context.Context) {
+	defer r.stopTimers()
+	defer func() { r.over = true }()
+	done := ctx.Done()
+	for r.run.Active() > 0 {
+		select {
+		case <-r.mail.wake:
+			for _, e := range r.mail.take() {
+				switch e := e.(type) {
+				case run.Event:
+					r.step(e)
+				case func():
+					e()
+				}
+			}
+			r.step(run.Turn{})
+		case s := <-r.cfg.Signals:
+			r.signal(s)
+		case <-r.timers[run.Limit].C:
+			r.step(run.Expired{Timer: run.Limit})
+		case <-r.timers[run.Missing].C:
+			r.step(run.Expired{Timer: run.Missing})
+		case <-r.timers[run.Lone].C:
+			r.step(run.Expired{Timer: run.Lone})
+		case <-r.timers[run.Answers].C:
+			r.step(run.Expired{Timer: run.Answers})
+		case <-r.timers[run.Grace].C:
+			r.step(run.Expired{Timer: run.Grace})
+		case <-r.timers[run.Quiet].C:
+			r.step(run.Expired{Timer: run.Quiet})
+		case <-r.timers[run.Room].C:
+			r.step(run.Expired{Timer: run.Room})
+		case <-r.timers[run.Bound].C:
+			r.step(run.Expired{Timer: run.Bound})
+		case <-done:
+			done = nil
+			r.step(run.Cancelled{})
+		}
+	}
+}
+
+// signal passes on what the launcher got. The size of our terminal is nothing that a run knows.
+func (r *driver) signal(s os.Signal) {
+	sig, ok := s.(syscall.Signal)
+	switch {
+	case !ok:
+	case sig != syscall.SIGWINCH || r.exec == nil:
+		r.step(run.Signal{Number: int(sig)})
+	case r.exec.TTY:
+		r.resize()
+	}
+}
+
+func (r *driver) makeTimers() {
+	for i := range r.timers {
+		r.timers[i] = time.NewTimer(time.Hour)
+		r.timers[i].Stop()
+	}
+}
+
+func (r *driver) stopTimers() {
+	for _, t := range r.timers {
 		t.Stop()
 	}
 }
 
-// judge stops the job after the first verdict.Fault.
-func (r *run) judge() {
-	asking := r.inquiry.last && r.inquiry.open != nil
-	if r.job == jobStopping || !r.verdict.Any() || asking || r.leaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
-		return
-	}
-	if f, ok := r.verdict.Cause(); ok {
-		r.stop(f.Sentence(), false)
-	}
-}
-
-func (r *run) fail(f verdict.Fault) {
-	f.At = max(f.At, 0)
-	if f.At == 0 {
-		f.At = r.clock.Now()
-	}
-	f.Command = r.exec != nil
-	if !r.verdict.Any() {
-		r.phase = r.job.String()
-	}
-	r.verdict.Add(f)
-	r.cfg.Log.Debug("fault", "what", f.Sentence())
-}
-
-// quietStop is how long a stop may take before the user is told of it.
-const quietStop = time.Second
-
-// stopBound is what an agent gets, over the grace, to end what it was told to end.
-const stopBound = 15 * time.Second
-
-// stop ends all ranks: TERM, the grace, CONT and KILL; with now at once. The second call
-// matters only with now.
-func (r *run) stop(why string, now bool) {
-	if r.job == jobStopping && !now {
-		return
-	}
-	if next, ok := r.job.next(jobFailed); ok {
-		r.job = next
-	}
-	if r.stopped.IsZero() {
-		r.stopped = time.Now()
-		r.remains.Event(report.Stopping, "", why)
-	}
-	r.copier.Gone()
-	r.timers.grace.Stop()
-	r.timers.quiet.Reset(quietStop)
-	r.timers.bound.Reset(r.cfg.Grace + stopBound)
+// tickHosts passes a step of the clock on to every host's connection.
+func (r *driver) tickHosts() {
 	for _, h := range r.places.hosts() {
-		r.send(h.Index, (&apiv1.Stop{Why: why, Now: now}).Frame())
-		r.idle(h.Index)
+		h.Tick()
 	}
 }
 
-// abandon gives up hosts that did not do what they were told in time, or ended ranks and do not say why.
-func (r *run) abandon() {
-	for _, h := range r.places.hosts() {
-		late := r.job == jobStopping || r.at[h.Index].bye || r.at[h.Index].dropped
-		if late && !h.Finished() {
-			r.say("host %s did not end what it runs within %v; it is left to its lease", h.Name, r.cfg.Grace+stopBound)
-			h.Finish()
+// carryHost keeps a host's session on a connection until it is over.
+func (r *driver) carryHost(h *link.Conn) func(context.Context) {
+	return func(life context.Context) {
+		e := run.Ended{Host: h.Index}
+		if lost := (*link.Lost)(nil); errors.As(h.Run(life), &lost) {
+			e.Lost, e.Why, e.Since, e.Fenced = true, lost.Why, lost.Since, lost.Fenced
 		}
+		r.mail.put(e)
 	}
 }
 
-// signal does what a signal to the launcher asks for.
-func (r *run) signal(s os.Signal) {
-	sig, ok := s.(syscall.Signal)
-	if !ok {
-		return
-	}
-	if sig == syscall.SIGWINCH && r.exec != nil {
-		if r.exec.TTY {
-			r.resize()
-		}
-		return
-	}
-	r.remains.Event(report.Signal, "", job.SignalName(int(sig)))
-	a := r.signals.on(sig, time.Since(r.begun))
-	if r.exec != nil && a.grace {
-		a.say = ""
-	}
-	if a.say != "" {
-		r.say("%s", a.say)
-	}
-	if a.grace {
-		r.fail(verdict.Fault{Event: verdict.Signalled, ID: -1, Node: -1, Code: int(sig)})
-		r.verdict.Holdup = r.missing()
-		switch {
-		case r.exec == nil && sig == syscall.SIGTERM:
-			r.leave(fmt.Sprintf("got SIGTERM and passed it on: the ranks have %v to end", r.cfg.TermGrace), a.forward...)
-			return
-		case r.exec == nil || sig == syscall.SIGTERM: // a command may have its own use for Ctrl-C
-			r.timers.grace.Reset(r.cfg.Grace)
-		}
-	}
-	r.forwardSignals(a.forward)
-	if a.kill {
-		r.stop("the launcher was told to kill", true)
-		r.unblock()
+// resize tells the command's terminal our size.
+func (r *driver) resize() {
+	if rows, columns, err := streams.TerminalSize(r.cfg.Stdin); err == nil {
+		r.send(0, (&apiv1.Resize{Rows: uint32(rows), Columns: uint32(columns)}).Frame())
 	}
 }

@@ -4,12 +4,10 @@ import (
 	"math"
 	"testing"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
-	"github.com/mpiup/mpiup/launcher/link"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 // The number comes from what agents say. One that lies makes none of which the others would say that it cannot be.

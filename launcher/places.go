@@ -1,17 +1,9 @@
 package launcher
 
 import (
-	"fmt"
-	"strings"
 	"sync/atomic"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
 	"github.com/mpiup/mpiup/launcher/link"
-
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/launcher/exchange"
 )
 
 // places says where the processes of a run are. Hosts and processes have an index and an id that
@@ -68,102 +60,4 @@ func (p *places) grow(hosts []int) {
 		of = append(of, int32(h))
 	}
 	p.of.Store(&of)
-}
-
-// host is one of the run's hosts.
-func (r *run) host(h int) *link.Conn { return r.places.hosts()[h] }
-
-// send queues a frame for a host. One that is too large ends the job: the host would wait for it.
-func (r *run) send(h int, f *apiv1.Frame) {
-	if err := r.host(h).Send(f); err != nil {
-		r.nonsense(h, err)
-	}
-}
-
-// sendOut sends what came of an event, in order.
-func (r *run) sendOut(frames []exchange.Out) {
-	for _, o := range frames {
-		r.send(o.Host, o.Frame)
-	}
-}
-
-// live calls f with every host that still takes frames.
-func (r *run) live(f func(h int)) {
-	for h, host := range r.places.hosts() {
-		if !r.at[h].bye && !host.Finished() {
-			f(h)
-		}
-	}
-}
-
-// ranksOn names a host's processes, "ranks 8-15 and rank 0 of spawned job 1": those of jobs of which
-// something is left there, else all.
-func (r *run) ranksOn(h int) string {
-	var all, left idset.Set
-	for _, j := range r.jobs {
-		var s idset.Set
-		over := true
-		for id := j.base; id < j.base+j.size(); id++ {
-			if r.places.hostOf(id) == h {
-				s.Add(id)
-				over = over && r.ranks[id].state.over()
-			}
-		}
-		all = all.Union(s)
-		if !over {
-			left = left.Union(s)
-		}
-	}
-	if left.Empty() {
-		return r.named(all)
-	}
-	return r.named(left)
-}
-
-// named is processes as users know them.
-func (r *run) named(ids idset.Set) string {
-	of := map[*jobRun]*idset.Set{}
-	for id := range ids.All() {
-		j := r.jobOf(id)
-		if of[j] == nil {
-			of[j] = &idset.Set{}
-		}
-		of[j].Add(id - j.base)
-	}
-	var parts []string
-	for _, j := range r.jobs {
-		s := of[j]
-		if s == nil {
-			continue
-		}
-		if len(parts) == reach.MaxInOne {
-			parts = append(parts, "others")
-			break
-		}
-		name := "ranks " + s.String()
-		if s.Len() == 1 {
-			name = "rank " + s.String()
-		}
-		if j.number > 0 {
-			name += fmt.Sprintf(" of spawned job %d", j.number)
-		}
-		parts = append(parts, name)
-	}
-	if len(parts) == 0 {
-		return "no ranks"
-	}
-	return strings.Join(parts, " and ")
-}
-
-// hostState is what is known of one host's processes.
-type hostState struct {
-	created int    // processes not heard of yet
-	running int    // processes that run
-	outputs int    // processes whose output has not ended
-	bye     bool   // Bye was sent
-	dropped bool   // its agent ended processes without being told to
-	ending  string // why its agent is being ended, as it said
-	missed  bool   // it was lost, and the run goes on without it
-
-	taken idset.Set // processes that its agent ended without being told to
 }

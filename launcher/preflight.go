@@ -16,7 +16,7 @@ import (
 // preflight looks at the hosts of the plan before anything is started, prints what is worth a warning to standard
 // error, and fails where something fails or could not be looked at. Agents hold none of MPI's ports when it returns
 // without an error.
-func (r *run) preflight(ctx context.Context, have []reach.Found) error {
+func (r *planner) preflight(ctx context.Context, have []reach.Found) error {
 	ctx, cancel := r.patience(ctx)
 	defer cancel()
 	beating, stop := context.WithCancel(ctx)
@@ -49,7 +49,7 @@ func (r *run) preflight(ctx context.Context, have []reach.Found) error {
 }
 
 // looked are the hosts of the plan, each with a connection of its own beside its session.
-func (r *run) looked(ctx context.Context, have []reach.Found) []survey.Host {
+func (r *planner) looked(ctx context.Context, have []reach.Found) []survey.Host {
 	ranks := make([]int, len(r.plan.Hosts))
 	for _, p := range r.plan.Placements {
 		ranks[p.Host]++

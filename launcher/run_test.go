@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -21,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 // scripted is an embedded agent that answers Launch, Stop and Bye with frames a test chose.
@@ -224,18 +223,6 @@ func TestRun(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Hosts with more ranks than CPUs are told of once, though each job that is spawned makes them more.
-func TestCrowdedHostsAreToldOfOnce(t *testing.T) {
-	var errs bytes.Buffer
-	r := newRun(Config{Reach: reach.Reach{Stderr: &errs}})
-	for _, w := range []string{"more ranks than usable CPUs on h (4 on 2)", "more ranks than usable CPUs on h (5 on 2)"} {
-		r.sayCrowded(&job.Plan{Warnings: []string{w}})
-	}
-	if want := "mpiup: more ranks than usable CPUs on h (4 on 2)\n"; errs.String() != want {
-		t.Errorf("says %q, want %q", errs.String(), want)
 	}
 }
 

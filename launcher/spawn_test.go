@@ -16,10 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
-	"github.com/mpiup/mpiup/launcher/link"
-
 	"github.com/google/go-cmp/cmp"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -29,7 +25,9 @@ import (
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/spawn"
 )
 
@@ -191,9 +189,9 @@ func (p *player) launch(l *apiv1.Launch) (out []*apiv1.Frame, err error) {
 				_ = p.send(p.ask.Frame())
 			})
 		case "lingers", "lasts":
-			after := roomWait / 2
+			after := time.Second / 2
 			if does == "lasts" {
-				after = 3 * roomWait
+				after = 3 * time.Second
 			}
 			time.AfterFunc(after, func() {
 				for _, f := range p.end(id, 0) {
@@ -245,7 +243,7 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi apiv1.Pmi, 
 			Embedded: func(context.Context, wire.Stream) error { return nil }}}
 	cfg.Identity = ourIdentity(t)
 	cfg.Fill()
-	r := newRun(cfg)
+	r := newDriver(cfg)
 	players := map[string]*player{}
 	meet := func(name string) *player {
 		players[name] = &player{name: name, ask: &apiv1.SpawnRequest{Id: 7, Apps: apps}}
@@ -290,15 +288,13 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi apiv1.Pmi, 
 		}
 	}
 	r.sites, r.number = newSites(want, placed, have), 1
-	r.move(jobGathered)
-	r.move(jobPlaced)
 	if err := r.prepare(have, o); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.carry(context.Background(), life, cancel); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range r.verdict.Explain() {
+	for _, l := range r.run.Verdict().Explain() {
 		r.say("%s", l)
 	}
 	seen = map[string][]string{}
@@ -308,7 +304,7 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi apiv1.Pmi, 
 			seen[name+" over"] = p.over
 		}
 	}
-	return r.verdict.Exit(), stdout.String(), stderr.String(), seen
+	return r.run.Verdict().Exit(), stdout.String(), stderr.String(), seen
 }
 
 // ourIdentity is one by which agents of other hosts can be asked.
@@ -547,6 +543,6 @@ func TestSpawnReadsNoOtherFiles(t *testing.T) {
 }
 
 func targetsOf(app *apiv1.SpawnApp, dir string) ([][]spawn.Target, error) {
-	programs := spawnRequest(&apiv1.SpawnRequest{Apps: []*apiv1.SpawnApp{app}}).Programs
+	programs := []job.SpawnProgram{{Hosts: app.Hosts, AddHosts: app.AddHosts, Hostfile: app.Hostfile, AddHostfile: app.AddHostfile}}
 	return spawn.Targets(programs, func(file string) ([]hostlist.Entry, error) { return hosts.ReadBelow(dir, file) })
 }

@@ -20,8 +20,8 @@ import (
 
 // final prints the verdict on a run that has failed, writes it where machines look for it, and returns the exit code. tail is what the
 // guilty rank wrote last.
-func (r *run) final(f verdict.Fault, tail []string) int {
-	v, _ := r.verdict.Verdict(r.circumstances(f))
+func (r *driver) final(f verdict.Fault, tail []string) int {
+	v, _ := r.run.Verdict().Verdict(r.circumstances(f))
 	lines := v.Lines(!r.mingled())
 	if r.cfg.Output.NoCopy { // nobody has seen what it wrote
 		for _, l := range tail {
@@ -32,16 +32,16 @@ func (r *run) final(f verdict.Fault, tail []string) int {
 }
 
 // early is the verdict on a run that had no ranks yet.
-func (r *run) early(err error) int {
+func (r *driver) early(err error) int {
 	var f *reach.Failure
 	if !errors.As(err, &f) {
 		f = reach.Failf(job.ExitInternal, "%v", err)
 	}
-	v := verdict.Early(f.Code, f.Lines, r.job.String())
+	v := verdict.Early(f.Code, f.Lines, r.phase)
 	return r.tell(v, v.Lines(true), nil)
 }
 
-func (r *run) tell(v verdict.Verdict, lines, tail []string) int {
+func (r *driver) tell(v verdict.Verdict, lines, tail []string) int {
 	r.remains.Leave(&v, v.ExitCode)
 	for _, l := range lines {
 		r.say("%s", l)
@@ -65,17 +65,17 @@ func (r *run) tell(v verdict.Verdict, lines, tail []string) int {
 }
 
 // circumstances are what the run knows of the guilty process and its host.
-func (r *run) circumstances(f verdict.Fault) verdict.Circumstances {
-	c := verdict.Circumstances{Phase: r.phase}
+func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
+	c := verdict.Circumstances{Phase: r.run.Phase()}
 	var units []*apiv1.GpuUnit
 	if f.Node >= 0 && f.Node < len(r.places.hosts()) {
-		h := r.host(f.Node).First.Opened.GetHost()
+		h := r.places.hosts()[f.Node].First.Opened.GetHost()
 		c.Node, units = h.GetNode(), h.GetGpuUnits()
 	}
 	if f.ID < 0 {
 		return c
 	}
-	c.PID = int(r.ranks[f.ID].pid)
+	c.PID = r.run.PID(f.ID)
 	if r.sink != nil {
 		c.Stderr = r.sink.Words(f.ID).First
 	}
@@ -97,9 +97,9 @@ func (r *run) circumstances(f verdict.Fault) verdict.Circumstances {
 }
 
 // mingled says that several ranks have written to standard error: whose lines are whose is hard to see.
-func (r *run) mingled() bool {
+func (r *driver) mingled() bool {
 	n := 0
-	for id := 0; id < len(r.ranks) && n < 2 && r.sink != nil; id++ {
+	for id := 0; id < r.places.ids() && n < 2 && r.sink != nil; id++ {
 		if len(r.sink.Words(id).First) > 0 {
 			n++
 		}

@@ -8,10 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/wire"
-	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/run"
 )
 
 // What a hostile host or rank may have put into a name or a message: a title, a colour by a C1
@@ -26,26 +24,21 @@ func TestForeignTextIsVisible(t *testing.T) {
 	if err := os.WriteFile(log, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	show := map[string]func(r *run, out *bytes.Buffer){
-		"notice":  func(r *run, _ *bytes.Buffer) { r.once(hostile, "host "+hostile+": "+hostile) },
-		"failure": func(r *run, _ *bytes.Buffer) { last(&r.cfg.Reach, 1, []string{hostile}, nil) },
-		"termination log": func(r *run, out *bytes.Buffer) {
+	show := map[string]func(r *driver, out *bytes.Buffer){
+		"notice":  func(r *driver, _ *bytes.Buffer) { r.do(run.Say{Line: "host " + hostile + ": " + hostile}) },
+		"failure": func(r *driver, _ *bytes.Buffer) { last(&r.cfg.Reach, 1, []string{hostile}, nil) },
+		"termination log": func(r *driver, out *bytes.Buffer) {
 			r.cfg.TerminationLog = log
 			last(&r.cfg.Reach, 1, []string{hostile}, []string{hostile})
 			text, _ := os.ReadFile(log)
 			out.Write(text)
-		},
-		"agent's notice": func(r *run, _ *bytes.Buffer) {
-			r.places = newPlaces()
-			r.places.join(link.New(link.Config{Name: hostile, Clock: wire.NewClock(0)}))
-			r.notice(0, &apiv1.Notice{Text: hostile, Warning: true})
 		},
 	}
 	for name, f := range show {
 		var out bytes.Buffer
 		cfg := Config{Reach: reach.Reach{Stderr: &out}}
 		cfg.Fill()
-		f(newRun(cfg), &out)
+		f(newDriver(cfg), &out)
 		text := strings.ReplaceAll(out.String(), "\x1b[", "") // what mpiup itself draws with; never the text's "ESC ]"
 		if bad := obeyed.FindString(text); bad != "" || !strings.Contains(text, `\u001b]0;mine`) {
 			t.Errorf("%s: %q is shown of %q", name, bad, text)

@@ -22,6 +22,7 @@ var levels = map[string]int{
 	"launcher/examine":            9,
 	"launcher/peers":              9,
 	"launcher/copies":             2,
+	"launcher/run":                5,
 	"launcher/link":               3,
 	"launcher/reach":              4,
 	"launcher/hosts":              1,

@@ -2,18 +2,26 @@ package job
 
 import "fmt"
 
-// Signals that the end of a process is told by: signal(7), with the numbers of x86-64 and arm64.
+// Signals that a launcher passes on, or that the end of a process is told by: signal(7), with the numbers of x86-64 and arm64.
 const (
-	SIGILL  = 4
-	SIGTRAP = 5
-	SIGABRT = 6
-	SIGBUS  = 7
-	SIGFPE  = 8
-	SIGKILL = 9
-	SIGSEGV = 11
-	SIGPIPE = 13
-	SIGTERM = 15
-	SIGSYS  = 31
+	SIGHUP   = 1
+	SIGINT   = 2
+	SIGILL   = 4
+	SIGTRAP  = 5
+	SIGABRT  = 6
+	SIGBUS   = 7
+	SIGFPE   = 8
+	SIGKILL  = 9
+	SIGUSR1  = 10
+	SIGSEGV  = 11
+	SIGUSR2  = 12
+	SIGPIPE  = 13
+	SIGTERM  = 15
+	SIGCONT  = 18
+	SIGSTOP  = 19
+	SIGTSTP  = 20
+	SIGWINCH = 28
+	SIGSYS   = 31
 )
 
 // signalNames are those of signal(7); real-time signals have no name here.

@@ -1,7 +1,6 @@
-package launcher
+package run
 
 import (
-	"bytes"
 	"testing"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -37,19 +36,16 @@ func TestAlone(t *testing.T) {
 		{"one", all(&apiv1.Exited{Library: library})[:1], apiv1.Pmi_PMI_FD, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var out bytes.Buffer
-			r := aboutToLaunch(t)
-			defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound)
-			r.cfg.Stderr, r.cfg.PMI = &out, c.offered
+			r := aboutToLaunch(t, Config{PMI: c.offered})
 			if c.chosen != nil {
-				r.handle(event{host: 0, frame: c.chosen.Frame()})
+				r.on(0, c.chosen.Frame())
 			}
 			for _, m := range c.exits {
-				r.handle(event{host: int(m.Rank / 2), frame: m.Frame()})
+				r.on(int(m.Rank/2), m.Frame())
 			}
-			r.sayAlone()
-			if out.String() != c.want {
-				t.Errorf("said %q, not %q", out.String(), c.want)
+			r.step(Over{})
+			if r.said.String() != c.want {
+				t.Errorf("said %q, not %q", r.said.String(), c.want)
 			}
 		})
 	}

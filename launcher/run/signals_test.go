@@ -1,24 +1,25 @@
-package launcher
+package run
 
 import (
 	"slices"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 func TestSignals(t *testing.T) {
 	const (
-		INT, TERM, HUP, USR1, TSTP, CONT, STOP = syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1,
-			syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGSTOP
+		INT, TERM, HUP, USR1, TSTP, CONT, STOP = job.SIGINT, job.SIGTERM, job.SIGHUP, job.SIGUSR1,
+			job.SIGTSTP, job.SIGCONT, job.SIGSTOP
 	)
 	type step struct {
-		sig     syscall.Signal
-		forward []syscall.Signal
+		sig     int
+		forward []int
 		grace   bool
 		kill    bool
 	}
-	sigs := func(s ...syscall.Signal) []syscall.Signal { return s }
+	sigs := func(s ...int) []int { return s }
 	for _, tt := range []struct {
 		name  string
 		steps []step
@@ -29,7 +30,7 @@ func TestSignals(t *testing.T) {
 		{"stop and go on", []step{{TSTP, sigs(STOP), false, false}, {CONT, sigs(CONT), false, false}, {TSTP, sigs(STOP), false, false}}},
 		{"second Ctrl-Z goes on", []step{{TSTP, sigs(STOP), false, false}, {TSTP, sigs(CONT), false, false}}},
 		{"stopped ranks act on TERM", []step{{TSTP, sigs(STOP), false, false}, {TERM, sigs(TERM, CONT), true, false}}},
-		{"others do nothing", []step{{syscall.SIGCHLD, nil, false, false}}},
+		{"others do nothing", []step{{17, nil, false, false}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := signalState{pid: 42}

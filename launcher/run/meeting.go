@@ -1,10 +1,8 @@
-package launcher
+package run
 
 import (
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
@@ -14,10 +12,10 @@ import (
 // tensorFlowRanks is how many ranks of one host may have a port of TensorFlow's.
 const tensorFlowRanks = 64
 
-// meetingPorts is how many ports agents are asked to reserve before it is known where rank 0 will be.
-func (r *run) meetingPorts() uint32 {
-	n := uint32(r.cfg.Frameworks.Ports())
-	if r.cfg.Frameworks&frameworks.TensorFlow != 0 {
+// MeetingPorts is how many ports agents are asked to reserve before it is known where rank 0 will be.
+func MeetingPorts(set frameworks.Set) uint32 {
+	n := uint32(set.Ports())
+	if set&frameworks.TensorFlow != 0 {
 		n += tensorFlowRanks
 	}
 	return n
@@ -25,10 +23,10 @@ func (r *run) meetingPorts() uint32 {
 
 // meeting is where the ranks of the run's first job find each other; nil where frameworks are told
 // nothing. Spawned jobs are MPI's own.
-func (r *run) meeting(j *jobRun) *apiv1.Meeting {
+func (r *briefing) meeting(j *jobRun) *apiv1.Meeting {
 	set := r.cfg.Frameworks
 	switch {
-	case j.number > 0 || r.exec != nil || r.cfg.Linger:
+	case j.number > 0 || r.cfg.Exec != nil || r.cfg.Linger:
 		return nil
 	case set == frameworks.None:
 		return &apiv1.Meeting{Watch: true}
@@ -39,10 +37,10 @@ func (r *run) meeting(j *jobRun) *apiv1.Meeting {
 	}
 	m := &apiv1.Meeting{Frameworks: uint32(set), OnePerHost: len(perHost) == j.size(), Watch: true, Nodes: uint32(r.cfg.Nodes), Node: uint32(r.cfg.Node)}
 	first := j.hosts[j.plan.Placements[0].Host]
-	if host := r.meetingAddress(first, len(j.hosts)); host.IsValid() {
+	if host := r.hosts[first].Meets; host.IsValid() {
 		m.Host = host.String()
 	}
-	free := r.host(first).First.Opened.MeetingPorts
+	free := r.hosts[first].Ports
 	take := func(one frameworks.Set) (p uint32) {
 		if set&one != 0 && len(free) > 0 {
 			p, free = free[0], free[1:]
@@ -58,9 +56,9 @@ func (r *run) meeting(j *jobRun) *apiv1.Meeting {
 }
 
 // sayUnmet tells which frameworks' ranks cannot meet.
-func (r *run) sayUnmet(j *jobRun, m *apiv1.Meeting) {
+func (r *briefing) sayUnmet(j *jobRun, m *apiv1.Meeting) {
 	set := r.cfg.Frameworks
-	host := r.host(j.hosts[j.plan.Placements[0].Host]).Name
+	host := r.hosts[j.hosts[j.plan.Placements[0].Host]].Name
 	from := "no port is free there"
 	if !r.cfg.MPIPorts.IsZero() {
 		from = "no port of --mpi-ports " + r.cfg.MPIPorts.String() + " is free there; widen it by two"
@@ -80,49 +78,18 @@ func (r *run) sayUnmet(j *jobRun, m *apiv1.Meeting) {
 
 // tensorFlow is the address and port of each rank, of ports that follow the first ones; nil where a host has
 // too few.
-func (r *run) tensorFlow(j *jobRun) []string {
+func (r *briefing) tensorFlow(j *jobRun) []string {
 	list := make([]string, j.size())
 	skip := r.cfg.Frameworks.Ports()
 	for i, p := range j.plan.Placements {
 		h := j.hosts[p.Host]
-		ports, addr := r.host(h).First.Opened.MeetingPorts, r.meetingAddress(h, len(j.hosts))
+		ports, addr := r.hosts[h].Ports, r.hosts[h].Meets
 		if skip+p.LocalRank >= len(ports) || !addr.IsValid() {
 			return nil
 		}
-		list[i] = net.JoinHostPort(addr.String(), strconv.Itoa(int(ports[skip+p.LocalRank])))
+		list[i] = netip.AddrPortFrom(addr, uint16(ports[skip+p.LocalRank])).String()
 	}
 	return list
-}
-
-// meetingAddress is a host's as the others reach it: where we reached its agent, since names may resolve here
-// only. The agent in this process has the address from which we reach another host.
-func (r *run) meetingAddress(h, hosts int) netip.Addr {
-	if at := r.host(h).First.Addr; at.IsValid() {
-		return at.Addr().Unmap().WithZone("")
-	}
-	if hosts == 1 {
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	}
-	for _, other := range r.places.hosts() {
-		if at := other.First.Addr; at.IsValid() {
-			return towards(at)
-		}
-	}
-	return netip.Addr{}
-}
-
-// towards is this host's address on the way to another. A UDP socket that is connected sends nothing.
-func towards(at netip.AddrPort) netip.Addr {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))
-	if err != nil {
-		return netip.Addr{}
-	}
-	defer c.Close()
-	own, ok := netip.AddrFromSlice(c.LocalAddr().(*net.UDPAddr).IP)
-	if !ok {
-		return netip.Addr{}
-	}
-	return own.Unmap()
 }
 
 // cross is where a process stands among those of its local rank on other hosts, as Horovod counts.
@@ -144,16 +111,4 @@ func crossRanks(plan *job.Plan) []cross {
 		out[i] = cross{uint32(at), uint32(len(list))}
 	}
 	return out
-}
-
-// rendezvous passes what Horovod's ranks on one host put on to the job's other hosts, which check it.
-func (r *run) rendezvous(from int, m *apiv1.Rendezvous) {
-	if int(m.Job) >= len(r.jobs) {
-		return
-	}
-	r.live(func(h int) {
-		if h != from && slices.Contains(r.jobs[m.Job].hosts, h) {
-			r.send(h, m.Frame())
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package launcher
+package run
 
 import (
 	"strings"
@@ -10,28 +10,22 @@ import (
 )
 
 // Four ranks of one program, two on each of two hosts.
-func attended(t *testing.T, out *strings.Builder) *run {
+func attended(t *testing.T) *play {
 	t.Helper()
-	r := aboutToLaunch(t)
-	t.Cleanup(func() {
-		stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound, r.timers.missing, r.timers.lone, r.timers.answers)
-	})
-	r.timers.answers = time.NewTimer(time.Hour)
-	r.timers.missing, r.timers.lone = time.NewTimer(time.Hour), time.NewTimer(time.Hour)
-	r.cfg.Stderr = out
+	r := aboutToLaunch(t, Config{})
 	for rank := range uint32(4) {
-		r.handle(event{host: int(rank / 2), frame: (&apiv1.Started{Rank: rank, Pid: int32(100 + rank)}).Frame()})
+		r.on(int(rank/2), (&apiv1.Started{Rank: rank, Pid: int32(100 + rank)}).Frame())
 	}
 	return r
 }
 
-func (r *run) met(host int, m *apiv1.Met) {
-	r.handle(event{host: host, frame: m.Frame()})
+func (r *play) hears(host int, m *apiv1.Met) {
+	r.on(host, m.Frame())
 }
 
-func (r *run) exits(codes ...int32) {
+func (r *play) exits(codes ...int32) {
 	for rank, code := range codes {
-		r.handle(event{host: rank / 2, frame: (&apiv1.Exited{Rank: uint32(rank), Code: code}).Frame()})
+		r.on(rank/2, (&apiv1.Exited{Rank: uint32(rank), Code: code}).Frame())
 	}
 }
 
@@ -55,16 +49,15 @@ func TestRanksThatNeverMet(t *testing.T) {
 		{"they met", &apiv1.Met{Framework: "torch", Loaded: "0-1", Met: "0-1"}, torch("2-3"), []int32{0, 0, 0, 0}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var out strings.Builder
-			r := attended(t, &out)
-			r.met(0, tt.w0)
+			r := attended(t)
+			r.hears(0, tt.w0)
 			if tt.w1 != nil {
-				r.met(1, tt.w1)
+				r.hears(1, tt.w1)
 			}
 			r.exits(tt.codes...)
-			r.sayTrainedAlone()
-			if out.String() != tt.want {
-				t.Errorf("said %q, not %q", out.String(), tt.want)
+			r.step(Over{})
+			if r.said.String() != tt.want {
+				t.Errorf("said %q, not %q", r.said.String(), tt.want)
 			}
 		})
 	}
@@ -72,45 +65,41 @@ func TestRanksThatNeverMet(t *testing.T) {
 
 // A program that has MPI too is warned of once: by the framework that its ranks loaded, and not at all where they met by it.
 func TestOneWarningForMPIAndAFramework(t *testing.T) {
-	exits := func(r *run) {
+	exits := func(r *play) {
 		for rank := range uint32(4) {
-			r.handle(event{host: int(rank / 2), frame: (&apiv1.Exited{Rank: rank, Library: openMPI}).Frame()})
+			r.on(int(rank/2), (&apiv1.Exited{Rank: rank, Library: openMPI}).Frame())
 		}
-		r.sayAlone()
-		r.sayTrainedAlone()
+		r.step(Over{})
 	}
-	var out strings.Builder
-	r := attended(t, &out)
-	r.met(0, &apiv1.Met{Framework: "Horovod", Loaded: "0-1"})
-	r.met(1, &apiv1.Met{Framework: "Horovod", Loaded: "2-3"})
+	r := attended(t)
+	r.hears(0, &apiv1.Met{Framework: "Horovod", Loaded: "0-1"})
+	r.hears(1, &apiv1.Met{Framework: "Horovod", Loaded: "2-3"})
 	exits(r)
-	if n := strings.Count(out.String(), "warning"); n != 1 || !strings.Contains(out.String(), "call hvd.init()") {
-		t.Errorf("%q", out.String())
+	if n := strings.Count(r.said.String(), "warning"); n != 1 || !strings.Contains(r.said.String(), "call hvd.init()") {
+		t.Errorf("%q", r.said.String())
 	}
-	out.Reset()
-	r = attended(t, &out)
-	r.met(0, &apiv1.Met{Framework: "torch", Loaded: "0-1", Met: "0-1", Visited: true})
+	r = attended(t)
+	r.hears(0, &apiv1.Met{Framework: "torch", Loaded: "0-1", Met: "0-1", Visited: true})
 	exits(r)
-	if out.String() != "" {
-		t.Errorf("%q", out.String())
+	if r.said.String() != "" {
+		t.Errorf("%q", r.said.String())
 	}
 }
 
 // Ranks that wait for another are told of by name while they run, and in the verdict.
 func TestRanksThatAreMissing(t *testing.T) {
-	var out strings.Builder
-	r := attended(t, &out)
-	r.sayMissing()
-	r.met(0, &apiv1.Met{Framework: "torch", Loaded: "0-1", Met: "0-1", Visited: true})
-	r.met(1, &apiv1.Met{Framework: "torch", Loaded: "2-3", Met: "3", Visited: true})
-	r.meet.met = time.Now().Add(-30 * time.Second)
-	r.sayMissing()
+	r := attended(t)
+	r.step(Expired{Missing})
+	r.hears(0, &apiv1.Met{Framework: "torch", Loaded: "0-1", Met: "0-1", Visited: true})
+	r.hears(1, &apiv1.Met{Framework: "torch", Loaded: "2-3", Met: "3", Visited: true})
+	r.now.Wall = r.now.Wall.Add(30 * time.Second)
+	r.step(Expired{Missing})
 	const want = "rank 2 (w1, pid 102) has not come to where torch's ranks meet (MASTER_ADDR and MASTER_PORT); ranks 0-1,3 have waited for it for 30s; see what it does: on w1 py-spy dump --pid 102"
-	if out.String() != "mpiup: "+want+"\n" {
-		t.Errorf("said %q", out.String())
+	if r.said.String() != "mpiup: "+want+"\n" {
+		t.Errorf("said %q", r.said.String())
 	}
-	r.timeUp()
-	r.inquired()
+	r.step(Expired{Limit})
+	r.step(Expired{Answers})
 	if lines := r.verdict.Explain(); len(lines) != 2 || lines[1] != want {
 		t.Errorf("%q", lines)
 	}
@@ -125,12 +114,11 @@ func TestNoRankIsMissing(t *testing.T) {
 		{"all have", &apiv1.Met{Met: "0-1"}, &apiv1.Met{Met: "2-3"}},
 		{"one is elsewhere", &apiv1.Met{Met: "0-1"}, &apiv1.Met{Met: "3", Elsewhere: "2"}},
 	} {
-		var out strings.Builder
-		r := attended(t, &out)
-		r.met(0, tt.w0)
-		r.met(1, tt.w1)
-		r.meet.met = r.meet.met.Add(-time.Hour)
-		if lines := r.missing(); lines != nil {
+		r := attended(t)
+		r.hears(0, tt.w0)
+		r.hears(1, tt.w1)
+		r.now.Wall = r.now.Wall.Add(time.Hour)
+		if lines := r.Run.meet.missing(r.now.Wall); lines != nil {
 			t.Errorf("%s: %q", tt.name, lines)
 		}
 	}
@@ -138,25 +126,23 @@ func TestNoRankIsMissing(t *testing.T) {
 
 // While they run, ranks that have met nobody for long are told of once.
 func TestRanksThatHaveNotMetForLong(t *testing.T) {
-	var out strings.Builder
-	r := attended(t, &out)
-	r.met(0, &apiv1.Met{Framework: "JAX", Loaded: "0-1"})
-	r.met(1, &apiv1.Met{Framework: "JAX", Loaded: "2-3"})
-	r.sayLone()
-	r.sayLone()
+	r := attended(t)
+	r.hears(0, &apiv1.Met{Framework: "JAX", Loaded: "0-1"})
+	r.hears(1, &apiv1.Met{Framework: "JAX", Loaded: "2-3"})
+	r.step(Expired{Lone})
+	r.step(Expired{Lone})
 	r.exits(0, 0, 0, 0)
-	r.sayTrainedAlone()
+	r.step(Over{})
 	if want := "mpiup: warning: 4 ranks of a.out loaded JAX, and after 3m0s none has met another yet: if they are to train together, call jax.distributed.initialize() " +
-		"(mpiup run --env jax sets what it reads); --independent if each is meant to run alone\n"; out.String() != want {
-		t.Errorf("said %q", out.String())
+		"(mpiup run --env jax sets what it reads); --independent if each is meant to run alone\n"; r.said.String() != want {
+		t.Errorf("said %q", r.said.String())
 	}
 }
 
 func TestNonsenseAboutMeetings(t *testing.T) {
 	for _, m := range []*apiv1.Met{{Job: 1}, {Loaded: "x"}} {
-		var out strings.Builder
-		r := attended(t, &out)
-		r.met(0, m)
+		r := attended(t)
+		r.hears(0, m)
 		if f, ok := r.verdict.Cause(); !ok || f.Event != verdict.Internal {
 			t.Errorf("%v is %+v", m, f)
 		}

@@ -1,4 +1,4 @@
-package launcher
+package run
 
 import (
 	"testing"
@@ -22,9 +22,9 @@ func TestUniverseOfPMI(t *testing.T) {
 		{"a number", 7, []job.Host{counted}, 7},
 		{"Hydra's SYSTEM", UniverseSystem, []job.Host{given, counted}, 5},
 	} {
-		r := &run{cfg: Config{Universe: tt.said}, plan: &job.Plan{Universe: 1}}
+		r := briefing{cfg: &Config{Universe: tt.said, Plan: &job.Plan{Universe: 1}}, sites: &sites{}}
 		for _, h := range tt.hosts {
-			r.sites = append(r.sites, &site{Host: h})
+			r.sites.list = append(r.sites.list, &site{Site: Site{Host: h}})
 		}
 		if got := r.pmiUniverse(); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)

@@ -1,4 +1,4 @@
-package launcher
+package run
 
 import "fmt"
 
@@ -59,9 +59,7 @@ func (s rankState) String() string {
 type jobState uint8
 
 const (
-	jobGathering jobState = iota
-	jobPlacing
-	jobLaunching
+	jobLaunching jobState = iota
 	jobWiring
 	jobRunning
 	jobStopping
@@ -72,12 +70,10 @@ const (
 type jobEvent uint8
 
 const (
-	jobGathered jobEvent = iota // every wanted host has a session
-	jobPlaced                   // the plan stands
-	jobStarted                  // every rank runs
-	jobWired                    // the first fence of all ranks is through, or none is to come
-	jobFailed                   // a fault, a signal or the time limit
-	jobEnded                    // every rank is over, or the job ends before it had any
+	jobStarted jobEvent = iota // every rank runs
+	jobWired                   // the first fence of all ranks is through, or none is to come
+	jobFailed                  // a fault, a signal or the time limit
+	jobEnded                   // every rank is over
 )
 
 type jobRow struct {
@@ -87,15 +83,11 @@ type jobRow struct {
 
 // jobTable has every move of the job; an event that has no row changes nothing.
 var jobTable = []jobRow{
-	{jobGathered, jobGathering, jobPlacing},
-	{jobPlaced, jobPlacing, jobLaunching},
 	{jobStarted, jobLaunching, jobWiring},
 	{jobWired, jobWiring, jobRunning},
 	{jobFailed, jobLaunching, jobStopping},
 	{jobFailed, jobWiring, jobStopping},
 	{jobFailed, jobRunning, jobStopping},
-	{jobEnded, jobGathering, jobDone},
-	{jobEnded, jobPlacing, jobDone},
 	{jobEnded, jobLaunching, jobDone}, // short programs may end before the last one reports
 	{jobEnded, jobWiring, jobDone},
 	{jobEnded, jobRunning, jobDone},
@@ -112,7 +104,7 @@ func (s jobState) next(e jobEvent) (jobState, bool) {
 }
 
 func (s jobState) String() string {
-	names := [...]string{"gathering", "placing", "launching", "wiring", "running", "stopping", "done"}
+	names := [...]string{"launching", "wiring", "running", "stopping", "done"}
 	if int(s) >= len(names) {
 		return fmt.Sprintf("state %d", s)
 	}

@@ -1,9 +1,6 @@
-package launcher
+package run
 
 import (
-	"bytes"
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -13,30 +10,24 @@ import (
 const openMPI = "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
 
 // chose are the frames of hosts w0, w1.
-func chose(r *run, said ...*apiv1.Chosen) {
+func chose(r *play, said ...*apiv1.Chosen) {
 	for h, m := range said {
-		r.handle(event{host: h, frame: m.Frame()})
+		r.on(h, m.Frame())
 	}
 }
 
 // What was chosen is said with -v only, and what may not go together always.
 func TestChosenIsSaid(t *testing.T) {
 	for _, verbose := range []bool{false, true} {
-		var out bytes.Buffer
-		r := aboutToLaunch(t)
-		defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound)
-		r.cfg.Stderr = &out
-		if verbose {
-			r.cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-		}
+		r := aboutToLaunch(t, Config{Verbose: verbose})
 		chose(r, &apiv1.Chosen{Pmi: apiv1.Pmi_PMI_PMIX, Library: openMPI, Why: "so"}, &apiv1.Chosen{Why: "none"})
 		want := "mpiup: warning: the ranks use MPI libraries that may not be able to talk to each other: " +
 			"Open MPI 4.1.4 on host w0 (PMIx), no MPI library found on host w1 (PMI-1); use one library and one image for all, or choose with --mpi\n"
 		if verbose {
 			want = "mpiup: host w0: a.out: PMIx, since so\nmpiup: host w1: a.out: PMI-1, since none\n" + want
 		}
-		if out.String() != want {
-			t.Errorf("verbose %v: said\n%snot\n%s", verbose, out.String(), want)
+		if r.said.String() != want {
+			t.Errorf("verbose %v: said\n%snot\n%s", verbose, r.said.String(), want)
 		}
 		if r.verdict.Any() {
 			t.Error("a choice is no failure")
@@ -66,13 +57,12 @@ func TestAgentsWaitForEachOther(t *testing.T) {
 			"these MPI libraries cannot talk to each other: MPICH 4.0.2 on host w0 (PMI-1), Open MPI 4.1.4 on host w1 (PMIx)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := aboutToLaunch(t)
-			defer stopTimers(r.timers.quiet, r.timers.grace, r.timers.bound)
+			r := aboutToLaunch(t, Config{})
 			chose(r, tt.said...)
 			if tt.lost >= 0 {
-				r.handle(event{host: tt.lost, end: true})
+				r.step(Ended{Host: tt.lost})
 			}
-			if told := r.host(0).Queued() == 1 && len(r.jobs[0].waiting) == 0; told != tt.word {
+			if told := len(r.sent(0)) == 1 && len(r.jobs[0].waiting) == 0; told != tt.word {
 				t.Errorf("host w0 was told to go on: %v", told)
 			}
 			lines := r.verdict.Explain()

@@ -1,4 +1,4 @@
-package launcher
+package run
 
 import "testing"
 
@@ -40,7 +40,7 @@ func TestRankTableWalk(t *testing.T) {
 }
 
 func TestJobTableWalk(t *testing.T) {
-	reached := map[jobState]bool{jobGathering: true}
+	reached := map[jobState]bool{jobLaunching: true}
 	ends := map[jobState]bool{}
 	for range jobTable {
 		for _, r := range jobTable {
@@ -55,7 +55,7 @@ func TestJobTableWalk(t *testing.T) {
 			}
 		}
 	}
-	for s := jobGathering; s <= jobDone; s++ {
+	for s := jobLaunching; s <= jobDone; s++ {
 		if !reached[s] {
 			t.Errorf("state %v cannot be reached", s)
 		}

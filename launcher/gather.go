@@ -1,0 +1,254 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/copies"
+	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/quorum"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/run"
+)
+
+// planner finds the hosts of a run, and places its first job on them.
+type planner struct {
+	cfg     *Config
+	exec    *ExecConfig // nil: a run
+	begun   time.Time
+	say     func(format string, args ...any)
+	phase   string // how far the run has come, before there are ranks
+	sources *copies.Sources
+	sites   []*site
+	plan    *job.Plan // of the first job
+	number  uint64    // of this incarnation, in every Launch
+	proof   []byte    // our signature under it, for agents that tell others; nil: none
+}
+
+// gather finds, reaches and places; r.plan stands when it returns.
+func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opener, error) {
+	if len(r.cfg.Apps) == 0 {
+		return nil, nil, reach.Failf(job.ExitUsage, "no program was given")
+	}
+	var err error
+	if r.sources, err = copies.Open(r.cfg.Apps); err != nil {
+		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
+	}
+	ctx, cancel := r.patience(ctx)
+	defer cancel()
+	r.cfg.Need = r.needs()
+	set, err := r.cfg.Find(ctx)
+	if err != nil {
+		return nil, nil, r.impatient(ctx, err)
+	}
+	want, err := r.needed(set)
+	if err != nil {
+		return nil, nil, err
+	}
+	opener := reach.NewOpener(&r.cfg.Reach)
+	if r.exec == nil {
+		opener.Wish, opener.Ports, opener.Within = machineWish(r.cfg.Policy), run.MeetingPorts(r.cfg.Frameworks), r.cfg.MPIPorts.String()
+	}
+	found, err := r.cfg.Assemble(ctx, life, want, opener)
+	if err != nil {
+		return nil, nil, r.exec.stranger(r.impatient(ctx, err))
+	}
+	r.enter("placing")
+	if reach.Christen(found) {
+		for i, f := range found {
+			set.Hosts[i] = f.Wanted
+		}
+	}
+	hosts := r.allocation(set.Hosts, found)
+	r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy)
+	if err != nil {
+		reach.CloseAll(found)
+		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
+	}
+	if err := placement.Startable(r.plan, apiv1.MaxProcs); err != nil {
+		reach.CloseAll(found)
+		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
+	}
+	if err := checkTools(r.cfg.Apps, len(r.plan.Placements)); err != nil {
+		reach.CloseAll(found)
+		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
+	}
+	if n := len(r.plan.Placements); r.cfg.Explain > n {
+		reach.CloseAll(found)
+		return nil, nil, reach.Failf(job.ExitUsage, "--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, n-1)
+	}
+	for _, w := range r.plan.Warnings[:min(len(r.plan.Warnings), 1)] {
+		r.say("%s", w)
+	}
+	r.sayUnbound()
+	r.sites = newSites(set.Hosts, hosts, found)
+	r.enter("launching")
+	return found, opener, nil
+}
+
+// needs is what the command line asks of hosts that are found one by one.
+func (r *planner) needs() quorum.Need {
+	ranks := 0
+	for _, app := range r.cfg.Apps {
+		if ranks += app.N; app.N == 0 { // one a slot, of as many as there are
+			ranks = 0
+			break
+		}
+	}
+	told, why := r.cfg.Count()
+	n := quorum.Of(told, why, ranks, r.cfg.Policy.PerNode)
+	n.All, n.Beyond = r.cfg.Policy.MapBy == placement.ByNode, r.cfg.Policy.Oversubscribe
+	return n
+}
+
+// checkTools refuses a tool that is to start the program of a rank which the job does not have.
+func checkTools(apps []job.App, size int) error {
+	for _, a := range apps {
+		for _, t := range a.Tools {
+			if t.Ranks.Last() >= size {
+				return fmt.Errorf("%s is to start rank %d (--wrap), and the job has ranks 0 to %d", t.Argv[0], t.Ranks.Last(), size-1)
+			}
+		}
+	}
+	return nil
+}
+
+// needed are the hosts that get ranks. Where all slots were given, that is known before any
+// host is asked; and so is a plan that cannot be.
+func (r *planner) needed(set *hosts.Set) ([]hosts.Wanted, error) {
+	for _, w := range set.Hosts {
+		if !w.Entry.Given {
+			return set.Hosts, nil
+		}
+	}
+	policy, ok := early(r.cfg.Policy)
+	if !ok {
+		return set.Hosts, nil
+	}
+	plan, err := placement.Place(r.allocation(set.Hosts, nil), r.cfg.Apps, policy)
+	if err != nil {
+		return nil, reach.Failf(job.ExitUsage, "%v", err)
+	}
+	ranked := map[string]bool{}
+	for _, h := range plan.Hosts {
+		ranked[h.Name] = true
+	}
+	var want []hosts.Wanted
+	for _, w := range set.Hosts {
+		if ranked[w.Entry.Name] {
+			want = append(want, w)
+		}
+	}
+	return want, nil
+}
+
+// allocation is the hosts as placement takes them; agents' own counts are taken where no slots
+// were given.
+func (r *planner) allocation(want []hosts.Wanted, have []reach.Found) []job.Host {
+	agents := map[string]reach.Found{}
+	for _, f := range have {
+		agents[f.Entry.Name] = f
+	}
+	hosts := make([]job.Host, len(want))
+	for i, w := range want {
+		f, ok := agents[w.Entry.Name]
+		if !ok {
+			hosts[i] = HostOf(w, nil)
+			continue
+		}
+		a := f.Session.Opened.Host
+		hosts[i] = HostOf(w, a)
+		hosts[i].Layout, hosts[i].NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.gpuWish())
+	}
+	return hosts
+}
+
+// HostOf is a host as placement takes it; agent is nil where it has not been asked.
+func HostOf(w hosts.Wanted, agent *apiv1.HelloReply) job.Host {
+	h := job.Host{Name: w.Entry.Name, Slots: w.Entry.Slots, SlotsGiven: w.Entry.Given, CPUs: int(agent.GetCpus())}
+	if agent != nil && !h.SlotsGiven {
+		h.Slots = max(int(agent.Slots), 1)
+	}
+	return h
+}
+
+// enter notes how far the run has come.
+func (r *planner) enter(phase string) {
+	r.phase = phase
+	r.cfg.Log.Debug("job", "state", phase, "after", time.Since(r.begun))
+}
+
+// sayUnbound tells who looks closely why nobody is bound.
+func (r *planner) sayUnbound() {
+	if r.plan.Unbound == "" {
+		return
+	}
+	if text := "ranks are not bound to CPUs: " + r.plan.Unbound; r.cfg.ReportBindings || r.cfg.ShowMap || r.cfg.MapOfOpenMPI {
+		r.say("%s (mpiup help binding)", text)
+	} else {
+		r.cfg.Log.Info(text)
+	}
+}
+
+// patience bounds gathering by --wait and --timeout, and ends it on INT or TERM.
+func (r *planner) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	ctx, cancelWait := context.WithTimeoutCause(ctx, r.cfg.Wait, errWaited)
+	cancelLimit := func() {}
+	if r.cfg.Timeout > 0 {
+		ctx, cancelLimit = context.WithTimeoutCause(ctx, r.cfg.Timeout, errTimeout)
+	}
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case s := <-r.cfg.Signals:
+				if a, ok := asSignal(s); ok {
+					end(a)
+				}
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return ctx, func() { close(stop); <-done; cancelLimit(); cancelWait(); end(nil) }
+}
+
+var (
+	errWaited  = errors.New("--wait has run out")
+	errTimeout = errors.New("--timeout has run out")
+)
+
+// impatient is err, unless gathering was cut short by the user or by --timeout.
+func (r *planner) impatient(ctx context.Context, err error) error {
+	var lines []string
+	if f := (*reach.Failure)(nil); errors.As(err, &f) {
+		lines = f.Lines
+	}
+	cause := context.Cause(ctx)
+	var sig reach.GotSignal
+	switch {
+	case errors.As(cause, &sig):
+		return &reach.Failure{Code: 128 + int(sig), Lines: append(lines, fmt.Sprintf("got %s while waiting for hosts", job.SignalName(int(sig))))}
+	case errors.Is(cause, errTimeout):
+		return &reach.Failure{Code: job.ExitTimeout, Lines: append(lines, fmt.Sprintf("the hosts were not there within --timeout %v", r.cfg.Timeout))}
+	}
+	return err
+}
+
+// asSignal is s if it ends the launcher.
+func asSignal(s os.Signal) (reach.GotSignal, bool) {
+	if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP {
+		return reach.GotSignal(s.(syscall.Signal)), true
+	}
+	return 0, false
+}

@@ -1,0 +1,122 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/copies"
+	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/launcher/streams"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+func (r *driver) prepareOutput() error {
+	out := r.cfg.Output
+	if out.Stdout == nil {
+		out.Stdout = r.cfg.Stdout
+	}
+	if out.Stderr == nil {
+		out.Stderr = r.cfg.Stderr
+	}
+	out.Ranks, out.Begun = len(r.plan.Placements), r.begun
+	out.Host = func(id int) string { return r.places.hosts()[r.places.hostOf(id)].Name }
+	out.Node = r.places.hostOf
+	out.Written = r.back.written
+	out.Broken = func(err error) { r.mail.put(run.Unwritten{Reader: errors.Is(err, syscall.EPIPE), Text: err.Error()}) }
+	r.back.send = func(id, n int) {
+		r.send(r.places.hostOf(id), (&apiv1.Credit{Rank: uint32(id), Bytes: uint32(n)}).Frame())
+	}
+	if out.Style == iof.OwnStyle && out.Dir != "" {
+		dir, err := iof.NextAttempt(out.Dir)
+		if err != nil {
+			return &reach.Failure{Code: job.ExitOutput, Lines: []string{"output: " + err.Error(), verdict.WriteHint}}
+		}
+		if dir != out.Dir {
+			r.say("%s has the output of an earlier run; this one's goes to %s", out.Dir, dir)
+		}
+		out.Dir = dir
+	}
+	sink, err := iof.New(out)
+	if err != nil {
+		return &reach.Failure{Code: job.ExitOutput, Lines: []string{"output: " + err.Error(), verdict.WriteHint}}
+	}
+	r.sink = sink
+	return nil
+}
+
+// credits gathers written bytes into few frames.
+type credits struct {
+	send func(id, n int)
+
+	mu   sync.Mutex
+	owed []int32 // by id, guarded by mu
+	due  []int32 // bytes owed to a process that are worth a frame, by id, guarded by mu
+}
+
+// grow adds n processes with that window.
+func (c *credits) grow(n, window int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owed = append(c.owed, make([]int32, n)...)
+	c.due = append(c.due, slices.Repeat([]int32{int32(max(window/4, 1))}, n)...)
+}
+
+func (c *credits) written(id, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owed[id] += int32(n); c.owed[id] >= c.due[id] {
+		c.send(id, int(c.owed[id]))
+		c.owed[id] = 0
+	}
+}
+
+// prepareInput makes the way of standard input, and returns the ranks that get it.
+func (r *driver) prepareInput() ([]int, error) {
+	targets, err := streams.Targets(r.cfg.StdinTarget, len(r.plan.Placements))
+	if err != nil {
+		return nil, reach.Failf(job.ExitUsage, "%v", err)
+	}
+	if r.cfg.Stdin == nil || len(targets) == 0 {
+		return nil, nil
+	}
+	r.feed = make(chan struct{})
+	hosts := sync.OnceValue(func() (list []int) { // of the targets, once these have their places
+		for _, t := range targets {
+			list = append(list, r.places.hostOf(t))
+		}
+		slices.Sort(list)
+		return slices.Compact(list)
+	})
+	r.input = streams.NewInput(streams.InputConfig{File: r.cfg.Stdin, Targets: targets, Send: func(data []byte, eof bool) {
+		for _, h := range hosts() {
+			r.send(h, (&apiv1.Input{Data: data, Eof: eof}).Frame())
+		}
+	}})
+	return targets, nil
+}
+
+// startCopy sends the first job's files to its hosts, beside the loop.
+func (r *driver) startCopy() {
+	if r.sources.Len() == 0 {
+		return
+	}
+	r.copier = copies.New(r.sources, r.run.FirstHosts(), func(h int, data []byte) {
+		r.send(h, (&apiv1.CopyData{Data: data}).Frame())
+	})
+	begun := time.Now()
+	r.aside(func(life context.Context) {
+		if err := r.copier.Run(life); err != nil {
+			r.mail.put(run.NotCopied{Text: err.Error()})
+			return
+		}
+		r.cfg.Log.Info("files sent", "files", r.sources.Len(), "hosts", len(r.run.FirstHosts()), "took", time.Since(begun))
+	})
+}

@@ -1,0 +1,298 @@
+package run
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/attendance"
+	"github.com/mpiup/mpiup/launcher/holdup"
+)
+
+// attending is what the run knows of where frameworks' ranks meet. Only the command line's job is told where.
+type attending struct {
+	*orders
+	*roster
+	roll      attendance.Roll
+	met       time.Time        // when the first rank came there; zero: none has
+	told      int              // how often those that are missing were told of
+	alone     bool             // the timer of those that meet nobody runs, or has
+	warned    map[uint32]bool  // programs of which it was said that nobody meets
+	endedWell map[uint32]int   // ranks of a program that ended with 0
+	programs  []attendingRanks // by app; nil: not looked up yet
+}
+
+type attendingRanks struct {
+	ranks   idset.Set
+	perHost int // the most ranks of one host
+	hosts   int
+}
+
+// hear takes what a host tells of its ranks.
+func (r *attending) hear(now time.Time, h int, m *apiv1.Met) error {
+	if m.Job != 0 {
+		return fmt.Errorf("told where ranks of job %d meet, which nobody told them", m.Job)
+	}
+	own := r.idsOn(h, r.jobs[0])
+	report := attendance.Report{Framework: fmt.Sprintf("%.20s", m.Framework), Visited: m.Visited}
+	for _, s := range []struct {
+		text string
+		to   *idset.Set
+	}{{m.Loaded, &report.Loaded}, {m.Met, &report.Met}, {m.Elsewhere, &report.Elsewhere}} {
+		ids, err := idset.Parse(s.text)
+		if err != nil {
+			return err
+		}
+		*s.to = ids.Intersect(own)
+	}
+	r.roll.Hear(report)
+	if r.met.IsZero() && !report.Met.Empty() {
+		r.met = now
+		r.set(Missing, attendance.Patience)
+	}
+	if !r.alone && len(r.aloneApps()) > 0 {
+		r.alone = true
+		r.set(Lone, attendance.LongAlone)
+	}
+	return nil
+}
+
+// attendants are the ranks of each program of the command line's job.
+func (r *attending) attendants() []attendingRanks {
+	j := r.jobs[0]
+	if r.programs == nil {
+		r.programs = make([]attendingRanks, len(j.apps))
+		on := make([]map[int]int, len(j.apps))
+		for rank, p := range j.plan.Placements {
+			of := &r.programs[p.App]
+			of.ranks.Add(rank)
+			if on[p.App] == nil {
+				on[p.App] = map[int]int{}
+			}
+			on[p.App][p.Host]++
+			of.perHost, of.hosts = max(of.perHost, on[p.App][p.Host]), len(on[p.App])
+		}
+	}
+	return r.programs
+}
+
+// missing says which ranks have not come to where others of their program are; nothing where none is missing.
+func (r *attending) missing(now time.Time) (lines []string) {
+	if r.met.IsZero() {
+		return nil
+	}
+	words := holdup.Run{Names: r.named, Name: r.where}
+	for id := range r.jobs[0].size() {
+		if r.ranks[id].state == rankRunning {
+			words.Running.Add(id)
+		}
+	}
+	for _, of := range r.attendants() {
+		if missing, there := r.roll.Missing(of.ranks, words.Running); !missing.Empty() {
+			first := missing.First()
+			lines = append(lines, fmt.Sprintf("%s; see what it does: on %s py-spy dump --pid %d",
+				words.Absent(missing, there, meetingPlace(r.roll.Framework()), now.Sub(r.met).Round(time.Second)),
+				r.hosts[r.hostOf(first)].Name, r.ranks[first].pid))
+		}
+	}
+	return lines
+}
+
+// sayMissing tells of ranks that others wait for where they meet.
+func (r *attending) sayMissing(now time.Time) {
+	if r.job == jobStopping {
+		return
+	}
+	lines := r.missing(now)
+	if len(lines) == 0 {
+		return
+	}
+	for _, l := range lines {
+		r.say("%s", l)
+	}
+	r.told++
+	if at, more := attendance.Again(r.told); more {
+		r.set(Missing, r.met.Add(at).Sub(now))
+	}
+}
+
+// meetingPlace is where ranks of a framework meet.
+func meetingPlace(framework string) string {
+	switch framework {
+	case "torch":
+		return "where torch's ranks meet (MASTER_ADDR and MASTER_PORT)"
+	case "JAX":
+		return "JAX's coordinator"
+	case "Horovod":
+		return "where Horovod's ranks meet"
+	}
+	return "where the ranks meet"
+}
+
+// aloneApps are the programs whose ranks could share a job and have met nobody.
+func (r *attending) aloneApps() (apps []uint32) {
+	for app, of := range r.attendants() {
+		if r.roll.Alone(of.ranks) {
+			apps = append(apps, uint32(app))
+		}
+	}
+	return apps
+}
+
+// sayLone warns, while they run, of ranks that have not met for long.
+func (r *attending) sayLone() {
+	if r.job == jobStopping {
+		return
+	}
+	for _, app := range r.aloneApps() {
+		of := r.attendants()[app]
+		for id := range of.ranks.All() {
+			if r.ranks[id].state != rankRunning {
+				return
+			}
+		}
+		r.warnLone(app, fmt.Sprintf("and after %v none has met another yet: if they are to", attendance.LongAlone))
+	}
+}
+
+// sayTrainedAlone warns, when all have ended well, of ranks that never met.
+func (r *attending) sayTrainedAlone() {
+	for _, app := range r.aloneApps() {
+		if r.endedWell[app] == r.attendants()[app].ranks.Len() {
+			r.warnLone(app, "and none ever met another: if they were to")
+		}
+	}
+}
+
+// warnLone says it once of a program.
+func (r *attending) warnLone(app uint32, how string) {
+	if r.warned[app] {
+		return
+	}
+	if r.warned == nil {
+		r.warned = map[uint32]bool{}
+	}
+	r.warned[app] = true
+	of := r.attendants()[app]
+	argv := r.jobs[0].apps[app].Argv
+	r.say("warning: %d ranks of %.300s loaded %s, %s train together, %s; --independent if each is meant to run alone",
+		of.ranks.Len(), strings.Join(argv[:min(len(argv), 2)], " "), r.roll.Framework(), how, of.advice(r.roll.Framework()))
+}
+
+// advice is what makes ranks of a framework meet.
+func (a attendingRanks) advice(framework string) string {
+	switch framework {
+	case "JAX":
+		return "call jax.distributed.initialize() (mpiup run --env jax sets what it reads)"
+	case "Horovod":
+		return "call hvd.init() (mpiup run --env horovod where it is to meet by Gloo)"
+	case "TensorFlow":
+		return "use MultiWorkerMirroredStrategy and mpiup run --env tf"
+	}
+	return fmt.Sprintf("call torch.distributed.init_process_group (mpiup run --env torch sets what it reads), and give Lightning's Trainer num_nodes=%d and devices=%d",
+		a.hosts, cmp.Or(a.perHost, 1))
+}
+
+// noteEnded counts a rank that has ended well.
+func (r *attending) noteEnded(m *apiv1.Exited) {
+	id := int(m.Rank)
+	if m.Code != 0 || m.Signal != 0 || m.StoppedByUs || id >= r.jobs[0].size() {
+		return
+	}
+	if r.endedWell == nil {
+		r.endedWell = map[uint32]int{}
+	}
+	r.endedWell[uint32(r.jobs[0].plan.Placements[id].App)]++
+}
+
+// meets says that ranks of a program have met others, or that it is for sayTrainedAlone to say that they have not.
+func (r *attending) meets(app uint32) bool {
+	of := r.attendants()[app]
+	return r.roll.Met(of.ranks) || r.warned[app] || r.roll.Alone(of.ranks) && r.endedWell[app] == of.ranks.Len()
+}
+
+// alone is the ranks that ended well without having spoken to mpiup, though they had an MPI library:
+// one that does not understand what it was offered runs each rank as rank 0 of 1, and nothing fails.
+// The zero value is none.
+type alone struct {
+	*orders
+	*roster
+	pmi     apiv1.Pmi
+	order   []appID
+	counted map[appID]*aloneApp
+}
+
+type aloneApp struct {
+	ranks   int
+	library string // of the first
+}
+
+func (r *alone) add(id appID, library string) {
+	if r.counted == nil {
+		r.counted = map[appID]*aloneApp{}
+	}
+	app := r.counted[id]
+	if app == nil {
+		app = &aloneApp{library: fmt.Sprintf("%.512s", library)}
+		r.counted[id] = app
+		r.order = append(r.order, id)
+	}
+	app.ranks++
+}
+
+// note counts a rank that has ended.
+func (r *alone) note(m *apiv1.Exited) {
+	if m.Library == "" || m.Pmi != apiv1.PmiState_PMI_NEVER || m.Code != 0 || m.Signal != 0 || m.StoppedByUs {
+		return
+	}
+	j := r.jobOf(int(m.Rank))
+	if j.size() > 1 {
+		r.add(appID{uint32(j.number), uint32(j.plan.Placements[int(m.Rank)-j.base].App)}, m.Library)
+	}
+}
+
+// warn tells of them, where there are several of one program: a single one may well want to be
+// alone.
+func (r *alone) warn(meets func(app uint32) bool) {
+	for _, id := range r.order {
+		app := r.counted[id]
+		if app.ranks < 2 {
+			continue
+		}
+		if id.job == 0 && meets(id.app) {
+			continue // by a framework, which loads MPI where it was built with it
+		}
+		offered := job.Protocol(r.pmi)
+		j := r.jobs[id.job]
+		if j.mixture != nil {
+			if c, ok := j.mixture.First(int(id.app)); ok {
+				offered = c.Protocol
+			}
+		}
+		r.say("warning: %d ranks of %s use %s and never spoke to mpiup, which offered %s: if they called MPI_Init, each was alone, as rank 0 of 1; %s",
+			app.ranks, j.program(int(id.app)), app.library, offered, aloneAdvice(app.library, offered))
+	}
+}
+
+// aloneAdvice is what to do where a library did not take what was offered.
+func aloneAdvice(library string, offered job.Protocol) string {
+	openMPI := strings.HasPrefix(library, "Open MPI")
+	switch {
+	case openMPI && offered != job.PMIx:
+		return "Open MPI needs --mpi pmix"
+	case openMPI:
+		return "see whether a wrapper takes PMIX_* or FLUX_JOB_ID out of their environment"
+	case offered == job.PMIx:
+		return "try --mpi pmi1"
+	case offered == job.PMI1, offered == job.PMI2:
+		return "try --mpi pmi-port if a wrapper closes descriptors, --mpi pmix if the library was built for PMIx only"
+	}
+	return fmt.Sprintf("try another protocol than %s with --mpi", offered)
+}
+
+// appID is a program of a job.
+type appID struct{ job, app uint32 }

@@ -1,0 +1,230 @@
+package run
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/spawn"
+)
+
+// Timer is one of a run's timers. Each runs at most once at a time.
+type Timer int
+
+// The timers.
+const (
+	Quiet   Timer = iota // a stop that takes long is told of
+	Grace                // the ranks have had their time
+	Bound                // hosts have had theirs
+	Room                 // a spawn has waited for room
+	Answers              // hosts have had time to say who waits for whom
+	Missing              // ranks wait for others where frameworks meet
+	Lone                 // ranks that meet nobody
+	Limit                // --timeout
+	Timers               // how many there are
+)
+
+// Event is what a run is told.
+type Event interface{ event() }
+
+// The events.
+type (
+	// Frame is a host's, at a time of the Clock.
+	Frame struct {
+		Host  int
+		Frame *apiv1.Frame
+		At    time.Duration
+	}
+	// Ended is the end of a host's connection. Lost: before its time.
+	Ended struct {
+		Host   int
+		Lost   bool
+		Why    string
+		Since  time.Duration // Clock time from which nothing was heard of it
+		Fenced bool
+	}
+	// Turn ends what has come at once: now what is to be done about it is done.
+	Turn struct{}
+	// Signal is one that the launcher got.
+	Signal struct{ Number int }
+	// Expired is a timer's.
+	Expired struct{ Timer Timer }
+	// Unwritten is output that could not be written. Reader: nobody reads it any more.
+	Unwritten struct {
+		Reader bool
+		Text   string
+	}
+	// NotCopied is a file for the hosts that could not be read.
+	NotCopied struct{ Text string }
+	// Refused is a frame that could not be sent to a host.
+	Refused struct {
+		Host int
+		Err  error
+	}
+	// HostsRead answers ReadHosts.
+	HostsRead struct {
+		Targets [][]spawn.Target
+		Err     error
+	}
+	// Reached answers Reach.
+	Reached struct {
+		Sites []Found
+		Err   error
+	}
+	// Grown answers Grow.
+	Grown struct{ Err error }
+	// Cancelled ends the run from outside.
+	Cancelled struct{}
+	// Over comes last, when all output is written.
+	Over struct{}
+)
+
+func (Frame) event()     {}
+func (Ended) event()     {}
+func (Turn) event()      {}
+func (Signal) event()    {}
+func (Expired) event()   {}
+func (Unwritten) event() {}
+func (NotCopied) event() {}
+func (Refused) event()   {}
+func (HostsRead) event() {}
+func (Reached) event()   {}
+func (Grown) event()     {}
+func (Cancelled) event() {}
+func (Over) event()      {}
+
+// Order is what a run wants done.
+type Order interface{ order() }
+
+// The orders. They are carried out one after the other.
+type (
+	// Send sends a frame to a host; one that is refused comes back as an event.
+	Send struct {
+		Host  int
+		Frame *apiv1.Frame
+	}
+	// Say is a line for the user.
+	Say struct{ Line string }
+	// Print is a line that is not mpiup's own.
+	Print struct{ Line string }
+	// Log is for who looks closely.
+	Log struct {
+		Level slog.Level
+		Text  string
+		Attrs []any
+	}
+	// Set starts a timer, or starts it anew.
+	Set struct {
+		Timer Timer
+		After time.Duration
+	}
+	// Unset stops a timer.
+	Unset struct{ Timer Timer }
+	// Finish expects nothing more of a host.
+	Finish struct{ Host int }
+	// EndOutput says that no more output comes of a process.
+	EndOutput struct{ ID int }
+	// NoInput says that a process takes no more standard input.
+	NoInput struct{ ID int }
+	// Feed lets standard input flow.
+	Feed struct{}
+	// NoCopies ends copying files to a host; to all where it is negative.
+	NoCopies struct{ Host int }
+	// Unblock waits for output no longer.
+	Unblock struct{}
+	// Started says that a process runs.
+	Started struct {
+		Process job.Process
+		PID     int
+	}
+	// NotStarted says that one could not be started.
+	NotStarted struct {
+		Process job.Process
+		Why     string
+	}
+	// Exited says that one has ended.
+	Exited struct {
+		Process job.Process
+		Exit    job.Exit
+	}
+	// Silent says that all output of a process has come.
+	Silent struct {
+		ID      int
+		Process job.Process
+	}
+	// Note is for the run's report.
+	Note struct{ Kind, Host, Text string }
+	// Grow makes place for the output of another job: Grown answers, before any other event.
+	Grow struct{ Procs int }
+	// Place adds the processes of a job, which get the next ids, with their hosts and the window of each.
+	Place struct {
+		Job    int
+		Apps   []job.App
+		Plan   *job.Plan
+		Hosts  []int
+		Window int
+	}
+	// ReadHosts reads the hosts that programs name: HostsRead answers.
+	ReadHosts struct{ Programs []job.SpawnProgram }
+	// Reach reaches sites by name beside those that the run has: Reached answers.
+	Reach struct{ Names, Has []string }
+	// Enlist makes a site that was reached the run's next host.
+	Enlist struct{ Site string }
+	// Dismiss lets sites go that were reached and not enlisted.
+	Dismiss struct{}
+)
+
+func (Send) order()       {}
+func (Say) order()        {}
+func (Print) order()      {}
+func (Log) order()        {}
+func (Set) order()        {}
+func (Unset) order()      {}
+func (Finish) order()     {}
+func (EndOutput) order()  {}
+func (NoInput) order()    {}
+func (Feed) order()       {}
+func (NoCopies) order()   {}
+func (Unblock) order()    {}
+func (Started) order()    {}
+func (NotStarted) order() {}
+func (Exited) order()     {}
+func (Silent) order()     {}
+func (Note) order()       {}
+func (Grow) order()       {}
+func (Place) order()      {}
+func (ReadHosts) order()  {}
+func (Reach) order()      {}
+func (Enlist) order()     {}
+func (Dismiss) order()    {}
+
+// orders gathers what one event leads to.
+type orders struct {
+	list    []Order
+	noticed map[string]bool
+}
+
+func (o *orders) give(one Order) { o.list = append(o.list, one) }
+
+func (o *orders) send(h int, f *apiv1.Frame) { o.give(Send{h, f}) }
+
+func (o *orders) say(format string, args ...any) { o.give(Say{fmt.Sprintf(format, args...)}) }
+
+func (o *orders) debug(text string, attrs ...any) { o.give(Log{slog.LevelDebug, text, attrs}) }
+
+func (o *orders) set(t Timer, after time.Duration) { o.give(Set{t, after}) }
+
+// once says line, unless something of the same key was said.
+func (o *orders) once(key, line string) {
+	const most = 64
+	if o.noticed[key] || len(o.noticed) >= most {
+		return
+	}
+	if o.noticed == nil {
+		o.noticed = map[string]bool{}
+	}
+	o.noticed[key] = true
+	o.say("%s", line)
+}

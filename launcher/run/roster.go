@@ -1,0 +1,282 @@
+package run
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/mixture"
+	"github.com/mpiup/mpiup/launcher/spawn"
+)
+
+// roster is the hosts, jobs and processes of a run, and the state of each. Hosts and processes have an index and an id that stay
+// theirs; both only ever grow.
+//
+//	hosts   0: w0   1: w1   2: w0 again, reached anew after it was let go
+//	ids     0 1 2 3 | 4 5   the first job's ranks, then those of jobs that ranks spawned
+//	of      0 0 1 1 | 1 2
+type roster struct {
+	job   jobState
+	hosts []*host
+	jobs  []*jobRun
+	ranks []process // by id
+	of    []int     // host, by id
+}
+
+// Host is what a host's agent said when it was reached.
+type Host struct {
+	Name    string     // as the run calls it
+	Stated  string     // what gethostname(2) says there; "": not said
+	Version string     // of mpiup
+	Meets   netip.Addr // as the other hosts reach it; invalid: nobody knows
+	Ports   []uint32   // that it reserved for ranks to meet at
+}
+
+// host is what is known of one host's processes.
+type host struct {
+	Host
+	created  int    // processes not heard of yet
+	running  int    // processes that run
+	outputs  int    // processes whose output has not ended
+	bye      bool   // Bye was sent
+	finished bool   // nothing more is expected of it
+	dropped  bool   // its agent ended processes without being told to
+	ending   string // why its agent is being ended, as it said
+	missed   bool   // it was lost, and the run goes on without it
+
+	taken idset.Set // processes that its agent ended without being told to
+}
+
+// process is what is known of one.
+type process struct {
+	state  rankState
+	output bool // its output has begun and not ended
+	wanted bool // another process has it ended: that is no failure
+	pid    int32
+}
+
+// jobRun is one job of a run: the command line's, or one that a rank spawned.
+type jobRun struct {
+	number  int // 0: the command line's
+	base    int // id of rank 0
+	plan    *job.Plan
+	hosts   []int // index in the run of each of plan.Hosts
+	apps    []job.App
+	exports [][]string // by app: the environment that jobs it spawns begin with
+	asked   *spawn.Ask // nil: the command line's
+	told    *apiv1.Job
+	silent  int          // processes whose start was not heard of
+	left    int          // processes that are not over
+	spoke   bool         // one of them has spoken PMI or PMIx
+	mixture *mixture.Job // what its agents say of MPI libraries; nil: nothing yet
+	waiting []int        // hosts, by index, whose agents wait for our word on that
+	warned  bool         // that they may not go together
+	dropped bool         // one of it could not be started: what did start is ended, and fails nobody
+}
+
+func (j *jobRun) size() int { return len(j.plan.Placements) }
+
+// over says that no process of a spawned job is left.
+func (j *jobRun) over() bool { return j.asked != nil && j.left == 0 }
+
+// program is a program of the job as it is told of.
+func (j *jobRun) program(app int) string {
+	if j.number > 0 {
+		return fmt.Sprintf("%s of spawned job %d", j.apps[app].Argv[0], j.number)
+	}
+	return j.apps[app].Argv[0]
+}
+
+// add gives a job its number and ids, with a host for each.
+func (r *roster) add(j *jobRun) (hostOf []int) {
+	j.number, j.base, j.silent, j.left = len(r.jobs), len(r.of), j.size(), j.size()
+	hostOf = make([]int, j.size())
+	for i, p := range j.plan.Placements {
+		hostOf[i] = j.hosts[p.Host]
+		r.hosts[hostOf[i]].created++
+	}
+	r.jobs = append(r.jobs, j)
+	r.ranks = append(r.ranks, make([]process, j.size())...)
+	r.of = append(r.of, hostOf...)
+	return hostOf
+}
+
+// hostOf is the host of a process, -1 if there is none such.
+func (r *roster) hostOf(id int) int {
+	if id < 0 || id >= len(r.of) {
+		return -1
+	}
+	return r.of[id]
+}
+
+// owns says that a process is on that host, with an id from a frame.
+func (r *roster) owns(host int, id uint32) bool { return int(id) < len(r.of) && r.of[id] == host }
+
+// idsOn are the processes of one job on a host.
+func (r *roster) idsOn(host int, j *jobRun) (ids idset.Set) {
+	for id := j.base; id < j.base+j.size(); id++ {
+		if r.of[id] == host {
+			ids.Add(id)
+		}
+	}
+	return ids
+}
+
+// jobOf is the job of a process.
+func (r *roster) jobOf(id int) *jobRun {
+	i, same := slices.BinarySearchFunc(r.jobs, id, func(j *jobRun, id int) int { return j.base - id })
+	if !same {
+		i--
+	}
+	return r.jobs[i]
+}
+
+// rankName is how users know a process.
+func (r *roster) rankName(id int) string { return r.process(id).String() }
+
+func (r *roster) process(id int) job.Process {
+	j := r.jobOf(id)
+	return job.Process{Job: j.number, Rank: id - j.base}
+}
+
+// where is a process with its host, as users find it.
+func (r *roster) where(id int) string {
+	return fmt.Sprintf("%s (%s, pid %d)", r.rankName(id), r.hosts[r.of[id]].Name, r.ranks[id].pid)
+}
+
+// excused says that a process's end is nobody's failure.
+func (r *roster) excused(id int) bool { return r.ranks[id].wanted || r.jobOf(id).dropped }
+
+// busy says that something is still to come of the host.
+func (r *roster) busy(h int) bool {
+	s := r.hosts[h]
+	return s.created+s.running+s.outputs > 0 || s.dropped
+}
+
+// live are the hosts that still take frames.
+func (r *roster) live() (list []int) {
+	for h, host := range r.hosts {
+		if !host.bye && !host.finished {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// maxNamed is how many jobs' processes are named in one line.
+const maxNamed = 5
+
+// ranksOn names a host's processes, "ranks 8-15 and rank 0 of spawned job 1": those of jobs of which
+// something is left there, else all.
+func (r *roster) ranksOn(h int) string {
+	var all, left idset.Set
+	for _, j := range r.jobs {
+		var s idset.Set
+		over := true
+		for id := j.base; id < j.base+j.size(); id++ {
+			if r.hostOf(id) == h {
+				s.Add(id)
+				over = over && r.ranks[id].state.over()
+			}
+		}
+		all = all.Union(s)
+		if !over {
+			left = left.Union(s)
+		}
+	}
+	if left.Empty() {
+		return r.named(all)
+	}
+	return r.named(left)
+}
+
+// named is processes as users know them.
+func (r *roster) named(ids idset.Set) string {
+	of := map[*jobRun]*idset.Set{}
+	for id := range ids.All() {
+		j := r.jobOf(id)
+		if of[j] == nil {
+			of[j] = &idset.Set{}
+		}
+		of[j].Add(id - j.base)
+	}
+	var parts []string
+	for _, j := range r.jobs {
+		s := of[j]
+		if s == nil {
+			continue
+		}
+		if len(parts) == maxNamed {
+			parts = append(parts, "others")
+			break
+		}
+		name := "ranks " + s.String()
+		if s.Len() == 1 {
+			name = "rank " + s.String()
+		}
+		if j.number > 0 {
+			name += fmt.Sprintf(" of spawned job %d", j.number)
+		}
+		parts = append(parts, name)
+	}
+	if len(parts) == 0 {
+		return "no ranks"
+	}
+	return strings.Join(parts, " and ")
+}
+
+// left is those of the processes that a frame names which are not over.
+func (r *roster) left(targets string) (left idset.Set, err error) {
+	ids, err := idset.Parse(targets)
+	if err != nil {
+		return left, fmt.Errorf("processes that are to get a signal: %w", err)
+	}
+	for id := range ids.All() {
+		if id >= len(r.ranks) {
+			return left, fmt.Errorf("process %d is to get a signal, of %d that there are", id, len(r.ranks))
+		}
+		if !r.ranks[id].state.over() {
+			left.Add(id)
+		}
+	}
+	return left, nil
+}
+
+// takenOn is the CPUs of each process that is bound on a host and has not ended.
+func (r *roster) takenOn(host int) (taken []idset.Set) {
+	for _, j := range r.jobs {
+		for rank, pl := range j.plan.Placements {
+			id := j.base + rank
+			if !pl.CPUs.Empty() && r.hostOf(id) == host && !r.ranks[id].state.over() {
+				taken = append(taken, pl.CPUs)
+			}
+		}
+	}
+	return taken
+}
+
+// mixtureOf is what the agents say of a job's libraries.
+func (r *roster) mixtureOf(j *jobRun) *mixture.Job {
+	if j.mixture != nil {
+		return j.mixture
+	}
+	var programs []string
+	for i := range j.apps {
+		programs = append(programs, j.program(i))
+	}
+	places := make([]mixture.Place, len(j.plan.Placements))
+	for i, p := range j.plan.Placements {
+		places[i] = mixture.Place{Host: j.hosts[p.Host], App: p.App}
+	}
+	j.mixture = mixture.New(programs, places)
+	for h, s := range r.hosts {
+		if s.finished {
+			j.mixture.Drop(h)
+		}
+	}
+	return j.mixture
+}

@@ -1,0 +1,84 @@
+package run
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/launcher/hosts"
+)
+
+// Site is a host that jobs may be placed on: of the command line, or one that a rank named.
+type Site struct {
+	job.Host
+	Stated string // host name, as its agent states it; "": not reached yet
+	Local  bool   // this very host
+}
+
+// Found is a site that was reached for a spawn.
+type Found struct {
+	Host     Host
+	CPUs     int
+	Slots    int // that its agent counts
+	Layout   *layout.Layout
+	NearGPUs []idset.Set
+}
+
+// site has one session at a time.
+//
+//	named ─Reach─▶ reached ─Enlist─▶ host of the run ─Bye─▶ named
+//	                  └────Dismiss────────────────────────▶
+type site struct {
+	Site
+	host    int   // index in the run; -1: none so far
+	reached *Host // and not of the run yet
+}
+
+// sites are those of a run. They only ever grow.
+type sites struct {
+	*roster
+	self func(name string) bool
+	list []*site
+}
+
+// alive says that the run has a session with the site that takes a Launch.
+func (r *sites) alive(s *site) bool {
+	return s.host >= 0 && !r.hosts[s.host].bye && !r.hosts[s.host].finished
+}
+
+// find is the site that a rank means by a name, -1 for none: spelled as on the command line, as
+// its agent states it, or either by the first label.
+func (r *sites) find(name string) int {
+	name = strings.TrimSuffix(name, ".")
+	same := func(spell func(string) string) int {
+		return slices.IndexFunc(r.list, func(s *site) bool {
+			return strings.EqualFold(spell(s.Name), spell(name)) || s.Stated != "" && strings.EqualFold(spell(s.Stated), spell(name))
+		})
+	}
+	if i := same(func(s string) string { return s }); i >= 0 {
+		return i
+	}
+	if r.self(name) {
+		if i := slices.IndexFunc(r.list, func(s *site) bool { return s.Local }); i >= 0 {
+			return i
+		}
+	}
+	return same(hosts.FirstLabel)
+}
+
+// found notes what was reached. A host that the run did not know becomes a site.
+func (r *sites) found(f Found) {
+	i := slices.IndexFunc(r.list, func(s *site) bool { return s.Name == f.Host.Name })
+	if i < 0 {
+		i = len(r.list)
+		r.list = append(r.list, &site{host: -1, Site: Site{Host: job.Host{Name: f.Host.Name}}})
+	}
+	s := r.list[i]
+	s.Stated, s.CPUs, s.Layout, s.NearGPUs = f.Host.Stated, f.CPUs, f.Layout, f.NearGPUs
+	if !s.SlotsGiven {
+		s.Slots = max(f.Slots, 1)
+	}
+	s.reached = &f.Host
+}

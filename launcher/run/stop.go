@@ -1,0 +1,302 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/remains/report"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// judge stops the job after the first verdict.Fault.
+func (r *Run) judge() {
+	if r.job == jobStopping || !r.verdict.Any() || r.inquiry.asking() || r.leaving && !r.verdict.Urgent() || r.cfg.Linger && r.verdict.OnlyRanks() {
+		return
+	}
+	if f, ok := r.verdict.Cause(); ok {
+		r.stop(f.Sentence(), false)
+	}
+}
+
+// quietStop is how long a stop may take before the user is told of it.
+const quietStop = time.Second
+
+// stopBound is what an agent gets, over the grace, to end what it was told to end.
+const stopBound = 15 * time.Second
+
+// stop ends all ranks: TERM, the grace, CONT and KILL; with now at once. The second call
+// matters only with now.
+func (r *Run) stop(why string, now bool) {
+	if r.job == jobStopping && !now {
+		return
+	}
+	if next, ok := r.job.next(jobFailed); ok {
+		r.job = next
+	}
+	if r.stopped.IsZero() {
+		r.stopped = r.now.Wall
+		r.give(Note{report.Stopping, "", why})
+	}
+	r.give(NoCopies{-1})
+	r.give(Unset{Grace})
+	r.set(Quiet, quietStop)
+	r.set(Bound, r.cfg.Grace+stopBound)
+	for h := range r.hosts {
+		r.send(h, (&apiv1.Stop{Why: why, Now: now}).Frame())
+		r.idle(h)
+	}
+}
+
+// abandon gives up hosts that did not do what they were told in time, or ended ranks and do not say why.
+func (r *Run) abandon() {
+	for i, h := range r.hosts {
+		if (r.job == jobStopping || h.bye || h.dropped) && !h.finished {
+			r.say("host %s did not end what it runs within %v; it is left to its lease", h.Name, r.cfg.Grace+stopBound)
+			r.finish(i)
+		}
+	}
+}
+
+// signal does what a signal to the launcher asks for.
+func (r *Run) signal(sig int) {
+	r.give(Note{report.Signal, "", job.SignalName(sig)})
+	a := r.signals.on(sig, r.now.Wall.Sub(r.cfg.Begun))
+	if r.cfg.Exec != nil && a.grace {
+		a.say = ""
+	}
+	if a.say != "" {
+		r.say("%s", a.say)
+	}
+	if a.grace {
+		r.fail(verdict.Fault{Event: verdict.Signalled, ID: -1, Node: -1, Code: sig})
+		r.verdict.Holdup = r.meet.missing(r.now.Wall)
+		switch {
+		case r.cfg.Exec == nil && sig == job.SIGTERM:
+			r.leave(fmt.Sprintf("got SIGTERM and passed it on: the ranks have %v to end", r.cfg.TermGrace), a.forward...)
+			return
+		case r.cfg.Exec == nil || sig == job.SIGTERM: // a command may have its own use for Ctrl-C
+			r.set(Grace, r.cfg.Grace)
+		}
+	}
+	r.forwardSignals(a.forward)
+	if a.kill {
+		r.stop("the launcher was told to kill", true)
+		r.give(Unblock{})
+	}
+}
+
+// leave begins the end of a run whose pod, or a worker's, is to be gone soon: every rank gets SIGTERM and has the
+// whole of Config.TermGrace to save what it has, whoever ends or fails first meanwhile. What is left then is killed: a
+// second grace would outlast the pod.
+func (r *Run) leave(why string, signals ...int) {
+	if r.leaving || r.job == jobStopping {
+		return
+	}
+	r.leaving = true
+	r.say("%s", why)
+	r.forwardSignals(signals)
+	r.set(Grace, r.cfg.TermGrace)
+}
+
+// forwardSignals sends signals to all ranks; an agent that is being ended has sent its own SIGTERM.
+func (r *Run) forwardSignals(signals []int) {
+	for _, s := range signals {
+		for h, at := range r.hosts {
+			if (at.running > 0 || r.job == jobLaunching) && (at.ending == "" || s != job.SIGTERM) {
+				r.send(h, (&apiv1.Signal{Number: int32(s)}).Frame())
+			}
+		}
+	}
+}
+
+// timeToGo: the ranks have had their time after our INT, or after a TERM to us or to an agent.
+func (r *Run) timeToGo() {
+	why := "the launcher got " + job.SignalName(r.signals.first)
+	if r.signals.first == 0 {
+		why = r.sentence()
+	}
+	leaving := r.leaving
+	r.leaving = false
+	r.stop(why, leaving)
+}
+
+// timeUp is --timeout: the ranks are stopped once the hosts have said who waits for whom.
+func (r *Run) timeUp() {
+	r.fail(verdict.Fault{Event: verdict.TimedOut, ID: -1, Node: -1, Text: r.cfg.Timeout.String()})
+	if r.job == jobStopping {
+		return
+	}
+	r.inquiry.last = true
+	if r.inquiry.ask() {
+		r.inquired()
+	}
+}
+
+// inquired: the hosts have answered who waits for whom, or their time is up.
+func (r *Run) inquired() {
+	if lines, last := r.inquiry.end(); last {
+		if r.verdict.Holdup = r.meet.missing(r.now.Wall); len(r.verdict.Holdup) == 0 {
+			r.verdict.Holdup = lines
+		}
+		r.judge()
+	}
+}
+
+// onAborted is MPI_Abort, which ends the run, or a PMIx_Abort of certain processes: those are
+// killed, on whatever hosts, and the others go on.
+func (r *Run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
+	if m.Id != 0 {
+		r.send(h, (&apiv1.AbortNoted{Id: m.Id}).Frame())
+	}
+	if r.excused(int(m.Rank)) {
+		return nil
+	}
+	if m.Targets != "" {
+		left, err := r.left(m.Targets)
+		if err == nil {
+			r.endWanted(int(m.Rank), left, "PMIx_Abort"+colon(m.Text), m.Code)
+			r.signalTo(left, job.SIGKILL)
+		}
+		return err
+	}
+	f := r.about(verdict.Aborted, h, int(m.Rank))
+	f.At, f.Code, f.Text = at, int(m.Code), m.Text
+	r.gone.aborted(f)
+	r.fail(f)
+	return nil
+}
+
+// maxSignal is the last of Linux's signals (SIGRTMAX).
+const maxSignal = 64
+
+// onControl is a PMIx_Job_control: processes get a signal.
+func (r *Run) onControl(m *apiv1.Control) error {
+	left, err := r.left(m.Targets)
+	if err == nil && (m.Signal < 1 || m.Signal > maxSignal) {
+		err = fmt.Errorf("processes are to get signal %d", m.Signal)
+	}
+	if err != nil {
+		return err
+	}
+	if m.End {
+		r.endWanted(int(m.Rank), left, "PMIx_Job_control", 0)
+	}
+	r.signalTo(left, int(m.Signal))
+	return nil
+}
+
+// endWanted notes processes that a process wants ended, which is nobody's failure. All hosts are told
+// before they end, so that those who wait for them there are answered, and not a failure either.
+func (r *Run) endWanted(by int, ids idset.Set, how string, code int32) {
+	if ids.Empty() || r.job == jobStopping {
+		return
+	}
+	r.say("%s on %s has ended %s with %s", r.rankName(by), r.hosts[r.hostOf(by)].Name, r.named(ids), how)
+	for id := range ids.All() {
+		r.ranks[id].wanted = true
+	}
+	for _, h := range r.live() {
+		r.send(h, (&apiv1.Gone{Ids: ids.String(), Code: code, Aborted: true, Wanted: true}).Frame())
+	}
+}
+
+// signalTo sends a signal to processes that run. Those that are to end and do not run yet are killed
+// once they do.
+func (r *Run) signalTo(ids idset.Set, signal int) {
+	to := map[int][]uint32{}
+	for id := range ids.All() {
+		if r.ranks[id].state == rankRunning {
+			h := r.hostOf(id)
+			to[h] = append(to[h], uint32(id))
+		}
+	}
+	for h, ranks := range to {
+		r.send(h, (&apiv1.Signal{Number: int32(signal), Ranks: ranks}).Frame())
+	}
+}
+
+// colon is a text as the end of a sentence.
+func colon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + strings.TrimSpace(text)
+}
+
+// signalState turns signals that the launcher gets into what is done to the ranks.
+//
+//	INT, TERM        first: forwarded, and the grace runs; second of either: killed, but not
+//	                 within a moment: timeout(1) and shells send one to us and to our group
+//	HUP USR1 USR2 WINCH CONT   forwarded
+//	TSTP             ranks get STOP; a second one lets them go on
+//
+// The launcher itself never stops on TSTP: its lease on the hosts would run out.
+type signalState struct {
+	first   int           // INT or TERM that came first; 0: none
+	firstAt time.Duration // when
+	stopped bool          // ranks got STOP
+	pid     int           // ours, for the sentence that says how to go on
+}
+
+// signalAction is what one signal leads to.
+type signalAction struct {
+	forward []int  // to every rank, in this order
+	grace   bool   // start the grace, after which the ranks are stopped
+	kill    bool   // stop them without grace
+	say     string // to the user; "" is nothing
+}
+
+// echo is how long after the first INT or TERM the same one is taken for its double.
+const echo = 150 * time.Millisecond
+
+// on is what to do about a signal that came at now, by any clock.
+func (s *signalState) on(sig int, now time.Duration) signalAction {
+	switch sig {
+	case job.SIGINT, job.SIGTERM:
+		return s.end(sig, now)
+	case job.SIGTSTP:
+		return s.toggle()
+	case job.SIGCONT:
+		s.stopped = false
+		return signalAction{forward: []int{sig}}
+	case job.SIGHUP, job.SIGUSR1, job.SIGUSR2, job.SIGWINCH:
+		return signalAction{forward: []int{sig}}
+	}
+	return signalAction{}
+}
+
+func (s *signalState) end(sig int, now time.Duration) signalAction {
+	if sig == s.first && now-s.firstAt < echo {
+		return signalAction{}
+	}
+	if s.first != 0 {
+		return signalAction{kill: true, say: "killing the ranks"}
+	}
+	s.first, s.firstAt = sig, now
+	a := signalAction{forward: []int{sig}, grace: true}
+	if s.stopped { // a stopped process acts on the signal only when it goes on
+		a.forward = append(a.forward, job.SIGCONT)
+		s.stopped = false
+	}
+	if sig == job.SIGINT {
+		a.say = "interrupting the ranks; a second Ctrl-C kills them"
+	}
+	return a
+}
+
+func (s *signalState) toggle() signalAction {
+	if s.stopped {
+		s.stopped = false
+		return signalAction{forward: []int{job.SIGCONT}, say: "the ranks go on"}
+	}
+	s.stopped = true
+	return signalAction{
+		forward: []int{job.SIGSTOP},
+		say: fmt.Sprintf("the ranks are stopped; mpiup keeps their hosts. Go on with Ctrl-Z again or: kill -CONT %d",
+			s.pid),
+	}
+}
