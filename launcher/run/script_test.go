@@ -1,0 +1,280 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/spawn"
+	"github.com/mpiup/mpiup/test/golden"
+)
+
+// Each file of testdata holds runs: commands stand at the beginning of a line, the orders that follow are indented.
+// go test -update writes the orders anew. Frames' texts stand last, and may have blanks.
+//
+//	run HOSTS RANKS [keepon recover linger pmix auto exec timeout=D input=IDS]   a new run, of two slots a host
+//	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | end ID   what a host says of a process
+//	abort ID CODE | cull ID TARGETS | unwired ID TEXT | notice HOST TEXT | warn HOST TEXT
+//	ending HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
+//	long HOST | waits HOST SILENT                                                      who waits for whom
+//	lost HOST TEXT | gone HOST                                                         the end of its connection
+//	signal NAME | expired TIMER | after DURATION | turn | over | unread | unwritten
+//	spawn ID PROGRAM PROCS [HOSTS] | reached NAME... | unreached TEXT | full TEXT      full: the next job's output has no place
+//	verdict
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &script{t: t}
+			for line := range strings.Lines(string(text)) {
+				if strings.HasPrefix(line, "  ") {
+					continue
+				}
+				s.out.WriteString(line)
+				if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
+					s.do(words[0], words[1:])
+				}
+			}
+			golden.Is(t, file, s.out.String())
+		})
+	}
+}
+
+type script struct {
+	t    *testing.T
+	out  strings.Builder
+	run  *Run
+	now  Now
+	full string // why there is no place for the output of the next job
+	asks uint64
+}
+
+func (s *script) begin(args []string) {
+	cfg := Config{PMI: apiv1.Pmi_PMI_FD, Apps: []job.App{{Argv: []string{"a.out"}, N: s.number(args[1])}}, Policy: placement.Policy{MapBy: placement.ByNode}}
+	for _, a := range args[2:] {
+		name, value, _ := strings.Cut(a, "=")
+		switch name {
+		case "keepon":
+			cfg.KeepOn = true
+		case "recover":
+			cfg.Recover, cfg.KeepOn = true, true
+		case "linger":
+			cfg.Linger = true
+		case "pmix":
+			cfg.PMI = apiv1.Pmi_PMI_PMIX
+		case "auto":
+			cfg.PMI = apiv1.Pmi_PMI_AUTO
+		case "exec":
+			cfg.Exec = &apiv1.Exec{}
+		case "timeout":
+			cfg.Timeout, _ = time.ParseDuration(value)
+		case "input":
+			for id := range strings.SplitSeq(value, ",") {
+				cfg.Input = append(cfg.Input, s.number(id))
+			}
+		default:
+			s.t.Fatalf("run %s", a)
+		}
+	}
+	var hosts []job.Host
+	for i := range s.number(args[0]) {
+		hosts = append(hosts, job.Host{Name: fmt.Sprintf("w%d", i), Slots: 2, SlotsGiven: true})
+	}
+	p := playing(s.t, cfg, hosts)
+	s.run, s.now, s.asks = p.Run, Now{Wall: epoch, Clock: time.Millisecond}, 0
+	s.take(s.run.Start(s.now))
+}
+
+func (s *script) number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// host is a host by its name or number.
+func (s *script) host(text string) int { return s.number(strings.TrimPrefix(text, "w")) }
+
+func (s *script) do(command string, args []string) {
+	rest := func(n int) string { return strings.Join(args[min(n, len(args)):], " ") }
+	of := func(f interface{ Frame() *apiv1.Frame }) {
+		s.step(Frame{Host: s.run.hostOf(s.number(args[0])), Frame: f.Frame(), At: s.now.Clock})
+	}
+	from := func(f interface{ Frame() *apiv1.Frame }) {
+		s.step(Frame{Host: s.host(args[0]), Frame: f.Frame(), At: s.now.Clock})
+	}
+	id := func() uint32 { return uint32(s.number(args[0])) }
+	switch command {
+	case "run":
+		s.begin(args)
+	case "start":
+		of(&apiv1.Started{Rank: id(), Pid: int32(10 + id())})
+	case "failed":
+		of(&apiv1.StartFailed{Rank: id(), Text: rest(1)})
+	case "exit":
+		of(&apiv1.Exited{Rank: id(), Code: int32(s.number(args[1])), Pmi: apiv1.PmiState_PMI_FINALIZED})
+	case "killed":
+		of(&apiv1.Exited{Rank: id(), Signal: int32(s.number(args[1])), Pmi: apiv1.PmiState_PMI_FINALIZED})
+	case "ours":
+		of(&apiv1.Exited{Rank: id(), Signal: job.SIGTERM, StoppedByUs: true, Pmi: apiv1.PmiState_PMI_FINALIZED})
+	case "end":
+		of(&apiv1.OutputEnd{Rank: id()})
+	case "abort":
+		of(&apiv1.Aborted{Rank: id(), Code: int32(s.number(args[1])), Id: 5})
+	case "cull":
+		of(&apiv1.Aborted{Rank: id(), Targets: args[1]})
+	case "unwired":
+		of(&apiv1.WireupFailed{Rank: id(), Text: rest(1)})
+	case "notice", "warn":
+		from(&apiv1.Notice{Text: rest(1), Warning: command == "warn"})
+	case "ending":
+		from(&apiv1.Ending{Why: rest(1)})
+	case "closed":
+		from(&apiv1.Closed{Text: rest(1)})
+	case "fenced":
+		from(&apiv1.Closed{Text: rest(1), Refusal: apiv1.Refusal_REFUSAL_FENCED})
+	case "long":
+		from(&apiv1.Waits{})
+	case "waits":
+		from(&apiv1.Waits{Id: s.run.inquiry.id, Silent: rest(1)})
+	case "lost":
+		s.step(Ended{Host: s.host(args[0]), Lost: true, Why: rest(1), Since: s.now.Clock})
+	case "gone":
+		s.step(Ended{Host: s.host(args[0])})
+	case "signal":
+		n := map[string]int{"INT": job.SIGINT, "TERM": job.SIGTERM, "TSTP": job.SIGTSTP, "CONT": job.SIGCONT, "USR1": job.SIGUSR1}[args[0]]
+		s.step(Signal{n})
+	case "expired":
+		s.step(Expired{Timer(slices.Index(timerNames, args[0]))})
+	case "after":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.now.Wall, s.now.Clock = s.now.Wall.Add(d), s.now.Clock+d
+	case "turn":
+		s.step(Turn{})
+	case "over":
+		s.step(Over{})
+	case "unread", "unwritten":
+		s.step(Unwritten{Reader: command == "unread", Text: "standard output: no"})
+	case "spawn":
+		s.asks++
+		app := &apiv1.SpawnApp{App: &apiv1.App{Argv: []string{args[1]}}, Procs: uint32(s.number(args[2])), Hosts: args[3:]}
+		of(&apiv1.SpawnRequest{Id: s.asks, Parent: id(), Apps: []*apiv1.SpawnApp{app}})
+	case "reached":
+		var e Reached
+		for _, name := range args {
+			e.Sites = append(e.Sites, Found{Host: Host{Name: name}, Slots: 2, CPUs: 2})
+		}
+		s.step(e)
+	case "unreached":
+		s.step(Reached{Err: errors.New(rest(0))})
+	case "full":
+		s.full = rest(0)
+	case "verdict":
+		fmt.Fprintf(&s.out, "  %d\n", s.run.Verdict().Exit())
+		for _, l := range s.run.Verdict().Explain() {
+			fmt.Fprintf(&s.out, "  %s\n", l)
+		}
+	default:
+		s.t.Fatalf("%s is no command", command)
+	}
+}
+
+func (s *script) step(e Event) { s.take(s.run.Step(s.now, e)) }
+
+var timerNames = []string{"quiet", "grace", "bound", "room", "answers", "missing", "lone", "limit"}
+
+// take shows orders, but for what only a report has, and answers those that are answered at once.
+func (s *script) take(orders []Order) {
+	var answers []Event
+	for _, o := range orders {
+		line := ""
+		switch o := o.(type) {
+		case Send:
+			line = fmt.Sprintf("w%d %s", o.Host, shown(o.Frame))
+		case Say:
+			line = "say " + o.Line
+		case Set:
+			line = fmt.Sprintf("set %s %v", timerNames[o.Timer], o.After)
+		case Unset:
+			line = "unset " + timerNames[o.Timer]
+		case Finish:
+			line = fmt.Sprintf("finish w%d", o.Host)
+		case EndOutput:
+			line = fmt.Sprintf("end output of %d", o.ID)
+		case Feed:
+			line = "feed"
+		case Unblock:
+			line = "unblock"
+		case Grow:
+			if answers = append(answers, Grown{}); s.full != "" {
+				answers[len(answers)-1], s.full = Grown{errors.New(s.full)}, ""
+			}
+		case Place:
+			line = fmt.Sprintf("place job %d on %v", o.Job, o.Hosts)
+		case ReadHosts:
+			targets, err := spawn.Targets(o.Programs, nil)
+			answers = append(answers, HostsRead{targets, err})
+		case Reach:
+			line = fmt.Sprintf("reach %v beside %v", o.Names, o.Has)
+		case Enlist:
+			line = "enlist " + o.Site
+		}
+		if line != "" {
+			fmt.Fprintf(&s.out, "  %s\n", line)
+		}
+	}
+	for _, e := range answers {
+		s.step(e)
+	}
+}
+
+// shown is a frame in a line.
+func shown(f *apiv1.Frame) string {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Launch:
+		l := b.Launch
+		text := fmt.Sprintf("launch job %d from %d:", l.Job.Number, l.Job.Base)
+		for _, p := range l.Procs {
+			text += fmt.Sprintf(" %d", p.Rank)
+		}
+		if len(l.Procs) == 0 {
+			text += " none here"
+		}
+		return text
+	case *apiv1.Frame_Stop:
+		if b.Stop.Now {
+			return "stop at once: " + b.Stop.Why
+		}
+		return "stop: " + b.Stop.Why
+	case *apiv1.Frame_Signal:
+		return fmt.Sprintf("signal %d to %v", b.Signal.Number, b.Signal.Ranks)
+	case *apiv1.Frame_SpawnResult:
+		return strings.TrimSpace(fmt.Sprintf("spawn result %d: job %d %s", b.SpawnResult.Id, b.SpawnResult.Job, b.SpawnResult.Error))
+	case *apiv1.Frame_Gone:
+		return fmt.Sprintf("gone %s code %d signal %d host %v wanted %v", b.Gone.Ids, b.Gone.Code, b.Gone.Signal, b.Gone.Host, b.Gone.Wanted)
+	case *apiv1.Frame_JobOver:
+		return fmt.Sprintf("job %d over, mute %v", b.JobOver.Job, b.JobOver.Mute)
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", f.Body), "*apiv1.Frame_"), " ")
+	return strings.ToLower(strings.TrimPrefix(name, "*v1.Frame_"))
+}
