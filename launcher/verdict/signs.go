@@ -137,7 +137,7 @@ var Signs = join(
 		"ibv_create_cq*Cannot allocate memory", "Check the amount of registered memory*ulimit", "ibv_open_device*Cannot allocate memory"),
 	likely(OutOfMemory, "exited on signal 9", "killed by signal 9", "SIGKILL by OOM killer", "ended by signal 9", "died from signal 9", " Killed   ", "KILLED BY SIGNAL: 9", "Killed (signal 9)", "exitcode: -9)", "exitcode  : -9", "Signal 9 (SIGKILL)", "killed by signal: Killed", "died with <Signals.SIGKILL", "terminated with signal SIGKILL",
 		"exit code 137", "exit status 137", "exited with code 137", "return code = -9", "EXIT CODE: 137", "EXIT CODE: 9", "signal 9 (SIGKILL)", "exit code: -9", "exitCode: 137", "code=137", "exit code=137", "Exit 137", "exited with exit code -9",
-		"terminated by signal 9", "Cannot allocate memory"),
+		"terminated by signal 9", "signal 9 (Killed)", "Cannot allocate memory"),
 	is(DiskFull, "No space left on device", "Disk quota exceeded", "DiskPressure", "exceeds the total limit of containers"),
 	is(Limits, "Too many open files", "can't start new thread", "pthread_create*Resource temporarily unavailable", "pthread_create failed", "fork*Resource temporarily unavailable", "Cannot fork", "fork: retry",
 		"received 0 items of ancdata"),
@@ -209,7 +209,7 @@ var Signs = join(
 	is(Segfault, "Segmentation fault", "exited on signal 11", "killed by signal 11", "died from signal 11", "KILLED BY SIGNAL: 11", "exitcode: -11", "exitcode  : -11", "SIGSEGV", "EXIT CODE: 139", "exit code 139", "exit status 139", "return code = -11", "segfault at", "general protection fault", "Address not mapped", "exited with code 139", "Invalid permissions for mapped object"),
 	is(Crash, "Illegal instruction", "exited on signal 4 ", "Floating point exception", "exited on signal 8 ", "Floating-point exception", "KILLED BY SIGNAL: 4", "KILLED BY SIGNAL: 8", "exitcode: -4)", "exitcode: -8)", "SIGILL", "SIGFPE", "EXIT CODE: 132", "EXIT CODE: 136", "Assertion*failed", "double free or corruption",
 		"free(): invalid", "corrupted size vs. prev_size", "stack smashing detected", "malloc(): ", "munmap_chunk(): invalid", "assertion failed", "Check failed: ", "realloc(): invalid", "corrupted double-linked list", "free(): double free"),
-	weighing(Ending, Crash, "terminate called", "exited on signal 6", "killed by signal 6", "died from signal 6", "KILLED BY SIGNAL: 6", "exitcode: -6)", "exitcode  : -6", "SIGABRT", "Aborted (core dumped)", "EXIT CODE: 134", "Aborted (signal 6)", "return code = -6", "Signal: Aborted", "Fatal Python error"),
+	weighing(Ending, Crash, "signal 6 (Aborted)", "terminate called", "exited on signal 6", "killed by signal 6", "died from signal 6", "KILLED BY SIGNAL: 6", "exitcode: -6)", "exitcode  : -6", "SIGABRT", "Aborted (core dumped)", "EXIT CODE: 134", "Aborted (signal 6)", "return code = -6", "Signal: Aborted", "Fatal Python error"),
 
 	// MPI and NCCL.
 	is(CollectiveMismatch, "Detected mismatch between collectives", "Mismatched collective", "collective mismatch error", "mismatched data types", "Mismatched allreduce", "Mismatched MPI operations", "Mismatched data types", "Mismatched ALLREDUCE", "but rank*is running collective"),
@@ -218,6 +218,7 @@ var Signs = join(
 	is(InitFailed, "An error occurred in MPI_Init", "MPI_INIT failed", "MPI_Init failed", "Fatal error in*MPI_Init", "PML add procs failed", "Fatal error in*_Init", "OPAL ERROR: ", "PMIX ERROR: ", "no usable transports", "Failed to create UCP worker", "Failed to init UCX", "No endpoint ", "PMIx_Init failed", "PMI2_Init", "PMI_Init", "Other MPI error*MPIR_Init", "MPIR_Init_thread", "MPID_Init", "MPIDI_*init*failed", "MPII_Init_thread", "orte_init failed",
 		"opal_init failed", "pmix_init failed", "orte_ess_init failed", "prte_init failed", "opal_shmem_base_select failed", "PML*cannot be selected", "A requested component was not found", "No components were able to be opened in the pml framework", "open_fabric*failed", "OFI call*failed"),
 	is(MPIError, "An error occurred in MPI_", "MPI_ERR_", "Fatal error in*MPI_", "Fatal error in internal_", "Message truncated", "MPI_ERRORS_ARE_FATAL", "mpi4py.MPI.Exception"),
+	is(GPUError, "CUDA error: ", "CUDA runtime error", "CUDA driver error", "HIP error: ", "Cuda failure", "Got CUDA error", "cudaErrorUnknown", "hipErrorUnknown", "CUDA_ERROR_UNKNOWN", "CUDNN_STATUS_", "CUBLAS_STATUS_", "CUFFT_", "CUSPARSE_STATUS_", "CUSOLVER_STATUS_"),
 	is(NCCL, "NCCL error", "ncclInternalError", "ncclSystemError", "ncclUnhandledCudaError", "unhandled system error", "unhandled cuda error", "ncclInvalidUsage", "NCCL failure", "Test NCCL failure", "ncclCommInitRank failed", "DistBackendError"),
 	is(Abort, "MPI_ABORT was invoked", "application called MPI_Abort", "called MPI_Abort"),
 	is(Killed, "exited on signal", "KILLED BY SIGNAL", "srun: error:*Terminated", "srun: error:*Killed", "exitcode: -15", "exitcode  : -15", "SIGTERM) received", "was killed by signal", "Terminated (signal", "terminated by signal", "return code = -15", "EXIT CODE: 143", "exited with code 143", "exit code 143"),

@@ -21,6 +21,12 @@ func first(has, text string) fact  { return fact{has: has, re: regexp.MustCompil
 func waited(has, text string) fact { return fact{has: has, re: regexp.MustCompile(text), waits: true} }
 
 var facts = []fact{
+	// Whom others wait for, as torch, Horovod and JAX say it: before the one that says so.
+	waited(`possible application crash`, `possible application crash on rank (?P<rank>\d+)`),
+	waited(`failed to pass`, `Ranks? (?P<rank>\d+)(?:, ?\d+)* failed to pass monitoredBarrier`),
+	waited(`missing rank`, `missing ranks?: ?\[?(?P<rank>\d+)`),
+	waited(`/replica:`, `^/job:\w+/replica:\d+/task:(?P<rank>\d+)$`),
+	waited(`/replica:`, `[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
 	// Open MPI and PRRTE, orterun's and prterun's help texts.
 	first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited`),
 	first(`due to process rank`, `due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),
@@ -47,19 +53,13 @@ var facts = []fact{
 	says(`local_rank: `, `local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
 	says(`terminated with`, `process (?P<rank>\d+) terminated with (?:signal|exit)`),
 	says(`local`, `--local[_-]rank[= ](?P<local>\d+)`),
-	waited(`possible application crash`, `possible application crash on rank (?P<rank>\d+)`),
-	waited(`failed to pass`, `Ranks? (?P<rank>\d+)(?:, ?\d+)* failed to pass monitoredBarrier`),
 	// MVAPICH.
 	first(`MPI process (rank`, `MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) exited with status`),
 	says(`collective calls at`, `collective calls at and around rank (?P<rank>\d+)`),
 	// Horovod.
-	waited(`missing rank`, `missing ranks?: ?\[?(?P<rank>\d+)`),
 	first(`exit with status code`, `^Process (?P<rank>\d+) exit with status code [1-9]`),
 	// Slurm.
 	says(`srun: error: `, `^srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)`),
-	// JAX.
-	waited(`/replica:`, `^/job:\w+/replica:\d+/task:(?P<rank>\d+)$`),
-	waited(`/replica:`, `[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
 	// mpiup.
 	first(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with)`),
 	// A program's own words.

@@ -45,7 +45,7 @@ func (e ending) or(o ending) ending {
 // tags are what stands before a line; the named groups are what it says. They are taken off again and again, in any order.
 var tags = []*regexp.Regexp{
 	// Times: kubectl logs --timestamps, mpirun --timestamp-output, Ray, CI systems. A "[" begins the next tag.
-	regexp.MustCompile(`^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
+	regexp.MustCompile(`^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
 	regexp.MustCompile(`^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}`),
 	regexp.MustCompile(`^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
 	regexp.MustCompile(`^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
