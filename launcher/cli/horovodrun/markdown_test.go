@@ -12,9 +12,10 @@ const head = `# mpiup as horovodrun
 
 <!-- Written from the table in launcher/cli/horovodrun by go test ./launcher/cli/horovodrun -update; change it there. -->
 
-Called ` + "`horovodrun`" + ` (a link or a copy), or as ` + "`mpiup horovodrun ...`" + `, mpiup reads the command line of Horovod's launcher and starts
-the job as any other: no ssh, no servers that look for interfaces, no open key-value server. The image needs Horovod, and neither
-ssh nor an mpirun. Ranks meet as Horovod was built, by MPI or by Gloo ([frameworks.md](frameworks.md)); ` + "`--gloo` and `--mpi`" + ` say which.
+Called ` + "`horovodrun`" + ` (a link or a copy), or as ` + "`mpiup horovodrun ...`" + `, mpiup reads the command line of Horovod's launcher
+and starts the job like any other. It needs no ssh, no servers that look for interfaces, and no open key-value server.
+The image needs Horovod, and neither ssh nor an mpirun. Ranks meet as Horovod was built, by MPI or by Gloo
+([frameworks.md](frameworks.md)); ` + "`--gloo`" + ` and ` + "`--mpi`" + ` say which.
 
 What is other than with Horovod's own: without ` + "`-H` or `--hostfile`" + ` the hosts are those that the pod is told of ([hosts.md](hosts.md)), and only where
 there are none this machine; an output line begins with ` + "`[1,RANK]<stdout>:`" + `, as under ` + "`mpirun --tag-output`" + `, with Gloo too. Of the launcher's environment
