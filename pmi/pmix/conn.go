@@ -56,7 +56,7 @@ func (c *conn) giveTurn() { <-c.turn }
 func (c *conn) id() int           { return c.ns.base + c.rank }
 func (c *conn) who() Who          { return c.ns.who(c.rank) }
 func (c *conn) proc() bfrops.Proc { return c.ns.Proc(c.rank) }
-func (c *conn) me() names.Who     { return c.ns.publisher(c.rank) }
+func (c *conn) me() names.Process { return c.ns.process(c.rank) }
 
 // command is a row of the table of requests.
 type command struct {

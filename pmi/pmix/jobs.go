@@ -36,7 +36,7 @@ type namespace struct {
 // caller is the rank that spawned a job, and where it waits for the job's first call.
 type caller struct {
 	*spawn.Caller
-	who   names.Who
+	who   names.Process
 	asked Who
 }
 
@@ -64,9 +64,9 @@ func (ns *namespace) who(rank int) Who {
 	return Who{ns.base + rank, job.Process{Job: ns.number, Rank: rank}}
 }
 
-// publisher is a rank as names know it.
-func (ns *namespace) publisher(rank int) names.Who {
-	return names.Who{ID: ns.base + rank, Job: ns.number, Proc: ns.Proc(rank)}
+// process is a rank as names know it.
+func (ns *namespace) process(rank int) names.Process {
+	return names.Process{ID: ns.base + rank, Job: ns.number, Proc: ns.Proc(rank)}
 }
 
 // told is what ranks are told of a job, packed once for each dialect and kind of buffer that clients of this host use.

@@ -136,7 +136,7 @@ func (s *Server) JobOver(number int, mute bool) {
 			s.callForJob(s.ctx, by)
 		}
 		for _, r := range ns.HereRanks() {
-			if s.names.Ended(s.ctx, ns.publisher(r)) != nil {
+			if s.names.Ended(s.ctx, ns.process(r)) != nil {
 				break // the run ends
 			}
 		}

@@ -47,7 +47,7 @@ func New(run kvs.Names) *Names {
 }
 
 // at is the place of a key, apart from those of PMI ranks.
-func at(where Reach, who Who, key string) place {
+func at(where Reach, who Process, key string) place {
 	service := ""
 	switch where {
 	case OfProc:
@@ -72,7 +72,7 @@ func (n *Names) store(p place) kvs.Names {
 }
 
 // Publish makes a pair known to those in reach; kvs.ErrExists.
-func (n *Names) Publish(ctx context.Context, where Reach, who Who, pub Publication) error {
+func (n *Names) Publish(ctx context.Context, where Reach, who Process, pub Publication) error {
 	entry, err := pub.pack()
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (n *Names) Publish(ctx context.Context, where Reach, who Who, pub Publicati
 
 // Lookup finds what the rank may see, nearest first. Of those who read a pair that is for its
 // first reader only, the one that takes it out has it.
-func (n *Names) Lookup(ctx context.Context, who Who, key string) (found bfrops.PData, size int, err error) {
+func (n *Names) Lookup(ctx context.Context, who Process, key string) (found bfrops.PData, size int, err error) {
 	for where := range reaches {
 		p := at(where, who, key)
 		pub, size, err := n.lookup(ctx, p)
@@ -134,7 +134,7 @@ func (n *Names) lookup(ctx context.Context, p place) (pub Publication, size int,
 
 // Until calls look whenever something was published that may be what keys stand for, until it says
 // that all is there.
-func (n *Names) Until(ctx context.Context, who Who, keys []string, look func() (all bool, err error)) error {
+func (n *Names) Until(ctx context.Context, who Process, keys []string, look func() (all bool, err error)) error {
 	services := map[kvs.Names][]string{}
 	for where := range reaches {
 		for _, key := range keys {
@@ -176,7 +176,7 @@ func (n *Names) Until(ctx context.Context, who Who, keys []string, look func() (
 }
 
 // Unpublish takes a pair back, whatever its reach; kvs.ErrNotFound.
-func (n *Names) Unpublish(ctx context.Context, who Who, key string) error {
+func (n *Names) Unpublish(ctx context.Context, who Process, key string) error {
 	result := kvs.ErrNotFound
 	for where := range reaches {
 		err := n.take(ctx, who.ID, at(where, who, key))
@@ -202,17 +202,17 @@ func (n *Names) forget(id int, p place) {
 }
 
 // UnpublishAll takes back all that a process has published.
-func (n *Names) UnpublishAll(ctx context.Context, who Who) error {
+func (n *Names) UnpublishAll(ctx context.Context, who Process) error {
 	return n.takeBack(ctx, who, func(uint64) bool { return true })
 }
 
 // Left takes back what a process that has no connection any more published for as long as it lives.
-func (n *Names) Left(ctx context.Context, who Who) error {
+func (n *Names) Left(ctx context.Context, who Process) error {
 	return n.takeBack(ctx, who, func(persist uint64) bool { return persist == UntilProc })
 }
 
 // Ended takes back what a process of a job that is over has published for as long as the job lives.
-func (n *Names) Ended(ctx context.Context, who Who) error {
+func (n *Names) Ended(ctx context.Context, who Process) error {
 	err := n.takeBack(ctx, who, func(persist uint64) bool { return persist == UntilProc || persist == UntilJob })
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func (n *Names) Ended(ctx context.Context, who Who) error {
 
 // takeBack takes back what a process has published and which says so. Whose a pair is, and for how long, says the pair
 // alone: what another has taken back may be somebody else's by now.
-func (n *Names) takeBack(ctx context.Context, who Who, which func(persist uint64) bool) error {
+func (n *Names) takeBack(ctx context.Context, who Process, which func(persist uint64) bool) error {
 	n.mu.Lock()
 	places := slices.Collect(maps.Keys(n.by[who.ID]))
 	n.mu.Unlock()

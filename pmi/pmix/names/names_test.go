@@ -10,17 +10,17 @@ import (
 
 // Ranks 0 and 1 of job 0, and rank 0 of job 1.
 var (
-	first  = Who{0, 0, bfrops.Proc{Namespace: "a", Rank: 0}}
-	second = Who{1, 0, bfrops.Proc{Namespace: "a", Rank: 1}}
-	other  = Who{2, 1, bfrops.Proc{Namespace: "b", Rank: 0}}
+	first  = Process{0, 0, bfrops.Proc{Namespace: "a", Rank: 0}}
+	second = Process{1, 0, bfrops.Proc{Namespace: "a", Rank: 1}}
+	other  = Process{2, 1, bfrops.Proc{Namespace: "b", Rank: 0}}
 )
 
-func pair(who Who, value string, persist uint64, listed ...bfrops.Proc) Publication {
+func pair(who Process, value string, persist uint64, listed ...bfrops.Proc) Publication {
 	return Publication{Data: bfrops.PData{Proc: who.Proc, Key: "k", Value: bfrops.Value{Type: bfrops.String, Data: value}}, Persist: persist, Listed: listed}
 }
 
 // sees is the value that who finds on a host, "" for none.
-func sees(t *testing.T, n *Names, who Who) string {
+func sees(t *testing.T, n *Names, who Process) string {
 	t.Helper()
 	d, _, err := n.Lookup(t.Context(), who, "k")
 	if errors.Is(err, kvs.ErrNotFound) {

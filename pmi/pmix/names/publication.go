@@ -39,8 +39,8 @@ func ReachOf(infos []bfrops.Info) Reach {
 	return OfRun
 }
 
-// Who publishes or asks.
-type Who struct {
+// Process is who publishes or asks.
+type Process struct {
 	ID, Job int // in the run
 	bfrops.Proc
 }
