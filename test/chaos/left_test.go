@@ -36,8 +36,10 @@ func (k *cell) things(host string) map[string]bool {
 			switch {
 			case err != nil || path == root:
 				return nil
-			case strings.HasPrefix(name, "/tmp/mpiup-0") && (d.IsDir() || d.Name() == "agent.json"):
-				return nil // what the agent itself says of itself
+			case name == "/tmp/mpiup-0", name == "/tmp/mpiup-0/agent.json":
+				return nil // what the agent says of itself
+			case name == "/tmp/mpiup-reports-0":
+				return fs.SkipDir // what is kept of failed runs, by the launcher
 			case name == k.dir || name == world.dir || name == filepath.Dir(world.mpiup):
 				return fs.SkipDir
 			case strings.HasPrefix(k.dir, name+"/") || strings.HasPrefix(world.dir, name+"/") || strings.HasPrefix(world.mpiup, name+"/"):
