@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/test/credential"
 	"github.com/mpiup/mpiup/test/lab"
 	"github.com/mpiup/mpiup/test/netns"
 	"golang.org/x/sys/unix"
@@ -24,8 +25,10 @@ type cell struct {
 	library  string // "mpich" or "openmpi"
 	dir      string // seen by hosts: where ranks and the test leave files for each other
 	c        *netns.Cluster
-	flags    []string // of the launcher
-	trust    []string // flags of all mpiup commands: whose they are
+	flags    []string             // of the launcher
+	tls      bool                 // certificates of dir prove who is who, not the shared secret
+	ca       credential.Authority // of these
+	boxed    bool                 // the host that is hit has a memory cgroup of its own
 	agents   map[string]*lab.Process
 	job      *lab.Process
 	program  string
@@ -59,9 +62,16 @@ func newCell(t *testing.T, library string) *cell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.trust = []string{"--key", world.key}
 	t.Cleanup(k.end)
 	return k
+}
+
+// trust are the flags of a role's commands that say whose they are.
+func (k *cell) trust(role string) []string {
+	if k.tls {
+		return []string{"--tls-dir", filepath.Join(k.dir, role)}
+	}
+	return []string{"--key", world.key}
 }
 
 // end ends all that the cell started.
@@ -93,12 +103,15 @@ func (k *cell) end() {
 func (k *cell) start(names ...string) {
 	k.t.Helper()
 	for _, host := range names {
-		argv := append([]string{world.mpiup, "agent", "--http", "off", "--no-gossip", "-v"}, k.trust...)
+		argv := append([]string{world.mpiup, "agent", "--http", "off", "--no-gossip", "-v"}, k.trust("agent")...)
 		a, err := lab.Start(k.c.RunInit(context.Background(), host, argv...))
 		if err != nil {
 			k.t.Fatal(err)
 		}
 		k.agents[host] = a
+		if k.boxed && host == hit {
+			k.undone(k.c.LimitMemory(hit, 1<<40))
+		}
 	}
 	for _, host := range names {
 		if err := k.agents[host].Until(k.agents[host].Stderr, "agent is ready"); err != nil {
@@ -138,7 +151,7 @@ func (k *cell) kill(host string) {
 func (k *cell) launcher(phase string) *lab.Process {
 	k.t.Helper()
 	argv := slices.Concat([]string{world.mpiup, "run", "--host", hit + ":2," + second + ":1," + late + ":1", "--stdin", "none", "-vv"},
-		k.trust, k.flags, []string{"--", k.program, phase, k.dir})
+		k.trust("launcher"), k.flags, []string{"--", k.program, phase, k.dir})
 	p, err := lab.Start(k.c.Command(context.Background(), netns.Launcher, argv...))
 	if err != nil {
 		k.t.Fatal(err)

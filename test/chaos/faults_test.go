@@ -13,6 +13,7 @@ type expected struct {
 	says   []string      // of its standard error
 	within time.Duration // from the fault to the launcher's end
 	ranks  time.Duration // from the fault to the last rank's end; 0: as the launcher
+	goes   bool          // the phase ends right after the fault: the job goes on into it
 }
 
 // matrixFault is a row of the matrix.
@@ -22,7 +23,7 @@ type matrixFault struct {
 	ready func(k *cell)        // before anything starts, if not nil
 	do    func(k *cell) func() // brings the fault about, and returns what undoes it, or nil
 	most  expected             // in phases that do not differ
-	in    map[string]expected
+	in    map[string]expected  // by phase, or by phase/library
 }
 
 // Reasons for cells that cannot be.
@@ -164,7 +165,35 @@ var matrixFaults = []matrixFault{
 		},
 		most: expected{code: 248, says: []string{"host w0 with ranks 0-1 was lost"}, within: silence},
 		in:   map[string]expected{gathering: {}}},
+	{name: "disk full", flags: calm, do: filled("/tmp")},
+	{name: "shared memory full", flags: calm, do: filled("/dev/shm"),
+		in: map[string]expected{gathering + "/mpich": noMemory, launching + "/mpich": noMemory, inInit + "/mpich": noMemory, inFence + "/mpich": noMemory}},
+	{name: "memory limit", flags: calm, in: withoutRanks, ready: func(k *cell) { k.boxed = true },
+		do: func(k *cell) func() {
+			undo := k.undone(k.c.LimitMemory(hit, 256<<20))
+			k.signalRank(syscall.SIGUSR1)
+			return undo
+		},
+		most: expected{code: 137, says: []string{"rank 1 on w0", "the memory limit of w0 was hit"}, within: silence}},
+	{name: "pid limit", flags: calm, do: func(k *cell) func() { return k.undone(k.c.LimitProcesses(hit, 1)) },
+		in: map[string]expected{gathering: noProcess, launching: noProcess}},
+	{name: "descriptor limit", flags: calm, do: fewDescriptors,
+		in: map[string]expected{gathering: noProcess, launching: noProcess}},
+	{name: "all cores spinning", flags: calm, do: spinning},
+	{name: "CPU quota of a tenth", flags: calm,
+		do: cut(5*time.Second, func(k *cell) (func() error, error) {
+			return func() error { return k.c.Throttle(hit, 0) }, k.c.Throttle(hit, 0.1)
+		})},
+	{name: "certificate replaced", flags: calm, ready: certified, do: renewed},
+	{name: "garbage and half-open connections", flags: calm, do: strangers},
+	{name: "10,000 connections", flags: calm, do: crowd},
 }
+
+// noProcess is what becomes of a job of which a host can start no rank.
+var noProcess = expected{code: 247, says: []string{"w0"}, within: silence, goes: true}
+
+// noMemory is what becomes of a job of MPICH, which touches shared memory that is not there. Open MPI does without.
+var noMemory = expected{code: 135, says: []string{"/dev/shm"}, within: silence, goes: true}
 
 // killed kills agents; a container that is restarted has another one.
 func killed(names ...string) func(k *cell) func() {

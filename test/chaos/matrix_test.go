@@ -99,7 +99,10 @@ func one(t *testing.T, f matrixFault, p phase, library, results string) {
 			}
 		}()
 	}
-	want, ok := f.in[p.name]
+	want, ok := f.in[p.name+"/"+library]
+	if !ok {
+		want, ok = f.in[p.name]
+	}
 	if !ok {
 		want = f.most
 	}
@@ -138,7 +141,9 @@ func (k *cell) run(f matrixFault, p phase, want expected, r *result) {
 			k.whole()
 		}
 	} else {
-		if p.name == launching {
+		if want.goes {
+			k.release()
+		} else if p.name == launching {
 			k.free()
 		}
 		k.fails(want, r)
