@@ -125,7 +125,7 @@ func (k *cell) restart() {
 	k.t.Helper()
 	for _, host := range hosts {
 		a := k.agents[host]
-		if a == nil || ended(a) {
+		if a != nil && ended(a) {
 			k.start(host)
 		}
 	}

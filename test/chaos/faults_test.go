@@ -152,6 +152,7 @@ var matrixFaults = []matrixFault{
 			k.agents[hit].Signal(k.t, syscall.SIGTERM)
 			return func() { <-k.agents[hit].Done }
 		},
+		in:   map[string]expected{gathering: {}},
 		most: expected{code: 249, says: []string{"host w0", "is being taken away", "SIGTERM"}, within: notice}},
 	{name: "pod back with a new address", flags: quick,
 		do: func(k *cell) func() {

@@ -64,15 +64,21 @@ func fewDescriptors(k *cell) func() {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	highest := 0
+	taken := map[int]bool{}
 	for _, fd := range open {
 		n, _ := strconv.Atoi(fd.Name())
-		highest = max(highest, n)
+		taken[n] = true
+	}
+	end, free := 0, 0 // no descriptor is end or more
+	for ; free < 2; end++ {
+		if !taken[end] {
+			free++
+		}
 	}
 	var old unix.Rlimit
 	err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old)
 	if err == nil {
-		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(highest + 3), Max: uint64(highest + 3)}, nil)
+		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(end), Max: old.Max}, nil)
 	}
 	return k.undone(func() error { return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil) }, err)
 }

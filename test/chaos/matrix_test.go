@@ -134,6 +134,7 @@ func (k *cell) run(f matrixFault, p phase, want expected, r *result) {
 		if undo != nil {
 			undo()
 		}
+		k.restart()
 		k.release()
 		if res := k.result(); res.Code != 0 {
 			k.fault("the job ended with %d:\n%s", res.Code, summary(res.Stderr))
