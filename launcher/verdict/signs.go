@@ -183,6 +183,10 @@ var Signs = join(
 		"daemon did not report back", "agent ended the session", "nothing was heard from it", "raylet*died"),
 	weighing(Echo, AgentLost, "unable to reliably start one or more daemons", "process manager error waiting for completion", "launcher returned error waiting for completion", "One or more daemons", "unable to start the daemon process"),
 
+	// What UCX cannot open or reach.
+	is(InitFailed, "UCX*iface_open*failed", "UCX*md_open*failed"),
+	is(FabricError, "UCX*ERROR*ibv_*failed", "UCX*ERROR*Input/output error", "UCX*transport error", "UCX*Endpoint timeout", "Fatal*failed to get peer address"),
+
 	// Storage.
 	is(StuckIO, "Stale file handle", "not responding, still trying", "not responding, timed out", "blocked for more than", "Transport endpoint is not connected", "mount does not answer", "[Errno 5] Input/output error", "Input/output error: '", "Remote I/O error",
 		"Input/output error", "server*not responding", "Cannot send after transport endpoint shutdown"),

@@ -40,7 +40,7 @@ var facts = []fact{
 	// MPICH and Intel MPI.
 	first(`RUNNING AT`, `^=\s+RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
 	first(`RUNNING AT`, `^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
-	says(`in comm`, `^Abort\(-?\d+\) on node \d+ \(rank (?P<rank>\d+) in comm`),
+	says(`Abort(`, `^Abort\(-?\d+\) on node (?P<rank>\d+)\b`),
 	says(`MPI_Abort(`, `called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
 	first(`caused collective`, `^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
 	says(`exit status of rank`, `^exit status of rank (?P<rank>\d+):`),
@@ -153,6 +153,10 @@ func (r *Reader) learn(l line) {
 			r.named = &who
 		}
 		if !f.waits {
+			r.near = 0
+			if who.rank < 0 && r.at == r.number-1 {
+				r.near = r.recent.rank + 1
+			}
 			r.recent, r.at = who, r.number
 			r.tell(who)
 		}

@@ -97,6 +97,9 @@ func (r *Reader) whose(f *finding) ending {
 	if who.rank < 0 && r.named != nil && (who.host == "" || r.named.host == "" || who.host == r.named.host) {
 		who = who.or(*r.named)
 	}
+	if who.rank < 0 {
+		who.rank = f.near - 1
+	}
 	if who.rank < 0 && who.local > 0 && len(r.hosts) < 2 {
 		who.rank = who.local - 1
 	}

@@ -44,6 +44,7 @@ type Reader struct {
 	open   []*finding // the latest, which may yet learn their rank or host
 	recent ending     // what a summary has named lately
 	at     int        // and on which line
+	near   int        // 1 + the rank that the line before that one named
 	block  block
 	count  counter
 	hosts  map[string]bool // at most two, which is several
@@ -81,6 +82,7 @@ type finding struct {
 	weak   bool // a warning, or of a start that may have been tried again
 	line   string
 	who    ending
+	near   int // 1 + the rank of the line before, which counts where nothing else names one
 	lane   lane
 	file   int
 	number int
@@ -91,7 +93,7 @@ type finding struct {
 // File begins another log.
 func (r *Reader) File() {
 	r.file++
-	r.number, r.open, r.recent, r.at, r.block, r.count = 0, nil, ending{rank: -1}, 0, block{}, counter{}
+	r.number, r.open, r.recent, r.at, r.near, r.block, r.count = 0, nil, ending{rank: -1}, 0, 0, block{}, counter{}
 }
 
 // Line takes a line, without its end.
@@ -150,6 +152,7 @@ func (r *Reader) add(f *finding, l line, key lane) {
 	f.who = f.who.or(l.who)
 	if r.at == r.number || r.at > 0 && r.number-r.at <= before && l.who.rank < 0 {
 		f.who = f.who.or(r.recent)
+		f.near = r.near
 	}
 	list := &r.found[f.weight]
 	if len(*list) >= maxFound {
