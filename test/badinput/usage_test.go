@@ -65,7 +65,7 @@ func TestCommandLine(t *testing.T) {
 		{"agent: policy missing", "agent --policy /nope", 240, []string{"policy", "/nope", "no such file"}},
 		{"agent: policy a directory", "agent --policy " + dir, 240, []string{"policy", "is a directory"}},
 		{"agent: policy without a name", "agent --policy=", 240, []string{"--policy", "empty"}},
-		{"agent: policy bad line", "agent --policy " + badPolicy, 240, []string{badPolicy + ", line 2", `"exce"`, "run, exec, shell, copy, spawn or *"}},
+		{"agent: policy bad line", "agent --policy " + badPolicy, 240, []string{badPolicy + ", line 2", `"exce"`, "run, exec, shell, copy, spawn, look or *"}},
 		{"agent: policy that allows nothing", "agent --policy " + noPolicy, 240, []string{noPolicy, "allow run"}},
 		{"agent: no such start", "agent --deny exec,ssh", 240, []string{"--deny exec,ssh", `"ssh"`, "shell"}},
 		{"agent: nothing is left", "agent --deny run --deny exec,shell", 240, []string{"--deny run,exec,shell", "nobody"}},
