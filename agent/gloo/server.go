@@ -85,13 +85,7 @@ func (s *Server) Run(ctx context.Context) {
 // serve is one rank's port: a lobby that lets the rank's processes in, and behind it an HTTP server.
 func (s *Server) serve(ctx context.Context, rank int, l net.Listener) {
 	door := newDoor(l.Addr())
-	h := &http.Server{
-		Handler:           s.handler(rank),
-		ReadHeaderTimeout: requestBound, ReadTimeout: requestBound, WriteTimeout: requestBound, IdleTimeout: requestBound,
-		MaxHeaderBytes: 4 << 10,
-		ErrorLog:       slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
-		BaseContext:    func(net.Listener) context.Context { return ctx },
-	}
+	h := s.server(ctx, rank)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = h.Serve(door) }) // ends with door's Close
 	var check func(context.Context, net.Conn) error
@@ -109,6 +103,17 @@ func (s *Server) serve(ctx context.Context, rank int, l net.Listener) {
 
 // requestBound is how long a request and its answer may take.
 const requestBound = 10 * time.Second
+
+// server bounds how long a rank's requests take and how long they are.
+func (s *Server) server(ctx context.Context, rank int) *http.Server {
+	return &http.Server{
+		Handler:           s.handler(rank),
+		ReadHeaderTimeout: requestBound, ReadTimeout: requestBound, WriteTimeout: requestBound, IdleTimeout: requestBound,
+		MaxHeaderBytes: 4 << 10,
+		ErrorLog:       slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+	}
+}
 
 // handler answers one rank. The client takes 200 and 404 for answers, and dies after three of any other.
 func (s *Server) handler(rank int) http.Handler {
