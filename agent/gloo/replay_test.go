@@ -26,7 +26,7 @@ type star struct {
 }
 
 // starOf starts hosts with perHost ranks each; a host of which slow is true applies nothing before free is closed.
-func starOf(t *testing.T, hosts, perHost int, slow func(host int) bool, free <-chan struct{}) *star {
+func starOf(t testing.TB, hosts, perHost int, slow func(host int) bool, free <-chan struct{}) *star {
 	t.Helper()
 	st := &star{peak: make([]int, hosts)}
 	for h := range hosts {
