@@ -91,9 +91,14 @@ func (r *Run) signal(sig int) {
 
 // leave begins the end of a run whose pod, or a worker's, is to be gone soon: every rank gets SIGTERM and has the
 // whole of Config.TermGrace to save what it has, whoever ends or fails first meanwhile. What is left then is killed: a
-// second grace would outlast the pod.
+// second grace would outlast the pod. Before every rank has started, none has anything to save, and one that starts later
+// would miss the signal and wait for the others: the run is stopped at once.
 func (r *Run) leave(why string, signals ...int) {
 	if r.leaving || r.job == jobStopping {
+		return
+	}
+	if r.job == jobLaunching {
+		r.stop(why, false)
 		return
 	}
 	r.leaving = true
