@@ -25,22 +25,50 @@ func (w Wish) IsZero() bool { return w.PerRank == 0 && !w.Closest && len(w.Sets)
 const maxSets = 1 << 12
 
 // ParseWish reads the values of --gpus-per-rank (0: not given) and --gpu-bind ("": not given).
-func ParseWish(perRank int, bind string) (Wish, error) {
-	if perRank < 0 || perRank > maxGPUs {
-		return Wish{}, fmt.Errorf("--gpus-per-rank: %d is out of range; use 1 to %d", perRank, maxGPUs)
-	}
-	if bind == "" {
-		return Wish{PerRank: perRank}, nil
-	}
-	w, err := ParseBind(bind)
-	switch {
-	case err != nil:
-		return Wish{}, fmt.Errorf("--gpu-bind: %w", err)
-	case perRank > 0 && !w.Closest:
-		return Wish{}, errors.New("--gpu-bind lists each rank's GPUs already; leave out --gpus-per-rank")
+func ParseWish(perRank int, bind string) (w Wish, err error) {
+	if bind != "" {
+		if w, err = ParseBind(bind); err != nil {
+			return Wish{}, fmt.Errorf("--gpu-bind: %w", err)
+		}
 	}
 	w.PerRank = perRank
-	return w, nil
+	return w, w.Check()
+}
+
+// Check finds what contradicts each other.
+func (w Wish) Check() error {
+	if w.PerRank < 0 || w.PerRank > maxGPUs {
+		return fmt.Errorf("--gpus-per-rank: %d is out of range; use 1 to %d", w.PerRank, maxGPUs)
+	}
+	if w.PerRank > 0 && len(w.Sets) > 0 {
+		return errors.New("--gpu-bind lists each rank's GPUs already; leave out --gpus-per-rank")
+	}
+	return nil
+}
+
+// Bind is the wish as --gpu-bind has it; "": in turn.
+func (w Wish) Bind() string {
+	switch {
+	case w.Closest:
+		return "closest"
+	case len(w.Sets) == 0:
+		return ""
+	}
+	kind, item := "map:", func(s idset.Set) string { return strconv.Itoa(s.First()) }
+	if slices.ContainsFunc(w.Sets, func(s idset.Set) bool { return s.Len() > 1 }) {
+		kind, item = "mask:", func(s idset.Set) string {
+			var bits uint64
+			for n := range s.All() {
+				bits |= 1 << n
+			}
+			return fmt.Sprintf("%#x", bits)
+		}
+	}
+	items := make([]string, len(w.Sets))
+	for i, s := range w.Sets {
+		items[i] = item(s)
+	}
+	return kind + strings.Join(items, ",")
 }
 
 // ParseBind reads the value of --gpu-bind:

@@ -88,6 +88,15 @@ func TestParseWishRefuses(t *testing.T) {
 	}
 }
 
+// A wish is handed on as the text that it was read from.
+func TestBindIsReadAsItIsWritten(t *testing.T) {
+	for _, bind := range []string{"", "closest", "map:0,1,1,255", "mask:0x3,0x1,0x8000000000000000"} {
+		if w, err := ParseWish(0, bind); err != nil || w.Bind() != bind {
+			t.Errorf("%q: %q, %v", bind, w.Bind(), err)
+		}
+	}
+}
+
 func TestVariables(t *testing.T) {
 	files, all := migSources(t)
 	named, err := ask(t, files, all, helper)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
@@ -42,8 +43,7 @@ type Config struct {
 	Net      network.Wish  // for MPI's traffic; zero: each host chooses, if it has several interfaces
 	MPIPorts network.Ports // that MPI libraries may listen on; zero: any
 
-	GPUsPerRank int    // GPUs of its host that a rank sees; 0: all
-	GPUBind     string // which, as mpiup run --gpu-bind has it; "": in turn
+	GPUs gpu.Wish // of its host that a rank sees; zero: all
 
 	Expand     bool           // $NAME in the programs' Env is each rank's
 	Frameworks frameworks.Set // whose variables the ranks get
@@ -68,9 +68,8 @@ type Config struct {
 	Signals     <-chan os.Signal
 }
 
-// Values of Config.Universe that are no numbers.
+// Values of Config.Universe that are no numbers, in the words of Hydra.
 const (
-	UniverseGiven   = run.UniverseGiven
 	UniverseUnknown = run.UniverseUnknown
 	UniverseSystem  = run.UniverseSystem
 )
@@ -87,7 +86,7 @@ func (c *Config) forRun() run.Config {
 	return run.Config{
 		Apps: c.Apps, Policy: c.Policy, ReportBindings: c.ReportBindings, KeepOn: c.KeepOn, Recover: c.Recover, Linger: c.Linger, Expand: c.Expand,
 		Nodes: c.Nodes, Node: c.Node, Timeout: c.Timeout, Grace: c.Grace, TermGrace: c.TermGrace, PMI: c.PMI, Universe: c.Universe,
-		NoTopologyHint: c.NoTopologyHint, WorkerLogs: c.WorkerLogs, Net: c.Net, MPIPorts: c.MPIPorts, GPUsPerRank: c.GPUsPerRank, GPUBind: c.GPUBind,
+		NoTopologyHint: c.NoTopologyHint, WorkerLogs: c.WorkerLogs, Net: c.Net, MPIPorts: c.MPIPorts, GPUs: c.GPUs,
 		Frameworks: c.Frameworks, Explain: c.Explain, Fabric: c.Fabric, Window: c.Window, Version: c.Version,
 		Pty: c.pty(), SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo), Self: c.Self,
 	}

@@ -165,7 +165,7 @@ func (r *planner) allocation(want []hosts.Wanted, have []reach.Found) []job.Host
 		}
 		a := f.Session.Opened.Host
 		hosts[i] = HostOf(w, a)
-		hosts[i].Layout, hosts[i].NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.gpuWish())
+		hosts[i].Layout, hosts[i].NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.GPUs)
 	}
 	return hosts
 }

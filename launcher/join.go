@@ -126,7 +126,7 @@ func (r *driver) joined(have []reach.Found, attach link.Attach, err error) {
 		s.found, s.attach = &f, attach
 		agent := f.Session.Opened.Host
 		e.Sites = append(e.Sites, run.Found{Host: hostFor(f), CPUs: s.CPUs, Slots: int(agent.GetSlots()),
-			Layout: layoutOf(f, r.cfg.Log), NearGPUs: nearGPUs(agent.GetGpuUnits(), r.cfg.gpuWish())})
+			Layout: layoutOf(f, r.cfg.Log), NearGPUs: nearGPUs(agent.GetGpuUnits(), r.cfg.GPUs)})
 	}
 	r.step(e)
 }

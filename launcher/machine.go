@@ -93,12 +93,6 @@ func nearGPUs(units []*apiv1.GpuUnit, wish gpu.Wish) (near []idset.Set) {
 	return all
 }
 
-// gpuWish is what was checked when the command line was read.
-func (c *Config) gpuWish() gpu.Wish {
-	wish, _ := gpu.ParseWish(c.GPUsPerRank, c.GPUBind)
-	return wish
-}
-
 // towards is this host's address on the way to another. A UDP socket that is connected sends nothing.
 func towards(at netip.AddrPort) netip.Addr {
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))

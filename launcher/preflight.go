@@ -26,7 +26,7 @@ func (r *planner) preflight(ctx context.Context, have []reach.Found) error {
 
 	hosts := r.looked(ctx, have)
 	defer reach.Release(hosts)
-	seen := survey.Look(ctx, hosts, survey.Config{Argv: r.cfg.Apps[0].Argv, GPUsPerRank: r.cfg.GPUsPerRank, Net: r.cfg.Net, MPIPorts: r.cfg.MPIPorts})
+	seen := survey.Look(ctx, hosts, survey.Config{Argv: r.cfg.Apps[0].Argv, GPUsPerRank: r.cfg.GPUs.PerRank, Net: r.cfg.Net, MPIPorts: r.cfg.MPIPorts})
 	var sig reach.GotSignal
 	switch cause := context.Cause(ctx); {
 	case errors.As(cause, &sig):

@@ -85,7 +85,7 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 			local++
 		}
 	}
-	if wish := r.cfg.gpuWish(); wish.PerRank > 0 {
+	if wish := r.cfg.GPUs; wish.PerRank > 0 {
 		local *= wish.PerRank
 	} else if len(units) > 1 {
 		return c // which one it used is not for mpiup to know

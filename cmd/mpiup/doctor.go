@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/examine"
 	"github.com/mpiup/mpiup/launcher/placement"
@@ -48,7 +49,13 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 				Policy:  placement.Policy{PerNode: plan.PerNode, MapBy: mapBy(plan.MapBy), Oversubscribe: plan.Oversubscribe},
 				Measure: measure, Strict: strict, JSON: json}
 			var err error
-			if cfg.Net, cfg.MPIPorts, err = p.network(iface, ports); err != nil {
+			if cfg.Net, err = network.ParseWish(iface); err != nil {
+				return usage(err)
+			}
+			if cfg.MPIPorts, err = network.ParsePorts(ports); err != nil {
+				return usage(err)
+			}
+			if cfg.Net, cfg.MPIPorts, err = p.network(cfg.Net, cfg.MPIPorts); err != nil {
 				return usage(err)
 			}
 			if cfg.Fabric, err = benchmarks(p, fabric); err != nil {

@@ -12,10 +12,12 @@ import (
 
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/program"
+	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
@@ -149,7 +151,7 @@ func (p *process) reportPID(to string) error {
 
 // mpirunSettings are those of mpiup run that no mpirun has options for.
 func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err error) {
-	if cfg.Net, cfg.MPIPorts, err = p.network("", ""); err != nil {
+	if cfg.Net, cfg.MPIPorts, err = p.network(network.Wish{}, network.Ports{}); err != nil {
 		return err
 	}
 	if cfg.Fabric, err = p.fabric("", ""); err != nil {
@@ -188,7 +190,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 			Files: [2]iof.Pattern{job.Stdout: iof.Pattern(l.OutFile), job.Stderr: iof.Pattern(l.ErrFile)}},
 		Policy: placement.Policy{PerNode: l.PerHost, Oversubscribe: l.Oversubscribe,
 			MapBy: placement.MapBy(l.MapBy), RankBy: placement.MapBy(l.RankBy), Binding: l.Binding},
-		SpawnFiles: p.getenv("MPIUP_SPAWN_HOSTFILES"), Stdin: p.stdin, StdinTarget: l.Stdin, GPUsPerRank: l.GPUsPerRank,
+		SpawnFiles: p.getenv("MPIUP_SPAWN_HOSTFILES"), Stdin: p.stdin, StdinTarget: l.Stdin, GPUs: gpu.Wish{PerRank: l.GPUsPerRank},
 	}
 	if cfg.StdinTarget == "" {
 		cfg.StdinTarget = "0"

@@ -124,7 +124,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		Output:     iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
 		SpawnFiles: cmp.Or(f.SpawnFiles, p.getenv("MPIUP_SPAWN_HOSTFILES")), WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
 		Report:     remains.Config{Dir: f.Report, Seal: f.Seal, Kept: cmp.Or(p.getenv("MPIUP_REPORTS"), filepath.Join(os.TempDir(), fmt.Sprintf("mpiup-reports-%d", os.Geteuid())))},
-		Frameworks: f.Frameworks, Linger: f.Independent, Expand: f.Expand, Fabric: fabric, Explain: f.Explain, GPUsPerRank: f.GPUsPerRank, GPUBind: f.GPUBind,
+		Frameworks: f.Frameworks, Linger: f.Independent, Expand: f.Expand, Fabric: fabric, Explain: f.Explain, GPUs: f.GPUs,
 	}
 	p.code = launch(cfg)
 	return nil
@@ -227,20 +227,17 @@ func (p *process) pty(given *pflag.FlagSet, def bool) (bool, error) {
 }
 
 // network is the values of --net and --mpi-ports, each of its variable where the flag was not given.
-func (p *process) network(net, ports string) (n network.Wish, r network.Ports, err error) {
-	orElse := func(value, name string) (string, string) {
-		if value != "" {
-			return value, ""
+func (p *process) network(n network.Wish, r network.Ports) (network.Wish, network.Ports, error) {
+	var err error
+	if n.IsZero() {
+		if n, err = network.ParseWish(p.getenv("MPIUP_NET")); err != nil {
+			return n, r, fmt.Errorf("MPIUP_NET: %w", err)
 		}
-		return p.getenv(name), name + ": "
 	}
-	net, from := orElse(net, "MPIUP_NET")
-	if n, err = network.ParseWish(net); err != nil {
-		return n, r, fmt.Errorf("%s%w", from, err)
-	}
-	ports, from = orElse(ports, "MPIUP_MPI_PORTS")
-	if r, err = network.ParsePorts(ports); err != nil {
-		return n, r, fmt.Errorf("%s%w", from, err)
+	if r.IsZero() {
+		if r, err = network.ParsePorts(p.getenv("MPIUP_MPI_PORTS")); err != nil {
+			return n, r, fmt.Errorf("MPIUP_MPI_PORTS: %w", err)
+		}
 	}
 	return n, r, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/frameworks"
 )
 
@@ -20,7 +19,7 @@ func (f *RunFlags) Check() error {
 	if err := f.LeaseFlags.Check(); err != nil {
 		return err
 	}
-	if _, err := gpu.ParseWish(f.GPUsPerRank, f.GPUBind); err != nil {
+	if err := f.GPUs.Check(); err != nil {
 		return err
 	}
 	if err := f.settleBinding(); err != nil {

@@ -31,9 +31,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/network"
 )
 
 // aliases are other names of flags; they are accepted everywhere and shown nowhere.
@@ -83,11 +85,10 @@ type RunFlags struct {
 
 	NoTopologyHint bool
 
-	GPUsPerRank int    // 0: not given
-	GPUBind     string // as gpu.ParseWish reads it; "": not given
+	GPUs gpu.Wish
 
-	Net      string // interface or CIDR, as network.ParseWish reads it; "": not given
-	MPIPorts string // A-B, as network.ParsePorts reads it; "": not given
+	Net      network.Wish  // zero: not given
+	MPIPorts network.Ports // zero: not given
 
 	Fabric           string // auto, rdma, tcp; "": not given
 	NCCL             string // as rdma.ParseNCCL reads it; "": not given
@@ -159,13 +160,13 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
 	valueVar(fs, &f.SpawnFiles, "spawn-hostfiles", "", notEmpty("a directory"), "let ranks that spawn name hostfiles below `DIR` (default: $MPIUP_SPAWN_HOSTFILES, else none is read)")
 	libraryFlags.in(fs)
-	countVar(fs, &f.GPUsPerRank, "gpus-per-rank", "", "let each rank see `N` of its host's GPUs, the next ranks the next (default: all see all)")
-	valueVar(fs, &f.GPUBind, "gpu-bind", "", checkGPUBind,
+	countVar(fs, &f.GPUs.PerRank, "gpus-per-rank", "", "let each rank see `N` of its host's GPUs, the next ranks the next (default: all see all)")
+	parsedVar(fs, &f.GPUs, "gpu-bind", parseGPUBind(&f.GPUs),
 		"`WHICH` GPUs a rank sees: closest to its CPUs, map:0,1,... or mask:0x3,0xc,... by local rank (default: in turn)")
 	gpuFlags.in(fs)
-	valueVar(fs, &f.Net, "net", "", checkNet,
+	parsedVar(fs, &f.Net, "net", parseNet,
 		"`IFACE` or network (10.98.0.0/16) for MPI's own traffic, found on each host (default: $MPIUP_NET; of several the RDMA-backed secondary one, else that of the default route)")
-	valueVar(fs, &f.MPIPorts, "mpi-ports", "", checkPorts,
+	parsedVar(fs, &f.MPIPorts, "mpi-ports", parsePorts,
 		"TCP ports `A-B` that MPI libraries may listen on, at least one for each rank of a host, so that a NetworkPolicy can name them (default: $MPIUP_MPI_PORTS, else any)")
 	valueVar(fs, &f.Fabric, "fabric", "", checkFabric,
 		"`KIND` of network between hosts: auto, rdma (a host without a usable RDMA device is an error) or tcp (no RDMA device is used) (default: $MPIUP_FABRIC, else auto)")

@@ -2,17 +2,21 @@ package cli
 
 import (
 	"io/fs"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/test/cost"
@@ -62,6 +66,9 @@ func parseWords(words []string) (f RunFlags, apps []job.App, warnings []string, 
 	return f, apps, warnings, err
 }
 
+// values are compared as Go does it.
+var values = cmpopts.EquateComparable(netip.Prefix{})
+
 func TestDefaults(t *testing.T) {
 	f, apps, _, err := parse("./a.out")
 	if err != nil {
@@ -72,7 +79,7 @@ func TestDefaults(t *testing.T) {
 		LeaseFlags: LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
 		Output:     "plain", Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
 	}
-	if d := cmp.Diff(want, f); d != "" {
+	if d := cmp.Diff(want, f, values); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff([]job.App{{Argv: []string{"./a.out"}, AlsoWdir: true, Wdir: "/work"}}, apps); d != "" {
@@ -124,9 +131,9 @@ func TestFlags(t *testing.T) {
 		{"--stdin 3 --mpi pmi-port --oversubscribe --dry-run", func(f *RunFlags) {
 			f.Stdin, f.MPI, f.Oversubscribe, f.DryRun = "3", "pmi-port", true, true
 		}},
-		{"--gpus-per-rank 2 --gpu-bind closest", func(f *RunFlags) { f.GPUsPerRank, f.GPUBind = 2, "closest" }},
-		{"-gpus-per-proc 1", func(f *RunFlags) { f.GPUsPerRank = 1 }},
-		{"--gpu-bind map:0,1,0", func(f *RunFlags) { f.GPUBind = "map:0,1,0" }},
+		{"--gpus-per-rank 2 --gpu-bind closest", func(f *RunFlags) { f.GPUs = gpu.Wish{PerRank: 2, Closest: true} }},
+		{"-gpus-per-proc 1", func(f *RunFlags) { f.GPUs.PerRank = 1 }},
+		{"--gpu-bind map:0,1,0", func(f *RunFlags) { f.GPUs.Sets = []idset.Set{idset.Of(0), idset.Of(1), idset.Of(0)} }},
 		{"--stdin all -vv", func(f *RunFlags) { f.Stdin, f.Verbose = "all", 2 }},
 		{"-vn2", func(f *RunFlags) { f.Verbose, f.Program.N = 1, 2 }},
 		{"--key k --job j --size 3", func(f *RunFlags) { f.Key, f.Job, f.Size = "k", "j", 3 }},
@@ -144,7 +151,7 @@ func TestFlags(t *testing.T) {
 				t.Errorf("%s: %v", tt.line, err)
 				continue
 			}
-			if d := cmp.Diff(want, got); d != "" {
+			if d := cmp.Diff(want, got, values); d != "" {
 				t.Errorf("%s: %s", tt.line, d)
 			}
 			if d := cmp.Diff(strings.Fields("./a.out -n 9 --host x -- -np"), apps[0].Argv); d != "" {

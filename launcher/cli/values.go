@@ -200,12 +200,11 @@ func checkStdin(s string) error {
 	return nil
 }
 
-func checkNet(s string) error {
+func parseNet(s string) (network.Wish, error) {
 	if s == "" {
-		return errors.New("the value is empty; name an interface or a network")
+		return network.Wish{}, errors.New("the value is empty; name an interface or a network")
 	}
-	_, err := network.ParseWish(s)
-	return err
+	return network.ParseWish(s)
 }
 
 func checkFabric(s string) error {
@@ -224,17 +223,20 @@ func checkNCCL(s string) error {
 	return err
 }
 
-func checkPorts(s string) error {
+func parsePorts(s string) (network.Ports, error) {
 	if s == "" {
-		return errors.New("the value is empty; write a range as 18000-18999")
+		return network.Ports{}, errors.New("the value is empty; write a range as 18000-18999")
 	}
-	_, err := network.ParsePorts(s)
-	return err
+	return network.ParsePorts(s)
 }
 
-func checkGPUBind(s string) error {
-	_, err := gpu.ParseBind(s)
-	return err
+// parseGPUBind keeps what --gpus-per-rank says.
+func parseGPUBind(of *gpu.Wish) func(string) (gpu.Wish, error) {
+	return func(s string) (gpu.Wish, error) {
+		w, err := gpu.ParseBind(s)
+		w.PerRank = of.PerRank
+		return w, err
+	}
 }
 
 // clip quotes foreign text for a message, cut at 40 bytes.

@@ -87,7 +87,7 @@ const (
 	nextLine    = 5 * time.Second // at the earliest, when something changed
 	nextAnyway  = time.Minute
 	maxRows     = 12 // on the terminal
-	MaxInOne    = 5  // host names listed for one cause
+	maxInOne    = 5  // host names listed for one cause
 	defaultCols = 80
 )
 
@@ -220,9 +220,9 @@ func (b *board) line(waited time.Duration) string {
 	for i, k := range order {
 		names := by[k]
 		more := ""
-		if len(names) > MaxInOne {
-			more = fmt.Sprintf(" and %d more", len(names)-MaxInOne)
-			names = names[:MaxInOne]
+		if len(names) > maxInOne {
+			more = fmt.Sprintf(" and %d more", len(names)-maxInOne)
+			names = names[:maxInOne]
 		}
 		parts[i] = fmt.Sprintf("%s: %s%s%s", k, strings.Join(names, ", "), more, why[k])
 	}

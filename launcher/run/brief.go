@@ -81,7 +81,7 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 		Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Mapping: job.ProcessMapping(nodes), Pmi: r.cfg.PMI,
 		NoTopologyHint: r.cfg.NoTopologyHint, Await: r.awaits(j), Window: uint32(r.window()), Pty: r.cfg.Pty, WorkerLogs: r.cfg.WorkerLogs,
 		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric, Meeting: r.meeting(j),
-		GpusPerRank: uint32(r.cfg.GPUsPerRank), GpuBind: r.cfg.GPUBind, Expand: r.cfg.Expand, Explain: uint32(r.cfg.Explain),
+		GpusPerRank: uint32(r.cfg.GPUs.PerRank), GpuBind: r.cfg.GPUs.Bind(), Expand: r.cfg.Expand, Explain: uint32(r.cfg.Explain),
 	}
 	if j.asked != nil {
 		d.Spawned, d.Parent = true, uint32(j.asked.Parent)

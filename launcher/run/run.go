@@ -38,6 +38,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
@@ -302,8 +303,7 @@ type Config struct {
 	NoTopologyHint, WorkerLogs      bool
 	Net                             network.Wish
 	MPIPorts                        network.Ports
-	GPUsPerRank                     int
-	GPUBind                         string
+	GPUs                            gpu.Wish
 	Frameworks                      frameworks.Set
 	Explain                         int
 	Fabric                          *apiv1.Fabric
