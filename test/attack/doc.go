@@ -3,5 +3,5 @@
 // against the real binary on loopback, with what that actor has and nothing more, and passes when nothing came of it.
 //
 // Attacks on one function stand beside it. The table in docs/security.md says which attack is held by which test;
-// TestThreatModel here fails when it names one that does not exist.
+// internal/archtest fails when it names one that does not exist.
 package attack
