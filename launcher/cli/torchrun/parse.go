@@ -152,7 +152,7 @@ func (l Line) finish(program []string, out Outside) (Line, error) {
 		if p, ok := out.Lookup("PYTHON_EXEC"); ok && p != "" {
 			python = p
 		}
-		l.Words = append(l.Words, python, "-u")
+		l.Words = append(l.Words, python) // unbuffered by PYTHONUNBUFFERED, which ranks get
 		if l.module {
 			l.Words = append(l.Words, "-m")
 		}

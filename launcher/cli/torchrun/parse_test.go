@@ -30,7 +30,7 @@ func outside(variables string) Outside {
 }
 
 func TestLines(t *testing.T) {
-	const here, python = "-np 2 -npernode 2 --oversubscribe -bind-to none", " python3 -u train.py"
+	const here, python = "-np 2 -npernode 2 --oversubscribe -bind-to none", " python3 train.py"
 	const rank = "MPIUP_RANK=1 MPIUP_SIZE=2 MPIUP_LOCAL_SIZE=1"
 	for _, tt := range []struct {
 		line, env   string
@@ -45,7 +45,7 @@ func TestLines(t *testing.T) {
 		{"--nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint localhost:0 --rdzv-id 7 train.py", "", 1, 0, here + python, "TORCHELASTIC_RUN_ID=7", ""},
 		{"--nproc-per-node 2 --master-port 1234 train.py", "", 1, 0, here + python, "MASTER_ADDR=127.0.0.1 MASTER_PORT=1234", ""},
 		{"--nproc-per-node auto train.py", "", 1, 0, "-np 3 -npernode 3 --oversubscribe -bind-to none" + python, "", ""},
-		{"--nproc-per-node 2 -m package.train", "PYTHON_EXEC=/opt/python", 1, 0, here + " /opt/python -u -m package.train", "", ""},
+		{"--nproc-per-node 2 -m package.train", "PYTHON_EXEC=/opt/python", 1, 0, here + " /opt/python -m package.train", "", ""},
 		{"--nproc-per-node 2 --no-python --role worker -- ./train", "", 1, 0, here + " ./train", "ROLE_NAME=worker", ""},
 		{"--nproc-per-node 2 -r3 --log-dir /logs train.py", "", 1, 0, here + " --output-filename /logs:nojobid,nocopy" + python, "", ""},
 		{"--nproc-per-node 2 -t 3 --log_dir=/logs train.py", "", 1, 0, here + " --tag-output --output-filename /logs:nojobid" + python, "", ""},
