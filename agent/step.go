@@ -122,6 +122,9 @@ func (st *step) start() {
 		st.unprepared(err)
 		return
 	}
+	if l.Job.ActivityMs > 0 && len(l.Procs) > 0 && l.Exec == nil && l.Job.Explain == 0 {
+		st.wg.Go(func() { watchActivity(st) })
+	}
 	if st.watches() && len(l.Procs) > 0 {
 		st.wg.Go(st.watchMeeting)
 	}

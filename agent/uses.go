@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/activity"
 	"github.com/mpiup/mpiup/agent/procs"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/proctree"
@@ -17,6 +18,7 @@ import (
 	"github.com/mpiup/mpiup/agent/stacks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
+	"google.golang.org/protobuf/proto"
 )
 
 // maxUses bounds what an agent tells of what it runs.
@@ -261,4 +263,80 @@ func (a *Agent) runTool(ctx context.Context, argv []string, limit int) (string, 
 		err = fmt.Errorf("%v: %s", o.Exit, o.Err)
 	}
 	return string(o.Out), err
+}
+
+// Bounds of the time between two looks at whether ranks work.
+const (
+	minActivity = time.Second
+	maxActivity = time.Minute
+)
+
+// watchActivity looks now and then whether the job's ranks here work, and tells the launcher when that changes.
+func watchActivity(st *step) {
+	every := min(max(time.Duration(st.launch.Job.ActivityMs)*time.Millisecond, minActivity), maxActivity)
+	t := time.NewTicker(every)
+	defer t.Stop()
+	var told *apiv1.Activity
+	before, looked := map[int]activity.Sample{}, time.Now()
+	for {
+		select {
+		case <-t.C:
+		case <-st.ctx.Done():
+			return
+		}
+		now, err := sampleRanks(st, before)
+		if err != nil {
+			return // without /proc there is nothing to see
+		}
+		m := activityOf(st.launch.Job.Number, activity.Count(before, now, time.Since(looked)))
+		if len(before) > 0 && !proto.Equal(m, told) {
+			told = m
+			st.s.send(m.Frame())
+		}
+		before, looked = now, time.Now()
+	}
+}
+
+// sampleRanks is what the job's ranks here have done so far, by id. GPUs are asked about only where nothing else shows work.
+func sampleRanks(st *step, before map[int]activity.Sample) (map[int]activity.Sample, error) {
+	list := slices.DeleteFunc(st.all(), func(p *proc) bool { return p.process.Over() })
+	used, err := procs.Look(proctree.Proc{Root: "/proc"}, pidsOf(list))
+	if err != nil {
+		return nil, err
+	}
+	waiting, out := st.s.inFences(), map[int]activity.Sample{}
+	quiet := true
+	for _, p := range list {
+		u, there := used[p.process.Pid()]
+		if !there {
+			continue
+		}
+		s := activity.Sample{CPU: u.CPU, IO: u.IO, Output: uint64(p.wrote.Load()), Library: uint64(phaseOf(p, waiting)),
+			Running: u.State == 'R', Where: cmp.Or(u.Kernel.Syscall, u.Kernel.Wchan)}
+		out[int(p.id)] = s
+		old, known := before[int(p.id)]
+		quiet = quiet && (!known || activity.Judge(old, s, time.Minute) != activity.Works)
+	}
+	if a := st.s.agent; quiet && a.watch != nil {
+		gpus, _ := a.watch.Latest()
+		for _, p := range list {
+			if s, there := out[int(p.id)]; there {
+				names := gpuNames(st.outfit.GPUs(p.spec.Rank))
+				for _, g := range gpus {
+					s.GPU = s.GPU || g.Usage.Compute > 0 && (len(names) == 0 || slices.Contains(names, g.UUID))
+				}
+				out[int(p.id)] = s
+			}
+		}
+	}
+	return out, nil
+}
+
+// activityOf is a tally for the launcher.
+func activityOf(job uint32, t activity.Tally) *apiv1.Activity {
+	m := &apiv1.Activity{Job: job, Works: t.Works.String(), Busy: t.Busy.String(), Idle: t.Idle.String()}
+	for _, p := range t.Places {
+		m.Places = append(m.Places, &apiv1.Place{Ids: p.IDs.String(), Where: p.Where})
+	}
+	return m
 }

@@ -163,6 +163,8 @@ func (r *driver) loop(ctx context.Context) {
 			r.step(run.Expired{Timer: run.Missing})
 		case <-r.timers[run.Lone].C:
 			r.step(run.Expired{Timer: run.Lone})
+		case <-r.timers[run.Hang].C:
+			r.step(run.Expired{Timer: run.Hang})
 		case <-r.timers[run.Answers].C:
 			r.step(run.Expired{Timer: run.Answers})
 		case <-r.timers[run.Grace].C:

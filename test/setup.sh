@@ -56,7 +56,6 @@ mpi() {
 
 openmpi() {
     need mpicc.openmpi openmpi-bin libopenmpi-dev
-    need eu-stack elfutils
     [ -e /usr/include/pmix.h ] || compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null || missing+=(libpmix-dev)
 }
 
@@ -72,7 +71,7 @@ for what; do
         test)
             mpi; openmpi; hosts; need protoc protobuf-compiler
             need lstopo-no-graphics hwloc-nox; need pdsh pdsh; need numastat numactl
-            need ssh-keygen openssh-client; need openssl openssl; need ss iproute2; need setpriv util-linux
+            need ssh-keygen openssh-client; need openssl openssl; need ss iproute2; need setpriv util-linux; need eu-stack elfutils
             [ -e /usr/lib/python3/dist-packages/torch/version.py ] || missing+=(python3-torch)
             compgen -G '/usr/lib/python3*/ensurepip' >/dev/null || missing+=(python3 python3-venv) # test/wheels.sh
             [ -e /usr/include/slurm/pmi2.h ] || missing+=(libpmi2-0-dev)

@@ -55,7 +55,7 @@ func TestJobLosesNothing(t *testing.T) {
 	compare(t, lost, map[string]string{
 		"Number": ids, "Base": ids, "Parent": ids, "Spawned": pmi, "PmiUniverse": pmi, "Mapping": pmi, "Namespace": pmix, "Layout": pmix,
 		"Pmi": choose, "Await": choose, "Window": process, "Pty": process,
-		"WorkerLogs": "agent/tee.go", "GraceMs": "agent/session.go", "NoTopologyHint": "agent/topology.go",
+		"WorkerLogs": "agent/tee.go", "ActivityMs": "agent/uses.go", "GraceMs": "agent/session.go", "NoTopologyHint": "agent/topology.go",
 	})
 }
 

@@ -118,7 +118,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		reach.TerminationLog, reach.TerminationMade = f.TerminationLog, true
 	}
 	cfg := launcher.Config{
-		Pty: tty, Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Preflight: f.Preflight, Timeout: f.Timeout, PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
+		Pty: tty, Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Preflight: f.Preflight, Timeout: f.Timeout, Stall: stallOf(f), PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
 		Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.Binding.Map.Policy),
 			RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding},
 		Output:     iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
@@ -128,6 +128,12 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	}
 	p.code = launch(cfg)
 	return nil
+}
+
+// stallOf is what is done about a run that hangs. One rank alone may wait for its user, unless that asked.
+func stallOf(f *cli.RunFlags) launcher.StallConfig {
+	abort := f.OnStall == "abort"
+	return launcher.StallConfig{After: f.StallTimeout, Init: f.InitTimeout, Abort: abort, Alone: abort || f.StallTimeout != cli.DefaultStall}
 }
 
 func (p *process) relaxGC() {

@@ -72,6 +72,8 @@ var levels = map[string]int{
 	"agent/gloo":                  2,
 	"agent/stall":                 2,
 	"agent/procs":                 2,
+	"agent/activity":              1,
+	"launcher/stall":              2,
 	"agent/stacks":                3,
 	"agent/stacks/trace":          1,
 	"launcher/stacks":             2,

@@ -66,6 +66,9 @@ type RunFlags struct {
 	DryRun        bool
 	Preflight     bool
 	Timeout       time.Duration // of the whole run; 0: none
+	StallTimeout  time.Duration // no rank works; 0: nobody looks
+	InitTimeout   time.Duration // ranks wait in MPI_Init; 0: nobody looks
+	OnStall       string        // "notice" or "abort"
 
 	TerminationLog string // "": not given
 	Report         string // a folder; "": not given
@@ -138,6 +141,9 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	hostFlags.in(fs)
 
 	durationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
+	durationVar(fs, &f.StallTimeout, "stall-timeout", DefaultStall, true, "say so when no rank has worked for `TIME` (no output, I/O, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")
+	durationVar(fs, &f.InitTimeout, "init-timeout", 0, true, "say so when ranks still wait for others in MPI_Init `TIME` after all have started; 0 is never (default 0)")
+	valueVar(fs, &f.OnStall, "on-stall", "notice", oneOf("notice", "abort"), "what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
 	durationVar(fs, &f.TermGrace, "term-grace", 0, false, "ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
 	f.LeaseFlags.Register(fs)
 

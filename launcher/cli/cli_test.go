@@ -75,9 +75,10 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := RunFlags{
-		HostFlags:  HostFlags{Wait: 5 * time.Minute},
-		LeaseFlags: LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
-		Output:     "plain", Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
+		HostFlags:    HostFlags{Wait: 5 * time.Minute},
+		LeaseFlags:   LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
+		StallTimeout: 5 * time.Minute, OnStall: "notice",
+		Output: "plain", Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
 	}
 	if d := cmp.Diff(want, f, values); d != "" {
 		t.Error(d)

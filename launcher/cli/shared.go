@@ -108,6 +108,9 @@ type LeaseFlags struct {
 	TermGrace       time.Duration // 0: not given
 }
 
+// DefaultStall is after how long a run is told of that hangs, where nobody says.
+const DefaultStall = 5 * time.Minute
+
 // DefaultLease is what the flags say when none is given.
 func DefaultLease() LeaseFlags {
 	return LeaseFlags{LauncherTimeout: job.DefaultLease, NodeTimeout: job.DefaultNodeTimeout, Grace: job.DefaultGrace}

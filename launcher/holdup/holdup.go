@@ -110,6 +110,16 @@ func (p *Picture) Waiting(r Run, age time.Duration) (lines []string, culprit int
 	return lines, culprit
 }
 
+// Missing are the ranks that run and that others wait for in barriers: those that have not called MPI_Init, and those that have.
+func (p *Picture) Missing(running idset.Set) (silent, late idset.Set) {
+	for _, b := range p.order {
+		if missing := b.of.Intersect(running).Sub(b.entered); !b.entered.Empty() {
+			silent, late = silent.Union(missing.Intersect(p.silent)), late.Union(missing.Sub(p.silent))
+		}
+	}
+	return silent, late
+}
+
 // All is Waiting of every barrier, and where nobody waits in one, who has not called MPI_Init.
 func (p *Picture) All(r Run) (lines []string, culprit int) {
 	lines, culprit = p.Waiting(r, 0)

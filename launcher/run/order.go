@@ -23,6 +23,7 @@ const (
 	Missing              // ranks wait for others where frameworks meet
 	Lone                 // ranks that meet nobody
 	Limit                // --timeout
+	Hang                 // whether the run hangs is looked at
 	Timers               // how many there are
 )
 

@@ -71,6 +71,8 @@ func (r *Run) frame(e Frame) error {
 			r.inquired()
 		}
 		return err
+	case *apiv1.Frame_Activity:
+		return r.hang.hear(r.now.Clock, h, b.Activity)
 	case *apiv1.Frame_Met:
 		return r.meet.hear(r.now.Wall, h, b.Met)
 	case *apiv1.Frame_WireupFailed:

@@ -26,7 +26,7 @@
 //	    └──────────┴─────────┴─failed─▶ stopping ─▶ done
 //
 // Fences and names are launcher/exchange, whose fault a failure is launcher/verdict, who waits for whom launcher/holdup, where
-// frameworks meet launcher/attendance, whether libraries go together launcher/mixture: all are pure, too.
+// frameworks meet launcher/attendance, whether it hangs launcher/stall, whether libraries go together launcher/mixture: all are pure, too.
 //
 // Concurrency: a Run belongs to one goroutine. Orders are carried out in their order, before the next event but for the answers
 // of these very orders; what has come at once ends with a Turn.
@@ -68,6 +68,7 @@ type Run struct {
 	alone    alone
 	meet     attending
 	inquiry  inquiry
+	hang     hang
 	exchange *exchange.Exchange
 	verdict  verdict.Case
 	phase    string // of the first fault
@@ -91,6 +92,7 @@ func New(cfg Config) *Run {
 	r.meet = attending{orders: r.orders, roster: r.roster}
 	r.alone = alone{orders: r.orders, roster: r.roster, pmi: cfg.PMI}
 	r.inquiry = inquiry{orders: r.orders, roster: r.roster, mute: cfg.Exec != nil || cfg.PMI == apiv1.Pmi_PMI_NONE}
+	r.hang = hang{orders: r.orders, roster: r.roster, cfg: r.cfg, inquiry: &r.inquiry}
 	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
 	if len(cfg.Plan.Warnings) > 0 { // they were said when it was made
 		r.noticed = map[string]bool{moreRanks: true}
@@ -124,6 +126,9 @@ func (r *Run) Start(now Now) []Order {
 	r.now = now
 	if r.cfg.Timeout > 0 {
 		r.set(Limit, max(r.cfg.Timeout-now.Wall.Sub(r.cfg.Begun), 0))
+	}
+	if every := r.cfg.hangEvery(); every > 0 {
+		r.set(Hang, every)
 	}
 	r.brief.launch(r.jobs[0])
 	r.warnVersions(0)
@@ -186,6 +191,11 @@ func (r *Run) expired(t Timer) {
 		r.meet.sayMissing(r.now.Wall)
 	case Lone:
 		r.meet.sayLone()
+	case Hang:
+		r.set(Hang, r.cfg.hangEvery())
+		if !r.leaving && r.hang.look(r.now.Clock) {
+			r.inquired()
+		}
 	case Answers:
 		r.inquired()
 	case Grace: // the ranks have had their time after our INT or TERM
@@ -289,6 +299,14 @@ func (r *Run) sentence() string {
 	return "as mpiup was told"
 }
 
+// StallConfig is what is done about a run that hangs (launcher/stall).
+type StallConfig struct {
+	After time.Duration // no rank has worked for so long; 0: nobody looks
+	Init  time.Duration // since the start of the ranks, and some wait for others in MPI_Init; 0: nobody looks
+	Abort bool          // the run ends, with exit code 110; else it is said
+	Alone bool          // the only rank of a run counts too: it may wait for a user
+}
+
 // Config is what a run is to be.
 type Config struct {
 	// As the user has it: launcher.Config has the same fields, and says what they mean.
@@ -298,6 +316,7 @@ type Config struct {
 	KeepOn, Recover, Linger, Expand bool
 	Nodes, Node                     int
 	Timeout, Grace, TermGrace       time.Duration
+	Stall                           StallConfig
 	PMI                             apiv1.Pmi
 	Universe                        int
 	NoTopologyHint, WorkerLogs      bool

@@ -21,11 +21,12 @@ import (
 // Each file of testdata holds runs: commands stand at the beginning of a line, the orders that follow are indented.
 // go test -update writes the orders anew. Frames' texts stand last, and may have blanks.
 //
-//	run HOSTS RANKS [keepon recover linger pmix auto exec timeout=D input=IDS]   a new run, of two slots a host
+//	run HOSTS RANKS [keepon recover linger pmix auto exec timeout=D stall=D init=D abort input=IDS]   a new run, of two slots a host
 //	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | end ID   what a host says of a process
 //	abort ID CODE | cull ID TARGETS | unwired ID TEXT | notice HOST TEXT | warn HOST TEXT
 //	ending HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
-//	long HOST | waits HOST SILENT                                                      who waits for whom
+//	long HOST | waits HOST SILENT [SET ENTERED]                                        who waits for whom
+//	activity HOST WORKS BUSY IDLE                                                      what its ranks do; -: none
 //	lost HOST TEXT | gone HOST                                                         the end of its connection
 //	signal NAME | expired TIMER | after DURATION | turn | over | unread | unwritten
 //	spawn ID PROGRAM PROCS [HOSTS] | reached NAME... | unreached TEXT | full TEXT      full: the next job's output has no place
@@ -84,6 +85,12 @@ func (s *script) begin(args []string) {
 			cfg.Exec = &apiv1.Exec{}
 		case "timeout":
 			cfg.Timeout, _ = time.ParseDuration(value)
+		case "stall":
+			cfg.Stall.After, _ = time.ParseDuration(value)
+		case "init":
+			cfg.Stall.Init, _ = time.ParseDuration(value)
+		case "abort":
+			cfg.Stall.Abort = true
 		case "input":
 			for id := range strings.SplitSeq(value, ",") {
 				cfg.Input = append(cfg.Input, s.number(id))
@@ -153,7 +160,22 @@ func (s *script) do(command string, args []string) {
 	case "long":
 		from(&apiv1.Waits{})
 	case "waits":
-		from(&apiv1.Waits{Id: s.run.inquiry.id, Silent: rest(1)})
+		w := &apiv1.Waits{Id: s.run.inquiry.id}
+		if len(args) == 4 {
+			w.Waits = []*apiv1.Wait{{Set: args[2], Entered: args[3]}}
+		}
+		if len(args) > 1 {
+			w.Silent = strings.Trim(args[1], "-")
+		}
+		from(w)
+	case "activity":
+		ids := func(n int) string {
+			if args[n] == "-" {
+				return ""
+			}
+			return args[n]
+		}
+		from(&apiv1.Activity{Works: ids(1), Busy: ids(2), Idle: ids(3)})
 	case "lost":
 		s.step(Ended{Host: s.host(args[0]), Lost: true, Why: rest(1), Since: s.now.Clock})
 	case "gone":
@@ -201,7 +223,7 @@ func (s *script) do(command string, args []string) {
 
 func (s *script) step(e Event) { s.take(s.run.Step(s.now, e)) }
 
-var timerNames = []string{"quiet", "grace", "bound", "room", "answers", "missing", "lone", "limit"}
+var timerNames = []string{"quiet", "grace", "bound", "room", "answers", "missing", "lone", "limit", "hang"}
 
 // take shows orders, but for what only a report has, and answers those that are answered at once.
 func (s *script) take(orders []Order) {

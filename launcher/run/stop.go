@@ -136,13 +136,21 @@ func (r *Run) timeUp() {
 		return
 	}
 	r.inquiry.last = true
-	if r.inquiry.ask() {
+	if r.inquiry.ask(whoWaits) {
 		r.inquired()
 	}
 }
 
 // inquired: the hosts have answered who waits for whom, or their time is up.
 func (r *Run) inquired() {
+	if r.inquiry.forHang() {
+		if f, lines := r.hang.conclude(r.now.Clock); f != nil {
+			r.verdict.Holdup = lines
+			r.fail(*f)
+			r.judge()
+		}
+		return
+	}
 	if lines, last := r.inquiry.end(); last {
 		if r.verdict.Holdup = r.meet.missing(r.now.Wall); len(r.verdict.Holdup) == 0 {
 			r.verdict.Holdup = lines

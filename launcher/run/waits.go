@@ -7,6 +7,8 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/launcher/holdup"
+	"github.com/mpiup/mpiup/launcher/stall"
+	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // inquiry asks all hosts who waits for whom: when one of them says that its ranks have waited for long, and
@@ -21,7 +23,17 @@ type inquiry struct {
 	last    bool         // the time limit waits for it
 	picture holdup.Picture
 	said    int // notices so far
+	what    question
 }
+
+// question is what an inquiry is for.
+type question uint8
+
+const (
+	whoWaits question = iota
+	whetherStalled
+	whetherInInit
+)
 
 const (
 	answerBound = 2 * time.Second // for all hosts together
@@ -30,8 +42,9 @@ const (
 )
 
 // ask asks every host with ranks, for at most answerBound. done: there is none to be waited for.
-func (q *inquiry) ask() (done bool) {
+func (q *inquiry) ask(what question) (done bool) {
 	q.id++
+	q.what = what
 	q.open, q.picture = map[int]bool{}, holdup.Picture{}
 	for _, h := range q.live() {
 		if q.hosts[h].running > 0 {
@@ -43,6 +56,9 @@ func (q *inquiry) ask() (done bool) {
 	return len(q.open) == 0
 }
 
+// forHang says that an inquiry is under way because the run seems to hang.
+func (q *inquiry) forHang() bool { return q.open != nil && q.what != whoWaits }
+
 // asking says that the run waits for answers at the end of its time.
 func (q *inquiry) asking() bool { return q.last && q.open != nil }
 
@@ -50,7 +66,7 @@ func (q *inquiry) asking() bool { return q.last && q.open != nil }
 func (q *inquiry) hear(h int, m *apiv1.Waits) (done bool, err error) {
 	switch {
 	case m.Id == 0:
-		return q.open == nil && q.said < maxHoldups && q.job != jobStopping && q.ask(), nil
+		return q.open == nil && q.said < maxHoldups && q.job != jobStopping && q.ask(whoWaits), nil
 	case m.Id != q.id || !q.open[h]:
 		return false, nil // too late
 	}
@@ -96,4 +112,147 @@ func (q *inquiry) speaking() (ids idset.Set) {
 		}
 	}
 	return ids
+}
+
+// activityEvery is how often agents look whether ranks work; 0: they do not. Commands, and ranks that are no job, do not
+// wait for each other.
+func (c *Config) activityEvery() time.Duration {
+	if c.Stall.After == 0 || c.Exec != nil || c.Explain != 0 || c.Linger {
+		return 0
+	}
+	return stall.Interval(c.Stall.After)
+}
+
+// hangEvery is how often it is looked whether the run hangs; 0: never.
+func (c *Config) hangEvery() time.Duration {
+	every := c.activityEvery()
+	if c.Stall.Init == 0 || c.Exec != nil || c.Explain != 0 || c.Linger {
+		return every
+	}
+	init := max(c.Stall.Init/8, 100*time.Millisecond)
+	if every == 0 {
+		return init
+	}
+	return min(every, init)
+}
+
+// hang is what is known of whether the run hangs.
+type hang struct {
+	*orders
+	*roster
+	cfg     *Config
+	inquiry *inquiry
+
+	watch   stall.Watch
+	told    bool          // of the stall that lasts
+	notices int           // so far
+	begun   time.Duration // Clock time when all ranks ran; 0: not yet
+	inInit  bool          // it was asked who waits in MPI_Init
+}
+
+// hear takes what a host tells of its ranks.
+func (g *hang) hear(now time.Duration, h int, m *apiv1.Activity) error {
+	report := stall.Report{}
+	for _, s := range []struct {
+		text string
+		to   *idset.Set
+	}{{m.Works, &report.Works}, {m.Busy, &report.Busy}, {m.Idle, &report.Idle}} {
+		ids, err := idset.Parse(s.text)
+		if err != nil {
+			return err
+		}
+		*s.to = ids
+	}
+	const most, long = 16, 64
+	for _, p := range m.Places[:min(len(m.Places), most)] {
+		ids, err := idset.Parse(p.GetIds())
+		if err != nil {
+			return err
+		}
+		report.Places = append(report.Places, stall.Place{Where: fmt.Sprintf("%.*s", long, p.GetWhere()), IDs: ids})
+	}
+	var own idset.Set
+	for _, j := range g.jobs {
+		own = own.Union(g.idsOn(h, j))
+	}
+	g.watch.Hear(now, own, report)
+	return nil
+}
+
+// running are the processes that run.
+func (g *hang) running() (ids idset.Set) {
+	for id := range g.ranks {
+		if g.ranks[id].state == rankRunning {
+			ids.Add(id)
+		}
+	}
+	return ids
+}
+
+// look asks all hosts who waits for whom when the run seems to hang. done: there is none to be waited for.
+func (g *hang) look(now time.Duration) (done bool) {
+	running := g.running()
+	if g.job == jobStopping || g.inquiry.open != nil || running.Empty() || len(g.ranks) == 1 && !g.cfg.Stall.Alone {
+		return false
+	}
+	if g.begun == 0 && running.Len() == len(g.ranks) {
+		g.begun = now
+	}
+	_, stalled := g.watch.Look(now, g.cfg.Stall.After, running, stall.Absent{})
+	stalled = stalled && g.cfg.Stall.After > 0
+	g.told = g.told && stalled
+	const most = 3 // notices of one run
+	switch {
+	case g.cfg.Stall.Init > 0 && !g.inInit && g.begun > 0 && now-g.begun >= g.cfg.Stall.Init:
+		return g.inquiry.ask(whetherInInit)
+	case stalled && !g.told && (g.notices < most || g.cfg.Stall.Abort):
+		return g.inquiry.ask(whetherStalled)
+	}
+	return false
+}
+
+// conclude says that the run hangs, or returns the fault that ends it, where every host has borne that out. A host that does not
+// answer is another matter.
+func (g *hang) conclude(now time.Duration) (f *verdict.Fault, lines []string) {
+	q := g.inquiry
+	all := len(q.open) == 0
+	q.give(Unset{Answers})
+	q.open = nil
+	if !all {
+		return nil, nil
+	}
+	names := stall.Names{Ranks: g.named, Rank: func(id int) string {
+		return fmt.Sprintf("%s on %s (pid %d)", g.rankName(id), g.hosts[g.of[id]].Name, g.ranks[id].pid)
+	}}
+	running := g.running()
+	silent, late := q.picture.Missing(running)
+	absent := stall.Absent{Silent: silent, Late: late}
+	f = &verdict.Fault{Event: verdict.TimedOut, ID: -1, Node: -1}
+	var sentence string
+	if q.what == whetherInInit {
+		g.inInit = true
+		if silent.Empty() {
+			return nil, nil
+		}
+		f.Limit, f.Text, lines = verdict.InitLimit, g.cfg.Stall.Init.String(), stall.Uninitialized(absent, running).Lines(names)
+		sentence = f.Sentence()
+	} else {
+		s, stalled := g.watch.Look(now, g.cfg.Stall.After, running, absent)
+		if !stalled {
+			return nil, nil
+		}
+		g.told = true
+		f.Limit, f.Text, lines = verdict.StallLimit, g.cfg.Stall.After.String(), s.Lines(names)
+		sentence = s.Sentence(names)
+	}
+	if g.cfg.Stall.Abort {
+		return f, lines
+	}
+	g.notices++
+	g.say("%s", sentence)
+	for _, l := range lines {
+		g.say("%s", l)
+	}
+	g.say("see where each rank is: mpiup stacks; --on-stall abort ends such a run; more: mpiup help hangs")
+	return nil, nil
 }

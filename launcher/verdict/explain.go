@@ -152,6 +152,12 @@ func (f Fault) Sentence() string {
 	case Mixed:
 		return "these MPI libraries cannot talk to each other" + colon(f.Text)
 	case TimedOut:
+		switch f.Limit {
+		case StallLimit:
+			return "no rank has worked for --stall-timeout " + f.Text
+		case InitLimit:
+			return "ranks waited in MPI_Init for --init-timeout " + f.Text
+		}
 		return "the job ran longer than --timeout " + f.Text
 	case Signalled:
 		return fmt.Sprintf("mpiup got %s and ended the ranks", job.SignalName(f.Code))
@@ -203,6 +209,9 @@ func (f Fault) hint() string {
 	case Mixed:
 		return "nothing was started: build all programs with one MPI library, and use one image on all hosts"
 	case TimedOut:
+		if f.Limit != WholeLimit {
+			return "" // the odd ones out are named
+		}
 		return "give it more time (--timeout), or look for the rank that hangs"
 	case NotWritten:
 		return WriteHint

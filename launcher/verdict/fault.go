@@ -27,6 +27,16 @@ const (
 	Raised                  // a rank said why it fails, and was stopped before it ended
 )
 
+// Limit is which of a run's limits it has passed.
+type Limit uint8
+
+// The limits.
+const (
+	WholeLimit Limit = iota // --timeout
+	StallLimit              // --stall-timeout
+	InitLimit               // --init-timeout
+)
+
 // Fault is one thing that went wrong, as it was reported.
 type Fault struct {
 	Event   Event
@@ -49,6 +59,7 @@ type Fault struct {
 	Command     bool   // it is exec's command, which users know by its host and not as a rank
 	Ranks       string // HostLost, HostTaken: the host's ranks
 	Fenced      bool   // HostTaken: by a newer launcher
+	Limit       Limit  // TimedOut: which
 
 	seq int // order of arrival, for those of one time
 }

@@ -30,6 +30,9 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 		}
 		return Terminated, false
 	case TimedOut:
+		if f.Limit == InitLimit {
+			return StuckInit, false
+		}
 		for _, l := range c.Holdup {
 			if s, ok := Recognise(l); ok && s.Weight() == Wait {
 				return s.Kind, false

@@ -38,3 +38,19 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
+
+// Each of a run's limits has its sentence, and one exit code.
+func TestLimits(t *testing.T) {
+	for limit, want := range map[Limit]string{
+		WholeLimit: "the job ran longer than --timeout 45s",
+		StallLimit: "no rank has worked for --stall-timeout 45s",
+		InitLimit:  "ranks waited in MPI_Init for --init-timeout 45s",
+	} {
+		c := Case{Holdup: []string{"rank 2 on w1 (pid 7) is the odd one out"}}
+		c.Add(Fault{Event: TimedOut, ID: -1, Node: -1, Text: "45s", Limit: limit})
+		lines := c.Explain()
+		if len(lines) < 2 || lines[0] != want || lines[1] != c.Holdup[0] || c.Exit() != 110 || !c.Urgent() {
+			t.Errorf("%d: %q, exit code %d", limit, lines, c.Exit())
+		}
+	}
+}

@@ -37,6 +37,7 @@ func (m *CopyCredit) Frame() *Frame   { return &Frame{Body: &Frame_CopyCredit{Co
 func (m *Control) Frame() *Frame      { return &Frame{Body: &Frame_Control{Control: m}} }
 func (m *Waits) Frame() *Frame        { return &Frame{Body: &Frame_Waits{Waits: m}} }
 func (m *Met) Frame() *Frame          { return &Frame{Body: &Frame_Met{Met: m}} }
+func (m *Activity) Frame() *Frame     { return &Frame{Body: &Frame_Activity{Activity: m}} }
 func (m *Credit) Frame() *Frame       { return &Frame{Body: &Frame_Credit{Credit: m}} }
 func (m *Heartbeat) Frame() *Frame    { return &Frame{Body: &Frame_Heartbeat{Heartbeat: m}} }
 func (m *FetchRequest) Frame() *Frame { return &Frame{Body: &Frame_FetchRequest{FetchRequest: m}} }

@@ -573,6 +573,7 @@ type Frame struct {
 	//	*Frame_Control
 	//	*Frame_Waits
 	//	*Frame_Met
+	//	*Frame_Activity
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -950,6 +951,15 @@ func (x *Frame) GetMet() *Met {
 	return nil
 }
 
+func (x *Frame) GetActivity() *Activity {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Activity); ok {
+			return x.Activity
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -1150,6 +1160,10 @@ type Frame_Met struct {
 	Met *Met `protobuf:"bytes,48,opt,name=met,proto3,oneof"`
 }
 
+type Frame_Activity struct {
+	Activity *Activity `protobuf:"bytes,49,opt,name=activity,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -1244,6 +1258,8 @@ func (*Frame_Control) isFrame_Body() {}
 func (*Frame_Waits) isFrame_Body() {}
 
 func (*Frame_Met) isFrame_Body() {}
+
+func (*Frame_Activity) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -2685,6 +2701,7 @@ type Job struct {
 	GpusPerRank    uint32                 `protobuf:"varint,40,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
 	GpuBind        string                 `protobuf:"bytes,41,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
 	Expand         bool                   `protobuf:"varint,42,opt,name=expand,proto3" json:"expand,omitempty"`                                // $NAME in App.env is replaced by the rank's own variable of that name
+	ActivityMs     uint32                 `protobuf:"varint,44,opt,name=activity_ms,json=activityMs,proto3" json:"activity_ms,omitempty"`      // between looks at whether ranks work (Activity); 0: nobody wants to know
 	Explain        uint32                 `protobuf:"varint,43,opt,name=explain,proto3" json:"explain,omitempty"`                              // 1 + the rank whose environment is shown in place of running programs; 0: none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2907,6 +2924,13 @@ func (x *Job) GetExpand() bool {
 		return x.Expand
 	}
 	return false
+}
+
+func (x *Job) GetActivityMs() uint32 {
+	if x != nil {
+		return x.ActivityMs
+	}
+	return 0
 }
 
 func (x *Job) GetExplain() uint32 {
@@ -4681,6 +4705,136 @@ func (x *Met) GetVisited() bool {
 	return false
 }
 
+// Activity: what ranks of a job here have done between two looks (Job.activity_ms), each time all of them. It is sent when it
+// changes, and is true until the next. Ids are of this host's processes; whoever has ended is in none.
+type Activity struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Works         string                 `protobuf:"bytes,2,opt,name=works,proto3" json:"works,omitempty"`   // they had output, I/O, a GPU that worked, or a word to PMI
+	Busy          string                 `protobuf:"bytes,3,opt,name=busy,proto3" json:"busy,omitempty"`     // they used CPU, and nothing else shows
+	Idle          string                 `protobuf:"bytes,4,opt,name=idle,proto3" json:"idle,omitempty"`     // nothing of that
+	Places        []*Place               `protobuf:"bytes,5,rep,name=places,proto3" json:"places,omitempty"` // where idle ones wait, at most 16
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Activity) Reset() {
+	*x = Activity{}
+	mi := &file_mpiup_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Activity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Activity) ProtoMessage() {}
+
+func (x *Activity) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Activity.ProtoReflect.Descriptor instead.
+func (*Activity) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *Activity) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Activity) GetWorks() string {
+	if x != nil {
+		return x.Works
+	}
+	return ""
+}
+
+func (x *Activity) GetBusy() string {
+	if x != nil {
+		return x.Busy
+	}
+	return ""
+}
+
+func (x *Activity) GetIdle() string {
+	if x != nil {
+		return x.Idle
+	}
+	return ""
+}
+
+func (x *Activity) GetPlaces() []*Place {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+type Place struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ids           string                 `protobuf:"bytes,1,opt,name=ids,proto3" json:"ids,omitempty"`
+	Where         string                 `protobuf:"bytes,2,opt,name=where,proto3" json:"where,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Place) Reset() {
+	*x = Place{}
+	mi := &file_mpiup_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Place) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Place) ProtoMessage() {}
+
+func (x *Place) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Place.ProtoReflect.Descriptor instead.
+func (*Place) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *Place) GetIds() string {
+	if x != nil {
+		return x.Ids
+	}
+	return ""
+}
+
+func (x *Place) GetWhere() string {
+	if x != nil {
+		return x.Where
+	}
+	return ""
+}
+
 // Control: a process wants others of the run to get a signal (PMIx_Job_control).
 type Control struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4694,7 +4848,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4706,7 +4860,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[44]
+	mi := &file_mpiup_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4719,7 +4873,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{44}
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -4761,7 +4915,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4773,7 +4927,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[45]
+	mi := &file_mpiup_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4786,7 +4940,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{45}
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Notice) GetText() string {
@@ -4813,7 +4967,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4825,7 +4979,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4838,7 +4992,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Ending) GetWhy() string {
@@ -4856,7 +5010,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4868,7 +5022,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4881,7 +5035,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -4895,7 +5049,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4907,7 +5061,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4920,7 +5074,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Closed) GetText() string {
@@ -4945,7 +5099,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4957,7 +5111,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4970,7 +5124,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -4986,7 +5140,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4998,7 +5152,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5011,7 +5165,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -5055,7 +5209,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5067,7 +5221,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5080,7 +5234,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -5135,7 +5289,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5147,7 +5301,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5160,7 +5314,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -5224,7 +5378,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5236,7 +5390,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5249,7 +5403,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -5290,7 +5444,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5302,7 +5456,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5315,7 +5469,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Event) GetData() []byte {
@@ -5342,7 +5496,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5354,7 +5508,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5367,7 +5521,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -5434,7 +5588,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5446,7 +5600,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5459,7 +5613,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Gone) GetIds() string {
@@ -5518,7 +5672,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5530,7 +5684,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5543,7 +5697,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -5601,7 +5755,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5613,7 +5767,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5626,7 +5780,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -5672,7 +5826,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5684,7 +5838,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5697,7 +5851,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 type Peer struct {
@@ -5717,7 +5871,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5729,7 +5883,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5742,7 +5896,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Peer) GetName() string {
@@ -5818,7 +5972,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5830,7 +5984,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5843,7 +5997,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -5870,7 +6024,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5882,7 +6036,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5895,7 +6049,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -5920,7 +6074,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5932,7 +6086,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5945,7 +6099,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 type CheckupRequest struct {
@@ -5963,7 +6117,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5975,7 +6129,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5988,7 +6142,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -6054,7 +6208,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6066,7 +6220,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6079,7 +6233,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -6137,7 +6291,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6149,7 +6303,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6162,7 +6316,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -6205,7 +6359,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6217,7 +6371,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6230,7 +6384,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Finding) GetName() string {
@@ -6271,7 +6425,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6283,7 +6437,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6296,7 +6450,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Fact) GetName() string {
@@ -6325,7 +6479,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6337,7 +6491,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6350,7 +6504,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -6383,7 +6537,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6395,7 +6549,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6408,7 +6562,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -6429,7 +6583,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6441,7 +6595,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6454,7 +6608,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -6488,7 +6642,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6500,7 +6654,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6513,7 +6667,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Target) GetHost() string {
@@ -6539,7 +6693,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6551,7 +6705,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6564,7 +6718,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -6588,7 +6742,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6600,7 +6754,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6613,7 +6767,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Way) GetHost() string {
@@ -6666,7 +6820,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6678,7 +6832,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6691,7 +6845,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 type RanksReply struct {
@@ -6704,7 +6858,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6716,7 +6870,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6729,7 +6883,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -6772,7 +6926,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6784,7 +6938,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6797,7 +6951,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -6929,7 +7083,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6941,7 +7095,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6954,7 +7108,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -6981,7 +7135,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6993,7 +7147,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7006,7 +7160,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -7040,7 +7194,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7052,7 +7206,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7065,7 +7219,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -7128,7 +7282,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\x8c\x10\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xbe\x10\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -7172,7 +7326,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"copyCredit\x12-\n" +
 	"\acontrol\x18. \x01(\v2\x11.mpiup.v1.ControlH\x00R\acontrol\x12'\n" +
 	"\x05waits\x18/ \x01(\v2\x0f.mpiup.v1.WaitsH\x00R\x05waits\x12!\n" +
-	"\x03met\x180 \x01(\v2\r.mpiup.v1.MetH\x00R\x03met\x12*\n" +
+	"\x03met\x180 \x01(\v2\r.mpiup.v1.MetH\x00R\x03met\x120\n" +
+	"\bactivity\x181 \x01(\v2\x12.mpiup.v1.ActivityH\x00R\bactivity\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -7310,7 +7465,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\x96\x06\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xb7\x06\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -7340,7 +7495,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\ameeting\x18! \x01(\v2\x11.mpiup.v1.MeetingR\ameeting\x12\"\n" +
 	"\rgpus_per_rank\x18( \x01(\rR\vgpusPerRank\x12\x19\n" +
 	"\bgpu_bind\x18) \x01(\tR\agpuBind\x12\x16\n" +
-	"\x06expand\x18* \x01(\bR\x06expand\x12\x18\n" +
+	"\x06expand\x18* \x01(\bR\x06expand\x12\x1f\n" +
+	"\vactivity_ms\x18, \x01(\rR\n" +
+	"activityMs\x12\x18\n" +
 	"\aexplain\x18+ \x01(\rR\aexplain\"\x8e\x01\n" +
 	"\x04Exec\x12\x1a\n" +
 	"\bterminal\x18\x01 \x01(\bR\bterminal\x12\x12\n" +
@@ -7473,7 +7630,16 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06loaded\x18\x03 \x01(\tR\x06loaded\x12\x10\n" +
 	"\x03met\x18\x04 \x01(\tR\x03met\x12\x1c\n" +
 	"\telsewhere\x18\x05 \x01(\tR\telsewhere\x12\x18\n" +
-	"\avisited\x18\x06 \x01(\bR\avisited\"a\n" +
+	"\avisited\x18\x06 \x01(\bR\avisited\"\x83\x01\n" +
+	"\bActivity\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
+	"\x05works\x18\x02 \x01(\tR\x05works\x12\x12\n" +
+	"\x04busy\x18\x03 \x01(\tR\x04busy\x12\x12\n" +
+	"\x04idle\x18\x04 \x01(\tR\x04idle\x12'\n" +
+	"\x06places\x18\x05 \x03(\v2\x0f.mpiup.v1.PlaceR\x06places\"/\n" +
+	"\x05Place\x12\x10\n" +
+	"\x03ids\x18\x01 \x01(\tR\x03ids\x12\x14\n" +
+	"\x05where\x18\x02 \x01(\tR\x05where\"a\n" +
 	"\aControl\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x18\n" +
 	"\atargets\x18\x02 \x01(\tR\atargets\x12\x16\n" +
@@ -7738,7 +7904,7 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 }
 
 var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -7793,43 +7959,45 @@ var file_mpiup_proto_goTypes = []any{
 	(*Waits)(nil),           // 50: mpiup.v1.Waits
 	(*Wait)(nil),            // 51: mpiup.v1.Wait
 	(*Met)(nil),             // 52: mpiup.v1.Met
-	(*Control)(nil),         // 53: mpiup.v1.Control
-	(*Notice)(nil),          // 54: mpiup.v1.Notice
-	(*Ending)(nil),          // 55: mpiup.v1.Ending
-	(*Bye)(nil),             // 56: mpiup.v1.Bye
-	(*Closed)(nil),          // 57: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 58: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 59: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 60: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 61: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 62: mpiup.v1.FetchResult
-	(*Event)(nil),           // 63: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 64: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 65: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 66: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 67: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 68: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 69: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 70: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 71: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 72: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 73: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 74: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 75: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 76: mpiup.v1.Finding
-	(*Fact)(nil),            // 77: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 78: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 79: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 80: mpiup.v1.AskRequest
-	(*Target)(nil),          // 81: mpiup.v1.Target
-	(*AskReply)(nil),        // 82: mpiup.v1.AskReply
-	(*Way)(nil),             // 83: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 84: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 85: mpiup.v1.RanksReply
-	(*RankState)(nil),       // 86: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 87: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 88: mpiup.v1.StacksReply
-	(*RankStack)(nil),       // 89: mpiup.v1.RankStack
+	(*Activity)(nil),        // 53: mpiup.v1.Activity
+	(*Place)(nil),           // 54: mpiup.v1.Place
+	(*Control)(nil),         // 55: mpiup.v1.Control
+	(*Notice)(nil),          // 56: mpiup.v1.Notice
+	(*Ending)(nil),          // 57: mpiup.v1.Ending
+	(*Bye)(nil),             // 58: mpiup.v1.Bye
+	(*Closed)(nil),          // 59: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 60: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 61: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 62: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 63: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 64: mpiup.v1.FetchResult
+	(*Event)(nil),           // 65: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 66: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 67: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 68: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 69: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 70: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 71: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 72: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 73: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 74: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 75: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 76: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 77: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 78: mpiup.v1.Finding
+	(*Fact)(nil),            // 79: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 80: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 81: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 82: mpiup.v1.AskRequest
+	(*Target)(nil),          // 83: mpiup.v1.Target
+	(*AskReply)(nil),        // 84: mpiup.v1.AskReply
+	(*Way)(nil),             // 85: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 86: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 87: mpiup.v1.RanksReply
+	(*RankState)(nil),       // 88: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 89: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 90: mpiup.v1.StacksReply
+	(*RankStack)(nil),       // 91: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
 	10, // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
@@ -7838,11 +8006,11 @@ var file_mpiup_proto_depIdxs = []int32{
 	43, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
 	44, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
 	42, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	60, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	67, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	56, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	62, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	69, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	58, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
 	32, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	65, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	67, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
 	20, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
 	33, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
 	48, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
@@ -7854,88 +8022,90 @@ var file_mpiup_proto_depIdxs = []int32{
 	38, // 19: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
 	39, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
 	45, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	59, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	66, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	61, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	68, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
 	47, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	54, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	55, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	57, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	56, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	57, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	59, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
 	46, // 28: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
 	30, // 29: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
 	34, // 30: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
 	21, // 31: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	53, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	55, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
 	50, // 33: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
 	52, // 34: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	41, // 35: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	58, // 36: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	61, // 37: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	62, // 38: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	63, // 39: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	64, // 40: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
-	0,  // 41: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	1,  // 42: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	14, // 43: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	12, // 44: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	15, // 45: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	16, // 46: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	18, // 47: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	26, // 48: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	17, // 49: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	22, // 50: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	19, // 51: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	24, // 52: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	27, // 53: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
-	2,  // 54: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	23, // 55: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	29, // 56: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	28, // 57: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	31, // 58: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	24, // 59: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	17, // 60: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 61: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 62: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 63: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 64: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	51, // 65: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	1,  // 66: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	6,  // 67: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	69, // 68: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	14, // 69: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	14, // 70: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	76, // 71: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	77, // 72: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	77, // 73: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	75, // 74: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	7,  // 75: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	81, // 76: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	83, // 77: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	86, // 78: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	8,  // 79: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	89, // 80: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	9,  // 81: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	13, // 82: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	68, // 83: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	71, // 84: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	73, // 85: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	78, // 86: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	80, // 87: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	84, // 88: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	87, // 89: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
-	9,  // 90: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	14, // 91: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	70, // 92: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	72, // 93: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	74, // 94: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	79, // 95: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	82, // 96: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	85, // 97: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	88, // 98: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
-	90, // [90:99] is the sub-list for method output_type
-	81, // [81:90] is the sub-list for method input_type
-	81, // [81:81] is the sub-list for extension type_name
-	81, // [81:81] is the sub-list for extension extendee
-	0,  // [0:81] is the sub-list for field type_name
+	53, // 35: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	41, // 36: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	60, // 37: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	63, // 38: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	64, // 39: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	65, // 40: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	66, // 41: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	0,  // 42: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	1,  // 43: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	14, // 44: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	12, // 45: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	15, // 46: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	16, // 47: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	18, // 48: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	26, // 49: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	17, // 50: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	22, // 51: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	19, // 52: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	24, // 53: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	27, // 54: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	2,  // 55: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
+	23, // 56: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	29, // 57: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	28, // 58: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	31, // 59: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	24, // 60: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	17, // 61: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 62: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 63: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 64: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 65: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	51, // 66: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	54, // 67: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	1,  // 68: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	6,  // 69: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	71, // 70: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	14, // 71: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	14, // 72: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	78, // 73: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	79, // 74: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	79, // 75: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	77, // 76: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	7,  // 77: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	83, // 78: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	85, // 79: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	88, // 80: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	8,  // 81: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	91, // 82: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	9,  // 83: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	13, // 84: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	70, // 85: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	73, // 86: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	75, // 87: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	80, // 88: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	82, // 89: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	86, // 90: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
+	89, // 91: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
+	9,  // 92: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	14, // 93: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	72, // 94: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	74, // 95: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	76, // 96: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	81, // 97: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	84, // 98: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	87, // 99: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	90, // 100: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
+	92, // [92:101] is the sub-list for method output_type
+	83, // [83:92] is the sub-list for method input_type
+	83, // [83:83] is the sub-list for extension type_name
+	83, // [83:83] is the sub-list for extension extendee
+	0,  // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -7979,6 +8149,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Control)(nil),
 		(*Frame_Waits)(nil),
 		(*Frame_Met)(nil),
+		(*Frame_Activity)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -7992,7 +8163,7 @@ func file_mpiup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   81,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,109 @@
+// Package activity says of ranks whether they work, by two samples of what they have used. It is PURE: samples in, classes out.
+//
+//	before, now ──Judge──▶ Works   it wrote, read, used a GPU, or its MPI library came further
+//	                       Busy    it used CPU, and nothing else shows: it computes, or waits actively for a message
+//	                       Idle    nothing of that
+//
+// Busy is not told apart further: a rank in a barrier of Open MPI or MPICH looks as one that computes. Whoever joins the ranks of a
+// job makes something of that (launcher/stall).
+package activity
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// Sample is what a rank and all that descends from it have done up to a moment.
+type Sample struct {
+	CPU     time.Duration
+	IO      uint64 // bytes
+	Output  uint64 // changes with each output
+	Library uint64 // changes with what its MPI library says to its server
+	GPU     bool   // a GPU that it may use worked at that moment
+	Running bool   // it ran or was ready to run at that moment: it may be short of CPU
+	Where   string // it waits; "": unknown
+}
+
+// Class is what a rank has done between two samples.
+type Class uint8
+
+// The classes.
+const (
+	Idle Class = iota
+	Busy
+	Works
+)
+
+// Bounds below which use is none: threads that look at a clock, or write a line of a journal, are no work.
+const (
+	littleCPU = 0.02    // of a processor
+	littleIO  = 4 << 10 // bytes between two samples
+	maxPlaces = 16      // that are told apart
+	maxWhere  = 64      // bytes
+)
+
+// Judge is what a rank has done between two samples, the time apart.
+func Judge(before, now Sample, apart time.Duration) Class {
+	switch {
+	case now.Output != before.Output, now.Library != before.Library, now.GPU, now.IO > before.IO+littleIO:
+		return Works
+	case now.Running, (now.CPU - before.CPU).Seconds() > littleCPU*apart.Seconds():
+		return Busy
+	}
+	return Idle
+}
+
+// Tally is the ranks of a job by class, by id.
+type Tally struct {
+	Works, Busy, Idle idset.Set
+	Places            []Place // where the idle ones wait
+}
+
+// Place is where some wait.
+type Place struct {
+	Where string
+	IDs   idset.Set
+}
+
+// Count makes a tally of two looks; a rank that is not in both is left out.
+func Count(before, now map[int]Sample, apart time.Duration) (t Tally) {
+	ids := make([]int, 0, len(now))
+	for id := range now {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		old, known := before[id]
+		if !known {
+			continue
+		}
+		switch Judge(old, now[id], apart) {
+		case Works:
+			t.Works.Add(id)
+		case Busy:
+			t.Busy.Add(id)
+		default:
+			t.Idle.Add(id)
+			t.at(now[id].Where, id)
+		}
+	}
+	return t
+}
+
+func (t *Tally) at(where string, id int) {
+	if where == "" {
+		return
+	}
+	where = where[:min(len(where), maxWhere)]
+	i := slices.IndexFunc(t.Places, func(p Place) bool { return p.Where == where })
+	if i < 0 {
+		if len(t.Places) == maxPlaces {
+			return
+		}
+		i = len(t.Places)
+		t.Places = append(t.Places, Place{Where: where})
+	}
+	t.Places[i].IDs.Add(id)
+}

@@ -1,0 +1,44 @@
+package integration
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/netns"
+)
+
+// A run whose rank sleeps while others wait for it actively in a barrier is told of, or ended, with the rank's name; so is one that
+// waits in MPI_Init. Ranks that compute without a word are left alone.
+func TestStall(t *testing.T) {
+	t.Parallel()
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1"}})
+	for _, host := range []string{"w0", "w1"} {
+		l.agent(t, host, container{})
+	}
+	for _, stack := range []string{"MPICH", "Open MPI"} {
+		t.Run(stack, func(t *testing.T) {
+			l.stuck(t, stack, "sleep", "--stall-timeout", "3s", "--on-stall", "abort").Wait(t).Fails(t, 110,
+				"mpiup: no rank has worked for --stall-timeout 3s\n", "mpiup: rank 2 on w1 (pid ", ") is the odd one out: it ", " while others use CPU\n")
+			l.stuck(t, stack, "init", "--init-timeout", "2s", "--on-stall", "abort").Wait(t).Fails(t, 110,
+				"mpiup: ranks waited in MPI_Init for --init-timeout 2s\n", "mpiup: rank 2 on w1 (pid ", "it has not called MPI_Init, and others wait for it there\n")
+		})
+	}
+	p := l.stuck(t, "MPICH", "sleep", "--stall-timeout", "2s")
+	for _, text := range []string{"no rank has worked for ", "of ranks 0-3, and one of them idles\n", "rank 2 on w1 (pid ", "mpiup stacks; --on-stall abort ends such a run"} {
+		if err := p.Until(p.Stderr, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-p.Done:
+		t.Error("a notice ended the run")
+	default:
+	}
+	_ = p.Cmd.Process.Kill()
+	<-p.Done
+	args := []string{"-n", "4", "--stall-timeout", "2s", "--on-stall", "abort", "--timeout", "9s", l.program(t, "stuck"), "0", "busy"}
+	r := l.run(t, job{hosts: "w0:2,w1:2", args: args}).Fails(t, 110, "--timeout 9s")
+	if strings.Contains(r.Stderr, "has worked") {
+		t.Errorf("ranks that compute:\n%s", r.Stderr)
+	}
+}
