@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -78,6 +78,12 @@ frameworks: setup build ## training with torch, Lightning, Accelerate, DeepSpeed
 
 soak: build ## random faults on a running job for SOAK=5m, again with SEED=n; not in CI
 	@MPIUP_SOAK=$(or $(SOAK),5m) MPIUP_SOAK_SEED=$(SEED) go test -race -timeout 60m -count=1 -v -run '^TestSoak$$' ./test/chaos
+
+soak-jobs: build ## 1,000 short jobs (JOBS) on the same agents: memory, descriptors and goroutines stay; not in CI
+	@MPIUP_SOAK_JOBS=$(or $(JOBS),1000) go test -timeout 60m -count=1 -v -run '^TestSoakJobs$$' ./test/chaos
+
+false-kills: build ## RUNS=1000 jobs under each of four troubles that may end none, SIDE=4 side by side; hours; not in CI
+	@MPIUP_FALSE_KILLS=$(or $(RUNS),1000) go test -timeout 12h -count=1 -parallel $(or $(SIDE),4) -v -run '^TestFalseKills$$' ./test/chaos | grep -E '^ *(jobs_test|--- FAIL|FAIL|ok|PASS$$)|jobs went on'
 
 chaos: build ## each fault in each phase of a real job; CHAOS is a directory of results, which a later run goes on with; not in CI (root)
 	@mkdir -p "$(or $(CHAOS),.cache/chaos)"
