@@ -383,3 +383,14 @@ func TestGatheringHoldsWhatItHas(t *testing.T) {
 		}
 	})
 }
+
+// A stream that broke since the last sign of life is noticed before the job is placed, not after.
+func TestHeldUntilTheLastMoment(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		n := &fakeNet{broken: broken}
+		g := &gatherer{muster: newMuster(1)} // full with this one
+		if held := g.hold(t.Context(), &link.Session{Stream: n}); held == broken {
+			t.Errorf("broken %v: held %v", broken, held)
+		}
+	}
+}

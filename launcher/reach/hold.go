@@ -53,8 +53,8 @@ func (g *gatherer) hold(ctx context.Context, s *link.Session) bool {
 	defer beat.Stop()
 	for {
 		select {
-		case <-g.muster.full:
-			return true
+		case <-g.muster.full: // the stream may have broken since the last sign of life
+			return s.Stream.Send((&apiv1.Heartbeat{}).Frame()) == nil
 		case <-ctx.Done():
 			return true
 		case <-beat.C:

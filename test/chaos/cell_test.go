@@ -99,10 +99,14 @@ func (k *cell) end() {
 	}
 }
 
-// start starts an agent as PID 1, in place of the one there was, and waits until it can be reached.
+// start starts an agent as PID 1, in place of the one there was, and waits until it can be reached. A container that is
+// started again has its image's files in /tmp and /run, and what its pod's last one left in /dev/shm.
 func (k *cell) start(names ...string) {
 	k.t.Helper()
 	for _, host := range names {
+		if k.agents[host] != nil {
+			k.empty(host, "/tmp/mpiup-0")
+		}
 		argv := append([]string{world.mpiup, "agent", "--http", "off", "--no-gossip", "-v"}, k.trust("agent")...)
 		a, err := lab.Start(k.c.RunInit(context.Background(), host, argv...))
 		if err != nil {
@@ -117,6 +121,17 @@ func (k *cell) start(names ...string) {
 		if err := k.agents[host].Until(k.agents[host].Stderr, "agent is ready"); err != nil {
 			k.t.Fatal(err)
 		}
+	}
+}
+
+// empty removes files, named as sh does, of a host that is to be a new container or a new pod.
+func (k *cell) empty(host, files string) {
+	k.t.Helper()
+	if err := k.c.Boot(host); err != nil {
+		k.t.Fatal(err)
+	}
+	if out, err := k.c.Command(context.Background(), host, "sh", "-c", "rm -rf "+files).CombinedOutput(); err != nil {
+		k.t.Fatalf("rm on %s: %v: %s", host, err, out)
 	}
 }
 

@@ -157,6 +157,7 @@ var matrixFaults = []matrixFault{
 	{name: "pod back with a new address", flags: quick,
 		do: func(k *cell) func() {
 			k.kill(hit)
+			k.empty(hit, "/tmp/mpiup-0 /dev/shm/*")
 			if err := k.c.Readdress(hit); err != nil {
 				k.t.Fatal(err)
 			}
