@@ -109,6 +109,11 @@ func tellVerdict(p *process, v verdict.Verdict, found, asJSON bool) error {
 		rank += " on " + v.Host
 	}
 	line("rank", "%s", rank)
+	for _, d := range []struct{ name, id string }{{"GPU", v.GPU}, {"PCI", v.PCI}, {"HCA", v.HCA}} {
+		if d.id != "" {
+			line(d.name, "%s", d.id)
+		}
+	}
 	for _, e := range v.Evidence {
 		line("line", "%s", e)
 	}

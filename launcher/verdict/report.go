@@ -22,17 +22,17 @@ type Verdict struct {
 	Pod      string   `json:"pod,omitempty"`
 	Node     string   `json:"node,omitempty"` // of Kubernetes
 	PID      int      `json:"pid,omitempty"`
-	Signal   string   `json:"signal,omitempty"` // SIGKILL
-	Errno    string   `json:"errno,omitempty"`  // ENOENT
-	GPU      string   `json:"gpu,omitempty"`    // UUID
-	PCI      string   `json:"pci,omitempty"`    // the GPU's address
-	HCA      string   `json:"hca,omitempty"`    // device:port
-	Cordon   string   `json:"cordon,omitempty"` // the command that keeps jobs from the node
-	ExitCode int      `json:"exit_code"`        // of the run
-	Evidence []string `json:"evidence"`         // what happened, the fault itself first
-	Advice   []string `json:"advice"`           // what to do, the likeliest to help first
-	Others   []string `json:"others,omitempty"` // what else went wrong
-	Stderr   []string `json:"stderr,omitempty"` // the first distinct lines of the rank's standard error
+	Signal   string   `json:"signal,omitempty"`    // SIGKILL
+	Errno    string   `json:"errno,omitempty"`     // ENOENT
+	GPU      string   `json:"gpu,omitempty"`       // UUID
+	PCI      string   `json:"pci,omitempty"`       // the GPU's address
+	HCA      string   `json:"hca,omitempty"`       // device:port
+	Cordon   string   `json:"cordon,omitempty"`    // the command that keeps jobs from the node
+	ExitCode int      `json:"exit_code,omitempty"` // of the run; a log does not say it
+	Evidence []string `json:"evidence"`            // what happened, the fault itself first
+	Advice   []string `json:"advice"`              // what to do, the likeliest to help first
+	Others   []string `json:"others,omitempty"`    // what else went wrong
+	Stderr   []string `json:"stderr,omitempty"`    // the first distinct lines of the rank's standard error
 
 	said []string // Evidence, the advice of the case, Others
 }

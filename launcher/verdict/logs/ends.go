@@ -103,6 +103,7 @@ type block struct {
 var (
 	numberedHas = []string{"NCCL INFO comm", "Rank", "MPI startup"}
 	enqueued    = regexp.MustCompile(`Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
+	timedOut    = regexp.MustCompile(`\[(?:PG (?:ID )?0 [^\]]*)?Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+)`)
 	numbered    = []*regexp.Regexp{
 		regexp.MustCompile(`^NCCL INFO comm \S+ rank (\d+) nranks`),
 		regexp.MustCompile(`^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
@@ -112,10 +113,11 @@ var (
 
 // learn takes what a line says of processes into account.
 func (r *Reader) learn(l line) {
-	if strings.Contains(l.text, "last enqueued") && len(r.enq) < maxPIDs {
-		if m := enqueued.FindStringSubmatch(l.text); m != nil {
-			r.enq[number(m[1])] = number(m[2])
-		}
+	if strings.Contains(l.text, "last enqueued") {
+		note(r.enq, enqueued, l.text)
+	}
+	if strings.Contains(l.text, "WorkNCCL(") {
+		note(r.seq, timedOut, l.text)
 	}
 	for i, re := range numbered {
 		if !strings.Contains(l.text, numberedHas[i]) {
@@ -158,9 +160,18 @@ func (r *Reader) learn(l line) {
 				r.near = r.recent.rank + 1
 			}
 			r.recent, r.at = who, r.number
-			r.tell(who)
+			if s, ok := verdict.Recognise(l.text); !ok || s.Weight() > verdict.Wait { // who waits is not who failed
+				r.tell(who)
+			}
 		}
 		return
+	}
+}
+
+// note takes a rank and the number of its operation.
+func note(at map[int]int, re *regexp.Regexp, text string) {
+	if m := re.FindStringSubmatch(text); m != nil && len(at) < maxPIDs {
+		at[number(m[1])] = number(m[2])
 	}
 }
 

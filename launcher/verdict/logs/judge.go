@@ -26,7 +26,10 @@ func (r *Reader) Verdict() (verdict.Verdict, bool) {
 			v.Stderr = slices.Clone(h.first)
 		}
 	}
-	v.GPU, v.PCI, v.HCA = verdict.Devices(f.line)
+	switch f.kind {
+	case verdict.GPUFault, verdict.GPUError, verdict.GPUMemory, verdict.FabricDown, verdict.FabricError:
+		v.GPU, v.PCI, v.HCA = verdict.Devices(f.line)
+	}
 	for _, do := range verdict.Of(f.kind).Do {
 		v.Advice = append(v.Advice, strings.ReplaceAll(do, "`", ""))
 	}
@@ -100,21 +103,41 @@ func (r *Reader) whose(f *finding) ending {
 	if who.rank < 0 {
 		who.rank = f.near - 1
 	}
+	if who.rank < 0 {
+		who.rank = r.victim(f)
+	}
 	if who.rank < 0 && who.local > 0 && len(r.hosts) < 2 {
 		who.rank = who.local - 1
 	}
 	return who
 }
 
-// absent is the rank that others wait for: a launcher or library names it, it has begun fewer operations than all others, or it alone does
-// not say that it waits.
+// victim is the first rank that failed by itself, where the kernel's log or a batch system's has the cause without it.
+func (r *Reader) victim(f *finding) int {
+	rank, order := -1, 0
+	for w := verdict.Wait + 1; w <= verdict.Cause; w++ {
+		for _, g := range r.found[w] {
+			if g.who.rank >= 0 && !g.weak && (f.who.host == "" || g.who.host == "" || f.who.host == g.who.host) && (rank < 0 || g.order < order) {
+				rank, order = g.who.rank, g.order
+			}
+		}
+	}
+	return rank
+}
+
+// absent is the rank that others wait for: a launcher or library names it, it has begun fewer operations than all others or waits in an
+// earlier one, or it alone does not say that it waits.
 func (r *Reader) absent() (int, bool) {
 	if len(r.waits) > 0 {
 		return r.waits[0], true
 	}
-	ranks := slices.Collect(maps.Keys(r.enq))
-	slices.SortFunc(ranks, func(a, b int) int { return cmp.Compare(r.enq[a], r.enq[b]) })
-	if len(ranks) >= 2 && r.enq[ranks[0]] < r.enq[ranks[1]] {
+	at := r.enq
+	if len(at) == 0 {
+		at = r.seq
+	}
+	ranks := slices.Collect(maps.Keys(at))
+	slices.SortFunc(ranks, func(a, b int) int { return cmp.Compare(at[a], at[b]) })
+	if len(ranks) >= 2 && at[ranks[0]] < at[ranks[1]] {
 		return ranks[0], true
 	}
 	return r.silent()
