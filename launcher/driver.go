@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,60 +69,6 @@ func newDriver(cfg Config) *driver {
 	return r
 }
 
-// prepare makes the run and its parts from the plan: host connections, output, input.
-func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
-	byName := map[string]reach.Found{}
-	for _, f := range have {
-		byName[f.Entry.Name] = f
-	}
-	r.opener, r.places = o, newPlaces()
-	if err := r.prepareOutput(); err != nil {
-		return err
-	}
-	input, err := r.prepareInput()
-	if err != nil {
-		return err
-	}
-	cfg := r.cfg.forRun()
-	cfg.ID, cfg.Number, cfg.Proof, cfg.Begun, cfg.Plan, cfg.PID = o.Run, r.number, r.proof, r.begun, r.plan, os.Getpid()
-	cfg.Input, cfg.Files, cfg.Namespace, cfg.Errno = input, r.sources.Announced(), newNamespace, errno
-	for i := range r.cfg.Apps {
-		cfg.Copied = append(cfg.Copied, r.sources.Program(i))
-	}
-	if r.exec != nil {
-		cfg.Exec = r.exec.asked()
-	}
-	attach := r.dial(&r.cfg.Reach, len(r.plan.Hosts))
-	for _, h := range r.plan.Hosts {
-		f := byName[h.Name]
-		r.addHost(f, attach)
-		for _, s := range r.sites {
-			if s.Entry.Name == h.Name {
-				s.host = len(cfg.Hosts)
-			}
-		}
-		cfg.Hosts = append(cfg.Hosts, hostFor(f))
-		delete(byName, h.Name)
-	}
-	for i := range cfg.Hosts {
-		cfg.Hosts[i].Meets = meetsAt(i, r.places.hosts())
-	}
-	for _, s := range r.sites {
-		cfg.Sites = append(cfg.Sites, run.Site{Host: s.Host, Stated: s.stated, Local: s.Local})
-	}
-	for _, unused := range byName {
-		reach.CloseAll([]reach.Found{unused})
-	}
-	r.run = run.New(cfg)
-	return nil
-}
-
-// hostFor is what the run knows of a host.
-func hostFor(f reach.Found) run.Host {
-	o := f.Session.Opened
-	return run.Host{Name: f.Entry.Name, Stated: o.Host.GetName(), Version: o.Version, Ports: o.MeetingPorts}
-}
-
 // errno are name and text of one of Linux's error numbers.
 func errno(n int32) (name, text string) {
 	return unix.ErrnoName(unix.Errno(n)), unix.Errno(n).Error()
@@ -132,23 +79,6 @@ func newNamespace() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return "mpiup-" + hex.EncodeToString(b[:])
-}
-
-// addHost makes a host of the run from one that was found, and returns its index.
-func (r *driver) addHost(f reach.Found, attach link.Attach) int {
-	i := len(r.places.hosts())
-	open := r.opener.Open()
-	open.Session, open.Secret = f.Session.Id, f.Session.Secret
-	if f.Wait != nil {
-		attach = nil
-	}
-	h := link.New(link.Config{
-		Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout, Open: open, Clock: r.clock,
-		Deliver: func(fr *apiv1.Frame) error { return r.deliver(i, fr) },
-	})
-	r.places.join(h)
-	r.remains.Host(reported(h))
-	return i
 }
 
 // say prints one line of mpiup's own.
@@ -162,99 +92,6 @@ func (r *driver) send(h int, f *apiv1.Frame) {
 	if err := r.places.hosts()[h].Send(f); err != nil {
 		r.mail.put(run.Refused{Host: h, Err: err})
 	}
-}
-
-// step hands an event to the run, and carries out what it orders.
-func (r *driver) step(e run.Event) { r.carryOut(r.run.Step(r.now(), e)) }
-
-func (r *driver) now() run.Now { return run.Now{Wall: time.Now(), Clock: r.clock.Now()} }
-
-// carryOut carries out orders one after the other; what comes of them is the run's next.
-func (r *driver) carryOut(orders []run.Order) {
-	var answers []run.Event
-	for _, o := range orders {
-		if e := r.do(o); e != nil {
-			answers = append(answers, e)
-		}
-	}
-	for _, e := range answers {
-		r.step(e)
-	}
-}
-
-// do carries out one order. The answer is nil, or comes at once.
-func (r *driver) do(order run.Order) (answer run.Event) {
-	switch o := order.(type) {
-	case run.Send:
-		if err := r.places.hosts()[o.Host].Send(o.Frame); err != nil {
-			return run.Refused{Host: o.Host, Err: err}
-		}
-	case run.Say:
-		r.say("%s", o.Line)
-	case run.Print:
-		fmt.Fprintln(r.cfg.Stderr, o.Line)
-	case run.Log:
-		r.cfg.Log.Log(context.Background(), o.Level, o.Text, o.Attrs...)
-	case run.Set:
-		r.timers[o.Timer].Reset(o.After)
-	case run.Unset:
-		r.timers[o.Timer].Stop()
-	case run.Finish:
-		r.places.hosts()[o.Host].Finish()
-	case run.EndOutput:
-		r.sink.End(o.ID)
-	case run.NoInput:
-		if r.input != nil {
-			r.input.Gone(o.ID)
-		}
-	case run.Feed:
-		close(r.feed)
-	case run.NoCopies:
-		if o.Host < 0 {
-			r.copier.Gone()
-		} else {
-			r.copier.Gone(o.Host)
-		}
-	case run.Unblock:
-		r.unblock()
-	case run.Started:
-		r.exec.started()
-		r.remains.Started(o.Process, o.PID)
-	case run.NotStarted:
-		r.remains.NotStarted(o.Process, o.Why)
-	case run.Exited:
-		r.remains.Ended(o.Process, o.Exit)
-	case run.Silent:
-		r.remains.Last(o.Process, r.sink.Tail(o.ID))
-	case run.Note:
-		r.remains.Event(o.Kind, o.Host, o.Text)
-	case run.Grow:
-		return run.Grown{Err: r.sink.Grow(o.Procs)}
-	case run.Place:
-		r.places.grow(o.Hosts)
-		r.back.grow(len(o.Hosts), o.Window)
-		r.report(o)
-	case run.ReadHosts:
-		r.readHosts(o.Programs)
-	case run.Reach:
-		return r.join(o)
-	case run.Enlist:
-		r.enlist(o.Site)
-	case run.Dismiss:
-		r.dismiss()
-	}
-	return nil
-}
-
-// reported is a host as the run's report has it.
-func reported(h *link.Conn) report.Host {
-	is := h.First.Opened.GetHost()
-	address := ""
-	if h.First.Addr.IsValid() { // else the agent is in this process
-		address = h.First.Addr.String()
-	}
-	return report.Host{Name: h.Name, Node: is.GetNode(), Address: address, Arch: is.GetArch(), Agent: is.GetVersion(),
-		Slots: int(is.GetSlots()), CPUs: int(is.GetCpus()), GPUs: int(is.GetGpus())}
 }
 
 // report notes a job in the run's report.
@@ -324,4 +161,63 @@ func (r *driver) all(ctx context.Context) error {
 		return err
 	}
 	return r.exec.raw(func() error { return r.carry(ctx, life, cancel) })
+}
+
+// mailbox is the loop's queue: of run.Events, and functions that its goroutine is to call. Its senders, readers of connections, must not block; what it
+// holds is bounded by what ranks do (output, the bulk, does not pass here).
+type mailbox struct {
+	wake chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	items []any // guarded by mu
+}
+
+func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+
+func (m *mailbox) put(e any) {
+	m.mu.Lock()
+	m.items = append(m.items, e)
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (m *mailbox) take() []any {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	items := m.items
+	m.items = nil
+	return items
+}
+
+// deliver takes a frame from host h's connection, on its reading goroutine. Output goes on
+// from here; all else to the loop. It returns no error: a connection cannot be resumed out of
+// a frame that makes no sense, the loop ends the job over it.
+func (r *driver) deliver(h int, f *apiv1.Frame) error {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Output:
+		o := b.Output
+		if r.places.owns(h, o.Rank) && (o.Stream == apiv1.Stream_STDOUT || o.Stream == apiv1.Stream_STDERR) {
+			r.sink.Write(int(o.Rank), job.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
+			return nil
+		}
+	case *apiv1.Frame_OutputEnd:
+		if r.places.owns(h, b.OutputEnd.Rank) {
+			r.sink.End(int(b.OutputEnd.Rank))
+		}
+	case *apiv1.Frame_Credit:
+		if r.places.owns(h, b.Credit.Rank) && r.input != nil {
+			r.input.Grant(int(b.Credit.Rank), int(b.Credit.Bytes))
+			return nil
+		}
+	case *apiv1.Frame_CopyCredit:
+		if b.CopyCredit.Job == 0 {
+			r.copier.Grant(h, int(min(b.CopyCredit.Bytes, apiv1.CopyWindow)))
+			return nil
+		}
+	}
+	r.mail.put(run.Frame{Host: h, Frame: f, At: r.clock.Now()})
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/quorum"
 	"github.com/mpiup/mpiup/launcher/reach"
@@ -251,4 +253,43 @@ func asSignal(s os.Signal) (reach.GotSignal, bool) {
 		return reach.GotSignal(s.(syscall.Signal)), true
 	}
 	return 0, false
+}
+
+// site is a host that jobs may be placed on: of the command line, with a session or not, or one
+// that a rank named. It has one session at a time; the run says when it is let go.
+type site struct {
+	hosts.Wanted
+	job.Host
+	stated string       // host name, as its agent states it; "": not reached yet
+	host   int          // index in the run; -1: none so far
+	found  *reach.Found // reached, and not of the run yet
+	attach link.Attach  // of found
+}
+
+// newSites are the hosts of the command line. Those that were reached are found anew where they
+// were found.
+func newSites(want []hosts.Wanted, hosts []job.Host, have []reach.Found) []*site {
+	sites := make([]*site, len(want))
+	for i, w := range want {
+		sites[i] = &site{Wanted: w, Host: hosts[i], host: -1}
+	}
+	for _, f := range have {
+		i := slices.IndexFunc(sites, func(s *site) bool { return s.Entry.Name == f.Entry.Name })
+		if i >= 0 {
+			sites[i].reached(f)
+		}
+	}
+	return sites
+}
+
+// reached notes what a session tells of its host.
+func (s *site) reached(f reach.Found) {
+	host := f.Session.Opened.Host
+	s.stated, s.CPUs = host.GetName(), int(host.GetCpus())
+	if !s.SlotsGiven {
+		s.Slots = max(int(host.GetSlots()), 1)
+	}
+	if f.Session.Addr.IsValid() {
+		s.Fixed = append(s.Fixed[:0:0], f.Session.Addr)
+	}
 }

@@ -2,15 +2,18 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/spawn"
 )
@@ -18,45 +21,6 @@ import (
 // joinWait bounds the time that a spawn waits for hosts which the run does not have; it is never
 // longer than --wait.
 const joinWait = 10 * time.Second
-
-// site is a host that jobs may be placed on: of the command line, with a session or not, or one
-// that a rank named. It has one session at a time; the run says when it is let go.
-type site struct {
-	hosts.Wanted
-	job.Host
-	stated string       // host name, as its agent states it; "": not reached yet
-	host   int          // index in the run; -1: none so far
-	found  *reach.Found // reached, and not of the run yet
-	attach link.Attach  // of found
-}
-
-// newSites are the hosts of the command line. Those that were reached are found anew where they
-// were found.
-func newSites(want []hosts.Wanted, hosts []job.Host, have []reach.Found) []*site {
-	sites := make([]*site, len(want))
-	for i, w := range want {
-		sites[i] = &site{Wanted: w, Host: hosts[i], host: -1}
-	}
-	for _, f := range have {
-		i := slices.IndexFunc(sites, func(s *site) bool { return s.Entry.Name == f.Entry.Name })
-		if i >= 0 {
-			sites[i].reached(f)
-		}
-	}
-	return sites
-}
-
-// reached notes what a session tells of its host.
-func (s *site) reached(f reach.Found) {
-	host := f.Session.Opened.Host
-	s.stated, s.CPUs = host.GetName(), int(host.GetCpus())
-	if !s.SlotsGiven {
-		s.Slots = max(int(host.GetSlots()), 1)
-	}
-	if f.Session.Addr.IsValid() {
-		s.Fixed = append(s.Fixed[:0:0], f.Session.Addr)
-	}
-}
 
 // siteOf is the site of that name; one that the run did not know is made.
 func (r *driver) siteOf(w hosts.Wanted) *site {
@@ -146,5 +110,50 @@ func (r *driver) dismiss() {
 			s.found = nil
 			r.aside(func(context.Context) { reach.CloseAll([]reach.Found{*f}) })
 		}
+	}
+}
+
+// hostFor is what the run knows of a host.
+func hostFor(f reach.Found) run.Host {
+	o := f.Session.Opened
+	return run.Host{Name: f.Entry.Name, Stated: o.Host.GetName(), Version: o.Version, Ports: o.MeetingPorts}
+}
+
+// addHost makes a host of the run from one that was found, and returns its index.
+func (r *driver) addHost(f reach.Found, attach link.Attach) int {
+	i := len(r.places.hosts())
+	open := r.opener.Open()
+	open.Session, open.Secret = f.Session.Id, f.Session.Secret
+	if f.Wait != nil {
+		attach = nil
+	}
+	h := link.New(link.Config{
+		Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout, Open: open, Clock: r.clock,
+		Deliver: func(fr *apiv1.Frame) error { return r.deliver(i, fr) },
+	})
+	r.places.join(h)
+	r.remains.Host(reported(h))
+	return i
+}
+
+// reported is a host as the run's report has it.
+func reported(h *link.Conn) report.Host {
+	is := h.First.Opened.GetHost()
+	address := ""
+	if h.First.Addr.IsValid() { // else the agent is in this process
+		address = h.First.Addr.String()
+	}
+	return report.Host{Name: h.Name, Node: is.GetNode(), Address: address, Arch: is.GetArch(), Agent: is.GetVersion(),
+		Slots: int(is.GetSlots()), CPUs: int(is.GetCpus()), GPUs: int(is.GetGpus())}
+}
+
+// carryHost keeps a host's session on a connection until it is over.
+func (r *driver) carryHost(h *link.Conn) func(context.Context) {
+	return func(life context.Context) {
+		e := run.Ended{Host: h.Index}
+		if lost := (*link.Lost)(nil); errors.As(h.Run(life), &lost) {
+			e.Lost, e.Why, e.Since, e.Fenced = true, lost.Why, lost.Since, lost.Fenced
+		}
+		r.mail.put(e)
 	}
 }

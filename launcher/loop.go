@@ -2,77 +2,16 @@ package launcher
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/streams"
 )
-
-// mailbox is the loop's queue: of run.Events, and functions that its goroutine is to call. Its senders, readers of connections, must not block; what it
-// holds is bounded by what ranks do (output, the bulk, does not pass here).
-type mailbox struct {
-	wake chan struct{} // capacity 1
-
-	mu    sync.Mutex
-	items []any // guarded by mu
-}
-
-func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
-
-func (m *mailbox) put(e any) {
-	m.mu.Lock()
-	m.items = append(m.items, e)
-	m.mu.Unlock()
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (m *mailbox) take() []any {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	items := m.items
-	m.items = nil
-	return items
-}
-
-// deliver takes a frame from host h's connection, on its reading goroutine. Output goes on
-// from here; all else to the loop. It returns no error: a connection cannot be resumed out of
-// a frame that makes no sense, the loop ends the job over it.
-func (r *driver) deliver(h int, f *apiv1.Frame) error {
-	switch b := f.Body.(type) {
-	case *apiv1.Frame_Output:
-		o := b.Output
-		if r.places.owns(h, o.Rank) && (o.Stream == apiv1.Stream_STDOUT || o.Stream == apiv1.Stream_STDERR) {
-			r.sink.Write(int(o.Rank), job.Stream(o.Stream), o.Data, o.Partial, time.Unix(0, o.TimeNs))
-			return nil
-		}
-	case *apiv1.Frame_OutputEnd:
-		if r.places.owns(h, b.OutputEnd.Rank) {
-			r.sink.End(int(b.OutputEnd.Rank))
-		}
-	case *apiv1.Frame_Credit:
-		if r.places.owns(h, b.Credit.Rank) && r.input != nil {
-			r.input.Grant(int(b.Credit.Rank), int(b.Credit.Bytes))
-			return nil
-		}
-	case *apiv1.Frame_CopyCredit:
-		if b.CopyCredit.Job == 0 {
-			r.copier.Grant(h, int(min(b.CopyCredit.Bytes, apiv1.CopyWindow)))
-			return nil
-		}
-	}
-	r.mail.put(run.Frame{Host: h, Frame: f, At: r.clock.Now()})
-	return nil
-}
 
 // carry launches and stays with the job until its end; what it starts has ended when it
 // returns.
@@ -214,20 +153,91 @@ func (r *driver) tickHosts() {
 	}
 }
 
-// carryHost keeps a host's session on a connection until it is over.
-func (r *driver) carryHost(h *link.Conn) func(context.Context) {
-	return func(life context.Context) {
-		e := run.Ended{Host: h.Index}
-		if lost := (*link.Lost)(nil); errors.As(h.Run(life), &lost) {
-			e.Lost, e.Why, e.Since, e.Fenced = true, lost.Why, lost.Since, lost.Fenced
-		}
-		r.mail.put(e)
-	}
-}
-
 // resize tells the command's terminal our size.
 func (r *driver) resize() {
 	if rows, columns, err := streams.TerminalSize(r.cfg.Stdin); err == nil {
 		r.send(0, (&apiv1.Resize{Rows: uint32(rows), Columns: uint32(columns)}).Frame())
 	}
+}
+
+// step hands an event to the run, and carries out what it orders.
+func (r *driver) step(e run.Event) { r.carryOut(r.run.Step(r.now(), e)) }
+
+func (r *driver) now() run.Now { return run.Now{Wall: time.Now(), Clock: r.clock.Now()} }
+
+// carryOut carries out orders one after the other; what comes of them is the run's next.
+func (r *driver) carryOut(orders []run.Order) {
+	var answers []run.Event
+	for _, o := range orders {
+		if e := r.do(o); e != nil {
+			answers = append(answers, e)
+		}
+	}
+	for _, e := range answers {
+		r.step(e)
+	}
+}
+
+// do carries out one order. The answer is nil, or comes at once.
+func (r *driver) do(order run.Order) (answer run.Event) {
+	switch o := order.(type) {
+	case run.Send:
+		if err := r.places.hosts()[o.Host].Send(o.Frame); err != nil {
+			return run.Refused{Host: o.Host, Err: err}
+		}
+	case run.Say:
+		r.say("%s", o.Line)
+	case run.Print:
+		fmt.Fprintln(r.cfg.Stderr, o.Line)
+	case run.Log:
+		r.cfg.Log.Log(context.Background(), o.Level, o.Text, o.Attrs...)
+	case run.Set:
+		r.timers[o.Timer].Reset(o.After)
+	case run.Unset:
+		r.timers[o.Timer].Stop()
+	case run.Finish:
+		r.places.hosts()[o.Host].Finish()
+	case run.EndOutput:
+		r.sink.End(o.ID)
+	case run.NoInput:
+		if r.input != nil {
+			r.input.Gone(o.ID)
+		}
+	case run.Feed:
+		close(r.feed)
+	case run.NoCopies:
+		if o.Host < 0 {
+			r.copier.Gone()
+		} else {
+			r.copier.Gone(o.Host)
+		}
+	case run.Unblock:
+		r.unblock()
+	case run.Started:
+		r.exec.started()
+		r.remains.Started(o.Process, o.PID)
+	case run.NotStarted:
+		r.remains.NotStarted(o.Process, o.Why)
+	case run.Exited:
+		r.remains.Ended(o.Process, o.Exit)
+	case run.Silent:
+		r.remains.Last(o.Process, r.sink.Tail(o.ID))
+	case run.Note:
+		r.remains.Event(o.Kind, o.Host, o.Text)
+	case run.Grow:
+		return run.Grown{Err: r.sink.Grow(o.Procs)}
+	case run.Place:
+		r.places.grow(o.Hosts)
+		r.back.grow(len(o.Hosts), o.Window)
+		r.report(o)
+	case run.ReadHosts:
+		r.readHosts(o.Programs)
+	case run.Reach:
+		return r.join(o)
+	case run.Enlist:
+		r.enlist(o.Site)
+	case run.Dismiss:
+		r.dismiss()
+	}
+	return nil
 }

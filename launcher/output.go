@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -119,4 +120,52 @@ func (r *driver) startCopy() {
 		}
 		r.cfg.Log.Info("files sent", "files", r.sources.Len(), "hosts", len(r.run.FirstHosts()), "took", time.Since(begun))
 	})
+}
+
+// prepare makes the run and its parts from the plan: host connections, output, input.
+func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
+	byName := map[string]reach.Found{}
+	for _, f := range have {
+		byName[f.Entry.Name] = f
+	}
+	r.opener, r.places = o, newPlaces()
+	if err := r.prepareOutput(); err != nil {
+		return err
+	}
+	input, err := r.prepareInput()
+	if err != nil {
+		return err
+	}
+	cfg := r.cfg.forRun()
+	cfg.ID, cfg.Number, cfg.Proof, cfg.Begun, cfg.Plan, cfg.PID = o.Run, r.number, r.proof, r.begun, r.plan, os.Getpid()
+	cfg.Input, cfg.Files, cfg.Namespace, cfg.Errno = input, r.sources.Announced(), newNamespace, errno
+	for i := range r.cfg.Apps {
+		cfg.Copied = append(cfg.Copied, r.sources.Program(i))
+	}
+	if r.exec != nil {
+		cfg.Exec = r.exec.asked()
+	}
+	attach := r.dial(&r.cfg.Reach, len(r.plan.Hosts))
+	for _, h := range r.plan.Hosts {
+		f := byName[h.Name]
+		r.addHost(f, attach)
+		for _, s := range r.sites {
+			if s.Entry.Name == h.Name {
+				s.host = len(cfg.Hosts)
+			}
+		}
+		cfg.Hosts = append(cfg.Hosts, hostFor(f))
+		delete(byName, h.Name)
+	}
+	for i := range cfg.Hosts {
+		cfg.Hosts[i].Meets = meetsAt(i, r.places.hosts())
+	}
+	for _, s := range r.sites {
+		cfg.Sites = append(cfg.Sites, run.Site{Host: s.Host, Stated: s.stated, Local: s.Local})
+	}
+	for _, unused := range byName {
+		reach.CloseAll([]reach.Found{unused})
+	}
+	r.run = run.New(cfg)
+	return nil
 }

@@ -5,8 +5,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/spawn"
 )
 
@@ -229,3 +233,55 @@ func (o *orders) once(key, line string) {
 	o.noticed[key] = true
 	o.say("%s", line)
 }
+
+// Config is what a run is to be.
+type Config struct {
+	// As the user has it: launcher.Config has the same fields, and says what they mean.
+	Apps                            []job.App
+	Policy                          placement.Policy
+	ReportBindings                  bool
+	KeepOn, Recover, Linger, Expand bool
+	Nodes, Node                     int
+	Timeout, Grace, TermGrace       time.Duration
+	Stall                           StallConfig
+	PMI                             apiv1.Pmi
+	Universe                        int
+	NoTopologyHint, WorkerLogs      bool
+	Net                             network.Wish
+	MPIPorts                        network.Ports
+	GPUs                            gpu.Wish
+	Frameworks                      frameworks.Set
+	Explain                         int
+	Fabric                          *apiv1.Fabric
+	Window                          int
+
+	Pty        bool        // ranks write to terminals
+	SpawnFiles bool        // hostfiles are read that ranks name when they spawn
+	Verbose    bool        // what is no warning is said, too
+	Exec       *apiv1.Exec // how the agent is to run the command; nil: a run
+	Version    string      // of this build
+	PID        int         // ours, for the sentence that says how to go on
+
+	ID     string    // of the run, in all its sessions
+	Number uint64    // of this incarnation, in every Launch
+	Proof  []byte    // our signature under it, for agents that tell others; nil: none
+	Begun  time.Time // when Run was called
+	Plan   *job.Plan // of the first job
+	Hosts  []Host    // of Plan.Hosts
+	Sites  []Site    // hosts that jobs may be placed on
+	Input  []int     // ranks that get our standard input
+	Files  []*apiv1.CopyFile
+	Copied []uint32 // by app: 1 + index in Files of the program itself; 0, or none: hosts have it
+
+	Namespace func() string                     // a new name of a job in PMIx, hard to guess
+	Self      func(name string) bool            // the name means this very host
+	Errno     func(n int32) (name, text string) // of Linux's error numbers
+}
+
+// Values of Config.Universe that are no numbers. They concern libraries of PMI-1 and PMI-2; those of PMIx are told
+// all slots.
+const (
+	UniverseGiven   = 0  // the slots, where all were given
+	UniverseUnknown = -1 // Hydra's INFINITE, and what it says of itself
+	UniverseSystem  = -2 // Hydra's SYSTEM: the numbers of hosts, 1 where there is none
+)

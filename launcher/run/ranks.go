@@ -13,106 +13,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
-// rankOf is the rank that a frame speaks of, if it speaks of one.
-func rankOf(f *apiv1.Frame) (uint32, bool) {
-	switch b := f.Body.(type) {
-	case *apiv1.Frame_Output:
-		return b.Output.Rank, true
-	case *apiv1.Frame_Started:
-		return b.Started.Rank, true
-	case *apiv1.Frame_StartFailed:
-		return b.StartFailed.Rank, true
-	case *apiv1.Frame_OutputEnd:
-		return b.OutputEnd.Rank, true
-	case *apiv1.Frame_Exited:
-		return b.Exited.Rank, true
-	case *apiv1.Frame_Aborted:
-		return b.Aborted.Rank, true
-	case *apiv1.Frame_Control:
-		return b.Control.Rank, true
-	case *apiv1.Frame_WireupFailed:
-		return b.WireupFailed.Rank, true
-	case *apiv1.Frame_Credit:
-		return b.Credit.Rank, true
-	}
-	return 0, false
-}
-
-// onFrame does what a host's frame asks for.
-func (r *Run) onFrame(e Frame) {
-	if rank, ok := rankOf(e.Frame); ok && !r.owns(e.Host, rank) {
-		r.nonsense(e.Host, fmt.Errorf("a frame about rank %d, which is not there", rank))
-		return
-	}
-	if err := r.frame(e); err != nil {
-		r.nonsense(e.Host, err)
-	}
-	r.idle(e.Host)
-}
-
-func (r *Run) frame(e Frame) error {
-	h := e.Host
-	switch b := e.Frame.Body.(type) {
-	case *apiv1.Frame_Started:
-		return r.onStarted(h, b.Started)
-	case *apiv1.Frame_StartFailed:
-		return r.onStartFailed(h, b.StartFailed)
-	case *apiv1.Frame_Exited:
-		return r.onExited(h, b.Exited, e.At)
-	case *apiv1.Frame_OutputEnd:
-		r.onOutputEnd(h, b.OutputEnd)
-	case *apiv1.Frame_Aborted:
-		return r.onAborted(h, b.Aborted, e.At)
-	case *apiv1.Frame_Control:
-		return r.onControl(b.Control)
-	case *apiv1.Frame_Waits:
-		done, err := r.inquiry.hear(h, b.Waits)
-		if done {
-			r.inquired()
-		}
-		return err
-	case *apiv1.Frame_Activity:
-		return r.hang.hear(r.now.Clock, h, b.Activity)
-	case *apiv1.Frame_Met:
-		return r.meet.hear(r.now.Wall, h, b.Met)
-	case *apiv1.Frame_WireupFailed:
-		r.onWireupFailed(h, b.WireupFailed, e.At)
-	case *apiv1.Frame_Chosen:
-		return r.onChosen(h, b.Chosen)
-	case *apiv1.Frame_Notice:
-		r.notice(h, b.Notice)
-	case *apiv1.Frame_Ending:
-		r.give(Note{report.Stopping, r.hosts[h].Name, b.Ending.Why})
-		r.onEnding(h, b.Ending.Why, e.At)
-	case *apiv1.Frame_Closed:
-		r.onClosed(h, b.Closed, e.At)
-	case *apiv1.Frame_FenceEnter:
-		r.sayStar()
-		out, wired, wrong := r.exchange.Enter(h, b.FenceEnter)
-		r.sendOut(out)
-		if wired {
-			r.move(jobWired)
-		}
-		return wrong
-	case *apiv1.Frame_NameRequest:
-		r.sendOut(r.exchange.Name(h, b.NameRequest))
-	case *apiv1.Frame_FetchRequest:
-		r.sendOut(r.exchange.Fetch(h, b.FetchRequest))
-	case *apiv1.Frame_FetchResult:
-		r.sendOut(r.exchange.Answered(h, b.FetchResult))
-	case *apiv1.Frame_SpawnRequest:
-		return r.onSpawn(h, b.SpawnRequest)
-	case *apiv1.Frame_Event:
-		r.gone.forward(h, b.Event)
-	case *apiv1.Frame_Rendezvous:
-		r.rendezvous(h, b.Rendezvous)
-	case *apiv1.Frame_Credit: // of input, from a host whose rank gets none
-	default:
-		return fmt.Errorf("a frame %T, which is not for a launcher", b)
-	}
-	return nil
-}
-
 func (r *Run) rank(rank uint32, e rankEvent) error {
 	s := &r.ranks[rank]
 	next, ok := s.state.next(e)
@@ -313,5 +213,117 @@ func (r *Run) rendezvous(from int, m *apiv1.Rendezvous) {
 		if h != from && slices.Contains(r.jobs[m.Job].hosts, h) {
 			r.send(h, m.Frame())
 		}
+	}
+}
+
+// lost is a host that was given up or is being taken away. With Recover the run goes on, as long as
+// there are ranks on another host and no newer launcher has taken over: who asked is told (gone).
+func (r *Run) lost(f verdict.Fault) {
+	other := func(s *host) bool {
+		return s != r.hosts[f.Node] && !s.finished && s.ending == "" && !s.dropped && s.created+s.running > 0
+	}
+	if f.Event == verdict.HostTaken && !f.Fenced && r.cfg.Exec == nil && !r.cfg.Recover {
+		r.leave(fmt.Sprintf("%s; all ranks get SIGTERM and have %v to end", f.Sentence(), r.cfg.TermGrace), job.SIGTERM)
+	}
+	if !r.cfg.Recover || f.Fenced || r.job == jobStopping || !slices.ContainsFunc(r.hosts, other) {
+		r.fail(f)
+		return
+	}
+	if s := r.hosts[f.Node]; !s.missed {
+		s.missed = true
+		r.say("%s; the other ranks go on (--enable-recovery)", f.Sentence())
+	}
+	if !slices.ContainsFunc(r.hosts, func(s *host) bool { return s.dropped && !s.missed }) {
+		r.give(Unset{Bound})
+	}
+}
+
+// unasked: the agent ended a rank that we had not told it to end, since it took us for dead or
+// fenced us. Why comes with its Closed or the next answer; till then the host is not done with,
+// lest a job that was cut short pass for one that ended well.
+func (r *Run) unasked(h, id int) {
+	r.hosts[h].taken.Add(id)
+	if r.job == jobStopping || r.hosts[h].ending != "" || r.hosts[h].dropped {
+		return
+	}
+	r.hosts[h].dropped = true
+	r.set(Bound, r.cfg.Grace+stopBound)
+}
+
+func (r *Run) onEnding(h int, why string, at time.Duration) {
+	r.hosts[h].ending = why
+	if r.busy(h) {
+		r.lost(verdict.Fault{Event: verdict.HostTaken, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: why, Ranks: r.ranksOn(h)})
+	}
+}
+
+func (r *Run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
+	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
+		r.lost(verdict.Fault{Event: verdict.HostTaken, Fenced: true, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: m.Text, Ranks: r.ranksOn(h)})
+	} else if !r.hosts[h].bye && r.hosts[h].ending == "" && r.busy(h) {
+		r.lost(verdict.Fault{Event: verdict.HostLost, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: "its agent ended the session" + colon(m.Text), Ranks: r.ranksOn(h)})
+	}
+	r.finish(h)
+}
+
+// hostEnded: the host's connection is over, because all is done there or with err.
+func (r *Run) hostEnded(e Ended) {
+	h := e.Host
+	r.active--
+	r.finish(h) // nothing is sent there any more
+	r.give(NoCopies{h})
+	if e.Lost && r.busy(h) {
+		f := verdict.Fault{Event: verdict.HostLost, At: e.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: e.Why, Ranks: r.ranksOn(h)}
+		r.give(Note{report.Lost, f.Host, f.Text})
+		if e.Fenced || r.hosts[h].ending != "" {
+			f.Event, f.Fenced = verdict.HostTaken, e.Fenced
+		}
+		r.lost(f)
+	}
+	left := r.hosts[h].taken
+	for i := range r.ranks {
+		s := &r.ranks[i]
+		if r.hostOf(i) != h {
+			continue
+		}
+		if s.output {
+			r.give(EndOutput{i})
+			s.output = false
+		}
+		if next, ok := s.state.next(rankHostLost); ok {
+			s.state = next
+			left.Add(i)
+			r.feedInput(i)
+			r.sendOut(r.exchange.Over(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.hosts[h].Name)))
+			r.settled(r.jobOf(i), 1)
+		}
+	}
+	if r.hosts[h].dropped && !r.verdict.Any() {
+		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.hosts[h].Name, Node: h, ID: -1, Text: "its agent ended the ranks and does not say why", Ranks: r.ranksOn(h)})
+	}
+	r.hosts[h].created, r.hosts[h].running, r.hosts[h].outputs = 0, 0, 0
+	r.sendOut(r.exchange.HostGone(h))
+	r.notAwaited(h)
+	r.gone.lost(left)
+}
+
+// idle says goodbye to a host of which nothing more is to come. A host that was told to stop
+// starts no more ranks and does not speak of those it did not start.
+func (r *Run) idle(h int) {
+	if r.growing != nil { // it may get processes; grown comes back to it
+		return
+	}
+	waiting := r.hosts[h].running + r.hosts[h].outputs
+	if r.job != jobStopping {
+		waiting += r.hosts[h].created
+	}
+	if waiting > 0 || r.hosts[h].bye || r.hosts[h].dropped && r.job != jobStopping {
+		return
+	}
+	r.hosts[h].bye = true
+	r.sendOut(r.exchange.HostDone(h))
+	r.send(h, (&apiv1.Bye{}).Frame())
+	if !slices.ContainsFunc(r.hosts, func(s *host) bool { return !s.bye }) {
+		r.set(Bound, r.cfg.Grace+stopBound) // what the ranks left behind is ended too
 	}
 }

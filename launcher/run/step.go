@@ -1,0 +1,239 @@
+package run
+
+import (
+	"fmt"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/exchange"
+	"github.com/mpiup/mpiup/launcher/remains/report"
+	"github.com/mpiup/mpiup/launcher/spawn"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// New is a run that is about to launch. Start begins it.
+func New(cfg Config) *Run {
+	r := &Run{cfg: &cfg, orders: &orders{}, roster: &roster{}, exchange: exchange.New(), hungry: map[int]bool{}, signals: signalState{pid: cfg.PID}}
+	r.sites = &sites{roster: r.roster, self: cfg.Self}
+	r.brief = briefing{cfg: r.cfg, orders: r.orders, roster: r.roster, sites: r.sites}
+	r.gone = gone{orders: r.orders, roster: r.roster, pmix: r.brief.pmix()}
+	r.meet = attending{orders: r.orders, roster: r.roster}
+	r.alone = alone{orders: r.orders, roster: r.roster, pmi: cfg.PMI}
+	r.inquiry = inquiry{orders: r.orders, roster: r.roster, mute: cfg.Exec != nil || cfg.PMI == apiv1.Pmi_PMI_NONE}
+	r.hang = hang{orders: r.orders, roster: r.roster, cfg: r.cfg, inquiry: &r.inquiry}
+	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
+	if len(cfg.Plan.Warnings) > 0 { // they were said when it was made
+		r.noticed = map[string]bool{moreRanks: true}
+	}
+	for _, id := range cfg.Input {
+		r.hungry[id] = true
+	}
+	r.job = jobLaunching
+	for _, s := range cfg.Sites {
+		r.sites.list = append(r.sites.list, &site{Site: s, host: -1})
+	}
+	first := &jobRun{plan: cfg.Plan, apps: cfg.Apps}
+	for _, h := range cfg.Hosts {
+		i := r.addHost(h)
+		first.hosts = append(first.hosts, i)
+		for _, s := range r.sites.list {
+			if s.Name == h.Name {
+				s.host = i
+			}
+		}
+	}
+	for _, a := range cfg.Apps {
+		first.exports = append(first.exports, a.Env)
+	}
+	r.addJob(first)
+	return r
+}
+
+// Start launches the first job.
+func (r *Run) Start(now Now) []Order {
+	r.now = now
+	if r.cfg.Timeout > 0 {
+		r.set(Limit, max(r.cfg.Timeout-now.Wall.Sub(r.cfg.Begun), 0))
+	}
+	if every := r.cfg.hangEvery(); every > 0 {
+		r.set(Hang, every)
+	}
+	r.brief.launch(r.jobs[0])
+	r.warnVersions(0)
+	return r.take()
+}
+
+// Step takes an event and says what is to be done.
+func (r *Run) Step(now Now, e Event) []Order {
+	r.now = now
+	switch e := e.(type) {
+	case Frame:
+		r.onFrame(e)
+	case Ended:
+		r.hostEnded(e)
+	case Turn:
+		r.gone.tell()
+		r.judge()
+	case Signal:
+		r.signal(e.Number)
+	case Expired:
+		r.expired(e.Timer)
+	case Unwritten:
+		f := verdict.Fault{Event: verdict.NotWritten, Node: -1, ID: -1, Text: e.Text}
+		if e.Reader {
+			f.Event = verdict.ReaderGone
+		}
+		r.fail(f)
+	case NotCopied:
+		r.fail(verdict.Fault{Event: verdict.NotCopied, ID: -1, Node: -1, Text: e.Text})
+	case Refused:
+		r.nonsense(e.Host, e.Err)
+	case HostsRead:
+		r.spawns.HostsRead(e.Targets, e.Err)
+		r.serveSpawns()
+	case Reached:
+		r.joined(e)
+	case Grown:
+		r.grown(e.Err)
+	case Cancelled:
+		r.stop("the launcher ends", false)
+	case Over:
+		r.job, _ = r.job.next(jobEnded)
+		r.alone.warn(r.meet.meets)
+		r.meet.sayTrainedAlone()
+	}
+	return r.take()
+}
+
+func (r *Run) take() []Order {
+	list := r.list
+	r.list = nil
+	return list
+}
+
+func (r *Run) expired(t Timer) {
+	switch t {
+	case Limit:
+		r.timeUp()
+	case Missing:
+		r.meet.sayMissing(r.now.Wall)
+	case Lone:
+		r.meet.sayLone()
+	case Hang:
+		r.set(Hang, r.cfg.hangEvery())
+		if !r.leaving && r.hang.look(r.now.Clock) {
+			r.inquired()
+		}
+	case Answers:
+		r.inquired()
+	case Grace: // the ranks have had their time after our INT or TERM
+		r.timeToGo()
+	case Quiet:
+		r.say("stopping the ranks: %s", r.sentence())
+	case Room:
+		r.spawns.Late()
+		r.serveSpawns()
+		r.judge()
+	case Bound:
+		r.abandon()
+	}
+}
+
+// rankOf is the rank that a frame speaks of, if it speaks of one.
+func rankOf(f *apiv1.Frame) (uint32, bool) {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Output:
+		return b.Output.Rank, true
+	case *apiv1.Frame_Started:
+		return b.Started.Rank, true
+	case *apiv1.Frame_StartFailed:
+		return b.StartFailed.Rank, true
+	case *apiv1.Frame_OutputEnd:
+		return b.OutputEnd.Rank, true
+	case *apiv1.Frame_Exited:
+		return b.Exited.Rank, true
+	case *apiv1.Frame_Aborted:
+		return b.Aborted.Rank, true
+	case *apiv1.Frame_Control:
+		return b.Control.Rank, true
+	case *apiv1.Frame_WireupFailed:
+		return b.WireupFailed.Rank, true
+	case *apiv1.Frame_Credit:
+		return b.Credit.Rank, true
+	}
+	return 0, false
+}
+
+// onFrame does what a host's frame asks for.
+func (r *Run) onFrame(e Frame) {
+	if rank, ok := rankOf(e.Frame); ok && !r.owns(e.Host, rank) {
+		r.nonsense(e.Host, fmt.Errorf("a frame about rank %d, which is not there", rank))
+		return
+	}
+	if err := r.frame(e); err != nil {
+		r.nonsense(e.Host, err)
+	}
+	r.idle(e.Host)
+}
+
+func (r *Run) frame(e Frame) error {
+	h := e.Host
+	switch b := e.Frame.Body.(type) {
+	case *apiv1.Frame_Started:
+		return r.onStarted(h, b.Started)
+	case *apiv1.Frame_StartFailed:
+		return r.onStartFailed(h, b.StartFailed)
+	case *apiv1.Frame_Exited:
+		return r.onExited(h, b.Exited, e.At)
+	case *apiv1.Frame_OutputEnd:
+		r.onOutputEnd(h, b.OutputEnd)
+	case *apiv1.Frame_Aborted:
+		return r.onAborted(h, b.Aborted, e.At)
+	case *apiv1.Frame_Control:
+		return r.onControl(b.Control)
+	case *apiv1.Frame_Waits:
+		done, err := r.inquiry.hear(h, b.Waits)
+		if done {
+			r.inquired()
+		}
+		return err
+	case *apiv1.Frame_Activity:
+		return r.hang.hear(r.now.Clock, h, b.Activity)
+	case *apiv1.Frame_Met:
+		return r.meet.hear(r.now.Wall, h, b.Met)
+	case *apiv1.Frame_WireupFailed:
+		r.onWireupFailed(h, b.WireupFailed, e.At)
+	case *apiv1.Frame_Chosen:
+		return r.onChosen(h, b.Chosen)
+	case *apiv1.Frame_Notice:
+		r.notice(h, b.Notice)
+	case *apiv1.Frame_Ending:
+		r.give(Note{report.Stopping, r.hosts[h].Name, b.Ending.Why})
+		r.onEnding(h, b.Ending.Why, e.At)
+	case *apiv1.Frame_Closed:
+		r.onClosed(h, b.Closed, e.At)
+	case *apiv1.Frame_FenceEnter:
+		r.sayStar()
+		out, wired, wrong := r.exchange.Enter(h, b.FenceEnter)
+		r.sendOut(out)
+		if wired {
+			r.move(jobWired)
+		}
+		return wrong
+	case *apiv1.Frame_NameRequest:
+		r.sendOut(r.exchange.Name(h, b.NameRequest))
+	case *apiv1.Frame_FetchRequest:
+		r.sendOut(r.exchange.Fetch(h, b.FetchRequest))
+	case *apiv1.Frame_FetchResult:
+		r.sendOut(r.exchange.Answered(h, b.FetchResult))
+	case *apiv1.Frame_SpawnRequest:
+		return r.onSpawn(h, b.SpawnRequest)
+	case *apiv1.Frame_Event:
+		r.gone.forward(h, b.Event)
+	case *apiv1.Frame_Rendezvous:
+		r.rendezvous(h, b.Rendezvous)
+	case *apiv1.Frame_Credit: // of input, from a host whose rank gets none
+	default:
+		return fmt.Errorf("a frame %T, which is not for a launcher", b)
+	}
+	return nil
+}
