@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
 )
@@ -50,7 +51,7 @@ func TestAnAbortingRankIsNotHeldForLong(t *testing.T) {
 		name string
 		want time.Duration
 		ends bool
-	}{{"the launcher is gone", abortBound, false}, {"the job ends", 0, true}} {
+	}{{"the launcher is gone", ranks.AbortBound, false}, {"the job ends", 0, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log strings.Builder
@@ -89,7 +90,7 @@ echo let go; exec sleep 1000`)
 	if out := stdout(c.until(func(f *apiv1.Frame) bool { return f.GetOutput() != nil })); out != "let go\n" {
 		t.Errorf("wrote %q", out)
 	}
-	if took := time.Since(begun); took < abortBound {
+	if took := time.Since(begun); took < ranks.AbortBound {
 		t.Errorf("let go %v after the start", took)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/policy"
-	"github.com/mpiup/mpiup/agent/reap"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/test/lab"
@@ -402,26 +401,6 @@ func TestKillDuringAStopIsNotOurs(t *testing.T) {
 	c.send((&apiv1.Stop{Why: "test"}).Frame())
 	if x := exitOf(c.until(exited)); x.Signal != int32(syscall.SIGKILL) || x.StoppedByUs {
 		t.Errorf("exit %v", x)
-	}
-}
-
-// A stop that comes while a process is being forked kills it at its birth: it may be over before its step knows it.
-func TestKillAtBirthIsOurs(t *testing.T) {
-	a := newAgent(t)
-	p, err := a.super.Start(t.Context(), reap.Command{Argv: []string{"/bin/sh", "-c", "kill -KILL $$"}, Env: os.Environ()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-p.Done()
-	st := &step{halt: func() {}, launch: parsed(&apiv1.Launch{Job: &apiv1.Job{}}), procs: map[uint32]*proc{}, noted: make(chan struct{})}
-	st.markStopped(time.Now().Add(time.Hour))
-	born := newProc(st, &apiv1.Proc{}, "", false)
-	born.process = p
-	if !st.note(born) {
-		t.Error("a process of a stopped step is not known to be stopped")
-	}
-	if !born.ours || born.killed(p.Exit(), p.Ended()) {
-		t.Error("the stop killed it, and it counts as killed by somebody else")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/policy"
+	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"google.golang.org/grpc/peer"
@@ -57,7 +58,7 @@ func (s *session) startLine(what policy.Kind, l *apiv1.Launch) []any {
 			"files", filesText(l), "uid", os.Getuid()}, s.caller...)
 	}
 	return append([]any{"what", what.String(), "session", short(s.id), "number", l.Number, "job", l.Job.Number,
-		"processes", len(l.Procs), "of", l.Job.Size, "command", commandOf(l.Apps), "uid", os.Getuid()}, s.caller...)
+		"processes", len(l.Procs), "of", l.Job.Size, "command", ranks.CommandOf(l.Apps), "uid", os.Getuid()}, s.caller...)
 }
 
 // filesText is the files of a launch with their sizes, cut at maxAuditCommand.
@@ -67,7 +68,7 @@ func filesText(l *apiv1.Launch) string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		if b.Len() > maxAuditCommand {
+		if b.Len() > ranks.MaxAuditCommand {
 			b.WriteString("...")
 			break
 		}
@@ -76,32 +77,11 @@ func filesText(l *apiv1.Launch) string {
 	return b.String()
 }
 
-const maxAuditCommand = 1024 // bytes of all programs of a Launch, about
-
-// commandOf is the programs of a launch with their arguments, quoted where a space or worse
-// would deceive, cut at maxAuditCommand.
-func commandOf(apps []*apiv1.App) string {
-	var b strings.Builder
-	for i, a := range apps {
-		if i > 0 {
-			b.WriteString(" :")
-		}
-		for _, word := range a.Argv {
-			if b.Len() > 0 {
-				b.WriteByte(' ')
-			}
-			if b.Len() > maxAuditCommand {
-				b.WriteString("...")
-				return b.String()
-			}
-			if len(word) > maxAuditCommand {
-				word = strings.ToValidUTF8(word[:maxAuditCommand], "") + "..."
-			}
-			if word == "" || strings.ContainsFunc(word, func(r rune) bool { return r <= ' ' || r == '"' || r == '\'' || r > '~' }) {
-				word = fmt.Sprintf("%q", word)
-			}
-			b.WriteString(word)
-		}
+// auditBegin writes a Launch of which something begins: its files, or its processes.
+func (s *session) auditBegin(l *apiv1.Launch, files bool) {
+	if files {
+		s.auditCopy(l)
+		return
 	}
-	return b.String()
+	s.audit(l)
 }

@@ -71,8 +71,6 @@ func (c *Config) validate() error {
 const (
 	maxSessions  = 1024             // open at once
 	maxRanks     = 1 << 20          // of one job
-	minWindow    = 4 << 10          // bytes of output in flight per process
-	maxWindow    = 4 << 20          //
 	closedLease  = time.Second      // how long a closed stream keeps its ranks
 	defaultLease = 60 * time.Second // how long a silent one does
 	maxLease     = 24 * time.Hour

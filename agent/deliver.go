@@ -38,11 +38,11 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 		return s.input(b.Input)
 	case *apiv1.Frame_Credit:
 		if p := s.proc(b.Credit.Rank); p != nil {
-			p.pump.Grant(int(min(b.Credit.Bytes, maxWindow)))
+			p.Grant(b.Credit.Bytes)
 		}
 	case *apiv1.Frame_Resize:
 		for _, p := range s.procs() {
-			p.files.Resize(uint16(b.Resize.Rows), uint16(b.Resize.Columns))
+			p.Resize(b.Resize)
 		}
 	case *apiv1.Frame_FenceResult:
 		s.up.fenceResult(b.FenceResult)
@@ -90,25 +90,20 @@ func (s *session) signal(sig *apiv1.Signal) error {
 		}
 	}
 	for _, p := range to {
-		p.process.Signal(syscall.Signal(sig.Number)) // one that has ended needs none
+		p.Signal(syscall.Signal(sig.Number)) // one that has ended needs none
 	}
 	return nil
 }
 
 // input writes to the standard input of the processes that the first job's Launch names; a spawned job has none.
 func (s *session) input(in *apiv1.Input) error {
-	for _, id := range s.job(0).launch.Stdin {
+	for _, id := range s.job(0).Launch.Stdin {
 		p := s.proc(id)
-		if p == nil || p.input == nil {
+		if p == nil {
 			continue
 		}
-		if len(in.Data) > 0 {
-			if err := p.input.Write(in.Data); err != nil {
-				return err
-			}
-		}
-		if in.Eof {
-			p.input.CloseWrite()
+		if err := p.Take(in); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -123,20 +118,45 @@ func (s *session) answerFetch(r *apiv1.FetchRequest) {
 	if r.AnyOwner {
 		st = s.job(r.Job)
 	} else if st != nil {
-		rank = int(r.Owner - st.launch.Job.Base)
+		rank = int(r.Owner - st.Launch.Job.Base)
 	}
-	if st == nil || st.space == nil || r.AnyOwner || !r.Wait {
-		if st != nil && st.space != nil {
-			res.Value, res.Found = st.space.LocalGet(rank, r.Key)
+	if st == nil || r.AnyOwner || !r.Wait {
+		if st != nil {
+			res.Value, res.Found = st.Get(rank, r.Key)
 		}
 		reply()
 		return
 	}
 	s.while(func() {
 		var err error
-		if res.Value, res.Found, err = st.space.LocalAwait(st.ctx, rank, r.Key, string(r.Not)); err != nil {
+		if res.Value, res.Found, err = st.Await(rank, r.Key, string(r.Not)); err != nil {
 			res.Error = err.Error()
 		}
 		reply()
 	})
+}
+
+// copyData takes the next bytes of a job's files. Those of a job that is not started any more are
+// forgotten.
+func (s *session) copyData(m *apiv1.CopyData) error {
+	st := s.job(m.Job)
+	if st == nil {
+		return fmt.Errorf("bytes of files for job %d, which has none", m.Job)
+	}
+	return st.CopyData(m.Data)
+}
+
+// proceed is the launcher's word on a job's libraries.
+func (s *session) proceed(p *apiv1.Proceed) error {
+	if st := s.job(p.Job); st != nil { // else it is over
+		return st.Proceed(p.Refused)
+	}
+	return nil
+}
+
+// rendezvous takes what Horovod's ranks on another host put.
+func (s *session) rendezvous(m *apiv1.Rendezvous) {
+	if st := s.job(m.Job); st != nil {
+		st.Rendezvous(m)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/test/cost"
 	"google.golang.org/protobuf/proto"
@@ -51,23 +52,23 @@ func FuzzFrames(f *testing.F) {
 		s := newSession(a, &apiv1.Open{Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, "launcher")
 		defer s.finish()
 		s.state = launched
-		s.jobs.add(newStep(s, parsed(&apiv1.Launch{Job: &apiv1.Job{Size: 4}, Number: 1, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}})))
-		s.jobs.add(newStep(s, parsed(&apiv1.Launch{Job: &apiv1.Job{Number: 3, Base: 9, Size: 4, Spawned: true}, Number: 1})))
+		s.jobs.add(ranks.New(s.shared, parsed(&apiv1.Launch{Job: &apiv1.Job{Size: 4}, Number: 1, Procs: []*apiv1.Proc{{Rank: 0}}, Stdin: []uint32{0}}), nil))
+		s.jobs.add(ranks.New(s.shared, parsed(&apiv1.Launch{Job: &apiv1.Job{Number: 3, Base: 9, Size: 4, Spawned: true}, Number: 1}), nil))
 		for _, st := range s.steps() {
-			close(st.over) // as if it had been started
+			st.Cancel() // as if it had been started
 		}
 		defer func() {
 			for _, st := range s.steps() {
-				st.release()
+				st.Wait()
 			}
 			s.wg.Wait()
 		}()
 		switch m := frame.Body.(type) {
 		case *apiv1.Frame_Launch:
 			if l, err := checkLaunch(m.Launch); err == nil {
-				commandOf(m.Launch.Apps)
+				ranks.CommandOf(m.Launch.Apps)
 				if s.jobs.check(m.Launch) == nil {
-					s.jobs.add(newStep(s, l))
+					s.jobs.add(ranks.New(s.shared, l, nil))
 					fuzzJobs(t, &s.jobs)
 				}
 			}
@@ -85,11 +86,11 @@ func FuzzFrames(f *testing.F) {
 // fuzzJobs checks what every table of jobs must hold.
 func fuzzJobs(t *testing.T, j *jobs) {
 	for i, st := range j.byBase {
-		if i > 0 && j.byBase[i-1].end() > st.launch.Job.Base {
-			t.Errorf("jobs %d and %d overlap", j.byBase[i-1].launch.Job.Number, st.launch.Job.Number)
+		if i > 0 && j.byBase[i-1].End() > st.Launch.Job.Base {
+			t.Errorf("jobs %d and %d overlap", j.byBase[i-1].Launch.Job.Number, st.Launch.Job.Number)
 		}
-		if j.of(st.launch.Job.Base) != st || j.of(st.end()-1) != st || j.byNumber[st.launch.Job.Number] != st {
-			t.Errorf("job %d is not found", st.launch.Job.Number)
+		if j.of(st.Launch.Job.Base) != st || j.of(st.End()-1) != st || j.byNumber[st.Launch.Job.Number] != st {
+			t.Errorf("job %d is not found", st.Launch.Job.Number)
 		}
 	}
 }
@@ -101,9 +102,9 @@ func TestCommandOf(t *testing.T) {
 	}{
 		{[]string{"a", "b c", ""}, `a "b c" ""`},
 		{[]string{"a", "x\nlevel=ERROR"}, `a "x\nlevel=ERROR"`},
-		{[]string{strings.Repeat("x", 5000), "y"}, strings.Repeat("x", maxAuditCommand) + "... ..."},
+		{[]string{strings.Repeat("x", 5000), "y"}, strings.Repeat("x", ranks.MaxAuditCommand) + "... ..."},
 	} {
-		if got := commandOf([]*apiv1.App{{Argv: tt.argv}}); got != tt.want {
+		if got := ranks.CommandOf([]*apiv1.App{{Argv: tt.argv}}); got != tt.want {
 			t.Errorf("%.100q, not %.100q", got, tt.want)
 		}
 	}

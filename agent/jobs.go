@@ -1,11 +1,16 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/mpiup/mpiup/agent/gpuwatch"
+	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/pmi/pmix"
 )
 
 // maxJobs bounds the jobs of one session that are not over: its first and those that ranks spawned.
@@ -20,8 +25,8 @@ const maxJobs = 4096
 // A job without processes on this host is there too: ranks of other jobs may ask for it. The zero
 // value is empty and ready for use.
 type jobs struct {
-	byNumber map[uint32]*step
-	byBase   []*step // ascending
+	byNumber map[uint32]*ranks.Job
+	byBase   []*ranks.Job // ascending
 }
 
 // check says whether the job of a Launch that checkLaunch has passed may join the others.
@@ -32,41 +37,41 @@ func (j *jobs) check(l *apiv1.Launch) error {
 		return fmt.Errorf("launch: job %d is there already", l.Job.Number)
 	case l.Job.Number > 0 && first == nil:
 		return fmt.Errorf("launch of job %d before job 0", l.Job.Number)
-	case first != nil && (first.launch.Exec != nil || l.Exec != nil):
+	case first != nil && (first.Launch.Exec != nil || l.Exec != nil):
 		return errors.New("launch: a command is a session's only job")
-	case first != nil && first.launch.Number != l.Number:
-		return fmt.Errorf("launch of job %d with number %d; the session's is %d", l.Job.Number, l.Number, first.launch.Number)
+	case first != nil && first.Launch.Number != l.Number:
+		return fmt.Errorf("launch of job %d with number %d; the session's is %d", l.Job.Number, l.Number, first.Launch.Number)
 	case l.Job.Spawned && j.of(l.Job.Parent) == nil:
 		return fmt.Errorf("launch of job %d: process %d, which spawned it, belongs to no job", l.Job.Number, l.Job.Parent)
 	case len(j.byBase) >= maxJobs:
 		return fmt.Errorf("launch of more than %d jobs in one session", maxJobs)
 	}
 	i := j.above(l.Job.Base)
-	if i > 0 && j.byBase[i-1].end() > l.Job.Base || i < len(j.byBase) && l.Job.Base+l.Job.Size > j.byBase[i].launch.Job.Base {
+	if i > 0 && j.byBase[i-1].End() > l.Job.Base || i < len(j.byBase) && l.Job.Base+l.Job.Size > j.byBase[i].Launch.Job.Base {
 		return fmt.Errorf("launch of job %d: ids %d to %d belong to another job too", l.Job.Number, l.Job.Base, l.Job.Base+l.Job.Size-1)
 	}
 	return nil
 }
 
 // add takes a job that check has passed.
-func (j *jobs) add(st *step) {
+func (j *jobs) add(st *ranks.Job) {
 	if j.byNumber == nil {
-		j.byNumber = map[uint32]*step{}
+		j.byNumber = map[uint32]*ranks.Job{}
 	}
-	j.byNumber[st.launch.Job.Number] = st
-	j.byBase = slices.Insert(j.byBase, j.above(st.launch.Job.Base), st)
+	j.byNumber[st.Launch.Job.Number] = st
+	j.byBase = slices.Insert(j.byBase, j.above(st.Launch.Job.Base), st)
 }
 
 // remove forgets a job.
-func (j *jobs) remove(st *step) {
-	delete(j.byNumber, st.launch.Job.Number)
-	j.byBase = slices.DeleteFunc(j.byBase, func(other *step) bool { return other == st })
+func (j *jobs) remove(st *ranks.Job) {
+	delete(j.byNumber, st.Launch.Job.Number)
+	j.byBase = slices.DeleteFunc(j.byBase, func(other *ranks.Job) bool { return other == st })
 }
 
 // above is the index of the first job whose ids begin above id.
 func (j *jobs) above(id uint32) int {
-	i, _ := slices.BinarySearchFunc(j.byBase, id, func(st *step, id uint32) int {
-		if st.launch.Job.Base > id {
+	i, _ := slices.BinarySearchFunc(j.byBase, id, func(st *ranks.Job, id uint32) int {
+		if st.Launch.Job.Base > id {
 			return 1
 		}
 		return -1
@@ -75,28 +80,22 @@ func (j *jobs) above(id uint32) int {
 }
 
 // of is the job that a process belongs to, nil for an id of none.
-func (j *jobs) of(id uint32) *step {
-	if i := j.above(id); i > 0 && id < j.byBase[i-1].end() {
+func (j *jobs) of(id uint32) *ranks.Job {
+	if i := j.above(id); i > 0 && id < j.byBase[i-1].End() {
 		return j.byBase[i-1]
 	}
 	return nil
 }
 
-// end is the first id above those of the job.
-func (st *step) end() uint32 { return st.launch.Job.Base + st.launch.Job.Size }
-
-// id is a rank's in the run.
-func (st *step) id(rank int) int { return int(st.launch.Job.Base) + rank }
-
 // job is the session's job of a number, nil if there is none.
-func (s *session) job(number uint32) *step {
+func (s *session) job(number uint32) *ranks.Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.jobs.byNumber[number]
 }
 
 // jobOf is the job that a process belongs to, nil for an id of none.
-func (s *session) jobOf(id uint32) *step {
+func (s *session) jobOf(id uint32) *ranks.Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.jobs.of(id)
@@ -110,7 +109,7 @@ func (s *session) jobOver(o *apiv1.JobOver) {
 	}
 	s.pmix.forget(o)
 	s.while(func() {
-		st.wait()
+		st.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.jobs.remove(st)
@@ -118,24 +117,24 @@ func (s *session) jobOver(o *apiv1.JobOver) {
 }
 
 // steps is the session's jobs in the order of their ids.
-func (s *session) steps() []*step {
+func (s *session) steps() []*ranks.Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.jobs.byBase)
 }
 
 // proc is a process here that was started, nil for any other id.
-func (s *session) proc(id uint32) *proc {
+func (s *session) proc(id uint32) *ranks.Process {
 	if st := s.jobOf(id); st != nil {
-		return st.proc(id - st.launch.Job.Base)
+		return st.Process(id - st.Launch.Job.Base)
 	}
 	return nil
 }
 
 // procs is all processes of the session that were started.
-func (s *session) procs() (all []*proc) {
+func (s *session) procs() (all []*ranks.Process) {
 	for _, st := range s.steps() {
-		all = append(all, st.all()...)
+		all = append(all, st.All()...)
 	}
 	return all
 }
@@ -145,20 +144,38 @@ func (s *session) procs() (all []*proc) {
 func (s *session) crowded() bool {
 	n := 0
 	for _, st := range s.steps() {
-		n += st.live()
+		n += st.Live()
 	}
 	return n > s.agent.cfg.Inventory.CPUs
 }
 
-// live is how many of the job's processes here run, or are to be started.
-func (st *step) live() int {
-	n := len(st.launch.Procs)
-	for _, p := range st.all() {
-		select {
-		case <-p.told:
-			n--
-		default:
-		}
+// forJobs is the session as its jobs see it.
+type forJobs struct{ *session }
+
+func (s forJobs) Send(f *apiv1.Frame) { s.send(f) }
+
+func (s forJobs) Lend(f *apiv1.Frame, back func()) {
+	if err := s.link.Lend(f, back); err != nil {
+		s.end("the launcher takes no frames: " + err.Error())
 	}
-	return n
+}
+
+func (s forJobs) Job(id uint32) *ranks.Job { return s.jobOf(id) }
+
+func (s forJobs) Spawn(ctx context.Context, number int, r job.Spawn) (int, error) {
+	return s.spawn(ctx, number, r)
+}
+
+func (s forJobs) PMIx(st *ranks.Job) (*pmix.Server, error) { return s.startPMIx(st) }
+
+// sharedByJobs is what the session's jobs share.
+func (s *session) sharedByJobs() *ranks.Shared {
+	a := s.agent
+	sh := &ranks.Shared{ID: s.id, Log: s.log, Engine: s.engine, Host: a.host, Super: a.super, Libs: a.libs, Metrics: a.metrics, Hints: &s.hints,
+		Name: a.cfg.Name, Env: a.cfg.Env, Dir: a.cfg.Dir, Embedded: a.cfg.Embedded, Inventory: a.cfg.Inventory, GPUs: a.cfg.GPUs,
+		Crowded: s.crowded, Variable: s.userVariable, Audit: s.auditBegin, Session: forJobs{s}}
+	if a.watch != nil {
+		sh.GPUUse = func() []gpuwatch.GPU { gpus, _ := a.watch.Latest(); return gpus }
+	}
+	return sh
 }

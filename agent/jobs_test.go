@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"google.golang.org/protobuf/proto"
 )
 
 // jobLaunch is a job whose ranks are all on this host, running a shell script.
@@ -26,6 +28,13 @@ func jobLaunch(job, base, size uint32, script string) *apiv1.Launch {
 // elsewhere is a job without ranks on this host.
 func elsewhere(job, base, size uint32) *apiv1.Launch {
 	return &apiv1.Launch{Job: &apiv1.Job{Number: job, Base: base, Size: size, Spawned: job > 0}, Number: 1}
+}
+
+// unstarted is a job of no session.
+func unstarted(m *apiv1.Launch) *ranks.Job {
+	m = proto.CloneOf(m)
+	m.Job.Pmi = apiv1.Pmi_PMI_NONE
+	return ranks.New(&ranks.Shared{}, parsed(m), nil)
 }
 
 func (c *client) start(l *apiv1.Launch) {
@@ -55,12 +64,12 @@ func TestJobsAreFoundByID(t *testing.T) {
 		if err := j.check(l); err != nil {
 			t.Fatalf("job %d: %v", l.Job.Number, err)
 		}
-		j.add(&step{launch: parsed(l)})
+		j.add(unstarted(l))
 	}
 	for id, want := range map[uint32]int{0: 0, 3: 0, 4: 1, 5: -1, 6: 2, 8: 2, 9: -1, 1<<32 - 1: -1} {
 		got := -1
 		if st := j.of(id); st != nil {
-			got = int(st.launch.Job.Number)
+			got = int(st.Launch.Job.Number)
 		}
 		if got != want {
 			t.Errorf("id %d belongs to job %d, not %d", id, got, want)
@@ -99,7 +108,7 @@ func TestJobsThatMayNotJoin(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var j jobs
 			for _, l := range tt.known {
-				j.add(&step{launch: parsed(l)})
+				j.add(unstarted(l))
 			}
 			err := j.check(tt.l)
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
@@ -112,7 +121,7 @@ func TestJobsThatMayNotJoin(t *testing.T) {
 func TestJobsAreBounded(t *testing.T) {
 	var j jobs
 	for n := range uint32(maxJobs) {
-		j.add(&step{launch: parsed(elsewhere(n, n, 1))})
+		j.add(unstarted(elsewhere(n, n, 1)))
 	}
 	if err := j.check(elsewhere(maxJobs, maxJobs, 1)); err == nil {
 		t.Error("one job more was taken")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/mpiup/mpiup/agent/ranks"
 )
 
 // maxKept bounds the sessions of which something was left behind; beyond that the oldest is ended.
@@ -83,18 +85,8 @@ func (a *Agent) keptLive() bool {
 
 // keeps says whether what the session's command left behind may stay: it asked for it, its command
 // has ended by itself, and its launcher took its leave.
-func (s *session) keeps(steps []*step) bool {
+func (s *session) keeps(steps []*ranks.Job) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.done || s.fencedBy != nil || len(steps) != 1 || !steps[0].launch.Exec.GetKeep() || steps[0].isStopped() {
-		return false
-	}
-	for _, p := range steps[0].all() {
-		select {
-		case <-p.done:
-		default:
-			return false
-		}
-	}
-	return true
+	return s.done && s.fencedBy == nil && len(steps) == 1 && steps[0].Launch.Exec.GetKeep() && steps[0].Completed()
 }

@@ -3,9 +3,12 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/outfit"
+	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
@@ -79,11 +82,11 @@ func (s *session) onLaunch(m *apiv1.Launch) error {
 	if l.Exec == nil {
 		s.agent.idle.launched()
 	}
-	st, err := s.addJob(l, func(st *step) {
+	st, err := s.addJob(l, func(st *ranks.Job) {
 		if l.Exec == nil {
 			s.clearAway(over)
 		}
-		st.start()
+		st.Start()
 	})
 	if st != nil {
 		s.pmix.know(st)
@@ -92,7 +95,7 @@ func (s *session) onLaunch(m *apiv1.Launch) error {
 }
 
 // addJob takes a job and begins to start it; nil when the session starts no more.
-func (s *session) addJob(l *outfit.Launch, start func(*step)) (*step, error) {
+func (s *session) addJob(l *outfit.Launch, start func(*ranks.Job)) (*ranks.Job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to, err := s.state.next(evLaunch)
@@ -103,9 +106,22 @@ func (s *session) addJob(l *outfit.Launch, start func(*step)) (*step, error) {
 		return nil, err
 	}
 	s.state = to
-	st := newStep(s, l)
-	st.tee = s.teeFor(l.Launch)
+	st := ranks.New(s.shared, l, s.teeFor(l.Launch))
 	s.jobs.add(st)
 	s.wg.Go(func() { start(st) })
 	return st, nil
+}
+
+// checkFiles bounds the files of a Launch.
+func checkFiles(l *apiv1.Launch) error {
+	switch {
+	case len(l.Files) > 0 && (l.Exec != nil || l.Job.Number > 0 || len(l.Procs) == 0):
+		return errors.New("launch: files are copied for the ranks of a session's first job")
+	case slices.ContainsFunc(l.Apps, func(a *apiv1.App) bool { return int(a.Copied) > len(l.Files) || a.SessionDir && l.Exec != nil }):
+		return errors.New("launch: a program is to be copied that is none of the files")
+	}
+	if err := copies.Check(ranks.FilesOf(l)); err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	return nil
 }

@@ -2,10 +2,10 @@ package agent
 
 import (
 	"errors"
-	"syscall"
 
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/policy"
+	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
@@ -45,11 +45,9 @@ func (s *session) forbidden(l *apiv1.Launch) *policy.Refusal {
 // addForbidden takes a job of which nothing is started, as if its program were not there. It claims
 // nothing and ends nothing of an older launcher.
 func (s *session) addForbidden(l *outfit.Launch, no *policy.Refusal) error {
-	_, err := s.addJob(l, func(st *step) {
-		defer close(st.over)
+	_, err := s.addJob(l, func(st *ranks.Job) {
 		s.auditRefused(l.Launch, no)
-		s.send((&apiv1.StartFailed{
-			Rank: l.Job.Base + l.Procs[0].Rank, Phase: apiv1.StartPhase_START_EXEC, Errno: int32(syscall.EPERM), Text: no.Error()}).Frame())
+		st.Refuse(no.Error())
 	})
 	return err
 }

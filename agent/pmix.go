@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
@@ -26,20 +28,19 @@ type pmixHost struct {
 }
 
 // startPMIx serves the job's ranks with PMIx.
-func (st *step) startPMIx() error {
-	s := st.s
+func (s *session) startPMIx(st *ranks.Job) (*pmix.Server, error) {
 	h := &s.pmix
 	h.beginning.Lock()
 	defer h.beginning.Unlock()
 	if h.running() == nil {
-		if err := s.beginPMIx(st.hint.xml); err != nil {
-			return err
+		if err := s.beginPMIx(st.MachineXML()); err != nil {
+			return nil, err
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.join(st) // know, of another goroutine, may not have come so far
-	return h.joined[st.launch.Job.Number]
+	return h.server, h.joined[st.Launch.Job.Number]
 }
 
 // beginPMIx starts the server and makes all jobs known to it.
@@ -95,11 +96,7 @@ func (s *session) processOf(id int) (pid int, program string) {
 	if p == nil {
 		return 0, ""
 	}
-	st := p.step
-	if argv := st.apps[p.spec.App].Argv; len(argv) > 0 {
-		program = argv[0]
-	}
-	return p.process.Pid(), program
+	return p.Pid(), p.Program()
 }
 
 // control tells the launcher that a rank wants processes to get a signal.
@@ -117,28 +114,28 @@ func (h *pmixHost) running() *pmix.Server {
 
 // know tells the server of a new job, if it has begun; a job without ranks here is none of its
 // ranks' failures.
-func (h *pmixHost) know(st *step) {
+func (h *pmixHost) know(st *ranks.Job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.server == nil {
 		return // join follows
 	}
 	h.join(st)
-	if err := h.joined[st.launch.Job.Number]; err != nil && len(st.launch.Procs) == 0 {
-		st.s.notice(true, "PMIx: job %d: %v", st.launch.Job.Number, err)
+	if err := h.joined[st.Launch.Job.Number]; err != nil && len(st.Launch.Procs) == 0 {
+		st.Notice(true, "PMIx: job %d: %v", st.Launch.Job.Number, err)
 	}
 }
 
 // join adds a job once. mu is held.
-func (h *pmixHost) join(st *step) {
-	if _, done := h.joined[st.launch.Job.Number]; done || st.space == nil || st.launch.Job.Namespace == "" {
+func (h *pmixHost) join(st *ranks.Job) {
+	if _, done := h.joined[st.Launch.Job.Number]; done || !st.Served() || st.Launch.Job.Namespace == "" {
 		return
 	}
-	j, err := st.pmixJob()
+	j, err := st.PMIxJob()
 	if err == nil {
 		err = h.server.Add(j)
 	}
-	h.joined[st.launch.Job.Number] = err
+	h.joined[st.Launch.Job.Number] = err
 }
 
 // forget is told of a job that is over.
@@ -151,22 +148,18 @@ func (h *pmixHost) forget(o *apiv1.JobOver) {
 	}
 }
 
-// setPMI notes how far a rank's library has come: an end without finalize is a failure.
+// setPMI notes how far a rank's library has come.
 func (s *session) setPMI(id int, state apiv1.PmiState) {
-	st := s.jobOf(uint32(id))
-	if st == nil {
-		return
-	}
-	if p := st.started(uint32(id) - st.launch.Job.Base); p != nil {
-		p.pmi.Store(int32(state))
+	if st := s.jobOf(uint32(id)); st != nil {
+		st.SetPMI(id-int(st.Launch.Job.Base), state)
 	}
 }
 
 // userVariable is what the user exported for the command line's programs, else the container's.
 func (s *session) userVariable(name string) string {
 	var exported []string
-	if first := s.job(0); first != nil && len(first.launch.Apps) > 0 {
-		exported = first.launch.Apps[0].Env
+	if first := s.job(0); first != nil && len(first.Launch.Apps) > 0 {
+		exported = first.Launch.Apps[0].Env
 	}
 	for _, list := range [][]string{exported, s.agent.cfg.Env} {
 		for _, kv := range list {
@@ -188,15 +181,15 @@ func (s *session) pmixError(id int, err error) {
 	)
 	p := s.proc(uint32(id))
 	switch {
-	case p == nil || p.step.ctx.Err() != nil:
+	case p == nil || p.Released():
 	case errors.As(err, &protocol), errors.As(err, &refused):
-		p.fail(err.Error())
+		p.Fail(err.Error())
 	case errors.As(err, &unfinished):
-		s.while(func() { p.wireupFailed(err, []int{id}) })
+		s.while(func() { p.WireupFailed(err, []int{id}) })
 	case errors.As(err, &gone):
-		s.while(func() { p.wireupFailed(err, gone.Gone) })
+		s.while(func() { p.WireupFailed(err, gone.Gone) })
 	default:
-		s.while(func() { p.wireupFailed(err, nil) })
+		s.while(func() { p.WireupFailed(err, nil) })
 	}
 }
 
@@ -217,8 +210,13 @@ func (s *session) logged(id int, stderr bool, text string) {
 	if stderr {
 		o.Stream = apiv1.Stream_STDERR
 	}
-	if st := s.jobOf(o.Rank); st != nil && st.tee != nil {
-		st.tee.Write(id, job.Stream(o.Stream), o.Data)
+	if st := s.jobOf(o.Rank); st != nil {
+		st.Show(id, job.Stream(o.Stream), o.Data)
 	}
 	s.send(o.Frame())
+}
+
+// maySpeak lets only the session's ranks here and their descendants speak on its port.
+func (s *session) maySpeak(ctx context.Context, c net.Conn) error {
+	return ranks.MaySpeak(ctx, s.agent.super, s.id, nil, c)
 }

@@ -82,7 +82,7 @@ func TestCrowdedRanksStayTogether(t *testing.T) {
 			c.times(int(tt.ranks), started)
 			want := tt.may && c.agent.host.Cgroups().Autogrouped()
 			for _, p := range c.session().procs() {
-				if sid, err := unix.Getsid(p.process.Pid()); err != nil || (sid == mine) != want {
+				if sid, err := unix.Getsid(p.Pid()); err != nil || (sid == mine) != want {
 					t.Errorf("session %d of %d, want it shared: %v (%v)", sid, mine, want, err)
 				}
 			}
@@ -112,22 +112,6 @@ func TestCrowdedRanksYield(t *testing.T) {
 	} {
 		if got := say(uint32(i), uint32(i), tt.env...); got != tt.want {
 			t.Errorf("%s: %q", tt.name, got)
-		}
-	}
-}
-
-func TestVariablesOfARank(t *testing.T) {
-	st := &step{s: &session{agent: &Agent{cfg: Config{Env: []string{"BASE=1", "BOTH=1", "BASE=2"}}}}, launch: parsed(&apiv1.Launch{
-		Job: &apiv1.Job{}, Procs: []*apiv1.Proc{{Rank: 4}, {Rank: 7, App: 1}},
-		Apps: []*apiv1.App{{Env: []string{"BOTH=first"}}, {Env: []string{"BOTH=x", "BOTH=second", "OWN=3"}}}})}
-	for _, tt := range []struct {
-		rank       int
-		name, want string
-	}{
-		{4, "BOTH", "first"}, {7, "BOTH", "second"}, {4, "BASE", "2"}, {4, "OWN", ""}, {7, "OWN", "3"}, {7, "NONE", ""}, {5, "BOTH", "1"},
-	} {
-		if got := st.userVariable(tt.rank, tt.name); got != tt.want {
-			t.Errorf("%s of rank %d: %q, not %q", tt.name, tt.rank, got, tt.want)
 		}
 	}
 }

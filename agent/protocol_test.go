@@ -33,8 +33,8 @@ func TestNothingStartsBeforeTheWord(t *testing.T) {
 			c.start(l)
 			if tt.waits {
 				seen := c.until(func(f *apiv1.Frame) bool { return f.GetChosen() != nil })
-				if last := seen[len(seen)-1].GetChosen(); !last.Waits || len(c.session().job(0).all()) > 0 {
-					t.Fatalf("%v: %d processes run", last, len(c.session().job(0).all()))
+				if last := seen[len(seen)-1].GetChosen(); !last.Waits || len(c.session().job(0).All()) > 0 {
+					t.Fatalf("%v: %d processes run", last, len(c.session().job(0).All()))
 				}
 				c.send(tt.answer)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/lives"
+	"github.com/mpiup/mpiup/agent/ranks"
 	"github.com/mpiup/mpiup/agent/stall"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -32,6 +33,7 @@ type session struct {
 	link     *wire.Link
 	up       *upstream
 	engine   *kvs.Engine
+	shared   *ranks.Shared // by its jobs
 	pmix     pmixHost
 	hints    host.Hints
 	logLen   atomic.Int64   // bytes that ranks had shown by PMIx_Log
@@ -99,6 +101,7 @@ func newSession(a *Agent, o *apiv1.Open, identity string) *session {
 	s.engine = kvs.New(kvs.Run{Upstream: s.up, Names: s.up})
 	s.serving, s.unserve = context.WithCancel(context.Background())
 	s.life, s.finish = context.WithCancel(context.Background())
+	s.shared = s.sharedByJobs()
 	return s
 }
 
@@ -176,13 +179,13 @@ func (s *session) stop(why string, now bool) {
 // stopSteps ends the processes of all jobs: TERM, grace, CONT and KILL, then whatever of theirs is
 // left. It returns when nothing is, or after a bound that only a process in uninterruptible sleep
 // reaches.
-func (s *session) stopSteps(steps []*step, why string, grace time.Duration) {
+func (s *session) stopSteps(steps []*ranks.Job, why string, grace time.Duration) {
 	if len(steps) == 0 {
 		return
 	}
 	grace = min(grace, maxGrace)
 	for _, st := range steps {
-		st.markStopped(time.Now().Add(grace))
+		st.MarkStopped(time.Now().Add(grace))
 	}
 	left := s.agent.super.StopSession(context.Background(), s.id, grace)
 	if len(left) > 0 {
@@ -193,9 +196,9 @@ func (s *session) stopSteps(steps []*step, why string, grace time.Duration) {
 const maxGrace = time.Hour
 
 // graceOf is the time between TERM and KILL that the launcher asked for.
-func graceOf(steps []*step) (grace time.Duration) {
+func graceOf(steps []*ranks.Job) (grace time.Duration) {
 	for _, st := range steps {
-		grace = max(grace, time.Duration(min(st.launch.Job.GraceMs, uint64(maxGrace/time.Millisecond)))*time.Millisecond)
+		grace = max(grace, time.Duration(min(st.Launch.Job.GraceMs, uint64(maxGrace/time.Millisecond)))*time.Millisecond)
 	}
 	return grace
 }
@@ -246,7 +249,7 @@ func (s *session) run() {
 		s.stopSteps(steps, text, grace)
 	}
 	for _, st := range steps {
-		st.wait()
+		st.Wait()
 	}
 	s.unserve()
 	s.mu.Lock()
@@ -254,7 +257,9 @@ func (s *session) run() {
 	s.mu.Unlock()
 	s.wg.Wait()
 	s.hints.Close()
-	s.removeFiles(steps)
+	for _, st := range steps {
+		st.RemoveFiles()
+	}
 	close(s.empty)
 	c := &apiv1.Closed{Text: text}
 	if fenced {

@@ -6,10 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/ports"
 	"github.com/mpiup/mpiup/internal/api/machine"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/internal/wire"
 )
 
@@ -179,4 +182,24 @@ func (a *Agent) gpuUnits() (units []*apiv1.GpuUnit) {
 		units = append(units, m)
 	}
 	return units
+}
+
+// maxMeetingPorts bounds what one session may have reserved: two for the job, and one a rank of TensorFlow's.
+const maxMeetingPorts = 256
+
+// reservePorts keeps ports of this host for a new session's ranks, as its Open wants them.
+func (a *Agent) reservePorts(o *apiv1.Open) (list []uint32) {
+	n := int(min(o.MeetingPorts, maxMeetingPorts))
+	within, err := network.ParsePorts(o.MpiPorts)
+	if n == 0 || err != nil { // a range that is none fails the launch, with its reason
+		return nil
+	}
+	own := !within.IsZero()
+	if !own {
+		within = ports.Usual(os.DirFS("/"))
+	}
+	for _, p := range a.ports.Reserve(o.Session, n, within, own) {
+		list = append(list, uint32(p))
+	}
+	return list
 }

@@ -16,10 +16,10 @@ func (s *session) spawn(ctx context.Context, job int, r job.Spawn) (child int, e
 		return 0, err
 	}
 	st := s.job(uint32(job))
-	if st == nil || r.Parent < 0 || r.Parent >= int(st.launch.Job.Size) {
+	if st == nil || r.Parent < 0 || r.Parent >= int(st.Launch.Job.Size) {
 		return 0, fmt.Errorf("spawn for rank %d of job %d, which does not exist", r.Parent, job)
 	}
-	parent := st.launch.Job.Base + uint32(r.Parent)
+	parent := st.Launch.Job.Base + uint32(r.Parent)
 	a, err := question(ctx, s.up, s.up.spawns, func(id uint64) *apiv1.Frame {
 		return spawnRequest(id, parent, r).Frame()
 	})

@@ -5,42 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
-
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
-
-// A rank may speak before its start is noted, and then is waited for.
-func TestARankSpeaksBeforeItsStartIsNoted(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		then func(*step)
-		ok   bool
-	}{
-		{"it is noted", func(st *step) { st.note(&proc{spec: &apiv1.Proc{Rank: 1}}) }, true},
-		{"another is noted, then it", func(st *step) {
-			st.note(&proc{spec: &apiv1.Proc{}})
-			synctest.Wait()
-			st.note(&proc{spec: &apiv1.Proc{Rank: 1}})
-		}, true},
-		{"it was the last that could not be started", func(st *step) { close(st.over) }, false},
-		{"the job is over", func(st *step) { st.kill() }, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				st := newStep(nil, parsed(&apiv1.Launch{Job: &apiv1.Job{}, Exec: &apiv1.Exec{}}))
-				defer st.kill()
-				got := make(chan *proc)
-				go func() { got <- st.started(1) }()
-				synctest.Wait()
-				tt.then(st)
-				if p := <-got; (p != nil) != tt.ok {
-					t.Errorf("got %v", p)
-				}
-			})
-		})
-	}
-}
 
 // This process is none of the ranks of any session, and its connection is refused.
 func TestAStrangerMayNotSpeak(t *testing.T) {

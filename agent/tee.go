@@ -34,5 +34,5 @@ func (s *session) rankName(id int) string {
 	if st == nil {
 		return strconv.FormatUint(uint64(uint32(id)), 10)
 	}
-	return job.Process{Job: int(st.launch.Job.Number), Rank: id - int(st.launch.Job.Base)}.Tag()
+	return job.Process{Job: int(st.Launch.Job.Number), Rank: id - int(st.Launch.Job.Base)}.Tag()
 }

@@ -26,7 +26,7 @@ func TestRanksAreHandedTheTopology(t *testing.T) {
 	c.dial(false)
 	path, size := hinted(t, c, jobLaunch(0, 0, 1, ""))
 	text, err := os.ReadFile(path)
-	if err != nil || strconv.Itoa(len(text)) != size || !strings.Contains(string(text), `type="PU"`) || c.session().job(0).hint.xml != string(text) {
+	if err != nil || strconv.Itoa(len(text)) != size || !strings.Contains(string(text), `type="PU"`) || c.session().job(0).MachineXML() != string(text) {
 		t.Fatalf("%s of %s bytes holds %d: %v", path, size, len(text), err)
 	}
 	if err := os.WriteFile(path, nil, 0); err == nil {
@@ -61,8 +61,8 @@ func TestWhoIsNotHandedTheTopology(t *testing.T) {
 			if path, _ := hinted(t, c, l); path != tt.want {
 				t.Errorf("got %q, want %q", path, tt.want)
 			}
-			if h := c.session().job(0).hint; h != (hint{}) {
-				t.Errorf("PMI and PMIx are told of %q", h.path)
+			if c.session().job(0).MachineXML() != "" {
+				t.Error("PMI and PMIx are told of a machine")
 			}
 		})
 	}

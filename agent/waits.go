@@ -38,12 +38,12 @@ func (s *session) waits(now time.Duration) (w *apiv1.Waits, news bool) {
 	var open []uint64
 	var silent idset.Set
 	for _, st := range s.steps() {
-		if st.space == nil {
+		if !st.Served() {
 			continue
 		}
-		for _, p := range st.all() {
-			if st.protocolOf(p.spec.App) != apiv1.Pmi_PMI_NONE && p.mute() {
-				silent.Add(int(p.id))
+		for _, p := range st.All() {
+			if p.Silent() {
+				silent.Add(int(p.ID))
 			}
 		}
 	}

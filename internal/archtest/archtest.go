@@ -6,6 +6,7 @@
 //	9  launcher/{examine,peers}
 //	8  launcher   agent              never each other: they meet in internal/api
 //	5  launcher/run
+//	5  agent/ranks
 //	4  launcher/reach   agent/{outfit,survey}
 //	3  launcher/{link,spawn}   agent/{host,metrics}   cmd/mpiup/draw
 //	2  launcher/{placement,cli,iof,survey,quorum}   agent/{port,reap,stdio,member,exchange,mpilib,mpinet}

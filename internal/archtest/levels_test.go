@@ -44,6 +44,7 @@ var levels = map[string]int{
 	"agent/host":                  3,
 	"agent/survey":                4,
 	"agent/outfit":                4,
+	"agent/ranks":                 5,
 	"agent/reap":                  2,
 	"agent/reap/guard":            2,
 	"agent/reap/proctree":         1,

@@ -1,4 +1,4 @@
-package agent
+package ranks
 
 import (
 	"maps"
@@ -13,14 +13,14 @@ import (
 
 // Where ranks meet is by the variables that they have, whoever set them.
 func TestWhereRanksMeet(t *testing.T) {
-	st := &step{launch: parsed(&apiv1.Launch{Job: &apiv1.Job{Meeting: &apiv1.Meeting{Watch: true, Tf: []string{"10.0.0.1:20010", "10.0.0.2:20011"}}}})}
+	st := &Job{Launch: parsed(&apiv1.Launch{Job: &apiv1.Job{Meeting: &apiv1.Meeting{Watch: true, Tf: []string{"10.0.0.1:20010", "10.0.0.2:20011"}}}})}
 	st.meetsAt([]string{"MASTER_ADDR=10.0.0.1", "MASTER_PORT=20001", "JAX_COORDINATOR_ADDRESS=[fd00::1]:20002", "PET_RDZV_ENDPOINT=w0:20003",
 		"JAX_COORDINATOR_PORT=x", "PET_MASTER_PORT=0", "HOROVOD_RANK=3"})
 	got := slices.Sorted(maps.Keys(st.meets.ports))
 	if want := []uint16{20001, 20002, 20003, 20010, 20011}; !slices.Equal(got, want) {
 		t.Errorf("%v, not %v", got, want)
 	}
-	unwatched := &step{launch: parsed(&apiv1.Launch{Job: &apiv1.Job{Meeting: &apiv1.Meeting{}}})}
+	unwatched := &Job{Launch: parsed(&apiv1.Launch{Job: &apiv1.Job{Meeting: &apiv1.Meeting{}}})}
 	if unwatched.meetsAt([]string{"MASTER_PORT=20001"}); unwatched.meets.ports != nil {
 		t.Error("ports of a job that nobody watches")
 	}
@@ -76,7 +76,7 @@ func TestLooksAtMeetingsBecomeRare(t *testing.T) {
 		{"all have", func(a *attendance) { a.met, a.elsewhere = idset.Of(0), idset.Of(1) }, time.Second, 0},
 		{"nothing to read", func(a *attendance) { a.blind = true }, time.Second, 0},
 	} {
-		st := &step{launch: parsed(&apiv1.Launch{Job: &apiv1.Job{}, Procs: procs})}
+		st := &Job{Launch: parsed(&apiv1.Launch{Job: &apiv1.Job{}, Procs: procs})}
 		tt.knows(&st.meets)
 		if got := st.nextMeetingLook(tt.age); got != tt.want {
 			t.Errorf("%s: %v, not %v", tt.name, got, tt.want)

@@ -1,4 +1,4 @@
-package agent
+package ranks
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/copies"
@@ -18,18 +19,20 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/pmix"
 )
 
-// step is one job's processes on this host: what a Launch asked for.
-type step struct {
-	s        *session
-	launch   *outfit.Launch
-	since    time.Time        // when it came
+// Job is one job's processes on this host: what a Launch asked for.
+type Job struct {
+	s        *Shared
+	Launch   *outfit.Launch
+	Since    time.Time        // when it came
 	apps     []*apiv1.App     // of launch, with copied files in their places once receive has returned
 	copies   *copies.Set      // nil: no files come
 	files    string           // where they are; "": nowhere
 	space    *kvs.Space       // nil without PMI
 	unfit    error            // why space could not be made
+	pmix     *pmix.Server     // nil unless ranks here speak PMIx
 	server   *pmi.Server      // nil unless ranks here speak PMI
 	programs []outfit.Program // by program: what was found out of it; none before choose
 	shards   []bool           // by program: its ranks are told apart on purpose, and meet nowhere
@@ -51,23 +54,23 @@ type step struct {
 	over chan struct{}  // closed when start has returned
 
 	mu      sync.Mutex
-	procs   map[uint32]*proc // started, by rank in the job, guarded by mu
-	noted   chan struct{}    // closed and replaced when procs grows, guarded by mu
-	stopped bool             // no further process is started, guarded by mu
+	procs   map[uint32]*Process // started, by rank in the job, guarded by mu
+	noted   chan struct{}       // closed and replaced when procs grows, guarded by mu
+	stopped bool                // no further process is started, guarded by mu
 
 	bound    func() *outfit.Bound // which CPUs the ranks have; looked up once
 	together func() bool          // ranks stay in one process session; found out once
 	user     func() host.Account  // whose shell runs what Exec.shell hands over; looked up once
 }
 
-// newStep makes the job's part here, which is known to other hosts' ranks before it is started.
-func newStep(s *session, l *outfit.Launch) *step {
-	st := &step{s: s, launch: l, since: time.Now(), apps: l.Apps, procs: make(map[uint32]*proc), noted: make(chan struct{}), word: make(chan string, 1), over: make(chan struct{})}
+// New makes the job's part here, which is known to other hosts' ranks before it is started.
+func New(s *Shared, l *outfit.Launch, tee *stdio.Tee) *Job {
+	st := &Job{s: s, Launch: l, tee: tee, Since: time.Now(), apps: l.Apps, procs: make(map[uint32]*Process), noted: make(chan struct{}), word: make(chan string, 1), over: make(chan struct{})}
 	st.bound = sync.OnceValue(st.binding)
 	// See reap.Command.SameSession; a container has a CPU cgroup. Open MPI's ranks yield where they are too many; MPICH's do
 	// not, and together they would have one session's share of the CPUs for all of them.
 	st.together = sync.OnceValue(func() bool {
-		return l.Exec == nil && !l.Exec.GetTerminal() && s.crowded() && s.agent.host.Cgroups().Autogrouped()
+		return l.Exec == nil && !l.Exec.GetTerminal() && s.Crowded() && s.Host.Cgroups().Autogrouped()
 	})
 	st.user = sync.OnceValue(func() host.Account { return host.AccountOf(os.DirFS("/"), os.Getuid()) })
 	st.ctx, st.kill = context.WithCancel(context.Background())
@@ -81,9 +84,9 @@ func newStep(s *session, l *outfit.Launch) *step {
 }
 
 // newSpace is the job's PMI data on this host.
-func newSpace(s *session, l *apiv1.Launch) (*kvs.Space, error) {
+func newSpace(s *Shared, l *apiv1.Launch) (*kvs.Space, error) {
 	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
-	j := kvs.Job{Number: int(l.Job.Number), Base: int(l.Job.Base), Size: int(l.Job.Size), KVSName: "mpiup-" + s.id[:16]}
+	j := kvs.Job{Number: int(l.Job.Number), Base: int(l.Job.Base), Size: int(l.Job.Size), KVSName: "mpiup-" + s.ID[:16]}
 	if l.Job.Number > 0 {
 		j.KVSName += "-" + strconv.FormatUint(uint64(l.Job.Number), 10)
 	}
@@ -93,18 +96,18 @@ func newSpace(s *session, l *apiv1.Launch) (*kvs.Space, error) {
 	for _, kv := range l.Preput {
 		j.Preput = append(j.Preput, job.Pair{Key: kv.Key, Value: kv.Value})
 	}
-	return s.engine.Add(j)
+	return s.Engine.Add(j)
 }
 
-// start starts the processes in order and tells the launcher of each. The first that cannot
+// Start starts the processes in order and tells the launcher of each. The first that cannot
 // be started ends the attempt: the launcher will stop the rest.
-func (st *step) start() {
+func (st *Job) Start() {
 	defer close(st.over)
-	l := st.launch
-	st.oom, _ = st.s.agent.host.Cgroups().OOMKills()
+	l := st.Launch
+	st.oom, _ = st.s.Host.Cgroups().OOMKills()
 	if failed := st.receive(); failed != nil {
 		if !st.isStopped() {
-			st.s.send(failed.Frame())
+			st.send(failed.Frame())
 		}
 		return
 	}
@@ -138,7 +141,7 @@ func (st *step) start() {
 		}
 		pr := newProc(st, p, dirs[p.App], stdin[l.Job.Base+p.Rank])
 		if failed := pr.start(); failed != nil && !st.isStopped() {
-			st.s.send(failed.Frame())
+			st.send(failed.Frame())
 			return
 		}
 	}
@@ -146,21 +149,21 @@ func (st *step) start() {
 
 // unprepared tells the launcher why nothing can be started here; where nothing was to be, ranks of
 // other jobs cannot reach the job from here.
-func (st *step) unprepared(err error) {
-	if len(st.launch.Procs) == 0 {
-		st.s.notice(true, "job %d: %v", st.launch.Job.Number, err)
+func (st *Job) unprepared(err error) {
+	if len(st.Launch.Procs) == 0 {
+		st.Notice(true, "job %d: %v", st.Launch.Job.Number, err)
 		return
 	}
-	st.s.send((&apiv1.StartFailed{
-		Rank: st.launch.Job.Base + st.launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}).Frame())
+	st.send((&apiv1.StartFailed{
+		Rank: st.Launch.Job.Base + st.Launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}).Frame())
 }
 
 // prepare makes what the ranks share: the servers of the protocols that they speak, and a port when
 // they want one.
-func (st *step) prepare() error {
-	l := st.launch
+func (st *Job) prepare() error {
+	l := st.Launch
 	if len(l.Procs) > 0 {
-		st.s.audit(l.Launch)
+		st.s.Audit(l.Launch, false)
 	}
 	st.hint = st.topologyHint()
 	var err error
@@ -177,7 +180,7 @@ func (st *step) prepare() error {
 		st.wg.Go(st.watchUnspoken)
 	}
 	if st.speaks(apiv1.Pmi_PMI_PMIX) {
-		if err = st.startPMIx(); err != nil {
+		if st.pmix, err = st.s.Session.PMIx(st); err != nil {
 			return fmt.Errorf("PMIx: %w", err)
 		}
 	}
@@ -193,7 +196,7 @@ func (st *step) prepare() error {
 }
 
 // directories is the working directory of each program of the launch.
-func (st *step) directories() []string {
+func (st *Job) directories() []string {
 	dirs := make([]string, len(st.apps))
 	for i, a := range st.apps {
 		dirs[i] = a.Wdir
@@ -205,8 +208,8 @@ func (st *step) directories() []string {
 			continue // a missing one is the start's error
 		}
 		if err := host.DirExists(a.Wdir); err != nil {
-			dirs[i] = st.s.agent.cfg.Dir
-			st.s.notice(true, "the launcher's working directory %s is not there (%v), so %s is used; set --wdir to choose",
+			dirs[i] = st.s.Dir
+			st.Notice(true, "the launcher's working directory %s is not there (%v), so %s is used; set --wdir to choose",
 				a.Wdir, errors.Unwrap(err), dirs[i])
 		}
 	}
@@ -214,18 +217,17 @@ func (st *step) directories() []string {
 }
 
 // ownDir is where a program runs that was not told: where the container starts, a shell at home.
-func (st *step) ownDir() string {
-	cfg := &st.s.agent.cfg
-	if !st.launch.Exec.GetShell() {
-		return cfg.Dir
+func (st *Job) ownDir() string {
+	if !st.Launch.Exec.GetShell() {
+		return st.s.Dir
 	}
-	if home := st.user().HomeIn(cfg.Env); host.DirExists(home) == nil {
+	if home := st.user().HomeIn(st.s.Env); host.DirExists(home) == nil {
 		return home
 	}
-	return cfg.Dir
+	return st.s.Dir
 }
 
-func (st *step) proc(rank uint32) *proc {
+func (st *Job) Process(rank uint32) *Process {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.procs[rank]
@@ -233,7 +235,7 @@ func (st *step) proc(rank uint32) *proc {
 
 // started is a rank's process once its start is noted, before which it may speak already. nil: its
 // job is over, or it was never started.
-func (st *step) started(rank uint32) *proc {
+func (st *Job) started(rank uint32) *Process {
 	for {
 		st.mu.Lock()
 		p, noted := st.procs[rank], st.noted
@@ -244,7 +246,7 @@ func (st *step) started(rank uint32) *proc {
 		select {
 		case <-noted:
 		case <-st.over:
-			return st.proc(rank)
+			return st.Process(rank)
 		case <-st.ctx.Done():
 			return nil
 		}
@@ -253,10 +255,10 @@ func (st *step) started(rank uint32) *proc {
 
 // note enters a process that was started, and says whether a stop has begun. Such a process may have been killed at its
 // birth, before it is noted here: its end is the stop's, however soon it came.
-func (st *step) note(p *proc) (stopped bool) {
+func (st *Job) note(p *Process) (stopped bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.procs[p.spec.Rank] = p
+	st.procs[p.Spec.Rank] = p
 	close(st.noted)
 	st.noted = make(chan struct{})
 	if st.stopped {
@@ -268,25 +270,25 @@ func (st *step) note(p *proc) (stopped bool) {
 }
 
 // isStopped tells that a stop has begun: what cannot be started any more is no failure.
-func (st *step) isStopped() bool {
+func (st *Job) isStopped() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.stopped
 }
 
-func (st *step) all() []*proc {
+func (st *Job) All() []*Process {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	list := make([]*proc, 0, len(st.procs))
+	list := make([]*Process, 0, len(st.procs))
 	for _, p := range st.procs {
 		list = append(list, p)
 	}
 	return list
 }
 
-// markStopped: no further process is started, and the ends that follow are not the processes' own
+// MarkStopped: no further process is started, and the ends that follow are not the processes' own
 // doing; those that do not end are sent SIGKILL at kill.
-func (st *step) markStopped(kill time.Time) {
+func (st *Job) MarkStopped(kill time.Time) {
 	st.halt() // before the stop looks for processes: one that is about to be forked is not, or is waited for
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -296,10 +298,10 @@ func (st *step) markStopped(kill time.Time) {
 	}
 }
 
-// wait returns when all processes have ended and all that served them has.
-func (st *step) wait() {
+// Wait returns when all processes have ended and all that served them has.
+func (st *Job) Wait() {
 	<-st.over
-	for _, p := range st.all() {
+	for _, p := range st.All() {
 		<-p.done
 	}
 	st.release()
@@ -307,9 +309,98 @@ func (st *step) wait() {
 }
 
 // release ends what serves the processes.
-func (st *step) release() {
+func (st *Job) release() {
 	if st.space != nil {
 		st.space.Close(errors.New("the job has ended"))
 	}
 	st.kill()
 }
+
+// End is the first id above those of the job.
+func (st *Job) End() uint32 { return st.Launch.Job.Base + st.Launch.Job.Size }
+
+// id is a rank's in the run.
+func (st *Job) id(rank int) int { return int(st.Launch.Job.Base) + rank }
+
+// Live is how many of the job's processes here run, or are to be started.
+func (st *Job) Live() int {
+	n := len(st.Launch.Procs)
+	for _, p := range st.All() {
+		select {
+		case <-p.told:
+			n--
+		default:
+		}
+	}
+	return n
+}
+
+// send queues a frame for the launcher.
+func (st *Job) send(f *apiv1.Frame) { st.s.Session.Send(f) }
+
+// Notice tells the user something, once. The launcher puts our host's name before it, but only
+// the first host's that says the same.
+func (st *Job) Notice(warning bool, format string, args ...any) {
+	st.send((&apiv1.Notice{Text: fmt.Sprintf(format, args...), Warning: warning}).Frame())
+}
+
+// Cancel takes the place of start in a job that is not started.
+func (st *Job) Cancel() { close(st.over) }
+
+// Refuse takes the place of start in a job of which nothing is started, as if its program were not there.
+func (st *Job) Refuse(why string) {
+	defer st.Cancel()
+	st.send((&apiv1.StartFailed{
+		Rank: st.Launch.Job.Base + st.Launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_EXEC, Errno: int32(syscall.EPERM), Text: why}).Frame())
+}
+
+// Served says that the job has PMI data here.
+func (st *Job) Served() bool { return st.space != nil }
+
+// Get is a value that a rank here has put.
+func (st *Job) Get(rank int, key string) ([]byte, bool) {
+	if st.space == nil {
+		return nil, false
+	}
+	return st.space.LocalGet(rank, key)
+}
+
+// Await waits for a value of a rank here.
+func (st *Job) Await(rank int, key, not string) ([]byte, bool, error) {
+	if st.space == nil {
+		return nil, false, nil
+	}
+	return st.space.LocalAwait(st.ctx, rank, key, not)
+}
+
+// SetPMI notes how far a rank's library has come: an end without finalize is a failure.
+func (st *Job) SetPMI(rank int, state apiv1.PmiState) {
+	if p := st.started(uint32(rank)); p != nil {
+		p.pmi.Store(int32(state))
+	}
+}
+
+// Completed says that all processes have ended by themselves, and their output with them.
+func (st *Job) Completed() bool {
+	if st.isStopped() {
+		return false
+	}
+	for _, p := range st.All() {
+		select {
+		case <-p.done:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Show shows what a rank wants shown with its output in the worker's log too.
+func (st *Job) Show(id int, stream job.Stream, data []byte) {
+	if st.tee != nil {
+		st.tee.Write(id, stream, data)
+	}
+}
+
+// MachineXML is hwloc's text of the machine, as the job's ranks are handed it.
+func (st *Job) MachineXML() string { return st.hint.xml }

@@ -1,4 +1,4 @@
-package agent
+package ranks
 
 import (
 	"slices"
@@ -19,25 +19,25 @@ const tempGlance = 200 * time.Millisecond
 
 // lacking is what MPI lacks here, if that may be why the rank has ended so: it spoke to its MPI's server, and ended soon, or
 // by a signal that memory beyond what /dev/shm holds brings.
-func (p *proc) lacking(ex job.Exit) string {
+func (p *Process) lacking(ex job.Exit) string {
 	bus := ex.Signal == int(unix.SIGBUS)
 	if p.pmi.Load() == int32(apiv1.PmiState_PMI_NEVER) || !bus && time.Since(p.begun) > beginning {
 		return ""
 	}
-	room := checkup.Room{Ranks: len(p.step.launch.Procs), Bus: bus}
+	room := checkup.Room{Ranks: len(p.Job.Launch.Procs), Bus: bus}
 	room.ShmSize, room.ShmFree = checkup.Shm()
-	if p.step.protocolOf(p.spec.App) == apiv1.Pmi_PMI_PMIX && !bus { // Open MPI alone needs it
+	if p.Job.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_PMIX && !bus { // Open MPI alone needs it
 		room.Temp = checkup.LookTemp(p.tempDir(), tempGlance)
 	}
 	return room.Lacking()
 }
 
 // tempDir is where the rank puts temporary files.
-func (p *proc) tempDir() string {
-	for _, kv := range slices.Backward(p.step.apps[p.spec.App].Env) {
+func (p *Process) tempDir() string {
+	for _, kv := range slices.Backward(p.Job.apps[p.Spec.App].Env) {
 		if dir, ok := strings.CutPrefix(kv, "TMPDIR="); ok && dir != "" {
 			return dir
 		}
 	}
-	return p.step.s.agent.host.TempDir()
+	return p.Job.s.Host.TempDir()
 }

@@ -1,4 +1,4 @@
-package agent
+package ranks
 
 import (
 	"slices"
@@ -45,21 +45,18 @@ func TestRanksOfAProgramAreAlike(t *testing.T) {
 		{"itself", []uint32{2}, library},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newClient(t, newAgent(t), '1', "life-1")
-			c.dial(false)
-			l := jobLaunch(0, 0, 5, `trap "exit 0" TERM; echo ready; while :; do sleep 1000 & wait; done`)
+			l := jobLaunch(5, `trap "exit 0" TERM; echo ready; while :; do sleep 1000 & wait; done`)
 			l.Job.Pmi = apiv1.Pmi_PMI_FD
 			l.Apps = append(l.Apps, l.Apps[0])
 			l.Procs[3].App, l.Procs[4].App = 1, 1
-			c.start(l)
-			c.times(5, func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
-			s := c.session()
+			up := started(t, l)
+			up.times(5, func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
 			for _, id := range tt.seen {
 				name := library
-				s.proc(id).mapped.Store(&name)
+				up.job.Process(id).mapped.Store(&name)
 			}
-			c.send((&apiv1.Signal{Number: int32(syscall.SIGTERM), Ranks: []uint32{2}}).Frame())
-			if x := exitOf(c.until(exited)); x.Rank != 2 || x.Code != 0 || x.Library != tt.want {
+			up.job.Process(2).Signal(syscall.SIGTERM)
+			if x := up.until(exited).GetExited(); x.Rank != 2 || x.Code != 0 || x.Library != tt.want {
 				t.Errorf("told of %v", x)
 			}
 		})
@@ -69,18 +66,16 @@ func TestRanksOfAProgramAreAlike(t *testing.T) {
 // TestWhichYoungRanksAreLookedAt: two of each program, until they were seen with a library or ended; all when
 // they are older.
 func TestWhichYoungRanksAreLookedAt(t *testing.T) {
-	c := newClient(t, newAgent(t), '1', "life-1")
-	c.dial(false)
-	l := jobLaunch(0, 0, 6, `exec sleep 1000`)
+	l := jobLaunch(6, `exec sleep 1000`)
 	l.Job.Pmi = apiv1.Pmi_PMI_FD
 	l.Apps = append(l.Apps, l.Apps[0])
 	l.Procs[4].App, l.Procs[5].App = 1, 1
-	c.start(l)
-	c.times(6, started)
-	st := c.session().job(0)
+	up := started(t, l)
+	up.times(6, func(f *apiv1.Frame) bool { return f.GetStarted() != nil })
+	st := up.job
 	ids := func(every bool) (ids []uint32) {
 		for _, p := range st.worthALook(every, map[uint32]bool{}) {
-			ids = append(ids, p.id)
+			ids = append(ids, p.ID)
 		}
 		return ids
 	}
@@ -93,11 +88,11 @@ func TestWhichYoungRanksAreLookedAt(t *testing.T) {
 	check("young", false, 0, 1, 4, 5)
 	check("old", true, 0, 1, 2, 3, 4, 5)
 	name := "MPI"
-	st.proc(0).mapped.Store(&name)
-	st.proc(4).pmi.Store(int32(apiv1.PmiState_PMI_RUNNING))
+	st.Process(0).mapped.Store(&name)
+	st.Process(4).pmi.Store(int32(apiv1.PmiState_PMI_RUNNING))
 	check("one was seen, one spoke", false, 1, 5)
 	check("old, one was seen, one spoke", true, 1, 2, 3, 5)
-	c.send((&apiv1.Signal{Number: int32(syscall.SIGKILL), Ranks: []uint32{1}}).Frame())
-	c.until(exited)
+	st.Process(1).Signal(syscall.SIGKILL)
+	up.until(exited)
 	check("one has ended", false, 2, 5)
 }

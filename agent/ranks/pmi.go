@@ -1,4 +1,4 @@
-package agent
+package ranks
 
 import (
 	"context"
@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -21,8 +23,8 @@ import (
 const pmiDescriptor = 3
 
 // newPMI is the server for this host's ranks of a launch.
-func (st *step) newPMI() *pmi.Server {
-	l := st.launch
+func (st *Job) newPMI() *pmi.Server {
+	l := st.Launch
 	apps := make(map[int]int, len(l.Procs))
 	for _, p := range l.Procs {
 		apps[int(p.Rank)] = int(p.App)
@@ -33,21 +35,21 @@ func (st *step) newPMI() *pmi.Server {
 		Universe:  int(l.Job.PmiUniverse),
 		Mapping:   l.Job.Mapping,
 		HwlocXML:  st.hint.path,
-		Log:       st.s.log,
+		Log:       st.s.Log,
 		Reconnect: st.port != nil,
 		Spawned:   l.Job.Spawned,
 		Spawn: func(ctx context.Context, r job.Spawn) (int, error) {
-			return st.s.spawn(ctx, int(l.Job.Number), r)
+			return st.s.Session.Spawn(ctx, int(l.Job.Number), r)
 		},
 		PlainBarriers: !groupBarriers(l.Apps),
 		Hooks: pmi.Hooks{
-			OnInit:     func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_RUNNING) },
-			OnFinalize: func(rank int) { st.s.setPMI(st.id(rank), apiv1.PmiState_PMI_FINALIZED) },
+			OnInit:     func(rank int) { st.SetPMI(rank, apiv1.PmiState_PMI_RUNNING) },
+			OnFinalize: func(rank int) { st.SetPMI(rank, apiv1.PmiState_PMI_FINALIZED) },
 			OnAbort: func(rank, code int, text string) {
 				if p := st.started(uint32(rank)); p != nil {
 					p.aborted.Store(true) // before the launcher, which then ends all, knows
 				}
-				st.s.send(abortOf(st.id(rank), code, text, nil).Frame())
+				st.send(AbortOf(st.id(rank), code, text, nil).Frame())
 			},
 		},
 	})
@@ -71,27 +73,27 @@ type wiring struct {
 }
 
 // wire prepares the way between a rank and its server.
-func (p *proc) wire() (w wiring, err error) {
-	st, l := p.step, p.step.launch
-	switch st.protocolOf(p.spec.App) {
+func (p *Process) wire() (w wiring, err error) {
+	st, l := p.Job, p.Job.Launch
+	switch st.protocolOf(p.Spec.App) {
 	case apiv1.Pmi_PMI_NONE:
 		return w, nil
 	case apiv1.Pmi_PMI_PMIX:
-		w.env = st.s.pmix.running().Environment(int(l.Job.Number), int(p.spec.Rank))
+		w.env = st.pmix.Environment(int(l.Job.Number), int(p.Spec.Rank))
 		return w, nil
 	case apiv1.Pmi_PMI_PORT:
-		w.env = st.port.variables(p.spec.Rank)
+		w.env = st.port.variables(p.Spec.Rank)
 	default:
 		if w.ours, w.theirs, err = pmiPair(); err != nil {
 			return w, err
 		}
 		// PMI_ID must not stand beside PMI_FD (pmi-wire.md 3.2).
 		w.env = []string{"PMI_FD=" + strconv.Itoa(pmiDescriptor)}
-		if st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_2 {
+		if st.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_2 {
 			w.env = append(w.env, pmi2Variable)
 		}
 	}
-	w.env = append(w.env, pmiVariables(l.Launch, p.spec)...)
+	w.env = append(w.env, pmiVariables(l.Launch, p.Spec)...)
 	return w, nil
 }
 
@@ -125,10 +127,10 @@ func pmiVariables(l *apiv1.Launch, p *apiv1.Proc) []string {
 // The connection stays open until the process has ended: a rank that waits for one that is
 // gone is stopped by the launcher, and should not print errors of its own before. So does one that
 // aborts: clients up to MPICH 4.0 wait there (simple_pmi.c, PMI_Abort), and say "readline failed".
-func (p *proc) servePMI(conn net.Conn) {
+func (p *Process) servePMI(conn net.Conn) {
 	defer conn.Close()
-	st := p.step
-	err := st.server.Serve(st.ctx, conn, int(p.spec.Rank))
+	st := p.Job
+	err := st.server.Serve(st.ctx, conn, int(p.Spec.Rank))
 	var (
 		protocol   *pmi.ProtocolError
 		unfinished *pmi.UnfinishedError
@@ -136,18 +138,18 @@ func (p *proc) servePMI(conn net.Conn) {
 	)
 	switch {
 	case p.aborted.Load():
-		p.awaitEnd(abortBound)
+		p.awaitEnd(AbortBound)
 		return
 	case err == nil || st.ctx.Err() != nil:
 		return
 	case errors.As(err, &protocol):
-		p.fail(err.Error())
+		p.Fail(err.Error())
 	case errors.As(err, &unfinished):
-		p.wireupFailed(err, []int{int(p.id)})
+		p.WireupFailed(err, []int{int(p.ID)})
 	case errors.As(err, &gone):
-		p.wireupFailed(err, gone.Gone)
+		p.WireupFailed(err, gone.Gone)
 	default:
-		p.wireupFailed(err, nil)
+		p.WireupFailed(err, nil)
 	}
 	select {
 	case <-p.process.Done():
@@ -159,14 +161,14 @@ func (p *proc) servePMI(conn net.Conn) {
 // process, which says more.
 const exitBound = time.Second
 
-// wireupFailed tells the launcher that a rank's PMI cannot go on because of others, after the
+// WireupFailed tells the launcher that a rank's PMI cannot go on because of others, after the
 // exits of those others (ids) if they come.
-func (p *proc) wireupFailed(err error, culprits []int) {
-	st := p.step
+func (p *Process) WireupFailed(err error, culprits []int) {
+	st := p.Job
 	t := time.NewTimer(exitBound)
 	defer t.Stop()
 	for _, id := range culprits {
-		culprit := st.s.proc(uint32(id))
+		culprit := st.process(uint32(id))
 		if culprit == nil {
 			continue
 		}
@@ -178,7 +180,39 @@ func (p *proc) wireupFailed(err error, culprits []int) {
 		}
 	}
 	if !st.isStopped() {
-		st.s.send((&apiv1.WireupFailed{
-			Rank: p.id, Text: err.Error()}).Frame())
+		st.send((&apiv1.WireupFailed{
+			Rank: p.ID, Text: err.Error()}).Frame())
 	}
+}
+
+// AbortBound is how long a rank that aborts is held for a launcher that says nothing.
+const AbortBound = 2 * time.Second
+
+// awaitEnd waits for the process's end, for at most that long.
+func (p *Process) awaitEnd(bound time.Duration) {
+	t := time.NewTimer(bound)
+	defer t.Stop()
+	select {
+	case <-p.process.Done():
+	case <-p.Job.ctx.Done():
+	case <-t.C:
+	}
+}
+
+// AbortOf is an MPI_Abort as the launcher is told of it. targets are the processes to end; nil, or
+// with the rank among them, it is the run.
+func AbortOf(id, code int, text string, targets []int) *apiv1.Aborted {
+	a := &apiv1.Aborted{Rank: uint32(id), Code: int32(code), Text: text}
+	if !slices.Contains(targets, id) {
+		a.Targets = idset.Of(targets...).String()
+	}
+	return a
+}
+
+// process is one of the session's processes here, nil for any other id.
+func (st *Job) process(id uint32) *Process {
+	if of := st.s.Session.Job(id); of != nil {
+		return of.Process(id - of.Launch.Job.Base)
+	}
+	return nil
 }

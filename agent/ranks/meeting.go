@@ -1,4 +1,4 @@
-package agent
+package ranks
 
 import (
 	"cmp"
@@ -13,56 +13,34 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/gloo"
-	"github.com/mpiup/mpiup/agent/ports"
 	"github.com/mpiup/mpiup/agent/sockets"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/internal/network"
 	"google.golang.org/protobuf/proto"
 )
 
-// maxMeetingPorts bounds what one session may have reserved: two for the job, and one a rank of TensorFlow's.
-const maxMeetingPorts = 256
-
-// reservePorts keeps ports of this host for a new session's ranks, as its Open wants them.
-func (a *Agent) reservePorts(o *apiv1.Open) (list []uint32) {
-	n := int(min(o.MeetingPorts, maxMeetingPorts))
-	within, err := network.ParsePorts(o.MpiPorts)
-	if n == 0 || err != nil { // a range that is none fails the launch, with its reason
-		return nil
-	}
-	own := !within.IsZero()
-	if !own {
-		within = ports.Usual(os.DirFS("/"))
-	}
-	for _, p := range a.ports.Reserve(o.Session, n, within, own) {
-		list = append(list, uint32(p))
-	}
-	return list
-}
-
 // newGloo is where the job's Horovod ranks meet; nil where Horovod is told nothing.
-func (st *step) newGloo() *gloo.Server {
-	l := st.launch
+func (st *Job) newGloo() *gloo.Server {
+	l := st.Launch
 	if frameworks.Set(l.Job.Meeting.GetFrameworks())&frameworks.Horovod == 0 || l.Exec != nil || len(l.Procs) == 0 {
 		return nil
 	}
 	return gloo.New(gloo.Config{
-		Check: st.maySpeak, Log: st.s.log,
+		Check: st.maySpeak, Log: st.s.Log,
 		Send: func(u gloo.Update) {
 			if l.Job.Hosts > 1 {
-				st.s.send((&apiv1.Rendezvous{
+				st.send((&apiv1.Rendezvous{
 					Job: l.Job.Number, Scope: u.Scope, Epoch: u.Epoch, Rank: uint32(u.Rank), Key: u.Key, Value: u.Value, Done: u.Done}).Frame())
 			}
 		},
-		Full: func(err error) { st.s.notice(true, "%v", err) },
+		Full: func(err error) { st.Notice(true, "%v", err) },
 	})
 }
 
 // openGloo gives the ranks their ports where a program may use them: the user said so, or its Python has Horovod.
-func (st *step) openGloo(dirs []string) error {
-	l := st.launch
+func (st *Job) openGloo(dirs []string) error {
+	l := st.Launch
 	if st.gloo == nil || frameworks.Set(l.Job.Meeting.GetFrameworks())&frameworks.HorovodGloo == 0 && !st.hasHorovod(dirs) {
 		return nil
 	}
@@ -78,9 +56,9 @@ func (st *step) openGloo(dirs []string) error {
 }
 
 // hasHorovod says that a program of the job here runs a Python that has Horovod.
-func (st *step) hasHorovod(dirs []string) bool {
-	asked := make([]bool, len(st.launch.Apps)) // each program once, however many ranks it has
-	for _, p := range st.launch.Procs {
+func (st *Job) hasHorovod(dirs []string) bool {
+	asked := make([]bool, len(st.Launch.Apps)) // each program once, however many ranks it has
+	for _, p := range st.Launch.Procs {
 		if !asked[p.App] && st.library(int(p.App), dirs[p.App]).Horovod {
 			return true
 		}
@@ -89,16 +67,16 @@ func (st *step) hasHorovod(dirs []string) bool {
 	return false
 }
 
-func (st *step) glooPort(rank uint32) uint16 {
+func (st *Job) glooPort(rank uint32) uint16 {
 	if st.gloo == nil {
 		return 0
 	}
 	return st.gloo.Port(int(rank))
 }
 
-// rendezvous takes what Horovod's ranks on another host put.
-func (s *session) rendezvous(m *apiv1.Rendezvous) {
-	if st := s.job(m.Job); st != nil && st.gloo != nil {
+// Rendezvous takes what Horovod's ranks on another host put.
+func (st *Job) Rendezvous(m *apiv1.Rendezvous) {
+	if st.gloo != nil {
 		st.gloo.Apply(gloo.Update{Scope: m.Scope, Epoch: m.Epoch, Rank: int(m.Rank), Key: m.Key, Value: m.Value, Done: m.Done})
 	}
 }
@@ -127,7 +105,7 @@ const (
 )
 
 // watchMeeting looks now and then which ranks have come to where they meet, until all have or the job ends.
-func (st *step) watchMeeting() {
+func (st *Job) watchMeeting() {
 	t := time.NewTimer(meetingLook)
 	defer t.Stop()
 	begun := time.Now()
@@ -148,13 +126,13 @@ func (st *step) watchMeeting() {
 }
 
 // nextMeetingLook is the time until the next look; 0: there is nothing more to be seen.
-func (st *step) nextMeetingLook(age time.Duration) time.Duration {
+func (st *Job) nextMeetingLook(age time.Duration) time.Duration {
 	a := &st.meets
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.met.Union(a.elsewhere)
 	switch {
-	case a.blind, known.Len() == len(st.launch.Procs):
+	case a.blind, known.Len() == len(st.Launch.Procs):
 		return 0
 	case age < meetingYoung:
 		return meetingLook
@@ -165,8 +143,8 @@ func (st *step) nextMeetingLook(age time.Duration) time.Duration {
 }
 
 // meetsAt notes where the processes of an environment meet others.
-func (st *step) meetsAt(env []string) {
-	if !st.launch.Job.GetMeeting().GetWatch() {
+func (st *Job) meetsAt(env []string) {
+	if !st.Launch.Job.GetMeeting().GetWatch() {
 		return
 	}
 	a := &st.meets
@@ -174,7 +152,7 @@ func (st *step) meetsAt(env []string) {
 	defer a.mu.Unlock()
 	if a.ports == nil {
 		a.ports = map[uint16]bool{}
-		for _, at := range st.launch.Job.Meeting.Tf {
+		for _, at := range st.Launch.Job.Meeting.Tf {
 			if ap, err := netip.ParseAddrPort(at); err == nil {
 				a.ports[ap.Port()] = true
 			}
@@ -196,7 +174,7 @@ func (st *step) meetsAt(env []string) {
 }
 
 // lookAtMeeting takes one look, and tells the launcher what is new.
-func (st *step) lookAtMeeting() {
+func (st *Job) lookAtMeeting() {
 	a := &st.meets
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -209,22 +187,22 @@ func (st *step) lookAtMeeting() {
 		a.blind = true
 		return
 	}
-	procs := slices.DeleteFunc(st.all(), func(p *proc) bool { return p.process.Over() })
-	slices.SortFunc(procs, func(p, q *proc) int { return cmp.Compare(p.id, q.id) })
+	procs := slices.DeleteFunc(st.All(), func(p *Process) bool { return p.process.Over() })
+	slices.SortFunc(procs, func(p, q *Process) int { return cmp.Compare(p.ID, q.ID) })
 	st.loads(procs)
 	for _, p := range procs {
-		id := int(p.id)
+		id := int(p.ID)
 		switch {
 		case a.met.Contains(id) || a.elsewhere.Contains(id):
 		case apiv1.PmiState(p.pmi.Load()) != apiv1.PmiState_PMI_NEVER:
 			a.elsewhere.Add(id)
-		case st.gloo != nil && st.gloo.Met(int(p.spec.Rank)):
+		case st.gloo != nil && st.gloo.Met(int(p.Spec.Rank)):
 			a.met.Add(id)
-		case len(seen.there) > 0 || len(seen.other) > 0 && a.frameworks[p.spec.App] != "":
+		case len(seen.there) > 0 || len(seen.other) > 0 && a.frameworks[p.Spec.App] != "":
 			st.place(p, seen)
 		}
 	}
-	if !a.visited && len(seen.inside) > 0 && slices.ContainsFunc(procs, func(p *proc) bool { return a.frameworks[p.spec.App] != "" }) {
+	if !a.visited && len(seen.inside) > 0 && slices.ContainsFunc(procs, func(p *Process) bool { return a.frameworks[p.Spec.App] != "" }) {
 		st.pairs(procs, seen.inside)
 	}
 	st.tellMet()
@@ -261,16 +239,16 @@ func (a *attendance) meeting(host fs.FS) (seen seenSockets, err error) {
 
 // pairs finds ranks here that are connected with each other: they have met in a way of their own. Some ranks of a
 // program are looked at, and speak for the others.
-func (st *step) pairs(procs []*proc, inside []sockets.Socket) {
+func (st *Job) pairs(procs []*Process, inside []sockets.Socket) {
 	a := &st.meets
 	taken := map[uint32]int{}
 	holder := map[uint64]int{}
 	for _, p := range procs {
-		if taken[p.spec.App]++; taken[p.spec.App] > samples {
+		if taken[p.Spec.App]++; taken[p.Spec.App] > samples {
 			continue
 		}
-		_ = st.s.agent.super.EachSocket(p.process.Pid(), func(inode uint64) bool { // place has seen to what does not show
-			holder[inode] = int(p.id)
+		_ = st.s.Super.EachSocket(p.process.Pid(), func(inode uint64) bool { // place has seen to what does not show
+			holder[inode] = int(p.ID)
 			return true
 		})
 	}
@@ -294,35 +272,35 @@ func usualLoopback(a netip.Addr) bool {
 }
 
 // place finds out which of the sockets a rank holds.
-func (st *step) place(p *proc, seen seenSockets) {
+func (st *Job) place(p *Process, seen seenSockets) {
 	a := &st.meets
 	met, away := false, false
-	err := st.s.agent.super.EachSocket(p.process.Pid(), func(inode uint64) bool {
+	err := st.s.Super.EachSocket(p.process.Pid(), func(inode uint64) bool {
 		met = seen.there[inode]
 		away = away || seen.other[inode]
 		return !met
 	})
 	switch {
 	case met:
-		a.met.Add(int(p.id))
+		a.met.Add(int(p.ID))
 	case away || err != nil: // what does not show is not held against it
-		a.elsewhere.Add(int(p.id))
+		a.elsewhere.Add(int(p.ID))
 	}
 }
 
 // loads finds out which framework the programs' ranks have loaded: of each program a few are looked at, and speak for
 // the others, since all do much the same. Horovod may come some time after the torch that it stands on.
-func (st *step) loads(procs []*proc) {
+func (st *Job) loads(procs []*Process) {
 	a := &st.meets
 	seen := map[uint32]int{}
 	found := map[uint32]string{}
 	for _, p := range procs {
-		app := p.spec.App
+		app := p.Spec.App
 		if f, known := a.frameworks[app]; seen[app] >= samples || known && (f == "" || a.visited || time.Since(p.begun) > meetingYoung) {
 			continue
 		}
 		if seen[app]++; seen[app] == 1 || found[app] != "" {
-			found[app] = st.s.agent.libs.Framework(p.process.Pid())
+			found[app] = st.s.Libs.Framework(p.process.Pid())
 		}
 	}
 	for app, framework := range found {
@@ -340,11 +318,11 @@ func (st *step) loads(procs []*proc) {
 }
 
 // tellMet tells the launcher, where there is something to tell that it does not know. a.mu is held.
-func (st *step) tellMet() {
+func (st *Job) tellMet() {
 	a := &st.meets
-	m := &apiv1.Met{Job: st.launch.Job.Number, Met: a.met.String(), Elsewhere: a.elsewhere.String(), Visited: a.visited}
+	m := &apiv1.Met{Job: st.Launch.Job.Number, Met: a.met.String(), Elsewhere: a.elsewhere.String(), Visited: a.visited}
 	var loaded idset.Set
-	for _, p := range st.launch.Procs {
+	for _, p := range st.Launch.Procs {
 		if f := a.frameworks[p.App]; f != "" {
 			m.Framework = cmp.Or(m.Framework, f)
 			loaded.Add(st.id(int(p.Rank)))
@@ -355,12 +333,12 @@ func (st *step) tellMet() {
 		return
 	}
 	a.told = m
-	st.s.send(m.Frame())
+	st.send(m.Frame())
 }
 
 // lastMeetingLook is a look when a rank has ended, before the launcher hears of that: its connections are listed for a
 // while yet.
-func (st *step) lastMeetingLook() {
+func (st *Job) lastMeetingLook() {
 	a := &st.meets
 	a.mu.Lock()
 	needless := len(a.frameworks) == 0 || a.visited
@@ -371,7 +349,7 @@ func (st *step) lastMeetingLook() {
 }
 
 // watches says that the launcher wants to know who comes to where ranks meet.
-func (st *step) watches() bool {
-	l := st.launch
+func (st *Job) watches() bool {
+	l := st.Launch
 	return l.Job.GetMeeting().GetWatch() && l.Exec == nil && l.Job.Explain == 0 && l.Job.Size > 1
 }

@@ -1,4 +1,4 @@
-package agent
+package ranks
 
 import (
 	"cmp"
@@ -44,7 +44,7 @@ func looks() iter.Seq[time.Duration] {
 }
 
 // watchUnspoken looks at the memory maps of ranks that do not speak. It returns when the job ends.
-func (st *step) watchUnspoken() {
+func (st *Job) watchUnspoken() {
 	begun := time.Now()
 	shows := map[uint32]bool{}
 	for at := range looks() {
@@ -56,7 +56,7 @@ func (st *step) watchUnspoken() {
 			return
 		}
 		for _, p := range st.worthALook(at >= young, shows) {
-			if library := st.s.agent.libs.Mapped(p.process.Pid()); library != "" && p.mute() {
+			if library := st.s.Libs.Mapped(p.process.Pid()); library != "" && p.mute() {
 				p.mapped.Store(&library)
 			}
 		}
@@ -65,43 +65,43 @@ func (st *step) watchUnspoken() {
 
 // worthALook is the ranks whose maps are to be read: all that are mute and did not show a library, or
 // the first of each program that may load one without showing it, which shows remembers.
-func (st *step) worthALook(every bool, shows map[uint32]bool) (list []*proc) {
-	procs := st.all()
-	slices.SortFunc(procs, func(a, b *proc) int { return cmp.Compare(a.id, b.id) })
+func (st *Job) worthALook(every bool, shows map[uint32]bool) (list []*Process) {
+	procs := st.All()
+	slices.SortFunc(procs, func(a, b *Process) int { return cmp.Compare(a.ID, b.ID) })
 	taken := map[uint32]int{}
 	for _, p := range procs {
 		if p.mapped.Load() != nil {
-			taken[p.spec.App]++
+			taken[p.Spec.App]++
 			continue
 		}
-		if _, asked := shows[p.spec.App]; !asked && !every {
-			shows[p.spec.App] = st.shows(p)
+		if _, asked := shows[p.Spec.App]; !asked && !every {
+			shows[p.Spec.App] = st.shows(p)
 		}
-		if !p.mute() || !every && (taken[p.spec.App] >= samples || shows[p.spec.App]) {
+		if !p.mute() || !every && (taken[p.Spec.App] >= samples || shows[p.Spec.App]) {
 			continue
 		}
-		taken[p.spec.App]++
+		taken[p.Spec.App]++
 		list = append(list, p)
 	}
 	return list
 }
 
 // shows says that the rank's program surely loads an MPI library, or that nobody listens to the rank.
-func (st *step) shows(p *proc) bool {
-	return st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_NONE || st.surely(p) != ""
+func (st *Job) shows(p *Process) bool {
+	return st.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_NONE || st.surely(p) != ""
 }
 
 // surely is the MPI library that the rank's program loads whatever it does. A script may name mpi4py or Horovod and
 // never come to it: there its memory map says.
-func (st *step) surely(p *proc) string {
-	if c := st.library(int(p.spec.App), p.dir); c.Sure && !c.Mention {
+func (st *Job) surely(p *Process) string {
+	if c := st.library(int(p.Spec.App), p.dir); c.Sure && !c.Mention {
 		return c.Library
 	}
 	return ""
 }
 
 // mute says that a process has not spoken, and still may.
-func (p *proc) mute() bool {
+func (p *Process) mute() bool {
 	select {
 	case <-p.process.Done():
 		return false
@@ -112,15 +112,15 @@ func (p *proc) mute() bool {
 
 // unspoken is the MPI library of a rank that has ended well and never spoke; "" if there is none
 // to be seen.
-func (p *proc) unspoken() string {
-	if p.step.launch.Job.Explain > 0 {
+func (p *Process) unspoken() string {
+	if p.Job.Launch.Job.Explain > 0 {
 		return "" // no program ran
 	}
-	st := p.step
-	if st.gloo != nil && st.gloo.Met(int(p.spec.Rank)) {
+	st := p.Job
+	if st.gloo != nil && st.gloo.Met(int(p.Spec.Rank)) {
 		return "" // Horovod by Gloo, which loads MPI where it was built with it
 	}
-	if st.launch.Job.Size < 2 || st.protocolOf(p.spec.App) == apiv1.Pmi_PMI_NONE || apiv1.PmiState(p.pmi.Load()) != apiv1.PmiState_PMI_NEVER {
+	if st.Launch.Job.Size < 2 || st.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_NONE || apiv1.PmiState(p.pmi.Load()) != apiv1.PmiState_PMI_NEVER {
 		return ""
 	}
 	if seen := p.mapped.Load(); seen != nil {
@@ -134,10 +134,10 @@ func (p *proc) unspoken() string {
 
 // alike is the library that ranks of the same program had which were looked at; "" where fewer than
 // samples had one.
-func (st *step) alike(p *proc) string {
+func (st *Job) alike(p *Process) string {
 	seen, library := 0, ""
-	for _, other := range st.all() {
-		if l := other.mapped.Load(); l != nil && other.spec.App == p.spec.App {
+	for _, other := range st.All() {
+		if l := other.mapped.Load(); l != nil && other.Spec.App == p.Spec.App {
 			seen++
 			library = *l
 		}

@@ -1,4 +1,4 @@
-package agent
+package ranks
 
 import (
 	"errors"
@@ -13,16 +13,16 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 )
 
-// pmixJob is the job as PMIx ranks are told of it.
-func (st *step) pmixJob() (pmix.Job, error) {
-	l := st.launch
+// PMIxJob is the job as PMIx ranks are told of it.
+func (st *Job) PMIxJob() (pmix.Job, error) {
+	l := st.Launch
 	hosts, err := hostsOf(l.Launch)
 	if err != nil {
 		return pmix.Job{}, err
 	}
 	j := pmix.Job{Space: st.space, Job: jobdata.Job{
 		Namespace: l.Job.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l.Launch),
-		Universe: int(l.Job.Universe), Command: commandOf(l.Apps), Mapping: l.Job.Mapping, Crowded: st.s.crowded(), Getenv: st.userVariable,
+		Universe: int(l.Job.Universe), Command: CommandOf(l.Apps), Mapping: l.Job.Mapping, Crowded: st.s.Crowded(), Getenv: st.userVariable,
 	}}
 	if b := st.bound(); b.Any() {
 		j.Binding = b.Places
@@ -31,11 +31,11 @@ func (st *step) pmixJob() (pmix.Job, error) {
 		j.Here = int(l.Procs[0].NodeRank)
 	}
 	if l.Job.Spawned {
-		parent := st.s.jobOf(l.Job.Parent)
+		parent := st.s.Session.Job(l.Job.Parent)
 		if parent == nil {
 			return j, fmt.Errorf("spawned by process %d, which no job has", l.Job.Parent)
 		}
-		j.SpawnedBy = &job.Process{Job: int(parent.launch.Job.Number), Rank: int(l.Job.Parent - parent.launch.Job.Base)}
+		j.SpawnedBy = &job.Process{Job: int(parent.Launch.Job.Number), Rank: int(l.Job.Parent - parent.Launch.Job.Base)}
 	}
 	return j, nil
 }
@@ -84,14 +84,14 @@ func hostsOf(l *apiv1.Launch) ([]jobdata.Host, error) {
 }
 
 // userVariable is what the user has set for a rank here: for its program, or in the container.
-func (st *step) userVariable(rank int, name string) string {
+func (st *Job) userVariable(rank int, name string) string {
 	var own []string
-	for _, p := range st.launch.Procs {
+	for _, p := range st.Launch.Procs {
 		if int(p.Rank) == rank {
-			own = st.launch.Apps[p.App].Env
+			own = st.Launch.Apps[p.App].Env
 		}
 	}
-	for _, list := range [][]string{own, st.s.agent.cfg.Env} {
+	for _, list := range [][]string{own, st.s.Env} {
 		for _, kv := range slices.Backward(list) {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok {
 				return v
@@ -99,4 +99,34 @@ func (st *step) userVariable(rank int, name string) string {
 		}
 	}
 	return ""
+}
+
+const MaxAuditCommand = 1024 // bytes of all programs of a Launch, about
+
+// CommandOf is the programs of a launch with their arguments, quoted where a space or worse
+// would deceive, cut at maxAuditCommand.
+func CommandOf(apps []*apiv1.App) string {
+	var b strings.Builder
+	for i, a := range apps {
+		if i > 0 {
+			b.WriteString(" :")
+		}
+		for _, word := range a.Argv {
+			if b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			if b.Len() > MaxAuditCommand {
+				b.WriteString("...")
+				return b.String()
+			}
+			if len(word) > MaxAuditCommand {
+				word = strings.ToValidUTF8(word[:MaxAuditCommand], "") + "..."
+			}
+			if word == "" || strings.ContainsFunc(word, func(r rune) bool { return r <= ' ' || r == '"' || r == '\'' || r > '~' }) {
+				word = fmt.Sprintf("%q", word)
+			}
+			b.WriteString(word)
+		}
+	}
+	return b.String()
 }

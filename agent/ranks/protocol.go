@@ -1,4 +1,4 @@
-package agent
+package ranks
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 
 // choose looks at each program of a job here before any of them is started: which protocol its ranks
 // get, of which the launcher is told where that was left to us, and whether its hwloc is old.
-func (st *step) choose(dirs []string) {
-	l := st.launch
+func (st *Job) choose(dirs []string) {
+	l := st.Launch
 	st.awaits = l.Job.Await && l.Job.Pmi == apiv1.Pmi_PMI_AUTO && st.space != nil && len(l.Procs) > 0
 	st.programs, st.shards = make([]outfit.Program, len(l.Apps)), make([]bool, len(l.Apps))
 	here := make([]bool, len(l.Apps))
@@ -41,7 +41,7 @@ func (st *step) choose(dirs []string) {
 			if c.Library == "" && l.Job.Spawned {
 				st.likeParent(p, &c)
 			}
-			st.s.send((&apiv1.Chosen{
+			st.send((&apiv1.Chosen{
 				Job: l.Job.Number, App: uint32(app), Pmi: p.Protocol, Library: c.Library, Why: c.Why, Sure: c.Sure && !c.Mention, Waits: st.awaits}).Frame())
 		}
 	}
@@ -49,7 +49,7 @@ func (st *step) choose(dirs []string) {
 
 // awaitWord waits for the launcher's word on what was chosen here and elsewhere. It is asked for after
 // choose, so that all that is prepared meanwhile costs no time.
-func (st *step) awaitWord() error {
+func (st *Job) awaitWord() error {
 	if !st.awaits {
 		return nil
 	}
@@ -63,34 +63,30 @@ func (st *step) awaitWord() error {
 	return nil
 }
 
-// proceed is the launcher's word on a job's libraries.
-func (s *session) proceed(p *apiv1.Proceed) error {
-	st := s.job(p.Job)
-	if st == nil { // it is over
-		return nil
-	}
+// Proceed is the launcher's word on the job's libraries.
+func (st *Job) Proceed(refused string) error {
 	select {
-	case st.word <- p.Refused:
+	case st.word <- refused:
 		return nil
 	default:
-		return fmt.Errorf("a second word on the libraries of job %d", p.Job)
+		return fmt.Errorf("a second word on the libraries of job %d", st.Launch.Job.Number)
 	}
 }
 
 // likeParent gives a spawned program that does not show what it needs what its parent's job got
 // here.
-func (st *step) likeParent(p *outfit.Program, c *mpilib.Choice) {
-	parent := st.s.jobOf(st.launch.Job.Parent)
-	if parent == nil || len(parent.launch.Procs) == 0 {
+func (st *Job) likeParent(p *outfit.Program, c *mpilib.Choice) {
+	parent := st.s.Session.Job(st.Launch.Job.Parent)
+	if parent == nil || len(parent.Launch.Procs) == 0 {
 		return
 	}
 	<-parent.over // it has been chosen for, since one of its ranks spawned
-	p.Protocol = parent.protocolOf(parent.launch.Procs[0].App)
+	p.Protocol = parent.protocolOf(parent.Launch.Procs[0].App)
 	c.Why += ", and the ranks that spawned it got this"
 }
 
 // protocolOf is how ranks of a program here speak with us. PMI_NONE: they do not.
-func (st *step) protocolOf(app uint32) apiv1.Pmi {
+func (st *Job) protocolOf(app uint32) apiv1.Pmi {
 	if int(app) >= len(st.programs) {
 		return apiv1.Pmi_PMI_NONE
 	}
@@ -98,8 +94,8 @@ func (st *step) protocolOf(app uint32) apiv1.Pmi {
 }
 
 // speaks says that a program of the job here uses one of the protocols.
-func (st *step) speaks(which ...apiv1.Pmi) bool {
-	for _, p := range st.launch.Procs {
+func (st *Job) speaks(which ...apiv1.Pmi) bool {
+	for _, p := range st.Launch.Procs {
 		for _, w := range which {
 			if st.protocolOf(p.App) == w {
 				return true
@@ -110,16 +106,15 @@ func (st *step) speaks(which ...apiv1.Pmi) bool {
 }
 
 // library looks for the MPI library of a program as its ranks are started.
-func (st *step) library(app int, dir string) mpilib.Choice {
-	cfg := &st.s.agent.cfg
+func (st *Job) library(app int, dir string) mpilib.Choice {
 	a := st.apps[app]
-	env := outfit.Environment(cfg.Env, nil, a.Env, nil)
+	env := outfit.Environment(st.s.Env, nil, a.Env, nil)
 	for i, kv := range env {
 		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
 			env[i] = "PATH=" + program.SearchPath(a.Path, path, a.AlsoWdir)
 		}
 	}
-	return st.s.agent.libs.Look(mpilib.Query{Argv: a.Argv, Env: env, Dir: dir})
+	return st.s.Libs.Look(mpilib.Query{Argv: a.Argv, Env: env, Dir: dir})
 }
 
 // pmi2Variable asks MPICH since 4.2 for PMI-2; a build without it, as in the wheels, then dies in

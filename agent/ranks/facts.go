@@ -1,0 +1,121 @@
+package ranks
+
+import (
+	"os"
+
+	"github.com/mpiup/mpiup/agent/checkup"
+	"github.com/mpiup/mpiup/agent/mpinet"
+	"github.com/mpiup/mpiup/agent/outfit"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/rdma"
+	"github.com/mpiup/mpiup/topology/sysfs"
+)
+
+// binding says where the bound ranks lie on this host.
+func (st *Job) binding() *outfit.Bound {
+	if !st.Launch.Needs().Layout {
+		return st.Launch.Bind(nil, nil)
+	}
+	l, m, err := st.s.Host.Layout()
+	if err != nil {
+		st.s.Log.Info("bound ranks are not told where they are", "cause", err)
+	}
+	return st.Launch.Bind(l, m)
+}
+
+// dress decides what the job's processes are started with.
+func (st *Job) dress() error {
+	o, notices, err := outfit.New(outfit.Job{Launch: st.Launch, Session: st.s.ID, Programs: st.programs, Bound: st.bound(),
+		Hint: st.hint.path, Files: st.files}, st.facts())
+	for _, n := range notices {
+		st.Notice(n.Warning, "%s", n.Text)
+	}
+	st.outfit = o
+	return err
+}
+
+// facts is what the job's outfit needs to know of this host.
+func (st *Job) facts() outfit.Host {
+	s, needs := st.s, st.Launch.Needs()
+	h := outfit.Host{Name: s.Name, Env: s.Env, FileGPUs: s.GPUs, Account: st.user, Expand: os.Expand}
+	pmix := st.speaks(apiv1.Pmi_PMI_PMIX)
+	if needs.NoFabric && pmix {
+		h.NoFabric = s.Inventory.GPUs == 0 && !rdma.HasFabric(sysfs.Host())
+	}
+	if needs.HCAs {
+		h.HCAs, h.Locked = s.Host.HCAs(), checkup.LockedMemory()
+	}
+	if needs.Interfaces {
+		var links []mpinet.Link
+		if links, h.InterfacesErr = mpinet.Links(); h.InterfacesErr == nil {
+			h.Interfaces = mpinet.Read(sysfs.Host(), links, h.HCAs)
+		} else {
+			st.s.Log.Info("no interface is chosen for MPI", "cause", h.InterfacesErr)
+		}
+	}
+	if needs.MCAFiles && pmix {
+		h.MCAFiles = mpinet.MCAFiles(sysfs.Host(), st.s.Variable)
+	}
+	if needs.GPUs {
+		h.GPUs = s.Host.GPUs(st.may)
+	}
+	h.OldTorchrun = needs.Torch && oldTorchrun()
+	return h
+}
+
+// verifyBinding says when a rank that was just started runs on CPUs that it was not bound to.
+func (p *Process) verifyBinding() {
+	want := p.Job.bound().CPUs(p.Spec.Rank)
+	if want.Empty() {
+		return
+	}
+	got, err := p.process.CPUs()
+	if err != nil || len(got) == 0 { // it has ended
+		return
+	}
+	if now := idset.Of(got...); !want.Covers(now) {
+		p.Job.Notice(true, "rank %d runs on CPUs %s, and was bound to %s: its program or a tool around it has bound it anew", p.Spec.Rank, now, want)
+	}
+}
+
+// oldTorchrun says that Debian's torch is here, which Debian 12 has in version 1.13.
+func oldTorchrun() bool {
+	_, err := os.Stat("/usr/lib/python3/dist-packages/torch/version.py")
+	return err == nil
+}
+
+// Most of a rank's MPI_Init is hwloc reading /sys, the same on every rank. So the agent reads the
+// machine once and hands its ranks hwloc's XML of it:
+//
+//	HWLOC_XMLFILE                        a file in the agent's memory, /proc/PID/fd/N
+//	HWLOC_THISSYSTEM=1                   it describes this machine: binding works as without
+//	HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1 what the rank's cpuset allows is still asked of the kernel
+//	pmix.hwlocxml2, PMI_hwloc_xmlfile    the same by PMIx (the text) and PMI (the file)
+//
+// It is a hint: where it cannot be made, ranks find out themselves.
+
+// hint is what ranks of one job are told of the machine; empty fields: nothing.
+type hint struct {
+	path string // of a file with xml
+	xml  string
+}
+
+// topologyHint makes a job's hint. A rank that looks for the machine elsewhere, by the user's or the
+// container's will, gets none.
+func (st *Job) topologyHint() hint {
+	l := st.Launch
+	if l.Exec != nil || l.Job.NoTopologyHint || len(l.Procs) == 0 || outfit.LooksElsewhere(st.s.Variable) {
+		return hint{}
+	}
+	xml, err := st.s.Host.XML()
+	if err != nil {
+		st.Notice(false, "ranks find the host's topology themselves: %v", err)
+		return hint{}
+	}
+	path, err := st.s.Hints.Path(xml)
+	if err != nil {
+		st.Notice(false, "ranks get no file of the host's topology, and find it themselves: %v", err)
+	}
+	return hint{path, xml}
+}

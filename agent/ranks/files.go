@@ -1,0 +1,108 @@
+package ranks
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/mpiup/mpiup/agent/copies"
+	"github.com/mpiup/mpiup/agent/reap/guard"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// newCopies is the files that will come for a job, nil for none.
+func (st *Job) newCopies() *copies.Set {
+	l := st.Launch.Launch
+	if len(l.Files) == 0 {
+		return nil
+	}
+	return copies.New(copies.Config{Files: FilesOf(l), Window: apiv1.CopyWindow, Dir: st.filesDir, Wrote: func(n int) {
+		st.send((&apiv1.CopyCredit{Job: l.Job.Number, Bytes: uint32(n)}).Frame())
+	}})
+}
+
+// filesName is the directory of copied files in a session's.
+const filesName = "files"
+
+// filesDir makes the directory of the session's files.
+func (st *Job) filesDir() (string, error) {
+	dir, _ := st.s.Host.SessionDir(st.s.ID)
+	if dir == "" {
+		return "", fmt.Errorf("%s cannot be written to: give the agent a writable TMPDIR, such as an emptyDir volume", st.s.Host.RunDir())
+	}
+	dir = filepath.Join(dir, filesName)
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// CopyData takes the next bytes of the job's files.
+func (st *Job) CopyData(data []byte) error {
+	if st.copies == nil {
+		return errors.New("bytes of files for a job which has none")
+	}
+	return st.copies.Write(data)
+}
+
+// RemoveFiles removes what was copied for a job that has ended.
+func (st *Job) RemoveFiles() {
+	if st.copies != nil {
+		st.copies.Remove()
+	}
+	if st.files != "" {
+		os.RemoveAll(guard.SessionDir(st.s.Host.RunDir(), st.s.ID))
+		os.Remove(st.s.Host.RunDir()) // if nothing else is in it
+	}
+}
+
+// receive waits for the job's files, and lets its programs refer to them. failed is nil when all is
+// there.
+func (st *Job) receive() (failed *apiv1.StartFailed) {
+	l := st.Launch.Launch
+	var err error
+	if st.copies != nil {
+		st.s.Audit(l, true)
+		err = st.copies.Run(st.may)
+	}
+	needsDir := slices.ContainsFunc(l.Apps, func(a *apiv1.App) bool { return a.SessionDir })
+	if st.copies != nil {
+		st.files = st.copies.Dir()
+	}
+	if err == nil && needsDir && st.files == "" {
+		st.files, err = st.filesDir()
+	}
+	if err != nil {
+		failed = &apiv1.StartFailed{Rank: l.Job.Base + l.Procs[0].Rank, Phase: apiv1.StartPhase_START_COPY, Text: err.Error()}
+		var ce *copies.Error
+		if errors.As(err, &ce) {
+			failed.Path = ce.Name
+		}
+		return failed
+	}
+	st.apps = slices.Clone(l.Apps)
+	for i, a := range st.apps {
+		if a.Copied == 0 && !a.SessionDir {
+			continue
+		}
+		b := &apiv1.App{Argv: slices.Clone(a.Argv), Env: a.Env, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit,
+			Path: a.Path, AlsoWdir: a.AlsoWdir, IndexArgv: a.IndexArgv, Tools: a.Tools}
+		if a.Copied > 0 {
+			b.Argv[0] = st.copies.Path(int(a.Copied) - 1)
+		}
+		if a.SessionDir && !a.WdirExplicit {
+			b.Wdir, b.WdirExplicit = st.files, true
+		}
+		st.apps[i] = b
+	}
+	return nil
+}
+
+// FilesOf is what a Launch announces to send.
+func FilesOf(l *apiv1.Launch) []copies.File {
+	files := make([]copies.File, len(l.Files))
+	for i, f := range l.Files {
+		files[i] = copies.File{Name: f.Name, Mode: fs.FileMode(f.Mode), Size: int64(min(f.Size, copies.MaxBytes+1))}
+	}
+	return files
+}
