@@ -68,7 +68,9 @@ func FuzzFrames(f *testing.F) {
 			if l, err := checkLaunch(m.Launch); err == nil {
 				ranks.CommandOf(m.Launch.Apps)
 				if s.jobs.check(m.Launch) == nil {
-					s.jobs.add(ranks.New(s.shared, l, nil))
+					st := ranks.New(s.shared, l, nil)
+					st.Cancel()
+					s.jobs.add(st)
 					fuzzJobs(t, &s.jobs)
 				}
 			}
