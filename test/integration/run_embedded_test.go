@@ -17,11 +17,12 @@ func (l *lab) embedded(t *testing.T, j job, args ...string) *running {
 	return l.command(t, j, append([]string{l.bin, "run"}, args...)...)
 }
 
-// things are all files of the launcher's own and all its processes.
+// things are all files of the launcher's own and all its processes. The reports of failed runs are to stay
+// (docs/report.md).
 func (l *lab) things(t *testing.T) []string {
 	t.Helper()
 	r := l.command(t, job{}, "find", "/tmp", "/run", "/root", "/dev/shm", "-xdev", "-mindepth", "1").Wait(t).OK(t)
-	list := strings.Fields(r.Stdout)
+	list := slices.DeleteFunc(strings.Fields(r.Stdout), func(f string) bool { return strings.HasPrefix(f, "/tmp/mpiup-reports-0") })
 	all, err := l.cluster.Processes(netns.Launcher)
 	if err != nil {
 		t.Fatal(err)
