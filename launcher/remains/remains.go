@@ -119,7 +119,7 @@ func (k *Keeper) Leave(v *verdict.Verdict, code int) {
 		if err := write(k.cfg.Dir, is); err != nil {
 			k.say("--report %s: %v", k.cfg.Dir, err)
 		}
-	case k.cfg.Kept != "" && v != nil && len(is.Ranks) > 0:
+	case k.cfg.Kept != "" && v != nil && is.Started():
 		name, err := keep(k.cfg.Kept, is)
 		if err != nil {
 			k.log.Info("no report is left", "dir", k.cfg.Kept, "cause", err)

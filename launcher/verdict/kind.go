@@ -103,6 +103,8 @@ func notStarted(f Fault) Kind {
 	switch f.Errno {
 	case "ENOEXEC":
 		return WrongArchitecture
+	case "EPERM": // of an agent's policy too
+		return NotAllowed
 	case "EAGAIN", "EMFILE", "ENFILE":
 		return Limits
 	case "ENOMEM":

@@ -6,6 +6,7 @@ type Kind string
 // The kinds, from what is surely a failure's own reason to what is only said by those that lost another.
 const (
 	ProgramNotFound    Kind = "program-not-found"
+	NotAllowed         Kind = "not-allowed"
 	MissingLibrary     Kind = "missing-library"
 	WrongArchitecture  Kind = "wrong-architecture"
 	OutOfMemory        Kind = "out-of-memory"
@@ -97,6 +98,10 @@ var Kinds = []About{
 		"A host has no such program, or may not execute it. Nothing ran there.",
 		[]string{"`mpiup exec HOST -- ls -l PROGRAM` shows what that host has.", "`command not found` of `orted` or `prted` means that an `mpirun` on one host looks for its daemon on another."},
 		[]string{"Use one image on all hosts, and name the program by its path.", "`--preload-binary` copies the program to hosts that lack it.", "`chmod +x`, and a first line `#!` that names an interpreter which the image has."}},
+	{NotAllowed, Cause, "Not allowed to start",
+		"An agent's policy refuses this kind of start to this launcher, or the kernel does not let the agent's user execute the program.",
+		[]string{"The line names the rule of the policy: a flag of `mpiup agent`, or a line of its policy file.", "Without a rule it is the kernel: `mpiup exec HOST -- id` shows the user, `ls -l PROGRAM` who may execute it."},
+		[]string{"Have whoever starts the agents allow it: `--allow run,exec`, or a line `allow run launcher` in the policy file.", "`mpiup help security` has the kinds of start and what is allowed without a policy."}},
 	{MissingLibrary, Cause, "Shared library missing",
 		"The program was found, and a library that it needs was not, or is of another version.",
 		[]string{"The line names the library: `libmpi.so.40: cannot open shared object file`.", "`mpiup exec HOST -- ldd PROGRAM` marks what is `not found`."},

@@ -20,6 +20,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -56,6 +57,11 @@ type Report struct {
 	Events   []Event          `json:"events"`
 	Dropped  int              `json:"dropped_events,omitempty"` // between the first and the last half
 	LeftOut  []string         `json:"left_out,omitempty"`       // what a sealed report had no room for
+}
+
+// Started says that a rank of the run was started.
+func (r *Report) Started() bool {
+	return slices.ContainsFunc(r.Ranks, func(p Rank) bool { return p.PID != 0 })
 }
 
 // Host is a host of the run as its agent stated itself.
