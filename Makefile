@@ -85,9 +85,10 @@ soak-jobs: build ## 1,000 short jobs (JOBS) on the same agents: memory, descript
 false-kills: build ## RUNS=1000 jobs under each of four troubles that may end none, SIDE=4 side by side; hours; not in CI
 	@MPIUP_FALSE_KILLS=$(or $(RUNS),1000) go test -timeout 12h -count=1 -parallel $(or $(SIDE),4) -v -run '^TestFalseKills$$' ./test/chaos | grep -E '^ *(jobs_test|--- FAIL|FAIL|ok|PASS$$)|jobs went on'
 
-chaos: build ## each fault in each phase of a real job; CHAOS is a directory of results, which a later run goes on with; not in CI (root)
+chaos: build ## each fault in each phase of a real job, and docs/chaos.md; CHAOS is a directory of results, which a later run goes on with; not in CI (root)
 	@mkdir -p "$(or $(CHAOS),.cache/chaos)"
-	@MPIUP_CHAOS="$(abspath $(or $(CHAOS),.cache/chaos))" go test -timeout 120m -count=1 -parallel 2 -run '^TestChaos$$' ./test/chaos
+	@MPIUP_CHAOS="$(abspath $(or $(CHAOS),.cache/chaos))" go test -timeout 120m -count=1 -parallel 2 -run '^TestChaos$$' ./test/chaos || failed=1; \
+	    MPIUP_CHAOS_TABLE="$(abspath $(or $(CHAOS),.cache/chaos))" go test -count=1 -run '^TestChaosTable$$' ./test/chaos; exit $${failed:-0}
 
 lint: ## vet, staticcheck, gosec, gofmt, generated code, directions of imports
 	@echo "== lint"

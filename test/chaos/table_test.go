@@ -1,0 +1,157 @@
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/test/lab"
+	"github.com/mpiup/mpiup/test/need"
+)
+
+const chaosHead = `# Faults, in every phase of a job
+
+Written by ` + "`make chaos`" + ` (test/chaos) from the last result of each cell; do not edit. A cell is one fault in one phase of a job of
+four ranks on three hosts, which are Linux namespaces with an agent each as PID 1; the fault hits the host of ranks 0 and 1, or what
+its name says. M is a job of MPICH 4.0.2, O one of Open MPI 4.1.4 (Debian's).
+
+- **goes on**: the job went on unharmed: exit code 0, every line of its output once.
+- **137, 0.02 s (0.01 s)**: the launcher ended with this code, so long after the fault, and said why; the last rank had ended after the time
+  in parentheses. **late** marks a time above the bound of the row; a cell fails at 1.5 s above it.
+- **n/a**: there is no such cell, for a reason below. **FAILED**: see below.
+
+After each, nothing of the job was left on any host (processes, sockets, files, shared memory), and the agents ran another job. Times are those of
+the machine below, with other work on it: they show an order of magnitude.
+
+`
+
+// TestChaosTable writes docs/chaos.md from the results in $MPIUP_CHAOS_TABLE.
+func TestChaosTable(t *testing.T) {
+	dir := need.Asked(t, "MPIUP_CHAOS_TABLE", "a directory of results, as make chaos does")
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []result
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		var r result
+		if err == nil {
+			err = json.Unmarshal(b, &r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	root, err := lab.Root()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, "docs", "chaos.md"), chaosPage(all), 0o644)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// chaosPage is the page of some results.
+func chaosPage(all []result) []byte {
+	var out, notes bytes.Buffer
+	out.WriteString(chaosHead)
+	counts := map[string]int{}
+	fmt.Fprint(&out, "| fault | bound |")
+	for _, p := range matrixPhases {
+		fmt.Fprintf(&out, " %s |", p.name)
+	}
+	fmt.Fprintf(&out, "\n|%s\n", strings.Repeat("---|", len(matrixPhases)+2))
+	for _, f := range matrixFaults {
+		bound := "–"
+		if f.most.within > 0 {
+			bound = fmt.Sprint(f.most.within)
+		}
+		fmt.Fprintf(&out, "| %s | %s |", f.name, bound)
+		for _, p := range matrixPhases {
+			var cells []string
+			for _, r := range all {
+				if r.Fault != f.name || r.Phase != p.name {
+					continue
+				}
+				text, note := r.cell()
+				counts[strings.Fields(text)[0]]++
+				if note != "" {
+					fmt.Fprintf(&notes, "- %s, %s: %s\n", f.name, p.name, note)
+				}
+				cells = append(cells, text)
+			}
+			fmt.Fprintf(&out, " %s |", strings.Join(cells, "; "))
+		}
+		fmt.Fprintln(&out)
+	}
+	fmt.Fprintf(&out, "\n%d cells: %d n/a, %d failed.\n\n%s\n", len(all), counts["n/a"], counts["FAILED"], notes.String())
+	fmt.Fprintf(&out, "Commit %s, %s, %d cores, Linux %s.\n", strings.Join(commitsOf(all), " and "), runtime.GOARCH, runtime.NumCPU(), kernel())
+	return out.Bytes()
+}
+
+// cell is a result in few words, and what is to be said of it below the table.
+func (r result) cell() (text, note string) {
+	library := strings.ToUpper(r.Library[:1])
+	switch {
+	case r.NA != "":
+		return "n/a", r.NA
+	case !r.OK:
+		why := strings.Join(strings.Fields(strings.Join(r.Wrong, "; ")), " ")
+		return "FAILED " + library, "failed with " + library + ": " + why[:min(len(why), 300)]
+	case r.Within == 0:
+		return "goes on " + library, ""
+	}
+	text = fmt.Sprintf("%d, %s", r.Code, seconds(r.Launcher))
+	if r.Ranks > time.Millisecond {
+		text += " (" + seconds(r.Ranks) + ")"
+	}
+	if r.Launcher > r.Within {
+		text += " late"
+	}
+	return text + " " + library, ""
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+
+// commitsOf are the commits of results, of which there should be one.
+func commitsOf(all []result) (out []string) {
+	for _, r := range all {
+		if !slices.Contains(out, r.Commit) {
+			out = append(out, r.Commit)
+		}
+	}
+	return out
+}
+
+// kernel is the kernel's release.
+func kernel() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return strings.TrimSpace(string(b))
+}
+
+func TestChaosPage(t *testing.T) {
+	page := string(chaosPage([]result{
+		{Fault: "rank SIGKILL", Phase: gathering, Library: "mpich", NA: noRank, Commit: "abc"},
+		{Fault: "rank SIGKILL", Phase: inFence, Library: "openmpi", OK: true, Code: 137, Launcher: 70 * time.Millisecond, Ranks: 12 * time.Millisecond, Within: death, Commit: "abc"},
+		{Fault: "slow link", Phase: running, Library: "mpich", OK: true, Commit: "abc"},
+		{Fault: "disk full", Phase: running, Library: "mpich", Wrong: []string{"left on w0:\nfile x"}, Commit: "abc"},
+	}))
+	for _, want := range []string{
+		"| rank SIGKILL | 50ms | n/a |  |  | 137, 0.07 s (0.01 s) late O |  |  |\n",
+		"| slow link | – |  |  |  |  | goes on M |  |\n", "4 cells: 1 n/a, 1 failed.\n", "- rank SIGKILL, gathering: no rank runs yet\n",
+		"- disk full, running: failed with M: left on w0: file x\n", "Commit abc, ",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not have %q:\n%s", want, page)
+		}
+	}
+}
