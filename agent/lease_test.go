@@ -69,6 +69,17 @@ func TestFencedLauncherThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	young.until(outputEnd)
 }
 
+// A rank that has written more than its window holds leaves output that nobody will ever take.
+func TestOutputOfALostLauncherHoldsNothingUp(t *testing.T) {
+	a := newAgent(t)
+	c := newClient(t, a, '1', "life-1")
+	c.dial(false)
+	c.launch(1, 1, "yes")
+	c.until(func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
+	c.hangUp()
+	eventually(t, "the session is forgotten", func() bool { return a.sessionCount() == 0 })
+}
+
 // freeze puts a stream that nobody reads in place of the present one.
 func (c *client) freeze() {
 	c.t.Helper()

@@ -37,6 +37,7 @@ type session struct {
 	pmix     pmixHost
 	hints    host.Hints
 	logLen   atomic.Int64   // bytes that ranks had shown by PMIx_Log
+	deserted atomic.Bool    // the lease has run out: no launcher takes anything
 	wg       sync.WaitGroup // goroutines that start and stop things
 	carriers sync.WaitGroup // of streams; none is added once the state is closed
 
@@ -249,6 +250,9 @@ func (s *session) run() {
 		s.stopSteps(steps, text, grace)
 	}
 	for _, st := range steps {
+		if s.deserted.Load() { // nobody takes what the ranks wrote: waiting for that would never end
+			st.Abandon()
+		}
 		st.Wait()
 	}
 	s.unserve()
@@ -338,6 +342,7 @@ func (s *session) tick(now time.Duration) {
 	if by != nil {
 		s.fence(by)
 	}
+	s.deserted.Store(true)
 	s.end(text)
 }
 

@@ -286,6 +286,9 @@ func (st *Job) All() []*Process {
 	return list
 }
 
+// Abandon gives up what the processes have written and nobody will take; they have ended before.
+func (st *Job) Abandon() { st.kill() }
+
 // MarkStopped: no further process is started, and the ends that follow are not the processes' own
 // doing; those that do not end are sent SIGKILL at kill.
 func (st *Job) MarkStopped(kill time.Time) {

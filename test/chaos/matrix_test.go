@@ -36,6 +36,7 @@ var ci = map[string]bool{
 	"rank exits 0 before finalize/in finalize":   true,
 	"agent SIGKILL/launching":                    true,
 	"agent SIGKILL/gathering":                    true,
+	"launcher cut/running":                       true,
 	"launcher SIGKILL/in MPI_Init":               true,
 	"connection reset by a middlebox/in a fence": true,
 	"SIGTERM to a worker/running":                true,
