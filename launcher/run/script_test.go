@@ -3,8 +3,6 @@ package run
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,34 +30,18 @@ import (
 //	spawn ID PROGRAM PROCS [HOSTS] | reached NAME... | unreached TEXT | full TEXT      full: the next job's output has no place
 //	verdict
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := &script{t: t}
-			for line := range strings.Lines(string(text)) {
-				if strings.HasPrefix(line, "  ") {
-					continue
-				}
-				s.out.WriteString(line)
-				if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
-					s.do(words[0], words[1:])
-				}
-			}
-			golden.Is(t, file, s.out.String())
-		})
-	}
+	golden.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+		s := &script{t: t, out: out}
+		return func(line string) {
+			words := strings.Fields(line)
+			s.do(words[0], words[1:])
+		}
+	})
 }
 
 type script struct {
 	t    *testing.T
-	out  strings.Builder
+	out  *strings.Builder
 	run  *Run
 	now  Now
 	full string // why there is no place for the output of the next job
@@ -212,9 +194,9 @@ func (s *script) do(command string, args []string) {
 	case "full":
 		s.full = rest(0)
 	case "verdict":
-		fmt.Fprintf(&s.out, "  %d\n", s.run.Verdict().Exit())
+		fmt.Fprintf(s.out, "  %d\n", s.run.Verdict().Exit())
 		for _, l := range s.run.Verdict().Explain() {
-			fmt.Fprintf(&s.out, "  %s\n", l)
+			fmt.Fprintf(s.out, "  %s\n", l)
 		}
 	default:
 		s.t.Fatalf("%s is no command", command)
@@ -262,7 +244,7 @@ func (s *script) take(orders []Order) {
 			line = "enlist " + o.Site
 		}
 		if line != "" {
-			fmt.Fprintf(&s.out, "  %s\n", line)
+			fmt.Fprintf(s.out, "  %s\n", line)
 		}
 	}
 	for _, e := range answers {

@@ -3,8 +3,6 @@ package spawn
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,30 +25,13 @@ import (
 //	joined [NAME ...] | lost TEXT       hosts that were reached, with two slots where they are new
 //	ended NAME | late                   a spawned process there; the wait
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var out strings.Builder
-			p := &play{t: t, out: &out}
-			for line := range strings.Lines(string(text)) {
-				if strings.HasPrefix(line, "  ") {
-					continue
-				}
-				out.WriteString(line)
-				if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
-					p.do(words[0], words[1:])
-				}
-			}
-			golden.Is(t, file, out.String())
-		})
-	}
+	golden.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+		p := &play{t: t, out: out}
+		return func(line string) {
+			words := strings.Fields(line)
+			p.do(words[0], words[1:])
+		}
+	})
 }
 
 // play is a run that does at once what it is told, but for reaching hosts, reading files and waiting.

@@ -3,8 +3,6 @@ package verdict
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,36 +27,19 @@ import (
 //	circumstances [phase=] [node=] [gpu=] [pci=]   of the guilty process
 //	verdict
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+	golden.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+		var p *play
+		return func(line string) {
+			switch word, rest, _ := strings.Cut(line, " "); word {
+			case "case":
+				p = &play{t: t, said: map[int]*Said{}}
+			case "verdict":
+				out.WriteString(p.verdict())
+			default:
+				p.do(word, rest)
 			}
-			var out strings.Builder
-			var p *play
-			for line := range strings.Lines(string(text)) {
-				if strings.HasPrefix(line, "  ") {
-					continue
-				}
-				out.WriteString(line)
-				switch word, rest, _ := strings.Cut(strings.TrimSpace(line), " "); word {
-				case "", "#":
-				case "case":
-					p = &play{t: t, said: map[int]*Said{}}
-				case "verdict":
-					out.WriteString(p.verdict())
-				default:
-					p.do(word, rest)
-				}
-			}
-			golden.Is(t, file, out.String())
-		})
-	}
+		}
+	})
 }
 
 // play is one case as it is told.

@@ -5,6 +5,8 @@ package golden
 import (
 	"flag"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,5 +31,36 @@ func Is(t testing.TB, file, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s is other than what was made; go test -update writes it anew (-file +made):\n%s", file, diff)
+	}
+}
+
+// Play plays each script of testdata/*.txt: its lines come, in order, to the do of a player of its own, which writes to
+// out, indented by two blanks, what follows from them. What was indented is replaced by that, and the whole is compared.
+// Empty lines and those that begin with "# " are kept and not played.
+func Play(t *testing.T, player func(t *testing.T, out *strings.Builder) (do func(line string))) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("scripts in testdata: %q, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			do := player(t, &out)
+			for line := range strings.Lines(string(text)) {
+				if strings.HasPrefix(line, "  ") {
+					continue
+				}
+				out.WriteString(line)
+				if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
+					do(strings.TrimSpace(line))
+				}
+			}
+			Is(t, file, out.String())
+		})
 	}
 }
