@@ -21,9 +21,9 @@ const maxMethodFiles = 5
 
 // scattered are types that are. A number here may only shrink, and goes once it is within the bound.
 var scattered = map[string]int{
-	"agent.Agent":     18,
-	"agent.session":   20,
-	"agent/ranks.Job": 10,
+	"agent.Agent":     8,
+	"agent.session":   15,
+	"agent/ranks.Job": 9,
 }
 
 func TestPackagesAreSmall(t *testing.T) {
