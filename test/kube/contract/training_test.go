@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,12 +28,17 @@ var trainings = []struct {
 	name   string
 	python func(*testing.T) kubelet.Image
 	ranks  int
+	as     string // the example whose manifests it has; "": its own
+	script string // below the repository; "": the example's
 }{
-	{"torch-ddp", debiansTorch, 2},
-	{"horovod-pytorch", horovod, 2},
-	{"jax", jax, 1},
-	{"lightning", newTorch, 2},
-	{"deepspeed", deepSpeed, 2},
+	{name: "torch-ddp", python: debiansTorch, ranks: 2},
+	{name: "horovod-pytorch", python: horovod, ranks: 2},
+	{name: "jax", python: jax, ranks: 1},
+	{name: "lightning", python: newTorch, ranks: 2},
+	{name: "deepspeed", python: deepSpeed, ranks: 2},
+	{name: "horovod-mpich", python: horovodOverMPICH, ranks: 2, as: "horovod-pytorch"},
+	{name: "accelerate", python: newTorch, ranks: 2, as: "torch-ddp", script: "test/frameworks/accelerate.py"},
+	{name: "tensorflow", python: tensorFlow, ranks: 2, as: "torch-ddp", script: "test/frameworks/tensorflow.py"},
 }
 
 // frameworksCache is where test/frameworks.sh builds.
@@ -56,6 +62,23 @@ func horovod(t *testing.T) kubelet.Image {
 	dir := filepath.Join(frameworksCache(), "horovod")
 	need.File(t, "horovod", filepath.Join(dir, "built-with"), "run test/frameworks.sh horovod")
 	return environment(dir)
+}
+
+func horovodOverMPICH(t *testing.T) kubelet.Image {
+	t.Helper()
+	dir := filepath.Join(frameworksCache(), "horovod-mpich")
+	need.File(t, "horovod-mpich", filepath.Join(dir, "built-with"), "run test/frameworks.sh horovod-mpich")
+	return environment(dir)
+}
+
+// tensorFlow is an image whose jobs are TensorFlow's: TF_CONFIG comes only by name.
+func tensorFlow(t *testing.T) kubelet.Image {
+	t.Helper()
+	dir := filepath.Join(frameworksCache(), "tensorflow")
+	need.File(t, "tensorflow", filepath.Join(dir, "built-with"), "run test/frameworks.sh tensorflow")
+	image := environment(dir)
+	image.Env = append(image.Env, "MPIUP_ENV=tf")
+	return image
 }
 
 func jax(t *testing.T) kubelet.Image {
@@ -98,9 +121,15 @@ func environment(dir string) kubelet.Image {
 // trains is the image of an example that trains, under the name that its manifests have.
 func trains(t *testing.T, example string, python kubelet.Image) map[string]kubelet.Image {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../../examples", example, "train.py"))
+	return trainsBy(t, example, example, filepath.Join("examples", example, "train.py"), python)
+}
+
+// trainsBy is the same with a script of the repository's; name is another one for each.
+func trainsBy(t *testing.T, name, example, source string, python kubelet.Image) map[string]kubelet.Image {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../..", source))
 	must(t, err)
-	script := filepath.Join(built, example+".py")
+	script := filepath.Join(built, name+".py")
 	must(t, os.WriteFile(script, text, 0o644))
 	python.User = 1000
 	return map[string]kubelet.Image{"registry.example.com/" + example + ":1": with(python, map[string]string{"/usr/local/bin/mpiup": bin(t), "/opt/train.py": script})}
@@ -142,10 +171,11 @@ func TestMPIJobsTrain(t *testing.T) {
 	for _, tt := range trainings {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := up(t, setting{images: trains(t, tt.name, tt.python(t))})
-			l.submit(decode[kubeflow.MPIJob](t, example(t, tt.name+"/mpijob.yaml")[0]))
-			learn(t, l.succeeded(tt.name), 2*tt.ranks)
-			l.each(tt.ranks, tt.name+"-worker-0", tt.name+"-worker-1")
+			as := cmp.Or(tt.as, tt.name)
+			l := up(t, setting{images: trainsBy(t, tt.name, as, cmp.Or(tt.script, filepath.Join("examples", as, "train.py")), tt.python(t))})
+			l.submit(decode[kubeflow.MPIJob](t, example(t, as+"/mpijob.yaml")[0]))
+			learn(t, l.succeeded(as), 2*tt.ranks)
+			l.each(tt.ranks, as+"-worker-0", as+"-worker-1")
 			for _, p := range l.pods("") {
 				restricted(t, &p)
 			}
@@ -196,14 +226,15 @@ func TestTrainJobsTrain(t *testing.T) {
 	for _, tt := range trainings {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			l := up(t, setting{jobSets: true, images: trains(t, tt.name, tt.python(t))})
-			docs := example(t, tt.name+"/trainer.yaml")
+			as := cmp.Or(tt.as, tt.name)
+			l := up(t, setting{jobSets: true, images: trainsBy(t, tt.name, as, cmp.Or(tt.script, filepath.Join("examples", as, "train.py")), tt.python(t))})
+			docs := example(t, as+"/trainer.yaml")
 			j := decode[trainer.TrainJob](t, docs[1])
 			j.Namespace = ns
 			l.submitted(runtimeOf(t, docs[0], *j.Spec.RuntimeRef.Kind), j)
 			l.trained(j)
-			learn(t, l.Output(tt.name+"-launcher-0-0"), 2*tt.ranks)
-			l.each(tt.ranks, tt.name+"-node-0-0", tt.name+"-node-0-1")
+			learn(t, l.Output(as+"-launcher-0-0"), 2*tt.ranks)
+			l.each(tt.ranks, as+"-node-0-0", as+"-node-0-1")
 		})
 	}
 }
