@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,6 +64,9 @@ func TestRanksThatWereAlone(t *testing.T) {
 	l := hosted(t)
 	ompi, mpich := l.openMPI(t, "hello"), l.program(t, "hello")
 	slow := "sleep 4; exec true"
+	for _, host := range []string{"w0", "w1"} {
+		keepSessionDir(t, host)
+	}
 	for _, c := range []struct {
 		name string
 		args []string
@@ -85,6 +89,17 @@ func TestRanksThatWereAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// keepSessionDir has the directory of a host's sessions of Open MPI 4.1 not come and go. Ranks without a launcher make and
+// remove it each by itself, and one fails where another removes it in between ("A call to mkdir was unable").
+func keepSessionDir(t *testing.T, host string) {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("ompi.%s.%d", host, os.Getuid()))
+	if err := os.MkdirAll(filepath.Join(dir, "kept"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 }
 
 // libmpi is Open MPI's library.
