@@ -95,7 +95,6 @@ type attendance struct {
 }
 
 const (
-	meetingFirst = 2 * time.Second        // no framework has loaded before, and the ranks of MPI start undisturbed
 	meetingLook  = 200 * time.Millisecond // between two looks in the first minute: a framework takes longer to load
 	meetingShare = 100                    // of the time that a look took is between two, at least,
 	meetingBusy  = time.Second            // but no more than this: on a busy machine a look takes long, and so does all else
@@ -107,7 +106,7 @@ const (
 
 // watchMeeting looks now and then which ranks have come to where they meet, until all have or the job ends.
 func (st *Job) watchMeeting() {
-	t := time.NewTimer(meetingFirst)
+	t := time.NewTimer(meetingLook)
 	defer t.Stop()
 	begun := time.Now()
 	for {
