@@ -32,12 +32,12 @@ var trainings = []struct {
 	script string // below the repository; "": the example's
 }{
 	{name: "torch-ddp", python: debiansTorch, ranks: 2},
-	{name: "horovod-pytorch", python: horovod, ranks: 2},
-	{name: "jax", python: jax, ranks: 1},
-	{name: "lightning", python: newTorch, ranks: 2},
+	{name: "horovod-pytorch", python: cached("horovod"), ranks: 2},
+	{name: "jax", python: cached("jax"), ranks: 1},
+	{name: "lightning", python: cached("torch"), ranks: 2},
 	{name: "deepspeed", python: deepSpeed, ranks: 2},
-	{name: "horovod-mpich", python: horovodOverMPICH, ranks: 2, as: "horovod-pytorch"},
-	{name: "accelerate", python: newTorch, ranks: 2, as: "torch-ddp", script: "test/frameworks/accelerate.py"},
+	{name: "horovod-mpich", python: cached("horovod-mpich"), ranks: 2, as: "horovod-pytorch"},
+	{name: "accelerate", python: cached("torch"), ranks: 2, as: "torch-ddp", script: "test/frameworks/accelerate.py"},
 	{name: "tensorflow", python: tensorFlow, ranks: 2, as: "torch-ddp", script: "test/frameworks/tensorflow.py"},
 }
 
@@ -57,50 +57,32 @@ func debiansTorch(t *testing.T) kubelet.Image {
 	return kubelet.Image{Files: map[string]string{}}
 }
 
-func horovod(t *testing.T) kubelet.Image {
-	t.Helper()
-	dir := filepath.Join(frameworksCache(), "horovod")
-	need.File(t, "horovod", filepath.Join(dir, "built-with"), "run test/frameworks.sh horovod")
-	return environment(dir)
+// cached is an environment that test/frameworks.sh has built, by its name there.
+func cached(name string) func(*testing.T) kubelet.Image {
+	return func(t *testing.T) kubelet.Image {
+		t.Helper()
+		dir := filepath.Join(frameworksCache(), name)
+		need.File(t, needs[name], filepath.Join(dir, "built-with"), "run test/frameworks.sh "+name)
+		return environment(dir)
+	}
 }
 
-func horovodOverMPICH(t *testing.T) kubelet.Image {
-	t.Helper()
-	dir := filepath.Join(frameworksCache(), "horovod-mpich")
-	need.File(t, "horovod-mpich", filepath.Join(dir, "built-with"), "run test/frameworks.sh horovod-mpich")
-	return environment(dir)
-}
+// needs are the names by which CI requires environments (MPIUP_TEST_REQUIRE). That of torch is not Debian's.
+var needs = map[string]string{"horovod": "horovod", "horovod-mpich": "horovod-mpich", "jax": "jax", "torch": "newtorch", "tensorflow": "tensorflow"}
 
 // tensorFlow is an image whose jobs are TensorFlow's: TF_CONFIG comes only by name.
 func tensorFlow(t *testing.T) kubelet.Image {
 	t.Helper()
-	dir := filepath.Join(frameworksCache(), "tensorflow")
-	need.File(t, "tensorflow", filepath.Join(dir, "built-with"), "run test/frameworks.sh tensorflow")
-	image := environment(dir)
+	image := cached("tensorflow")(t)
 	image.Env = append(image.Env, "MPIUP_ENV=tf")
 	return image
-}
-
-func jax(t *testing.T) kubelet.Image {
-	t.Helper()
-	dir := filepath.Join(frameworksCache(), "jax")
-	need.File(t, "jax", filepath.Join(dir, "built-with"), "run test/frameworks.sh jax")
-	return environment(dir)
-}
-
-// newTorch is PyPI's torch, with Lightning.
-func newTorch(t *testing.T) kubelet.Image {
-	t.Helper()
-	dir := filepath.Join(frameworksCache(), "torch")
-	need.File(t, "newtorch", filepath.Join(dir, "built-with"), "run test/frameworks.sh torch")
-	return environment(dir)
 }
 
 // deepSpeed is the same with what DeepSpeed compiles for CPUs, which the image's user owns as in its Dockerfile. There it was
 // compiled where it runs; here it was elsewhere, so a ninja that does nothing stands for one that finds nothing to do.
 func deepSpeed(t *testing.T) kubelet.Image {
 	t.Helper()
-	image := newTorch(t)
+	image := cached("torch")(t)
 	dir, err := os.MkdirTemp(built, "extensions-")
 	must(t, err)
 	must(t, os.CopyFS(dir, os.DirFS(filepath.Join(frameworksCache(), "torch", "extensions"))))
