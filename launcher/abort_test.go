@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -25,7 +24,7 @@ func TestProcessesThatOthersEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hosts := []job.Host{{Name: "w0", Slots: 2}, {Name: "w1", Slots: 2}}
 				first := []job.App{{Argv: []string{tt.by}, N: 1}, {Argv: []string{"stays"}, N: 1}, {Argv: []string{"lingers"}, N: 1}}
-				code, _, errs, seen := playSpawn(t, hosts, first, apiv1.Pmi_PMI_PMIX)
+				code, _, errs, seen := playSpawn(t, hosts, first, job.PMIx)
 				if code != 0 || errs != tt.says {
 					t.Errorf("code %d, %q; want 0, %q", code, errs, tt.says)
 				}

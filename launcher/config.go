@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/gpu"
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
@@ -16,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains"
 	"github.com/mpiup/mpiup/launcher/run"
+	"github.com/mpiup/mpiup/rdma"
 )
 
 // Config is one run. cmd/mpiup fills it from flags and environment, read once.
@@ -36,7 +36,7 @@ type Config struct {
 	Linger         bool          // a rank's failure ends nothing; when all have ended, the first counts
 	Timeout        time.Duration // for the whole run, from the call of Run; 0: none
 	Stall          StallConfig
-	PMI            apiv1.Pmi
+	PMI            job.Protocol
 	Universe       int // MPI_UNIVERSE_SIZE, or one of Universe...
 
 	NoTopologyHint bool // ranks read /sys themselves
@@ -53,7 +53,7 @@ type Config struct {
 
 	Explain int // 1 + the rank whose environment is printed, in place of running programs; 0: none
 
-	Fabric *apiv1.Fabric // checked by the command line; nil: each host uses what it has
+	Fabric rdma.Wish
 
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run
 	SpawnFiles string     // directory below which hostfiles may be that ranks name when they spawn; empty: none are read

@@ -76,7 +76,7 @@ func Exec(ctx context.Context, cfg ExecConfig) int {
 	cfg.Entries = []hostlist.Entry{entry}
 	cfg.App.N = 1
 	return runJob(ctx, Config{
-		Reach: cfg.Reach, Apps: []job.App{cfg.App}, Timeout: cfg.Timeout, PMI: apiv1.Pmi_PMI_NONE,
+		Reach: cfg.Reach, Apps: []job.App{cfg.App}, Timeout: cfg.Timeout, PMI: job.NoProtocol,
 		Output: out, Stdin: cfg.Stdin, Signals: cfg.Signals,
 	}, &cfg)
 }

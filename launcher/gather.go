@@ -162,21 +162,21 @@ func (r *planner) allocation(want []hosts.Wanted, have []reach.Found) []job.Host
 	for i, w := range want {
 		f, ok := agents[w.Entry.Name]
 		if !ok {
-			hosts[i] = HostOf(w, nil)
+			hosts[i] = HostOf(w, w.Entry.Slots, 0)
 			continue
 		}
 		a := f.Session.Opened.Host
-		hosts[i] = HostOf(w, a)
+		hosts[i] = HostOf(w, max(int(a.Slots), 1), int(a.Cpus))
 		hosts[i].Layout, hosts[i].NearGPUs = layoutOf(f, r.cfg.Log), nearGPUs(a.GpuUnits, r.cfg.GPUs)
 	}
 	return hosts
 }
 
-// HostOf is a host as placement takes it; agent is nil where it has not been asked.
-func HostOf(w hosts.Wanted, agent *apiv1.HelloReply) job.Host {
-	h := job.Host{Name: w.Entry.Name, Slots: w.Entry.Slots, SlotsGiven: w.Entry.Given, CPUs: int(agent.GetCpus())}
-	if agent != nil && !h.SlotsGiven {
-		h.Slots = max(int(agent.Slots), 1)
+// HostOf is a host as placement takes it, with slots where none were given.
+func HostOf(w hosts.Wanted, slots, cpus int) job.Host {
+	h := job.Host{Name: w.Entry.Name, Slots: slots, SlotsGiven: w.Entry.Given, CPUs: cpus}
+	if h.SlotsGiven {
+		h.Slots = w.Entry.Slots
 	}
 	return h
 }

@@ -235,7 +235,7 @@ func program(name string, procs int, hosts ...string) *apiv1.SpawnApp {
 
 // playSpawn runs a job whose ranks go round the hosts. Their addresses are 10.0.0.0 and up, and at
 // 10.0.0.9 is an agent that the run does not have.
-func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi apiv1.Pmi, apps ...*apiv1.SpawnApp) (code int, out, errs string, seen map[string][]string) {
+func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi job.Protocol, apps ...*apiv1.SpawnApp) (code int, out, errs string, seen map[string][]string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cfg := Config{Apps: first, Policy: placement.Policy{MapBy: placement.ByNode},
@@ -333,7 +333,7 @@ func TestSpawn(t *testing.T) {
 		hosts []job.Host
 		ranks int       // of "parent"
 		first []job.App // instead of it
-		pmi   apiv1.Pmi
+		pmi   job.Protocol
 		apps  []*apiv1.SpawnApp
 		code  int
 		out   []string // lines, sorted
@@ -390,14 +390,14 @@ func TestSpawn(t *testing.T) {
 				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 2 on 2 hosts: stays 0@0.0 by 0",
 					"result 7: job 0 rank 1 of spawned job 1 on w1 ", "signal 9 to [2]"},
 				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: stays 1@1.0 by 0"}}},
-		{name: "programs of two libraries", hosts: given("w0", "w1"), ranks: 2, pmi: apiv1.Pmi_PMI_AUTO,
+		{name: "programs of two libraries", hosts: given("w0", "w1"), ranks: 2, pmi: job.AutoProtocol,
 			apps: []*apiv1.SpawnApp{program("MPICH 4.0.2", 1, "w0"), program("Open MPI 4.1.4", 1, "w1")},
 			says: "mpiup: rank 0 on w0 could not spawn MPICH 4.0.2: these MPI libraries cannot talk to each other: MPICH 4.0.2 in MPICH 4.0.2 of spawned job 1 on host w0 (PMI-1), " +
 				"Open MPI 4.1.4 in Open MPI 4.1.4 of spawned job 1 on host w1 (PMI-1)\n",
 			seen: map[string][]string{
 				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 2 on 2 hosts: MPICH 4.0.2 0@0.0 by 0", "result 7: job 0 these MPI libraries cannot tal"},
 				"w1": {"job 0 from 0, 2 on 2 hosts: parent 1@1.0", "job 1 from 2, 2 on 2 hosts: MPICH 4.0.2 1@1.0 by 0"}}},
-		{name: "programs of one library", hosts: given("w0", "w1"), ranks: 2, pmi: apiv1.Pmi_PMI_AUTO,
+		{name: "programs of one library", hosts: given("w0", "w1"), ranks: 2, pmi: job.AutoProtocol,
 			apps: []*apiv1.SpawnApp{program("MPICH 4.0.2", 1, "w0"), program("MPICH 4.0.2", 1, "w1")},
 			seen: map[string][]string{
 				"w0": {"job 0 from 0, 2 on 2 hosts: parent 0@0.0", "job 1 from 2, 2 on 2 hosts: MPICH 4.0.2 0@0.0 by 0", "result 7: job 1 "},
@@ -408,10 +408,10 @@ func TestSpawn(t *testing.T) {
 			seen: map[string][]string{
 				"w0":       {"job 0 from 0, 1 on 1 hosts: parent 0@0.0", "job 1 from 1, 2 on 1 hosts: missing by 0", "result 7: job 0 rank 0 of spawned job 1 on 10."},
 				"10.0.0.9": {"job 0 from 0, 1 on 1 hosts: parent", "job 1 from 1, 2 on 1 hosts: missing 0@0.0 1@0.1 by 0"}}},
-		{name: "a child that fails", hosts: given("w0", "w1"), ranks: 2, pmi: apiv1.Pmi_PMI_PMIX, apps: []*apiv1.SpawnApp{program("stays", 1, "w1"), program("bad", 1, "w0")},
+		{name: "a child that fails", hosts: given("w0", "w1"), ranks: 2, pmi: job.PMIx, apps: []*apiv1.SpawnApp{program("stays", 1, "w1"), program("bad", 1, "w0")},
 			code: 3, says: "mpiup: rank 1 of spawned job 1 on w0 exited with code 3\n", told: "gone 3 code 3 signal 0 host false"},
 		{name: "a child's host that is lost", hosts: given("w0"), ranks: 1, apps: []*apiv1.SpawnApp{program("stays", 1, "w0"), program("gone", 1, "10.0.0.9")},
-			code: 248, says: "host 10.0.0.9 with rank 1 of spawned job 1 was lost", pmi: apiv1.Pmi_PMI_AUTO, told: "gone 2 code 0 signal 0 host true"},
+			code: 248, says: "host 10.0.0.9 with rank 1 of spawned job 1 was lost", pmi: job.AutoProtocol, told: "gone 2 code 0 signal 0 host true"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -456,7 +456,7 @@ func TestSpawnedJobsThatAreOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hosts := []job.Host{{Name: "w0", Slots: 4, SlotsGiven: true}}
 				first := []job.App{{Argv: []string{"again"}, N: 1}, {Argv: []string{"lasts"}, N: 1}}
-				code, _, errs, seen := playSpawn(t, hosts, first, apiv1.Pmi_PMI_AUTO, program("child", 1), program(tt.child, 1))
+				code, _, errs, seen := playSpawn(t, hosts, first, job.AutoProtocol, program("child", 1), program(tt.child, 1))
 				if got := seen["w0 over"]; code != 0 || !slices.Equal(got, tt.want) {
 					t.Errorf("code %d, %q; told %q, want %q", code, errs, got, tt.want)
 				}

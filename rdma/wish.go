@@ -5,35 +5,46 @@ import (
 	"strings"
 )
 
-// Fabric is what traffic between hosts should use (--fabric).
+// Wish is what the user said of the way between hosts. The zero value leaves it to each host.
+type Wish struct {
+	Fabric  Fabric
+	NCCL    NCCL
+	NoHints bool // libraries try transports that cannot work on a host, too
+}
+
+// Fabric is what traffic between hosts should use (--fabric). The zero value is Auto, unsaid.
 type Fabric string
 
-// The fabrics. The zero Fabric is Auto.
+// The fabrics.
 const (
 	Auto Fabric = "auto" // what the host has
 	RDMA Fabric = "rdma" // a host without a usable HCA is an error
 	TCP  Fabric = "tcp"  // no HCA is used
 )
 
-// ParseFabric reads the flag's value; "" is Auto.
+// ParseFabric reads the flag's value; "" is the zero value.
 func ParseFabric(text string) (Fabric, error) {
 	switch f := Fabric(text); f {
-	case "":
-		return Auto, nil
-	case Auto, RDMA, TCP:
+	case "", Auto, RDMA, TCP:
 		return f, nil
 	}
 	return "", fmt.Errorf("%.40q is not auto, rdma or tcp", text)
 }
 
-// NCCL is parts of NCCL that are switched on or off by name (--nccl p2p=off,ib=off), as variables.
-type NCCL []Variable
+// NCCL is parts of NCCL that are switched on or off by name (--nccl p2p=off,ib=off).
+type NCCL []Switch
 
-// switches are the parts that can be named, and the variable that disables each.
-var switches = []struct{ name, variable string }{
-	{"p2p", "NCCL_P2P_DISABLE"}, // GPUs of a host reach each other's memory
-	{"ib", "NCCL_IB_DISABLE"},   // HCAs
-	{"shm", "NCCL_SHM_DISABLE"}, // shared memory between a host's ranks
+// Switch is one part.
+type Switch struct {
+	Part string // of disabling
+	Off  bool
+}
+
+// disabling is the variable that disables each part that can be named.
+var disabling = map[string]string{
+	"p2p": "NCCL_P2P_DISABLE", // GPUs of a host reach each other's memory
+	"ib":  "NCCL_IB_DISABLE",  // HCAs
+	"shm": "NCCL_SHM_DISABLE", // shared memory between a host's ranks
 }
 
 // ParseNCCL reads the flag's value; "" switches nothing.
@@ -43,21 +54,38 @@ func ParseNCCL(text string) (list NCCL, err error) {
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
-		v, ok := map[string]string{"off": "1", "on": "0"}[value]
-		variable := variableOf(name)
-		if !ok || variable == "" {
+		if disabling[name] == "" || value != "off" && value != "on" {
 			return nil, fmt.Errorf("%.40q: write p2p, ib or shm with =off or =on, separated by commas, as in p2p=off,ib=off", text)
 		}
-		list = append(list, Variable{Name: variable, Value: v, Why: "--nccl " + part})
+		list = append(list, Switch{name, value == "off"})
 	}
 	return list, nil
 }
 
-func variableOf(name string) string {
-	for _, s := range switches {
-		if s.name == name {
-			return s.variable
-		}
+// String is what ParseNCCL reads.
+func (n NCCL) String() string {
+	parts := make([]string, len(n))
+	for i, s := range n {
+		parts[i] = s.String()
 	}
-	return ""
+	return strings.Join(parts, ",")
+}
+
+func (s Switch) String() string {
+	if s.Off {
+		return s.Part + "=off"
+	}
+	return s.Part + "=on"
+}
+
+// Variables are what NCCL reads.
+func (n NCCL) Variables() (list []Variable) {
+	for _, s := range n {
+		value := "0"
+		if s.Off {
+			value = "1"
+		}
+		list = append(list, Variable{Name: disabling[s.Part], Value: value, Why: "--nccl " + s.String()})
+	}
+	return list
 }

@@ -9,9 +9,9 @@ import (
 )
 
 func TestWishes(t *testing.T) {
-	for text, want := range map[string]Fabric{"": Auto, "auto": Auto, "rdma": RDMA, "tcp": TCP, "ib": "", "RDMA": ""} {
+	for text, want := range map[string]Fabric{"": "", "auto": Auto, "rdma": RDMA, "tcp": TCP, "ib": "error", "RDMA": "error"} {
 		got, err := ParseFabric(text)
-		if got != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "auto, rdma or tcp") {
+		if err == nil && got != want || (err != nil) != (want == "error") || err != nil && !strings.Contains(err.Error(), "auto, rdma or tcp") {
 			t.Errorf("--fabric %q: %q, %v", text, got, err)
 		}
 	}
@@ -21,10 +21,12 @@ func TestWishes(t *testing.T) {
 	} {
 		list, err := ParseNCCL(text)
 		var got []string
-		for _, v := range list {
+		for _, v := range list.Variables() {
 			got = append(got, v.Name+"="+v.Value)
 		}
 		switch {
+		case err == nil && list.String() != text:
+			t.Errorf("--nccl %q becomes %q", text, list)
 		case want == "error" && (err == nil || !strings.Contains(err.Error(), "p2p=off")):
 			t.Errorf("--nccl %q: %v, %v", text, got, err)
 		case want != "error" && (err != nil || strings.Join(got, " ") != want):

@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/examine"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/rdma"
 )
 
 func doctorCommand(p *process) *cobra.Command {
@@ -105,6 +106,6 @@ func benchmarks(p *process, f examine.FabricConfig) (examine.FabricConfig, error
 		}
 	}
 	var err error
-	f.Use, err = p.fabric("", "")
+	f.Use, err = p.fabric(rdma.Wish{})
 	return f, err
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/gpu"
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
@@ -26,6 +25,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/rdma"
 )
 
 // mpirunApplet is mpirun or mpiexec: a job, described as to Open MPI's or Hydra's launcher.
@@ -154,7 +154,7 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err 
 	if cfg.Net, cfg.MPIPorts, err = p.network(network.Wish{}, network.Ports{}); err != nil {
 		return err
 	}
-	if cfg.Fabric, err = p.fabric("", ""); err != nil {
+	if cfg.Fabric, err = p.fabric(rdma.Wish{}); err != nil {
 		return err
 	}
 	if cfg.Frameworks, err = p.frameworks(frameworks.None); err != nil {
@@ -184,7 +184,7 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err 
 func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launcher.Config, error) {
 	cfg := launcher.Config{
 		Reach: r, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap, ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, Timeout: l.Timeout, Stall: launcher.StallConfig{After: cli.DefaultStall},
-		PMI: apiv1.Pmi_PMI_AUTO,
+		PMI: job.AutoProtocol,
 		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),
 			Files: [2]iof.Pattern{job.Stdout: iof.Pattern(l.OutFile), job.Stderr: iof.Pattern(l.ErrFile)}},
@@ -203,7 +203,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 		cfg.Output.Only = func(id int) bool { return id == rank }
 	}
 	if l.PMIPort {
-		cfg.PMI = apiv1.Pmi_PMI_PORT
+		cfg.PMI = job.PMI1OverPort
 	}
 	switch l.Family {
 	case line.Hydra:

@@ -20,7 +20,6 @@ import (
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/internal/api/codec"
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
@@ -86,11 +85,10 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err != nil {
 		return usage(err)
 	}
-	fabric, err := p.fabric(f.Fabric, f.NCCL)
+	fabric, err := p.fabric(f.Fabric)
 	if err != nil {
 		return usage(err)
 	}
-	fabric.NoHints = f.NoTransportHints
 	if len(f.Env) == 0 && !f.Independent {
 		if f.Frameworks, err = p.frameworks(f.Frameworks); err != nil {
 			return usage(err)
@@ -174,20 +172,19 @@ func launch(cfg launcher.Config) int {
 }
 
 // fabric is the values of --fabric and --nccl, each of its variable where the flag was not given.
-func (p *process) fabric(use, nccl string) (*apiv1.Fabric, error) {
-	if use == "" {
-		use = p.getenv("MPIUP_FABRIC")
-		if _, err := rdma.ParseFabric(use); err != nil {
-			return nil, fmt.Errorf("MPIUP_FABRIC: %w", err)
+func (p *process) fabric(w rdma.Wish) (rdma.Wish, error) {
+	var err error
+	if w.Fabric == "" {
+		if w.Fabric, err = rdma.ParseFabric(p.getenv("MPIUP_FABRIC")); err != nil {
+			return w, fmt.Errorf("MPIUP_FABRIC: %w", err)
 		}
 	}
-	if nccl == "" {
-		nccl = p.getenv("MPIUP_NCCL")
-		if _, err := rdma.ParseNCCL(nccl); err != nil {
-			return nil, fmt.Errorf("MPIUP_NCCL: %w", err)
+	if w.NCCL == nil {
+		if w.NCCL, err = rdma.ParseNCCL(p.getenv("MPIUP_NCCL")); err != nil {
+			return w, fmt.Errorf("MPIUP_NCCL: %w", err)
 		}
 	}
-	return &apiv1.Fabric{Use: use, Nccl: nccl}, nil
+	return w, nil
 }
 
 // frameworks are those of MPIUP_ENV, else otherwise.
@@ -248,8 +245,8 @@ func (p *process) network(n network.Wish, r network.Ports) (network.Wish, networ
 	return n, r, nil
 }
 
-var protocols = map[string]apiv1.Pmi{"auto": apiv1.Pmi_PMI_AUTO, "pmix": apiv1.Pmi_PMI_PMIX, "pmi1": apiv1.Pmi_PMI_FD,
-	"pmi2": apiv1.Pmi_PMI_2, "pmi-port": apiv1.Pmi_PMI_PORT, "none": apiv1.Pmi_PMI_NONE}
+var protocols = map[string]job.Protocol{"auto": job.AutoProtocol, "pmix": job.PMIx, "pmi1": job.PMI1,
+	"pmi2": job.PMI2, "pmi-port": job.PMI1OverPort, "none": job.NoProtocol}
 
 var outputModes = map[string]iof.Mode{"plain": iof.Plain, "tag": iof.Tag, "json": iof.JSON}
 

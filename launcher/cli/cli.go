@@ -36,6 +36,7 @@ import (
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/rdma"
 )
 
 // aliases are other names of flags; they are accepted everywhere and shown nowhere.
@@ -93,9 +94,7 @@ type RunFlags struct {
 	Net      network.Wish  // zero: not given
 	MPIPorts network.Ports // zero: not given
 
-	Fabric           string // auto, rdma, tcp; "": not given
-	NCCL             string // as rdma.ParseNCCL reads it; "": not given
-	NoTransportHints bool
+	Fabric rdma.Wish // its parts are zero where not given
 
 	Independent bool       // the ranks are no job: nothing tells them of each other
 	Wrap        []job.Tool // programs that start those of some ranks
@@ -174,11 +173,11 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"`IFACE` or network (10.98.0.0/16) for MPI's own traffic, found on each host (default: $MPIUP_NET; of several the RDMA-backed secondary one, else that of the default route)")
 	parsedVar(fs, &f.MPIPorts, "mpi-ports", parsePorts,
 		"TCP ports `A-B` that MPI libraries may listen on, at least one for each rank of a host, so that a NetworkPolicy can name them (default: $MPIUP_MPI_PORTS, else any)")
-	valueVar(fs, &f.Fabric, "fabric", "", checkFabric,
+	parsedVar(fs, &f.Fabric.Fabric, "fabric", parseFabric,
 		"`KIND` of network between hosts: auto, rdma (a host without a usable RDMA device is an error) or tcp (no RDMA device is used) (default: $MPIUP_FABRIC, else auto)")
-	valueVar(fs, &f.NCCL, "nccl", "", checkNCCL,
+	parsedVar(fs, &f.Fabric.NCCL, "nccl", parseNCCL,
 		"switch `PARTS` of NCCL, p2p, ib or shm, as in p2p=off,ib=off (default: $MPIUP_NCCL)")
-	fs.BoolVar(&f.NoTransportHints, "no-transport-hints", false,
+	fs.BoolVar(&f.Fabric.NoHints, "no-transport-hints", false,
 		"let Open MPI try transports that cannot work on the host (default: without a fabric it is told so, OMPI_MCA_pml and OMPI_MCA_btl, and starts faster)")
 	networkFlags.in(fs)
 	fs.StringArrayVar(&f.Env, "env", nil,

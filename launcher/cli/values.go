@@ -207,20 +207,18 @@ func parseNet(s string) (network.Wish, error) {
 	return network.ParseWish(s)
 }
 
-func checkFabric(s string) error {
+func parseFabric(s string) (rdma.Fabric, error) {
 	if s == "" {
-		return errors.New("the value is empty; choose auto, rdma or tcp")
+		return "", errors.New("the value is empty; choose auto, rdma or tcp")
 	}
-	_, err := rdma.ParseFabric(s)
-	return err
+	return rdma.ParseFabric(s)
 }
 
-func checkNCCL(s string) error {
+func parseNCCL(s string) (rdma.NCCL, error) {
 	if s == "" {
-		return errors.New("the value is empty; write parts as p2p=off,ib=off")
+		return nil, errors.New("the value is empty; write parts as p2p=off,ib=off")
 	}
-	_, err := rdma.ParseNCCL(s)
-	return err
+	return rdma.ParseNCCL(s)
 }
 
 func parsePorts(s string) (network.Ports, error) {

@@ -14,23 +14,57 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
-
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
 // Host is one host as it was found.
 type Host struct {
 	Name  string
-	Ranks int                 // that the command line puts there
-	Error string              // why it was not looked at; "": it was, or is to have no ranks
-	Wrong bool                // Error: the command line does not fit it
-	Open  string              // why its agent may still hold the port at which it answered others; "": it does not
-	Reply *apiv1.CheckupReply // nil: it was not looked at
-	Skew  time.Duration       // its clock before ours
-	Doubt time.Duration       // by how much Skew may be wrong
+	Ranks int           // that the command line puts there
+	Error string        // why it was not looked at; "": it was, or is to have no ranks
+	Wrong bool          // Error: the command line does not fit it
+	Open  string        // why its agent may still hold the port at which it answered others; "": it does not
+	Found *Found        // nil: it was not looked at
+	Skew  time.Duration // its clock before ours
+	Doubt time.Duration // by how much Skew may be wrong
+}
+
+// Found is what a host's agent found there.
+type Found struct {
+	Version  string // of the agent; "": not known
+	Findings []Finding
+	Facts    []Fact // that should be the same on all hosts
+
+	// What benchmarks need.
+	GPUs      int
+	Addresses []netip.Addr      // of MPI's interface; none: the one its agent is reached at
+	Programs  map[string]string // paths by name, of those that were looked for
+	Ports     []Port            // active ones of usable HCAs
+}
+
+// Port is an HCA's.
+type Port struct {
+	Device   string // "mlx5_0"
+	Number   int
+	Ethernet bool // RoCE
+	GID      int  // index that RoCE takes; -1: none
+}
+
+// Finding is one check of a host by itself.
+type Finding struct{ Check, Verdict, Text, Fix string }
+
+// Fact is what a host states; Value "": it cannot tell.
+type Fact struct{ Name, Value string }
+
+// found is nothing where the host was not looked at.
+func (h *Host) found() Found {
+	if h.Found == nil {
+		return Found{}
+	}
+	return *h.Found
 }
 
 // Way is what was found from one host to another.
@@ -59,19 +93,6 @@ const (
 	Warn    = "warn"
 	Fail    = "fail"
 )
-
-// word is an agent's verdict; one of a later version is not known here.
-func word(v apiv1.Verdict) string {
-	switch v {
-	case apiv1.Verdict_PASS:
-		return Pass
-	case apiv1.Verdict_WARN:
-		return Warn
-	case apiv1.Verdict_FAIL:
-		return Fail
-	}
-	return Unknown
-}
 
 // Report is everything that was found.
 type Report struct {
@@ -149,7 +170,7 @@ func (r *Report) reach(hosts []Host) {
 		if h.Error == "" {
 			r.add("agent", Pass, "answers", "", h.Name)
 		}
-		if h.Reply != nil {
+		if h.Found != nil {
 			r.there = append(r.there, h.Name)
 		}
 	}
@@ -161,7 +182,7 @@ func (r *Report) plan(hosts []Host) {
 		switch {
 		case h.Ranks > 0:
 			r.add("plan", Pass, count(h.Ranks, "rank"), "", h.Name)
-		case h.Error == "" && h.Reply == nil:
+		case h.Error == "" && h.Found == nil:
 			r.add("plan", Pass, "no rank, not looked at", "", h.Name)
 		}
 	}
@@ -172,11 +193,11 @@ func (r *Report) findings(hosts []Host) {
 	var order []string
 	byCheck := map[string][]func(){}
 	for _, h := range hosts {
-		for _, f := range h.Reply.GetFindings() {
-			if byCheck[f.Name] == nil {
-				order = append(order, f.Name)
+		for _, f := range h.found().Findings {
+			if byCheck[f.Check] == nil {
+				order = append(order, f.Check)
 			}
-			byCheck[f.Name] = append(byCheck[f.Name], func() { r.add(f.Name, word(f.Verdict), f.Text, f.Fix, h.Name) })
+			byCheck[f.Check] = append(byCheck[f.Check], func() { r.add(f.Check, f.Verdict, f.Text, f.Fix, h.Name) })
 		}
 	}
 	for _, check := range order {
@@ -195,7 +216,7 @@ func (r *Report) facts(hosts []Host) {
 	states := map[string]map[string]bool{}     // facts by host
 	for _, h := range hosts {
 		states[h.Name] = map[string]bool{}
-		for _, f := range h.Reply.GetFacts() {
+		for _, f := range h.found().Facts {
 			if values[f.Name] == nil {
 				order = append(order, f.Name)
 				values[f.Name] = map[string][]string{}
@@ -217,7 +238,7 @@ func (r *Report) facts(hosts []Host) {
 func (r *Report) versions(hosts []Host) {
 	values := map[string][]string{}
 	for _, h := range hosts {
-		if v := h.Reply.GetHost().GetVersion(); v != "" {
+		if v := h.found().Version; v != "" {
 			values[v] = append(values[v], h.Name)
 		}
 	}
@@ -268,7 +289,7 @@ const (
 func (r *Report) clocks(hosts []Host) {
 	var fine []string
 	for _, h := range hosts {
-		if h.Error != "" || h.Reply == nil {
+		if h.Error != "" || h.Found == nil {
 			continue
 		}
 		off := h.Skew.Abs() - h.Doubt

@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
-func reply(version, mpi string, findings ...*apiv1.Finding) *apiv1.CheckupReply {
-	shm := &apiv1.Finding{Name: "shared memory", Text: "/dev/shm has 8192 MiB"}
-	return &apiv1.CheckupReply{Host: &apiv1.HelloReply{Version: version}, Findings: append([]*apiv1.Finding{shm}, findings...),
-		Facts: []*apiv1.Fact{{Name: "MPI library", Value: mpi}, {Name: "CUDA"}}}
+func reply(version, mpi string, findings ...Finding) *Found {
+	shm := Finding{Check: "shared memory", Verdict: Pass, Text: "/dev/shm has 8192 MiB"}
+	return &Found{Version: version, Findings: append([]Finding{shm}, findings...),
+		Facts: []Fact{{Name: "MPI library", Value: mpi}, {Name: "CUDA"}}}
 }
 
 func shown(t *testing.T, name string, r *Report) {
@@ -38,7 +37,7 @@ func shown(t *testing.T, name string, r *Report) {
 
 func TestJudge(t *testing.T) {
 	ok := reply("v1", "Open MPI 5.0.7")
-	healthy := []Host{{Name: "w0", Reply: ok}, {Name: "w1", Reply: ok, Skew: -20 * time.Millisecond}, {Name: "w2", Reply: ok}}
+	healthy := []Host{{Name: "w0", Found: ok}, {Name: "w1", Found: ok, Skew: -20 * time.Millisecond}, {Name: "w2", Found: ok}}
 	var ways []Way
 	for _, a := range healthy {
 		for _, b := range healthy {
@@ -50,13 +49,13 @@ func TestJudge(t *testing.T) {
 	shown(t, "healthy", Judge(healthy, ways))
 	shown(t, "alone", Judge(healthy[:1], nil))
 
-	small := &apiv1.Finding{Name: "open files", Verdict: apiv1.Verdict_WARN, Text: "limit 1024 (ulimit -n)", Fix: "set LimitNOFILE"}
-	none := &apiv1.Finding{Name: "open files", Text: "unlimited"}
-	locked := &apiv1.Finding{Name: "locked memory", Verdict: apiv1.Verdict_FAIL, Text: "limit 64 KiB: RDMA cannot register its buffers", Fix: "add IPC_LOCK"}
+	small := Finding{Check: "open files", Verdict: Warn, Text: "limit 1024 (ulimit -n)", Fix: "set LimitNOFILE"}
+	none := Finding{Check: "open files", Verdict: Pass, Text: "unlimited"}
+	locked := Finding{Check: "locked memory", Verdict: Fail, Text: "limit 64 KiB: RDMA cannot register its buffers", Fix: "add IPC_LOCK"}
 	sick := []Host{
-		{Name: "w0", Reply: reply("v1", "Open MPI 5.0.7", none)},
-		{Name: "w1", Reply: reply("v1", "Open MPI 4.1.4", small, locked), Skew: 3 * time.Second, Doubt: 10 * time.Millisecond},
-		{Name: "w2", Reply: reply("v2", "", small), Skew: 1500 * time.Millisecond, Doubt: time.Second},
+		{Name: "w0", Found: reply("v1", "Open MPI 5.0.7", none)},
+		{Name: "w1", Found: reply("v1", "Open MPI 4.1.4", small, locked), Skew: 3 * time.Second, Doubt: 10 * time.Millisecond},
+		{Name: "w2", Found: reply("v2", "", small), Skew: 1500 * time.Millisecond, Doubt: time.Second},
 		{Name: "w3", Error: "10.0.0.3:7611: connection refused"},
 	}
 	shown(t, "sick", Judge(sick, []Way{

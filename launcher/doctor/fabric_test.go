@@ -99,7 +99,7 @@ func bandwidths(slow map[string]float64) Measured {
 
 func TestBenchmarks(t *testing.T) {
 	hosts := []string{"w0", "w1", "w2"}
-	healthy := []Host{{Name: "w0", Reply: reply("v1", "")}, {Name: "w1", Reply: reply("v1", "")}, {Name: "w2", Reply: reply("v1", "")}}
+	healthy := []Host{{Name: "w0", Found: reply("v1", "")}, {Name: "w1", Found: reply("v1", "")}, {Name: "w2", Found: reply("v1", "")}}
 	found := map[string]string{"osu_bw": "/opt/osu_bw"}
 	latency := Measured{Test: "osu_allreduce 8 B", Unit: Micro, Shape: "24 ranks on 3 hosts", Path: "/opt/osu_allreduce", Values: []Value{{Value: 20}}}
 	first := &Fabric{Hosts: hosts, Found: found, Measured: []Measured{bandwidths(nil), latency}}

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/mpiup/mpiup/launcher/reach"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/doctor"
 )
 
@@ -132,7 +131,7 @@ func (b *bench) nccl(ctx context.Context, f *doctor.Fabric) (all []doctor.Measur
 	var parts []part
 	gpus := 0
 	for i, h := range b.hosts {
-		if n := int(h.reply.Host.GetGpus()); n > 0 {
+		if n := h.found.GPUs; n > 0 {
 			parts = append(parts, part{i, n})
 			gpus += n
 		}
@@ -165,7 +164,7 @@ func (b *bench) verbs(ctx context.Context, f *doctor.Fabric) (all []doctor.Measu
 	}
 	var devices []string
 	for _, h := range b.hosts {
-		for _, p := range h.reply.Rdma {
+		for _, p := range h.found.Ports {
 			if name := portName(p); !slices.Contains(devices, name) {
 				devices = append(devices, name)
 			}
@@ -178,8 +177,8 @@ func (b *bench) verbs(ctx context.Context, f *doctor.Fabric) (all []doctor.Measu
 	for _, device := range devices[:min(len(devices), most)] {
 		t := doctor.VerbsTest(device)
 		m := b.everyPair(t, func(from, to int) doctor.Value {
-			here, there := rail(b.hosts[from].reply.Rdma, b.hosts[to].reply.Rdma, device)
-			if here == nil || there == nil {
+			here, there, ok := rail(b.hosts[from].found.Ports, b.hosts[to].found.Ports, device)
+			if !ok {
 				return b.value(from, to, 0, fmt.Errorf("one of them has no usable device %s", device))
 			}
 			v, err := b.writes(ctx, t, from, to, here, there)
@@ -190,36 +189,33 @@ func (b *bench) verbs(ctx context.Context, f *doctor.Fabric) (all []doctor.Measu
 	return all
 }
 
-func portName(p *apiv1.RdmaPort) string { return fmt.Sprintf("%.64s:%d", p.Device, p.Port) }
+func portName(p doctor.Port) string { return fmt.Sprintf("%.64s:%d", p.Device, p.Number) }
 
 // rail is the device of that name on one host, and what it is wired to on another: its namesake, else the one at
 // the same place of the list.
-func rail(from, to []*apiv1.RdmaPort, name string) (here, there *apiv1.RdmaPort) {
-	same := func(p *apiv1.RdmaPort) bool { return portName(p) == name }
-	i := slices.IndexFunc(from, same)
-	if i < 0 {
-		return nil, nil
+func rail(from, to []doctor.Port, name string) (here, there doctor.Port, ok bool) {
+	same := func(p doctor.Port) bool { return portName(p) == name }
+	i, k := slices.IndexFunc(from, same), slices.IndexFunc(to, same)
+	if k < 0 {
+		k = i
 	}
-	if k := slices.IndexFunc(to, same); k >= 0 {
-		return from[i], to[k]
+	if i < 0 || k >= len(to) {
+		return here, there, false
 	}
-	if i < len(to) {
-		return from[i], to[i]
-	}
-	return from[i], nil
+	return from[i], to[k], true
 }
 
 // writes is ib_write_bw as a server on one host and its client, who writes, on the other. The client finds the server
 // when that listens, so it is started until it does.
-func (b *bench) writes(ctx context.Context, t doctor.Test, from, to int, here, there *apiv1.RdmaPort) (float64, error) {
+func (b *bench) writes(ctx context.Context, t doctor.Test, from, to int, here, there doctor.Port) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pairLimit)
 	defer cancel()
 	port := b.port()
-	argv := func(p *apiv1.RdmaPort, more ...string) []string {
+	argv := func(p doctor.Port, more ...string) []string {
 		words := append([]string{b.paths[t.Program]}, t.Args[0]...)
-		words = append(words, "-d", p.Device, "-i", strconv.Itoa(int(p.Port)), "-p", strconv.Itoa(port))
-		if p.Ethernet && p.Gid >= 0 {
-			words = append(words, "-x", strconv.Itoa(int(p.Gid)))
+		words = append(words, "-d", p.Device, "-i", strconv.Itoa(p.Number), "-p", strconv.Itoa(port))
+		if p.Ethernet && p.GID >= 0 {
+			words = append(words, "-x", strconv.Itoa(p.GID))
 		}
 		return append(words, more...)
 	}
@@ -227,11 +223,11 @@ func (b *bench) writes(ctx context.Context, t doctor.Test, from, to int, here, t
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, served = b.run(ctx, argv(there), apiv1.Pmi_PMI_NONE, pairLimit, part{to, 1})
+		_, served = b.run(ctx, argv(there), job.NoProtocol, pairLimit, part{to, 1})
 	}()
 	defer func() { cancel(); <-done }()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		out, err := b.run(ctx, argv(here, b.address(to)), apiv1.Pmi_PMI_NONE, pairLimit, part{from, 1})
+		out, err := b.run(ctx, argv(here, b.address(to)), job.NoProtocol, pairLimit, part{from, 1})
 		if v, none := t.Parse(out); none == nil {
 			return v, nil
 		} else if err == nil {
@@ -262,12 +258,10 @@ func (b *bench) port() int {
 // address is where a host's MPI traffic goes to.
 func (b *bench) address(host int) string {
 	h := b.hosts[host]
-	for _, text := range h.reply.Addresses {
-		if a, err := netip.ParseAddr(text); err == nil {
-			return a.String()
-		}
-	}
-	if len(h.Fixed) > 0 {
+	switch {
+	case len(h.found.Addresses) > 0:
+		return h.found.Addresses[0].String()
+	case len(h.Fixed) > 0:
 		return h.Fixed[0].Addr().Unmap().String()
 	}
 	return "127.0.0.1"

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mpiup/mpiup/launcher"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
@@ -82,7 +81,7 @@ func verbsHosts(n int) (all []benchHost) {
 	for i := range n {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 7611)
 		all = append(all, benchHost{hosts.Wanted{Entry: hostlist.Entry{Name: fmt.Sprintf("w%d", i)}, Fixed: []netip.AddrPort{at}},
-			&apiv1.CheckupReply{Rdma: []*apiv1.RdmaPort{{Device: "mlx5_0", Port: 1, Ethernet: true, Gid: 3}}, Addresses: []string{fmt.Sprintf("10.0.1.%d", i)}}, 2})
+			&doctor.Found{Ports: []doctor.Port{{Device: "mlx5_0", Number: 1, Ethernet: true, GID: 3}}, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})}}, 2})
 	}
 	return all
 }
@@ -115,7 +114,7 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("never started: %s in\n%s", line, strings.Join(w.lines, "\n"))
 		}
 	}
-	b.hosts[0].reply.Rdma, b.hosts[1].reply.Rdma, b.hosts[2].reply.Rdma = nil, nil, nil
+	b.hosts[0].found.Ports, b.hosts[1].found.Ports, b.hosts[2].found.Ports = nil, nil, nil
 	if all := b.verbs(t.Context(), f); all != nil || len(f.Without) != 1 {
 		t.Errorf("without devices %+v, %q", all, f.Without)
 	}
@@ -144,8 +143,8 @@ func TestVerbsThatFail(t *testing.T) {
 func TestNCCL(t *testing.T) {
 	const head = "# nThread 1 nGpus 1 minBytes 536870912\n"
 	hosts := verbsHosts(3)
-	for i, n := range []int32{8, 0, 8} {
-		hosts[i].reply.Host = &apiv1.HelloReply{Gpus: n}
+	for i, n := range []int{8, 0, 8} {
+		hosts[i].found.GPUs = n
 	}
 	var mu sync.Mutex
 	var ran []string
@@ -181,10 +180,7 @@ func TestNCCL(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	hosts := verbsHosts(3)
 	for i, path := range []string{"/opt/a/osu_bw", "/opt/b/osu_bw", ""} {
-		hosts[i].reply.Programs = []*apiv1.Fact{{Name: "osu_latency", Value: "/opt/osu_latency"}}
-		if path != "" {
-			hosts[i].reply.Programs = append(hosts[i].reply.Programs, &apiv1.Fact{Name: "osu_bw", Value: path})
-		}
+		hosts[i].found.Programs = map[string]string{"osu_latency": "/opt/osu_latency", "osu_bw": path}
 	}
 	b := &bench{hosts: hosts}
 	found, partly := b.programs()

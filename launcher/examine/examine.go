@@ -9,6 +9,7 @@
 package examine
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -22,7 +23,6 @@ import (
 
 	"github.com/mpiup/mpiup/launcher/link"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
@@ -92,10 +92,10 @@ func Doctor(ctx context.Context, cfg Config) int {
 // subject is a host that is to be looked at.
 type subject struct {
 	hosts.Wanted
-	agent survey.Agent // nil: not reached
-	hello *apiv1.HelloReply
-	cause *link.Cause // of that
-	ranks int
+	agent       survey.Agent // nil: not reached, or to be connected to
+	slots, cpus int          // that its agent counts; no slots: not reached
+	cause       *link.Cause  // of that
+	ranks       int
 }
 
 // examine asks all hosts that get ranks, and then each of all others.
@@ -137,8 +137,8 @@ func (c *Config) examine(ctx context.Context) (*examined, error) {
 		if h.Wrong { // agents know the flag by its name in mpiup run
 			seen.Hosts[i].Error = strings.Replace(h.Error, "--net ", "--interface ", 1)
 		}
-		if h.Reply != nil {
-			e.reached = append(e.reached, benchHost{list[i].Wanted, h.Reply, h.Ranks})
+		if h.Found != nil {
+			e.reached = append(e.reached, benchHost{list[i].Wanted, h.Found, h.Ranks})
 		}
 	}
 	if cause := link.Telling(causes); cause != nil {
@@ -167,11 +167,8 @@ func (c *Config) subjects(ctx context.Context) (list []subject, err error) {
 		if c.Here == nil || c.Entries != nil || c.Size > 0 {
 			return nil, err
 		}
-		hello, err := c.Here.Hello(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return []subject{{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: hello.Name}, Local: true}, agent: c.Here, hello: hello}}, nil
+		s, err := c.here(ctx)
+		return []subject{s}, err
 	}
 	byName := map[string]reach.Visited{}
 	for _, v := range c.Visit(ctx, set.Hosts, nil) {
@@ -181,36 +178,46 @@ func (c *Config) subjects(ctx context.Context) (list []subject, err error) {
 		v, ok := byName[w.Entry.Name]
 		switch {
 		case !ok && c.Here != nil:
-			hello, err := c.Here.Hello(ctx)
+			s, err := c.here(ctx)
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, subject{Wanted: w, agent: c.Here, hello: hello})
+			s.Wanted = w
+			list = append(list, s)
 		case !ok, v.Cause != nil && v.Bare && v.Cause.Refused:
 			// without an agent, as a launcher's pod of the service is
 		case v.Cause != nil:
 			list = append(list, subject{Wanted: w, cause: v.Cause})
 		default:
 			w.Fixed = at(v.Addr)
-			list = append(list, subject{Wanted: w, hello: v.Hello})
+			list = append(list, subject{Wanted: w, slots: slots(v.Hello.Slots), cpus: int(v.Hello.Cpus)})
 		}
 	}
 	return list, nil
 }
+
+// here is this very host, by the agent in this process.
+func (c *Config) here(ctx context.Context) (subject, error) {
+	hello, err := c.Here.Hello(ctx)
+	if err != nil {
+		return subject{}, err
+	}
+	return subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: hello.Name}, Local: true}, agent: c.Here, slots: slots(hello.Slots), cpus: int(hello.Cpus)}, nil
+}
+
+// slots are an agent's; it has one at least.
+func slots(n int32) int { return max(int(n), 1) }
 
 // place says how many ranks the command line puts on each host, as a run would. A host that was not reached and whose
 // slots nobody gave counts like the largest of the others: hosts of a job are alike.
 func (c *Config) place(list []subject) error {
 	largest := 1
 	for _, s := range list {
-		largest = max(largest, int(s.hello.GetSlots()))
+		largest = max(largest, s.slots)
 	}
 	hosts := make([]job.Host, len(list))
 	for i, s := range list {
-		hosts[i] = launcher.HostOf(s.Wanted, s.hello)
-		if s.hello == nil && !s.Entry.Given {
-			hosts[i].Slots = largest
-		}
+		hosts[i] = launcher.HostOf(s.Wanted, cmp.Or(s.slots, largest), s.cpus)
 	}
 	argv := c.Argv
 	if len(argv) == 0 {

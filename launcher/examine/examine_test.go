@@ -6,7 +6,6 @@ import (
 
 	"github.com/mpiup/mpiup/launcher/link"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/placement"
@@ -15,10 +14,10 @@ import (
 // A look judges the ranks that a run of the same command line would put on each host.
 func TestRanksThatAreLookedFor(t *testing.T) {
 	given := func(name string, slots int) subject {
-		return subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: name, Slots: slots, Given: true}}, hello: &apiv1.HelloReply{Slots: 64}}
+		return subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: name, Slots: slots, Given: true}}, slots: 64}
 	}
-	counted := func(name string, slots int32) subject {
-		return subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: name}}, hello: &apiv1.HelloReply{Slots: slots}}
+	counted := func(name string, slots int) subject {
+		return subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: name}}, slots: slots}
 	}
 	gone := subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: "gone"}}, cause: link.Causef(link.StageConnect, "no answer")}
 	for _, tt := range []struct {

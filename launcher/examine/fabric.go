@@ -17,20 +17,20 @@ import (
 
 	"github.com/mpiup/mpiup/launcher/reach"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/rdma"
 )
 
 // FabricConfig is the image's benchmarks as part of a Doctor.
 type FabricConfig struct {
 	Run      bool
-	Dirs     []string      // where programs are looked for first, on the hosts
-	Baseline string        // file to compare with, written where it is not there; "": none
-	Write    bool          // it is written in any case
-	Use      *apiv1.Fabric // as a run's
+	Dirs     []string  // where programs are looked for first, on the hosts
+	Baseline string    // file to compare with, written where it is not there; "": none
+	Write    bool      // it is written in any case
+	Use      rdma.Wish // as a run's
 }
 
 // Bounds of one benchmark's run. A pair takes a second or two; what takes longer hangs.
@@ -55,7 +55,7 @@ type bench struct {
 // benchHost is a host that has answered.
 type benchHost struct {
 	hosts.Wanted
-	reply *apiv1.CheckupReply
+	found *doctor.Found
 	ranks int // that run there with all hosts
 }
 
@@ -84,12 +84,7 @@ func (b *bench) programs() (found map[string]string, partly []string) {
 	for _, name := range doctor.ProgramNames() {
 		at := map[string][]string{} // hosts by path
 		for _, h := range b.hosts {
-			path := ""
-			for _, p := range h.reply.Programs {
-				if p.Name == name {
-					path = p.Value
-				}
-			}
+			path := h.found.Programs[name]
 			at[path] = append(at[path], h.Entry.Name)
 		}
 		switch {
@@ -125,7 +120,7 @@ func placesOf(at map[string][]string) string {
 type part struct{ host, slots int }
 
 // run starts argv on parts of the hosts as a job like any other, and returns what it printed.
-func (b *bench) run(ctx context.Context, argv []string, pmi apiv1.Pmi, limit time.Duration, parts ...part) (string, error) {
+func (b *bench) run(ctx context.Context, argv []string, pmi job.Protocol, limit time.Duration, parts ...part) (string, error) {
 	out := &tail{most: maxOutput}
 	var lines, last []string
 	cfg := launcher.Config{Reach: b.cfg.Reach, Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use}
@@ -171,7 +166,7 @@ func (b *bench) measureAt(ctx context.Context, path string, t doctor.Test, limit
 	b.mu.Unlock()
 	var first error
 	for i, args := range t.Args[skip:] {
-		out, err := b.run(ctx, append([]string{path}, args...), apiv1.Pmi_PMI_AUTO, limit, parts...)
+		out, err := b.run(ctx, append([]string{path}, args...), job.AutoProtocol, limit, parts...)
 		v, none := t.Parse(out)
 		if none == nil {
 			b.mu.Lock()

@@ -13,10 +13,10 @@ package holdup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
@@ -27,16 +27,23 @@ type Run struct {
 	Names   func(ids idset.Set) string // "ranks 0-1,3"
 }
 
-// Picture is what the hosts have told so far. The zero value is empty.
-type Picture struct {
-	silent   idset.Set
-	barriers map[string]*barrier
-	order    []*barrier
+// Report is what one host tells, by ids.
+type Report struct {
+	Silent idset.Set // processes that run and have not called MPI_Init
+	Open   []Barrier // with processes of the host in them
 }
 
-type barrier struct {
-	of, entered idset.Set
-	age         time.Duration
+// Barrier is one that is open.
+type Barrier struct {
+	Name        string // tells it from others of the same processes
+	Of, Entered idset.Set
+	Age         time.Duration
+}
+
+// Picture is what the hosts have told so far. The zero value is empty.
+type Picture struct {
+	silent idset.Set
+	open   []Barrier
 }
 
 const (
@@ -45,40 +52,21 @@ const (
 	maxNamed    = 4 // ranks by name in one line
 )
 
-// Add takes what one host tells; own are the ids of its processes. An error is an agent that does not keep to
-// the protocol.
-func (p *Picture) Add(w *apiv1.Waits, own idset.Set) error {
-	silent, err := idset.Parse(w.Silent)
-	if err != nil {
-		return err
-	}
-	p.silent = p.silent.Union(silent.Intersect(own))
-	for _, m := range w.Waits {
-		ids, _, _ := strings.Cut(m.Set, "#")
-		of, err := idset.Parse(ids)
-		if err != nil {
-			return err
-		}
-		entered, err := idset.Parse(m.Entered)
-		if err != nil {
-			return err
-		}
-		b := p.barriers[m.Set]
-		if b == nil {
-			if len(p.order) == maxBarriers {
-				return nil
+// Add takes what one host tells; own are the ids of its processes.
+func (p *Picture) Add(h Report, own idset.Set) {
+	p.silent = p.silent.Union(h.Silent.Intersect(own))
+	for _, m := range h.Open {
+		i := slices.IndexFunc(p.open, func(b Barrier) bool { return b.Name == m.Name })
+		if i < 0 {
+			if i = len(p.open); i == maxBarriers {
+				return
 			}
-			if p.barriers == nil {
-				p.barriers = map[string]*barrier{}
-			}
-			b = &barrier{of: of}
-			p.barriers[m.Set] = b
-			p.order = append(p.order, b)
+			p.open = append(p.open, Barrier{Name: m.Name, Of: m.Of})
 		}
-		b.entered = b.entered.Union(entered.Intersect(own).Intersect(of))
-		b.age = max(b.age, time.Duration(m.Seconds)*time.Second)
+		b := &p.open[i]
+		b.Entered = b.Entered.Union(m.Entered.Intersect(own).Intersect(b.Of))
+		b.Age = max(b.Age, m.Age)
 	}
-	return nil
 }
 
 // Waiting is a line for each barrier that has been open for at least age, and the first rank that is missing in one;
@@ -86,9 +74,9 @@ func (p *Picture) Add(w *apiv1.Waits, own idset.Set) error {
 func (p *Picture) Waiting(r Run, age time.Duration) (lines []string, culprit int) {
 	culprit = -1
 	more := 0
-	for _, b := range p.order {
-		missing := b.of.Intersect(r.Running).Sub(b.entered)
-		if b.age < age || b.entered.Empty() || missing.Empty() {
+	for _, b := range p.open {
+		missing := b.Of.Intersect(r.Running).Sub(b.Entered)
+		if b.Age < age || b.Entered.Empty() || missing.Empty() {
 			continue
 		}
 		what, who := "entered the barrier", missing.Sub(p.silent)
@@ -102,7 +90,7 @@ func (p *Picture) Waiting(r Run, age time.Duration) (lines []string, culprit int
 			more++
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s not %s; %s for %s%s", r.subject(who), what, wait(b.entered, r), object(who), since(b.age)))
+		lines = append(lines, fmt.Sprintf("%s not %s; %s for %s%s", r.subject(who), what, wait(b.Entered, r), object(who), since(b.Age)))
 	}
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more barriers are open", more))
@@ -112,8 +100,8 @@ func (p *Picture) Waiting(r Run, age time.Duration) (lines []string, culprit int
 
 // Missing are the ranks that run and that others wait for in barriers: those that have not called MPI_Init, and those that have.
 func (p *Picture) Missing(running idset.Set) (silent, late idset.Set) {
-	for _, b := range p.order {
-		if missing := b.of.Intersect(running).Sub(b.entered); !b.entered.Empty() {
+	for _, b := range p.open {
+		if missing := b.Of.Intersect(running).Sub(b.Entered); !b.Entered.Empty() {
 			silent, late = silent.Union(missing.Intersect(p.silent)), late.Union(missing.Sub(p.silent))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
@@ -25,17 +24,19 @@ func told(t *testing.T, hosts ...string) *Picture {
 	p := &Picture{}
 	for _, h := range hosts {
 		part := strings.Split(h, "|")
-		w := &apiv1.Waits{Silent: strings.TrimSpace(part[1])}
+		r := Report{}
+		if silent := strings.TrimSpace(part[1]); silent != "" {
+			r.Silent = set(t, silent)
+		}
 		for _, text := range strings.Split(part[2], ";") {
 			if f := strings.Fields(text); len(f) == 3 {
-				var seconds uint32
-				fmt.Sscan(f[2], &seconds)
-				w.Waits = append(w.Waits, &apiv1.Wait{Set: f[0], Entered: f[1], Seconds: seconds})
+				var seconds time.Duration
+				fmt.Sscan(f[2], (*int64)(&seconds))
+				of, _, _ := strings.Cut(f[0], "#")
+				r.Open = append(r.Open, Barrier{Name: f[0], Of: set(t, of), Entered: set(t, f[1]), Age: seconds * time.Second})
 			}
 		}
-		if err := p.Add(w, set(t, part[0])); err != nil {
-			t.Fatal(err)
-		}
+		p.Add(r, set(t, part[0]))
 	}
 	return p
 }
@@ -101,21 +102,13 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// What an agent makes up is refused, and no list of it costs more than it is long.
-func TestNonsense(t *testing.T) {
-	for _, w := range []*apiv1.Waits{{Silent: "x"}, {Silent: "-1"}, {Waits: []*apiv1.Wait{{Set: "0-99999999"}}},
-		{Waits: []*apiv1.Wait{{Set: "0-1", Entered: "?"}}}} {
-		if err := (&Picture{}).Add(w, idset.Of(0)); err == nil {
-			t.Errorf("%v was taken", w)
-		}
-	}
+// What an agent makes up costs no more than a bound.
+func TestManyBarriers(t *testing.T) {
 	p := &Picture{}
 	for i := range 1000 {
-		if err := p.Add(&apiv1.Waits{Waits: []*apiv1.Wait{{Set: fmt.Sprintf("0-1#%d", i)}}}, idset.Of(0)); err != nil {
-			t.Fatal(err)
-		}
+		p.Add(Report{Open: []Barrier{{Name: fmt.Sprintf("0-1#%d", i), Of: set(t, "0-1")}}}, idset.Of(0))
 	}
-	if len(p.order) != maxBarriers {
-		t.Errorf("%d barriers are kept", len(p.order))
+	if len(p.open) != maxBarriers {
+		t.Errorf("%d barriers are kept", len(p.open))
 	}
 }

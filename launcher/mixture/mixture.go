@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -60,14 +59,14 @@ func New(programs []string, places []Place) *Job {
 // maxText bounds a text of an agent, in bytes.
 const maxText = 512
 
-// Add takes an answer; last says that it was the last one for its program. One that is not expected is an error.
-func (j *Job) Add(h Host, m *apiv1.Chosen) (last bool, err error) {
-	p := Place{h.Index, int(m.App)}
+// Add takes a host's answer; last says that it was the last one for its program. One that is not expected is an error.
+func (j *Job) Add(h Host, a Answer) (last bool, err error) {
+	p := Place{h.Index, a.App}
 	if !j.pending[p] {
-		return false, fmt.Errorf("chose a protocol for program %d of job %d, which it has not or has chosen for already", m.App, m.Job)
+		return false, fmt.Errorf("chose a protocol for program %d, which it has not or has chosen for already", a.App)
 	}
 	j.remove(p)
-	a := Answer{App: p.App, Protocol: job.Protocol(m.Pmi), Library: clip(m.Library), Why: clip(m.Why), Sure: m.Sure}
+	a.Library, a.Why, a.Hosts = clip(a.Library), clip(a.Why), nil
 	i := slices.IndexFunc(j.answers, func(b *Answer) bool {
 		return a.App == b.App && a.Protocol == b.Protocol && a.Library == b.Library && a.Why == b.Why && a.Sure == b.Sure
 	})

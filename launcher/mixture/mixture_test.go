@@ -5,29 +5,29 @@ import (
 	"strings"
 	"testing"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 const openMPI = "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
 
 // said is what an agent says of a program; hosts answer in their order.
 type said struct {
-	app     int
-	library string
-	pmi     apiv1.Pmi
-	sure    bool
+	app   int
+	loads string
+	pmi   job.Protocol
+	sure  bool
 }
 
 func TestJudge(t *testing.T) {
 	lib := func(app int, library string) said {
-		pmi := apiv1.Pmi_PMI_FD
+		pmi := job.PMI1
 		if strings.HasPrefix(library, "Open MPI") {
-			pmi = apiv1.Pmi_PMI_PMIX
+			pmi = job.PMIx
 		}
 		return said{app, library, pmi, library != ""}
 	}
 	guess := func(app int, library string) said { s := lib(app, library); s.sure = false; return s }
-	with := func(s said, p apiv1.Pmi) said { s.pmi = p; return s }
+	with := func(s said, p job.Protocol) said { s.pmi = p; return s }
 	for _, tt := range []struct {
 		name string
 		said []said
@@ -53,7 +53,7 @@ func TestJudge(t *testing.T) {
 		{"a guess", []said{lib(0, openMPI), guess(1, "MPICH 4.0.2 (/b)")}, Doubtful, "MPICH 4.0.2 in b on host w1"},
 		{"a guess beside two that are sure", []said{lib(0, openMPI), guess(1, "MPICH 4.0.2 (/b)"), lib(2, "Intel MPI 2021.18.1 (/b)")}, Hopeless,
 			"Open MPI 4.1.4 in a on host w0 (PMIx), Intel MPI 2021.18.1 in c on host w2 (PMI-1)"},
-		{"two protocols of one library", []said{lib(0, "MPICH 4.3.2 (/a)"), with(lib(0, "MPICH 4.3.2 (/a)"), apiv1.Pmi_PMI_PMIX)}, Doubtful, "(PMIx)"},
+		{"two protocols of one library", []said{lib(0, "MPICH 4.3.2 (/a)"), with(lib(0, "MPICH 4.3.2 (/a)"), job.PMIx)}, Doubtful, "(PMIx)"},
 		{"many", []said{lib(0, "MPICH 1.0"), lib(0, "MPICH 2.0"), lib(0, "MPICH 3.0"), lib(0, "MPICH 4.0"), lib(0, "MPICH 5.0"), lib(0, "MPICH 6.0")}, Hopeless, ", 2 more"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestJudge(t *testing.T) {
 				if j.Complete() {
 					t.Fatal("complete too early")
 				}
-				m := &apiv1.Chosen{App: uint32(s.app), Library: s.library, Pmi: s.pmi, Sure: s.sure, Why: "x"}
+				m := Answer{App: s.app, Library: s.loads, Protocol: s.pmi, Sure: s.sure, Why: "x"}
 				if _, err := j.Add(Host{h, fmt.Sprintf("w%d", h)}, m); err != nil {
 					t.Fatal(err)
 				}
@@ -84,7 +84,7 @@ func TestJudge(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	j := New([]string{"a.out", "b"}, []Place{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 1}})
 	add := func(h, app int, why string) (bool, error) {
-		return j.Add(Host{h, fmt.Sprintf("w%d", h)}, &apiv1.Chosen{App: uint32(app), Why: why})
+		return j.Add(Host{h, fmt.Sprintf("w%d", h)}, Answer{App: app, Why: why})
 	}
 	for h := range 5 {
 		if last, err := add(h, 0, "x"); err != nil || last != (h == 4) {

@@ -18,22 +18,22 @@ func TestAlone(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		exits   []*apiv1.Exited
-		offered apiv1.Pmi
+		offered job.Protocol
 		chosen  *apiv1.Chosen
 		want    string
 	}{
-		{"PMI-1", all(&apiv1.Exited{Library: library}), apiv1.Pmi_PMI_FD, nil,
+		{"PMI-1", all(&apiv1.Exited{Library: library}), job.PMI1, nil,
 			"mpiup: warning: 4 ranks of a.out use " + library + " and never spoke to mpiup, which offered PMI-1: if they called MPI_Init, each was alone, as rank 0 of 1; " +
 				"try --mpi pmi-port if a wrapper closes descriptors, --mpi pmix if the library was built for PMIx only\n"},
-		{"chosen", all(&apiv1.Exited{Library: library}), apiv1.Pmi_PMI_AUTO, &apiv1.Chosen{Pmi: apiv1.Pmi_PMI_PMIX},
+		{"chosen", all(&apiv1.Exited{Library: library}), job.AutoProtocol, &apiv1.Chosen{Pmi: apiv1.Pmi_PMI_PMIX},
 			"mpiup: warning: 4 ranks of a.out use " + library + " and never spoke to mpiup, which offered PMIx: if they called MPI_Init, each was alone, as rank 0 of 1; try --mpi pmi1\n"},
-		{"Open MPI", all(&apiv1.Exited{Library: openMPI}), apiv1.Pmi_PMI_PORT, nil,
+		{"Open MPI", all(&apiv1.Exited{Library: openMPI}), job.PMI1OverPort, nil,
 			"mpiup: warning: 4 ranks of a.out use " + openMPI + " and never spoke to mpiup, which offered PMI-1 over a port: if they called MPI_Init, each was alone, as rank 0 of 1; Open MPI needs --mpi pmix\n"},
-		{"no library", all(&apiv1.Exited{}), apiv1.Pmi_PMI_FD, nil, ""},
-		{"spoke", all(&apiv1.Exited{Library: library, Pmi: apiv1.PmiState_PMI_FINALIZED}), apiv1.Pmi_PMI_FD, nil, ""},
-		{"failed", all(&apiv1.Exited{Library: library, Code: 1}), apiv1.Pmi_PMI_FD, nil, ""},
-		{"stopped", all(&apiv1.Exited{Library: library, StoppedByUs: true}), apiv1.Pmi_PMI_FD, nil, ""},
-		{"one", all(&apiv1.Exited{Library: library})[:1], apiv1.Pmi_PMI_FD, nil, ""},
+		{"no library", all(&apiv1.Exited{}), job.PMI1, nil, ""},
+		{"spoke", all(&apiv1.Exited{Library: library, Pmi: apiv1.PmiState_PMI_FINALIZED}), job.PMI1, nil, ""},
+		{"failed", all(&apiv1.Exited{Library: library, Code: 1}), job.PMI1, nil, ""},
+		{"stopped", all(&apiv1.Exited{Library: library, StoppedByUs: true}), job.PMI1, nil, ""},
+		{"one", all(&apiv1.Exited{Library: library})[:1], job.PMI1, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := aboutToLaunch(t, Config{PMI: c.offered})
@@ -53,17 +53,17 @@ func TestAlone(t *testing.T) {
 
 func TestAloneAdvice(t *testing.T) {
 	for _, c := range []struct {
-		library string
-		offered apiv1.Pmi
+		loads   string
+		offered job.Protocol
 		want    string
 	}{
-		{openMPI, apiv1.Pmi_PMI_PMIX, "see whether a wrapper takes PMIX_* or FLUX_JOB_ID out of their environment"},
-		{openMPI, apiv1.Pmi_PMI_FD, "Open MPI needs --mpi pmix"},
-		{"MPICH 5.0.2 (/x)", apiv1.Pmi_PMI_PORT, "try another protocol than PMI-1 over a port with --mpi"},
-		{"MPICH 5.0.2 (/x)", apiv1.Pmi_PMI_PMIX, "try --mpi pmi1"},
+		{openMPI, job.PMIx, "see whether a wrapper takes PMIX_* or FLUX_JOB_ID out of their environment"},
+		{openMPI, job.PMI1, "Open MPI needs --mpi pmix"},
+		{"MPICH 5.0.2 (/x)", job.PMI1OverPort, "try another protocol than PMI-1 over a port with --mpi"},
+		{"MPICH 5.0.2 (/x)", job.PMIx, "try --mpi pmi1"},
 	} {
-		if got := aloneAdvice(c.library, job.Protocol(c.offered)); got != c.want {
-			t.Errorf("%s, offered %v: %q, not %q", c.library, c.offered, got, c.want)
+		if got := aloneAdvice(c.loads, c.offered); got != c.want {
+			t.Errorf("%s, offered %v: %q, not %q", c.loads, c.offered, got, c.want)
 		}
 	}
 }

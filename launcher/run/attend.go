@@ -37,18 +37,15 @@ func (r *attending) hear(now time.Time, h int, m *apiv1.Met) error {
 	if m.Job != 0 {
 		return fmt.Errorf("told where ranks of job %d meet, which nobody told them", m.Job)
 	}
-	own := r.idsOn(h, r.jobs[0])
-	report := attendance.Report{Framework: fmt.Sprintf("%.20s", m.Framework), Visited: m.Visited}
-	for _, s := range []struct {
-		text string
-		to   *idset.Set
-	}{{m.Loaded, &report.Loaded}, {m.Met, &report.Met}, {m.Elsewhere, &report.Elsewhere}} {
-		ids, err := idset.Parse(s.text)
-		if err != nil {
-			return err
-		}
-		*s.to = ids.Intersect(own)
+	sets, err := parseIDs(m.Loaded, m.Met, m.Elsewhere)
+	if err != nil {
+		return err
 	}
+	own := r.own(h).Intersect(idset.Range(0, r.jobs[0].size()-1))
+	for i, s := range sets {
+		sets[i] = s.Intersect(own)
+	}
+	report := attendance.Report{Framework: fmt.Sprintf("%.20s", m.Framework), Loaded: sets[0], Met: sets[1], Elsewhere: sets[2], Visited: m.Visited}
 	r.roll.Hear(report)
 	if r.met.IsZero() && !report.Met.Empty() {
 		r.met = now
@@ -85,12 +82,7 @@ func (r *attending) missing(now time.Time) (lines []string) {
 	if r.met.IsZero() {
 		return nil
 	}
-	words := holdup.Run{Names: r.named, Name: r.where}
-	for id := range r.jobs[0].size() {
-		if r.ranks[id].state == rankRunning {
-			words.Running.Add(id)
-		}
-	}
+	words := holdup.Run{Running: r.running(), Names: r.named, Name: r.where}
 	for _, of := range r.attendants() {
 		if missing, there := r.roll.Missing(of.ranks, words.Running); !missing.Empty() {
 			first := missing.First()
@@ -221,7 +213,7 @@ func (r *attending) meets(app uint32) bool {
 type alone struct {
 	*orders
 	*roster
-	pmi     apiv1.Pmi
+	pmi     job.Protocol
 	order   []appID
 	counted map[appID]*aloneApp
 }
@@ -266,7 +258,7 @@ func (r *alone) warn(meets func(app uint32) bool) {
 		if id.job == 0 && meets(id.app) {
 			continue // by a framework, which loads MPI where it was built with it
 		}
-		offered := job.Protocol(r.pmi)
+		offered := r.pmi
 		j := r.jobs[id.job]
 		if j.mixture != nil {
 			if c, ok := j.mixture.First(int(id.app)); ok {

@@ -82,9 +82,9 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 	}
 	d := &apiv1.Job{
 		Id: r.cfg.ID, Number: uint32(j.number), Base: uint32(j.base), Size: uint32(j.size()), Hosts: uint32(len(j.hosts)),
-		Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Mapping: job.ProcessMapping(nodes), Pmi: r.cfg.PMI,
+		Universe: uint32(r.universe()), PmiUniverse: uint32(r.pmiUniverse()), Mapping: job.ProcessMapping(nodes), Pmi: apiv1.Pmi(r.cfg.PMI),
 		NoTopologyHint: r.cfg.NoTopologyHint, Await: r.awaits(j), Window: uint32(r.window()), Pty: r.cfg.Pty, WorkerLogs: r.cfg.WorkerLogs,
-		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.cfg.Fabric, Meeting: r.meeting(j),
+		GraceMs: uint64(r.cfg.Grace.Milliseconds()), Net: r.cfg.Net.String(), MpiPorts: r.cfg.MPIPorts.String(), Fabric: r.fabric(), Meeting: r.meeting(j),
 		GpusPerRank: uint32(r.cfg.GPUs.PerRank), GpuBind: r.cfg.GPUs.Bind(), Expand: r.cfg.Expand, Explain: uint32(r.cfg.Explain),
 		ActivityMs: uint32(r.cfg.activityEvery().Milliseconds()),
 	}
@@ -102,9 +102,14 @@ func (r *briefing) describe(j *jobRun) *apiv1.Job {
 	return d
 }
 
+func (r *briefing) fabric() *apiv1.Fabric {
+	w := r.cfg.Fabric
+	return &apiv1.Fabric{Use: string(w.Fabric), Nccl: w.NCCL.String(), NoHints: w.NoHints}
+}
+
 // pmix says that ranks may speak PMIx.
 func (r *briefing) pmix() bool {
-	return r.cfg.PMI == apiv1.Pmi_PMI_PMIX || r.cfg.PMI == apiv1.Pmi_PMI_AUTO
+	return r.cfg.PMI == job.PMIx || r.cfg.PMI == job.AutoProtocol
 }
 
 // part is a host's Launch of a job, which lacks what is for that host.
@@ -198,7 +203,7 @@ func (r *briefing) window() int {
 // awaits says that a job's agents are to wait for our word on their libraries, since there is more than one
 // answer to compare: several programs, or several hosts.
 func (r *briefing) awaits(j *jobRun) bool {
-	return r.cfg.PMI == apiv1.Pmi_PMI_AUTO && r.cfg.Exec == nil && r.cfg.Explain == 0 && (len(j.apps) > 1 || len(j.hosts) > 1)
+	return r.cfg.PMI == job.AutoProtocol && r.cfg.Exec == nil && r.cfg.Explain == 0 && (len(j.apps) > 1 || len(j.hosts) > 1)
 }
 
 // tensorFlowRanks is how many ranks of one host may have a port of TensorFlow's.

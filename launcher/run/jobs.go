@@ -272,9 +272,10 @@ func (r *Run) onChosen(h int, m *apiv1.Chosen) error {
 		return fmt.Errorf("chose a protocol for program %d of job %d, which is not there", m.App, m.Job)
 	}
 	j := r.jobs[m.Job]
-	last, err := r.mixtureOf(j).Add(mixture.Host{Index: h, Name: r.hosts[h].Name}, m)
+	last, err := r.mixtureOf(j).Add(mixture.Host{Index: h, Name: r.hosts[h].Name},
+		mixture.Answer{App: int(m.App), Protocol: job.Protocol(m.Pmi), Library: m.Library, Why: m.Why, Sure: m.Sure})
 	if err != nil {
-		return err
+		return fmt.Errorf("job %d: %w", m.Job, err)
 	}
 	if m.Waits && !slices.Contains(j.waiting, h) {
 		j.waiting = append(j.waiting, h)

@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/spawn"
+	"github.com/mpiup/mpiup/rdma"
 )
 
 // Timer is one of a run's timers. Each runs at most once at a time.
@@ -244,7 +245,7 @@ type Config struct {
 	Nodes, Node                     int
 	Timeout, Grace, TermGrace       time.Duration
 	Stall                           StallConfig
-	PMI                             apiv1.Pmi
+	PMI                             job.Protocol
 	Universe                        int
 	NoTopologyHint, WorkerLogs      bool
 	Net                             network.Wish
@@ -252,7 +253,7 @@ type Config struct {
 	GPUs                            gpu.Wish
 	Frameworks                      frameworks.Set
 	Explain                         int
-	Fabric                          *apiv1.Fabric
+	Fabric                          rdma.Wish
 	Window                          int
 
 	Pty        bool        // ranks write to terminals

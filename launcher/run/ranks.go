@@ -66,7 +66,7 @@ func (r *Run) heard(j *jobRun) {
 		return
 	}
 	r.move(jobStarted)
-	if len(j.hosts) == 1 || r.cfg.PMI == apiv1.Pmi_PMI_NONE {
+	if len(j.hosts) == 1 || r.cfg.PMI == job.NoProtocol {
 		r.move(jobWired)
 	}
 }

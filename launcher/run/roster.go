@@ -116,14 +116,35 @@ func (r *roster) hostOf(id int) int {
 // owns says that a process is on that host, with an id from a frame.
 func (r *roster) owns(host int, id uint32) bool { return int(id) < len(r.of) && r.of[id] == host }
 
-// idsOn are the processes of one job on a host.
-func (r *roster) idsOn(host int, j *jobRun) (ids idset.Set) {
-	for id := j.base; id < j.base+j.size(); id++ {
-		if r.of[id] == host {
+// own are the processes of a host.
+func (r *roster) own(host int) (ids idset.Set) {
+	for id, h := range r.of {
+		if h == host {
 			ids.Add(id)
 		}
 	}
 	return ids
+}
+
+// running are the processes that run.
+func (r *roster) running() (ids idset.Set) {
+	for id := range r.ranks {
+		if r.ranks[id].state == rankRunning {
+			ids.Add(id)
+		}
+	}
+	return ids
+}
+
+// parseIDs reads the sets of a frame.
+func parseIDs(texts ...string) (sets []idset.Set, err error) {
+	sets = make([]idset.Set, len(texts))
+	for i, text := range texts {
+		if sets[i], err = idset.Parse(text); err != nil {
+			return nil, err
+		}
+	}
+	return sets, nil
 }
 
 // jobOf is the job of a process.

@@ -49,7 +49,7 @@ type script struct {
 }
 
 func (s *script) begin(args []string) {
-	cfg := Config{PMI: apiv1.Pmi_PMI_FD, Apps: []job.App{{Argv: []string{"a.out"}, N: s.number(args[1])}}, Policy: placement.Policy{MapBy: placement.ByNode}}
+	cfg := Config{PMI: job.PMI1, Apps: []job.App{{Argv: []string{"a.out"}, N: s.number(args[1])}}, Policy: placement.Policy{MapBy: placement.ByNode}}
 	for _, a := range args[2:] {
 		name, value, _ := strings.Cut(a, "=")
 		switch name {
@@ -60,9 +60,9 @@ func (s *script) begin(args []string) {
 		case "linger":
 			cfg.Linger = true
 		case "pmix":
-			cfg.PMI = apiv1.Pmi_PMI_PMIX
+			cfg.PMI = job.PMIx
 		case "auto":
-			cfg.PMI = apiv1.Pmi_PMI_AUTO
+			cfg.PMI = job.AutoProtocol
 		case "exec":
 			cfg.Exec = &apiv1.Exec{}
 		case "timeout":

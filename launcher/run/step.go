@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/exchange"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/spawn"
@@ -18,7 +19,7 @@ func New(cfg Config) *Run {
 	r.gone = gone{orders: r.orders, roster: r.roster, pmix: r.brief.pmix()}
 	r.meet = attending{orders: r.orders, roster: r.roster}
 	r.alone = alone{orders: r.orders, roster: r.roster, pmi: cfg.PMI}
-	r.inquiry = inquiry{orders: r.orders, roster: r.roster, mute: cfg.Exec != nil || cfg.PMI == apiv1.Pmi_PMI_NONE}
+	r.inquiry = inquiry{orders: r.orders, roster: r.roster, mute: cfg.Exec != nil || cfg.PMI == job.NoProtocol}
 	r.hang = hang{orders: r.orders, roster: r.roster, cfg: r.cfg, inquiry: &r.inquiry}
 	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
 	if len(cfg.Plan.Warnings) > 0 { // they were said when it was made

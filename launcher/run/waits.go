@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -70,13 +71,26 @@ func (q *inquiry) hear(h int, m *apiv1.Waits) (done bool, err error) {
 	case m.Id != q.id || !q.open[h]:
 		return false, nil // too late
 	}
-	var own idset.Set
-	for _, j := range q.jobs {
-		own = own.Union(q.idsOn(h, j))
-	}
-	err = q.picture.Add(m, own)
+	report, err := holdupOf(m)
+	q.picture.Add(report, q.own(h))
 	delete(q.open, h)
 	return len(q.open) == 0, err
+}
+
+// holdupOf is a host's answer as far as it keeps to the protocol; what does not is an error.
+func holdupOf(m *apiv1.Waits) (report holdup.Report, err error) {
+	if report.Silent, err = idset.Parse(m.Silent); err != nil {
+		return report, err
+	}
+	for _, w := range m.Waits {
+		ids, _, _ := strings.Cut(w.Set, "#")
+		sets, err := parseIDs(ids, w.Entered)
+		if err != nil {
+			return report, err
+		}
+		report.Open = append(report.Open, holdup.Barrier{Name: w.Set, Of: sets[0], Entered: sets[1], Age: time.Duration(w.Seconds) * time.Second})
+	}
+	return report, nil
 }
 
 // end makes words of what the hosts have answered until now: they are said, or where the time is up they are returned, for
@@ -87,7 +101,10 @@ func (q *inquiry) end() (lines []string, ok bool) {
 	}
 	q.give(Unset{Answers})
 	q.open = nil
-	words := holdup.Run{Running: q.speaking(), Names: q.named, Name: q.where}
+	words := holdup.Run{Names: q.named, Name: q.where}
+	if !q.mute {
+		words.Running = q.running()
+	}
 	if !q.last {
 		lines, _ := q.picture.Waiting(words, longWait)
 		for _, l := range lines {
@@ -102,16 +119,6 @@ func (q *inquiry) end() (lines []string, ok bool) {
 			q.hosts[q.of[culprit]].Name, q.ranks[culprit].pid))
 	}
 	return lines, true
-}
-
-// speaking are the processes that run and whose agents offer them PMI or PMIx.
-func (q *inquiry) speaking() (ids idset.Set) {
-	for id := range q.ranks {
-		if !q.mute && q.ranks[id].state == rankRunning {
-			ids.Add(id)
-		}
-	}
-	return ids
 }
 
 // activityEvery is how often agents look whether ranks work; 0: they do not. Commands, and ranks that are no job, do not
@@ -152,17 +159,11 @@ type hang struct {
 
 // hear takes what a host tells of its ranks.
 func (g *hang) hear(now time.Duration, h int, m *apiv1.Activity) error {
-	report := stall.Report{}
-	for _, s := range []struct {
-		text string
-		to   *idset.Set
-	}{{m.Works, &report.Works}, {m.Busy, &report.Busy}, {m.Idle, &report.Idle}} {
-		ids, err := idset.Parse(s.text)
-		if err != nil {
-			return err
-		}
-		*s.to = ids
+	sets, err := parseIDs(m.Works, m.Busy, m.Idle)
+	if err != nil {
+		return err
 	}
+	report := stall.Report{Works: sets[0], Busy: sets[1], Idle: sets[2]}
 	const most, long = 16, 64
 	for _, p := range m.Places[:min(len(m.Places), most)] {
 		ids, err := idset.Parse(p.GetIds())
@@ -171,22 +172,8 @@ func (g *hang) hear(now time.Duration, h int, m *apiv1.Activity) error {
 		}
 		report.Places = append(report.Places, stall.Place{Where: fmt.Sprintf("%.*s", long, p.GetWhere()), IDs: ids})
 	}
-	var own idset.Set
-	for _, j := range g.jobs {
-		own = own.Union(g.idsOn(h, j))
-	}
-	g.watch.Hear(now, own, report)
+	g.watch.Hear(now, g.own(h), report)
 	return nil
-}
-
-// running are the processes that run.
-func (g *hang) running() (ids idset.Set) {
-	for id := range g.ranks {
-		if g.ranks[id].state == rankRunning {
-			ids.Add(id)
-		}
-	}
-	return ids
 }
 
 // look asks all hosts who waits for whom when the run seems to hang. done: there is none to be waited for.

@@ -13,9 +13,11 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -81,7 +83,7 @@ func Look(ctx context.Context, hosts []Host, cfg Config) *Seen {
 	var there []int // indices of those that were looked at
 	for i := range s.Hosts {
 		s.Usage = s.Usage || usage[i]
-		if s.Hosts[i].Reply != nil {
+		if s.Hosts[i].Found != nil {
 			there = append(there, i)
 		}
 	}
@@ -111,18 +113,44 @@ func lookAt(ctx context.Context, h *Host, cfg Config) (d doctor.Host, usage bool
 	begun := time.Now()
 	hello, err := h.Agent.Hello(ctx) // quick, so that it says what the clock is
 	took := time.Since(begun)
+	var reply *apiv1.CheckupReply
 	if err == nil {
 		d.Skew, d.Doubt = time.Unix(0, hello.GetClockNs()).Sub(begun.Add(took/2)), took/2
-		d.Reply, err = h.Agent.Checkup(ctx, &apiv1.CheckupRequest{
+		reply, err = h.Agent.Checkup(ctx, &apiv1.CheckupRequest{
 			Ranks: uint32(h.Ranks), GpusPerRank: uint32(cfg.GPUsPerRank), Argv: cfg.Argv, Net: cfg.Net.String(), MpiPorts: cfg.MPIPorts.String(),
 			Programs: cfg.Programs, LookIn: cfg.Dirs})
 	}
-	if err == nil {
-		return d, false
+	if err != nil {
+		d.Error, d.Wrong = err.Error(), errors.As(err, new(*UsageError))
+		return d, d.Wrong
 	}
-	d.Reply, d.Error = nil, err.Error()
-	d.Wrong = errors.As(err, new(*UsageError))
-	return d, d.Wrong
+	d.Found = foundOf(reply)
+	return d, false
+}
+
+// verdicts are the agents'; one of a later version is not known here.
+var verdicts = map[apiv1.Verdict]string{apiv1.Verdict_PASS: doctor.Pass, apiv1.Verdict_WARN: doctor.Warn, apiv1.Verdict_FAIL: doctor.Fail}
+
+func foundOf(m *apiv1.CheckupReply) *doctor.Found {
+	f := &doctor.Found{Version: m.GetHost().GetVersion(), GPUs: int(m.GetHost().GetGpus()), Programs: map[string]string{}}
+	for _, one := range m.GetFindings() {
+		f.Findings = append(f.Findings, doctor.Finding{Check: one.GetName(), Verdict: cmp.Or(verdicts[one.GetVerdict()], doctor.Unknown), Text: one.GetText(), Fix: one.GetFix()})
+	}
+	for _, one := range m.GetFacts() {
+		f.Facts = append(f.Facts, doctor.Fact{Name: one.GetName(), Value: one.GetValue()})
+	}
+	for _, text := range m.GetAddresses() {
+		if a, err := netip.ParseAddr(text); err == nil {
+			f.Addresses = append(f.Addresses, a)
+		}
+	}
+	for _, one := range m.GetPrograms() {
+		f.Programs[one.GetName()] = one.GetValue()
+	}
+	for _, p := range m.GetRdma() {
+		f.Ports = append(f.Ports, doctor.Port{Device: p.GetDevice(), Number: int(p.GetPort()), Ethernet: p.GetEthernet(), GID: int(p.GetGid())})
+	}
+	return f
 }
 
 // inParallel calls f with 0 to n-1 at once, some dozens at a time, and waits for all.
