@@ -109,7 +109,7 @@ func (r *driver) startCopy() {
 	if r.sources.Len() == 0 {
 		return
 	}
-	r.copier = copies.New(r.sources, r.run.FirstHosts(), func(h int, data []byte) {
+	r.copier = copies.New(r.sources, r.run.FirstHosts(), apiv1.CopyWindow, func(h int, data []byte) {
 		r.send(h, (&apiv1.CopyData{Data: data}).Frame())
 	})
 	begun := time.Now()
@@ -138,7 +138,10 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	}
 	cfg := r.cfg.forRun()
 	cfg.ID, cfg.Number, cfg.Proof, cfg.Begun, cfg.Plan, cfg.PID = o.Run, r.number, r.proof, r.begun, r.plan, os.Getpid()
-	cfg.Input, cfg.Files, cfg.Namespace, cfg.Errno = input, r.sources.Announced(), newNamespace, errno
+	cfg.Input, cfg.Namespace, cfg.Errno = input, newNamespace, errno
+	for _, f := range r.sources.Announced() {
+		cfg.Files = append(cfg.Files, &apiv1.CopyFile{Name: f.Name, Mode: uint32(f.Mode), Size: uint64(f.Size)})
+	}
 	for i := range r.cfg.Apps {
 		cfg.Copied = append(cfg.Copied, r.sources.Program(i))
 	}

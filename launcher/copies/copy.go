@@ -17,7 +17,6 @@ import (
 	"sync"
 	"syscall"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -110,11 +109,18 @@ func (s *Sources) Close() {
 // Len is how many files there are.
 func (s *Sources) Len() int { return len(s.list) }
 
-// Announced are the files as hosts are told of them.
-func (s *Sources) Announced() []*apiv1.CopyFile {
-	files := make([]*apiv1.CopyFile, len(s.list))
+// Announced is a file as hosts are told of it.
+type Announced struct {
+	Name string
+	Mode os.FileMode // permissions alone
+	Size int64
+}
+
+// Announced are the files, in the order in which they are sent.
+func (s *Sources) Announced() []Announced {
+	files := make([]Announced, len(s.list))
 	for i, f := range s.list {
-		files[i] = &apiv1.CopyFile{Name: f.Name, Mode: uint32(f.mode.Perm()), Size: uint64(f.size)}
+		files[i] = Announced{f.Name, f.mode.Perm(), f.size}
 	}
 	return files
 }
@@ -123,6 +129,7 @@ func (s *Sources) Announced() []*apiv1.CopyFile {
 // slowest takes it. A host that is gone is waited for no longer.
 type Copier struct {
 	sources *Sources
+	window  int // bytes that may be under way to one host
 	send    func(host int, data []byte)
 	wake    chan struct{} // capacity 1: window or hosts have changed
 
@@ -131,10 +138,10 @@ type Copier struct {
 }
 
 // New sends to hosts, by index, with send.
-func New(s *Sources, hosts []int, send func(int, []byte)) *Copier {
-	c := &Copier{sources: s, send: send, wake: make(chan struct{}, 1), free: map[int]int{}}
+func New(s *Sources, hosts []int, window int, send func(int, []byte)) *Copier {
+	c := &Copier{sources: s, window: window, send: send, wake: make(chan struct{}, 1), free: map[int]int{}}
 	for _, h := range hosts {
-		c.free[h] = apiv1.CopyWindow
+		c.free[h] = window
 	}
 	return c
 }
@@ -146,7 +153,7 @@ func (c *Copier) Grant(host, n int) {
 	}
 	c.mu.Lock()
 	if free, ok := c.free[host]; ok {
-		c.free[host] = min(free+n, apiv1.CopyWindow)
+		c.free[host] = min(free+n, c.window)
 	}
 	c.mu.Unlock()
 	c.nudge()

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -30,7 +29,7 @@ func TestOpenSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := s.Announced(); len(got) != 2 || got[0].String() != (&apiv1.CopyFile{Name: "b", Mode: 0o640, Size: 4}).String() || got[1].Name != "a" {
+	if got := s.Announced(); len(got) != 2 || got[0] != (Announced{Name: "b", Mode: 0o640, Size: 4}) || got[1].Name != "a" {
 		t.Errorf("announced %v", got)
 	}
 	if s.Program(0) != 0 || s.Program(1) != 1 || s.Program(2) != 2 {
@@ -56,7 +55,8 @@ func TestOpenSources(t *testing.T) {
 // Every host gets every byte, nobody more than its window, and a host that is gone holds nobody up.
 func TestCopier(t *testing.T) {
 	dir := t.TempDir()
-	const size = apiv1.CopyWindow + copyChunk + 1
+	const window = 4 << 20
+	const size = window + copyChunk + 1
 	s, err := Open([]job.App{{Files: []job.File{file(t, dir, "a", size), file(t, dir, "empty", 0), file(t, dir, "b", 5)}}})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestCopier(t *testing.T) {
 	defer s.Close()
 	synctest.Test(t, func(t *testing.T) {
 		got := map[int]*strings.Builder{1: {}, 2: {}, 3: {}}
-		c := New(s, []int{1, 2, 3}, func(h int, data []byte) { got[h].Write(data) })
+		c := New(s, []int{1, 2, 3}, window, func(h int, data []byte) { got[h].Write(data) })
 		done := make(chan error, 1)
 		go func() { done <- c.Run(t.Context()) }()
 		lens := func(want ...int) {
@@ -76,12 +76,12 @@ func TestCopier(t *testing.T) {
 				}
 			}
 		}
-		lens(apiv1.CopyWindow, apiv1.CopyWindow, apiv1.CopyWindow)
-		c.Grant(1, apiv1.CopyWindow)
+		lens(window, window, window)
+		c.Grant(1, window)
 		c.Grant(2, copyChunk)
-		lens(apiv1.CopyWindow, apiv1.CopyWindow, apiv1.CopyWindow) // host 3 is slow
+		lens(window, window, window) // host 3 is slow
 		c.Gone(3)
-		lens(apiv1.CopyWindow+copyChunk, apiv1.CopyWindow+copyChunk, apiv1.CopyWindow)
+		lens(window+copyChunk, window+copyChunk, window)
 		c.Grant(2, 6)
 		c.Grant(9, 6) // no host of ours
 		if err := <-done; err != nil {
@@ -109,7 +109,7 @@ func TestCopierEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := New(s, []int{0}, func(int, []byte) {})
+		c := New(s, []int{0}, 1<<20, func(int, []byte) {})
 		c.free[0] = 0
 		ctx, cancel := context.WithCancel(t.Context())
 		tt.do(c, cancel)

@@ -2,9 +2,13 @@ package peers
 
 import (
 	"bytes"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
 // What agents say of themselves never reaches the terminal as it is.
@@ -20,5 +24,23 @@ func TestForeignTextIsVisible(t *testing.T) {
 		if bad := obeyed.FindString(out.String()); bad != "" || !strings.Contains(out.String(), `\u001b]0;mine`) {
 			t.Errorf("%q is shown of %q", bad, out.String())
 		}
+	}
+}
+
+// What agents say of ranks is bounded, and what no agent would say is left out.
+func TestRowsOfRanks(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	rows := rankRows("w0", &apiv1.RanksReply{Ranks: []*apiv1.RankState{nil,
+		{Launcher: long, State: "D", Cpu: 1.996, SilentNs: int64(90 * time.Second), Phase: apiv1.RankPhase_PHASE_FENCE},
+		{State: "?", Cpu: math.NaN(), SilentNs: -5, Phase: 99}, {Cpu: math.Inf(1)}}})
+	if len(rows) != 3 || len(rows[0].Launcher) != maxWord || rows[0].State != "in I/O" || rows[0].CPU != 199.6 || rows[0].Silent != 90 || rows[0].Phase != "in a fence" {
+		t.Errorf("%+v", rows)
+	}
+	if r := rows[1]; r.State != "-" || r.CPU != 0 || r.Silent != 0 || r.Phase != "-" || rows[2].CPU != 0 {
+		t.Errorf("%+v", rows)
+	}
+	list := stackRows("w0", &apiv1.StacksReply{Stacks: []*apiv1.RankStack{nil, {Rank: 1 << 30}, {Rank: 3, Means: long, Frames: append([]string{"a\nb"}, make([]string, 100)...)}}})
+	if len(list) != 1 || list[0].Rank != 3 || len(list[0].Means) != maxFrame || len(list[0].Frames) != maxFrames || list[0].Frames[0] != "a b" {
+		t.Errorf("%+v", list)
 	}
 }

@@ -1,10 +1,12 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -87,7 +89,7 @@ func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view
 		if reply.Error != "" {
 			told[nameOf(v)] = reply.Error
 		}
-		view.Ranks = append(view.Ranks, ps.Rows(nameOf(v), reply)...)
+		view.Ranks = append(view.Ranks, rankRows(nameOf(v), reply)...)
 		return nil
 	})
 	ps.Sort(view.Ranks)
@@ -95,6 +97,38 @@ func lookAtRanks(ctx context.Context, r *reach.Reach, list []hosts.Wanted) (view
 	maps.Copy(view.Errors, told)
 	return view, code
 }
+
+// Bounds of what one host tells.
+const (
+	maxRanks = 1 << 16
+	maxWord  = 128 // bytes
+	maxRank  = 1 << 22
+)
+
+var phases = map[apiv1.RankPhase]string{
+	apiv1.RankPhase_PHASE_NEVER: "never", apiv1.RankPhase_PHASE_FENCE: "in a fence",
+	apiv1.RankPhase_PHASE_RUNNING: "running", apiv1.RankPhase_PHASE_FINALIZED: "finalized",
+}
+
+// rankRows are what a host's agent tells of its ranks.
+func rankRows(host string, reply *apiv1.RanksReply) (rows []ps.Row) {
+	for _, m := range reply.GetRanks()[:min(len(reply.GetRanks()), maxRanks)] {
+		if m == nil {
+			continue
+		}
+		percent := m.Cpu * 100
+		if math.IsNaN(percent) || percent < 0 || percent > 1e6 {
+			percent = 0
+		}
+		rows = append(rows, ps.Row{Launcher: word(m.Launcher), Job: word(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid, Main: m.Main,
+			Program: word(m.Program), State: ps.State(m.State), CPU: math.Round(percent*10) / 10, RSS: m.Rss, Processes: m.Processes, GPUMemory: m.GpuMemory,
+			Silent: time.Duration(max(m.SilentNs, 0)).Round(time.Millisecond).Seconds(), Wrote: m.Wrote, Phase: cmp.Or(phases[m.Phase], "-"),
+			Syscall: word(m.Syscall), Wchan: word(m.Wchan)})
+	}
+	return rows
+}
+
+func word(s string) string { return s[:min(len(s), maxWord)] }
 
 // troubles are the hosts that did not answer, with why, and the exit code of that.
 func troubles(found []reach.Visited) (errs map[string]string, code int) {

@@ -55,7 +55,7 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		ranks = append(ranks, stacks.Of(nameOf(v), reply)...)
+		ranks = append(ranks, stackRows(nameOf(v), reply)...)
 		if len(reply.Notes) > 0 {
 			view.Notes[nameOf(v)] = strings.Join(reply.Notes, "; ")
 		}
@@ -68,6 +68,29 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 		return launcher.End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
 	}
 	return code
+}
+
+// Bounds of what one host tells of a rank.
+const (
+	maxFrames = 64
+	maxFrame  = 200 // bytes
+)
+
+// stackRows are what a host's agent tells of where its ranks are.
+func stackRows(host string, reply *apiv1.StacksReply) (list []stacks.Rank) {
+	line := func(s string) string { return strings.ReplaceAll(s[:min(len(s), maxFrame)], "\n", " ") }
+	for _, m := range reply.GetStacks()[:min(len(reply.GetStacks()), maxRanks)] {
+		if m == nil || m.Rank > maxRank {
+			continue
+		}
+		r := stacks.Rank{Launcher: line(m.Launcher), Job: line(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid,
+			Program: line(m.Program), Means: line(m.Means)}
+		for _, f := range m.Frames[:min(len(m.Frames), maxFrames)] {
+			r.Frames = append(r.Frames, line(f))
+		}
+		list = append(list, r)
+	}
+	return list
 }
 
 func (v stacksView) print(w io.Writer, asJSON bool) error {

@@ -1,6 +1,6 @@
-// Package ps makes the rows of mpiup ps of what agents tell of their ranks. It is PURE: RankStates in, text out.
+// Package ps shows what ranks do: the rows of mpiup ps. It is PURE: rows in, text out.
 //
-//	RanksReply of each host ──Rows──▶ []Row ──Table──▶ text
+//	rows of each host (launcher/peers) ──Sort──▶ []Row ──Table──▶ text
 //
 // What agents tell is taken as it comes; whoever prints it makes it visible.
 package ps
@@ -8,14 +8,11 @@ package ps
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
 // Row is one rank.
@@ -43,44 +40,8 @@ type Row struct {
 // states are the kernel's letters in words (proc_pid_stat(5)).
 var states = map[string]string{"R": "running", "S": "sleeping", "D": "in I/O", "T": "stopped", "t": "traced", "Z": "zombie", "X": "dead", "I": "idle"}
 
-var phases = map[apiv1.RankPhase]string{
-	apiv1.RankPhase_PHASE_NONE: "-", apiv1.RankPhase_PHASE_NEVER: "never", apiv1.RankPhase_PHASE_FENCE: "in a fence",
-	apiv1.RankPhase_PHASE_RUNNING: "running", apiv1.RankPhase_PHASE_FINALIZED: "finalized",
-}
-
-// Bounds of what one host tells.
-const (
-	maxRanks = 1 << 16
-	maxText  = 128 // bytes of one word
-)
-
-// Rows are what a host's agent tells.
-func Rows(host string, reply *apiv1.RanksReply) (rows []Row) {
-	for _, m := range reply.GetRanks()[:min(len(reply.GetRanks()), maxRanks)] {
-		if m == nil {
-			continue
-		}
-		state, known := states[m.State]
-		if !known {
-			state = "-"
-		}
-		phase, known := phases[m.Phase]
-		if !known {
-			phase = "-"
-		}
-		percent := m.Cpu * 100
-		if math.IsNaN(percent) || percent < 0 || percent > 1e6 {
-			percent = 0
-		}
-		rows = append(rows, Row{Launcher: word(m.Launcher), Job: word(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid, Main: m.Main,
-			Program: word(m.Program), State: state, CPU: math.Round(percent*10) / 10, RSS: m.Rss, Processes: m.Processes, GPUMemory: m.GpuMemory,
-			Silent: time.Duration(max(m.SilentNs, 0)).Round(time.Millisecond).Seconds(), Wrote: m.Wrote, Phase: phase,
-			Syscall: word(m.Syscall), Wchan: word(m.Wchan)})
-	}
-	return rows
-}
-
-func word(s string) string { return s[:min(len(s), maxText)] }
+// State is a letter of the kernel in words; "-" for one that it does not have.
+func State(letter string) string { return cmp.Or(states[letter], "-") }
 
 // Sort puts rows in the order of launchers, jobs and ranks.
 func Sort(rows []Row) {

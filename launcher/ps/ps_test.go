@@ -3,26 +3,22 @@ package ps
 import (
 	"math"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
 func TestTable(t *testing.T) {
-	state := func(rank uint32, m *apiv1.RankState) *apiv1.RankState {
-		m.Rank, m.Launcher, m.Job, m.Pid, m.Main, m.Program, m.Rss = rank, "l0", "j1", int32(100+rank), int32(200+rank), "train", 3<<20
-		return m
+	row := func(rank uint32, r Row) Row {
+		r.Launcher, r.Job, r.Rank, r.PID, r.Main, r.Program, r.RSS = "l0", "j1", rank, int32(100+rank), int32(200+rank), "train", 3<<20
+		return r
 	}
-	rows := Rows("w1", &apiv1.RanksReply{Ranks: []*apiv1.RankState{
-		state(2, &apiv1.RankState{State: "D", Cpu: 0.004, SilentNs: int64(90 * time.Second), Phase: apiv1.RankPhase_PHASE_RUNNING, Syscall: "read", Wchan: "nfs_wait"}), nil,
-	}})
-	rows = append(rows, Rows("w0", &apiv1.RanksReply{Ranks: []*apiv1.RankState{
-		state(1, &apiv1.RankState{State: "S", SilentNs: int64(time.Hour), Wrote: true, Phase: apiv1.RankPhase_PHASE_FENCE, Wchan: "futex_wait"}),
-		state(0, &apiv1.RankState{State: "R", Cpu: 1.996, SilentNs: 5e8, Wrote: true, Phase: apiv1.RankPhase_PHASE_NEVER, GpuMemory: 80 << 30}),
-		{Launcher: "l0", Job: "j1", Number: 1, Rank: 0, State: "?", Cpu: math.NaN(), SilentNs: -5, Phase: 99, Syscall: "poll"},
-		{Launcher: "k", Job: "j0", Rank: 7, Cpu: math.Inf(1)},
-	}})...)
+	rows := []Row{
+		row(2, Row{Host: "w1", State: State("D"), CPU: 0.4, Silent: 90, Phase: "running", Syscall: "read", Wchan: "nfs_wait"}),
+		row(1, Row{Host: "w0", State: State("S"), Silent: 3600, Wrote: true, Phase: "in a fence", Wchan: "futex_wait"}),
+		row(0, Row{Host: "w0", State: State("R"), CPU: 199.6, Silent: 0.5, Wrote: true, Phase: "never", GPUMemory: 80 << 30}),
+		{Launcher: "l0", Job: "j1", Number: 1, Host: "w0", State: State("?"), Phase: "-", Syscall: "poll"},
+		{Launcher: "k", Job: "j0", Rank: 7, Host: "w0", State: State(""), Phase: "-"},
+	}
 	Sort(rows)
 	want := `job j0, by k
 RANK  HOST  PID  PROGRAM  STATE  CPU%  RSS  GPU  OUTPUT      MPI  WAITS IN

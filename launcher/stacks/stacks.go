@@ -1,6 +1,6 @@
-// Package stacks groups ranks by where they are, so that the odd one out stands first. It is PURE: RankStacks in, groups and text out.
+// Package stacks groups ranks by where they are, so that the odd one out stands first. It is PURE: ranks in, groups and text out.
 //
-//	RankStack ──Of──▶ Rank ──Group──▶ by job, by means, by the frames down to a call of MPI or NCCL ──Text──▶
+//	Rank (launcher/peers) ──GroupRanks──▶ by job, by means, by the frames down to a call of MPI or NCCL ──Text──▶
 //
 // Ranks that wait in one MPI call ask for messages again and again, and each is seen at another place of that: what is below the
 // call does not tell them apart. Small groups come first, and of one size the one of the lowest rank.
@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
@@ -40,32 +39,6 @@ type Group struct {
 	Frames   []string `json:"frames"` // that they have in common, from the call of MPI or NCCL outwards
 	Members  []Rank   `json:"members"`
 }
-
-// Bounds of what one host tells.
-const (
-	maxRanks  = 1 << 16
-	maxFrames = 64
-	maxText   = 200 // bytes of a frame
-	maxRank   = 1 << 22
-)
-
-// Of is what a host's agent tells.
-func Of(host string, reply *apiv1.StacksReply) (list []Rank) {
-	for _, m := range reply.GetStacks()[:min(len(reply.GetStacks()), maxRanks)] {
-		if m == nil || m.Rank > maxRank {
-			continue
-		}
-		r := Rank{Launcher: word(m.Launcher), Job: word(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid,
-			Program: word(m.Program), Means: word(m.Means)}
-		for _, f := range m.Frames[:min(len(m.Frames), maxFrames)] {
-			r.Frames = append(r.Frames, word(f))
-		}
-		list = append(list, r)
-	}
-	return list
-}
-
-func word(s string) string { return strings.ReplaceAll(s[:min(len(s), maxText)], "\n", " ") }
 
 // waits are the prefixes of functions that programs call and that wait for other ranks.
 var waits = []string{"MPI_", "PMPI_", "mpi_", "pmpi_", "nccl", "PMIx_"}

@@ -6,20 +6,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
 // of is "rank means frame|frame" of each rank of a host's.
-func of(host string, lines ...string) []Rank {
-	reply := &apiv1.StacksReply{Stacks: []*apiv1.RankStack{nil}}
+func of(host string, lines ...string) (list []Rank) {
 	for _, l := range lines {
-		m := &apiv1.RankStack{Launcher: "l", Job: "j", Pid: 100}
+		r := Rank{Launcher: "l", Job: "j", Host: host, PID: 100}
 		var frames string
-		fmt.Sscan(l, &m.Rank, &m.Means, &frames)
-		m.Frames = strings.Split(frames, "|")
-		reply.Stacks = append(reply.Stacks, m)
+		fmt.Sscan(l, &r.Rank, &r.Means, &frames)
+		r.Frames = strings.Split(frames, "|")
+		list = append(list, r)
 	}
-	return Of(host, reply)
+	return list
 }
 
 func TestGroups(t *testing.T) {
@@ -61,11 +59,9 @@ ranks 0-1,3 (w0, w1), 3 of 4, by gdb:
 	}
 }
 
-// Several jobs are told apart, and what no agent would say is left out.
+// Several jobs are told apart.
 func TestJobs(t *testing.T) {
-	list := Of("w0", &apiv1.StacksReply{Stacks: []*apiv1.RankStack{
-		{Launcher: "b", Job: "x", Frames: []string{"a\nb"}}, {Launcher: "a", Job: "x", Number: 1}, {Launcher: "a", Job: "x"}, {Rank: 1 << 30},
-	}})
+	list := []Rank{{Launcher: "b", Job: "x", Host: "w0", Frames: []string{"a b"}}, {Launcher: "a", Job: "x", Number: 1, Host: "w0"}, {Launcher: "a", Job: "x", Host: "w0"}}
 	want := `job x, by a
 rank 0 (w0, pid 0), 1 of 1, by :
 job x (spawned, 1), by a
