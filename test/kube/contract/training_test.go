@@ -62,13 +62,19 @@ func cached(name string) func(*testing.T) kubelet.Image {
 	return func(t *testing.T) kubelet.Image {
 		t.Helper()
 		dir := filepath.Join(frameworksCache(), name)
-		need.File(t, needs[name], filepath.Join(dir, "built-with"), "run test/frameworks.sh "+name)
+		needs[name](t, filepath.Join(dir, "built-with"), "run test/frameworks.sh "+name)
 		return environment(dir)
 	}
 }
 
-// needs are the names by which CI requires environments (MPIUP_TEST_REQUIRE). That of torch is not Debian's.
-var needs = map[string]string{"horovod": "horovod", "horovod-mpich": "horovod-mpich", "jax": "jax", "torch": "newtorch", "tensorflow": "tensorflow"}
+// needs ask for environments by the names by which CI requires them (MPIUP_TEST_REQUIRE). That of torch is not Debian's.
+var needs = map[string]func(t *testing.T, path, hint string){
+	"horovod":       func(t *testing.T, path, hint string) { need.File(t, "horovod", path, hint) },
+	"horovod-mpich": func(t *testing.T, path, hint string) { need.File(t, "horovod-mpich", path, hint) },
+	"jax":           func(t *testing.T, path, hint string) { need.File(t, "jax", path, hint) },
+	"torch":         func(t *testing.T, path, hint string) { need.File(t, "newtorch", path, hint) },
+	"tensorflow":    func(t *testing.T, path, hint string) { need.File(t, "tensorflow", path, hint) },
+}
 
 // tensorFlow is an image whose jobs are TensorFlow's: TF_CONFIG comes only by name.
 func tensorFlow(t *testing.T) kubelet.Image {
