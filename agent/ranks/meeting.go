@@ -91,17 +91,22 @@ type attendance struct {
 	visited    bool              // guarded by mu
 	blind      bool              // the lists of sockets cannot be read, guarded by mu
 	looked     time.Time         // guarded by mu
+	read       time.Time         // the lists of sockets, guarded by mu
 	told       *apiv1.Met        // guarded by mu
 }
 
 const (
-	meetingLook  = 200 * time.Millisecond // between two looks in the first minute: a framework takes longer to load
+	meetingLook  = 200 * time.Millisecond // between two looks in the first minute, once a framework is loaded,
+	meetingLoad  = 500 * time.Millisecond // and before: it takes longer to load
 	meetingShare = 100                    // of the time that a look took is between two, at least,
 	meetingBusy  = time.Second            // but no more than this: on a busy machine a look takes long, and so does all else
 	meetingYoung = time.Minute
 	meetingOld   = 5 * time.Second // between two looks after that, where a framework is loaded or somebody has come
 	meetingNever = time.Minute     // and where not
 	freshLook    = 20 * time.Millisecond
+	// The lists are read at each look where a framework is loaded. A rank may also be a script that runs one, but most
+	// are MPI's, and the kernel goes through the connections of all pods for each list (3 to 13 ms on a busy machine).
+	strangerRead = 10 * time.Second
 )
 
 // watchMeeting looks now and then which ranks have come to where they meet, until all have or the job ends.
@@ -134,6 +139,8 @@ func (st *Job) nextMeetingLook(age time.Duration) time.Duration {
 	switch {
 	case a.blind, known.Len() == len(st.Launch.Procs):
 		return 0
+	case age < meetingYoung && len(a.frameworks) == 0:
+		return meetingLoad
 	case age < meetingYoung:
 		return meetingLook
 	case a.visited, len(a.frameworks) > 0:
@@ -182,14 +189,14 @@ func (st *Job) lookAtMeeting() {
 		return
 	}
 	a.looked = time.Now()
-	seen, err := a.meeting(os.DirFS("/"))
+	procs := slices.DeleteFunc(st.All(), func(p *Process) bool { return p.process.Over() })
+	slices.SortFunc(procs, func(p, q *Process) int { return cmp.Compare(p.ID, q.ID) })
+	st.loads(procs)
+	seen, err := a.see(os.DirFS("/"))
 	if err != nil {
 		a.blind = true
 		return
 	}
-	procs := slices.DeleteFunc(st.All(), func(p *Process) bool { return p.process.Over() })
-	slices.SortFunc(procs, func(p, q *Process) int { return cmp.Compare(p.ID, q.ID) })
-	st.loads(procs)
 	for _, p := range procs {
 		id := int(p.ID)
 		switch {
@@ -213,6 +220,18 @@ type seenSockets struct {
 	there  map[uint64]bool  // inodes of those at the places where ranks meet
 	other  map[uint64]bool  // of listeners elsewhere that other hosts reach
 	inside []sockets.Socket // connections of this host with itself
+}
+
+// see reads the lists of sockets where it is time to. a.mu is held.
+func (a *attendance) see(host fs.FS) (seen seenSockets, err error) {
+	if a.read.IsZero() {
+		a.read = a.looked
+	}
+	if len(a.frameworks) == 0 && a.looked.Sub(a.read) < strangerRead {
+		return seen, nil
+	}
+	a.read = a.looked
+	return a.meeting(host)
 }
 
 // meeting reads the lists of sockets. a.mu is held.

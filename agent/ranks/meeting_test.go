@@ -69,7 +69,8 @@ func TestLooksAtMeetingsBecomeRare(t *testing.T) {
 		age   time.Duration
 		want  time.Duration
 	}{
-		{"young", func(*attendance) {}, time.Second, meetingLook},
+		{"young", func(*attendance) {}, time.Second, meetingLoad},
+		{"young, a framework", func(a *attendance) { a.frameworks = map[uint32]string{0: "torch"} }, time.Second, meetingLook},
 		{"no framework", func(*attendance) {}, time.Hour, meetingNever},
 		{"a framework", func(a *attendance) { a.frameworks = map[uint32]string{0: "torch"} }, time.Hour, meetingOld},
 		{"some have come", func(a *attendance) { a.visited, a.met = true, idset.Of(0) }, time.Hour, meetingOld},
@@ -80,6 +81,36 @@ func TestLooksAtMeetingsBecomeRare(t *testing.T) {
 		tt.knows(&st.meets)
 		if got := st.nextMeetingLook(tt.age); got != tt.want {
 			t.Errorf("%s: %v, not %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The lists of sockets are read seldom where no framework is loaded, since that is dear on a machine of many connections.
+func TestSocketsAreReadSeldomWithoutAFramework(t *testing.T) {
+	host := fstest.MapFS{"proc/net/tcp": {Data: []byte(
+		" 0: 0100000A:4E20 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 7 1 0\n")}}
+	start := time.Now()
+	for _, tt := range []struct {
+		name  string
+		known map[uint32]string
+		looks []time.Duration
+		reads bool
+	}{
+		{"first look", nil, []time.Duration{0}, false},
+		{"young", nil, []time.Duration{0, time.Second}, false},
+		{"after a while", nil, []time.Duration{0, time.Second, strangerRead}, true},
+		{"a framework", map[uint32]string{0: "torch"}, []time.Duration{0}, true},
+		{"a framework that shards", map[uint32]string{0: ""}, []time.Duration{0}, true},
+	} {
+		a := attendance{ports: map[uint16]bool{20000: true}, frameworks: tt.known}
+		for _, at := range tt.looks {
+			a.looked = start.Add(at)
+			if _, err := a.see(host); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a.visited != tt.reads {
+			t.Errorf("%s: the lists are read: %v", tt.name, a.visited)
 		}
 	}
 }
