@@ -18,7 +18,7 @@ var protocolPrefixes = []string{"PMI_", "PMIX_", "OMPI_MCA_ess", "OMPI_MCA_orte_
 // rankVariables are what mpiup tells a rank; those of an outer job are not this job's.
 var rankVariables = []string{
 	"MPIUP_RANK", "MPIUP_SIZE", "MPIUP_LOCAL_RANK", "MPIUP_LOCAL_SIZE", "MPIUP_NODE_RANK",
-	"MPIUP_JOB_ID", "MPIUP_SESSION", "MPIUP_FILES",
+	"MPIUP_JOB_ID", "MPIUP_SESSION", "MPIUP_FILES", "MPIUP_RESTART_COUNT",
 }
 
 // secretVariables name the files of the job's secret. Ranks have no use for them: a rank that may read those files may
@@ -95,6 +95,7 @@ func computed(session, dir string, l *apiv1.Launch, p *apiv1.Proc) []string {
 		"MPIUP_LOCAL_RANK="+utoa(p.LocalRank),
 		"MPIUP_LOCAL_SIZE="+strconv.Itoa(len(l.Procs)),
 		"MPIUP_NODE_RANK="+utoa(p.NodeRank),
+		"MPIUP_RESTART_COUNT="+utoa(l.Job.Restarts),
 	)
 	return append(env, scriptVariables(l, p, dir)...)
 }

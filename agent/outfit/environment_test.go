@@ -54,10 +54,10 @@ func TestRanksAreNotToldOfTheSecret(t *testing.T) {
 }
 
 func TestComputedVariables(t *testing.T) {
-	l := &apiv1.Launch{Job: &apiv1.Job{Size: 6, Universe: 8, Id: "j", AppOf: []uint32{1, 1, 0, 0, 0, 1}}, Procs: make([]*apiv1.Proc, 2), Apps: []*apiv1.App{{Argv: []string{"a"}}, {Argv: []string{"b", "-x", "1"}}}}
+	l := &apiv1.Launch{Job: &apiv1.Job{Size: 6, Universe: 8, Restarts: 3, Id: "j", AppOf: []uint32{1, 1, 0, 0, 0, 1}}, Procs: make([]*apiv1.Proc, 2), Apps: []*apiv1.App{{Argv: []string{"a"}}, {Argv: []string{"b", "-x", "1"}}}}
 	got := computed("s", "/w", l, &apiv1.Proc{Rank: 5, LocalRank: 1, NodeRank: 2, App: 1})
 	want := []string{"MPIUP_SESSION=s", "MPIUP_JOB_ID=j", "PWD=/w", "MPIUP_RANK=5", "MPIUP_SIZE=6",
-		"MPIUP_LOCAL_RANK=1", "MPIUP_LOCAL_SIZE=2", "MPIUP_NODE_RANK=2",
+		"MPIUP_LOCAL_RANK=1", "MPIUP_LOCAL_SIZE=2", "MPIUP_NODE_RANK=2", "MPIUP_RESTART_COUNT=3",
 		"OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=6", "OMPI_COMM_WORLD_LOCAL_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
 		"OMPI_COMM_WORLD_NODE_RANK=1", "OMPI_UNIVERSE_SIZE=8", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2",
 		"MV2_COMM_WORLD_RANK=5", "MV2_COMM_WORLD_SIZE=6", "MV2_COMM_WORLD_LOCAL_RANK=1", "MV2_COMM_WORLD_LOCAL_SIZE=2",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mpiup/mpiup/agent/mpinet"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/test/fields"
 	"google.golang.org/protobuf/proto"
 )
@@ -44,6 +45,10 @@ func TestJobLosesNothing(t *testing.T) {
 		meant(j)
 		l := &apiv1.Launch{Job: j, Apps: []*apiv1.App{{Argv: []string{"a"}, Env: []string{"A=$MPIUP_RANK"}}, {Argv: []string{"b"}}}, Procs: []*apiv1.Proc{{}, {App: 1, LocalRank: 1}}}
 		asked := outcome(t, l, filledHost())
+		if j.Meeting != nil {
+			j.Meeting.Frameworks |= uint32(frameworks.Torchrun) // in the place of what it gives otherwise
+			asked += outcome(t, l, filledHost())
+		}
 		j.Net, j.GpusPerRank, j.Hosts = "", 0, 2*j.Hosts // what makes others needless
 		parsed, err := Parse(l)
 		if err != nil {

@@ -47,6 +47,8 @@ func TestVariables(t *testing.T) {
 	six := Meeting{Host: netip.MustParseAddr("fd77::3"), Torch: 20001, JAX: 20002}
 	second := Rank{Rank: 3, Size: 4, Local: 1, LocalSize: 2, Node: 1}
 	alone := Rank{Rank: 1, Size: 2, LocalSize: 1, Node: 1, OnePerHost: true, GPUs: 8}
+	again := alone
+	again.Restarts, again.MaxRestarts = 1, 3
 	const who = "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 NODE_RANK=1"
 	for _, tt := range []struct {
 		name      string
@@ -76,9 +78,9 @@ func TestVariables(t *testing.T) {
 		{"in the place of torchrun", Torch | Torchrun, second, meet, []string{"MASTER_ADDR", "MASTER_PORT", "ROLE_NAME"}, []string{"OMP_NUM_THREADS"},
 			who + " GROUP_RANK=1 GROUP_WORLD_SIZE=2 ROLE_RANK=3 ROLE_WORLD_SIZE=4 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0 " +
 				"TORCHELASTIC_MAX_RESTARTS=0 TORCHELASTIC_USE_AGENT_STORE=False TORCH_NCCL_ASYNC_ERROR_HANDLING=1"},
-		{"in the place of torchrun, one on each host", Torch | Torchrun, alone, Meeting{}, nil, nil,
+		{"in the place of torchrun, one on each host, for the second time", Torch | Torchrun, again, Meeting{}, nil, nil,
 			"RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 GROUP_RANK=1 GROUP_WORLD_SIZE=2 ROLE_RANK=1 ROLE_WORLD_SIZE=2 ROLE_NAME=default TORCHELASTIC_RUN_ID=none " +
-				"TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0 TORCHELASTIC_USE_AGENT_STORE=False TORCH_NCCL_ASYNC_ERROR_HANDLING=1"},
+				"TORCHELASTIC_RESTART_COUNT=1 TORCHELASTIC_MAX_RESTARTS=3 TORCHELASTIC_USE_AGENT_STORE=False TORCH_NCCL_ASYNC_ERROR_HANDLING=1"},
 		{"torchrun's options of an operator", Torch, alone, meet, nil, []string{"PET_NNODES"},
 			"RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 MASTER_ADDR=10.1.2.3 MASTER_PORT=20001"},
 		{"torchrun's processes of the user", Torch, alone, meet, nil, []string{"PET_NPROC_PER_NODE"},

@@ -19,6 +19,8 @@ type Rank struct {
 	OldTorchrun      bool   // its torchrun ends at once unless it is told of output (torch 1.13 on Python 3.11, Debian 12's)
 	GPUs             int    // that it sees; 0: none, or unknown
 	Narrowed         bool   // it sees some of its host's GPUs only
+	Restarts         int    // how often the job has been started again
+	MaxRestarts      int    // and may be
 }
 
 // Meeting is where the ranks of a job meet. Ports that are 0 could not be had.
@@ -113,12 +115,12 @@ func (r Rank) torchrun(add adder, m Meeting, g Given) {
 }
 
 // torchelastic is what torchrun's agents give their processes (torch/distributed/elastic/agent/server/local_elastic_agent.py),
-// where nothing is started again and rank 0 itself listens at MASTER_PORT. Each host has as many ranks.
+// where rank 0 itself listens at MASTER_PORT. Each host has as many ranks.
 func (r Rank) torchelastic(add adder) {
 	const why = "torch.distributed.elastic, and Lightning with it: that torchrun started this rank"
 	add(why, false, "GROUP_RANK", strconv.Itoa(r.Node), "GROUP_WORLD_SIZE", strconv.Itoa(r.Size/r.LocalSize),
 		"ROLE_RANK", strconv.Itoa(r.Rank), "ROLE_WORLD_SIZE", strconv.Itoa(r.Size), "ROLE_NAME", "default",
-		"TORCHELASTIC_RUN_ID", "none", "TORCHELASTIC_RESTART_COUNT", "0", "TORCHELASTIC_MAX_RESTARTS", "0", "TORCHELASTIC_USE_AGENT_STORE", "False")
+		"TORCHELASTIC_RUN_ID", "none", "TORCHELASTIC_RESTART_COUNT", strconv.Itoa(r.Restarts), "TORCHELASTIC_MAX_RESTARTS", strconv.Itoa(r.MaxRestarts), "TORCHELASTIC_USE_AGENT_STORE", "False")
 	add("NCCL in torch: errors end the rank, as under torchrun", true, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
 	if r.LocalSize > 1 {
 		add("OpenMP: one thread, as under torchrun with several ranks on a host", true, "OMP_NUM_THREADS", "1")

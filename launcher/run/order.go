@@ -263,16 +263,17 @@ type Config struct {
 	Version    string      // of this build
 	PID        int         // ours, for the sentence that says how to go on
 
-	ID     string    // of the run, in all its sessions
-	Number uint64    // of this incarnation, in every Launch
-	Proof  []byte    // our signature under it, for agents that tell others; nil: none
-	Begun  time.Time // when Run was called
-	Plan   *job.Plan // of the first job
-	Hosts  []Host    // of Plan.Hosts
-	Sites  []Site    // hosts that jobs may be placed on
-	Input  []int     // ranks that get our standard input
-	Files  []*apiv1.CopyFile
-	Copied []uint32 // by app: 1 + index in Files of the program itself; 0, or none: hosts have it
+	ID                    string    // of the run, in all its sessions
+	Number                uint64    // of this incarnation, in every Launch
+	Proof                 []byte    // our signature under it, for agents that tell others; nil: none
+	Begun                 time.Time // when Run was called
+	Restarts, MaxRestarts int       // how often the job has been started again, and may be
+	Plan                  *job.Plan // of the first job
+	Hosts                 []Host    // of Plan.Hosts
+	Sites                 []Site    // hosts that jobs may be placed on
+	Input                 []int     // ranks that get our standard input
+	Files                 []*apiv1.CopyFile
+	Copied                []uint32 // by app: 1 + index in Files of the program itself; 0, or none: hosts have it
 
 	Namespace func() string                     // a new name of a job in PMIx, hard to guess
 	Self      func(name string) bool            // the name means this very host

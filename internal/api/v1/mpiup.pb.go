@@ -2702,6 +2702,8 @@ type Job struct {
 	GpuBind        string                 `protobuf:"bytes,41,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
 	Expand         bool                   `protobuf:"varint,42,opt,name=expand,proto3" json:"expand,omitempty"`                                // $NAME in App.env is replaced by the rank's own variable of that name
 	ActivityMs     uint32                 `protobuf:"varint,44,opt,name=activity_ms,json=activityMs,proto3" json:"activity_ms,omitempty"`      // between looks at whether ranks work (Activity); 0: nobody wants to know
+	Restarts       uint32                 `protobuf:"varint,45,opt,name=restarts,proto3" json:"restarts,omitempty"`                            // how often the job has been started again (MPIUP_RESTART_COUNT)
+	MaxRestarts    uint32                 `protobuf:"varint,46,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`   // and may be
 	Explain        uint32                 `protobuf:"varint,43,opt,name=explain,proto3" json:"explain,omitempty"`                              // 1 + the rank whose environment is shown in place of running programs; 0: none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2929,6 +2931,20 @@ func (x *Job) GetExpand() bool {
 func (x *Job) GetActivityMs() uint32 {
 	if x != nil {
 		return x.ActivityMs
+	}
+	return 0
+}
+
+func (x *Job) GetRestarts() uint32 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
+}
+
+func (x *Job) GetMaxRestarts() uint32 {
+	if x != nil {
+		return x.MaxRestarts
 	}
 	return 0
 }
@@ -7465,7 +7481,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xb7\x06\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xf6\x06\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -7497,7 +7513,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bgpu_bind\x18) \x01(\tR\agpuBind\x12\x16\n" +
 	"\x06expand\x18* \x01(\bR\x06expand\x12\x1f\n" +
 	"\vactivity_ms\x18, \x01(\rR\n" +
-	"activityMs\x12\x18\n" +
+	"activityMs\x12\x1a\n" +
+	"\brestarts\x18- \x01(\rR\brestarts\x12!\n" +
+	"\fmax_restarts\x18. \x01(\rR\vmaxRestarts\x12\x18\n" +
 	"\aexplain\x18+ \x01(\rR\aexplain\"\x8e\x01\n" +
 	"\x04Exec\x12\x1a\n" +
 	"\bterminal\x18\x01 \x01(\bR\bterminal\x12\x12\n" +
