@@ -152,7 +152,7 @@ func (r *driver) carryHost(h *link.Conn) func(context.Context) {
 	return func(life context.Context) {
 		e := run.Ended{Host: h.Index}
 		if lost := (*link.Lost)(nil); errors.As(h.Run(life), &lost) {
-			e.Lost, e.Why, e.Since, e.Fenced = true, lost.Why, lost.Since, lost.Fenced
+			e.Lost, e.Why, e.Since, e.Fenced, e.Unsure = true, lost.Why, lost.Since, lost.Fenced, lost.Unsure
 		}
 		r.mail.put(e)
 	}

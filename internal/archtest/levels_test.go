@@ -89,6 +89,7 @@ var levels = map[string]int{
 	"launcher/exchange":       2,
 	"launcher/attendance":     2,
 	"agent/sockets":           1,
+	"launcher/restart":        2,
 	"launcher/remains":        3,
 	"launcher/remains/report": 3,
 

@@ -91,6 +91,7 @@ type Lost struct {
 	Why    string
 	Since  time.Duration // Clock time from which nothing was heard of it
 	Fenced bool
+	Unsure bool // its agent may live, and its ranks until their lease ends
 }
 
 func (e *Lost) Error() string { return e.Why }
@@ -201,7 +202,7 @@ func (h *Conn) beside(ctx, life context.Context, out chan<- probed) {
 func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
 	since := h.Clock.Now()
 	if errors.Is(broke, errSilent) {
-		return nil, &Lost{Since: since - h.link.Silent(),
+		return nil, &Lost{Since: since - h.link.Silent(), Unsure: true,
 			Why: fmt.Sprintf("nothing was heard from it for %v (--node-timeout)", h.Timeout)}
 	}
 	if h.Attach == nil {
@@ -214,7 +215,7 @@ func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
 		h.progress, h.fruitless = now, 0
 	}
 	if h.fruitless++; h.fruitless > maxFruitless {
-		return nil, &Lost{Since: since,
+		return nil, &Lost{Since: since, Unsure: true,
 			Why: fmt.Sprintf("its connection broke %d times without a frame getting through: %v", h.fruitless, h.First.Explain(broke))}
 	}
 	pause := min(2*time.Millisecond<<min(h.fruitless, 10), maxPause)
@@ -233,7 +234,7 @@ func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
 		case c.Refused || c.final():
 			return nil, h.gone(c, since)
 		case h.link.Silent() > h.Timeout:
-			return nil, &Lost{Since: since,
+			return nil, &Lost{Since: since, Unsure: true,
 				Why: fmt.Sprintf("its connection broke (%v) and could not be resumed in %v (--node-timeout): %v", h.First.Explain(broke), h.Timeout, c)}
 		}
 		waitFor(ctx, pause)

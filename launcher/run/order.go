@@ -50,6 +50,7 @@ type (
 		Why    string
 		Since  time.Duration // Clock time from which nothing was heard of it
 		Fenced bool
+		Unsure bool // its ranks may run until their lease ends
 	}
 	// Turn ends what has come at once: now what is to be done about it is done.
 	Turn struct{}

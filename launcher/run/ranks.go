@@ -272,6 +272,9 @@ func (r *Run) hostEnded(e Ended) {
 	r.active--
 	r.finish(h) // nothing is sent there any more
 	r.give(NoCopies{h})
+	if e.Lost {
+		r.hosts[h].loss = Loss{Lost: true, Unsure: e.Unsure, Since: e.Since}
+	}
 	if e.Lost && r.busy(h) {
 		f := verdict.Fault{Event: verdict.HostLost, At: e.Since, Host: r.hosts[h].Name, Node: h, ID: -1, Text: e.Why, Ranks: r.ranksOn(h)}
 		r.give(Note{report.Lost, f.Host, f.Text})

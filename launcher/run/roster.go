@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
@@ -47,8 +48,16 @@ type host struct {
 	dropped  bool   // its agent ended processes without being told to
 	ending   string // why its agent is being ended, as it said
 	missed   bool   // it was lost, and the run goes on without it
+	loss     Loss
 
 	taken idset.Set // processes that its agent ended without being told to
+}
+
+// Loss is the end of a host before its time.
+type Loss struct {
+	Lost   bool          // it was given up
+	Unsure bool          // its ranks may run until their lease ends
+	Since  time.Duration // Clock time from which nothing was heard of it
 }
 
 // process is what is known of one.

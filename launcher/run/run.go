@@ -92,6 +92,15 @@ func (r *Run) HostsOf() []int { return r.of }
 // PID is a process's on its host; 0 where it is not known.
 func (r *Run) PID(id int) int { return int(r.ranks[id].pid) }
 
+// Losses are how the hosts of the first job went, in the order of its plan.
+func (r *Run) Losses() []Loss {
+	list := make([]Loss, len(r.jobs[0].hosts))
+	for i, h := range r.jobs[0].hosts {
+		list[i] = r.hosts[h].loss
+	}
+	return list
+}
+
 // FirstHosts are the hosts of the first job, by index.
 func (r *Run) FirstHosts() []int { return r.jobs[0].hosts }
 

@@ -77,3 +77,29 @@ func (c *Case) Exit() int {
 	}
 	return f.Status()
 }
+
+// neverAgain are kinds of a rank's end that every start would come to.
+var neverAgain = []Kind{ProgramNotFound, NotAllowed, MissingLibrary, WrongArchitecture, Mismatch, Usage}
+
+// final says that a fault ends a run for good, whatever else went wrong: somebody asked for the end or will start the
+// job anew, or the next start would come to the same.
+func (f Fault) final() bool {
+	switch f.Event {
+	case Ended, Aborted, Raised, HostLost, NotWired:
+		return false
+	case TimedOut:
+		return f.Limit == WholeLimit
+	}
+	return true
+}
+
+// Again says whether the ranks may do better when they are started again: a rank failed, or a host was lost, or the run
+// hung. docs/restart.md has the table.
+func (c *Case) Again() bool {
+	f, ok := c.Cause()
+	if !ok || slices.ContainsFunc(c.faults, Fault.final) {
+		return false
+	}
+	k, _ := c.kind(f)
+	return !slices.Contains(neverAgain, k)
+}

@@ -26,6 +26,7 @@ import (
 //	holdup TEXT                         who waited for whom
 //	circumstances [phase=] [node=] [gpu=] [pci=]   of the guilty process
 //	verdict
+//	again                               whether the ranks may be started again
 func TestScripts(t *testing.T) {
 	golden.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
 		var p *play
@@ -35,6 +36,9 @@ func TestScripts(t *testing.T) {
 				p = &play{t: t, said: map[int]*Said{}}
 			case "verdict":
 				out.WriteString(p.verdict())
+			case "again":
+				p.hear()
+				fmt.Fprintf(out, "  %t\n", p.c.Again())
 			default:
 				p.do(word, rest)
 			}
@@ -91,6 +95,7 @@ func (p *play) do(word, rest string) {
 
 func (p *play) fault(e Event, keys, text string) Fault {
 	f := Fault{Event: e, ID: -1, Node: -1, Text: text}
+	stalled := false
 	for key := range strings.FieldsSeq(keys) {
 		name, value, _ := strings.Cut(key, "=")
 		switch name {
@@ -121,11 +126,14 @@ func (p *play) fault(e Event, keys, text string) Fault {
 			f.Ranks = "ranks " + value
 		default:
 			flag := map[string]*bool{"core": &f.Exit.Core, "unfinalized": &f.Unfinalized, "broke": &f.Broke, "piped": &f.Piped, "oom": &f.OOM,
-				"init": &f.Init, "command": &f.Command, "fenced": &f.Fenced}[name]
+				"init": &f.Init, "stalled": &stalled, "command": &f.Command, "fenced": &f.Fenced}[name]
 			if flag == nil {
 				p.t.Fatalf("no key %q", name)
 			}
 			*flag = true
+			if stalled {
+				f.Limit = StallLimit
+			}
 		}
 	}
 	if f.Host == "" && f.Node >= 0 {
@@ -151,7 +159,8 @@ func (p *play) write(word, keys, text string) {
 	}
 }
 
-func (p *play) verdict() string {
+// hear takes what the processes wrote.
+func (p *play) hear() {
 	p.c.Hear(16, func(id int) Said {
 		if s := p.said[id]; s != nil {
 			return *s
@@ -160,6 +169,10 @@ func (p *play) verdict() string {
 	}, p.stopped, func(id int) Fault {
 		return Fault{Host: fmt.Sprintf("w%d", id), ID: id, Process: job.Process{Rank: id}}
 	})
+}
+
+func (p *play) verdict() string {
+	p.hear()
 	text := fmt.Sprintf("  exit code %d\n", p.c.Exit())
 	v, bad := p.c.Verdict(p.where)
 	if !bad {
