@@ -84,7 +84,8 @@ func New(cfg Config) (*Agent, error) {
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.host.RunDir()})
 	a.survey = survey.New(survey.Config{Hello: a.hello, Host: a.host, Libs: a.libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
 		Env: outfit.Environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.stopping})
-	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Log: cfg.Log, Ending: a.isStopping, Sessions: a.sessionCount, Peers: a.peersIn})
+	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Log: cfg.Log, Ending: a.isStopping, Sessions: a.sessionCount, Peers: a.peersIn,
+		Ranks: a.ranksByState, Version: cfg.Version})
 	return a, nil
 }
 

@@ -55,6 +55,7 @@ func (s *session) fence(by *session) {
 	}
 	s.fencedBy = by
 	s.mu.Unlock()
+	s.agent.metrics.Fenced.Inc()
 	s.agent.lives.Fence(s.launcher.identity, s.launcher.Incarnation, by.launcher.Incarnation)
 	s.log.Warn("fenced", "by", short(by.id), "incarnation", short(by.launcher.Incarnation))
 	s.end(fmt.Sprintf("a newer incarnation of launcher %s has taken over", s.launcher.Host))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/procs"
 	"github.com/mpiup/mpiup/agent/ranks"
 	"github.com/mpiup/mpiup/agent/reap"
@@ -138,6 +139,27 @@ func (a *Agent) liveRanks() (list []running) {
 	return list
 }
 
+// ranksByState are how many ranks run here, by state (metrics.States).
+func (a *Agent) ranksByState() map[string]int {
+	n, waiting := map[string]int{}, waits{}
+	for _, p := range a.liveRanks() {
+		n[metrics.States[p.Phase(waiting.of(p.of))]]++
+	}
+	return n
+}
+
+// waits are the ids that wait in fences, of sessions that were asked for.
+type waits map[*session]idset.Set
+
+func (w waits) of(s *session) idset.Set {
+	ids, known := w[s]
+	if !known {
+		ids = s.shared.Waiting()
+		w[s] = ids
+	}
+	return ids
+}
+
 func pidsOf(list []running) []int {
 	pids := make([]int, len(list))
 	for i, p := range list {
@@ -149,19 +171,16 @@ func pidsOf(list []running) []int {
 // rankStates puts together what /proc shows of ranks and what the agent knows of them.
 func (a *Agent) rankStates(list []running, before, after map[int]procs.Usage, apart time.Duration) (out []*apiv1.RankState) {
 	memory := a.gpuMemory()
-	waiting := map[*session]idset.Set{}
+	waiting := waits{}
 	for _, p := range list {
 		u, there := after[p.Pid()]
 		if !there {
 			continue
 		}
 		l := p.Job.Launch.Job
-		if _, known := waiting[p.of]; !known {
-			waiting[p.of] = p.of.shared.Waiting()
-		}
 		m := &apiv1.RankState{Launcher: p.of.launcher.Host, Job: l.Id, Number: l.Number, Rank: p.Spec.Rank,
 			Pid: int32(p.Pid()), Main: int32(u.Main), Program: u.Name, State: string(rune(u.State)), Rss: u.RSS,
-			Processes: uint32(u.Processes), Phase: p.Phase(waiting[p.of]), Syscall: u.Kernel.Syscall, Wchan: u.Kernel.Wchan}
+			Processes: uint32(u.Processes), Phase: p.Phase(waiting.of(p.of)), Syscall: u.Kernel.Syscall, Wchan: u.Kernel.Wchan}
 		m.Cpu = max(0, (u.CPU-before[p.Pid()].CPU).Seconds()/apart.Seconds())
 		since, wrote := p.Quiet()
 		m.Wrote, m.SilentNs = wrote, max(0, time.Now().UnixNano()-since)

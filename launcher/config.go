@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
 	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/metrics"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains"
@@ -62,7 +63,8 @@ type Config struct {
 	Pty    bool
 	Window int // bytes of output one rank may have under way; default 1 MiB, less with many ranks
 
-	Report remains.Config
+	Report  remains.Config
+	Metrics *metrics.Metrics // nil: nobody is shown any
 
 	Stdin       *os.File // nil: ranks read end of file
 	StdinTarget string   // "0" (default), a rank, "all", "none"

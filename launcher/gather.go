@@ -184,6 +184,7 @@ func HostOf(w hosts.Wanted, slots, cpus int) job.Host {
 // enter notes how far the run has come.
 func (r *planner) enter(phase string) {
 	r.phase = phase
+	r.cfg.Metrics.Phase(phase)
 	r.cfg.Log.Debug("job", "state", phase, "after", time.Since(r.begun))
 }
 

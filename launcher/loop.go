@@ -161,7 +161,13 @@ func (r *driver) resize() {
 }
 
 // step hands an event to the run, and carries out what it orders.
-func (r *driver) step(e run.Event) { r.carryOut(r.run.Step(r.now(), e)) }
+func (r *driver) step(e run.Event) {
+	r.carryOut(r.run.Step(r.now(), e))
+	if r.cfg.Metrics != nil {
+		r.cfg.Metrics.Phase(r.run.State())
+		r.cfg.Metrics.Census(r.run.Census(), r.run.Active())
+	}
+}
 
 func (r *driver) now() run.Now { return run.Now{Wall: time.Now(), Clock: r.clock.Now()} }
 

@@ -48,6 +48,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 		cause, bad = r.run.Verdict().Cause()
 	}
 	if !bad {
+		r.cfg.Metrics.Ended(nil)
 		r.remains.Leave(nil, 0)
 		r.remains.Seal(r.cfg.Stderr, nil, 0)
 		return 0

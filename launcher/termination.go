@@ -42,6 +42,7 @@ func (r *driver) early(err error) int {
 }
 
 func (r *driver) tell(v verdict.Verdict, lines, tail []string) int {
+	r.cfg.Metrics.Ended(&v)
 	r.remains.Leave(&v, v.ExitCode)
 	for _, l := range lines {
 		r.say("%s", l)

@@ -125,6 +125,9 @@ func (st *Job) Start() {
 		st.unprepared(err)
 		return
 	}
+	if len(l.Procs) > 0 && l.Exec == nil {
+		st.s.Metrics.Jobs.Inc()
+	}
 	if l.Job.ActivityMs > 0 && len(l.Procs) > 0 && l.Exec == nil && l.Job.Explain == 0 {
 		st.wg.Go(func() { watchActivity(st) })
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/program"
@@ -186,7 +187,7 @@ func (p *Process) sendExited(at time.Time) {
 		}
 	}
 	if ex.Status() != 0 {
-		st.s.Metrics.Failed.Inc()
+		st.s.Metrics.Failed.WithLabelValues(how(x)).Inc()
 		if !x.StoppedByUs || p.aborted.Load() {
 			x.Lacking = p.lacking(ex)
 		}
@@ -198,6 +199,19 @@ func (p *Process) sendExited(at time.Time) {
 	if st.space != nil {
 		st.space.RankGone(int(p.Spec.Rank), "has ended with "+ex.String())
 	}
+}
+
+// how is the way in which a process failed, for metrics.
+func how(x *apiv1.Exited) string {
+	switch {
+	case x.StoppedByUs:
+		return metrics.Stopped
+	case x.Oom:
+		return metrics.ByOOM
+	case x.Signal != 0:
+		return metrics.BySignal
+	}
+	return metrics.ByCode
 }
 
 // emit sends a piece of output.

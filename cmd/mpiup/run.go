@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -30,6 +31,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/openmpi"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/metrics"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains"
@@ -124,6 +126,14 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		Report:     remains.Config{Dir: f.Report, Seal: f.Seal, Kept: cmp.Or(p.getenv("MPIUP_REPORTS"), filepath.Join(os.TempDir(), fmt.Sprintf("mpiup-reports-%d", os.Geteuid())))},
 		Frameworks: f.Frameworks, Linger: f.Independent, Expand: f.Expand, Fabric: fabric, Explain: f.Explain, GPUs: f.GPUs,
 	}
+	if f.Metrics != "" {
+		l, err := net.Listen("tcp", f.Metrics)
+		if err != nil {
+			return usage(fmt.Errorf("--metrics %s: %w; name an address of this host and a free port", f.Metrics, err))
+		}
+		cfg.Metrics = metrics.New(version)
+		defer cfg.Metrics.Serve(l)()
+	}
 	p.code = launch(cfg)
 	return nil
 }
@@ -168,7 +178,9 @@ func launch(cfg launcher.Config) int {
 		syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGWINCH)
 	defer signal.Stop(signals)
 	cfg.Signals = signals
-	return launcher.Run(context.Background(), cfg)
+	code := launcher.Run(context.Background(), cfg)
+	cfg.Metrics.Linger(signals)
+	return code
 }
 
 // fabric is the values of --fabric and --nccl, each of its variable where the flag was not given.

@@ -92,6 +92,7 @@ var levels = map[string]int{
 	"launcher/restart":        2,
 	"launcher/remains":        3,
 	"launcher/remains/report": 3,
+	"launcher/metrics":        3,
 
 	"pmi/kvs":              1,
 	"pmi/wire":             1,

@@ -83,6 +83,18 @@ func (r *Run) Active() int { return r.active }
 // State is where the first job is.
 func (r *Run) State() string { return r.job.String() }
 
+// Census is how many ranks are in each state.
+func (r *Run) Census() map[string]int {
+	n := map[string]int{}
+	for s := range rankLost + 1 {
+		n[s.String()] = 0
+	}
+	for i := range r.ranks {
+		n[r.ranks[i].state.String()]++
+	}
+	return n
+}
+
 // Phase is where it was when something went wrong first.
 func (r *Run) Phase() string { return r.phase }
 

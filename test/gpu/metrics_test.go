@@ -5,8 +5,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,6 +39,17 @@ func (w world) metrics(t *testing.T) {
 	} {
 		if !strings.Contains(got, line+"\n") {
 			t.Errorf("no %s", line)
+		}
+	}
+	for _, file := range []string{"board.json", "alerts.yaml"} {
+		text, err := os.ReadFile("../../examples/monitoring/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\bmpiup_gpu_[a-z_]+`).FindAllString(string(text), -1) {
+			if !strings.Contains(got, "\n"+name+"{") {
+				t.Errorf("%s names %s, which is not there", file, name)
+			}
 		}
 	}
 	if t.Failed() {

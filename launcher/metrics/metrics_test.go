@@ -1,0 +1,93 @@
+package metrics
+
+import (
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+func has(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, l := range lines {
+		if !strings.Contains(text, "\n"+l+"\n") {
+			t.Errorf("no %s in\n%s", l, text)
+		}
+	}
+}
+
+// Each phase's time adds up over restarts, and one phase is the run's at a time.
+func TestPhases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New("v1")
+		time.Sleep(2 * time.Second)
+		m.Phase("running")
+		time.Sleep(3 * time.Second)
+		m.Phase("running")
+		m.Phase("gathering")
+		m.Restarted()
+		m.Census(map[string]int{"running": 7, "lost": 1}, 2)
+		time.Sleep(time.Second)
+		has(t, scrape(t, m), `mpiup_run_phase{phase="gathering"} 1`, `mpiup_run_phase{phase="running"} 0`,
+			`mpiup_run_phase_seconds_total{phase="gathering"} 3`, `mpiup_run_phase_seconds_total{phase="running"} 3`,
+			`mpiup_run_ranks{state="running"} 7`, `mpiup_run_ranks{state="lost"} 1`, `mpiup_run_hosts 2`, `mpiup_run_restarts_total 1`,
+			`mpiup_run_verdicts_total{kind="out-of-memory"} 0`, `mpiup_build_info{version="v1"} 1`)
+	})
+}
+
+// A launcher waits for the reading of its end where somebody reads, and no longer than a while.
+func TestLinger(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		scrapes bool // before the end
+		then    func(*testing.T, *Metrics, chan os.Signal)
+		want    time.Duration
+	}{
+		{"nobody scrapes", false, nil, 0},
+		{"nobody comes again", true, nil, patience},
+		{"somebody reads the end", true, func(t *testing.T, m *Metrics, _ chan os.Signal) {
+			has(t, scrape(t, m), `mpiup_run_verdicts_total{kind="killed"} 1`, `mpiup_run_verdicts_total{kind="success"} 0`, `mpiup_run_phase{phase="done"} 1`)
+		}, 4 * time.Second},
+		{"a signal", true, func(_ *testing.T, _ *Metrics, s chan os.Signal) { s <- syscall.SIGTERM }, 4 * time.Second},
+		{"another signal", true, func(_ *testing.T, _ *Metrics, s chan os.Signal) { s <- syscall.SIGWINCH }, patience},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, signals := New("v1"), make(chan os.Signal, 1)
+				if tt.scrapes {
+					scrape(t, m)
+				}
+				m.Ended(&verdict.Verdict{Kind: verdict.Killed})
+				if tt.then != nil {
+					time.AfterFunc(4*time.Second, func() { tt.then(t, m, signals) })
+				}
+				begun := time.Now()
+				m.Linger(signals)
+				if took := time.Since(begun); took != tt.want {
+					t.Errorf("waited for %v, want %v", took, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestNone(t *testing.T) {
+	var m *Metrics
+	m.Phase("running")
+	m.Census(nil, 0)
+	m.Restarted()
+	m.Ended(nil)
+	m.Linger(nil)
+}
