@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -110,19 +111,24 @@ func (v *Verdict) complete(where Circumstances) {
 	}
 }
 
+// compiled is a pattern that is compiled when it is first used: most runs of this binary use none.
+func compiled(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
 var (
-	gpuID  = regexp.MustCompile(`\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
-	pciID  = regexp.MustCompile(`(?i)\bPCI(?: Bus ID)?:? ?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)|\bGPU ((?:[0-9a-f]{4,8}:)[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])`)
-	hcaIDs = regexp.MustCompile(`\b((?:mlx[45]|bnxt_re|irdma|efa|hfi1|rdmap\d+s|rocep\d+s|ibp\d+s)_?\d+(?:f\d+)?)(?:[:/ ](\d{1,2})\b)?`)
+	gpuID  = compiled(`\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+	pciID  = compiled(`(?i)\bPCI(?: Bus ID)?:? ?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)|\bGPU ((?:[0-9a-f]{4,8}:)[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])`)
+	hcaIDs = compiled(`\b((?:mlx[45]|bnxt_re|irdma|efa|hfi1|rdmap\d+s|rocep\d+s|ibp\d+s)_?\d+(?:f\d+)?)(?:[:/ ](\d{1,2})\b)?`)
 )
 
 // Devices are the GPU's UUID, its PCI address, and the adapter and port that a text names; "" where it names none.
 func Devices(text string) (gpu, pci, hca string) {
-	gpu = gpuID.FindString(text)
-	if m := pciID.FindStringSubmatch(text); m != nil {
+	gpu = gpuID().FindString(text)
+	if m := pciID().FindStringSubmatch(text); m != nil {
 		pci = m[1] + m[2]
 	}
-	if m := hcaIDs.FindStringSubmatch(text); m != nil {
+	if m := hcaIDs().FindStringSubmatch(text); m != nil {
 		if hca = m[1]; m[2] != "" {
 			hca += ":" + m[2]
 		}

@@ -8,7 +8,7 @@ import (
 
 // Each text is known as its own kind, and by no sign above it of another one.
 func TestSignsAreReachable(t *testing.T) {
-	for _, s := range Signs {
+	for _, s := range Signs() {
 		text := strings.ReplaceAll(s.Text, "*", " x ")
 		got, _ := Recognise(text)
 		if got == nil || got.Kind != s.Kind || got.Weight() != s.Weight() {
@@ -53,7 +53,7 @@ func TestLinesOfRealLogs(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range Signs {
+	for _, s := range Signs() {
 		if s.Kind != "" && !shown[s.Kind] {
 			shown[s.Kind] = true
 			t.Errorf("no line shows %s", s.Kind)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -20,54 +21,61 @@ func says(has, text string) fact   { return fact{has: has, re: regexp.MustCompil
 func first(has, text string) fact  { return fact{has: has, re: regexp.MustCompile(text), first: true} }
 func waited(has, text string) fact { return fact{has: has, re: regexp.MustCompile(text), waits: true} }
 
-var facts = []fact{
-	// Whom others wait for, as torch, Horovod and JAX say it: before the one that says so.
-	waited(`possible application crash`, `possible application crash on rank (?P<rank>\d+)`),
-	waited(`failed to pass`, `Ranks? (?P<rank>\d+)(?:, ?\d+)* failed to pass monitoredBarrier`),
-	waited(`missing rank`, `missing ranks?: ?\[?(?P<rank>\d+)`),
-	waited(`/replica:`, `^/job:\w+/replica:\d+/task:(?P<rank>\d+)$`),
-	waited(`/replica:`, `[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
-	// Open MPI and PRRTE, orterun's and prterun's help texts.
-	first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited`),
-	first(`due to process rank`, `due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),
-	first(`Process name: `, `^Process name: \[(?:\[\d+,\d+\]|[\w.@-]*\d+),(?P<rank>\d+)\]`),
-	says(`invoked on rank`, `invoked on rank (?P<rank>\d+) in communicator`),
-	says(`reported by process`, `reported by process \[[^,\]]+,(?P<rank>\d+)\]`),
-	says(`may have occurred`, `^(?:process )?rank (?P<rank>\d+); it may have occurred`),
-	says(`Remote daemon: `, `^Remote daemon: \[\[\d+,\d+\],\d+\] on node (?P<host>\S+)`),
-	says(`: `, `^(?:hostname|Node|Host|Local host|Peer host|node): +(?P<host>[\w.-]+)`),
-	says(`exiting`, `^node (?P<host>\S+) exiting`),
-	// MPICH and Intel MPI.
-	first(`RUNNING AT`, `^=\s+RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
-	first(`RUNNING AT`, `^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
-	says(`Abort(`, `^Abort\(-?\d+\) on node (?P<rank>\d+)\b`),
-	says(`MPI_Abort(`, `called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
-	first(`caused collective`, `^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
-	says(`exit status of rank`, `^exit status of rank (?P<rank>\d+):`),
-	says(`[cli_`, `\[cli_(?P<rank>\d+)\]: `),
-	// torch and torchrun.
-	says(`Rank `, `\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]`),
-	says(`(local_rank: `, `^rank\s*: (?P<rank>\d+) \(local_rank: \d+\)`),
-	says(`exitcode`, `^exitcode\s*: -?\d+ \(pid: (?P<pid>\d+)\)`),
-	says(`host`, `^host\s*: (?P<host>\S+)`),
-	says(`local_rank: `, `local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
-	says(`terminated with`, `process (?P<rank>\d+) terminated with (?:signal|exit)`),
-	says(`local`, `--local[_-]rank[= ](?P<local>\d+)`),
-	// MVAPICH.
-	first(`MPI process (rank`, `MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) exited with status`),
-	says(`collective calls at`, `collective calls at and around rank (?P<rank>\d+)`),
-	// Horovod.
-	first(`exit with status code`, `^Process (?P<rank>\d+) exit with status code [1-9]`),
-	// Slurm.
-	says(`srun: error: `, `^srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)`),
-	// mpiup.
-	first(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with)`),
-	// A program's own words.
-	says(`lobal`, `(?i)\bglobal[_ ]?rank[ :=]+(?P<rank>\d+)\b`),
+// compiled is a pattern that is compiled when it is first used: most runs of this binary use none.
+func compiled(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
+var facts = sync.OnceValue(func() []fact {
+	return []fact{
+		// Whom others wait for, as torch, Horovod and JAX say it: before the one that says so.
+		waited(`possible application crash`, `possible application crash on rank (?P<rank>\d+)`),
+		waited(`failed to pass`, `Ranks? (?P<rank>\d+)(?:, ?\d+)* failed to pass monitoredBarrier`),
+		waited(`missing rank`, `missing ranks?: ?\[?(?P<rank>\d+)`),
+		waited(`/replica:`, `^/job:\w+/replica:\d+/task:(?P<rank>\d+)$`),
+		waited(`/replica:`, `[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d+) (?:heartbeat timeout|disconnected)`),
+		// Open MPI and PRRTE, orterun's and prterun's help texts.
+		first(`noticed that process rank`, `noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited`),
+		first(`due to process rank`, `due to process rank (?P<rank>\d+) with PID (?P<pid>\d+)`),
+		first(`Process name: `, `^Process name: \[(?:\[\d+,\d+\]|[\w.@-]*\d+),(?P<rank>\d+)\]`),
+		says(`invoked on rank`, `invoked on rank (?P<rank>\d+) in communicator`),
+		says(`reported by process`, `reported by process \[[^,\]]+,(?P<rank>\d+)\]`),
+		says(`may have occurred`, `^(?:process )?rank (?P<rank>\d+); it may have occurred`),
+		says(`Remote daemon: `, `^Remote daemon: \[\[\d+,\d+\],\d+\] on node (?P<host>\S+)`),
+		says(`: `, `^(?:hostname|Node|Host|Local host|Peer host|node): +(?P<host>[\w.-]+)`),
+		says(`exiting`, `^node (?P<host>\S+) exiting`),
+		// MPICH and Intel MPI.
+		first(`RUNNING AT`, `^=\s+RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
+		first(`RUNNING AT`, `^=\s+PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)`),
+		says(`Abort(`, `^Abort\(-?\d+\) on node (?P<rank>\d+)\b`),
+		says(`MPI_Abort(`, `called MPI_Abort\(.*\) - process (?P<rank>\d+)`),
+		first(`caused collective`, `^rank (?P<rank>\d+) in job \d+ +(?P<host>\S+?)_\d+ +caused collective abort`),
+		says(`exit status of rank`, `^exit status of rank (?P<rank>\d+):`),
+		says(`[cli_`, `\[cli_(?P<rank>\d+)\]: `),
+		// torch and torchrun.
+		says(`Rank `, `\[(?:PG [^\]]*)?Rank (?P<rank>\d+)\]`),
+		says(`(local_rank: `, `^rank\s*: (?P<rank>\d+) \(local_rank: \d+\)`),
+		says(`exitcode`, `^exitcode\s*: -?\d+ \(pid: (?P<pid>\d+)\)`),
+		says(`host`, `^host\s*: (?P<host>\S+)`),
+		says(`local_rank: `, `local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)`),
+		says(`terminated with`, `process (?P<rank>\d+) terminated with (?:signal|exit)`),
+		says(`local`, `--local[_-]rank[= ](?P<local>\d+)`),
+		// MVAPICH.
+		first(`MPI process (rank`, `MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) exited with status`),
+		says(`collective calls at`, `collective calls at and around rank (?P<rank>\d+)`),
+		// Horovod.
+		first(`exit with status code`, `^Process (?P<rank>\d+) exit with status code [1-9]`),
+		// Slurm.
+		says(`srun: error: `, `^srun: error: (?P<host>\S+): tasks? (?P<rank>\d+)`),
+		// mpiup.
+		first(` `, `^(?:mpiup: )?(?:rank (?P<rank>\d+)|host) (?:of spawned job \d+ )?(?:on )?(?P<host>\S+) (?:exited|was killed|called MPI_Abort|could not|failed|with)`),
+		// A program's own words.
+		says(`lobal`, `(?i)\bglobal[_ ]?rank[ :=]+(?P<rank>\d+)\b`),
+	}
+})
+
 // loose is a rank that a failure's own line speaks of.
-var loose = regexp.MustCompile(`(?i)\b(?:on |in |from |by )?(?:mpi |world )?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
+var loose = compiled(`(?i)\b(?:on |in |from |by )?(?:mpi |world )?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
 
 // names says which process a fact's line names; false: none.
 func (f fact) names(text string) (ending, bool) {
@@ -102,12 +110,12 @@ type block struct {
 
 var (
 	numberedHas = []string{"NCCL INFO comm", "Rank", "MPI startup"}
-	enqueued    = regexp.MustCompile(`Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
-	timedOut    = regexp.MustCompile(`\[(?:PG (?:ID )?0 [^\]]*)?Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+)`)
-	numbered    = []*regexp.Regexp{
-		regexp.MustCompile(`^NCCL INFO comm \S+ rank (\d+) nranks`),
-		regexp.MustCompile(`^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
-		regexp.MustCompile(`^MPI startup\(\): (\d+) +(\d+) +([\w.-]+) +\{`),
+	enqueued    = compiled(`Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
+	timedOut    = compiled(`\[(?:PG (?:ID )?0 [^\]]*)?Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+)`)
+	numbered    = []func() *regexp.Regexp{
+		compiled(`^NCCL INFO comm \S+ rank (\d+) nranks`),
+		compiled(`^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
+		compiled(`^MPI startup\(\): (\d+) +(\d+) +([\w.-]+) +\{`),
 	}
 )
 
@@ -123,7 +131,7 @@ func (r *Reader) learn(l line) {
 		if !strings.Contains(l.text, numberedHas[i]) {
 			continue
 		}
-		if m := re.FindStringSubmatch(l.text); m != nil {
+		if m := re().FindStringSubmatch(l.text); m != nil {
 			p := process{l.who.host, l.who.pid}
 			if i > 0 {
 				p = process{m[3], number(m[2])}
@@ -138,7 +146,7 @@ func (r *Reader) learn(l line) {
 	case strings.HasPrefix(l.text, "======"):
 		r.block.root = false
 	}
-	for _, f := range facts {
+	for _, f := range facts() {
 		who, ok := f.names(l.text)
 		if !ok {
 			continue
@@ -169,8 +177,8 @@ func (r *Reader) learn(l line) {
 }
 
 // note takes a rank and the number of its operation.
-func note(at map[int]int, re *regexp.Regexp, text string) {
-	if m := re.FindStringSubmatch(text); m != nil && len(at) < maxPIDs {
+func note(at map[int]int, re func() *regexp.Regexp, text string) {
+	if m := re().FindStringSubmatch(text); m != nil && len(at) < maxPIDs {
 		at[number(m[1])] = number(m[2])
 	}
 }
@@ -194,9 +202,9 @@ func (r *Reader) know(p process, rank int) {
 }
 
 // looksRaised says that a line is a Python exception's, though its traceback is not there.
-var raisedLine = regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:: \S|$)`)
+var raisedLine = compiled(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:: \S|$)`)
 
-func looksRaised(text string) bool { return raisedLine.MatchString(text) }
+func looksRaised(text string) bool { return raisedLine().MatchString(text) }
 
 // relayed says that an exception only tells of another process's.
 func relayed(text string) bool {
@@ -210,10 +218,10 @@ func relayed(text string) bool {
 }
 
 // warns says that a line calls itself a warning. NCCL's are errors.
-var warning = regexp.MustCompile(`^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: W tensorflow/|\bWarning:`)
+var warning = compiled(`^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: W tensorflow/|\bWarning:`)
 
 func warns(text string) bool {
-	return warning.MatchString(text) && !strings.Contains(text, "NCCL WARN")
+	return warning().MatchString(text) && !strings.Contains(text, "NCCL WARN")
 }
 
 // starts says that a kind is one of starting, which is tried again.
@@ -237,11 +245,11 @@ func ownRecord(text string) (*verdict.Verdict, bool) {
 	return &v, true
 }
 
-var ownKind = regexp.MustCompile(`^(?:mpiup: )?(probably )?([a-z-]+); more: mpiup help ([a-z-]+)$`)
+var ownKind = compiled(`^(?:mpiup: )?(probably )?([a-z-]+); more: mpiup help ([a-z-]+)$`)
 
 // ownLine takes the last line of a failed run of mpiup.
 func (r *Reader) ownLine(l line) bool {
-	m := ownKind.FindStringSubmatch(l.text)
+	m := ownKind().FindStringSubmatch(l.text)
 	if m == nil || m[2] != m[3] || verdict.Of(verdict.Kind(m[2])).Title == "" {
 		return false
 	}

@@ -93,7 +93,7 @@ func (r *Reader) whose(f *finding) ending {
 		}
 	}
 	if who.rank < 0 {
-		for _, m := range loose.FindAllStringSubmatch(f.line, 1) {
+		for _, m := range loose().FindAllStringSubmatch(f.line, 1) {
 			who.rank = number(m[1] + m[2])
 		}
 	}

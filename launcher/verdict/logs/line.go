@@ -43,41 +43,41 @@ func (e ending) or(o ending) ending {
 }
 
 // tags are what stands before a line; the named groups are what it says. They are taken off again and again, in any order.
-var tags = []*regexp.Regexp{
+var tags = []func() *regexp.Regexp{
 	// Times: kubectl logs --timestamps, mpirun --timestamp-output, Ray, CI systems. A "[" begins the next tag.
-	regexp.MustCompile(`^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
-	regexp.MustCompile(`^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}`),
-	regexp.MustCompile(`^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
-	regexp.MustCompile(`^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
+	compiled(`^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
+	compiled(`^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}`),
+	compiled(`^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
+	compiled(`^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
 	// Open MPI --tag-output, PRRTE, Horovod over Gloo.
-	regexp.MustCompile(`^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<std(?:err|out|diag)>: ?`),
+	compiled(`^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<std(?:err|out|diag)>: ?`),
 	// torch 2.2 and later; torchrun --tee, whose number is local.
-	regexp.MustCompile(`^\[rank(?P<rank>\d+)\]: ?`),
-	regexp.MustCompile(`^\[default(?P<local>\d+)\]: ?`),
+	compiled(`^\[rank(?P<rank>\d+)\]: ?`),
+	compiled(`^\[default(?P<local>\d+)\]: ?`),
 	// PSM.
-	regexp.MustCompile(`^(?P<host>[\w.-]+):rank(?P<rank>\d+)(?:\.[\w-]+)?: `),
+	compiled(`^(?P<host>[\w.-]+):rank(?P<rank>\d+)(?:\.[\w-]+)?: `),
 	// kubectl logs --prefix, docker compose, stern.
-	regexp.MustCompile(`^\[pod/(?P<host>[\w.-]+)/[\w.-]+\] `),
-	regexp.MustCompile(`^(?P<host>[a-z0-9](?:[\w.-]*[a-z0-9])?) +\| `),
+	compiled(`^\[pod/(?P<host>[\w.-]+)/[\w.-]+\] `),
+	compiled(`^(?P<host>[a-z0-9](?:[\w.-]*[a-z0-9])?) +\| `),
 	// Ray.
-	regexp.MustCompile(`^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
-	regexp.MustCompile(`^std(?:err|out): `),
-	regexp.MustCompile(`^\| +`),
+	compiled(`^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
+	compiled(`^std(?:err|out): `),
+	compiled(`^\| +`),
 	// srun --label, mpiup --output tag, mpiexec -l.
-	regexp.MustCompile(`^(?P<rank>\d{1,6}): (?P<rest>)`),
+	compiled(`^(?P<rank>\d{1,6}): (?P<rest>)`),
 	// NCCL: host:pid:thread [GPU].
-	regexp.MustCompile(`^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<local>\d+)\] `),
+	compiled(`^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<local>\d+)\] `),
 	// UCX and Open MPI.
-	regexp.MustCompile(`^\[(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+)(?: ?:\d+)*\] `),
-	regexp.MustCompile(`^\[(?P<bracket>\d{1,5}|\d{1,3}\.\d{1,5})\]:? ?`),
+	compiled(`^\[(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+)(?: ?:\d+)*\] `),
+	compiled(`^\[(?P<bracket>\d{1,5}|\d{1,3}\.\d{1,5})\]:? ?`),
 	// Hydra.
-	regexp.MustCompile(`^\[(?:mpiexec|proxy:\d+:\d+)@(?P<host>[\w.-]+)\] `),
+	compiled(`^\[(?:mpiexec|proxy:\d+:\d+)@(?P<host>[\w.-]+)\] `),
 }
 
 // rankInside is a rank that the line itself names, which says more than a number before it.
-var rankInside = regexp.MustCompile(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]`)
+var rankInside = compiled(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]`)
 
-var ansi = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+var ansi = compiled("\x1b\\[[0-9;]*[A-Za-z]")
 
 // parse takes the tags off a line.
 func (r *Reader) parse(text string) line {
@@ -86,7 +86,7 @@ func (r *Reader) parse(text string) line {
 		text = text[at+1:]
 	}
 	if strings.IndexByte(text, '\x1b') >= 0 {
-		text = ansi.ReplaceAllString(text, "")
+		text = ansi().ReplaceAllString(text, "")
 	}
 	l := line{who: ending{rank: -1}}
 	if strings.HasPrefix(text, `{"time":`) {
@@ -104,7 +104,7 @@ func (r *Reader) parse(text string) line {
 		}
 		text = rest
 	}
-	if l.who.rank < 0 && l.bracket > 0 && !rankInside.MatchString(text) {
+	if l.who.rank < 0 && l.bracket > 0 && !rankInside().MatchString(text) {
 		l.who.rank = l.bracket - 1
 	}
 	l.indented = text != "" && (text[0] == ' ' || text[0] == '\t')
@@ -120,7 +120,8 @@ func lowerTag(text string) bool {
 
 // untag takes one tag off.
 func (r *Reader) untag(text string, l *line) (rest string, ok bool) {
-	for _, re := range tags {
+	for _, tag := range tags {
+		re := tag()
 		m := re.FindStringSubmatchIndex(text)
 		if m == nil {
 			continue
