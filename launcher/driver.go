@@ -18,6 +18,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -103,7 +104,7 @@ func (r *driver) report(o run.Place) {
 	for i, p := range o.Plan.Placements {
 		ranks[i] = report.Rank{Job: o.Job, Rank: int(p.Rank), Host: r.places.hosts()[o.Hosts[i]].Name, Program: p.App, CPUs: p.CPUs.String()}
 	}
-	r.remains.Launched(r.opener.Run, programs, ranks, fmt.Sprintf("%d ranks on %s: %s", len(o.Hosts), reach.HostCount(len(o.Plan.Hosts)), filepath.Base(o.Apps[0].Argv[0])))
+	r.remains.Launched(r.opener.Run, programs, ranks, fmt.Sprintf("%d ranks on %s: %s", len(o.Hosts), wording.Count(len(o.Plan.Hosts), "host"), filepath.Base(o.Apps[0].Argv[0])))
 }
 
 // hear hands what ranks wrote to the verdict, when all output has come.

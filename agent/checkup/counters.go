@@ -2,10 +2,10 @@ package checkup
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/Mellanox/rdmamap"
 
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/rdma"
 )
 
@@ -45,19 +45,10 @@ func linkErrors(h *Host) Finding {
 	case len(h.HCAs.Usable()) == 0:
 		return Finding{Name: name, Text: "no usable device"}
 	case n == 0 && len(h.Uncounted) > 0:
-		return Finding{Name: name, Verdict: Unknown, Text: "no counters can be read of " + some(h.Uncounted, most)}
+		return Finding{Name: name, Verdict: Unknown, Text: "no counters can be read of " + wording.Few(h.Uncounted, most, ", ")}
 	case n == 0:
 		return Finding{Name: name, Text: "none counted"}
 	default:
-		return Finding{name, Warn, some(h.LinkErrors, most) + " since the node started", "look whether they grow during a job (ethtool -S, perfquery); if so change the cable or the port"}
+		return Finding{name, Warn, wording.Few(h.LinkErrors, most, ", ") + " since the node started", "look whether they grow during a job (ethtool -S, perfquery); if so change the cable or the port"}
 	}
-}
-
-// some is a list for a sentence, the first most of it.
-func some(list []string, most int) string {
-	text := strings.Join(list[:min(len(list), most)], ", ")
-	if more := len(list) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // Room is what MPI libraries need of a host when they begin.
@@ -44,7 +46,7 @@ func (r Room) Lacking() string {
 	case r.ShmSize == 0:
 		return "/dev/shm is not there, and MPI libraries need it: " + ShmFix
 	case r.ShmSize < ranks*each:
-		return fmt.Sprintf("/dev/shm has %s for %s, and MPI libraries need more: %s", bytes(r.ShmSize), count(int(ranks), "rank"), ShmFix)
+		return fmt.Sprintf("/dev/shm has %s for %s, and MPI libraries need more: %s", bytes(r.ShmSize), wording.Count(int(ranks), "rank"), ShmFix)
 	case r.ShmFree < each:
 		return fmt.Sprintf("/dev/shm has %s free of %s, and MPI libraries need more: end what fills it (ls -l /dev/shm), or %s", bytes(r.ShmFree), bytes(r.ShmSize), ShmFix)
 	}

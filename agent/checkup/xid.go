@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // Xid is an error of a GPU as NVIDIA's driver writes it to the kernel's log:
@@ -121,7 +123,7 @@ func gpuXids(h *Host) Finding {
 	case !h.Log:
 		return Finding{Name: name, Verdict: Unknown, Text: "the kernel's log (/dev/kmsg) cannot be read here"}
 	case nowhere > 0:
-		return Finding{Name: name, Verdict: Unknown, Text: fmt.Sprintf("the PCI address of %s is not known", count(nowhere, "GPU"))}
+		return Finding{Name: name, Verdict: Unknown, Text: fmt.Sprintf("the PCI address of %s is not known", wording.Count(nowhere, "GPU"))}
 	case programs > 0:
 		return Finding{Name: name, Text: fmt.Sprintf("%d that programs cause, none of the GPUs' own", programs)}
 	}

@@ -134,6 +134,7 @@ var levels = map[string]int{
 	"internal/layout":  -1,
 	"internal/idset":   -2,
 	"internal/visible": -2,
+	"internal/wording": -2,
 }
 
 // levelOf finds a package's level. Only internal/api has packages below it

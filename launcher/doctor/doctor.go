@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // Host is one host as it was found.
@@ -181,7 +183,7 @@ func (r *Report) plan(hosts []Host) {
 	for _, h := range hosts {
 		switch {
 		case h.Ranks > 0:
-			r.add("plan", Pass, count(h.Ranks, "rank"), "", h.Name)
+			r.add("plan", Pass, wording.Count(h.Ranks, "rank"), "", h.Name)
 		case h.Error == "" && h.Found == nil:
 			r.add("plan", Pass, "no rank, not looked at", "", h.Name)
 		}
@@ -311,10 +313,4 @@ func (r *Report) clocks(hosts []Host) {
 }
 
 // few is host names for a line.
-func few(hosts []string) string {
-	const most = 4
-	if len(hosts) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(hosts[:most], ","), len(hosts)-most)
-	}
-	return strings.Join(hosts, ",")
-}
+func few(hosts []string) string { return wording.Few(hosts, 4, ",") }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 var marks = map[string]string{Pass: "ok  ", Unknown: "??  ", Warn: "WARN", Fail: "FAIL"}
@@ -57,14 +58,7 @@ func (r *Report) summary() string {
 	if n[Unknown] > 0 {
 		passed += fmt.Sprintf(", %d unknown", n[Unknown])
 	}
-	return fmt.Sprintf("%s: %s, %s, %s", count(len(r.Hosts), "host"), passed, count(n[Warn], "warning"), count(n[Fail], "failure"))
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%s: %s, %s, %s", wording.Count(len(r.Hosts), "host"), passed, wording.Count(n[Warn], "warning"), wording.Count(n[Fail], "failure"))
 }
 
 // maxMatrix is how many hosts fit side by side on a screen; more are in the JSON.

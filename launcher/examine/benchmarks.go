@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/reach"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/doctor"
 )
 
@@ -90,7 +91,7 @@ func (b *bench) whole(ctx context.Context) (all []doctor.Measured) {
 		if b.paths[t.Program] == "" || ranks < 2 {
 			continue
 		}
-		m := doctor.Measured{Test: t.Title, Unit: t.Unit, Path: b.paths[t.Program], Shape: onHosts(ranks, "ranks", len(b.hosts))}
+		m := doctor.Measured{Test: t.Title, Unit: t.Unit, Path: b.paths[t.Program], Shape: fmt.Sprintf("%d ranks on %s", ranks, wording.Count(len(b.hosts), "host"))}
 		v, err := t.Parse(outputs[t.Program])
 		if err != nil {
 			outputs[t.Program], v, err = b.measure(ctx, t, wholeLimit, parts...)
@@ -99,13 +100,6 @@ func (b *bench) whole(ctx context.Context) (all []doctor.Measured) {
 		all = append(all, m)
 	}
 	return all
-}
-
-func onHosts(n int, what string, hosts int) string {
-	if hosts == 1 {
-		return fmt.Sprintf("%d %s on 1 host", n, what)
-	}
-	return fmt.Sprintf("%d %s on %d hosts", n, what, hosts)
 }
 
 // of is the value of one host, or of all.
@@ -151,7 +145,7 @@ func (b *bench) nccl(ctx context.Context, f *doctor.Fabric) (all []doctor.Measur
 		t := doctor.NCCLTest("all_reduce_perf", "1")
 		_, v, err := b.measureAt(ctx, joined, t, wholeLimit, parts...)
 		all = append(all, doctor.Measured{Test: t.Title, Unit: t.Unit, Path: joined,
-			Shape: onHosts(gpus, "GPUs", len(parts)), Values: []doctor.Value{of("", v, err)}})
+			Shape: fmt.Sprintf("%d GPUs on %s", gpus, wording.Count(len(parts), "host")), Values: []doctor.Value{of("", v, err)}})
 	}
 	return all
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/rdma"
@@ -105,12 +106,7 @@ func placesOf(at map[string][]string) string {
 		if path == "" {
 			path = "none"
 		}
-		const most = 4
-		who := strings.Join(hosts[:min(len(hosts), most)], ",")
-		if len(hosts) > most {
-			who += fmt.Sprintf(" and %d more", len(hosts)-most)
-		}
-		parts = append(parts, path+" on "+who)
+		parts = append(parts, path+" on "+wording.Few(hosts, 4, ","))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, "; ")

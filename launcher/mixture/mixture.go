@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // Place is a program of the job on a host of the run, both by index.
@@ -124,7 +125,6 @@ func clip(s string) string {
 
 // hostNames names hosts in their order: "host w0", "hosts w0, w1, w2, w3 and 5 more".
 func hostNames(hosts []Host) string {
-	const most = 4
 	hosts = slices.SortedFunc(slices.Values(hosts), func(a, b Host) int { return a.Index - b.Index })
 	hosts = slices.Compact(hosts)
 	var names []string
@@ -134,9 +134,5 @@ func hostNames(hosts []Host) string {
 	if len(names) == 1 {
 		return "host " + names[0]
 	}
-	text := "hosts " + strings.Join(names[:min(len(names), most)], ", ")
-	if n := len(names) - most; n > 0 {
-		text += fmt.Sprintf(" and %d more", n)
-	}
-	return text
+	return "hosts " + wording.Few(names, 4, ", ")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
@@ -46,7 +47,7 @@ func Shutdown(ctx context.Context, cfg ShutdownConfig) int {
 		return launcher.End(&cfg.Reach, &reach.Failure{Code: c.Stage.ExitCode(), Lines: lines})
 	}
 	if !cfg.Rest {
-		cfg.Say("%s told to end", reach.HostCount(len(found)))
+		cfg.Say("%s told to end", wording.Count(len(found), "host"))
 	}
 	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // seat is a rank that has a host, and an object there, but no number yet.
@@ -84,7 +85,7 @@ func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, 
 	}
 	if m.Policy == "ppr" && total > most {
 		return nil, nil, fmt.Errorf("%d ranks asked for, but %d for each %s of %s makes %d; ask for fewer ranks, more for each or more hosts",
-			total, m.N, m.Object, plural(len(hosts), "host"), most)
+			total, m.N, m.Object, wording.Count(len(hosts), "host"), most)
 	}
 	sizes = make([]int, len(apps))
 	for i, a := range apps {
@@ -112,7 +113,7 @@ func (p Policy) within(hosts []job.Host, counts []int) error {
 	for h, host := range hosts {
 		if most, limited := p.limit(host); limited && counts[h] > most {
 			return fmt.Errorf("%s on host %s, which has %s; ask for fewer, give more slots, or pass --oversubscribe",
-				plural(counts[h], "rank"), host.Name, plural(most, "slot"))
+				wording.Count(counts[h], "rank"), host.Name, wording.Count(most, "slot"))
 		}
 	}
 	return nil

@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // Settled is how long a set must be the same where nothing says how many hosts there are. Pods of one
@@ -107,7 +109,7 @@ func (n Need) Suffices(s *Set, now time.Time) bool {
 
 // Lacks is what the set lacks, for a line: "2 of the 3 hosts of --size 3 (w0, w2; w1 is missing)".
 func (n Need) Lacks(s *Set) string {
-	have := counted(len(s.hosts), "host")
+	have := wording.Count(len(s.hosts), "host")
 	switch {
 	case n.Hosts > 0 && len(s.hosts) == 0:
 		return fmt.Sprintf("none of the %d hosts of %s", n.Hosts, n.Why)
@@ -116,16 +118,9 @@ func (n Need) Lacks(s *Set) string {
 	case n.Hosts > 0:
 		return fmt.Sprintf("%d of the %d hosts of %s (%s)", s.answered(), n.Hosts, n.Why, s.named(n.Hosts))
 	case n.Ranks > 0 && !n.Beyond && s.slots() < n.Ranks:
-		return fmt.Sprintf("%s with %s, and -n %d needs %d (%s)", have, counted(s.slots(), "slot"), n.Ranks, n.Ranks, s.named(0))
+		return fmt.Sprintf("%s with %s, and -n %d needs %d (%s)", have, wording.Count(s.slots(), "slot"), n.Ranks, n.Ranks, s.named(0))
 	}
 	return fmt.Sprintf("%s (%s), and nothing says how many there will be", have, s.named(0))
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // most is how many names a line has.
@@ -142,26 +137,19 @@ func (s *Set) named(of int) string {
 			names = append(names, h.Name)
 		}
 	}
-	text := listed(names)
+	text := wording.Few(names, most, ", ")
 	if len(names) == 0 {
 		text = "none answers"
 	}
 	if missing := missing(names, of); len(missing) == 1 {
 		text += "; " + missing[0] + " is missing"
 	} else if len(missing) > 1 {
-		text += "; missing: " + listed(missing)
+		text += "; missing: " + wording.Few(missing, most, ", ")
 	}
 	if len(silent) > 0 {
-		text += "; without an answer: " + listed(silent)
+		text += "; without an answer: " + wording.Few(silent, most, ", ")
 	}
 	return text
-}
-
-func listed(names []string) string {
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }
 
 // missing are those that names lacks of NAME-0, NAME-1 and so on, as the pods of a StatefulSet or an Indexed Job are

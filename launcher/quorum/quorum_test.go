@@ -3,6 +3,8 @@ package quorum
 import (
 	"testing"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 func TestNeed(t *testing.T) {
@@ -74,7 +76,7 @@ func TestMissing(t *testing.T) {
 		{[]string{"p-0"}, 9, "p-1, p-2, p-3, p-4, p-5 and 3 more"},
 		{nil, 3, ""},
 	} {
-		if got := listed(missing(tt.names, tt.of)); got != tt.want {
+		if got := wording.Few(missing(tt.names, tt.of), most, ", "); got != tt.want {
 			t.Errorf("%v of %d: %q, want %q", tt.names, tt.of, got, tt.want)
 		}
 	}

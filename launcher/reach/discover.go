@@ -14,6 +14,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
@@ -187,7 +188,7 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 	if g.tired.Load() {
 		lines = append(lines, link.NoCure)
 	} else if ctx.Err() != nil && !errors.As(context.Cause(ctx), new(GotSignal)) {
-		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, HostCount(len(want))))
+		lines = append(lines, fmt.Sprintf("waited %v (%s) for %s; `mpiup peers` shows who answers", r.Wait, r.WaitBy, wording.Count(len(want), "host")))
 	}
 	return nil, &Failure{code, lines}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/link"
 
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // board knows which hosts are missing and why, and shows it while the launcher waits: redrawn
@@ -167,7 +168,7 @@ func (b *board) rows(waited time.Duration, most int) []string {
 	if b.text != "" {
 		return []string{fmt.Sprintf("mpiup: waiting for hosts (%v): %s%s", waited, b.text, repeats(b.cached))}
 	}
-	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%v)", b.left, HostCount(len(b.names)), waited)}
+	rows := []string{fmt.Sprintf("mpiup: waiting for %d of %s (%v)", b.left, wording.Count(len(b.names), "host"), waited)}
 	pad := 0
 	for i, c := range b.missing {
 		if c != nil {
@@ -218,15 +219,9 @@ func (b *board) line(waited time.Duration) string {
 	why[noName] = repeats(cached)
 	parts := make([]string, len(order))
 	for i, k := range order {
-		names := by[k]
-		more := ""
-		if len(names) > maxInOne {
-			more = fmt.Sprintf(" and %d more", len(names)-maxInOne)
-			names = names[:maxInOne]
-		}
-		parts[i] = fmt.Sprintf("%s: %s%s%s", k, strings.Join(names, ", "), more, why[k])
+		parts[i] = k + ": " + wording.Few(by[k], maxInOne, ", ") + why[k]
 	}
-	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, HostCount(len(b.names)), waited, strings.Join(parts, "; "))
+	return fmt.Sprintf("waiting for %d of %s (%v): %s", b.left, wording.Count(len(b.names), "host"), waited, strings.Join(parts, "; "))
 }
 
 const noName = "no name"
@@ -261,14 +256,6 @@ func onPort(port uint16) string {
 		return ""
 	}
 	return fmt.Sprintf(" on port %d", port)
-}
-
-// HostCount is a number of hosts in words.
-func HostCount(n int) string {
-	if n == 1 {
-		return "1 host"
-	}
-	return fmt.Sprintf("%d hosts", n)
 }
 
 func clipTo(s string, cols int) string {

@@ -10,6 +10,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/mixture"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/spawn"
@@ -340,11 +341,7 @@ func (r *Run) warnVersions(from int) {
 		}
 	}
 	for v, names := range others {
-		count := "1 host"
-		if len(names) > 1 {
-			count = fmt.Sprintf("%d hosts", len(names))
-		}
 		r.say("%s (%s) has mpiup %s, this is %s: they speak one protocol, but use one build everywhere",
-			names[0], count, cmp.Or(v, "unknown"), cmp.Or(r.cfg.Version, "unknown"))
+			names[0], wording.Count(len(names), "host"), cmp.Or(v, "unknown"), cmp.Or(r.cfg.Version, "unknown"))
 	}
 }

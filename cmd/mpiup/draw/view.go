@@ -17,6 +17,7 @@ import (
 
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/rdma"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/usable"
@@ -134,14 +135,6 @@ func size(bytes uint64) string {
 	return fmt.Sprintf("%.3g %s", v, units[u])
 }
 
-// count is "1 core", "2 cores".
-func count(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + one + "s"
-}
-
 // nodes is the NUMA nodes that are main memory.
 func (v *View) nodes() []*topology.Object {
 	return slices.DeleteFunc(slices.Clone(v.Machine.All(topology.TypeNUMANode)),
@@ -167,7 +160,7 @@ func (v *View) sharing() string {
 	}
 	switch l.Sharing {
 	case usable.Shared:
-		return fmt.Sprintf("shared (%s of %s: others run on them too)", quota, count(l.CPUs.Len(), "CPU"))
+		return fmt.Sprintf("shared (%s of %s: others run on them too)", quota, wording.Count(l.CPUs.Len(), "CPU"))
 	case usable.Exclusive:
 		return fmt.Sprintf("exclusive (some of the machine's CPUs, %s)", quota)
 	default:

@@ -1,0 +1,23 @@
+// Package wording is how mpiup's sentences count things and list names. It is pure.
+package wording
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Count is "1 host", "2 hosts".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Few joins the first most of a list and counts the rest: "w0, w1 and 3 more".
+func Few(list []string, most int, sep string) string {
+	if more := len(list) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], sep), more)
+	}
+	return strings.Join(list, sep)
+}
