@@ -12,12 +12,7 @@ const named = 6
 
 // allocate says how many ranks each host takes and how many each app has.
 func allocate(hosts []job.Host, apps []job.App, p Policy) (counts, sizes []int, err error) {
-	total := 0
-	for _, a := range apps {
-		if total += a.N; a.N > MaxRanks || total > MaxRanks {
-			return nil, nil, fmt.Errorf("more than %d ranks are asked for, the largest job", MaxRanks)
-		}
-	}
+	sizes, total := sizesOf(apps)
 	if total == 0 {
 		for _, h := range hosts {
 			n := h.Slots
@@ -31,12 +26,6 @@ func allocate(hosts []job.Host, apps []job.App, p Policy) (counts, sizes []int, 
 				return nil, nil, fmt.Errorf("the hosts have more than %d slots, the largest job; say -n", MaxRanks)
 			}
 		}
-	}
-	sizes = make([]int, len(apps))
-	for i, a := range apps {
-		sizes[i] = a.N
-	}
-	if len(apps) == 1 {
 		sizes[0] = total
 	}
 	switch {
@@ -48,6 +37,16 @@ func allocate(hosts []job.Host, apps []job.App, p Policy) (counts, sizes []int, 
 		counts, err = allocateSlots(hosts, total, p)
 	}
 	return counts, sizes, err
+}
+
+// sizesOf are the ranks that each app asks for, and all together. They are 0 of a single app that asks for none.
+func sizesOf(apps []job.App) (sizes []int, total int) {
+	sizes = make([]int, len(apps))
+	for i, a := range apps {
+		sizes[i] = a.N
+		total += a.N
+	}
+	return sizes, total
 }
 
 // limit is how many ranks a host may take; false: nothing limits it.
@@ -155,28 +154,12 @@ func (p Policy) beyondSlots(hosts []job.Host, total, left int) ([]int, error) {
 // fill adds n ranks to counts, at most room(h) to host h. By slot it fills host after host, by node it gives one a
 // host and goes round. The rooms hold n together.
 func fill(counts []int, n int, by MapBy, room func(h int) int) {
-	if by == BySlot {
-		for h := range counts {
-			take := min(n, room(h))
-			counts[h] += take
-			n -= take
-		}
-		return
+	rooms := make([]int, len(counts))
+	for h := range rooms {
+		rooms[h] = room(h)
 	}
-	open := make([]int, len(counts)) // hosts with room left, in order
-	for h := range open {
-		open[h] = h
-	}
-	for round := 0; n > 0; round++ {
-		still := open[:0]
-		for _, h := range open {
-			if n > 0 && round < room(h) {
-				counts[h]++
-				n--
-				still = append(still, h)
-			}
-		}
-		open = still
+	for _, h := range hostOfRank(rooms, n, by) {
+		counts[h]++
 	}
 }
 

@@ -39,9 +39,7 @@ func bind(plan *job.Plan, where *locales, p Policy) error {
 		b := &binder{target: *t, host: plan.Hosts[h], req: req, plan: plan, ranks: ranks, where: where}
 		err := b.bind()
 		if errors.Is(err, errCrowded) && t.soft {
-			for i := range plan.Placements {
-				plan.Placements[i].CPUs = idset.Set{}
-			}
+			unbind(plan)
 			plan.Unbound = fmt.Sprintf("host %s has fewer CPUs than ranks", plan.Hosts[h].Name)
 			return nil
 		}
@@ -50,6 +48,12 @@ func bind(plan *job.Plan, where *locales, p Policy) error {
 		}
 	}
 	return nil
+}
+
+func unbind(plan *job.Plan) {
+	for i := range plan.Placements {
+		plan.Placements[i].CPUs = idset.Set{}
+	}
 }
 
 // ranksByHost is the ranks of each host, by local rank.
@@ -122,8 +126,7 @@ func chooseDefault(plan *job.Plan, byHost [][]int) (*target, string) {
 	several := false
 	for h, host := range plan.Hosts {
 		l := host.Layout
-		switch {
-		case l == nil || !l.Exclusive:
+		if l == nil || !l.Exclusive {
 			return nil, fmt.Sprintf("the CPUs of host %s may be shared with others", host.Name)
 		}
 		nodes := len(l.Objects(layout.NUMA))

@@ -14,16 +14,12 @@ import (
 // placeLines gives every rank the host of its line in a rankfile, or in the order of the hosts. Every rank
 // has one.
 func placeLines(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
-	total, sizes := 0, make([]int, len(apps))
-	for i, a := range apps {
-		sizes[i] = a.N
-		total += a.N
-	}
+	sizes, total := sizesOf(apps)
 	if total == 0 {
 		total, sizes[0] = len(p.Binding.Lines), len(p.Binding.Lines)
 	}
 	if total > MaxRanks {
-		return nil, fmt.Errorf("more than %d ranks are asked for, the largest job", MaxRanks)
+		return nil, errTooMany
 	}
 	hostOf, counts := make([]int, total), make([]int, len(hosts))
 	for rank := range hostOf {

@@ -32,6 +32,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/mpiup/mpiup/internal/binding"
@@ -99,7 +100,7 @@ func Place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error) {
 		}
 		plan.Hosts[i].Slots = hosts[at].Slots
 	}
-	plan.Universe = universe(hosts, len(plan.Placements))
+	plan.Universe = max(slotsOf(hosts), len(plan.Placements)) // never below MPI_COMM_WORLD's size (MPI 4.1, 11.10.1)
 	return plan, bind(plan, where, p)
 }
 
@@ -123,27 +124,20 @@ func place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, *locales, err
 	for _, n := range sizes {
 		total += n
 	}
-	var hostOf []int
-	switch {
-	case p.MapBy == ByRound:
+	hostOf := hostOfRank(counts, total, cmp.Or(p.RankBy, p.MapBy))
+	if p.MapBy == ByRound {
 		hostOf = deal(counts, total, func(h int) int { return p.block(hosts[h]) })
-	case p.RankBy != "":
-		hostOf = hostOfRank(counts, total, p.RankBy)
-	default:
-		hostOf = hostOfRank(counts, total, p.MapBy)
 	}
 	plan := number(hosts, sizes, hostOf)
 	plan.Warnings = warnCPUs(hosts, counts)
 	return plan, nil, nil
 }
 
-// universe is MPI_UNIVERSE_SIZE: never below MPI_COMM_WORLD's size (MPI 4.1, 11.10.1).
-func universe(hosts []job.Host, ranks int) int {
-	slots := 0
+func slotsOf(hosts []job.Host) (sum int) {
 	for _, h := range hosts {
-		slots += h.Slots
+		sum += h.Slots
 	}
-	return max(slots, ranks)
+	return sum
 }
 
 func check(hosts []job.Host, apps []job.App, p Policy) error {
@@ -167,20 +161,25 @@ func check(hosts []job.Host, apps []job.App, p Policy) error {
 			return fmt.Errorf("host %s has %d slots; a host takes at least 1 rank", h.Name, h.Slots)
 		}
 	}
+	total := 0
 	for i, a := range apps {
-		switch {
+		switch total += a.N; {
 		case len(a.Argv) == 0:
 			return fmt.Errorf("program %d of %d has no name", i+1, len(apps))
 		case a.N < 0:
 			return fmt.Errorf("%d ranks of %s; use 1 or more", a.N, a.Argv[0])
 		case a.N == 0 && (len(apps) > 1 || len(a.On) > 0):
 			return fmt.Errorf("program %d of %d, %s, needs its own -n: one rank a slot is for a single program", i+1, len(apps), a.Argv[0])
+		case a.N > MaxRanks || total > MaxRanks:
+			return errTooMany
 		}
 	}
 	return nil
 }
 
-// hostOfRank deals ranks 0 to total-1 out to hosts that take counts ranks each.
+var errTooMany = fmt.Errorf("more than %d ranks are asked for, the largest job", MaxRanks)
+
+// hostOfRank deals ranks 0 to total-1 out to hosts that take at most counts ranks each.
 func hostOfRank(counts []int, total int, by MapBy) []int {
 	if by == BySlot {
 		return deal(counts, total, func(h int) int { return counts[h] })
@@ -201,7 +200,7 @@ func deal(counts []int, total int, block func(h int) int) []int {
 		still := open[:0]
 		for _, h := range open {
 			done := round * block(h)
-			for range min(counts[h]-done, block(h)) {
+			for range min(counts[h]-done, block(h), total-len(of)) {
 				of = append(of, h)
 			}
 			if counts[h] > done+block(h) {

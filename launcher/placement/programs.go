@@ -30,7 +30,6 @@ func placePrograms(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error
 		sites[i].Host = h
 	}
 	batches := make([]Batch, len(apps))
-	total := 0
 	for i, a := range apps {
 		b := Batch{Name: a.Argv[0], Procs: a.N, PerHost: p.PerNode, MapBy: p.MapBy}
 		if p.MapBy == ByRound {
@@ -42,9 +41,6 @@ func placePrograms(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, error
 				return nil, fmt.Errorf("host %s of %s is not one of the job's", s.Host, a.Argv[0])
 			}
 			b.On = append(b.On, Share{Site: h, Slots: s.Slots})
-		}
-		if total += b.Procs; b.Procs > MaxRanks || total > MaxRanks {
-			return nil, fmt.Errorf("more than %d ranks are asked for, the largest job", MaxRanks)
 		}
 		batches[i] = b
 	}

@@ -68,31 +68,20 @@ func (p Policy) share(hosts []job.Host, apps []job.App, objects []int) (counts, 
 		all += objects[h]
 		most += m.N * objects[h]
 	}
-	total := 0
-	for _, a := range apps {
-		total += a.N
-	}
-	switch {
-	case total == 0 && m.Policy == "ppr":
+	sizes, total := sizesOf(apps)
+	if total == 0 {
 		total = most
-	case total == 0:
-		for _, h := range hosts {
-			total += h.Slots
+		if m.Policy != "ppr" {
+			total = slotsOf(hosts)
 		}
+		sizes[0] = total
 	}
 	if total > MaxRanks || most > MaxRanks {
-		return nil, nil, fmt.Errorf("more than %d ranks are asked for, the largest job", MaxRanks)
+		return nil, nil, errTooMany
 	}
 	if m.Policy == "ppr" && total > most {
 		return nil, nil, fmt.Errorf("%d ranks asked for, but %d for each %s of %s makes %d; ask for fewer ranks, more for each or more hosts",
 			total, m.N, m.Object, wording.Count(len(hosts), "host"), most)
-	}
-	sizes = make([]int, len(apps))
-	for i, a := range apps {
-		sizes[i] = a.N
-	}
-	if len(apps) == 1 {
-		sizes[0] = total
 	}
 	counts = make([]int, len(hosts))
 	left, extra := total, total%all

@@ -171,9 +171,7 @@ func BindSpawned(plan, first *job.Plan, taken [][]idset.Set, req binding.Request
 	for h, ranks := range byHost {
 		b := &binder{target: *t, host: plan.Hosts[h], req: req, plan: plan, ranks: ranks, taken: taken[h], free: true}
 		if b.host.Layout == nil || b.bind() != nil {
-			for i := range plan.Placements {
-				plan.Placements[i].CPUs = idset.Set{}
-			}
+			unbind(plan)
 			return
 		}
 	}
