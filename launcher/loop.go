@@ -212,9 +212,11 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 	case run.Feed:
 		close(r.feed)
 	case run.NoCopies:
-		if o.Host < 0 {
-			r.copier.Gone()
-		} else {
+		switch {
+		case r.copier == nil:
+		case o.Host < 0:
+			r.copier.AllGone()
+		default:
 			r.copier.Gone(o.Host)
 		}
 	case run.Unblock:

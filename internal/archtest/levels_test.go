@@ -38,6 +38,7 @@ var levels = map[string]int{
 	"launcher/cli/mpirun/hydra":   2,
 	"launcher/cli/mpirun/line":    1,
 	"launcher/streams":            1,
+	"launcher/pace":               0,
 	"launcher/iof":                2,
 	"agent/port":                  2,
 	"agent/metrics":               3,

@@ -14,10 +14,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"syscall"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/pace"
 )
 
 // copyChunk is what one frame carries of a file.
@@ -125,78 +125,16 @@ func (s *Sources) Announced() []Announced {
 	return files
 }
 
-// Copier sends files to hosts: each piece is read once and goes to all of them, as fast as the
-// slowest takes it. A host that is gone is waited for no longer.
+// Copier sends files to hosts, each piece to all of them. A host that is Gone is waited for no longer.
 type Copier struct {
+	*pace.Pace
 	sources *Sources
-	window  int // bytes that may be under way to one host
 	send    func(host int, data []byte)
-	wake    chan struct{} // capacity 1: window or hosts have changed
-
-	mu   sync.Mutex
-	free map[int]int // window by host that is left, guarded by mu
 }
 
-// New sends to hosts, by index, with send.
+// New sends to hosts, by index, with send; window is how many bytes may be under way to one.
 func New(s *Sources, hosts []int, window int, send func(int, []byte)) *Copier {
-	c := &Copier{sources: s, window: window, send: send, wake: make(chan struct{}, 1), free: map[int]int{}}
-	for _, h := range hosts {
-		c.free[h] = window
-	}
-	return c
-}
-
-// Grant gives back n bytes of a host's window. c may be nil.
-func (c *Copier) Grant(host, n int) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	if free, ok := c.free[host]; ok {
-		c.free[host] = min(free+n, c.window)
-	}
-	c.mu.Unlock()
-	c.nudge()
-}
-
-// Gone takes hosts out; without any, all are. c may be nil.
-func (c *Copier) Gone(hosts ...int) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	for _, h := range hosts {
-		delete(c.free, h)
-	}
-	if len(hosts) == 0 {
-		clear(c.free)
-	}
-	c.mu.Unlock()
-	c.nudge()
-}
-
-func (c *Copier) nudge() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take reserves n bytes at every host that is left and returns those; none when one of them has no
-// place for it. left is false when there are no hosts.
-func (c *Copier) take(n int) (hosts []int, left bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, free := range c.free {
-		if free < n {
-			return nil, true
-		}
-	}
-	for h := range c.free {
-		c.free[h] -= n
-		hosts = append(hosts, h)
-	}
-	return hosts, len(hosts) > 0
+	return &Copier{pace.New(hosts, window), s, send}
 }
 
 // Run sends all files. An error is a file's.
@@ -204,15 +142,14 @@ func (c *Copier) Run(ctx context.Context) error {
 	for _, f := range c.sources.list {
 		for at := int64(0); at < f.size; {
 			n := int(min(f.size-at, copyChunk))
-			hosts, err := c.await(ctx, n)
-			if err != nil || len(hosts) == 0 {
-				return err
+			if !c.await(ctx, n) {
+				return nil
 			}
 			data := make([]byte, n) // the frames' own, until every host has acknowledged
 			if _, err := io.ReadFull(f.file, data); err != nil {
 				return fmt.Errorf("%s has become shorter than its %d bytes, or cannot be read: %w", f.From, f.size, err)
 			}
-			for _, h := range hosts {
+			for _, h := range c.Spend(n) {
 				c.send(h, data)
 			}
 			at += int64(n)
@@ -221,16 +158,19 @@ func (c *Copier) Run(ctx context.Context) error {
 	return nil
 }
 
-// await waits until every host has place for n bytes. No host: there is none left.
-func (c *Copier) await(ctx context.Context, n int) ([]int, error) {
+// await waits until every host has place for n bytes. left: there is a host, and time.
+func (c *Copier) await(ctx context.Context, n int) (left bool) {
 	for {
-		if hosts, left := c.take(n); len(hosts) > 0 || !left {
-			return hosts, nil
+		switch room, left := c.Room(n); {
+		case !left:
+			return false
+		case room == n:
+			return true
 		}
 		select {
-		case <-c.wake:
+		case <-c.Changed():
 		case <-ctx.Done():
-			return nil, nil
+			return false
 		}
 	}
 }

@@ -101,7 +101,7 @@ func TestCopierEnds(t *testing.T) {
 		do   func(c *Copier, cancel func())
 		says string
 	}{
-		{"all hosts are gone", func(c *Copier, _ func()) { c.Gone() }, ""},
+		{"all hosts are gone", func(c *Copier, _ func()) { c.AllGone() }, ""},
 		{"the run ends", func(_ *Copier, cancel func()) { cancel() }, ""},
 		{"a file that has become shorter", func(c *Copier, _ func()) { os.Truncate(f.From, 5); c.Grant(0, 10) }, "shorter than its 10 bytes"},
 	} {
@@ -110,7 +110,7 @@ func TestCopierEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := New(s, []int{0}, 1<<20, func(int, []byte) {})
-		c.free[0] = 0
+		c.Spend(1 << 20)
 		ctx, cancel := context.WithCancel(t.Context())
 		tt.do(c, cancel)
 		if err := c.Run(ctx); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {

@@ -20,6 +20,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/mpiup/mpiup/launcher/pace"
 )
 
 // InputConfig says who gets the launcher's standard input.
@@ -43,12 +45,12 @@ const inputFrame = 32 << 10
 // Input reads the launcher's standard input as fast as the slowest target takes it. It reads nothing when there is no
 // target, and nothing from a terminal while the launcher is in the background. Its shell reads then, and SIGTTIN
 // would stop the launcher.
+//
+// Grant gives back bytes of a rank's window; Gone says that a rank has ended. After the last one Run ends, and the rest of
+// the input is left to whoever reads it next.
 type Input struct {
-	cfg  InputConfig
-	wake chan struct{} // window or targets have changed
-
-	mu   sync.Mutex
-	free map[int]int // window by target that is left, guarded by mu
+	*pace.Pace
+	cfg InputConfig
 }
 
 // NewInput returns an Input that Run serves.
@@ -56,11 +58,7 @@ func NewInput(cfg InputConfig) *Input {
 	if cfg.Window == 0 {
 		cfg.Window = DefaultInputWindow
 	}
-	in := &Input{cfg: cfg, wake: make(chan struct{}, 1), free: map[int]int{}}
-	for _, r := range cfg.Targets {
-		in.free[r] = cfg.Window
-	}
-	return in
+	return &Input{pace.New(cfg.Targets, cfg.Window), cfg}
 }
 
 // Targets is the meaning of --stdin: "all", "none" or a rank; empty means rank 0.
@@ -82,51 +80,6 @@ func Targets(which string, ranks int) ([]int, error) {
 		return nil, fmt.Errorf("--stdin %s: want all, none or a rank from 0 to %d", which, ranks-1)
 	}
 	return []int{r}, nil
-}
-
-// Grant gives back n bytes of rank's window.
-func (in *Input) Grant(rank, n int) {
-	in.mu.Lock()
-	if free, ok := in.free[rank]; ok {
-		in.free[rank] = min(free+n, in.cfg.Window)
-	}
-	in.mu.Unlock()
-	in.signal()
-}
-
-// Gone says that a rank has ended: the others need not wait for it. After the last one Run
-// ends, and the rest of the input is left to whoever reads it next.
-func (in *Input) Gone(rank int) {
-	in.mu.Lock()
-	delete(in.free, rank)
-	in.mu.Unlock()
-	in.signal()
-}
-
-func (in *Input) signal() {
-	select {
-	case in.wake <- struct{}{}:
-	default:
-	}
-}
-
-// window is what may be read now; ok is false when no target is left.
-func (in *Input) window() (n int, ok bool) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	n = inputFrame
-	for _, free := range in.free {
-		n = min(n, free)
-	}
-	return n, len(in.free) > 0
-}
-
-func (in *Input) spend(n int) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for r := range in.free {
-		in.free[r] -= n
-	}
 }
 
 // Run reads until the end of the input, the last target's end, or the end of ctx, and leaves
@@ -156,7 +109,7 @@ func (in *Input) Run(ctx context.Context) error {
 func (in *Input) pass(ctx context.Context, src *source, reads <-chan readResult) error {
 	asked := false
 	for {
-		n, ok := in.window()
+		n, ok := in.Room(inputFrame)
 		if !ok {
 			return nil
 		}
@@ -168,7 +121,7 @@ func (in *Input) pass(ctx context.Context, src *source, reads <-chan readResult)
 		case r := <-reads:
 			asked = false
 			if len(r.data) > 0 {
-				in.spend(len(r.data))
+				in.Spend(len(r.data))
 				in.cfg.Send(r.data, false)
 			}
 			if r.err != nil {
@@ -178,7 +131,7 @@ func (in *Input) pass(ctx context.Context, src *source, reads <-chan readResult)
 				}
 				return fmt.Errorf("standard input: %w", r.err)
 			}
-		case <-in.wake:
+		case <-in.Changed():
 		case <-ctx.Done():
 			return nil
 		}
