@@ -143,14 +143,14 @@ func (r *driver) all(ctx context.Context) error {
 	if r.cfg.DryRun {
 		reach.CloseAll(found)
 		if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.Render(r.plan, r.cfg.Apps))); err != nil {
-			return reach.Failf(job.ExitOutput, "standard output: %v", err)
+			return reach.Unwritten(err)
 		}
 		return nil
 	}
 	if r.cfg.MapOfOpenMPI {
 		if _, err := fmt.Fprint(r.cfg.Stdout, visible.Text(placement.JobMap(r.plan, r.cfg.Policy))); err != nil {
 			reach.CloseAll(found)
-			return reach.Failf(job.ExitOutput, "standard output: %v", err)
+			return reach.Unwritten(err)
 		}
 	} else if r.cfg.ShowMap {
 		fmt.Fprint(r.cfg.Stderr, visible.Text(placement.Render(r.plan, r.cfg.Apps)))

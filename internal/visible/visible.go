@@ -13,6 +13,7 @@ package visible
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -64,11 +65,11 @@ func write(b *strings.Builder, c rune, n int, first byte) {
 	}
 }
 
-// JSON is v as indented JSON that a terminal shows as it is, with its last line feed.
-func JSON(v any) (string, error) {
+// JSON writes v as indented JSON that a terminal shows as it is.
+func JSON(w io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return "", err
+	if err == nil {
+		_, err = io.WriteString(w, Text(string(text))+"\n")
 	}
-	return Text(string(text)) + "\n", nil
+	return err
 }

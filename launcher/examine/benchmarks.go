@@ -8,11 +8,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/reach"
-
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/doctor"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 // pairs runs what is measured between each two hosts, with no host in two pairs at a time.

@@ -11,11 +11,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mpiup/mpiup/launcher"
-
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/hosts"
 )

@@ -11,24 +11,19 @@ package examine
 import (
 	"cmp"
 	"context"
-	"io"
 	"slices"
 	"strings"
-
-	"github.com/mpiup/mpiup/launcher"
-
-	"github.com/mpiup/mpiup/internal/visible"
-
-	"github.com/mpiup/mpiup/launcher/reach"
-
-	"github.com/mpiup/mpiup/launcher/link"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/network"
+	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/survey"
 )
 
@@ -71,16 +66,13 @@ func Doctor(ctx context.Context, cfg Config) int {
 	}
 	report, code := e.report, e.code
 	if cfg.JSON {
-		var text string
-		if text, err = visible.JSON(report); err == nil {
-			_, err = io.WriteString(cfg.Stdout, text)
-		}
+		err = visible.JSON(cfg.Stdout, report)
 	} else {
 		err = report.Text(cfg.Stdout, false)
 	}
 	switch {
 	case err != nil:
-		return launcher.End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
+		return launcher.End(&cfg.Reach, reach.Unwritten(err))
 	case code != 0:
 		return code
 	case report.Verdict == doctor.Fail, cfg.Strict && report.Verdict == doctor.Warn:

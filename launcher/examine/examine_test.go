@@ -4,10 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
 )
 

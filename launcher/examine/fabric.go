@@ -13,15 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher"
-
-	"github.com/mpiup/mpiup/launcher/reach"
-
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/doctor"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/rdma"
 )
 

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/tools/txtar"
+
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/test/cost"
-	"golang.org/x/tools/txtar"
 )
 
 // Each archive in testdata/hosts is a container: "env", "hostname", "pod" where it holds a job's secret, files below

@@ -9,6 +9,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,11 +19,9 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 )
 
@@ -104,27 +103,21 @@ func Peers(ctx context.Context, cfg Config) int {
 	view := peersView{Scope: cfg.Identity.Scope(), ScopeFrom: cfg.Identity.ScopeFrom(), KeyFrom: cfg.Identity.KeyFrom(),
 		Job: cfg.Identity.JobID(), HostsFrom: set.From, Peers: rows(found, members)}
 	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
-		return launcher.End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
+		return launcher.End(&cfg.Reach, reach.Unwritten(err))
 	}
-	causes := make([]*link.Cause, named)
-	nobody := !slices.ContainsFunc(found, func(v reach.Visited) bool { return v.Hello != nil })
-	for i, v := range found[:named] {
-		if nobody || !v.Bare { // a pod of the service need not have an agent
-			causes[i] = v.Cause
-		}
-	}
-	if c := link.Telling(causes); c != nil {
-		return c.Stage.ExitCode()
-	}
-	return 0
+	_, code := troubles(found[:named])
+	return code
 }
 
 func rows(found []reach.Visited, members map[string]*apiv1.Peer) []peerRow {
 	var out []peerRow
 	for _, v := range found {
-		row := peerRow{Host: v.Entry.Name}
+		row := peerRow{Host: nameOf(&v)}
+		if v.Cause != nil {
+			row.Error = v.Cause.Error()
+		}
 		if v.Hello == nil {
-			row.State, row.Error = "unreachable", v.Cause.Error()
+			row.State = "unreachable"
 			if len(v.Fixed) > 0 {
 				row.Address = v.Fixed[0].String()
 				if suspected(members, row.Address) {
@@ -134,18 +127,12 @@ func rows(found []reach.Visited, members map[string]*apiv1.Peer) []peerRow {
 			out = append(out, row)
 			continue
 		}
-		if v.Bare && v.Hello.Name != "" {
-			row.Host = v.Hello.Name
-		}
 		row.Address, row.Incarnation, row.State = v.Addr.String(), v.Hello.Incarnation, "alive"
 		row.Slots, row.Version, row.Protocol = int(v.Hello.Slots), v.Hello.Version, v.Hello.Protocol
 		row.setUses(v.Hello.Uses)
 		row.RTT = float64(v.Rtt.Microseconds()) / 1000
 		if m := members[v.Hello.Incarnation]; m != nil {
 			row.State = m.State
-		}
-		if v.Cause != nil {
-			row.Error = v.Cause.Error()
 		}
 		out = append(out, row)
 	}
@@ -165,11 +152,7 @@ func suspected(members map[string]*apiv1.Peer, addr string) bool {
 
 func (v peersView) print(w io.Writer, asJSON bool) error {
 	if asJSON {
-		text, err := visible.JSON(v)
-		if err == nil {
-			_, err = io.WriteString(w, text)
-		}
-		return err
+		return visible.JSON(w, v)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "scope %s (%s), key %s, hosts from %s\n", v.Scope, v.ScopeFrom, v.KeyFrom, v.HostsFrom)
@@ -177,7 +160,7 @@ func (v peersView) print(w io.Writer, asJSON bool) error {
 	fmt.Fprintln(t, "HOST\tADDRESS\tINCARNATION\tSTATE\tUSED/SLOTS\tVERSION\tRTT")
 	for _, p := range v.Peers {
 		if p.Version == "" {
-			fmt.Fprintf(t, "%s\t%s\t-\t%s\t-\t-\t-\n", p.Host, dash(p.Address), p.State)
+			fmt.Fprintf(t, "%s\t%s\t-\t%s\t-\t-\t-\n", p.Host, cmp.Or(p.Address, "-"), p.State)
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%s\t%.8s\t%s\t%d/%d\t%s/%d\t%v\n", p.Host, p.Address, p.Incarnation, p.State, p.Used, p.Slots, p.Version, p.Protocol,
@@ -196,11 +179,4 @@ func (v peersView) print(w io.Writer, asJSON bool) error {
 	}
 	_, err := io.WriteString(w, visible.Text(b.String()))
 	return err
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/hosts"
@@ -49,7 +48,7 @@ func Ps(ctx context.Context, cfg PsConfig) int {
 			return 0 // who ends --watch has seen what there was
 		}
 		if err := view.print(cfg.Stdout, cfg.JSON, cfg.Watch > 0); err != nil {
-			return launcher.End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
+			return launcher.End(&cfg.Reach, reach.Unwritten(err))
 		}
 		if cfg.Watch == 0 {
 			return code
@@ -160,11 +159,7 @@ const homeAndClear = "\x1b[H\x1b[J"
 
 func (v psView) print(w io.Writer, asJSON, again bool) error {
 	if asJSON {
-		text, err := visible.JSON(v)
-		if err == nil {
-			_, err = io.WriteString(w, text)
-		}
-		return err
+		return visible.JSON(w, v)
 	}
 	var b strings.Builder
 	if len(v.Ranks) > 0 || len(v.Errors) == 0 {

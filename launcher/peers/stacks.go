@@ -11,7 +11,6 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
-	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/reach"
@@ -65,7 +64,7 @@ func Stacks(ctx context.Context, cfg StacksConfig) int {
 	var code int
 	view.Errors, code = troubles(found)
 	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
-		return launcher.End(&cfg.Reach, reach.Failf(job.ExitOutput, "standard output: %v", err))
+		return launcher.End(&cfg.Reach, reach.Unwritten(err))
 	}
 	return code
 }
@@ -96,11 +95,7 @@ func stackRows(host string, reply *apiv1.StacksReply) (list []stacks.Rank) {
 func (v stacksView) print(w io.Writer, asJSON bool) error {
 	var b strings.Builder
 	if asJSON {
-		text, err := visible.JSON(v)
-		if err == nil {
-			_, err = io.WriteString(w, text)
-		}
-		return err
+		return visible.JSON(w, v)
 	}
 	if len(v.Groups) > 0 || len(v.Errors) == 0 {
 		b.WriteString(stacks.Text(v.Groups))

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/experimental"
@@ -22,6 +20,7 @@ import (
 	"github.com/mpiup/mpiup/internal/api/dial"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/launcher/link"
 )
 
 const (

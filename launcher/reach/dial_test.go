@@ -11,13 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/launcher/link"
 )
 
 // listening is an agent's front door: TLS, gRPC, Attach answered with opened.

@@ -20,6 +20,9 @@ func Failf(code int, format string, args ...any) *Failure {
 	return &Failure{code, []string{fmt.Sprintf(format, args...)}}
 }
 
+// Unwritten is a failure of standard output.
+func Unwritten(err error) *Failure { return Failf(job.ExitOutput, "standard output: %v", err) }
+
 // GotSignal is INT or TERM as the cause of a context's end.
 type GotSignal syscall.Signal
 

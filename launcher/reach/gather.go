@@ -10,10 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 )
 
 // Found is a wanted host that answered.

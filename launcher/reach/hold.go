@@ -7,10 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 )
 
 // heartbeat is the pause between signs of life on a stream that carries nothing yet.

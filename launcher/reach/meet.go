@@ -7,12 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/resolve"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/quorum"
 )
 

@@ -7,9 +7,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	"github.com/mpiup/mpiup/internal/resolve"
+	"github.com/mpiup/mpiup/launcher/link"
 )
 
 // candidatesOf lists where an agent may listen: the default port of each address first.

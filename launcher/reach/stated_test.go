@@ -4,9 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/launcher/link"
 )
 
 // Agents that state a name which is a path, hides something, or has no end.

@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/launcher/link"
 )
 
 // board knows which hosts are missing and why, and shows it while the launcher waits: redrawn

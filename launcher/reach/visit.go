@@ -7,10 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mpiup/mpiup/launcher/link"
-
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
 )
 
 // Visited is a host as one visit found it: an agent's answer, or why there is none.
