@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/visible"
@@ -36,7 +33,7 @@ func verdictCommand(p *process) *cobra.Command {
 					r.File()
 				}
 				if err := readLog(p, &r, name); err != nil {
-					return usage(err)
+					return err
 				}
 			}
 			v, found := r.Verdict()
@@ -52,32 +49,12 @@ func verdictCommand(p *process) *cobra.Command {
 
 // readLog feeds a file's lines; of longer ones the beginning.
 func readLog(p *process, r *logs.Reader, name string) error {
-	in := p.stdin
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return err
+	return eachLine(p, name, func(piece []byte, begins bool) error {
+		if begins {
+			r.Line(strings.TrimSuffix(string(piece), "\n"))
 		}
-		defer file.Close()
-		in = file
-	}
-	if in == nil {
-		return errors.New("there is no standard input")
-	}
-	b := bufio.NewReaderSize(in, logs.MaxLine)
-	for cut := false; ; {
-		line, err := b.ReadSlice('\n')
-		if !cut && len(line) > 0 {
-			r.Line(strings.TrimSuffix(string(line), "\n"))
-		}
-		cut = errors.Is(err, bufio.ErrBufferFull)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil && !cut {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
+		return nil
+	})
 }
 
 func tellVerdict(p *process, v verdict.Verdict, found, asJSON bool) error {

@@ -13,6 +13,7 @@ type line struct {
 	who      ending
 	time     time.Time
 	text     string
+	stream   string // "stdout", "stderr"; "": not named
 	indented bool
 	bracket  int // a number in brackets plus 1, which may be a rank; 0: none
 }
@@ -50,7 +51,7 @@ var tags = []func() *regexp.Regexp{
 	compiled(`^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
 	compiled(`^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
 	// Open MPI --tag-output, PRRTE, Horovod over Gloo.
-	compiled(`^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<std(?:err|out|diag)>: ?`),
+	compiled(`^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<(?P<stream>std(?:err|out|diag))>: ?`),
 	// torch 2.2 and later; torchrun --tee, whose number is local.
 	compiled(`^\[rank(?P<rank>\d+)\]: ?`),
 	compiled(`^\[default(?P<local>\d+)\]: ?`),
@@ -65,6 +66,9 @@ var tags = []func() *regexp.Regexp{
 	compiled(`^\| +`),
 	// srun --label, mpiup --output tag, mpiexec -l.
 	compiled(`^(?P<rank>\d{1,6}): (?P<rest>)`),
+	// mpiup --tag-with.
+	compiled(`^\[(?:\d+\.)?(?P<rank>\d+) (?:(?P<host>[\w.-]+) )?(?P<stream>std(?:err|out))\] `),
+	compiled(`^\[(?:\d+\.)?(?P<rank>\d+) (?P<host>[A-Za-z][\w.-]*)\] `),
 	// NCCL: host:pid:thread [GPU].
 	compiled(`^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<local>\d+)\] `),
 	// UCX and Open MPI.
@@ -79,8 +83,14 @@ var rankInside = compiled(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]`)
 
 var ansi = compiled("\x1b\\[[0-9;]*[A-Za-z]")
 
+// scanner takes the lines of a log apart, one after the other.
+type scanner struct {
+	number int // of the line
+	count  counter
+}
+
 // parse takes the tags off a line.
-func (r *Reader) parse(text string) line {
+func (s *scanner) parse(text string) line {
 	text = strings.TrimRight(text, "\r\n ")
 	if at := strings.LastIndexByte(text, '\r'); at >= 0 { // what a terminal shows
 		text = text[at+1:]
@@ -98,7 +108,7 @@ func (r *Reader) parse(text string) line {
 		if trimmed == "" || !strings.ContainsRune("[(|0123456789stdMTWFS", rune(trimmed[0])) && !lowerTag(trimmed) {
 			break
 		}
-		rest, ok := r.untag(trimmed, &l)
+		rest, ok := s.untag(trimmed, &l)
 		if !ok {
 			break
 		}
@@ -119,7 +129,7 @@ func lowerTag(text string) bool {
 }
 
 // untag takes one tag off.
-func (r *Reader) untag(text string, l *line) (rest string, ok bool) {
+func (s *scanner) untag(text string, l *line) (rest string, ok bool) {
 	for _, tag := range tags {
 		re := tag()
 		m := re.FindStringSubmatchIndex(text)
@@ -133,7 +143,7 @@ func (r *Reader) untag(text string, l *line) (rest string, ok bool) {
 			return ""
 		}
 		if b := group("bracket"); b != "" {
-			if !r.count.tag(b, r.number) {
+			if !s.count.tag(b, s.number) {
 				return text, false
 			}
 			_, after, spawned := strings.Cut(b, ".")
@@ -144,6 +154,9 @@ func (r *Reader) untag(text string, l *line) (rest string, ok bool) {
 		}
 		if t, ok := when(group("time")); ok && l.time.IsZero() {
 			l.time = t
+		}
+		if s := group("stream"); s == "stdout" || s == "stderr" {
+			l.stream = s
 		}
 		named := ending{rank: -1, host: group("host"), pid: max(number(group("pid")), 0), local: number(group("local")) + 1}
 		if n := group("rank"); n != "" {
@@ -173,16 +186,17 @@ func (c *counter) tag(text string, line int) bool {
 // record reads a line of mpiup's --output json.
 func record(text string, l *line) string {
 	var o struct {
-		Time  time.Time
-		Rank  *int
-		Host  string
-		Text  *string
-		Event string
+		Time   time.Time
+		Rank   *int
+		Host   string
+		Text   *string
+		Stream string
+		Event  string
 	}
 	if json.Unmarshal([]byte(text), &o) != nil || o.Text == nil || o.Event != "" {
 		return text
 	}
-	l.time, l.who.host = o.Time, o.Host
+	l.time, l.who.host, l.stream = o.Time, o.Host, o.Stream
 	if o.Rank != nil {
 		l.who.rank = *o.Rank
 	}

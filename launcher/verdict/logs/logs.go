@@ -2,6 +2,7 @@
 // kind that reason is. PURE.
 //
 //	lines ──line.go──▶ when, whose (rank, host, process), text ──signs, tracebacks, summaries──▶ findings ──judge.go──▶ verdict
+//	                                                          └──filter.go──▶ the lines that are wanted
 //
 // A log is of one process, of several with tags before their lines ("[1,3]<stderr>:", "[rank3]:", "3: "), or of several without. What
 // launchers say at the end (mpirun, Hydra, torchrun, srun, horovodrun, DeepSpeed, mpiup) names ranks where lines do not.
@@ -32,8 +33,8 @@ const (
 
 // Reader takes lines and gives a verdict. The zero value is ready.
 type Reader struct {
-	file   int // number of the current one
-	number int // of its line
+	file int // number of the current one
+	scanner
 	lanes  map[lane]*heard
 	found  [verdict.Cause + 1][]*finding
 	pids   map[process]int // ranks by process
@@ -47,7 +48,6 @@ type Reader struct {
 	at     int        // and on which line
 	near   int        // 1 + the rank that the line before that one named
 	block  block
-	count  counter
 	hosts  map[string]bool // at most two, which is several
 }
 

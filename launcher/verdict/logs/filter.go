@@ -1,0 +1,193 @@
+package logs
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// Wanted says which lines of a log are wanted; the zero value wants all.
+type Wanted struct {
+	Ranks        idset.Set // empty: all, and what is no rank's
+	Host         string    // "": all
+	Stream       string    // "stdout" or "stderr"; "": both, and what is no rank's
+	Since, Until time.Time // zero: without a bound
+	Level        Level     // and above
+}
+
+// Filter picks lines of logs. It belongs to one goroutine, and keeps the last level of at most maxLanes processes.
+type Filter struct {
+	scanner
+	want  Wanted
+	time  time.Time // of the last line that had one
+	lanes map[lane]*manner
+	lacks [4]int // lines that were left out since they do not say what was asked for
+	says  [4]bool
+	kept  bool
+}
+
+// What a line may lack, and the way to logs that have it.
+var lacking = [...]struct{ what, remedy string }{
+	{"rank", "mpiup run --tag-output or --output json writes it"},
+	{"host", "mpiup run --tag-with host or --output json writes it"},
+	{"stream", "mpiup run --tag-with stream or --output json writes it"},
+	{"time", "mpiup run --timestamp or --output json writes it, and kubectl logs --timestamps"},
+}
+
+// NewFilter is a filter of the lines that are wanted.
+func NewFilter(w Wanted) *Filter { return &Filter{want: w, lanes: map[lane]*manner{}} }
+
+// File begins another log.
+func (f *Filter) File() { f.scanner, f.time, f.lanes = scanner{}, time.Time{}, map[lane]*manner{} }
+
+// Kept says that the line that began last is wanted.
+func (f *Filter) Kept() bool { return f.kept }
+
+// Begin takes a line, or the beginning of a long one.
+func (f *Filter) Begin(line []byte) {
+	f.number++
+	f.kept = f.keep(f.parse(strings.ToValidUTF8(string(line[:min(len(line), MaxLine)]), "\uFFFD")))
+}
+
+func (f *Filter) keep(l line) bool {
+	l.own()
+	if !l.time.IsZero() {
+		f.time = l.time
+	}
+	level := f.manner(l).level(l)
+	w := &f.want
+	for i, asked := range []struct{ is, says, fits bool }{
+		{!w.Ranks.Empty(), l.who.rank >= 0, w.Ranks.Contains(l.who.rank)},
+		{w.Host != "", l.who.host != "", l.who.host == w.Host},
+		{w.Stream != "", l.stream != "", l.stream == w.Stream},
+		{!w.Since.IsZero() || !w.Until.IsZero(), !f.time.IsZero(), !f.time.Before(w.Since) && (w.Until.IsZero() || f.time.Before(w.Until))},
+	} {
+		f.says[i] = f.says[i] || asked.says
+		switch {
+		case !asked.is:
+		case !asked.says:
+			f.lacks[i]++
+			return false
+		case !asked.fits:
+			return false
+		}
+	}
+	return level >= w.Level
+}
+
+// Lacking is what no line said though it was asked for, as a sentence; "": nothing.
+func (f *Filter) Lacking() string {
+	for i, n := range f.lacks {
+		if n > 0 && !f.says[i] {
+			return fmt.Sprintf("no line names its %s; %s", lacking[i].what, lacking[i].remedy)
+		}
+	}
+	return ""
+}
+
+func (f *Filter) manner(l line) *manner {
+	key := lane{0, l.who.rank}
+	if l.stream == "stderr" {
+		key.file = 1
+	}
+	if f.lanes[key] == nil && len(f.lanes) >= maxLanes {
+		key = lane{0, -1}
+	}
+	m := f.lanes[key]
+	if m == nil {
+		m = &manner{last: Info}
+		f.lanes[key] = m
+	}
+	return m
+}
+
+// Level is how much a line matters by its own word.
+type Level uint8
+
+// The levels.
+const (
+	Debug Level = iota
+	Info
+	Warn
+	Error
+)
+
+// Levels are the words for levels, in their order.
+var Levels = []string{"debug", "info", "warn", "error"}
+
+// manner is what a process has written last.
+type manner struct {
+	last  Level
+	trace bool // a Python traceback goes on
+}
+
+// level is a line's level: what it says itself, else error for what a failure is known by, else for an indented one that of the
+// line before, else info.
+func (m *manner) level(l line) Level {
+	switch {
+	case strings.HasSuffix(l.text, "Traceback (most recent call last):"):
+		m.trace, m.last = true, Error
+	case m.trace && l.indented, m.trace && l.text == "":
+		m.last = Error
+	case m.trace: // the exception itself
+		m.trace, m.last = false, Error
+	default:
+		if level, ok := stated(l.text); ok {
+			m.last = level
+		} else if s, ok := verdict.Recognise(l.text); ok && s.Weight() > verdict.Wait || looksRaised(l.text) {
+			m.last = Error
+		} else if !l.indented {
+			m.last = Info
+		}
+	}
+	return m.last
+}
+
+var (
+	// Words of Python's logging, log4j, spdlog, slog, NCCL, UCX and their kin, at the beginning of a line.
+	levelWord = compiled(`(?:^|[\s\[|(:<"=])(?i:level["=: ]*)?(TRACE|DEBUG|DIAG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC|trace|debug|info|notice|warn|warning|error|critical|fatal|panic)(?:[\s\]|):>",]|$)`)
+	// glog's and klog's first letter, torch's and TensorFlow's.
+	levelLetter = compiled(`^\[?([IWEF])\d{3,4} |(?:^|: )([IWEF]) (?:tensorflow|external)/`)
+)
+
+const maxLevelAt = 100 // bytes into a line where its level stands, if anywhere
+
+// stated is the level that a line states.
+func stated(text string) (Level, bool) {
+	text = text[:min(len(text), maxLevelAt)]
+	if m := levelLetter().FindStringSubmatch(text); m != nil {
+		return map[string]Level{"I": Info, "W": Warn, "E": Error, "F": Error}[m[1]+m[2]], true
+	}
+	m := levelWord().FindStringSubmatchIndex(text)
+	if m == nil {
+		return Info, false
+	}
+	word := text[m[2]:m[3]]
+	lower := strings.ToLower(word)
+	// A small word is a level only where it is marked as one: "an error" is none.
+	if word == lower && m[2] > 0 && !strings.ContainsRune(`=["`, rune(text[m[2]-1])) && !strings.HasPrefix(text, "mpiup: "+word+":") {
+		return Info, false
+	}
+	switch lower {
+	case "trace", "debug", "diag":
+		return Debug, true
+	case "info", "notice":
+		return Info, true
+	case "warn", "warning":
+		return Warn, true
+	}
+	return Error, true
+}
+
+// ownLog is a line of an agent's or launcher's own log.
+var ownLog = compiled(`^(?:\{"time":"([^"]+)","level":|time=(\S+) level=)`)
+
+// own takes the time of a line that mpiup wrote itself.
+func (l *line) own() {
+	if m := ownLog().FindStringSubmatch(l.text); m != nil && l.time.IsZero() {
+		l.time, _ = when(m[1] + m[2])
+	}
+}

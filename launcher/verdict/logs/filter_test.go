@@ -1,0 +1,123 @@
+package logs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/test/cost"
+)
+
+func kept(w Wanted, log string) (lines []string, lacking string) {
+	f := NewFilter(w)
+	for line := range strings.Lines(log) {
+		if f.Begin([]byte(line)); f.Kept() {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return lines, f.Lacking()
+}
+
+// Each log is filtered by what its lines say; a line is named by its first word after the tags.
+func TestFilter(t *testing.T) {
+	const (
+		tagged = `[0] a step 1
+[1] b step 1
+[1] c WARNING: slow loader
+mpiup: d warning: clocks differ
+[11] e Traceback (most recent call last):
+[11]   File "train.py", line 3
+[1] f step 2
+[11] ValueError: g
+[11] h bye
+`
+		streams = `[0 w0 stdout] a
+[1 w1 stderr] b
+[2.1 w1 stdout] c
+d
+`
+		records = `{"time":"2026-11-23T04:00:00.000Z","rank":0,"host":"w0","stream":"stdout","text":"a INFO up"}
+{"time":"2026-11-23T04:00:01.000Z","rank":1,"host":"w1","stream":"stderr","text":"b"}
+{"time":"2026-11-23T04:00:02.000Z","rank":1,"host":"w1","stream":"stderr","text":"c RuntimeError: CUDA error: out of memory"}
+{"time":"2026-11-23T04:00:03.000Z","event":"verdict","kind":"gpu-error"}
+`
+		stamped = `2026-11-23T04:00:00.5Z [0] a
+2026-11-23T04:00:01.5Z [1] b
+   c goes on
+2026-11-23T04:00:02.5Z [0] d
+`
+		own = `time=2026-11-23T04:00:00Z level=INFO msg="agent is ready"
+time=2026-11-23T04:00:01Z level=WARN msg=fenced
+{"time":"2026-11-23T04:00:02Z","level":"ERROR","msg":"x"}
+`
+		others = `[1,0]<stdout>: a
+[1,3]<stderr>:b
+3: c
+E1123 04:00:00.1 77 d.cc:1] glog
+2026-11-23 04:00:00.1: W tensorflow/core e
+w0:77:77 [0] NCCL WARN f
+ok g error in 0 steps
+INFO:root:h
+`
+	)
+	at := func(s int) time.Time { return time.Date(2026, 11, 23, 4, 0, s, 0, time.UTC) }
+	set := func(text string) idset.Set { s, _ := idset.Parse(text); return s }
+	for _, tt := range []struct {
+		name    string
+		want    Wanted
+		log     string
+		lines   string // the first letter that only it has of each
+		lacking string
+	}{
+		{"all", Wanted{}, streams, "[0 w0 stdout] a|[1 w1 stderr] b|[2.1 w1 stdout] c|d", ""},
+		{"a rank", Wanted{Ranks: set("1")}, tagged, "[1] b step 1|[1] c WARNING: slow loader|[1] f step 2", ""},
+		{"ranks", Wanted{Ranks: set("0,2-10")}, tagged, "[0] a step 1", ""},
+		{"warnings", Wanted{Level: Warn}, tagged, `[1] c WARNING: slow loader|[11] e Traceback (most recent call last):|[11]   File "train.py", line 3|[11] ValueError: g`, ""},
+		{"a stream", Wanted{Stream: "stderr"}, streams, "[1 w1 stderr] b", ""},
+		{"a host", Wanted{Host: "w1"}, streams, "[1 w1 stderr] b|[2.1 w1 stdout] c", ""},
+		{"a rank of records", Wanted{Ranks: set("1"), Stream: "stderr", Level: Error}, records, `{"time":"2026-11-23T04:00:02.000Z","rank":1,"host":"w1","stream":"stderr","text":"c RuntimeError: CUDA error: out of memory"}`, ""},
+		{"times", Wanted{Since: at(1), Until: at(2)}, stamped, "2026-11-23T04:00:01.5Z [1] b|   c goes on", ""},
+		{"since", Wanted{Since: at(2)}, stamped, "2026-11-23T04:00:02.5Z [0] d", ""},
+		{"our own log", Wanted{Level: Warn, Since: at(1)}, own, `time=2026-11-23T04:00:01Z level=WARN msg=fenced|{"time":"2026-11-23T04:00:02Z","level":"ERROR","msg":"x"}`, ""},
+		{"another launcher's", Wanted{Ranks: set("3")}, others, "[1,3]<stderr>:b|3: c", ""},
+		{"others' levels", Wanted{Level: Warn}, others, "E1123 04:00:00.1 77 d.cc:1] glog|2026-11-23 04:00:00.1: W tensorflow/core e|w0:77:77 [0] NCCL WARN f", ""},
+		{"no stream", Wanted{Stream: "stdout"}, tagged, "", "no line names its stream; mpiup run --tag-with stream or --output json writes it"},
+		{"no time", Wanted{Since: at(0)}, streams, "", "no line names its time; mpiup run --timestamp or --output json writes it, and kubectl logs --timestamps"},
+		{"no rank", Wanted{Ranks: set("0")}, "a\nb\n", "", "no line names its rank; mpiup run --tag-output or --output json writes it"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			lines, lacking := kept(tt.want, tt.log)
+			if got := strings.Join(lines, "|"); got != tt.lines || lacking != tt.lacking {
+				t.Errorf("kept %q, want %q; lacks %q, want %q", got, tt.lines, lacking, tt.lacking)
+			}
+		})
+	}
+}
+
+// Whatever is read, the zero filter keeps it, a strict one a part of it, and little is remembered.
+func FuzzFilter(f *testing.F) {
+	files, _ := filepath.Glob("testdata/corpus/*.txt")
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil {
+			f.Add(text)
+		}
+	}
+	f.Add([]byte("[7 w0 stderr] x\ntime=x level=\nTraceback (most recent call last):\n\n\xff\r\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		defer cost.Watch(t, cost.Parser, len(text))()
+		all, strict := NewFilter(Wanted{}), NewFilter(Wanted{Stream: "stderr", Level: Warn, Since: time.Unix(0, 0)})
+		for line := range strings.Lines(string(text)) {
+			all.Begin([]byte(line))
+			strict.Begin([]byte(line))
+			if !all.Kept() {
+				t.Errorf("%q is not kept", line)
+			}
+		}
+		if len(strict.lanes) > maxLanes+1 {
+			t.Errorf("%d processes are remembered", len(strict.lanes))
+		}
+	})
+}
