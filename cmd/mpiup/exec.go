@@ -86,7 +86,7 @@ with its exit code (128+signal if one killed it).`,
 	fs := c.Flags()
 	hosts.Register(fs)
 	lease.Register(fs)
-	cli.ExportVar(fs, &program.Env)
+	cli.ExportVar(fs, &program.Env, "give the command `VAR[=V]`; without =V this command's own value; may be repeated")
 	fs.StringVar(&program.Wdir, "wdir", "", "working `DIR` of the command (default: the container's own)")
 	cli.DurationVar(fs, &timeout, "timeout", 0, true, "end the command after `TIME`, with exit code 110; 0 is never (default 0)")
 	fs.BoolVarP(&tty, "tty", "t", false, "give the command a terminal")

@@ -25,13 +25,13 @@ type BindFlags struct {
 }
 
 func (f *BindFlags) register(fs *pflag.FlagSet) {
-	parsedVar(fs, &f.Binding.Rank, "rank-by", binding.ParseRankBy,
+	valueVar(fs, &f.Binding.Rank, "rank-by", "", binding.ParseRankBy,
 		"the `ORDER` of ranks' numbers: slot, node, fill or an object, with :span over those of all hosts (default: as mapped)")
-	parsedVar(fs, &f.Binding.Bind, "bind-to", func(s string) (binding.Target, error) { return binding.ParseBindTo(s, binding.Target{}) },
+	valueVar(fs, &f.Binding.Bind, "bind-to", "", func(s string) (binding.Target, error) { return binding.ParseBindTo(s, binding.Target{}) },
 		"bind each rank to an `OBJECT`: none, hwthread, core, l1cache, l2cache, l3cache, numa, socket or cpu-list[:ordered]; with :overload-allowed more ranks than CPUs (default: numa where CPUs are the pod's own, else none)")
-	parsedVar(fs, &f.Binding.CPUs, "cpu-set", binding.ParseCPUs,
+	valueVar(fs, &f.Binding.CPUs, "cpu-set", "", binding.ParseCPUs,
 		"ranks get only these CPUs of each host: `LIST` of cores (0-3,8), of a socket's cores (1:0-3), or of the kernel's CPUs (p0-3) (default: all)")
-	valueVar(fs, &f.Rankfile, "rankfile", "", notEmpty("a file"), "`FILE` with host and CPUs of each rank, a line as \"rank 0=w0 slot=0-3\" (default: none)")
+	valueVar(fs, &f.Rankfile, "rankfile", "", text("name a file"), "`FILE` with host and CPUs of each rank, a line as \"rank 0=w0 slot=0-3\" (default: none)")
 	fs.BoolVar(&f.ReportBindings, "report-bindings", false, "show each rank's CPUs when it has started")
 	fs.BoolVar(&f.DisplayMap, "display-map", false, "show which rank runs where, and on which CPUs")
 }

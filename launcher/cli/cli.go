@@ -26,6 +26,8 @@
 package cli
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,8 +130,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 
 	f.Program.register(fs)
 	programFlags.in(fs)
-	countVar(fs, &f.PerNode, "ppn", "N", "start `N` ranks on every host (default: by slots)")
-	parsedVar(fs, &f.Binding.Map, "map-by", binding.ParseMapBy,
+	valueVar(fs, &f.PerNode, "ppn", "N", parseCount, "start `N` ranks on every host (default: by slots)")
+	valueVar(fs, &f.Binding.Map, "map-by", "", binding.ParseMapBy,
 		"the `ORDER` in which ranks are dealt out: slot fills a host before the next, node deals one a host and round again, an object (core, l3cache, numa, socket) fills hosts and goes round its objects, ppr:N:node is -N N, ppr:N:numa N ranks on each; with :PE=n each gets n cores (default: slot)")
 	fs.BoolVar(&f.Oversubscribe, "oversubscribe", false, "allow more ranks than the slots a hostfile or host:N gives")
 	placingFlags.in(fs)
@@ -140,44 +142,48 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.Local, "local", false, "run all ranks on this machine, whatever hosts the pod is told of")
 	hostFlags.in(fs)
 
-	durationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
-	durationVar(fs, &f.StallTimeout, "stall-timeout", DefaultStall, true, "say so when no rank has worked for `TIME` (no output, I/O, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")
-	durationVar(fs, &f.InitTimeout, "init-timeout", 0, true, "say so when ranks still wait for others in MPI_Init `TIME` after all have started; 0 is never (default 0)")
-	valueVar(fs, &f.OnStall, "on-stall", "notice", oneOf("notice", "abort"), "what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
-	durationVar(fs, &f.TermGrace, "term-grace", 0, false, "ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
+	DurationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
+	DurationVar(fs, &f.StallTimeout, "stall-timeout", DefaultStall, true, "say so when no rank has worked for `TIME` (no output, I/O, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")
+	DurationVar(fs, &f.InitTimeout, "init-timeout", 0, true, "say so when ranks still wait for others in MPI_Init `TIME` after all have started; 0 is never (default 0)")
+	f.OnStall = "notice"
+	valueVar(fs, &f.OnStall, "on-stall", "", oneOf("notice", "abort"), "what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
+	DurationVar(fs, &f.TermGrace, "term-grace", 0, false, "ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
 	f.LeaseFlags.Register(fs)
 
-	valueVar(fs, &f.Output, "output", "plain", oneOf("plain", "tag", "json"),
+	f.Output = "plain"
+	valueVar(fs, &f.Output, "output", "", oneOf("plain", "tag", "json"),
 		"`FORM` of the ranks' output: plain, tag ([rank] before each line) or json (a line is an object)")
 	fs.BoolVar(&f.TagOutput, "tag-output", false, "the same as --output tag")
-	fs.Var(&tagWords{f}, "tag-with", "`WHAT` stands in tags behind the rank: host, stream or host,stream (stdout, stderr); the same as --output tag besides (default: nothing)")
+	fs.Func("tag-with", "`WHAT` stands in tags behind the rank: host, stream or host,stream (stdout, stderr); the same as --output tag besides (default: nothing)", f.tagWith)
 	fs.BoolVar(&f.Timestamp, "timestamp", false, "put the time before each line of output")
 	fs.StringVar(&f.OutputDir, "output-dir", "", "write each rank's output to files under `DIR` too (default: none)")
 	fs.BoolVar(&f.Pty, "pty", false, "make each rank's standard output a raw terminal: programs then write line by line and lose nothing when they crash (default: $MPIUP_PTY)")
 	fs.BoolVar(&f.WorkerLogs, "worker-logs", false, "copy the ranks' output to the worker pods' own logs too")
-	valueVar(fs, &f.TerminationLog, "termination-log", "", notEmpty("a file"), "write the verdict on a failed run to `FILE`, which is made where there is none (default: $MPIUP_TERMINATION_LOG, else /dev/termination-log where there is one)")
-	valueVar(fs, &f.Report, "report", "", notEmpty("a folder"), "write what remains of the run to the folder `DIR` (default: of a failed run a file in $MPIUP_REPORTS, else in the temporary directory; mpiup help report)")
+	valueVar(fs, &f.TerminationLog, "termination-log", "", text("name a file"), "write the verdict on a failed run to `FILE`, which is made where there is none (default: $MPIUP_TERMINATION_LOG, else /dev/termination-log where there is one)")
+	valueVar(fs, &f.Report, "report", "", text("name a folder"), "write what remains of the run to the folder `DIR` (default: of a failed run a file in $MPIUP_REPORTS, else in the temporary directory; mpiup help report)")
 	fs.BoolVar(&f.Seal, "seal", false, "end standard error with what remains of the run, packed: kubectl logs POD | mpiup report shows it")
-	valueVar(fs, &f.Metrics, "metrics", "", notEmpty("an address"), "show Prometheus how the run goes at http://`ADDRESS`/metrics, as in :7613 (default: nowhere; mpiup help monitoring)")
-	valueVar(fs, &f.Stdin, "stdin", "0", checkStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
+	valueVar(fs, &f.Metrics, "metrics", "", text("name an address"), "show Prometheus how the run goes at http://`ADDRESS`/metrics, as in :7613 (default: nowhere; mpiup help monitoring)")
+	f.Stdin = "0"
+	valueVar(fs, &f.Stdin, "stdin", "", parseStdin, "`WHO` reads standard input: a rank, all or none (default 0)")
 	outputFlags.in(fs)
-	valueVar(fs, &f.MPI, "mpi", "auto", oneOf(protocols...),
+	f.MPI = "auto"
+	valueVar(fs, &f.MPI, "mpi", "", oneOf(protocols...),
 		"the `PROTOCOL` that ranks speak: auto (each host looks at the program), pmix (Open MPI), pmi1 (MPICH, Intel MPI, MVAPICH), pmi2, pmi-port (PMI-1 over TCP, where descriptors are closed) or none; native is the image's own mpirun, over mpiup's ssh")
 	fs.BoolVar(&f.NoTopologyHint, "no-topology-hint", false,
 		"let ranks read the machine from /sys themselves (default: they are handed it, HWLOC_XMLFILE, and start faster)")
-	valueVar(fs, &f.SpawnFiles, "spawn-hostfiles", "", notEmpty("a directory"), "let ranks that spawn name hostfiles below `DIR` (default: $MPIUP_SPAWN_HOSTFILES, else none is read)")
+	valueVar(fs, &f.SpawnFiles, "spawn-hostfiles", "", text("name a directory"), "let ranks that spawn name hostfiles below `DIR` (default: $MPIUP_SPAWN_HOSTFILES, else none is read)")
 	libraryFlags.in(fs)
-	countVar(fs, &f.GPUs.PerRank, "gpus-per-rank", "", "let each rank see `N` of its host's GPUs, the next ranks the next (default: all see all)")
-	parsedVar(fs, &f.GPUs, "gpu-bind", parseGPUBind(&f.GPUs),
+	valueVar(fs, &f.GPUs.PerRank, "gpus-per-rank", "", parseCount, "let each rank see `N` of its host's GPUs, the next ranks the next (default: all see all)")
+	valueVar(fs, &f.GPUs, "gpu-bind", "", parseGPUBind(&f.GPUs),
 		"`WHICH` GPUs a rank sees: closest to its CPUs, map:0,1,... or mask:0x3,0xc,... by local rank (default: in turn)")
 	gpuFlags.in(fs)
-	parsedVar(fs, &f.Net, "net", parseNet,
+	valueVar(fs, &f.Net, "net", "", given(network.ParseWish, "name an interface or a network"),
 		"`IFACE` or network (10.98.0.0/16) for MPI's own traffic, found on each host (default: $MPIUP_NET; of several the RDMA-backed secondary one, else that of the default route)")
-	parsedVar(fs, &f.MPIPorts, "mpi-ports", parsePorts,
+	valueVar(fs, &f.MPIPorts, "mpi-ports", "", given(network.ParsePorts, "write a range as 18000-18999"),
 		"TCP ports `A-B` that MPI libraries may listen on, at least one for each rank of a host, so that a NetworkPolicy can name them (default: $MPIUP_MPI_PORTS, else any)")
-	parsedVar(fs, &f.Fabric.Fabric, "fabric", parseFabric,
+	valueVar(fs, &f.Fabric.Fabric, "fabric", "", given(rdma.ParseFabric, "choose auto, rdma or tcp"),
 		"`KIND` of network between hosts: auto, rdma (a host without a usable RDMA device is an error) or tcp (no RDMA device is used) (default: $MPIUP_FABRIC, else auto)")
-	parsedVar(fs, &f.Fabric.NCCL, "nccl", parseNCCL,
+	valueVar(fs, &f.Fabric.NCCL, "nccl", "", given(rdma.ParseNCCL, "write parts as p2p=off,ib=off"),
 		"switch `PARTS` of NCCL, p2p, ib or shm, as in p2p=off,ib=off (default: $MPIUP_NCCL)")
 	fs.BoolVar(&f.Fabric.NoHints, "no-transport-hints", false,
 		"let Open MPI try transports that cannot work on the host (default: without a fabric it is told so, OMPI_MCA_pml and OMPI_MCA_btl, and starts faster)")
@@ -186,7 +192,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 		"give the ranks the variables of `FRAMEWORK`: torch (Lightning, Accelerate and DeepSpeed too), jax, horovod (by Gloo), tf, none, or auto (torch, jax, and Horovod as it was built); may be repeated (default: $MPIUP_ENV, else auto)")
 	fs.BoolVar(&f.Independent, "independent", false, "start programs that know nothing of each other (sweeps, rollouts): no MPI, no framework's variables, and one that fails ends no other")
 	libraryFlags.in(fs)
-	fs.Var(&wrapValue{&f.Wrap}, "wrap", "start the programs of `RANKS`, 0,4-7 or all, with a command of the next word before them: --wrap 0 'nsys profile -o /tmp/r0'; may be repeated, the first that names a rank counts (default: none)")
+	addVar(fs, &f.Wrap, "wrap", "", parseTool, "start the programs of `RANKS`, 0,4-7 or all, with a command of the next word before them: --wrap 0 'nsys profile -o /tmp/r0'; may be repeated, the first that names a rank counts (default: none)")
 	fs.BoolVar(&f.Expand, "expand", false, "put each rank's own variables in the place of $NAME and ${NAME} in values of -x, as in -x 'LOG=/tmp/$MPIUP_RANK.log'")
 	programFlags.in(fs)
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
@@ -200,11 +206,26 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 
 // register adds what may stand before each program.
 func (a *AppFlags) register(fs *pflag.FlagSet) {
-	countVar(fs, &a.N, "np", "n", "start `N` ranks of the program (default: one a slot)")
-	fs.VarP(&envValue{&a.Env}, "export", "x", "give the ranks `VAR[=V]`; without =V this command's own value; may be repeated (default: none)")
-	valueVar(fs, &a.Wdir, "wdir", "", notEmpty("a directory"), "working `DIR` of the ranks (default: this one, where a host has it)")
+	valueVar(fs, &a.N, "np", "n", parseCount, "start `N` ranks of the program (default: one a slot)")
+	ExportVar(fs, &a.Env, "give the ranks `VAR[=V]`; without =V this command's own value; may be repeated (default: none)")
+	valueVar(fs, &a.Wdir, "wdir", "", text("name a directory"), "working `DIR` of the ranks (default: this one, where a host has it)")
 	fs.BoolVar(&a.PreloadBinary, "preload-binary", false, "copy the program to the hosts, where its ranks run in a directory of the session's; gone at the end")
 	fs.StringArrayVar(&a.PreloadFiles, "preload-files", nil, "copy `FILES`, with commas between, to the hosts: a relative name to $MPIUP_FILES there, an absolute one to its place; gone at the end (default: none)")
+}
+
+// tagWith takes words of --tag-with.
+func (f *RunFlags) tagWith(s string) error {
+	for w := range strings.SplitSeq(s, ",") {
+		switch w {
+		case "host":
+			f.TagHost = true
+		case "stream":
+			f.TagStream = true
+		default:
+			return fmt.Errorf("%s is not known; use host, stream or host,stream", clip(w))
+		}
+	}
+	return nil
 }
 
 // RegisterCompletion offers the values of flags to the shell.

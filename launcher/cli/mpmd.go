@@ -162,28 +162,22 @@ func setVar(env []string, def string) []string {
 	return append(env, def)
 }
 
-// envValue collects -x.
-type envValue struct{ defs *[]string }
-
-func (v *envValue) Set(s string) error {
+// parseVariable reads a value of -x: VAR, VAR=value or PATTERN*.
+func parseVariable(s string) (string, error) {
 	name, _, set := strings.Cut(s, "=")
 	switch {
 	case name == "":
-		return fmt.Errorf("%s names no variable; write VAR or VAR=value", clip(s))
+		return "", fmt.Errorf("%s names no variable; write VAR or VAR=value", clip(s))
 	case strings.ContainsRune(s, 0):
-		return fmt.Errorf("%s has a zero byte", clip(s))
+		return "", fmt.Errorf("%s has a zero byte", clip(s))
 	case strings.ContainsAny(name, " \t\r\n"):
-		return fmt.Errorf("%s has a space in its name", clip(s))
+		return "", fmt.Errorf("%s has a space in its name", clip(s))
 	case !set && strings.Contains(name, ","):
-		return fmt.Errorf("%s: repeat -x for every variable", clip(s))
+		return "", fmt.Errorf("%s: repeat -x for every variable", clip(s))
 	case !set && name == "*":
-		return fmt.Errorf("* is all of this environment, PATH and HOME too; write patterns such as NCCL_*")
+		return "", errors.New("* is all of this environment, PATH and HOME too; write patterns such as NCCL_*")
 	case strings.Contains(strings.TrimSuffix(name, "*"), "*") || set && strings.HasSuffix(name, "*"):
-		return fmt.Errorf("%s: a pattern ends in its one *, and has no value", clip(s))
+		return "", fmt.Errorf("%s: a pattern ends in its one *, and has no value", clip(s))
 	}
-	*v.defs = append(*v.defs, s)
-	return nil
+	return s, nil
 }
-
-func (v *envValue) String() string { return strings.Join(*v.defs, ",") }
-func (v *envValue) Type() string   { return "VAR[=V]" }

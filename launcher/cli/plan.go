@@ -13,9 +13,10 @@ type PlanFlags struct {
 
 // Register adds the flags to fs.
 func (f *PlanFlags) Register(fs *pflag.FlagSet) {
-	countVar(fs, &f.N, "np", "n", "look for `N` ranks (default: one a slot)")
-	countVar(fs, &f.PerNode, "ppn", "N", "look for `N` ranks on every host (default: by slots)")
-	valueVar(fs, &f.MapBy, "map-by", "slot", oneOf("slot", "node"), "the `ORDER` in which ranks are dealt out, slot or node")
+	valueVar(fs, &f.N, "np", "n", parseCount, "look for `N` ranks (default: one a slot)")
+	valueVar(fs, &f.PerNode, "ppn", "N", parseCount, "look for `N` ranks on every host (default: by slots)")
+	f.MapBy = "slot"
+	valueVar(fs, &f.MapBy, "map-by", "", oneOf("slot", "node"), "the `ORDER` in which ranks are dealt out, slot or node")
 	fs.BoolVar(&f.Oversubscribe, "oversubscribe", false, "allow more ranks than the slots a hostfile or host:N gives")
-	countVar(fs, &f.GPUsPerRank, "gpus-per-rank", "", "look for ranks that each see `N` GPUs (default: all see all)")
+	valueVar(fs, &f.GPUsPerRank, "gpus-per-rank", "", parseCount, "look for ranks that each see `N` GPUs (default: all see all)")
 }

@@ -21,9 +21,9 @@ type IdentityFlags struct {
 
 // Register adds the flags to fs.
 func (f *IdentityFlags) Register(fs *pflag.FlagSet) {
-	valueVar(fs, &f.Key, "key", "", notEmpty("a file"), "`FILE` with the job's secret (default: $MPIUP_KEY, then where the operators mount it)")
-	valueVar(fs, &f.TLSDir, "tls-dir", "", notEmpty("a directory"), "use tls.crt, tls.key and ca.crt of `DIR` instead of a shared secret (default: $MPIUP_TLS_DIR, else the secret)")
-	valueVar(fs, &f.Job, "job", "", notEmpty("a name"), "`NAME` that separates jobs with one secret (default: $MPIUP_JOB, then the operator's job and namespace)")
+	valueVar(fs, &f.Key, "key", "", text("name a file"), "`FILE` with the job's secret (default: $MPIUP_KEY, then where the operators mount it)")
+	valueVar(fs, &f.TLSDir, "tls-dir", "", text("name a directory"), "use tls.crt, tls.key and ca.crt of `DIR` instead of a shared secret (default: $MPIUP_TLS_DIR, else the secret)")
+	valueVar(fs, &f.Job, "job", "", text("name a name"), "`NAME` that separates jobs with one secret (default: $MPIUP_JOB, then the operator's job and namespace)")
 	fs.BoolVar(&f.Insecure, "insecure", false, "no secret: agents on this machine's loopback addresses only")
 	identityFlags.in(fs)
 }
@@ -52,10 +52,10 @@ type HostFlags struct {
 func (f *HostFlags) Register(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.SetNormalizeFunc(withAliases)
-	fs.VarP(&hostValue{&f.Hosts}, "host", "H", "the hosts, `h[:slots],...`, w[0-3]:8 is four of them; may be repeated (default: the hostfile, what the operator tells, or without a secret this machine alone)")
-	valueVar(fs, &f.Hostfile, "hostfile", "", notEmpty("a file"), "`FILE` with a host, or hosts as w[0-3], a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
-	countVar(fs, &f.Size, "size", "", "the job has `N` hosts, which Kubernetes does not tell its pods: the run waits for so many (default: what the pod is told, PET_NNODES, or as many as -n needs)")
-	durationVar(fs, &f.Wait, "wait", job.DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too")
+	addVar(fs, &f.Hosts, "host", "H", understood(hostlist.ParseList), "the hosts, `h[:slots],...`, w[0-3]:8 is four of them; may be repeated (default: the hostfile, what the operator tells, or without a secret this machine alone)")
+	valueVar(fs, &f.Hostfile, "hostfile", "", text("name a file"), "`FILE` with a host, or hosts as w[0-3], a line: \"h\", \"h slots=N\" or \"h:N\" (default: /etc/mpi/hostfile, if it exists)")
+	valueVar(fs, &f.Size, "size", "", parseCount, "the job has `N` hosts, which Kubernetes does not tell its pods: the run waits for so many (default: what the pod is told, PET_NNODES, or as many as -n needs)")
+	DurationVar(fs, &f.Wait, "wait", job.DefaultWait, false, "wait `TIME` for all hosts to answer; 5 is 5 seconds, 5m and 1h30m are known too")
 	hostFlags.in(fs)
 	f.IdentityFlags.Register(fs)
 }
@@ -86,20 +86,6 @@ func (f *HostFlags) Entries() ([]hostlist.Entry, error) {
 	return entries, nil
 }
 
-// hostValue collects --host; each value is looked at when it is set.
-type hostValue struct{ lists *[]string }
-
-func (v *hostValue) Set(s string) error {
-	if _, err := hostlist.ParseList(s); err != nil {
-		return err
-	}
-	*v.lists = append(*v.lists, s)
-	return nil
-}
-
-func (v *hostValue) String() string { return strings.Join(*v.lists, ",") }
-func (v *hostValue) Type() string   { return "hosts" }
-
 // LeaseFlags are the times after which one side gives the other up.
 type LeaseFlags struct {
 	LauncherTimeout time.Duration
@@ -118,9 +104,9 @@ func DefaultLease() LeaseFlags {
 
 // Register adds the flags to fs.
 func (f *LeaseFlags) Register(fs *pflag.FlagSet) {
-	durationVar(fs, &f.LauncherTimeout, "launcher-timeout", job.DefaultLease, false, "hosts keep the ranks of a launcher that is silent for `TIME`")
-	durationVar(fs, &f.NodeTimeout, "node-timeout", job.DefaultNodeTimeout, false, "give a host up that is silent for `TIME`")
-	durationVar(fs, &f.Grace, "grace", job.DefaultGrace, false, "between SIGTERM and SIGKILL ranks have `TIME`")
+	DurationVar(fs, &f.LauncherTimeout, "launcher-timeout", job.DefaultLease, false, "hosts keep the ranks of a launcher that is silent for `TIME`")
+	DurationVar(fs, &f.NodeTimeout, "node-timeout", job.DefaultNodeTimeout, false, "give a host up that is silent for `TIME`")
+	DurationVar(fs, &f.Grace, "grace", job.DefaultGrace, false, "between SIGTERM and SIGKILL ranks have `TIME`")
 	timeFlags.in(fs)
 }
 
