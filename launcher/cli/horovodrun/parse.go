@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // Line is what a command line said.
@@ -47,7 +49,7 @@ func Parse(args []string) (l Line, err error) {
 		switch {
 		case !ok:
 			return Line{}, fmt.Errorf("unknown option %.60s; --help lists them", word)
-		case r.level == Refused:
+		case r.level == line.Refused:
 			return Line{}, fmt.Errorf("%s: %s", name, r.means)
 		case joined && r.args == 0:
 			return Line{}, fmt.Errorf("%.60s: %s takes no value", word, name)
@@ -61,7 +63,7 @@ func Parse(args []string) (l Line, err error) {
 			return Line{}, fmt.Errorf("%s needs a value", name)
 		}
 		values, args = append(values, args[:take]...), args[take:]
-		if r.level == NoEffect {
+		if r.level == line.NoEffect {
 			l.Without = append(l.Without, strings.Join(append([]string{name}, values...), " "))
 			continue
 		}

@@ -6,23 +6,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// Level is how far an option is done.
-type Level string
-
-// The levels.
-const (
-	Done     Level = "done"
-	NoEffect Level = "no effect"
-	Refused  Level = "refused"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // row is one option.
 type row struct {
 	names string // as users write them, the usual one first, blanks between
 	args  int
-	level Level
+	level line.Level
 	means string // what it means here, or why it is refused and what to use
 	set   func(l *Line, v []string) error
 }
@@ -33,39 +25,39 @@ const elastic = "elastic jobs are not started here: the image's own horovodrun d
 // rows are all options of horovod 0.28.
 func rows() []row {
 	return append(append(ownRows(), tunables()...), []row{
-		{"--verbose", 0, Done, "says what mpiup does", func(l *Line, _ []string) error { l.add("-v"); return nil }},
-		{"--version -v", 0, Done, "says which launcher is imitated", func(l *Line, _ []string) error { l.Version = true; return nil }},
-		{"--help -h", 0, Done, "lists the options", func(l *Line, _ []string) error { l.Help = true; return nil }},
-		{"--disable-cache", 0, NoEffect, "nothing is looked for that could be kept", nil},
-		{"--ssh-port -p", 1, NoEffect, "there is no ssh", nil},
-		{"--ssh-identity-file -i", 1, NoEffect, "there is no ssh", nil},
-		{"--check-build -cb", 0, Refused, "ask Horovod itself: python3 -c 'from horovod.runner.launch import check_build; check_build(False)'", nil},
-		{"--config-file", 1, Refused, "write its settings as options, or as -x HOROVOD_... of mpiup run", nil},
-		{"--jsrun", 0, Refused, "there is no jsrun in pods: leave it out", nil},
-		{"--min-np --min-num-proc", 1, Refused, elastic, nil},
-		{"--max-np --max-num-proc", 1, Refused, elastic, nil},
-		{"--slots-per-host", 1, Refused, elastic, nil},
-		{"--elastic-timeout", 1, Refused, elastic, nil},
-		{"--reset-limit", 1, Refused, elastic, nil},
-		{"--blacklist-cooldown-range", 2, Refused, elastic, nil},
-		{"--host-discovery-script", 1, Refused, elastic, nil},
+		{"--verbose", 0, line.Done, "says what mpiup does", func(l *Line, _ []string) error { l.add("-v"); return nil }},
+		{"--version -v", 0, line.Done, "says which launcher is imitated", func(l *Line, _ []string) error { l.Version = true; return nil }},
+		{"--help -h", 0, line.Done, "lists the options", func(l *Line, _ []string) error { l.Help = true; return nil }},
+		{"--disable-cache", 0, line.NoEffect, "nothing is looked for that could be kept", nil},
+		{"--ssh-port -p", 1, line.NoEffect, "there is no ssh", nil},
+		{"--ssh-identity-file -i", 1, line.NoEffect, "there is no ssh", nil},
+		{"--check-build -cb", 0, line.Refused, "ask Horovod itself: python3 -c 'from horovod.runner.launch import check_build; check_build(False)'", nil},
+		{"--config-file", 1, line.Refused, "write its settings as options, or as -x HOROVOD_... of mpiup run", nil},
+		{"--jsrun", 0, line.Refused, "there is no jsrun in pods: leave it out", nil},
+		{"--min-np --min-num-proc", 1, line.Refused, elastic, nil},
+		{"--max-np --max-num-proc", 1, line.Refused, elastic, nil},
+		{"--slots-per-host", 1, line.Refused, elastic, nil},
+		{"--elastic-timeout", 1, line.Refused, elastic, nil},
+		{"--reset-limit", 1, line.Refused, elastic, nil},
+		{"--blacklist-cooldown-range", 2, line.Refused, elastic, nil},
+		{"--host-discovery-script", 1, line.Refused, elastic, nil},
 	}...)
 }
 
 func ownRows() []row {
 	return []row{
-		{"-np --num-proc", 1, Done, "how many ranks", (*Line).ranks},
-		{"-H --hosts", 1, Done, "the hosts and their slots, `a:4,b:4`; without them those that the pod is told of, else this machine", func(l *Line, v []string) error { return l.hosts("-H", v[0]) }},
-		{"-hostfile --hostfile", 1, Done, "a file with the hosts, `name slots=N` a line", func(l *Line, v []string) error { return l.hosts("--hostfile", v[0]) }},
-		{"--gloo", 0, Done, "ranks meet by Gloo, at their agents; without it as Horovod was built", func(l *Line, _ []string) error { l.Gloo = true; return nil }},
-		{"--mpi", 0, Done, "ranks meet by MPI", func(l *Line, _ []string) error { l.MPI = true; return nil }},
-		{"--network-interfaces --network-interface", 1, Done, "the interfaces, with commas between: for NCCL and Open MPI all, for Gloo the first", (*Line).interfaces},
-		{"--start-timeout", 1, Done, "how long to wait for all hosts, in seconds; also `HOROVOD_START_TIMEOUT`. Without it mpiup's own 5 minutes", (*Line).start},
-		{"--output-filename", 1, Done, "each rank's output goes to `DIR/rank.N/stdout` and `stderr` too", func(l *Line, v []string) error { l.add("--output-filename", v[0]+":nojobid"); return nil }},
-		{"--prefix-output-with-timestamp -prefix-timestamp", 0, Done, "the time before each line", func(l *Line, _ []string) error { l.add("--timestamp-output"); return nil }},
-		{"--mpi-args", 1, Done, "words for the launcher, read as Open MPI's ([mpirun.md](mpirun.md))", func(l *Line, v []string) error { return l.extra(&l.more, v[0]) }},
-		{"--binding-args", 1, Done, "how ranks are bound, in the same words", func(l *Line, v []string) error { l.bound = true; return l.extra(&l.more, v[0]) }},
-		{"--tcp", 0, Done, "no RDMA: `NCCL_IB_DISABLE=1`, and TCP for Open MPI", func(l *Line, _ []string) error {
+		{"-np --num-proc", 1, line.Done, "how many ranks", (*Line).ranks},
+		{"-H --hosts", 1, line.Done, "the hosts and their slots, `a:4,b:4`; without them those that the pod is told of, else this machine", func(l *Line, v []string) error { return l.hosts("-H", v[0]) }},
+		{"-hostfile --hostfile", 1, line.Done, "a file with the hosts, `name slots=N` a line", func(l *Line, v []string) error { return l.hosts("--hostfile", v[0]) }},
+		{"--gloo", 0, line.Done, "ranks meet by Gloo, at their agents; without it as Horovod was built", func(l *Line, _ []string) error { l.Gloo = true; return nil }},
+		{"--mpi", 0, line.Done, "ranks meet by MPI", func(l *Line, _ []string) error { l.MPI = true; return nil }},
+		{"--network-interfaces --network-interface", 1, line.Done, "the interfaces, with commas between: for NCCL and Open MPI all, for Gloo the first", (*Line).interfaces},
+		{"--start-timeout", 1, line.Done, "how long to wait for all hosts, in seconds; also `HOROVOD_START_TIMEOUT`. Without it mpiup's own 5 minutes", (*Line).start},
+		{"--output-filename", 1, line.Done, "each rank's output goes to `DIR/rank.N/stdout` and `stderr` too", func(l *Line, v []string) error { l.add("--output-filename", v[0]+":nojobid"); return nil }},
+		{"--prefix-output-with-timestamp -prefix-timestamp", 0, line.Done, "the time before each line", func(l *Line, _ []string) error { l.add("--timestamp-output"); return nil }},
+		{"--mpi-args", 1, line.Done, "words for the launcher, read as Open MPI's ([mpirun.md](mpirun.md))", func(l *Line, v []string) error { return l.extra(&l.more, v[0]) }},
+		{"--binding-args", 1, line.Done, "how ranks are bound, in the same words", func(l *Line, v []string) error { l.bound = true; return l.extra(&l.more, v[0]) }},
+		{"--tcp", 0, line.Done, "no RDMA: `NCCL_IB_DISABLE=1`, and TCP for Open MPI", func(l *Line, _ []string) error {
 			l.add("-x", "NCCL_IB_DISABLE=1", "-mca", "pml", "ob1", "-mca", "btl", "^openib")
 			return nil
 		}},
@@ -76,7 +68,7 @@ func ownRows() []row {
 func tunables() (list []row) {
 	add := func(names, variable string, args int, value func(string) (string, error)) {
 		means := "`" + variable + "`"
-		list = append(list, row{names, args, Done, means, func(l *Line, v []string) error {
+		list = append(list, row{names, args, line.Done, means, func(l *Line, v []string) error {
 			text := ""
 			if len(v) > 0 {
 				text = v[0]

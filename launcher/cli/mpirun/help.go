@@ -37,17 +37,7 @@ Examples:
 %[3]s`, path.Base(name), f, examples[f])
 	rows, common := rowsOf[f](), new(line.Parser).Common()
 	rows = append(common, rows[:len(rows)-len(common)]...)
-	for _, level := range []struct {
-		line.Level
-		title string
-	}{{line.Done, "Options"}, {line.NoEffect, "Accepted, without effect"}, {line.Refused, "Refused"}} {
-		b.WriteString("\n" + level.title + ":\n")
-		for _, r := range rows {
-			if r.Level == level.Level {
-				describe(&b, r)
-			}
-		}
-	}
+	line.Sections(&b, rows, func(r line.Row) line.Level { return r.Level }, func(r line.Row) { describe(&b, r) })
 	b.WriteString("\nmpiup help mpirun says more, mpiup help binding how ranks are mapped and bound.\n")
 	return b.String()
 }

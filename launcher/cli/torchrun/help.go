@@ -3,6 +3,8 @@ package torchrun
 import (
 	"fmt"
 	"strings"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // HelpText is what --help prints.
@@ -12,20 +14,12 @@ func HelpText() string {
 		"  torchrun --nproc-per-node 4 train.py               # 4 ranks here\n" +
 		"  torchrun --nnodes 2 --nproc-per-node 4 train.py    # 8 ranks on two of the job's hosts\n" +
 		"  torchrun --nnodes 2 --nproc-per-node 4 --node-rank 1 --master-addr w0 train.py\n")
-	for _, level := range []struct {
-		Level
-		title string
-	}{{Done, "Options"}, {NoEffect, "Accepted, without effect"}, {Refused, "Refused"}} {
-		b.WriteString("\n" + level.title + ":\n")
-		for _, r := range rows() {
-			if r.level == level.Level {
-				value := " VALUE"
-				if r.flag {
-					value = ""
-				}
-				fmt.Fprintf(&b, "  %s\n        %s\n", strings.Join(strings.Fields(r.names), ", ")+value, strings.ReplaceAll(r.means, "`", ""))
-			}
+	line.Sections(&b, rows(), func(r row) line.Level { return r.level }, func(r row) {
+		value := " VALUE"
+		if r.flag {
+			value = ""
 		}
-	}
+		fmt.Fprintf(&b, "  %s\n        %s\n", strings.Join(strings.Fields(r.names), ", ")+value, strings.ReplaceAll(r.means, "`", ""))
+	})
 	return b.String()
 }

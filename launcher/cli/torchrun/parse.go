@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // All is the Node of a line that starts the ranks of every node.
@@ -68,9 +70,9 @@ func Parse(args []string, out Outside) (l Line, err error) {
 		switch {
 		case !ok:
 			return Line{}, fmt.Errorf("unknown option %.60s; --help lists them", text)
-		case joined && r.flag && r.level != Refused:
+		case joined && r.flag && r.level != line.Refused:
 			return Line{}, fmt.Errorf("%.60s: %s takes no value", text, name)
-		case !joined && !r.flag && r.level != Refused:
+		case !joined && !r.flag && r.level != line.Refused:
 			if len(args) == 0 {
 				return Line{}, fmt.Errorf("%s needs a value", name)
 			}
@@ -99,11 +101,11 @@ func Parse(args []string, out Outside) (l Line, err error) {
 
 // take is one option's.
 func (l *Line) take(r row, w word) error {
-	if r.level == NoEffect {
+	if r.level == line.NoEffect {
 		l.Without = append(l.Without, w.text)
 		return nil
 	}
-	if r.level == Refused {
+	if r.level == line.Refused {
 		return fmt.Errorf("%.60s: %s", w.text, r.means)
 	}
 	if err := r.set(l, w.value); err != nil {

@@ -7,23 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// Level is how far an option is done.
-type Level string
-
-// The levels.
-const (
-	Done     Level = "done"
-	NoEffect Level = "no effect"
-	Refused  Level = "refused"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // row is one option.
 type row struct {
 	names string // the usual one first, blanks between; "_" may stand for "-"
 	flag  bool   // it has no value
-	level Level
+	level line.Level
 	means string // what it means here, or why it is refused and what to use
 	set   func(l *Line, v string) error
 }
@@ -43,39 +35,39 @@ func rows() []row {
 		return func(l *Line, _ string) error { *field(l) = true; return nil }
 	}
 	return []row{
-		{"--nnodes", false, Done, "how many nodes; without it 1, this pod. A range (`1:4`) is refused: jobs do not change their size here", (*Line).nodes},
-		{"--nproc-per-node", false, Done, "ranks of each node; `gpu`, `cpu` and `auto` where the line is for this pod", (*Line).processes},
-		{"--node-rank", false, Done, "which of the nodes this pod is: its ranks are started, and no others", (*Line).nodeRank},
-		{"--standalone", true, Done, "this pod alone; what is said of nodes does not count", flag(func(l *Line) *bool { return &l.standalone })},
-		{"--master-addr", false, Done, "where node 0 is, whose rank 0 listens there", text(func(l *Line) *string { return &l.addr })},
-		{"--master-port", false, Done, "the port there, without it 29500; a free one where the line is for all nodes, or for one alone", text(func(l *Line) *string { return &l.port })},
-		{"--rdzv-endpoint", false, Done, "both, `HOST:PORT`: of node 0, with `c10d` too", text(func(l *Line) *string { return &l.endpoint })},
-		{"--rdzv-backend", false, Done, "`static` or `c10d`, which mean the same here: nodes have numbers, and rank 0 itself listens. Others are refused", (*Line).backend},
-		{"--rdzv-id", false, Done, "`TORCHELASTIC_RUN_ID` of the ranks", text(func(l *Line) *string { return &l.id })},
-		{"--max-restarts", false, Done, "0. More is refused: let the job's `backoffLimit` start it again, from its checkpoint", restarts},
-		{"--role", false, Done, "`ROLE_NAME` of the ranks", text(func(l *Line) *string { return &l.role })},
-		{"--module -m", true, Done, "the program is a Python module", flag(func(l *Line) *bool { return &l.module })},
-		{"--no-python", true, Done, "the program is no Python script. Without it `python3`, or `PYTHON_EXEC`, runs it", flag(func(l *Line) *bool { return &l.noPython })},
-		{"--log-dir", false, Done, "where the files of the next two go, as `DIR/rank.N/stdout` and `stderr`", text(func(l *Line) *string { return &l.dir })},
-		{"--redirects -r", false, Done, "`3`: both streams of all ranks go to files, and not to the terminal", text(func(l *Line) *string { return &l.files })},
-		{"--tee -t", false, Done, "`3`: they go to both, with `[1,RANK]<stdout>:` before each line", text(func(l *Line) *string { return &l.tee })},
-		{"--local-ranks-filter", false, Done, "the local ranks whose output is shown, `0,1`", (*Line).filter},
-		{"--shutdown-timeout", false, Done, "seconds between SIGTERM and SIGKILL", (*Line).shutdown},
-		{"--help -h", true, Done, "lists the options", flag(func(l *Line) *bool { return &l.Help })},
-		{"--rdzv-conf", false, NoEffect, "no server is waited for before the ranks start; torch's own time-outs count", nil},
-		{"--monitor-interval", false, NoEffect, "the end of a rank is noticed at once", nil},
-		{"--start-method", false, NoEffect, "ranks are programs, not functions", nil},
-		{"--event-log-handler", false, NoEffect, "`mpiup run --output json` and the agents' logs have such events", nil},
-		{"--log-line-prefix-template", false, NoEffect, "lines of `--tee` begin as above", nil},
-		{"--local-addr", false, NoEffect, "nothing but the ranks themselves listens", nil},
-		{"--signals-to-handle", false, NoEffect, "INT, TERM, HUP, USR1 and USR2 are passed on", nil},
-		{"--run-path", true, Refused, "each rank is a process of its own here; leave it out", nil},
-		{"--numa-binding", false, Refused, "use mpiup run --bind-to numa", nil},
-		{"--virtual-local-rank", true, Refused, "use mpiup run --gpus-per-rank 1", nil},
-		{"--logs-specs", false, Refused, "it is a Python class; use --log-dir with --redirects 3 or --tee 3", nil},
-		{"--duplicate-stdout-filters", false, Refused, "use grep on the files of --tee 3", nil},
-		{"--duplicate-stderr-filters", false, Refused, "use grep on the files of --tee 3", nil},
-		{"--print-completion", false, Refused, "--help lists the options", nil},
+		{"--nnodes", false, line.Done, "how many nodes; without it 1, this pod. A range (`1:4`) is refused: jobs do not change their size here", (*Line).nodes},
+		{"--nproc-per-node", false, line.Done, "ranks of each node; `gpu`, `cpu` and `auto` where the line is for this pod", (*Line).processes},
+		{"--node-rank", false, line.Done, "which of the nodes this pod is: its ranks are started, and no others", (*Line).nodeRank},
+		{"--standalone", true, line.Done, "this pod alone; what is said of nodes does not count", flag(func(l *Line) *bool { return &l.standalone })},
+		{"--master-addr", false, line.Done, "where node 0 is, whose rank 0 listens there", text(func(l *Line) *string { return &l.addr })},
+		{"--master-port", false, line.Done, "the port there, without it 29500; a free one where the line is for all nodes, or for one alone", text(func(l *Line) *string { return &l.port })},
+		{"--rdzv-endpoint", false, line.Done, "both, `HOST:PORT`: of node 0, with `c10d` too", text(func(l *Line) *string { return &l.endpoint })},
+		{"--rdzv-backend", false, line.Done, "`static` or `c10d`, which mean the same here: nodes have numbers, and rank 0 itself listens. Others are refused", (*Line).backend},
+		{"--rdzv-id", false, line.Done, "`TORCHELASTIC_RUN_ID` of the ranks", text(func(l *Line) *string { return &l.id })},
+		{"--max-restarts", false, line.Done, "0. More is refused: let the job's `backoffLimit` start it again, from its checkpoint", restarts},
+		{"--role", false, line.Done, "`ROLE_NAME` of the ranks", text(func(l *Line) *string { return &l.role })},
+		{"--module -m", true, line.Done, "the program is a Python module", flag(func(l *Line) *bool { return &l.module })},
+		{"--no-python", true, line.Done, "the program is no Python script. Without it `python3`, or `PYTHON_EXEC`, runs it", flag(func(l *Line) *bool { return &l.noPython })},
+		{"--log-dir", false, line.Done, "where the files of the next two go, as `DIR/rank.N/stdout` and `stderr`", text(func(l *Line) *string { return &l.dir })},
+		{"--redirects -r", false, line.Done, "`3`: both streams of all ranks go to files, and not to the terminal", text(func(l *Line) *string { return &l.files })},
+		{"--tee -t", false, line.Done, "`3`: they go to both, with `[1,RANK]<stdout>:` before each line", text(func(l *Line) *string { return &l.tee })},
+		{"--local-ranks-filter", false, line.Done, "the local ranks whose output is shown, `0,1`", (*Line).filter},
+		{"--shutdown-timeout", false, line.Done, "seconds between SIGTERM and SIGKILL", (*Line).shutdown},
+		{"--help -h", true, line.Done, "lists the options", flag(func(l *Line) *bool { return &l.Help })},
+		{"--rdzv-conf", false, line.NoEffect, "no server is waited for before the ranks start; torch's own time-outs count", nil},
+		{"--monitor-interval", false, line.NoEffect, "the end of a rank is noticed at once", nil},
+		{"--start-method", false, line.NoEffect, "ranks are programs, not functions", nil},
+		{"--event-log-handler", false, line.NoEffect, "`mpiup run --output json` and the agents' logs have such events", nil},
+		{"--log-line-prefix-template", false, line.NoEffect, "lines of `--tee` begin as above", nil},
+		{"--local-addr", false, line.NoEffect, "nothing but the ranks themselves listens", nil},
+		{"--signals-to-handle", false, line.NoEffect, "INT, TERM, HUP, USR1 and USR2 are passed on", nil},
+		{"--run-path", true, line.Refused, "each rank is a process of its own here; leave it out", nil},
+		{"--numa-binding", false, line.Refused, "use mpiup run --bind-to numa", nil},
+		{"--virtual-local-rank", true, line.Refused, "use mpiup run --gpus-per-rank 1", nil},
+		{"--logs-specs", false, line.Refused, "it is a Python class; use --log-dir with --redirects 3 or --tee 3", nil},
+		{"--duplicate-stdout-filters", false, line.Refused, "use grep on the files of --tee 3", nil},
+		{"--duplicate-stderr-filters", false, line.Refused, "use grep on the files of --tee 3", nil},
+		{"--print-completion", false, line.Refused, "--help lists the options", nil},
 	}
 }
 

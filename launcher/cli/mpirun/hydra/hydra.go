@@ -57,21 +57,21 @@ func (p *parser) meant() []line.Row {
 			Means: "the hosts; `:N` is how many ranks go to one at a time, else 1"},
 		{Names: "host", Args: 1, Level: line.Done, Set: p.once(&p.Ctx.Listed, p.OwnList), Means: "the hosts of one program (Intel MPI); of one program alone as `-hosts`"},
 		{Names: "f hostfile machinefile", Args: 1, Level: line.Done, Means: "file with the hosts, `name:N` a line", Set: p.file},
-		{Names: "ppn perhost grr", Args: 1, Level: line.Done, Means: "so many ranks on a host, then the next, and round again; also `I_MPI_PERHOST`", Set: p.PerHost},
+		{Names: "ppn perhost grr", Args: 1, Level: line.Done, Means: "so many ranks on a host, then the next, and round again; also `I_MPI_PERHOST`", Set: line.Count(&p.Line.PerHost, line.MaxRanks)},
 		{Names: "rr", Level: line.Done, Means: "one rank a host, and round again", Set: p.On(func(l *line.Line) { l.PerHost = 1 })},
 		{Names: "genv", Args: 2, Joins: true, Level: line.Done, Means: "a variable for all programs, `NAME value` or `NAME=value`", Set: p.genv},
 		{Names: "env", Args: 2, Joins: true, Level: line.Done, Means: "a variable for one program", Set: p.env},
 		{Names: "genvnone", Level: line.Done, Means: "nothing of the launcher's environment goes along; also `HYDRA_ENV=none`", Set: p.inheriting(line.Inherit{None: true}, false)},
 		{Names: "genvall", Level: line.Done, Means: "all of it goes along (so anyway)", Set: p.inheriting(line.Inherit{}, false)},
-		{Names: "genvlist", Args: 1, Level: line.Done, Means: "only these variables of it do", Set: p.genvList},
-		{Names: "genvexcl", Args: 1, Level: line.Done, Means: "all but these do", Set: p.genvExcept},
+		{Names: "genvlist", Args: 1, Level: line.Done, Means: "only these variables of it do", Set: p.inheritNames(false, false)},
+		{Names: "genvexcl", Args: 1, Level: line.Done, Means: "all but these do", Set: p.inheritNames(true, false)},
 		{Names: "envnone", Level: line.Done, Means: "as `-genvnone`, for one program", Set: p.inheriting(line.Inherit{None: true}, true)},
 		{Names: "envall", Level: line.Done, Means: "as `-genvall`, for one program", Set: p.inheriting(line.Inherit{}, true)},
-		{Names: "envlist", Args: 1, Level: line.Done, Means: "as `-genvlist`, for one program", Set: p.envList},
-		{Names: "envexcl", Args: 1, Level: line.Done, Means: "as `-genvexcl`, for one program", Set: p.envExcept},
+		{Names: "envlist", Args: 1, Level: line.Done, Means: "as `-genvlist`, for one program", Set: p.inheritNames(false, true)},
+		{Names: "envexcl", Args: 1, Level: line.Done, Means: "as `-genvexcl`, for one program", Set: p.inheritNames(true, true)},
 		{Names: "iface", Args: 1, Level: line.Done, Means: "the interface, `MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE` for the ranks; also `HYDRA_IFACE`", Set: p.iface},
 		{Names: "configfile", Args: 1, Level: line.Done, Means: "file with programs and their options, a line as between two `:`, without quotes", Set: p.ProgramFile},
-		{Names: "l prepend-rank", Level: line.Done, Means: "`[rank] ` before every line", Set: p.On(func(l *line.Line) { l.TagOutput = true })},
+		{Names: "l prepend-rank", Level: line.Done, Means: "`[rank] ` before every line", Set: line.True(&p.Line.TagOutput)},
 		{Names: "prepend-pattern", Args: 1, Level: line.Done, Means: "a text before every line: `%r` is the rank, `%h` the host, `%p` its index, `%g` the job's number, `%t` seconds since the start, `%%` a percent sign",
 			Set: func(v []string) error { return p.pattern(&p.Line.Prepend, v[0], false) }},
 		{Names: "outfile-pattern outfile", Args: 1, Level: line.Done, Means: "a file for standard output, by such a pattern",
@@ -80,11 +80,11 @@ func (p *parser) meant() []line.Row {
 			Set: func(v []string) error { return p.pattern(&p.Line.ErrFile, v[0], true) }},
 		{Names: "s stdin", Args: 1, Level: line.Done, Means: "who reads the launcher's standard input: a rank, `all` or `none`", Set: p.Stdin},
 		{Names: "timeout", Args: 1, Level: line.Done, Means: "ends the job after so many seconds, code 110; also `MPIEXEC_TIMEOUT`", Set: p.Timeout},
-		{Names: "pmi-port", Level: line.Done, Means: "ranks of PMI-1 reach their agent by `PMI_PORT`", Set: p.On(func(l *line.Line) { l.PMIPort = true })},
-		{Names: "skip-launch-node nolocal", Level: line.Done, Means: "no rank on the launcher's own host", Set: p.On(func(l *line.Line) { l.NoLocal = true })},
-		{Names: "info", Level: line.Done, Means: "as `-version`", Set: p.On(func(l *line.Line) { l.Version = true })},
+		{Names: "pmi-port", Level: line.Done, Means: "ranks of PMI-1 reach their agent by `PMI_PORT`", Set: line.True(&p.Line.PMIPort)},
+		{Names: "skip-launch-node nolocal", Level: line.Done, Means: "no rank on the launcher's own host", Set: line.True(&p.Line.NoLocal)},
+		{Names: "info", Level: line.Done, Means: "as `-version`", Set: line.True(&p.Line.Version)},
 		{Names: "debug", Level: line.Done, Means: "as `-v`", Set: p.On(func(l *line.Line) { l.Verbose++ })},
-		{Names: "gpus-per-proc g", Args: 1, Level: line.Done, Means: "so many GPUs of its host for each rank, in turn; without it ranks see all", Set: p.gpusPerProc},
+		{Names: "gpus-per-proc g", Args: 1, Level: line.Done, Means: "so many GPUs of its host for each rank, in turn; without it ranks see all", Set: line.Count(&p.Line.GPUsPerRank, maxGPUs)},
 		{Names: "bind-to binding", Args: 1, Level: line.Done, Set: p.bindTo,
 			Means: "`none` (so anyway), `machine`, `numa`, `socket`, `l1cache` to `l3cache`, `core`, `hwthread`, each with `:N` for N of them, `rr`, `user:0+1,2+3`. Objects near devices are refused"},
 		{Names: "map-by", Args: 1, Level: line.Done, Set: p.mapBy,
@@ -101,7 +101,7 @@ func (p *parser) rest() []line.Row {
 			Means: "of Hydra's own daemons"},
 		{Names: "usize", Args: 1, Level: line.Done, Set: p.universe,
 			Means: "`MPI_UNIVERSE_SIZE`: a number, `SYSTEM` (the sum of the hosts' numbers) or `INFINITE`, which leaves it unset, as it is without this option"},
-		{Names: "disable-auto-cleanup dac", Level: line.Done, Means: "a rank that fails ends nothing; the job's code is that of the first", Set: p.On(func(l *line.Line) { l.Linger = true })},
+		{Names: "disable-auto-cleanup dac", Level: line.Done, Means: "a rank that fails ends nothing; the job's code is that of the first", Set: line.True(&p.Line.Linger)},
 		{Names: "gpu-subdevs-per-proc", Args: 1, Level: line.Refused, Means: "parts of GPUs are not given out: write -gpus-per-proc N, or choose by MPI_LOCALRANKID"},
 		{Names: "rankmap", Args: 1, Level: line.Refused, Means: "name the hosts in their order with their numbers, -hosts a:2,b:2"},
 		{Names: "output-from", Args: 1, Level: line.Done, Means: "only that rank's output is shown", Set: p.outputFrom},
@@ -111,11 +111,11 @@ func (p *parser) rest() []line.Row {
 		{Names: "gtoolfile", Args: 1, Level: line.Done, Means: "a file with that", Set: p.toolFile},
 		{Names: "trace t mps aps check_mpi trace-pt2pt trace-collectives", Level: line.Refused, Means: "libraries are not preloaded: write -genv LD_PRELOAD FILE"},
 		{Names: "tune", Args: 1, Level: line.Refused, Means: "write -genv I_MPI_TUNING_BIN FILE"},
-		{Names: "path", Args: 1, Level: line.Done, Local: true, Set: p.SearchPath, Means: "directories in which hosts look for the program before those of `PATH`"},
+		{Names: "path", Args: 1, Level: line.Done, Local: true, Set: p.SearchPath(), Means: "directories in which hosts look for the program before those of `PATH`"},
 		{Names: "umask", Args: 1, Level: line.Done, Means: "the file mode mask of ranks, octal, set by `/bin/sh` on their host (Intel MPI)", Set: p.umask},
 		{Names: "gdb gdba tv tva", Level: line.Refused, Means: "debuggers are not started: use mpiup exec HOST -- gdb -p PID"},
 		{Names: "nameserver", Args: 1, Level: line.Refused, Means: "there is no other server to join: jobs of one mpiexec find each other's names"},
-		{Names: "preload-binary", Level: line.Done, Local: true, Means: "copies the program to the hosts, as Open MPI's mpirun does", Set: p.PreloadBinary},
+		{Names: "preload-binary", Level: line.Done, Local: true, Means: "copies the program to the hosts, as Open MPI's mpirun does", Set: line.True(&p.Ctx.PreloadBinary)},
 		{Names: "preload-files", Args: 1, Level: line.Done, Local: true, Means: "copies `FILE,...` to the hosts: a relative name to `$MPIUP_FILES` there, an absolute one to its place", Set: p.PreloadFiles},
 	}
 }
@@ -129,11 +129,6 @@ func (p *parser) universe(v []string) error {
 	}
 	p.Line.Universe = v[0]
 	return nil
-}
-
-func (p *parser) gpusPerProc(v []string) (err error) {
-	p.Line.GPUsPerRank, err = line.Number(v[0], 1, maxGPUs)
-	return err
 }
 
 func (p *parser) genv(v []string) error {
@@ -185,23 +180,23 @@ func (p *parser) inherit(in line.Inherit, own bool) error {
 	return nil
 }
 
-func (p *parser) genvList(v []string) error   { return p.inheritNames(v[0], false, false) }
-func (p *parser) genvExcept(v []string) error { return p.inheritNames(v[0], true, false) }
-func (p *parser) envList(v []string) error    { return p.inheritNames(v[0], false, true) }
-func (p *parser) envExcept(v []string) error  { return p.inheritNames(v[0], true, true) }
-
-func (p *parser) inheritNames(list string, except, own bool) error {
-	names := slices.DeleteFunc(strings.Split(list, ","), func(n string) bool { return strings.TrimSpace(n) == "" })
-	for i := range names {
-		names[i] = strings.TrimSpace(names[i])
+// inheritNames is -genvlist and its like: a list of what goes along, or of what does not.
+func (p *parser) inheritNames(except, own bool) func([]string) error {
+	return func(v []string) error {
+		var names []string
+		for n := range strings.SplitSeq(v[0], ",") {
+			if n = strings.TrimSpace(n); n != "" {
+				names = append(names, n)
+			}
+		}
+		switch {
+		case len(names) == 0:
+			return errors.New("the list is empty")
+		case except:
+			return p.inherit(line.Inherit{Except: names}, own)
+		}
+		return p.inherit(line.Inherit{Only: names}, own)
 	}
-	switch {
-	case len(names) == 0:
-		return errors.New("the list is empty")
-	case except:
-		return p.inherit(line.Inherit{Except: names}, own)
-	}
-	return p.inherit(line.Inherit{Only: names}, own)
 }
 
 // variables are those of Hydra and Intel MPI that mean something here.
@@ -224,7 +219,7 @@ func (p *parser) variables() error {
 	}
 	v, ok := p.Out.Lookup("I_MPI_PERHOST")
 	if ok && v != "" && v != "all" && v != "allcores" && p.Line.PerHost == 0 {
-		if err := p.PerHost([]string{v}); err != nil {
+		if err := line.Count(&p.Line.PerHost, line.MaxRanks)([]string{v}); err != nil {
 			return fmt.Errorf("I_MPI_PERHOST: %w", err)
 		}
 	}

@@ -11,15 +11,15 @@ import (
 // Common are options that both families have with one meaning.
 func (p *Parser) Common() []Row {
 	return []Row{
-		{Names: "n np", Args: 1, Level: Done, Local: true, Means: "ranks of the program", Set: p.Ranks},
-		{Names: "wdir wd", Args: 1, Level: Done, Local: true, Means: "working directory; a missing one is an error", Set: p.wdir},
-		{Names: "version V", Level: Done, Means: "says which launcher is imitated", Set: p.On(func(l *Line) { l.Version = true })},
-		{Names: "help h", Level: Done, Means: "lists the options", Set: p.On(func(l *Line) { l.Help = true })},
+		{Names: "n np", Args: 1, Level: Done, Local: true, Means: "ranks of the program", Set: Count(&p.Ctx.N, MaxRanks)},
+		{Names: "wdir wd", Args: 1, Level: Done, Local: true, Means: "working directory; a missing one is an error", Set: Text(&p.Ctx.Wdir, "a directory has a name")},
+		{Names: "version V", Level: Done, Means: "says which launcher is imitated", Set: True(&p.Line.Version)},
+		{Names: "help h", Level: Done, Means: "lists the options", Set: True(&p.Line.Help)},
 		{Names: "v verbose", Level: Done, Means: "says what mpiup does, whose command line this is, and which options have no effect",
 			Set: p.On(func(l *Line) { l.Verbose++ })},
 		{Names: "dry-run", Level: Done, Means: "prints the plan of ranks and hosts and starts nothing (mpiup's own)",
-			Set: p.On(func(l *Line) { l.DryRun = true })},
-		{Names: "report-bindings", Level: Done, Means: "shows each rank's CPUs when it has started, as Open MPI does", Set: p.On(func(l *Line) { l.Bindings = true })},
+			Set: True(&p.Line.DryRun)},
+		{Names: "report-bindings", Level: Done, Means: "shows each rank's CPUs when it has started, as Open MPI does", Set: True(&p.Line.Bindings)},
 	}
 }
 
@@ -40,24 +40,28 @@ func Number(text string, least, most int) (int, error) {
 	return n, nil
 }
 
-// Ranks is how many ranks the program has.
-func (p *Parser) Ranks(v []string) (err error) {
-	p.Ctx.N, err = Number(v[0], 1, MaxRanks)
-	return err
-}
-
-func (p *Parser) wdir(v []string) error {
-	if v[0] == "" {
-		return errors.New("a directory has a name")
+// Count is an option whose value is a number from 1 to most.
+func Count(to *int, most int) func([]string) error {
+	return func(v []string) (err error) {
+		*to, err = Number(v[0], 1, most)
+		return err
 	}
-	p.Ctx.Wdir = v[0]
-	return nil
 }
 
-// PreloadBinary has the program copied to the hosts.
-func (p *Parser) PreloadBinary([]string) error {
-	p.Ctx.PreloadBinary = true
-	return nil
+// Text is an option whose value is a text; empty is what is said when it is none at all.
+func Text(to *string, empty string) func([]string) error {
+	return func(v []string) error {
+		if v[0] == "" {
+			return errors.New(empty)
+		}
+		*to = v[0]
+		return nil
+	}
+}
+
+// True is an option that is given or not.
+func True(to *bool) func([]string) error {
+	return func([]string) error { *to = true; return nil }
 }
 
 // PreloadFiles has a list of files copied to the hosts.
@@ -67,12 +71,6 @@ func (p *Parser) PreloadFiles(v []string) error {
 	}
 	p.Ctx.PreloadFiles = append(p.Ctx.PreloadFiles, v[0])
 	return nil
-}
-
-// PerHost is how many ranks go to a host.
-func (p *Parser) PerHost(v []string) (err error) {
-	p.Line.PerHost, err = Number(v[0], 1, MaxRanks)
-	return err
 }
 
 // File is a file with the hosts.
@@ -132,12 +130,8 @@ func (p *Parser) Give(kv string) error {
 }
 
 // SearchPath is where hosts look for the program first.
-func (p *Parser) SearchPath(v []string) error {
-	if v[0] == "" {
-		return errors.New("the list of directories is empty")
-	}
-	p.Ctx.Path = v[0]
-	return nil
+func (p *Parser) SearchPath() func([]string) error {
+	return Text(&p.Ctx.Path, "the list of directories is empty")
 }
 
 // TimeLimit is MPIEXEC_TIMEOUT, which both families know.

@@ -1,6 +1,9 @@
 package line
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Level is how far an option is done.
 type Level string
@@ -55,4 +58,20 @@ func Index(rows []Row) map[string]*Row {
 		}
 	}
 	return t
+}
+
+// Sections writes the options of a launcher as help shows them: those that are done, those without effect, and those
+// that are refused and what to use. level is that of an option, which describe writes.
+func Sections[R any](b *strings.Builder, rows []R, level func(R) Level, describe func(R)) {
+	for _, section := range []struct {
+		Level
+		title string
+	}{{Done, "Options"}, {NoEffect, "Accepted, without effect"}, {Refused, "Refused"}} {
+		fmt.Fprintf(b, "\n%s:\n", section.title)
+		for _, r := range rows {
+			if level(r) == section.Level {
+				describe(r)
+			}
+		}
+	}
 }

@@ -14,7 +14,7 @@ type placing struct{ *parser }
 
 func (p placing) rows() []line.Row {
 	return []line.Row{
-		{Names: "c", Args: 1, Level: line.Done, Local: true, Means: "as `-n`", Set: p.Ranks},
+		{Names: "c", Args: 1, Level: line.Done, Local: true, Means: "as `-n`", Set: line.Count(&p.Ctx.N, line.MaxRanks)},
 		{Names: "host H", Args: 1, Level: line.Done, Local: true, Set: p.OwnList,
 			Means: "the hosts: each bare mention is a slot, `:N` is N, `:*` what the hostfile or the host itself says; with a hostfile it chooses from that. The job has the hosts of all programs' lists; a program without a list may use all"},
 		{Names: "hostfile machinefile default-hostfile", Args: 1, Level: line.Done, Means: "file with the hosts, `name slots=N` a line", Set: p.File},
@@ -27,20 +27,20 @@ func (p placing) rows() []line.Row {
 		{Names: "ppr", Args: 1, Level: line.Done, Means: "`N:node`, as `--map-by ppr:N:node`", Set: func(v []string) error {
 			return p.mapBy([]string{"ppr:" + v[0]})
 		}},
-		{Names: "oversubscribe", Level: line.Done, Means: "slots are no limit", Set: p.On(func(l *line.Line) { l.Oversubscribe = true })},
+		{Names: "oversubscribe", Level: line.Done, Means: "slots are no limit", Set: line.True(&p.Line.Oversubscribe)},
 		{Names: "nooversubscribe", Level: line.Done, Means: "slots are a limit (so anyway)", Set: p.On(func(l *line.Line) { l.Oversubscribe = false })},
-		{Names: "nolocal", Level: line.Done, Means: "no rank on the launcher's own host", Set: p.On(func(l *line.Line) { l.NoLocal = true })},
+		{Names: "nolocal", Level: line.Done, Means: "no rank on the launcher's own host", Set: line.True(&p.Line.NoLocal)},
 		{Names: "bynode", Level: line.Done, Means: "as `--map-by node`", Set: line.As(p.mapBy, "node")},
 		{Names: "byslot", Level: line.Done, Means: "as `--map-by slot`", Set: line.As(p.mapBy, "slot")},
 		{Names: "bycore", Level: line.Done, Means: "as `--map-by core`", Set: line.As(p.mapBy, "core")},
 		{Names: "bysocket", Level: line.Done, Means: "as `--map-by socket`", Set: line.As(p.mapBy, "socket")},
 		{Names: "npersocket", Args: 1, Level: line.Done, Means: "as `--map-by ppr:N:socket`", Set: p.perSocket},
-		{Names: "cpus-per-proc cpus-per-rank", Args: 1, Level: line.Done, Means: "as `--map-by :PE=N`", Set: p.cpusPerRank},
+		{Names: "cpus-per-proc cpus-per-rank", Args: 1, Level: line.Done, Means: "as `--map-by :PE=N`", Set: line.Count(&p.Line.Binding.Map.PE, layout.MaxThreads)},
 		{Names: "bind-to binding", Args: 1, Level: line.Done, Set: p.bindTo,
 			Means: "`none`, `hwthread`, `core`, `l1cache` to `l3cache`, `numa`, `socket` (`package`), `cpu-list[:ordered]`; `:overload-allowed`. By default nothing is bound that others may use ([binding.md](binding.md))"},
 		{Names: "bind-to-core", Level: line.Done, Means: "as `--bind-to core`", Set: line.As(p.bindTo, "core")},
 		{Names: "bind-to-socket", Level: line.Done, Means: "as `--bind-to socket`", Set: line.As(p.bindTo, "socket")},
-		{Names: "use-hwthread-cpus", Level: line.Done, Means: "hardware threads count as CPUs, not cores", Set: p.On(func(l *line.Line) { l.Binding.HWThreads = true })},
+		{Names: "use-hwthread-cpus", Level: line.Done, Means: "hardware threads count as CPUs, not cores", Set: line.True(&p.Line.Binding.HWThreads)},
 		{Names: "rankfile rf", Args: 1, Level: line.Done, Means: "file with the host and CPUs of each rank; its hosts are the job's where nothing else names any", Set: p.rankFile},
 		{Names: "cpu-set cpu-list", Args: 1, Level: line.Done, Set: p.cpuSet,
 			Means: "ranks get only these CPUs of each host: logical numbers of cores, `1:0-3` of a socket's, `p0-3` the kernel's"},
@@ -95,7 +95,7 @@ func (p placing) mapBy(v []string) error {
 
 // perNode is -N, which is ppr:N:node.
 func (p placing) perNode(v []string) error {
-	if err := p.PerHost(v); err != nil {
+	if err := line.Count(&p.Line.PerHost, line.MaxRanks)(v); err != nil {
 		return err
 	}
 	p.Line.MapBy = ""
@@ -105,12 +105,6 @@ func (p placing) perNode(v []string) error {
 
 // perSocket is --npersocket, which is ppr:N:socket.
 func (p placing) perSocket(v []string) error { return p.mapBy([]string{"ppr:" + v[0] + ":socket"}) }
-
-// cpusPerRank is --cpus-per-proc, which is PE=N.
-func (p placing) cpusPerRank(v []string) (err error) {
-	p.Line.Binding.Map.PE, err = line.Number(v[0], 1, layout.MaxThreads)
-	return err
-}
 
 // rankBy is Open MPI's --rank-by.
 func (p placing) rankBy(v []string) error {

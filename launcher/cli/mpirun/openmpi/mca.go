@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -54,7 +55,7 @@ func (p *parser) launcherParams() []LauncherParam {
 		}},
 		{"rmaps_ppr_n_pernode", mapping, "`-N`", option(placing{p}.perNode)},
 		{"rmaps_ppr_n_persocket", mapping, "`--npersocket`", option(placing{p}.perSocket)},
-		{"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc", "cpus-per-proc", "`--cpus-per-proc`", option(placing{p}.cpusPerRank)},
+		{"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc", "cpus-per-proc", "`--cpus-per-proc`", option(line.Count(&p.Line.Binding.Map.PE, layout.MaxThreads))},
 		{"hwloc_base_binding_policy hwloc_default_binding_policy", "bind-to bind-to-core bind-to-socket", "`--bind-to`", option(placing{p}.bindTo)},
 		{"rmaps_base_display_map", "display-map", "`--display-map`", p.onParam(func(l *line.Line, yes bool) { l.DisplayMap = yes })},
 		{"orte_tag_output", "tag-output", "`--tag-output`", p.onParam(func(l *line.Line, yes bool) { l.TagOutput = yes })},

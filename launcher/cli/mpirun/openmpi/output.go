@@ -13,18 +13,18 @@ type printing struct{ *parser }
 
 func (p printing) rows() []line.Row {
 	return []line.Row{
-		{Names: "tag-output", Level: line.Done, Means: "`[1,rank]<stdout>:` before every line, with a blank behind it as of Open MPI 5", Set: p.On(func(l *line.Line) { l.TagOutput = true })},
-		{Names: "timestamp-output", Level: line.Done, Means: "the time before every line", Set: p.On(func(l *line.Line) { l.Timestamps = true })},
-		{Names: "merge-stderr-to-stdout", Level: line.Done, Means: "one stream for both", Set: p.On(func(l *line.Line) { l.Merge = true })},
+		{Names: "tag-output", Level: line.Done, Means: "`[1,rank]<stdout>:` before every line, with a blank behind it as of Open MPI 5", Set: line.True(&p.Line.TagOutput)},
+		{Names: "timestamp-output", Level: line.Done, Means: "the time before every line", Set: line.True(&p.Line.Timestamps)},
+		{Names: "merge-stderr-to-stdout", Level: line.Done, Means: "one stream for both", Set: line.True(&p.Line.Merge)},
 		{Names: "output-filename", Args: 1, Level: line.Done, Set: p.outputName,
 			Means: "`DIR[:nojobid][,nocopy]`: a directory with DIR/1/rank.N/stdout and stderr, and a copy on the terminal. With Open MPI 5 files FILE.prterun-HOST-PID@1.N.out and .err instead, and no copy"},
 		{Names: "output-directory", Args: 1, Level: line.Done, Set: p.outputDir, Means: "as `--output directory=DIR`"},
 		{Names: "output", Args: 1, Level: line.Done, Set: p.output,
 			Means: "`tag`, `timestamp`, `merge-stderr-to-stdout`, `directory=DIR` (DIR/prterun-HOST-PID@1/rank.N/stdout and stderr), `file=NAME` (as `--output-filename`) and their beginnings. Nothing of what is in files is on the terminal. Others are refused (Open MPI 5)"},
 		{Names: "stdin", Args: 1, Level: line.Done, Means: "who reads the launcher's standard input: a rank, `all` or `none`", Set: p.Stdin},
-		{Names: "display-map", Level: line.Done, Means: "shows hosts, ranks and their CPUs as Open MPI does", Set: p.On(func(l *line.Line) { l.DisplayMap = true })},
+		{Names: "display-map", Level: line.Done, Means: "shows hosts, ranks and their CPUs as Open MPI does", Set: line.True(&p.Line.DisplayMap)},
 		{Names: "display", Args: 1, Level: line.Done, Means: "`map`, `bind`; others have no effect (Open MPI 5)", Set: p.display},
-		{Names: "quiet q", Level: line.Done, Means: "no warnings", Set: p.On(func(l *line.Line) { l.Quiet = true })},
+		{Names: "quiet q", Level: line.Done, Means: "no warnings", Set: line.True(&p.Line.Quiet)},
 		{Names: "display-allocation display-devel-map display-devel-allocation display-diffable-map display-topo output-proctable show-progress", Level: line.NoEffect,
 			Means: "`--display-map` shows the plan"},
 		{Names: "xml", Level: line.NoEffect, Set: p.xml, Means: "output stays as ranks write it, which is said; `mpiup run --output json` has an object a line"},
