@@ -159,20 +159,12 @@ func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir stri
 	for _, e := range entries {
 		seeds = append(seeds, e.Name)
 	}
-	cwd, err := os.Getwd()
-	if err != nil {
-		cwd = "/"
-	}
-	exe := "/proc/self/exe"
-	if os.Getpid() == 1 {
-		exe = "" // the kernel ends everything with PID 1
-	}
 	if f.http == defaultHTTP && f.listen != "" {
 		f.http = net.JoinHostPort(f.listen, strings.TrimPrefix(defaultHTTP, ":"))
 	}
 	return agent.Config{
 		Name: p.host, Node: p.getenv("NODE_NAME"), Version: version, Incarnation: life, Inventory: inv, GPUs: gpus, GPUHelper: helper(), Slots: f.slots, Env: p.env,
-		Dir: cwd, RunDir: runDir, Executable: exe, Stdout: p.stdout, Stderr: p.stderr, Log: log,
+		Dir: dirOrRoot(), RunDir: runDir, Executable: guardExe(), Stdout: p.stdout, Stderr: p.stderr, Log: log,
 		Identity: id, Listen: f.listen, Port: f.port, HTTP: f.http,
 		Resolver: resolve.New(resolve.Config{}), Seeds: append(seeds, serviceNames("/", p.host)...),
 		Grace: grace, Gossip: !f.noGossip, Ready: p.ready, Hasten: p.hasten, Rest: rest, IdleExit: f.idleExit, GPUMetrics: f.gpuEvery, Policy: rules,

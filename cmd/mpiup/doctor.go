@@ -12,15 +12,15 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/examine"
 	"github.com/mpiup/mpiup/launcher/placement"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/rdma"
 )
 
 func doctorCommand(p *process) *cobra.Command {
 	var (
-		hosts                 cli.HostFlags
+		q                     query
 		measure, strict, json bool
 		plan                  cli.PlanFlags
-		verbose               int
 		iface, ports          string
 		fabric                examine.FabricConfig
 	)
@@ -43,9 +43,6 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
   mpiup doctor --fabric --baseline /shared/fabric.json
   mpiup doctor --host w0,w1 --key key --json -- ./train`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if !c.Flags().Changed("wait") {
-				hosts.Wait = execWait
-			}
 			cfg := examine.Config{Argv: args, Ranks: plan.N, GPUsPerRank: plan.GPUsPerRank,
 				Policy:  placement.Policy{PerNode: plan.PerNode, MapBy: mapBy(plan.MapBy), Oversubscribe: plan.Oversubscribe},
 				Measure: measure, Strict: strict, JSON: json}
@@ -62,19 +59,16 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 			if cfg.Fabric, err = benchmarks(p, fabric); err != nil {
 				return usage(err)
 			}
-			reach, done, err := p.reach(&hosts, &cli.LeaseFlags{}, verbose)
-			if err != nil {
-				return err
-			}
-			defer done()
-			cfg.Reach = reach
-			p.code = examine.Doctor(context.Background(), cfg)
-			return nil
+			return q.reach(p, c, func(r reach.Reach) error {
+				cfg.Reach = r
+				p.code = examine.Doctor(context.Background(), cfg)
+				return nil
+			})
 		},
 	}
 	fs := c.Flags()
 	fs.SetInterspersed(false)
-	hosts.Register(fs)
+	q.register(fs)
 	plan.Register(fs)
 	fs.BoolVar(&measure, "net", false, "measure round trip and bandwidth of every way between two hosts")
 	fs.StringVar(&iface, "interface", "", "`IFACE` or network for MPI's traffic, as mpiup run --net (default: $MPIUP_NET)")
@@ -85,7 +79,6 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 	fs.BoolVar(&fabric.Write, "write-baseline", false, "write the file of --baseline in any case")
 	fs.BoolVar(&strict, "strict", false, "exit with 1 after a warning, too")
 	fs.BoolVar(&json, "json", false, "print JSON")
-	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 	return c
 }
 

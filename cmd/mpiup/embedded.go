@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"sync"
 
 	"github.com/mpiup/mpiup/agent"
@@ -85,17 +84,9 @@ func (h here) Answer(ctx context.Context, r *apiv1.AnswerRequest) (addresses []s
 
 func (e *embedded) start() {
 	inv, gpus := inventory(e.process, e.log)
-	dir, err := os.Getwd()
-	if err != nil {
-		dir = "/"
-	}
-	exe := "/proc/self/exe"
-	if os.Getpid() == 1 {
-		exe = ""
-	}
 	e.agent, e.err = agent.New(agent.Config{
 		Name: e.process.host, Node: e.process.getenv("NODE_NAME"), Version: version, Incarnation: incarnation.Of("/", e.process.host),
-		Inventory: inv, GPUs: gpus, GPUHelper: helper(), Env: e.process.env, Dir: dir, Executable: exe, Log: e.log, Embedded: true,
+		Inventory: inv, GPUs: gpus, GPUHelper: helper(), Env: e.process.env, Dir: dirOrRoot(), Executable: guardExe(), Log: e.log, Embedded: true,
 	})
 	if e.err != nil {
 		return

@@ -4,28 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/spf13/cobra"
 )
 
-// execWait: an exec is for a host that is there; minutes of waiting are for jobs.
-const execWait = 10 * time.Second
-
 func execCommand(p *process) *cobra.Command {
 	var (
-		hosts   cli.HostFlags
+		q       query
 		lease   cli.LeaseFlags
 		program cli.AppFlags
 		timeout time.Duration
 		tty     bool
-		verbose int
 	)
 	c := &cobra.Command{
 		Use:   "exec [flags] HOST [--] command [args]",
@@ -38,7 +32,7 @@ with its exit code (128+signal if one killed it).`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 1 && c.Flags().Changed("host"):
-				return usage(fmt.Errorf("exec: the host stands alone, without --host: write mpiup exec %s -- %s", hosts.Hosts[0], args[0]))
+				return usage(fmt.Errorf("exec: the host stands alone, without --host: write mpiup exec %s -- %s", q.hosts.Hosts[0], args[0]))
 			case len(args) == 0:
 				return usage(errors.New("exec: which host? write mpiup exec HOST -- COMMAND"))
 			case strings.HasPrefix(args[0], "-"):
@@ -52,15 +46,12 @@ with its exit code (128+signal if one killed it).`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if !c.Flags().Changed("wait") {
-				hosts.Wait = execWait
-			}
 			if err := lease.Check(); err != nil {
 				return usage(err)
 			}
-			dir := "" // a command that is not told where runs where the container starts
 			run := cli.RunFlags{Program: program}
-			apps, warnings, err := run.ParseApps([]string{args[0]}, cli.Environment{LookupEnv: p.lookup, Environ: p.env, Dir: dir})
+			// Without a directory: a command that is not told where runs where the container starts.
+			apps, warnings, err := run.ParseApps([]string{args[0]}, cli.Environment{LookupEnv: p.lookup, Environ: p.env})
 			if err != nil {
 				return usage(err)
 			}
@@ -68,30 +59,24 @@ with its exit code (128+signal if one killed it).`,
 			for _, w := range warnings {
 				tell(p.stderr, "mpiup: warning:", w)
 			}
-			reach, done, err := p.reach(&hosts, &lease, verbose)
-			if err != nil {
-				return err
-			}
-			defer done()
-			reach.Embedded = nil
-			signals := make(chan os.Signal, 64)
-			signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
-				syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH)
-			defer signal.Stop(signals)
-			p.code = launcher.Exec(context.Background(), launcher.ExecConfig{Reach: reach, Host: args[0],
-				App: apps[0], Timeout: timeout, Stdin: p.stdin, TTY: tty, Term: p.getenv("TERM"), Signals: signals})
-			return nil
+			return q.reachFor(p, c, &lease, func(r reach.Reach) error {
+				r.Embedded = nil
+				signals, stop := passedOn()
+				defer stop()
+				p.code = launcher.Exec(context.Background(), launcher.ExecConfig{Reach: r, Host: args[0],
+					App: apps[0], Timeout: timeout, Stdin: p.stdin, TTY: tty, Term: p.getenv("TERM"), Signals: signals})
+				return nil
+			})
 		},
 	}
 	fs := c.Flags()
-	hosts.Register(fs)
+	q.register(fs)
 	lease.Register(fs)
 	cli.ExportVar(fs, &program.Env, "give the command `VAR[=V]`; without =V this command's own value; may be repeated")
 	fs.StringVar(&program.Wdir, "wdir", "", "working `DIR` of the command (default: the container's own)")
 	cli.DurationVar(fs, &timeout, "timeout", 0, true, "end the command after `TIME`, with exit code 110; 0 is never (default 0)")
 	fs.BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
 	fs.BoolP("stdin", "i", false, "connect standard input, which it is anyway (as kubectl exec -it)")
-	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 	fs.SetInterspersed(false)
 	return c
 }

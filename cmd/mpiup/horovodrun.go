@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"os"
 
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/launcher"
@@ -14,9 +12,9 @@ import (
 
 // asHorovodrun runs the job of a command line of Horovod's launcher. Errors are the user's, unless they bring a code.
 func asHorovodrun(p *process, args []string) error {
-	dir, err := os.Getwd()
+	dir, err := workingDir()
 	if err != nil {
-		return fmt.Errorf("the working directory: %w; change to one that exists", err)
+		return err
 	}
 	h, err := horovodrun.Parse(args)
 	switch {

@@ -60,7 +60,7 @@ func linkNames(list []string) (names []string, err error) {
 		switch {
 		case n == "all":
 			names = append(names, appletNames()...)
-		case applets()[n] == nil:
+		case !slices.Contains(appletNames(), n):
 			return nil, fmt.Errorf("--names: mpiup does not go by the name %.40q; use all, or some of %s", n, strings.Join(appletNames(), ", "))
 		default:
 			names = append(names, n)
@@ -70,15 +70,20 @@ func linkNames(list []string) (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// installWith is installAll and linkAll, once it is clear that both can be done.
+// installWith is installAll, and links to mpiup beside it, once it is clear that all of it can be done.
 func installWith(dir, helper string, links []string) (paths []string, err error) {
 	if err = free(dir, append([]string{"mpiup"}, links...)); err != nil {
 		return nil, err
 	}
-	if paths, err = installAll(dir, helper); err == nil {
-		err = linkAll(dir, links)
+	if paths, err = installAll(dir, helper); err != nil {
+		return nil, err
 	}
-	return paths, err
+	for _, n := range links {
+		if err := link(dir, n, "mpiup"); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
 }
 
 // free looks whether dir can take files of these names. What is there and is no mpiup stays.
@@ -102,24 +107,14 @@ func free(dir string, names []string) error {
 	return nil
 }
 
-// linkAll makes links to dir/mpiup in dir, in place of what has these names.
-func linkAll(dir string, names []string) error {
-	for _, n := range names {
-		if err := link(dir, n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// link makes dir/name a link to mpiup beside it, which is there at any time if it was before.
-func link(dir, name string) error {
+// link makes dir/name a link to a program, which is there at any time if it was before.
+func link(dir, name, to string) error {
 	temp, err := os.MkdirTemp(dir, ".mpiup-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	if err := os.Symlink("mpiup", filepath.Join(temp, name)); err != nil {
+	if err := os.Symlink(to, filepath.Join(temp, name)); err != nil {
 		return err
 	}
 	return os.Rename(filepath.Join(temp, name), filepath.Join(dir, name))

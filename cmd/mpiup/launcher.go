@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"sync"
 	"syscall"
 
@@ -15,15 +14,12 @@ import (
 
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/internal/job"
-	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/peers"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 func launcherCommand(p *process) *cobra.Command {
-	var (
-		hosts   cli.HostFlags
-		verbose int
-	)
+	var q query
 	c := &cobra.Command{
 		Use:   "launcher [flags] [--] command [args]",
 		Short: "Run a launcher's script, and let the workers succeed when it does",
@@ -42,26 +38,16 @@ and what its commands left behind on them is ended. It may be PID 1.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if !c.Flags().Changed("wait") {
-				hosts.Wait = execWait
-			}
-			return wrap(p, &hosts, verbose, args)
+			return q.reach(p, c, func(r reach.Reach) error { return wrap(p, r, args) })
 		},
 	}
-	fs := c.Flags()
-	hosts.Register(fs)
-	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
-	fs.SetInterspersed(false)
+	q.register(c.Flags())
+	c.Flags().SetInterspersed(false)
 	return c
 }
 
 // wrap runs the script to its end, and then tells the agents.
-func wrap(p *process, hosts *cli.HostFlags, verbose int, argv []string) error {
-	reach, done, err := p.reach(hosts, &cli.LeaseFlags{}, verbose)
-	if err != nil {
-		return err
-	}
-	defer done()
+func wrap(p *process, reach reach.Reach, argv []string) error {
 	exit, err := script(p, argv, reach.Log)
 	if err != nil {
 		return err
@@ -77,17 +63,9 @@ func wrap(p *process, hosts *cli.HostFlags, verbose int, argv []string) error {
 	return nil
 }
 
-// scriptSignals are passed on to the script.
-var scriptSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
-	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH}
-
 // script runs argv with our streams and signals, and ends what it leaves behind.
 func script(p *process, argv []string, log *slog.Logger) (exit job.Exit, err error) {
-	exe := "/proc/self/exe"
-	if os.Getpid() == 1 {
-		exe = "" // the kernel ends everything with PID 1
-	}
-	super := reap.New(reap.Config{Log: log, Subreaper: true, GuardExe: exe})
+	super := reap.New(reap.Config{Log: log, Subreaper: true, GuardExe: guardExe()})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -97,16 +75,11 @@ func script(p *process, argv []string, log *slog.Logger) (exit job.Exit, err err
 	})
 	defer running.Wait()
 	defer cancel()
-	signals := make(chan os.Signal, 64)
-	signal.Notify(signals, scriptSignals...)
-	defer signal.Stop(signals)
-	dir, err := os.Getwd()
-	if err != nil {
-		dir = "/"
-	}
+	signals, stop := passedOn()
+	defer stop()
 	session := "launcher-" + rand.Text() // by which what it leaves behind is found
 	script, err := super.Start(ctx, reap.Command{Argv: argv, Env: append(p.env[:len(p.env):len(p.env)], "MPIUP_SESSION="+session),
-		Dir: dir, Files: []*os.File{p.stdin, p.stdout, p.stderr}, Session: session})
+		Dir: dirOrRoot(), Files: []*os.File{p.stdin, p.stdout, p.stderr}, Session: session})
 	if err != nil {
 		return exit, &exitError{job.ExitExec, fmt.Errorf("launcher: %w", err)}
 	}

@@ -62,7 +62,7 @@ func run(args, env []string, stdin, stdout, stderr *os.File) int {
 	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	p.host, _ = os.Hostname()
 	if a, ok := appletOf(args[0]); ok {
-		return a(p, args[1:])
+		return a.run(p, args[1:])
 	}
 	return p.command(args[1:]...)
 }

@@ -28,13 +28,8 @@ import (
 	"github.com/mpiup/mpiup/rdma"
 )
 
-// mpirunApplet is mpirun or mpiexec: a job, described as to Open MPI's or Hydra's launcher.
-func mpirunApplet(name string) applet {
-	return launcherApplet(name, func(p *process, args []string) error { return p.mpirun(name, args) })
-}
-
 // launcherApplet is a launcher of that name.
-func launcherApplet(name string, run func(p *process, args []string) error) applet {
+func launcherApplet(name string, run func(p *process, args []string) error) func(p *process, args []string) int {
 	return func(p *process, args []string) int {
 		p.relaxGC()
 		err := run(p, args)
@@ -53,9 +48,9 @@ func launcherApplet(name string, run func(p *process, args []string) error) appl
 
 // mpirun runs the job of a command line. Errors are the user's, unless they bring a code.
 func (p *process) mpirun(name string, args []string) error {
-	dir, err := os.Getwd()
+	dir, err := workingDir()
 	if err != nil {
-		return fmt.Errorf("the working directory: %w; change to one that exists", err)
+		return err
 	}
 	if p.getenv("MPIUP_MPI") == native {
 		return p.nativeMpirun(name, args, dir)

@@ -189,26 +189,18 @@ func sshName(p *process) (string, error) {
 		return beside, nil
 	}
 	dir := filepath.Join(host.RunDir(p.getenv("TMPDIR"), os.Getuid()), "bin")
-	link := filepath.Join(dir, "ssh")
+	path := filepath.Join(dir, "ssh")
 	if err := host.MakeRunDir(dir); err != nil {
 		return "", err
 	}
-	if to, err := os.Readlink(link); err == nil && to == self {
-		return link, nil
+	if to, err := os.Readlink(path); err == nil && to == self {
+		return path, nil
 	}
-	temp, err := os.MkdirTemp(dir, ".ssh-*")
-	if err != nil {
+	if err := link(dir, "ssh", self); err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(temp)
-	if err := os.Symlink(self, filepath.Join(temp, "ssh")); err != nil {
-		return "", err
+	if strings.ContainsAny(path, " \t") { // Open MPI splits its agent's command there
+		return "", fmt.Errorf("%s has a blank in it", path)
 	}
-	if err := os.Rename(filepath.Join(temp, "ssh"), link); err != nil {
-		return "", err
-	}
-	if strings.ContainsAny(link, " \t") { // Open MPI splits its agent's command there
-		return "", fmt.Errorf("%s has a blank in it", link)
-	}
-	return link, nil
+	return path, nil
 }

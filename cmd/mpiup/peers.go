@@ -5,15 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/peers"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 func peersCommand(p *process) *cobra.Command {
 	var (
-		hosts   cli.HostFlags
-		json    bool
-		verbose int
+		q    query
+		json bool
 	)
 	c := &cobra.Command{
 		Use:   "peers",
@@ -24,21 +23,13 @@ answer knows by gossip, what launchers run there since when, how many slots that
   mpiup peers --host w0,w1 --key key --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !c.Flags().Changed("wait") {
-				hosts.Wait = execWait
-			}
-			reach, done, err := p.reach(&hosts, &cli.LeaseFlags{}, verbose)
-			if err != nil {
-				return err
-			}
-			defer done()
-			p.code = peers.Peers(context.Background(), peers.Config{Reach: reach, JSON: json})
-			return nil
+			return q.reach(p, c, func(r reach.Reach) error {
+				p.code = peers.Peers(context.Background(), peers.Config{Reach: r, JSON: json})
+				return nil
+			})
 		},
 	}
-	fs := c.Flags()
-	hosts.Register(fs)
-	fs.BoolVar(&json, "json", false, "print JSON")
-	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
+	q.register(c.Flags())
+	c.Flags().BoolVar(&json, "json", false, "print JSON")
 	return c
 }

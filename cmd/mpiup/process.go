@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -28,6 +29,32 @@ func (p *process) identity(f *cli.IdentityFlags, role identity.Role, log *slog.L
 
 // identityError gives the exit code to an identity that cannot be had.
 func identityError(err error) error { return &exitError{job.ExitTLS, err} }
+
+// workingDir is for commands whose words may be relative to it.
+func workingDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		err = fmt.Errorf("the working directory: %w; change to one that exists", err)
+	}
+	return dir, err
+}
+
+// dirOrRoot is the working directory of who needs none.
+func dirOrRoot() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "/"
+	}
+	return dir
+}
+
+// guardExe is the program of a supervisor's guard. PID 1 has none: the kernel ends everything with it.
+func guardExe() string {
+	if os.Getpid() == 1 {
+		return ""
+	}
+	return "/proc/self/exe"
+}
 
 // loopback tells whether an address to listen on is this machine's own.
 func loopback(listen string) bool {

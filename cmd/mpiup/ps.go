@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/peers"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 // psWatch is the time between two looks of mpiup ps --watch.
@@ -14,9 +14,8 @@ const psWatch = 2 * time.Second
 
 func psCommand(p *process) *cobra.Command {
 	var (
-		hosts       cli.HostFlags
+		q           query
 		json, watch bool
-		verbose     int
 	)
 	c := &cobra.Command{
 		Use:   "ps",
@@ -30,28 +29,21 @@ in which it waits. A rank counts with all processes that descend from it. mpiup 
   mpiup ps --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !c.Flags().Changed("wait") {
-				hosts.Wait = execWait
-			}
-			reach, done, err := p.reach(&hosts, &cli.LeaseFlags{}, verbose)
-			if err != nil {
-				return err
-			}
-			defer done()
-			cfg := peers.PsConfig{Reach: reach, JSON: json}
-			if watch {
-				cfg.Watch = psWatch
-			}
-			ctx, cancel := untilSignal()
-			defer cancel()
-			p.code = peers.Ps(ctx, cfg)
-			return nil
+			return q.reach(p, c, func(r reach.Reach) error {
+				cfg := peers.PsConfig{Reach: r, JSON: json}
+				if watch {
+					cfg.Watch = psWatch
+				}
+				ctx, cancel := untilSignal()
+				defer cancel()
+				p.code = peers.Ps(ctx, cfg)
+				return nil
+			})
 		},
 	}
 	fs := c.Flags()
-	hosts.Register(fs)
+	q.register(fs)
 	fs.BoolVar(&json, "json", false, "print JSON")
 	fs.BoolVar(&watch, "watch", false, "look again every two seconds, until it is interrupted")
-	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 	return c
 }

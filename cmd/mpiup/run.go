@@ -69,9 +69,9 @@ const hastyGC = 400
 
 func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) error {
 	p.relaxGC()
-	dir, err := os.Getwd()
+	dir, err := workingDir()
 	if err != nil {
-		return usage(fmt.Errorf("the working directory: %w; change to one that exists", err))
+		return usage(err)
 	}
 	apps, warnings, err := f.ParseApps(args, cli.Environment{LookupEnv: p.lookup, Environ: p.env, Dir: dir, LookPath: lookPath(p, dir)})
 	if err != nil {

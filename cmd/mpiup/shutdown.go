@@ -5,15 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/peers"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 func shutdownCommand(p *process) *cobra.Command {
-	var (
-		hosts   cli.HostFlags
-		verbose int
-	)
+	var q query
 	c := &cobra.Command{
 		Use:   "shutdown",
 		Short: "End the job's agents with exit code 0",
@@ -23,20 +20,12 @@ Ranks that still run are stopped first.`,
   mpiup shutdown --host w0,w1 --key key`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !c.Flags().Changed("wait") {
-				hosts.Wait = execWait
-			}
-			reach, done, err := p.reach(&hosts, &cli.LeaseFlags{}, verbose)
-			if err != nil {
-				return err
-			}
-			defer done()
-			p.code = peers.Shutdown(context.Background(), peers.ShutdownConfig{Reach: reach})
-			return nil
+			return q.reach(p, c, func(r reach.Reach) error {
+				p.code = peers.Shutdown(context.Background(), peers.ShutdownConfig{Reach: r})
+				return nil
+			})
 		},
 	}
-	fs := c.Flags()
-	hosts.Register(fs)
-	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
+	q.register(c.Flags())
 	return c
 }

@@ -36,8 +36,7 @@ const (
 func sshApplet(p *process, args []string) int {
 	line, err := ssh.Parse(args)
 	if err != nil {
-		tell(p.stderr, "ssh (mpiup):", err)
-		return sshFailed
+		return sshError(p, err)
 	}
 	if line.Version { // scripts look for the first word, on standard error as ssh has it
 		fmt.Fprintf(p.stderr, "OpenSSH_9.2p1 (mpiup %s), TLS 1.3\n", version)
@@ -55,19 +54,24 @@ func kubexecApplet(p *process, args []string) int {
 	return runSSH(p, ssh.Line{Host: args[0], Command: strings.Join(args[1:], " ")}, args)
 }
 
+// sshError tells of an error, and is the code to end with.
+func sshError(p *process, err error) int {
+	tell(p.stderr, "ssh (mpiup):", err)
+	return sshFailed
+}
+
 func runSSH(p *process, line ssh.Line, args []string) int {
 	ready, env := daemon.Ready(p.env)
 	p.env = env
 	if line.Background && ready == nil {
 		code, err := daemon.Background(append([]string{"ssh"}, args...), p.env)
 		if err != nil {
-			tell(p.stderr, "ssh (mpiup):", err)
-			return sshFailed
+			return sshError(p, err)
 		}
 		return code
 	}
-	for _, o := range line.Without {
-		if line.Verbose > 0 {
+	if line.Verbose > 0 {
+		for _, o := range line.Without {
 			tell(p.stderr, "ssh (mpiup):", o, "has no effect:", ssh.Why(o))
 		}
 	}
@@ -77,14 +81,12 @@ func runSSH(p *process, line ssh.Line, args []string) int {
 	}
 	reach, done, err := p.reach(&hosts, &lease, line.Verbose)
 	if err != nil {
-		tell(p.stderr, "ssh (mpiup):", errors.Unwrap(err))
-		return sshFailed
+		return sshError(p, errors.Unwrap(err))
 	}
 	defer done()
 	cfg, end, err := sshConfig(p, line, reach)
 	if err != nil {
-		tell(p.stderr, "ssh (mpiup):", err)
-		return sshFailed
+		return sshError(p, err)
 	}
 	defer end()
 	cfg.Started = ready

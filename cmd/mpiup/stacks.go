@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/peers"
+	"github.com/mpiup/mpiup/launcher/reach"
 )
 
 // dumpSignals are those that mpiup stacks sends.
@@ -17,10 +17,9 @@ var dumpSignals = map[string]int{"": 0, "USR1": int(unix.SIGUSR1), "USR2": int(u
 
 func stacksCommand(p *process) *cobra.Command {
 	var (
-		hosts         cli.HostFlags
+		q             query
 		ranks, signal string
 		json          bool
-		verbose       int
 	)
 	c := &cobra.Command{
 		Use:   "stacks",
@@ -42,23 +41,16 @@ faulthandler.register(signal.SIGUSR1). Programs that do not handle it are not se
 			if _, err := idset.Parse(ranks); err != nil || c.Flags().Changed("ranks") && ranks == "" {
 				return usage(fmt.Errorf("--ranks: %q is no list of ranks; write for example 0-3,7", ranks))
 			}
-			if !c.Flags().Changed("wait") {
-				hosts.Wait = execWait
-			}
-			reach, done, err := p.reach(&hosts, &cli.LeaseFlags{}, verbose)
-			if err != nil {
-				return err
-			}
-			defer done()
-			p.code = peers.Stacks(context.Background(), peers.StacksConfig{Reach: reach, Ranks: ranks, Signal: number, JSON: json})
-			return nil
+			return q.reach(p, c, func(r reach.Reach) error {
+				p.code = peers.Stacks(context.Background(), peers.StacksConfig{Reach: r, Ranks: ranks, Signal: number, JSON: json})
+				return nil
+			})
 		},
 	}
 	fs := c.Flags()
-	hosts.Register(fs)
+	q.register(fs)
 	fs.StringVar(&ranks, "ranks", "", "of each job only the ranks of `LIST` (0-3,7)")
 	fs.StringVar(&signal, "signal", "", "send `USR1` or USR2 to programs that handle it by writing where they are")
 	fs.BoolVar(&json, "json", false, "print JSON")
-	fs.CountVarP(&verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
 	return c
 }

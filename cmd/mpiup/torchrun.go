@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 
@@ -20,9 +19,9 @@ import (
 // asTorchrun runs what a command line of PyTorch's launcher starts: the ranks of all nodes, or those of this pod. Errors
 // are the user's, unless they bring a code.
 func asTorchrun(p *process, args []string) error {
-	dir, err := os.Getwd()
+	dir, err := workingDir()
 	if err != nil {
-		return fmt.Errorf("the working directory: %w; change to one that exists", err)
+		return err
 	}
 	t, err := torchrun.Parse(args, torchrun.Outside{Lookup: p.lookup, Count: func(word string) (int, error) { return ranksHere(p, word) }})
 	if err != nil {

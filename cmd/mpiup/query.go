@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/reach"
+)
+
+// query is what commands have in common that ask agents that are there.
+type query struct {
+	hosts   cli.HostFlags
+	verbose int
+}
+
+// queryWait is for hosts that are there; minutes of waiting are for jobs.
+const queryWait = 10 * time.Second
+
+func (q *query) register(fs *pflag.FlagSet) {
+	q.hosts.Register(fs)
+	fs.CountVarP(&q.verbose, "verbose", "v", "say more of what mpiup does; twice for debugging")
+}
+
+// reach has ask speak to the agents that the flags of c name.
+func (q *query) reach(p *process, c *cobra.Command, ask func(reach.Reach) error) error {
+	return q.reachFor(p, c, &cli.LeaseFlags{}, ask)
+}
+
+// reachFor is reach with the times of a lease, for a command that starts something.
+func (q *query) reachFor(p *process, c *cobra.Command, lease *cli.LeaseFlags, ask func(reach.Reach) error) error {
+	if !c.Flags().Changed("wait") {
+		q.hosts.Wait = queryWait
+	}
+	r, done, err := p.reach(&q.hosts, lease, q.verbose)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return ask(r)
+}
+
+// passedOn are the signals that a command is sent in this process's place, until stop.
+func passedOn() (signals chan os.Signal, stop func()) {
+	signals = make(chan os.Signal, 64)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH)
+	return signals, func() { signal.Stop(signals) }
+}
