@@ -36,15 +36,6 @@ func describe(n *memberlist.Node) (meta, netip.AddrPort, error) {
 	return m, addr, nil
 }
 
-// Message types of memberlist's wire format (its net.go), protocol versions 1 to 5.
-const (
-	suspectType  = 3
-	aliveType    = 4
-	deadType     = 5
-	compoundType = 7
-	crcType      = 12
-)
-
 // accusation is the common part of memberlist's suspect, alive and dead messages.
 type accusation struct {
 	Incarnation uint32
@@ -58,11 +49,11 @@ type accusation struct {
 func (t *table) sniff(packet []byte) {
 	each(packet, func(kind byte, a accusation, msg []byte) {
 		switch kind {
-		case suspectType:
+		case vet.SuspectType:
 			t.suspected(a, msg)
-		case aliveType:
+		case vet.AliveType:
 			t.refuted(a)
-		case deadType:
+		case vet.DeadType:
 			t.dead(a)
 		}
 	})
@@ -73,7 +64,7 @@ func (t *table) sniff(packet []byte) {
 // when it comes again, and others would give us up while we answer every probe. So we answer each.
 func (t *table) hear(packet []byte) {
 	each(packet, func(kind byte, a accusation, _ []byte) {
-		if kind != aliveType && a.Node == t.self && a.From != t.self {
+		if kind != vet.AliveType && a.Node == t.self && a.From != t.self {
 			t.accused()
 		}
 	})
@@ -82,33 +73,14 @@ func (t *table) hear(packet []byte) {
 // each calls f for the suspect, alive and dead messages in a packet; others and malformed ones
 // are passed over.
 func each(packet []byte, f func(kind byte, a accusation, msg []byte)) {
-	if len(packet) > 5 && packet[0] == crcType {
-		packet = packet[5:]
-	}
-	one := func(msg []byte) {
+	_ = vet.Each(packet, func(msg []byte) error { // one that is cut off says nothing
 		var a accusation
-		if len(msg) < 2 || msg[0] < suspectType || msg[0] > deadType || vet.Message(msg) != nil {
-			return
+		if len(msg) < 2 || msg[0] < vet.SuspectType || msg[0] > vet.DeadType || vet.Message(msg) != nil {
+			return nil
 		}
 		if codec.NewDecoder(bytes.NewReader(msg[1:]), &codec.MsgpackHandle{}).Decode(&a) == nil {
 			f(msg[0], a, msg)
 		}
-	}
-	if len(packet) < 2 || packet[0] != compoundType {
-		one(packet)
-		return
-	}
-	n, body := int(packet[1]), packet[2:] // a byte of count, two of length each, the parts
-	if len(body) < 2*n {
-		return
-	}
-	lengths, body := body[:2*n], body[2*n:]
-	for i := range n {
-		size := int(lengths[2*i])<<8 | int(lengths[2*i+1])
-		if size > len(body) {
-			return
-		}
-		one(body[:size])
-		body = body[size:]
-	}
+		return nil
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -42,12 +41,6 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-func (d delegate) AckPayload() []byte { return nil }
-
-func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, _ []byte) {
-	d.g.table.measured(n.Name, rtt)
-}
-
 // remindFanout is how many members at most remind one suspect in a second, on average. In jobs up to that size each
 // member does so: after a cut the one that was cut off may be the only one that suspects another.
 const remindFanout = 64
@@ -55,12 +48,8 @@ const remindFanout = 64
 // remind tells suspects what they are suspected of, so that they can refute it. memberlist passes an accusation on a
 // few times only, and a cut may swallow all of them.
 func (g *Gossip) remind() {
-	suspects := g.table.suspects()
-	if len(suspects) == 0 {
-		return
-	}
 	n := g.table.size()
-	for addr, accusation := range suspects {
+	for addr, accusation := range g.table.suspects() {
 		if rand.IntN(max(n-1, 1)) < remindFanout {
 			g.transport.Send(accusation, addr)
 		}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -316,4 +317,17 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 		t.Cleanup(func() { time.Sleep(6 * time.Second) })
 		f(t)
 	})
+}
+
+// ByName are the members called name, in the order of the view.
+func (v *View) ByName(name string) []Member {
+	return slices.DeleteFunc(slices.Clone(v.Members), func(m Member) bool { return m.Name != name })
+}
+
+// describeAs has a member say another digest of itself from now on.
+func (g *Gossip) describeAs(digest string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.meta.digest = digest
+	poke(g.renew)
 }

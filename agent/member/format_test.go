@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/memberlist"
+	"github.com/mpiup/mpiup/agent/member/vet"
 	"github.com/mpiup/mpiup/test/cost"
 )
 
@@ -186,11 +188,11 @@ func suspectMsg(kind, inc byte, node, from string) []byte {
 }
 
 func TestEachFindsMessages(t *testing.T) {
-	s, d := suspectMsg(suspectType, 4, "x", "y"), suspectMsg(deadType, 5, "x", "x")
-	compound := []byte{compoundType, 3, 0, byte(len(s)), 0, 2, 0, byte(len(d))}
+	s, d := suspectMsg(vet.SuspectType, 4, "x", "y"), suspectMsg(vet.DeadType, 5, "x", "x")
+	compound := []byte{7, 3, 0, byte(len(s)), 0, 2, 0, byte(len(d))}
 	compound = append(append(append(compound, s...), 0, 0), d...)
 	for name, packet := range map[string][]byte{
-		"compound": compound, "with checksum": append([]byte{crcType, 1, 2, 3, 4}, compound...),
+		"compound": compound, "with checksum": append([]byte{12, 1, 2, 3, 4}, compound...),
 	} {
 		var got []string
 		each(packet, func(kind byte, a accusation, _ []byte) { got = append(got, fmt.Sprint(kind, a)) })
@@ -201,8 +203,8 @@ func TestEachFindsMessages(t *testing.T) {
 }
 
 func FuzzEach(f *testing.F) {
-	f.Add(suspectMsg(suspectType, 4, "x", "y"))
-	f.Add([]byte{compoundType, 255, 0, 1})
+	f.Add(suspectMsg(vet.SuspectType, 4, "x", "y"))
+	f.Add([]byte{7, 255, 0, 1})
 	f.Add([]byte("\x03\x83\xa4Fryo\xdf;آآآ\xa2\xd8آ\xd8\xd8\xcfb\xf7\xad\x94\xc1\xfb\x84\fɀ\x00\x00\x00\xff")) // an extension of 2 GiB
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		defer cost.Watch(t, cost.Parser, len(packet))()
@@ -241,7 +243,7 @@ func TestVisible(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
-			for _, m := range visible(tc.entries) {
+			for _, m := range visible(slices.Values(tc.entries)) {
 				got = append(got, fmt.Sprint(m.Name, " ", m.Incarnation, " ", m.State))
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {

@@ -28,7 +28,7 @@ type Self struct {
 	Protocol    uint32
 	Addr        netip.AddrPort // where others reach it: advertised, never unspecified
 	Slots       int
-	Digest      string // of the inventory; SetDigest changes it
+	Digest      string // of the inventory
 }
 
 // Config is what New needs. Dial and Seeds end when their context does.
@@ -137,25 +137,6 @@ func (g *Gossip) Watch() (*View, <-chan struct{}) {
 	return g.view, g.changed
 }
 
-// RTT is the round-trip time of the last answered probe of m by us, 0 if there was none. In a
-// large job each member probes each other one only every now and then.
-func (g *Gossip) RTT(m Member) time.Duration { return g.table.rtt(m.Incarnation, m.Addr) }
-
-// SetDigest changes the inventory digest we state and tells the others. One that does not fit
-// the format (80 printable characters) is an error and changes nothing.
-func (g *Gossip) SetDigest(digest string) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	m := g.meta
-	m.digest = digest
-	if err := m.check(); err != nil {
-		return err
-	}
-	g.meta = m
-	poke(g.renew)
-	return nil
-}
-
 // Claim passes on that an incarnation of the launcher identity name has number, which it has signed. One that
 // is malformed or that nobody signed is passed over.
 func (g *Gossip) Claim(name string, number uint64, incarnation string, proof []byte) {
@@ -215,7 +196,7 @@ func (g *Gossip) memberlistConfig() *memberlist.Config {
 	c.UDPBufferSize = transport.PacketSize
 	c.HandoffQueueDepth = transport.PacketQueue
 	c.Logger = log.New(logWriter{g.cfg.Log}, "", 0)
-	c.Delegate, c.Events, c.Alive, c.Ping = delegate{g}, g.table, delegate{g}, delegate{g}
+	c.Delegate, c.Events, c.Alive = delegate{g}, g.table, delegate{g}
 	return c
 }
 

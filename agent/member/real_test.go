@@ -142,9 +142,7 @@ func TestRealConnections(t *testing.T) {
 				n.await(t, time.Minute, func(v *View) bool { return count(v, Alive) == 2 })
 			}
 			b.heard(t, "l", 3, "x")
-			if err := b.SetDigest("new"); err != nil {
-				t.Fatal(err)
-			}
+			b.describeAs("new")
 			a.await(t, time.Minute, func(v *View) bool { return len(v.ByName("b")) == 1 && v.ByName("b")[0].Digest == "new" })
 			c := startReal(t, "c", at[1], b.addr.String())
 			b.Claim("l", 4, "y", []byte(said("l")))

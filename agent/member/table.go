@@ -1,7 +1,10 @@
 package member
 
 import (
+	"bytes"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +28,6 @@ type entry struct {
 	dropped     bool          // suspected for too long, though memberlist may still wait
 	replaced    bool          // a newer life of its name answers and it does not
 	age         time.Duration // of the suspicion or since it left, in our running time
-	rtt         time.Duration
 }
 
 // table gathers what memberlist tells (joins, leaves, changes of metadata) and what passes
@@ -50,16 +52,7 @@ type table struct {
 
 // publish shows the members if they differ from what was shown.
 func (t *table) publish() {
-	entries := make([]*entry, 0, len(t.byID))
-	for _, e := range t.byID {
-		entries = append(entries, e)
-	}
-	now := visible(entries)
-	same := len(now) == len(t.last)
-	for i := 0; same && i < len(now); i++ {
-		same = now[i] == t.last[i]
-	}
-	if !same {
+	if now := visible(maps.Values(t.byID)); !slices.Equal(now, t.last) {
 		t.last = now
 		t.show(now)
 	}
@@ -77,11 +70,11 @@ func (t *table) NotifyJoin(n *memberlist.Node) {
 	for _, o := range t.byID {
 		twin = twin || o.meta.name == m.name && o.id != n.Name && !o.left
 	}
+	now := &entry{id: n.Name, meta: m, addr: addr}
 	if old := t.byID[n.Name]; old != nil {
-		*old = entry{id: n.Name, meta: m, addr: addr, alive: old.alive, rtt: old.rtt}
-	} else {
-		t.byID[n.Name] = &entry{id: n.Name, meta: m, addr: addr}
+		now.alive = old.alive
 	}
+	t.byID[n.Name] = now
 	t.publish()
 	if twin {
 		t.joined()
@@ -129,7 +122,7 @@ func (t *table) suspected(a accusation, raw []byte) {
 	if !e.suspect {
 		e.age = 0
 	}
-	e.suspect, e.suspectedIn, e.accusation = true, a.Incarnation, append([]byte(nil), raw...)
+	e.suspect, e.suspectedIn, e.accusation = true, a.Incarnation, bytes.Clone(raw)
 	t.publish()
 }
 
@@ -181,12 +174,9 @@ func (t *table) advance(d time.Duration) (due bool) {
 func (t *table) suspects() map[netip.AddrPort][]byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out map[netip.AddrPort][]byte
+	out := map[netip.AddrPort][]byte{}
 	for _, e := range t.byID {
 		if e.suspect && !e.left {
-			if out == nil {
-				out = map[netip.AddrPort][]byte{}
-			}
 			out[e.addr] = e.accusation
 		}
 	}
@@ -217,23 +207,4 @@ func (t *table) addresses() map[netip.AddrPort]bool {
 		}
 	}
 	return out
-}
-
-func (t *table) measured(id string, rtt time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := t.byID[id]; e != nil {
-		e.rtt = rtt
-	}
-}
-
-func (t *table) rtt(incarnation string, addr netip.AddrPort) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, e := range t.byID {
-		if e.meta.incarnation == incarnation && e.addr == addr {
-			return e.rtt
-		}
-	}
-	return 0
 }

@@ -1,6 +1,9 @@
 package member
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Timing holds every interval of the gossip. The zero value of a field means its default.
 //
@@ -25,26 +28,18 @@ type Timing struct {
 }
 
 func (t Timing) withDefaults() Timing {
-	for _, f := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&t.Probe, time.Second},
-		{&t.ProbeTimeout, 500 * time.Millisecond},
-		{&t.Gossip, 250 * time.Millisecond},
-		{&t.Suspicion, 15 * time.Second},
-		{&t.PushPull, 30 * time.Second},
-		{&t.Dial, 2 * time.Second},
-		{&t.Idle, 3 * time.Minute},
-		{&t.Left, time.Minute},
-		{&t.SeedMin, 500 * time.Millisecond},
-		{&t.SeedMax, 10 * time.Second},
-		{&t.SeedRare, time.Minute},
-		{&t.Leave, 500 * time.Millisecond},
-	} {
-		if *f.field <= 0 {
-			*f.field = f.value
-		}
+	return Timing{
+		Probe:        cmp.Or(t.Probe, time.Second),
+		ProbeTimeout: cmp.Or(t.ProbeTimeout, 500*time.Millisecond),
+		Gossip:       cmp.Or(t.Gossip, 250*time.Millisecond),
+		Suspicion:    cmp.Or(t.Suspicion, 15*time.Second),
+		PushPull:     cmp.Or(t.PushPull, 30*time.Second),
+		Dial:         cmp.Or(t.Dial, 2*time.Second),
+		Idle:         cmp.Or(t.Idle, 3*time.Minute),
+		Left:         cmp.Or(t.Left, time.Minute),
+		SeedMin:      cmp.Or(t.SeedMin, 500*time.Millisecond),
+		SeedMax:      cmp.Or(t.SeedMax, 10*time.Second),
+		SeedRare:     cmp.Or(t.SeedRare, time.Minute),
+		Leave:        cmp.Or(t.Leave, 500*time.Millisecond),
 	}
-	return t
 }

@@ -2,6 +2,7 @@ package member
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 )
@@ -44,21 +45,6 @@ type View struct {
 	Members []Member
 }
 
-// ByName gives the members called name, in the order of the view.
-func (v *View) ByName(name string) []Member {
-	var out []Member
-	for _, m := range v.Members {
-		if m.Name == name {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-func compareMembers(a, b Member) int {
-	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Incarnation, b.Incarnation), a.Addr.Compare(b.Addr))
-}
-
 // visible makes a view of what is known. Of several entries with one name:
 //
 //   - Two with one incarnation are two agent processes of one container, and two with one
@@ -69,9 +55,9 @@ func compareMembers(a, b Member) int {
 //     address. The check that a new entry causes (verify.go) tells them apart by asking: the
 //     one that does not answer while another does is marked replaced.
 //   - One that has left is not shown beside one that has not.
-func visible(entries []*entry) []Member {
+func visible(entries iter.Seq[*entry]) []Member {
 	byName := map[string][]*entry{}
-	for _, e := range entries {
+	for e := range entries {
 		if !e.dropped && !e.replaced {
 			byName[e.meta.name] = append(byName[e.meta.name], e)
 		}
@@ -84,7 +70,9 @@ func visible(entries []*entry) []Member {
 			}
 		}
 	}
-	slices.SortFunc(out, compareMembers)
+	slices.SortFunc(out, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Incarnation, b.Incarnation), a.Addr.Compare(b.Addr))
+	})
 	return out
 }
 

@@ -14,44 +14,20 @@ import (
 // maxCPU bounds CPU numbers; Linux knows at most 8192 (CONFIG_NR_CPUS).
 const maxCPU = 8192
 
-// cpuMask is a kernel CPU mask; unix.CPUSet ends at 1024 CPUs.
-type cpuMask [maxCPU / 64]uint64
-
-func maskOf(cpus []int) cpuMask {
-	var m cpuMask
-	for _, c := range cpus {
-		m[c/64] |= 1 << (c % 64)
-	}
-	return m
+// maskOfThread is that of a process's first thread; 0: of the calling one.
+func maskOfThread(pid int) (unix.CPUSetDynamic, error) {
+	m := unix.NewCPUSet(maxCPU)
+	return m, unix.SchedGetaffinityDynamic(pid, m)
 }
 
-func (m *cpuMask) list() []int {
-	var out []int
+// numbers are the CPUs of a mask.
+func numbers(m unix.CPUSetDynamic) (cpus []int) {
 	for c := range maxCPU {
-		if m[c/64]&(1<<(c%64)) != 0 {
-			out = append(out, c)
+		if m.IsSet(c) {
+			cpus = append(cpus, c)
 		}
 	}
-	return out
-}
-
-func threadMask() (cpuMask, error) { return maskOfThread(0) }
-
-// maskOfThread is that of a process's first thread; 0: of the calling one.
-func maskOfThread(pid int) (m cpuMask, err error) {
-	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(pid), unsafe.Sizeof(m), uintptr(unsafe.Pointer(&m)))
-	if errno != 0 {
-		return m, errno
-	}
-	return m, nil
-}
-
-func setThreadMask(m *cpuMask) error {
-	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(*m), uintptr(unsafe.Pointer(m)))
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	return cpus
 }
 
 // setAffinity gives the calling thread, and so its next child, the CPUs; back undoes it. The
@@ -60,20 +36,23 @@ func setAffinity(cpus []int) (back func(), err error) {
 	if len(cpus) == 0 {
 		return func() {}, nil
 	}
-	before, err := threadMask()
+	before, err := maskOfThread(0)
 	if err != nil {
 		return nil, &program.Error{Phase: program.PhaseInit, Errno: program.Errno(err), Cause: fmt.Sprintf("sched_getaffinity: %v", err)}
 	}
-	want := maskOf(cpus)
-	err = setThreadMask(&want)
-	got, _ := threadMask()
-	if err == nil && got == want {
-		return func() { _ = setThreadMask(&before) }, nil
+	want := unix.NewCPUSet(maxCPU)
+	for _, c := range cpus {
+		want.Set(c)
 	}
-	_ = setThreadMask(&before)
+	back = func() { _ = unix.SchedSetaffinityDynamic(0, before) }
+	err = unix.SchedSetaffinityDynamic(0, want)
+	if got, _ := maskOfThread(0); err == nil && slices.Equal(got, want) {
+		return back, nil
+	}
+	back()
 	sorted := slices.Sorted(slices.Values(cpus))
 	return nil, &program.Error{Phase: program.PhaseInit, Errno: unix.EINVAL,
-		Cause: fmt.Sprintf("it cannot be bound to CPUs %v: the container may use %v", sorted, before.list()),
+		Cause: fmt.Sprintf("it cannot be bound to CPUs %v: the container may use %v", sorted, numbers(before)),
 		Hint:  "bind to CPUs of the container, or do not bind"}
 }
 
@@ -88,15 +67,11 @@ func (p *Process) CPUs() ([]int, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("sched_getaffinity", err)
 	}
-	return m.list(), nil
+	return numbers(m), nil
 }
 
-// Memory policies, set_mempolicy(2).
-const (
-	mpolDefault   = 0
-	mpolPreferred = 1
-	maxNode       = 1024 // CONFIG_NODES_SHIFT is 10 at most
-)
+// maxNode bounds numbers of NUMA nodes (CONFIG_NODES_SHIFT is 10 at most).
+const maxNode = 1024
 
 type nodeMask [maxNode / 64]uint64
 
@@ -114,12 +89,12 @@ func preferMemory(node *int) (back func()) {
 		return none
 	}
 	want[*node/64] |= 1 << (*node % 64)
-	if _, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, mpolPreferred, uintptr(unsafe.Pointer(&want)), maxNode); errno != 0 {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, unix.MPOL_PREFERRED, uintptr(unsafe.Pointer(&want)), maxNode); errno != 0 {
 		return none
 	}
 	return func() {
-		if mode == mpolDefault {
-			_, _, _ = unix.RawSyscall(unix.SYS_SET_MEMPOLICY, mpolDefault, 0, 0)
+		if mode == unix.MPOL_DEFAULT {
+			_ = unix.SetMemPolicyDynamic(unix.MPOL_DEFAULT, nil)
 			return
 		}
 		_, _, _ = unix.RawSyscall(unix.SYS_SET_MEMPOLICY, uintptr(mode), uintptr(unsafe.Pointer(&before)), maxNode)

@@ -10,11 +10,11 @@ import (
 func BenchmarkPin(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before, err := threadMask()
+	before, err := maskOfThread(0)
 	if err != nil {
 		b.Fatal(err)
 	}
-	cpus, node := before.list(), 0
+	cpus, node := numbers(before), 0
 	for i := 0; b.Loop(); i++ {
 		back, err := setAffinity(cpus[i%len(cpus):][:1]) // another CPU each time, as ranks have
 		if err != nil {

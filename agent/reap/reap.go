@@ -118,7 +118,7 @@ type Supervisor struct {
 	table    map[int]*Process           // guarded by mu: unreaped children by pid
 	leaders  map[int]leader             // guarded by mu: process sessions that belong to a session, their leader dead or not
 	stopping map[string]int             // guarded by mu: sessions inside StopSession
-	known    map[string]*sessionRecord  // guarded by mu: sessions that had a process and were not yet stopped
+	known    map[string]int             // guarded by mu: sessions that had a process and were not yet stopped → slot in the ledger
 	forks    uint64                     // guarded by mu: forks begun
 	forking  *request                   // guarded by mu: the fork in flight
 	guard    *Process                   // guarded by mu: nil when there is none
@@ -130,8 +130,6 @@ type leader struct {
 	proctree.Leader
 	slot int // in the ledger
 }
-
-type sessionRecord struct{ slot int }
 
 // ErrEnded is what Start returns once Run is ending.
 var ErrEnded = errors.New("the supervisor of processes is shutting down")
@@ -149,7 +147,7 @@ func New(cfg Config) *Supervisor {
 		table:    make(map[int]*Process),
 		leaders:  make(map[int]leader),
 		stopping: make(map[string]int),
-		known:    make(map[string]*sessionRecord),
+		known:    make(map[string]int),
 	}
 	s.orphans = orphans{s, make(chan struct{}, 1)}
 	s.keeper = guardKeeper{s, make(chan struct{}, 1)}

@@ -167,7 +167,7 @@ func (s *Supervisor) note() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for pid, m := range seen { // of a session that was stopped meanwhile
-		if s.known[m.Session] == nil {
+		if _, known := s.known[m.Session]; !known {
 			delete(seen, pid)
 		}
 	}

@@ -75,17 +75,10 @@ type request struct {
 	path  string
 	guard bool
 	reply chan spawned  // capacity 1
-	state requestState  // guarded by Supervisor.mu
 	born  chan struct{} // made when the fork begins, closed when the child is in the table, or there is none
+
+	abandoned bool // guarded by Supervisor.mu: nobody waits for it any more
 }
-
-type requestState int
-
-const (
-	requestQueued    requestState = iota // may still be withdrawn
-	requestForking                       // between clone and exec
-	requestAbandoned                     // nobody waits for it any more
-)
 
 type spawned struct {
 	p   *Process
@@ -182,7 +175,7 @@ func (s *Supervisor) busyError(req *request) error {
 // kills a process that appears after all.
 func (s *Supervisor) abandon(req *request) error {
 	s.mu.Lock()
-	req.state = requestAbandoned
+	req.abandoned = true
 	s.mu.Unlock()
 	s.killUnborn()
 	return program.TimedOut(req.path, s.cfg.SpawnDeadline)
@@ -257,21 +250,18 @@ func (s *Supervisor) beginFork(req *request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed && !req.guard:
-		return ErrEnded
-	case req.state == requestAbandoned:
+	case s.closed && !req.guard, req.abandoned:
 		return ErrEnded
 	case req.ctx != nil && req.ctx.Err() != nil:
 		return req.ctx.Err()
 	case req.cmd.Session != "" && s.stopping[req.cmd.Session] > 0:
 		return &program.Error{Phase: program.PhaseInit, Cause: "the session is being stopped"}
 	}
-	req.state = requestForking
 	s.forks++
 	s.forking = req
 	req.born = make(chan struct{})
-	if name := req.cmd.Session; name != "" && s.known[name] == nil {
-		s.known[name] = &sessionRecord{slot: s.ledger.Add(guard.Record{Session: name})}
+	if _, known := s.known[req.cmd.Session]; !known && req.cmd.Session != "" {
+		s.known[req.cmd.Session] = s.ledger.Add(guard.Record{Session: req.cmd.Session})
 	}
 	return nil
 }
@@ -295,7 +285,7 @@ func (s *Supervisor) endFork(req *request, p *Process) (unwanted bool) {
 		s.ledger.Remove(old.slot)
 	}
 	s.leaders[p.pid] = leader{proctree.Leader{Session: p.session, Start: p.start}, s.ledger.Add(guard.Record{Session: p.session, PID: p.pid, Start: p.start})}
-	return req.state == requestAbandoned || s.closed || s.stopping[p.session] > 0
+	return req.abandoned || s.closed || s.stopping[p.session] > 0
 }
 
 // forkExec makes the child. ForkExec's child side restores default dispositions for signals

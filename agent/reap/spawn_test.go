@@ -144,7 +144,7 @@ func TestInteractiveShellIsEndedByHangup(t *testing.T) {
 
 func TestAffinityIsSetForTheChildOnly(t *testing.T) {
 	s := supervise(t)
-	mask, err := threadMask()
+	mask, err := maskOfThread(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestAffinityIsSetForTheChildOnly(t *testing.T) {
 		return strings.TrimSpace(output(t, s, c))
 	}
 	all := show()
-	one := mask.list()[len(mask.list())-1]
+	one := numbers(mask)[len(numbers(mask))-1]
 	if got := show(one); got != fmt.Sprintf("Cpus_allowed_list:\t%d", one) {
 		t.Errorf("bound to %d: %s", one, got)
 	}
@@ -201,7 +201,7 @@ func TestMemoryIsPreferredForTheChildOnly(t *testing.T) {
 func hasPolicy() bool {
 	var mode int32
 	_, _, errno := unix.RawSyscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), 0, 0, 0, 0, 0)
-	return errno == 0 && mode != mpolDefault
+	return errno == 0 && mode != unix.MPOL_DEFAULT
 }
 
 func TestManySpawnsAtOnce(t *testing.T) {

@@ -2,26 +2,11 @@ package reap
 
 import (
 	"context"
-	"errors"
-	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// SignalSession sends sig to the process group of every process of a session that was started
-// here and lives.
-func (s *Supervisor) SignalSession(session string, sig syscall.Signal) error {
-	var errs []error
-	for _, p := range s.own(ofSession(session)) {
-		if err := p.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // StopSession ends every process of a session: SIGTERM and SIGCONT to the groups of those
 // started here, then to what of their descendants is left (setsid, double fork, other groups);
@@ -57,8 +42,8 @@ func (s *Supervisor) dropSession(session string) {
 			delete(s.leaders, sid)
 		}
 	}
-	if rec := s.known[session]; rec != nil {
-		s.ledger.Remove(rec.slot)
+	if slot, known := s.known[session]; known {
+		s.ledger.Remove(slot)
 		delete(s.known, session)
 	}
 }

@@ -180,7 +180,7 @@ func TestSignalReachesTheGroupAndNothingAfterTheEnd(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	p := start(t, s, inSession(sh(`sh -c 'echo $$ >$1; exec sleep 100' sh $1 & wait`, file), "a"))
 	pid := pidIn(t, file)
-	if err := s.SignalSession("a", unix.SIGUSR1); err != nil {
+	if err := p.Signal(unix.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, p)

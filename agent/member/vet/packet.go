@@ -1,10 +1,12 @@
 package vet
 
-// Message types of memberlist's net.go.
+// Message types of memberlist's net.go, protocol versions 1 to 5.
 const (
 	pingType     = 0
 	ackType      = 2
-	deadType     = 5 // and all below: ping, indirect ping, ack, suspect, alive
+	SuspectType  = 3
+	AliveType    = 4
+	DeadType     = 5 // and all below: ping, indirect ping, ack, suspect, alive
 	pushPullType = 6
 	compoundType = 7
 	userType     = 8 // whose bytes memberlist hands on as they are
@@ -14,7 +16,12 @@ const (
 )
 
 // Packet says why a packet is not handed on; nil: it may be.
-func Packet(b []byte) error {
+func Packet(b []byte) error { return Each(b, Message) }
+
+// Each calls f for the messages in a packet until f fails. No compound is in a compound: memberlist would read it as
+// deep as it is. It passes over parts that are cut off, as memberlist does.
+func Each(packet []byte, f func(message []byte) error) error {
+	b := packet
 	if len(b) > 5 && b[0] == crcType {
 		b = b[5:]
 	}
@@ -22,7 +29,7 @@ func Packet(b []byte) error {
 		return ErrShort
 	}
 	if b[0] != compoundType {
-		return Message(b)
+		return f(b)
 	}
 	if len(b) < 2 {
 		return ErrShort
@@ -35,9 +42,9 @@ func Packet(b []byte) error {
 	for i := range n {
 		size := int(lengths[2*i])<<8 | int(lengths[2*i+1])
 		if size > len(body) {
-			return nil // memberlist passes over parts that are cut off
+			return nil
 		}
-		if err := Message(body[:size]); err != nil { // no compound of compounds: it would be read as deep as it is
+		if err := f(body[:size]); err != nil {
 			return err
 		}
 		body = body[size:]
@@ -52,7 +59,7 @@ func Message(b []byte) error {
 		return ErrShort
 	case b[0] == userType:
 		return nil
-	case b[0] > deadType && b[0] != nackType:
+	case b[0] > DeadType && b[0] != nackType:
 		return ErrUnknown
 	}
 	var m message
