@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mpiup/mpiup/agent/port"
+	"github.com/mpiup/mpiup/agent/session"
 	"github.com/mpiup/mpiup/internal/api/codec"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -43,7 +44,7 @@ func (s *service) sessionServer() *grpc.Server {
 		}
 		return ctx, require(ctx, s.agent.cfg.Policy.Callers()...)
 	},
-		grpc.MaxRecvMsgSize(apiv1.MaxFrame), grpc.MaxSendMsgSize(apiv1.MaxFrame), grpc.MaxConcurrentStreams(maxSessions),
+		grpc.MaxRecvMsgSize(apiv1.MaxFrame), grpc.MaxSendMsgSize(apiv1.MaxFrame), grpc.MaxConcurrentStreams(session.MaxSessions),
 		grpc.InitialWindowSize(4<<20), grpc.InitialConnWindowSize(8<<20))
 }
 

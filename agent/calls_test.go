@@ -60,7 +60,7 @@ func listeningAgent(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runAgent(t, a)
+	run(t, a)
 	<-ready
 	return a.front.Sessions.Addr().String()
 }

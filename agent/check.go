@@ -38,7 +38,7 @@ func Check(ctx context.Context, id *identity.Identity, incarnation, runDir strin
 		case err == nil && h.Incarnation == want:
 			return addr, nil
 		case err == nil:
-			errs = append(errs, fmt.Errorf("%s: the agent of another container (%s, %s)", addr, h.Name, short(h.Incarnation)))
+			errs = append(errs, fmt.Errorf("%s: the agent of another container (%s, %.8s)", addr, h.Name, h.Incarnation))
 		case !isRefused(err):
 			errs = append(errs, fmt.Errorf("%s: %w", addr, err))
 		}
@@ -49,7 +49,7 @@ func Check(ctx context.Context, id *identity.Identity, incarnation, runDir strin
 	if len(errs) == 0 {
 		return "", errors.New("no agent listens in this container; is `mpiup agent` its command?")
 	}
-	return "", fmt.Errorf("the agent of this container (%s) does not answer: %w", short(want), errors.Join(errs...))
+	return "", fmt.Errorf("the agent of this container (%.8s) does not answer: %w", want, errors.Join(errs...))
 }
 
 const checkTimeout = 2 * time.Second

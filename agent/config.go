@@ -65,15 +65,3 @@ func (c *Config) validate() error {
 	}
 	return nil
 }
-
-// Limits of what launchers may ask for. A launcher is a member of the job, but its bytes are
-// still checked: a wrong number must not take the host down.
-const (
-	maxSessions  = 1024             // open at once
-	maxRanks     = 1 << 20          // of one job
-	closedLease  = time.Second      // how long a closed stream keeps its ranks
-	defaultLease = 60 * time.Second // how long a silent one does
-	maxLease     = 24 * time.Hour
-	openDeadline = 10 * time.Second // a stream's first frame
-	pendingBound = 10 * time.Second // how long unread bytes may put an expiry off
-)

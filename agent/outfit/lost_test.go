@@ -56,11 +56,11 @@ func TestJobLosesNothing(t *testing.T) {
 		}
 		return fmt.Sprint(asked, outcome(t, l, filledHost()), parsed.Needs())
 	})
-	const ids, pmi, pmix, choose, process = "agent/jobs.go", "agent/ranks/pmi.go", "agent/ranks/pmixjob.go", "agent/ranks/protocol.go", "agent/ranks/process.go"
+	const ids, pmi, pmix, choose, process = "agent/ranks/jobs.go", "agent/ranks/pmi.go", "agent/ranks/pmixjob.go", "agent/ranks/protocol.go", "agent/ranks/process.go"
 	compare(t, lost, map[string]string{
 		"Number": ids, "Base": ids, "Parent": ids, "Spawned": pmi, "PmiUniverse": pmi, "Mapping": pmi, "Namespace": pmix, "Layout": pmix,
 		"Pmi": choose, "Await": choose, "Window": process, "Pty": process,
-		"WorkerLogs": "agent/tee.go", "ActivityMs": "agent/ranks/activity.go", "GraceMs": "agent/session.go", "NoTopologyHint": "agent/ranks/facts.go",
+		"WorkerLogs": "agent/session/launch.go", "ActivityMs": "agent/ranks/activity.go", "GraceMs": "agent/session/session.go", "NoTopologyHint": "agent/ranks/facts.go",
 	})
 }
 

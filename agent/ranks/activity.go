@@ -68,8 +68,8 @@ func sampleRanks(st *Job, before map[int]activity.Sample) (map[int]activity.Samp
 		old, known := before[int(p.ID)]
 		quiet = quiet && (!known || activity.Judge(old, s, time.Minute) != activity.Works)
 	}
-	if quiet && st.s.GPUUse != nil {
-		gpus := st.s.GPUUse()
+	if quiet && st.s.Watch != nil {
+		gpus, _ := st.s.Watch.Latest()
 		for _, p := range list {
 			if s, there := out[int(p.ID)]; there {
 				names := p.GPUNames()

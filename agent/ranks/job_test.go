@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi/kvs"
 	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/topology/usable"
 	"go.uber.org/goleak"
 )
 
@@ -59,9 +60,6 @@ func (u *upper) Lend(f *apiv1.Frame, _ func()) { u.frames <- f }
 // Spawn starts nothing.
 func (u *upper) Spawn(context.Context, int, job.Spawn) (int, error) { return 0, errors.New("no") }
 
-// Job is the only one.
-func (u *upper) Job(uint32) *Job { return u.job }
-
 // PMIx is not served.
 func (u *upper) PMIx(*Job) (*pmix.Server, error) { return nil, errors.New("no") }
 
@@ -95,10 +93,11 @@ func started(t *testing.T, m *apiv1.Launch) *upper {
 	t.Helper()
 	up := &upper{t: t, frames: make(chan *apiv1.Frame, 1<<12)}
 	log, env := slog.New(slog.DiscardHandler), []string{"PATH=/usr/bin:/bin"}
-	sh := &Shared{ID: strings.Repeat("ab", 16), Log: log, Engine: kvs.New(kvs.Run{}), Host: host.New(host.Config{Env: env, Log: log}), Super: supervisor(t),
-		Libs: mpilib.NewMemory(os.DirFS("/")), Metrics: metrics.New(metrics.Config{}), Hints: &host.Hints{}, Name: "w0", Env: env, Dir: "/",
-		Crowded: func() bool { return false }, Variable: func(string) string { return "" }, Audit: func(*apiv1.Launch, bool) {}, Session: up}
+	sh := &Shared{ID: strings.Repeat("ab", 16), Log: log, Engine: kvs.New(kvs.Run{}), Jobs: &Jobs{}, Hints: &host.Hints{}, Audit: func(*apiv1.Launch, bool) {}, Session: up,
+		Config: Config{Name: "w0", Env: env, Dir: "/", Host: host.New(host.Config{Env: env, Log: log}), Super: supervisor(t),
+			Libs: mpilib.NewMemory(os.DirFS("/")), Metrics: metrics.New(metrics.Config{}), Inventory: usable.Inventory{CPUs: 1 << 10}}}
 	up.job = New(sh, parsed(m), nil)
+	sh.Jobs.Add(up.job)
 	go up.job.Start()
 	t.Cleanup(func() {
 		up.job.MarkStopped(time.Now())
@@ -180,7 +179,7 @@ func TestARankSpeaksBeforeItsStartIsNoted(t *testing.T) {
 }
 
 func TestVariablesOfARank(t *testing.T) {
-	st := &Job{s: &Shared{Env: []string{"BASE=1", "BOTH=1", "BASE=2"}}, Launch: parsed(&apiv1.Launch{
+	st := &Job{s: &Shared{Config: Config{Env: []string{"BASE=1", "BOTH=1", "BASE=2"}}}, Launch: parsed(&apiv1.Launch{
 		Job: &apiv1.Job{}, Procs: []*apiv1.Proc{{Rank: 4}, {Rank: 7, App: 1}},
 		Apps: []*apiv1.App{{Env: []string{"BOTH=first"}}, {Env: []string{"BOTH=x", "BOTH=second", "OWN=3"}}}})}
 	for _, tt := range []struct {

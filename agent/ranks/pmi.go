@@ -15,6 +15,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/lobby"
 	"golang.org/x/sys/unix"
 )
 
@@ -168,7 +169,7 @@ func (p *Process) WireupFailed(err error, culprits []int) {
 	t := time.NewTimer(exitBound)
 	defer t.Stop()
 	for _, id := range culprits {
-		culprit := st.process(uint32(id))
+		culprit := st.s.Jobs.Process(uint32(id))
 		if culprit == nil {
 			continue
 		}
@@ -209,10 +210,56 @@ func AbortOf(id, code int, text string, targets []int) *apiv1.Aborted {
 	return a
 }
 
-// process is one of the session's processes here, nil for any other id.
-func (st *Job) process(id uint32) *Process {
-	if of := st.s.Session.Job(id); of != nil {
-		return of.Process(id - of.Launch.Job.Base)
+// pmiPort is where ranks connect that got PMI_PORT and PMI_ID, because something between us and
+// them closes descriptors.
+type pmiPort struct {
+	step *Job
+	gate *pmi.Gate
+	addr string
+}
+
+func newPMIPort(st *Job) (*pmiPort, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	ranks := make([]int, 0, len(st.Launch.Procs))
+	for _, p := range st.Launch.Procs {
+		ranks = append(ranks, int(p.Rank))
+	}
+	port := &pmiPort{step: st, gate: pmi.NewGate(ranks), addr: l.Addr().String()}
+	lb := lobby.New(lobby.Config{Name: "PMI", Check: func(ctx context.Context, c net.Conn) error { return st.s.MaySpeak(ctx, nil, c) }, Admit: port.admit, Log: st.s.Log})
+	st.wg.Go(func() {
+		if err := lb.Run(st.ctx, l); st.ctx.Err() == nil {
+			st.Notice(true, "PMI port ended: %v", err)
+		}
+	})
+	return port, nil
+}
+
+// variables point a rank at the port.
+func (pp *pmiPort) variables(rank uint32) []string {
+	return []string{"PMI_PORT=" + pp.addr, "PMI_ID=" + strconv.Itoa(pp.gate.ID(int(rank)))}
+}
+
+// admit takes a connection from who knows a rank's id.
+func (pp *pmiPort) admit(c net.Conn) (serve func(context.Context), err error) {
+	rank, leave, err := pp.gate.Admit(c, int(pp.step.Launch.Job.Size))
+	if err != nil {
+		return nil, err
+	}
+	return func(context.Context) {
+		defer leave()
+		if p := pp.step.started(uint32(rank)); p != nil {
+			p.servePMI(c)
+		}
+	}, nil
+}
+
+// maySpeak is MaySpeak for a rank's own port.
+func (st *Job) maySpeak(ctx context.Context, rank int, c net.Conn) error {
+	if p := st.Process(uint32(rank)); p != nil {
+		return st.s.MaySpeak(ctx, p.process, c)
+	}
+	return st.s.MaySpeak(ctx, nil, c) // it is being started
 }

@@ -31,7 +31,7 @@ func (st *Job) PMIxJob() (pmix.Job, error) {
 		j.Here = int(l.Procs[0].NodeRank)
 	}
 	if l.Job.Spawned {
-		parent := st.s.Session.Job(l.Job.Parent)
+		parent := st.s.Jobs.Of(l.Job.Parent)
 		if parent == nil {
 			return j, fmt.Errorf("spawned by process %d, which no job has", l.Job.Parent)
 		}

@@ -76,7 +76,7 @@ func (st *Job) Proceed(refused string) error {
 // likeParent gives a spawned program that does not show what it needs what its parent's job got
 // here.
 func (st *Job) likeParent(p *outfit.Program, c *mpilib.Choice) {
-	parent := st.s.Session.Job(st.Launch.Job.Parent)
+	parent := st.s.Jobs.Of(st.Launch.Job.Parent)
 	if parent == nil || len(parent.Launch.Procs) == 0 {
 		return
 	}

@@ -14,16 +14,14 @@ import (
 const maxFiles = 14
 
 // crowded are packages that have more. A number here may only shrink, and goes once it is within the bound.
-var crowded = map[string]int{"agent": 29}
+var crowded = map[string]int{}
 
 // maxMethodFiles bounds the files in which a type has methods: a type of more is an object that was cut into files.
 const maxMethodFiles = 5
 
 // scattered are types that are. A number here may only shrink, and goes once it is within the bound.
 var scattered = map[string]int{
-	"agent.Agent":     8,
-	"agent.session":   15,
-	"agent/ranks.Job": 9,
+	"agent/ranks.Job": 8,
 }
 
 func TestPackagesAreSmall(t *testing.T) {

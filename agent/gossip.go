@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/member"
+	"github.com/mpiup/mpiup/agent/port"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/incarnation"
+)
+
+// startGossip joins the peers, until ctx ends.
+func (a *Agent) startGossip(ctx context.Context, parts *sync.WaitGroup) error {
+	g, err := member.New(member.Config{
+		Self: member.Self{Name: a.cfg.Name, Incarnation: a.cfg.Incarnation, Version: a.cfg.Version,
+			Protocol: apiv1.Protocol, Addr: a.front.Advertised, Slots: a.cfg.Slots, Digest: a.cfg.Inventory.Digest()},
+		Log:   a.cfg.Log,
+		Dial:  a.dialGossip,
+		Seeds: a.findSeeds, Verify: a.signed,
+	})
+	if err != nil {
+		return fmt.Errorf("agent on %s: gossip: %w", a.cfg.Name, err)
+	}
+	a.gossip = g
+	a.front.Gossip = func(c *identity.Conn) {
+		if err := identity.Require(c.Peer(), identity.RoleAgent); err != nil {
+			c.Close()
+			a.refusedHandshake(c.RemoteAddr(), err)
+			return
+		}
+		g.Handle(c)
+	}
+	parts.Go(func() {
+		if err := g.Run(ctx); err != nil {
+			a.cfg.Log.Error("gossip ended", "cause", err)
+		}
+	})
+	return nil
+}
+
+const gossipDialTimeout = 3 * time.Second
+
+// dialGossip connects to a peer and proves both sides.
+func (a *Agent) dialGossip(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, gossipDialTimeout)
+	defer cancel()
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 60 * time.Second}}
+	c, err := d.DialContext(ctx, "tcp", addr.String())
+	if err != nil {
+		return nil, err
+	}
+	t, err := a.cfg.Identity.Connect(ctx, c, a.cfg.Identity.ClientConfig(port.Gossip))
+	if err != nil {
+		return nil, err
+	}
+	if p := t.ConnectionState().NegotiatedProtocol; p != port.Gossip {
+		t.Close()
+		return nil, fmt.Errorf("%s does not gossip (protocol %q)", addr, p)
+	}
+	return t, nil
+}
+
+// signed checks a claim to a number that somebody passed on: the launcher itself has signed it.
+func (a *Agent) signed(name string, number uint64, life string, proof []byte) bool {
+	kind, text := incarnation.NumberClaim(number, life)
+	who, err := a.cfg.Identity.Verify(kind, text, proof)
+	return err == nil && who.Name == name && identity.Require(who, identity.RoleLauncher) == nil
+}
+
+// peersIn counts the peers of a state.
+func (a *Agent) peersIn(state member.State) (n int) {
+	if a.gossip == nil {
+		return 0
+	}
+	for _, p := range a.gossip.View().Members {
+		if p.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+const seedLookup = 5 * time.Second
+
+// findSeeds is where gossip may find the first peers: the hosts named on the command line and
+// by operators' variables, at the default port; when called again (the first try found too
+// few) also at the derived ports. Names that do not resolve yet are left out: gossip asks again.
+func (a *Agent) findSeeds(ctx context.Context) ([]netip.AddrPort, error) {
+	ctx, cancel := context.WithTimeout(ctx, seedLookup)
+	defer cancel()
+	var (
+		mu    sync.Mutex
+		addrs = map[netip.Addr]bool{}
+		wg    sync.WaitGroup
+		last  error
+	)
+	for _, name := range a.seedNames() {
+		wg.Go(func() {
+			got, err := a.cfg.Resolver.Lookup(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				last = err
+			}
+			for _, ip := range got {
+				addrs[ip.Unmap()] = true
+			}
+		})
+	}
+	wg.Wait()
+	known := a.knownPeers()
+	var seeds []netip.AddrPort
+	ports := a.cfg.Identity.Ports()
+	for ip := range addrs {
+		if ip == a.front.Advertised.Addr() && len(ports) > 1 {
+			// Siblings on this node (hostNetwork) took other ports.
+			for _, p := range ports {
+				if uint16(p) != a.front.Advertised.Port() {
+					seeds = append(seeds, netip.AddrPortFrom(ip, uint16(p)))
+				}
+			}
+			continue
+		}
+		if known[ip] {
+			continue
+		}
+		for i, p := range ports {
+			if i == 0 || len(known) > 0 || len(addrs) <= 8 {
+				seeds = append(seeds, netip.AddrPortFrom(ip, uint16(p)))
+			}
+		}
+	}
+	if len(seeds) == 0 {
+		return nil, last
+	}
+	return seeds, nil
+}
+
+func (a *Agent) knownPeers() map[netip.Addr]bool {
+	known := map[netip.Addr]bool{}
+	for _, m := range a.gossip.View().Members {
+		if m.Addr != a.front.Advertised {
+			known[m.Addr.Addr()] = true
+		}
+	}
+	return known
+}
+
+// seedNames are names whose addresses are those of the job's pods: what the user gave, the
+// headless service this pod belongs to (its own name without the first label, from the hosts
+// file kubelet writes), and what operators tell (contract C, D).
+func (a *Agent) seedNames() []string {
+	names := append([]string(nil), a.cfg.Seeds...)
+	for _, kv := range a.cfg.Env {
+		k, v, _ := strings.Cut(kv, "=")
+		switch {
+		case k == "LWS_LEADER_ADDRESS":
+			if _, service, ok := strings.Cut(v, "."); ok {
+				names = append(names, service)
+			}
+		case strings.HasPrefix(k, "VC_") && strings.HasSuffix(k, "_HOSTS"):
+			for h := range strings.SplitSeq(v, ",") {
+				if h = strings.TrimSpace(h); h != "" {
+					names = append(names, h)
+				}
+			}
+		}
+	}
+	const maxSeeds = 1024
+	return names[:min(len(names), maxSeeds)]
+}

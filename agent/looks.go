@@ -1,0 +1,151 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/metrics"
+	"github.com/mpiup/mpiup/agent/procs"
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/agent/reap/program"
+	"github.com/mpiup/mpiup/agent/session"
+	"github.com/mpiup/mpiup/agent/stacks"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// looksApart is the time between the two looks that say how many processors ranks use.
+const looksApart = 300 * time.Millisecond
+
+// ranks says what the ranks of all jobs here do. Who asks while somebody looks gets what that look sees.
+func (a *Agent) ranks(ctx context.Context) (*apiv1.RanksReply, error) {
+	v, err, _ := a.looks.Do("ranks", func() (any, error) {
+		list := a.sessions.Ranks()
+		proc, pids := proctree.Proc{Root: "/proc"}, pidsOf(list)
+		before, err := procs.Look(proc, pids)
+		if err != nil {
+			return &apiv1.RanksReply{Error: err.Error()}, nil
+		}
+		begun := time.Now()
+		select { // nobody's context: others wait for the answer too
+		case <-time.After(looksApart):
+		case <-a.ending.Done():
+		}
+		after, err := procs.Look(proc, pids)
+		if err != nil {
+			return &apiv1.RanksReply{Error: err.Error()}, nil
+		}
+		return &apiv1.RanksReply{Ranks: a.rankStates(list, before, after, time.Since(begun))}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*apiv1.RanksReply), ctx.Err()
+}
+
+// ranksByState are how many ranks run here, by state (metrics.States).
+func (a *Agent) ranksByState() map[string]int {
+	n := map[string]int{}
+	for _, p := range a.sessions.Ranks() {
+		n[metrics.States[p.Phase(p.Waiting)]]++
+	}
+	return n
+}
+
+func pidsOf(list []session.Rank) []int {
+	pids := make([]int, len(list))
+	for i, p := range list {
+		pids[i] = p.Pid()
+	}
+	return pids
+}
+
+// rankStates puts together what /proc shows of ranks and what the agent knows of them.
+func (a *Agent) rankStates(list []session.Rank, before, after map[int]procs.Usage, apart time.Duration) (out []*apiv1.RankState) {
+	memory := a.gpuMemory()
+	for _, p := range list {
+		u, there := after[p.Pid()]
+		if !there {
+			continue
+		}
+		l := p.Job.Launch.Job
+		m := &apiv1.RankState{Launcher: p.Launcher, Job: l.Id, Number: l.Number, Rank: p.Spec.Rank,
+			Pid: int32(p.Pid()), Main: int32(u.Main), Program: u.Name, State: string(rune(u.State)), Rss: u.RSS,
+			Processes: uint32(u.Processes), Phase: p.Phase(p.Waiting), Syscall: u.Kernel.Syscall, Wchan: u.Kernel.Wchan}
+		m.Cpu = max(0, (u.CPU-before[p.Pid()].CPU).Seconds()/apart.Seconds())
+		since, wrote := p.Quiet()
+		m.Wrote, m.SilentNs = wrote, max(0, time.Now().UnixNano()-since)
+		for _, uuid := range p.GPUNames() {
+			m.GpuMemory += memory[uuid]
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// gpuMemory is how much of each GPU is in use, by its UUID, as far as the watch has told: the first question wakes it.
+func (a *Agent) gpuMemory() map[string]uint64 {
+	used := map[string]uint64{}
+	if a.watch == nil {
+		return used
+	}
+	gpus, _ := a.watch.Latest()
+	for _, g := range gpus {
+		used[g.UUID] = g.Usage.Memory
+	}
+	return used
+}
+
+// stacks says where the ranks of all jobs here are. One such look goes on at a time.
+func (a *Agent) stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.StacksReply, error) {
+	wanted, err := idset.Parse(r.Ranks)
+	if err != nil {
+		return nil, fmt.Errorf("ranks %.80q: %w", r.Ranks, err)
+	}
+	if r.Signal != 0 && !slices.Contains(stacks.Signals, int(r.Signal)) {
+		return nil, fmt.Errorf("signal %d is not one that ranks are asked by", r.Signal)
+	}
+	select {
+	case a.traces <- struct{}{}:
+		defer func() { <-a.traces }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	list := slices.DeleteFunc(a.sessions.Ranks(), func(p session.Rank) bool { return r.Ranks != "" && !wanted.Contains(int(p.Spec.Rank)) })
+	used, err := procs.Look(proctree.Proc{Root: "/proc"}, pidsOf(list))
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(p session.Rank) bool { return used[p.Pid()].Processes == 0 })
+	targets := make([]stacks.Target, len(list))
+	for i, p := range list {
+		targets[i] = stacks.Target{PID: used[p.Pid()].Main, Hear: func(f func([]byte)) func() {
+			return p.Hear(f)
+		}}
+	}
+	found, notes := stacks.Take(ctx, stacks.Config{Run: a.runTool, Signal: int(r.Signal)}, targets)
+	reply := &apiv1.StacksReply{Notes: notes}
+	for i, p := range list {
+		l := p.Job.Launch.Job
+		reply.Stacks = append(reply.Stacks, &apiv1.RankStack{Launcher: p.Launcher, Job: l.Id, Number: l.Number,
+			Rank: p.Spec.Rank, Pid: int32(targets[i].PID), Program: used[p.Pid()].Name, Means: found[i].Means, Frames: found[i].Frames})
+	}
+	return reply, nil
+}
+
+// runTool runs a program of the container's PATH, as one of this agent's processes.
+func (a *Agent) runTool(ctx context.Context, argv []string, limit int) (string, error) {
+	o, err := reap.Collect(ctx, a.super, reap.Command{Argv: argv, Env: a.cfg.Env}, limit)
+	var failed *program.Error
+	switch {
+	case errors.As(err, &failed) && failed.Phase == program.PhaseExec:
+		return "", stacks.ErrNoProgram
+	case err == nil && o.Exit.Status() != 0:
+		err = fmt.Errorf("%v: %s", o.Exit, o.Err)
+	}
+	return string(o.Out), err
+}

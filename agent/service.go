@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mpiup/mpiup/agent/policy"
+	"github.com/mpiup/mpiup/agent/session"
+	"github.com/mpiup/mpiup/agent/survey"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// service is the gRPC face of an Agent, behind the gates of calls.go: it turns errors to codes.
+type service struct {
+	apiv1.UnimplementedAgentServer
+	agent *Agent
+}
+
+// launcherName is the identity of a launcher: its certificate's name. An agent that may start things by
+// the policy is none of a launcher's lives, whatever its certificate calls it; no name holds a blank.
+func launcherName(who identity.Peer) string {
+	if identity.Require(who, identity.RoleLauncher) != nil {
+		return string(who.Role) + " " + who.Name
+	}
+	return who.Name
+}
+
+func (s *service) Attach(stream grpc.BidiStreamingServer[apiv1.Frame, apiv1.Frame]) error {
+	who, ctx := caller(stream.Context()), stream.Context()
+	by := session.Caller{Name: launcherName(who), Peer: &who}
+	if p, ok := peer.FromContext(ctx); ok {
+		by.From = p.Addr
+	}
+	err := s.agent.sessions.Attach(ctx, stream, by)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, session.ErrBadFrame):
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	return status.Error(codes.Aborted, err.Error())
+}
+
+// hello is what the agent says of itself and of what runs here.
+func (s *service) hello() *apiv1.HelloReply {
+	h := s.agent.Hello()
+	h.Uses = s.agent.sessions.Uses()
+	return h
+}
+
+func (s *service) Hello(ctx context.Context, r *apiv1.HelloRequest) (*apiv1.HelloReply, error) {
+	return s.hello(), nil
+}
+
+func (s *service) Peers(ctx context.Context, _ *apiv1.PeersRequest) (*apiv1.PeersReply, error) {
+	reply := &apiv1.PeersReply{Self: s.hello()}
+	if g := s.agent.gossip; g != nil {
+		for _, m := range g.View().Members {
+			reply.Peers = append(reply.Peers, &apiv1.Peer{Name: m.Name, Address: m.Addr.String(),
+				Incarnation: m.Incarnation, State: m.State.String(), Slots: int32(m.Slots), Version: m.Version,
+				Protocol: m.Protocol, Digest: m.Digest})
+		}
+	}
+	return reply, nil
+}
+
+func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv1.ShutdownReply, error) {
+	who := caller(ctx)
+	if r.Rest {
+		s.agent.cfg.Log.Info("what commands left behind ends", "by", who.Name, "why", r.Why)
+		s.agent.sessions.EndKept(launcherName(who), func(string) bool { return true })
+		return &apiv1.ShutdownReply{}, nil
+	}
+	s.agent.cfg.Log.Info("shutdown", "by", who.Name, "why", r.Why)
+	s.agent.stop(&end{why: "shut down by " + who.Name})
+	return &apiv1.ShutdownReply{}, nil
+}
+
+func (s *service) Ranks(ctx context.Context, _ *apiv1.RanksRequest) (*apiv1.RanksReply, error) {
+	if err := s.agent.cfg.Policy.Check(policy.Look, caller(ctx)); err != nil {
+		return nil, status.Error(codes.PermissionDenied, err.Error())
+	}
+	return s.agent.ranks(ctx)
+}
+
+func (s *service) Stacks(ctx context.Context, r *apiv1.StacksRequest) (*apiv1.StacksReply, error) {
+	kinds := []policy.Kind{policy.Look}
+	if r.Signal != 0 {
+		kinds = append(kinds, policy.Run) // whose ranks it reaches
+	}
+	for _, k := range kinds {
+		if err := s.agent.cfg.Policy.Check(k, caller(ctx)); err != nil {
+			return nil, status.Error(codes.PermissionDenied, err.Error())
+		}
+	}
+	reply, err := s.agent.stacks(ctx, r)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return reply, nil
+}
+
+// mayAsk: who may run ranks here may ask what they would find, and open connections as they could.
+func (s *service) mayAsk(ctx context.Context) error {
+	if err := s.agent.cfg.Policy.Check(policy.Run, caller(ctx)); err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	return nil
+}
+
+// refusalOf is a look's error as the launcher tells such ones apart.
+func refusalOf(err error) error {
+	if errors.As(err, new(*survey.CommandLineError)) {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	return status.Error(codes.FailedPrecondition, err.Error())
+}
+
+func (s *service) Checkup(ctx context.Context, r *apiv1.CheckupRequest) (*apiv1.CheckupReply, error) {
+	if err := s.mayAsk(ctx); err != nil {
+		return nil, err
+	}
+	reply, err := s.agent.survey.Checkup(ctx, r)
+	if err != nil {
+		return nil, refusalOf(err)
+	}
+	return reply, nil
+}
+
+func (s *service) Answer(stream grpc.BidiStreamingServer[apiv1.AnswerRequest, apiv1.AnswerReply]) error {
+	if err := s.mayAsk(stream.Context()); err != nil {
+		return err
+	}
+	r, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	s.agent.asked.Go(func() { // ends with the stream
+		_, _ = stream.Recv() // the end of the caller's side, in whichever way
+		cancel()
+	})
+	if err := s.agent.survey.Answer(ctx, r, stream.Send); err != nil {
+		return refusalOf(err)
+	}
+	return nil
+}
+
+func (s *service) Ask(ctx context.Context, r *apiv1.AskRequest) (*apiv1.AskReply, error) {
+	if err := s.mayAsk(ctx); err != nil {
+		return nil, err
+	}
+	reply, err := s.agent.survey.Ask(ctx, r)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return reply, nil
+}

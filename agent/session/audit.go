@@ -1,0 +1,112 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/mpiup/mpiup/agent/policy"
+	"github.com/mpiup/mpiup/agent/ranks"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+)
+
+// trail is a session's part of the audit trail, three kinds of line in the agent's log (docs/security.md): "session" for
+// each session that is opened, "start" for each Launch, and "start refused" for each that the policy does not allow.
+type trail struct {
+	log     *slog.Logger
+	session string
+	once    sync.Once // guards the writing of who and caller
+	who     identity.Peer
+	caller  []any // who opened it, as attributes; nil: this very process
+}
+
+// opened writes who opened the session, once: by the first stream. This very process leaves no line.
+func (t *trail) opened(by Caller, l launcherID) {
+	t.once.Do(func() {
+		if by.Peer == nil {
+			return
+		}
+		t.who = *by.Peer
+		t.caller = []any{"identity", t.who.Name, "role", string(t.who.Role), "proven", t.who.RoleProven, "from", by.From.String(),
+			"launcher", l.Host, "namespace", l.namespace, "pod", l.pod}
+		t.log.Info("session", append([]any{"session", t.session, "incarnation", short(l.Incarnation)}, t.caller...)...)
+	})
+}
+
+// kindOf is what a Launch is to the policy.
+func kindOf(l *apiv1.Launch) policy.Kind {
+	switch {
+	case l.Exec.GetShell():
+		return policy.Shell
+	case l.Exec != nil:
+		return policy.Exec
+	}
+	return policy.Run
+}
+
+// forbids says why the session's launcher may not start l here, nil if it may: the policy is for
+// those who come over the network, and a Launch of no processes starts nothing.
+func (t *trail) forbids(rules *policy.Policy, l *apiv1.Launch) *policy.Refusal {
+	if t.caller == nil || len(l.Procs) == 0 {
+		return nil
+	}
+	var no *policy.Refusal
+	kinds := []policy.Kind{kindOf(l)}
+	if len(l.Files) > 0 {
+		kinds = append(kinds, policy.Copy)
+	}
+	if l.Job.Number > 0 {
+		kinds = append(kinds, policy.Spawn)
+	}
+	for _, k := range kinds {
+		if errors.As(rules.Check(k, t.who), &no) {
+			break
+		}
+	}
+	return no
+}
+
+// begins writes a Launch of which something begins, as which user: its files, or its processes.
+func (t *trail) begins(l *apiv1.Launch, files bool) {
+	what := kindOf(l)
+	if files {
+		what = policy.Copy
+	}
+	t.log.Info("start", t.line(what, l)...)
+}
+
+// refused is a Launch that the policy does not allow.
+func (t *trail) refused(l *apiv1.Launch, why *policy.Refusal) {
+	t.log.Warn("start refused", append(t.line(why.Kind, l), "rule", why.Rule)...)
+}
+
+// line is a Launch as attributes for the log.
+func (t *trail) line(what policy.Kind, l *apiv1.Launch) []any {
+	of := []any{"what", what.String(), "session", t.session, "number", l.Number, "job", l.Job.Number}
+	if what == policy.Copy {
+		of = append(of, "files", filesText(l))
+	} else {
+		of = append(of, "processes", len(l.Procs), "of", l.Job.Size, "command", ranks.CommandOf(l.Apps))
+	}
+	return append(append(of, "uid", os.Getuid()), t.caller...)
+}
+
+// filesText is the files of a launch with their sizes, cut at maxAuditCommand.
+func filesText(l *apiv1.Launch) string {
+	var b strings.Builder
+	for i, f := range l.Files {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if b.Len() > ranks.MaxAuditCommand {
+			b.WriteString("...")
+			break
+		}
+		fmt.Fprintf(&b, "%.1024q:%d", f.Name, f.Size)
+	}
+	return b.String()
+}

@@ -1,0 +1,126 @@
+package session
+
+import (
+	"fmt"
+	"syscall"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// deliver handles one frame. It runs on the stream's reading goroutine and may not block.
+func (s *session) deliver(f *apiv1.Frame) error {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Launch:
+		return s.launch(b.Launch)
+	case *apiv1.Frame_Stop:
+		s.stop(b.Stop.Why, b.Stop.Now)
+	case *apiv1.Frame_Bye:
+		s.bye()
+	default:
+		if s.jobs.Number(0) == nil {
+			return fmt.Errorf("frame %T before Launch", f.Body)
+		}
+		return s.deliverToJobs(f)
+	}
+	return nil
+}
+
+// deliverToJobs handles the frames of a session that was launched. Processes are named by id.
+func (s *session) deliverToJobs(f *apiv1.Frame) error {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_Signal:
+		return s.signal(b.Signal)
+	case *apiv1.Frame_Input:
+		return s.input(b.Input)
+	case *apiv1.Frame_Credit:
+		if p := s.jobs.Process(b.Credit.Rank); p != nil {
+			p.Grant(b.Credit.Bytes)
+		}
+	case *apiv1.Frame_Resize:
+		for _, p := range s.jobs.Processes() {
+			p.Resize(b.Resize)
+		}
+	case *apiv1.Frame_Proceed:
+		return s.proceed(b.Proceed)
+	case *apiv1.Frame_JobOver:
+		s.jobOver(b.JobOver)
+	case *apiv1.Frame_Rendezvous:
+		s.rendezvous(b.Rendezvous)
+	case *apiv1.Frame_CopyData:
+		return s.copyData(b.CopyData)
+	default:
+		return s.exchange.Deliver(f)
+	}
+	return nil
+}
+
+func (s *session) signal(sig *apiv1.Signal) error {
+	if sig.Number <= 0 || sig.Number > 64 {
+		return fmt.Errorf("signal %d does not exist", sig.Number)
+	}
+	to := s.jobs.Processes()
+	if len(sig.Ranks) > 0 {
+		to = to[:0]
+		for _, id := range sig.Ranks {
+			if p := s.jobs.Process(id); p != nil {
+				to = append(to, p)
+			}
+		}
+	}
+	for _, p := range to {
+		p.Signal(syscall.Signal(sig.Number)) // one that has ended needs none
+	}
+	return nil
+}
+
+// input writes to the standard input of the processes that the first job's Launch names; a spawned job has none.
+func (s *session) input(in *apiv1.Input) error {
+	for _, id := range s.jobs.Number(0).Launch.Stdin {
+		p := s.jobs.Process(id)
+		if p == nil {
+			continue
+		}
+		if err := p.Take(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyData takes the next bytes of a job's files. Those of a job that is not started any more are
+// forgotten.
+func (s *session) copyData(m *apiv1.CopyData) error {
+	st := s.jobs.Number(m.Job)
+	if st == nil {
+		return fmt.Errorf("bytes of files for job %d, which has none", m.Job)
+	}
+	return st.CopyData(m.Data)
+}
+
+// proceed is the launcher's word on a job's libraries.
+func (s *session) proceed(p *apiv1.Proceed) error {
+	if st := s.jobs.Number(p.Job); st != nil { // else it is over
+		return st.Proceed(p.Refused)
+	}
+	return nil
+}
+
+// rendezvous takes what Horovod's ranks on another host put.
+func (s *session) rendezvous(m *apiv1.Rendezvous) {
+	if st := s.jobs.Number(m.Job); st != nil {
+		st.Rendezvous(m)
+	}
+}
+
+// jobOver lets a spawned job go, of which nothing is left anywhere, once its output is out.
+func (s *session) jobOver(o *apiv1.JobOver) {
+	st := s.jobs.Number(o.Job)
+	if st == nil || o.Job == 0 {
+		return
+	}
+	s.exchange.Forget(o)
+	s.while(func() {
+		st.Wait()
+		s.jobs.Remove(st)
+	})
+}

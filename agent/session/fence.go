@@ -1,0 +1,143 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/lives"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+)
+
+// Other incarnations of a launcher: agent/lives says which of them end, here they do.
+
+// maxHint bounds how far beyond what this agent has seen itself the others' word raises the next
+// number. It is far more than the lives that a launcher has while an agent is away, and far too
+// little to use the numbers up.
+const maxHint = 1024
+
+// numbers is what a launcher is told to choose its number by: that of its incarnation, and the highest of its
+// identity. Gossip adds what agents that it did not reach have seen, and nothing else: it ends and bars nobody.
+func (t *Table) numbers(identity, incarnation string) (own lives.Claim, highest uint64) {
+	own, highest = t.lives.Numbers(identity, incarnation)
+	g := t.cfg.Gossip()
+	if g == nil || t.lives.Fenced(identity, incarnation) != nil {
+		return own, highest
+	}
+	theirs, most := g.Numbers(identity, incarnation)
+	if own.Number == 0 {
+		own = lives.Claim{Number: theirs, Proof: g.Proof(identity, incarnation, theirs)}
+	}
+	return own, max(highest, min(most, highest+maxHint))
+}
+
+// claim lets other agents know of the launcher's number.
+func (s *session) claim(l *apiv1.Launch) {
+	if g := s.table.cfg.Gossip(); g != nil {
+		g.Claim(s.launcher.identity, l.Number, s.launcher.Incarnation, l.NumberProof)
+	}
+}
+
+// fence ends the session for good: by is of an incarnation that takes over.
+func (s *session) fence(by *session) {
+	s.mu.Lock()
+	already := s.fenced
+	s.fenced = true
+	s.mu.Unlock()
+	if already {
+		return
+	}
+	s.table.cfg.Metrics.Fenced.Inc()
+	s.table.lives.Fence(s.launcher.identity, s.launcher.Incarnation, by.launcher.Incarnation)
+	s.log.Warn("fenced", "by", short(by.id), "incarnation", short(by.launcher.Incarnation))
+	s.end(fmt.Sprintf("a newer incarnation of launcher %s has taken over", s.launcher.Host))
+}
+
+// clearAway returns when nothing is left of what dead incarnations of s's launcher, and those that are over, have
+// started here. Whether they take note does not matter.
+func (s *session) clearAway(over []string) {
+	others := s.others()
+	for _, o := range others {
+		if slices.Contains(over, o.launcher.Incarnation) {
+			o.fence(s)
+		}
+	}
+	for _, o := range others {
+		s.outlive(o)
+	}
+	s.table.EndKept(s.launcher.identity, func(incarnation string) bool {
+		return incarnation != s.launcher.Incarnation && !s.sibling(incarnation)
+	})
+}
+
+// others are the sessions with processes here of other incarnations of s's launcher.
+func (s *session) others() (out []*session) {
+	for _, o := range s.table.all() {
+		if o.launcher.identity == s.launcher.identity && o.launcher.Incarnation != s.launcher.Incarnation && len(o.jobs.All()) > 0 {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func (s *session) sibling(incarnation string) bool {
+	return s.table.lives.Siblings(s.launcher.identity, s.launcher.Incarnation, incarnation)
+}
+
+const (
+	lookAgain  = 20 * time.Millisecond
+	tellOfWait = 3 * time.Second
+)
+
+// outlive waits until o is over, or its launcher is heard, which is then a sibling of ours. A launcher
+// that lives is heard within a second; one that is silent has its lease.
+func (s *session) outlive(o *session) {
+	fenced := o.contest(s)
+	defer o.uncontest(s)
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	tell := time.NewTimer(tellOfWait)
+	defer tell.Stop()
+	for fenced || !s.hears(o) {
+		select {
+		case <-o.empty:
+			return
+		case <-s.ending:
+			return
+		case <-tell.C:
+			if fenced {
+				continue
+			}
+			s.exchange.Notice(true, "ranks start when an earlier launcher of this name is heard of or given up: it is silent for %v, and what it left ends after %v",
+				o.link.Silent().Round(time.Second), o.lease)
+		case <-look.C:
+		}
+	}
+}
+
+// contest notes who waits for a word of o's launcher; fenced says that o ends anyway.
+func (o *session) contest(by *session) (fenced bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rival = by
+	return o.fenced
+}
+
+func (o *session) uncontest(by *session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.rival == by {
+		o.rival = nil
+	}
+}
+
+// hears tells whether o's launcher lives beside ours.
+func (s *session) hears(o *session) bool {
+	o.mu.Lock()
+	connected := o.streams > 0
+	o.mu.Unlock()
+	if heard := s.table.cfg.Clock.Now() - o.link.Silent(); connected && heard > s.born {
+		s.table.lives.Met(o.launcher.identity, o.launcher.Life, heard)
+	}
+	return s.sibling(o.launcher.Incarnation)
+}

@@ -1,0 +1,98 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
+)
+
+func (s *session) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state >= closing
+}
+
+func TestNewSessionIsNotLateForItsFirstStream(t *testing.T) {
+	a := newTable(t)
+	eventually(t, "the agent is older than a closed stream's lease", func() bool { return a.cfg.Clock.Now() > closedLease+time.Second })
+	s, _ := a.admit(&apiv1.Open{Protocol: apiv1.Protocol, Session: strings.Repeat("ab", 16), Secret: make([]byte, 16)}, "l")
+	for range 3 {
+		s.tick(s.lostAt + closedLease)
+	}
+	if s.over() {
+		t.Error("given up before its first stream could begin")
+	}
+	for range 3 {
+		s.tick(s.lostAt + closedLease + time.Millisecond)
+	}
+	if !s.over() {
+		t.Error("kept without a stream")
+	}
+}
+
+func TestFencedLauncherThatDoesNotReadHoldsNobodyUp(t *testing.T) {
+	a := newTable(t)
+	old := newClient(t, a, '1', "life-1")
+	old.dial(false)
+	old.launch(1, 1, "setsid sleep 1000 & sleep 1000")
+	pid := old.until(started)[0].GetStarted().Pid
+	old.freeze()
+	young := newClient(t, a, '2', "life-2")
+	young.dial(false)
+	begun := time.Now()
+	young.launch(2, 1, "exit 0")
+	young.until(started)
+	if took := time.Since(begun); took > drainBound {
+		t.Errorf("started after %v", took)
+	}
+	if alive(pid) {
+		t.Error("the fenced rank lives")
+	}
+	eventually(t, "the fenced session is forgotten", func() bool { return a.Count() == 1 })
+	if o := old.dial(true); o.Refusal != apiv1.Refusal_REFUSAL_FENCED {
+		t.Errorf("the fenced launcher's resume is answered %v", o)
+	}
+	again := newClient(t, a, '3', "life-1")
+	if o := again.dial(false); o.OwnNumber != 0 || o.HighestNumber != 2 {
+		t.Errorf("a fenced incarnation is told %v", o)
+	}
+	again.launch(3, 1, "exit 0") // with a number above all
+	frames := again.until(isClosed)
+	if c := frames[len(frames)-1].GetClosed(); c.Refusal != apiv1.Refusal_REFUSAL_FENCED {
+		t.Errorf("a fenced incarnation may start: %v", c)
+	}
+	young.until(outputEnd)
+}
+
+// A rank that has written more than its window holds leaves output that nobody will ever take.
+func TestOutputOfALostLauncherHoldsNothingUp(t *testing.T) {
+	a := newTable(t)
+	c := newClient(t, a, '1', "life-1")
+	c.dial(false)
+	c.launch(1, 1, "yes")
+	c.until(func(f *apiv1.Frame) bool { return f.GetOutput() != nil })
+	c.hangUp()
+	eventually(t, "the session is forgotten", func() bool { return a.Count() == 0 })
+}
+
+// freeze puts a stream that nobody reads in place of the present one.
+func (c *client) freeze() {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	mine, theirs, _, endTheirs := wire.Pipe(ctx)
+	c.wg.Go(func() { c.table.Attach(ctx, theirs, c.caller()); endTheirs() })
+	o := &apiv1.Open{Protocol: apiv1.Protocol, Session: c.open.Session, Secret: bytes.Clone(c.open.Secret),
+		Incarnation: c.open.Incarnation, Resume: true, Received: c.link.Received()}
+	if err := mine.Send(o.Frame()); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := mine.Recv(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(cancel)
+}

@@ -1,0 +1,81 @@
+package session
+
+import (
+	"sync"
+	"time"
+)
+
+// hasteTime is how long after a session's begin its job is starting, on a slow host too.
+const hasteTime = 10 * time.Second
+
+// lullTime is how long there is no session before an agent rests: a script's runs, one after the other, are no lull.
+const lullTime = 2 * time.Second
+
+// pace tells the process what its sessions mean for it: that a job is starting, when memory may be spent for time, and
+// that it is no more; once after the last session, that nobody needs what it left in memory, which Go would keep for
+// minutes, for an idle agent allocates nothing that makes it collect; and that nobody has needed the agent for long since
+// its first job. One that waits for its first job waits on. Only time in which this process ran counts. The zero value
+// tells nobody.
+type pace struct {
+	hasten   func(bool)    // nil: nobody
+	rest     func()        // nil: nobody
+	idleExit time.Duration // 0: never
+
+	mu       sync.Mutex
+	hurried  bool          // guarded by mu
+	until    time.Duration // when haste ends, guarded by mu
+	used     bool          // a session has ended since the last rest, guarded by mu
+	served   bool          // ranks were started here, guarded by mu
+	occupied time.Duration // the last look that found a session, or the end of one, guarded by mu
+}
+
+// begins is called when a session begins.
+func (p *pace) begins(now time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = now + hasteTime
+	p.hurry(true)
+}
+
+func (p *pace) hurry(on bool) { // mu is held
+	if p.hurried != on && p.hasten != nil {
+		p.hasten(on)
+	}
+	p.hurried = on
+}
+
+// launched notes that ranks are started.
+func (p *pace) launched() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.served = true
+}
+
+// ended is called when a session is over, which may be between two looks.
+func (p *pace) ended(now time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used, p.occupied = true, now
+}
+
+// pass is called with every step of the clock. idle: nobody has needed the agent for idleExit.
+func (p *pace) pass(now time.Duration, sessions int) (idle bool) {
+	p.mu.Lock()
+	if now >= p.until {
+		p.hurry(false)
+	}
+	if sessions > 0 {
+		p.occupied = now
+	}
+	alone := now - p.occupied
+	rests := p.used && alone >= lullTime
+	if rests {
+		p.used = false
+	}
+	idle = p.served && p.idleExit > 0 && alone >= p.idleExit
+	p.mu.Unlock()
+	if rests && p.rest != nil {
+		p.rest()
+	}
+	return idle
+}

@@ -1,0 +1,359 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/exchange"
+	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/lives"
+	"github.com/mpiup/mpiup/agent/ranks"
+	"github.com/mpiup/mpiup/agent/stdio"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
+)
+
+// session is one launcher process's use of this agent, from its first Open until nothing it
+// started is left.
+type session struct {
+	table    *Table
+	id       string // hex, also MPIUP_SESSION of all it starts
+	secret   []byte
+	launcher launcherID
+	born     time.Duration // Clock time of its first Open
+	lease    time.Duration
+	log      *slog.Logger
+	link     *wire.Link
+	exchange *exchange.Exchange
+	jobs     ranks.Jobs // none is added once a stop has begun
+	hints    host.Hints
+	trail    trail
+	deserted atomic.Bool    // the lease has run out: no launcher takes anything
+	wg       sync.WaitGroup // goroutines that start and stop things
+	carriers sync.WaitGroup // of streams; none is added once the state is closed
+
+	life    context.Context // ends when the session is closed
+	finish  context.CancelFunc
+	serving context.Context // of what serves all jobs; ends when their processes have
+	unserve context.CancelFunc
+	ending  chan struct{} // closed when the session is to end
+	empty   chan struct{} // closed when, after that, nothing it started is left
+
+	mu         sync.Mutex
+	state      state         // guarded by mu
+	streams    int           // streams carrying frames now, guarded by mu
+	missed     bool          // the log says that the connection was lost, guarded by mu
+	lostAt     time.Duration // Clock time when streams became 0, guarded by mu
+	pendingTil time.Duration // Clock time until which unread bytes put expiry off, guarded by mu
+	endText    string        // why it ends, guarded by mu
+	done       bool          // the launcher said Bye, guarded by mu
+	undrain    func()        // ends drain, guarded by mu
+	fenced     bool          // a newer incarnation has taken over, guarded by mu
+	rival      *session      // another incarnation's, which waits for a word of our launcher, guarded by mu
+	tee        *stdio.Tee    // nil: output goes to the launcher only, guarded by mu
+	sealed     bool          // nothing of jobs is left, and nothing may be added to wg any more, guarded by mu
+}
+
+// launcherID is who opened a session: the identity its certificate states, the life of its
+// container, and names for messages.
+type launcherID struct {
+	identity string
+	lives.Life
+	namespace string
+	pod       string
+}
+
+func newSession(t *Table, o *apiv1.Open, identity string) *session {
+	lease := time.Duration(o.LeaseMs) * time.Millisecond
+	if lease <= 0 {
+		lease = defaultLease
+	}
+	now := t.cfg.Clock.Now()
+	s := &session{
+		table:  t,
+		id:     o.Session,
+		secret: o.Secret,
+		launcher: launcherID{identity: identity, namespace: o.Namespace, pod: o.Pod,
+			Life: lives.Life{Incarnation: o.Incarnation, Host: o.Launcher, Sandbox: o.Sandbox}},
+		born:   now,
+		lease:  min(lease, maxLease),
+		log:    t.cfg.Log.With("session", short(o.Session), "launcher", o.Launcher),
+		link:   wire.NewLink(wire.Config{Clock: t.cfg.Clock}),
+		trail:  trail{log: t.cfg.Log, session: short(o.Session)},
+		ending: make(chan struct{}),
+		empty:  make(chan struct{}),
+		lostAt: now, // its first stream is about to carry
+	}
+	s.serving, s.unserve = context.WithCancel(context.Background())
+	s.life, s.finish = context.WithCancel(context.Background())
+	s.exchange = exchange.New(exchange.Config{Link: s.link, Clock: t.cfg.Clock, Serving: s.serving, Go: s.while, End: s.end,
+		Shared: &ranks.Shared{Config: t.cfg.Config, ID: s.id, Log: s.log, Jobs: &s.jobs, Hints: &s.hints, Audit: s.trail.begins}})
+	return s
+}
+
+// carry runs the session over one stream until that breaks or the session is over.
+func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64) error {
+	s.mu.Lock()
+	if s.state == closed { // it was found while it went
+		s.mu.Unlock()
+		return nil
+	}
+	s.carriers.Add(1)
+	defer s.carriers.Done()
+	resumed := s.missed
+	s.missed = false
+	s.streams++
+	s.mu.Unlock()
+	if resumed {
+		s.log.Info("connection resumed")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(s.life, cancel)()
+	defer cancel()
+	err := s.link.Run(ctx, stream, received, s.deliver)
+	s.mu.Lock()
+	s.streams--
+	if s.streams == 0 {
+		s.lostAt = s.table.cfg.Clock.Now()
+		if s.undrain != nil {
+			s.undrain()
+		}
+	}
+	over := s.life.Err() != nil
+	ends := s.state >= closing
+	missed := s.streams == 0 && !over && !ends && !errors.Is(err, wire.ErrReplaced)
+	s.missed = s.missed || missed
+	s.mu.Unlock()
+	if over {
+		return nil
+	}
+	if missed {
+		s.log.Info("connection lost", "cause", err)
+	}
+	return err
+}
+
+// while runs f on a goroutine that the session waits for; at its very end it does not.
+func (s *session) while(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.sealed {
+		s.wg.Go(f)
+	}
+}
+
+// stop ends the session's processes; the session itself goes on, to tell how they ended.
+func (s *session) stop(why string, now bool) {
+	s.mu.Lock()
+	to, err := s.state.next(evStop)
+	if err == nil {
+		s.state = to
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return
+	}
+	steps := s.jobs.All()
+	grace := graceOf(steps)
+	if now {
+		grace = 0
+	}
+	s.while(func() { s.stopSteps(steps, why, grace) })
+}
+
+// stopSteps ends the processes of all jobs: TERM, grace, CONT and KILL, then whatever of theirs is
+// left. It returns when nothing is, or after a bound that only a process in uninterruptible sleep
+// reaches.
+func (s *session) stopSteps(steps []*ranks.Job, why string, grace time.Duration) {
+	if len(steps) == 0 {
+		return
+	}
+	grace = min(grace, maxGrace)
+	for _, st := range steps {
+		st.MarkStopped(time.Now().Add(grace))
+	}
+	left := s.table.cfg.Super.StopSession(context.Background(), s.id, grace)
+	if len(left) > 0 {
+		s.exchange.Notice(true, "processes %v do not end (stopped for: %s); they wait for a device or file system", left, why)
+	}
+}
+
+// graceOf is the time between TERM and KILL that the launcher asked for.
+func graceOf(steps []*ranks.Job) (grace time.Duration) {
+	for _, st := range steps {
+		grace = max(grace, time.Duration(min(st.Launch.Job.GraceMs, uint64(maxGrace/time.Millisecond)))*time.Millisecond)
+	}
+	return grace
+}
+
+// end begins the end of the session; run does the rest. The first reason counts.
+func (s *session) end(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to, err := s.state.next(evEnd)
+	if err != nil {
+		return
+	}
+	if s.state != closing {
+		s.endText = text
+		close(s.ending)
+	}
+	s.state = to
+}
+
+// refuse ends a session that a newer incarnation of its launcher has overtaken.
+func (s *session) refuse(text string) {
+	s.mu.Lock()
+	s.fenced = true
+	s.mu.Unlock()
+	s.end(text)
+}
+
+// run waits for the end of the session and then leaves nothing of it behind.
+func (s *session) run() {
+	select {
+	case <-s.ending:
+	case <-s.table.cfg.Ending.Done():
+		why := context.Cause(s.table.cfg.Ending).Error()
+		s.link.Send((&apiv1.Ending{Why: why}).Frame())
+		s.end(why)
+	}
+	s.mu.Lock()
+	text, fenced := s.endText, s.fenced
+	s.mu.Unlock()
+	s.log.Debug("session ends", "why", text)
+	steps := s.jobs.All()
+	grace := graceOf(steps)
+	if s.table.cfg.Ending.Err() != nil {
+		grace = s.table.cfg.Grace // the pod's, of which the launcher's job knows nothing
+	}
+	if s.keeps(steps) {
+		s.table.keep(s)
+	} else {
+		s.stopSteps(steps, text, grace)
+	}
+	for _, st := range steps {
+		if s.deserted.Load() { // nobody takes what the ranks wrote: waiting for that would never end
+			st.Abandon()
+		}
+		st.Wait()
+	}
+	s.unserve()
+	s.mu.Lock()
+	s.sealed = true
+	s.mu.Unlock()
+	s.wg.Wait()
+	s.hints.Close()
+	for _, st := range steps {
+		st.RemoveFiles()
+	}
+	close(s.empty)
+	c := &apiv1.Closed{Text: text}
+	if fenced {
+		c.Refusal = apiv1.Refusal_REFUSAL_FENCED
+	}
+	s.link.Send(c.Frame())
+	s.drain()
+	s.mu.Lock()
+	s.state, _ = s.state.next(evGone)
+	s.mu.Unlock()
+	s.finish()
+	s.carriers.Wait()
+	s.link.Wait()
+	s.table.forget(s)
+}
+
+// drain waits until the launcher has all that was sent, for as long as there is a launcher: one
+// that has read Closed hangs up without a word.
+func (s *session) drain() {
+	ctx, cancel := context.WithTimeout(s.life, drainBound)
+	defer cancel()
+	s.mu.Lock()
+	connected := s.streams > 0
+	s.undrain = cancel
+	s.mu.Unlock()
+	if connected {
+		s.link.Drained(ctx) // the error is the bound, after which the launcher is left behind
+	}
+}
+
+// tick is called with every step of the agent's clock and decides whether the launcher is gone.
+func (s *session) tick(now time.Duration) {
+	s.mu.Lock()
+	streams, lostAt, st, til := s.streams, s.lostAt, s.state, s.pendingTil
+	s.mu.Unlock()
+	if st >= closing {
+		return
+	}
+	if st == launched {
+		s.exchange.Look(now)
+	}
+	silent := s.link.Silent()
+	var text string
+	switch {
+	case streams > 0 && silent > s.lease:
+		text = fmt.Sprintf("launcher %s has been silent for %v", s.launcher.Host, s.lease)
+	case streams == 0 && now-lostAt > closedLease:
+		text = fmt.Sprintf("the connection of launcher %s closed and it did not come back within %v",
+			s.launcher.Host, closedLease)
+	default:
+		s.mu.Lock()
+		s.pendingTil = 0
+		s.mu.Unlock()
+		return
+	}
+	// What has arrived must be read before anybody is called dead, but nobody can put the
+	// end off for ever by sending bytes that mean nothing.
+	if til == 0 {
+		s.mu.Lock()
+		s.pendingTil = now + pendingBound
+		s.mu.Unlock()
+		return
+	}
+	if now < til && s.table.cfg.Unread(streams == 0) {
+		return
+	}
+	level := slog.LevelWarn
+	if st < launched { // one that came to look, or to ask for the plan
+		level = slog.LevelDebug
+	}
+	s.log.Log(context.Background(), level, "launcher lost", "cause", text)
+	s.mu.Lock()
+	by := s.rival
+	s.mu.Unlock()
+	if by != nil {
+		s.fence(by)
+	}
+	s.deserted.Store(true)
+	s.end(text)
+}
+
+func short(id string) string { return id[:min(len(id), 8)] }
+
+// bye is the launcher's leave: it has heard all it wants.
+func (s *session) bye() {
+	s.mu.Lock()
+	s.done = true
+	s.mu.Unlock()
+	s.end("the launcher is done")
+}
+
+// busy says that the session has jobs whose processes, or what serves them, have not all ended.
+func (s *session) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.sealed && len(s.jobs.All()) > 0
+}
+
+// keeps says whether what the session's command left behind may stay: it asked for it, its command
+// has ended by itself, and its launcher took its leave.
+func (s *session) keeps(steps []*ranks.Job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done && !s.fenced && len(steps) == 1 && steps[0].Launch.Exec.GetKeep() && steps[0].Completed()
+}

@@ -1,0 +1,84 @@
+package session
+
+import (
+	"cmp"
+	"path"
+	"slices"
+
+	"github.com/mpiup/mpiup/agent/ranks"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+)
+
+// maxUses bounds what an agent tells of what it runs.
+const maxUses = 32
+
+// Uses is what launchers run here, the oldest first: whose it is, its program's file name without arguments, how many
+// processes, and since when.
+func (t *Table) Uses() (list []*apiv1.Use) {
+	for _, s := range t.all() {
+		if u := s.use(); u.Procs > 0 {
+			list = append(list, u)
+		}
+	}
+	slices.SortFunc(list, func(a, b *apiv1.Use) int {
+		return cmp.Or(cmp.Compare(a.SinceNs, b.SinceNs), cmp.Compare(a.Launcher, b.Launcher))
+	})
+	return list[:min(len(list), maxUses)]
+}
+
+// use is what the session runs.
+func (s *session) use() *apiv1.Use {
+	u := &apiv1.Use{Launcher: s.launcher.Host}
+	for _, st := range s.jobs.All() {
+		if n := st.Live(); n > 0 {
+			if u.Procs == 0 {
+				u.Program, u.SinceNs, u.Exec = programOf(st.Launch.Launch), st.Since.UnixNano(), st.Launch.Exec != nil
+			}
+			u.Procs += uint32(n)
+		}
+	}
+	return u
+}
+
+// programOf is the file name of a launch's first program here.
+func programOf(l *apiv1.Launch) string {
+	if l.Exec.GetShell() || len(l.Apps) == 0 {
+		return "shell"
+	}
+	app := uint32(0)
+	if len(l.Procs) > 0 {
+		app = l.Procs[0].App
+	}
+	name := path.Base(l.Apps[app].Argv[0])
+	const most = 64
+	return name[:min(len(name), most)]
+}
+
+// Rank is one that runs here, and whose it is.
+type Rank struct {
+	*ranks.Process
+	Launcher string    // its host
+	session  string    // its id
+	Waiting  idset.Set // ids of the session's that wait in fences
+}
+
+// Ranks are those that run here, by launcher, job and rank; commands are none.
+func (t *Table) Ranks() (list []Rank) {
+	for _, s := range t.all() {
+		waiting := s.exchange.Waiting()
+		for _, st := range s.jobs.All() {
+			if st.Launch.Exec == nil && st.Launch.Job.Explain == 0 {
+				for _, p := range st.All() {
+					if !p.Gone() {
+						list = append(list, Rank{p, s.launcher.Host, s.id, waiting})
+					}
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(p, q Rank) int {
+		return cmp.Or(cmp.Compare(p.Launcher, q.Launcher), cmp.Compare(p.session, q.session), cmp.Compare(p.ID, q.ID))
+	})
+	return list
+}
