@@ -83,9 +83,3 @@ func require(ctx context.Context, roles ...identity.Role) error {
 	}
 	return nil
 }
-
-// caller is whom the gate let in.
-func caller(ctx context.Context) identity.Peer {
-	who, _ := identity.PeerFromContext(ctx)
-	return who
-}

@@ -73,7 +73,7 @@ func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv
 	who := caller(ctx)
 	if r.Rest {
 		s.agent.cfg.Log.Info("what commands left behind ends", "by", who.Name, "why", r.Why)
-		s.agent.sessions.EndKept(launcherName(who), func(string) bool { return true })
+		s.agent.sessions.EndKept(launcherName(who))
 		return &apiv1.ShutdownReply{}, nil
 	}
 	s.agent.cfg.Log.Info("shutdown", "by", who.Name, "why", r.Why)
@@ -161,4 +161,10 @@ func (s *service) Ask(ctx context.Context, r *apiv1.AskRequest) (*apiv1.AskReply
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	return reply, nil
+}
+
+// caller is whom the gate let in.
+func caller(ctx context.Context) identity.Peer {
+	who, _ := identity.PeerFromContext(ctx)
+	return who
 }

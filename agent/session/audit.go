@@ -4,15 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"sync"
 
+	"github.com/mpiup/mpiup/agent/lives"
 	"github.com/mpiup/mpiup/agent/policy"
 	"github.com/mpiup/mpiup/agent/ranks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 )
+
+// Caller is who opens or resumes a session.
+type Caller struct {
+	Name string         // the launcher's proven name
+	Peer *identity.Peer // what its certificate says; nil: it is this very process
+	From net.Addr       // nil with Peer
+}
+
+// launcherID is who opened a session: the identity its certificate states, the life of its
+// container, and names for messages.
+type launcherID struct {
+	identity string
+	lives.Life
+	namespace string
+	pod       string
+}
 
 // trail is a session's part of the audit trail, three kinds of line in the agent's log (docs/security.md): "session" for
 // each session that is opened, "start" for each Launch, and "start refused" for each that the policy does not allow.
@@ -110,3 +128,6 @@ func filesText(l *apiv1.Launch) string {
 	}
 	return b.String()
 }
+
+// short is an id as people read it.
+func short(id string) string { return id[:min(len(id), 8)] }

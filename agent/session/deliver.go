@@ -1,11 +1,56 @@
 package session
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"syscall"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/wire"
 )
+
+// carry runs the session over one stream until that breaks or the session is over.
+func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64) error {
+	s.mu.Lock()
+	if s.state == closed { // it was found while it went
+		s.mu.Unlock()
+		return nil
+	}
+	s.carriers.Add(1)
+	defer s.carriers.Done()
+	resumed := s.missed
+	s.missed = false
+	s.streams++
+	s.mu.Unlock()
+	if resumed {
+		s.log.Info("connection resumed")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(s.life, cancel)()
+	defer cancel()
+	err := s.link.Run(ctx, stream, received, s.deliver)
+	s.mu.Lock()
+	s.streams--
+	if s.streams == 0 {
+		s.lostAt = s.table.cfg.Clock.Now()
+		if s.undrain != nil {
+			s.undrain()
+		}
+	}
+	over := s.life.Err() != nil
+	ends := s.state >= closing
+	missed := s.streams == 0 && !over && !ends && !errors.Is(err, wire.ErrReplaced)
+	s.missed = s.missed || missed
+	s.mu.Unlock()
+	if over {
+		return nil
+	}
+	if missed {
+		s.log.Info("connection lost", "cause", err)
+	}
+	return err
+}
 
 // deliver handles one frame. It runs on the stream's reading goroutine and may not block.
 func (s *session) deliver(f *apiv1.Frame) error {

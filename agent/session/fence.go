@@ -65,7 +65,7 @@ func (s *session) clearAway(over []string) {
 	for _, o := range others {
 		s.outlive(o)
 	}
-	s.table.EndKept(s.launcher.identity, func(incarnation string) bool {
+	s.table.kept.end(s.launcher.identity, func(incarnation string) bool {
 		return incarnation != s.launcher.Incarnation && !s.sibling(incarnation)
 	})
 }

@@ -2,8 +2,12 @@ package session
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/reap"
 )
 
 // maxKept bounds the sessions of which something was left behind; beyond that the oldest is ended.
@@ -12,8 +16,12 @@ const maxKept = 1024
 // kept are sessions whose command has ended well and whose processes may live on, as they would
 // under sshd: the daemons of a launcher that was given us as its ssh, and what a user's command put
 // into the background. They end with the agent, or when another incarnation of the same launcher
-// comes: no lease holds them. The zero value is ready for use.
+// comes: no lease holds them.
 type kept struct {
+	super *reap.Supervisor
+	log   *slog.Logger
+	grace time.Duration // between TERM and KILL
+
 	mu   sync.Mutex
 	list []leftover // oldest first, guarded by mu
 }
@@ -50,28 +58,28 @@ func (k *kept) take(identity string, ends func(incarnation string) bool) (sessio
 }
 
 // keep lets what a session left behind live on; nothing is noted where nothing is left.
-func (t *Table) keep(s *session) {
-	if !t.cfg.Super.Left(s.id) {
+func (k *kept) keep(session string, of launcherID) {
+	if !k.super.Left(session) {
 		return
 	}
-	s.log.Info("what the command left behind lives on")
-	if over := t.kept.add(s.id, s.launcher); over != "" {
-		t.cfg.Log.Warn("too many commands left something behind; the oldest's is ended", "session", short(over), "most", maxKept)
-		t.cfg.Super.StopSession(context.Background(), over, t.cfg.Grace)
+	k.log.Info("what the command left behind lives on", "session", short(session), "launcher", of.Host)
+	if over := k.add(session, of); over != "" {
+		k.log.Warn("too many commands left something behind; the oldest's is ended", "session", short(over), "most", maxKept)
+		k.super.StopSession(context.Background(), over, k.grace)
 	}
 }
 
-// EndKept ends what those incarnations of a launcher left behind here on purpose.
-func (t *Table) EndKept(identity string, ends func(incarnation string) bool) {
-	for _, id := range t.kept.take(identity, ends) {
-		t.cfg.Super.StopSession(context.Background(), id, t.cfg.Grace)
+// end ends what those incarnations of a launcher left behind.
+func (k *kept) end(identity string, ends func(incarnation string) bool) {
+	for _, id := range k.take(identity, ends) {
+		k.super.StopSession(context.Background(), id, k.grace)
 	}
 }
 
-// keptLive tells whether anything of the kept sessions lives.
-func (t *Table) keptLive() bool {
-	t.kept.mu.Lock()
-	list := slices.Clone(t.kept.list)
-	t.kept.mu.Unlock()
-	return slices.ContainsFunc(list, func(l leftover) bool { return t.cfg.Super.Left(l.session) })
+// live tells whether anything that was left behind lives.
+func (k *kept) live() bool {
+	k.mu.Lock()
+	list := slices.Clone(k.list)
+	k.mu.Unlock()
+	return slices.ContainsFunc(list, func(l leftover) bool { return k.super.Left(l.session) })
 }

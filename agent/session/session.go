@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -59,15 +57,6 @@ type session struct {
 	sealed     bool          // nothing of jobs is left, and nothing may be added to wg any more, guarded by mu
 }
 
-// launcherID is who opened a session: the identity its certificate states, the life of its
-// container, and names for messages.
-type launcherID struct {
-	identity string
-	lives.Life
-	namespace string
-	pod       string
-}
-
 func newSession(t *Table, o *apiv1.Open, identity string) *session {
 	lease := time.Duration(o.LeaseMs) * time.Millisecond
 	if lease <= 0 {
@@ -94,48 +83,6 @@ func newSession(t *Table, o *apiv1.Open, identity string) *session {
 	s.exchange = exchange.New(exchange.Config{Link: s.link, Clock: t.cfg.Clock, Serving: s.serving, Go: s.while, End: s.end,
 		Shared: &ranks.Shared{Config: t.cfg.Config, ID: s.id, Log: s.log, Jobs: &s.jobs, Hints: &s.hints, Audit: s.trail.begins}})
 	return s
-}
-
-// carry runs the session over one stream until that breaks or the session is over.
-func (s *session) carry(ctx context.Context, stream wire.Stream, received uint64) error {
-	s.mu.Lock()
-	if s.state == closed { // it was found while it went
-		s.mu.Unlock()
-		return nil
-	}
-	s.carriers.Add(1)
-	defer s.carriers.Done()
-	resumed := s.missed
-	s.missed = false
-	s.streams++
-	s.mu.Unlock()
-	if resumed {
-		s.log.Info("connection resumed")
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer context.AfterFunc(s.life, cancel)()
-	defer cancel()
-	err := s.link.Run(ctx, stream, received, s.deliver)
-	s.mu.Lock()
-	s.streams--
-	if s.streams == 0 {
-		s.lostAt = s.table.cfg.Clock.Now()
-		if s.undrain != nil {
-			s.undrain()
-		}
-	}
-	over := s.life.Err() != nil
-	ends := s.state >= closing
-	missed := s.streams == 0 && !over && !ends && !errors.Is(err, wire.ErrReplaced)
-	s.missed = s.missed || missed
-	s.mu.Unlock()
-	if over {
-		return nil
-	}
-	if missed {
-		s.log.Info("connection lost", "cause", err)
-	}
-	return err
 }
 
 // while runs f on a goroutine that the session waits for; at its very end it does not.
@@ -233,7 +180,7 @@ func (s *session) run() {
 		grace = s.table.cfg.Grace // the pod's, of which the launcher's job knows nothing
 	}
 	if s.keeps(steps) {
-		s.table.keep(s)
+		s.table.kept.keep(s.id, s.launcher)
 	} else {
 		s.stopSteps(steps, text, grace)
 	}
@@ -265,7 +212,7 @@ func (s *session) run() {
 	s.finish()
 	s.carriers.Wait()
 	s.link.Wait()
-	s.table.forget(s)
+	s.table.forget(s.id)
 }
 
 // drain waits until the launcher has all that was sent, for as long as there is a launcher: one
@@ -281,59 +228,6 @@ func (s *session) drain() {
 		s.link.Drained(ctx) // the error is the bound, after which the launcher is left behind
 	}
 }
-
-// tick is called with every step of the agent's clock and decides whether the launcher is gone.
-func (s *session) tick(now time.Duration) {
-	s.mu.Lock()
-	streams, lostAt, st, til := s.streams, s.lostAt, s.state, s.pendingTil
-	s.mu.Unlock()
-	if st >= closing {
-		return
-	}
-	if st == launched {
-		s.exchange.Look(now)
-	}
-	silent := s.link.Silent()
-	var text string
-	switch {
-	case streams > 0 && silent > s.lease:
-		text = fmt.Sprintf("launcher %s has been silent for %v", s.launcher.Host, s.lease)
-	case streams == 0 && now-lostAt > closedLease:
-		text = fmt.Sprintf("the connection of launcher %s closed and it did not come back within %v",
-			s.launcher.Host, closedLease)
-	default:
-		s.mu.Lock()
-		s.pendingTil = 0
-		s.mu.Unlock()
-		return
-	}
-	// What has arrived must be read before anybody is called dead, but nobody can put the
-	// end off for ever by sending bytes that mean nothing.
-	if til == 0 {
-		s.mu.Lock()
-		s.pendingTil = now + pendingBound
-		s.mu.Unlock()
-		return
-	}
-	if now < til && s.table.cfg.Unread(streams == 0) {
-		return
-	}
-	level := slog.LevelWarn
-	if st < launched { // one that came to look, or to ask for the plan
-		level = slog.LevelDebug
-	}
-	s.log.Log(context.Background(), level, "launcher lost", "cause", text)
-	s.mu.Lock()
-	by := s.rival
-	s.mu.Unlock()
-	if by != nil {
-		s.fence(by)
-	}
-	s.deserted.Store(true)
-	s.end(text)
-}
-
-func short(id string) string { return id[:min(len(id), 8)] }
 
 // bye is the launcher's leave: it has heard all it wants.
 func (s *session) bye() {

@@ -10,6 +10,11 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
+// Busy says that processes of a launcher run here, or were left behind by one on purpose.
+func (t *Table) Busy() bool {
+	return t.kept.live() || slices.ContainsFunc(t.all(), (*session).busy)
+}
+
 // maxUses bounds what an agent tells of what it runs.
 const maxUses = 32
 
@@ -17,7 +22,7 @@ const maxUses = 32
 // processes, and since when.
 func (t *Table) Uses() (list []*apiv1.Use) {
 	for _, s := range t.all() {
-		if u := s.use(); u.Procs > 0 {
+		if u := useOf(s); u.Procs > 0 {
 			list = append(list, u)
 		}
 	}
@@ -27,8 +32,8 @@ func (t *Table) Uses() (list []*apiv1.Use) {
 	return list[:min(len(list), maxUses)]
 }
 
-// use is what the session runs.
-func (s *session) use() *apiv1.Use {
+// useOf is what a session runs.
+func useOf(s *session) *apiv1.Use {
 	u := &apiv1.Use{Launcher: s.launcher.Host}
 	for _, st := range s.jobs.All() {
 		if n := st.Live(); n > 0 {

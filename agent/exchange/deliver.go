@@ -1,0 +1,117 @@
+package exchange
+
+import (
+	"fmt"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/pmi/kvs"
+)
+
+// Deliver handles a frame of the launcher's. An error is a frame that no launcher sends.
+func (x *Exchange) Deliver(f *apiv1.Frame) error {
+	switch b := f.Body.(type) {
+	case *apiv1.Frame_FenceResult:
+		x.star.answer(fenceKey{b.FenceResult.Set, b.FenceResult.Epoch}, b.FenceResult)
+	case *apiv1.Frame_NameResult:
+		x.star.answer(nameID(b.NameResult.Id), b.NameResult)
+	case *apiv1.Frame_FetchResult:
+		x.star.answer(fetchID(b.FetchResult.Id), b.FetchResult)
+	case *apiv1.Frame_SpawnResult:
+		x.star.answer(spawnID(b.SpawnResult.Id), b.SpawnResult)
+	case *apiv1.Frame_AbortNoted:
+		x.star.answer(abortID(b.AbortNoted.Id), b.AbortNoted)
+	case *apiv1.Frame_AskWaits:
+		x.answerWaits(b.AskWaits.Id)
+	case *apiv1.Frame_FetchRequest:
+		x.answerFetch(b.FetchRequest)
+	case *apiv1.Frame_Gone:
+		return x.gone(b.Gone)
+	case *apiv1.Frame_Event:
+		x.event(b.Event)
+	default:
+		return fmt.Errorf("frame %T is not for an agent", f.Body)
+	}
+	return nil
+}
+
+// answerFetch answers another host's question for what ranks here have put. The job is known from
+// its Launch on, before its ranks run.
+func (x *Exchange) answerFetch(r *apiv1.FetchRequest) {
+	res := &apiv1.FetchResult{Id: r.Id}
+	st, rank := x.Jobs.Of(r.Owner), kvs.AnyOwner
+	if r.AnyOwner {
+		st = x.Jobs.Number(r.Job)
+	} else if st != nil {
+		rank = int(r.Owner - st.Launch.Job.Base)
+	}
+	if st == nil || r.AnyOwner || !r.Wait {
+		if st != nil {
+			res.Value, res.Found = st.Get(rank, r.Key)
+		}
+		x.Send(res.Frame())
+		return
+	}
+	x.cfg.Go(func() {
+		var err error
+		if res.Value, res.Found, err = st.Await(rank, r.Key, string(r.Not)); err != nil {
+			res.Error = err.Error()
+		}
+		x.Send(res.Frame())
+	})
+}
+
+// maxWaits bounds the barriers that a launcher is told of at once.
+const maxWaits = 16
+
+// Look tells the launcher when ranks here have waited long in a barrier; it is called with every step of the clock.
+// Barriers of processes of several jobs (MPI_Comm_connect) are not looked at.
+func (x *Exchange) Look(now time.Duration) {
+	x.mu.Lock()
+	due := x.stalls.Due(now)
+	x.mu.Unlock()
+	if !due {
+		return
+	}
+	if w, news := x.waits(now); news {
+		x.Send(w.Frame())
+	}
+}
+
+// answerWaits tells the launcher who waits and who is silent here.
+func (x *Exchange) answerWaits(id uint64) {
+	w, _ := x.waits(x.cfg.Clock.Now())
+	w.Id = id
+	x.Send(w.Frame())
+}
+
+// waits is this host's part of who waits for whom; news: somebody has waited for long and that was not
+// said yet.
+func (x *Exchange) waits(now time.Duration) (w *apiv1.Waits, news bool) {
+	w = &apiv1.Waits{}
+	var open []uint64
+	var silent idset.Set
+	for _, st := range x.Jobs.All() {
+		if !st.Served() {
+			continue
+		}
+		for _, p := range st.All() {
+			if p.Silent() {
+				silent.Add(int(p.ID))
+			}
+		}
+	}
+	for _, b := range x.Engine.Waits(maxWaits) {
+		open = append(open, b.Number)
+		w.Waits = append(w.Waits, &apiv1.Wait{Set: b.Set, Entered: b.Entered.String(), Absent: b.Absent.String()})
+	}
+	w.Silent = silent.String()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	ages, news := x.stalls.Look(now, open)
+	for i, age := range ages {
+		w.Waits[i].Seconds = uint32(age / time.Second)
+	}
+	return w, news
+}

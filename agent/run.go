@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/member"
+	"github.com/mpiup/mpiup/agent/metrics"
+	"github.com/mpiup/mpiup/agent/mpilib"
+	"github.com/mpiup/mpiup/agent/outfit"
+	"github.com/mpiup/mpiup/agent/ranks"
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/session"
+	"github.com/mpiup/mpiup/agent/survey"
+	"github.com/mpiup/mpiup/internal/wire"
+)
+
+// New builds an agent; nothing runs until Run.
+func New(cfg Config) (*Agent, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	a := &Agent{cfg: cfg, clock: wire.NewClock(0), traces: make(chan struct{}, 1)}
+	a.ending, a.stop = context.WithCancelCause(context.Background())
+	a.host = host.New(host.Config{Env: cfg.Env, GPUHelper: cfg.GPUHelper, Run: a.runForOutput, RunDir: cfg.RunDir, Log: cfg.Log})
+	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.host.RunDir()})
+	a.watch = a.watchGPUs()
+	libs := mpilib.NewMemory(os.DirFS("/"))
+	a.survey = survey.New(survey.Config{Hello: a.Hello, Host: a.host, Libs: libs, Inventory: cfg.Inventory, Slots: cfg.Slots,
+		Env: outfit.Environment(cfg.Env, nil, nil, nil), Dir: cfg.Dir, Address: a.address, Ending: a.ending.Done()})
+	a.metrics = metrics.New(metrics.Config{Address: cfg.HTTP, Log: cfg.Log, Ending: func() bool { return a.ending.Err() != nil },
+		Sessions: func() int { return a.sessions.Count() }, Peers: a.peersIn, Ranks: a.ranksByState, Version: cfg.Version})
+	a.sessions = session.New(session.Config{Version: cfg.Version, Log: cfg.Log, Clock: a.clock, Policy: cfg.Policy, Grace: cfg.Grace,
+		Stdout: cfg.Stdout, Stderr: cfg.Stderr, Ending: a.ending, Hello: a.Hello, Settle: func(from net.Addr) { a.front.Settle(from) }, Unread: a.unread,
+		Gossip: func() *member.Gossip { return a.gossip }, Hasten: cfg.Hasten, Rest: cfg.Rest, IdleExit: cfg.IdleExit,
+		Config: ranks.Config{Name: cfg.Name, Env: cfg.Env, Dir: cfg.Dir, Embedded: cfg.Embedded, Inventory: cfg.Inventory, GPUs: cfg.GPUs,
+			Host: a.host, Super: a.super, Libs: libs, Metrics: a.metrics, Watch: a.watch}})
+	return a, nil
+}
+
+// Run serves until ctx ends (a signal, in the agent's own process) or a launcher shuts the agent down, then
+// ends all sessions and returns when nothing is left. The exit code is 0 for an idle agent and
+// after Shutdown, 143 (128+SIGTERM) when processes of a job were running.
+func (a *Agent) Run(ctx context.Context) (code int, err error) {
+	superCtx, endSuper := context.WithCancel(context.Background())
+	superErr := make(chan error, 1)
+	go func() { superErr <- a.super.Run(superCtx) }()
+
+	clockCtx, endClock := context.WithCancel(context.Background())
+	var clock sync.WaitGroup
+	clock.Go(func() {
+		a.clock.Run(clockCtx, func() {
+			if a.sessions.Tick() {
+				a.stop(&end{why: fmt.Sprintf("no session for %v (--idle-exit)", a.cfg.IdleExit)})
+			}
+		})
+	})
+
+	if a.cfg.Embedded {
+		clock.Go(func() { a.host.XML() }) // is known when the first job comes; who needs it asks again and gets the error
+		a.awaitEnd(ctx)
+	} else if err = a.serve(ctx); err != nil {
+		a.stop(&end{why: "it cannot serve: " + err.Error()}) // Run's error counts
+	}
+	if a.front != nil {
+		a.front.Close()
+	}
+	a.sessions.WaitStreams()
+	a.asked.Wait()
+	endSuper()
+	err = errors.Join(err, <-superErr)
+	endClock()
+	clock.Wait()
+	return a.end().code, err
+}
