@@ -42,7 +42,11 @@ type ray struct {
 
 func newStar(hosts, perHost int) *star {
 	s := &star{wait: map[int]chan *apiv1.FenceResult{}, toHost: make([]traffic, hosts)}
-	s.x = New()
+	s.x = New(func(host int, f *apiv1.Frame) { // the caller holds mu
+		s.out.add(f)
+		s.toHost[host].add(f)
+		s.wait[host] <- f.GetFenceResult()
+	})
 	hostOf := make([]int, hosts*perHost)
 	for r := range hostOf {
 		hostOf[r] = r / perHost
@@ -57,12 +61,7 @@ func (r ray) Exchange(ctx context.Context, set string, epoch uint64, collect boo
 	r.mu.Lock()
 	r.in.add(f.Frame())
 	r.wait[r.host] = c
-	frames, _, err := r.x.Enter(r.host, f)
-	for _, o := range frames {
-		r.out.add(o.Frame)
-		r.toHost[o.Host].add(o.Frame)
-		r.wait[o.Host] <- o.Frame.GetFenceResult()
-	}
+	_, err := r.x.Enter(r.host, f)
 	r.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -144,17 +143,15 @@ func TestCollectingFenceCost(t *testing.T) {
 // What hosts bring to fences that do not end is bounded, for one fence and for all. Those that pass a bound fail on every
 // host, also for those that come later, and the launcher lets their data go.
 func TestFencesAreBounded(t *testing.T) {
-	var answers []Out
-	x := New()
+	var answers []*apiv1.FenceResult
+	x := New(func(_ int, f *apiv1.Frame) { answers = append(answers, f.GetFenceResult()) })
 	x.Grow([]int{0, 1, 2}, 3)
 	part := make([]byte, maxFence/2+1) // no page of it is touched
 	enter := func(host int, tag string, data []byte) {
 		t.Helper()
-		frames, _, err := x.Enter(host, &apiv1.FenceEnter{Set: "0-2#" + tag, Epoch: 1, Collect: true, Data: data})
-		if err != nil {
+		if _, err := x.Enter(host, &apiv1.FenceEnter{Set: "0-2#" + tag, Epoch: 1, Collect: true, Data: data}); err != nil {
 			t.Fatal(err)
 		}
-		answers = append(answers, frames...)
 	}
 	refused := func(hosts ...int) {
 		t.Helper()
@@ -162,8 +159,8 @@ func TestFencesAreBounded(t *testing.T) {
 			if len(answers) == 0 {
 				t.Fatalf("host %d has no answer", want)
 			}
-			if r := answers[0].Frame.GetFenceResult(); r.Error == "" || !r.Limit || len(r.Data) > 0 {
-				t.Errorf("host %d: %.200v", answers[0].Host, r)
+			if r := answers[0]; r.Error == "" || !r.Limit || len(r.Data) > 0 {
+				t.Errorf("host %d: %.200v", want, r)
 			}
 			answers = answers[1:]
 		}
@@ -190,7 +187,7 @@ func TestFencesAreBounded(t *testing.T) {
 	for host := 1; host < 3; host++ {
 		enter(host, "small", nil)
 	}
-	if len(answers) != 3 || answers[0].Frame.GetFenceResult().Error != "" {
+	if len(answers) != 3 || answers[0].Error != "" {
 		t.Errorf("%v", answers)
 	}
 	x.Over(1, "it is gone")

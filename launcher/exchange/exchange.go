@@ -13,8 +13,7 @@
 // fence that needs a process that is over, or that has too much data, fails at once, for those inside and for those that
 // come later.
 //
-// Concurrency: an Exchange belongs to one goroutine, that of the run's loop. Each event returns the frames that are to be
-// sent for it, in order.
+// Concurrency: an Exchange belongs to one goroutine, that of the run's loop.
 package exchange
 
 import (
@@ -43,7 +42,7 @@ type Exchange struct {
 	hostOf []int // host of each process, by id
 	jobs   []members
 	hosts  int
-	out    []Out
+	send   func(host int, f *apiv1.Frame)
 
 	fences  map[fenceKey]*fence
 	held    int // bytes of their data
@@ -57,22 +56,16 @@ type Exchange struct {
 	fetchID uint64
 }
 
-// Out is a frame for a host.
-type Out struct {
-	Host  int
-	Frame *apiv1.Frame
-}
-
 // members are the first id and the hosts of one job.
 type members struct {
 	base, size int
 	hosts      []int // sorted
 }
 
-// New returns an exchange of a run that has no processes yet.
-func New() *Exchange {
+// New returns an exchange of a run that has no processes yet. It sends with send.
+func New(send func(host int, f *apiv1.Frame)) *Exchange {
 	return &Exchange{
-		fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{}, gone: map[int]bool{},
+		send: send, fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{}, gone: map[int]bool{},
 		names: kvs.NewTable(maxNames, maxNameBytes), watches: newWatches(), fetches: map[uint64]*fetch{},
 	}
 }
@@ -88,12 +81,16 @@ func (x *Exchange) Grow(hostOf []int, hosts int) {
 }
 
 // Over tells that a process will enter no more fences; why names rank, host and cause.
-func (x *Exchange) Over(id int, why string) []Out {
-	if _, known := x.over[id]; !known && !x.ended.Contains(id) {
-		x.over[id] = why
-		x.failWith(id, why)
+func (x *Exchange) Over(id int, why string) {
+	if _, known := x.over[id]; known || x.ended.Contains(id) {
+		return
 	}
-	return x.take()
+	x.over[id] = why
+	for key, f := range x.fences {
+		if f.err == "" && f.set.ranks.Contains(id) {
+			x.fail(key, f, why, false)
+		}
+	}
 }
 
 // JobOver tells of a job of which no process is left: how each went is not remembered any more.
@@ -105,31 +102,19 @@ func (x *Exchange) JobOver(base, size int) {
 }
 
 // HostGone answers what waits for a host that was given up; its processes are told of one by one.
-func (x *Exchange) HostGone(host int) []Out {
-	return x.answerFor(host, "the host that has it was lost")
-}
+func (x *Exchange) HostGone(host int) { x.answerFor(host, "the host that has it was lost") }
 
 // HostDone answers what waits for a host whose processes have all ended: it has no more than it gave.
-func (x *Exchange) HostDone(host int) []Out { return x.answerFor(host, "") }
+func (x *Exchange) HostDone(host int) { x.answerFor(host, "") }
 
-func (x *Exchange) answerFor(host int, err string) []Out {
+func (x *Exchange) answerFor(host int, err string) {
 	x.gone[host] = true
 	x.watches.forget(host)
 	for id, f := range x.fetches {
 		if f.host == host {
 			delete(x.fetches, id)
 		} else if f.waiting[host] {
-			x.answered(id, host, &apiv1.FetchResult{Error: err})
+			x.Answered(host, &apiv1.FetchResult{Id: id, Error: err})
 		}
 	}
-	return x.take()
-}
-
-// send notes a frame for take.
-func (x *Exchange) send(host int, f *apiv1.Frame) { x.out = append(x.out, Out{host, f}) }
-
-func (x *Exchange) take() []Out {
-	out := x.out
-	x.out = nil
-	return out
 }

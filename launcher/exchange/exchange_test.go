@@ -36,11 +36,7 @@ func play(t *testing.T, script string) string {
 	var out strings.Builder
 	var x *Exchange
 	hosts := 0
-	send := func(frames []Out) {
-		for _, o := range frames {
-			fmt.Fprintf(&out, "> %d %s\n", o.Host, show(o.Frame))
-		}
-	}
+	send := func(host int, f *apiv1.Frame) { fmt.Fprintf(&out, "> %d %s\n", host, show(f)) }
 	for sc := bufio.NewScanner(strings.NewReader(script)); sc.Scan(); {
 		line := sc.Text()
 		if strings.HasPrefix(line, ">") {
@@ -63,7 +59,7 @@ func play(t *testing.T, script string) string {
 		switch f[0] {
 		case "ranks", "spawn":
 			if f[0] == "ranks" {
-				x, hosts = New(), 0
+				x, hosts = New(send), 0
 			}
 			var hostOf []int
 			for i := range f[1:] {
@@ -76,8 +72,7 @@ func play(t *testing.T, script string) string {
 			if data == "-" {
 				data = ""
 			}
-			frames, wired, err := x.Enter(num(1), &apiv1.FenceEnter{Set: f[2], Epoch: uint64(num(3)), Data: []byte(data), Collect: len(f) < 6})
-			send(frames)
+			wired, err := x.Enter(num(1), &apiv1.FenceEnter{Set: f[2], Epoch: uint64(num(3)), Data: []byte(data), Collect: len(f) < 6})
 			if wired {
 				fmt.Fprintln(&out, "> wired")
 			}
@@ -85,19 +80,19 @@ func play(t *testing.T, script string) string {
 				fmt.Fprintln(&out, "> error", err)
 			}
 		case "over":
-			send(x.Over(num(1), "rank "+f[1]+" exited"))
+			x.Over(num(1), "rank "+f[1]+" exited")
 		case "gone":
-			send(x.HostGone(num(1)))
+			x.HostGone(num(1))
 		case "publish":
-			send(x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_PUBLISH, Service: f[3], Value: []byte(f[4])}))
+			x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_PUBLISH, Service: f[3], Value: []byte(f[4])})
 		case "lookup":
-			send(x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_LOOKUP, Service: f[3]}))
+			x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_LOOKUP, Service: f[3]})
 		case "unpublish":
-			send(x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNPUBLISH, Service: f[3]}))
+			x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNPUBLISH, Service: f[3]})
 		case "watch": // host id since service...
-			send(x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_WATCH, Since: uint64(num(3)), Services: f[4:]}))
+			x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_WATCH, Since: uint64(num(3)), Services: f[4:]})
 		case "unwatch":
-			send(x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNWATCH}))
+			x.Name(num(1), &apiv1.NameRequest{Id: uint64(num(2)), Op: apiv1.NameOp_NAME_UNWATCH})
 		case "watched":
 			fmt.Fprintf(&out, "> %d bytes, %d questions\n", x.watches.size, len(x.watches.services))
 		case "fetch": // host id owner|any key [job]
@@ -105,13 +100,13 @@ func play(t *testing.T, script string) string {
 			if !m.AnyOwner {
 				m.Owner = uint32(num(3))
 			}
-			send(x.Fetch(num(1), m))
+			x.Fetch(num(1), m)
 		case "answer": // host id [value]
 			m := &apiv1.FetchResult{Id: uint64(num(2)), Found: len(f) > 3}
 			if m.Found {
 				m.Value = []byte(f[3])
 			}
-			send(x.Answered(num(1), m))
+			x.Answered(num(1), m)
 		default:
 			t.Fatalf("unknown event %q", line)
 		}
@@ -154,23 +149,20 @@ func TestFenceBytes(t *testing.T) {
 		hostOf[r] = r / 8
 	}
 	got := make([]int, n)
-	x := New()
+	x := New(func(host int, f *apiv1.Frame) {
+		seen := map[string]bool{}
+		for _, d := range f.GetFenceResult().Data {
+			if seen[string(d)] {
+				t.Errorf("host %d gets a contribution twice", host)
+			}
+			seen[string(d)] = true
+			got[host] += len(d)
+		}
+	})
 	x.Grow(hostOf, n)
 	for i := range n {
-		data := fmt.Appendf(nil, "%*d", size, i)
-		frames, _, err := x.Enter(i, &apiv1.FenceEnter{Set: "0-511", Epoch: 1, Data: data, Collect: true})
-		if err != nil {
+		if _, err := x.Enter(i, &apiv1.FenceEnter{Set: "0-511", Epoch: 1, Data: fmt.Appendf(nil, "%*d", size, i), Collect: true}); err != nil {
 			t.Fatal(err)
-		}
-		for _, o := range frames {
-			seen := map[string]bool{}
-			for _, d := range o.Frame.GetFenceResult().Data {
-				if seen[string(d)] {
-					t.Errorf("host %d gets a contribution twice", o.Host)
-				}
-				seen[string(d)] = true
-				got[o.Host] += len(d)
-			}
 		}
 	}
 	for host, b := range got {
@@ -186,11 +178,11 @@ func FuzzSet(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, set string) {
 		defer cost.Watch(t, cost.Parser, len(set))()
-		x := New()
+		x := New(func(int, *apiv1.Frame) {})
 		x.Grow([]int{0, 0, 1, 1}, 2)
 		x.Grow([]int{1}, 2)
 		for i := range 2 {
-			_, _, _ = x.Enter(i, &apiv1.FenceEnter{Set: set, Data: []byte("x")})
+			_, _ = x.Enter(i, &apiv1.FenceEnter{Set: set, Data: []byte("x")})
 		}
 		if len(x.fences) > 1 {
 			t.Errorf("%d fences of one set", len(x.fences))

@@ -31,12 +31,7 @@ type rankSet struct {
 }
 
 // Enter handles a host's FenceEnter. wired says that a fence of the whole first job is through.
-func (x *Exchange) Enter(host int, m *apiv1.FenceEnter) (out []Out, wired bool, err error) {
-	wired, err = x.enter(host, m)
-	return x.take(), wired, err
-}
-
-func (x *Exchange) enter(host int, m *apiv1.FenceEnter) (wired bool, err error) {
+func (x *Exchange) Enter(host int, m *apiv1.FenceEnter) (wired bool, err error) {
 	key := fenceKey{m.Set, m.Epoch}
 	set, err := x.set(m.Set)
 	if err != nil {
@@ -58,10 +53,9 @@ func (x *Exchange) enter(host int, m *apiv1.FenceEnter) (wired bool, err error) 
 	}
 	f.data[host] = nil
 	f.collect = f.collect || m.Collect
-	switch {
-	case f.err != "":
+	if f.err != "" {
 		x.result(key, host, nil, f)
-	default:
+	} else {
 		f.data[host] = m.Data
 		f.size += len(m.Data)
 		x.held += len(m.Data)
@@ -122,9 +116,7 @@ func (f *fence) others(host int) [][]byte {
 }
 
 func (x *Exchange) result(key fenceKey, host int, data [][]byte, f *fence) {
-	x.send(host, (&apiv1.FenceResult{
-		Set: key.set, Epoch: key.epoch, Data: data, Error: f.err, Limit: f.limit,
-	}).Frame())
+	x.send(host, (&apiv1.FenceResult{Set: key.set, Epoch: key.epoch, Data: data, Error: f.err, Limit: f.limit}).Frame())
 }
 
 // set parses a set once, without its tag; agents name the same few again and again.
@@ -179,13 +171,4 @@ func (x *Exchange) missing(set *rankSet) string {
 		return ""
 	}
 	return x.over[first]
-}
-
-// failWith fails the fences that id is in.
-func (x *Exchange) failWith(id int, why string) {
-	for key, f := range x.fences {
-		if f.err == "" && f.set.ranks.Contains(id) {
-			x.fail(key, f, why, false)
-		}
-	}
 }

@@ -15,22 +15,18 @@ type fetch struct {
 
 // Fetch routes a request to the owner's host. If the owner is not known it asks every other host of the job, and the
 // first that has the value answers for all.
-func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) []Out {
-	x.fetch(host, m)
-	return x.take()
-}
-
-func (x *Exchange) fetch(host int, m *apiv1.FetchRequest) {
-	if !m.AnyOwner && int(m.Owner) >= len(x.hostOf) {
-		x.fetched(host, &apiv1.FetchResult{Id: m.Id, Error: fmt.Sprintf("no process %d in a run of %d", m.Owner, len(x.hostOf))})
-		return
+func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) {
+	wrong := ""
+	switch {
+	case !m.AnyOwner && int(m.Owner) >= len(x.hostOf):
+		wrong = fmt.Sprintf("no process %d in a run of %d", m.Owner, len(x.hostOf))
+	case m.AnyOwner && int(m.Job) >= len(x.jobs):
+		wrong = fmt.Sprintf("no job %d in a run of %d", m.Job, len(x.jobs))
+	case len(x.fetches) >= maxFetches:
+		wrong = "too many fetches at once"
 	}
-	if m.AnyOwner && int(m.Job) >= len(x.jobs) {
-		x.fetched(host, &apiv1.FetchResult{Id: m.Id, Error: fmt.Sprintf("no job %d in a run of %d", m.Job, len(x.jobs))})
-		return
-	}
-	if len(x.fetches) >= maxFetches {
-		x.fetched(host, &apiv1.FetchResult{Id: m.Id, Error: "too many fetches at once"})
+	if wrong != "" {
+		x.send(host, (&apiv1.FetchResult{Id: m.Id, Error: wrong}).Frame())
 		return
 	}
 	f := &fetch{host: host, id: m.Id, waiting: map[int]bool{}}
@@ -44,7 +40,7 @@ func (x *Exchange) fetch(host int, m *apiv1.FetchRequest) {
 		f.waiting[owner] = true
 	}
 	if len(f.waiting) == 0 {
-		x.fetched(host, &apiv1.FetchResult{Id: m.Id})
+		x.send(host, (&apiv1.FetchResult{Id: m.Id}).Frame())
 		return
 	}
 	x.fetchID++
@@ -58,13 +54,8 @@ func (x *Exchange) fetch(host int, m *apiv1.FetchRequest) {
 }
 
 // Answered takes one host's answer to a fetch; late ones of a fetch that is over are dropped.
-func (x *Exchange) Answered(from int, m *apiv1.FetchResult) []Out {
-	x.answered(m.Id, from, m)
-	return x.take()
-}
-
-func (x *Exchange) answered(id uint64, from int, m *apiv1.FetchResult) {
-	f := x.fetches[id]
+func (x *Exchange) Answered(from int, m *apiv1.FetchResult) {
+	f := x.fetches[m.Id]
 	if f == nil || !f.waiting[from] {
 		return
 	}
@@ -72,11 +63,7 @@ func (x *Exchange) answered(id uint64, from int, m *apiv1.FetchResult) {
 	if !m.Found && len(f.waiting) > 0 {
 		return
 	}
-	delete(x.fetches, id)
+	delete(x.fetches, m.Id)
 	m.Id = f.id
-	x.fetched(f.host, m)
-}
-
-func (x *Exchange) fetched(host int, m *apiv1.FetchResult) {
-	x.send(host, m.Frame())
+	x.send(f.host, m.Frame())
 }

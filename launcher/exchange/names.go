@@ -3,6 +3,7 @@ package exchange
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -28,7 +29,7 @@ func newWatches() watches {
 
 // Name serves MPI_Publish_name and its kin for the whole run. Found in the answer says that a
 // name was published (it was free), found, or taken away (it was there).
-func (x *Exchange) Name(host int, m *apiv1.NameRequest) []Out {
+func (x *Exchange) Name(host int, m *apiv1.NameRequest) {
 	res := &apiv1.NameResult{Id: m.Id}
 	switch m.Op {
 	case apiv1.NameOp_NAME_PUBLISH:
@@ -45,27 +46,22 @@ func (x *Exchange) Name(host int, m *apiv1.NameRequest) []Out {
 		if there {
 			res.Now = now
 		} else if res.Error = x.watches.add(watchKey{host, m.Id}, m.Services); res.Error == "" {
-			return nil // it is answered later
+			return // it is answered later
 		}
 	case apiv1.NameOp_NAME_UNWATCH:
 		x.watches.end(watchKey{host, m.Id})
-		return nil
+		return
 	default:
 		res.Error = fmt.Sprintf("unknown name operation %d", m.Op)
 	}
-	x.named(host, res)
+	x.send(host, res.Frame())
 	if m.Op == apiv1.NameOp_NAME_PUBLISH && res.Found {
 		now, _ := x.names.Since(nil, 0)
 		for _, w := range x.watches.of(m.Service) {
 			x.watches.end(w)
-			x.named(w.host, &apiv1.NameResult{Id: w.id, Found: true, Now: now})
+			x.send(w.host, (&apiv1.NameResult{Id: w.id, Found: true, Now: now}).Frame())
 		}
 	}
-	return x.take()
-}
-
-func (x *Exchange) named(host int, res *apiv1.NameResult) {
-	x.send(host, res.Frame())
 }
 
 // add notes a question, and says why it cannot; "" when it has.
@@ -98,12 +94,7 @@ func sizeOf(services []string) (n int) {
 
 // of is those that watch a service, in order.
 func (w *watches) of(service string) []watchKey {
-	var keys []watchKey
-	for k := range w.by[service] {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b watchKey) int { return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.id, b.id)) })
-	return keys
+	return slices.SortedFunc(maps.Keys(w.by[service]), func(a, b watchKey) int { return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.id, b.id)) })
 }
 
 // end forgets a question, if it is there.

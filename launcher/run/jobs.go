@@ -235,7 +235,7 @@ func (r *Run) never(j *jobRun, h int, why string) {
 		}
 		r.ranks[id].state = next
 		r.hosts[h].created--
-		r.sendOut(r.exchange.Over(id, why))
+		r.exchange.Over(id, why)
 		ids.Add(id)
 	}
 	r.settled(j, ids.Len())

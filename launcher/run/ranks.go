@@ -88,7 +88,7 @@ func (r *Run) onStartFailed(h int, m *apiv1.StartFailed) error {
 		f.Text = fmt.Sprintf("%s: %s", m.Path, text)
 	}
 	r.give(NotStarted{f.Process, f.Text})
-	r.sendOut(r.exchange.Over(int(m.Rank), f.Sentence()))
+	r.exchange.Over(int(m.Rank), f.Sentence())
 	if j := r.jobOf(int(m.Rank)); j.asked != nil {
 		r.drop(j, f.Sentence())
 		r.settled(j, 1)
@@ -134,7 +134,7 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 			r.fail(f)
 		}
 	}
-	r.sendOut(r.exchange.Over(int(m.Rank), f.Sentence()))
+	r.exchange.Over(int(m.Rank), f.Sentence())
 	j := r.jobOf(f.ID)
 	j.spoke = j.spoke || m.Pmi != apiv1.PmiState_PMI_NEVER
 	r.settled(j, 1)
@@ -297,7 +297,7 @@ func (r *Run) hostEnded(e Ended) {
 			s.state = next
 			left.Add(i)
 			r.feedInput(i)
-			r.sendOut(r.exchange.Over(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.hosts[h].Name)))
+			r.exchange.Over(i, fmt.Sprintf("%s on %s is gone with its host", r.rankName(i), r.hosts[h].Name))
 			r.settled(r.jobOf(i), 1)
 		}
 	}
@@ -305,7 +305,7 @@ func (r *Run) hostEnded(e Ended) {
 		r.lost(verdict.Fault{Event: verdict.HostLost, Host: r.hosts[h].Name, Node: h, ID: -1, Text: "its agent ended the ranks and does not say why", Ranks: r.ranksOn(h)})
 	}
 	r.hosts[h].created, r.hosts[h].running, r.hosts[h].outputs = 0, 0, 0
-	r.sendOut(r.exchange.HostGone(h))
+	r.exchange.HostGone(h)
 	r.notAwaited(h)
 	r.gone.lost(left)
 }
@@ -324,7 +324,7 @@ func (r *Run) idle(h int) {
 		return
 	}
 	r.hosts[h].bye = true
-	r.sendOut(r.exchange.HostDone(h))
+	r.exchange.HostDone(h)
 	r.send(h, (&apiv1.Bye{}).Frame())
 	if !slices.ContainsFunc(r.hosts, func(s *host) bool { return !s.bye }) {
 		r.set(Bound, r.cfg.Grace+stopBound) // what the ranks left behind is ended too

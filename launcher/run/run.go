@@ -124,13 +124,6 @@ func (r *Run) Hear(words func(id int) verdict.Said) {
 	r.verdict.Hear(len(r.ranks), words, r.stopped, func(id int) verdict.Fault { return r.about(verdict.Raised, r.hostOf(id), id) })
 }
 
-// sendOut sends what came of an event, in order.
-func (r *Run) sendOut(frames []exchange.Out) {
-	for _, o := range frames {
-		r.send(o.Host, o.Frame)
-	}
-}
-
 // addHost makes one that was reached a host of the run, and returns its index.
 func (r *Run) addHost(h Host) int {
 	r.hosts = append(r.hosts, &host{Host: h})

@@ -13,7 +13,8 @@ import (
 
 // New is a run that is about to launch. Start begins it.
 func New(cfg Config) *Run {
-	r := &Run{cfg: &cfg, orders: &orders{}, roster: &roster{}, exchange: exchange.New(), hungry: map[int]bool{}, signals: signalState{pid: cfg.PID}}
+	r := &Run{cfg: &cfg, orders: &orders{}, roster: &roster{}, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID}}
+	r.exchange = exchange.New(r.send)
 	r.sites = &sites{roster: r.roster, self: cfg.Self}
 	r.brief = briefing{cfg: r.cfg, orders: r.orders, roster: r.roster, sites: r.sites}
 	r.gone = gone{orders: r.orders, roster: r.roster, pmix: r.brief.pmix()}
@@ -214,18 +215,17 @@ func (r *Run) frame(e Frame) error {
 		r.onClosed(h, b.Closed, e.At)
 	case *apiv1.Frame_FenceEnter:
 		r.sayStar()
-		out, wired, wrong := r.exchange.Enter(h, b.FenceEnter)
-		r.sendOut(out)
+		wired, wrong := r.exchange.Enter(h, b.FenceEnter)
 		if wired {
 			r.move(jobWired)
 		}
 		return wrong
 	case *apiv1.Frame_NameRequest:
-		r.sendOut(r.exchange.Name(h, b.NameRequest))
+		r.exchange.Name(h, b.NameRequest)
 	case *apiv1.Frame_FetchRequest:
-		r.sendOut(r.exchange.Fetch(h, b.FetchRequest))
+		r.exchange.Fetch(h, b.FetchRequest)
 	case *apiv1.Frame_FetchResult:
-		r.sendOut(r.exchange.Answered(h, b.FetchResult))
+		r.exchange.Answered(h, b.FetchResult)
 	case *apiv1.Frame_SpawnRequest:
 		return r.onSpawn(h, b.SpawnRequest)
 	case *apiv1.Frame_Event:
