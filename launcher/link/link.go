@@ -59,9 +59,6 @@ func (h *Conn) Tick() {
 	}
 }
 
-// Queued is how many frames the agent has not acknowledged.
-func (h *Conn) Queued() int { return h.link.Queued() }
-
 // maxFruitless bounds resuming a session that breaks again before it carries anything; a
 // stream that lasted fruitful bore fruit, though the ranks had nothing to say.
 const (

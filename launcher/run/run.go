@@ -98,9 +98,6 @@ func (r *Run) Census() map[string]int {
 // Phase is where it was when something went wrong first.
 func (r *Run) Phase() string { return r.phase }
 
-// HostsOf are the hosts of all processes, by id.
-func (r *Run) HostsOf() []int { return r.of }
-
 // PID is a process's on its host; 0 where it is not known.
 func (r *Run) PID(id int) int { return int(r.ranks[id].pid) }
 

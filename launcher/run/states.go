@@ -1,7 +1,5 @@
 package run
 
-import "fmt"
-
 // rankState is where a rank is in its life.
 type rankState uint8
 
@@ -23,13 +21,24 @@ const (
 	rankHostLost
 )
 
-type rankRow struct {
-	event    rankEvent
-	from, to rankState
+// row is one move of a table: what happens, and the state before and after.
+type row[E, S comparable] struct {
+	event    E
+	from, to S
+}
+
+// move is the state after e, and whether the table knows that move.
+func move[E, S comparable](table []row[E, S], from S, e E) (S, bool) {
+	for _, r := range table {
+		if r.event == e && r.from == from {
+			return r.to, true
+		}
+	}
+	return from, false
 }
 
 // rankTable has every move a rank may make. Anything else is a frame out of turn.
-var rankTable = []rankRow{
+var rankTable = []row[rankEvent, rankState]{
 	{rankStarted, rankCreated, rankRunning},
 	{rankDidNotStart, rankCreated, rankStartFailed},
 	{rankDidExit, rankCreated, rankExited}, // stopped before it could report its start
@@ -38,15 +47,7 @@ var rankTable = []rankRow{
 	{rankHostLost, rankRunning, rankLost},
 }
 
-// next is the state after e, and whether the table knows that move.
-func (s rankState) next(e rankEvent) (rankState, bool) {
-	for _, r := range rankTable {
-		if r.event == e && r.from == s {
-			return r.to, true
-		}
-	}
-	return s, false
-}
+func (s rankState) next(e rankEvent) (rankState, bool) { return move(rankTable, s, e) }
 
 // over says that nothing more comes of the rank.
 func (s rankState) over() bool { return s >= rankExited }
@@ -76,13 +77,8 @@ const (
 	jobEnded                   // every rank is over
 )
 
-type jobRow struct {
-	event    jobEvent
-	from, to jobState
-}
-
 // jobTable has every move of the job; an event that has no row changes nothing.
-var jobTable = []jobRow{
+var jobTable = []row[jobEvent, jobState]{
 	{jobStarted, jobLaunching, jobWiring},
 	{jobWired, jobWiring, jobRunning},
 	{jobFailed, jobLaunching, jobStopping},
@@ -94,19 +90,8 @@ var jobTable = []jobRow{
 	{jobEnded, jobStopping, jobDone},
 }
 
-func (s jobState) next(e jobEvent) (jobState, bool) {
-	for _, r := range jobTable {
-		if r.event == e && r.from == s {
-			return r.to, true
-		}
-	}
-	return s, false
-}
+func (s jobState) next(e jobEvent) (jobState, bool) { return move(jobTable, s, e) }
 
 func (s jobState) String() string {
-	names := [...]string{"launching", "wiring", "running", "stopping", "done"}
-	if int(s) >= len(names) {
-		return fmt.Sprintf("state %d", s)
-	}
-	return names[s]
+	return [...]string{"launching", "wiring", "running", "stopping", "done"}[s]
 }
