@@ -56,7 +56,7 @@ func (r *planner) looked(ctx context.Context, have []reach.Found) []survey.Host 
 	}
 	d := reach.NewDialer(r.cfg.Identity, len(ranks))
 	hosts := make([]survey.Host, len(ranks))
-	reach.InParallel(len(hosts), func(i int) {
+	survey.InParallel(len(hosts), func(i int) {
 		h := &hosts[i]
 		h.Name, h.Ranks = r.plan.Hosts[i].Name, ranks[i]
 		f := have[slices.IndexFunc(have, func(f reach.Found) bool { return f.Entry.Name == h.Name })]

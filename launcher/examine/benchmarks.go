@@ -11,7 +11,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/doctor"
-	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/survey"
 )
 
 // pairs runs what is measured between each two hosts, with no host in two pairs at a time.
@@ -48,7 +48,7 @@ func (b *bench) everyPair(t doctor.Test, pair func(from, to int) doctor.Value) d
 		}
 		begin := len(m.Values)
 		m.Values = append(m.Values, make([]doctor.Value, len(round))...)
-		reach.InParallel(len(round), func(k int) { m.Values[begin+k] = pair(round[k][0], round[k][1]) })
+		survey.InParallel(len(round), func(k int) { m.Values[begin+k] = pair(round[k][0], round[k][1]) })
 		failed := !slices.ContainsFunc(m.Values, func(v doctor.Value) bool { return v.Error == "" })
 		if len(m.Values) > 0 && failed {
 			return m
@@ -69,7 +69,7 @@ func (b *bench) again(m *doctor.Measured, rounds [][][2]int, pair func(from, to 
 			return !doubtful[[2]string{b.hosts[p[0]].Entry.Name, b.hosts[p[1]].Entry.Name}]
 		})
 		values := make([]doctor.Value, len(round))
-		reach.InParallel(len(round), func(k int) { values[k] = pair(round[k][0], round[k][1]) })
+		survey.InParallel(len(round), func(k int) { values[k] = pair(round[k][0], round[k][1]) })
 		for _, v := range values {
 			m.Better(v)
 		}
@@ -134,7 +134,7 @@ func (b *bench) nccl(ctx context.Context, f *doctor.Fabric) (all []doctor.Measur
 		return nil
 	}
 	each := doctor.Measured{Test: "all_reduce_perf, one host", Unit: doctor.MBs, Path: alone, Values: make([]doctor.Value, len(parts))}
-	reach.InParallel(len(parts), func(k int) {
+	survey.InParallel(len(parts), func(k int) {
 		t := doctor.NCCLTest(each.Test, strconv.Itoa(parts[k].slots))
 		_, v, err := b.measureAt(ctx, alone, t, wholeLimit, part{parts[k].host, 1})
 		each.Values[k] = of(b.hosts[parts[k].host].Entry.Name, v, err)

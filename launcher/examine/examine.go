@@ -101,7 +101,7 @@ func (c *Config) examine(ctx context.Context) (*examined, error) {
 	}
 	d := reach.NewDialer(c.Identity, len(list))
 	hosts := make([]survey.Host, len(list))
-	reach.InParallel(len(list), func(i int) {
+	survey.InParallel(len(list), func(i int) {
 		h := &hosts[i]
 		h.Name, h.Ranks = list[i].Entry.Name, list[i].ranks
 		switch s := &list[i]; {

@@ -5,14 +5,16 @@
 //
 // It also tells this container from others by its name, orders names as people count, and reads the hostfiles that ranks may name.
 //
-// Concurrency: functions share nothing. They only read Sources, but for Root, which they set if it is empty.
+// Concurrency: functions share nothing, and only read Sources.
 //
 // The package asks no name service and no agent: DNS, gossip and the dialling of hosts are launcher's.
 package hosts
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +75,8 @@ func (s *Sources) Static() (*Set, error) {
 	return nil, nil
 }
 
+func (s *Sources) path(name string) string { return filepath.Join(cmp.Or(s.Root, "/"), name) }
+
 func (s *Sources) set(from string, entries []hostlist.Entry) *Set {
 	set := &Set{From: from, Hosts: make([]Wanted, len(entries))}
 	for i, e := range entries {
@@ -106,9 +110,6 @@ func (s *Sources) Elsewhere(set *Set) error {
 
 // Operators is what the MPI operators' hostfile says; nil where there is none.
 func (s *Sources) Operators() ([]hostlist.Entry, error) {
-	if s.Root == "" {
-		s.Root = "/"
-	}
 	_, entries, err := s.hostfile()
 	return entries, err
 }
@@ -116,9 +117,6 @@ func (s *Sources) Operators() ([]hostlist.Entry, error) {
 // Listed is the hosts of the command line, else of files and variables of the operators; nil where
 // there are none. No name service is asked.
 func (s *Sources) Listed() ([]hostlist.Entry, error) {
-	if s.Root == "" {
-		s.Root = "/"
-	}
 	set, err := s.Static()
 	if err != nil || set == nil {
 		return nil, err

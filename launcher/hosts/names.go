@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -21,7 +20,7 @@ func FirstLabel(host string) string {
 // fullName is this pod's name with its subdomain, as kubelet writes it into /etc/hosts
 // ("10.0.0.7 pod.sub.ns.svc.cluster.local pod"), else the bare host name.
 func (s *Sources) fullName() string {
-	b, err := os.ReadFile(filepath.Join(s.Root, "etc/hosts"))
+	b, err := os.ReadFile(s.path("etc/hosts"))
 	if err != nil {
 		return s.Hostname
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +26,7 @@ var operatorFiles = []struct {
 
 func (s *Sources) hostfile() (string, []hostlist.Entry, error) {
 	const mounted = "etc/mpi/hostfile"
-	path := filepath.Join(s.Root, mounted)
+	path := s.path(mounted)
 	entries, err := hostlist.ReadFile(path)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return "/" + mounted, entries, err
@@ -82,7 +83,7 @@ func (s *Sources) volcano() (string, []hostlist.Entry, error) {
 	}
 	if len(lists) == 0 {
 		from = "/etc/volcano"
-		files, err := filepath.Glob(filepath.Join(s.Root, "etc/volcano/*.host"))
+		files, err := filepath.Glob(s.path("etc/volcano/*.host"))
 		if err != nil {
 			return "", nil, err
 		}
@@ -95,12 +96,7 @@ func (s *Sources) volcano() (string, []hostlist.Entry, error) {
 		}
 	}
 	var all []hostlist.Entry
-	tasks := make([]string, 0, len(lists))
-	for task := range lists {
-		tasks = append(tasks, task)
-	}
-	slices.Sort(tasks)
-	for _, task := range tasks {
+	for _, task := range slices.Sorted(maps.Keys(lists)) {
 		if len(lists[task]) == 0 {
 			continue
 		}

@@ -217,7 +217,7 @@ func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
 	}
 	pause := min(2*time.Millisecond<<min(h.fruitless, 10), maxPause)
 	if h.fruitless > 3 { // whatever breaks it needs time
-		waitFor(ctx, pause)
+		Sleep(ctx, pause)
 	}
 	for {
 		s, err := h.redial(ctx, ctx)
@@ -234,7 +234,7 @@ func (h *Conn) resume(ctx context.Context, broke error) (*Session, error) {
 			return nil, &Lost{Since: since, Unsure: true,
 				Why: fmt.Sprintf("its connection broke (%v) and could not be resumed in %v (--node-timeout): %v", h.First.Explain(broke), h.Timeout, c)}
 		}
-		waitFor(ctx, pause)
+		Sleep(ctx, pause)
 		pause = min(2*pause, maxPause)
 	}
 }
@@ -280,8 +280,8 @@ func (h *Conn) Send(f *apiv1.Frame) error {
 	return nil
 }
 
-// waitFor waits for d, or until ctx ends.
-func waitFor(ctx context.Context, d time.Duration) {
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,14 +63,7 @@ func (r *Reach) Find(ctx context.Context) (*hosts.Set, error) {
 // thisHost is this container alone.
 func (r *Reach) thisHost() *hosts.Set {
 	r.Identity = nil // the embedded agent needs none, and nothing is dialled
-	return &hosts.Set{From: "this host", Hosts: []hosts.Wanted{{Entry: hostlist.Entry{Name: orLocal(r.Hostname)}, Local: true}}}
-}
-
-func orLocal(name string) string {
-	if name == "" {
-		return "localhost"
-	}
-	return name
+	return &hosts.Set{From: "this host", Hosts: []hosts.Wanted{{Entry: hostlist.Entry{Name: cmp.Or(r.Hostname, "localhost")}, Local: true}}}
 }
 
 // withoutSecret is why there is no secret, of which identity says in several lines where it was looked for.
@@ -102,6 +96,21 @@ func (r *Reach) agentAt(ctx context.Context, d *Dialer, a netip.Addr) bool {
 	}
 	c.Close()
 	return true
+}
+
+// candidates are where a host's agent may be; lookup resolves its name.
+func (r *Reach) candidates(w hosts.Wanted, lookup func() ([]netip.Addr, error)) ([]netip.AddrPort, *link.Cause) {
+	switch {
+	case len(w.Fixed) > 0:
+		return w.Fixed, nil
+	case w.Local:
+		return candidatesOf(here(), r.Identity.Ports()), nil
+	}
+	addrs, err := lookup()
+	if err != nil {
+		return nil, resolveCause(err)
+	}
+	return candidatesOf(addrs, r.Identity.Ports()), nil
 }
 
 // gossip asks an agent in this container for its view of the membership, and those it knows for
@@ -172,13 +181,10 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 		names[i] = w.Entry.Name
 	}
 	b := newBoard(names, r)
-	showing, hide := context.WithCancel(ctx)
-	shown := make(chan struct{})
-	go func() { defer close(shown); b.show(showing) }()
+	hide := b.showing(ctx)
 	g := newGatherer(r, attach, o, life)
 	found := g.gather(ctx, want, b)
 	hide()
-	<-shown
 	lines, code := b.verdict()
 	if lines == nil {
 		return found, nil

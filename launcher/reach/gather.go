@@ -108,7 +108,7 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 			g.cancel()
 			return nil, nil
 		}
-		sleep(ctx, pause/2+rand.N(pause))
+		link.Sleep(ctx, pause/2+rand.N(pause))
 		pause = min(2*pause, time.Second)
 	}
 	return nil, nil
@@ -128,17 +128,11 @@ func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*link.Ses
 
 // try is one round: resolve, dial, claim.
 func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search, board *board) (*link.Session, error) {
-	candidates := w.Fixed
-	switch {
-	case len(candidates) > 0:
-	case w.Local:
-		candidates = candidatesOf(here(), g.reach.Identity.Ports())
-	default:
-		addrs, err := look.watch.Wait(ctx, func(err error) { board.set(i, resolveCause(err)) })
-		if err != nil {
-			return nil, resolveCause(err)
-		}
-		candidates = candidatesOf(addrs, g.reach.Identity.Ports())
+	candidates, cause := g.reach.candidates(w, func() ([]netip.Addr, error) {
+		return look.watch.Wait(ctx, func(err error) { board.set(i, resolveCause(err)) })
+	})
+	if cause != nil {
+		return nil, cause
 	}
 	if at := candidates[0].Addr(); look.at != at {
 		look.at, look.patience = at, link.Patience{} // a pod that was made anew
@@ -236,17 +230,5 @@ func sortSiblings(hosts []Found) {
 		for k, i := range idx {
 			hosts[i].Session = sessions[k]
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }

@@ -53,7 +53,7 @@ func (n *fakeNet) attach(ctx, life context.Context, addr netip.AddrPort, o *apiv
 	n.dials++
 	inc, c, d := n.agents[addr.String()], n.causes[addr.String()], n.delay[addr.String()]
 	n.mu.Unlock()
-	if sleep(ctx, d); ctx.Err() != nil {
+	if link.Sleep(ctx, d); ctx.Err() != nil {
 		return nil, link.Causef(link.StageConnect, "%v: no answer", addr)
 	}
 	if c != nil {

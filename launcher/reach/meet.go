@@ -44,10 +44,7 @@ func newMeeting(r *Reach) *meeting {
 func (r *Reach) meet(ctx context.Context) (*hosts.Set, error) {
 	m := newMeeting(r)
 	b := newBoard(nil, r)
-	showing, hide := context.WithCancel(ctx)
-	shown := make(chan struct{})
-	go func() { defer close(shown); b.show(showing) }()
-	defer func() { hide(); <-shown }()
+	defer b.showing(ctx)()
 	for begun := time.Now(); ; {
 		set := m.look(ctx)
 		stranger := m.ask(ctx, set)
@@ -224,5 +221,5 @@ func (m *meeting) pause(ctx context.Context) {
 		m.watch.Pause(ctx)
 		return
 	}
-	sleep(ctx, time.Second)
+	link.Sleep(ctx, time.Second)
 }

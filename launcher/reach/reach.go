@@ -81,22 +81,11 @@ type Reach struct {
 
 // Fill puts defaults where nothing is said.
 func (r *Reach) Fill() {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	def(&r.Wait, job.DefaultWait)
-	r.WaitBy, r.LocalBy = cmp.Or(r.WaitBy, "--wait"), cmp.Or(r.LocalBy, "--local")
-	def(&r.Lease, job.DefaultLease)
-	def(&r.NodeTimeout, job.DefaultNodeTimeout)
-	def(&r.Grace, job.DefaultGrace)
-	def(&r.TermGrace, job.DefaultTermGrace)
+	r.Wait, r.WaitBy, r.LocalBy = cmp.Or(r.Wait, job.DefaultWait), cmp.Or(r.WaitBy, "--wait"), cmp.Or(r.LocalBy, "--local")
+	r.Lease, r.NodeTimeout = cmp.Or(r.Lease, job.DefaultLease), cmp.Or(r.NodeTimeout, job.DefaultNodeTimeout)
+	r.Grace, r.TermGrace = cmp.Or(r.Grace, job.DefaultGrace), cmp.Or(r.TermGrace, job.DefaultTermGrace)
 	if r.Resolver == nil {
 		r.Resolver = resolve.New(resolve.Config{Root: r.Root})
-	}
-	if r.Root == "" {
-		r.Root = "/"
 	}
 	if r.Env == nil {
 		r.Env = func(string) string { return "" }

@@ -91,6 +91,14 @@ const (
 	defaultCols = 80
 )
 
+// showing displays progress until hide is called.
+func (b *board) showing(ctx context.Context) (hide func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); b.show(ctx) }()
+	return func() { cancel(); <-done }
+}
+
 // show displays progress until ctx ends, and then takes a table off the terminal.
 func (b *board) show(ctx context.Context) {
 	begun := time.Now()

@@ -4,12 +4,12 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/survey"
 )
 
 // Visited is a host as one visit found it: an agent's answer, or why there is none.
@@ -28,22 +28,9 @@ func (r *Reach) Visit(ctx context.Context, want []hosts.Wanted, f func(context.C
 	d := NewDialer(r.Identity, len(want))
 	out := make([]Visited, len(want))
 	candidates := make([][]netip.AddrPort, len(want))
-	InParallel(len(want), func(i int) {
+	survey.InParallel(len(want), func(i int) {
 		out[i].Wanted = want[i]
-		candidates[i] = want[i].Fixed
-		if len(candidates[i]) > 0 {
-			return
-		}
-		if want[i].Local {
-			candidates[i] = candidatesOf(here(), r.Identity.Ports())
-			return
-		}
-		addrs, err := r.Resolver.Lookup(ctx, want[i].Entry.Name)
-		if err != nil {
-			out[i].Cause = resolveCause(err)
-			return
-		}
-		candidates[i] = candidatesOf(addrs, r.Identity.Ports())
+		candidates[i], out[i].Cause = r.candidates(want[i], func() ([]netip.Addr, error) { return r.Resolver.Lookup(ctx, want[i].Entry.Name) })
 	})
 	groups := map[netip.AddrPort][]int{} // by first candidate
 	var order []netip.AddrPort
@@ -56,7 +43,7 @@ func (r *Reach) Visit(ctx context.Context, want []hosts.Wanted, f func(context.C
 		}
 		groups[c[0]] = append(groups[c[0]], i)
 	}
-	InParallel(len(order), func(k int) {
+	survey.InParallel(len(order), func(k int) {
 		group := groups[order[k]]
 		conns, cause := d.agents(ctx, candidates[group[0]], len(group))
 		for n, i := range group {
@@ -109,7 +96,7 @@ func (d *Dialer) agents(ctx context.Context, candidates []netip.AddrPort, n int)
 	}
 	all := make([]*greeted, len(candidates))
 	causes := make([]*link.Cause, len(candidates))
-	InParallel(len(candidates), func(i int) {
+	survey.InParallel(len(candidates), func(i int) {
 		g, err := d.hello(ctx, candidates[i])
 		if err != nil {
 			causes[i] = link.AsCause(err)
@@ -150,16 +137,4 @@ func (d *Dialer) greet(ctx context.Context, v *Visited, g *greeted, f func(conte
 			v.Cause = g.explain(err)
 		}
 	}
-}
-
-// InParallel calls f with 0 to n-1 at once, some dozens at a time, and waits for all.
-func InParallel(n int, f func(int)) {
-	const atOnce = 64
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for i := range n {
-		slots <- struct{}{}
-		wg.Go(func() { defer func() { <-slots }(); f(i) })
-	}
-	wg.Wait()
 }

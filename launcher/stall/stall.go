@@ -15,6 +15,7 @@ package stall
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -168,11 +169,7 @@ func (w *Watch) elsewhere(ids idset.Set) (odd idset.Set) {
 	for id := range ids.All() {
 		count[w.ranks[id].where]++
 	}
-	places := make([]string, 0, len(count))
-	for where := range count {
-		places = append(places, where)
-	}
-	slices.SortFunc(places, func(a, b string) int { return cmp.Or(-cmp.Compare(count[a], count[b]), cmp.Compare(a, b)) })
+	places := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(-cmp.Compare(count[a], count[b]), cmp.Compare(a, b)) })
 	if len(places) < 2 || 2*count[places[0]] <= ids.Len() || places[0] == "" {
 		return odd
 	}

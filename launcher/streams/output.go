@@ -38,17 +38,21 @@ var past = time.Unix(1, 0)
 
 // OpenOutput prepares f for writing. f stays its owner's.
 func OpenOutput(f *os.File) (*Output, error) {
+	o := &Output{}
+	return o, withFD(f, func(fd int) error { return o.open(fd, f.Name()) })
+}
+
+// withFD calls do with a file's descriptor, and leaves its flags as they are.
+func withFD(f *os.File, do func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	o := &Output{}
-	var opErr error
-	err = raw.Control(func(fd uintptr) { opErr = o.open(int(fd), f.Name()) })
-	if err == nil {
-		err = opErr
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = do(int(fd)) }); err != nil {
+		return err
 	}
-	return o, err
+	return failed
 }
 
 func (o *Output) open(fd int, name string) error {
@@ -58,9 +62,8 @@ func (o *Output) open(fd int, name string) error {
 	}
 	kind := st.Mode & unix.S_IFMT
 	if kind == unix.S_IFIFO || kind == unix.S_IFCHR && term.IsTerminal(fd) {
-		file, err := reopen(fd, unix.O_WRONLY)
-		if err == nil {
-			o.file = file
+		if n, err := reopen(fd, unix.O_WRONLY); err == nil {
+			o.file = os.NewFile(uintptr(n), name)
 			return nil
 		}
 		o.most = pipeBuf
@@ -78,13 +81,8 @@ func (o *Output) open(fd int, name string) error {
 }
 
 // reopen opens what fd is anew, non-blocking.
-func reopen(fd, mode int) (*os.File, error) {
-	path := fmt.Sprintf("/proc/self/fd/%d", fd)
-	n, err := unix.Open(path, mode|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	return os.NewFile(uintptr(n), path), nil
+func reopen(fd, mode int) (int, error) {
+	return unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), mode|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 }
 
 // Write blocks until all of b has left, or returns os.ErrDeadlineExceeded after Interrupt.

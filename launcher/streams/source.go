@@ -2,7 +2,6 @@ package streams
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"time"
@@ -24,16 +23,8 @@ type source struct {
 const background = 250 * time.Millisecond
 
 func openSource(f *os.File) (*source, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
 	s := &source{ask: make(chan int)}
-	var opErr error
-	if err = raw.Control(func(fd uintptr) { opErr = s.open(int(fd)) }); err != nil {
-		return nil, err
-	}
-	return s, opErr
+	return s, withFD(f, s.open)
 }
 
 func (s *source) open(fd int) (err error) {
@@ -43,8 +34,7 @@ func (s *source) open(fd int) (err error) {
 	}
 	s.tty = term.IsTerminal(fd)
 	if s.tty || st.Mode&unix.S_IFMT == unix.S_IFIFO {
-		path := fmt.Sprintf("/proc/self/fd/%d", fd)
-		if n, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err == nil {
+		if n, err := reopen(fd, unix.O_RDONLY); err == nil {
 			s.fd = n
 		}
 	}

@@ -34,8 +34,7 @@ func IsTerminal(w io.Writer) bool {
 		return false
 	}
 	is := false
-	raw, err := f.SyscallConn()
-	return err == nil && raw.Control(func(fd uintptr) { is = term.IsTerminal(int(fd)) }) == nil && is
+	return withFD(f, func(fd int) error { is = term.IsTerminal(fd); return nil }) == nil && is
 }
 
 // TerminalSize is the size of the terminal that file is, to be asked again on SIGWINCH.
@@ -56,16 +55,8 @@ func TerminalSize(file *os.File) (rows, columns uint16, err error) {
 // control calls f on a thread that blocks SIGTTOU. Otherwise that signal would stop a process that changes a
 // terminal's mode from the background (termios(3)).
 func control(file *os.File, f func(fd int) error) error {
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return err
-	}
 	defer blockSignals(unix.SIGTTOU)()
-	var opErr error
-	if err := raw.Control(func(fd uintptr) { opErr = f(int(fd)) }); err != nil {
-		return err
-	}
-	return opErr
+	return withFD(file, f)
 }
 
 // blockSignals blocks a signal for the calling thread, which the goroutine keeps until it

@@ -77,7 +77,7 @@ const (
 func Look(ctx context.Context, hosts []Host, cfg Config) *Seen {
 	s := &Seen{Hosts: make([]doctor.Host, len(hosts))}
 	usage := make([]bool, len(hosts))
-	inParallel(len(hosts), func(i int) {
+	InParallel(len(hosts), func(i int) {
 		s.Hosts[i], usage[i] = lookAt(ctx, &hosts[i], cfg)
 	})
 	var there []int // indices of those that were looked at
@@ -153,8 +153,8 @@ func foundOf(m *apiv1.CheckupReply) *doctor.Found {
 	return f
 }
 
-// inParallel calls f with 0 to n-1 at once, some dozens at a time, and waits for all.
-func inParallel(n int, f func(int)) {
+// InParallel calls f with 0 to n-1 at once, some dozens at a time, and waits for all.
+func InParallel(n int, f func(int)) {
 	const atOnce = 64
 	var running sync.WaitGroup
 	slots := make(chan struct{}, atOnce)

@@ -28,7 +28,7 @@ func (w *ways) run(ctx context.Context) {
 	targets, mute := w.answer(ctx)
 	results := make([][]doctor.Way, n)
 	if !w.cfg.Measure {
-		inParallel(n, func(from int) {
+		InParallel(n, func(from int) {
 			var others []*apiv1.Target
 			for to, t := range targets {
 				if to != from && t != nil {
@@ -39,7 +39,7 @@ func (w *ways) run(ctx context.Context) {
 		})
 	} else {
 		for _, round := range doctor.Rounds(n) {
-			inParallel(len(round), func(k int) {
+			InParallel(len(round), func(k int) {
 				from, to := round[k][0], round[k][1]
 				if targets[to] != nil {
 					results[from] = append(results[from], w.ask(ctx, from, targets[to:to+1])...)
@@ -67,7 +67,7 @@ func (w *ways) answer(ctx context.Context) (targets []*apiv1.Target, mute []stri
 	n := len(w.there)
 	targets, mute, w.done = make([]*apiv1.Target, n), make([]string, n), make([]func() error, n)
 	request := &apiv1.AnswerRequest{Token: w.token[:], Net: w.cfg.Net.String(), MpiPorts: w.cfg.MPIPorts.String()}
-	inParallel(n, func(k int) {
+	InParallel(n, func(k int) {
 		addresses, done, err := w.agent(k).Answer(ctx, request)
 		if err != nil {
 			mute[k] = "it cannot answer: " + err.Error()
@@ -81,7 +81,7 @@ func (w *ways) answer(ctx context.Context) (targets []*apiv1.Target, mute []stri
 // close waits until all ports are closed, also when the look was cut short.
 func (w *ways) close() {
 	w.open = make([]string, len(w.there))
-	inParallel(len(w.there), func(k int) {
+	InParallel(len(w.there), func(k int) {
 		if w.done[k] == nil {
 			return
 		}
