@@ -3,7 +3,6 @@ package gpu
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,15 +19,15 @@ const maxKFDNodes = 1 << 10
 // amd finds the nodes that have vector units (simd_count). This process must be able to open their render
 // devices, and /dev/kfd: /sys shows all GPUs of the machine, /dev/dri only the container's.
 func (r reader) amd() (gpus []Seen) {
-	nodes := r.kfdNumbers(kfdNodes)
-	if len(nodes) == 0 {
+	nodes := r.fs.Numbers(kfdNodes, "", maxKFDNodes)
+	if nodes.Empty() {
 		return nil
 	}
 	driver := r.missing("dev/kfd")
 	next := 0                        // ROCr counts nodes that it may open
 	at := map[int]topology.PCIAddr{} // by node
 	var from []int                   // the node of each GPU
-	for _, n := range nodes {
+	for n := range nodes.All() {
 		dir := fmt.Sprintf("%s/%d", kfdNodes, n)
 		g, ok := r.amdGPU(dir)
 		if !ok || len(gpus) == maxGPUs {
@@ -46,18 +45,6 @@ func (r reader) amd() (gpus []Seen) {
 	}
 	dropShared(gpus)
 	return gpus
-}
-
-// kfdNumbers is the names in a directory that are numbers, in their order.
-func (r reader) kfdNumbers(dir string) (numbers []int) {
-	names, _ := r.fs.Names(dir)
-	for _, name := range names[:min(len(names), maxKFDNodes)] {
-		if n := decimal(name, maxKFDNodes); n >= 0 {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	return numbers
 }
 
 // properties are a file's lines "simd_count 304". A node of another container has none: the kernel
@@ -107,7 +94,7 @@ func (r reader) amdGPU(dir string) (Seen, bool) {
 // vram adds a node's banks of its own memory: heap types 1, which processors can reach, and 2
 // (kfd_crat.h).
 func (r reader) vram(dir string) (bytes uint64) {
-	for _, n := range r.kfdNumbers(dir) {
+	for n := range r.fs.Numbers(dir, "", maxKFDNodes).All() {
 		if p := r.properties(fmt.Sprintf("%s/%d/properties", dir, n)); p["heap_type"] == 1 || p["heap_type"] == 2 {
 			bytes += p["size_in_bytes"]
 		}
@@ -119,7 +106,7 @@ func (r reader) vram(dir string) (bytes uint64) {
 const linkXGMI = 11
 
 func (r reader) xgmi(dir string, at map[int]topology.PCIAddr) (links []Link) {
-	for _, n := range r.kfdNumbers(dir) {
+	for n := range r.fs.Numbers(dir, "", maxKFDNodes).All() {
 		p := r.properties(fmt.Sprintf("%s/%d/properties", dir, n))
 		if to, ok := at[int(min(p["node_to"], maxKFDNodes))]; ok && p["type"] == linkXGMI && len(links) < maxGPUs {
 			links = append(links, Link{To: to, Kind: XGMI, Count: 1})

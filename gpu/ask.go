@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,9 +69,7 @@ func Ask(ctx context.Context, cfg Config) (Inventory, error) {
 
 // fill takes from files what the better source does not know.
 func (inv *Inventory) fill(files Inventory) {
-	if inv.Driver == "" {
-		inv.Driver = files.Driver
-	}
+	inv.Driver = cmp.Or(inv.Driver, files.Driver)
 	for i := range inv.GPUs {
 		g := &inv.GPUs[i]
 		j := slices.IndexFunc(files.GPUs, func(f GPU) bool { return f.At == g.At })
@@ -80,17 +79,13 @@ func (inv *Inventory) fill(files Inventory) {
 		if g.Minor < 0 {
 			g.Minor = files.GPUs[j].Minor
 		}
-		if g.UUID == "" {
-			g.UUID = files.GPUs[j].UUID
-		}
+		g.UUID = cmp.Or(g.UUID, files.GPUs[j].UUID)
 	}
 }
 
-var errNoHelper = errors.New("there is no mpiup-nvml beside mpiup")
-
 func (cfg Config) askHelper(ctx context.Context) (Inventory, error) {
 	if cfg.Helper == "" {
-		return Inventory{}, errNoHelper
+		return Inventory{}, errors.New("there is no mpiup-nvml beside mpiup")
 	}
 	out, err := cfg.run(ctx, cfg.Helper)
 	if err != nil {

@@ -169,7 +169,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := [][]string{{"X", "NV17", "?", "?"}, {"NV17", "X", "?", "?"}, {"?", "?", "X", "NV4"}, {"?", "?", "NV4", "X"}}
-	if d := cmp.Diff(want, inv.Matrix()); d != "" {
+	if d := cmp.Diff(want, matrix(&inv)); d != "" {
 		t.Error(d)
 	}
 }

@@ -121,6 +121,15 @@ func (inv *Inventory) Units() (units []Unit) {
 	return units
 }
 
+// UnitOf is the unit of a local rank where nobody asked for a pairing, false without units: local rank i has unit i,
+// modulo their count. Scripts that take GPU LOCAL_RANK % count do the same.
+func UnitOf(units []Unit, localRank int) (Unit, bool) {
+	if len(units) == 0 || localRank < 0 {
+		return Unit{}, false
+	}
+	return units[localRank%len(units)], true
+}
+
 // Name is the unit's as the vendor's variables take it; "" where only its number is known.
 func (u Unit) Name() string {
 	if u.MIG != nil {

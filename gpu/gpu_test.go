@@ -39,6 +39,18 @@ func load(t testing.TB, name string) fstest.MapFS {
 	return machine.Parse(t, string(text))
 }
 
+// matrix is how each GPU is joined to each.
+func matrix(inv *Inventory) (rows [][]string) {
+	for i := range inv.GPUs {
+		row := make([]string, len(inv.GPUs))
+		for j := range inv.GPUs {
+			row[j] = inv.GPUs[i].Between(&inv.GPUs[j])
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 func describe(inv *Inventory) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s from %s, driver %s\n", inv.Vendor, inv.Source, inv.Driver)
@@ -50,7 +62,7 @@ func describe(inv *Inventory) string {
 			fmt.Fprintf(&b, "  instance %d/%d\n", u.MIG.Instance, u.MIG.Compute)
 		}
 	}
-	for _, row := range inv.Matrix() {
+	for _, row := range matrix(inv) {
 		fmt.Fprintf(&b, "%s\n", strings.Join(row, " "))
 	}
 	return b.String()
@@ -153,7 +165,7 @@ func TestPathsAgreeWithTheMachine(t *testing.T) {
 			if d := cmp.Diff(path, g.Path); !ok || d != "" {
 				t.Errorf("%s: %s: %s", name, g.At, d)
 			}
-			if near := m.Near(g.At); !near.Equal(g.Near) {
+			if near := m.Device(g.At).Place().CPUs; !near.Equal(g.Near) {
 				t.Errorf("%s: %s is near %s, and by the machine near %s", name, g.At, g.Near, near)
 			}
 		}
@@ -174,24 +186,20 @@ func TestPartitionsAreNumbered(t *testing.T) {
 	}
 }
 
-func TestNearCPUs(t *testing.T) {
+func TestUnitOf(t *testing.T) {
 	inv := Read(sysfs.New(load(t, "azure-ndv5")), noEnv)
 	units := inv.Units()
 	for rank, want := range map[int]string{0: "0-47", 3: "0-47", 4: "48-95", 7: "48-95", 8: "0-47", 12: "48-95"} {
 		u, ok := UnitOf(units, rank)
-		if got := NearCPUs(u).String(); !ok || got != want {
+		if got := u.GPU.Near.String(); !ok || got != want {
 			t.Errorf("local rank %d: %s, want %s", rank, got, want)
 		}
-	}
-	if got := NearCPUs(units[3], units[4]).String(); got != "0-95" {
-		t.Errorf("near GPU 3 or 4: %s", got)
 	}
 	if u, ok := UnitOf(nil, 0); ok || u.GPU != nil {
 		t.Errorf("a unit of none: %+v", u)
 	}
 }
 
-// An agent takes the inventory at its start (its budget for all of a machine is 20 ms).
 func BenchmarkRead(b *testing.B) {
 	for _, name := range []string{"h100", "mi300x"} {
 		files := sysfs.New(os.DirFS(machine.Unpack(b, machine.Load(b, name))))

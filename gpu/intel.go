@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"fmt"
-	"strings"
+	"path"
 
 	"github.com/mpiup/mpiup/topology"
 )
@@ -13,14 +13,12 @@ const drm = "sys/class/drm"
 // for us, but Level Zero counts it. All of those are at device 2 of bus 0 (virtual functions too), where Intel puts
 // nothing else.
 func (r reader) intel() (discrete []Seen) {
-	names, _ := r.fs.Names(drm)
 	var all []Seen
-	for _, name := range names {
-		minor, ok := numbered(name, "renderD")
-		if !ok || len(all) == maxGPUs {
-			continue
+	for minor := range r.fs.Numbers(drm, "renderD", maxMinor).All() {
+		if len(all) == maxGPUs {
+			break
 		}
-		link, err := r.fs.Link(drm + "/" + name)
+		link, err := r.fs.Link(fmt.Sprintf("%s/renderD%d", drm, minor))
 		if err != nil {
 			continue
 		}
@@ -52,6 +50,6 @@ func (r reader) intelDriver(at topology.PCIAddr) bool {
 		return false
 	}
 	driver, err := r.fs.Link(dir + "/driver")
-	name := driver[strings.LastIndexByte(driver, '/')+1:]
+	name := path.Base(driver)
 	return err == nil && (name == "xe" || name == "i915")
 }

@@ -23,15 +23,3 @@ func (g *GPU) Between(other *GPU) string {
 	}
 	return g.Path.To(other.Path).String()
 }
-
-// Matrix is Between of each GPU and each.
-func (inv *Inventory) Matrix() [][]string {
-	rows := make([][]string, len(inv.GPUs))
-	for i := range inv.GPUs {
-		rows[i] = make([]string, len(inv.GPUs))
-		for j := range inv.GPUs {
-			rows[i][j] = inv.GPUs[i].Between(&inv.GPUs[j])
-		}
-	}
-	return rows
-}

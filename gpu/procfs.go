@@ -2,12 +2,11 @@ package gpu
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
 )
 
@@ -20,13 +19,8 @@ const (
 // nvidia-uvm and the like are others. What each is, /proc/driver/nvidia/gpus/ADDRESS/information says. It
 // may be hidden, and in a pod it may show GPUs of others.
 func (r reader) nvidia(env LookupEnv) (gpus []Seen) {
-	names, _ := r.fs.Names("dev")
-	minors := map[int]bool{}
-	for _, name := range names {
-		if n, ok := numbered(name, "nvidia"); ok && len(minors) < maxGPUs {
-			minors[n] = true
-		}
-	}
+	minors := r.fs.Numbers("dev", "nvidia", maxMinor)
+	var told idset.Set // of minors
 	known, _ := r.fs.Names(nvidiaGPUs)
 	for _, name := range known[:min(len(known), maxGPUs)] {
 		at, err := topology.ParsePCIAddr(name)
@@ -34,14 +28,18 @@ func (r reader) nvidia(env LookupEnv) (gpus []Seen) {
 			continue
 		}
 		g := r.nvidiaGPU(at, name)
-		if g.Missing == "" && !r.bare && !minors[g.Minor] {
+		if g.Missing == "" && !r.bare && !minors.Contains(g.Minor) {
 			g.Missing = fmt.Sprintf("/dev/nvidia%d", g.Minor)
 		}
 		gpus = append(gpus, g)
-		delete(minors, g.Minor)
+		if g.Minor >= 0 {
+			told.Add(g.Minor)
+		}
 	}
-	for _, n := range slices.Sorted(maps.Keys(minors)) {
-		gpus = append(gpus, Seen{GPU: GPU{Minor: n}, Vendor: NVIDIA})
+	for n := range minors.Sub(told).All() {
+		if len(gpus) < 2*maxGPUs {
+			gpus = append(gpus, Seen{GPU: GPU{Minor: n}, Vendor: NVIDIA})
+		}
 	}
 	for i := range gpus {
 		gpus[i].MIG = r.instances(gpus[i].Minor)
@@ -84,37 +82,22 @@ func (r reader) nvidiaGPU(at topology.PCIAddr, name string) Seen {
 	return g
 }
 
-// nvidiaDriver is the version of the loaded kernel module.
-func (r reader) nvidiaDriver() string {
-	version, err := r.fs.Text("sys/module/nvidia/version")
-	if err != nil {
-		return ""
-	}
-	return clean(version)
-}
-
 // instances are the MIG devices of a GPU whose capability files are here. A compute instance and its GPU instance
 // each have an access file that names a /dev/nvidia-caps/nvidia-capN. A process may use the compute instance if it
 // can open both (NVIDIA's MIG user guide, Device Nodes and Capabilities).
 func (r reader) instances(minor int) (found []MIG) {
 	dir := fmt.Sprintf("%s/gpu%d/mig", nvidiaCaps, minor)
-	outer, err := r.fs.Names(dir)
-	if err != nil {
-		return nil
-	}
-	for _, gi := range outer[:min(len(outer), maxGPUs)] {
-		instance, ok := numbered(gi, "gi")
-		if !ok || !r.granted(dir+"/"+gi) {
+	for instance := range r.fs.Numbers(dir, "gi", maxGPUs).All() {
+		outer := fmt.Sprintf("%s/gi%d", dir, instance)
+		if !r.granted(outer) {
 			continue
 		}
-		inner, _ := r.fs.Names(dir + "/" + gi)
-		for _, ci := range inner[:min(len(inner), maxGPUs)] {
-			if compute, ok := numbered(ci, "ci"); ok && r.granted(dir+"/"+gi+"/"+ci) && len(found) < maxGPUs {
+		for compute := range r.fs.Numbers(outer, "ci", maxGPUs).All() {
+			if r.granted(fmt.Sprintf("%s/ci%d", outer, compute)) && len(found) < maxGPUs {
 				found = append(found, MIG{Instance: instance, Compute: compute})
 			}
 		}
 	}
-	sortMIG(found)
 	return found
 }
 
@@ -135,16 +118,6 @@ func (r reader) granted(dir string) bool {
 
 // maxMinor bounds device numbers; the kernel has 20 bits for them.
 const maxMinor = 1<<20 - 1
-
-// numbered is N of a name that is prefix and N.
-func numbered(name, prefix string) (int, bool) {
-	digits, ok := strings.CutPrefix(name, prefix)
-	if !ok {
-		return 0, false
-	}
-	n := decimal(digits, maxMinor)
-	return n, n >= 0
-}
 
 // decimal is a number from 0 to limit, -1 of all else.
 func decimal(text string, limit int) int {

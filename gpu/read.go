@@ -15,7 +15,8 @@ func Read(fsys sysfs.FS, env LookupEnv) Inventory {
 	r := reader{fs: fsys}
 	inv := Inventory{Vendor: NVIDIA, Source: "/proc/driver/nvidia"}
 	if inv.GPUs = usable(r.nvidia(env)); len(inv.GPUs) > 0 {
-		inv.Driver = r.nvidiaDriver()
+		version, _ := fsys.Text("sys/module/nvidia/version")
+		inv.Driver = clean(version)
 	} else if inv.GPUs = usable(r.amd()); len(inv.GPUs) > 0 {
 		inv.Vendor, inv.Source = AMD, "/sys/class/kfd"
 		inv.Driver, _ = fsys.Text("sys/module/amdgpu/version") // of AMD's own package only

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"strconv"
@@ -63,11 +64,7 @@ func parseSMI(text, list []byte) (Inventory, error) {
 }
 
 func (from *smiGPU) gpu(names map[migKey]string) (GPU, error) {
-	id := from.ID
-	if id == "" {
-		id = from.BusID
-	}
-	at, err := topology.ParsePCIAddr(id)
+	at, err := topology.ParsePCIAddr(cmp.Or(from.ID, from.BusID))
 	if err != nil {
 		return GPU{}, fmt.Errorf("nvidia-smi -q -x: %w", err)
 	}

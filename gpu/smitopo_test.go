@@ -70,7 +70,7 @@ func TestLinksOfNvidiaSMI(t *testing.T) {
 			t.Errorf("GPU %d: mpiup-nvml and nvidia-smi: %s", i, d)
 		}
 	}
-	if got := smi.Matrix()[0][1]; got != "NV12" {
+	if got := smi.GPUs[0].Between(&smi.GPUs[1]); got != "NV12" {
 		t.Errorf("between GPU 0 and 1 are %s", got)
 	}
 	all[m] = Result{Out: []byte(bridged)} // of three GPUs, and there are two

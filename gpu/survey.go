@@ -1,9 +1,11 @@
 package gpu
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -22,14 +24,8 @@ func (s *Seen) Usable() bool { return s.Missing == "" }
 
 // Title is its model, or the best that can be said: "AMD 1002:74a1", "NVIDIA".
 func (s *Seen) Title() string {
-	if s.Model != "" {
-		return s.Model
-	}
 	brand := map[Vendor]string{NVIDIA: "NVIDIA", AMD: "AMD", Intel: "Intel"}[s.Vendor]
-	if s.id == "" {
-		return brand
-	}
-	return brand + " " + s.id
+	return cmp.Or(s.Model, strings.TrimSpace(brand+" "+s.id))
 }
 
 // PCI classes of GPUs (pci_ids.h).

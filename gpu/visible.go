@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -121,13 +122,13 @@ func parseMask(text string) (idset.Set, error) {
 	if err != nil || bits == 0 {
 		return idset.Set{}, fmt.Errorf("%.20q is no mask of GPUs; write mask:0x3,0xc", text)
 	}
-	var set []int
+	var set idset.Set
 	for n := range 64 {
 		if bits>>n&1 == 1 {
-			set = append(set, n)
+			set.Add(n)
 		}
 	}
-	return idset.Of(set...), nil
+	return set, nil
 }
 
 // Assign is the numbers of the units that each local rank is to see. cpus is each rank's CPUs,
@@ -183,10 +184,7 @@ func closest(units []Unit, cpus idset.Set, count int, used []int) (chosen []int)
 		chosen = slices.DeleteFunc(all, func(i int) bool { return share(i) < best })
 	} else {
 		slices.SortStableFunc(all, func(a, b int) int {
-			if d := share(b) - share(a); d != 0 {
-				return d
-			}
-			return used[a] - used[b]
+			return cmp.Or(share(b)-share(a), used[a]-used[b])
 		})
 		chosen = all[:count]
 		slices.Sort(chosen)

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -11,7 +12,7 @@ func missing(fsys sysfs.FS, h *HCA) string {
 	name := granted + h.Verbs
 	switch _, number := cutNumber(h.Name); {
 	case h.Kind == OmniPath:
-		name = "dev/hfi1_" + utoa(number)
+		name = "dev/hfi1_" + strconv.Itoa(number)
 	case h.Verbs == "":
 		return "/" + strings.TrimSuffix(verbs, "/")
 	}
@@ -51,7 +52,7 @@ func denied(h *HCA) string {
 		if p.State == "" {
 			p.State = "unknown"
 		}
-		states = append(states, "port "+utoa(p.Number)+" is "+p.State)
+		states = append(states, "port "+strconv.Itoa(p.Number)+" is "+p.State)
 	}
 	return strings.Join(states, ", ") + ": check the cable, the switch and the subnet manager"
 }
@@ -87,12 +88,12 @@ func (inv *Inventory) Missing(l Locked) (sentences []string) {
 			reasons[why] = append(reasons[why], h.Name)
 		}
 		for _, why := range order {
-			sentences = append(sentences, plural(reasons[why])+few(reasons[why])+" of this machine cannot be used: "+why+effect)
+			sentences = append(sentences, devices(reasons[why])+" of this machine cannot be used: "+why+effect)
 		}
 		return sentences
 	}
 	if !l.Any && l.Limit < enoughLocked {
-		sentences = append(sentences, "only "+utoa(int(l.Limit>>10))+" KiB of memory may be locked, and RDMA needs more than "+
+		sentences = append(sentences, "only "+strconv.Itoa(int(l.Limit>>10))+" KiB of memory may be locked, and RDMA needs more than "+
 			"64 MiB: give the container the capability IPC_LOCK and run it as root, or set LimitMEMLOCK=infinity for the node's container runtime; "+
 			"until then libraries fail when they register buffers, or go through TCP")
 	}
@@ -108,17 +109,14 @@ func generic(h *HCA) string {
 	return h.Denied
 }
 
-func few(names []string) string {
+// devices names a few of them: "RDMA devices mlx5_0, mlx5_1".
+func devices(names []string) string {
 	const most = 4
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + " and " + utoa(len(names)-most) + " more"
+	switch {
+	case len(names) == 1:
+		return "RDMA device " + names[0]
+	case len(names) > most:
+		return "RDMA devices " + strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
 	}
-	return strings.Join(names, ", ")
-}
-
-func plural(names []string) string {
-	if len(names) == 1 {
-		return "RDMA device "
-	}
-	return "RDMA devices "
+	return "RDMA devices " + strings.Join(names, ", ")
 }

@@ -72,5 +72,3 @@ func (g GDR) String() string {
 	}
 	return strings.Join(have, ", ")
 }
-
-func utoa(n int) string { return strconv.Itoa(n) }

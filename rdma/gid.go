@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"net/netip"
-	"slices"
 	"strconv"
 
 	"github.com/mpiup/mpiup/topology/sysfs"
@@ -12,15 +11,7 @@ import (
 // entry belongs to the network namespace of its interface: others' cannot be used. The kernel answers EINVAL
 // for the type and the interface of an unused index.
 func readGIDs(fsys sysfs.FS, dir string, ethernet bool, addrs []Address) (gids []GID) {
-	names, _ := fsys.Names(dir + "/gids")
-	var indexes []int
-	for _, name := range names {
-		if n, err := strconv.Atoi(name); err == nil && n >= 0 {
-			indexes = append(indexes, n)
-		}
-	}
-	slices.Sort(indexes)
-	for _, n := range indexes[:min(len(indexes), maxGIDs)] {
+	for n := range fsys.Numbers(dir+"/gids", "", maxGIDs-1).All() {
 		index := strconv.Itoa(n)
 		text, err := fsys.Text(dir + "/gids/" + index)
 		if err != nil {

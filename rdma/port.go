@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,18 +12,6 @@ import (
 type Address struct {
 	Interface string
 	IP        netip.Addr
-}
-
-// portNumbers is those of /sys/class/infiniband/HCA/ports, ascending.
-func portNumbers(fsys sysfs.FS, hca string) (numbers []int) {
-	names, _ := fsys.Names(class + hca + "/ports")
-	for _, name := range names {
-		if n, err := strconv.Atoi(name); err == nil && n > 0 && n < 256 {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	return numbers[:min(len(numbers), maxPorts)]
 }
 
 func portDir(hca string, number int) string { return class + hca + "/ports/" + strconv.Itoa(number) }

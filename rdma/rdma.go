@@ -7,7 +7,6 @@
 //	         │
 //	       Read ──▶ Inventory: HCAs, each with the reason why it is not usable; ports, GIDs, what is
 //	         │                 missing for all of them (Missing), GPUDirect RDMA
-//	         ├─▶ Nearest            the HCAs nearest to a GPU or to CPUs
 //	         └─▶ Variables          NCCL's, UCX's, libfabric's and Open MPI's, each with its reason
 //
 // NCCL chooses adapters for each GPU itself and joins what all ranks of a pod have found, so all of them get

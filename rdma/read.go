@@ -37,13 +37,6 @@ type Config struct {
 	Survey bool
 }
 
-func (c Config) addresses() []Address {
-	if c.Addresses == nil {
-		return nil
-	}
-	return c.Addresses()
-}
-
 // Read lists the HCAs of /sys/class/infiniband. A machine without has an empty inventory.
 func Read(fsys sysfs.FS, cfg Config) Inventory {
 	names, _ := fsys.Names(strings.TrimSuffix(class, "/"))
@@ -51,11 +44,17 @@ func Read(fsys sysfs.FS, cfg Config) Inventory {
 	slices.SortFunc(names, byNumber)
 	inv := Inventory{GDR: readGDR(fsys)}
 	files := verbsFiles(fsys)
-	addresses := sync.OnceValue(cfg.addresses)
+	addresses := func() []Address { return nil }
+	if cfg.Addresses != nil {
+		addresses = sync.OnceValue(cfg.Addresses)
+	}
 	bare := cfg.Survey && !fsys.Exists("dev/null")
 	for _, name := range names[:min(len(names), maxHCAs)] {
 		h := readHCA(fsys, name, files[name])
-		for _, n := range portNumbers(fsys, name) {
+		for n := range fsys.Numbers(class+name+"/ports", "", 255).All() {
+			if n == 0 || len(h.Ports) == maxPorts {
+				continue
+			}
 			h.Ports = append(h.Ports, readPort(fsys, name, n))
 		}
 		if !bare {

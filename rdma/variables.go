@@ -2,6 +2,9 @@ package rdma
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
@@ -23,7 +26,8 @@ type Rank struct {
 
 // Variables is what a rank's libraries are told of the host's HCAs. Each is given only where it helps:
 //
-//	NCCL_IB_HCA        GPUs, and some HCA of the machine is not to be used; the same for all ranks, exact ("=")
+//	NCCL_IB_HCA        GPUs, and some HCA of the machine is not to be used; the same for all ranks, exact ("="), without
+//	                   which mlx5_1 would be mlx5_10 too
 //	NCCL_IB_GID_INDEX  GPUs, RoCE ports that agree on the index, and an NCCL before 2.21, which takes entry 0, RoCE v1;
 //	                   later ones choose by themselves, and their guide says not to set it
 //	UCX_NET_DEVICES    several usable HCAs and ranks: the one nearest to the rank; some not usable: those that are
@@ -47,7 +51,7 @@ func (inv *Inventory) Variables(f Fabric, r Rank) (list []Variable) {
 	}
 	ports := inv.ports()
 	if r.GPUs && inv.others(ports) {
-		add("NCCL_IB_HCA", exact(ports), "this machine has other RDMA ports, which this container cannot or should not use")
+		add("NCCL_IB_HCA", "="+join(ports), "this machine has other RDMA ports, which this container cannot or should not use")
 	}
 	index, agreed := gidIndex(ports)
 	if r.GPUs && agreed && oldNCCL(r.NCCL) {
@@ -62,7 +66,7 @@ func (inv *Inventory) Variables(f Fabric, r Rank) (list []Variable) {
 	case inv.others(ports):
 		add("UCX_NET_DEVICES", join(ports), "this machine has other RDMA ports, which this container cannot or should not use")
 	}
-	if len(ports) == 0 && inv.efa() {
+	if len(ports) == 0 && slices.ContainsFunc(inv.Usable(), func(h *HCA) bool { return h.Kind == EFA }) {
 		add("FI_PROVIDER", "efa", "this container has an EFA device")
 	}
 	return list
@@ -81,7 +85,7 @@ type place struct {
 	port *Port
 }
 
-func (p place) String() string { return p.hca.Name + ":" + utoa(p.port.Number) }
+func (p place) String() string { return p.hca.Name + ":" + strconv.Itoa(p.port.Number) }
 
 // ports is those that NCCL and UCX may use together: active ports of usable HCAs with verbs. They are of one link
 // layer, since NCCL refuses a mixture: of that with the higher sum of rates, InfiniBand where the sums are equal.
@@ -121,15 +125,6 @@ func (inv *Inventory) others(use []place) bool {
 	return total > len(use)
 }
 
-func (inv *Inventory) efa() bool {
-	for _, h := range inv.Usable() {
-		if h.Kind == EFA {
-			return true
-		}
-	}
-	return false
-}
-
 // nearest is the HCA of a rank that has a place: its GPU's, else its CPUs'. Ranks take turns where several
 // are equally near. nil: nothing is known, there is no choice, or all are the rank's, which UCX stripes over.
 func (inv *Inventory) nearest(ports []place, r Rank) (*HCA, string) {
@@ -139,11 +134,11 @@ func (inv *Inventory) nearest(ports []place, r Rank) (*HCA, string) {
 	case r.Alone || len(ports) < 2 || ports[0].hca == ports[len(ports)-1].hca:
 		return nil, ""
 	case len(r.GPU.Way) > 0:
-		var at topology.Distance
-		near, at = inv.NearestTo(r.GPU)
-		why = "the nearest to the rank's GPU (" + at.String() + ")"
+		near = least(inv.Usable(), func(h *HCA) int { return int(h.Path.To(r.GPU)) })
+		why = "the nearest to the rank's GPU (" + near[0].Path.To(r.GPU).String() + ")"
 	case !r.CPUs.Empty():
-		near, why = inv.NearestToCPUs(r.CPUs), "the nearest to the rank's CPUs"
+		near = least(inv.Usable(), func(h *HCA) int { return -h.Near.Intersect(r.CPUs).Len() })
+		why = "the nearest to the rank's CPUs"
 	default:
 		return nil, ""
 	}
@@ -153,7 +148,24 @@ func (inv *Inventory) nearest(ports []place, r Rank) (*HCA, string) {
 			allowed = append(allowed, h)
 		}
 	}
-	return Share(allowed, r.Number), why
+	if len(allowed) == 0 {
+		return nil, why
+	}
+	return allowed[r.Number%len(allowed)], why
+}
+
+// least is the HCAs that are the least far, in their order: all of them where all are as far.
+func least(list []*HCA, far func(*HCA) int) (nearest []*HCA) {
+	least := math.MaxInt
+	for _, h := range list {
+		switch n := far(h); {
+		case n < least:
+			nearest, least = []*HCA{h}, n
+		case n == least:
+			nearest = append(nearest, h)
+		}
+	}
+	return nearest
 }
 
 func portsOf(ports []place, h *HCA) (list []place) {
@@ -169,20 +181,12 @@ func portsOf(ports []place, h *HCA) (list []place) {
 func gidIndex(ports []place) (index string, agreed bool) {
 	for _, p := range ports {
 		g, ok := p.port.RoCE()
-		if !ok || !g.V2 || index != "" && index != utoa(g.Index) {
+		if !ok || !g.V2 || index != "" && index != strconv.Itoa(g.Index) {
 			return "", false
 		}
-		index = utoa(g.Index)
+		index = strconv.Itoa(g.Index)
 	}
 	return index, index != ""
-}
-
-// exact is NCCL's list without its matching of prefixes, by which mlx5_1 would be mlx5_10 too.
-func exact(ports []place) string {
-	if len(ports) == 0 {
-		return ""
-	}
-	return "=" + join(ports)
 }
 
 func join(ports []place) string {

@@ -155,17 +155,6 @@ func (m *Machine) All(t Type) []*Object {
 	return m.byType[t]
 }
 
-// Of is the object of a type that holds a CPU, nil without one. Of a NUMANode it is the first
-// whose CPUs hold it.
-func (m *Machine) Of(t Type, cpu int) *Object {
-	for _, o := range m.All(t) {
-		if o.CPUs.Contains(cpu) {
-			return o
-		}
-	}
-	return nil
-}
-
 // Device is the PCI device or bridge at an address, nil without one.
 func (m *Machine) Device(at PCIAddr) *Object {
 	for _, t := range []Type{TypePCIDevice, TypeBridge} {
@@ -176,16 +165,6 @@ func (m *Machine) Device(at PCIAddr) *Object {
 		}
 	}
 	return nil
-}
-
-// Near is the CPUs near a PCI device: those of the object its host bridge hangs at. It is
-// empty when there is no such device.
-func (m *Machine) Near(at PCIAddr) idset.Set {
-	o := m.Device(at)
-	if o == nil {
-		return idset.Set{}
-	}
-	return o.Place().CPUs
 }
 
 // Place is o itself, or what an I/O object or a memory hangs at.

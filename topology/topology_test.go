@@ -177,24 +177,11 @@ func TestPCITree(t *testing.T) {
 	if d := m.Device(nic); d == nil || d.IO[0].Name != "ib0" || d.Parent.Bridge.Depth != 3 {
 		t.Errorf("device %+v", d)
 	}
-	if got := m.Near(nic).String(); got != "2-3" {
+	if got := m.Device(nic).Place().CPUs.String(); got != "2-3" {
 		t.Errorf("near the NIC: %q", got)
 	}
-	if got := m.Near(PCIAddr{Bus: 9}); !got.Empty() {
-		t.Errorf("near nothing: %q", got)
-	}
-}
-
-func TestOf(t *testing.T) {
-	m, err := New(Parts{Online: set("0-3"), Packages: []Part{{OS: 7, CPUs: set("0-1")}, {OS: 9, CPUs: set("2-3")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o := m.Of(TypePackage, 3); o == nil || o.OS != 9 || o.Logical != 1 {
-		t.Errorf("package of CPU 3: %+v", o)
-	}
-	if o := m.Of(TypeCore, 3); o != nil || m.Of(TypePackage, 4) != nil || m.All(numTypes) != nil {
-		t.Error("found what is not there")
+	if o := m.Device(PCIAddr{Bus: 9}); o != nil || m.All(numTypes) != nil {
+		t.Errorf("found what is not there: %v", o)
 	}
 }
 

@@ -36,10 +36,10 @@ func TestEightRanksOfBigMachines(t *testing.T) {
 func distances(gpus *gpu.Inventory, hcas *rdma.Inventory) string {
 	var b strings.Builder
 	usable := hcas.Usable()
-	for i, row := range gpus.Matrix() {
+	for i := range gpus.GPUs {
 		fmt.Fprintf(&b, "GPU%d", i)
-		for _, word := range row {
-			fmt.Fprintf(&b, " %4s", word)
+		for j := range gpus.GPUs {
+			fmt.Fprintf(&b, " %4s", gpus.GPUs[i].Between(&gpus.GPUs[j]))
 		}
 		b.WriteString("  |")
 		for _, h := range usable {
@@ -61,7 +61,7 @@ func told(t *testing.T, gpus *gpu.Inventory, hcas *rdma.Inventory) string {
 	}
 	for rank := range 8 {
 		u, _ := gpu.UnitOf(units, rank)
-		fmt.Fprintf(&b, "rank %d near CPUs %s\n", rank, gpu.NearCPUs(u))
+		fmt.Fprintf(&b, "rank %d near CPUs %s\n", rank, u.GPU.Near)
 		for _, v := range hcas.Variables(rdma.Auto, rdma.Rank{Number: rank, GPUs: true, GPU: u.GPU.Path}) {
 			fmt.Fprintf(&b, "  %s=%s  (%s)\n", v.Name, v.Value, v.Why)
 		}

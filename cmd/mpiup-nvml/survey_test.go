@@ -124,8 +124,9 @@ func TestDGX(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	for i, row := range inv.Matrix() {
-		for j, word := range row {
+	for i := range inv.GPUs {
+		for j := range inv.GPUs {
+			word := inv.GPUs[i].Between(&inv.GPUs[j])
 			switch {
 			case i == j && word != "X", i != j && i != 3 && j != 3 && word != "NV12", i != j && (i == 3 || j == 3) && strings.HasPrefix(word, "NV"):
 				t.Errorf("between %d and %d: %s", i, j, word)
@@ -164,7 +165,11 @@ func TestDirectLinks(t *testing.T) {
 			}
 		}
 		inv, _ := asked(t, server)
-		if got := fmt.Sprint(inv.Matrix()[0]); got != "[X NV2 NODE NODE NV1 NODE NODE NODE]" {
+		var row []string
+		for j := range inv.GPUs {
+			row = append(row, inv.GPUs[0].Between(&inv.GPUs[j]))
+		}
+		if got := fmt.Sprint(row); got != "[X NV2 NODE NODE NV1 NODE NODE NODE]" {
 			t.Errorf("old driver %v: %s", old, got)
 		}
 	}
@@ -175,7 +180,7 @@ func TestSwitchesOfAnOldDriver(t *testing.T) {
 	server, _ := dgx()
 	server.LookupSymbolFunc = func(name string) error { return errors.New(name + " is not there") }
 	inv, _ := asked(t, server)
-	if got := inv.Matrix()[0][7]; got != "NV12" {
+	if got := inv.GPUs[0].Between(&inv.GPUs[7]); got != "NV12" {
 		t.Error(got)
 	}
 }

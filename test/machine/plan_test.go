@@ -60,7 +60,7 @@ func read(t *testing.T, name string) job.Host {
 	h := job.Host{Name: name, Slots: 8, Layout: l}
 	gpus := gpu.Read(sysfs.New(files), func(string) (string, bool) { return "", false })
 	for _, u := range gpus.Units() {
-		h.NearGPUs = append(h.NearGPUs, gpu.NearCPUs(u))
+		h.NearGPUs = append(h.NearGPUs, u.GPU.Near)
 	}
 	if len(h.NearGPUs) != 8 || idset.Of().Equal(h.NearGPUs[7]) {
 		t.Fatalf("%d GPUs", len(h.NearGPUs))

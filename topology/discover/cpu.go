@@ -18,7 +18,7 @@ const maxCPU = 8191
 // that the kernel is just bringing up or down, unless none has one: then all are alike.
 func (r *reader) readCPUs() error {
 	p := &r.parts
-	p.Present = r.numbered(cpuDir, "cpu", maxCPU)
+	p.Present = r.fs.Numbers(cpuDir, "cpu", maxCPU)
 	online, err := r.fs.List(cpuDir + "/online")
 	switch {
 	case err != nil:
@@ -47,26 +47,6 @@ func (r *reader) readCPUs() error {
 	}
 	r.readKinds()
 	return nil
-}
-
-// numbered is the numbers of a directory's entries "cpu0", "cpu1" ...
-func (r *reader) numbered(dir, prefix string, limit int) (set idset.Set) {
-	names, _ := r.fs.Names(dir)
-	for _, name := range names {
-		if n, ok := number(name, prefix); ok && n <= limit {
-			set.Add(n)
-		}
-	}
-	return set
-}
-
-func number(name, prefix string) (int, bool) {
-	digits, ok := strings.CutPrefix(name, prefix)
-	if !ok || digits == "" || digits[0] < '0' || digits[0] > '9' {
-		return 0, false
-	}
-	n, err := strconv.Atoi(digits)
-	return n, err == nil
 }
 
 // placeReader reads what each CPU is part of. Files are read at the first CPU of each part.
@@ -164,7 +144,7 @@ func (c *cacheReader) read(cpu int) {
 		return
 	}
 	dir := cpuPath(cpu) + "/cache"
-	for index := range c.r.numbered(dir, "index", maxCaches-1).All() {
+	for index := range c.r.fs.Numbers(dir, "index", maxCaches-1).All() {
 		if c.seen[index].Contains(cpu) {
 			continue
 		}

@@ -20,7 +20,7 @@ const maxNode = 1023
 func (r *reader) readNodes(power bool) {
 	online, err := r.fs.List(nodeDir + "/online")
 	if err != nil || online.Empty() || online.Last() > maxNode {
-		online = r.numbered(nodeDir, "node", maxNode)
+		online = r.fs.Numbers(nodeDir, "node", maxNode)
 	}
 	gpus := r.gpuMemory()
 	var sizes []string // of large pages: "hugepages-2048kB"
@@ -128,9 +128,9 @@ func (r *reader) pages(dir string, size uint64, sizes []string) []topology.Pages
 // initiators is the nodes whose CPUs reach a node fastest, by the firmware's HMAT. access1 counts
 // CPUs only, access0 other initiators too (Linux 5.10).
 func (r *reader) initiators(dir string, self int) []int {
-	near := r.numbered(dir+"/access1/initiators", "node", maxNode)
+	near := r.fs.Numbers(dir+"/access1/initiators", "node", maxNode)
 	if near.Empty() {
-		near = r.numbered(dir+"/access0/initiators", "node", maxNode)
+		near = r.fs.Numbers(dir+"/access0/initiators", "node", maxNode)
 	}
 	return near.Sub(idset.Of(self)).Slice()
 }

@@ -85,10 +85,13 @@ func TestBindingIsTheSame(t *testing.T) {
 	}
 	hint := []string{"HWLOC_XMLFILE=" + write(t, hwlocxml.String(m)), "HWLOC_THISSYSTEM=1", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1"}
 	last := m.Affinity.Last()
-	core, node := m.Of(topology.TypeCore, last), m.Of(topology.TypeNUMANode, last)
-	if core == nil || node == nil {
+	holds := func(o *topology.Object) bool { return o.CPUs.Contains(last) }
+	cores, nodes := m.All(topology.TypeCore), m.All(topology.TypeNUMANode)
+	c, n := slices.IndexFunc(cores, holds), slices.IndexFunc(nodes, holds)
+	if c < 0 || n < 0 {
 		t.Fatalf("CPU %d is in no core or near no memory", last)
 	}
+	core, node := cores[c], nodes[n]
 	one := ""
 	if last < 32 {
 		one = fmt.Sprintf("0x%08x", 1<<last)

@@ -8,6 +8,7 @@
 //	List       a CPU or node list       "0-3,8\n"         → {0, 1, 2, 3, 8}
 //	Mask       a CPU mask               "00000001,0000000f\n"
 //	Names      a directory's entries    sorted
+//	Numbers    of entries "cpu0" ...    {0, ...}
 //	Link       a symbolic link's text
 //
 // All of it may be missing, wrong or hostile: what is read is bounded, and an error names the
@@ -214,6 +215,18 @@ func (f FS) Names(dir string) ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// Numbers are N of a directory's entries that are prefix and N, up to limit, which is at most idset.MaxID.
+func (f FS) Numbers(dir, prefix string, limit int) (set idset.Set) {
+	names, _ := f.Names(dir)
+	for _, name := range names {
+		digits, ok := strings.CutPrefix(name, prefix)
+		if n, err := strconv.ParseUint(digits, 10, 31); ok && err == nil && int(n) <= limit {
+			set.Add(int(n))
+		}
+	}
+	return set
 }
 
 // Link is the text of a symbolic link.
