@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/gloo"
-	"github.com/mpiup/mpiup/agent/sockets"
+	"github.com/mpiup/mpiup/internal/sockets"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"

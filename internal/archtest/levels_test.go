@@ -90,7 +90,6 @@ var levels = map[string]int{
 	"launcher/verdict/logs":   3,
 	"launcher/exchange":       2,
 	"launcher/attendance":     2,
-	"agent/sockets":           1,
 	"launcher/restart":        2,
 	"launcher/remains":        3,
 	"launcher/remains/report": 3,
@@ -137,6 +136,8 @@ var levels = map[string]int{
 	"internal/idset":   -2,
 	"internal/visible": -2,
 	"internal/wording": -2,
+	"internal/mounts":  -2,
+	"internal/sockets": -2,
 }
 
 // levelOf finds a package's level. Only internal/api has packages below it

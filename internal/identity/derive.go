@@ -61,9 +61,10 @@ func deriveAuthority(material []byte, scope string) (*authority, error) {
 	return &authority{cert: cert, key: key}, nil
 }
 
-// deriveJobID is the job id, which key and scope give.
-func deriveJobID(material []byte, scope string) (string, error) {
-	id, err := expand(material, labelJobID, scope, 16)
+// deriveJobID is the job id, which key and scope give. That of certificate files (labelFiles) follows from the CA's
+// public key, which a renewed CA certificate keeps.
+func deriveJobID(material []byte, label, scope string) (string, error) {
+	id, err := expand(material, label, scope, 16)
 	return hex.EncodeToString(id), err
 }
 
@@ -94,13 +95,6 @@ func deriveCA(key ed25519.PrivateKey, scope string) (*x509.Certificate, error) {
 		return nil, fmt.Errorf("derive the job's CA: %w", err)
 	}
 	return x509.ParseCertificate(der)
-}
-
-// fileJobID is the job id of certificate files: from the CA's public key, which a renewed CA
-// certificate keeps.
-func fileJobID(ca *x509.Certificate, scope string) (string, error) {
-	id, err := expand(ca.RawSubjectPublicKeyInfo, labelFiles, scope, 16)
-	return hex.EncodeToString(id), err
 }
 
 // Ports are those on which an agent of this job may listen, in the order in which it tries

@@ -20,7 +20,7 @@ func TestDerivationGolden(t *testing.T) {
 	key := credential.Must(keyfile.Parse([]byte("mpiup golden key, 32 bytes long.\n")))
 	d := credential.Must(deriveAuthority(key.Material, "pi.team-a"))
 	sum := sha256.Sum256(d.cert.Raw)
-	i := &Identity{jobID: credential.Must(deriveJobID(key.Material, "pi.team-a"))}
+	i := &Identity{jobID: credential.Must(deriveJobID(key.Material, labelJobID, "pi.team-a"))}
 	got := fmt.Sprintf("%s %s %v", i.jobID, hex.EncodeToString(sum[:8]), i.Ports())
 	const want = "b21ae770c416a53862b61f332b949d59 f3c792aa7ac7564d [16748 27100 25524 29408 20937 22359 20916 20803]"
 	if got != want {
@@ -31,7 +31,7 @@ func TestDerivationGolden(t *testing.T) {
 		t.Error("the CA is not deterministic")
 	}
 	for _, scope := range []string{"pi.team-b", "pi.team-a.", ""} {
-		if credential.Must(deriveJobID(key.Material, scope)) == i.jobID || bytes.Equal(credential.Must(deriveAuthority(key.Material, scope)).key, d.key) {
+		if credential.Must(deriveJobID(key.Material, labelJobID, scope)) == i.jobID || bytes.Equal(credential.Must(deriveAuthority(key.Material, scope)).key, d.key) {
 			t.Errorf("scope %q gives the same job", scope)
 		}
 	}

@@ -163,19 +163,18 @@ func TestCertificateFilesMeet(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		client, server *Identity
-		kind           Kind
 		want           string
 	}{
-		{"other group", otherGroup, agent, WrongRole, `of the group "mpiup://g", ours of "mpiup://h"`},
-		{"other CA", foreign, agent, Foreign, `is from "CN=ca", which our ca.crt does not hold`},
-		{"secret to certificates", shared.load(t, RoleLauncher, "l"), agent, Foreign, "with --tls-dir"},
-		{"certificates to secret", launcher, shared.load(t, RoleAgent, "w"), Foreign, "it uses a shared secret and we certificates"},
-		{"launcher to launcher", launcher, launcher, WrongRole, `"l" has the role "launcher"`},
+		{"other group", otherGroup, agent, `of the group "mpiup://g", ours of "mpiup://h"`},
+		{"other CA", foreign, agent, `is from "CN=ca", which our ca.crt does not hold`},
+		{"secret to certificates", shared.load(t, RoleLauncher, "l"), agent, "with --tls-dir"},
+		{"certificates to secret", launcher, shared.load(t, RoleAgent, "w"), "it uses a shared secret and we certificates"},
+		{"launcher to launcher", launcher, launcher, `"l" has the role "launcher"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, err, _ := meet(t, tt.client, tt.server)
 			var r *Refusal
-			if !errors.As(err, &r) || r.Kind != tt.kind || !strings.Contains(err.Error(), tt.want) {
+			if !errors.As(err, &r) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})

@@ -26,7 +26,7 @@ const DefaultKeyDir = "/etc/mpiup"
 type secret struct {
 	material []byte
 	file     string // where it was read; "": it is in no file
-	at       stamp  // of that file
+	at       stamp  // of that file, from before it was read
 	from     string
 	mounted  bool
 }
@@ -54,7 +54,7 @@ func findSecret(o Options) (secret, error) {
 	if env != "" {
 		return f.namedKey(env, "MPIUP_KEY "+env)
 	}
-	ms, err := mounts(o.Root)
+	ms, err := mountsOf(o.Root)
 	if err != nil {
 		return secret{}, fmt.Errorf("look for the job's secret: %w", err)
 	}
@@ -79,15 +79,16 @@ func (f *finder) namedKey(name, from string) (secret, error) {
 		}
 		name = file
 	}
-	k, err := readKey(name, name)
+	s, _, err := readKey(name, name)
 	if err != nil {
 		return secret{}, err
 	}
-	ms, err := mounts(f.o.Root)
+	ms, err := mountsOf(f.o.Root)
 	if err != nil {
 		return secret{}, fmt.Errorf("look for the volume of %s: %w", name, err)
 	}
-	return secret{material: k.Material, file: k.file, at: k.at, from: from, mounted: f.onVolume(name, ms)}, nil
+	s.from, s.mounted = from, f.onVolume(name, ms)
+	return s, nil
 }
 
 // onVolume says whether a file lies on a volume that was mounted into this container. File systems that machines have
@@ -163,11 +164,11 @@ func (f *finder) defaultDir(ms []mount) (secret, bool, error) {
 		return secret{}, false, err
 	}
 	shown := f.shown(file)
-	k, err := readKey(file, shown)
-	mounted := slices.ContainsFunc(ms, func(m mount) bool {
+	s, _, err := readKey(file, shown)
+	s.mounted = slices.ContainsFunc(ms, func(m mount) bool {
 		return m.point != "/" && m.point != "/etc" && within(shown, m.point)
 	})
-	return secret{material: k.Material, file: k.file, at: k.at, from: shown, mounted: mounted}, err == nil, err
+	return s, err == nil, err
 }
 
 // home takes $HOME/.ssh/id_rsa, then /root/.ssh/id_rsa, where that directory or that file is
@@ -228,34 +229,35 @@ func (f *finder) scan(ms []mount) (secret, bool, error) {
 }
 
 // mountedKey takes the key at file, on a mounted volume, if it looks like an operator's.
-func (f *finder) mountedKey(file string) (s secret, ok bool, err error) {
+func (f *finder) mountedKey(file string) (secret, bool, error) {
 	real := filepath.Join(f.o.Root, file)
 	if _, err := os.Stat(real); err != nil {
 		if errors.Is(err, fs.ErrPermission) && strings.Contains(file, "/.ssh/") && f.denied == nil {
 			f.denied = unreadable(real, file, err)
 		}
-		return s, false, nil
+		return secret{}, false, nil
 	}
 	beside := filepath.Join(filepath.Dir(real), "authorized_keys")
 	if _, err := os.Stat(beside); err != nil {
 		f.passed = append(f.passed, file+" (no authorized_keys beside it)")
-		return s, false, nil
+		return secret{}, false, nil
 	}
-	k, err := readKey(real, file)
+	s, k, err := readKey(real, file)
 	if errors.Is(err, fs.ErrPermission) {
 		if f.denied == nil {
 			f.denied = err
 		}
-		return s, false, nil
+		return secret{}, false, nil
 	}
 	if err != nil {
-		return s, false, err
+		return secret{}, false, err
 	}
 	if authorized, err := readBounded(beside, maxTextFile); err == nil && !k.AuthorizedBy(authorized) {
 		f.passed = append(f.passed, file+" (a person's: authorized_keys beside it names other keys only)")
-		return s, false, nil
+		return secret{}, false, nil
 	}
-	return secret{material: k.Material, file: k.file, at: k.at, from: file, mounted: true}, true, nil
+	s.mounted = true
+	return s, true, nil
 }
 
 func (f *finder) shown(file string) string {
@@ -266,27 +268,21 @@ func (f *finder) shown(file string) string {
 	return "/" + rel
 }
 
-// keyRead is a key, and where it was read.
-type keyRead struct {
-	keyfile.Key
-	file string
-	at   stamp // of that file, from before it was read
-}
-
-func readKey(file, shown string) (keyRead, error) {
+// readKey reads the key in a file, which messages call shown.
+func readKey(file, shown string) (secret, keyfile.Key, error) {
 	at, err := stampOf(file)
-	if err != nil {
-		return keyRead{}, unreadable(file, shown, err)
+	var data []byte
+	if err == nil {
+		data, err = readBounded(file, keyfile.MaxSize)
 	}
-	data, err := readBounded(file, keyfile.MaxSize)
 	if err != nil {
-		return keyRead{}, unreadable(file, shown, err)
+		return secret{}, keyfile.Key{}, unreadable(file, shown, err)
 	}
 	k, err := keyfile.Parse(data)
 	if err != nil {
-		return keyRead{}, fmt.Errorf("key %s: it is %w", shown, err)
+		return secret{}, k, fmt.Errorf("key %s: it is %w", shown, err)
 	}
-	return keyRead{k, file, at}, nil
+	return secret{material: k.Material, file: file, at: at, from: shown}, k, nil
 }
 
 // unreadable explains why a key could not be read: who we are, whose it is, what to set.

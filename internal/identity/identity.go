@@ -138,10 +138,11 @@ func Load(o Options) (*Identity, error) {
 		}
 	}
 	i.keyFrom, i.mounted = s.from, s.mounted
-	if i.jobID, err = deriveJobID(s.material, i.scope); err != nil {
+	if i.jobID, err = deriveJobID(s.material, labelJobID, i.scope); err != nil {
 		return nil, err
 	}
-	i.source = newSharedSource(s, o, i.scope)
+	i.source = &sharedSource{scope: i.scope, role: o.Role, name: o.Name, file: s.file, tried: s.at, log: o.Log,
+		keys: []*sharedKey{{material: s.material}}}
 	return i, nil
 }
 
@@ -154,7 +155,7 @@ func (i *Identity) fromFiles(o Options) (*Identity, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	id, err := fileJobID(s.ca, i.scope)
+	id, err := deriveJobID(s.ca.RawSubjectPublicKeyInfo, labelFiles, i.scope)
 	if err != nil {
 		return nil, err
 	}

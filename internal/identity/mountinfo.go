@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/mpiup/mpiup/internal/mounts"
 )
 
 // Bounds on files of the pod that are read here.
@@ -18,71 +19,6 @@ const (
 	maxMounts    = 4096
 	maxTextFile  = 1 << 20
 )
-
-// mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)), as far as it matters:
-//
-//	36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
-//	                 point                       fstype
-type mount struct {
-	point  string // cleaned, absolute
-	fstype string
-}
-
-// parseMountInfo returns the mounts that can be seen, in the file's order: of those at one
-// point only the last. Lines that are none are passed over; at most maxMounts are read.
-func parseMountInfo(data []byte) []mount {
-	var mounts []mount
-	at := map[string]int{}
-	for line := range bytes.Lines(data) {
-		if len(mounts) == maxMounts {
-			break
-		}
-		m, ok := parseMount(string(line))
-		if !ok {
-			continue
-		}
-		if i, seen := at[m.point]; seen {
-			mounts[i] = m
-			continue
-		}
-		at[m.point] = len(mounts)
-		mounts = append(mounts, m)
-	}
-	return mounts
-}
-
-func parseMount(line string) (mount, bool) {
-	f := strings.Fields(line)
-	if len(f) < 9 || !strings.HasPrefix(f[4], "/") {
-		return mount{}, false
-	}
-	for i := 6; i+1 < len(f); i++ { // optional fields end at "-"
-		if f[i] == "-" {
-			return mount{point: path.Clean(unescape(f[4])), fstype: f[i+1]}, true
-		}
-	}
-	return mount{}, false
-}
-
-// unescape undoes the kernel's \040 and the like (show_mountinfo, mangle: space, tab,
-// newline, backslash and, in newer kernels, #).
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) && octal(s[i+1]) && octal(s[i+2]) && octal(s[i+3]) && s[i+1] <= '3' {
-			b.WriteByte((s[i+1]-'0')<<6 | (s[i+2]-'0')<<3 | (s[i+3] - '0'))
-			i += 3
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-func octal(c byte) bool { return c >= '0' && c <= '7' }
 
 // secretVolume says whether a secret may lie on this kind of file system. Kubelet uses tmpfs
 // (sandboxed runtimes show it as 9p or virtiofs); the kernel's own file systems hold none,
@@ -102,13 +38,36 @@ func (m mount) secretVolume() bool {
 	return true
 }
 
-// mounts reads proc/self/mountinfo under root. Without one there are no mounts.
-func mounts(root string) ([]mount, error) {
+// mount is where a file system can be seen.
+type mount struct {
+	point  string // cleaned, absolute
+	fstype string
+}
+
+// mountsOf reads proc/self/mountinfo under root. Without one there are no mounts. They are in the file's order, of those
+// at one point only the last; at most maxMounts are read.
+func mountsOf(root string) ([]mount, error) {
 	data, err := readBounded(filepath.Join(root, "proc/self/mountinfo"), maxMountInfo)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return parseMountInfo(data), err
+}
+
+func parseMountInfo(data []byte) (found []mount) {
+	at := map[string]int{}
+	for _, m := range mounts.ParseInfo(string(data), func(string) bool { return true }) {
+		point := path.Join("/", m.Dir)
+		i, seen := at[point]
+		switch {
+		case seen:
+			found[i].fstype = m.Type
+		case len(found) < maxMounts:
+			at[point] = len(found)
+			found = append(found, mount{point, m.Type})
+		}
+	}
+	return found
 }
 
 var (

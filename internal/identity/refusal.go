@@ -9,31 +9,12 @@ import (
 	"time"
 )
 
-// Kind is what a Refusal is about.
-type Kind int
-
-const (
-	OtherJob  Kind = iota + 1 // another secret, or another scope of the same one
-	Dates                     // outside a certificate's dates: clocks apart, or files expired
-	Foreign                   // a certificate that no mpiup derived, of an unknown CA
-	WrongRole                 // role, group or usage of the certificate do not fit
-	NotTLS                    // the peer speaks something else
-	Protocol                  // TLS, but not as mpiup speaks it
-)
-
-var kindNames = map[Kind]string{OtherJob: "other job", Dates: "dates", Foreign: "foreign certificate",
-	WrongRole: "role", NotTLS: "not TLS", Protocol: "protocol"}
-
-func (k Kind) String() string { return kindNames[k] }
-
 // Refusal is a TLS failure that trying again does not cure: one side refused the other, or
 // the peer is no mpiup. Network errors are never one. Its text has the peer as "it" and does
 // not name it: fmt.Errorf("host %s: %w", host, err).
 type Refusal struct {
-	Kind   Kind
-	Remote bool // the peer refused us, and said so with a TLS alert
-	text   string
-	err    error
+	text string
+	err  error
 }
 
 func (r *Refusal) Error() string { return r.text }
@@ -44,18 +25,13 @@ func (r *Refusal) Unwrap() error { return r.err }
 // Explain turns err, from a handshake or from a read or write after it, into a *Refusal when
 // it is one, and returns it unchanged otherwise. It knows alerts in the text of gRPC's errors
 // too. peer is the other side's certificate if known; alerts do not bring it.
-func Explain(err error, peer *x509.Certificate) error {
-	return view{now: time.Now()}.explain(err, peer)
-}
-
-// Explain is the function Explain, with this process's job and clock to compare with.
 func (i *Identity) Explain(err error, peer *x509.Certificate) error {
 	return i.view().explain(err, peer)
 }
 
 // view is what a refusal is compared with.
 type view struct {
-	scope string // "": not known
+	scope string
 	files bool
 	now   time.Time
 }
@@ -85,10 +61,10 @@ func (v view) explain(err error, peer *x509.Certificate) error {
 	// The rest of crypto/tls's own complaints (versions, malformed messages) have no type;
 	// errors of the network below come as they are and do not begin so.
 	if strings.HasPrefix(err.Error(), "tls: client didn't provide a certificate") {
-		return &Refusal{Kind: Foreign, text: "it shows no certificate: it is no member of this job", err: err}
+		return &Refusal{text: "it shows no certificate: it is no member of this job", err: err}
 	}
 	if strings.HasPrefix(err.Error(), "tls: ") {
-		return &Refusal{Kind: Protocol, text: fmt.Sprintf("it speaks TLS, but not as mpiup does (%.200v): something else "+
+		return &Refusal{text: fmt.Sprintf("it speaks TLS, but not as mpiup does (%.200v): something else "+
 			"listens there, or it is too old", err), err: err}
 	}
 	return err
@@ -96,7 +72,7 @@ func (v view) explain(err error, peer *x509.Certificate) error {
 
 // judge says why we refused a certificate. Everything in it is the peer's word.
 func (v view) judge(leaf *x509.Certificate, err error) *Refusal {
-	r := &Refusal{Kind: Foreign, err: err}
+	r := &Refusal{err: err}
 	var (
 		unknown x509.UnknownAuthorityError
 		invalid x509.CertificateInvalidError
@@ -104,15 +80,15 @@ func (v view) judge(leaf *x509.Certificate, err error) *Refusal {
 	shared := len(leaf.URIs) == 1 && leaf.URIs[0].Scheme == sharedScheme
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		r.Kind, r.text = Dates, v.dates(leaf, shared)
+		r.text = v.dates(leaf, shared)
 	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
-		r.Kind, r.text = WrongRole, "its certificate is not for this use: it needs the usages server auth (agents) and client auth"
+		r.text = "its certificate is not for this use: it needs the usages server auth (agents) and client auth"
 	case !errors.As(err, &unknown):
 		r.text = fmt.Sprintf("its certificate cannot be verified (%.200v)", err)
 	case shared && v.files:
 		r.text = "it uses a shared secret and we certificates (--tls-dir): give both the same"
 	case shared:
-		r.Kind, r.text = OtherJob, v.otherJob(leaf.Issuer.CommonName)
+		r.text = v.otherJob(leaf.Issuer.CommonName)
 	case v.files:
 		r.text = fmt.Sprintf("its certificate is from %.100q, which our ca.crt does not hold", leaf.Issuer.String())
 	default:
@@ -123,10 +99,7 @@ func (v view) judge(leaf *x509.Certificate, err error) *Refusal {
 }
 
 func (v view) otherJob(theirs string) string {
-	switch {
-	case v.scope == "":
-		return fmt.Sprintf("it holds the secret of another job (%.100q)", theirs)
-	case theirs == v.scope:
+	if theirs == v.scope {
 		return fmt.Sprintf("it holds the secret of another job, though of the same name %q: "+
 			"mount the same Secret in all pods (a job that was made anew has a new one)", theirs)
 	}
@@ -181,7 +154,7 @@ const (
 // alert says why the peer refused us. Only the alert's text is at hand: crypto/tls wraps it
 // in a type of its own, and gRPC keeps no types.
 func (v view) alert(text string, peer *x509.Certificate, err error) *Refusal {
-	r := &Refusal{Kind: Protocol, Remote: true, err: err}
+	r := &Refusal{err: err}
 	is := func(alerts ...tls.AlertError) bool {
 		for _, a := range alerts {
 			if strings.HasPrefix(text, a.Error()) {
@@ -194,18 +167,18 @@ func (v view) alert(text string, peer *x509.Certificate, err error) *Refusal {
 	short = fmt.Sprintf("%.60s", short)
 	switch {
 	case is(alertUnknownCA):
-		r.Kind, r.text = OtherJob, "it refuses our certificate, as it holds the secret (or the CA) of another job: "+
+		r.text = "it refuses our certificate, as it holds the secret (or the CA) of another job: " +
 			"mount the same Secret in all pods"
 		if v.files {
 			r.text = "it refuses our certificate, as its ca.crt does not hold our CA"
 		}
 	case is(alertExpired) && peer != nil && len(peer.URIs) == 1 && peer.URIs[0].Scheme == sharedScheme:
-		r.Kind, r.text = Dates, "it refuses our certificate for its dates: "+v.skew(peer)
+		r.text = "it refuses our certificate for its dates: " + v.skew(peer)
 	case is(alertExpired):
-		r.Kind, r.text = Dates, fmt.Sprintf("it refuses our certificate as expired or not valid yet; our clock reads %s: "+
+		r.text = fmt.Sprintf("it refuses our certificate as expired or not valid yet; our clock reads %s: "+
 			"set the clocks, or renew the certificate", v.now.UTC().Format(clockFormat))
 	case is(alertBadCertificate, alertUnsupportedCert, alertRevoked, alertCertificateUnknown, alertAccessDenied, alertCertificateRequired):
-		r.Kind, r.text = WrongRole, "it refuses our certificate ("+short+"): the job, a date, the role, group or usage does not fit, and its own log says which"
+		r.text = "it refuses our certificate (" + short + "): the job, a date, the role, group or usage does not fit, and its own log says which"
 	case is(alertNoALPN):
 		r.text = "it speaks TLS, but no protocol of mpiup's: something else listens there"
 	default:
@@ -223,5 +196,5 @@ func notTLS(record tls.RecordHeaderError) *Refusal {
 	case string(h[:5]) == "HTTP/":
 		what = "a plain HTTP server, by its first bytes"
 	}
-	return &Refusal{Kind: NotTLS, text: "it does not speak TLS (" + what + "): something else listens there", err: record}
+	return &Refusal{text: "it does not speak TLS (" + what + "): something else listens there", err: record}
 }

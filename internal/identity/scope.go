@@ -187,7 +187,7 @@ func (p *pod) fromHostfile(data []byte, generated bool) string {
 			return s
 		}
 		if len(labels) == 2 && isLabel(labels[1]) && (!generated || strings.HasPrefix(labels[0], labels[1]+"-")) {
-			return withNamespace(labels[1], p.namespace())
+			return strings.TrimSuffix(labels[1]+"."+p.namespace(), ".")
 		}
 	}
 	return ""
@@ -210,13 +210,6 @@ func (p *pod) namespace() string {
 		return ns
 	}
 	return ""
-}
-
-func withNamespace(sub, ns string) string {
-	if ns == "" {
-		return sub
-	}
-	return sub + "." + ns
 }
 
 // serviceScope returns SUB.NS when labels[at:] are SUB, NS, "svc".
@@ -268,9 +261,8 @@ func searchList(data []byte) []string {
 			list = f[1:]
 		}
 	}
-	out := make([]string, 0, len(list))
-	for _, n := range list {
-		out = append(out, canonical(n))
+	for i, n := range list {
+		list[i] = canonical(n)
 	}
-	return out
+	return list
 }

@@ -54,11 +54,6 @@ type sharedKey struct {
 	minted   time.Time // wall clock
 }
 
-func newSharedSource(s secret, o Options, scope string) *sharedSource {
-	return &sharedSource{scope: scope, role: o.Role, name: o.Name, file: s.file, tried: s.at, log: o.Log,
-		keys: []*sharedKey{{material: s.material}}}
-}
-
 func (s *sharedSource) current(now time.Time) (material, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,9 +100,9 @@ func (s *sharedSource) look(now time.Time) {
 	if err == nil && at == s.tried {
 		return
 	}
-	var k keyRead
+	var k secret
 	if err == nil {
-		k, err = readKey(s.file, s.file)
+		k, _, err = readKey(s.file, s.file)
 		if err == nil && k.at != at {
 			return // it is being written: the next look will find it whole
 		}
@@ -120,7 +115,7 @@ func (s *sharedSource) look(now time.Time) {
 		return
 	}
 	s.tried, s.complain = at, ""
-	if bytes.Equal(k.Material, s.keys[0].material) {
+	if bytes.Equal(k.material, s.keys[0].material) {
 		return
 	}
 	began := time.Unix(at.ctime.Unix())
@@ -133,8 +128,8 @@ func (s *sharedSource) look(now time.Time) {
 			old.until = until
 		}
 	}
-	s.keys = slices.DeleteFunc(s.keys, func(old *sharedKey) bool { return bytes.Equal(old.material, k.Material) })
-	s.keys = append([]*sharedKey{{material: k.Material}}, s.keys...)
+	s.keys = slices.DeleteFunc(s.keys, func(old *sharedKey) bool { return bytes.Equal(old.material, k.material) })
+	s.keys = append([]*sharedKey{{material: k.material}}, s.keys...)
 	s.keys = s.keys[:min(len(s.keys), maxKeys)]
 	s.log.Info("the job has a new key", "file", s.file, "old one accepted until", until)
 }

@@ -36,7 +36,7 @@ func (i *Identity) ServerConfig(alpn ...string) *tls.Config {
 		c.ClientCAs = m.roots
 		c.VerifyConnection = func(cs tls.ConnectionState) error {
 			if len(alpn) > 0 && cs.NegotiatedProtocol == "" {
-				return &Refusal{Kind: Protocol, text: "it speaks TLS without naming a protocol (ALPN), as no mpiup does"}
+				return &Refusal{text: "it speaks TLS without naming a protocol (ALPN), as no mpiup does"}
 			}
 			who, err := i.checkPeer(cs.PeerCertificates[0])
 			if to, ok := hello.Context().Value(whoKey{}).(*Peer); ok {
@@ -111,7 +111,7 @@ func (i *Identity) checkPeer(leaf *x509.Certificate, roles ...Role) (Peer, error
 		err = Require(p, roles...)
 	}
 	if err != nil {
-		return Peer{}, &Refusal{Kind: WrongRole, text: err.Error(), err: err}
+		return Peer{}, &Refusal{text: err.Error(), err: err}
 	}
 	return p, nil
 }

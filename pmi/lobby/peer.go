@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+
+	"github.com/mpiup/mpiup/internal/sockets"
 )
 
 // Peer is the socket at the other end of a connection on this host.
@@ -25,7 +27,7 @@ func PeerOf(conn net.Conn) (Peer, error) {
 	if p, err := diagnose(theirs, ours); err == nil {
 		return p, nil
 	}
-	return listed(os.DirFS("/proc"), theirs, ours)
+	return listed(os.DirFS("/"), theirs, ours)
 }
 
 func addrPort(a net.Addr) netip.AddrPort {
@@ -37,23 +39,19 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
 }
 
-// listed reads the kernel's lists of sockets. proc is /proc.
-func listed(proc fs.FS, local, remote netip.AddrPort) (Peer, error) {
-	var missing error
-	for _, name := range []string{"net/tcp", "net/tcp6"} {
-		f, err := proc.Open(name)
-		if err != nil {
-			missing = err
-			continue
+// listed looks through the kernel's lists of sockets below host's /proc. A socket that no process has open any more has
+// no inode and does not count.
+func listed(host fs.FS, local, remote netip.AddrPort) (p Peer, err error) {
+	err = sockets.Each(host, func(s sockets.Socket) {
+		if s.Local == local && s.Remote == remote && s.Inode != 0 {
+			p = Peer{UID: s.UID, Inode: s.Inode}
 		}
-		p, found := findSocket(f, local, remote)
-		f.Close()
-		if found {
-			return p, nil
-		}
+	})
+	switch {
+	case p.Inode != 0:
+		return p, nil
+	case err != nil:
+		return p, fmt.Errorf("whose the connection from %s is: %w", local, err)
 	}
-	if missing != nil {
-		return Peer{}, fmt.Errorf("whose the connection from %s is: %w", local, missing)
-	}
-	return Peer{}, fmt.Errorf("the other end of the connection from %s is not on this host, or closed", local)
+	return p, fmt.Errorf("the other end of the connection from %s is not on this host, or closed", local)
 }

@@ -62,7 +62,7 @@ func TestPeerIsTheOtherEnd(t *testing.T) {
 		if p, err := diagnose(theirs, ours); err != nil || p != want {
 			t.Errorf("%s: diagnosed %+v %v, want %+v", server, p, err, want)
 		}
-		if p, err := listed(os.DirFS("/proc"), theirs, ours); err != nil || p != want {
+		if p, err := listed(os.DirFS("/"), theirs, ours); err != nil || p != want {
 			t.Errorf("%s: listed %+v %v, want %+v", server, p, err, want)
 		}
 	}
@@ -98,7 +98,7 @@ func TestPeerWithAnIPv6SocketOfAnIPv4Connection(t *testing.T) {
 	if p, err := diagnose(theirs, ours); err != nil || p != want {
 		t.Errorf("%+v %v, want %+v", p, err, want)
 	}
-	if p, err := listed(os.DirFS("/proc"), theirs, ours); err != nil || p != want {
+	if p, err := listed(os.DirFS("/"), theirs, ours); err != nil || p != want {
 		t.Errorf("%+v %v, want %+v", p, err, want)
 	}
 }
@@ -202,7 +202,7 @@ const procTCP6 = `  sl  local_address                         remote_address    
 `
 
 func TestListedSockets(t *testing.T) {
-	proc := fstest.MapFS{"net/tcp": {Data: []byte(procTCP)}, "net/tcp6": {Data: []byte(procTCP6)}}
+	proc := fstest.MapFS{"proc/net/tcp": {Data: []byte(procTCP)}, "proc/net/tcp6": {Data: []byte(procTCP6)}}
 	for _, tt := range []struct {
 		name, local, remote string
 		want                Peer
@@ -266,13 +266,13 @@ func TestDiagnosisOnTheWire(t *testing.T) {
 	}
 }
 
-func FuzzFindSocket(f *testing.F) {
+func FuzzListed(f *testing.F) {
 	f.Add(procTCP)
 	f.Add(procTCP6)
 	local, remote := netip.MustParseAddrPort("127.0.0.1:54321"), netip.MustParseAddrPort("127.0.0.1:8080")
 	f.Fuzz(func(t *testing.T, text string) {
 		defer cost.Watch(t, cost.Parser, len(text))()
-		if p, found := findSocket(strings.NewReader(text), local, remote); found && p.Inode == 0 {
+		if p, err := listed(fstest.MapFS{"proc/net/tcp": {Data: []byte(text)}}, local, remote); err == nil && p.Inode == 0 {
 			t.Error(p)
 		}
 	})
@@ -294,7 +294,7 @@ func BenchmarkPeer(b *testing.B) {
 	theirs, ours := addrPort(accepted.RemoteAddr()), addrPort(accepted.LocalAddr())
 	for name, find := range map[string]func() (Peer, error){
 		"diagnosed": func() (Peer, error) { return diagnose(theirs, ours) },
-		"listed":    func() (Peer, error) { return listed(os.DirFS("/proc"), theirs, ours) },
+		"listed":    func() (Peer, error) { return listed(os.DirFS("/"), theirs, ours) },
 	} {
 		b.Run(fmt.Sprint(name), func(b *testing.B) {
 			for b.Loop() {

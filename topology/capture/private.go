@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/mounts"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -93,7 +94,7 @@ func groupFS(fstype string) bool {
 func (*private) mounts(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if len(sysfs.ParseMounts(line, groupFS)) > 0 {
+		if len(mounts.Parse(line, groupFS)) > 0 {
 			b.WriteString(line)
 		}
 	}
@@ -104,7 +105,7 @@ func (*private) mounts(text string) string {
 func (p *private) mountinfo(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if len(sysfs.ParseMountinfo(line, groupFS)) > 0 {
+		if len(mounts.ParseInfo(line, groupFS)) > 0 {
 			f := strings.Fields(line)
 			f[3] = alias(f[3])
 			b.WriteString(strings.Join(f, " ") + "\n")
@@ -148,7 +149,7 @@ const (
 
 // cgroups takes the files of this process's groups and of those above them.
 func (t *taker) cgroups() error {
-	mounts, _ := t.fs.Text("proc/mounts")
+	text, _ := t.fs.Text("proc/mounts")
 	groups := map[string]bool{"/": true}
 	if group, err := t.fs.Text("proc/self/cpuset"); err == nil {
 		groups[path.Clean("/"+group)] = true
@@ -159,7 +160,7 @@ func (t *taker) cgroups() error {
 			groups[path.Clean("/"+f[2])] = true
 		}
 	}
-	all := sysfs.ParseMounts(mounts, groupFS)
+	all := mounts.Parse(text, groupFS)
 	for _, m := range all[:min(len(all), maxMounts)] {
 		for group := range groups {
 			for level := 0; level < maxLevels; level++ {

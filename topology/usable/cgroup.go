@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mpiup/mpiup/topology/sysfs"
+	"github.com/mpiup/mpiup/internal/mounts"
 )
 
 // hierarchy is one cgroup tree this process is in, as far as its mount shows it.
@@ -54,13 +54,13 @@ func hierarchies(fsys fs.FS) ([]hierarchy, error) {
 		}
 		membership = "0::" + strings.TrimSpace(group) + "\n"
 	}
-	mounts, err := cgroupMounts(fsys)
+	all, err := cgroupMounts(fsys)
 	if err != nil {
 		return nil, err
 	}
 	v2path, v1path := parseMembership(membership)
-	var all []hierarchy
-	for _, m := range mounts {
+	var found []hierarchy
+	for _, m := range all {
 		h := hierarchy{mount: m.Dir, v2: m.Type == "cgroup2"}
 		own := v2path
 		if !h.v2 {
@@ -79,20 +79,20 @@ func hierarchies(fsys fs.FS) ([]hierarchy, error) {
 				h.own = candidate
 			}
 		}
-		all = append(all, h)
+		found = append(found, h)
 	}
-	return all, nil
+	return found, nil
 }
 
 // cgroupMounts is where cgroups can be seen.
-func cgroupMounts(fsys fs.FS) ([]sysfs.Mount, error) {
+func cgroupMounts(fsys fs.FS) ([]mounts.Mount, error) {
 	cgroup := func(fstype string) bool { return fstype == "cgroup" || fstype == "cgroup2" }
 	text, err := readFile(fsys, "proc/self/mountinfo")
 	if err == nil {
-		return sysfs.ParseMountinfo(text, cgroup), nil
+		return mounts.ParseInfo(text, cgroup), nil
 	}
 	if text, err2 := readFile(fsys, "proc/mounts"); err2 == nil {
-		return sysfs.ParseMounts(text, cgroup), nil
+		return mounts.Parse(text, cgroup), nil
 	}
 	return nil, err
 }

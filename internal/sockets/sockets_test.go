@@ -37,11 +37,11 @@ func TestEach(t *testing.T) {
 	})
 	at := netip.MustParseAddrPort
 	want := []Socket{
-		{at("127.0.0.1:8080"), at("0.0.0.0:0"), Listen, 12345},
-		{at("10.0.0.1:54321"), at("10.0.0.2:20000"), Established, 777},
-		{at("10.0.0.1:54322"), at("10.0.0.2:20000"), TimeWait, 0},
-		{at("[::]:20000"), at("[::]:0"), Listen, 9},
-		{at("10.0.0.2:20000"), at("10.0.0.1:54321"), Established, 10},
+		{at("127.0.0.1:8080"), at("0.0.0.0:0"), Listen, 0, 12345},
+		{at("10.0.0.1:54321"), at("10.0.0.2:20000"), Established, 1000, 777},
+		{at("10.0.0.1:54322"), at("10.0.0.2:20000"), TimeWait, 0, 0},
+		{at("[::]:20000"), at("[::]:0"), Listen, 0, 9},
+		{at("10.0.0.2:20000"), at("10.0.0.1:54321"), Established, 0, 10},
 	}
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); d != "" {
 		t.Error(d)

@@ -36,6 +36,7 @@ const (
 type Socket struct {
 	Local, Remote netip.AddrPort // IPv4 addresses in their own form, also where the socket is IPv6's
 	State         State
+	UID           uint32 // of the process that made it, as this process's user namespace has it
 	Inode         uint64 // 0: no process has it any more
 }
 
@@ -87,6 +88,11 @@ func parse(line string) (s Socket, ok bool) {
 		return s, false
 	}
 	s.State = State(state)
+	uid, err := strconv.ParseUint(words[7], 10, 32)
+	if err != nil {
+		return s, false
+	}
+	s.UID = uint32(uid)
 	s.Inode, err = strconv.ParseUint(words[9], 10, 64)
 	return s, err == nil
 }

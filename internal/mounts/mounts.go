@@ -1,4 +1,6 @@
-package sysfs
+// Package mounts reads the kernel's tables of mounts, as /proc/mounts and /proc/self/mountinfo have them. PURE: text in,
+// values out. A line that is none is passed over.
+package mounts
 
 import (
 	"path"
@@ -18,9 +20,8 @@ type Mount struct {
 // Has reports whether an option was given, as v1 cgroup mounts name their controllers.
 func (m Mount) Has(option string) bool { return slices.Contains(m.Options, option) }
 
-// ParseMounts reads the lines of /proc/mounts that are about file systems of a type that keep
-// says yes to: "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0".
-func ParseMounts(text string, keep func(fstype string) bool) (mounts []Mount) {
+// Parse reads the lines of /proc/mounts that are about file systems of a type that keep says yes to: "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0".
+func Parse(text string, keep func(fstype string) bool) (mounts []Mount) {
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); len(f) >= 4 && keep(f[2]) {
 			mounts = append(mounts, Mount{Dir: mountDir(f[1]), Type: f[2], Options: strings.Split(f[3], ","), Root: "/"})
@@ -29,13 +30,13 @@ func ParseMounts(text string, keep func(fstype string) bool) (mounts []Mount) {
 	return mounts
 }
 
-// ParseMountinfo reads such lines of /proc/self/mountinfo (proc_pid_mountinfo(5)):
+// ParseInfo reads such lines of /proc/self/mountinfo (proc_pid_mountinfo(5)):
 // "31 23 0:28 / /sys/fs/cgroup rw shared:9 - tmpfs tmpfs rw,mode=755".
-func ParseMountinfo(text string, keep func(fstype string) bool) (mounts []Mount) {
+func ParseInfo(text string, keep func(fstype string) bool) (mounts []Mount) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		dash := slices.Index(f, "-")
-		if dash < 6 || len(f) < dash+4 || !keep(f[dash+1]) {
+		if dash < 6 || len(f) < dash+4 || f[4][0] != '/' || !keep(f[dash+1]) {
 			continue
 		}
 		mounts = append(mounts, Mount{
