@@ -8,6 +8,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 const (
@@ -107,13 +108,9 @@ func (r reader) granted(dir string) bool {
 	if err != nil {
 		return false
 	}
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, "DeviceFileMinor:"); ok {
-			n := decimal(strings.TrimSpace(value), maxMinor)
-			return n >= 0 && r.fs.Exists(fmt.Sprintf("dev/nvidia-caps/nvidia-cap%d", n))
-		}
-	}
-	return false
+	value, _ := sysfs.Field(text, "DeviceFileMinor:")
+	n := decimal(value, maxMinor)
+	return n >= 0 && r.fs.Exists(fmt.Sprintf("dev/nvidia-caps/nvidia-cap%d", n))
 }
 
 // maxMinor bounds device numbers; the kernel has 20 bits for them.

@@ -159,13 +159,7 @@ func (b *builder) insertGroup(parent *Object, cpus idset.Set, g Group) *Object {
 // levels that add no structure.
 func (b *builder) dropUselessGroups() {
 	for len(b.root.Children) == 1 && b.root.Children[0].Type == TypeGroup {
-		g, root := b.root.Children[0], b.root
-		root.Children, root.Memory, root.IO = g.Children, append(root.Memory, g.Memory...), append(root.IO, g.IO...)
-		for _, list := range [][]*Object{g.Children, g.Memory, g.IO} {
-			for _, c := range list {
-				c.Parent = root
-			}
-		}
+		b.root.dissolve(b.root.Children[0])
 	}
 	packages := 0
 	dies := true // one in each package
@@ -179,12 +173,16 @@ func (b *builder) dropUselessGroups() {
 		return
 	}
 	for _, o := range b.root.Children {
-		die := o.Children[0]
-		o.Children, o.Memory, o.IO = die.Children, append(o.Memory, die.Memory...), append(o.IO, die.IO...)
-		for _, list := range [][]*Object{die.Children, die.Memory, die.IO} {
-			for _, c := range list {
-				c.Parent = o
-			}
+		o.dissolve(o.Children[0])
+	}
+}
+
+// dissolve takes out the only child of o, whose own take its place.
+func (o *Object) dissolve(child *Object) {
+	o.Children, o.Memory, o.IO = child.Children, append(o.Memory, child.Memory...), append(o.IO, child.IO...)
+	for _, list := range [][]*Object{child.Children, child.Memory, child.IO} {
+		for _, c := range list {
+			c.Parent = o
 		}
 	}
 }

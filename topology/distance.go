@@ -105,7 +105,13 @@ func (p PCIPath) To(q PCIPath) Distance {
 		return NoDistance
 	}
 	if p.Host != q.Host || p.Host == "" {
-		return p.across(q)
+		switch {
+		case p.Host == q.Host && p.At() == q.At():
+			return Same
+		case p.Node == q.Node: // also where the kernel knows no NUMA nodes: then there is one, as NCCL takes it
+			return NODE
+		}
+		return SYS
 	}
 	shared := 0
 	for shared < min(len(p.Way), len(q.Way)) && p.Way[shared] == q.Way[shared] {
@@ -121,16 +127,4 @@ func (p PCIPath) To(q PCIPath) Distance {
 		return PIX
 	}
 	return PXB
-}
-
-// across is the distance between functions that share no host bridge. Where the kernel knows no NUMA nodes there is
-// one, as NCCL takes it.
-func (p PCIPath) across(q PCIPath) Distance {
-	switch {
-	case p.Host == q.Host && p.At() == q.At():
-		return Same
-	case p.Node == q.Node:
-		return NODE
-	}
-	return SYS
 }

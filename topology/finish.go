@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/mpiup/mpiup/internal/idset"
@@ -38,22 +39,12 @@ func within(set, all idset.Set) idset.Set {
 func (o *Object) sort() {
 	slices.SortStableFunc(o.Children, func(x, y *Object) int {
 		// -1, of the empty set, becomes the largest number
-		return compareUnsigned(x.CPUs.First(), y.CPUs.First())
+		return cmp.Compare(uint(x.CPUs.First()), uint(y.CPUs.First()))
 	})
-	slices.SortStableFunc(o.Memory, func(x, y *Object) int { return compareUnsigned(x.OS, y.OS) })
+	slices.SortStableFunc(o.Memory, func(x, y *Object) int { return cmp.Compare(uint(x.OS), uint(y.OS)) })
 	for _, c := range o.Children {
 		c.sort()
 	}
-}
-
-func compareUnsigned(x, y int) int {
-	switch {
-	case uint(x) < uint(y):
-		return -1
-	case uint(x) > uint(y):
-		return 1
-	}
-	return 0
 }
 
 // spreadNodes: an object's nodes are those at it, above it and below it.

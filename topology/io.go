@@ -1,8 +1,8 @@
 package topology
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
 )
@@ -107,10 +107,7 @@ func (b *builder) addDevices(devices []DevicePart, nodes map[int]*Object) {
 	})
 	devices = slices.Clone(devices)
 	slices.SortStableFunc(devices, func(x, y DevicePart) int {
-		if x.Kind != y.Kind {
-			return int(x.Kind - y.Kind)
-		}
-		return strings.Compare(x.Name, y.Name)
+		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name))
 	})
 	for _, d := range devices {
 		parent := b.root

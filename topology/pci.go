@@ -60,7 +60,5 @@ type PCIDevice struct {
 	LinkSpeed      float32 // GB/s in one direction; 0: unknown
 }
 
-// Classes of PCI devices that matter here (pci_ids.h).
-const (
-	ClassPCIBridge = 0x0604
-)
+// ClassPCIBridge is the class of bridges from PCI to PCI (pci_ids.h).
+const ClassPCIBridge = 0x0604

@@ -3,6 +3,7 @@ package capture
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,18 +15,26 @@ import (
 // everywhere.
 type private struct{ addresses map[string]int }
 
-// lines keeps the lines that begin with one of the words.
-func lines(text string, words ...string) string {
+// keep are those lines that change gives something for, as it gives them.
+func keep(text string, change func(line string) string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		for _, w := range words {
-			if strings.HasPrefix(strings.TrimLeft(line, " \t"), w) {
-				b.WriteString(line)
-				break
-			}
-		}
+		b.WriteString(change(line))
 	}
 	return b.String()
+}
+
+// lines keeps the lines that begin with one of the words.
+func lines(words ...string) func(*private, string) string {
+	return func(_ *private, text string) string {
+		return keep(text, func(line string) string {
+			begin := strings.TrimLeft(line, " \t")
+			if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(begin, w) }) {
+				return line
+			}
+			return ""
+		})
+	}
 }
 
 // memory keeps the size: "Node 0 MemTotal: 16777216 kB".
@@ -38,16 +47,13 @@ func (*private) memory(text string) string {
 	return ""
 }
 
-// uevent keeps what PCI says of itself.
-func (*private) uevent(text string) string { return lines(text, "PCI_", "DRIVER=") }
-
 // config keeps the standard header.
 func (*private) config(data string) string { return data[:min(len(data), 64)] }
 
 // cpuinfo keeps the first processor's names.
-func (*private) cpuinfo(text string) string {
+func (p *private) cpuinfo(text string) string {
 	text, _, _ = strings.Cut(text, "\n\n")
-	return lines(text, "processor", "vendor_id", "cpu family", "model", "stepping", "cpu\t", "revision", "CPU ")
+	return lines("processor", "vendor_id", "cpu family", "model", "stepping", "cpu\t", "revision", "CPU ")(p, text)
 }
 
 // address replaces "b8:ce:f6:01:02:03" or "b8ce:f603:0001:0203" by a number of the same form.
@@ -70,48 +76,30 @@ func (p *private) address(text string) string {
 	return fmt.Sprintf("02:00:00:%02x:%02x:%02x\n", n>>16&0xff, n>>8&0xff, n&0xff)
 }
 
-// kfd keeps a GPU's place; unique_id and hive_id are serial numbers.
-func (*private) kfd(text string) string {
-	return lines(text, "cpu_cores_count ", "simd_count ", "location_id ", "domain ", "drm_render_minor ", "vendor_id ", "device_id ",
-		"type ", "node_to ", "heap_type ", "size_in_bytes ")
-}
-
-// nvidia keeps a GPU's model and number.
-func (*private) nvidia(text string) string {
-	return lines(text, "Model:", "Bus Location:", "Device Minor:", "GPU Excluded:", "Blacklisted:")
-}
-
-// status keeps what is allowed.
-func (*private) status(text string) string {
-	return lines(text, "Cpus_allowed_list:", "Mems_allowed_list:")
-}
-
 func groupFS(fstype string) bool {
 	return fstype == "cgroup" || fstype == "cgroup2" || fstype == "cpuset"
 }
 
 // mounts keeps where control groups are.
 func (*private) mounts(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if len(mounts.Parse(line, groupFS)) > 0 {
-			b.WriteString(line)
+	return keep(text, func(line string) string {
+		if len(mounts.Parse(line, groupFS)) == 0 {
+			return ""
 		}
-	}
-	return b.String()
+		return line
+	})
 }
 
 // mountinfo keeps them too. Field 4 is a group's name.
-func (p *private) mountinfo(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if len(mounts.ParseInfo(line, groupFS)) > 0 {
-			f := strings.Fields(line)
-			f[3] = alias(f[3])
-			b.WriteString(strings.Join(f, " ") + "\n")
+func (*private) mountinfo(text string) string {
+	return keep(text, func(line string) string {
+		if len(mounts.ParseInfo(line, groupFS)) == 0 {
+			return ""
 		}
-	}
-	return b.String()
+		f := strings.Fields(line)
+		f[3] = alias(f[3])
+		return strings.Join(f, " ") + "\n"
+	})
 }
 
 // alias is a group's name by its levels: "/kubepods/pod1b2c/4d5e" becomes "/1/2/3".
@@ -132,13 +120,13 @@ func (*private) group(text string) string { return alias(text) + "\n" }
 
 // membership keeps "4:memory,cpu:/kubepods/..." with the group's alias.
 func (*private) membership(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 {
-			fmt.Fprintf(&b, "%s:%s:%s\n", f[0], f[1], alias(f[2]))
+	return keep(text, func(line string) string {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 {
+			return ""
 		}
-	}
-	return b.String()
+		return fmt.Sprintf("%s:%s:%s\n", f[0], f[1], alias(f[2]))
+	})
 }
 
 // maxMounts and maxLevels bound the groups that are looked at.

@@ -47,14 +47,13 @@ func (c cpuset) affinity() idset.Set {
 	if err != nil {
 		return idset.Set{}
 	}
-	_, rest, ok := strings.Cut("\n"+string(status), "\nCpus_allowed_list:")
+	list, ok := sysfs.Field(string(status), "Cpus_allowed_list:")
 	if !ok {
 		return idset.Set{}
 	}
-	list, _, _ := strings.Cut(rest, "\n")
 	cpus, err := idset.Parse(list)
 	if err != nil || cpus.Last() > maxCPU {
-		c.fs.Note("proc/self/status", "Cpus_allowed_list %.40q is not understood", strings.TrimSpace(list))
+		c.fs.Note("proc/self/status", "Cpus_allowed_list %.40q is not understood", list)
 		return idset.Set{}
 	}
 	return cpus

@@ -23,7 +23,7 @@ func (r *reader) readKinds() {
 		}
 	}
 	if first := r.parts.Online.First(); len(r.parts.Kinds) == 0 && first >= 0 && r.fs.Exists(cpuPath(first)+midrFile) {
-		r.readARMKinds(func(cpu int) (string, bool) { return r.midr(cpu) })
+		r.readARMKinds(r.midr)
 	} else if len(r.parts.Kinds) == 0 && first >= 0 && r.fs.Exists(cpuPath(first)+capacityFile) {
 		r.readARMKinds(func(cpu int) (string, bool) { return "", true })
 	}

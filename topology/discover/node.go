@@ -8,6 +8,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 const nodeDir = "sys/devices/system/node"
@@ -71,12 +72,9 @@ func (r *reader) gpuMemory() map[int]string {
 			continue
 		}
 		text, _ := r.fs.Text(dir + "/" + gpu + "/numa_status")
-		for line := range strings.Lines(text) {
-			if value, ok := strings.CutPrefix(line, "Node:"); ok {
-				if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil {
-					nodes[n] = addr.String()
-				}
-			}
+		value, _ := sysfs.Field(text, "Node:")
+		if n, err := strconv.Atoi(value); err == nil {
+			nodes[n] = addr.String()
 		}
 	}
 	return nodes

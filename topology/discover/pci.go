@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 const pciDir = "sys/bus/pci/devices"
@@ -66,7 +67,8 @@ func (b *busTracker) startsHostBridge(p topology.PCIPart) bool {
 func (r *reader) function(at topology.PCIAddr, dir string) (topology.PCIPart, bool) {
 	p := topology.PCIPart{PCIDevice: topology.PCIDevice{Addr: at}}
 	text, _ := r.fs.Text(dir + "/uevent")
-	class, ok := hexField(text, "PCI_CLASS=")
+	field, _ := sysfs.Field(text, "PCI_CLASS=")
+	class, ok := hex(field)
 	if !ok {
 		class, ok = r.hex(dir + "/class")
 	}
@@ -108,31 +110,16 @@ func (r *reader) function(at topology.PCIAddr, dir string) (topology.PCIPart, bo
 	return p, true
 }
 
-// hexField is the hexadecimal number after name in text's lines.
-func hexField(text, name string) (uint64, bool) {
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, name); ok {
-			n, err := strconv.ParseUint(strings.TrimSpace(value), 16, 32)
-			return n, err == nil
-		}
-	}
-	return 0, false
-}
-
 // pair is two numbers "8086:0D57" of uevent, else two files.
 func (r *reader) pair(uevent, name, dir, first, second string) (uint16, uint16) {
-	for line := range strings.Lines(uevent) {
-		if value, ok := strings.CutPrefix(line, name); ok {
-			a, b, _ := strings.Cut(strings.TrimSpace(value), ":")
-			x, err := strconv.ParseUint(a, 16, 16)
-			y, err2 := strconv.ParseUint(b, 16, 16)
-			if err == nil && err2 == nil {
-				return uint16(x), uint16(y)
-			}
-		}
+	value, _ := sysfs.Field(uevent, name)
+	a, b, _ := strings.Cut(value, ":")
+	x, ok := hex(a)
+	y, ok2 := hex(b)
+	if !ok || !ok2 {
+		x, _ = r.hex(dir + "/" + first)
+		y, _ = r.hex(dir + "/" + second)
 	}
-	x, _ := r.hex(dir + "/" + first)
-	y, _ := r.hex(dir + "/" + second)
 	return uint16(x), uint16(y)
 }
 
@@ -142,6 +129,10 @@ func (r *reader) hex(name string) (uint64, bool) {
 	if err != nil {
 		return 0, false
 	}
+	return hex(text)
+}
+
+func hex(text string) (uint64, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 32)
 	return n, err == nil
 }

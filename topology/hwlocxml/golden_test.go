@@ -71,18 +71,3 @@ func TestHostileText(t *testing.T) {
 		t.Errorf("want %s three times in:\n%s", want, text)
 	}
 }
-
-type failing struct{ left int }
-
-func (f *failing) Write(p []byte) (int, error) {
-	if f.left -= len(p); f.left < 0 {
-		return 0, io.ErrShortWrite
-	}
-	return len(p), nil
-}
-
-func TestWriteTellsOfAFullDisk(t *testing.T) {
-	if err := hwlocxml.Write(&failing{left: 1000}, discovered(t, "dual")); err != io.ErrShortWrite {
-		t.Fatal(err)
-	}
-}

@@ -27,9 +27,7 @@
 package hwlocxml
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,9 +36,9 @@ import (
 	"github.com/mpiup/mpiup/topology"
 )
 
-// Write writes m. The error is w's.
-func Write(w io.Writer, m *topology.Machine) error {
-	x := &writer{w: bufio.NewWriterSize(w, 32<<10), m: m}
+// String is m's XML.
+func String(m *topology.Machine) string {
+	x := &writer{m: m}
 	x.text(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
 	x.text(`<!DOCTYPE topology SYSTEM "hwloc2.dtd">` + "\n")
 	x.open("topology")
@@ -49,19 +47,12 @@ func Write(w io.Writer, m *topology.Machine) error {
 	x.latency(m.Latency)
 	x.kinds(m.Kinds)
 	x.close("topology")
-	return x.w.Flush()
+	return x.w.String()
 }
 
-// String is what Write writes.
-func String(m *topology.Machine) string {
-	var b strings.Builder
-	Write(&b, m) // a Builder takes all
-	return b.String()
-}
-
-// writer writes elements as they come. bufio keeps the first error.
+// writer writes elements as they come.
 type writer struct {
-	w     *bufio.Writer
+	w     strings.Builder
 	m     *topology.Machine
 	depth int
 	inTag bool // "<name a="b"" is written, and not yet how it ends

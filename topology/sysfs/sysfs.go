@@ -166,6 +166,16 @@ func leadingInt(text string) (int, bool) {
 	return int(n), err == nil
 }
 
+// Field is the rest of the first line of text that begins with name, without the white space around it.
+func Field(text, name string) (string, bool) {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			return strings.TrimSpace(rest), true
+		}
+	}
+	return "", false
+}
+
 // List is a file that holds a list of numbers.
 func (f FS) List(name string) (idset.Set, error) { return f.set(name, idset.Parse) }
 
@@ -189,29 +199,26 @@ func (f FS) Names(dir string) ([]string, error) {
 	if f.fsys == nil {
 		return nil, pathError("open", dir, fs.ErrNotExist)
 	}
-	if _, ours := f.fsys.(host); ours {
-		names, err := hostNames(dir)
-		if err != nil {
-			return nil, f.tell(err)
-		}
-		return names, nil
-	}
 	file, err := f.fsys.Open(dir)
 	if err != nil {
 		return nil, f.tell(pathError("open", dir, err))
 	}
 	defer file.Close()
-	d, ok := file.(fs.ReadDirFile)
-	if !ok {
-		return nil, f.tell(pathError("readdir", dir, errors.New("not a directory")))
+	var names []string
+	switch d := file.(type) {
+	case *os.File: // without a look at each entry
+		names, err = d.Readdirnames(MaxNames)
+	case fs.ReadDirFile:
+		var entries []fs.DirEntry
+		entries, err = d.ReadDir(MaxNames)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+	default:
+		err = errors.New("not a directory")
 	}
-	entries, err := d.ReadDir(MaxNames)
 	if err != nil && err != io.EOF {
 		return nil, f.tell(pathError("readdir", dir, err))
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
 	}
 	slices.Sort(names)
 	return names, nil
@@ -260,18 +267,4 @@ func (f FS) Writable(name string) bool {
 		return writable(name)
 	}
 	return f.Exists(name)
-}
-
-func hostNames(dir string) ([]string, error) {
-	d, err := os.Open("/" + dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(MaxNames)
-	if err != nil && err != io.EOF {
-		return nil, err
-	}
-	slices.Sort(names)
-	return names, nil
 }

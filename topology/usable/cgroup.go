@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/mounts"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // hierarchy is one cgroup tree this process is in, as far as its mount shows it.
@@ -221,7 +222,7 @@ func (g *Cgroups) OOMKills() (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if count, ok := field(text, "oom_kill "); ok {
+		if count, ok := sysfs.Field(text, "oom_kill "); ok {
 			n, err := strconv.ParseUint(count, 10, 64)
 			if err != nil {
 				return 0, fmt.Errorf("/%s/%s: oom_kill %.40q is not a number", h.own, file, count)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // Limits is what this process may use of a machine's processors and memories.
@@ -67,7 +68,7 @@ func memoryMask(fsys fs.FS) (idset.Set, error) {
 	if err != nil {
 		return idset.Set{}, missing(err)
 	}
-	list, ok := field(status, "Mems_allowed_list:")
+	list, ok := sysfs.Field(status, "Mems_allowed_list:")
 	if !ok {
 		return idset.Set{}, nil // a kernel without NUMA
 	}

@@ -28,6 +28,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
 // Inventory is what a container may use.
@@ -39,14 +40,6 @@ type Inventory struct {
 	Vendor  string    // of the GPUs; "" without any
 	Arch    string    // GOARCH
 	Kernel  string    // release, as uname -r
-}
-
-// Slots is how many ranks the host takes when nobody gave a number: GPUs, else CPUs.
-func (inv Inventory) Slots() int {
-	if inv.GPUs > 0 {
-		return inv.GPUs
-	}
-	return max(inv.CPUs, 1)
 }
 
 // Digest is 12 hex digits that change when anything in the inventory does. It tells that two
@@ -86,7 +79,7 @@ func threads(fsys fs.FS) (idset.Set, error) {
 	if err != nil {
 		return idset.Set{}, err
 	}
-	list, ok := field(status, "Cpus_allowed_list:")
+	list, ok := sysfs.Field(status, "Cpus_allowed_list:")
 	if !ok {
 		return idset.Set{}, errors.New("/proc/self/status has no Cpus_allowed_list")
 	}
@@ -106,16 +99,6 @@ func threads(fsys fs.FS) (idset.Set, error) {
 		return both, nil
 	}
 	return allowed, nil
-}
-
-// field is the rest of the first line of text that begins with name.
-func field(text, name string) (string, bool) {
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, name); ok {
-			return strings.TrimSpace(rest), true
-		}
-	}
-	return "", false
 }
 
 // maxFile bounds what is read of a kernel file; mountinfo of a busy node has a few hundred KiB.

@@ -61,7 +61,7 @@ func describe(archive *txtar.Archive) string {
 	inv, err := Read(machine)
 	var b strings.Builder
 	fmt.Fprintf(&b, "cpus %d of threads %s, quota %.2f\n", inv.CPUs, inv.Threads, inv.Quota)
-	fmt.Fprintf(&b, "slots %d\nkernel %s\n", inv.Slots(), inv.Kernel)
+	fmt.Fprintf(&b, "kernel %s\n", inv.Kernel)
 	if err != nil {
 		fmt.Fprintf(&b, "error %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
@@ -75,7 +75,7 @@ func describe(archive *txtar.Archive) string {
 
 func TestWithoutAnyFile(t *testing.T) {
 	inv, err := Read(fstest.MapFS{})
-	if err == nil || inv.CPUs != runtime.NumCPU() || inv.Quota != 0 || inv.Slots() != inv.CPUs {
+	if err == nil || inv.CPUs != runtime.NumCPU() || inv.Quota != 0 {
 		t.Errorf("%+v, %v", inv, err)
 	}
 	if _, err := FindCgroups(fstest.MapFS{}).OOMKills(); !errors.Is(err, fs.ErrNotExist) {
@@ -149,7 +149,7 @@ func FuzzFiles(f *testing.F) {
 			"c d/b/memory.oom_control":    {Data: []byte(oom)},
 		}
 		inv, _ := Read(machine)
-		if inv.CPUs < 1 || inv.Slots() < 1 || inv.Quota < 0 {
+		if inv.CPUs < 1 || inv.Quota < 0 {
 			t.Fatalf("%+v", inv)
 		}
 		_, _ = FindCgroups(machine).OOMKills()
