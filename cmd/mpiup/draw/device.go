@@ -59,17 +59,12 @@ func Summary(v *View) usable.Summary {
 	return v.Limits.Summary(v.Machine, gpus, hcas)
 }
 
-func (d device) is() bool { return d.gpu != nil || d.hca != nil }
-
 // name is "mlx5_0", "NVIDIA H100 80GB HBM3", "NVIDIA 10de:2330".
 func (d device) name() string {
-	switch {
-	case d.gpu != nil:
+	if d.gpu != nil {
 		return clean(d.gpu.Title())
-	case d.hca != nil:
-		return clean(d.hca.Name)
 	}
-	return ""
+	return clean(d.hca.Name)
 }
 
 // missing is what is not there for it to be used; "": nothing.

@@ -3,6 +3,7 @@ package draw
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -35,11 +36,16 @@ func (v *View) links() *table {
 	return &t
 }
 
-// meanings are the words of the table, the nearest first.
-var meanings = [][2]string{
-	{"NV", "NV# = so many NVLinks"}, {"XGMI", "XGMI = AMD's link"}, {"PIX", "PIX = one PCI bridge or switch between them"},
-	{"PXB", "PXB = several, and no host bridge"}, {"PHB", "PHB = one host bridge"}, {"NODE", "NODE = host bridges of one NUMA node"},
-	{"SYS", "SYS = between NUMA nodes"}, {"?", "? = unknown"},
+// words are those of the table, the nearest first: how each begins, its meaning and its colour's class.
+var words = []struct{ begin, meaning, class string }{
+	{"NV", "NV# = so many NVLinks", "nv"},
+	{"XGMI", "XGMI = AMD's link", "nv"},
+	{"PIX", "PIX = one PCI bridge or switch between them", "pix"},
+	{"PXB", "PXB = several, and no host bridge", "pxb"},
+	{"PHB", "PHB = one host bridge", "phb"},
+	{"NODE", "NODE = host bridges of one NUMA node", "near"},
+	{"SYS", "SYS = between NUMA nodes", "sys"},
+	{"?", "? = unknown", "self"},
 }
 
 // maxTable is how many devices a table in text can have.
@@ -69,13 +75,10 @@ func (v outline) linkTable(w io.Writer) {
 
 // legend is what the words in the table mean.
 func (t *table) legend() (legend []string) {
-	var all strings.Builder
-	for _, row := range t.Rows {
-		all.WriteString(" " + strings.Join(row, " "))
-	}
-	for _, m := range meanings {
-		if strings.Contains(all.String(), " "+m[0]) {
-			legend = append(legend, m[1])
+	all := slices.Concat(t.Rows...)
+	for _, w := range words {
+		if slices.ContainsFunc(all, func(word string) bool { return strings.HasPrefix(word, w.begin) }) {
+			legend = append(legend, w.meaning)
 		}
 	}
 	return legend

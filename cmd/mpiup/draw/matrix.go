@@ -9,18 +9,13 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 )
 
-// linkColours are the classes of the table's words, the nearest first; NV18 begins with NV.
-var linkColours = []struct{ word, class string }{
-	{"X", "self"}, {"NV", "nv"}, {"XGMI", "nv"}, {"PIX", "pix"}, {"PXB", "pxb"}, {"PHB", "phb"}, {"NODE", "near"}, {"SYS", "sys"},
-}
-
 func linkClass(word string) string {
-	for _, c := range linkColours {
-		if word == c.word || c.word == "NV" && strings.HasPrefix(word, "NV") {
-			return "link " + c.class
+	for _, w := range words {
+		if strings.HasPrefix(word, w.begin) {
+			return "link " + w.class
 		}
 	}
-	return "link self"
+	return "link self" // X, a device and itself
 }
 
 // matrixBox is the table of links in colours, so that who is near whom is seen at once; nil without one.
@@ -56,18 +51,12 @@ func (v sketch) matrixBox() *box {
 	return b.fit()
 }
 
-// peer is a GPU in the picture of those that are linked past PCI.
-type peer struct {
-	id  string
-	gpu *gpu.Seen
-}
-
 // peers are the usable GPUs, if any is linked to another.
-func (v sketch) peers() (all []peer) {
+func (v sketch) peers() (all []device) {
 	linked := false
 	for _, d := range v.devices() {
 		if d.gpu != nil && d.usable() {
-			all = append(all, peer{d.id, d.gpu})
+			all = append(all, d)
 			linked = linked || len(d.gpu.Links) > 0
 		}
 	}
@@ -91,7 +80,7 @@ func (v sketch) meshBox() *box {
 		return gap + w/2 + radius + int(float64(radius)*math.Cos(turn)), gap + h/2 + radius + int(float64(radius)*math.Sin(turn))
 	}
 	counts := map[int]bool{} // how many links side by side there are
-	edges, kind := 0, gpu.LinkKind("")
+	kind := gpu.LinkKind("")
 	for i := range all {
 		for k := range i {
 			at := slices.IndexFunc(all[i].gpu.Links, func(l gpu.Link) bool { return l.To == all[k].gpu.At })
@@ -103,14 +92,14 @@ func (v sketch) meshBox() *box {
 			counts[l.Count] = true
 			x1, y1 := middle(i)
 			x2, y2 := middle(k)
-			b.wires = append(b.wires, wire{x1, y1, x2, y2, 1 + min(max(l.Count, 0), 24)/8, fmt.Sprintf("%s and %s: %s", all[i].id, all[k].id, all[i].gpu.Between(&all[k].gpu.GPU))})
-			edges++
+			tip := fmt.Sprintf("%s and %s: %s", all[i].id, all[k].id, all[i].to(all[k]))
+			b.wires = append(b.wires, wire{x1, y1, x2, y2, 1 + min(max(l.Count, 0), 24)/8, tip})
 		}
 	}
-	if edges == 0 {
+	if len(b.wires) == 0 {
 		return nil
 	}
-	b.title = meshTitle(kind, len(all), edges, counts)
+	b.title = meshTitle(kind, len(all), len(b.wires), counts)
 	for i := range b.wires {
 		b.wires[i].y1 += b.header()
 		b.wires[i].y2 += b.header()

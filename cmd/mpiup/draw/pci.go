@@ -68,7 +68,7 @@ func (v *View) leaf(o *topology.Object) (branch, bool) {
 			b.names = append(b.names, clean(d.Name))
 		}
 	}
-	return b, b.device.is() || len(b.names) > 0
+	return b, b.device != (device{}) || len(b.names) > 0
 }
 
 // title says what a branch is: "GPU NVIDIA 10de:2330", "HCA mlx5_0 (ib0)", "net eth0", "PCI switch".

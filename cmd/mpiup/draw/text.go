@@ -27,19 +27,18 @@ func Text(w io.Writer, view *View) error {
 	}
 	v.linkTable(b)
 	v.distances(b)
-	for i, w := range v.warnings() {
-		if i == 0 {
-			fmt.Fprintln(b)
-		}
-		fmt.Fprintln(b, "warning:", w)
-	}
-	for i, n := range v.Notes {
-		if i == 0 {
-			fmt.Fprintln(b)
-		}
-		fmt.Fprintln(b, "note:", clean(n))
-	}
+	remarks(b, "warning:", v.warnings())
+	remarks(b, "note:", v.Notes)
 	return b.Flush()
+}
+
+func remarks(w io.Writer, kind string, all []string) {
+	for i, text := range all {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintln(w, kind, clean(text))
+	}
 }
 
 func (v outline) head(w io.Writer) {
@@ -175,10 +174,7 @@ func (l *line) String() string {
 		b.WriteString(" " + eachNumbers(l.each))
 	}
 	if len(l.cpus) > 0 {
-		shown := l.cpus
-		if len(shown) > maxShown {
-			shown = append(slices.Clone(shown[:maxShown-1]), "…", shown[len(shown)-1])
-		}
+		shown := abridged(l.cpus, maxShown)
 		name := ": CPUs "
 		if len(shown) == 1 && !strings.ContainsAny(shown[0], ",-") {
 			name = ": CPU "
@@ -202,10 +198,15 @@ func eachNumbers(each [][]int) string {
 	for _, ids := range each {
 		shown = append(shown, numbers(ids))
 	}
-	if len(shown) > maxShown+4 {
-		shown = append(slices.Clone(shown[:maxShown-1]), "…", shown[len(shown)-1])
+	return strings.Join(abridged(shown, maxShown+4), " | ")
+}
+
+// abridged is a list that may be so long, else its first few and its last.
+func abridged(list []string, most int) []string {
+	if len(list) <= most {
+		return list
 	}
-	return strings.Join(shown, " | ")
+	return append(slices.Clone(list[:maxShown-1]), "…", list[len(list)-1])
 }
 
 func (l *line) print(w io.Writer, indent string) {

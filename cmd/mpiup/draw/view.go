@@ -10,6 +10,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -61,13 +62,8 @@ func clean(s string) string {
 // hardware is what the machine calls itself: "Dell Inc. PowerEdge XE9680".
 func (v *View) hardware() string {
 	infos := v.Machine.Root.Infos
-	vendor, product := info(infos, "DMISysVendor"), info(infos, "DMIProductName")
-	if vendor == "" {
-		vendor = info(infos, "DMIBoardVendor")
-	}
-	if product == "" {
-		product = info(infos, "DMIBoardName")
-	}
+	vendor := cmp.Or(info(infos, "DMISysVendor"), info(infos, "DMIBoardVendor"))
+	product := cmp.Or(info(infos, "DMIProductName"), info(infos, "DMIBoardName"))
 	if strings.HasPrefix(product, vendor) {
 		vendor = ""
 	}
@@ -80,13 +76,11 @@ func (v *View) processor() string {
 	if len(packages) == 0 {
 		return "processors of an unknown kind"
 	}
-	model := info(packages[0].Infos, "CPUModel")
-	if model == "" {
-		if model = "ARM part " + info(packages[0].Infos, "CPUPart"); model == "ARM part " {
-			model = "processor"
-		}
+	model := "processor"
+	if part := info(packages[0].Infos, "CPUPart"); part != "" {
+		model = "ARM part " + part
 	}
-	return fmt.Sprintf("%d × %s", len(packages), model)
+	return fmt.Sprintf("%d × %s", len(packages), cmp.Or(info(packages[0].Infos, "CPUModel"), model))
 }
 
 // drivers is who told of the usable GPUs: "nvidia driver 550.54, CUDA 12.4, as nvidia-smi tells"; "" without any.
