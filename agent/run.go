@@ -25,7 +25,7 @@ func New(cfg Config) (*Agent, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, clock: wire.NewClock(0), traces: make(chan struct{}, 1)}
+	a := &Agent{cfg: cfg, clock: wire.NewClock(), traces: make(chan struct{}, 1)}
 	a.ending, a.stop = context.WithCancelCause(context.Background())
 	a.host = host.New(host.Config{Env: cfg.Env, GPUHelper: cfg.GPUHelper, Run: a.runForOutput, RunDir: cfg.RunDir, Log: cfg.Log})
 	a.super = reap.New(reap.Config{Log: cfg.Log, Subreaper: true, GuardExe: cfg.Executable, SessionDirs: a.host.RunDir()})

@@ -63,7 +63,7 @@ type driver struct {
 
 func newDriver(cfg Config) *driver {
 	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering"},
-		identity: cfg.Identity, clock: wire.NewClock(0), mail: newMailbox()}
+		identity: cfg.Identity, clock: wire.NewClock(), mail: newMailbox()}
 	r.planner.say = r.say
 	r.remains = remains.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }

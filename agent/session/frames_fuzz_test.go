@@ -43,7 +43,7 @@ func FuzzFrames(f *testing.F) {
 		f.Add(b)
 	}
 	log := slog.New(slog.DiscardHandler)
-	a := New(Config{Log: log, Clock: wire.NewClock(0), Config: ranks.Config{Name: "h", Embedded: true, Host: host.New(host.Config{Log: log}),
+	a := New(Config{Log: log, Clock: wire.NewClock(), Config: ranks.Config{Name: "h", Embedded: true, Host: host.New(host.Config{Log: log}),
 		Super: reap.New(reap.Config{Log: log})}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer cost.Watch(t, cost.Parser, len(b))()

@@ -225,7 +225,7 @@ func (s *session) drain() {
 	s.undrain = cancel
 	s.mu.Unlock()
 	if connected {
-		s.link.Drained(ctx) // the error is the bound, after which the launcher is left behind
+		s.link.Ease(ctx, 0) // the error is the bound, after which the launcher is left behind
 	}
 }
 

@@ -56,7 +56,7 @@ func tableOf(t *testing.T, change func(*Config)) (table *Table, end func(why err
 	log, env := slog.New(slog.DiscardHandler), []string{"PATH=/usr/bin:/bin", "HOST_VAR=1"}
 	ending, stop := context.WithCancelCause(context.Background())
 	super := reap.New(reap.Config{Log: log, Subreaper: true})
-	c := Config{Version: "test", Log: log, Clock: wire.NewClock(0), Grace: 5 * time.Second, Ending: ending,
+	c := Config{Version: "test", Log: log, Clock: wire.NewClock(), Grace: 5 * time.Second, Ending: ending,
 		Hello:  func() *apiv1.HelloReply { return &apiv1.HelloReply{Name: "w0", Slots: 2} },
 		Gossip: func() *member.Gossip { return nil }, Settle: func(net.Addr) {}, Unread: func(bool) bool { return false },
 		Config: ranks.Config{Name: "w0", Env: env, Dir: "/", Embedded: true, Inventory: usable.Inventory{CPUs: 2}, Super: super,
@@ -111,7 +111,7 @@ type client struct {
 
 func newClient(t *testing.T, a *Table, session byte, incarnation string) *client {
 	t.Helper()
-	clock := wire.NewClock(0)
+	clock := wire.NewClock()
 	c := &client{t: t, table: a, name: "launcher", clock: clock,
 		link:   wire.NewLink(wire.Config{Clock: clock, Heartbeat: 100 * time.Millisecond}),
 		frames: make(chan *apiv1.Frame, 1<<16),

@@ -57,15 +57,8 @@ func hydraKind(word string) (k layout.Kind, ok bool) {
 	case "l1", "l2", "l3", "hwt": // Open MPI's short forms, which Hydra refuses
 		return 0, false
 	}
-	for _, level := range []string{"1", "2", "3"} {
-		for _, kind := range []string{"dcache", "ucache"} {
-			if word == "l"+level+kind {
-				word = "l" + level + "cache"
-			}
-		}
-	}
-	k = KindOf(word)
-	return k, k != layout.None
+	k, ok = kinds[strings.NewReplacer("dcache", "cache", "ucache", "cache").Replace(word)]
+	return k, ok
 }
 
 func parseStep(text string) (s Step, err error) {

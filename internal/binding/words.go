@@ -12,25 +12,11 @@ import (
 // most bounds what is counted.
 const most = 1 << 20
 
-// KindOf is the kind of object that a word of Open MPI's or hwloc's stands for; None: none.
-func KindOf(word string) layout.Kind {
-	switch word {
-	case "hwthread", "hwt":
-		return layout.HWThread
-	case "core":
-		return layout.Core
-	case "l1cache", "l1":
-		return layout.L1
-	case "l2cache", "l2":
-		return layout.L2
-	case "l3cache", "l3":
-		return layout.L3
-	case "numa":
-		return layout.NUMA
-	case "socket", "package":
-		return layout.Package
-	}
-	return layout.None
+// kinds are the kinds of objects by the words of Open MPI's and hwloc's for them.
+var kinds = map[string]layout.Kind{
+	"hwthread": layout.HWThread, "hwt": layout.HWThread, "core": layout.Core,
+	"l1cache": layout.L1, "l1": layout.L1, "l2cache": layout.L2, "l2": layout.L2, "l3cache": layout.L3, "l3": layout.L3,
+	"numa": layout.NUMA, "socket": layout.Package, "package": layout.Package,
 }
 
 // ParseMapBy reads POLICY[:modifier[,modifier...]]..., in any case but for file names.
@@ -49,7 +35,7 @@ func ParseMapBy(text string) (m Mapping, err error) {
 		n, rest, _ = strings.Cut(rest, ":")
 		object, rest, _ = strings.Cut(rest, ":")
 		object = strings.ToLower(object)
-		if m.Object = KindOf(object); m.Object == layout.None && object != "node" {
+		if m.Object = kinds[object]; m.Object == layout.None && object != "node" {
 			return m, fmt.Errorf("ranks are counted per node or object, and %.40q is none: write ppr:N:node or ppr:N:numa", object)
 		}
 		if m.N, err = number(n); err != nil {
@@ -73,7 +59,7 @@ func ParseMapBy(text string) (m Mapping, err error) {
 			}
 			break
 		}
-		if m.Object = KindOf(policy); m.Object == layout.None {
+		if m.Object = kinds[policy]; m.Object == layout.None {
 			return m, fmt.Errorf("%.40q is not known; use slot, node, ppr:N:node or an object such as socket", policy)
 		}
 		m.Policy = "object"
@@ -141,7 +127,7 @@ func ParseRankBy(text string) (r Ranking, err error) {
 	case "span":
 		r.By, r.Span = "object", true
 	default:
-		if r.Object = KindOf(by); r.Object == layout.None {
+		if r.Object = kinds[by]; r.Object == layout.None {
 			return r, fmt.Errorf("%.40q is not known; use slot, node or an object such as socket", by)
 		}
 		r.By = "object"
@@ -172,7 +158,7 @@ func ParseBindTo(text string, t Target) (Target, error) {
 	case "cpu-list", "cpulist", "cpuset":
 		t = Target{Said: true, List: true}
 	default:
-		t = Target{Said: true, To: KindOf(object)}
+		t = Target{Said: true, To: kinds[object]}
 		if t.To == layout.None {
 			return t, fmt.Errorf("%.40q is not known; use none, hwthread, core, l3cache, numa or socket", object)
 		}

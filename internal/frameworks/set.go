@@ -2,6 +2,7 @@ package frameworks
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -42,11 +43,11 @@ func Parse(texts []string) (s Set, err error) {
 	none, count := false, 0
 	for _, text := range texts {
 		for word := range strings.SplitSeq(text, ",") {
-			set, ok := lookUp(word)
-			if !ok {
+			i := slices.Index(Words(), word)
+			if i < 0 {
 				return None, fmt.Errorf("%.50q is no framework; write one of %s", word, strings.Join(Words(), ", "))
 			}
-			s |= set
+			s |= words[i].set
 			none = none || word == "none"
 			count++
 		}
@@ -55,15 +56,6 @@ func Parse(texts []string) (s Set, err error) {
 		return None, fmt.Errorf("none stands alone; leave it out, or the others")
 	}
 	return s, nil
-}
-
-func lookUp(word string) (Set, bool) {
-	for _, w := range words {
-		if w.word == word {
-			return w.set, true
-		}
-	}
-	return None, false
 }
 
 // Ports is how many ports on rank 0's host the set's frameworks need, TensorFlow's apart: each of

@@ -1,6 +1,7 @@
 package hostlist
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -63,11 +64,11 @@ func (d Dialect) bare(host string) string {
 // ParseListAs is ParseList by the rules of a dialect. By Open MPI's rules a bare mention is one slot, and
 // ":*" or ":auto" means the host's own number (orte/util/dash_host).
 func ParseListAs(list string, d Dialect) (entries []Entry, err error) {
-	if d == Own {
-		return ParseList(list)
-	}
 	if len(list) > MaxFile {
 		return nil, fmt.Errorf("host list of %d bytes is longer than %d", len(list), MaxFile)
+	}
+	if d == Own && strings.TrimSpace(list) == "" {
+		return nil, errors.New("the host list is empty; write host[:slots],host[:slots]")
 	}
 	seen, left := map[string]int{}, maxRanges
 	for _, item := range items(list) {
@@ -122,8 +123,12 @@ func (d Dialect) add(entries []Entry, seen map[string]int, e Entry) ([]Entry, er
 	case d == Hydra:
 		return nil, fmt.Errorf("%shost %s is named again after another host: ranks that go back to it before all hosts had theirs are not done; write it once with its number, %s",
 			e.where(), e.Name, inList(e.Name, slotsOf(*first)+slotsOf(e)))
+	case inFile:
+		return nil, fmt.Errorf("%shost %s is on line %d already; write it once with its slots, \"%s slots=%d\"",
+			e.where(), e.Name, first.Line, e.Name, slotsOf(*first)+slotsOf(e))
 	default:
-		return nil, CheckDistinct([]Entry{*first, e})
+		return nil, fmt.Errorf("host %s is named twice; write it once with its slots, %s",
+			e.Name, inList(e.Name, slotsOf(*first)+slotsOf(e)))
 	}
 	if first.Slots > MaxSlots {
 		return nil, fmt.Errorf("%shost %s: %d slots are more than %d", e.where(), e.Name, first.Slots, MaxSlots)

@@ -2,9 +2,10 @@ package hostlist
 
 import (
 	"fmt"
-	"github.com/mpiup/mpiup/test/cost"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 // short is entries as the tests write them: "a:2 b", with Open MPI's rule that a number is there.

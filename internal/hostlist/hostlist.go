@@ -50,57 +50,16 @@ type Entry struct {
 
 // ParseList reads "h[:slots],...", the value of --host. An IPv6 address stands in brackets.
 // Errors name the host, and leave it to the caller to say where the list stood.
-func ParseList(list string) ([]Entry, error) {
-	if len(list) > MaxFile {
-		return nil, fmt.Errorf("host list of %d bytes is longer than %d", len(list), MaxFile)
-	}
-	if strings.TrimSpace(list) == "" {
-		return nil, fmt.Errorf("the host list is empty; write host[:slots],host[:slots]")
-	}
-	var entries []Entry
-	left := maxRanges
-	for _, item := range items(list) {
-		item = strings.TrimSpace(item)
-		if item == "" {
-			return nil, fmt.Errorf("host list %s: a name is missing beside a comma", clip(list))
-		}
-		names, err := left.expand(item)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			e, err := parseHost(name)
-			if err != nil {
-				return nil, err
-			}
-			entries = append(entries, e)
-		}
-		if len(entries) > MaxHosts {
-			return nil, fmt.Errorf("more than %d hosts", MaxHosts)
-		}
-	}
-	if err := CheckDistinct(entries); err != nil {
-		return nil, err
-	}
-	return entries, nil
-}
+func ParseList(list string) ([]Entry, error) { return ParseListAs(list, Own) }
 
 // CheckDistinct returns an error that names the first host standing in entries twice. ParseList
 // and ParseFile have called it; it is for entries joined from several lists.
-func CheckDistinct(entries []Entry) error {
-	seen := make(map[string]Entry, len(entries))
+func CheckDistinct(entries []Entry) (err error) {
+	var distinct []Entry
+	seen := make(map[string]int, len(entries))
 	for _, e := range entries {
-		key := strings.ToLower(strings.TrimSuffix(e.Name, "."))
-		first, again := seen[key]
-		seen[key] = e
-		switch {
-		case !again:
-		case e.File == "":
-			return fmt.Errorf("host %s is named twice; write it once with its slots, %s",
-				e.Name, inList(e.Name, slotsOf(first)+slotsOf(e)))
-		default:
-			return fmt.Errorf("hostfile %s line %d: host %s is on line %d already; write it once with its slots, \"%s slots=%d\"",
-				e.File, e.Line, e.Name, first.Line, e.Name, slotsOf(first)+slotsOf(e))
+		if distinct, err = Own.add(distinct, seen, e); err != nil {
+			return err
 		}
 	}
 	return nil

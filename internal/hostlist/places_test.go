@@ -2,9 +2,10 @@ package hostlist
 
 import (
 	"fmt"
-	"github.com/mpiup/mpiup/test/cost"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func TestPlaces(t *testing.T) {

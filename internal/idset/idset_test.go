@@ -1,11 +1,12 @@
 package idset
 
 import (
-	"github.com/mpiup/mpiup/test/cost"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func TestText(t *testing.T) {

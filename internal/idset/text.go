@@ -1,6 +1,7 @@
 package idset
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -73,19 +74,16 @@ func Parse(text string) (Set, error) {
 
 // parseID takes decimal digits only: no sign, no space, no 0x.
 func parseID(digits string) (int, error) {
-	if digits == "" {
-		return 0, fmt.Errorf("a number is missing")
+	id, err := strconv.ParseUint(digits, 10, 64)
+	switch {
+	case digits == "":
+		return 0, errors.New("a number is missing")
+	case id > MaxID: // the largest of all where there are too many digits
+		return 0, fmt.Errorf("%s is above %d", clip(digits), MaxID)
+	case err != nil:
+		return 0, fmt.Errorf("%s is not a number", clip(digits))
 	}
-	id := 0
-	for _, c := range []byte(digits) {
-		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("%s is not a number", clip(digits))
-		}
-		if id = id*10 + int(c-'0'); id > MaxID {
-			return 0, fmt.Errorf("%s is above %d", clip(digits), MaxID)
-		}
-	}
-	return id, nil
+	return int(id), nil
 }
 
 // clip quotes at most 40 bytes of foreign text for a message.

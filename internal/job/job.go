@@ -91,17 +91,6 @@ type Plan struct {
 	Unbound    string   // why nobody is bound although nobody said so; "": somebody is, or was not to be
 }
 
-// LocalSize is the number of ranks on host h.
-func (p *Plan) LocalSize(h int) int {
-	n := 0
-	for _, pl := range p.Placements {
-		if pl.Host == h {
-			n++
-		}
-	}
-	return n
-}
-
 // Exit is how a process ended.
 type Exit struct {
 	Code   int // 0-255, when Signal is 0

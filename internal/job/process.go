@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 )
@@ -53,19 +54,10 @@ const (
 	PMI2         Protocol = 5
 )
 
+var protocolNames = map[Protocol]string{
+	PMI1: "PMI-1", PMI1OverPort: "PMI-1 over a port", PMI2: "PMI-2", PMIx: "PMIx", NoProtocol: "no protocol"}
+
 // String is the protocol as users know it.
 func (p Protocol) String() string {
-	switch p {
-	case PMI1:
-		return "PMI-1"
-	case PMI1OverPort:
-		return "PMI-1 over a port"
-	case PMI2:
-		return "PMI-2"
-	case PMIx:
-		return "PMIx"
-	case NoProtocol:
-		return "no protocol"
-	}
-	return "protocol " + strconv.Itoa(int(p))
+	return cmp.Or(protocolNames[p], "protocol "+strconv.Itoa(int(p)))
 }

@@ -2,11 +2,12 @@ package visible
 
 import (
 	"encoding/json"
-	"github.com/mpiup/mpiup/test/cost"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func TestEscapes(t *testing.T) {

@@ -8,30 +8,22 @@ import (
 
 // Clock counts time in which this process itself ran. A process that was stopped, starved or
 // frozen with its machine sees only a step or two of that time, so it calls nobody dead because
-// it slept itself. Steps are Tick long, so readings are that coarse.
-type Clock struct {
-	tick time.Duration
-	now  atomic.Int64
-}
+// it slept itself. Readings are as coarse as its steps.
+type Clock struct{ now atomic.Int64 }
 
-// NewClock makes a Clock that stands at 0 until Run. tick 0 means 100 ms.
-func NewClock(tick time.Duration) *Clock {
-	if tick == 0 {
-		tick = 100 * time.Millisecond
-	}
-	return &Clock{tick: tick}
-}
+// tick is the length of a step.
+const tick = 100 * time.Millisecond
+
+// NewClock makes a Clock that stands at 0 until Run.
+func NewClock() *Clock { return &Clock{} }
 
 // Now is the time run so far.
 func (c *Clock) Now() time.Duration { return time.Duration(c.now.Load()) }
 
-// Tick is the length of a step.
-func (c *Clock) Tick() time.Duration { return c.tick }
-
 // Run drives the Clock until ctx ends, calling each (if not nil) after every step. A step
 // counts for at most twice its length, however late it comes.
 func (c *Clock) Run(ctx context.Context, each func()) {
-	t := time.NewTicker(c.tick)
+	t := time.NewTicker(tick)
 	defer t.Stop()
 	last := time.Now()
 	for {
@@ -43,7 +35,7 @@ func (c *Clock) Run(ctx context.Context, each func()) {
 		// Monotonic time stands still while the machine is suspended, and runs on while the
 		// process is stopped. The bound is for a stopped process.
 		now := time.Now()
-		c.now.Add(int64(min(now.Sub(last), 2*c.tick)))
+		c.now.Add(int64(min(now.Sub(last), 2*tick)))
 		last = now
 		if each != nil {
 			each()

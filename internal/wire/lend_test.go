@@ -11,7 +11,7 @@ import (
 func TestLentMemoryComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		clock := NewClock(0)
+		clock := NewClock()
 		a, b := NewLink(Config{Clock: clock}), NewLink(Config{Clock: clock})
 		back := map[string]bool{}
 		lend := func(text string) {

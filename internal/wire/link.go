@@ -56,14 +56,13 @@ type Link struct {
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
-	seq     uint64   // of the last frame numbered, guarded by mu
-	kept    []queued // numbered, not acknowledged, guarded by mu
-	keptLen int      // bytes in kept, guarded by mu
-	unsent  int      // index into kept of the first not sent on this stream, guarded by mu
-	run     int      // number of the current stream, guarded by mu
-	end     func()   // ends the current stream's Run, guarded by mu
-	full    bool     // ErrFull was returned, guarded by mu
-	drained chan struct{}
+	seq     uint64        // of the last frame numbered, guarded by mu
+	kept    []queued      // numbered, not acknowledged, guarded by mu
+	keptLen int           // bytes in kept, guarded by mu
+	unsent  int           // index into kept of the first not sent on this stream, guarded by mu
+	run     int           // number of the current stream, guarded by mu
+	end     func()        // ends the current stream's Run, guarded by mu
+	full    bool          // ErrFull was returned, guarded by mu
 	eased   chan struct{} // closed when something was acknowledged, nil while nobody waits, guarded by mu
 
 	in       sync.Mutex
@@ -150,29 +149,8 @@ func (l *Link) Queued() int {
 	return len(l.kept)
 }
 
-// Drained blocks until everything sent was acknowledged, or ctx ends.
-func (l *Link) Drained(ctx context.Context) error {
-	for {
-		l.mu.Lock()
-		if len(l.kept) == 0 {
-			l.mu.Unlock()
-			return nil
-		}
-		if l.drained == nil {
-			l.drained = make(chan struct{})
-		}
-		c := l.drained
-		l.mu.Unlock()
-		select {
-		case <-c:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// Ease blocks until at most so many bytes wait to be acknowledged, or ctx ends. It is for a sender that sends as much as
-// others ask for, and that can keep them waiting.
+// Ease blocks until at most so many bytes wait to be acknowledged, or ctx ends. With 0 everything sent was acknowledged
+// then; more is for a sender that sends as much as others ask for, and that can keep them waiting.
 func (l *Link) Ease(ctx context.Context, most int) error {
 	for {
 		l.mu.Lock()
@@ -256,9 +234,5 @@ func (l *Link) forget(ack uint64) {
 	l.unsent = max(l.unsent-n, 0)
 	if len(l.kept) == 0 {
 		l.kept = nil
-		if l.drained != nil {
-			close(l.drained)
-			l.drained = nil
-		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 func (l *Link) pump(ctx context.Context, s Stream, run int) error {
 	beat := time.NewTicker(l.cfg.Heartbeat)
 	defer beat.Stop()
-	said := true // something was sent since the last beat
+	said, due := true, false // something was sent since the last beat; a heartbeat is
 	for {
 		f := l.next(run)
-		if f == nil && l.ackDue() {
+		if f == nil && (due || l.ackDue()) {
 			f = (&apiv1.Heartbeat{}).Frame()
 		}
 		if f != nil {
@@ -26,19 +26,13 @@ func (l *Link) pump(ctx context.Context, s Stream, run int) error {
 			if err := s.Send(f); err != nil {
 				return fmt.Errorf("send: %w", err)
 			}
-			said = true
+			said, due = !due, false
 			continue
 		}
 		select {
 		case <-l.wake:
 		case <-beat.C:
-			if !said {
-				hb := &apiv1.Frame{Ack: l.takeAck(), Body: &apiv1.Frame_Heartbeat{Heartbeat: &apiv1.Heartbeat{}}}
-				if err := s.Send(hb); err != nil {
-					return fmt.Errorf("send: %w", err)
-				}
-			}
-			said = false
+			due, said = !said, false
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -14,7 +14,7 @@ import (
 func TestNothingLostOrDoubledOverReplacedStreams(t *testing.T) {
 	const frames, replacements = 3000, 60
 	ctx, cancel := context.WithCancel(context.Background())
-	clock := NewClock(0)
+	clock := NewClock()
 	a, b := NewLink(Config{Clock: clock}), NewLink(Config{Clock: clock})
 	atA, atB := collect(frames), collect(frames)
 	bound := time.After(2 * time.Minute)
@@ -84,7 +84,7 @@ func until(t *testing.T, bound <-chan time.Time, what string, holds func() bool)
 func TestNoFrameWaitsForAHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		clock := NewClock(0)
+		clock := NewClock()
 		cfg := Config{Clock: clock, Heartbeat: time.Hour}
 		a, b := NewLink(cfg), NewLink(cfg)
 		var wg sync.WaitGroup

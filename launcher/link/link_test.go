@@ -107,7 +107,7 @@ func withHost(t *testing.T, f func(a *fakeAgent, h *Conn, got func() []uint64)) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		clock := wire.NewClock(0)
+		clock := wire.NewClock()
 		var wg sync.WaitGroup
 		a := &fakeAgent{t: t, inc: "one", link: wire.NewLink(wire.Config{Clock: clock})}
 		var mu sync.Mutex

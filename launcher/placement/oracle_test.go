@@ -28,7 +28,11 @@ func machines(t *testing.T) map[string]*layout.Layout {
 		var threads []layout.Thread
 		for line := range strings.Lines(rest) {
 			word, numbers, _ := strings.Cut(strings.TrimSpace(line), " ")
-			kind := binding.KindOf(word)
+			bind, err := binding.ParseBindTo(word, binding.Target{})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			kind := bind.To
 			for i, s := range strings.Split(numbers, ",") {
 				n, err := strconv.Atoi(s)
 				if err != nil {
