@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/gloo"
-	"github.com/mpiup/mpiup/internal/sockets"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/sockets"
 	"google.golang.org/protobuf/proto"
 )
 
