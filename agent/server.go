@@ -45,6 +45,7 @@ func (a *Agent) serve(ctx context.Context) error {
 			return err
 		}
 	}
+	parts.Go(a.host.RemoveSegments)
 	parts.Go(func() { // the first launcher does not wait for what can be made before
 		a.cfg.Identity.Prepare()
 		codec.Prepare()

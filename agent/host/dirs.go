@@ -3,12 +3,14 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/internal/owned"
+	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 )
 
 // RunDir is where sessions have directories.
@@ -35,6 +37,18 @@ func (h *Host) SessionDir(session string) (dir string, remove func()) {
 		os.Remove(dir)
 	}
 	return "", func() {}
+}
+
+// RemoveSegments removes shared memory that killed ranks left behind, and that nobody uses: of a session that has
+// ended, and of what ran here before this agent, which may have been killed with its ranks.
+func (h *Host) RemoveSegments() {
+	gone, err := leftover.Segments(leftover.Shm, os.Geteuid())
+	if len(gone) > 0 {
+		h.cfg.Log.Info("removed shared memory that nobody uses", "dir", leftover.Shm, "files", gone)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.cfg.Log.Info("shared memory that nobody uses", "dir", leftover.Shm, "cause", err)
+	}
 }
 
 // DirExists asks for a directory, but does not wait for a mount that does not answer.

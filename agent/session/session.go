@@ -199,6 +199,9 @@ func (s *session) run() {
 	for _, st := range steps {
 		st.RemoveFiles()
 	}
+	if len(steps) > 0 {
+		s.agent.host.RemoveSegments()
+	}
 	close(s.empty)
 	c := &apiv1.Closed{Text: text}
 	if fenced {

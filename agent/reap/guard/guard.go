@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
+	"github.com/mpiup/mpiup/pmi/pmix/leftover"
 )
 
 // Name is the argv[0] with which the guard is started, and its only argument.
@@ -70,6 +71,7 @@ func Main() int {
 	records := read(b)
 	ended := endAll(proctree.Proc{Root: "/proc"}, records, time.Now().Add(patience))
 	removeDirs(records)
+	_, _ = leftover.Segments(leftover.Shm, os.Geteuid()) // nobody is left who could be told
 	if !ended {
 		return 1
 	}

@@ -1,5 +1,5 @@
 // Package leftover removes what ranks leave behind: files and directories that they named while they ran, below a
-// directory that others may write to as well (/dev/shm).
+// directory that others may write to as well (/dev/shm), and shared memory that nobody uses any more (Segments).
 //
 //	base ─▶ openat(O_NOFOLLOW) each directory of the way ─▶ openat(O_PATH|O_NOFOLLOW) the thing ─▶ fstat: ours?
 //	                                                                                           └─▶ unlinkat

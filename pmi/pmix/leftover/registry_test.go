@@ -9,11 +9,9 @@ import (
 	"github.com/mpiup/mpiup/test/need"
 )
 
-const sharedMemory = "/dev/shm"
-
 func TestRegistry(t *testing.T) {
 	outside, session := t.TempDir(), t.TempDir()
-	r := NewRegistry(session, sharedMemory)
+	r := NewRegistry(session, Shm)
 	in := func(names ...string) string { return filepath.Join(append([]string{session}, names...)...) }
 	for _, dir := range []string{in("tree", "deep"), in("flat", "deep"), in("top", "deep"), filepath.Join(outside, "dir")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -28,8 +26,8 @@ func TestRegistry(t *testing.T) {
 	if err := os.Symlink(outside, in("link")); err != nil {
 		t.Fatal(err)
 	}
-	shm, err := os.CreateTemp(sharedMemory, "mpiup-test-*")
-	need.Done(t, "shm", err, "mount a tmpfs at "+sharedMemory)
+	shm, err := os.CreateTemp(Shm, "mpiup-test-*")
+	need.Done(t, "shm", err, "mount a tmpfs at "+Shm)
 	defer os.Remove(shm.Name())
 	shm.Close()
 	for path, l := range map[string]Extent{
@@ -43,7 +41,7 @@ func TestRegistry(t *testing.T) {
 		in("..", filepath.Base(outside)): {Dir: true, Recurse: true},
 		outside:                          {Dir: true, Recurse: true},
 		session:                          {Dir: true, Recurse: true},
-		sharedMemory:                     {Dir: true, Recurse: true},
+		Shm:                              {Dir: true, Recurse: true},
 		"tree":                           {Dir: true},
 		"":                               {Dir: true},
 	} {
@@ -104,8 +102,8 @@ func TestRegistryOfAJob(t *testing.T) {
 func TestRegistryOfAnotherUsersFiles(t *testing.T) {
 	need.Root(t)
 	const other = 65533
-	shm, err := os.MkdirTemp(sharedMemory, "mpiup-test-*")
-	need.Done(t, "shm", err, "mount a tmpfs at "+sharedMemory)
+	shm, err := os.MkdirTemp(Shm, "mpiup-test-*")
+	need.Done(t, "shm", err, "mount a tmpfs at "+Shm)
 	defer os.RemoveAll(shm)
 	in := func(name string) string { return filepath.Join(shm, name) }
 	if err := os.MkdirAll(in("theirs/deep"), 0o777); err != nil {
@@ -124,7 +122,7 @@ func TestRegistryOfAnotherUsersFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := NewRegistry(sharedMemory)
+	r := NewRegistry(Shm)
 	for name, what := range map[string]Extent{"victim": {}, "link": {}, "mine": {}, "theirs": {Dir: true, Recurse: true}, "": {Dir: true, Recurse: true}} {
 		if err := r.Add(0, filepath.Join(shm, name), what); err != nil {
 			t.Fatal(err)
