@@ -83,10 +83,11 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 		s, err := g.try(ctx, i, w, &look, board)
 		if err == nil {
 			board.set(i, nil)
-			if g.hold(ctx, s) {
+			c := g.hold(ctx, s, link.ReadAhead(s))
+			if c == nil {
 				return s, nil
 			}
-			err = broken(s.Addr)
+			err, begun = c, time.Now()
 			g.release(s)
 			s.Close()
 			pause = 50 * time.Millisecond
@@ -122,7 +123,7 @@ func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*link.Ses
 		return nil, nil
 	}
 	board.set(i, nil)
-	g.hold(ctx, s)
+	g.hold(ctx, s, nil)
 	return s, wait
 }
 
@@ -146,9 +147,14 @@ func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search,
 		return nil, taken(candidates, board.name(other))
 	}
 	s, err := race(ctx, free, func(ctx context.Context, addr netip.AddrPort) (*link.Session, error) {
+		asked := time.Now()
 		s, err := g.attach(ctx, g.life, addr, g.opener.Open())
 		if err != nil {
 			return nil, err
+		}
+		if took := time.Since(asked); took > g.reach.Lease/2 { // the agent may have given us up: it counts from its answer
+			s.Close()
+			return nil, link.Causef(link.StageConnect, "%v: its answer took %v, too much of --launcher-timeout %v", addr, took.Round(time.Millisecond), g.reach.Lease)
 		}
 		if other, ok := g.claim(s, i); !ok {
 			s.Close()

@@ -29,24 +29,46 @@ type fakeNet struct {
 	agents map[string]string      // address → incarnation, guarded by mu
 	causes map[string]*link.Cause // address → why not, guarded by mu
 	delay  map[string]time.Duration
-	dials  int  // guarded by mu
-	open   int  // sessions, guarded by mu
-	beats  int  // frames that sessions sent, guarded by mu
-	broken bool // streams take nothing more, guarded by mu
+	dials  int          // guarded by mu
+	open   int          // sessions, guarded by mu
+	beats  int          // frames that sessions sent, guarded by mu
+	broken bool         // streams take nothing more, guarded by mu
+	silent bool         // agents say nothing, guarded by mu
+	says   *apiv1.Frame // in place of a sign of life, guarded by mu
 }
 
-// Send and Recv make fakeNet the stream of all its sessions.
-func (n *fakeNet) Send(*apiv1.Frame) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.broken {
+// fakeStream is one session's, until life ends.
+type fakeStream struct {
+	*fakeNet
+	life context.Context
+}
+
+func (s fakeStream) Send(*apiv1.Frame) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken {
 		return io.EOF
 	}
-	n.beats++
+	s.beats++
 	return nil
 }
 
-func (n *fakeNet) Recv() (*apiv1.Frame, error) { return nil, io.EOF }
+func (s fakeStream) Recv() (*apiv1.Frame, error) {
+	for {
+		if sleep(s.life, time.Second); s.life.Err() != nil {
+			return nil, s.life.Err()
+		}
+		s.mu.Lock()
+		silent, says := s.silent, s.says
+		s.mu.Unlock()
+		switch {
+		case says != nil:
+			return says, nil
+		case !silent:
+			return (&apiv1.Heartbeat{}).Frame(), nil
+		}
+	}
+}
 
 func (n *fakeNet) attach(ctx, life context.Context, addr netip.AddrPort, o *apiv1.Open) (*link.Session, error) {
 	n.mu.Lock()
@@ -65,8 +87,9 @@ func (n *fakeNet) attach(ctx, life context.Context, addr netip.AddrPort, o *apiv
 	n.mu.Lock()
 	n.open++
 	n.mu.Unlock()
-	return &link.Session{Addr: addr, Stream: n, Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: inc}},
-		Close: func() { n.mu.Lock(); n.open--; n.mu.Unlock() }}, nil
+	life, cancel := context.WithCancel(life)
+	return &link.Session{Addr: addr, Stream: fakeStream{n, life}, Opened: &apiv1.Opened{Host: &apiv1.HelloReply{Incarnation: inc}},
+		Explain: link.AsCause, Close: func() { cancel(); n.mu.Lock(); n.open--; n.mu.Unlock() }}, nil
 }
 
 // wantAt is a host with candidates at ports 1 to 4 of 10.0.0.x.
@@ -388,8 +411,95 @@ func TestHeldUntilTheLastMoment(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		n := &fakeNet{broken: broken}
 		g := &gatherer{muster: newMuster(1)} // full with this one
-		if held := g.hold(t.Context(), &link.Session{Stream: n}); held == broken {
-			t.Errorf("broken %v: held %v", broken, held)
+		if c := g.hold(t.Context(), &link.Session{Stream: fakeStream{n, t.Context()}, Explain: link.AsCause}, nil); (c != nil) != broken {
+			t.Errorf("broken %v: %v", broken, c)
 		}
 	}
+}
+
+// A host that falls silent while others are waited for is missed again in time, and reached anew when it answers; so is
+// one whose agent has ended the session. A host that speaks is held however long others take.
+func TestGatheringMissesWhoFallsSilent(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		ill  func(n *fakeNet)
+		well func(n *fakeNet)
+	}{
+		{"silent", func(n *fakeNet) { n.silent = true }, func(n *fakeNet) { n.silent = false }},
+		{"the agent ends the session", func(n *fakeNet) { n.says = (&apiv1.Closed{Text: "launcher x has been silent for 5s"}).Frame() },
+			func(n *fakeNet) { n.says = nil }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A"}}
+				r := &Reach{Wait: 5 * time.Minute, NodeTimeout: 3 * time.Second}
+				r.Fill()
+				ctx, cancel := context.WithTimeout(t.Context(), r.Wait)
+				defer cancel()
+				b := newBoard([]string{"a", "b"}, r)
+				done := make(chan []Found)
+				g := newGatherer(r, n.attach, NewOpener(r), ctx)
+				go func() { done <- g.gather(ctx, []hosts.Wanted{wantAt("a", 1), wantAt("b", 2)}, b) }()
+				missing := func() (first *link.Cause) {
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					return b.missing[0]
+				}
+				time.Sleep(60 * time.Second)
+				if c := missing(); c != nil || n.open != 1 {
+					t.Errorf("after a minute the host is missed: %v, %d sessions", c, n.open)
+				}
+				n.mu.Lock()
+				tt.ill(n)
+				delete(n.agents, "10.0.0.1:1")
+				n.causes = map[string]*link.Cause{"10.0.0.1:1": silentFor(netip.MustParseAddrPort("10.0.0.1:1"), time.Second)}
+				n.mu.Unlock()
+				time.Sleep(4500 * time.Millisecond)
+				if missing() == nil || n.open != 0 {
+					t.Errorf("not missed, %d sessions", n.open)
+				}
+				n.mu.Lock()
+				tt.well(n)
+				n.agents, n.causes = map[string]string{"10.0.0.1:1": "A", "10.0.0.2:1": "B"}, nil
+				n.mu.Unlock()
+				found := <-done
+				if found[0].Session == nil || found[1].Session == nil {
+					t.Errorf("reached %v", found)
+				}
+				CloseAll(found)
+			})
+		})
+	}
+}
+
+// An answer that took so long that the agent may have given the launcher up meanwhile is none.
+func TestGatheringTakesNoLateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A"}, delay: map[string]time.Duration{"10.0.0.1:1": 3 * time.Second}}
+		r := &Reach{Lease: 5 * time.Second}
+		r.Fill()
+		ctx, cancel := context.WithTimeout(t.Context(), r.Wait)
+		defer cancel()
+		b := newBoard([]string{"a"}, r)
+		done := make(chan []Found)
+		g := newGatherer(r, n.attach, NewOpener(r), ctx)
+		w := wantAt("a", 1)
+		w.Fixed = w.Fixed[:1]
+		go func() { done <- g.gather(ctx, []hosts.Wanted{w}, b) }()
+		time.Sleep(3500 * time.Millisecond)
+		b.mu.Lock()
+		c := b.missing[0]
+		b.mu.Unlock()
+		if c == nil || !strings.Contains(c.Error(), "its answer took 3s") {
+			t.Errorf("missed for %v", c)
+		}
+		n.mu.Lock()
+		n.delay = nil
+		n.mu.Unlock()
+		found := <-done
+		if found[0].Session == nil || n.open != 1 {
+			t.Errorf("reached %v, %d sessions", found, n.open)
+		}
+		CloseAll(found)
+	})
 }

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -42,28 +43,58 @@ func (m *muster) add(n int) {
 	}
 }
 
-// hold keeps a session alive while other hosts are waited for: an agent gives up a launcher
-// that is silent for its lease, and others may take longer than that to appear. It returns
-// false when the session's stream has broken, so that the host must be reached anew. Nobody
-// else sends on the stream meanwhile; what the agent says is left to the link.
-func (g *gatherer) hold(ctx context.Context, s *link.Session) bool {
+// hold keeps a session alive while other hosts are waited for: an agent gives up a launcher that is silent for its lease,
+// and others may take longer than that to appear. It returns why the host must be reached anew: its stream broke, its
+// agent ended the session, or nothing was heard of it for NodeTimeout; ahead is nil for this very process, of which that
+// is not asked. Time counts by heartbeats, so that a launcher that was stopped calls no host silent. Nobody else sends on
+// the stream meanwhile; what the agent says is left to the link.
+func (g *gatherer) hold(ctx context.Context, s *link.Session, ahead *link.Ahead) *link.Cause {
 	g.muster.add(-1)
 	beat := time.NewTicker(Heartbeat)
+	look := time.NewTicker(Heartbeat / 2)
 	defer beat.Stop()
-	for {
+	defer look.Stop()
+	for silent := time.Duration(0); ; {
+		full := false
 		select {
 		case <-g.muster.full: // the stream may have broken since the last sign of life
-			return s.Stream.Send((&apiv1.Heartbeat{}).Frame()) == nil
+			full = true
 		case <-ctx.Done():
-			return true
+			return nil
 		case <-beat.C:
-			err := s.Stream.Send((&apiv1.Heartbeat{}).Frame())
-			if err != nil {
-				g.muster.add(1)
-				return false
+		case <-look.C:
+			if ahead == nil {
+				continue
 			}
+			heard, err := ahead.Heard()
+			if silent += Heartbeat / 2; heard {
+				silent = 0
+			}
+			switch {
+			case err != nil:
+				return g.missed(broken(s, err))
+			case silent >= g.reach.NodeTimeout:
+				return g.missed(silentFor(s.Addr, g.reach.NodeTimeout))
+			}
+			continue
+		}
+		err := s.Stream.Send((&apiv1.Heartbeat{}).Frame())
+		if err == nil && full && ahead != nil {
+			_, err = ahead.Heard()
+		}
+		if err != nil {
+			return g.missed(broken(s, err))
+		}
+		if full {
+			return nil
 		}
 	}
+}
+
+// missed counts a host as missing again, for a cause.
+func (g *gatherer) missed(c *link.Cause) *link.Cause {
+	g.muster.add(1)
+	return c
 }
 
 // here are this container's own addresses, loopback first: an agent in it is reached without
@@ -87,6 +118,11 @@ func here() []netip.Addr {
 	return out
 }
 
-func broken(addr netip.AddrPort) *link.Cause {
-	return link.Causef(link.StageConnect, "%v: its connection broke while other hosts were waited for", addr)
+func broken(s *link.Session, err error) *link.Cause {
+	return link.Causef(link.StageConnect, "%v: its connection broke while other hosts were waited for: %w", s.Addr, s.Explain(err))
+}
+
+func silentFor(addr netip.AddrPort, d time.Duration) *link.Cause {
+	return &link.Cause{Stage: link.StageConnect, Silent: true, Port: addr.Port(), Err: fmt.Errorf(
+		"%v: nothing was heard from it for %v (--node-timeout) while other hosts were waited for", addr, d)}
 }
