@@ -71,6 +71,12 @@ type worker struct {
 func newSite(t *testing.T, n int, flags ...string) *site {
 	t.Helper()
 	t.Parallel()
+	return takeSite(t, n, flags...)
+}
+
+// takeSite is newSite for a test that has its turn.
+func takeSite(t *testing.T, n int, flags ...string) *site {
+	t.Helper()
 	s := &site{t: t, c: cluster(t), launcher: netns.Launcher}
 	for range n {
 		host := take(t, "w")

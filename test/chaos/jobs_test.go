@@ -2,14 +2,17 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -100,25 +103,28 @@ func TestSoakJobs(t *testing.T) {
 	}
 }
 
-// harmless are troubles that end no job, by the default times.
-var harmless = []struct {
+// trouble is what ends no job, by the default times.
+type trouble struct {
 	name string
+	side int // most jobs side by side
 	do   func(s *site) error
-}{
-	{"agent SIGSTOP 8 s", func(s *site) error {
+}
+
+var harmless = []trouble{
+	{"agent SIGSTOP 8 s", 20, func(s *site) error {
 		s.workers[0].signal(syscall.SIGSTOP)
 		s.last(8 * time.Second)
 		s.workers[0].signal(syscall.SIGCONT)
 		return nil
 	}},
-	{"CPU quota of a tenth", func(s *site) error {
+	{"CPU quota of a tenth", 20, func(s *site) error {
 		if err := s.c.Throttle(s.workers[0].host, 0.1); err != nil {
 			return err
 		}
 		s.last(8 * time.Second)
 		return s.c.Throttle(s.workers[0].host, 0)
 	}},
-	{"network pause of 10 s", func(s *site) error {
+	{"network pause of 10 s", 20, func(s *site) error {
 		undo, err := s.c.CutLink(s.workers[0].host)
 		if err != nil {
 			return err
@@ -126,7 +132,7 @@ var harmless = []struct {
 		s.last(10 * time.Second)
 		return undo()
 	}},
-	{"all cores spinning", func(s *site) error {
+	{"all cores spinning", 2, func(s *site) error {
 		ctx, cancel := context.WithCancel(s.t.Context())
 		defer cancel()
 		var all []*lab.Process
@@ -146,28 +152,96 @@ var harmless = []struct {
 	}},
 }
 
-// TestFalseKills runs $MPIUP_FALSE_KILLS jobs under each of these troubles, as many side by side as -parallel says, and
-// counts those that were ended.
+// falseKills is what became of jobs under one trouble, as it is kept in a file.
+type falseKills struct {
+	Trouble string
+	Side    int      // side by side
+	Well    int      // jobs that went on
+	Wrong   []string `json:",omitempty"` // of the others
+	Commit  string
+}
+
+// falseKillsFile is where a trouble's are kept.
+func falseKillsFile(dir, trouble string) string {
+	return filepath.Join(dir, "falsekills."+strings.ReplaceAll(trouble, " ", "_")+".result")
+}
+
+// note keeps one job's end.
+func (f *falseKills) note(t *testing.T, mu *sync.Mutex, file, wrong string) {
+	mu.Lock()
+	defer mu.Unlock()
+	if wrong == "" {
+		f.Well++
+	} else {
+		f.Wrong = append(f.Wrong, wrong)
+	}
+	b, err := json.MarshalIndent(f, "", "\t")
+	if err == nil {
+		err = os.WriteFile(file, append(b, '\n'), 0o644)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFalseKills runs $MPIUP_FALSE_KILLS jobs, a quarter of them under each of these troubles, as many side by side as
+// -parallel says, and two where cores spin. It keeps those that were ended in $MPIUP_CHAOS, where a later run of the same commit
+// goes on.
 func TestFalseKills(t *testing.T) {
-	need.Asked(t, "MPIUP_FALSE_KILLS", "1000, as make false-kills does")
-	n := count(t, "MPIUP_FALSE_KILLS", 1)
+	dir := need.Asked(t, "MPIUP_CHAOS", "a directory for results, as make false-kills does")
+	n := count(t, "MPIUP_FALSE_KILLS", 0) / len(harmless)
+	if n == 0 {
+		t.Skip("MPIUP_FALSE_KILLS says how many jobs there are to be")
+	}
 	for _, h := range harmless {
 		t.Run(h.name, func(t *testing.T) {
-			var well atomic.Int32
-			t.Run("runs", func(t *testing.T) {
-				for i := range n {
+			kept := falseKills{Trouble: h.name, Commit: commit(), Side: min(h.side, side())}
+			file := falseKillsFile(dir, h.name)
+			var old falseKills
+			if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &old) == nil && old.Commit == kept.Commit {
+				kept = old
+			}
+			var mu sync.Mutex
+			turns := make(chan struct{}, kept.Side)
+			t.Run("jobs", func(t *testing.T) {
+				for i := kept.Well + len(kept.Wrong); i < n; i++ {
 					t.Run(strconv.Itoa(i), func(t *testing.T) {
-						s := newSite(t, 2)
-						r := s.job(2)
-						if err := h.do(s); err != nil {
-							t.Fatal(err)
-						}
-						r.survived()
-						well.Add(1)
+						t.Parallel()
+						turns <- struct{}{}
+						defer func() { <-turns }()
+						h.one(t, &kept, &mu, file)
 					})
 				}
 			})
-			t.Logf("%d of %d jobs went on", well.Load(), n)
+			t.Logf("%d of %d jobs went on", kept.Well, kept.Well+len(kept.Wrong))
 		})
+	}
+}
+
+// side is how many tests run side by side.
+func side() int {
+	n, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String())
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// one runs a job under a trouble.
+func (h trouble) one(t *testing.T, kept *falseKills, mu *sync.Mutex, file string) {
+	wrong := "it could not be judged"
+	defer func() { kept.note(t, mu, file, wrong) }()
+	s := takeSite(t, 2)
+	r := s.job(2)
+	defer func() {
+		if t.Failed() {
+			wrong = fmt.Sprintf("the launcher ended with %d: %s", r.code, strings.ReplaceAll(saidOf(r.err.String()), "\n", "; "))
+		}
+	}()
+	if err := h.do(s); err != nil {
+		t.Fatal(err)
+	}
+	if r.survived(); !t.Failed() {
+		wrong = ""
 	}
 }

@@ -21,7 +21,7 @@ import (
 // Hosts of the one cluster: workers are handed out to scenarios, launchers are for those that
 // stop, throttle or cut off the launcher's host.
 const (
-	workers   = 30
+	workers   = 40
 	launchers = 10
 	parallel  = "10" // scenarios at once, of at most 3 workers each: they wait more than they work
 )

@@ -51,9 +51,16 @@ func TestChaosTable(t *testing.T) {
 		}
 		all = append(all, r)
 	}
+	var kills []falseKills
+	for _, h := range harmless {
+		var k falseKills
+		if b, err := os.ReadFile(falseKillsFile(dir, h.name)); err == nil && json.Unmarshal(b, &k) == nil {
+			kills = append(kills, k)
+		}
+	}
 	root, err := lab.Root()
 	if err == nil {
-		err = os.WriteFile(filepath.Join(root, "docs", "chaos.md"), chaosPage(all), 0o644)
+		err = os.WriteFile(filepath.Join(root, "docs", "chaos.md"), chaosPage(all, kills), 0o644)
 	}
 	if err != nil {
 		t.Error(err)
@@ -61,7 +68,7 @@ func TestChaosTable(t *testing.T) {
 }
 
 // chaosPage is the page of some results.
-func chaosPage(all []result) []byte {
+func chaosPage(all []result, kills []falseKills) []byte {
 	var out, notes bytes.Buffer
 	out.WriteString(chaosHead)
 	counts := map[string]int{}
@@ -94,8 +101,26 @@ func chaosPage(all []result) []byte {
 		fmt.Fprintln(&out)
 	}
 	fmt.Fprintf(&out, "\n%d cells: %d n/a, %d failed.\n\n%s\n", len(all), counts["n/a"], counts["FAILED"], notes.String())
+	writeFalseKills(&out, kills)
 	fmt.Fprintf(&out, "Commit %s, %s, %d cores, Linux %s.\n", strings.Join(commitsOf(all), " and "), runtime.GOARCH, runtime.NumCPU(), kernel())
 	return out.Bytes()
+}
+
+// writeFalseKills is the part of the page about jobs that nothing may end.
+func writeFalseKills(out *bytes.Buffer, kills []falseKills) {
+	if len(kills) == 0 {
+		return
+	}
+	fmt.Fprint(out, "## Jobs ended though nothing was wrong\n\nOf `make false-kills`: a job of four ranks on two hosts has this trouble on one of them, and the default times.\n\n"+
+		"| trouble | side by side | jobs | ended | commit |\n|---|---|---|---|---|\n")
+	var notes strings.Builder
+	for _, k := range kills {
+		fmt.Fprintf(out, "| %s | %d | %d | %d | %s |\n", k.Trouble, k.Side, k.Well+len(k.Wrong), len(k.Wrong), k.Commit)
+		for _, w := range k.Wrong[:min(len(k.Wrong), 5)] {
+			fmt.Fprintf(&notes, "- %s: %s\n", k.Trouble, w[:min(len(w), 300)])
+		}
+	}
+	fmt.Fprintf(out, "\n%s\n", notes.String())
 }
 
 // cell is a result in few words, and what is to be said of it below the table.
@@ -144,11 +169,12 @@ func TestChaosPage(t *testing.T) {
 		{Fault: "rank SIGKILL", Phase: inFence, Library: "openmpi", OK: true, Code: 137, Launcher: 70 * time.Millisecond, Ranks: 12 * time.Millisecond, Within: death, Commit: "abc"},
 		{Fault: "slow link", Phase: running, Library: "mpich", OK: true, Commit: "abc"},
 		{Fault: "disk full", Phase: running, Library: "mpich", Wrong: []string{"left on w0:\nfile x"}, Commit: "abc"},
-	}))
+	}, []falseKills{{Trouble: "agent SIGSTOP 8 s", Side: 20, Well: 249, Wrong: []string{"the launcher ended with 248: x"}, Commit: "abc"}}))
 	for _, want := range []string{
 		"| rank SIGKILL | 50ms | n/a |  |  | 137, 0.07 s (0.01 s) late O |  |  |\n",
 		"| slow link | – |  |  |  |  | goes on M |  |\n", "4 cells: 1 n/a, 1 failed.\n", "- rank SIGKILL, gathering: no rank runs yet\n",
 		"- disk full, running: failed with M: left on w0: file x\n", "Commit abc, ",
+		"| agent SIGSTOP 8 s | 20 | 250 | 1 | abc |\n\n- agent SIGSTOP 8 s: the launcher ended with 248: x\n",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q:\n%s", want, page)
