@@ -200,7 +200,7 @@ func (s *session) run() {
 		st.RemoveFiles()
 	}
 	if len(steps) > 0 {
-		s.agent.host.RemoveSegments()
+		s.table.cfg.Host.RemoveSegments()
 	}
 	close(s.empty)
 	c := &apiv1.Closed{Text: text}
