@@ -55,7 +55,7 @@ func (s fakeStream) Send(*apiv1.Frame) error {
 
 func (s fakeStream) Recv() (*apiv1.Frame, error) {
 	for {
-		if sleep(s.life, time.Second); s.life.Err() != nil {
+		if link.Sleep(s.life, time.Second); s.life.Err() != nil {
 			return nil, s.life.Err()
 		}
 		s.mu.Lock()
