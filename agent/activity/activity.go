@@ -9,6 +9,7 @@
 package activity
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -69,12 +70,7 @@ type Place struct {
 
 // Count makes a tally of two looks; a rank that is not in both is left out.
 func Count(before, now map[int]Sample, apart time.Duration) (t Tally) {
-	ids := make([]int, 0, len(now))
-	for id := range now {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
+	for _, id := range slices.Sorted(maps.Keys(now)) {
 		old, known := before[id]
 		if !known {
 			continue

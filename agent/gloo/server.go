@@ -120,35 +120,38 @@ func (s *Server) handler(rank int) http.Handler {
 	bodies := make(chan struct{}, maxBodies) // nobody counts them before they are whole
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // the client makes a connection for each request
-		words := strings.Split(r.URL.Path, "/")
-		if len(words) != 3 || words[0] != "" {
-			answer(w, http.StatusBadRequest, nil)
-			return
-		}
-		scope, key := words[1], words[2]
-		switch r.Method {
-		case http.MethodGet:
-			ctx, cancel := context.WithTimeout(r.Context(), patience)
-			defer cancel()
-			value, ok := s.store.Get(ctx, rank, scope, key)
-			if !ok {
-				answer(w, http.StatusNotFound, nil)
-				return
-			}
-			answer(w, http.StatusOK, value)
-		case http.MethodPut:
-			value, err := body(w, r, bodies)
-			if err != nil {
-				answer(w, http.StatusRequestEntityTooLarge, nil)
-				return
-			}
-			s.done(w, s.store.Put(rank, scope, key, value))
-		case http.MethodDelete:
-			s.done(w, s.store.Finish(rank, scope, key))
-		default:
-			answer(w, http.StatusMethodNotAllowed, nil)
-		}
+		status, value := s.answer(w, r, rank, bodies)
+		w.Header().Set("Content-Length", strconv.Itoa(len(value))) // the client does not know chunks
+		w.WriteHeader(status)
+		_, _ = w.Write(value) // a client that has gone asks again
 	})
+}
+
+// answer does what a request asks for.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, rank int, bodies chan struct{}) (status int, value []byte) {
+	words := strings.Split(r.URL.Path, "/")
+	if len(words) != 3 || words[0] != "" {
+		return http.StatusBadRequest, nil
+	}
+	scope, key := words[1], words[2]
+	switch r.Method {
+	case http.MethodGet:
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		defer cancel()
+		if value, ok := s.store.Get(ctx, rank, scope, key); ok {
+			return http.StatusOK, value
+		}
+		return http.StatusNotFound, nil
+	case http.MethodPut:
+		value, err := body(w, r, bodies)
+		if err != nil {
+			return http.StatusRequestEntityTooLarge, nil
+		}
+		return s.changed(s.store.Put(rank, scope, key, value)), nil
+	case http.MethodDelete:
+		return s.changed(s.store.Finish(rank, scope, key)), nil
+	}
+	return http.StatusMethodNotAllowed, nil
 }
 
 // body takes in what a rank puts, one after the other.
@@ -162,22 +165,14 @@ func body(w http.ResponseWriter, r *http.Request, turn chan struct{}) ([]byte, e
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxValue))
 }
 
-// done answers what changed something, or could not.
-func (s *Server) done(w http.ResponseWriter, err error) {
+// changed is the status of what changed something, or could not.
+func (s *Server) changed(err error) int {
 	switch {
 	case err == nil:
-		answer(w, http.StatusOK, nil)
+		return http.StatusOK
 	case errors.Is(err, ErrName):
-		answer(w, http.StatusBadRequest, nil)
-	default:
-		s.full.Do(func() { s.cfg.Full(err) })
-		answer(w, http.StatusInsufficientStorage, nil)
+		return http.StatusBadRequest
 	}
-}
-
-// answer states the length: the client does not know chunks.
-func answer(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that has gone asks again
+	s.full.Do(func() { s.cfg.Full(err) })
+	return http.StatusInsufficientStorage
 }

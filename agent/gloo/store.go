@@ -61,11 +61,8 @@ func (s *Store) Put(rank int, scope, key string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := Update{Scope: scope, Epoch: s.epochs[rankScope{rank, scope}], Rank: rank, Key: key, Value: value}
-	if err := u.check(); err != nil {
+	if err := s.allowed(u); err != nil {
 		return err
-	}
-	if !s.mayTell(u) {
-		return ErrFull
 	}
 	if err := s.put(u); err != nil {
 		return err
@@ -95,10 +92,10 @@ func (s *Store) tell(u Update) {
 
 func (s *Store) tells(u Update) bool { return s.Tell != nil && !strings.HasPrefix(u.Scope, "local_") }
 
-// mayTell counts what an update costs to tell; false: too much was told in a short time. mu is held.
-func (s *Store) mayTell(u Update) bool {
-	if !s.tells(u) {
-		return true
+// allowed checks an update of a rank here, and counts what it costs to tell: too much in a short time is full. mu is held.
+func (s *Store) allowed(u Update) error {
+	if err := u.check(); err != nil || !s.tells(u) {
+		return err
 	}
 	now := time.Now()
 	if !s.toldAt.IsZero() {
@@ -106,10 +103,10 @@ func (s *Store) mayTell(u Update) bool {
 	}
 	s.toldAt = now
 	if s.told+float64(u.cost()) > tellAtOnce {
-		return false
+		return ErrFull
 	}
 	s.told += float64(u.cost())
-	return true
+	return nil
 }
 
 // Get is a value of the rank's epoch of a scope; it waits for it until ctx ends.
@@ -141,11 +138,8 @@ func (s *Store) Finish(rank int, scope, key string) error {
 	defer s.mu.Unlock()
 	at := rankScope{rank, scope}
 	u := Update{Scope: scope, Epoch: s.epochs[at], Rank: rank, Key: key, Done: true}
-	if err := u.check(); err != nil {
+	if err := s.allowed(u); err != nil {
 		return err
-	}
-	if !s.mayTell(u) {
-		return ErrFull
 	}
 	if s.epochs == nil {
 		s.epochs = map[rankScope]uint64{}

@@ -126,7 +126,7 @@ func (k *look) guess(c command) Choice {
 		if dir == "" {
 			continue
 		}
-		if f := k.familyIn(absolute(c.Dir, dir)); f != noFamily {
+		if f := k.familyIn(script.Absolute(c.Dir, dir)); f != noFamily {
 			return by(f, dir+" on LD_LIBRARY_PATH is")
 		}
 	}

@@ -99,7 +99,7 @@ func (k *look) Resolve(name string, e script.Env, dir string) string {
 		return s.regular() && s.mode.Perm()&0o111 != 0
 	}
 	if strings.Contains(name, "/") {
-		if p := absolute(dir, name); runs(p) {
+		if p := script.Absolute(dir, name); runs(p) {
 			return p
 		}
 		return ""
@@ -108,7 +108,7 @@ func (k *look) Resolve(name string, e script.Env, dir string) string {
 		if len(d) > maxPath || !k.files.step(len(name)) {
 			continue
 		}
-		if p := absolute(dir, path.Join(d, name)); runs(p) {
+		if p := script.Absolute(dir, path.Join(d, name)); runs(p) {
 			return p
 		}
 	}
@@ -191,7 +191,7 @@ func (k *look) env(c command, depth int) hit {
 		} else if v, ok := value("--unset"); ok {
 			c.Env = c.Env.Without(v)
 		} else if v, ok := value("--chdir"); ok {
-			c.Dir = absolute(c.Dir, v)
+			c.Dir = script.Absolute(c.Dir, v)
 		} else if v, ok := value("--split-string"); ok {
 			args = append(strings.Fields(v), args...)
 		} else if name, v, ok := strings.Cut(word, "="); ok && !strings.HasPrefix(word, "-") {

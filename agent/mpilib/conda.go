@@ -20,7 +20,7 @@ func (k *look) Activated(e script.Env, dir, name string) script.Env {
 // conda that is active or on PATH, or one of the usual places.
 func (k *look) condaPrefix(e script.Env, dir, name string) string {
 	if strings.Contains(name, "/") {
-		return absolute(dir, name)
+		return script.Absolute(dir, name)
 	}
 	var roots []string
 	if v := e.Get("MAMBA_ROOT_PREFIX"); v != "" {
@@ -65,7 +65,7 @@ func (k *look) condaRun(c command, depth int) hit {
 				value, args = args[0], args[1:]
 			}
 			if name == "--cwd" {
-				c.Dir = absolute(c.Dir, value)
+				c.Dir = script.Absolute(c.Dir, value)
 			} else {
 				c.Env = k.Activated(c.Env, c.Dir, value)
 			}

@@ -32,7 +32,7 @@ type loaded struct {
 func newLoader(k *look, program *opened, e script.Env, dir string) *loader {
 	d := &loader{look: k, machine: program.Machine, musl: strings.Contains(program.Interp, "ld-musl-")}
 	for _, p := range strings.FieldsFunc(e.Get("LD_LIBRARY_PATH"), func(r rune) bool { return r == ':' || r == ';' }) {
-		d.path = append(d.path, absolute(dir, p))
+		d.path = append(d.path, script.Absolute(dir, p))
 	}
 	return d
 }
@@ -194,12 +194,4 @@ func (d *loader) defaults() []string {
 		dirs = append([]string{"/lib/" + m, "/usr/lib/" + m}, dirs...)
 	}
 	return dirs
-}
-
-// absolute is a path as a process in dir understands it.
-func absolute(dir, p string) string {
-	if path.IsAbs(p) {
-		return path.Clean(p)
-	}
-	return path.Join("/", dir, p)
 }

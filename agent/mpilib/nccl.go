@@ -3,6 +3,8 @@ package mpilib
 import (
 	"path"
 	"strings"
+
+	"github.com/mpiup/mpiup/agent/mpilib/script"
 )
 
 const ncclName = "libnccl.so.2"
@@ -34,7 +36,7 @@ func (n *nccl) wheel(fs *files, site string) {
 func (n *nccl) of(c command, fs *files, system ldCache) string {
 	for _, dir := range strings.Split(c.Env.Get("LD_LIBRARY_PATH"), ":") {
 		if *n == "" && dir != "" {
-			if p := path.Join(absolute(c.Dir, dir), ncclName); fs.stat(p).regular() {
+			if p := path.Join(script.Absolute(c.Dir, dir), ncclName); fs.stat(p).regular() {
 				n.file(fs, p)
 			}
 		}

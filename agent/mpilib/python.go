@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/agent/mpilib/script"
 )
 
 // interp is a Python interpreter.
@@ -19,10 +21,10 @@ type interp struct {
 
 // python looks for MPI in the packages of an interpreter.
 func (k *look) python(exe string, c command, depth int) hit {
-	text, script, first := k.pythonArgs(c)
+	text, file, first := k.pythonArgs(c)
 	k.said = text
 	says := bytes.Contains(text, []byte("mpi4py")) || bytes.Contains(text, []byte("horovod")) || bytes.Contains(text, []byte("petsc4py"))
-	in := k.interpreter(exe, c, script)
+	in := k.interpreter(exe, c, file)
 	for _, site := range in.sites {
 		k.nccl.wheel(k.files, site)
 	}
@@ -44,7 +46,7 @@ func (k *look) python(exe string, c command, depth int) hit {
 
 // pythonArgs is what Python's command line shows of the program: its text as far as it is read, or its module's name,
 // the script's path, and where in argv its own arguments begin.
-func (k *look) pythonArgs(c command) (text []byte, script string, first int) {
+func (k *look) pythonArgs(c command) (text []byte, file string, first int) {
 	for i := 1; i < len(c.Argv); i++ {
 		switch word := c.Argv[i]; {
 		case word == "-c" || word == "-m":
@@ -56,15 +58,15 @@ func (k *look) pythonArgs(c command) (text []byte, script string, first int) {
 			i++
 		case strings.HasPrefix(word, "-"):
 		default:
-			script = absolute(c.Dir, word)
-			return k.files.head(script, maxScript), script, i + 1
+			file = script.Absolute(c.Dir, word)
+			return k.files.head(file, maxScript), file, i + 1
 		}
 	}
 	return nil, "", len(c.Argv)
 }
 
 // interpreter says where an interpreter looks for packages (CPython's getpath and site).
-func (k *look) interpreter(exe string, c command, script string) interp {
+func (k *look) interpreter(exe string, c command, file string) interp {
 	in := interp{exe: exe}
 	system := true
 	for _, dir := range []string{path.Dir(exe), path.Dir(path.Dir(exe))} {
@@ -90,12 +92,12 @@ func (k *look) interpreter(exe string, c command, script string) interp {
 		}
 	}
 	in.sites = append(in.sites, c.Dir)
-	if script != "" {
-		in.sites[0] = path.Dir(script)
+	if file != "" {
+		in.sites[0] = path.Dir(file)
 	}
 	for _, p := range strings.Split(c.Env.Get("PYTHONPATH"), ":") {
 		if p != "" {
-			in.sites = append(in.sites, absolute(c.Dir, p))
+			in.sites = append(in.sites, script.Absolute(c.Dir, p))
 		}
 	}
 	if in.venv != "" {
@@ -243,7 +245,7 @@ func (k *look) openedMPI(in interp, c command) (library, bool) {
 	root := d.load(in.binary, nil)
 	for _, e := range entries {
 		names := []string{e}
-		if dir := absolute(c.Dir, e); e == "" || k.files.stat(dir).dir() {
+		if dir := script.Absolute(c.Dir, e); e == "" || k.files.stat(dir).dir() {
 			names = names[:0]
 			for _, n := range []string{"libmpi.so", "libmpi.so.12", "libmpi.so.40"} {
 				if e != "" {

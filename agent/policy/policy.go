@@ -23,6 +23,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/identity"
@@ -140,11 +141,4 @@ func (p *Policy) list(r identity.Role, last Kind) string {
 }
 
 // column is a role's place in the table, -1 for one that it does not have.
-func column(role identity.Role) int {
-	for i, r := range roles {
-		if r == role {
-			return i
-		}
-	}
-	return -1
-}
+func column(role identity.Role) int { return slices.Index(roles[:], role) }

@@ -11,6 +11,7 @@ import (
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli"
+	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
 // identity loads this process's place in its job.
@@ -70,22 +71,8 @@ func loopback(listen string) bool {
 // hostNetwork pod has the node's file; there the search entry that MPI Operator adds names the
 // service, with a domain that may be wrong, so it is left to the resolver.
 func serviceNames(root, host string) []string {
-	b, err := os.ReadFile(filepath.Join(root, "etc/hosts"))
-	if err != nil {
-		b = nil // a hint only
-	}
-	for line := range strings.Lines(string(b)) {
-		line, _, _ = strings.Cut(line, "#")
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		for _, name := range f[1:] {
-			label, service, _ := strings.Cut(name, ".")
-			if label == host && strings.Contains(service, ".svc") {
-				return []string{service}
-			}
-		}
+	if service := (&hosts.Sources{Root: root, Hostname: host}).Subdomain(); service != "" {
+		return []string{service}
 	}
 	for _, s := range searched(root) {
 		if l := strings.Split(s, "."); len(l) > 3 && l[2] == "svc" {

@@ -97,7 +97,7 @@ func (x *lexer) joined(words []string) string {
 // chdir is cd.
 func (x *lexer) chdir(to string) {
 	if len(x.dir)+len(to) < maxPath && x.step(len(x.dir)+len(to)) {
-		x.dir = absolute(x.dir, to)
+		x.dir = Absolute(x.dir, to)
 	}
 }
 
@@ -405,7 +405,7 @@ func (x *lexer) substitution(text string) (value string, known bool) {
 			s.chdir(last)
 			value = s.dir
 		case words[0] == "realpath", words[0] == "readlink":
-			value = x.world.Real(absolute(s.dir, last))
+			value = x.world.Real(Absolute(s.dir, last))
 		case words[0] == "which", words[0] == "command" && words[1] == "-v", words[0] == "type" && words[1] == "-p":
 			value = x.world.Resolve(last, s.env, s.dir)
 		case words[0] == "echo":

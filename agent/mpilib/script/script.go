@@ -59,12 +59,12 @@ func Invoked(shell Command) (text, file string, argv []string) {
 	if len(args) == 0 {
 		return "", "", nil
 	}
-	file = absolute(shell.Dir, args[0])
+	file = Absolute(shell.Dir, args[0])
 	return "", file, append([]string{file}, args[1:]...)
 }
 
-// absolute is a path as a process in dir understands it.
-func absolute(dir, p string) string {
+// Absolute is a path as a process in dir understands it.
+func Absolute(dir, p string) string {
 	if path.IsAbs(p) {
 		return path.Clean(p)
 	}
@@ -226,9 +226,9 @@ func (s *reader) source(words []string) {
 		s.env = s.world.Activated(s.env, s.dir, words[1])
 		return
 	}
-	text := s.world.Read(absolute(s.dir, words[0]))
+	text := s.world.Read(Absolute(s.dir, words[0]))
 	inner := &reader{lexer: *s.sub(text), most: s.most, changes: s.changes, sourced: s.sourced}
-	inner.args = append([]string{absolute(s.dir, words[0])}, s.args[min(1, len(s.args)):]...)
+	inner.args = append([]string{Absolute(s.dir, words[0])}, s.args[min(1, len(s.args)):]...)
 	inner.read()
 	s.env, s.dir, s.changes, s.sourced = inner.env, inner.dir, inner.changes, inner.sourced
 	for _, c := range inner.commands {

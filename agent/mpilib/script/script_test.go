@@ -31,7 +31,7 @@ func (w *world) Real(p string) string { return p }
 
 func (w *world) Resolve(name string, e Env, dir string) string {
 	for d := range strings.SplitSeq(e.Get("PATH"), ":") {
-		if p := absolute(dir, filepath.Join(d, name)); w.files[p] != "" {
+		if p := Absolute(dir, filepath.Join(d, name)); w.files[p] != "" {
 			return p
 		}
 	}
