@@ -1,6 +1,6 @@
 // Package procs says how much processes use and what they wait for, each with all that descend from it.
 //
-//	proctree.Snapshot ──▶ Branches: leader → its processes ──▶ Look: /proc/PID/{stat,io,wchan,syscall} ──▶ Usage
+//	proctree.Snapshot ──▶ Branches: leader → its processes ──▶ Look: /proc/PID/{io,wchan,syscall} ──▶ Usage
 //
 // Nothing here needs a privilege: what the kernel does not show stays empty (Kernel.Syscall is for who may trace the
 // process, Usage.IO and Kernel.Wchan for who runs as its user). Nothing is kept between two looks, which belong to one
@@ -9,8 +9,6 @@ package procs
 
 import (
 	"bytes"
-	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,7 +39,6 @@ type Kernel struct {
 const (
 	maxBranch = 512  // processes of one leader
 	maxStat   = 4096 // bytes
-	tick      = time.Second / 100
 )
 
 // Branches says for each leader which of the processes of a snapshot are its own: the leader, what descends from it, and
@@ -94,29 +91,24 @@ func Look(proc proctree.Proc, leaders []int) (map[int]Usage, error) {
 	if err != nil {
 		return nil, err
 	}
+	byPID := make(map[int]proctree.Stat, len(all))
+	for _, p := range all {
+		byPID[p.PID] = p
+	}
 	out := make(map[int]Usage, len(leaders))
 	for leader, pids := range Branches(all, leaders) {
-		if u := branch(proc, leader, pids); u.Processes > 0 {
-			out[leader] = u
-		}
+		out[leader] = branch(proc, byPID, leader, pids)
 	}
 	return out, nil
 }
 
-func branch(proc proctree.Proc, leader int, pids []int) (u Usage) {
-	stats := make(map[int]stat, len(pids))
+func branch(proc proctree.Proc, all map[int]proctree.Stat, leader int, pids []int) (u Usage) {
+	stats := make(map[int]proctree.Stat, len(pids))
 	for _, pid := range pids {
-		text, err := proctree.ReadSome(file(proc, pid, "stat"), maxStat)
-		if err != nil {
-			continue
-		}
-		s, err := parseStat(text)
-		if err != nil {
-			continue
-		}
+		s := all[pid]
 		stats[pid] = s
-		u.CPU += s.cpu
-		u.RSS += s.rss
+		u.CPU += s.CPU
+		u.RSS += s.RSS
 		u.Processes++
 		if text, err := proctree.ReadSome(file(proc, pid, "io"), maxStat); err == nil {
 			u.IO += parseIO(text)
@@ -124,17 +116,17 @@ func branch(proc proctree.Proc, leader int, pids []int) (u Usage) {
 	}
 	u.Main = mainOf(leader, stats)
 	if s, ok := stats[u.Main]; ok {
-		u.Name, u.State = s.name, s.state
+		u.Name, u.State = s.Name, s.State
 		u.Kernel = Where(proc, u.Main)
 	}
 	return u
 }
 
 // mainOf goes down from a leader while it has one child and has done little itself: a shell or a wrapper that waits.
-func mainOf(leader int, stats map[int]stat) int {
+func mainOf(leader int, stats map[int]proctree.Stat) int {
 	children := map[int][]int{}
 	for pid, s := range stats {
-		children[s.parent] = append(children[s.parent], pid)
+		children[s.PPID] = append(children[s.PPID], pid)
 	}
 	at := leader
 	for range len(stats) {
@@ -142,7 +134,7 @@ func mainOf(leader int, stats map[int]stat) int {
 			break
 		}
 		child := children[at][0]
-		if stats[at].state == 'R' || stats[at].own > stats[child].own {
+		if stats[at].State == 'R' || stats[at].Own > stats[child].Own {
 			break
 		}
 		at = child
@@ -175,52 +167,6 @@ func symbol(text []byte) string {
 		return ""
 	}
 	return string(text)
-}
-
-// stat is a line of /proc/PID/stat, as far as it says what is used.
-type stat struct {
-	name   string
-	state  byte
-	parent int
-	own    time.Duration // user and system time
-	cpu    time.Duration // children that were waited for included
-	rss    uint64
-}
-
-var errStat = errors.New("malformed /proc/PID/stat")
-
-var pageSize = uint64(os.Getpagesize())
-
-func parseStat(line []byte) (s stat, err error) {
-	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
-	if open < 0 || end < open {
-		return s, errStat
-	}
-	f := bytes.Fields(line[end+1:])
-	if len(f) < 22 || len(f[0]) != 1 {
-		return s, errStat
-	}
-	number := func(field int) uint64 { // by its number in proc_pid_stat(5)
-		n, e := strconv.ParseUint(string(f[field-3]), 10, 63)
-		if e != nil {
-			err = errStat
-		}
-		return n
-	}
-	const (
-		ppid   = 4
-		utime  = 14
-		stime  = 15
-		cutime = 16
-		cstime = 17
-		rss    = 24
-	)
-	const mostTicks = 1 << 48
-	s.name, s.state, s.parent = string(line[open+1:end]), f[0][0], int(number(ppid))
-	own, children := number(utime)+number(stime), number(cutime)+number(cstime)
-	s.own, s.cpu = time.Duration(min(own, mostTicks))*tick, time.Duration(min(own+children, mostTicks))*tick
-	s.rss = min(number(rss), 1<<44) * pageSize
-	return s, err
 }
 
 // parseIO is rchar and wchar of /proc/PID/io.

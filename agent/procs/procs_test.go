@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -29,19 +28,7 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-const line = "4711 (a) b (c) S 12 34 56 0 -1 4194560 1 2 3 4 500 60 7 8 20 0 1 0 998877 1000 20 18446744073709551615 94000\n"
-
 func TestParse(t *testing.T) {
-	got, err := parseStat([]byte(line))
-	want := stat{name: "a) b (c", state: 'S', parent: 12, own: 5600 * time.Millisecond, cpu: 5750 * time.Millisecond, rss: 20 * uint64(os.Getpagesize())}
-	if err != nil || got != want {
-		t.Errorf("%+v %v, want %+v", got, err, want)
-	}
-	for _, bad := range []string{"", "1 (x) S", strings.Replace(line, " 500 ", " x ", 1), strings.Replace(line, " 12 ", " -1 ", 1)} {
-		if s, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("%q: %+v", bad, s)
-		}
-	}
 	if n := parseIO([]byte("rchar: 100\nwchar: 23\nsyscr: 7\nread_bytes: 4096\n")); n != 123 {
 		t.Errorf("%d bytes of I/O", n)
 	}
@@ -59,20 +46,20 @@ func TestParse(t *testing.T) {
 
 // The process that does the work is below wrappers that wait for it, and a program with helpers is itself.
 func TestWhoWorks(t *testing.T) {
-	s := func(parent int, state byte, own time.Duration) stat {
-		return stat{parent: parent, state: state, own: own}
+	s := func(parent int, state byte, own time.Duration) proctree.Stat {
+		return proctree.Stat{PPID: parent, State: state, Own: own}
 	}
 	for _, tt := range []struct {
 		name  string
-		stats map[int]stat
+		stats map[int]proctree.Stat
 		want  int
 	}{
-		{"alone", map[int]stat{1: s(0, 'S', 5)}, 1},
-		{"a shell and a wrapper", map[int]stat{1: s(0, 'S', 0), 2: s(1, 'S', 1), 3: s(2, 'R', 9)}, 3},
-		{"two children", map[int]stat{1: s(0, 'S', 0), 2: s(1, 'R', 1), 3: s(1, 'R', 9)}, 1},
-		{"a helper of one that runs", map[int]stat{1: s(0, 'R', 0), 2: s(1, 'S', 5)}, 1},
-		{"a helper of one that has worked", map[int]stat{1: s(0, 'S', 9), 2: s(1, 'S', 1)}, 1},
-		{"gone", map[int]stat{}, 1},
+		{"alone", map[int]proctree.Stat{1: s(0, 'S', 5)}, 1},
+		{"a shell and a wrapper", map[int]proctree.Stat{1: s(0, 'S', 0), 2: s(1, 'S', 1), 3: s(2, 'R', 9)}, 3},
+		{"two children", map[int]proctree.Stat{1: s(0, 'S', 0), 2: s(1, 'R', 1), 3: s(1, 'R', 9)}, 1},
+		{"a helper of one that runs", map[int]proctree.Stat{1: s(0, 'R', 0), 2: s(1, 'S', 5)}, 1},
+		{"a helper of one that has worked", map[int]proctree.Stat{1: s(0, 'S', 9), 2: s(1, 'S', 1)}, 1},
+		{"gone", map[int]proctree.Stat{}, 1},
 	} {
 		if got := mainOf(1, tt.stats); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
@@ -130,14 +117,10 @@ func must[T any](v T, err error) func(*testing.T) T {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(line))
 	f.Add([]byte("rchar: 1\nwchar: 2\n"))
 	f.Add([]byte("202 0x1 0x2"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer cost.Watch(t, cost.Parser, 4*len(b))()
-		if s, err := parseStat(b); err == nil && (s.own < 0 || s.cpu < s.own || !bytes.Contains(b, []byte(s.name))) {
-			t.Errorf("%+v", s)
-		}
 		parseIO(b)
 		if name := parseSyscall(b); len(name) > 40 {
 			t.Error(name)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,11 @@ type Stat struct {
 	Group, SID int    // process group and process session
 	State      byte   // 'S': sleeping
 	Start      uint64 // starttime, clock ticks since boot: with PID, the process and no later one
+	Name       string // by the kernel
+
+	Own time.Duration // user and system time
+	CPU time.Duration // that of children that were waited for included
+	RSS uint64        // bytes
 
 	// image is startcode and env_end, which an exec changes. Both are 0 between fork and the end of
 	// exec, and at the exit, when the kernel shows no environment yet or any more; 1 and 0 mean not
@@ -55,13 +61,23 @@ func parse(b []byte) (Stat, error) {
 		}
 		return n
 	}
+	used := func(field int) uint64 { // by its number in proc_pid_stat(5); what is no number counts nothing
+		n, _ := strconv.ParseUint(string(f[field-3]), 10, 63)
+		return n
+	}
 	s.PID = number(bytes.TrimSpace(b[:open]))
 	s.PPID, s.Group, s.SID = number(f[1]), number(f[2]), number(f[3])
 	start, e := strconv.ParseUint(string(f[19]), 10, 64)
 	if err != nil || e != nil {
 		return Stat{}, errStat
 	}
-	s.Start = start
+	s.Start, s.Name = start, string(b[open+1:end])
+	const utime, stime, cutime, cstime, rss = 14, 15, 16, 17, 24
+	s.Own = ticks(used(utime) + used(stime))
+	s.CPU = s.Own + ticks(used(cutime)+used(cstime))
+	if len(f) > rss-3 {
+		s.RSS = min(used(rss), 1<<44) * pageSize
+	}
 	if len(f) >= 49 {
 		for i, field := range [][]byte{f[23], f[48]} {
 			s.image[i], _ = strconv.ParseUint(string(field), 10, 64) // what is no number is no image
@@ -69,6 +85,14 @@ func parse(b []byte) (Stat, error) {
 		s.unsettled = s.image == [2]uint64{}
 	}
 	return s, nil
+}
+
+var pageSize = uint64(os.Getpagesize())
+
+// ticks is a time in hundredths of a second (USER_HZ).
+func ticks(n uint64) time.Duration {
+	const most = 1 << 48
+	return time.Duration(min(n, most)) * (time.Second / 100)
 }
 
 // Unsettled says whether a process that was seen was about to become another program, or is now. Its environment may
