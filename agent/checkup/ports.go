@@ -1,6 +1,7 @@
 package checkup
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/mpiup/mpiup/internal/wording"
@@ -36,7 +37,7 @@ func ports(h *Host) Finding {
 		at := fmt.Sprintf("%s:%d", hca.Name, p.Number)
 		switch {
 		case !p.Active():
-			wrong = append(wrong, at+" is "+orUnknown(p.State))
+			wrong = append(wrong, at+" is "+cmp.Or(p.State, "in an unknown state"))
 		case p.Rate > 0 && p.Rate < fastest[p.Ethernet]:
 			wrong = append(wrong, fmt.Sprintf("%s has %g Gb/s, where the fastest has %g", at, p.Rate, fastest[p.Ethernet]))
 		}
@@ -50,13 +51,6 @@ func ports(h *Host) Finding {
 		return Finding{Name: name, Text: fmt.Sprintf("all %s active", wording.Count(active, "port"))}
 	}
 	return Finding{name, Warn, wording.Few(wrong, most, ", "), "check the cable, the switch's port and the subnet manager (ibstat, ethtool); or grant only ports that are wired"}
-}
-
-func orUnknown(state string) string {
-	if state == "" {
-		return "in an unknown state"
-	}
-	return state
 }
 
 // portRange: each rank listens on a port of its own, and UCX looks for a free one for ever.

@@ -50,7 +50,6 @@ func rooted(name string) (string, bool) {
 	return name, name != "" && fs.ValidPath(name)
 }
 
-// in looks in one directory.
 func (f *finder) in(dir string) {
 	for _, name := range f.want {
 		file, ok := rooted(path.Join(dir, name))

@@ -185,7 +185,6 @@ func (s *Set) fill(ctx context.Context, to *incoming, size int64, rest []byte) (
 	return rest, nil
 }
 
-// next waits for bytes.
 func (s *Set) next(ctx context.Context) ([]byte, error) {
 	for {
 		s.mu.Lock()

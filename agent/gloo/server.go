@@ -127,7 +127,6 @@ func (s *Server) handler(rank int) http.Handler {
 	})
 }
 
-// answer does what a request asks for.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, rank int, bodies chan struct{}) (status int, value []byte) {
 	words := strings.Split(r.URL.Path, "/")
 	if len(words) != 3 || words[0] != "" {

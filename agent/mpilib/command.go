@@ -125,7 +125,6 @@ func interpreter(head []byte) []string {
 	return []string{name, arg}
 }
 
-// elf looks into a program.
 func (k *look) elf(exe string, c command) hit {
 	o, err := k.files.openObject(exe)
 	if err != nil {
@@ -160,7 +159,6 @@ func (k *look) arguments(c command, from int, sure bool, depth int) hit {
 	return hit{}
 }
 
-// env follows env(1).
 func (k *look) env(c command, depth int) hit {
 	args := c.Argv[1:]
 	for len(args) > 0 && k.files.step(c.Env.Size()+16*len(args)) {

@@ -78,7 +78,6 @@ func (f *files) stat(p string) state {
 	return s
 }
 
-// spent says that the limits are reached.
 func (f *files) spent() bool {
 	return len(f.seen) >= maxFiles || f.opened >= maxOpen || f.bytes >= maxBytes || f.steps >= maxSteps || time.Now().After(f.deadline)
 }
@@ -104,7 +103,6 @@ type reader struct {
 	size  int64
 }
 
-// open opens a regular file.
 func (f *files) open(p string) (*reader, error) {
 	s := f.stat(p)
 	switch {

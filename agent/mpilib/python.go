@@ -100,17 +100,17 @@ func (k *look) interpreter(exe string, c command, file string) interp {
 			in.sites = append(in.sites, script.Absolute(c.Dir, p))
 		}
 	}
-	if in.venv != "" {
-		in.sites = append(in.sites, k.siteDirs(in.venv, version)...)
-	}
-	if in.user != "" {
-		in.sites = append(in.sites, k.siteDirs(in.user, version)...)
+	prefixes := []string{in.venv, in.user}
+	if system && in.base == "/usr" { // Debian's order
+		prefixes = append(prefixes, "/usr/local")
 	}
 	if system {
-		if in.base == "/usr" { // Debian's order
-			in.sites = append(in.sites, k.siteDirs("/usr/local", version)...)
+		prefixes = append(prefixes, in.base)
+	}
+	for _, p := range prefixes {
+		if p != "" {
+			in.sites = append(in.sites, k.siteDirs(p, version)...)
 		}
-		in.sites = append(in.sites, k.siteDirs(in.base, version)...)
 	}
 	return in
 }
@@ -230,14 +230,14 @@ func (k *look) openedMPI(in interp, c command) (library, bool) {
 	if v := c.Env.Get("MPI4PY_LIBMPI"); v != "" {
 		entries = strings.Split(v, ":")
 	} else {
-		if in.venv != "" {
-			entries = append(entries, path.Join(in.venv, "lib"))
-		}
-		if in.user != "" {
-			entries = append(entries, path.Join(in.user, "lib"))
-		}
+		prefixes := []string{in.venv, in.user}
 		if in.base != "/usr" {
-			entries = append(entries, path.Join(in.base, "lib"))
+			prefixes = append(prefixes, in.base)
+		}
+		for _, prefix := range prefixes {
+			if prefix != "" {
+				entries = append(entries, path.Join(prefix, "lib"))
+			}
 		}
 		entries = append(entries, "")
 	}

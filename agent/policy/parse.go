@@ -65,7 +65,6 @@ func (p *Policy) items(items, rule string, deny bool) (*Policy, error) {
 	return p, p.check()
 }
 
-// rule takes the words of one line.
 func (p *Policy) rule(words []string, rule string) error {
 	if len(words) != 3 {
 		return fmt.Errorf("%d words, and a rule has three; write for example: allow run,exec launcher", len(words))

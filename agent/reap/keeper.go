@@ -23,12 +23,8 @@ func (k guardKeeper) wake() {
 	s.mu.Lock()
 	wanted := s.ledger != nil && s.guard == nil && len(s.leaders) > 0 && !s.closed
 	s.mu.Unlock()
-	if !wanted {
-		return
-	}
-	select {
-	case k.poke <- struct{}{}:
-	default:
+	if wanted {
+		poke(k.poke)
 	}
 }
 

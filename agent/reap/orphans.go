@@ -40,10 +40,12 @@ func (o orphans) run(stop <-chan struct{}) {
 	}
 }
 
-// wake makes run look again.
-func (o orphans) wake() {
+func (o orphans) wake() { poke(o.poke) }
+
+// poke says that there is something to do, without waiting for who does it.
+func poke(c chan<- struct{}) {
 	select {
-	case o.poke <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

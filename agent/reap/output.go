@@ -61,26 +61,22 @@ func reading(ctx context.Context, s *Supervisor, cmd Command, take func(io.Reade
 		return err
 	})
 	reads.Go(func() error {
-		firstOf(&errText, errs)
+		if _, err := io.CopyN(&errText, errs, maxErr); err == nil {
+			_, _ = io.Copy(io.Discard, errs)
+		}
 		return nil
 	})
 	err = reads.Wait()
 	select {
 	case <-p.Done():
-		o.Exit, o.Err = p.Exit(), lastLine(errText.String())
+		said := strings.TrimSpace(errText.String())
+		o.Exit, o.Err = p.Exit(), said[strings.LastIndexByte(said, '\n')+1:]
 	case <-ctx.Done():
 	}
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	return o, err
-}
-
-// firstOf keeps the beginning of standard error, and reads on.
-func firstOf(text *bytes.Buffer, r io.Reader) {
-	if _, err := io.CopyN(text, r, maxErr); err == nil {
-		_, _ = io.Copy(io.Discard, r)
-	}
 }
 
 // piped starts a program with nothing to read, whose output and errors can be read. When ctx ends its group is killed
@@ -120,11 +116,6 @@ func piped(ctx context.Context, s *Supervisor, cmd Command) (p *Process, out, er
 		}
 		closeAll()
 	}, nil
-}
-
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // Lines runs a program and calls f with each line that it writes, without its end. It does so until the program ends,

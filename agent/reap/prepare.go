@@ -53,12 +53,6 @@ func RaiseLimits() error {
 	return errors.Join(errs...)
 }
 
-// emptySignalMask empties the calling thread's mask; Go passes it on to the child.
-func emptySignalMask() {
-	var none unix.Sigset_t
-	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &none, nil)
-}
-
 // defaultDispositions sees to it that children start with SIG_DFL for all signals. This process may have been started
 // with some ignored (nohup, a background job of sh, some container runtimes). Go resets what it handles and passes on
 // what it leaves ignored: SIGHUP and SIGINT, the terminal's stop signals, and 32 to 34, which it never handles. A

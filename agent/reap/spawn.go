@@ -153,7 +153,6 @@ func (s *Supervisor) queue(ctx context.Context, req *request, patience time.Dura
 	}
 }
 
-// begun is the number of forks so far.
 func (s *Supervisor) begun() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,8 +209,8 @@ func (s *Supervisor) killUnborn() {
 // spawner does every fork, on one thread that does nothing else. The thread ends with Run, when no child is left: its
 // end would send the children their parent-death signal.
 func (s *Supervisor) spawner() {
-	runtime.LockOSThread() // never unlocked: the thread has a mask and an affinity of its own
-	emptySignalMask()
+	runtime.LockOSThread()                                           // never unlocked: the thread has a mask and an affinity of its own
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil) // Go passes it on to the child
 	for {
 		select {
 		case req := <-s.requests:

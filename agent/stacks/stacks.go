@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,16 +74,17 @@ type look struct {
 	Config
 	proc proctree.Proc
 
+	lacks sync.Map // tools that are not there, by name
+
 	mu    sync.Mutex
-	lacks map[string]bool // tools that are not there, guarded by mu
-	notes []string        // guarded by mu
+	notes []string // guarded by mu
 }
 
 // Take looks at each target. Notes are what would tell more, each once.
 func Take(ctx context.Context, cfg Config, targets []Target) (found []Stack, notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
-	l := &look{Config: cfg, proc: proctree.Proc{Root: "/proc"}, lacks: map[string]bool{}}
+	l := &look{Config: cfg, proc: proctree.Proc{Root: "/proc"}}
 	found = make([]Stack, len(targets))
 	var all errgroup.Group
 	all.SetLimit(atOnce)
@@ -96,7 +98,6 @@ func Take(ctx context.Context, cfg Config, targets []Target) (found []Stack, not
 	return found, l.notes
 }
 
-// at is where one process is.
 func (l *look) at(ctx context.Context, t Target) Stack {
 	if l.Signal != 0 {
 		if frames := l.dump(ctx, t); len(frames) > 0 {
@@ -143,19 +144,14 @@ type tool struct {
 
 // run is what a tool finds; there: the tool is.
 func (l *look) run(ctx context.Context, t tool) (frames []string, there bool) {
-	l.mu.Lock()
-	lacks := l.lacks[t.name]
-	l.mu.Unlock()
-	if lacks || ctx.Err() != nil {
+	if _, lacks := l.lacks.Load(t.name); lacks || ctx.Err() != nil {
 		return nil, ctx.Err() != nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, toolTime)
 	defer cancel()
 	out, err := l.Run(ctx, append([]string{t.name}, t.args...), maxOutput)
 	if err == ErrNoProgram {
-		l.mu.Lock()
-		l.lacks[t.name] = true
-		l.mu.Unlock()
+		l.lacks.Store(t.name, true)
 		return nil, false
 	}
 	if frames = t.read(out); len(frames) == 0 {
@@ -167,12 +163,7 @@ func (l *look) run(ctx context.Context, t tool) (frames []string, there bool) {
 func (l *look) note(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, n := range l.notes {
-		if n == text {
-			return
-		}
-	}
-	if len(l.notes) < maxNotes {
+	if len(l.notes) < maxNotes && !slices.Contains(l.notes, text) {
 		l.notes = append(l.notes, text)
 	}
 }

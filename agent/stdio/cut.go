@@ -1,14 +1,6 @@
 package stdio
 
-// lineEnd returns the index after the last line end in b, 0 if there is none.
-func lineEnd(b []byte) int {
-	for i := len(b); i > 0; i-- {
-		if b[i-1] == '\n' || b[i-1] == '\r' {
-			return i
-		}
-	}
-	return 0
-}
+import "bytes"
 
 // holder collects what was read of one stream in a buffer and cuts chunks from it. The first
 // n bytes of buf are a line without an end; buf is nil while n is 0 and nothing is being read.
@@ -36,7 +28,7 @@ func (h *holder) idle() {
 
 // add takes note of n bytes read into space and returns the chunk that is ready, if any.
 func (h *holder) add(n int) (c Chunk, ok bool) {
-	end := lineEnd(h.buf[h.n : h.n+n])
+	end := bytes.LastIndexAny(h.buf[h.n:h.n+n], "\n\r") + 1
 	if end > 0 {
 		end += h.n
 	}

@@ -96,21 +96,13 @@ func Pty(rows, columns uint16) (*Files, error) {
 
 // nonblocking returns a second descriptor of f that has deadlines.
 func nonblocking(f *os.File) (*os.File, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
 	fd := -1
-	var dupErr error
-	err = raw.Control(func(old uintptr) {
-		fd, dupErr = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 3)
-		if dupErr == nil {
-			dupErr = unix.SetNonblock(fd, true)
+	err := control(f, func(old int) (err error) {
+		if fd, err = unix.FcntlInt(uintptr(old), unix.F_DUPFD_CLOEXEC, 3); err == nil {
+			err = unix.SetNonblock(fd, true)
 		}
+		return os.NewSyscallError("fcntl", err)
 	})
-	if err == nil {
-		err = os.NewSyscallError("fcntl", dupErr)
-	}
 	if err != nil {
 		if fd >= 0 {
 			unix.Close(fd)
@@ -120,23 +112,28 @@ func nonblocking(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
+// control calls do with a file's descriptor, which stays open meanwhile.
+func control(f *os.File, do func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var done error
+	if err := raw.Control(func(fd uintptr) { done = do(int(fd)) }); err != nil {
+		return err
+	}
+	return done
+}
+
 // Resize sets the terminal's size; its foreground processes get SIGWINCH. 0 x 0 and pipes are
 // left alone.
 func (f *Files) Resize(rows, columns uint16) error {
 	if !f.Terminal || rows == 0 && columns == 0 {
 		return nil
 	}
-	raw, err := f.Out.SyscallConn()
-	if err != nil {
-		return fmt.Errorf("terminal size: %w", err)
-	}
-	var ioErr error
-	err = raw.Control(func(fd uintptr) {
-		ioErr = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
+	err := control(f.Out, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
 	})
-	if err == nil {
-		err = ioErr
-	}
 	if err != nil {
 		return fmt.Errorf("terminal size: %w", err)
 	}

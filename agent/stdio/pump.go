@@ -158,7 +158,6 @@ func (p *Pump) watch(ctx context.Context, done <-chan struct{}, readers []*reade
 	}
 }
 
-// emit hands a chunk on.
 func (p *Pump) emit(c Chunk) {
 	if p.cfg.Tee != nil {
 		p.cfg.Tee.Write(p.cfg.Rank, c.Stream, c.Data)

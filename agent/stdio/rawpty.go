@@ -36,26 +36,16 @@ func rawPty(string, int) (ours, theirs *os.File, err error) {
 
 // makeRaw is cfmakeraw(3): no echo, no signals, no line editing, and no line end becomes two.
 func makeRaw(tty *os.File) error {
-	raw, err := tty.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var ioErr error
-	err = raw.Control(func(fd uintptr) {
-		t, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
+	return control(tty, func(fd int) error {
+		t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 		if err != nil {
-			ioErr = os.NewSyscallError("TCGETS", err)
-			return
+			return os.NewSyscallError("TCGETS", err)
 		}
 		t.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 		t.Oflag &^= unix.OPOST
 		t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 		t.Cflag = t.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
 		t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
-		ioErr = os.NewSyscallError("TCSETS", unix.IoctlSetTermios(int(fd), unix.TCSETS, t))
+		return os.NewSyscallError("TCSETS", unix.IoctlSetTermios(fd, unix.TCSETS, t))
 	})
-	if err == nil {
-		err = ioErr
-	}
-	return err
 }

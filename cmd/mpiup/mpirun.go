@@ -28,7 +28,6 @@ import (
 	"github.com/mpiup/mpiup/rdma"
 )
 
-// launcherApplet is a launcher of that name.
 func launcherApplet(name string, run func(p *process, args []string) error) func(p *process, args []string) int {
 	return func(p *process, args []string) int {
 		p.relaxGC()

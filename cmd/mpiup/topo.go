@@ -143,7 +143,6 @@ func readCapture(name string, info fs.FileInfo) (fs.FS, error) {
 	return files.FS(), nil
 }
 
-// writeCapture writes the machine to a file.
 func writeCapture(p *process, name string, files sysfs.FS) error {
 	taken, err := capture.Take(files)
 	if err != nil {

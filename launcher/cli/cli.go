@@ -213,7 +213,6 @@ func (a *AppFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&a.PreloadFiles, "preload-files", nil, "copy `FILES`, with commas between, to the hosts: a relative name to $MPIUP_FILES there, an absolute one to its place; gone at the end (default: none)")
 }
 
-// tagWith takes words of --tag-with.
 func (f *RunFlags) tagWith(s string) error {
 	for w := range strings.SplitSeq(s, ",") {
 		switch w {

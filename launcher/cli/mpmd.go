@@ -100,7 +100,6 @@ func (a *AppFlags) parse(words []string) ([]string, error) {
 	return nil, FlagError(own, err)
 }
 
-// app is the program with its flags applied.
 func (a *AppFlags) app(words []string, env Environment) (job.App, []string, error) {
 	app := job.App{Argv: words, N: a.N, Wdir: env.Dir, AlsoWdir: env.Dir != ""}
 	if a.Wdir != "" {

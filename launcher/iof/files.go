@@ -112,7 +112,6 @@ func (fs *files) fail(k laneKey, f *os.File, err error) {
 	fs.tell(k, err)
 }
 
-// tell says the first failure.
 func (fs *files) tell(k laneKey, err error) {
 	if fs.err != nil {
 		return

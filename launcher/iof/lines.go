@@ -97,7 +97,6 @@ func (l *lane) overdue(hold time.Duration, now time.Time) bool {
 	return l.ended || l.begun > longLine || !now.Before(l.since.Add(hold))
 }
 
-// try writes what l may write now.
 func (ls *lines) try(l *lane, now time.Time) {
 	late := l.beginHeld > 0 && l.overdue(ls.cfg.Hold, now)
 	if ls.current != nil && ls.current != l {
@@ -165,7 +164,6 @@ func (ls *lines) giveUp(l *lane) {
 	l.begun = 0
 }
 
-// expire acts on what has waited long enough.
 func (ls *lines) expire(now time.Time) time.Time {
 	holding := ls.holding
 	ls.holding = nil

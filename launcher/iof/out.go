@@ -82,7 +82,6 @@ func (o *out) exact(k laneKey, data []byte) {
 	o.done(k, len(data))
 }
 
-// full flushes when the buffer has filled up.
 func (o *out) full() {
 	if len(o.buf) >= outBuffer {
 		o.flush()

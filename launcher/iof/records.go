@@ -75,7 +75,6 @@ func (rs *records) keep(r *record) {
 	}
 }
 
-// rest writes an unfinished line.
 func (rs *records) rest(r *record) {
 	if len(r.text) > 0 {
 		rs.write(r, nil, false)

@@ -33,7 +33,6 @@ func (o *roster) next() (number, base int) {
 	return len(o.bases), o.end
 }
 
-// grow adds a job of size processes.
 func (o *roster) grow(size int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -41,7 +40,6 @@ func (o *roster) grow(size int) {
 	o.end += size
 }
 
-// of is the process of an id.
 func (o *roster) of(id int) job.Process {
 	if o == nil {
 		return job.Process{Rank: id}

@@ -110,7 +110,6 @@ func New(cfg Config) (*Sink, error) {
 	return s, nil
 }
 
-// filed says that a stream goes to files.
 func (s *Sink) filed(st job.Stream) bool { return s.cfg.Dir != "" || s.cfg.Files[st] != "" }
 
 // Grow makes room for the next job: size processes, whose ids follow all before. Its files are

@@ -83,7 +83,6 @@ func (r *Reader) peek() (token, error) {
 	}
 }
 
-// begin reads what kind of stream it is.
 func (r *Reader) begin() error {
 	kind, err := r.from.ReadByte()
 	if err != nil {

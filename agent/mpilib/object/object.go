@@ -65,7 +65,6 @@ func (o *Object) at(b []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// full fills b, or fails.
 func (o *Object) full(b []byte, offset int64) error {
 	n, err := o.at(b, offset)
 	if err == nil && n < len(b) {

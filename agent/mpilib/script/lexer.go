@@ -82,7 +82,6 @@ func (x *lexer) step(n int) bool {
 	return false
 }
 
-// joined is words as one text.
 func (x *lexer) joined(words []string) string {
 	n := 0
 	for _, w := range words {
@@ -94,7 +93,6 @@ func (x *lexer) joined(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// chdir is cd.
 func (x *lexer) chdir(to string) {
 	if len(x.dir)+len(to) < maxPath && x.step(len(x.dir)+len(to)) {
 		x.dir = Absolute(x.dir, to)

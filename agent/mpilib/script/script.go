@@ -117,7 +117,6 @@ var idle = map[string]bool{"[": true, "[[": true, ":": true, "alias": true, "awk
 	"touch": true, "tr": true, "trap": true, "true": true, "type": true, "ulimit": true, "umask": true, "uname": true,
 	"uniq": true, "unset": true, "wait": true, "wc": true, "which": true, "whoami": true}
 
-// simple takes one simple command.
 func (s *reader) simple(words []string) {
 	for len(words) > 0 && keywords[words[0]] {
 		words = words[1:]

@@ -27,7 +27,6 @@ type Line struct {
 	bound   bool
 }
 
-// add takes words of mpirun's.
 func (l *Line) add(words ...string) { l.options = append(l.options, words...) }
 
 // Parse reads the words after the launcher's own name.

@@ -119,7 +119,6 @@ func (p *parser) letters(word string) error {
 	return nil
 }
 
-// take does what a row of a table says.
 func (p *parser) take(name string, r row, value string) error {
 	switch {
 	case r.refused != "":

@@ -99,7 +99,6 @@ func Parse(args []string, out Outside) (l Line, err error) {
 	return l.finish(args, out)
 }
 
-// take is one option's.
 func (l *Line) take(r row, w word) error {
 	if r.level == line.NoEffect {
 		l.Without = append(l.Without, w.text)
@@ -204,7 +203,6 @@ func (l *Line) which(lookup func(string) (string, bool)) error {
 	return nil
 }
 
-// perNode is --nproc-per-node.
 func (l *Line) perNode(count func(string) (int, error)) (err error) {
 	if n, e := strconv.Atoi(l.wanted); e == nil {
 		l.PerNode = n

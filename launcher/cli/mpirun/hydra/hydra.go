@@ -150,7 +150,6 @@ func (p *parser) iface(v []string) error {
 	return p.genv([]string{"MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE", v[0]})
 }
 
-// variable checks a name and its value.
 func variable(v []string) error {
 	switch {
 	case v[0] == "" || strings.ContainsAny(v[0], "=\x00") || strings.ContainsRune(v[1], 0):
@@ -298,7 +297,6 @@ func (p *parser) mapBy(v []string) error {
 	return err
 }
 
-// binds joins what was said about CPUs and masks.
 func (p *parser) binds() (err error) {
 	p.masked()
 	if p.Line.Binding.Hydra, err = binding.ParseHydra(p.bind, p.objects); err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
-// outputFrom is Hydra's -output-from RANK.
 func (p *parser) outputFrom(v []string) error {
 	if _, err := line.Number(v[0], 0, line.MaxRanks); err != nil {
 		return err
@@ -75,7 +74,6 @@ func (p *parser) masked() {
 	p.Line.Tools = append(p.Line.Tools, job.Tool{Argv: p.mask})
 }
 
-// toolFile is -gtoolfile.
 func (p *parser) toolFile(v []string) error {
 	text, err := p.Out.ReadFile(p.Absolute(v[0]))
 	if err != nil {

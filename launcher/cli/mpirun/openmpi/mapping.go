@@ -106,7 +106,6 @@ func (p placing) perNode(v []string) error {
 // perSocket is --npersocket, which is ppr:N:socket.
 func (p placing) perSocket(v []string) error { return p.mapBy([]string{"ppr:" + v[0] + ":socket"}) }
 
-// rankBy is Open MPI's --rank-by.
 func (p placing) rankBy(v []string) error {
 	r, err := binding.ParseRankBy(v[0])
 	if err != nil {
@@ -119,13 +118,11 @@ func (p placing) rankBy(v []string) error {
 	return nil
 }
 
-// bindTo is --bind-to.
 func (p placing) bindTo(v []string) (err error) {
 	p.Line.Binding.Bind, err = binding.ParseBindTo(v[0], p.Line.Binding.Bind)
 	return err
 }
 
-// cpuSet is --cpu-set.
 func (p placing) cpuSet(v []string) (err error) {
 	p.Line.Binding.CPUs, err = binding.ParseCPUs(v[0])
 	return err

@@ -147,7 +147,6 @@ func (p *parser) ownParam(name, value string) error {
 	return nil
 }
 
-// prteParam is --prtemca.
 func (p *parser) prteParam(v []string) error {
 	if err := parameterName(v[0]); err != nil {
 		return err

@@ -36,7 +36,6 @@ func (p printing) rows() []line.Row {
 // outputName is --output-filename, a directory up to Open MPI 4.1 and how files' names begin as of 5.
 func (p printing) outputName(v []string) error { return p.outputTo(v[0], true) }
 
-// outputDir is --output-directory.
 func (p printing) outputDir(v []string) error { return p.outputTo(v[0], false) }
 
 // outputTo is DIR[:nojobid][,nocopy]. What follows a colon and is none of these is lost with Open MPI 4.1; here

@@ -82,7 +82,6 @@ func (p placing) sequence() error {
 	return nil
 }
 
-// seat gives the next ranks their places.
 func (p placing) seat(places []hostlist.Place) error {
 	lines := &p.Line.Binding.Lines
 	for _, pl := range places {
