@@ -122,13 +122,11 @@ func hostFor(f reach.Found) run.Host {
 // addHost makes a host of the run from one that was found, and returns its index.
 func (r *driver) addHost(f reach.Found, attach link.Attach) int {
 	i := len(r.places.hosts())
-	open := r.opener.Open()
-	open.Session, open.Secret = f.Session.Id, f.Session.Secret
 	if f.Wait != nil {
 		attach = nil
 	}
 	h := link.New(link.Config{
-		Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout, Open: open, Clock: r.clock,
+		Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout, Clock: r.clock,
 		Deliver: func(fr *apiv1.Frame) error { return r.deliver(i, fr) },
 	})
 	r.places.join(h)

@@ -41,7 +41,6 @@ type Config struct {
 	Wait    func()        // embedded: until its agent has ended; nil: it is another process
 	Attach  Attach        // the way to it again; nil: embedded
 	Timeout time.Duration // silence after which it is lost
-	Open    *apiv1.Open   // as first sent; redials send it again with resume
 	Clock   *wire.Clock
 	Deliver func(*apiv1.Frame) error // takes what the agent sends, on Run's goroutine
 }
@@ -256,7 +255,7 @@ func (h *Conn) gone(c *Cause, since time.Duration) *Lost {
 func (h *Conn) redial(ctx, life context.Context) (*Session, error) {
 	dctx, cancel := context.WithTimeout(ctx, min(OpenTimeout, max(h.Timeout/3, 2*time.Second)))
 	defer cancel()
-	open := proto.CloneOf(h.Open)
+	open := proto.CloneOf(h.First.Open)
 	open.Resume, open.Received = true, h.link.Received()
 	open.Machine, open.MeetingPorts, open.MpiPorts = apiv1.MachineWish_MACHINE_NOT_WANTED, 0, "" // the session has them
 	s, err := h.Attach(dctx, life, h.First.Addr, open)

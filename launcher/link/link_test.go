@@ -84,7 +84,7 @@ func (a *fakeAgent) attach(ctx, life context.Context, addr netip.AddrPort, open 
 		})
 	})
 	return &Session{
-		Stream: muted{mine, sctx, mute, end}, Addr: addr, Id: open.Session, Secret: open.Secret,
+		Stream: muted{mine, sctx, mute, end}, Addr: addr, Open: open,
 		Opened:  &apiv1.Opened{Received: received, Host: &apiv1.HelloReply{Incarnation: inc}},
 		Close:   func() { endMine(); cancel() },
 		Explain: func(err error) *Cause { return AsCause(err) },
@@ -112,14 +112,14 @@ func withHost(t *testing.T, f func(a *fakeAgent, h *Conn, got func() []uint64)) 
 		a := &fakeAgent{t: t, inc: "one", link: wire.NewLink(wire.Config{Clock: clock})}
 		var mu sync.Mutex
 		var got []uint64
-		h := New(Config{Name: "w0", Attach: a.attach, Timeout: 30 * time.Second, Clock: clock, Open: &apiv1.Open{Session: "s"},
+		h := New(Config{Name: "w0", Attach: a.attach, Timeout: 30 * time.Second, Clock: clock,
 			Deliver: func(f *apiv1.Frame) error {
 				mu.Lock()
 				defer mu.Unlock()
 				got = append(got, uint64(f.GetStarted().GetRank()))
 				return nil
 			}})
-		h.First, _ = a.attach(ctx, ctx, netip.AddrPort{}, h.Open)
+		h.First, _ = a.attach(ctx, ctx, netip.AddrPort{}, &apiv1.Open{Session: "s"})
 		wg.Go(func() {
 			clock.Run(ctx, h.Tick)
 		})

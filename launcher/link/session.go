@@ -36,9 +36,8 @@ type Session struct {
 	Stream  wire.Stream
 	Opened  *apiv1.Opened
 	Addr    netip.AddrPort // zero: embedded
-	Id      string
-	Secret  []byte
-	Close   func() // ends stream and connection
+	Open    *apiv1.Open    // as it was sent
+	Close   func()         // ends stream and connection
 	Explain func(error) *Cause
 }
 
@@ -115,7 +114,7 @@ func Embed(life context.Context, serve func(context.Context, wire.Stream) error,
 		}
 		return Causef(StageConnect, "the embedded agent: %w", err)
 	}
-	s = &Session{Stream: mine, Id: open.Session, Secret: open.Secret, Close: endMine, Explain: why}
+	s = &Session{Stream: mine, Open: open, Close: endMine, Explain: why}
 	if s.Opened, err = ExchangeOpen(mine, open); err != nil {
 		endMine()
 		cancel()

@@ -185,7 +185,7 @@ func (d *Dialer) Attach(ctx, life context.Context, addr netip.AddrPort, open *ap
 	}
 	sctx, cancel := context.WithCancel(life)
 	stop := context.AfterFunc(ctx, cancel)
-	s := &link.Session{Addr: addr, Id: open.Session, Secret: open.Secret, Explain: conn.explain,
+	s := &link.Session{Addr: addr, Open: open, Explain: conn.explain,
 		Close: func() { cancel(); conn.Close() }}
 	stream, err := conn.Client.Attach(sctx)
 	if err == nil {

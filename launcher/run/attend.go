@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +16,7 @@ import (
 
 // attending is what the run knows of where frameworks' ranks meet. Only the command line's job is told where.
 type attending struct {
-	*orders
-	*roster
+	shared
 	roll      attendance.Roll
 	met       time.Time        // when the first rank came there; zero: none has
 	told      int              // how often those that are missing were told of
@@ -165,9 +165,6 @@ func (r *attending) warnLone(app uint32, how string) {
 	if r.warned[app] {
 		return
 	}
-	if r.warned == nil {
-		r.warned = map[uint32]bool{}
-	}
 	r.warned[app] = true
 	of := r.attendants()[app]
 	argv := r.jobs[0].apps[app].Argv
@@ -195,9 +192,6 @@ func (r *attending) noteEnded(m *apiv1.Exited) {
 	if m.Code != 0 || m.Signal != 0 || m.StoppedByUs || id >= r.jobs[0].size() {
 		return
 	}
-	if r.endedWell == nil {
-		r.endedWell = map[uint32]int{}
-	}
 	r.endedWell[uint32(r.jobs[0].plan.Placements[id].App)]++
 }
 
@@ -211,29 +205,15 @@ func (r *attending) meets(app uint32) bool {
 // one that does not understand what it was offered runs each rank as rank 0 of 1, and nothing fails.
 // The zero value is none.
 type alone struct {
-	*orders
-	*roster
-	pmi     job.Protocol
-	order   []appID
-	counted map[appID]*aloneApp
+	shared
+	pmi  job.Protocol
+	apps []aloneApp
 }
 
 type aloneApp struct {
-	ranks   int
-	library string // of the first
-}
-
-func (r *alone) add(id appID, library string) {
-	if r.counted == nil {
-		r.counted = map[appID]*aloneApp{}
-	}
-	app := r.counted[id]
-	if app == nil {
-		app = &aloneApp{library: fmt.Sprintf("%.512s", library)}
-		r.counted[id] = app
-		r.order = append(r.order, id)
-	}
-	app.ranks++
+	job, app int
+	ranks    int
+	mpi      string // library of the first
 }
 
 // note counts a rank that has ended.
@@ -242,31 +222,33 @@ func (r *alone) note(m *apiv1.Exited) {
 		return
 	}
 	j := r.jobOf(int(m.Rank))
-	if j.size() > 1 {
-		r.add(appID{uint32(j.number), uint32(j.plan.Placements[int(m.Rank)-j.base].App)}, m.Library)
+	if j.size() == 1 {
+		return
 	}
+	app := j.plan.Placements[int(m.Rank)-j.base].App
+	i := slices.IndexFunc(r.apps, func(a aloneApp) bool { return a.job == j.number && a.app == app })
+	if i < 0 {
+		i = len(r.apps)
+		r.apps = append(r.apps, aloneApp{job: j.number, app: app, mpi: fmt.Sprintf("%.512s", m.Library)})
+	}
+	r.apps[i].ranks++
 }
 
 // warn tells of them, where there are several of one program: a single one may well want to be
 // alone.
 func (r *alone) warn(meets func(app uint32) bool) {
-	for _, id := range r.order {
-		app := r.counted[id]
-		if app.ranks < 2 {
+	for _, a := range r.apps {
+		if a.ranks < 2 || a.job == 0 && meets(uint32(a.app)) { // by a framework, which loads MPI where it was built with it
 			continue
 		}
-		if id.job == 0 && meets(id.app) {
-			continue // by a framework, which loads MPI where it was built with it
-		}
-		offered := r.pmi
-		j := r.jobs[id.job]
+		offered, j := r.pmi, r.jobs[a.job]
 		if j.mixture != nil {
-			if c, ok := j.mixture.First(int(id.app)); ok {
+			if c, ok := j.mixture.First(a.app); ok {
 				offered = c.Protocol
 			}
 		}
 		r.say("warning: %d ranks of %s use %s and never spoke to mpiup, which offered %s: if they called MPI_Init, each was alone, as rank 0 of 1; %s",
-			app.ranks, j.program(int(id.app)), app.library, offered, aloneAdvice(app.library, offered))
+			a.ranks, j.program(a.app), a.mpi, offered, aloneAdvice(a.mpi, offered))
 	}
 }
 
@@ -285,6 +267,3 @@ func aloneAdvice(library string, offered job.Protocol) string {
 	}
 	return fmt.Sprintf("try another protocol than %s with --mpi", offered)
 }
-
-// appID is a program of a job.
-type appID struct{ job, app uint32 }

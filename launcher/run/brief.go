@@ -15,8 +15,7 @@ import (
 // briefing makes what hosts are told of jobs.
 type briefing struct {
 	cfg *Config
-	*orders
-	*roster
+	shared
 	sites *sites
 }
 

@@ -11,8 +11,7 @@ const maxEvent = 1 << 20
 
 // gone is who will not come back, for ranks that asked to be told (PMIx events).
 type gone struct {
-	*orders
-	*roster
+	shared
 	pmix bool          // PMI-1 and PMI-2 know no events
 	went []*apiv1.Gone // not told yet
 }

@@ -229,9 +229,6 @@ func (o *orders) once(key, line string) {
 	if o.noticed[key] || len(o.noticed) >= most {
 		return
 	}
-	if o.noticed == nil {
-		o.noticed = map[string]bool{}
-	}
 	o.noticed[key] = true
 	o.say("%s", line)
 }

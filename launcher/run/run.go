@@ -47,8 +47,7 @@ import (
 type Run struct {
 	cfg *Config
 	now Now
-	*orders
-	*roster
+	shared
 
 	sites    *sites
 	brief    briefing
@@ -69,6 +68,12 @@ type Run struct {
 	signals  signalState
 	leaving  bool      // the ranks have got SIGTERM and have TermGrace
 	stopped  time.Time // when the ranks were told to end; zero: they were not
+}
+
+// shared is what all parts of a run have in common.
+type shared struct {
+	*orders
+	*roster
 }
 
 // Now is the time of an event: Wall as programs on this host have it, Clock as silence is counted (wire.Clock).

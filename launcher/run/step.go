@@ -13,18 +13,19 @@ import (
 
 // New is a run that is about to launch. Start begins it.
 func New(cfg Config) *Run {
-	r := &Run{cfg: &cfg, orders: &orders{}, roster: &roster{}, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID}}
+	all := shared{&orders{noticed: map[string]bool{}}, &roster{}}
+	r := &Run{cfg: &cfg, shared: all, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID}}
 	r.exchange = exchange.New(r.send)
 	r.sites = &sites{roster: r.roster, self: cfg.Self}
-	r.brief = briefing{cfg: r.cfg, orders: r.orders, roster: r.roster, sites: r.sites}
-	r.gone = gone{orders: r.orders, roster: r.roster, pmix: r.brief.pmix()}
-	r.meet = attending{orders: r.orders, roster: r.roster}
-	r.alone = alone{orders: r.orders, roster: r.roster, pmi: cfg.PMI}
-	r.inquiry = inquiry{orders: r.orders, roster: r.roster, mute: cfg.Exec != nil || cfg.PMI == job.NoProtocol}
-	r.hang = hang{orders: r.orders, roster: r.roster, cfg: r.cfg, inquiry: &r.inquiry}
+	r.brief = briefing{cfg: r.cfg, shared: all, sites: r.sites}
+	r.gone = gone{shared: all, pmix: r.brief.pmix()}
+	r.meet = attending{shared: all, warned: map[uint32]bool{}, endedWell: map[uint32]int{}}
+	r.alone = alone{shared: all, pmi: cfg.PMI}
+	r.inquiry = inquiry{shared: all, mute: cfg.Exec != nil || cfg.PMI == job.NoProtocol}
+	r.hang = hang{shared: all, cfg: r.cfg, inquiry: &r.inquiry}
 	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
 	if len(cfg.Plan.Warnings) > 0 { // they were said when it was made
-		r.noticed = map[string]bool{moreRanks: true}
+		r.noticed[moreRanks] = true
 	}
 	for _, id := range cfg.Input {
 		r.hungry[id] = true

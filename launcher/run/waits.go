@@ -15,8 +15,7 @@ import (
 // inquiry asks all hosts who waits for whom: when one of them says that its ranks have waited for long, and
 // at --timeout.
 type inquiry struct {
-	*orders
-	*roster
+	shared
 	mute bool // ranks are offered neither PMI nor PMIx
 
 	id      uint64
@@ -145,8 +144,7 @@ func (c *Config) hangEvery() time.Duration {
 
 // hang is what is known of whether the run hangs.
 type hang struct {
-	*orders
-	*roster
+	shared
 	cfg     *Config
 	inquiry *inquiry
 
