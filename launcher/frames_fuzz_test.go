@@ -49,8 +49,7 @@ func aboutToLaunch(t testing.TB, out *strings.Builder) *driver {
 	if err := r.prepare(found, reach.NewOpener(&r.cfg.Reach)); err != nil {
 		t.Fatal(err)
 	}
-	r.makeTimers()
-	t.Cleanup(r.stopTimers)
+	t.Cleanup(func() { r.alarms.next.Stop() })
 	r.carryOut(r.run.Start(r.now()))
 	return r
 }

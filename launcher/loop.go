@@ -32,7 +32,6 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 	r.unblock = unblock
 	defer unblock()
 	sink.Go(func() { _ = r.sink.Run(sinkCtx) }) // each error came through Broken
-	r.makeTimers()
 	r.carryOut(r.run.Start(r.now()))
 	r.startCopy()
 	for _, h := range r.places.hosts() {
@@ -79,7 +78,7 @@ func (r *driver) flush(sink *sync.WaitGroup) {
 
 // loop feeds the run from launch until every host is done. It returns early only when ctx ends.
 func (r *driver) loop(ctx context.Context) {
-	defer r.stopTimers()
+	defer r.alarms.next.Stop()
 	defer func() { r.over = true }()
 	done := ctx.Done()
 	for r.run.Active() > 0 {
@@ -96,24 +95,13 @@ func (r *driver) loop(ctx context.Context) {
 			r.step(run.Turn{})
 		case s := <-r.cfg.Signals:
 			r.signal(s)
-		case <-r.timers[run.Limit].C:
-			r.step(run.Expired{Timer: run.Limit})
-		case <-r.timers[run.Missing].C:
-			r.step(run.Expired{Timer: run.Missing})
-		case <-r.timers[run.Lone].C:
-			r.step(run.Expired{Timer: run.Lone})
-		case <-r.timers[run.Hang].C:
-			r.step(run.Expired{Timer: run.Hang})
-		case <-r.timers[run.Answers].C:
-			r.step(run.Expired{Timer: run.Answers})
-		case <-r.timers[run.Grace].C:
-			r.step(run.Expired{Timer: run.Grace})
-		case <-r.timers[run.Quiet].C:
-			r.step(run.Expired{Timer: run.Quiet})
-		case <-r.timers[run.Room].C:
-			r.step(run.Expired{Timer: run.Room})
-		case <-r.timers[run.Bound].C:
-			r.step(run.Expired{Timer: run.Bound})
+		case <-r.alarms.next.C:
+			for t := range run.Timers {
+				if r.alarms.rings(t) {
+					r.step(run.Expired{Timer: t})
+				}
+			}
+			r.alarms.arm()
 		case <-done:
 			done = nil
 			r.step(run.Cancelled{})
@@ -133,17 +121,38 @@ func (r *driver) signal(s os.Signal) {
 	}
 }
 
-func (r *driver) makeTimers() {
-	for i := range r.timers {
-		r.timers[i] = time.NewTimer(time.Hour)
-		r.timers[i].Stop()
+// alarms are the run's timers: when each is due; zero: it does not run.
+type alarms struct {
+	due  [run.Timers]time.Time
+	next *time.Timer // wakes the loop for the first of them
+}
+
+func (a *alarms) set(t run.Timer, after time.Duration) {
+	a.due[t] = time.Now().Add(after)
+	a.arm()
+}
+
+func (a *alarms) unset(t run.Timer) { a.due[t] = time.Time{} }
+
+func (a *alarms) arm() {
+	first := time.Time{}
+	for _, due := range a.due {
+		if first.IsZero() || !due.IsZero() && due.Before(first) {
+			first = due
+		}
+	}
+	if !first.IsZero() {
+		a.next.Reset(time.Until(first))
 	}
 }
 
-func (r *driver) stopTimers() {
-	for _, t := range r.timers {
-		t.Stop()
+// rings says that a timer is due, which runs no longer then.
+func (a *alarms) rings(t run.Timer) bool {
+	if a.due[t].IsZero() || time.Now().Before(a.due[t]) {
+		return false
 	}
+	a.due[t] = time.Time{}
+	return true
 }
 
 // tickHosts passes a step of the clock on to every host's connection.
@@ -198,9 +207,9 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 	case run.Log:
 		r.cfg.Log.Log(context.Background(), o.Level, o.Text, o.Attrs...)
 	case run.Set:
-		r.timers[o.Timer].Reset(o.After)
+		r.alarms.set(o.Timer, o.After)
 	case run.Unset:
-		r.timers[o.Timer].Stop()
+		r.alarms.unset(o.Timer)
 	case run.Finish:
 		r.places.hosts()[o.Host].Finish()
 	case run.EndOutput:
