@@ -1,6 +1,7 @@
 package examine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -21,19 +22,21 @@ func (b *bench) pairs(ctx context.Context) (all []doctor.Measured) {
 			continue
 		}
 		all = append(all, b.everyPair(t, func(from, to int) doctor.Value {
-			_, v, err := b.measure(ctx, t, pairLimit, part{from, 1}, part{to, 1})
-			return b.value(from, to, v, err)
+			_, v, err := b.measure(ctx, b.paths[t.Program], t, pairLimit, part{from, 1}, part{to, 1})
+			return of(b.name(from), b.name(to), v, err)
 		}))
 	}
 	return all
 }
 
-func (b *bench) value(from, to int, v float64, err error) doctor.Value {
-	value := doctor.Value{From: b.hosts[from].Entry.Name, To: b.hosts[to].Entry.Name, Value: v}
+func (b *bench) name(host int) string { return b.hosts[host].Entry.Name }
+
+// of is a pair's value; of one host without to, of all without both.
+func of(from, to string, v float64, err error) doctor.Value {
 	if err != nil {
-		value.Value, value.Error = 0, err.Error()
+		return doctor.Value{From: from, To: to, Error: err.Error()}
 	}
-	return value
+	return doctor.Value{From: from, To: to, Value: v}
 }
 
 // everyPair measures in rounds, and what is worse than the rest once more. When all pairs of the first round fail,
@@ -66,7 +69,7 @@ func (b *bench) again(m *doctor.Measured, rounds [][][2]int, pair func(from, to 
 	}
 	for _, round := range rounds {
 		round = slices.DeleteFunc(slices.Clone(round), func(p [2]int) bool {
-			return !doubtful[[2]string{b.hosts[p[0]].Entry.Name, b.hosts[p[1]].Entry.Name}]
+			return !doubtful[[2]string{b.name(p[0]), b.name(p[1])}]
 		})
 		values := make([]doctor.Value, len(round))
 		survey.InParallel(len(round), func(k int) { values[k] = pair(round[k][0], round[k][1]) })
@@ -78,12 +81,10 @@ func (b *bench) again(m *doctor.Measured, rounds [][][2]int, pair func(from, to 
 
 // whole runs what is measured with all ranks of all hosts. Tests of one program share its run.
 func (b *bench) whole(ctx context.Context) (all []doctor.Measured) {
-	var parts []part
-	ranks := 0
-	for i := range b.hosts {
-		n := b.hosts[i].ranks
-		parts = append(parts, part{i, n})
-		ranks += n
+	parts, ranks := make([]part, len(b.hosts)), 0
+	for i, h := range b.hosts {
+		parts[i] = part{i, h.ranks}
+		ranks += h.ranks
 	}
 	outputs := map[string]string{}
 	for _, t := range doctor.WholeTests {
@@ -93,31 +94,18 @@ func (b *bench) whole(ctx context.Context) (all []doctor.Measured) {
 		m := doctor.Measured{Test: t.Title, Unit: t.Unit, Path: b.paths[t.Program], Shape: fmt.Sprintf("%d ranks on %s", ranks, wording.Count(len(b.hosts), "host"))}
 		v, err := t.Parse(outputs[t.Program])
 		if err != nil {
-			outputs[t.Program], v, err = b.measure(ctx, t, wholeLimit, parts...)
+			outputs[t.Program], v, err = b.measure(ctx, b.paths[t.Program], t, wholeLimit, parts...)
 		}
-		m.Values = []doctor.Value{of("", v, err)}
+		m.Values = []doctor.Value{of("", "", v, err)}
 		all = append(all, m)
 	}
 	return all
 }
 
-// of is the value of one host, or of all.
-func of(host string, v float64, err error) doctor.Value {
-	if err != nil {
-		return doctor.Value{From: host, Error: err.Error()}
-	}
-	return doctor.Value{From: host, Value: v}
-}
-
 // nccl runs all_reduce_perf: on each host by itself with all of its GPUs, and with a rank for each GPU of all hosts.
 func (b *bench) nccl(ctx context.Context, f *doctor.Fabric) (all []doctor.Measured) {
-	alone, joined := b.paths["all_reduce_perf"], b.paths["all_reduce_perf_mpi"]
-	if alone == "" {
-		alone = joined
-	}
-	if joined == "" {
-		joined = alone
-	}
+	alone := cmp.Or(b.paths["all_reduce_perf"], b.paths["all_reduce_perf_mpi"])
+	joined := cmp.Or(b.paths["all_reduce_perf_mpi"], alone)
 	if alone == "" {
 		return nil
 	}
@@ -136,15 +124,15 @@ func (b *bench) nccl(ctx context.Context, f *doctor.Fabric) (all []doctor.Measur
 	each := doctor.Measured{Test: "all_reduce_perf, one host", Unit: doctor.MBs, Path: alone, Values: make([]doctor.Value, len(parts))}
 	survey.InParallel(len(parts), func(k int) {
 		t := doctor.NCCLTest(each.Test, strconv.Itoa(parts[k].slots))
-		_, v, err := b.measureAt(ctx, alone, t, wholeLimit, part{parts[k].host, 1})
-		each.Values[k] = of(b.hosts[parts[k].host].Entry.Name, v, err)
+		_, v, err := b.measure(ctx, alone, t, wholeLimit, part{parts[k].host, 1})
+		each.Values[k] = of(b.name(parts[k].host), "", v, err)
 	})
 	all = append(all, each)
 	if len(parts) > 1 {
 		t := doctor.NCCLTest("all_reduce_perf", "1")
-		_, v, err := b.measureAt(ctx, joined, t, wholeLimit, parts...)
+		_, v, err := b.measure(ctx, joined, t, wholeLimit, parts...)
 		all = append(all, doctor.Measured{Test: t.Title, Unit: t.Unit, Path: joined,
-			Shape: fmt.Sprintf("%d GPUs on %s", gpus, wording.Count(len(parts), "host")), Values: []doctor.Value{of("", v, err)}})
+			Shape: fmt.Sprintf("%d GPUs on %s", gpus, wording.Count(len(parts), "host")), Values: []doctor.Value{of("", "", v, err)}})
 	}
 	return all
 }
@@ -172,10 +160,10 @@ func (b *bench) verbs(ctx context.Context, f *doctor.Fabric) (all []doctor.Measu
 		m := b.everyPair(t, func(from, to int) doctor.Value {
 			here, there, ok := rail(b.hosts[from].found.Ports, b.hosts[to].found.Ports, device)
 			if !ok {
-				return b.value(from, to, 0, fmt.Errorf("one of them has no usable device %s", device))
+				return of(b.name(from), b.name(to), 0, fmt.Errorf("one of them has no usable device %s", device))
 			}
 			v, err := b.writes(ctx, t, from, to, here, there)
-			return b.value(from, to, v, err)
+			return of(b.name(from), b.name(to), v, err)
 		})
 		all = append(all, m)
 	}

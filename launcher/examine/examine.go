@@ -11,6 +11,7 @@ package examine
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -181,7 +182,7 @@ func (c *Config) subjects(ctx context.Context) (list []subject, err error) {
 		case v.Cause != nil:
 			list = append(list, subject{Wanted: w, cause: v.Cause})
 		default:
-			w.Fixed = at(v.Addr)
+			w.Fixed = []netip.AddrPort{v.Addr}
 			list = append(list, subject{Wanted: w, slots: slots(v.Hello.Slots), cpus: int(v.Hello.Cpus)})
 		}
 	}

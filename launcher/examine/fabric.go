@@ -2,10 +2,10 @@ package examine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,13 +148,9 @@ func (b *bench) run(ctx context.Context, argv []string, pmi job.Protocol, limit 
 // execPatience: the hosts have answered a moment ago.
 const execPatience = 10 * time.Second
 
-// measure runs a test with the options that its program understands, and returns the result. The output of one
+// measure runs a test by the program at path, with the options that it understands, and returns the result. The output of one
 // that was ended for the time that it took may have it, too.
-func (b *bench) measure(ctx context.Context, t doctor.Test, limit time.Duration, parts ...part) (string, float64, error) {
-	return b.measureAt(ctx, b.paths[t.Program], t, limit, parts...)
-}
-
-func (b *bench) measureAt(ctx context.Context, path string, t doctor.Test, limit time.Duration, parts ...part) (string, float64, error) {
+func (b *bench) measure(ctx context.Context, path string, t doctor.Test, limit time.Duration, parts ...part) (string, float64, error) {
 	b.mu.Lock()
 	skip := b.knows[path]
 	b.mu.Unlock()
@@ -168,11 +164,8 @@ func (b *bench) measureAt(ctx context.Context, path string, t doctor.Test, limit
 			b.mu.Unlock()
 			return out, v, nil
 		}
-		if err == nil {
-			err = none
-		}
 		if first == nil {
-			first = err
+			first = cmp.Or(err, none)
 		}
 		if ctx.Err() != nil {
 			break
@@ -254,12 +247,4 @@ func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.buf.String()
-}
-
-// at is an agent's address as a run takes it.
-func at(addr netip.AddrPort) []netip.AddrPort {
-	if !addr.IsValid() {
-		return nil
-	}
-	return []netip.AddrPort{addr}
 }

@@ -144,7 +144,7 @@ func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search,
 	}
 	free, other := g.free(candidates)
 	if len(free) == 0 {
-		return nil, taken(candidates, board.name(other))
+		return nil, taken(candidates, board.names[other])
 	}
 	s, err := race(ctx, free, func(ctx context.Context, addr netip.AddrPort) (*link.Session, error) {
 		asked := time.Now()
@@ -158,12 +158,12 @@ func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search,
 		}
 		if other, ok := g.claim(s, i); !ok {
 			s.Close()
-			return nil, link.Causef(link.StageHosts, "%v: the agent there is host %s already", addr, board.name(other))
+			return nil, link.Causef(link.StageHosts, "%v: the agent there is host %s already", addr, board.names[other])
 		}
 		return s, nil
 	}, func(s *link.Session) { g.release(s); s.Close() })
 	if err != nil && len(free) < len(candidates) {
-		return nil, taken(candidates, board.name(other))
+		return nil, taken(candidates, board.names[other])
 	}
 	return s, err
 }

@@ -45,8 +45,6 @@ func newBoard(names []string, r *Reach) *board {
 	return b
 }
 
-func (b *board) name(i int) string { return b.names[i] }
-
 // set says why host i is missing; nil: it answered.
 func (b *board) set(i int, c *link.Cause) {
 	b.mu.Lock()
