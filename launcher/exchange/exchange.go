@@ -62,11 +62,52 @@ type members struct {
 	hosts      []int // sorted
 }
 
+type fenceKey struct {
+	set   string
+	epoch uint64
+}
+
+type fence struct {
+	set     *rankSet
+	data    map[int][]byte // host → contribution
+	size    int            // bytes of data
+	collect bool
+	err     string // it has failed; late hosts are told
+	limit   bool   // for a bound
+}
+
+// rankSet is a set of processes with its hosts.
+type rankSet struct {
+	ranks idset.Set
+	hosts []int // sorted
+	whole bool  // every rank of the first job
+}
+
+// watches are the hosts' questions for services that are not published yet.
+type watches struct {
+	services map[watchKey][]string
+	by       map[string]map[watchKey]bool // by service
+	size     int                          // bytes of services, each as often as it is watched
+}
+
+// watchKey is a host and its own number for the question.
+type watchKey struct {
+	host int
+	id   uint64
+}
+
+// fetch is a question that hosts have not answered.
+type fetch struct {
+	host    int    // that asked
+	id      uint64 // its own number for it
+	waiting map[int]bool
+}
+
 // New returns an exchange of a run that has no processes yet. It sends with send.
 func New(send func(host int, f *apiv1.Frame)) *Exchange {
 	return &Exchange{
 		send: send, fences: map[fenceKey]*fence{}, sets: map[string]*rankSet{}, over: map[int]string{}, gone: map[int]bool{},
-		names: kvs.NewTable(maxNames, maxNameBytes), watches: newWatches(), fetches: map[uint64]*fetch{},
+		names: kvs.NewTable(maxNames, maxNameBytes), watches: watches{services: map[watchKey][]string{}, by: map[string]map[watchKey]bool{}}, fetches: map[uint64]*fetch{},
 	}
 }
 
@@ -80,41 +121,10 @@ func (x *Exchange) Grow(hostOf []int, hosts int) {
 	x.jobs = append(x.jobs, j)
 }
 
-// Over tells that a process will enter no more fences; why names rank, host and cause.
-func (x *Exchange) Over(id int, why string) {
-	if _, known := x.over[id]; known || x.ended.Contains(id) {
-		return
-	}
-	x.over[id] = why
-	for key, f := range x.fences {
-		if f.err == "" && f.set.ranks.Contains(id) {
-			x.fail(key, f, why, false)
-		}
-	}
-}
-
 // JobOver tells of a job of which no process is left: how each went is not remembered any more.
 func (x *Exchange) JobOver(base, size int) {
 	x.ended = x.ended.Union(idset.Range(base, base+size-1))
 	for id := base; id < base+size; id++ {
 		delete(x.over, id)
-	}
-}
-
-// HostGone answers what waits for a host that was given up; its processes are told of one by one.
-func (x *Exchange) HostGone(host int) { x.answerFor(host, "the host that has it was lost") }
-
-// HostDone answers what waits for a host whose processes have all ended: it has no more than it gave.
-func (x *Exchange) HostDone(host int) { x.answerFor(host, "") }
-
-func (x *Exchange) answerFor(host int, err string) {
-	x.gone[host] = true
-	x.watches.forget(host)
-	for id, f := range x.fetches {
-		if f.host == host {
-			delete(x.fetches, id)
-		} else if f.waiting[host] {
-			x.Answered(host, &apiv1.FetchResult{Id: id, Error: err})
-		}
 	}
 }

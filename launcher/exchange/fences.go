@@ -9,27 +9,6 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
-type fenceKey struct {
-	set   string
-	epoch uint64
-}
-
-type fence struct {
-	set     *rankSet
-	data    map[int][]byte // host → contribution
-	size    int            // bytes of data
-	collect bool
-	err     string // it has failed; late hosts are told
-	limit   bool   // for a bound
-}
-
-// rankSet is a set of processes with its hosts.
-type rankSet struct {
-	ranks idset.Set
-	hosts []int // sorted
-	whole bool  // every rank of the first job
-}
-
 // Enter handles a host's FenceEnter. wired says that a fence of the whole first job is through.
 func (x *Exchange) Enter(host int, m *apiv1.FenceEnter) (wired bool, err error) {
 	key := fenceKey{m.Set, m.Epoch}
@@ -171,4 +150,17 @@ func (x *Exchange) missing(set *rankSet) string {
 		return ""
 	}
 	return x.over[first]
+}
+
+// Over tells that a process will enter no more fences; why names rank, host and cause.
+func (x *Exchange) Over(id int, why string) {
+	if _, known := x.over[id]; known || x.ended.Contains(id) {
+		return
+	}
+	x.over[id] = why
+	for key, f := range x.fences {
+		if f.err == "" && f.set.ranks.Contains(id) {
+			x.fail(key, f, why, false)
+		}
+	}
 }

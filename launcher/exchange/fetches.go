@@ -6,13 +6,6 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
-// fetch is a question that hosts have not answered.
-type fetch struct {
-	host    int    // that asked
-	id      uint64 // its own number for it
-	waiting map[int]bool
-}
-
 // Fetch routes a request to the owner's host. If the owner is not known it asks every other host of the job, and the
 // first that has the value answers for all.
 func (x *Exchange) Fetch(host int, m *apiv1.FetchRequest) {
@@ -66,4 +59,22 @@ func (x *Exchange) Answered(from int, m *apiv1.FetchResult) {
 	delete(x.fetches, m.Id)
 	m.Id = f.id
 	x.send(f.host, m.Frame())
+}
+
+// HostGone answers what waits for a host that was given up; its processes are told of one by one.
+func (x *Exchange) HostGone(host int) { x.answerFor(host, "the host that has it was lost") }
+
+// HostDone answers what waits for a host whose processes have all ended: it has no more than it gave.
+func (x *Exchange) HostDone(host int) { x.answerFor(host, "") }
+
+func (x *Exchange) answerFor(host int, err string) {
+	x.gone[host] = true
+	x.watches.forget(host)
+	for id, f := range x.fetches {
+		if f.host == host {
+			delete(x.fetches, id)
+		} else if f.waiting[host] {
+			x.Answered(host, &apiv1.FetchResult{Id: id, Error: err})
+		}
+	}
 }

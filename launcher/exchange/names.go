@@ -10,23 +10,6 @@ import (
 	"github.com/mpiup/mpiup/pmi/kvs"
 )
 
-// watches are the hosts' questions for services that are not published yet.
-type watches struct {
-	services map[watchKey][]string
-	by       map[string]map[watchKey]bool // by service
-	size     int                          // bytes of services, each as often as it is watched
-}
-
-// watchKey is a host and its own number for the question.
-type watchKey struct {
-	host int
-	id   uint64
-}
-
-func newWatches() watches {
-	return watches{services: map[watchKey][]string{}, by: map[string]map[watchKey]bool{}}
-}
-
 // Name serves MPI_Publish_name and its kin for the whole run. Found in the answer says that a
 // name was published (it was free), found, or taken away (it was there).
 func (x *Exchange) Name(host int, m *apiv1.NameRequest) {

@@ -98,21 +98,6 @@ func (r *Reach) agentAt(ctx context.Context, d *Dialer, a netip.Addr) bool {
 	return true
 }
 
-// candidates are where a host's agent may be; lookup resolves its name.
-func (r *Reach) candidates(w hosts.Wanted, lookup func() ([]netip.Addr, error)) ([]netip.AddrPort, *link.Cause) {
-	switch {
-	case len(w.Fixed) > 0:
-		return w.Fixed, nil
-	case w.Local:
-		return candidatesOf(here(), r.Identity.Ports()), nil
-	}
-	addrs, err := lookup()
-	if err != nil {
-		return nil, resolveCause(err)
-	}
-	return candidatesOf(addrs, r.Identity.Ports()), nil
-}
-
 // gossip asks an agent in this container for its view of the membership, and those it knows for
 // theirs; nil when there is no agent here or it knows nobody.
 func (r *Reach) gossip(ctx context.Context) *hosts.Set {

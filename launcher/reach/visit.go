@@ -138,3 +138,18 @@ func (d *Dialer) greet(ctx context.Context, v *Visited, g *greeted, f func(conte
 		}
 	}
 }
+
+// candidates are where a host's agent may be; lookup resolves its name.
+func (r *Reach) candidates(w hosts.Wanted, lookup func() ([]netip.Addr, error)) ([]netip.AddrPort, *link.Cause) {
+	switch {
+	case len(w.Fixed) > 0:
+		return w.Fixed, nil
+	case w.Local:
+		return candidatesOf(here(), r.Identity.Ports()), nil
+	}
+	addrs, err := lookup()
+	if err != nil {
+		return nil, resolveCause(err)
+	}
+	return candidatesOf(addrs, r.Identity.Ports()), nil
+}

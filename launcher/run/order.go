@@ -285,3 +285,11 @@ const (
 	UniverseUnknown = -1 // Hydra's INFINITE, and what it says of itself
 	UniverseSystem  = -2 // Hydra's SYSTEM: the numbers of hosts, 1 where there is none
 )
+
+// StallConfig is what is done about a run that hangs (launcher/stall).
+type StallConfig struct {
+	After time.Duration // no rank has worked for so long; 0: nobody looks
+	Init  time.Duration // since the start of the ranks, and some wait for others in MPI_Init; 0: nobody looks
+	Abort bool          // the run ends, with exit code 110; else it is said
+	Alone bool          // the only rank of a run counts too: it may wait for a user
+}

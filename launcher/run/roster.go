@@ -310,3 +310,9 @@ func (r *roster) mixtureOf(j *jobRun) *mixture.Job {
 	}
 	return j.mixture
 }
+
+// shared is what all parts of a run have in common.
+type shared struct {
+	*orders
+	*roster
+}

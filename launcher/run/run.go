@@ -70,12 +70,6 @@ type Run struct {
 	stopped  time.Time // when the ranks were told to end; zero: they were not
 }
 
-// shared is what all parts of a run have in common.
-type shared struct {
-	*orders
-	*roster
-}
-
 // Now is the time of an event: Wall as programs on this host have it, Clock as silence is counted (wire.Clock).
 type Now struct {
 	Wall  time.Time
@@ -179,12 +173,4 @@ func (r *Run) sentence() string {
 		return f.Sentence()
 	}
 	return "as mpiup was told"
-}
-
-// StallConfig is what is done about a run that hangs (launcher/stall).
-type StallConfig struct {
-	After time.Duration // no rank has worked for so long; 0: nobody looks
-	Init  time.Duration // since the start of the ranks, and some wait for others in MPI_Init; 0: nobody looks
-	Abort bool          // the run ends, with exit code 110; else it is said
-	Alone bool          // the only rank of a run counts too: it may wait for a user
 }

@@ -137,8 +137,3 @@ func (in *Input) pass(ctx context.Context, src *source, reads <-chan readResult)
 		}
 	}
 }
-
-type readResult struct {
-	data []byte
-	err  error
-}

@@ -145,3 +145,8 @@ func (s *source) foreground() bool {
 	group, err := unix.IoctlGetInt(s.fd, unix.TIOCGPGRP)
 	return err != nil || group == unix.Getpgrp() // an error: not our controlling terminal
 }
+
+type readResult struct {
+	data []byte
+	err  error
+}
