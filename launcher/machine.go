@@ -70,27 +70,27 @@ func nearGPUs(units []*apiv1.GpuUnit, wish gpu.Wish) (near []idset.Set) {
 		}
 		all[i] = cpus
 	}
-	union := func(numbers idset.Set) (cpus idset.Set) {
-		for n := range numbers.All() {
+	var sets []idset.Set
+	switch {
+	case len(wish.Sets) > 0 && len(all) > 0:
+		sets = wish.Sets
+	case wish.PerRank > 1:
+		for first := 0; first+wish.PerRank <= len(all); first += wish.PerRank {
+			sets = append(sets, idset.Range(first, first+wish.PerRank-1))
+		}
+	default:
+		return all
+	}
+	for _, set := range sets {
+		var cpus idset.Set
+		for n := range set.All() {
 			if n < len(all) { // else the agent says that it has no such GPU
 				cpus = cpus.Union(all[n])
 			}
 		}
-		return cpus
+		near = append(near, cpus)
 	}
-	switch {
-	case len(wish.Sets) > 0 && len(all) > 0:
-		for _, set := range wish.Sets {
-			near = append(near, union(set))
-		}
-		return near
-	case wish.PerRank > 1:
-		for first := 0; first+wish.PerRank <= len(all); first += wish.PerRank {
-			near = append(near, union(idset.Range(first, first+wish.PerRank-1)))
-		}
-		return near
-	}
-	return all
+	return near
 }
 
 // towards is this host's address on the way to another. A UDP socket that is connected sends nothing.
@@ -100,11 +100,7 @@ func towards(at netip.AddrPort) netip.Addr {
 		return netip.Addr{}
 	}
 	defer c.Close()
-	own, ok := netip.AddrFromSlice(c.LocalAddr().(*net.UDPAddr).IP)
-	if !ok {
-		return netip.Addr{}
-	}
-	return own.Unmap()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("")
 }
 
 // meetsAt is a host's address as the others reach it: where we reached its agent, since names may resolve here

@@ -76,11 +76,11 @@ func (w *perftest) start(ctx context.Context, cfg launcher.Config) int {
 	return 0
 }
 
-func verbsHosts(n int) (all []benchHost) {
+func verbsHosts(n int) (all []subject) {
 	for i := range n {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 7611)
-		all = append(all, benchHost{hosts.Wanted{Entry: hostlist.Entry{Name: fmt.Sprintf("w%d", i)}, Fixed: []netip.AddrPort{at}},
-			&doctor.Found{Ports: []doctor.Port{{Device: "mlx5_0", Number: 1, Ethernet: true, GID: 3}}, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})}}, 2})
+		all = append(all, subject{Wanted: hosts.Wanted{Entry: hostlist.Entry{Name: fmt.Sprintf("w%d", i)}, Fixed: []netip.AddrPort{at}},
+			found: &doctor.Found{Ports: []doctor.Port{{Device: "mlx5_0", Number: 1, Ethernet: true, GID: 3}}, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})}}, ranks: 2})
 	}
 	return all
 }

@@ -46,8 +46,8 @@ type Config struct {
 // examined is what a look at all hosts gave.
 type examined struct {
 	report  *doctor.Report
-	code    int         // not 0: a host was not reached, or the command line does not fit one
-	reached []benchHost // who was looked at, in the job's order
+	code    int       // not 0: a host was not reached, or the command line does not fit one
+	reached []subject // who was looked at, in the job's order
 }
 
 // Doctor prints what agents find and returns 0, 1 when something failed, or the code of why hosts could not
@@ -85,9 +85,10 @@ func Doctor(ctx context.Context, cfg Config) int {
 // subject is a host that is to be looked at.
 type subject struct {
 	hosts.Wanted
-	agent       survey.Agent // nil: not reached, or to be connected to
-	slots, cpus int          // that its agent counts; no slots: not reached
-	cause       *link.Cause  // of that
+	agent       survey.Agent  // nil: not reached, or to be connected to
+	found       *doctor.Found // nil: it was not looked at
+	slots, cpus int           // that its agent counts; no slots: not reached
+	cause       *link.Cause   // of that
 	ranks       int
 }
 
@@ -131,7 +132,8 @@ func (c *Config) examine(ctx context.Context) (*examined, error) {
 			seen.Hosts[i].Error = strings.Replace(h.Error, "--net ", "--interface ", 1)
 		}
 		if h.Found != nil {
-			e.reached = append(e.reached, benchHost{list[i].Wanted, h.Found, h.Ranks})
+			list[i].found = h.Found
+			e.reached = append(e.reached, list[i])
 		}
 	}
 	if cause := link.Telling(causes); cause != nil {

@@ -43,19 +43,12 @@ const (
 // bench runs the benchmarks of hosts that were looked at, each as a job of its own.
 type bench struct {
 	cfg   *Config
-	hosts []benchHost
+	hosts []subject                                  // that were looked at
 	paths map[string]string                          // of programs, by name, where all hosts have them
 	start func(context.Context, launcher.Config) int // Run, but in tests
 
 	mu    sync.Mutex
 	knows map[string]int // which of its Args a program understands, guarded by mu
-}
-
-// benchHost is a host that has answered.
-type benchHost struct {
-	hosts.Wanted
-	found *doctor.Found
-	ranks int // that run there with all hosts
 }
 
 // fabric runs what the image has, and gives the report the result.
