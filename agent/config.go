@@ -57,6 +57,12 @@ func (c *Config) validate() error {
 	case !c.Embedded && c.Identity == nil:
 		return errors.New("agent: Identity is required")
 	}
+	if c.Slots == 0 {
+		c.Slots = max(c.Inventory.GPUs, 0)
+	}
+	if c.Slots == 0 {
+		c.Slots = max(c.Inventory.CPUs, 1)
+	}
 	if c.Grace == 0 {
 		c.Grace = 25 * time.Second // of the 30 s that Kubernetes gives a pod by default
 	}

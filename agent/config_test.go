@@ -1,0 +1,28 @@
+package agent
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/mpiup/mpiup/topology/usable"
+)
+
+// An agent that is told no number of slots counts GPUs, else CPUs, and has one at least.
+func TestSlots(t *testing.T) {
+	for _, tt := range []struct {
+		said int
+		has  usable.Inventory
+		want int32
+	}{
+		{3, usable.Inventory{CPUs: 8, GPUs: 2}, 3}, {0, usable.Inventory{CPUs: 8, GPUs: 2}, 2},
+		{0, usable.Inventory{CPUs: 8, GPUs: -1}, 8}, {0, usable.Inventory{}, 1},
+	} {
+		a, err := New(Config{Name: "w0", Incarnation: "i", Log: slog.New(slog.DiscardHandler), Slots: tt.said, Inventory: tt.has, Embedded: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Hello().Slots; got != tt.want {
+			t.Errorf("told %d, with %+v: %d slots, want %d", tt.said, tt.has, got, tt.want)
+		}
+	}
+}
