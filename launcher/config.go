@@ -36,6 +36,7 @@ type Config struct {
 	Recover        bool          // nor are signals, an end without MPI_Finalize, and the loss of a host while ranks run on another
 	Linger         bool          // a rank's failure ends nothing; when all have ended, the first counts
 	Timeout        time.Duration // for the whole run, from the call of Run; 0: none
+	Preempt        job.Preempt
 	Stall          StallConfig
 	PMI            job.Protocol
 	Universe       int // MPI_UNIVERSE_SIZE, or one of Universe...
@@ -91,9 +92,9 @@ func (c *Config) pty() bool {
 func (c *Config) forRun() run.Config {
 	return run.Config{
 		Apps: c.Apps, Policy: c.Policy, ReportBindings: c.ReportBindings, KeepOn: c.KeepOn, Recover: c.Recover, Linger: c.Linger, Expand: c.Expand,
-		Nodes: c.Nodes, Node: c.Node, Timeout: c.Timeout, Stall: c.Stall, Grace: c.Grace, TermGrace: c.TermGrace, PMI: c.PMI, Universe: c.Universe,
+		Nodes: c.Nodes, Node: c.Node, Timeout: c.Timeout, Stall: c.Stall, Grace: c.Grace, TermGrace: c.TermGrace, Preempt: c.Preempt, PMI: c.PMI, Universe: c.Universe,
 		NoTopologyHint: c.NoTopologyHint, WorkerLogs: c.WorkerLogs, Net: c.Net, MPIPorts: c.MPIPorts, GPUs: c.GPUs,
 		Frameworks: c.Frameworks, Explain: c.Explain, Fabric: c.Fabric, Window: c.Window, Version: c.Version,
-		Pty: c.pty(), SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo), Self: c.Self,
+		Pty: c.pty(), Pod: c.Pod, SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo), Self: c.Self,
 	}
 }

@@ -241,7 +241,7 @@ func (r *planner) impatient(ctx context.Context, err error) error {
 	var sig reach.GotSignal
 	switch {
 	case errors.As(cause, &sig):
-		return &reach.Failure{Code: 128 + int(sig), Lines: append(lines, fmt.Sprintf("got %s while waiting for hosts", job.SignalName(int(sig))))}
+		return &reach.Failure{Code: sig.Status(r.exec != nil), Lines: append(lines, fmt.Sprintf("got %s while waiting for hosts", job.SignalName(int(sig))))}
 	case errors.Is(cause, errTimeout):
 		return &reach.Failure{Code: job.ExitTimeout, Lines: append(lines, fmt.Sprintf("the hosts were not there within --timeout %v", r.cfg.Timeout))}
 	}

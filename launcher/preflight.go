@@ -30,7 +30,7 @@ func (r *planner) preflight(ctx context.Context, have []reach.Found) error {
 	var sig reach.GotSignal
 	switch cause := context.Cause(ctx); {
 	case errors.As(cause, &sig):
-		return reach.Failf(128+int(sig), "got %s while --preflight looked at the hosts; nothing was started", job.SignalName(int(sig)))
+		return reach.Failf(sig.Status(false), "got %s while --preflight looked at the hosts; nothing was started", job.SignalName(int(sig)))
 	case errors.Is(cause, errTimeout):
 		return reach.Failf(job.ExitTimeout, "--preflight was not done within --timeout %v; nothing was started", r.cfg.Timeout)
 	}

@@ -73,6 +73,9 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 		h := r.places.hosts()[f.Node].First.Opened.GetHost()
 		c.Node, units = h.GetNode(), h.GetGpuUnits()
 	}
+	if f.Event == verdict.LauncherTaken {
+		c.Node = r.cfg.Env("NODE_NAME")
+	}
 	if f.ID < 0 {
 		return c
 	}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/internal/owned"
 	"github.com/mpiup/mpiup/pmi/pmix/leftover"
@@ -53,23 +55,57 @@ func (h *Host) RemoveSegments() {
 
 // DirExists asks for a directory, but does not wait for a mount that does not answer.
 func DirExists(dir string) error {
+	_, err := answered(dir, func() (struct{}, error) {
+		fi, err := os.Stat(dir)
+		if err == nil && !fi.IsDir() {
+			err = fmt.Errorf("%s: %w", dir, syscall.ENOTDIR)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// Writable makes a directory where it is missing, and writes there to see whether that is possible; it does not wait for a mount
+// that does not answer. passing names the file system where what is written ends with the container; "": it may stay.
+func Writable(dir string) (passing string, err error) {
+	return answered(dir, func() (string, error) {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return "", err
+		}
+		f, err := os.CreateTemp(dir, ".mpiup-try-")
+		if err != nil {
+			return "", err
+		}
+		_, err = f.Write([]byte("mpiup can write here\n"))
+		if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
+			return "", err
+		}
+		var fs unix.Statfs_t
+		if unix.Statfs(dir, &fs) != nil {
+			return "", nil
+		}
+		return map[int64]string{unix.OVERLAYFS_SUPER_MAGIC: "the container's own file system (overlay)", unix.TMPFS_MAGIC: "memory (tmpfs)",
+			unix.RAMFS_MAGIC: "memory (ramfs)"}[int64(fs.Type)], nil
+	})
+}
+
+// answered is what ask finds of a directory, if its file system answers in time.
+func answered[T any](dir string, ask func() (T, error)) (T, error) {
 	type result struct {
-		fi  os.FileInfo
-		err error
+		what T
+		err  error
 	}
 	got := make(chan result, 1)
 	go func() { // ends when the mount answers; a stuck one costs this goroutine
-		fi, err := os.Stat(dir)
-		got <- result{fi, err}
+		what, err := ask()
+		got <- result{what, err}
 	}()
 	select {
 	case r := <-got:
-		if r.err == nil && !r.fi.IsDir() {
-			return fmt.Errorf("%s: %w", dir, syscall.ENOTDIR)
-		}
-		return r.err
+		return r.what, r.err
 	case <-time.After(StatBound):
-		return fmt.Errorf("%s: %w", dir, ErrNoAnswer)
+		var none T
+		return none, fmt.Errorf("%s: %w", dir, ErrNoAnswer)
 	}
 }
 

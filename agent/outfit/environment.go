@@ -1,11 +1,13 @@
 package outfit
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // protocolPrefixes name variables by which an MPI library finds the server that started it.
@@ -18,7 +20,7 @@ var protocolPrefixes = []string{"PMI_", "PMIX_", "OMPI_MCA_ess", "OMPI_MCA_orte_
 // rankVariables are what mpiup tells a rank; those of an outer job are not this job's.
 var rankVariables = []string{
 	"MPIUP_RANK", "MPIUP_SIZE", "MPIUP_LOCAL_RANK", "MPIUP_LOCAL_SIZE", "MPIUP_NODE_RANK",
-	"MPIUP_JOB_ID", "MPIUP_SESSION", "MPIUP_FILES", "MPIUP_RESTART_COUNT",
+	"MPIUP_JOB_ID", "MPIUP_SESSION", "MPIUP_FILES", "MPIUP_RESTART_COUNT", "MPIUP_PREEMPT_SIGNAL",
 }
 
 // secretVariables name the files of the job's secret. Ranks have no use for them: a rank that may read those files may
@@ -98,6 +100,18 @@ func computed(session, dir string, l *apiv1.Launch, p *apiv1.Proc) []string {
 		"MPIUP_RESTART_COUNT="+utoa(l.Job.Restarts),
 	)
 	return append(env, scriptVariables(l, p, dir)...)
+}
+
+// saving is what a program needs that saves when its hosts are taken away, and resumes (docs/preemption.md).
+func saving(l *apiv1.Launch) []string {
+	if l.Exec != nil {
+		return nil
+	}
+	env := []string{"MPIUP_PREEMPT_SIGNAL=" + utoa(cmp.Or(l.Job.PreemptSignal, job.SIGTERM))}
+	if l.Job.CheckpointDir != "" {
+		env = append(env, "MPIUP_CHECKPOINT_DIR="+l.Job.CheckpointDir)
+	}
+	return env
 }
 
 func utoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

@@ -3,6 +3,7 @@ package outfit
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -36,6 +37,9 @@ const maxTools = 256
 // Parse reads a launch. What a launcher cannot have meant is an error; what its user may have meant wrongly is New's.
 func Parse(m *apiv1.Launch) (*Launch, error) {
 	l := &Launch{Launch: m, tools: make([][]idset.Set, len(m.Apps))}
+	if err := checkSaving(m.Job); err != nil {
+		return nil, err
+	}
 	for _, p := range m.Procs {
 		if p.Cpus == "" {
 			continue
@@ -60,6 +64,20 @@ func Parse(m *apiv1.Launch) (*Launch, error) {
 	}
 	l.wishes, l.unfit = wishesOf(m)
 	return l, nil
+}
+
+// maxPath bounds a path in a launch, as Linux does (PATH_MAX).
+const maxPath = 4096
+
+// checkSaving looks at what a job tells its ranks of their hosts' end.
+func checkSaving(j *apiv1.Job) error {
+	switch dir := j.CheckpointDir; {
+	case j.PreemptSignal > 64:
+		return fmt.Errorf("launch: signal %d, for ranks whose hosts are taken away, does not exist", j.PreemptSignal)
+	case dir != "" && (dir[0] != '/' || len(dir) >= maxPath || strings.ContainsRune(dir, 0)):
+		return fmt.Errorf("launch: checkpoint directory %.60q is no absolute path", dir)
+	}
+	return nil
 }
 
 // toolRanks is the ranks of what is to stand before a program.

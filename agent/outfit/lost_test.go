@@ -29,6 +29,7 @@ func meant(j *apiv1.Job) {
 	set(&j.Net, "eth0")
 	set(&j.MpiPorts, "18000-18009")
 	set(&j.GpuBind, "closest")
+	set(&j.CheckpointDir, "/checkpoints")
 	if j.Fabric != nil {
 		set(&j.Fabric.Use, "tcp")
 		set(&j.Fabric.Nccl, "ib=off")

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/mpiup/mpiup/agent/copies"
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
@@ -105,4 +106,22 @@ func FilesOf(l *apiv1.Launch) []copies.File {
 		files[i] = copies.File{Name: f.Name, Mode: fs.FileMode(f.Mode), Size: int64(min(f.Size, copies.MaxBytes+1))}
 	}
 	return files
+}
+
+// checkpoints makes the directory where ranks save, and sees whether they can. failed is nil where they can, or save nowhere.
+func (st *Job) checkpoints() (failed *apiv1.StartFailed) {
+	l := st.Launch.Launch
+	dir := l.Job.CheckpointDir
+	if dir == "" || l.Exec != nil || len(l.Procs) == 0 || l.Job.Explain > 0 {
+		return nil
+	}
+	passing, err := host.Writable(dir)
+	switch {
+	case err != nil:
+		return &apiv1.StartFailed{Rank: l.Job.Base + l.Procs[0].Rank, Phase: apiv1.StartPhase_START_DIR, Path: dir,
+			Text: fmt.Sprintf("--checkpoint-dir: %v; mount a volume that user %d may write to, at the same path on all hosts", err, os.Getuid())}
+	case passing != "":
+		st.Notice(true, "--checkpoint-dir %s is on %s: what ranks save there is gone with the pod; mount a volume that outlives it", dir, passing)
+	}
+	return nil
 }

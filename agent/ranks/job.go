@@ -111,6 +111,10 @@ func (st *Job) Start() {
 		}
 		return
 	}
+	if failed := st.checkpoints(); failed != nil {
+		st.send(failed.Frame())
+		return
+	}
 	dirs := st.directories()
 	st.choose(dirs)
 	err := st.prepare()

@@ -291,6 +291,9 @@ func (p *Process) Resize(r *apiv1.Resize) { p.files.Resize(uint16(r.Rows), uint1
 // Signal sends a signal; one that has ended needs none.
 func (p *Process) Signal(sig syscall.Signal) { p.process.Signal(sig) }
 
+// Ask asks the process to end by a signal, if it was not asked by that before.
+func (p *Process) Ask(sig syscall.Signal) { p.process.Ask(sig) }
+
 // Pid is the process's number.
 func (p *Process) Pid() int { return p.process.Pid() }
 

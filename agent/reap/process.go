@@ -3,6 +3,7 @@ package reap
 import (
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,8 +23,9 @@ type Process struct {
 	guard    bool
 	pidfd    *os.File // nil without pidfds
 	done     chan struct{}
-	found    int // guarded by Supervisor.mu: sockets it was found to hold, see Holds
-	near     int // guarded by Supervisor.mu: the descriptor under which it had the last one
+	found    int           // guarded by Supervisor.mu: sockets it was found to hold, see Holds
+	near     int           // guarded by Supervisor.mu: the descriptor under which it had the last one
+	asked    atomic.Uint64 // the signals that Ask has sent, one bit each
 
 	mu     sync.Mutex
 	reaped bool      // guarded by mu: the pid may belong to another process
@@ -80,6 +82,15 @@ func (p *Process) Signal(sig syscall.Signal) error {
 		return os.NewSyscallError("kill", err)
 	}
 	return nil
+}
+
+// Ask sends its process group a signal that asks it to end, once: programs take a second one for impatience, and leave
+// what they were saving.
+func (p *Process) Ask(sig syscall.Signal) error {
+	if bit := uint64(1) << (uint(sig) & 63); p.asked.Or(bit)&bit != 0 {
+		return nil
+	}
+	return p.Signal(sig)
 }
 
 // wait returns when the process is reaped or forgotten.

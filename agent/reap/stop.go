@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StopSession ends every process of a session: SIGTERM and SIGCONT to the groups of those
-// started here, then to what of their descendants is left (setsid, double fork, other groups);
+// StopSession ends every process of a session: sig, SIGTERM mostly, and SIGCONT to the groups of those
+// started here (Process.Ask), then to what of their descendants is left (setsid, double fork, other groups);
 // after grace SIGKILL to all. It returns once none is left, with nil, or after a bound, with the
 // pids that even SIGKILL did not end. grace 0 kills at once; ctx's end cuts the grace short.
 // While it works no process of the session can be started.
-func (s *Supervisor) StopSession(ctx context.Context, session string, grace time.Duration) (left []int) {
+func (s *Supervisor) StopSession(ctx context.Context, session string, sig unix.Signal, grace time.Duration) (left []int) {
 	if session == "" {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (s *Supervisor) StopSession(ctx context.Context, session string, grace time
 		}
 	}()
 	s.awaitFork(ctx, session) // what is being started cannot be found yet, and starts others when it is left alone
-	return s.stop(ctx, ofSession(session), grace)
+	return s.stop(ctx, ofSession(session), sig, grace)
 }
 
 // dropSession forgets a session that has no process any more. mu is held.
@@ -61,12 +61,12 @@ func (s *Supervisor) own(w whom) []*Process {
 	return out
 }
 
-func (s *Supervisor) stop(ctx context.Context, w whom, grace time.Duration) []int {
+func (s *Supervisor) stop(ctx context.Context, w whom, sig unix.Signal, grace time.Duration) []int {
 	l := s.search(w)
 	if grace > 0 {
 		polite, cancel := context.WithTimeout(ctx, grace)
 		defer cancel()
-		if l.terminate(polite) {
+		if l.terminate(polite, sig) {
 			return nil
 		}
 	}
@@ -75,13 +75,13 @@ func (s *Supervisor) stop(ctx context.Context, w whom, grace time.Duration) []in
 	return l.kill(hard)
 }
 
-// terminate asks all to end and says whether all did before ctx. Leaders come first, as they may
+// terminate asks all to end, by sig, and says whether all did before ctx. Leaders come first, as they may
 // want to end their children in order; each process is asked once.
-func (l *search) terminate(ctx context.Context) bool {
+func (l *search) terminate(ctx context.Context, sig unix.Signal) bool {
 	l.look() // while parentage still tells
 	own := l.s.own(l.w)
 	for _, p := range own {
-		_ = p.Signal(unix.SIGTERM)
+		_ = p.Ask(sig)
 		if p.terminal {
 			_ = p.Signal(unix.SIGHUP) // an interactive shell ignores SIGTERM
 		}
@@ -104,7 +104,7 @@ func (l *search) terminate(ctx context.Context) bool {
 		for _, t := range targets {
 			if start, ok := asked[t.PID]; !ok || start != t.Start {
 				asked[t.PID] = t.Start
-				t.Signal(unix.SIGTERM)
+				t.Signal(sig)
 				t.Signal(unix.SIGCONT)
 			}
 		}

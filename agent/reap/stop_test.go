@@ -19,7 +19,7 @@ func stopped(t *testing.T, s *Supervisor, session string, grace time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if left := s.StopSession(ctx, session, grace); len(left) != 0 {
+	if left := s.StopSession(ctx, session, unix.SIGTERM, grace); len(left) != 0 {
 		t.Fatalf("left after the stop: %v", left)
 	}
 }
@@ -32,6 +32,35 @@ func TestStopGivesGraceToThoseThatWantIt(t *testing.T) {
 	stopped(t, s, "a", patience)
 	if p.Exit() != (job.Exit{Code: 7}) {
 		t.Errorf("exit %+v, want the trap's code", p.Exit())
+	}
+}
+
+// A process is asked to end once by each signal, whoever asks, and its descendants that are left by the same.
+func TestStopAsksOnceByItsSignal(t *testing.T) {
+	s := supervise(t)
+	dir := t.TempDir()
+	ready, got, child := filepath.Join(dir, "ready"), filepath.Join(dir, "got"), filepath.Join(dir, "child")
+	p := start(t, s, inSession(sh(`n=0; trap 'n=$((n+1)); echo $n >`+got+`' USR1; trap 'exit $((10+n))' TERM
+		setsid sh -c 'trap "echo asked >`+child+`; exit 0" USR1; trap "" TERM; echo $$ >`+child+`; while :; do sleep 0.01; done' & echo $$ >`+ready+`; while :; do sleep 0.01; done`), "a"))
+	pidIn(t, ready)
+	pidIn(t, child)
+	for range 3 {
+		if err := p.Ask(unix.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "it got the signal", func() bool { text, _ := os.ReadFile(got); return string(text) == "1\n" })
+	}
+	ended := make(chan []int)
+	go func() { ended <- s.StopSession(t.Context(), "a", unix.SIGUSR1, patience) }()
+	until(t, "the stop has begun", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.stopping["a"] > 0 })
+	if err := p.Ask(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if left := <-ended; len(left) > 0 || p.Exit() != (job.Exit{Code: 11}) {
+		t.Errorf("left %v, exit %+v; want the code of a process that got one USR1", left, p.Exit())
+	}
+	if text, err := os.ReadFile(child); string(text) != "asked\n" {
+		t.Errorf("the descendant was not asked: %q, %v", text, err)
 	}
 }
 
@@ -164,7 +193,7 @@ func TestSessionBeingStoppedTakesNoNewProcess(t *testing.T) {
 	pidIn(t, file)
 	ctx, cut := context.WithCancel(t.Context())
 	done := make(chan []int)
-	go func() { done <- s.StopSession(ctx, "a", patience) }()
+	go func() { done <- s.StopSession(ctx, "a", unix.SIGTERM, patience) }()
 	until(t, "the stop has begun", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.stopping["a"] > 0 })
 	if _, err := s.Start(t.Context(), inSession(sh("true"), "a")); err == nil {
 		t.Error("a process was started in a session that is being stopped")
@@ -203,7 +232,7 @@ func TestStopWaitsForAFork(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopped := make(chan []int)
-	go func() { stopped <- s.StopSession(t.Context(), "aa", 0) }()
+	go func() { stopped <- s.StopSession(t.Context(), "aa", unix.SIGTERM, 0) }()
 	for range 20 { // as long as many a stop takes
 		if _, err := s.proc.Snapshot(); err != nil {
 			t.Fatal(err)

@@ -113,7 +113,11 @@ func (s *session) signal(sig *apiv1.Signal) error {
 		}
 	}
 	for _, p := range to {
-		p.Signal(syscall.Signal(sig.Number)) // one that has ended needs none
+		if sig.Once {
+			p.Ask(syscall.Signal(sig.Number))
+		} else {
+			p.Signal(syscall.Signal(sig.Number)) // one that has ended needs none
+		}
 	}
 	return nil
 }

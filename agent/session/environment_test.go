@@ -77,7 +77,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 			l := c.launch
 			l.Number, l.Job.Id, l.Job.Size, l.Job.Universe, l.Job.Hosts, l.Job.Window = 1, "job", 3, 3, 1, 64<<10
 			l.Apps = []*apiv1.App{{Argv: []string{"env", "-u", "NONE"}}}
-			l.Job.Net, l.Job.MpiPorts = "lo", "18000-18099"
+			l.Job.Net, l.Job.MpiPorts, l.Job.CheckpointDir = "lo", "18000-18099", filepath.Join(t.TempDir(), "made")
 			l.Job.Meeting = &apiv1.Meeting{Frameworks: uint32(frameworks.Auto | frameworks.TensorFlow | frameworks.Horovod | frameworks.HorovodGloo | c.more), Host: "10.1.2.3",
 				Torch: 20001, Jax: 20002, Tf: []string{"10.1.2.3:1", "10.1.2.3:2", "10.1.2.3:3"}, OnePerHost: true}
 			l.Job.Fabric = &apiv1.Fabric{Use: "tcp", Nccl: "p2p=off,ib=off,shm=off"}

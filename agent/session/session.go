@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/exchange"
@@ -110,13 +111,13 @@ func (s *session) stop(why string, now bool) {
 	if now {
 		grace = 0
 	}
-	s.while(func() { s.stopSteps(steps, why, grace) })
+	s.while(func() { s.stopSteps(steps, why, syscall.SIGTERM, grace) })
 }
 
-// stopSteps ends the processes of all jobs: TERM, grace, CONT and KILL, then whatever of theirs is
+// stopSteps ends the processes of all jobs: sig, grace, CONT and KILL, then whatever of theirs is
 // left. It returns when nothing is, or after a bound that only a process in uninterruptible sleep
 // reaches.
-func (s *session) stopSteps(steps []*ranks.Job, why string, grace time.Duration) {
+func (s *session) stopSteps(steps []*ranks.Job, why string, sig syscall.Signal, grace time.Duration) {
 	if len(steps) == 0 {
 		return
 	}
@@ -124,7 +125,7 @@ func (s *session) stopSteps(steps []*ranks.Job, why string, grace time.Duration)
 	for _, st := range steps {
 		st.MarkStopped(time.Now().Add(grace))
 	}
-	left := s.table.cfg.Super.StopSession(context.Background(), s.id, grace)
+	left := s.table.cfg.Super.StopSession(context.Background(), s.id, sig, grace)
 	if len(left) > 0 {
 		s.exchange.Notice(true, "processes %v do not end (stopped for: %s); they wait for a device or file system", left, why)
 	}
@@ -136,6 +137,14 @@ func graceOf(steps []*ranks.Job) (grace time.Duration) {
 		grace = max(grace, time.Duration(min(st.Launch.Job.GraceMs, uint64(maxGrace/time.Millisecond)))*time.Millisecond)
 	}
 	return grace
+}
+
+// preemptSignal is by what ranks want to be told that their host is taken away: all jobs of a run want the same.
+func preemptSignal(steps []*ranks.Job) syscall.Signal {
+	if len(steps) == 0 || steps[0].Launch.Job.PreemptSignal == 0 {
+		return syscall.SIGTERM
+	}
+	return syscall.Signal(steps[0].Launch.Job.PreemptSignal)
 }
 
 // end begins the end of the session; run does the rest. The first reason counts.
@@ -175,14 +184,14 @@ func (s *session) run() {
 	s.mu.Unlock()
 	s.log.Debug("session ends", "why", text)
 	steps := s.jobs.All()
-	grace := graceOf(steps)
+	sig, grace := syscall.SIGTERM, graceOf(steps)
 	if s.table.cfg.Ending.Err() != nil {
-		grace = s.table.cfg.Grace // the pod's, of which the launcher's job knows nothing
+		sig, grace = preemptSignal(steps), s.table.cfg.Grace // the pod's, of which the launcher's job knows nothing
 	}
 	if s.keeps(steps) {
 		s.table.kept.keep(s.id, s.launcher)
 	} else {
-		s.stopSteps(steps, text, grace)
+		s.stopSteps(steps, text, sig, grace)
 	}
 	for _, st := range steps {
 		if s.deserted.Load() { // nobody takes what the ranks wrote: waiting for that would never end

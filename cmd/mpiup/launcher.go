@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,8 @@ end with its exit code.
 
 When the script ends well, the job's agents end with exit code 0: worker pods succeed and their
 GPUs are free, whatever the operator cleans up. When it fails, agents stay for the next attempt,
-and what its commands left behind on them is ended. It may be PID 1.`,
+and what its commands left behind on them is ended. When SIGTERM ends the script, the jobs that it
+started have their time to save (mpiup help preemption), and the code is 249. It may be PID 1.`,
 		Example: `  mpiup launcher -- ./train.sh
   mpiup launcher -- sh -c 'mpirun ./prepare && mpirun ./train'`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -48,11 +50,14 @@ and what its commands left behind on them is ended. It may be PID 1.`,
 
 // wrap runs the script to its end, and then tells the agents.
 func wrap(p *process, reach reach.Reach, argv []string) error {
-	exit, err := script(p, argv, reach.Log)
+	exit, taken, err := script(p, argv, reach.TermGrace, reach.Log)
 	if err != nil {
 		return err
 	}
 	p.code = exit.Status()
+	if taken {
+		p.code = job.ExitPreempted
+	}
 	if reach.Identity == nil { // no agents but the one that each run was itself
 		return nil
 	}
@@ -63,8 +68,9 @@ func wrap(p *process, reach reach.Reach, argv []string) error {
 	return nil
 }
 
-// script runs argv with our streams and signals, and ends what it leaves behind.
-func script(p *process, argv []string, log *slog.Logger) (exit job.Exit, err error) {
+// script runs argv with our streams and signals, and ends what it leaves behind. taken says that SIGTERM ended it, for want of a
+// handler: its jobs go on for a while, to save what they have.
+func script(p *process, argv []string, grace time.Duration, log *slog.Logger) (exit job.Exit, taken bool, err error) {
 	super := reap.New(reap.Config{Log: log, Subreaper: true, GuardExe: guardExe()})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -81,14 +87,20 @@ func script(p *process, argv []string, log *slog.Logger) (exit job.Exit, err err
 	script, err := super.Start(ctx, reap.Command{Argv: argv, Env: append(p.env[:len(p.env):len(p.env)], "MPIUP_SESSION="+session),
 		Dir: dirOrRoot(), Files: []*os.File{p.stdin, p.stdout, p.stderr}, Session: session})
 	if err != nil {
-		return exit, &exitError{job.ExitExec, fmt.Errorf("launcher: %w", err)}
+		return exit, false, &exitError{job.ExitExec, fmt.Errorf("launcher: %w", err)}
 	}
-	for {
+	for told := false; ; {
 		select {
 		case s := <-signals:
+			told = told || s == syscall.SIGTERM
 			_ = script.Signal(s.(syscall.Signal)) // one that has ended needs none
 		case <-script.Done():
-			return script.Exit(), nil
+			exit = script.Exit()
+			if taken = told && exit.Signal == job.SIGTERM; taken {
+				const rest = 2 * time.Second // for a run to say how it ended
+				super.StopSession(ctx, session, syscall.SIGTERM, grace+rest)
+			}
+			return exit, taken, nil
 		}
 	}
 }

@@ -158,6 +158,9 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err 
 	if cfg.Pty, err = p.pty(nil, family == line.OpenMPI); err != nil {
 		return err
 	}
+	if cfg.Preempt, err = p.preempt(0, ""); err != nil {
+		return err
+	}
 	if v := p.getenv("MPIUP_MPI"); v != "" {
 		pmi, ok := protocols[v]
 		if !ok {

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -114,11 +115,15 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err != nil {
 		return usage(err)
 	}
+	preempt, err := p.preempt(f.PreemptSignal, f.CheckpointDir)
+	if err != nil {
+		return usage(err)
+	}
 	if f.TerminationLog != "" {
 		reach.TerminationLog, reach.TerminationMade = f.TerminationLog, true
 	}
 	cfg := launcher.Config{
-		Pty: tty, Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Preflight: f.Preflight, Timeout: f.Timeout, Stall: stallOf(f), PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
+		Pty: tty, Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Preflight: f.Preflight, Timeout: f.Timeout, Preempt: preempt, Stall: stallOf(f), PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
 		Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.Binding.Map.Policy),
 			RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding},
 		Output:     iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
@@ -224,6 +229,35 @@ func (p *process) termGrace(given time.Duration) (time.Duration, error) {
 		return 0, fmt.Errorf("MPIUP_POD_GRACE, the pod's terminationGracePeriodSeconds: %w", err)
 	}
 	return max(pod-rest, time.Second), nil
+}
+
+// restartVariables say how often the job was begun before: ours, JobSet's by the downward API, as its users name it, and Slurm's.
+var restartVariables = []string{"MPIUP_RESTART_COUNT", "JOBSET_RESTART_ATTEMPT", "SLURM_RESTART_COUNT"}
+
+// preempt is the values of --preempt-signal and --checkpoint-dir, each of its variable where the flag was not given, and what the
+// platform says of earlier beginnings.
+func (p *process) preempt(signal int, dir string) (job.Preempt, error) {
+	var err error
+	if v := p.getenv("MPIUP_PREEMPT_SIGNAL"); signal == 0 && v != "" {
+		if signal, err = job.ParseEndSignal(v); err != nil {
+			return job.Preempt{}, fmt.Errorf("MPIUP_PREEMPT_SIGNAL: %w", err)
+		}
+	}
+	if v := p.getenv("MPIUP_CHECKPOINT_DIR"); dir == "" && v != "" {
+		if dir, err = cli.ParseCheckpointDir(v); err != nil {
+			return job.Preempt{}, fmt.Errorf("MPIUP_CHECKPOINT_DIR: %w", err)
+		}
+	}
+	for _, name := range restartVariables {
+		if v := p.getenv(name); v != "" {
+			n, err := strconv.ParseUint(v, 10, 31)
+			if err != nil {
+				return job.Preempt{}, fmt.Errorf("%s, how often the job was begun before, is %.40q, which is no number", name, v)
+			}
+			return job.Preempt{Signal: signal, CheckpointDir: dir, Restarts: int(n)}, nil
+		}
+	}
+	return job.Preempt{Signal: signal, CheckpointDir: dir}, nil
 }
 
 // pty is --pty, else its variable, else def.

@@ -13,7 +13,7 @@ const (
 	ExitExec      = 246 // a program could not be started
 	ExitInit      = 247 // a rank could not be prepared, or wire-up failed
 	ExitAgentLost = 248 // a host was lost while ranks ran
-	ExitPreempted = 249 // a host is being taken away (SIGTERM to its agent), or fenced
+	ExitPreempted = 249 // a pod of the job is being taken away (SIGTERM to an agent or the launcher), or fenced
 	ExitInternal  = 250 // a bug in mpiup
 	ExitOutput    = 251 // output could not be written
 )

@@ -1,11 +1,16 @@
 package job
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Signals that a launcher passes on, or that the end of a process is told by: signal(7), with the numbers of x86-64 and arm64.
 const (
 	SIGHUP   = 1
 	SIGINT   = 2
+	SIGQUIT  = 3
 	SIGILL   = 4
 	SIGTRAP  = 5
 	SIGABRT  = 6
@@ -16,19 +21,21 @@ const (
 	SIGSEGV  = 11
 	SIGUSR2  = 12
 	SIGPIPE  = 13
+	SIGALRM  = 14
 	SIGTERM  = 15
 	SIGCONT  = 18
 	SIGSTOP  = 19
 	SIGTSTP  = 20
+	SIGXCPU  = 24
 	SIGWINCH = 28
 	SIGSYS   = 31
 )
 
 // signalNames are those of signal(7); real-time signals have no name here.
 var signalNames = map[int]string{
-	1: "HUP", 2: "INT", 3: "QUIT", SIGILL: "ILL", SIGTRAP: "TRAP", SIGABRT: "ABRT", SIGBUS: "BUS", SIGFPE: "FPE", SIGKILL: "KILL",
-	10: "USR1", SIGSEGV: "SEGV", 12: "USR2", SIGPIPE: "PIPE", 14: "ALRM", SIGTERM: "TERM", 18: "CONT", 19: "STOP", 20: "TSTP",
-	24: "XCPU", 25: "XFSZ", 26: "VTALRM", 27: "PROF", SIGSYS: "SYS",
+	SIGHUP: "HUP", SIGINT: "INT", SIGQUIT: "QUIT", SIGILL: "ILL", SIGTRAP: "TRAP", SIGABRT: "ABRT", SIGBUS: "BUS", SIGFPE: "FPE", SIGKILL: "KILL",
+	SIGUSR1: "USR1", SIGSEGV: "SEGV", SIGUSR2: "USR2", SIGPIPE: "PIPE", SIGALRM: "ALRM", SIGTERM: "TERM", SIGCONT: "CONT", SIGSTOP: "STOP",
+	SIGTSTP: "TSTP", SIGXCPU: "XCPU", 25: "XFSZ", 26: "VTALRM", 27: "PROF", SIGSYS: "SYS",
 }
 
 // SignalName is a signal's name as kill -l has it, after SIG.
@@ -37,4 +44,29 @@ func SignalName(n int) string {
 		return "SIG" + name
 	}
 	return fmt.Sprintf("signal %d", n)
+}
+
+// ParseEndSignal reads a signal by which a program can be asked to end: USR1, SIGUSR1 or 10.
+func ParseEndSignal(text string) (int, error) {
+	number, err := strconv.Atoi(text)
+	if err != nil {
+		number = 0
+		for n, name := range signalNames {
+			if strings.TrimPrefix(strings.ToUpper(text), "SIG") == name {
+				number = n
+			}
+		}
+	}
+	switch number {
+	case SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGXCPU:
+		return number, nil
+	}
+	return 0, fmt.Errorf("%.20q is no signal that asks a program to end; use TERM, INT, HUP, QUIT, USR1, USR2, ALRM or XCPU", text)
+}
+
+// Preempt is what a run tells its ranks of the end of their hosts.
+type Preempt struct {
+	Signal        int    // that comes when a pod of the run is taken away; 0: SIGTERM
+	Restarts      int    // how often the platform began the job before
+	CheckpointDir string // where ranks save; "": nowhere
 }

@@ -73,6 +73,9 @@ type RunFlags struct {
 	InitTimeout   time.Duration // ranks wait in MPI_Init; 0: nobody looks
 	OnStall       string        // "notice" or "abort"
 
+	PreemptSignal int    // 0: not given
+	CheckpointDir string // "": not given
+
 	TerminationLog string // "": not given
 	Report         string // a folder; "": not given
 	Seal           bool
@@ -148,6 +151,8 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	f.OnStall = "notice"
 	valueVar(fs, &f.OnStall, "on-stall", "", oneOf("notice", "abort"), "what --stall-timeout and --init-timeout do: `WHAT` is notice, or abort, which ends the run with exit code 110")
 	DurationVar(fs, &f.TermGrace, "term-grace", 0, false, "ranks have `TIME` after SIGTERM to the launcher or to an agent, whoever ends first (default: $MPIUP_POD_GRACE, the pod's own, less 5s; else 25s)")
+	valueVar(fs, &f.PreemptSignal, "preempt-signal", "", job.ParseEndSignal,
+		"`SIGNAL` that every rank gets when a pod of the run is taken away, for --term-grace: TERM, INT, HUP, QUIT, USR1, USR2, ALRM or XCPU (default: $MPIUP_PREEMPT_SIGNAL, else TERM)")
 	f.LeaseFlags.Register(fs)
 
 	f.Output = "plain"
@@ -193,6 +198,7 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.Independent, "independent", false, "start programs that know nothing of each other (sweeps, rollouts): no MPI, no framework's variables, and one that fails ends no other")
 	libraryFlags.in(fs)
 	addVar(fs, &f.Wrap, "wrap", "", parseTool, "start the programs of `RANKS`, 0,4-7 or all, with a command of the next word before them: --wrap 0 'nsys profile -o /tmp/r0'; may be repeated, the first that names a rank counts (default: none)")
+	valueVar(fs, &f.CheckpointDir, "checkpoint-dir", "", ParseCheckpointDir, "ranks save in `DIR`, which they know as $MPIUP_CHECKPOINT_DIR; each host makes it where it is missing and must be able to write there (default: $MPIUP_CHECKPOINT_DIR, else none)")
 	fs.BoolVar(&f.Expand, "expand", false, "put each rank's own variables in the place of $NAME and ${NAME} in values of -x, as in -x 'LOG=/tmp/$MPIUP_RANK.log'")
 	programFlags.in(fs)
 	fs.BoolVar(&f.DryRun, "dry-run", false, "print which rank would run where, and start nothing")
@@ -232,13 +238,13 @@ func (f *RunFlags) RegisterCompletion(cmd *cobra.Command) error {
 	for name, values := range map[string][]string{
 		"map-by": {"slot", "node", "ppr:", "core", "l3cache", "numa", "socket"}, "rank-by": {"slot", "node", "core", "numa", "socket"},
 		"bind-to": {"none", "hwthread", "core", "l3cache", "numa", "socket"}, "output": {"plain", "tag", "json"},
-		"stdin": {"0", "all", "none"}, "mpi": protocols, "gpu-bind": {"closest", "map:", "mask:"}, "env": frameworks.Words(),
+		"stdin": {"0", "all", "none"}, "preempt-signal": {"TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "XCPU"}, "mpi": protocols, "gpu-bind": {"closest", "map:", "mask:"}, "env": frameworks.Words(),
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"wdir", "output-dir", "tls-dir", "spawn-hostfiles"} {
+	for _, name := range []string{"wdir", "output-dir", "checkpoint-dir", "tls-dir", "spawn-hostfiles"} {
 		if err := cmd.MarkFlagDirname(name); err != nil {
 			return err
 		}

@@ -125,6 +125,7 @@ func TestFlags(t *testing.T) {
 		{"--timeout 5 --wait 1m30s", func(f *RunFlags) { f.Timeout, f.Wait = 5*time.Second, 90*time.Second }},
 		{"--timeout=0 --grace 10ms", func(f *RunFlags) { f.Timeout, f.Grace = 0, 10*time.Millisecond }},
 		{"--node-timeout 2.5 --launcher-timeout 2h", func(f *RunFlags) { f.NodeTimeout, f.LauncherTimeout = 2500*time.Millisecond, 2*time.Hour }},
+		{"--preempt-signal SIGUSR1 --checkpoint-dir /saved", func(f *RunFlags) { f.PreemptSignal, f.CheckpointDir = job.SIGUSR1, "/saved" }},
 		{"-tag-output -timestamp", func(f *RunFlags) { f.TagOutput, f.Output, f.Timestamp = true, "tag", true }},
 		{"--tag-with host,stream", func(f *RunFlags) { f.TagOutput, f.Output, f.TagHost, f.TagStream = true, "tag", true, true }},
 		{"--tag --output-dir /tmp/o", func(f *RunFlags) { f.TagOutput, f.Output, f.OutputDir = true, "tag", "/tmp/o" }},

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -158,6 +159,14 @@ func parseStdin(s string) (string, error) {
 	}
 	if n, err := strconv.Atoi(s); err != nil || n < 0 || n >= maxCount || s[0] == '+' || s[0] == '-' {
 		return "", fmt.Errorf("%s is not known; use a rank, all or none", clip(s))
+	}
+	return s, nil
+}
+
+// ParseCheckpointDir refuses what is not one place on every host.
+func ParseCheckpointDir(s string) (string, error) {
+	if len(s) >= 4096 || !filepath.IsAbs(s) || strings.ContainsAny(s, "\x00\n") { // PATH_MAX
+		return "", fmt.Errorf("%s is no absolute path; name the directory as all hosts see it", clip(s))
 	}
 	return s, nil
 }

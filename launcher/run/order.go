@@ -242,6 +242,7 @@ type Config struct {
 	KeepOn, Recover, Linger, Expand bool
 	Nodes, Node                     int
 	Timeout, Grace, TermGrace       time.Duration
+	Preempt                         job.Preempt
 	Stall                           StallConfig
 	PMI                             job.Protocol
 	Universe                        int
@@ -260,6 +261,7 @@ type Config struct {
 	Exec       *apiv1.Exec // how the agent is to run the command; nil: a run
 	Version    string      // of this build
 	PID        int         // ours, for the sentence that says how to go on
+	Pod        string      // this host, as messages call it
 
 	ID                    string    // of the run, in all its sessions
 	Number                uint64    // of this incarnation, in every Launch

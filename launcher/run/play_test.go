@@ -28,7 +28,7 @@ func playing(t testing.TB, cfg Config, placed []job.Host) *play {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Plan, cfg.Begun, cfg.ID = plan, epoch, "run"
+	cfg.Plan, cfg.Begun, cfg.ID, cfg.Pod = plan, epoch, "run", "l"
 	cfg.Namespace, cfg.Self = func() string { return "namespace" }, func(string) bool { return false }
 	cfg.Errno = func(n int32) (string, string) { return fmt.Sprintf("E%d", n), fmt.Sprintf("error %d", n) }
 	for _, h := range plan.Hosts {

@@ -127,6 +127,9 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	case r.excused(f.ID):
 	case m.StoppedByUs:
 		r.verdict.Stopped = true
+		if f.Exit.Signal == job.SIGKILL {
+			r.verdict.Cut(f)
+		}
 		r.unasked(h, f.ID)
 	case bad:
 		r.gone.ended(f)
@@ -223,7 +226,7 @@ func (r *Run) lost(f verdict.Fault) {
 		return s != r.hosts[f.Node] && !s.finished && s.ending == "" && !s.dropped && s.created+s.running > 0
 	}
 	if f.Event == verdict.HostTaken && !f.Fenced && r.cfg.Exec == nil && !r.cfg.Recover {
-		r.leave(fmt.Sprintf("%s; all ranks get SIGTERM and have %v to end", f.Sentence(), r.cfg.TermGrace), job.SIGTERM)
+		r.leave(f.Sentence(), fmt.Sprintf("%s; all ranks get %s and have %v to end", f.Sentence(), job.SignalName(r.cfg.Preempt.Signal), r.cfg.TermGrace), r.cfg.Preempt.Signal)
 	}
 	if !r.cfg.Recover || f.Fenced || r.job == jobStopping || !slices.ContainsFunc(r.hosts, other) {
 		r.fail(f)
@@ -252,7 +255,7 @@ func (r *Run) unasked(h, id int) {
 
 func (r *Run) onEnding(h int, why string, at time.Duration) {
 	r.hosts[h].ending = why
-	if r.busy(h) {
+	if s := r.hosts[h]; s.created+s.running > 0 || s.dropped { // one whose ranks have ended loses nothing
 		r.lost(verdict.Fault{Event: verdict.HostTaken, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: why, Ranks: r.ranksOn(h)})
 	}
 }

@@ -187,6 +187,11 @@ func (r *roster) busy(h int) bool {
 	return s.created+s.running+s.outputs > 0 || s.dropped
 }
 
+// unfinished says that a process runs, or is to.
+func (r *roster) unfinished() bool {
+	return slices.ContainsFunc(r.hosts, func(h *host) bool { return h.created+h.running > 0 })
+}
+
 // live are the hosts that still take frames.
 func (r *roster) live() (list []int) {
 	for h, host := range r.hosts {

@@ -19,8 +19,8 @@ import (
 // Each file of testdata holds runs: commands stand at the beginning of a line, the orders that follow are indented.
 // go test -update writes the orders anew. Frames' texts stand last, and may have blanks.
 //
-//	run HOSTS RANKS [keepon recover linger pmix auto exec timeout=D stall=D init=D abort input=IDS]   a new run, of two slots a host
-//	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | end ID   what a host says of a process
+//	run HOSTS RANKS [keepon recover linger pmix auto exec usr1 timeout=D stall=D init=D abort input=IDS]   a new run, of two slots a host
+//	start ID | failed ID TEXT | exit ID CODE | killed ID SIGNAL | ours ID | cut ID | end ID  what a host says of a process
 //	abort ID CODE | cull ID TARGETS | unwired ID TEXT | notice HOST TEXT | warn HOST TEXT
 //	ending HOST TEXT | closed HOST TEXT | fenced HOST TEXT                            and of itself
 //	long HOST | waits HOST SILENT [SET ENTERED]                                        who waits for whom
@@ -59,6 +59,8 @@ func (s *script) begin(args []string) {
 			cfg.Recover, cfg.KeepOn = true, true
 		case "linger":
 			cfg.Linger = true
+		case "usr1":
+			cfg.Preempt.Signal = job.SIGUSR1
 		case "pmix":
 			cfg.PMI = job.PMIx
 		case "auto":
@@ -121,8 +123,9 @@ func (s *script) do(command string, args []string) {
 		of(&apiv1.Exited{Rank: id(), Code: int32(s.number(args[1])), Pmi: apiv1.PmiState_PMI_FINALIZED})
 	case "killed":
 		of(&apiv1.Exited{Rank: id(), Signal: int32(s.number(args[1])), Pmi: apiv1.PmiState_PMI_FINALIZED})
-	case "ours":
-		of(&apiv1.Exited{Rank: id(), Signal: job.SIGTERM, StoppedByUs: true, Pmi: apiv1.PmiState_PMI_FINALIZED})
+	case "ours", "cut":
+		n := map[string]int32{"ours": job.SIGTERM, "cut": job.SIGKILL}[command]
+		of(&apiv1.Exited{Rank: id(), Signal: n, StoppedByUs: true, Pmi: apiv1.PmiState_PMI_FINALIZED})
 	case "end":
 		of(&apiv1.OutputEnd{Rank: id()})
 	case "abort":
@@ -264,6 +267,9 @@ func shown(f *apiv1.Frame) string {
 		if len(l.Procs) == 0 {
 			text += " none here"
 		}
+		if n := l.Job.PreemptSignal; n != 0 && n != job.SIGTERM {
+			text += fmt.Sprintf(", preempted by signal %d", n)
+		}
 		return text
 	case *apiv1.Frame_Stop:
 		if b.Stop.Now {
@@ -271,7 +277,11 @@ func shown(f *apiv1.Frame) string {
 		}
 		return "stop: " + b.Stop.Why
 	case *apiv1.Frame_Signal:
-		return fmt.Sprintf("signal %d to %v", b.Signal.Number, b.Signal.Ranks)
+		text := fmt.Sprintf("signal %d to %v", b.Signal.Number, b.Signal.Ranks)
+		if b.Signal.Once {
+			text += " once"
+		}
+		return text
 	case *apiv1.Frame_SpawnResult:
 		return strings.TrimSpace(fmt.Sprintf("spawn result %d: job %d %s", b.SpawnResult.Id, b.SpawnResult.Job, b.SpawnResult.Error))
 	case *apiv1.Frame_Gone:

@@ -33,7 +33,7 @@ func TestSignals(t *testing.T) {
 		{"others do nothing", []step{{17, nil, false, false}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := signalState{pid: 42}
+			s := signalState{pid: 42, told: TERM}
 			for i, st := range tt.steps {
 				a := s.on(st.sig, time.Duration(i)*time.Second)
 				if !slices.Equal(a.forward, st.forward) || a.grace != st.grace || a.kill != st.kill {
@@ -42,7 +42,7 @@ func TestSignals(t *testing.T) {
 			}
 		})
 	}
-	var s signalState
+	s := signalState{told: TERM}
 	s.on(INT, time.Minute)
 	if a := s.on(INT, time.Minute+echo/2); a.kill {
 		t.Error("the double of an INT kills")
@@ -50,7 +50,17 @@ func TestSignals(t *testing.T) {
 	if a := s.on(TERM, time.Minute+echo/2); !a.kill {
 		t.Error("TERM after INT does not kill")
 	}
-	s = signalState{pid: 42}
+	s = signalState{told: USR1}
+	if a := s.on(TERM, time.Minute); !slices.Equal(a.forward, sigs(USR1)) {
+		t.Errorf("TERM is told as %v", a.forward)
+	}
+	if a := s.on(TERM, time.Minute+echoTerm/2); a.kill {
+		t.Error("the double of a TERM kills")
+	}
+	if a := s.on(TERM, time.Minute+echoTerm); !a.kill {
+		t.Error("a second TERM does not kill")
+	}
+	s = signalState{pid: 42, told: TERM}
 	if say := s.on(TSTP, 0).say; say == "" {
 		t.Error("TSTP does not say how to go on")
 	}

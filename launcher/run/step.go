@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -14,7 +15,8 @@ import (
 // New is a run that is about to launch. Start begins it.
 func New(cfg Config) *Run {
 	all := shared{&orders{noticed: map[string]bool{}}, &roster{}}
-	r := &Run{cfg: &cfg, shared: all, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID}}
+	cfg.Preempt.Signal = cmp.Or(cfg.Preempt.Signal, job.SIGTERM)
+	r := &Run{cfg: &cfg, shared: all, hungry: map[int]bool{}, signals: signalState{pid: cfg.PID, told: cfg.Preempt.Signal}}
 	r.exchange = exchange.New(r.send)
 	r.sites = &sites{roster: r.roster, self: cfg.Self}
 	r.brief = briefing{cfg: r.cfg, shared: all, sites: r.sites}

@@ -72,14 +72,14 @@ func (r *Run) signal(sig int) {
 	if a.say != "" {
 		r.say("%s", a.say)
 	}
+	if a.grace && r.cfg.Exec == nil && sig == job.SIGTERM {
+		r.taken(a.forward)
+		return
+	}
 	if a.grace {
 		r.fail(verdict.Fault{Event: verdict.Signalled, ID: -1, Node: -1, Code: sig})
 		r.verdict.Holdup = r.meet.missing(r.now.Wall)
-		switch {
-		case r.cfg.Exec == nil && sig == job.SIGTERM:
-			r.leave(fmt.Sprintf("got SIGTERM and passed it on: the ranks have %v to end", r.cfg.TermGrace), a.forward...)
-			return
-		case r.cfg.Exec == nil || sig == job.SIGTERM: // a command may have its own use for Ctrl-C
+		if r.cfg.Exec == nil || sig == job.SIGTERM { // a command may have its own use for Ctrl-C
 			r.set(Grace, r.cfg.Grace)
 		}
 	}
@@ -90,30 +90,46 @@ func (r *Run) signal(sig int) {
 	}
 }
 
-// leave begins the end of a run whose pod, or a worker's, is to be gone soon: every rank gets SIGTERM and has the
+// taken: our own pod is being taken away. A run whose ranks have all ended has nothing to lose, and ends as they did.
+func (r *Run) taken(signals []int) {
+	if !r.unfinished() {
+		return
+	}
+	f := verdict.Fault{Event: verdict.LauncherTaken, ID: -1, Node: -1, Host: r.cfg.Pod}
+	r.fail(f)
+	r.verdict.Holdup = r.meet.missing(r.now.Wall)
+	as := ""
+	if r.cfg.Preempt.Signal != job.SIGTERM {
+		as = " as " + job.SignalName(r.cfg.Preempt.Signal)
+	}
+	r.leave(f.Sentence(), fmt.Sprintf("got SIGTERM and passed it on%s: the ranks have %v to end", as, r.cfg.TermGrace), signals...)
+}
+
+// leave begins the end of a run whose pod, or a worker's, is to be gone soon: every rank gets Config.Preempt.Signal and has the
 // whole of Config.TermGrace to save what it has, whoever ends or fails first meanwhile. What is left then is killed: a
 // second grace would outlast the pod. Before every rank has started, none has anything to save, and one that starts later
 // would miss the signal and wait for the others: the run is stopped at once.
-func (r *Run) leave(why string, signals ...int) {
+func (r *Run) leave(cause, how string, signals ...int) {
 	if r.leaving || r.job == jobStopping {
 		return
 	}
 	if r.job == jobLaunching {
-		r.stop(why, false)
+		r.stop(cause, false)
 		return
 	}
-	r.leaving = true
-	r.say("%s", why)
+	r.leaving, r.verdict.Passed = true, r.cfg.Preempt.Signal
+	r.say("%s", how)
 	r.forwardSignals(signals)
 	r.set(Grace, r.cfg.TermGrace)
 }
 
-// forwardSignals sends signals to all ranks; an agent that is being ended has sent its own SIGTERM.
+// forwardSignals sends signals to all ranks; an agent that is being ended has sent its own that says so.
 func (r *Run) forwardSignals(signals []int) {
 	for _, s := range signals {
+		once := r.leaving && s == r.cfg.Preempt.Signal
 		for h, at := range r.hosts {
-			if (at.running > 0 || r.job == jobLaunching) && (at.ending == "" || s != job.SIGTERM) {
-				r.send(h, (&apiv1.Signal{Number: int32(s)}).Frame())
+			if (at.running > 0 || r.job == jobLaunching) && (at.ending == "" || s != r.cfg.Preempt.Signal) {
+				r.send(h, (&apiv1.Signal{Number: int32(s), Once: once}).Frame())
 			}
 		}
 	}
@@ -243,8 +259,8 @@ func colon(text string) string {
 
 // signalState turns signals that the launcher gets into what is done to the ranks.
 //
-//	INT, TERM        first: forwarded, and the grace runs; second of either: killed, but not
-//	                 within a moment: timeout(1) and shells send one to us and to our group
+//	INT, TERM        first: forwarded, TERM as Config.Preempt says, and the grace runs; second of either: killed,
+//	                 but not within a moment: timeout(1), shells and mpiup launcher send one to us and to our group
 //	HUP USR1 USR2 WINCH CONT   forwarded
 //	TSTP             ranks get STOP; a second one lets them go on
 //
@@ -254,6 +270,7 @@ type signalState struct {
 	firstAt time.Duration // when
 	stopped bool          // ranks got STOP
 	pid     int           // ours, for the sentence that says how to go on
+	told    int           // what ranks get for TERM
 }
 
 // signalAction is what one signal leads to.
@@ -264,8 +281,11 @@ type signalAction struct {
 	say     string // to the user; "" is nothing
 }
 
-// echo is how long after the first INT or TERM the same one is taken for its double.
-const echo = 150 * time.Millisecond
+// How long after the first INT or TERM the same one is taken for its double. Nobody types TERM twice.
+const (
+	echo     = 150 * time.Millisecond
+	echoTerm = 2 * time.Second
+)
 
 // on is what to do about a signal that came at now, by any clock.
 func (s *signalState) on(sig int, now time.Duration) signalAction {
@@ -284,7 +304,7 @@ func (s *signalState) on(sig int, now time.Duration) signalAction {
 }
 
 func (s *signalState) end(sig int, now time.Duration) signalAction {
-	if sig == s.first && now-s.firstAt < echo {
+	if since := now - s.firstAt; sig == s.first && (since < echo || sig == job.SIGTERM && since < echoTerm) {
 		return signalAction{}
 	}
 	if s.first != 0 {
@@ -292,6 +312,9 @@ func (s *signalState) end(sig int, now time.Duration) signalAction {
 	}
 	s.first, s.firstAt = sig, now
 	a := signalAction{forward: []int{sig}, grace: true}
+	if sig == job.SIGTERM {
+		a.forward[0] = s.told
+	}
 	if s.stopped { // a stopped process acts on the signal only when it goes on
 		a.forward = append(a.forward, job.SIGCONT)
 		s.stopped = false

@@ -44,6 +44,8 @@ func (c *Case) account(f Fault) account {
 	}
 	lacks := c.lacking[f.ID]
 	switch h := f.advice(said, spoke); {
+	case f.preempted():
+		a.behind, a.do = slices.Concat(c.Holdup, c.cutShort()), []string{h}
 	case (f.Event == TimedOut || f.Event == Signalled) && len(c.Holdup) > 0:
 		a.behind = c.Holdup
 	case lacks != "" && (f.Event == Ended || f.Event == Aborted) && !f.Broke && !f.OOM:
@@ -56,6 +58,23 @@ func (c *Case) account(f Fault) account {
 		a.do = append(a.do, "lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one")
 	}
 	return a
+}
+
+// cutShort tells of ranks that were killed when the time was up that they had to save.
+func (c *Case) cutShort() []string {
+	if c.cut == 0 {
+		return nil
+	}
+	who := c.cutFirst.Process.String() + " on " + c.cutFirst.Host
+	if c.cut > 1 {
+		who += fmt.Sprintf(" and %d more", c.cut-1)
+	}
+	return []string{who + " had not ended when the time was up, and mpiup killed what was left: give ranks more (--term-grace, within the pod's terminationGracePeriodSeconds), or let them save less"}
+}
+
+// asked says that a rank ended by the signal that told it of its host's end.
+func (c *Case) asked(f Fault) bool {
+	return f.Event == Ended && c.Passed != 0 && f.Exit.Status() == 128+c.Passed
 }
 
 // speaks says that what the rank wrote tells why it ended: it was no signal from elsewhere, and no agent said why.
@@ -89,6 +108,9 @@ func (c *Case) others(cause Fault) []string {
 		}
 		if f.Event == NotWired && f.ID == cause.ID {
 			continue // its PMI connection ended with it
+		}
+		if cause.preempted() && c.asked(f) {
+			continue // as it was told to
 		}
 		if n++; n > most {
 			continue
@@ -143,6 +165,8 @@ func (f Fault) Sentence() string {
 			return fmt.Sprintf("a newer launcher of this job took over host %s with %s%s", f.Host, f.Ranks, colon(f.Text))
 		}
 		return fmt.Sprintf("host %s with %s is being taken away%s", f.Host, f.Ranks, colon(f.Text))
+	case LauncherTaken:
+		return fmt.Sprintf("the launcher on %s got SIGTERM: its pod is being taken away, or somebody ends the job", f.Host)
 	case NotWired:
 		return who + " could not be wired up" + colon(f.Text)
 	case NotWritten:
@@ -201,6 +225,8 @@ func (f Fault) hint() string {
 		}
 		return fmt.Sprintf("its agent got SIGTERM (deletion, preemption or a drained node): kubectl describe pod %s; run the job again",
 			hosts.FirstLabel(f.Host))
+	case LauncherTaken:
+		return fmt.Sprintf("kubectl describe pod %s says why (deletion, preemption or a drained node); run the job again", hosts.FirstLabel(f.Host))
 	case NotWired:
 		if strings.Contains(f.Text, "let ranks put less") { // a bound, which says what to do
 			return ""

@@ -11,20 +11,21 @@ type Event uint8
 
 // The events.
 const (
-	Ended      Event = iota // a rank ended badly by its own doing
-	Aborted                 // a rank called MPI_Abort
-	NotStarted              // a rank could not be started
-	HostLost                // a host was given up
-	HostTaken               // a host is being taken away, or a newer launcher fenced us
-	TimedOut                // --timeout
-	Signalled               // mpiup got INT or TERM
-	ReaderGone              // nobody reads our standard output any more
-	NotWritten              // output could not be written
-	NotWired                // wire-up failed for a reason that is no rank's exit
-	NotCopied               // a file for the hosts could not be read
-	Mixed                   // the programs' MPI libraries cannot talk to each other
-	Internal                // a bug, here or in an agent
-	Raised                  // a rank said why it fails, and was stopped before it ended
+	Ended         Event = iota // a rank ended badly by its own doing
+	Aborted                    // a rank called MPI_Abort
+	NotStarted                 // a rank could not be started
+	HostLost                   // a host was given up
+	HostTaken                  // a host is being taken away, or a newer launcher fenced us
+	LauncherTaken              // mpiup run got SIGTERM: its own pod is being taken away
+	TimedOut                   // --timeout
+	Signalled                  // mpiup got INT, or TERM as exec
+	ReaderGone                 // nobody reads our standard output any more
+	NotWritten                 // output could not be written
+	NotWired                   // wire-up failed for a reason that is no rank's exit
+	NotCopied                  // a file for the hosts could not be read
+	Mixed                      // the programs' MPI libraries cannot talk to each other
+	Internal                   // a bug, here or in an agent
+	Raised                     // a rank said why it fails, and was stopped before it ended
 )
 
 // Limit is which of a run's limits it has passed.
@@ -64,6 +65,9 @@ type Fault struct {
 	seq int // order of arrival, for those of one time
 }
 
+// preempted says that ranks were told that their hosts are taken away: how they end then is no failure of theirs.
+func (f Fault) preempted() bool { return f.Event == LauncherTaken || f.Event == HostTaken && !f.Fenced }
+
 // Status is the exit code of a run that fails of it (docs/exit-codes.md).
 func (f Fault) Status() int {
 	switch f.Event {
@@ -89,7 +93,7 @@ func (f Fault) Status() int {
 		return job.ExitExec
 	case HostLost:
 		return job.ExitAgentLost
-	case HostTaken:
+	case HostTaken, LauncherTaken:
 		return job.ExitPreempted
 	case TimedOut:
 		return job.ExitTimeout

@@ -29,6 +29,8 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 			return Interrupted, false
 		}
 		return Terminated, false
+	case LauncherTaken: // or kill(1)
+		return Terminated, true
 	case TimedOut:
 		if f.Limit == InitLimit {
 			return StuckInit, false
@@ -40,7 +42,7 @@ func (c *Case) kind(f Fault) (kind Kind, likely bool) {
 		}
 		return TimeOut, false
 	case Signalled:
-		if f.Code == job.SIGTERM { // to the launcher's pod
+		if f.Code == job.SIGTERM { // to the pod of exec
 			return Terminated, true
 		}
 		return Interrupted, false

@@ -205,7 +205,7 @@ var Kinds = []About{
 	{Terminated, Ending, "Pod terminated (preempted, drained, evicted)",
 		"Kubernetes or the batch system took a host away while its ranks ran. The program is not at fault.",
 		[]string{"`kubectl describe pod POD`: condition `DisruptionTarget`, reason `Evicted`, `Preempted` or `TerminationByKubelet`.", "Exit code 249 of mpiup."},
-		[]string{"Run the job again: exit code 249 can be ignored by a pod failure policy (`mpiup help exit-codes`).", "Save checkpoints on SIGTERM; raise `terminationGracePeriodSeconds`.", "Evicted for memory or disk: set requests to what is used."}},
+		[]string{"Run the job again: exit code 249 can be ignored by a pod failure policy (`mpiup help exit-codes`).", "Save checkpoints on the signal, and resume (`mpiup help preemption`); raise `terminationGracePeriodSeconds`.", "Evicted for memory or disk: set requests to what is used."}},
 	{AgentLost, Program, "Host or its agent lost",
 		"The launcher heard nothing more of a host while ranks ran there: the pod or node died, or its agent did.",
 		[]string{"`kubectl describe pod POD` and `kubectl get events`.", "`mpiup peers` shows who still answers."},

@@ -66,6 +66,8 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 		v.Signal = job.SignalName(f.Exit.Signal)
 	case f.Event == Signalled:
 		v.Signal = job.SignalName(f.Code)
+	case f.Event == LauncherTaken:
+		v.Signal = job.SignalName(job.SIGTERM)
 	}
 	v.complete(where)
 	return v, true

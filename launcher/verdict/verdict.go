@@ -9,7 +9,8 @@
 // over the loss. All else goes by arrival, a lost host's by the time it was last heard, since ranks elsewhere may die of it
 // before it is given up; two ranks of one host go by that host's clock. A rank that only says that it lost another one (Echo)
 // gives way to one that failed for a reason of its own (blame). A failed wire-up, and then a signal to mpiup, is the cause
-// only when no rank failed by itself, a signal only when ranks had to be stopped.
+// only when no rank failed by itself, a signal only when ranks had to be stopped. When a pod is taken away, nothing that comes later
+// counts, nor what came within a moment before: the news of both may pass each other.
 //
 // What ranks wrote is read by one table (kinds.go, signs.go), whose test has lines of real logs for each kind. When one rank of a job fails, the others
 // fail too, with errors about lost connections, and theirs may come first: these are Echoes.
@@ -22,12 +23,15 @@ import "slices"
 // Case gathers the faults of a run. The zero value has none.
 type Case struct {
 	Stopped bool     // a rank was ended by mpiup
+	Passed  int      // the signal by which ranks were told that their hosts are taken away; 0: they were not
 	Holdup  []string // at the end of the time or on a signal: who waited for whom, and what to do
 
-	faults  []Fault
-	added   int
-	lacking map[int]string  // what MPI lacks where a process ended badly, by its id
-	found   map[int]Finding // what ranks that failed say of it, by id; read once all have ended
+	faults   []Fault
+	added    int
+	cut      int             // ranks that mpiup killed
+	cutFirst Fault           // the first of them
+	lacking  map[int]string  // what MPI lacks where a process ended badly, by its id
+	found    map[int]Finding // what ranks that failed say of it, by id; read once all have ended
 }
 
 // maxFaults bounds what is kept: of 100,000 ranks that fail, those at the front matter.
@@ -51,6 +55,13 @@ func (c *Case) Lacks(id int, what string) {
 		c.lacking = map[int]string{}
 	}
 	c.lacking[id] = what
+}
+
+// Cut notes a rank that mpiup killed, since it had not ended when it was asked to.
+func (c *Case) Cut(f Fault) {
+	if c.cut++; c.cut == 1 {
+		c.cutFirst = f
+	}
 }
 
 // Any says whether there is a reason to stop the job.

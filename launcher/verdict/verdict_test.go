@@ -56,7 +56,7 @@ type play struct {
 }
 
 var events = map[string]Event{
-	"ended": Ended, "aborted": Aborted, "not-started": NotStarted, "host-lost": HostLost, "host-taken": HostTaken, "timed-out": TimedOut,
+	"ended": Ended, "aborted": Aborted, "not-started": NotStarted, "host-lost": HostLost, "host-taken": HostTaken, "launcher-taken": LauncherTaken, "timed-out": TimedOut,
 	"signalled": Signalled, "reader-gone": ReaderGone, "not-written": NotWritten, "not-wired": NotWired, "not-copied": NotCopied,
 	"mixed": Mixed, "internal": Internal,
 }
@@ -75,6 +75,10 @@ func (p *play) do(word, rest string) {
 			name, value, _ := strings.Cut(key, "=")
 			*map[string]*string{"phase": &p.where.Phase, "node": &p.where.Node, "gpu": &p.where.GPU, "pci": &p.where.PCI}[name] = value
 		}
+	case "passed":
+		p.c.Passed = p.number(rest)
+	case "cut":
+		p.c.Cut(p.fault(Ended, rest, ""))
 	case "holdup":
 		p.c.Holdup = append(p.c.Holdup, rest)
 	case "stopped":

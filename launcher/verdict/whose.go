@@ -14,6 +14,9 @@ func (c *Case) Cause() (Fault, bool) {
 	if !ok || first.Event != Ended && first.Event != Signalled && first.Event != Aborted {
 		return first, ok
 	}
+	if t, ok := c.earliest(Fault.preempted); ok && t.At-first.At <= abortEcho {
+		return t, true
+	}
 	if a, ok := c.earliest(func(f Fault) bool { return f.Event == Aborted }); ok {
 		return c.killed(a), true
 	}

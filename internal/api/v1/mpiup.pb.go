@@ -2697,14 +2697,16 @@ type Job struct {
 	Net            string                 `protobuf:"bytes,30,opt,name=net,proto3" json:"net,omitempty"`                                                // interface or network (CIDR) for MPI's traffic; empty: the host chooses
 	MpiPorts       string                 `protobuf:"bytes,31,opt,name=mpi_ports,json=mpiPorts,proto3" json:"mpi_ports,omitempty"`                      // "18000-18999", ports that MPI libraries may listen on; empty: any
 	Fabric         *Fabric                `protobuf:"bytes,32,opt,name=fabric,proto3" json:"fabric,omitempty"`
-	Meeting        *Meeting               `protobuf:"bytes,33,opt,name=meeting,proto3" json:"meeting,omitempty"`                               // absent: frameworks get no variables
-	GpusPerRank    uint32                 `protobuf:"varint,40,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"` // ranks see so many GPUs of their host; 0: all
-	GpuBind        string                 `protobuf:"bytes,41,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
-	Expand         bool                   `protobuf:"varint,42,opt,name=expand,proto3" json:"expand,omitempty"`                                // $NAME in App.env is replaced by the rank's own variable of that name
-	ActivityMs     uint32                 `protobuf:"varint,44,opt,name=activity_ms,json=activityMs,proto3" json:"activity_ms,omitempty"`      // between looks at whether ranks work (Activity); 0: nobody wants to know
-	Restarts       uint32                 `protobuf:"varint,45,opt,name=restarts,proto3" json:"restarts,omitempty"`                            // how often the job has been started again (MPIUP_RESTART_COUNT)
-	MaxRestarts    uint32                 `protobuf:"varint,46,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`   // and may be
-	Explain        uint32                 `protobuf:"varint,43,opt,name=explain,proto3" json:"explain,omitempty"`                              // 1 + the rank whose environment is shown in place of running programs; 0: none
+	Meeting        *Meeting               `protobuf:"bytes,33,opt,name=meeting,proto3" json:"meeting,omitempty"`                                   // absent: frameworks get no variables
+	GpusPerRank    uint32                 `protobuf:"varint,40,opt,name=gpus_per_rank,json=gpusPerRank,proto3" json:"gpus_per_rank,omitempty"`     // ranks see so many GPUs of their host; 0: all
+	GpuBind        string                 `protobuf:"bytes,41,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"`                    // which: "closest", "map:0,1", "mask:0x3,0xc"; empty: in turn
+	Expand         bool                   `protobuf:"varint,42,opt,name=expand,proto3" json:"expand,omitempty"`                                    // $NAME in App.env is replaced by the rank's own variable of that name
+	ActivityMs     uint32                 `protobuf:"varint,44,opt,name=activity_ms,json=activityMs,proto3" json:"activity_ms,omitempty"`          // between looks at whether ranks work (Activity); 0: nobody wants to know
+	Restarts       uint32                 `protobuf:"varint,45,opt,name=restarts,proto3" json:"restarts,omitempty"`                                // how often the job has been started again (MPIUP_RESTART_COUNT)
+	MaxRestarts    uint32                 `protobuf:"varint,46,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`       // and may be
+	Explain        uint32                 `protobuf:"varint,43,opt,name=explain,proto3" json:"explain,omitempty"`                                  // 1 + the rank whose environment is shown in place of running programs; 0: none
+	PreemptSignal  uint32                 `protobuf:"varint,47,opt,name=preempt_signal,json=preemptSignal,proto3" json:"preempt_signal,omitempty"` // tells ranks that a pod of the run is being taken away; 0: SIGTERM
+	CheckpointDir  string                 `protobuf:"bytes,48,opt,name=checkpoint_dir,json=checkpointDir,proto3" json:"checkpoint_dir,omitempty"`  // where ranks save; made where it is missing; empty: none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2954,6 +2956,20 @@ func (x *Job) GetExplain() uint32 {
 		return x.Explain
 	}
 	return 0
+}
+
+func (x *Job) GetPreemptSignal() uint32 {
+	if x != nil {
+		return x.PreemptSignal
+	}
+	return 0
+}
+
+func (x *Job) GetCheckpointDir() string {
+	if x != nil {
+		return x.CheckpointDir
+	}
+	return ""
 }
 
 // Exec is how one command runs on a host.
@@ -4059,7 +4075,8 @@ func (x *Resize) GetColumns() uint32 {
 type Signal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	Ranks         []uint32               `protobuf:"varint,2,rep,packed,name=ranks,proto3" json:"ranks,omitempty"`
+	Ranks         []uint32               `protobuf:"varint,2,rep,packed,name=ranks,proto3" json:"ranks,omitempty"` // empty: all
+	Once          bool                   `protobuf:"varint,3,opt,name=once,proto3" json:"once,omitempty"`          // a process that was asked to end by this signal is not asked again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4106,6 +4123,13 @@ func (x *Signal) GetRanks() []uint32 {
 		return x.Ranks
 	}
 	return nil
+}
+
+func (x *Signal) GetOnce() bool {
+	if x != nil {
+		return x.Once
+	}
+	return false
 }
 
 type Stop struct {
@@ -7481,7 +7505,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xf6\x06\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xc4\a\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -7516,7 +7540,9 @@ const file_mpiup_proto_rawDesc = "" +
 	"activityMs\x12\x1a\n" +
 	"\brestarts\x18- \x01(\rR\brestarts\x12!\n" +
 	"\fmax_restarts\x18. \x01(\rR\vmaxRestarts\x12\x18\n" +
-	"\aexplain\x18+ \x01(\rR\aexplain\"\x8e\x01\n" +
+	"\aexplain\x18+ \x01(\rR\aexplain\x12%\n" +
+	"\x0epreempt_signal\x18/ \x01(\rR\rpreemptSignal\x12%\n" +
+	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\"\x8e\x01\n" +
 	"\x04Exec\x12\x1a\n" +
 	"\bterminal\x18\x01 \x01(\bR\bterminal\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x18\n" +
@@ -7599,10 +7625,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"6\n" +
 	"\x06Resize\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
-	"\acolumns\x18\x02 \x01(\rR\acolumns\"6\n" +
+	"\acolumns\x18\x02 \x01(\rR\acolumns\"J\n" +
 	"\x06Signal\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x14\n" +
-	"\x05ranks\x18\x02 \x03(\rR\x05ranks\"*\n" +
+	"\x05ranks\x18\x02 \x03(\rR\x05ranks\x12\x12\n" +
+	"\x04once\x18\x03 \x01(\bR\x04once\"*\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x10\n" +
 	"\x03now\x18\x02 \x01(\bR\x03now\"\x99\x02\n" +

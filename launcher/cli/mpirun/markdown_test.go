@@ -47,7 +47,8 @@ It also does so for a program whose library is Open MPI 5, as far as the launche
 
 What ` + "`mpiup run`" + ` has flags for and these launchers have no options for is in variables: ` + "`MPIUP_WAIT`" + ` (how long to wait for all hosts,
 5m), ` + "`MPIUP_MPI`" + ` (the protocol, instead of what each host finds the program to need), ` + "`MPIUP_ENV`" + ` (whose variables ranks get, torch, jax, tf, horovod
-or auto, as with ` + "`mpiup run --env`" + `; none without it, [frameworks.md](frameworks.md)), ` + "`MPIUP_NET`, `MPIUP_MPI_PORTS`" + `, and
+or auto, as with ` + "`mpiup run --env`" + `; none without it, [frameworks.md](frameworks.md)), ` + "`MPIUP_NET`, `MPIUP_MPI_PORTS`" + `,
+` + "`MPIUP_PREEMPT_SIGNAL` and `MPIUP_CHECKPOINT_DIR`" + ` ([preemption.md](preemption.md)), and
 ` + "`MPIUP_PTY`" + ` (1: each rank's standard output is a terminal, as under Open MPI's launchers; 0: a pipe, as under Hydra).
 Hostfiles that ranks name when they spawn (info keys ` + "`hostfile`, `add-hostfile`" + `) are read below the directory that ` + "`MPIUP_SPAWN_HOSTFILES`" + ` names, and no others.
 
