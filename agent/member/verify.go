@@ -31,8 +31,8 @@ func (g *Gossip) verify(ctx context.Context, list *memberlist.Memberlist) {
 			g.askAll(ctx, list, g.table.due(), g.table.judge)
 			g.askAll(ctx, list, g.table.twins(), g.table.mark)
 		case <-again.C:
-			g.askAll(ctx, list, g.table.hidden((*entry).isDropped), g.table.judge)
-			g.askAll(ctx, list, g.table.hidden((*entry).isReplaced), g.table.mark)
+			g.askAll(ctx, list, g.table.those(func(e *entry) bool { return e.dropped }), g.table.judge)
+			g.askAll(ctx, list, g.table.those(func(e *entry) bool { return e.replaced }), g.table.mark)
 		}
 	}
 }
@@ -62,11 +62,8 @@ func answers(ctx context.Context, list *memberlist.Memberlist, e entry) bool {
 	return false
 }
 
-func (e *entry) isDropped() bool  { return e.dropped }
-func (e *entry) isReplaced() bool { return e.replaced }
-
-// hidden gives copies of the entries for which is holds.
-func (t *table) hidden(is func(*entry) bool) []entry {
+// those gives copies of the entries for which is holds. It is called with mu held.
+func (t *table) those(is func(*entry) bool) []entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []entry
@@ -80,7 +77,7 @@ func (t *table) hidden(is func(*entry) bool) []entry {
 
 // due gives copies of the entries whose suspicion has run out.
 func (t *table) due() []entry {
-	return t.hidden(func(e *entry) bool { return e.suspect && !e.left && !e.dropped && e.age >= t.timing.Suspicion })
+	return t.those(func(e *entry) bool { return e.suspect && !e.left && !e.dropped && e.age >= t.timing.Suspicion })
 }
 
 // judge ends a suspicion that has run out. It drops a member that is silent, and clears one that answers, whose
@@ -102,19 +99,15 @@ func (t *table) judge(id string, silent bool) {
 // twins gives copies of the entries, but ours, whose name another one has too, under another
 // address and in another incarnation.
 func (t *table) twins() []entry {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var out []entry
-	for _, e := range t.byID {
+	return t.those(func(e *entry) bool {
 		for _, o := range t.byID {
 			if e.id != t.self && !e.left && !o.left && e.meta.name == o.meta.name &&
 				e.meta.incarnation != o.meta.incarnation && e.addr != o.addr {
-				out = append(out, *e)
-				break
+				return true
 			}
 		}
-	}
-	return out
+		return false
+	})
 }
 
 // mark notes whether the member with id did not answer; that counts only while another of its

@@ -219,7 +219,7 @@ func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launche
 		}
 	}
 	for i, c := range l.Contexts {
-		app := job.App{Argv: c.Argv, N: c.N, Wdir: dir, AlsoWdir: l.Family == line.OpenMPI, Env: overlaid(mpirun.Forward(l, i, p.env), c.Env)}
+		app := job.App{Argv: c.Argv, N: c.N, Wdir: dir, AlsoWdir: l.Family == line.OpenMPI, Env: line.Distinct(append(mpirun.Forward(l, i, p.env), c.Env...))}
 		for _, e := range c.On {
 			share := job.Share{Host: e.Name, Slots: e.Slots}
 			if l.Family == line.Hydra && !e.Given {
@@ -248,22 +248,6 @@ func universe(text string) int {
 		return n
 	}
 	return launcher.UniverseUnknown
-}
-
-// overlaid is env with the variables of over in the place of those of the same name.
-func overlaid(env, over []string) []string {
-	set := map[string]bool{}
-	for _, kv := range over {
-		name, _, _ := strings.Cut(kv, "=")
-		set[name] = true
-	}
-	var out []string
-	for _, kv := range env {
-		if name, _, _ := strings.Cut(kv, "="); !set[name] {
-			out = append(out, kv)
-		}
-	}
-	return append(out, over...)
 }
 
 // outside is what a command line may refer to in this process.
@@ -301,7 +285,7 @@ func (p *process) libraries(dir string) func(argv []string) string {
 	var library string
 	return func(argv []string) string {
 		if !slices.Equal(of, argv) {
-			env := overlaid(p.env, []string{"PATH=" + program.SearchPath("", p.getenv("PATH"), true)})
+			env := line.Distinct(slices.Concat(p.env, []string{"PATH=" + program.SearchPath("", p.getenv("PATH"), true)}))
 			library = mpilib.NewMemory(os.DirFS("/")).Look(mpilib.Query{Argv: argv, Env: env, Dir: dir}).Library
 			of = argv
 		}

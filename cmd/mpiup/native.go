@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -159,7 +160,7 @@ func (p *process) execNative(path string, args, more []string) error {
 	if err != nil {
 		return &exitError{job.ExitOutput, fmt.Errorf("a link for the name ssh: %w; set TMPDIR to a directory that can be written", err)}
 	}
-	env := overlaid(p.env, append(more, "MPIUP_MPI="+native, "PATH="+filepath.Dir(ssh)+":"+p.getenv("PATH")))
+	env := line.Distinct(slices.Concat(p.env, more, []string{"MPIUP_MPI=" + native, "PATH=" + filepath.Dir(ssh) + ":" + p.getenv("PATH")}))
 	file := p.operatorsFile()
 	for _, d := range []struct{ name, value string }{
 		// What is executed as ssh HOST COMMAND. Open MPI takes the first ssh on PATH, and must not be told

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/agent/reap/daemon"
+	"github.com/mpiup/mpiup/launcher/cli/ssh"
 )
 
 // sshdLine is what a command line of sshd said, as far as it means something here.
@@ -23,36 +24,24 @@ type sshdLine struct {
 // to an agent; other files and settings are read past.
 func parseSSHD(args []string) (l sshdLine, err error) {
 	const plain, valued = "46DdeGiqrTtV", "CEbcfghkopRu"
-	for len(args) > 0 {
-		word := args[0]
-		args = args[1:]
-		if len(word) < 2 || word[0] != '-' {
-			return l, fmt.Errorf("%q is not a flag of sshd", word)
+	rest, err := ssh.Letters(args, valued, func(c byte, value string) error {
+		switch {
+		case strings.IndexByte(valued, c) >= 0:
+			l.value(c, value)
+		case c == 'i':
+			return errors.New("-i serves one connection for inetd, which agents do not do: start sshd -D in its place")
+		case strings.IndexByte(plain, c) < 0:
+			return fmt.Errorf("unknown flag -%c", c)
 		}
-		for i := 1; i < len(word); i++ {
-			switch c := word[i]; {
-			case strings.IndexByte(valued, c) >= 0:
-				value := word[i+1:]
-				if value == "" {
-					if len(args) == 0 {
-						return l, fmt.Errorf("-%c needs a value", c)
-					}
-					value, args = args[0], args[1:]
-				}
-				l.value(c, value)
-				i = len(word)
-			case c == 'i':
-				return l, errors.New("-i serves one connection for inetd, which agents do not do: start sshd -D in its place")
-			case strings.IndexByte(plain, c) < 0:
-				return l, fmt.Errorf("unknown flag -%c", c)
-			default:
-				l.foreground = l.foreground || c == 'D' || c == 'd'
-				l.test = l.test || c == 't' || c == 'T' || c == 'G'
-				l.version = l.version || c == 'V'
-			}
-		}
+		l.foreground = l.foreground || c == 'D' || c == 'd'
+		l.test = l.test || c == 't' || c == 'T' || c == 'G'
+		l.version = l.version || c == 'V'
+		return nil
+	})
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%q is not a flag of sshd", rest[0])
 	}
-	return l, nil
+	return l, err
 }
 
 // value takes a flag's value. What is no port is sshd's to complain about.

@@ -138,8 +138,12 @@ func TestEveryFlagOfSSHD(t *testing.T) {
 				t.Errorf("%s: %v, with a value %v", word, alone, valued)
 			}
 		case strings.IndexByte("CEbcfghkopRu", c) >= 0:
-			if alone == nil || alone.Error() != word+" needs a value" || valued != nil {
+			if alone == nil || alone.Error() != "option "+word+" needs a value" || valued != nil {
 				t.Errorf("%s: %v, with a value %v", word, alone, valued)
+			}
+		case c == '-': // the end of the options, as getopt(3) has it
+			if alone != nil || valued == nil {
+				t.Errorf("--: %v, with a value %v", alone, valued)
 			}
 		case c == 'i':
 			if alone == nil || !strings.HasPrefix(alone.Error(), "-i serves one connection") {

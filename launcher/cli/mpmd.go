@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // Environment is what a command line refers to outside itself.
@@ -122,9 +123,10 @@ func (a *AppFlags) app(words []string, env Environment) (job.App, []string, erro
 				name, _, _ := strings.Cut(def, "=")
 				return app, nil, fmt.Errorf("-x %s: %d bytes are more than the %d a variable can have", clip(name), len(def), maxVar)
 			}
-			app.Env = setVar(app.Env, def)
+			app.Env = append(app.Env, def)
 		}
 	}
+	app.Env = line.Distinct(app.Env)
 	return app, warnings, nil
 }
 
@@ -147,18 +149,6 @@ func (env Environment) defined(def string) (defs []string, warning string) {
 		warning = fmt.Sprintf("-x %s: not set in this environment, so ranks do not get it", name)
 	}
 	return defs, warning
-}
-
-// setVar adds NAME=value to env; a later one replaces an earlier.
-func setVar(env []string, def string) []string {
-	name, _, _ := strings.Cut(def, "=")
-	for i := range env {
-		if strings.HasPrefix(env[i], name+"=") {
-			env[i] = def
-			return env
-		}
-	}
-	return append(env, def)
 }
 
 // parseVariable reads a value of -x: VAR, VAR=value or PATTERN*.

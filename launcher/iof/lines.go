@@ -2,15 +2,16 @@ package iof
 
 import (
 	"bytes"
+	"slices"
 	"time"
 )
 
 // lines writes whole lines to a stream, by the rules of the package comment. It has no clock
 // of its own.
 type lines struct {
+	*out
 	cfg   *Config
-	out   *out
-	exact bool // bytes pass unchanged
+	plain bool // bytes pass unchanged
 	feed  bool // a line that is given up gets a line end
 
 	lanes   map[laneKey]*lane
@@ -40,13 +41,9 @@ type lane struct {
 }
 
 func newLines(cfg *Config, o *out, terminal bool) *lines {
-	exact := cfg.Mode == Plain && !cfg.Timestamps && cfg.Prepend == ""
-	return &lines{cfg: cfg, out: o, exact: exact, feed: !exact || terminal, lanes: map[laneKey]*lane{}}
+	plain := cfg.Mode == Plain && !cfg.Timestamps && cfg.Prepend == ""
+	return &lines{cfg: cfg, out: o, plain: plain, feed: !plain || terminal, lanes: map[laneKey]*lane{}}
 }
-
-func (ls *lines) open()      { ls.out.open() }
-func (ls *lines) flush()     { ls.out.flush() }
-func (ls *lines) interrupt() { ls.out.interrupt() }
 
 func (ls *lines) lane(k laneKey) *lane {
 	l := ls.lanes[k]
@@ -195,7 +192,7 @@ func (ls *lines) close() error {
 	for _, l := range ls.lanes {
 		l.ended = true
 	}
-	for _, l := range append(append([]*lane(nil), ls.waiting...), ls.holding...) {
+	for _, l := range slices.Concat(ls.waiting, ls.holding) {
 		ls.try(l, now)
 	}
 	ls.settle(now)
@@ -239,7 +236,7 @@ func (ls *lines) write(l *lane, p piece, now time.Time) {
 		ls.last = l.key
 	}
 	ls.lastAt = now
-	if ls.exact {
+	if ls.plain {
 		ls.out.exact(l.key, p.data)
 		return
 	}

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// records writes JSON lines. An unfinished line is kept at most Hold, and at most longLine.
+// records writes JSON lines to a stream. An unfinished line is kept at most Hold, and at most longLine.
 type records struct {
+	*out
 	cfg     *Config
-	out     *out
 	lanes   map[laneKey]*record
 	times   stamper
 	holding []*record
@@ -32,10 +32,6 @@ type record struct {
 func newRecords(cfg *Config, o *out) *records {
 	return &records{cfg: cfg, out: o, lanes: map[laneKey]*record{}}
 }
-
-func (rs *records) open()      { rs.out.open() }
-func (rs *records) flush()     { rs.out.flush() }
-func (rs *records) interrupt() { rs.out.interrupt() }
 
 func (rs *records) put(p piece, now time.Time) {
 	k := laneKey{p.id, p.stream}

@@ -75,48 +75,47 @@ type parser struct {
 	levelSaid bool // LogLevel was given
 }
 
-// options takes the options at the front of args, and a "--" that ends them.
-func (p *parser) options() error {
-	for len(p.args) > 0 {
-		word := p.args[0]
-		if len(word) < 2 || word[0] != '-' {
-			return nil
+// withValue are the letters of options with a value.
+const withValue = "BbcDEeFIiJLlmOoPpQRSWw"
+
+// options takes the options at the front of args.
+func (p *parser) options() (err error) {
+	p.args, err = Letters(p.args, withValue, func(letter byte, value string) error {
+		r, ok := options[letter]
+		if !ok {
+			return fmt.Errorf("unknown option -%c", letter)
 		}
-		p.args = p.args[1:]
-		if word == "--" {
-			return nil
-		}
-		if err := p.letters(word[1:]); err != nil {
-			return err
-		}
-	}
-	return nil
+		return p.take("-"+string(letter), r, value)
+	})
+	return err
 }
 
-// letters takes one word of options: "-Tx", "-p22", "-oBatchMode=yes".
-func (p *parser) letters(word string) error {
-	for i := 0; i < len(word); i++ {
-		o, ok := options[word[i]]
-		if !ok {
-			return fmt.Errorf("unknown option -%c", word[i])
+// Letters takes the options at the front of args, as getopt(3) does, and a "--" that ends them: "-Tx", "-p22", "-o X=y".
+// Those of valued have the rest of their word as their value, or the next word.
+func Letters(args []string, valued string, take func(letter byte, value string) error) (rest []string, err error) {
+	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
+		word := args[0][1:]
+		args = args[1:]
+		if word == "-" {
+			break
 		}
-		name := "-" + word[i:i+1]
-		if !o.takesValue {
-			if err := p.take(name, o.row, ""); err != nil {
-				return err
+		for word != "" {
+			letter, value := word[0], ""
+			word = word[1:]
+			if strings.IndexByte(valued, letter) >= 0 {
+				if value, word = word, ""; value == "" {
+					if len(args) == 0 {
+						return nil, fmt.Errorf("option -%c needs a value", letter)
+					}
+					value, args = args[0], args[1:]
+				}
 			}
-			continue
-		}
-		value := word[i+1:]
-		if value == "" {
-			if len(p.args) == 0 {
-				return fmt.Errorf("option %s needs a value", name)
+			if err := take(letter, value); err != nil {
+				return nil, err
 			}
-			value, p.args = p.args[0], p.args[1:]
 		}
-		return p.take(name, o.row, value)
 	}
-	return nil
+	return args, nil
 }
 
 func (p *parser) take(name string, r row, value string) error {

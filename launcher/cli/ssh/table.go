@@ -8,11 +8,6 @@ type row struct {
 	refused string                              // "": not refused; else the end of a sentence that begins with the option
 }
 
-type option struct {
-	takesValue bool
-	row
-}
-
 const (
 	noForward = "asks for port forwarding, which mpiup does not do: connect to the pod's port itself, or use kubectl port-forward"
 	noFiles   = "is of configuration files, and mpiup reads none: write the settings themselves"
@@ -20,15 +15,15 @@ const (
 )
 
 // options are OpenSSH's letters (ssh(1) of 9.x).
-var options = map[byte]option{
-	'f': {false, flag(func(l *Line) { l.Background = true })},
-	'N': {false, flag(func(l *Line) { l.Nothing = true })},
-	'n': {false, flag(func(l *Line) { l.NoStdin = true })},
-	'q': {false, flag(func(l *Line) { l.Quiet = true })},
-	'T': {false, row{set: func(p *parser, _ string) error { p.line.TTY, p.ttySaid = TTYNever, true; return nil }}},
-	'V': {false, flag(func(l *Line) { l.Version = true })},
-	'v': {false, flag(func(l *Line) { l.Verbose = min(l.Verbose+1, 3) })},
-	't': {false, row{set: func(p *parser, _ string) error {
+var options = map[byte]row{
+	'f': flag(func(l *Line) { l.Background = true }),
+	'N': flag(func(l *Line) { l.Nothing = true }),
+	'n': flag(func(l *Line) { l.NoStdin = true }),
+	'q': flag(func(l *Line) { l.Quiet = true }),
+	'T': {set: func(p *parser, _ string) error { p.line.TTY, p.ttySaid = TTYNever, true; return nil }},
+	'V': flag(func(l *Line) { l.Version = true }),
+	'v': flag(func(l *Line) { l.Verbose = min(l.Verbose+1, 3) }),
+	't': {set: func(p *parser, _ string) error {
 		if p.asked {
 			p.line.TTY = TTYForce
 		} else {
@@ -36,25 +31,20 @@ var options = map[byte]option{
 		}
 		p.asked, p.ttySaid = true, true
 		return nil
-	}}},
-	'l': {true, row{set: (*parser).user}},
-	'o': {true, row{set: (*parser).config}},
+	}},
+	'l': {set: (*parser).user},
+	'o': {set: (*parser).config},
 
 	// How to get there and whom to trust, which mpiup knows otherwise.
 	'1': {}, '2': {}, '4': {}, '6': {}, 'A': {}, 'a': {}, 'C': {}, 'K': {}, 'k': {}, 'X': {}, 'x': {}, 'Y': {}, 'y': {}, 'g': {}, 'M': {},
-	'B': {true, row{}}, 'b': {true, row{}}, 'c': {true, row{}}, 'E': {true, row{}}, 'e': {true, row{}}, 'F': {true, row{}},
-	'I': {true, row{}}, 'i': {true, row{}}, 'J': {true, row{}}, 'm': {true, row{}}, 'P': {true, row{}}, 'p': {true, row{set: (*parser).port}},
-	'S': {true, row{}},
+	'B': {}, 'b': {}, 'c': {}, 'E': {}, 'e': {}, 'F': {}, 'I': {}, 'i': {}, 'J': {}, 'm': {}, 'P': {}, 'S': {}, 'p': {set: (*parser).port},
 
-	'D': {true, row{refused: noForward}},
-	'L': {true, row{refused: noForward}},
-	'R': {true, row{refused: noForward}},
-	'W': {true, row{refused: noForward}},
-	'w': {true, row{refused: "asks for a tunnel device, which mpiup does not make"}},
-	'O': {true, row{refused: noControl}},
-	'G': {false, row{refused: "prints ssh's configuration, and mpiup reads none: see mpiup exec --help"}},
-	'Q': {true, row{refused: "lists ssh's algorithms, and mpiup uses TLS 1.3"}},
-	's': {false, row{refused: "asks for a subsystem such as sftp, which agents do not have: use tar over ssh, or kubectl cp"}},
+	'D': {refused: noForward}, 'L': {refused: noForward}, 'R': {refused: noForward}, 'W': {refused: noForward},
+	'w': {refused: "asks for a tunnel device, which mpiup does not make"},
+	'O': {refused: noControl},
+	'G': {refused: "prints ssh's configuration, and mpiup reads none: see mpiup exec --help"},
+	'Q': {refused: "lists ssh's algorithms, and mpiup uses TLS 1.3"},
+	's': {refused: "asks for a subsystem such as sftp, which agents do not have: use tar over ssh, or kubectl cp"},
 }
 
 // Why says why an entry of Line.Without has no effect.
