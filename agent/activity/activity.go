@@ -42,7 +42,7 @@ const (
 	littleCPU = 0.02    // of a processor
 	littleIO  = 4 << 10 // bytes between two samples
 	maxPlaces = 16      // that are told apart
-	maxWhere  = 64      // bytes
+	maxWhere  = 160     // bytes
 )
 
 // Judge is what a rank has done between two samples, the time apart.

@@ -1,6 +1,6 @@
 // Package procs says how much processes use and what they wait for, each with all that descend from it.
 //
-//	proctree.Snapshot ──▶ Branches: leader → its processes ──▶ Look: /proc/PID/{io,wchan,syscall} ──▶ Usage
+//	proctree.Snapshot ──▶ Branches: leader → its processes ──▶ Look: /proc/PID/{io,wchan,syscall,mountinfo} ──▶ Usage
 //
 // Nothing here needs a privilege: what the kernel does not show stays empty (Kernel.Syscall is for who may trace the
 // process, Usage.IO and Kernel.Wchan for who runs as its user). Nothing is kept between two looks, which belong to one
@@ -9,9 +9,12 @@ package procs
 
 import (
 	"bytes"
+	"cmp"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/reap/proctree"
@@ -29,10 +32,46 @@ type Usage struct {
 	Kernel    Kernel // where Main waits
 }
 
-// Kernel is where a process waits in the kernel. Both are empty for one that runs, and where nothing shows.
+// Kernel is where a process waits in the kernel. All are empty for one that runs, and where nothing shows.
 type Kernel struct {
 	Syscall string // "futex", from /proc/PID/syscall
 	Wchan   string // "futex_wait_queue", from /proc/PID/wchan
+	Mount   string // whose answer it waits for: "/data (nfs4, filer:/export)"; Where leaves it out
+}
+
+// String is where, in words: "read on /data (nfs4, filer:/export)"; "" where nothing shows.
+func (k Kernel) String() string {
+	where := cmp.Or(k.Syscall, k.Wchan)
+	if k.Mount != "" {
+		where = strings.TrimSpace(where + " on " + k.Mount)
+	}
+	return where
+}
+
+// maxThreads bounds how many threads of a process Stuck looks at.
+const maxThreads = 256
+
+// Stuck is what a process that does not end waits for, in whichever thread; "" where none is in uninterruptible sleep.
+func Stuck(proc proctree.Proc, pid int) string {
+	tasks := proctree.Proc{Root: file(proc, pid, "task")}
+	dir, err := os.Open(tasks.Root)
+	if err != nil {
+		return ""
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(maxThreads) // those that can be read
+	for _, name := range names {
+		tid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if s, err := tasks.Stat(tid); err == nil && s.State == 'D' {
+			k := Where(tasks, tid)
+			k.Mount = heldOn(tasks, tid, s.State, k)
+			return k.String()
+		}
+	}
+	return ""
 }
 
 // Bounds of one look.
@@ -118,6 +157,7 @@ func branch(proc proctree.Proc, all map[int]proctree.Stat, leader int, pids []in
 	if s, ok := stats[u.Main]; ok {
 		u.Name, u.State = s.Name, s.State
 		u.Kernel = Where(proc, u.Main)
+		u.Kernel.Mount = heldOn(proc, u.Main, u.State, u.Kernel)
 	}
 	return u
 }

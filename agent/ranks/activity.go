@@ -1,7 +1,6 @@
 package ranks
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -63,7 +62,7 @@ func sampleRanks(st *Job, before map[int]activity.Sample) (map[int]activity.Samp
 			continue
 		}
 		s := activity.Sample{CPU: u.CPU, IO: u.IO, Output: uint64(p.wrote.Load()), Library: uint64(p.Phase(waiting)),
-			Running: u.State == 'R', Where: cmp.Or(u.Kernel.Syscall, u.Kernel.Wchan)}
+			Running: u.State == 'R', Where: u.Kernel.String()}
 		out[int(p.ID)] = s
 		old, known := before[int(p.ID)]
 		quiet = quiet && (!known || activity.Judge(old, s, time.Minute) != activity.Works)

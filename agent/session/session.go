@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -11,7 +12,9 @@ import (
 	"github.com/mpiup/mpiup/agent/exchange"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/lives"
+	"github.com/mpiup/mpiup/agent/procs"
 	"github.com/mpiup/mpiup/agent/ranks"
+	"github.com/mpiup/mpiup/agent/reap/proctree"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wire"
@@ -127,8 +130,19 @@ func (s *session) stopSteps(steps []*ranks.Job, why string, sig syscall.Signal, 
 	}
 	left := s.table.cfg.Super.StopSession(context.Background(), s.id, sig, grace)
 	if len(left) > 0 {
-		s.exchange.Notice(true, "processes %v do not end (stopped for: %s); they wait for a device or file system", left, why)
+		s.exchange.Notice(true, "processes %v do not end (stopped for: %s); they wait for a device or file system%s", left, why, stuck(left))
 	}
+}
+
+// stuck is what the first few of processes that do not end wait for.
+func stuck(left []int) (where string) {
+	const most = 4
+	for _, pid := range left[:min(len(left), most)] {
+		if w := procs.Stuck(proctree.Proc{Root: "/proc"}, pid); w != "" {
+			where += fmt.Sprintf("; process %d in %s", pid, w)
+		}
+	}
+	return where
 }
 
 // graceOf is the time between TERM and KILL that the launcher asked for.

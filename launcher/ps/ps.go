@@ -35,6 +35,7 @@ type Row struct {
 	Phase     string  `json:"mpi"`
 	Syscall   string  `json:"syscall,omitempty"`
 	Wchan     string  `json:"wchan,omitempty"`
+	Mount     string  `json:"mount,omitempty"` // the file system whose answer it waits for
 }
 
 // states are the kernel's letters in words (proc_pid_stat(5)).
@@ -109,7 +110,11 @@ func (r Row) Waits() string {
 	if r.State == states["D"] {
 		slices.Reverse(list)
 	}
-	return cmp.Or(list[0], list[1], "-")
+	where := cmp.Or(list[0], list[1], "-")
+	if r.Mount != "" {
+		where += " on " + r.Mount
+	}
+	return where
 }
 
 // Bytes is a size for a person: "-" where it is not known.

@@ -162,7 +162,7 @@ func (g *hang) hear(now time.Duration, h int, m *apiv1.Activity) error {
 		return err
 	}
 	report := stall.Report{Works: sets[0], Busy: sets[1], Idle: sets[2]}
-	const most, long = 16, 64
+	const most, long = 16, 160
 	for _, p := range m.Places[:min(len(m.Places), most)] {
 		ids, err := idset.Parse(p.GetIds())
 		if err != nil {

@@ -148,7 +148,7 @@ var Kinds = []About{
 		[]string{"Cordon the node, and run the job again.", "Check cable and switch port.", "Restart nvidia-fabricmanager where CUDA says `system not yet initialized`."}},
 	{StuckIO, Cause, "File system does not answer",
 		"A process waits for a file system that does not answer (state D), or lost its mount. It cannot even be killed until that answers.",
-		[]string{"`mpiup exec HOST -- ps -eo pid,stat,wchan:30,args` shows state D and what is waited for.", "`Stale file handle`, `not responding`, `Transport endpoint is not connected` in the log."},
+		[]string{"`mpiup ps` shows `in I/O`, and the mount after `on`.", "`mpiup exec HOST -- ps -eo pid,stat,wchan:30,args` shows state D and what is waited for.", "`Stale file handle`, `not responding`, `Transport endpoint is not connected` in the log."},
 		[]string{"See to the storage: server, network, the CSI driver's pod on that node.", "Delete the pod, so that it is mounted anew."}},
 	{Segfault, Cause, "Segmentation fault",
 		"A process used memory that is not its own: a bug in the program or a library, or two libraries that do not fit.",

@@ -191,7 +191,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		is(FabricError, "UCX*ERROR*ibv_*failed", "UCX*ERROR*Input/output error", "UCX*transport error", "UCX*Endpoint timeout", "Fatal*failed to get peer address"),
 
 		// Storage.
-		is(StuckIO, "Stale file handle", "not responding, still trying", "not responding, timed out", "blocked for more than", "Transport endpoint is not connected", "mount does not answer", "[Errno 5] Input/output error", "Input/output error: '", "Remote I/O error",
+		is(StuckIO, "waits in * on /* (nfs", "waits in * on /* (fuse", "waits in * on /* (cifs", "waits in * on /* (ceph", "waits in * on /* (lustre", "for a device or file system; process", "Stale file handle", "not responding, still trying", "not responding, timed out", "blocked for more than", "Transport endpoint is not connected", "mount does not answer", "[Errno 5] Input/output error", "Input/output error: '", "Remote I/O error",
 			"Input/output error", "server*not responding", "Cannot send after transport endpoint shutdown"),
 
 		is(OutputLost, "nobody reads standard output any more", "output could not be written"),

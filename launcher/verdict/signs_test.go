@@ -60,3 +60,16 @@ func TestLinesOfRealLogs(t *testing.T) {
 		}
 	}
 }
+
+// What mpiup itself says of a rank that a file system holds.
+func TestLinesOfMountsThatDoNotAnswer(t *testing.T) {
+	for _, line := range []string{
+		"rank 2 on w1 (pid 27554) is the odd one out: it waits in read on /data (nfs4, filer:/export) while others use CPU",
+		"rank 2 on w1 (pid 27554) is the odd one out: it waits in read on /data (fuse.sshfs, user@host:/) while others use CPU",
+		"w1: processes [12] do not end (stopped for: x); they wait for a device or file system; process 12 in fsync on /data (nfs4, filer:/export)",
+	} {
+		if s, ok := Recognise(line); !ok || s.Kind != StuckIO {
+			t.Errorf("%q is %+v", line, s)
+		}
+	}
+}

@@ -6960,6 +6960,7 @@ type RankState struct {
 	Phase         RankPhase              `protobuf:"varint,15,opt,name=phase,proto3,enum=mpiup.v1.RankPhase" json:"phase,omitempty"`
 	Syscall       string                 `protobuf:"bytes,16,opt,name=syscall,proto3" json:"syscall,omitempty"` // in which main waits; empty: none, or it does not show
 	Wchan         string                 `protobuf:"bytes,17,opt,name=wchan,proto3" json:"wchan,omitempty"`     // the kernel's function where it waits
+	Mount         string                 `protobuf:"bytes,18,opt,name=mount,proto3" json:"mount,omitempty"`     // the file system whose answer it waits for, "/data (nfs4, filer:/export)"; empty: none, or it does not show
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7109,6 +7110,13 @@ func (x *RankState) GetSyscall() string {
 func (x *RankState) GetWchan() string {
 	if x != nil {
 		return x.Wchan
+	}
+	return ""
+}
+
+func (x *RankState) GetMount() string {
+	if x != nil {
+		return x.Mount
 	}
 	return ""
 }
@@ -7831,7 +7839,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\n" +
 	"RanksReply\x12)\n" +
 	"\x05ranks\x18\x01 \x03(\v2\x13.mpiup.v1.RankStateR\x05ranks\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\xaa\x03\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\xc0\x03\n" +
 	"\tRankState\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
@@ -7851,7 +7859,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05wrote\x18\x0e \x01(\bR\x05wrote\x12)\n" +
 	"\x05phase\x18\x0f \x01(\x0e2\x13.mpiup.v1.RankPhaseR\x05phase\x12\x18\n" +
 	"\asyscall\x18\x10 \x01(\tR\asyscall\x12\x14\n" +
-	"\x05wchan\x18\x11 \x01(\tR\x05wchan\"=\n" +
+	"\x05wchan\x18\x11 \x01(\tR\x05wchan\x12\x14\n" +
+	"\x05mount\x18\x12 \x01(\tR\x05mount\"=\n" +
 	"\rStacksRequest\x12\x14\n" +
 	"\x05ranks\x18\x01 \x01(\tR\x05ranks\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\"P\n" +
