@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
@@ -156,26 +157,16 @@ func (p Policy) order(hosts []job.Host, seats []seat, apps int) ([]seat, error) 
 			}
 			switch {
 			case r.By == "fill":
-				for _, g := range groups {
-					for _, list := range g {
-						out = append(out, list...)
-					}
-				}
+				out = append(out, slices.Concat(slices.Concat(groups...)...)...)
 			case r.Span:
-				var all [][]seat
-				for _, g := range groups {
-					all = append(all, g...)
-				}
-				out = appendRounds(out, all)
+				out = appendRounds(out, slices.Concat(groups...))
 			default:
 				for _, g := range groups {
 					out = appendRounds(out, g)
 				}
 			}
 		default:
-			for _, list := range byHost {
-				out = append(out, list...)
-			}
+			out = append(out, slices.Concat(byHost...)...)
 		}
 	}
 	return out, nil

@@ -143,16 +143,20 @@ func memberHosts(reply *apiv1.PeersReply) *hosts.Set {
 		if err != nil || p.State == "left" {
 			continue
 		}
-		name := p.Name
-		if seen[p.Name]++; seen[p.Name] > 1 {
-			name = fmt.Sprintf("%s/%d", p.Name, seen[p.Name])
-		}
-		set.Hosts = append(set.Hosts, hosts.Wanted{Entry: hostlist.Entry{Name: name}, Fixed: []netip.AddrPort{addr}})
+		set.Hosts = append(set.Hosts, hosts.Wanted{Entry: hostlist.Entry{Name: numbered(seen, p.Name)}, Fixed: []netip.AddrPort{addr}})
 	}
 	if len(set.Hosts) == 0 {
 		return nil
 	}
 	return set
+}
+
+// numbered is a name with its number, where it was seen before.
+func numbered(seen map[string]int, name string) string {
+	if seen[name]++; seen[name] > 1 {
+		return fmt.Sprintf("%s/%d", name, seen[name])
+	}
+	return name
 }
 
 // Assemble reaches all wanted hosts, showing who is missing, until ctx ends.
@@ -191,14 +195,9 @@ func Christen(all []Found) bool {
 	}
 	seen := map[string]int{}
 	for i := range all {
-		name := all[i].Session.Opened.Host.Name
-		if name == "" {
-			continue
+		if name := all[i].Session.Opened.Host.Name; name != "" {
+			all[i].Entry.Name = numbered(seen, name)
 		}
-		if seen[name]++; seen[name] > 1 {
-			name = fmt.Sprintf("%s/%d", name, seen[name])
-		}
-		all[i].Entry.Name = name
 	}
 	slices.SortStableFunc(all, func(a, b Found) int { return hosts.CompareNames(a.Entry.Name, b.Entry.Name) })
 	return true
