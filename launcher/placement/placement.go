@@ -35,48 +35,9 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/mpiup/mpiup/internal/binding"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
 )
-
-// MaxRanks is the largest job. Everything that names ranks is bounded by it.
-const MaxRanks = 1 << 20
-
-// MapBy is the order in which ranks are dealt out to hosts.
-type MapBy string
-
-// The orders. The zero MapBy is BySlot.
-const (
-	BySlot MapBy = "slot"
-	ByNode MapBy = "node"
-	// ByRound is Hydra's: a host's block is PerNode ranks, else its slots where they were given,
-	// else 1. Nothing is a limit.
-	ByRound MapBy = "round"
-)
-
-// Rules says by whose rules ranks are mapped to objects, numbered and bound, where these differ.
-type Rules int
-
-// The rules. mpiup run follows Open MPI 4.1's.
-const (
-	OpenMPI4 Rules = iota
-	// OpenMPI5 is PRRTE 3's way (prte5.go).
-	OpenMPI5
-)
-
-// Policy is what the user said about placement.
-type Policy struct {
-	Rules         Rules
-	MapBy         MapBy
-	RankBy        MapBy // the order in which ranks are numbered; "": as MapBy
-	PerNode       int   // exactly so many ranks on every host (-N, ppr:N:node); 0: by slots
-	Oversubscribe bool  // slots that were given are no limit
-	// Limited says that slots are also a limit where nobody gave them, as in Open MPI: a host takes as many ranks as
-	// it has usable CPUs, or GPUs if those are more. What ranks spawn is not concerned.
-	Limited bool
-	Binding binding.Request
-}
 
 // Place gives every rank of apps a host. Hosts are taken in their order and need at least one
 // slot each. An App's N of 0 means one rank a slot (PerNode a host, if set) and is allowed only
@@ -133,13 +94,6 @@ func place(hosts []job.Host, apps []job.App, p Policy) (*job.Plan, *locales, err
 	return plan, nil, nil
 }
 
-func slotsOf(hosts []job.Host) (sum int) {
-	for _, h := range hosts {
-		sum += h.Slots
-	}
-	return sum
-}
-
 func check(hosts []job.Host, apps []job.App, p Policy) error {
 	switch {
 	case len(hosts) == 0:
@@ -172,94 +126,6 @@ func check(hosts []job.Host, apps []job.App, p Policy) error {
 			return fmt.Errorf("program %d of %d, %s, needs its own -n: one rank a slot is for a single program", i+1, len(apps), a.Argv[0])
 		case a.N > MaxRanks || total > MaxRanks:
 			return errTooMany
-		}
-	}
-	return nil
-}
-
-var errTooMany = fmt.Errorf("more than %d ranks are asked for, the largest job", MaxRanks)
-
-// hostOfRank deals ranks 0 to total-1 out to hosts that take at most counts ranks each.
-func hostOfRank(counts []int, total int, by MapBy) []int {
-	if by == BySlot {
-		return deal(counts, total, func(h int) int { return counts[h] })
-	}
-	return deal(counts, total, func(int) int { return 1 })
-}
-
-// deal gives each host in turn its block of ranks, and round again, up to counts.
-func deal(counts []int, total int, block func(h int) int) []int {
-	of := make([]int, 0, total)
-	open := make([]int, 0, len(counts)) // hosts that take more, in order
-	for h, n := range counts {
-		if n > 0 {
-			open = append(open, h)
-		}
-	}
-	for round := 0; len(of) < total; round++ {
-		still := open[:0]
-		for _, h := range open {
-			done := round * block(h)
-			for range min(counts[h]-done, block(h), total-len(of)) {
-				of = append(of, h)
-			}
-			if counts[h] > done+block(h) {
-				still = append(still, h)
-			}
-		}
-		open = still
-	}
-	return of
-}
-
-// block is how many ranks ByRound gives a host at a time.
-func (p Policy) block(h job.Host) int {
-	switch {
-	case p.PerNode > 0:
-		return p.PerNode
-	case h.SlotsGiven:
-		return h.Slots
-	}
-	return 1
-}
-
-// number builds the plan: hosts that got ranks in their order, local ranks dense.
-func number(hosts []job.Host, sizes, hostOf []int) *job.Plan {
-	used := make([]int, len(hosts)) // index in Plan.Hosts + 1
-	for _, h := range hostOf {
-		used[h] = 1
-	}
-	plan := &job.Plan{Placements: make([]job.Placement, 0, len(hostOf))}
-	for h := range hosts {
-		if used[h] != 0 {
-			plan.Hosts = append(plan.Hosts, hosts[h])
-			used[h] = len(plan.Hosts)
-		}
-	}
-	local := make([]int, len(plan.Hosts))
-	for app, n := range sizes {
-		for range n {
-			rank := len(plan.Placements)
-			h := used[hostOf[rank]] - 1
-			plan.Placements = append(plan.Placements, job.Placement{
-				Rank: job.Rank(rank), App: app, Host: h, LocalRank: local[h]})
-			local[h]++
-		}
-	}
-	return plan
-}
-
-// Startable says whether each host can start its part of a plan, at most most, however much its container may have.
-func Startable(plan *job.Plan, most int) error {
-	counts := make([]int, len(plan.Hosts))
-	for _, p := range plan.Placements {
-		if counts[p.Host]++; counts[p.Host] > most {
-			on := "host " + plan.Hosts[0].Name
-			if n := len(plan.Hosts); n > 1 {
-				on = fmt.Sprintf("%d hosts", n)
-			}
-			return fmt.Errorf("%d ranks on %s are too many, since a host starts %d at most: use more hosts, or fewer ranks",
-				len(plan.Placements), on, most)
 		}
 	}
 	return nil
