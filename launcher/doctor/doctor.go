@@ -192,23 +192,19 @@ func (r *Report) plan(hosts []Host) {
 
 // findings adds what each host found by itself, grouped by check in the order in which hosts state them.
 func (r *Report) findings(hosts []Host) {
-	var order []string
-	byCheck := map[string][]func(){}
+	order := map[string]int{}
+	begin := len(r.Rows)
 	for _, h := range hosts {
 		for _, f := range h.found().Findings {
-			if byCheck[f.Check] == nil {
-				order = append(order, f.Check)
+			if _, known := order[f.Check]; !known {
+				order[f.Check] = len(order)
 			}
-			byCheck[f.Check] = append(byCheck[f.Check], func() { r.add(f.Check, f.Verdict, f.Text, f.Fix, h.Name) })
+			r.add(f.Check, f.Verdict, f.Text, f.Fix, h.Name)
 		}
 	}
-	for _, check := range order {
-		begin := len(r.Rows)
-		for _, add := range byCheck[check] {
-			add()
-		}
-		slices.SortStableFunc(r.Rows[begin:], func(a, b Row) int { return cmp.Compare(rank(b.Verdict), rank(a.Verdict)) })
-	}
+	slices.SortStableFunc(r.Rows[begin:], func(a, b Row) int {
+		return cmp.Or(cmp.Compare(order[a.Check], order[b.Check]), cmp.Compare(rank(b.Verdict), rank(a.Verdict)))
+	})
 }
 
 // facts compares what should be the same everywhere.
