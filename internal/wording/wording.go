@@ -14,6 +14,14 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Colon is a text as the end of a sentence: ": text", or nothing.
+func Colon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + strings.TrimSpace(text)
+}
+
 // Few joins the first most of a list and counts the rest: "w0, w1 and 3 more".
 func Few(list []string, most int, sep string) string {
 	if more := len(list) - most; more > 0 {

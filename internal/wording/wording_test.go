@@ -5,6 +5,7 @@ import "testing"
 func TestWording(t *testing.T) {
 	for got, want := range map[string]string{
 		Count(0, "host"): "0 hosts", Count(1, "host"): "1 host", Count(2, "host"): "2 hosts",
+		Colon("a\n"): ": a", Colon("") + ".": ".",
 		Few(nil, 2, ", "): "", Few([]string{"a", "b"}, 2, ", "): "a, b", Few([]string{"a", "b", "c", "d"}, 2, ","): "a,b and 2 more",
 	} {
 		if got != want {

@@ -19,12 +19,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/hostlist"
 	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // openTimeout is for TLS and the first answer of an agent that may be short of CPU.
@@ -83,13 +83,13 @@ func refusal(o *apiv1.Opened) error {
 		return Causef(StageVersion, "it speaks protocol %d (mpiup %s), this mpiup protocol %d: use one version everywhere",
 			o.Protocol, cmp.Or(o.Version, "unknown"), apiv1.Protocol)
 	case apiv1.Refusal_REFUSAL_FENCED:
-		return Causef(StageFenced, "a newer launcher of this job has taken over%s", because(o.Text))
+		return Causef(StageFenced, "a newer launcher of this job has taken over%s", wording.Colon(o.Text))
 	case apiv1.Refusal_REFUSAL_UNKNOWN_SESSION, apiv1.Refusal_REFUSAL_SECRET:
-		return &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("the agent there does not know this session" + because(o.Text))}
+		return &Cause{Stage: StageConnect, Stranger: true, Err: errors.New("the agent there does not know this session" + wording.Colon(o.Text))}
 	case apiv1.Refusal_REFUSAL_ENDING:
-		return Causef(StageConnect, "its agent is shutting down%s", because(o.Text))
+		return Causef(StageConnect, "its agent is shutting down%s", wording.Colon(o.Text))
 	}
-	return Causef(StageConnect, "the agent refused%s", because(o.Text))
+	return Causef(StageConnect, "the agent refused%s", wording.Colon(o.Text))
 }
 
 // Embed opens a session with the agent in this process. The returned wait blocks until that
@@ -123,14 +123,6 @@ func Embed(life context.Context, serve func(context.Context, wire.Stream) error,
 	}
 	// endMine lets the agent see the end of the stream and finish; cancel is the last resort.
 	return s, func() { <-done; cancel() }, nil
-}
-
-// because is a text as the end of a sentence.
-func because(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ": " + strings.TrimSpace(text)
 }
 
 // CheckHost checks what an agent says of itself: its name becomes tags, tables, names of files and the ranks' own list of hosts.

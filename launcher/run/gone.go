@@ -3,7 +3,6 @@ package run
 import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
-	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
 // maxEvent bounds an event that a rank sends to ranks elsewhere, bytes as pmi/pmix packs it.
@@ -64,21 +63,4 @@ func together(went []*apiv1.Gone) *apiv1.Gone {
 		host = host && g.Host
 	}
 	return &apiv1.Gone{Ids: all.String(), Host: host}
-}
-
-// ended is the end of one process that went badly.
-func (r *gone) ended(f verdict.Fault) {
-	r.note(&apiv1.Gone{Ids: idset.Of(f.ID).String(), Code: int32(f.Exit.Code), Signal: int32(f.Exit.Signal)})
-}
-
-// aborted is a process that called MPI_Abort.
-func (r *gone) aborted(f verdict.Fault) {
-	r.note(&apiv1.Gone{Ids: idset.Of(f.ID).String(), Code: int32(f.Code), Aborted: true})
-}
-
-// lost is all that was left on a host that was lost.
-func (r *gone) lost(left idset.Set) {
-	if !left.Empty() {
-		r.note(&apiv1.Gone{Ids: left.String(), Host: true})
-	}
 }

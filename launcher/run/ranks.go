@@ -6,8 +6,10 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
@@ -132,7 +134,7 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 		}
 		r.unasked(h, f.ID)
 	case bad:
-		r.gone.ended(f)
+		r.gone.note(&apiv1.Gone{Ids: idset.Of(f.ID).String(), Code: m.Code, Signal: m.Signal})
 		if !r.cfg.Recover {
 			r.fail(f)
 		}
@@ -264,7 +266,7 @@ func (r *Run) onClosed(h int, m *apiv1.Closed, at time.Duration) {
 	if m.Refusal == apiv1.Refusal_REFUSAL_FENCED {
 		r.lost(verdict.Fault{Event: verdict.HostTaken, Fenced: true, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: m.Text, Ranks: r.ranksOn(h)})
 	} else if !r.hosts[h].bye && r.hosts[h].ending == "" && r.busy(h) {
-		r.lost(verdict.Fault{Event: verdict.HostLost, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: "its agent ended the session" + colon(m.Text), Ranks: r.ranksOn(h)})
+		r.lost(verdict.Fault{Event: verdict.HostLost, At: at, Host: r.hosts[h].Name, Node: h, ID: -1, Text: "its agent ended the session" + wording.Colon(m.Text), Ranks: r.ranksOn(h)})
 	}
 	r.finish(h)
 }
@@ -310,7 +312,9 @@ func (r *Run) hostEnded(e Ended) {
 	r.hosts[h].created, r.hosts[h].running, r.hosts[h].outputs = 0, 0, 0
 	r.exchange.HostGone(h)
 	r.notAwaited(h)
-	r.gone.lost(left)
+	if !left.Empty() {
+		r.gone.note(&apiv1.Gone{Ids: left.String(), Host: true})
+	}
 }
 
 // idle says goodbye to a host of which nothing more is to come. A host that was told to stop

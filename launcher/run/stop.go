@@ -2,12 +2,12 @@ package run
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
@@ -188,14 +188,14 @@ func (r *Run) onAborted(h int, m *apiv1.Aborted, at time.Duration) error {
 	if m.Targets != "" {
 		left, err := r.left(m.Targets)
 		if err == nil {
-			r.endWanted(int(m.Rank), left, "PMIx_Abort"+colon(m.Text), m.Code)
+			r.endWanted(int(m.Rank), left, "PMIx_Abort"+wording.Colon(m.Text), m.Code)
 			r.signalTo(left, job.SIGKILL)
 		}
 		return err
 	}
 	f := r.about(verdict.Aborted, h, int(m.Rank))
 	f.At, f.Code, f.Text = at, int(m.Code), m.Text
-	r.gone.aborted(f)
+	r.gone.note(&apiv1.Gone{Ids: idset.Of(f.ID).String(), Code: m.Code, Aborted: true})
 	r.fail(f)
 	return nil
 }
@@ -247,14 +247,6 @@ func (r *Run) signalTo(ids idset.Set, signal int) {
 	for h, ranks := range to {
 		r.send(h, (&apiv1.Signal{Number: int32(signal), Ranks: ranks}).Frame())
 	}
-}
-
-// colon is a text as the end of a sentence.
-func colon(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ": " + strings.TrimSpace(text)
 }
 
 // signalState turns signals that the launcher gets into what is done to the ranks.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
@@ -140,9 +141,9 @@ func (f Fault) Sentence() string {
 		if f.Broke {
 			return who + " " + strings.TrimPrefix(f.Text, f.Process.String()+" ") + "; mpiup killed it"
 		}
-		return who + " " + f.ended() + colon(f.Text)
+		return who + " " + f.ended() + wording.Colon(f.Text)
 	case Raised:
-		return who + " failed" + colon(f.Text)
+		return who + " failed" + wording.Colon(f.Text)
 	case Aborted:
 		code, text := fmt.Sprintf("code %d", f.Code), f.Text
 		if exit := f.Status(); exit != f.Code { // of which there are 8 bits (_exit(2))
@@ -151,30 +152,30 @@ func (f Fault) Sentence() string {
 		if text == "N/A" { // Open MPI's, where it has nothing to say (ompi_mpi_abort)
 			text = ""
 		}
-		return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, colon(text))
+		return fmt.Sprintf("%s called MPI_Abort with %s%s", who, code, wording.Colon(text))
 	case NotStarted:
 		what := "could not be started"
 		if f.Init {
 			what = "could not be prepared"
 		}
-		return fmt.Sprintf("%s %s%s", who, what, colon(f.Text))
+		return fmt.Sprintf("%s %s%s", who, what, wording.Colon(f.Text))
 	case HostLost:
-		return fmt.Sprintf("host %s with %s was lost%s", f.Host, f.Ranks, colon(f.Text))
+		return fmt.Sprintf("host %s with %s was lost%s", f.Host, f.Ranks, wording.Colon(f.Text))
 	case HostTaken:
 		if f.Fenced {
-			return fmt.Sprintf("a newer launcher of this job took over host %s with %s%s", f.Host, f.Ranks, colon(f.Text))
+			return fmt.Sprintf("a newer launcher of this job took over host %s with %s%s", f.Host, f.Ranks, wording.Colon(f.Text))
 		}
-		return fmt.Sprintf("host %s with %s is being taken away%s", f.Host, f.Ranks, colon(f.Text))
+		return fmt.Sprintf("host %s with %s is being taken away%s", f.Host, f.Ranks, wording.Colon(f.Text))
 	case LauncherTaken:
 		return fmt.Sprintf("the launcher on %s got SIGTERM: its pod is being taken away, or somebody ends the job", f.Host)
 	case NotWired:
-		return who + " could not be wired up" + colon(f.Text)
+		return who + " could not be wired up" + wording.Colon(f.Text)
 	case NotWritten:
-		return "output could not be written" + colon(f.Text)
+		return "output could not be written" + wording.Colon(f.Text)
 	case NotCopied:
-		return "files could not be copied" + colon(f.Text)
+		return "files could not be copied" + wording.Colon(f.Text)
 	case Mixed:
-		return "these MPI libraries cannot talk to each other" + colon(f.Text)
+		return "these MPI libraries cannot talk to each other" + wording.Colon(f.Text)
 	case TimedOut:
 		switch f.Limit {
 		case StallLimit:
@@ -188,7 +189,7 @@ func (f Fault) Sentence() string {
 	case ReaderGone:
 		return "nobody reads standard output any more (broken pipe)"
 	}
-	return "internal error" + colon(f.Text)
+	return "internal error" + wording.Colon(f.Text)
 }
 
 func (f Fault) ended() string {
@@ -201,13 +202,6 @@ func (f Fault) ended() string {
 		return fmt.Sprintf("was killed by signal %d (%s)", f.Exit.Signal, job.SignalName(f.Exit.Signal))
 	}
 	return fmt.Sprintf("exited with code %d", f.Exit.Code)
-}
-
-func colon(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ": " + strings.TrimSpace(text)
 }
 
 // hint is what to do about it; "" where the sentence says all.
