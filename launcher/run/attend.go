@@ -87,7 +87,7 @@ func (r *attending) missing(now time.Time) (lines []string) {
 		if missing, there := r.roll.Missing(of.ranks, words.Running); !missing.Empty() {
 			first := missing.First()
 			lines = append(lines, fmt.Sprintf("%s; see what it does: on %s py-spy dump --pid %d",
-				words.Absent(missing, there, meetingPlace(r.roll.Framework()), now.Sub(r.met).Round(time.Second)),
+				words.Absent(missing, there, cmp.Or(frameworkWords[r.roll.Framework()].place, "where the ranks meet"), now.Sub(r.met).Round(time.Second)),
 				r.hosts[r.hostOf(first)].Name, r.ranks[first].pid))
 		}
 	}
@@ -112,17 +112,12 @@ func (r *attending) sayMissing(now time.Time) {
 	}
 }
 
-// meetingPlace is where ranks of a framework meet.
-func meetingPlace(framework string) string {
-	switch framework {
-	case "torch":
-		return "where torch's ranks meet (MASTER_ADDR and MASTER_PORT)"
-	case "JAX":
-		return "JAX's coordinator"
-	case "Horovod":
-		return "where Horovod's ranks meet"
-	}
-	return "where the ranks meet"
+// frameworkWords are what users are told of a framework: where its ranks meet, and what makes them.
+var frameworkWords = map[string]struct{ place, advice string }{
+	"torch":      {place: "where torch's ranks meet (MASTER_ADDR and MASTER_PORT)"},
+	"JAX":        {"JAX's coordinator", "call jax.distributed.initialize() (mpiup run --env jax sets what it reads)"},
+	"Horovod":    {"where Horovod's ranks meet", "call hvd.init() (mpiup run --env horovod where it is to meet by Gloo)"},
+	"TensorFlow": {advice: "use MultiWorkerMirroredStrategy and mpiup run --env tf"},
 }
 
 // aloneApps are the programs whose ranks could share a job and have met nobody.
@@ -172,18 +167,10 @@ func (r *attending) warnLone(app uint32, how string) {
 		of.ranks.Len(), strings.Join(argv[:min(len(argv), 2)], " "), r.roll.Framework(), how, of.advice(r.roll.Framework()))
 }
 
-// advice is what makes ranks of a framework meet.
+// advice is what makes ranks of a framework meet; of those that stand on torch it is torch's.
 func (a attendingRanks) advice(framework string) string {
-	switch framework {
-	case "JAX":
-		return "call jax.distributed.initialize() (mpiup run --env jax sets what it reads)"
-	case "Horovod":
-		return "call hvd.init() (mpiup run --env horovod where it is to meet by Gloo)"
-	case "TensorFlow":
-		return "use MultiWorkerMirroredStrategy and mpiup run --env tf"
-	}
-	return fmt.Sprintf("call torch.distributed.init_process_group (mpiup run --env torch sets what it reads), and give Lightning's Trainer num_nodes=%d and devices=%d",
-		a.hosts, cmp.Or(a.perHost, 1))
+	return cmp.Or(frameworkWords[framework].advice, fmt.Sprintf("call torch.distributed.init_process_group (mpiup run --env torch sets what it reads), and give Lightning's Trainer num_nodes=%d and devices=%d",
+		a.hosts, cmp.Or(a.perHost, 1)))
 }
 
 // noteEnded counts a rank that has ended well.
