@@ -35,6 +35,8 @@ type Config struct {
 	KeepOn         bool          // a rank's exit code other than 0 ends nothing and is no failure; signals and aborts are
 	Recover        bool          // nor are signals, an end without MPI_Finalize, and the loss of a host while ranks run on another
 	Linger         bool          // a rank's failure ends nothing; when all have ended, the first counts
+	MaxRestarts    int           // how often ranks that failed are started again; 0: never
+	Spares         int           // hosts that get no ranks before another host is lost, with MaxRestarts
 	Timeout        time.Duration // for the whole run, from the call of Run; 0: none
 	Preempt        job.Preempt
 	Stall          StallConfig
@@ -94,7 +96,7 @@ func (c *Config) forRun() run.Config {
 		Apps: c.Apps, Policy: c.Policy, ReportBindings: c.ReportBindings, KeepOn: c.KeepOn, Recover: c.Recover, Linger: c.Linger, Expand: c.Expand,
 		Nodes: c.Nodes, Node: c.Node, Timeout: c.Timeout, Stall: c.Stall, Grace: c.Grace, TermGrace: c.TermGrace, Preempt: c.Preempt, PMI: c.PMI, Universe: c.Universe,
 		NoTopologyHint: c.NoTopologyHint, WorkerLogs: c.WorkerLogs, Net: c.Net, MPIPorts: c.MPIPorts, GPUs: c.GPUs,
-		Frameworks: c.Frameworks, Explain: c.Explain, Fabric: c.Fabric, Window: c.Window, Version: c.Version,
+		Frameworks: c.Frameworks, Explain: c.Explain, Fabric: c.Fabric, Window: c.Window, MaxRestarts: c.MaxRestarts, Version: c.Version,
 		Pty: c.pty(), Pod: c.Pod, SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo), Self: c.Self,
 	}
 }

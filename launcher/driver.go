@@ -52,6 +52,7 @@ type driver struct {
 	back    credits
 
 	copier *copies.Copier // nil: nothing is copied
+	spares []*link.Conn   // hosts without ranks that are held until ranks are started again
 
 	unblock context.CancelFunc // output is waited for no longer
 
@@ -134,7 +135,10 @@ func (r *driver) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.cfg.Preflight {
+	if r.again != nil {
+		tellRestart(r)
+	}
+	if r.cfg.Preflight && (r.again == nil || len(r.again.replaced) > 0) {
 		if err := r.preflight(ctx, found); err != nil {
 			reach.CloseAll(found)
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
@@ -28,8 +30,11 @@ type planner struct {
 	say     func(format string, args ...any)
 	phase   string // how far the run has come, before there are ranks
 	sources *copies.Sources
+	hosts   []hosts.Wanted  // all that the run knows, spares too
+	spare   map[string]bool // hosts that get no ranks
 	sites   []*site
 	plan    *job.Plan // of the first job
+	again   *retrial  // nil: the ranks have not been started yet
 	number  uint64    // of this incarnation, in every Launch
 	proof   []byte    // our signature under it, for agents that tell others; nil: none
 }
@@ -45,6 +50,12 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	}
 	ctx, cancel := r.patience(ctx)
 	defer cancel()
+	if r.again != nil {
+		return r.rally(ctx, life)
+	}
+	if err := r.cfg.restarts(); err != nil {
+		return nil, nil, err
+	}
 	r.cfg.Need = r.needs()
 	set, err := r.cfg.Find(ctx)
 	if err != nil {
@@ -54,10 +65,7 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	if err != nil {
 		return nil, nil, err
 	}
-	opener := reach.NewOpener(&r.cfg.Reach)
-	if r.exec == nil {
-		opener.Wish, opener.Ports, opener.Within = machineWish(r.cfg.Policy), run.MeetingPorts(r.cfg.Frameworks), r.cfg.MPIPorts.String()
-	}
+	opener := r.opens()
 	found, err := r.cfg.Assemble(ctx, life, want, opener)
 	if err != nil {
 		return nil, nil, r.exec.stranger(r.impatient(ctx, err))
@@ -68,31 +76,61 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 			set.Hosts[i] = f.Wanted
 		}
 	}
-	hosts := r.allocation(set.Hosts, found)
-	r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy)
-	if err != nil {
-		reach.CloseAll(found)
-		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
+	ranked := r.withoutSpares(set)
+	hosts := r.allocation(ranked, found)
+	if err := r.place(hosts, found); err != nil {
+		return nil, nil, err
+	}
+	r.sites, r.hosts = newSites(ranked, hosts, found), known(set.Hosts, found)
+	r.enter("launching")
+	return found, opener, nil
+}
+
+// known are hosts as they are found again: those without a name for DNS by their addresses.
+func known(all []hosts.Wanted, found []reach.Found) []hosts.Wanted {
+	list := slices.Clone(all)
+	for i, w := range list {
+		at := slices.IndexFunc(found, func(f reach.Found) bool { return f.Entry.Name == w.Entry.Name })
+		if at >= 0 && (w.Bare || len(w.Fixed) > 0) && found[at].Session.Addr.IsValid() {
+			list[i].Fixed, list[i].Bare = []netip.AddrPort{found[at].Session.Addr}, false
+		}
+	}
+	return list
+}
+
+// opens is what begins the sessions of an attempt.
+func (r *planner) opens() *reach.Opener {
+	opener := reach.NewOpener(&r.cfg.Reach)
+	if r.exec == nil {
+		opener.Wish, opener.Ports, opener.Within = machineWish(r.cfg.Policy), run.MeetingPorts(r.cfg.Frameworks), r.cfg.MPIPorts.String()
+	}
+	return opener
+}
+
+// place makes the plan; without one it lets the hosts go.
+func (r *planner) place(hosts []job.Host, found []reach.Found) (err error) {
+	defer func() {
+		if err != nil {
+			reach.CloseAll(found)
+		}
+	}()
+	if r.plan, err = placement.Place(hosts, r.cfg.Apps, r.cfg.Policy); err != nil {
+		return reach.Failf(job.ExitUsage, "%v", err)
 	}
 	if err := placement.Startable(r.plan, apiv1.MaxProcs); err != nil {
-		reach.CloseAll(found)
-		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
+		return reach.Failf(job.ExitUsage, "%v", err)
 	}
 	if err := checkTools(r.cfg.Apps, len(r.plan.Placements)); err != nil {
-		reach.CloseAll(found)
-		return nil, nil, reach.Failf(job.ExitUsage, "%v", err)
+		return reach.Failf(job.ExitUsage, "%v", err)
 	}
 	if n := len(r.plan.Placements); r.cfg.Explain > n {
-		reach.CloseAll(found)
-		return nil, nil, reach.Failf(job.ExitUsage, "--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, n-1)
+		return reach.Failf(job.ExitUsage, "--explain %d: the job has ranks 0 to %d", r.cfg.Explain-1, n-1)
 	}
 	for _, w := range r.plan.Warnings[:min(len(r.plan.Warnings), 1)] {
 		r.say("%s", w)
 	}
 	r.sayUnbound()
-	r.sites = newSites(set.Hosts, hosts, found)
-	r.enter("launching")
-	return found, opener, nil
+	return nil
 }
 
 // needs is what the command line asks of hosts that are found one by one.
@@ -106,6 +144,9 @@ func (r *planner) needs() quorum.Need {
 	}
 	told, why := r.cfg.Count()
 	n := quorum.Of(told, why, ranks, r.cfg.Policy.PerNode)
+	if n.Spares = r.cfg.Spares; n.Hosts > 0 && told == 0 && n.Spares > 0 {
+		n.Hosts, n.Why = n.Hosts+n.Spares, fmt.Sprintf("%s and --spares %d", n.Why, n.Spares)
+	}
 	n.All, n.Beyond = r.cfg.Policy.MapBy == placement.ByNode, r.cfg.Policy.Oversubscribe
 	return n
 }
@@ -122,9 +163,22 @@ func checkTools(apps []job.App, size int) error {
 	return nil
 }
 
-// needed are the hosts that get ranks. Where all slots were given, that is known before any
+// withoutSpares are the hosts that may get ranks: all but the last of the set, as many as --spares says.
+func (r *planner) withoutSpares(set *hosts.Set) []hosts.Wanted {
+	at := len(set.Hosts) - r.cfg.Spares
+	r.spare = map[string]bool{}
+	for _, w := range set.Hosts[at:] {
+		r.spare[w.Entry.Name] = true
+	}
+	return set.Hosts[:at]
+}
+
+// needed are the hosts that get ranks, and spares. Where all slots were given, that is known before any
 // host is asked; and so is a plan that cannot be.
 func (r *planner) needed(set *hosts.Set) ([]hosts.Wanted, error) {
+	if n := len(set.Hosts); r.cfg.Spares >= n {
+		return nil, reach.Failf(job.ExitUsage, "--spares %d: of the run's %s none is left for ranks", r.cfg.Spares, wording.Count(n, "host"))
+	}
 	for _, w := range set.Hosts {
 		if !w.Entry.Given {
 			return set.Hosts, nil
@@ -134,7 +188,7 @@ func (r *planner) needed(set *hosts.Set) ([]hosts.Wanted, error) {
 	if !ok {
 		return set.Hosts, nil
 	}
-	plan, err := placement.Place(r.allocation(set.Hosts, nil), r.cfg.Apps, policy)
+	plan, err := placement.Place(r.allocation(r.withoutSpares(set), nil), r.cfg.Apps, policy)
 	if err != nil {
 		return nil, reach.Failf(job.ExitUsage, "%v", err)
 	}
@@ -144,7 +198,7 @@ func (r *planner) needed(set *hosts.Set) ([]hosts.Wanted, error) {
 	}
 	var want []hosts.Wanted
 	for _, w := range set.Hosts {
-		if ranked[w.Entry.Name] {
+		if ranked[w.Entry.Name] || r.spare[w.Entry.Name] {
 			want = append(want, w)
 		}
 	}
@@ -203,10 +257,10 @@ func (r *planner) sayUnbound() {
 // patience bounds gathering by --wait and --timeout, and ends it on INT or TERM.
 func (r *planner) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
-	ctx, cancelWait := context.WithTimeoutCause(ctx, r.cfg.Wait, errWaited)
+	ctx, cancelWait := context.WithDeadlineCause(ctx, r.again.begins().Add(r.cfg.Wait), errWaited)
 	cancelLimit := func() {}
 	if r.cfg.Timeout > 0 {
-		ctx, cancelLimit = context.WithTimeoutCause(ctx, r.cfg.Timeout, errTimeout)
+		ctx, cancelLimit = context.WithDeadlineCause(ctx, r.begun.Add(r.cfg.Timeout), errTimeout)
 	}
 	stop := make(chan struct{})
 	done := make(chan struct{})

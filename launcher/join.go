@@ -122,16 +122,33 @@ func hostFor(f reach.Found) run.Host {
 // addHost makes a host of the run from one that was found, and returns its index.
 func (r *driver) addHost(f reach.Found, attach link.Attach) int {
 	i := len(r.places.hosts())
-	if f.Wait != nil {
-		attach = nil
-	}
-	h := link.New(link.Config{
-		Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout, Clock: r.clock,
-		Deliver: func(fr *apiv1.Frame) error { return r.deliver(i, fr) },
-	})
+	h := r.keeps(i, f, attach, func(fr *apiv1.Frame) error { return r.deliver(i, fr) })
 	r.places.join(h)
 	r.remains.Host(reported(h))
 	return i
+}
+
+// keeps is what keeps a host's session on a connection.
+func (r *driver) keeps(i int, f reach.Found, attach link.Attach, deliver func(*apiv1.Frame) error) *link.Conn {
+	if f.Wait != nil {
+		attach = nil
+	}
+	return link.New(link.Config{Index: i, Name: f.Entry.Name, First: f.Session, Wait: f.Wait, Attach: attach, Timeout: r.cfg.NodeTimeout, Clock: r.clock, Deliver: deliver})
+}
+
+// hold keeps a session with a spare. What its agent says is for nobody; that it is lost is told, since ranks that start again would
+// have counted on it.
+func (r *driver) hold(f reach.Found, attach link.Attach) {
+	r.spares = append(r.spares, r.keeps(-1, f, attach, func(*apiv1.Frame) error { return nil }))
+}
+
+// holdSpare keeps a spare's session on a connection until the run is over.
+func (r *driver) holdSpare(h *link.Conn) func(context.Context) {
+	return func(life context.Context) {
+		if err := h.Run(life); err != nil {
+			r.mail.put(func() { r.say("spare %s is lost: %v", h.Name, err) })
+		}
+	}
 }
 
 // reported is a host as the run's report has it.

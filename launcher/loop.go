@@ -37,6 +37,9 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 	for _, h := range r.places.hosts() {
 		r.aside(r.carryHost(h))
 	}
+	for _, h := range r.spares {
+		r.aside(r.holdSpare(h))
+	}
 	inputCtx, endInput := context.WithCancel(life)
 	if r.input != nil {
 		input.Go(func() {
@@ -158,6 +161,9 @@ func (a *alarms) rings(t run.Timer) bool {
 // tickHosts passes a step of the clock on to every host's connection.
 func (r *driver) tickHosts() {
 	for _, h := range r.places.hosts() {
+		h.Tick()
+	}
+	for _, h := range r.spares {
 		h.Tick()
 	}
 }

@@ -27,6 +27,7 @@ func (r *driver) prepareOutput() error {
 	if out.Stderr == nil {
 		out.Stderr = r.cfg.Stderr
 	}
+	out.Append = r.again != nil
 	out.Ranks, out.Begun = len(r.plan.Placements), r.begun
 	out.Host = func(id int) string { return r.places.hosts()[r.places.hostOf(id)].Name }
 	out.Node = r.places.hostOf
@@ -40,7 +41,9 @@ func (r *driver) prepareOutput() error {
 		if err != nil {
 			return &reach.Failure{Code: job.ExitOutput, Lines: []string{"output: " + err.Error(), verdict.WriteHint}}
 		}
-		if dir != out.Dir {
+		if dir != out.Dir && r.again != nil {
+			r.say("the output of restart %d goes to %s", r.again.number, dir)
+		} else if dir != out.Dir {
 			r.say("%s has the output of an earlier run; this one's goes to %s", out.Dir, dir)
 		}
 		out.Dir = dir
@@ -138,6 +141,7 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	}
 	cfg := r.cfg.forRun()
 	cfg.ID, cfg.Number, cfg.Proof, cfg.Begun, cfg.Plan, cfg.PID = o.Run, r.number, r.proof, r.begun, r.plan, os.Getpid()
+	cfg.Restarts = r.again.times()
 	cfg.Input, cfg.Namespace, cfg.Errno = input, newNamespace, errno
 	for _, f := range r.sources.Announced() {
 		cfg.Files = append(cfg.Files, &apiv1.CopyFile{Name: f.Name, Mode: uint32(f.Mode), Size: uint64(f.Size)})
@@ -166,8 +170,12 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	for _, s := range r.sites {
 		cfg.Sites = append(cfg.Sites, run.Site{Host: s.Host, Stated: s.stated, Local: s.Local})
 	}
-	for _, unused := range byName {
-		reach.CloseAll([]reach.Found{unused})
+	for name, unused := range byName {
+		if r.spare[name] {
+			r.hold(unused, attach)
+		} else {
+			reach.CloseAll([]reach.Found{unused})
+		}
 	}
 	r.run = run.New(cfg)
 	return nil

@@ -48,17 +48,24 @@ func (r *planner) preflight(ctx context.Context, have []reach.Found) error {
 	return nil
 }
 
-// looked are the hosts of the plan, each with a connection of its own beside its session.
+// looked are the hosts of the plan and spares, each with a connection of its own beside its session.
 func (r *planner) looked(ctx context.Context, have []reach.Found) []survey.Host {
 	ranks := make([]int, len(r.plan.Hosts))
 	for _, p := range r.plan.Placements {
 		ranks[p.Host]++
 	}
-	d := reach.NewDialer(r.cfg.Identity, len(ranks))
-	hosts := make([]survey.Host, len(ranks))
+	hosts := make([]survey.Host, len(ranks), len(have))
+	for i := range hosts {
+		hosts[i].Name, hosts[i].Ranks = r.plan.Hosts[i].Name, ranks[i]
+	}
+	for _, f := range have {
+		if r.spare[f.Entry.Name] {
+			hosts = append(hosts, survey.Host{Name: f.Entry.Name})
+		}
+	}
+	d := reach.NewDialer(r.cfg.Identity, len(hosts))
 	survey.InParallel(len(hosts), func(i int) {
 		h := &hosts[i]
-		h.Name, h.Ranks = r.plan.Hosts[i].Name, ranks[i]
 		f := have[slices.IndexFunc(have, func(f reach.Found) bool { return f.Entry.Name == h.Name })]
 		if f.Wait != nil {
 			h.Agent = r.cfg.Here

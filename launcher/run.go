@@ -34,7 +34,7 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	cfg.Fill()
 	r := newDriver(cfg)
 	r.exec = exec
-	err := r.all(ctx)
+	r, err := attempts(ctx, r)
 	if err != nil {
 		if exec != nil {
 			return exec.failed(End(&r.cfg.Reach, err))
@@ -44,7 +44,6 @@ func runJob(ctx context.Context, cfg Config, exec *ExecConfig) int {
 	var cause verdict.Fault
 	bad := false
 	if r.run != nil { // else nothing was to be started
-		r.hear()
 		cause, bad = r.run.Verdict().Cause()
 	}
 	if !bad {

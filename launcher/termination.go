@@ -22,7 +22,11 @@ import (
 // guilty rank wrote last.
 func (r *driver) final(f verdict.Fault, tail []string) int {
 	v, _ := r.run.Verdict().Verdict(r.circumstances(f))
+	v.Restarts = r.again.times()
 	lines := v.Lines(!r.mingled())
+	if n := v.Restarts; n > 0 {
+		lines = append(lines, fmt.Sprintf("the ranks had been started again %s (--max-restarts %d)", map[bool]string{true: "once", false: fmt.Sprint(n, " times")}[n == 1], r.cfg.MaxRestarts))
+	}
 	if r.cfg.Output.NoCopy { // nobody has seen what it wrote
 		for _, l := range tail {
 			lines = append(lines, "its last lines: "+l)
@@ -150,4 +154,26 @@ func termination(code int, lines, first, tail []string) string {
 		cut--
 	}
 	return text[:cut]
+}
+
+// last prints a failure's last lines, mirrors them to the termination log, and returns code.
+// tail is what the rank at fault wrote last; the terminal has shown it already.
+func last(r *reach.Reach, code int, lines, tail []string) int {
+	for _, l := range lines {
+		r.Say("%s", l)
+	}
+	if r.Told != nil {
+		r.Told(lines, tail)
+	}
+	writeTermination(r, code, lines, nil, tail)
+	return code
+}
+
+// End prints a failure and is its exit code.
+func End(r *reach.Reach, err error) int {
+	var f *reach.Failure
+	if !errors.As(err, &f) {
+		f = reach.Failf(job.ExitInternal, "%v", err)
+	}
+	return last(r, f.Code, f.Lines, nil)
 }

@@ -180,7 +180,7 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err 
 // mpirunConfig is the run that a command line asks for.
 func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launcher.Config, error) {
 	cfg := launcher.Config{
-		Reach: r, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap, ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, Timeout: l.Timeout, Stall: launcher.StallConfig{After: cli.DefaultStall},
+		Reach: r, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap, ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, MaxRestarts: l.MaxRestarts, Timeout: l.Timeout, Stall: launcher.StallConfig{After: cli.DefaultStall},
 		PMI: job.AutoProtocol,
 		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),

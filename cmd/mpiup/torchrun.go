@@ -43,6 +43,9 @@ func asTorchrun(p *process, args []string) error {
 	return startLine(p, "torchrun", &l, "torchrun says the same to it", dir, func(cfg *launcher.Config) {
 		cfg.Frameworks |= frameworks.Torch | frameworks.Torchrun
 		cfg.Pty = false // torchrun's ranks write where it does
+		if cfg.MaxRestarts = t.MaxRestarts; cfg.MaxRestarts > 0 {
+			cfg.StdinTarget = "none"
+		}
 		var usual []string
 		if t.Node != torchrun.All {
 			cfg.Local, cfg.Nodes, cfg.Node = true, t.Nodes, t.Node

@@ -20,6 +20,9 @@ const (
 	DefaultTermGrace   = 25 * time.Second // of the 30 s that Kubernetes gives a pod by default
 )
 
+// MaxRestarts bounds how often a user may have ranks started again.
+const MaxRestarts = 10000
+
 // Rank is a process's number in its job (MPI_COMM_WORLD), from 0.
 type Rank int
 

@@ -68,6 +68,8 @@ type RunFlags struct {
 	Local         bool // all ranks on this machine
 	DryRun        bool
 	Preflight     bool
+	MaxRestarts   int           // of the ranks, when some have failed
+	Spares        int           // hosts without ranks, for those that are lost
 	Timeout       time.Duration // of the whole run; 0: none
 	StallTimeout  time.Duration // no rank works; 0: nobody looks
 	InitTimeout   time.Duration // ranks wait in MPI_Init; 0: nobody looks
@@ -145,6 +147,9 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.Local, "local", false, "run all ranks on this machine, whatever hosts the pod is told of")
 	hostFlags.in(fs)
 
+	valueVar(fs, &f.MaxRestarts, "max-restarts", "", parseRestarts, "when a rank fails or a host is lost, start all ranks again where they were, `N` times at most; MPIUP_RESTART_COUNT tells them (mpiup help restart) (default 0)")
+	valueVar(fs, &f.Spares, "spares", "", parseCount, "the last `K` hosts get no ranks until a host is lost; with --max-restarts (default: hosts that -n leaves idle)")
+	restartFlags.in(fs)
 	DurationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
 	DurationVar(fs, &f.StallTimeout, "stall-timeout", DefaultStall, true, "say so when no rank has worked for `TIME` (no output, I/O, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")
 	DurationVar(fs, &f.InitTimeout, "init-timeout", 0, true, "say so when ranks still wait for others in MPI_Init `TIME` after all have started; 0 is never (default 0)")

@@ -18,6 +18,7 @@ const (
 	bindingFlags  group = "CPUs of ranks"
 	hostFlags     group = "Hosts"
 	identityFlags group = "Who trusts whom"
+	restartFlags  group = "When ranks fail"
 	timeFlags     group = "Times"
 	outputFlags   group = "Output and input"
 	libraryFlags  group = "MPI libraries and frameworks"
@@ -27,7 +28,7 @@ const (
 	otherFlags    group = "Others"
 )
 
-var groups = []group{commonFlags, programFlags, placingFlags, bindingFlags, hostFlags, identityFlags, timeFlags,
+var groups = []group{commonFlags, programFlags, placingFlags, bindingFlags, hostFlags, identityFlags, restartFlags, timeFlags,
 	outputFlags, libraryFlags, networkFlags, gpuFlags, planFlags, otherFlags}
 
 // inGroup is the annotation of a flag with its group.

@@ -204,3 +204,12 @@ func clip(s string) string {
 	}
 	return strconv.Quote(s)
 }
+
+// parseRestarts is how often ranks may be started again.
+func parseRestarts(s string) (int, error) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || n > job.MaxRestarts {
+		return 0, fmt.Errorf("%s is no number from 0 to %d", clip(s), job.MaxRestarts)
+	}
+	return int(n), nil
+}

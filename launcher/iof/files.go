@@ -42,7 +42,7 @@ func (fs *files) add(number, base, size int) error {
 				made[k] = made[laneKey{base + rank, job.Stdout}]
 				continue
 			}
-			f, err := create(filepath.Join(fs.cfg.Dir, path(rank, s)))
+			f, err := fs.create(filepath.Join(fs.cfg.Dir, path(rank, s)))
 			if err != nil {
 				for _, f := range made {
 					f.Close()
@@ -64,11 +64,16 @@ func (fs *files) file(k laneKey) *os.File {
 	return fs.byLane[k]
 }
 
-func create(path string) (*os.File, error) {
+// create opens a file that is empty, or has what an earlier attempt wrote.
+func (fs *files) create(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
 	}
-	f, err := os.Create(path)
+	how := os.O_TRUNC
+	if fs.cfg.Append {
+		how = os.O_APPEND
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|how, 0o666)
 	if errors.Is(err, syscall.EMFILE) {
 		err = fmt.Errorf("%w: raise the limit of open files (ulimit -n), two a rank are needed", err)
 	}

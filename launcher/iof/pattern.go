@@ -81,7 +81,7 @@ func (fs *files) patterned(k laneKey) (err error) {
 	defer fs.mu.Unlock()
 	f := fs.byPath[path]
 	if f == nil {
-		if f, err = create(path); err != nil {
+		if f, err = fs.create(path); err != nil {
 			return err
 		}
 		fs.byPath[path] = f

@@ -30,6 +30,7 @@ type Config struct {
 	Dir     string
 	NoCopy  bool
 	NoJobID bool
+	Append  bool // to files that are there already
 	// JobName is what OpenMPI5Style's paths call the jobs, before "@" and the number. File makes files in Dir of
 	// them, with names that begin so, instead of directories: FILE.JOB@1.RANK.out and .err.
 	JobName string

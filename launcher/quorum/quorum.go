@@ -33,6 +33,7 @@ type Need struct {
 	Ranks  int    // that must find slots; 0: as many as there are
 	All    bool   // ranks are for all hosts, even if fewer have the slots
 	Beyond bool   // ranks may be more than slots
+	Spares int    // of the hosts, which get no ranks
 }
 
 // Of is the need of so many ranks (0: not given), perNode on each host (0: by slots). told is what says
@@ -70,8 +71,13 @@ func (s *Set) See(now time.Time, hosts []Host) {
 // Settled says that the set has been the same for long enough.
 func (s *Set) Settled(now time.Time) bool { return !s.since.IsZero() && now.Sub(s.since) >= Settled }
 
-func (s *Set) slots() (sum int) {
-	for _, h := range s.hosts {
+// slots are those of all hosts but the last ones that answered, which are spares.
+func (s *Set) slots(spares int) (sum int) {
+	for _, h := range slices.Backward(s.hosts) {
+		if h.Slots > 0 && spares > 0 {
+			spares--
+			continue
+		}
 		sum += h.Slots
 	}
 	return sum
@@ -99,7 +105,7 @@ func (n Need) Suffices(s *Set, now time.Time) bool {
 		return false
 	case n.Hosts > 0:
 		return s.answered() >= n.Hosts
-	case n.Ranks > 0 && !n.Beyond && s.slots() < n.Ranks:
+	case n.Ranks > 0 && !n.Beyond && s.slots(n.Spares) < n.Ranks:
 		return false
 	case n.Ranks > 0 && !n.Beyond && !n.All:
 		return true
@@ -117,8 +123,12 @@ func (n Need) Lacks(s *Set) string {
 		return "no host with an agent of this job"
 	case n.Hosts > 0:
 		return fmt.Sprintf("%d of the %d hosts of %s (%s)", s.answered(), n.Hosts, n.Why, s.named(n.Hosts))
-	case n.Ranks > 0 && !n.Beyond && s.slots() < n.Ranks:
-		return fmt.Sprintf("%s with %s, and -n %d needs %d (%s)", have, wording.Count(s.slots(), "slot"), n.Ranks, n.Ranks, s.named(0))
+	case n.Ranks > 0 && !n.Beyond && s.slots(n.Spares) < n.Ranks:
+		beside := ""
+		if n.Spares > 0 {
+			beside = " beside " + wording.Count(n.Spares, "spare")
+		}
+		return fmt.Sprintf("%s with %s%s, and -n %d needs %d (%s)", have, wording.Count(s.slots(n.Spares), "slot"), beside, n.Ranks, n.Ranks, s.named(0))
 	}
 	return fmt.Sprintf("%s (%s), and nothing says how many there will be", have, s.named(0))
 }

@@ -187,6 +187,44 @@ func (r *Reach) assembleBy(ctx, life context.Context, want []hosts.Wanted, attac
 	return nil, &Failure{code, lines}
 }
 
+// Rally reaches wanted hosts until enough of them are here, or ctx ends. Those that are not here have no session, and lines say
+// why.
+func (r *Reach) Rally(ctx, life context.Context, want []hosts.Wanted, enough Enough, o *Opener) (found []Found, lines []string) {
+	names := make([]string, len(want))
+	for i, w := range want {
+		names[i] = w.Entry.Name
+	}
+	b := newBoard(names, r)
+	showing, hide := context.WithCancel(ctx)
+	shown := make(chan struct{})
+	go func() { defer close(shown); b.show(showing) }()
+	g := newGatherer(r, NewDialer(r.Identity, len(want)).Attach, o, life)
+	g.enough = enough
+	found = g.gather(ctx, want, b)
+	hide()
+	<-shown
+	lines, _ = b.verdict()
+	return found, lines
+}
+
+// Discovers says that hosts are found one by one, and nothing names them all.
+func (r *Reach) Discovers() bool {
+	if r.Known != nil || r.Local || !r.Sources.Pod || r.Identity == nil {
+		return false
+	}
+	set, err := r.Static()
+	return set == nil && err == nil
+}
+
+// Seen is the hosts that are found now, one by one; nil: none.
+func (r *Reach) Seen(ctx context.Context) *hosts.Set {
+	set := newMeeting(r).look(ctx)
+	if set == nil || r.Elsewhere(set) != nil {
+		return nil
+	}
+	return set
+}
+
 // Christen calls hosts that were known by address only by the names that their agents state,
 // and puts them in that order, siblings numbered; false when there are none such.
 func Christen(all []Found) bool {

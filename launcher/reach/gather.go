@@ -39,12 +39,33 @@ type gatherer struct {
 	life   context.Context // of the streams
 	tired  atomic.Bool     // a host was given up before ctx ended
 	hasty  bool            // what waiting does not change ends it: another host's agent, TLS, another version
+	enough Enough          // ends it too; nil: all hosts are needed
 
 	mu      sync.Mutex
+	answers []Answer               // by wanted host, guarded by mu
 	claimed map[string]int         // incarnation → index of the wanted host, guarded by mu
 	taken   map[netip.AddrPort]int // where they are, guarded by mu
 	cancel  context.CancelFunc     // ends gathering
 	muster  *muster
+}
+
+// Answer is what has come of a host so far.
+type Answer struct {
+	Session *link.Session // nil: it is not here
+	Tried   bool          // it was asked in vain
+}
+
+// Enough says whether the hosts that are here suffice, of all that are wanted.
+type Enough func([]Answer) bool
+
+// note notes what has come of host i.
+func (g *gatherer) note(i int, a Answer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.answers[i] = a
+	if g.enough != nil && g.enough(g.answers) {
+		g.cancel()
+	}
 }
 
 func newGatherer(r *Reach, attach link.Attach, o *Opener, life context.Context) *gatherer {
@@ -57,6 +78,7 @@ func (g *gatherer) gather(ctx context.Context, want []hosts.Wanted, board *board
 	ctx, g.cancel = context.WithCancel(ctx)
 	defer g.cancel()
 	g.muster = newMuster(len(want))
+	g.answers = make([]Answer, len(want))
 	out := make([]Found, len(want))
 	var wg sync.WaitGroup
 	for i, w := range want {
@@ -83,6 +105,7 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 		s, err := g.try(ctx, i, w, &look, board)
 		if err == nil {
 			board.set(i, nil)
+			g.note(i, Answer{Session: s})
 			c := g.hold(ctx, s, link.ReadAhead(s))
 			if c == nil {
 				return s, nil
@@ -98,14 +121,15 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 		}
 		if ctx.Err() == nil {
 			board.set(i, c)
+			g.note(i, Answer{Tried: true})
 		} else {
 			board.last(i, c)
 		}
 		over := look.patience.Over(c, begun, g.reach.Insist) && ctx.Err() == nil
-		if over && !c.Never {
+		if over && !c.Never && g.enough == nil {
 			g.tired.Store(true)
 		}
-		if c.Stage == link.StageFenced || c.Role || over || g.hasty && c.Stage >= link.StageHosts {
+		if c.Stage == link.StageFenced || g.enough == nil && (c.Role || over || g.hasty && c.Stage >= link.StageHosts) {
 			g.cancel()
 			return nil, nil
 		}
@@ -123,6 +147,7 @@ func (g *gatherer) embedded(ctx context.Context, i int, board *board) (*link.Ses
 		return nil, nil
 	}
 	board.set(i, nil)
+	g.note(i, Answer{Session: s})
 	g.hold(ctx, s, nil)
 	return s, wait
 }

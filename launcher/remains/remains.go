@@ -59,6 +59,13 @@ func (k *Keeper) Host(h report.Host) {
 	k.rec.Host(h, time.Now())
 }
 
+// Restarted notes that the ranks are to be started again.
+func (k *Keeper) Restarted(is report.Restart) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rec.Restart(time.Now(), is)
+}
+
 // Launched notes the programs and ranks of a job of the run id; text says it in words. Rank.Program counts from 0.
 func (k *Keeper) Launched(id string, programs []report.Program, ranks []report.Rank, text string) {
 	k.mu.Lock()

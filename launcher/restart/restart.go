@@ -62,32 +62,30 @@ type Answer struct {
 	Slots int  // of one that is here
 }
 
-// Cast gives each seat a host. Beyond: a host may have more ranks than slots. ok: every seat has one.
-func Cast(seats []Seat, answers []Answer, beyond bool) (hosts []string, ok bool) {
-	hosts, ok = make([]string, len(seats)), true
-	own := map[string]bool{}
+// Cast gives each seat one of the answers, by index; -1: nobody. Beyond: a host may have more ranks than slots. ok: every seat
+// has one.
+func Cast(seats []Seat, answers []Answer, beyond bool) (cast []int, ok bool) {
+	cast, ok = make([]int, len(seats)), true
+	own, used := map[string]bool{}, map[int]bool{}
 	for i, s := range seats {
 		own[s.Host] = true
-		if at := slices.IndexFunc(answers, func(a Answer) bool { return a.Host == s.Host }); at >= 0 && answers[at].Here {
-			hosts[i] = s.Host
-		} else if at >= 0 && !s.Lost && !answers[at].Tried { // it is about to answer
-			ok = false
+		cast[i] = slices.IndexFunc(answers, func(a Answer) bool { return a.Host == s.Host && a.Here })
+		used[cast[i]] = true
+		if cast[i] < 0 && !s.Lost && slices.ContainsFunc(answers, func(a Answer) bool { return a.Host == s.Host && !a.Tried }) {
+			ok = false // it is about to answer
 		}
 	}
-	used := map[string]bool{}
 	for i, s := range seats {
-		if hosts[i] != "" {
+		if cast[i] >= 0 {
 			continue
 		}
-		at := slices.IndexFunc(answers, func(a Answer) bool {
-			return a.Here && !own[a.Host] && !used[a.Host] && (beyond || a.Slots >= s.Ranks)
-		})
-		if at < 0 {
-			ok = false
-			continue
+		for at, a := range answers {
+			if a.Here && !own[a.Host] && !used[at] && (beyond || a.Slots >= s.Ranks) {
+				cast[i], used[at] = at, true
+				break
+			}
 		}
-		hosts[i] = answers[at].Host
-		used[hosts[i]] = true
+		ok = ok && cast[i] >= 0
 	}
-	return hosts, ok
+	return cast, ok
 }

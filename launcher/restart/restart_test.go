@@ -64,8 +64,15 @@ func TestScripts(t *testing.T) {
 						answers = append(answers, a)
 					}
 				}
-				hosts, ok := Cast(seats, answers, beyond)
-				fmt.Fprintf(out, "  %q %t\n", hosts, ok)
+				cast, ok := Cast(seats, answers, beyond)
+				for i, at := range cast {
+					by := "nobody"
+					if at >= 0 {
+						by = answers[at].Host
+					}
+					fmt.Fprintf(out, "  %s: %s\n", seats[i].Host, by)
+				}
+				fmt.Fprintf(out, "  enough: %t\n", ok)
 			default:
 				t.Fatalf("%s?", words[0])
 			}

@@ -30,6 +30,7 @@ type Verdict struct {
 	HCA      string   `json:"hca,omitempty"`       // device:port
 	Cordon   string   `json:"cordon,omitempty"`    // the command that keeps jobs from the node
 	ExitCode int      `json:"exit_code,omitempty"` // of the run; a log does not say it
+	Restarts int      `json:"restarts,omitempty"`  // of the ranks before this
 	Evidence []string `json:"evidence"`            // what happened, the fault itself first
 	Advice   []string `json:"advice"`              // what to do, the likeliest to help first
 	Others   []string `json:"others,omitempty"`    // what else went wrong

@@ -16,15 +16,16 @@ const All = -1
 
 // Line is what a command line said.
 type Line struct {
-	Words   []string      // for launcher/cli/mpirun, the program's too; none for Help
-	Env     []string      // variables of the ranks
-	Nodes   int           // how many the job has; 1: this pod alone
-	Node    int           // which of them this pod is, or All
-	PerNode int           // ranks of each
-	Shown   []int         // local ranks whose output is shown; empty: all
-	Grace   time.Duration // what ranks have to end; 0: not said
-	Help    bool
-	Without []string // what was accepted and has no effect, as it was written
+	Words       []string      // for launcher/cli/mpirun, the program's too; none for Help
+	Env         []string      // variables of the ranks
+	Nodes       int           // how many the job has; 1: this pod alone
+	Node        int           // which of them this pod is, or All
+	PerNode     int           // ranks of each
+	Shown       []int         // local ranks whose output is shown; empty: all
+	Grace       time.Duration // what ranks have to end; 0: not said
+	MaxRestarts int           // of the ranks, when some have failed
+	Help        bool
+	Without     []string // what was accepted and has no effect, as it was written
 
 	rank                    int // of this node; All: not said
 	addr, port, endpoint    string

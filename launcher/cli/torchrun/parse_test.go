@@ -65,8 +65,7 @@ func TestLines(t *testing.T) {
 		{"", "", 0, 0, "", "", "which program?"},
 		{"--nnodes 1:4 train.py", "", 0, 0, "", "", "--nnodes 1:4: a range of nodes is for elastic jobs"},
 		{"train.py", "PET_NNODES=1:4", 0, 0, "", "", "PET_NNODES=1:4: a range of nodes"},
-		{"--max-restarts 3 train.py", "", 0, 0, "", "", "--max-restarts 3: ranks are not started again here"},
-		{"train.py", "PET_MAX_RESTARTS=3", 0, 0, "", "", "PET_MAX_RESTARTS=3: ranks are not"},
+		{"train.py", "PET_MAX_RESTARTS=-1", 0, 0, "", "", "PET_MAX_RESTARTS=-1: that is no whole number"},
 		{"--max-restarts few train.py", "", 0, 0, "", "", "no whole number"},
 		{"--rdzv-backend etcd train.py", "", 0, 0, "", "", "--rdzv-backend etcd: nodes are not found by that service"},
 		{"--nnodes 2 --rdzv-backend c10d --rdzv-endpoint w0:29400 train.py", "", 0, 0, "", "", "say --node-rank on each"},
@@ -103,8 +102,8 @@ func TestLines(t *testing.T) {
 }
 
 func TestWhatIsForTheRun(t *testing.T) {
-	l, err := Parse(strings.Fields("--local-ranks-filter 0,2 --shutdown-timeout 9 --monitor-interval 5 --rdzv_conf=timeout=9 a.py"), outside(""))
-	if err != nil || len(l.Shown) != 2 || l.Shown[1] != 2 || l.Grace != 9*time.Second || strings.Join(l.Without, ", ") != "--monitor-interval 5, --rdzv_conf=timeout=9" {
+	l, err := Parse(strings.Fields("--local-ranks-filter 0,2 --shutdown-timeout 9 --max-restarts 3 --monitor-interval 5 --rdzv_conf=timeout=9 a.py"), outside(""))
+	if err != nil || len(l.Shown) != 2 || l.Shown[1] != 2 || l.Grace != 9*time.Second || l.MaxRestarts != 3 || strings.Join(l.Without, ", ") != "--monitor-interval 5, --rdzv_conf=timeout=9" {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for _, word := range []string{"--help", "-h"} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -44,7 +45,7 @@ func rows() []row {
 		{"--rdzv-endpoint", false, line.Done, "both, `HOST:PORT`: of node 0, with `c10d` too", text(func(l *Line) *string { return &l.endpoint })},
 		{"--rdzv-backend", false, line.Done, "`static` or `c10d`, which mean the same here: nodes have numbers, and rank 0 itself listens. Others are refused", (*Line).backend},
 		{"--rdzv-id", false, line.Done, "`TORCHELASTIC_RUN_ID` of the ranks", text(func(l *Line) *string { return &l.id })},
-		{"--max-restarts", false, line.Done, "0. More is refused: let the job's `backoffLimit` start it again, from its checkpoint", restarts},
+		{"--max-restarts", false, line.Done, "when a rank fails or a host is lost, all ranks are started again, so often at most, as by `mpiup run --max-restarts`; no rank reads standard input then. Where each pod starts its own node's ranks, more than 0 is refused", (*Line).restarts},
 		{"--role", false, line.Done, "`ROLE_NAME` of the ranks", text(func(l *Line) *string { return &l.role })},
 		{"--module -m", true, line.Done, "the program is a Python module", flag(func(l *Line) *bool { return &l.module })},
 		{"--no-python", true, line.Done, "the program is no Python script. Without it `python3`, or `PYTHON_EXEC`, runs it", flag(func(l *Line) *bool { return &l.noPython })},
@@ -110,12 +111,12 @@ func (l *Line) backend(v string) error {
 	return errors.New("nodes are not found by that service here: number them with --node-rank, and say --master-addr")
 }
 
-func restarts(_ *Line, v string) error {
-	if n, err := strconv.ParseUint(v, 10, 31); err != nil {
-		return errors.New("that is no whole number of 0 or more")
-	} else if n > 0 {
-		return fmt.Errorf("ranks are not started again here: write 0, and let the job's backoffLimit start it again, from its checkpoint")
+func (l *Line) restarts(v string) error {
+	n, err := strconv.ParseUint(v, 10, 31)
+	if err != nil || n > job.MaxRestarts {
+		return fmt.Errorf("that is no whole number from 0 to %d", job.MaxRestarts)
 	}
+	l.MaxRestarts = int(n)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -32,9 +33,20 @@ func (r *Recorder) Begin(is Report) {
 // Job notes the job's id.
 func (r *Recorder) Job(id string) { r.report.Job = id }
 
-// Host notes a host that joined.
+// Restart notes that the ranks are to be started again, and lets those go that have ended.
+func (r *Recorder) Restart(at time.Time, is Restart) {
+	is.At, is.Why = float64(at.Sub(r.report.Begun).Milliseconds())/1000, cut(r.masker.text(is.Why), maxText)
+	r.Event(at, Event{Kind: Again, Text: is.Why})
+	if len(r.report.Restarts) < maxRestarts {
+		r.report.Restarts = append(r.report.Restarts, is)
+	}
+	r.report.Ranks, r.report.Programs = nil, nil
+	clear(r.ranks)
+}
+
+// Host notes a host that joined. One of the same name has taken its place.
 func (r *Recorder) Host(h Host, at time.Time) {
-	r.report.Hosts = append(r.report.Hosts, h)
+	r.report.Hosts = append(slices.DeleteFunc(r.report.Hosts, func(o Host) bool { return o.Name == h.Name }), h)
 	r.Event(at, Event{Kind: Found, Host: h.Name, Text: h.Address})
 }
 

@@ -36,6 +36,7 @@ const (
 	maxVariable = 4 << 10 // bytes of a variable's value
 	maxRanks    = 8 << 10
 	maxPrograms = 256
+	maxRestarts = 64        // the first
 	maxLines    = 10        // of a rank's output
 	MaxSealed   = 256 << 10 // bytes of a sealed report, in base64
 )
@@ -52,6 +53,7 @@ type Report struct {
 	ExitCode int              `json:"exit_code"`
 	Verdict  *verdict.Verdict `json:"verdict,omitempty"` // absent: all went well
 	Hosts    []Host           `json:"hosts"`
+	Restarts []Restart        `json:"restarts,omitempty"` // of the ranks; Ranks are those of the last time
 	Ranks    []Rank           `json:"ranks"`
 	Programs []Program        `json:"programs"`
 	Events   []Event          `json:"events"`
@@ -74,6 +76,22 @@ type Host struct {
 	Slots   int    `json:"slots,omitempty"`
 	CPUs    int    `json:"cpus,omitempty"`
 	GPUs    int    `json:"gpus,omitempty"`
+}
+
+// Restart is one time that the ranks were started again.
+type Restart struct {
+	At       float64      `json:"at"` // seconds since the run began
+	Kind     verdict.Kind `json:"kind"`
+	Why      string       `json:"why"`
+	Pause    float64      `json:"pause_s,omitempty"`
+	Replaced []Replaced   `json:"replaced,omitempty"`
+}
+
+// Replaced is a host whose ranks another one has got.
+type Replaced struct {
+	Host  string `json:"host"`
+	By    string `json:"by"`
+	Ranks string `json:"ranks"`
 }
 
 // Rank is one process of the run, and what it wrote last.
@@ -113,4 +131,5 @@ const (
 	Said     = "said"     // mpiup wrote it
 	Signal   = "signal"   // the launcher was sent one
 	Stopping = "stopping" // the ranks are being ended
+	Again    = "again"    // all ranks are to be started again
 )

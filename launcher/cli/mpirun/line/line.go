@@ -41,32 +41,33 @@ type Line struct {
 	Universe      string // Hydra's MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE; "": INFINITE
 	Binding       binding.Request
 
-	TagOutput  bool
-	Timestamps bool
-	Merge      bool   // standard error goes where standard output goes
-	OutputDir  string // "": none
-	OutputName bool   // with Open MPI 5 OutputDir is how files' names begin, not a directory
-	NoJobID    bool   // without a directory of the job's number in OutputDir
-	NoCopy     bool   // nothing of the output is shown
-	Prepend    string // Hydra: a pattern before every line; "": none
-	OutFile    string // Hydra: a pattern of files, absolute; "": none
-	ErrFile    string
-	DisplayMap bool
-	Bindings   bool // each rank's CPUs are shown
-	Quiet      bool // no warnings
-	Verbose    int
-	Stdin      string // a rank, "all" or "none"; "": rank 0
-	Timeout    time.Duration
-	KeepOn     bool       // a rank's code other than 0 ends nothing and is nobody's fault
-	Recover    bool       // whatever becomes of a rank ends nothing and is nobody's fault
-	Linger     bool       // Hydra: a rank that fails ends nothing; the job's code is that of the first
-	ReportPID  string     // where the launcher's pid is written: "-", "+" (standard error) or a file, absolute; "": nowhere
-	OutputFrom string     // Hydra: the rank whose output is shown; "": all
-	Tools      []job.Tool // Hydra: before programs
-	PMIPort    bool       // Hydra: PMI-1 by PMI_PORT instead of a descriptor
-	DryRun     bool
-	Version    bool
-	Help       bool
+	TagOutput   bool
+	Timestamps  bool
+	Merge       bool   // standard error goes where standard output goes
+	OutputDir   string // "": none
+	OutputName  bool   // with Open MPI 5 OutputDir is how files' names begin, not a directory
+	NoJobID     bool   // without a directory of the job's number in OutputDir
+	NoCopy      bool   // nothing of the output is shown
+	Prepend     string // Hydra: a pattern before every line; "": none
+	OutFile     string // Hydra: a pattern of files, absolute; "": none
+	ErrFile     string
+	DisplayMap  bool
+	Bindings    bool // each rank's CPUs are shown
+	Quiet       bool // no warnings
+	Verbose     int
+	Stdin       string // a rank, "all" or "none"; "": rank 0
+	Timeout     time.Duration
+	MaxRestarts int        // of the ranks, when some have failed
+	KeepOn      bool       // a rank's code other than 0 ends nothing and is nobody's fault
+	Recover     bool       // whatever becomes of a rank ends nothing and is nobody's fault
+	Linger      bool       // Hydra: a rank that fails ends nothing; the job's code is that of the first
+	ReportPID   string     // where the launcher's pid is written: "-", "+" (standard error) or a file, absolute; "": nowhere
+	OutputFrom  string     // Hydra: the rank whose output is shown; "": all
+	Tools       []job.Tool // Hydra: before programs
+	PMIPort     bool       // Hydra: PMI-1 by PMI_PORT instead of a descriptor
+	DryRun      bool
+	Version     bool
+	Help        bool
 
 	ForwardAll bool // Open MPI: of the launcher's environment as much goes along as with Hydra
 

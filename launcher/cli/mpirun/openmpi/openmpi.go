@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
@@ -90,7 +91,11 @@ func (p *parser) rest() []line.Row {
 			Means: "of Open MPI's own daemons and files"},
 		{Names: "enable-recovery continuous", Level: line.Done, Set: line.True(&p.Line.Recover),
 			Means: "a rank that fails, or a host that is lost, ends nothing and the job's code is 0, unless it calls `MPI_Abort`, others wait for it in `MPI_Init`, or no rank is left"},
-		{Names: "max-restarts", Args: 1, Level: line.Refused, Means: "ranks are not started again: let the launcher's Job do it (backoffLimit)"},
+		{Names: "max-restarts", Args: 1, Level: line.Done, Means: "when a rank fails or a host is lost, all ranks are started again, so often at most; not with `--enable-recovery`, and standard input is for no rank (`--stdin none`)",
+			Set: func(v []string) (err error) {
+				p.Line.MaxRestarts, err = line.Number(v[0], 0, job.MaxRestarts)
+				return err
+			}},
 		{Names: "report-child-jobs-separately", Level: line.Refused, Means: "spawned jobs count for the exit code"},
 		{Names: "index-argv-by-rank", Level: line.Done, Local: true, Means: "a program sees its own name with `-RANK` behind it", Set: line.True(&p.Ctx.IndexArgv)},
 		{Names: "debug tv debugger stop-on-exec stop-in-init stop-in-app", Level: line.Refused, Means: "debuggers are not started: use mpiup exec HOST -- gdb -p PID"},

@@ -1,0 +1,304 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/hostlist"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/iof"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/remains/report"
+	"github.com/mpiup/mpiup/launcher/restart"
+	"github.com/mpiup/mpiup/launcher/verdict"
+)
+
+// Ranks that are started again (launcher/restart) are a run of their own: other sessions with agents, another job for MPI, and
+// nothing that is late can be taken for theirs. What goes on is the command line, its time, its report and its streams.
+
+// retrial is a restart: what it is to know of the attempt that failed.
+type retrial struct {
+	number int // 1: the first restart
+	since  time.Time
+	pause  time.Duration // between the two
+	seats  []restart.Seat
+	ranks  []idset.Set // of each seat
+	why    verdict.Verdict
+
+	replaced []report.Replaced // once hosts are there
+}
+
+// begins is when hosts are sought.
+func (a *retrial) begins() time.Time {
+	if a == nil {
+		return time.Now()
+	}
+	return a.since.Add(a.pause)
+}
+
+// times is how often ranks have been started again.
+func (a *retrial) times() int {
+	if a == nil {
+		return 0
+	}
+	return a.number
+}
+
+// restarts refuses what cannot be done for ranks that are started again.
+func (c *Config) restarts() error {
+	switch {
+	case c.Spares > 0 && c.MaxRestarts == 0:
+		return reach.Failf(job.ExitUsage, "--spares %d: spares come in when ranks are started again; add --max-restarts", c.Spares)
+	case c.MaxRestarts == 0:
+		return nil
+	case c.Recover || c.Linger:
+		return reach.Failf(job.ExitUsage, "--max-restarts %d: this run goes on when ranks fail, so they are never started again; leave one of the two out", c.MaxRestarts)
+	case c.Nodes > 1:
+		return reach.Failf(job.ExitUsage, "--max-restarts %d: each pod starts ranks of its own, and those of the others would not be started again with them; leave it out, or start all from one pod", c.MaxRestarts)
+	case c.StdinTarget != "none" && c.Stdin != nil && !isNull(c.Stdin):
+		return reach.Failf(job.ExitUsage, "--max-restarts %d: what ranks have read of standard input cannot be read again; add < /dev/null, or --stdin none", c.MaxRestarts)
+	}
+	return nil
+}
+
+// isNull says that a file is /dev/null.
+func isNull(f *os.File) bool {
+	var st unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == unix.Mkdev(1, 3)
+}
+
+// unmanned is the lack of hosts for a restart.
+type unmanned struct{ lines []string }
+
+func (e *unmanned) Error() string { return strings.Join(e.lines, "; ") }
+
+// attempts runs the ranks until they end well, or are not started again. It returns the last attempt that had ranks, or what
+// ended an earlier one.
+func attempts(ctx context.Context, r *driver) (*driver, error) {
+	count := restart.Count{Max: r.cfg.MaxRestarts}
+	var last *driver
+	for {
+		begun := time.Now()
+		err := r.all(ctx)
+		if lack := (*unmanned)(nil); errors.As(err, &lack) {
+			for _, l := range lack.lines {
+				last.say("%s", l)
+			}
+			return last, nil
+		}
+		if err != nil || r.run == nil {
+			return r, err
+		}
+		r.hear()
+		next := follows(ctx, r, &count, time.Since(begun))
+		if next == nil {
+			return r, nil
+		}
+		last, r = r, next
+	}
+}
+
+// unread is how long an agent may put the end of a lease off (agent: pendingBound).
+const unread = 10 * time.Second
+
+// follows is the attempt after r, which has ended; nil: there is none.
+func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Duration) *driver {
+	if v := r.run.Verdict(); ctx.Err() != nil || !v.Again() {
+		return nil
+	}
+	pause, ok := count.Next(ran)
+	if !ok {
+		return nil
+	}
+	cause, _ := r.run.Verdict().Cause()
+	a := &retrial{number: count.Done, since: time.Now(), pause: pause, ranks: make([]idset.Set, len(r.plan.Hosts))}
+	a.why, _ = r.run.Verdict().Verdict(r.circumstances(cause))
+	for _, p := range r.plan.Placements {
+		a.ranks[p.Host].Add(int(p.Rank))
+	}
+	until := ""
+	for i, l := range r.run.Losses() {
+		h := r.plan.Hosts[i].Name
+		a.seats = append(a.seats, restart.Seat{Host: h, Ranks: a.ranks[i].Len(), Lost: l.Lost})
+		if left := l.Since + r.cfg.Lease + unread + r.cfg.Grace - r.clock.Now(); l.Unsure && left > a.pause {
+			a.pause, until = left, fmt.Sprintf(", when those of %s have ended by their lease (--launcher-timeout)", h)
+		}
+	}
+	if a.pause > 0 {
+		until = fmt.Sprintf(" in %v", a.pause.Round(100*time.Millisecond)) + until
+	}
+	if r.sink.MidLine() {
+		fmt.Fprintln(r.cfg.Stderr)
+	}
+	r.say("%s; the ranks start again%s (restart %d of %d)", cause.Sentence(), until, a.number, count.Max)
+	next := newDriver(*r.cfg)
+	next.identity, next.remains, next.dial = r.identity, r.remains, r.dial
+	next.begun, next.phase, next.hosts, next.spare, next.again = r.begun, "restarting", r.hosts, r.spare, a
+	return next
+}
+
+// round is how long the known hosts are waited for before others are looked for, where hosts are found one by one.
+const round = 3 * time.Second
+
+// rally finds hosts for the ranks that are to start again, and places them: each host of the last attempt keeps its ranks, and one
+// that is gone is replaced.
+func (r *planner) rally(ctx, life context.Context) ([]reach.Found, *reach.Opener, error) {
+	rest := time.NewTimer(time.Until(r.again.begins()))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-ctx.Done():
+		return nil, nil, r.impatient(ctx, &unmanned{})
+	}
+	opener, want := r.opens(), r.hosts
+	for {
+		within, cancel := ctx, context.CancelFunc(func() {})
+		if r.cfg.Discovers() {
+			within, cancel = context.WithTimeout(ctx, round)
+		}
+		found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool { _, ok := r.cast(want, have); return ok }, opener)
+		ended := within.Err() != nil
+		cancel()
+		have := make([]reach.Answer, len(found))
+		for i, f := range found {
+			have[i] = reach.Answer{Session: f.Session, Tried: true}
+		}
+		cast, ok := r.cast(want, have)
+		if ok {
+			found, err := r.seat(found, cast)
+			return found, opener, err
+		}
+		reach.CloseAll(found)
+		if ctx.Err() != nil || !ended { // what no waiting changes
+			return nil, nil, r.impatient(ctx, r.lacks(cast, lines))
+		}
+		want = r.joinedBy(r.cfg.Seen(ctx))
+	}
+}
+
+// joinedBy is the hosts that the run knows, and others that are found now.
+func (r *planner) joinedBy(seen *hosts.Set) []hosts.Wanted {
+	want := slices.Clone(r.hosts)
+	if seen == nil {
+		return want
+	}
+	at := map[netip.AddrPort]bool{}
+	for _, w := range want {
+		for _, a := range w.Fixed {
+			at[a], at[netip.AddrPortFrom(a.Addr(), 0)] = true, true
+		}
+	}
+	for _, w := range seen.Hosts {
+		name, _ := netip.ParseAddr(w.Entry.Name)
+		if len(w.Fixed) > 0 && !at[w.Fixed[0]] || w.Bare && !at[netip.AddrPortFrom(name, 0)] {
+			want = append(want, w)
+		}
+	}
+	return want
+}
+
+// cast is which of the hosts takes which seat.
+func (r *planner) cast(want []hosts.Wanted, have []reach.Answer) (cast []int, ok bool) {
+	answers := make([]restart.Answer, len(want))
+	for i, w := range want {
+		answers[i] = restart.Answer{Host: w.Entry.Name, Here: have[i].Session != nil, Tried: have[i].Tried, Slots: w.Entry.Slots}
+		if s := have[i].Session; s != nil {
+			answers[i].Slots = HostOf(w, max(int(s.Opened.Host.Slots), 1), 0).Slots
+			if name := s.Opened.Host.GetName(); w.Bare && name != "" {
+				answers[i].Host = name
+			}
+		}
+	}
+	return restart.Cast(r.again.seats, answers, r.cfg.Policy.Oversubscribe)
+}
+
+// seat places the ranks on the hosts that were cast, each with as many as the seat had, and lets the others go but for spares.
+func (r *planner) seat(found []reach.Found, cast []int) (have []reach.Found, err error) {
+	r.enter("placing")
+	var want []hosts.Wanted
+	seated := make([]job.Host, len(cast))
+	for i, at := range cast {
+		f, s := found[at], r.again.seats[i]
+		if name := f.Session.Opened.Host.GetName(); f.Bare && name != "" {
+			f.Wanted = hosts.Wanted{Entry: hostlist.Entry{Name: name}, Fixed: []netip.AddrPort{f.Session.Addr}}
+		}
+		if !slices.ContainsFunc(r.hosts, func(w hosts.Wanted) bool { return w.Entry.Name == f.Entry.Name }) {
+			r.hosts = append(slices.Clone(r.hosts), f.Wanted)
+		}
+		delete(r.spare, f.Entry.Name)
+		have, want, found[at] = append(have, f), append(want, f.Wanted), reach.Found{}
+		if f.Entry.Name != s.Host {
+			r.say("%s comes in for %s: %s", f.Entry.Name, s.Host, ranksNamed(r.again.ranks[i]))
+			r.again.replaced = append(r.again.replaced, report.Replaced{Host: s.Host, By: f.Entry.Name, Ranks: r.again.ranks[i].String()})
+		}
+	}
+	all := r.allocation(want, have)
+	copy(seated, all)
+	for i := range seated {
+		seated[i].Slots, seated[i].SlotsGiven = r.again.seats[i].Ranks, true
+	}
+	for _, f := range found {
+		if f.Session != nil && r.spare[f.Entry.Name] {
+			have = append(have, f)
+		} else {
+			reach.CloseAll([]reach.Found{f})
+		}
+	}
+	if err := r.place(seated, have); err != nil {
+		return nil, err
+	}
+	r.sites = newSites(want, all, have)
+	r.enter("launching")
+	return have, nil
+}
+
+// lacks says for which hosts nobody came.
+func (r *planner) lacks(cast []int, lines []string) error {
+	var lost []string
+	for i, at := range cast {
+		if at < 0 {
+			lost = append(lost, r.again.seats[i].Host)
+		}
+	}
+	return &unmanned{append(lines, fmt.Sprintf("the ranks were not started again: within %v (%s) no host came for %s", r.cfg.Wait, r.cfg.WaitBy, strings.Join(lost, ", ")))}
+}
+
+func ranksNamed(ranks idset.Set) string {
+	if ranks.Len() == 1 {
+		return "rank " + ranks.String()
+	}
+	return "ranks " + ranks.String()
+}
+
+// tellRestart notes a restart, whose hosts are there.
+func tellRestart(r *driver) {
+	a := r.again
+	r.remains.Restarted(report.Restart{Kind: a.why.Kind, Why: a.why.Evidence[0], Pause: a.pause.Seconds(), Replaced: a.replaced})
+	if r.cfg.Output.Mode != iof.JSON {
+		return
+	}
+	text, err := json.Marshal(struct {
+		Time     time.Time         `json:"time"`
+		Event    string            `json:"event"`
+		Restart  int               `json:"restart"`
+		Most     int               `json:"max_restarts"`
+		Pause    float64           `json:"pause_s"`
+		Replaced []report.Replaced `json:"replaced,omitempty"`
+		Verdict  verdict.Verdict   `json:"verdict"`
+	}{time.Now().UTC(), "restart", a.number, r.cfg.MaxRestarts, a.pause.Seconds(), a.replaced, a.why})
+	if err == nil {
+		_, _ = io.WriteString(r.cfg.Stdout, string(text)+"\n")
+	}
+}

@@ -1,0 +1,95 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wire"
+	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/reach"
+)
+
+// Each session of the agent is another start of the ranks.
+func TestRanksAreStartedAgain(t *testing.T) {
+	both := frames(started(0), started(1))
+	fails := scripted{launch: frames(both, output(1, "begun"), exited(1, 7)), stop: stoppedByUs(0)}
+	notStarted := (&apiv1.StartFailed{Rank: 0, Text: "/x: not found"}).Frame()
+	ends := scripted{launch: frames(both, output(1, "ended\n"), exited(0, 0), exited(1, 0))}
+	for _, tt := range []struct {
+		name   string
+		starts []scripted
+		most   int
+		limit  time.Duration
+		code   int
+		out    string
+		took   time.Duration
+		says   []string
+	}{
+		{"once", []scripted{fails, ends}, 1, 0, 0, "begunended\n", 0, []string{"rank 1 on h exited with code 7; the ranks start again (restart 1 of 1)\n"}},
+		{"again and again", []scripted{fails, fails, fails, fails, ends}, 9, 0, 0, "begunbegunbegunbegunended\n", 7 * time.Second,
+			[]string{"again in 1s (restart 2 of 9)", "again in 2s (restart 3 of 9)", "again in 4s (restart 4 of 9)"}},
+		{"too often", []scripted{fails, fails}, 1, 0, 7, "begunbegun", 0, []string{"mpiup: rank 1 on h exited with code 7\n", "had been started again once (--max-restarts 1)"}},
+		{"what a start again does not mend", []scripted{{launch: frames(notStarted)}}, 3, 0, 246, "", 0, []string{"/x: not found"}},
+		{"the time of the run is up before", []scripted{fails, fails, fails}, 9, 2 * time.Second, 110, "begunbegunbegun", 2 * time.Second, []string{"again in 2s (restart 3 of 9)", "--timeout 2s"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out, errs bytes.Buffer
+				n := 0
+				serve := func(ctx context.Context, s wire.Stream) error { n++; return tt.starts[n-1].serve(ctx, s) }
+				begun := time.Now()
+				code := Run(context.Background(), Config{
+					Reach: reach.Reach{Sources: hosts.Sources{Root: t.TempDir(), Hostname: "h"}, Embedded: serve, Stdout: &out, Stderr: &errs},
+					Apps:  []job.App{{Argv: []string{"x"}, N: 2}}, MaxRestarts: tt.most, Timeout: tt.limit,
+				})
+				if took := time.Since(begun); code != tt.code || out.String() != tt.out || n != len(tt.starts) || took < tt.took || took > tt.took+500*time.Millisecond {
+					t.Errorf("code %d after %d starts in %v, output %q\n%s", code, n, took, out.String(), errs.String())
+				}
+				for _, s := range tt.says {
+					if !strings.Contains(errs.String(), s) {
+						t.Errorf("%q does not say %q", errs.String(), s)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What ranks that are started again cannot have is refused, and says what to do.
+func TestRestartsAreRefused(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	other, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+		says string
+	}{
+		{"no restarts", Config{Stdin: other}, ""},
+		{"no input", Config{MaxRestarts: 1, Stdin: null}, ""},
+		{"input for nobody", Config{MaxRestarts: 1, Stdin: other, StdinTarget: "none"}, ""},
+		{"input", Config{MaxRestarts: 1, Stdin: other, StdinTarget: "0"}, "add < /dev/null, or --stdin none"},
+		{"spares for nothing", Config{Spares: 1}, "--spares 1: spares come in when ranks are started again; add --max-restarts"},
+		{"ranks that go on", Config{MaxRestarts: 1, Recover: true}, "leave one of the two out"},
+		{"programs that are no job", Config{MaxRestarts: 1, Linger: true}, "leave one of the two out"},
+		{"other pods' ranks", Config{MaxRestarts: 1, Nodes: 2}, "start all from one pod"},
+	} {
+		if err := tt.cfg.restarts(); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.says)
+		}
+	}
+}
