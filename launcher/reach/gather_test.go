@@ -242,6 +242,33 @@ func TestInsecureReachesNobodyFar(t *testing.T) {
 	})
 }
 
+// Hosts that are enough end the search at once, and what waiting does not cure for one does not end it for the others.
+func TestGatherUntilEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{agents: map[string]string{"10.0.0.1:1": "A"}, causes: map[string]*link.Cause{"10.0.0.2:1": link.Causef(link.StageTLS, "another job's")}}
+		r := &Reach{}
+		r.Fill()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		const late = 30 * time.Second // longer than what is hopeless is waited for
+		time.AfterFunc(late, func() { n.mu.Lock(); n.agents["10.0.0.3:1"] = "C"; n.mu.Unlock() })
+		g := newGatherer(r, n.attach, NewOpener(r), ctx)
+		tried := false
+		g.enough = func(have []Answer) bool {
+			tried = tried || have[1].Tried
+			return have[0].Session != nil && have[2].Session != nil
+		}
+		begun := time.Now()
+		found := g.gather(ctx, []hosts.Wanted{wantAt("a", 1), wantAt("b", 2), wantAt("c", 3)}, newBoard([]string{"a", "b", "c"}, r))
+		if found[0].Session == nil || found[1].Session != nil || found[2].Session == nil || !tried {
+			t.Errorf("%+v, tried %v", found, tried)
+		}
+		if took := time.Since(begun); took < late || took > late+3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 func TestGatherWaitsForLateHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNet{agents: map[string]string{}}

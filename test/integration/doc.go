@@ -26,6 +26,7 @@
 //	mpirun   mpiup called mpirun or mpiexec, compared with the real ones
 //	pmi      who may speak to a rank's PMI or PMIx server
 //	pmix     clients of PMIx without MPI
+//	restart  ranks that are started again, and hosts that come in for lost ones
 //	run      what a run has when its ranks start: hosts, slots, variables, directory, files
 //	spawn    MPI_Comm_spawn
 //	ssh      mpiup called ssh, and what calls it: pdsh, deepspeed, horovodrun, MPI's own launchers
