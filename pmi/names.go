@@ -73,27 +73,25 @@ func answerName(ctx context.Context, s *session, r *reply, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	text := "success"
+	text := ""
 	switch {
+	case err == nil:
+		r.ok()
+		if !r.v2 {
+			r.add("info", "ok")
+			r.add("msg", "success")
+		}
+		return nil
 	case errors.Is(err, kvs.ErrExists):
 		text = "key_already_present"
 	case errors.Is(err, kvs.ErrNotFound):
 		text = "service_not_found"
-	case err != nil:
+	default:
 		text = err.Error()
 	}
-	switch {
-	case err == nil && r.v2:
-		r.ok()
-	case err == nil:
-		r.ok()
-		r.add("info", "ok")
-		r.add("msg", text)
-	case r.v2:
-		r.refuse(1, text)
-	default:
+	if !r.v2 {
 		r.add("info", "fail")
-		r.refuse(1, text)
 	}
+	r.refuse(1, text)
 	return nil
 }

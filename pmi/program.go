@@ -117,9 +117,9 @@ func (w *spawnWords) program(f fields) (job.SpawnProgram, error) {
 func inform(p *job.SpawnProgram, key, value string) (err error) {
 	switch strings.ReplaceAll(key, "-", "_") {
 	case "host", "hosts":
-		p.Hosts = append(p.Hosts, list(value)...)
+		p.Hosts = append(p.Hosts, job.List(value)...)
 	case "add_host":
-		p.AddHosts = append(p.AddHosts, list(value)...)
+		p.AddHosts = append(p.AddHosts, job.List(value)...)
 	case "hostfile":
 		p.Hostfile = value
 	case "add_hostfile":
@@ -151,17 +151,12 @@ func inform(p *job.SpawnProgram, key, value string) (err error) {
 	return err
 }
 
-// list splits names at commas.
-func list(s string) []string {
-	return strings.FieldsFunc(s, func(c rune) bool { return c == ',' || c == ' ' })
-}
-
 // largest is the highest number up to limit in a soft specification: a comma-separated list of
 // numbers and of ranges a:b and a:b:step (MPI 4.1, 11.8.1). As many processes as possible is what
 // every program hopes for.
 func largest(soft string, limit int) (int, error) {
 	best := -1
-	for _, text := range list(soft) {
+	for _, text := range job.List(soft) {
 		part := strings.Split(text, ":")
 		n := []int{0, 0, 1}
 		for i, s := range part {

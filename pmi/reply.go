@@ -10,7 +10,6 @@ import (
 // reply is the answer to one request in its dialect. Every reply carries rc: PMI-2 clients up to
 // MPICH 4.0 fail without.
 type reply struct {
-	rank   int
 	v2     bool
 	silent bool // abort: nobody reads an answer
 	later  bool // somebody else answers

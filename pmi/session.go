@@ -156,7 +156,7 @@ func (s *session) answer(ctx context.Context, m *wire.Message, asV2 bool) (*repl
 	if cmd.states&s.state == 0 {
 		return nil, s.protocol("%s %s", m.Name, s.state)
 	}
-	r := &reply{rank: s.rank, v2: asV2, name: cmd.replyName(m.Name, asV2)}
+	r := &reply{v2: asV2, name: cmd.replyName(m.Name, asV2)}
 	if thread, ok := m.Get("thrid"); ok && asV2 {
 		r.add("thrid", thread)
 	}
@@ -198,9 +198,10 @@ func (s *session) write(r *reply) error {
 // for this rank.
 func (s *session) hungUp(err error) error {
 	cut := errors.Is(err, io.ErrUnexpectedEOF)
+	var syntax *wire.SyntaxError
 	switch {
 	case cut, err == io.EOF, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-	case isSyntax(err):
+	case errors.As(err, &syntax):
 		return &ProtocolError{s.rank, err}
 	default:
 		return fmt.Errorf("rank %d: PMI connection: %w", s.rank, err)
@@ -214,11 +215,6 @@ func (s *session) hungUp(err error) error {
 		s.srv.job.Space.RankGone(s.rank, "has finalized MPI already")
 	}
 	return nil
-}
-
-func isSyntax(err error) bool {
-	var syntax *wire.SyntaxError
-	return errors.As(err, &syntax)
 }
 
 func (s *session) protocol(format string, args ...any) error {

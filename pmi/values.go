@@ -1,6 +1,7 @@
 package pmi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,11 +41,7 @@ func appNum(_ context.Context, s *session, _ *wire.Message, r *reply) error {
 // universeSize says -1 when nobody knows.
 func universeSize(_ context.Context, s *session, _ *wire.Message, r *reply) error {
 	r.ok()
-	if n := s.srv.job.Universe; n > 0 {
-		r.addInt("size", n)
-	} else {
-		r.addInt("size", -1)
-	}
+	r.addInt("size", cmp.Or(max(s.srv.job.Universe, 0), -1))
 	return nil
 }
 
@@ -150,14 +147,13 @@ func get(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 // where old clients look at rc only, and rc=0 without any in PMI-2.
 func answerGet(s *session, r *reply, key, value string, found bool) {
 	switch {
-	case found && r.v2:
-		r.ok()
-		r.add("found", "TRUE")
-		r.add("value", value)
 	case found:
 		r.ok()
 		r.add("found", "TRUE")
-		r.add("value", value1(value))
+		if !r.v2 {
+			value = value1(value)
+		}
+		r.add("value", value)
 	case r.v2:
 		r.add("found", "FALSE")
 		r.ok()

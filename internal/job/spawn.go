@@ -29,6 +29,11 @@ type SpawnProgram struct {
 	MapBy       string   // "slot", "node", "ppr:N:node" (map_by); "": slot
 }
 
+// List splits what a request lists at commas and blanks.
+func List(text string) []string {
+	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
+}
+
 // Pair is a key that no rank of a job put: whoever spawned the job did.
 type Pair struct {
 	Key   string

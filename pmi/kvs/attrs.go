@@ -18,13 +18,6 @@ type attrs struct {
 	closed  error
 }
 
-func newAttrs(ranks int, limits Limits) attrs {
-	return attrs{
-		limits: limits, ranks: ranks, values: map[string][]byte{},
-		waiting: map[int]string{}, left: map[int]bool{}, wake: make(chan struct{}),
-	}
-}
-
 // PutAttr sets a node attribute and wakes who waits for it. value is copied.
 func (s *Space) PutAttr(rank int, key string, value []byte) error {
 	s.e.mu.Lock()
@@ -98,16 +91,4 @@ func (a *attrs) nobodyCanPut() bool {
 func (a *attrs) changed() {
 	close(a.wake)
 	a.wake = make(chan struct{})
-}
-
-func (a *attrs) gone(rank int) {
-	a.left[rank] = true
-	a.changed()
-}
-
-func (a *attrs) back(rank int) { delete(a.left, rank) }
-
-func (a *attrs) close(err error) {
-	a.closed = err
-	a.changed()
 }

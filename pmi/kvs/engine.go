@@ -30,8 +30,9 @@ func (e *Engine) Add(j Job) (*Space, error) {
 	j.Local = slices.Sorted(slices.Values(j.Local))
 	s := &Space{
 		Job: j, e: e,
-		store:    newStore(j.Base, j.Size, j.Local, e.cfg.Limits),
-		attrs:    newAttrs(len(j.Local), e.cfg.Limits),
+		store: newStore(j.Base, j.Size, j.Local, e.cfg.Limits),
+		attrs: attrs{limits: e.cfg.Limits, ranks: len(j.Local), values: map[string][]byte{},
+			waiting: map[int]string{}, left: map[int]bool{}, wake: make(chan struct{})},
 		fetches:  map[fetchKey]*flight{},
 		arrivals: map[int]chan struct{}{},
 	}
@@ -172,7 +173,8 @@ func (s *Space) RankGone(rank int, why string) {
 		e.end(f, e.fences.goneError(f))
 	}
 	if s.store.isLocal(rank) {
-		s.attrs.gone(rank)
+		s.attrs.left[rank] = true
+		s.attrs.changed()
 		s.arrived(rank)
 	}
 	told := e.onGone
@@ -187,7 +189,7 @@ func (s *Space) RankBack(rank int) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	delete(s.part.gone, s.Base+rank)
-	s.attrs.back(rank)
+	delete(s.attrs.left, rank)
 }
 
 // IsGone says whether a rank is gone now.

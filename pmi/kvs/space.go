@@ -64,7 +64,8 @@ func (s *Space) Close(err error) {
 	e.mu.Lock()
 	if s.closed == nil {
 		s.closed = err
-		s.attrs.close(err)
+		s.attrs.closed = err
+		s.attrs.changed()
 		for owner := range maps.Clone(s.arrivals) {
 			s.arrived(owner)
 		}

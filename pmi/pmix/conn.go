@@ -112,8 +112,12 @@ func (c *conn) serve(ctx context.Context, wg *sync.WaitGroup) error {
 	var waiting atomic.Int64 // bytes of requests that wait
 	for {
 		f, err := ptl.ReadFrame(c.nc)
-		if err != nil {
-			return c.hungUp(err)
+		var format *ptl.FormatError
+		switch {
+		case errors.As(err, &format):
+			return &ProtocolError{c.who(), c.version, err}
+		case err != nil:
+			return err
 		}
 		if f.Tag == ptl.TagHeartbeat {
 			continue
@@ -232,15 +236,6 @@ func (c *conn) send(frame []byte, tag uint32) error {
 	c.write <- struct{}{}
 	defer func() { <-c.write }()
 	_, err := c.nc.Write(frame)
-	return err
-}
-
-// hungUp tells a peer that does not speak the protocol from a connection that has ended.
-func (c *conn) hungUp(err error) error {
-	var format *ptl.FormatError
-	if errors.As(err, &format) {
-		return &ProtocolError{c.who(), c.version, err}
-	}
 	return err
 }
 

@@ -195,16 +195,10 @@ func (j *jobs) called(name string) *namespace {
 }
 
 func (j *jobs) calledLocked(name string) (found *namespace) {
-	look := func(ns *namespace) {
+	for _, ns := range slices.AppendSeq(slices.Clone(j.ended), maps.Values(j.running)) {
 		if subtle.ConstantTimeCompare([]byte(ns.Namespace), []byte(name)) == 1 {
 			found = ns
 		}
-	}
-	for _, ns := range j.running {
-		look(ns)
-	}
-	for _, ns := range j.ended {
-		look(ns)
 	}
 	return found
 }

@@ -51,20 +51,8 @@ type Message struct {
 // Pair is one key=value.
 type Pair struct{ Key, Value string }
 
-// New builds a message from a name and alternating keys and values.
-func New(name string, kv ...string) *Message {
-	m := &Message{Name: name, Pairs: make([]Pair, 0, len(kv)/2+1)}
-	for i := 0; i+1 < len(kv); i += 2 {
-		m.Add(kv[i], kv[i+1])
-	}
-	return m
-}
-
 // Add appends a pair.
 func (m *Message) Add(key, value string) { m.Pairs = append(m.Pairs, Pair{key, value}) }
-
-// AddInt appends a pair with a decimal value.
-func (m *Message) AddInt(key string, value int) { m.Add(key, strconv.Itoa(value)) }
 
 // Get returns the first value of key, and whether there is one.
 func (m *Message) Get(key string) (string, bool) {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestPMI2Bytes(t *testing.T) {
-	m := wire.New("kvs-put-response", "rc", "0")
+	m := &wire.Message{Name: "kvs-put-response", Pairs: []wire.Pair{{Key: "rc", Value: "0"}}}
 	const golden = "    26cmd=kvs-put-response;rc=0;"
 	if got := string(wire.AppendPMI2(nil, m)); got != golden {
 		t.Errorf("got %q", got)

@@ -2,11 +2,12 @@ package bfrops
 
 import (
 	"encoding/hex"
-	"github.com/mpiup/mpiup/test/cost"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func unhex(t testing.TB, s string) []byte {

@@ -48,7 +48,11 @@ type Event struct {
 // not told: the default handler of Open MPI 4 ends its rank at any of them, and a job that was spawned later has nothing
 // to do with the end of an earlier one.
 func OfProcess(code int, p bfrops.Proc) Event {
-	return Event{Code: code, Source: p, Range: bfrops.RangeSession, Infos: []bfrops.Info{bfrops.NewInfo("pmix.evproc", bfrops.ProcType, p)}, fleeting: true}
+	return about(code, p, bfrops.NewInfo("pmix.evproc", bfrops.ProcType, p))
+}
+
+func about(code int, source bfrops.Proc, infos ...bfrops.Info) Event {
+	return Event{Code: code, Source: source, Range: bfrops.RangeSession, Infos: infos, fleeting: true}
 }
 
 // MaxTold bounds the processes whose ends are told at one time.
@@ -62,13 +66,10 @@ func OfHost(name string, number int, gone []bfrops.Proc) []Event {
 	if len(gone) > 1 {
 		affected = bfrops.NewInfo("pmix.evaffected", bfrops.DataArray, bfrops.NewProcs(gone...))
 	}
-	where := []bfrops.Info{bfrops.NewInfo("pmix.hname", bfrops.String, name), bfrops.NewInfo("pmix.nodeid", bfrops.Uint32, uint64(number))}
-	event := func(code int, source bfrops.Proc, affected bfrops.Info) Event {
-		return Event{Code: code, Source: source, Range: bfrops.RangeSession, Infos: append([]bfrops.Info{affected}, where...), fleeting: true}
-	}
-	events := []Event{event(HostDown, gone[0], affected)}
+	host, id := bfrops.NewInfo("pmix.hname", bfrops.String, name), bfrops.NewInfo("pmix.nodeid", bfrops.Uint32, uint64(number))
+	events := []Event{about(HostDown, gone[0], affected, host, id)}
 	for _, p := range gone {
-		events = append(events, event(Left, p, bfrops.NewInfo("pmix.evproc", bfrops.ProcType, p)))
+		events = append(events, about(Left, p, bfrops.NewInfo("pmix.evproc", bfrops.ProcType, p), host, id))
 	}
 	return events
 }

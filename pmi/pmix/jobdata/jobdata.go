@@ -115,12 +115,12 @@ func (j *Job) packOwnHost(w *bfrops.Writer) {
 		return
 	}
 	h := j.Hosts[j.Here]
-	procs := bfrops.Array{Type: bfrops.ProcType, Data: make([]any, len(h.Ranks))}
+	procs := make([]bfrops.Proc, len(h.Ranks))
 	for i, r := range h.Ranks {
-		procs.Data[i] = j.Proc(r)
+		procs[i] = j.Proc(r)
 	}
 	w.KVal("pmix.lpeers", bfrops.String, join(h.Ranks, ","))
-	w.KVal("pmix.lprocs", bfrops.DataArray, procs)
+	w.KVal("pmix.lprocs", bfrops.DataArray, bfrops.NewProcs(procs...))
 	w.KVal("pmix.local.size", bfrops.Uint32, uint64(len(h.Ranks)))
 	w.KVal("pmix.node.size", bfrops.Uint32, uint64(len(h.Ranks)))
 	if len(h.Ranks) > 0 {
@@ -129,24 +129,19 @@ func (j *Job) packOwnHost(w *bfrops.Writer) {
 }
 
 func (j *Job) packHosts(w *bfrops.Writer) {
-	for i := range j.Hosts {
-		w.KVal("pmix.node.arr", bfrops.DataArray, j.hostArray(i))
+	for i, h := range j.Hosts {
+		infos := []bfrops.Info{
+			bfrops.NewInfo("pmix.hname", bfrops.String, h.Name),
+			bfrops.NewInfo("pmix.nodeid", bfrops.Uint32, uint64(i)),
+			bfrops.NewInfo("pmix.lpeers", bfrops.String, join(h.Ranks, ",")),
+			bfrops.NewInfo("pmix.local.size", bfrops.Uint32, uint64(len(h.Ranks))),
+			bfrops.NewInfo("pmix.node.size", bfrops.Uint32, uint64(len(h.Ranks))),
+		}
+		if len(h.Ranks) > 0 {
+			infos = append(infos, bfrops.NewInfo("pmix.lldr", bfrops.ProcRank, uint64(h.Ranks[0])))
+		}
+		w.KVal("pmix.node.arr", bfrops.DataArray, bfrops.NewInfos(infos...))
 	}
-}
-
-func (j *Job) hostArray(i int) bfrops.Array {
-	h := j.Hosts[i]
-	infos := []bfrops.Info{
-		bfrops.NewInfo("pmix.hname", bfrops.String, h.Name),
-		bfrops.NewInfo("pmix.nodeid", bfrops.Uint32, uint64(i)),
-		bfrops.NewInfo("pmix.lpeers", bfrops.String, join(h.Ranks, ",")),
-		bfrops.NewInfo("pmix.local.size", bfrops.Uint32, uint64(len(h.Ranks))),
-		bfrops.NewInfo("pmix.node.size", bfrops.Uint32, uint64(len(h.Ranks))),
-	}
-	if len(h.Ranks) > 0 {
-		infos = append(infos, bfrops.NewInfo("pmix.lldr", bfrops.ProcRank, uint64(h.Ranks[0])))
-	}
-	return bfrops.NewInfos(infos...)
 }
 
 // packMap is host names and their ranks, as clients before 3.1.5 read them; all of those speak a

@@ -5,12 +5,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"github.com/mpiup/mpiup/test/cost"
 	"io"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/mpiup/mpiup/test/cost"
 )
 
 func unhex(t testing.TB, s string) []byte {

@@ -16,11 +16,11 @@ func applyInfo(p *job.SpawnProgram, env *envList, i bfrops.Info) error {
 	text := i.Value.Text()
 	switch i.Key {
 	case "pmix.host":
-		p.Hosts = splitList(text)
+		p.Hosts = job.List(text)
 	case "pmix.hostfile":
 		p.Hostfile = text
 	case "pmix.addhost":
-		p.AddHosts = splitList(text)
+		p.AddHosts = job.List(text)
 	case "pmix.addhostfile":
 		p.AddHostfile = text
 	case "pmix.wdir":
@@ -49,11 +49,6 @@ func applyInfo(p *job.SpawnProgram, env *envList, i bfrops.Info) error {
 var harmless = map[string]bool{
 	"pmix.pers": true, "pmix.wdir.user": true, "pmix.timeout": true, "pmix.req.client": true,
 	"pmix.fwd.stdout": true, "pmix.fwd.stderr": true, "pmix.setup.env": true, "pmix.noteend": true,
-}
-
-func splitList(text string) []string {
-	return slices.DeleteFunc(strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }),
-		func(s string) bool { return s == "" })
 }
 
 // mapBy reads "slot", "node", "ppr:N:node", with modifiers behind it ("node:oversubscribe"), which
