@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
@@ -111,12 +112,9 @@ func generic(h *HCA) string {
 
 // devices names a few of them: "RDMA devices mlx5_0, mlx5_1".
 func devices(names []string) string {
-	const most = 4
-	switch {
-	case len(names) == 1:
-		return "RDMA device " + names[0]
-	case len(names) > most:
-		return "RDMA devices " + strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
+	kind := "RDMA device "
+	if len(names) > 1 {
+		kind = "RDMA devices "
 	}
-	return "RDMA devices " + strings.Join(names, ", ")
+	return kind + wording.Few(names, 4, ", ")
 }

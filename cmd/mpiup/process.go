@@ -10,6 +10,7 @@ import (
 
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/podfiles"
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/hosts"
 )
@@ -83,17 +84,12 @@ func serviceNames(root, host string) []string {
 }
 
 // searched is the resolver's search list; none is as good as an unreadable one.
-func searched(root string) (names []string) {
+func searched(root string) []string {
 	b, err := os.ReadFile(filepath.Join(root, "etc/resolv.conf"))
 	if err != nil {
 		return nil
 	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) > 0 && f[0] == "search" {
-			names = append(names, f[1:]...)
-		}
-	}
-	return names
+	return podfiles.Search(string(b))
 }
 
 // namespace of this pod: in the service account that kubelet mounts, else in the search list that

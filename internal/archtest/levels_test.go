@@ -132,12 +132,13 @@ var levels = map[string]int{
 	"internal/archtest":         0,
 	"docs":                      0,
 
-	"internal/layout":  -1,
-	"internal/idset":   -2,
-	"internal/visible": -2,
-	"internal/wording": -2,
-	"internal/mounts":  -2,
-	"internal/sockets": -2,
+	"internal/layout":   -1,
+	"internal/idset":    -2,
+	"internal/visible":  -2,
+	"internal/wording":  -2,
+	"internal/mounts":   -2,
+	"internal/sockets":  -2,
+	"internal/podfiles": -2,
 }
 
 // levelOf finds a package's level. Only internal/api has packages below it

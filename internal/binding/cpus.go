@@ -3,6 +3,7 @@ package binding
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,7 +134,7 @@ func (r cpuRange) on(l *layout.Layout, hwthreads bool) ([]idset.Set, error) {
 		if r.socket >= len(packages) {
 			return nil, fmt.Errorf("there is no socket %d among the %d", r.socket, len(packages))
 		}
-		have = within(have, packages[r.socket])
+		have = slices.DeleteFunc(slices.Clone(have), func(s idset.Set) bool { return !s.Overlaps(packages[r.socket]) })
 	}
 	if r.kernel {
 		return r.ofKernel(l)
@@ -159,14 +160,4 @@ func (r cpuRange) ofKernel(l *layout.Layout) (sets []idset.Set, err error) {
 		sets = append(sets, idset.Of(cpu))
 	}
 	return sets, nil
-}
-
-// within are the sets that lie in one.
-func within(sets []idset.Set, in idset.Set) (out []idset.Set) {
-	for _, s := range sets {
-		if in.Overlaps(s) {
-			out = append(out, s)
-		}
-	}
-	return out
 }

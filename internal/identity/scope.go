@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/podfiles"
 )
 
 // DefaultScope is used where nothing tells one job from another.
@@ -137,9 +138,9 @@ func (p *pod) own() (string, string, error) {
 			return s, "host name", nil
 		}
 	}
-	for _, names := range hostsLines(p.hosts) {
+	for _, names := range podfiles.Hosts(string(p.hosts)) {
 		for _, n := range names {
-			labels := strings.Split(n, ".")
+			labels := strings.Split(canonical(n), ".")
 			if s := serviceScope(labels, 1); s != "" && p.calls(labels[0]) {
 				return s, "/etc/hosts", nil
 			}
@@ -163,8 +164,8 @@ func (p *pod) hostfile() (string, string, error) {
 // search reads the entry that the MPI Operator adds to its workers' resolv.conf. The usual
 // entries "NS.svc.DOMAIN" and "svc.DOMAIN" have "svc" elsewhere.
 func (p *pod) search() (string, string, error) {
-	for _, n := range searchList(p.resolv) {
-		if s := serviceScope(strings.Split(n, "."), 0); s != "" {
+	for _, n := range podfiles.Search(string(p.resolv)) {
+		if s := serviceScope(strings.Split(canonical(n), "."), 0); s != "" {
 			return s, "/etc/resolv.conf", nil
 		}
 	}
@@ -200,8 +201,8 @@ func (p *pod) namespace() string {
 		_, ns, _ := strings.Cut(s, ".")
 		return ns
 	}
-	for _, n := range searchList(p.resolv) {
-		if l := strings.Split(n, "."); len(l) >= 2 && l[1] == "svc" && isLabel(l[0]) {
+	for _, n := range podfiles.Search(string(p.resolv)) {
+		if l := strings.Split(canonical(n), "."); len(l) >= 2 && l[1] == "svc" && isLabel(l[0]) {
 			return l[0]
 		}
 	}
@@ -230,39 +231,4 @@ func isLabel(s string) bool {
 
 func canonical(name string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), ".")
-}
-
-// hostsLines returns the names of each line of /etc/hosts that begins with an address.
-func hostsLines(data []byte) [][]string {
-	var lines [][]string
-	for line := range strings.Lines(string(data)) {
-		line, _, _ = strings.Cut(line, "#")
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		if _, err := netip.ParseAddr(f[0]); err != nil {
-			continue
-		}
-		for i := range f {
-			f[i] = canonical(f[i])
-		}
-		lines = append(lines, f[1:])
-	}
-	return lines
-}
-
-// searchList returns resolv.conf's search list: of several lines the last (resolv.conf(5)).
-func searchList(data []byte) []string {
-	var list []string
-	for line := range strings.Lines(string(data)) {
-		f := strings.Fields(line)
-		if len(f) > 0 && f[0] == "search" {
-			list = f[1:]
-		}
-	}
-	for i, n := range list {
-		list[i] = canonical(n)
-	}
-	return list
 }

@@ -1,14 +1,14 @@
 package resolve
 
 import (
-	"bytes"
 	"io"
 	"net/netip"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/podfiles"
 )
 
 // maxFile bounds what is read of /etc/hosts and /etc/resolv.conf, in bytes.
@@ -71,21 +71,11 @@ func (h *hostsFile) lookup(name string) []netip.Addr {
 	return h.byName[key(name)]
 }
 
-// parseHosts reads hosts(5): "ADDRESS NAME [ALIAS]...", with "#" comments. Lines that do not
-// begin with an address are passed over, as the C library does.
+// parseHosts is the addresses of each name of a hosts file.
 func parseHosts(text []byte) map[string][]netip.Addr {
 	byName := map[string][]netip.Addr{}
-	for line := range bytes.Lines(text) {
-		line, _, _ = bytes.Cut(line, []byte("#"))
-		fields := strings.Fields(string(line))
-		if len(fields) < 2 {
-			continue
-		}
-		addr, err := netip.ParseAddr(fields[0])
-		if err != nil {
-			continue
-		}
-		for _, name := range fields[1:] {
+	for addr, names := range podfiles.Hosts(string(text)) {
+		for _, name := range names {
 			byName[key(name)] = append(byName[key(name)], addr.Unmap())
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/podfiles"
 )
 
 // FirstLabel is the pod's name in a host name.
@@ -31,16 +33,8 @@ func fullName(etcHosts, host string) string {
 	if host == "" || strings.Contains(host, ".") {
 		return host
 	}
-	for line := range strings.Lines(etcHosts) {
-		line, _, _ = strings.Cut(line, "#")
-		names := strings.Fields(line)
-		if len(names) < 2 {
-			continue
-		}
-		if _, err := netip.ParseAddr(names[0]); err != nil {
-			continue
-		}
-		for _, n := range names[1:] {
+	for _, names := range podfiles.Hosts(etcHosts) {
+		for _, n := range names {
 			if len(n) > len(host) && n[len(host)] == '.' && strings.EqualFold(n[:len(host)], host) &&
 				!strings.HasSuffix(n, ".localdomain") {
 				return strings.TrimSuffix(n, ".")

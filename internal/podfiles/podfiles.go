@@ -1,0 +1,36 @@
+// Package podfiles reads the files by which the kubelet tells a pod its names: /etc/hosts (hosts(5)) and
+// /etc/resolv.conf (resolv.conf(5)). Its functions take a file's text, and pass over what they do not know.
+package podfiles
+
+import (
+	"iter"
+	"net/netip"
+	"strings"
+)
+
+// Hosts are the lines of a hosts file, "ADDRESS NAME [ALIAS]...", with "#" comments: each address and its names. Lines
+// that do not begin with an address are none, as for the C library.
+func Hosts(text string) iter.Seq2[netip.Addr, []string] {
+	return func(yield func(netip.Addr, []string) bool) {
+		for line := range strings.Lines(text) {
+			line, _, _ = strings.Cut(line, "#")
+			f := strings.Fields(line)
+			if len(f) < 2 {
+				continue
+			}
+			if addr, err := netip.ParseAddr(f[0]); err == nil && !yield(addr, f[1:]) {
+				return
+			}
+		}
+	}
+}
+
+// Search is the resolver's search list: of several lines the last.
+func Search(text string) (domains []string) {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) > 0 && f[0] == "search" {
+			domains = f[1:]
+		}
+	}
+	return domains
+}
