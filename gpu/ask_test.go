@@ -86,7 +86,7 @@ func TestSourcesAgree(t *testing.T) {
 	rest := func(g *GPU) {
 		g.Memory, g.Health, g.Partitioned = 0, nil, false
 		for i := range g.MIG {
-			g.MIG[i].UUID, g.MIG[i].Memory = "", 0
+			g.MIG[i].UUID = ""
 		}
 	}
 	forget(&smi, rest)

@@ -72,10 +72,9 @@ type GPU struct {
 
 // MIG is one instance of a partitioned NVIDIA GPU.
 type MIG struct {
-	UUID     string // "MIG-…"; "": unknown
-	Instance int    // of the GPU
-	Compute  int    // instance within that
-	Memory   uint64 // bytes; 0: unknown
+	UUID     string `json:"uuid,omitempty"`   // "MIG-…"; "": unknown
+	Instance int    `json:"gpu_instance"`     // of the GPU
+	Compute  int    `json:"compute_instance"` // instance within that
 }
 
 // Link is what joins a GPU to another directly.

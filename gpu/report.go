@@ -31,19 +31,11 @@ type ReportGPU struct {
 	Model   string      `json:"model,omitempty"`
 	Memory  uint64      `json:"memory,omitempty"` // bytes
 	MIGMode bool        `json:"mig_mode,omitempty"`
-	MIG     []ReportMIG `json:"mig,omitempty"`
+	MIG     []MIG       `json:"mig,omitempty"`
 	Peers   []PeerLinks `json:"peers,omitempty"`
 	Switch  int         `json:"switch_links,omitempty"` // NVLinks to switches
 	Health  *Health     `json:"health,omitempty"`
 	Usage   *Usage      `json:"usage,omitempty"` // in a stream
-}
-
-// ReportMIG is one MIG device.
-type ReportMIG struct {
-	UUID     string `json:"uuid"`
-	Instance int    `json:"gpu_instance"`
-	Compute  int    `json:"compute_instance"`
-	Memory   uint64 `json:"memory,omitempty"`
 }
 
 // PeerLinks is how many NVLinks lead straight to another GPU.
@@ -102,7 +94,7 @@ func (from *ReportGPU) gpu() (GPU, error) {
 		g.Minor = *from.Minor
 	}
 	for _, m := range from.MIG[:min(len(from.MIG), maxGPUs)] {
-		g.MIG = append(g.MIG, MIG{UUID: nvidiaName(m.UUID, "MIG-"), Instance: m.Instance, Compute: m.Compute, Memory: m.Memory})
+		g.MIG = append(g.MIG, MIG{UUID: nvidiaName(m.UUID, "MIG-"), Instance: m.Instance, Compute: m.Compute})
 	}
 	sortMIG(g.MIG)
 	for _, p := range from.Peers[:min(len(from.Peers), maxGPUs)] {

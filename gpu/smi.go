@@ -38,7 +38,6 @@ type smiGPU struct {
 		Instance string `xml:"gpu_instance_id"`
 		Compute  string `xml:"compute_instance_id"`
 		Index    string `xml:"index"`
-		Memory   string `xml:"fb_memory_usage>total"`
 	} `xml:"mig_devices>mig_device"`
 }
 
@@ -84,7 +83,7 @@ func (from *smiGPU) gpu(names map[migKey]string) (GPU, error) {
 			index = i
 		}
 		g.MIG = append(g.MIG, MIG{UUID: names[migKey{g.UUID, index}], Instance: decimal(m.Instance, maxMinor),
-			Compute: decimal(m.Compute, maxMinor), Memory: mebibytes(m.Memory)})
+			Compute: decimal(m.Compute, maxMinor)})
 	}
 	sortMIG(g.MIG)
 	return g, nil

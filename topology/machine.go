@@ -143,8 +143,8 @@ type CPUKind struct {
 
 // Latency is the distances between NUMA nodes as the firmware states them (10 is local).
 type Latency struct {
-	Nodes  []int      // OS numbers, ascending
-	Values [][]uint64 // [from][to]
+	Nodes  []int      `json:"numa_nodes"` // OS numbers, ascending
+	Values [][]uint64 `json:"values"`     // [from][to]
 }
 
 // All is the objects of a type in the tree's order. It shares the machine's slice.

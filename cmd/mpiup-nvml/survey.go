@@ -101,7 +101,7 @@ func busID(pci nvml.PciInfo) string {
 }
 
 // instances are the MIG devices of a GPU that this container may use.
-func instances(d nvml.Device) (found []gpu.ReportMIG) {
+func instances(d nvml.Device) (found []gpu.MIG) {
 	most, ret := d.GetMaxMigDeviceCount()
 	if ret != nvml.SUCCESS {
 		return nil
@@ -111,18 +111,14 @@ func instances(d nvml.Device) (found []gpu.ReportMIG) {
 		if ret != nvml.SUCCESS { // there are fewer than there may be
 			continue
 		}
-		var one gpu.ReportMIG
+		var one gpu.MIG
 		var rets [3]nvml.Return
 		one.UUID, rets[0] = m.GetUUID()
 		one.Instance, rets[1] = m.GetGpuInstanceId()
 		one.Compute, rets[2] = m.GetComputeInstanceId()
-		if rets != [3]nvml.Return{} {
-			continue
+		if rets == [3]nvml.Return{} {
+			found = append(found, one)
 		}
-		if memory, ret := m.GetMemoryInfo(); ret == nvml.SUCCESS {
-			one.Memory = memory.Total
-		}
-		found = append(found, one)
 	}
 	return found
 }

@@ -116,7 +116,7 @@ func TestDGX(t *testing.T) {
 		t.Fatalf("%d GPUs, %d units, driver %s, CUDA %s, said %q", len(inv.GPUs), len(inv.Units()), inv.Driver, inv.CUDA, said)
 	}
 	want := gpu.GPU{Number: 3, Model: "Mock NVIDIA A100-SXM4-40GB", UUID: "GPU-3", Minor: 3, Memory: 40 << 30, Partitioned: true,
-		MIG:    []gpu.MIG{{UUID: "MIG-1", Instance: 1, Memory: 5 << 30}, {UUID: "MIG-5", Instance: 5, Memory: 5 << 30}},
+		MIG:    []gpu.MIG{{UUID: "MIG-1", Instance: 1}, {UUID: "MIG-5", Instance: 5}},
 		Health: &gpu.Health{Persistence: true, ECC: true, Uncorrected: 3}}
 	want.At.Bus = 4
 	got := inv.GPUs[3]

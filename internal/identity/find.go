@@ -165,9 +165,7 @@ func (f *finder) defaultDir(ms []mount) (secret, bool, error) {
 	}
 	shown := f.shown(file)
 	s, _, err := readKey(file, shown)
-	s.mounted = slices.ContainsFunc(ms, func(m mount) bool {
-		return m.point != "/" && m.point != "/etc" && within(shown, m.point)
-	})
+	s.mounted = f.onVolume(file, ms)
 	return s, err == nil, err
 }
 

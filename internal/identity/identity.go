@@ -54,7 +54,6 @@ type Options struct {
 
 // Identity is this process's place in its job. Make one with Load.
 type Identity struct {
-	role      Role
 	jobID     string
 	scope     string
 	scopeFrom string
@@ -124,7 +123,7 @@ func Load(o Options) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Identity{role: o.Role, now: o.Now, insecure: o.Insecure}
+	i := &Identity{now: o.Now, insecure: o.Insecure}
 	if i.scope, i.scopeFrom, err = findScope(o); err != nil {
 		return nil, err
 	}

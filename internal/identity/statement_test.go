@@ -108,7 +108,7 @@ func TestRSAStatements(t *testing.T) {
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(3), NotBefore: like.NotBefore, NotAfter: like.NotAfter, URIs: like.URIs,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: like.ExtKeyUsage}
 	der := credential.Must(x509.CreateCertificate(rand.Reader, tmpl, ca.Cert, &key.PublicKey, ca.Key))
-	launcher := &Identity{role: RoleLauncher, now: time.Now,
+	launcher := &Identity{now: time.Now,
 		source: fixed{material{leaf: &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}}}}
 	proof := credential.Must(launcher.Sign("number", []byte("7")))
 	if who, err := agent.Verify("number", []byte("7"), proof); err != nil || who.Name != "l" {

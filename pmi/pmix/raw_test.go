@@ -130,8 +130,8 @@ func hello(h ptl.Hello) []byte {
 	text := func(s string) { b = append(append(b, s...), 0) }
 	number := func(n uint32) { b = binary.BigEndian.AppendUint32(b, n) }
 	text(h.Security)
-	number(uint32(len(h.Credential)))
-	b = append(append(b, h.Credential...), h.Kind)
+	number(8)
+	b = append(append(b, make([]byte, 8)...), h.Kind)
 	text(h.Namespace)
 	number(h.Rank)
 	text(h.Version)
@@ -144,7 +144,7 @@ func hello(h ptl.Hello) []byte {
 }
 
 func good(rank uint32) ptl.Hello {
-	return ptl.Hello{Security: "native", Credential: make([]byte, 8), Namespace: secret, Rank: rank, Version: "4.2.2", Codec: "v41", Buffer: 1, Store: "hash"}
+	return ptl.Hello{Security: "native", Namespace: secret, Rank: rank, Version: "4.2.2", Codec: "v41", Buffer: 1, Store: "hash"}
 }
 
 // raw is a client that sends what it is told.

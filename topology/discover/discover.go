@@ -32,8 +32,7 @@ import (
 
 // Config says what to look at. The zero Config is all of it.
 type Config struct {
-	NoIO     bool // no PCI functions and devices
-	PageSize int  // bytes of a normal page; 0: this machine's
+	PageSize int // bytes of a normal page; 0: this machine's
 }
 
 // Machine reads the machine of fsys.
@@ -53,10 +52,8 @@ func Machine(fsys sysfs.FS, cfg Config) (*topology.Machine, error) {
 		r.parts.Packages[i].Infos = id.cpu
 	}
 	r.readNodes(id.power)
-	if !cfg.NoIO {
-		r.readPCI()
-		r.readDevices()
-	}
+	r.readPCI()
+	r.readDevices()
 	r.parts.Hardware = id.board
 	r.parts.Software = []topology.Info{{Name: "Backend", Value: "Linux"}, {Name: "Creator", Value: "mpiup"}}
 	m, err := topology.New(r.parts)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/topology"
 	"github.com/mpiup/mpiup/topology/usable"
 )
@@ -11,20 +12,20 @@ import (
 // document is the JSON. Sets of CPUs and nodes are lists as the kernel writes them ("0-3,8"); sizes
 // are bytes. Fields are added, never changed.
 type document struct {
-	Summary   usable.Summary `json:"summary"`
-	Name      string         `json:"name,omitempty"`
-	Hardware  string         `json:"hardware,omitempty"`
-	Limits    limits         `json:"limits"`
-	CPUs      cpus           `json:"cpus"`
-	Distances *distances     `json:"distances,omitempty"`
-	GPUs      []deviceJSON   `json:"gpus"`
-	HCAs      []deviceJSON   `json:"hcas"`
-	Links     *table         `json:"links,omitempty"`
-	Driver    *driver        `json:"gpu_driver,omitempty"`
-	Direct    *direct        `json:"gpudirect_rdma,omitempty"`
-	Tree      *object        `json:"tree"`
-	Warnings  []string       `json:"warnings,omitempty"` // what the machine has and the container cannot use
-	Notes     []string       `json:"notes,omitempty"`
+	Summary   usable.Summary    `json:"summary"`
+	Name      string            `json:"name,omitempty"`
+	Hardware  string            `json:"hardware,omitempty"`
+	Limits    limits            `json:"limits"`
+	CPUs      cpus              `json:"cpus"`
+	Distances *topology.Latency `json:"distances,omitempty"`
+	GPUs      []deviceJSON      `json:"gpus"`
+	HCAs      []deviceJSON      `json:"hcas"`
+	Links     *table            `json:"links,omitempty"`
+	Driver    *driver           `json:"gpu_driver,omitempty"`
+	Direct    *direct           `json:"gpudirect_rdma,omitempty"`
+	Tree      *object           `json:"tree"`
+	Warnings  []string          `json:"warnings,omitempty"` // what the machine has and the container cannot use
+	Notes     []string          `json:"notes,omitempty"`
 }
 
 type limits struct {
@@ -47,11 +48,6 @@ type kind struct {
 	CPUs string `json:"cpus"`
 }
 
-type distances struct {
-	Nodes  []int      `json:"numa_nodes"`
-	Values [][]uint64 `json:"values"`
-}
-
 type deviceJSON struct {
 	ID      string    `json:"id,omitempty"`
 	Name    string    `json:"name"`
@@ -62,15 +58,9 @@ type deviceJSON struct {
 	Nodes   string    `json:"near_numa_nodes,omitempty"`
 	UUID    string    `json:"uuid,omitempty"`
 	Memory  uint64    `json:"memory,omitempty"`
-	MIG     []migJSON `json:"mig,omitempty"`
+	MIG     []gpu.MIG `json:"mig,omitempty"`
 	VF      bool      `json:"virtual_function,omitempty"`
 	Ports   []port    `json:"ports,omitempty"`
-}
-
-type migJSON struct {
-	UUID     string `json:"uuid,omitempty"`
-	Instance int    `json:"gpu_instance"`
-	Compute  int    `json:"compute_instance"`
 }
 
 type port struct {
@@ -124,7 +114,7 @@ func JSON(w io.Writer, v *View) error {
 		CPUs: cpus{Online: m.Root.CPUs.String(), Offline: v.offline().String()},
 		GPUs: []deviceJSON{}, HCAs: []deviceJSON{}, Links: v.links(), Tree: v.object(m.Root),
 	}
-	d.Warnings = v.warnings()
+	d.Warnings, d.Distances = v.warnings(), m.Latency
 	for _, n := range v.Notes {
 		d.Notes = append(d.Notes, clean(n))
 	}
@@ -133,9 +123,6 @@ func JSON(w io.Writer, v *View) error {
 	}
 	for _, k := range m.Kinds {
 		d.CPUs.Kinds = append(d.CPUs.Kinds, kind{k.Name, k.CPUs.String()})
-	}
-	if m.Latency != nil {
-		d.Distances = &distances{m.Latency.Nodes, m.Latency.Values}
 	}
 	for _, dev := range v.devices() {
 		if dev.gpu != nil {
@@ -163,10 +150,7 @@ func (v *View) deviceJSON(d device) deviceJSON {
 	}
 	j.CPUs, j.Nodes = v.near(d)
 	if d.gpu != nil {
-		j.UUID, j.Memory = clean(d.gpu.UUID), d.gpu.Memory
-		for _, m := range d.gpu.MIG {
-			j.MIG = append(j.MIG, migJSON{clean(m.UUID), m.Instance, m.Compute})
-		}
+		j.UUID, j.Memory, j.MIG = clean(d.gpu.UUID), d.gpu.Memory, d.gpu.MIG
 		return j
 	}
 	j.VF = d.hca.VF

@@ -28,7 +28,6 @@ type Job struct {
 	Here      int         // index of this host in Hosts; -1: it has no rank here
 	Apps      []int       // the program of each rank (MPI_APPNUM); nil: one program
 	Universe  int         // slots of the job (MPI_UNIVERSE_SIZE); 0: as many as ranks
-	MapBy     string      // how ranks were mapped, for pmix.mapby; "": not told
 	Command   string      // of its programs, for PMIX_QUERY_NAMESPACE_INFO; "": not told
 	Mapping   string      // PMI_process_mapping, see job.ProcessMapping; "": not told
 	Parent    bfrops.Proc // that spawned it; without a namespace: no rank did

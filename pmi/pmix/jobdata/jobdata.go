@@ -80,9 +80,6 @@ func (j *Job) packJob(w *bfrops.Writer) {
 	if j.Mapping != "" {
 		w.KVal("pmix.anlmap", bfrops.String, j.Mapping)
 	}
-	if j.MapBy != "" {
-		w.KVal("pmix.mapby", bfrops.String, j.MapBy)
-	}
 	if len(apps) > 1 { // Open MPI 5 asks for these by its own names
 		firsts := make([]int, len(apps))
 		for i := range apps {

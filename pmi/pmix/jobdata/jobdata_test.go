@@ -13,7 +13,7 @@ var machine = Machine{Address: "127.0.0.1:4711", SessionDir: "/run/mpiup/s1"}
 
 // sample is a job of two programs on hosts of so many ranks, as the last of them has it.
 func sample(hosts ...int) Job {
-	j := Job{Namespace: "job", Crowded: true, Here: len(hosts) - 1, Universe: 8, MapBy: "slot",
+	j := Job{Namespace: "job", Crowded: true, Here: len(hosts) - 1, Universe: 8,
 		Binding: func(r int) (string, string) { return fmt.Sprintf("NM0:SK0:CR%d:HT%d", r, r), fmt.Sprint(r) }}
 	for h, n := range hosts {
 		host := Host{Name: fmt.Sprintf("w%d", h)}

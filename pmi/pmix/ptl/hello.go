@@ -16,15 +16,14 @@ const maxHello = 64 << 10
 //
 // Numbers are big endian of 32 bits; kind and buffer are bytes.
 type Hello struct {
-	Security   string // psec module: "native", "none"
-	Credential []byte // of native: effective uid and gid in host order, a claim
-	Kind       byte   // 0: a rank; tools and singletons have others, and the rest is not read for them
-	Namespace  string
-	Rank       uint32
-	Version    string // of libpmix: "4.2.2rc2"
-	Codec      string // bfrops dialect: "v41"
-	Buffer     byte   // 1 NON_DESC, 2 FULLY_DESC
-	Store      string // gds module: "hash"
+	Security  string // psec module: "native", "none"
+	Kind      byte   // 0: a rank; tools and singletons have others, and the rest is not read for them
+	Namespace string
+	Rank      uint32
+	Version   string // of libpmix: "4.2.2rc2"
+	Codec     string // bfrops dialect: "v41"
+	Buffer    byte   // 1 NON_DESC, 2 FULLY_DESC
+	Store     string // gds module: "hash"
 }
 
 // ReadHello reads a client's handshake.
@@ -52,7 +51,7 @@ func ParseHello(b []byte) (Hello, error) {
 	c := cutter{b: b}
 	var h Hello
 	h.Security = c.text()
-	h.Credential = bytes.Clone(c.bytes(int64(c.number())))
+	c.bytes(int64(c.number())) // of native: effective uid and gid in host order, a claim
 	h.Kind = c.byte()
 	if h.Kind == 0 {
 		h.Namespace = c.text()

@@ -31,7 +31,7 @@ const captured = "ffffffff ffffffff 38000000 00000000" +
 
 func TestCapturedHello(t *testing.T) {
 	data := unhex(t, captured)
-	want := Hello{Security: "native", Credential: make([]byte, 8), Namespace: "muster-job1", Version: "4.2.2rc2", Codec: "v41", Buffer: 1, Store: "hash"}
+	want := Hello{Security: "native", Namespace: "muster-job1", Version: "4.2.2rc2", Codec: "v41", Buffer: 1, Store: "hash"}
 	got, err := ReadHello(iotest.OneByteReader(bytes.NewReader(data)))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
@@ -103,7 +103,7 @@ func FuzzHello(f *testing.F) {
 			return
 		}
 		b := append([]byte(h.Security), 0)
-		b = append(binary.BigEndian.AppendUint32(b, uint32(len(h.Credential))), h.Credential...)
+		b = append(binary.BigEndian.AppendUint32(b, 8), make([]byte, 8)...)
 		b = append(b, h.Kind)
 		if h.Kind == 0 {
 			b = binary.BigEndian.AppendUint32(append(append(b, h.Namespace...), 0), h.Rank)
