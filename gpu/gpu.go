@@ -26,6 +26,7 @@ package gpu
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
@@ -168,3 +169,21 @@ func sortMIG(all []MIG) {
 
 // Located reports whether the PCI address is known.
 func (g *GPU) Located() bool { return g.At != topology.PCIAddr{} }
+
+// Between is how two GPUs are joined, as nvidia-smi topo -m words it: "X" of one and itself, "NV18"
+// (18 NVLinks), "XGMI", else the distance over PCI.
+func (g *GPU) Between(other *GPU) string {
+	if g == other || g.Located() && g.At == other.At && g.Minor == other.Minor {
+		return topology.Same.String()
+	}
+	for _, l := range g.Links {
+		switch {
+		case l.To != other.At:
+		case l.Kind == NVLink:
+			return string(NVLink) + strconv.Itoa(l.Count)
+		default:
+			return string(l.Kind)
+		}
+	}
+	return g.Path.To(other.Path).String()
+}

@@ -18,21 +18,21 @@ func publish(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	name, port := service(m), m.Value("port")
 	switch {
 	case name == "" || port == "":
-		return answerName(ctx, s, r, errors.New("a service name and a port are needed"))
+		return answerName(ctx, r, errors.New("a service name and a port are needed"))
 	case len(value1(port)) > portMax:
-		return answerName(ctx, s, r, fmt.Errorf("a port of %d bytes is too long", len(port)))
+		return answerName(ctx, r, fmt.Errorf("a port of %d bytes is too long", len(port)))
 	case strings.ContainsAny(port, ";\n"):
-		return answerName(ctx, s, r, errors.New("a semicolon or line end cannot be published"))
+		return answerName(ctx, r, errors.New("a semicolon or line end cannot be published"))
 	}
-	return answerName(ctx, s, r, s.srv.job.Space.Names().Publish(ctx, name, []byte(port)))
+	return answerName(ctx, r, s.srv.job.Space.Names().Publish(ctx, name, []byte(port)))
 }
 
 func unpublish(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 	name := service(m)
 	if name == "" {
-		return answerName(ctx, s, r, kvs.ErrNotFound)
+		return answerName(ctx, r, kvs.ErrNotFound)
 	}
-	return answerName(ctx, s, r, s.srv.job.Space.Names().Unpublish(ctx, name))
+	return answerName(ctx, r, s.srv.job.Space.Names().Unpublish(ctx, name))
 }
 
 func lookup(ctx context.Context, s *session, m *wire.Message, r *reply) error {
@@ -41,11 +41,11 @@ func lookup(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 		port, err = s.srv.job.Space.Names().Lookup(ctx, name)
 	}
 	if err != nil && r.v2 && errors.Is(err, kvs.ErrNotFound) {
-		answerGet(s, r, "", "", false)
+		answerGet(r, "", "", false)
 		return nil
 	}
 	if err != nil {
-		return answerName(ctx, s, r, err)
+		return answerName(ctx, r, err)
 	}
 	r.ok()
 	if r.v2 { // MPICH reads port, Slurm's libpmi2 value
@@ -69,7 +69,7 @@ func service(m *wire.Message) string {
 
 // answerName answers with the outcome. Whatever is wrong with names is the program's to handle, as
 // MPI_ERR_NAME or MPI_ERR_SERVICE, unless the job itself is over.
-func answerName(ctx context.Context, s *session, r *reply, err error) error {
+func answerName(ctx context.Context, r *reply, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

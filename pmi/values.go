@@ -64,11 +64,11 @@ func put(_ context.Context, s *session, m *wire.Message, r *reply) error {
 		r.refuse(-1, why)
 		return nil
 	}
-	return answerPut(s, s.srv.job.Space.Put(s.rank, key, []byte(value)), r)
+	return answerPut(s.srv.job.Space.Put(s.rank, key, []byte(value)), r)
 }
 
 // answerPut turns a bound that was passed into a refusal.
-func answerPut(s *session, err error, r *reply) error {
+func answerPut(err error, r *reply) error {
 	var limit *kvs.LimitError
 	switch {
 	case err == nil:
@@ -139,13 +139,13 @@ func get(ctx context.Context, s *session, m *wire.Message, r *reply) error {
 		}
 		value, found = string(v), ok
 	}
-	answerGet(s, r, key, value, found)
+	answerGet(r, key, value, found)
 	return nil
 }
 
 // answerGet answers a question for a value. A missing one is rc=1 with a value to print in PMI-1,
 // where old clients look at rc only, and rc=0 without any in PMI-2.
-func answerGet(s *session, r *reply, key, value string, found bool) {
+func answerGet(r *reply, key, value string, found bool) {
 	switch {
 	case found:
 		r.ok()
@@ -185,7 +185,7 @@ func getJobAttr(_ context.Context, s *session, m *wire.Message, r *reply) error 
 	if key == "universeSize" && s.srv.job.Universe > 0 {
 		value, found = strconv.Itoa(s.srv.job.Universe), true
 	}
-	answerGet(s, r, key, value, found)
+	answerGet(r, key, value, found)
 	return nil
 }
 
@@ -195,7 +195,7 @@ func putNodeAttr(_ context.Context, s *session, m *wire.Message, r *reply) error
 		r.refuse(-1, why)
 		return nil
 	}
-	return answerPut(s, s.srv.job.Space.PutAttr(s.rank, key, []byte(value)), r)
+	return answerPut(s.srv.job.Space.PutAttr(s.rank, key, []byte(value)), r)
 }
 
 func getNodeAttr(ctx context.Context, s *session, m *wire.Message, r *reply) error {
@@ -209,6 +209,6 @@ func getNodeAttr(ctx context.Context, s *session, m *wire.Message, r *reply) err
 		}
 		value, found = string(v), ok
 	}
-	answerGet(s, r, key, value, found)
+	answerGet(r, key, value, found)
 	return nil
 }

@@ -19,6 +19,7 @@ package rdma
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/topology"
@@ -80,55 +81,34 @@ type GID struct {
 // Active says that traffic can pass.
 func (p *Port) Active() bool { return p.State == "ACTIVE" }
 
-// Usable is the HCAs this container can use, in their order.
-func (inv *Inventory) Usable() (list []*HCA) {
-	for i := range inv.HCAs {
-		if inv.HCAs[i].Denied == "" {
-			list = append(list, &inv.HCAs[i])
+// those is pointers to the elements of a list that are wanted, in their order.
+func those[T any](list []T, wanted func(*T) bool) (some []*T) {
+	for i := range list {
+		if wanted(&list[i]) {
+			some = append(some, &list[i])
 		}
 	}
-	return list
+	return some
 }
 
-// Active is the numbers of an HCA's ports through which traffic can pass.
-func (h *HCA) Active() (ports []*Port) {
-	for i := range h.Ports {
-		if h.Ports[i].Active() {
-			ports = append(ports, &h.Ports[i])
-		}
-	}
-	return ports
+// Usable is the HCAs this container can use, in their order.
+func (inv *Inventory) Usable() []*HCA {
+	return those(inv.HCAs, func(h *HCA) bool { return h.Denied == "" })
 }
+
+// Active is an HCA's ports through which traffic can pass.
+func (h *HCA) Active() []*Port { return those(h.Ports, (*Port).Active) }
 
 // Hardware is the HCAs that are, not those that the kernel makes of network interfaces (rxe, siw), in their order.
-func (inv *Inventory) Hardware() (list []*HCA) {
-	for i := range inv.HCAs {
-		if !inv.HCAs[i].virtual {
-			list = append(list, &inv.HCAs[i])
-		}
-	}
-	return list
+func (inv *Inventory) Hardware() []*HCA {
+	return those(inv.HCAs, func(h *HCA) bool { return !h.virtual })
 }
 
-// Wanted says that RDMA is expected here: InfiniBand is up on the machine or lies idle, or the container was given a
-// device, whatever state that is in. Else an adapter is an Ethernet card, most likely.
+// Wanted says that RDMA is expected here: some HCA of the machine has an active port on an InfiniBand network, or lies
+// idle, or the container was given a device, whatever state that is in. Else an adapter is an Ethernet card, most likely.
 func (inv *Inventory) Wanted() bool {
-	for i := range inv.HCAs {
-		if inv.HCAs[i].Missing == "" || inv.HCAs[i].Kind == Idle {
-			return true
-		}
-	}
-	return inv.InfiniBand()
-}
-
-// InfiniBand says that some HCA of the machine has an active port on an InfiniBand network.
-func (inv *Inventory) InfiniBand() bool {
-	for i := range inv.HCAs {
-		for _, p := range inv.HCAs[i].Active() {
-			if inv.HCAs[i].Kind == Verbs && !p.Ethernet {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(inv.HCAs, func(h HCA) bool {
+		infiniband := func(p *Port) bool { return h.Kind == Verbs && !p.Ethernet }
+		return h.Missing == "" || h.Kind == Idle || slices.ContainsFunc(h.Active(), infiniband)
+	})
 }

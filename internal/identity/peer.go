@@ -126,13 +126,8 @@ func isRole(s string) bool { return s == string(RoleLauncher) || s == string(Rol
 
 // goodName bounds what a certificate may call its holder: it is shown to people.
 func goodName(s string) bool {
-	if s == "" || len(s) > maxName {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, notPrintable)
 }
+
+// notPrintable: no printable character of ASCII, or a blank.
+func notPrintable(c rune) bool { return c <= ' ' || c > '~' }

@@ -63,10 +63,8 @@ func checkScope(s, from string) (string, string, error) {
 	if len(s) > maxScope {
 		return "", "", fmt.Errorf("%s: a job's name has at most %d bytes, this one %d", from, maxScope, len(s))
 	}
-	for _, c := range []byte(s) {
-		if c <= ' ' || c > '~' {
-			return "", "", fmt.Errorf("%s: %q is no name for a job: use letters, digits and punctuation without spaces", from, s)
-		}
+	if strings.ContainsFunc(s, notPrintable) {
+		return "", "", fmt.Errorf("%s: %q is no name for a job: use letters, digits and punctuation without spaces", from, s)
 	}
 	return s, from, nil
 }

@@ -151,6 +151,8 @@ func literal(name string) (netip.Addr, bool) {
 	return a.Unmap(), err == nil
 }
 
+const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
 // validName holds names to what DNS can carry (RFC 1035, 2.3.4) and hosts use.
 func validName(name string) bool {
 	name = strings.TrimSuffix(name, ".")
@@ -158,14 +160,8 @@ func validName(name string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > 63 {
+		if label == "" || len(label) > 63 || strings.Trim(label, nameBytes) != "" {
 			return false
-		}
-		for _, c := range []byte(label) {
-			letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-			if !letter && !(c >= '0' && c <= '9') && c != '-' && c != '_' {
-				return false
-			}
 		}
 	}
 	return true

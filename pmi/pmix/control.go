@@ -65,7 +65,7 @@ func jobControl(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer,
 				}
 			}
 			st = status.Success
-		case "pmix.jctrl.kill", "pmix.jctrl.term", "pmix.jctrl.pause", "pmix.jctrl.resume", "pmix.jctrl.sig":
+		case anySignal, "pmix.jctrl.kill", "pmix.jctrl.term", "pmix.jctrl.pause", "pmix.jctrl.resume":
 			if err := control(ctx, c, procs, i); err != status.Success {
 				return nil, err
 			}
@@ -78,26 +78,29 @@ func jobControl(ctx context.Context, c *conn, r *bfrops.Reader) (*bfrops.Writer,
 // maxSignal is the last of Linux's signals (SIGRTMAX).
 const maxSignal = 64
 
+const anySignal = "pmix.jctrl.sig" // by its number
+
+// signals are those that have an attribute of their own; with end the processes are to end by them.
+var signals = map[string]struct {
+	signal syscall.Signal
+	end    bool
+}{
+	"pmix.jctrl.kill":   {syscall.SIGKILL, true},
+	"pmix.jctrl.term":   {syscall.SIGTERM, true},
+	"pmix.jctrl.pause":  {syscall.SIGSTOP, false},
+	"pmix.jctrl.resume": {syscall.SIGCONT, false},
+}
+
 // control has the processes that a rank lists, or its job, get a signal.
 func control(ctx context.Context, c *conn, procs []bfrops.Proc, i bfrops.Info) status.Code {
-	signal, end := 0, false
-	switch i.Key {
-	case "pmix.jctrl.sig":
+	want := signals[i.Key]
+	if i.Key == anySignal {
 		n, ok := i.Value.Number()
 		if !ok || n < 1 || n > maxSignal {
 			return status.ErrBadParam
 		}
-		signal = int(n)
-	case "pmix.jctrl.kill":
-		signal, end = int(syscall.SIGKILL), true
-	case "pmix.jctrl.term":
-		signal, end = int(syscall.SIGTERM), true
-	case "pmix.jctrl.pause":
-		signal = int(syscall.SIGSTOP)
-	default:
-		signal = int(syscall.SIGCONT)
-	}
-	if i.Key != "pmix.jctrl.sig" && !i.Value.True() {
+		want.signal = syscall.Signal(n)
+	} else if !i.Value.True() {
 		return status.Success
 	}
 	f := c.host.cfg.Hooks.OnControl
@@ -111,7 +114,7 @@ func control(ctx context.Context, c *conn, procs []bfrops.Proc, i bfrops.Info) s
 	}
 	all, st := c.host.jobs.partyOf(ctx, c.ns, procs)
 	if st == status.Success {
-		f(c.id(), all.set().Slice(), signal, end)
+		f(c.id(), all.set().Slice(), int(want.signal), want.end)
 	}
 	return st
 }

@@ -109,17 +109,10 @@ func (m members) ids() idset.Set {
 }
 
 // procs are the party's processes, one by one.
-func (p party) procs() []bfrops.Proc {
-	var out []bfrops.Proc
+func (p party) procs() (out []bfrops.Proc) {
 	for _, m := range p {
-		ranks := m.ranks
-		if ranks == nil {
-			for r := range m.ns.Size {
-				out = append(out, m.ns.Proc(r))
-			}
-		}
-		for _, r := range ranks {
-			out = append(out, m.ns.Proc(r))
+		for id := range m.ids().All() {
+			out = append(out, m.ns.Proc(id-m.ns.base))
 		}
 	}
 	return out

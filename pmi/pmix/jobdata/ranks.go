@@ -2,6 +2,7 @@ package jobdata
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/mpiup/mpiup/pmi/pmix/bfrops"
 )
@@ -85,11 +86,4 @@ func (j *Job) appSizes() []int {
 }
 
 // firstOf is the lowest rank of a program.
-func (j *Job) firstOf(app int) int {
-	for r := range j.Size {
-		if j.appOf(r) == app {
-			return r
-		}
-	}
-	return 0
-}
+func (j *Job) firstOf(app int) int { return max(slices.Index(j.Apps, app), 0) }
