@@ -129,7 +129,7 @@ func (r *Run) onExited(h int, m *apiv1.Exited, at time.Duration) error {
 	case r.excused(f.ID):
 	case m.StoppedByUs:
 		r.verdict.Stopped = true
-		if f.Exit.Signal == job.SIGKILL {
+		if f.Exit.Signal == job.SIGKILL && r.verdict.Passed != 0 {
 			r.verdict.Cut(f)
 		}
 		r.unasked(h, f.ID)
