@@ -189,6 +189,13 @@ var matrixFaults = []matrixFault{
 	{name: "certificate replaced", flags: calm, ready: certified, do: renewed},
 	{name: "garbage and half-open connections", flags: calm, do: strangers},
 	{name: "10,000 connections", flags: calm, do: crowd},
+	{name: "SIGTERM to the launcher", flags: calm,
+		do: func(k *cell) func() {
+			k.job.Signal(k.t, syscall.SIGTERM)
+			return nil
+		},
+		in:   map[string]expected{gathering: {code: 249, says: []string{"got SIGTERM while waiting for hosts"}, within: notice}},
+		most: expected{code: 249, says: []string{"the launcher on launcher got SIGTERM"}, within: notice}},
 }
 
 // noProcess is what becomes of a job of which a host can start no rank.

@@ -40,6 +40,7 @@ var ci = map[string]bool{
 	"launcher SIGKILL/in MPI_Init":               true,
 	"connection reset by a middlebox/in a fence": true,
 	"SIGTERM to a worker/running":                true,
+	"SIGTERM to the launcher/in a fence":         true,
 	"DNS wrong/gathering":                        true,
 }
 
