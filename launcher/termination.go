@@ -85,7 +85,8 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 	}
 	c.PID = r.run.PID(f.ID)
 	if r.sink != nil {
-		c.Stderr = r.sink.Words(f.ID).First
+		words := r.sink.Words(f.ID)
+		c.Stderr, c.Frames = words.First, words.Frames
 	}
 	local := 0
 	for id := f.ID - f.Process.Rank; id < f.ID; id++ {

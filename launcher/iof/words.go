@@ -15,6 +15,7 @@ type Words struct {
 	First  []string // the first distinct lines
 	Raised []Raised // the ends of the last Python tracebacks, the latest last
 	Fatal  string   // the last line of a log that says why the process aborts; "": none
+	Frames []string // the innermost of the last back-trace of a crash
 }
 
 // Raised is the end of one traceback.
@@ -47,6 +48,7 @@ type hearing struct {
 	after int  // lines still taken of an exception's message
 	chain bool // the next traceback is of an exception that came while the last one was handled
 	since int  // bytes that came after the last exception, of both streams
+	crash crash
 }
 
 // traceState is where in a traceback a line is.
@@ -70,7 +72,7 @@ var chained = []string{
 	"The above exception was the direct cause of the following exception:",
 }
 
-// add takes what a process wrote. A process that has said its first lines and is in no traceback costs two searches.
+// add takes what a process wrote. A process that has said its first lines and is in no traceback costs a few searches.
 func (w *words) add(id int, s job.Stream, data []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +89,7 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 		h = &hearing{}
 		w.of[id] = h
 	}
-	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 {
+	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 && h.crash.strangers == 0 {
 		at := telling(data)
 		if at < 0 {
 			h.keep(data[bytes.LastIndexByte(data, '\n')+1:])
@@ -129,6 +131,7 @@ func (h *hearing) heard(line string) {
 		h.words.Fatal = line
 	}
 	line = unranked(line)
+	h.crash.hear(line)
 	indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
 	switch {
 	case slices.Contains(chained, line):
@@ -165,6 +168,9 @@ func logged[T string | []byte](line T) bool {
 // telling is where in data, which begins with a line, something is said that may be why the process fails; -1: nowhere.
 func telling(data []byte) int {
 	at := bytes.Index(data, traceback)
+	if begin := crashing(data); begin >= 0 && (at < 0 || begin < at) {
+		at = begin
+	}
 	before := data
 	if at >= 0 {
 		before = data[:at]
@@ -206,5 +212,5 @@ func (w *words) words(id int) Words {
 		h.heard(string(h.line))
 		h.line = h.line[:0]
 	}
-	return Words{First: slices.Clone(h.words.First), Raised: slices.Clone(h.words.Raised), Fatal: h.words.Fatal}
+	return Words{First: slices.Clone(h.words.First), Raised: slices.Clone(h.words.Raised), Fatal: h.words.Fatal, Frames: slices.Clone(h.crash.frames)}
 }

@@ -35,6 +35,7 @@ type Verdict struct {
 	Advice   []string `json:"advice"`              // what to do, the likeliest to help first
 	Others   []string `json:"others,omitempty"`    // what else went wrong
 	Stderr   []string `json:"stderr,omitempty"`    // the first distinct lines of the rank's standard error
+	Frames   []string `json:"frames,omitempty"`    // of a crash, the innermost first, as the rank's own handler wrote them
 
 	said []string // Evidence, the advice of the case, Others
 }
@@ -46,6 +47,7 @@ type Circumstances struct {
 	PID      int
 	GPU, PCI string // that the rank was given
 	Stderr   []string
+	Frames   []string // of its last back-trace
 }
 
 // Verdict is the case as one; false when all went well.
@@ -69,6 +71,9 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 		v.Signal = job.SignalName(f.Code)
 	case f.Event == LauncherTaken:
 		v.Signal = job.SignalName(job.SIGTERM)
+	}
+	if v.Kind == Segfault || v.Kind == Crash || f.Event == Ended && f.Exit.Signal == job.SIGBUS {
+		v.Frames = where.Frames
 	}
 	v.complete(where)
 	return v, true
@@ -147,6 +152,9 @@ func (v Verdict) Lines(seen bool) []string {
 		for _, l := range v.Stderr {
 			lines = append(lines, "its first lines: "+l)
 		}
+	}
+	if len(v.Frames) > 0 {
+		lines = append(lines, "it crashed in "+strings.Join(v.Frames, ", called by "))
 	}
 	if where := v.where(); where != "" {
 		lines = append(lines, where)

@@ -1,0 +1,113 @@
+package iof
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Where back-traces of crashes begin.
+var crashes = []string{
+	"*** Process received signal ***", // Open MPI: opal/util/stacktrace.c
+	"==== backtrace (tid",             // UCX: src/ucs/debug/debug.c
+	"Backtrace for this error:",       // gfortran's library: libgfortran/runtime/compile_options.c
+	"most recent call first):",        // Python's faulthandler: Python/traceback.c
+}
+
+const (
+	maxFrames   = 6
+	maxStranger = 8 // lines of a back-trace that are no frames, as signal codes and empty ones
+)
+
+// crash is the innermost frames of the last back-trace that a process wrote when it crashed.
+type crash struct {
+	frames    []string
+	strangers int // lines that may still be none before it ends; 0: it has ended
+}
+
+// Frames as handlers write them, each with a function or a file.
+var (
+	frameNative = regexp.MustCompile(`^(?:\[[^]]+\] )?(?:\[ ?\d+\]|#?\d+:?) +([^\s(]*/[^\s(]+)\(([^)+]*)(\+0x[0-9a-f]+)?\) ?\[0x`) // backtrace_symbols(3)
+	frameUCX    = regexp.MustCompile(`^\d+ +0x[0-9a-f]+ ([^\s(]+)\(\)? +(\S+)`)
+	frameGNU    = regexp.MustCompile(`^#\d+ +0x[0-9a-f]+ in (\S+)`)
+	framePython = regexp.MustCompile(`^File "([^"]+)", line (\d+) in (\S+)`)
+)
+
+// handlers are functions that a signal calls, what calls them, and what calls main.
+var handlers = []string{"__restore_rt", "__sigaction", "sigaction", "ucs_handle_error", "ucs_debug_print_backtrace", "ucs_error_signal_handler", "killpg", "opal_show_stackframe", "show_stackframe",
+	"__libc_start_main", "__libc_start_call_main", "_start", "gsignal", "raise", "abort", "__pthread_kill", "pthread_kill", "__GI_raise", "__GI_abort", "???", "__assert_fail"}
+
+// silent are libraries whose frames without a function are a handler's or the C library's own.
+var silent = []string{"libc.so", "libpthread.so", "libucs.so"}
+
+// hear takes a line.
+func (c *crash) hear(line string) {
+	line = strings.TrimSpace(line)
+	for _, begin := range crashes {
+		if strings.Contains(line, begin) && !strings.HasPrefix(line, "Thread ") { // another thread than the one that crashed
+			*c = crash{strangers: maxStranger}
+			return
+		}
+	}
+	if c.strangers == 0 {
+		return
+	}
+	name, ok := frameOf(line)
+	switch {
+	case !ok:
+		c.strangers--
+	case name != "" && len(c.frames) < maxFrames:
+		c.frames = append(c.frames, name)
+	}
+}
+
+// frameOf is the function of a line of a back-trace, and where it is; "" for a signal's own.
+func frameOf(line string) (name string, ok bool) {
+	if m := framePython.FindStringSubmatch(line); m != nil {
+		return m[3] + " (" + path.Base(m[1]) + ":" + m[2] + ")", true
+	}
+	if m := frameNative.FindStringSubmatch(line); m != nil {
+		file := path.Base(m[1])
+		switch {
+		case isHandler(m[2]), m[2] == "" && slices.Contains(silent, strings.SplitAfter(file, ".so")[0]):
+			return "", true
+		case m[2] == "":
+			return file + m[3], true
+		}
+		return m[2] + " (" + file + ")", true
+	}
+	if m := frameUCX.FindStringSubmatch(line); m != nil {
+		if isHandler(m[1]) {
+			return "", true
+		}
+		if file := path.Base(m[2]); file != "???:0" {
+			return m[1] + " (" + file + ")", true
+		}
+		return m[1], true
+	}
+	if m := frameGNU.FindStringSubmatch(line); m != nil {
+		if isHandler(m[1]) {
+			return "", true
+		}
+		return m[1], true
+	}
+	return "", false
+}
+
+func isHandler(name string) bool {
+	name, _, _ = strings.Cut(name, "@") // the symbol's version
+	return slices.Contains(handlers, name)
+}
+
+// crashing is where in data a back-trace begins; -1: nowhere.
+func crashing(data []byte) int {
+	first := -1
+	for _, begin := range crashes {
+		if at := bytes.Index(data, []byte(begin)); at >= 0 && (first < 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}

@@ -1,0 +1,95 @@
+package iof
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/internal/job"
+)
+
+// Back-traces as libraries write them.
+func TestFrames(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"Open MPI", `[w0:4711] *** Process received signal ***
+[w0:4711] Signal: Segmentation fault (11)
+[w0:4711] Signal code: Address not mapped (1)
+[w0:4711] Failing at address: (nil)
+[w0:4711] [ 0] /lib/x86_64-linux-gnu/libc.so.6(+0x42520)[0x7fbdf896f520]
+[w0:4711] [ 1] ./solver(apply_flux+0x1d)[0x55d0a4a0121d]
+[w0:4711] [ 2] ./solver(main+0x9a)[0x55d0a4a0131a]
+[w0:4711] [ 3] /usr/lib/libfoo.so.2(+0x1234)[0x7fbdf8956d90]
+[w0:4711] *** End of error message ***
+`, []string{"apply_flux (solver)", "main (solver)", "libfoo.so.2+0x1234"}},
+		{"UCX", `[w0:31233:0:31233] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))
+==== backtrace (tid:  31233) ====
+ 0 0x0000000000012cf0 __funlockfile()  :0
+ 1 0x0000000000042520 __sigaction()  ???:0
+ 2 0x000000000000121d apply_flux()  /src/flux.c:41
+ 3  /lib64/libucs.so.0(ucs_handle_error+0x2e4) [0x7f1]
+ 4  ./solver(main+0x9a) [0x55d]
+=================================
+`, []string{"__funlockfile (:0)", "apply_flux (flux.c:41)", "main (solver)"}},
+		{"faulthandler, with other threads", `Fatal Python error: Segmentation fault
+
+Thread 0x00007f01 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 324 in wait
+
+Current thread 0x00007f02 (most recent call first):
+  File "/work/train.py", line 12 in step
+  File "/work/train.py", line 40 in <module>
+
+Extension modules: numpy.core._multiarray_umath (total: 1)
+`, []string{"step (train.py:12)", "<module> (train.py:40)"}},
+		{"gfortran", `Program received signal SIGSEGV: Segmentation fault - invalid memory reference.
+
+Backtrace for this error:
+#0  0x7f5b2c in ???
+	at ./signal/../sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c:0
+#1  0x55e1a9 in flux_
+	at /src/flux.f90:41
+#2  0x55e1f0 in main
+`, []string{"flux_", "main"}},
+		{"no crash", "[ 1] ./solver(main+0x9a)[0x55d0a4a0131a]\nFile \"x\", line 3 in f\n", nil},
+		{"it ends", "*** Process received signal ***\n" + strings.Repeat("progress\n", maxStranger) + "[w0:1] [ 1] ./a(main+0x9a)[0x55]\n", nil},
+		{"the last one counts", "==== backtrace (tid: 1) ====\n 0  ./a(f+0x1) [0x55]\n==== backtrace (tid: 2) ====\n 0  ./a(g+0x1) [0x55]\n", []string{"g (a)"}},
+		{"many", "==== backtrace (tid: 1) ====\n" + strings.Repeat(" 0  ./a(f+0x1) [0x55]\n", 20), slices.Repeat([]string{"f (a)"}, maxFrames)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, before := range []string{"", strings.Repeat("line\nanother line\n1\n2\n3\n4\n5\n6\n7\n8\n9\n", 3)} {
+				for _, pieces := range []int{1, 7, 1 << 20} {
+					w := newWords()
+					for text := before + tt.text; text != ""; {
+						n := min(pieces, len(text))
+						w.add(3, job.Stderr, []byte(text[:n]))
+						text = text[n:]
+					}
+					if got := w.words(3).Frames; !slices.Equal(got, tt.want) {
+						t.Errorf("in pieces of %d: %q, want %q", pieces, got, tt.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func FuzzFrames(f *testing.F) {
+	f.Add("*** Process received signal ***\n[w0:1] [ 1] ./a(main+0x9a)[0x55]\nFile \"x\", line 3 in f\n 2 0x1 f() x:1\n#1  0x1 in g\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		var c crash
+		for line := range strings.Lines(text) {
+			c.hear(line)
+		}
+		for _, frame := range c.frames {
+			if frame == "" || len(frame) > len(text)+1 {
+				t.Errorf("frame %q", frame)
+			}
+		}
+		if len(c.frames) > maxFrames {
+			t.Errorf("%d frames", len(c.frames))
+		}
+	})
+}
