@@ -148,7 +148,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		// Starting: ld.so, execve(2), shells, Open MPI's help-orte-odls and help-plm texts, Hydra.
 		is(WrongArchitecture, "Exec format error", "wrong ELF class", "cannot execute binary file", "invalid ELF header", "incompatible architecture"),
 		is(Mismatch, "undefined symbol*MPI", "undefined symbol*pmix", "undefined symbol*opal_", "undefined symbol: ucp_", "undefined symbol: nccl", "symbol lookup error*libmpi", "cannot talk to each other", "Data unpack had inadequate space",
-			"Data unpack would read past end of buffer", "but OMPI was not built with", "was not compiled with SLURM's PMI", "PMI version mismatch", "UNPACK-PMIX", "PMIX ERROR: UNPACK",
+			"Data unpack would read past end of buffer", "but OMPI was not built with", "was not compiled with SLURM's PMI", "PMI version mismatch", "UNPACK-PMIX", "PMIX ERROR: UNPACK", "PMIX ERROR: OUT-OF-RESOURCE*bfrop_base_unpack",
 			"NCCL version mismatch", "mismatched NCCL", "has not been built*MPI", "extension for*has not been built",
 			"different version of*mpi"),
 		is(MissingLibrary, "error while loading shared libraries", "cannot open shared object file", "Library not loaded", "symbol lookup error", "undefined symbol", "GLIBC_*not found", "GLIBCXX_*not found", "CXXABI_*not found",
@@ -187,7 +187,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		weighing(Echo, AgentLost, "unable to reliably start one or more daemons", "process manager error waiting for completion", "launcher returned error waiting for completion", "One or more daemons", "unable to start the daemon process"),
 
 		// What UCX cannot open or reach.
-		is(InitFailed, "UCX*iface_open*failed", "UCX*md_open*failed"),
+		is(InitFailed, "UCX*iface_open*failed", "UCX*md_open*failed", "Open MPI failed an OFI Libfabric library call"),
 		is(FabricError, "UCX*ERROR*ibv_*failed", "UCX*ERROR*Input/output error", "UCX*transport error", "UCX*Endpoint timeout", "Fatal*failed to get peer address"),
 
 		// Storage.
@@ -214,6 +214,7 @@ var Signs = sync.OnceValue(func() []Sign {
 
 		// Crashes: Open MPI's and UCX's handlers, launchers' last words, glibc, the kernel's log.
 		is(Segfault, "Segmentation fault", "exited on signal 11", "killed by signal 11", "died from signal 11", "KILLED BY SIGNAL: 11", "exitcode: -11", "exitcode  : -11", "SIGSEGV", "EXIT CODE: 139", "exit code 139", "exit status 139", "return code = -11", "segfault at", "general protection fault", "Address not mapped", "exited with code 139", "Invalid permissions for mapped object"),
+		likely(Segfault, "Backtrace for this error:"),
 		is(Crash, "Illegal instruction", "exited on signal 4 ", "Floating point exception", "exited on signal 8 ", "Floating-point exception", "KILLED BY SIGNAL: 4", "KILLED BY SIGNAL: 8", "exitcode: -4)", "exitcode: -8)", "SIGILL", "SIGFPE", "EXIT CODE: 132", "EXIT CODE: 136", "Assertion*failed", "double free or corruption",
 			"free(): invalid", "corrupted size vs. prev_size", "stack smashing detected", "malloc(): ", "munmap_chunk(): invalid", "assertion failed", "Check failed: ", "realloc(): invalid", "corrupted double-linked list", "free(): double free"),
 		weighing(Ending, Crash, "signal 6 (Aborted)", "terminate called", "exited on signal 6", "killed by signal 6", "died from signal 6", "KILLED BY SIGNAL: 6", "exitcode: -6)", "exitcode  : -6", "SIGABRT", "Aborted (core dumped)", "EXIT CODE: 134", "Aborted (signal 6)", "return code = -6", "Signal: Aborted", "Fatal Python error"),
