@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,6 +155,59 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// The clock of one machine jumps while a job runs: what is connected stays, a new connection is refused by name while the clocks are too
+// far apart, and none is any more once they are right, whatever leaf was made meanwhile.
+func TestClockJumpsWhileAJobRuns(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/key", []byte("a 0123456789abcdef"))
+	ca, certs := newCA("ca"), t.TempDir()
+	ca.put(t, certs, ca.issue(uri("agent", "w")))
+	for _, kind := range []string{"shared secret", "certificates"} {
+		t.Run(kind, func(t *testing.T) {
+			var ahead time.Duration
+			var mu sync.Mutex
+			jump := func(d time.Duration) { mu.Lock(); ahead = d; mu.Unlock() }
+			jumping := func() time.Time { mu.Lock(); defer mu.Unlock(); return time.Now().Add(ahead) }
+			var agent, launcher *Identity
+			if kind == "certificates" {
+				agent = credential.Must(Load(Options{TLSDir: certs, Role: RoleAgent, Root: t.TempDir(), Now: jumping}))
+				l, _, err := ca.load(t, RoleLauncher, uri("launcher", "l"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				launcher = l
+			} else {
+				o := Options{KeyFile: dir + "/key", Scope: "pi.team-a", Role: RoleAgent, Name: "w", Root: t.TempDir(), Now: jumping}
+				agent = credential.Must(Load(o))
+				o.Role, o.Name, o.Now = RoleLauncher, "l", nil
+				launcher = credential.Must(Load(o))
+			}
+			old, theirs, cerr, serr := meet(t, launcher, agent)
+			if cerr != nil || serr != nil {
+				t.Fatal(cerr, serr)
+			}
+			for _, d := range []time.Duration{3 * year, -3 * year, 0, 10 * time.Minute, -10 * time.Minute, 0} {
+				jump(d)
+				_, _, cerr, serr := meet(t, launcher, agent)
+				if refused := cerr != nil || serr != nil; refused != (d.Abs() > time.Hour) {
+					t.Errorf("clock %v ahead: %v, %v", d, cerr, serr)
+				}
+				if cerr != nil && !strings.Contains(cerr.Error(), "clock") && !strings.Contains(cerr.Error(), "dates") {
+					t.Errorf("clock %v ahead: the launcher does not say why: %v", d, cerr)
+				}
+				if _, err := theirs.Write([]byte("!")); err != nil {
+					t.Errorf("clock %v ahead: the connection that stood: %v", d, err)
+				}
+				if _, err := io.ReadFull(old, make([]byte, 1)); err != nil {
+					t.Errorf("clock %v ahead: the connection that stood: %v", d, err)
+				}
+			}
+		})
+	}
+}
+
+const year = 365 * 24 * time.Hour
 
 // Clocks that are 12 h apart are never refused, whatever the leaves' age.
 func TestSkewWithinHalfADayIsBorne(t *testing.T) {

@@ -35,10 +35,16 @@ func (c *Clock) Run(ctx context.Context, each func()) {
 		// Monotonic time stands still while the machine is suspended, and runs on while the
 		// process is stopped. The bound is for a stopped process.
 		now := time.Now()
-		c.now.Add(int64(min(now.Sub(last), 2*tick)))
+		c.now.Add(int64(counts(last, now)))
 		last = now
 		if each != nil {
 			each()
 		}
 	}
+}
+
+// counts is how much of the time between two readings counts. Readings without monotonic time may jump either way: forward they count
+// for two steps, backward for nothing.
+func counts(last, now time.Time) time.Duration {
+	return min(max(now.Sub(last), 0), 2*tick)
 }

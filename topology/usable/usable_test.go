@@ -83,6 +83,55 @@ func TestWithoutAnyFile(t *testing.T) {
 	}
 }
 
+// The memory limit of a container by cgroup v2, as a tree: what the kernel counts in the container's own group and below it
+// (memory.events is of the whole branch), and where there is nothing to count.
+func TestOOMKillsOfATree(t *testing.T) {
+	const events = "low 0\nhigh 0\nmax 512\noom 3\noom_kill %s\noom_group_kill 0\n"
+	mounts := "30 23 0:26 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw,nsdelegate\n"
+	tree := func(own string, files map[string]string) fstest.MapFS {
+		m := fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::" + own + "\n")}, "proc/self/mountinfo": {Data: []byte(mounts)}}
+		for name, text := range files {
+			m["sys/fs/cgroup/"+name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		return m
+	}
+	of := func(n string) string { return fmt.Sprintf(events, n) }
+	const none = "no memory cgroup"
+	for _, tt := range []struct {
+		name  string
+		own   string
+		files map[string]string
+		want  uint64
+		err   string
+	}{
+		{"the container's own, by its cgroup namespace", "/", map[string]string{"memory.events": of("2"), "memory.events.local": of("1")}, 2, ""},
+		{"a group below the mount", "/kubepods/pod1/c1", map[string]string{"kubepods/pod1/c1/memory.events": of("1"), "kubepods/pod1/memory.events": of("7")}, 1, ""},
+		{"none yet", "/", map[string]string{"memory.events": of("0")}, 0, ""},
+		{"more than fits", "/", map[string]string{"memory.events": of("99999999999999999999")}, 0, "is not a number"},
+		{"no number", "/", map[string]string{"memory.events": of("x")}, 0, "is not a number"},
+		{"before Linux 4.13", "/", map[string]string{"memory.events": "low 0\nhigh 0\nmax 0\noom 1\n"}, 0, none},
+		{"no memory controller", "/", map[string]string{"cpu.max": "max 100000\n"}, 0, none},
+		{"empty", "/", map[string]string{"memory.events": ""}, 0, none},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n, err := FindCgroups(tree(tt.own, tt.files)).OOMKills()
+			if n != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%d, %v; want %d, %q", n, err, tt.want, tt.err)
+			}
+		})
+	}
+
+	// The count grows while a rank runs: read anew each time.
+	m := tree("/", map[string]string{"memory.events": of("4")})
+	g := FindCgroups(m)
+	before, err := g.OOMKills()
+	m["sys/fs/cgroup/memory.events"] = &fstest.MapFile{Data: []byte(of("6"))}
+	after, err2 := g.OOMKills()
+	if err != nil || err2 != nil || after-before != 2 {
+		t.Errorf("%d, then %d: %v, %v", before, after, err, err2)
+	}
+}
+
 func TestForeignMaskFallsBackToTheRuntime(t *testing.T) {
 	machine := fstest.MapFS{"proc/self/status": {Data: []byte("Cpus_allowed_list:\t0-x\n")}}
 	inv, err := Read(machine)

@@ -1,0 +1,40 @@
+package wire
+
+import (
+	"testing"
+	"time"
+)
+
+// What leases and silence count when the clock of the machine jumps. Readings of time.Now have monotonic time beside the wall's, which
+// does not jump; those of a clock that has none do.
+func TestClockThatJumps(t *testing.T) {
+	start := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name  string
+		steps []time.Duration // from one reading to the next
+		want  time.Duration
+	}{
+		{"as it should", []time.Duration{tick, tick, tick}, 3 * tick},
+		{"a little late", []time.Duration{tick, 150 * time.Millisecond}, 250 * time.Millisecond},
+		{"an hour forward", []time.Duration{tick, time.Hour, tick}, 4 * tick},
+		{"a year forward", []time.Duration{365 * 24 * time.Hour}, 2 * tick},
+		{"an hour backward", []time.Duration{tick, -time.Hour, tick}, 2 * tick},
+		{"forward and back", []time.Duration{time.Hour, -time.Hour, tick}, 3 * tick},
+		{"again and again", []time.Duration{time.Hour, -2 * time.Hour, time.Hour, -time.Hour, 0, tick}, 5 * tick},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			last, got := start, time.Duration(0)
+			for _, step := range tt.steps {
+				now := last.Add(step)
+				d := counts(last, now)
+				if d < 0 || d > 2*tick {
+					t.Errorf("a step of %v counts %v", step, d)
+				}
+				got, last = got+d, now
+			}
+			if got != tt.want {
+				t.Errorf("%v has passed, want %v", got, tt.want)
+			}
+		})
+	}
+}
