@@ -157,13 +157,26 @@ type falseKills struct {
 	Trouble string
 	Side    int      // side by side
 	Well    int      // jobs that went on
-	Wrong   []string `json:",omitempty"` // of the others
+	Wrong   []string `json:",omitempty"` // of the others: what ended them, or why they could not be judged
 	Commit  string
 }
 
 // falseKillsFile is where a trouble's are kept.
 func falseKillsFile(dir, trouble string) string {
 	return filepath.Join(dir, "falsekills."+strings.ReplaceAll(trouble, " ", "_")+".result")
+}
+
+// endedWith begins what is kept of a job that was ended.
+const endedWith = "the launcher ended with "
+
+// ended is how many jobs were ended.
+func (f *falseKills) ended() (n int) {
+	for _, w := range f.Wrong {
+		if strings.HasPrefix(w, endedWith) {
+			n++
+		}
+	}
+	return n
 }
 
 // note keeps one job's end.
@@ -231,8 +244,14 @@ func (h trouble) one(t *testing.T, kept *falseKills, mu *sync.Mutex, file string
 	s := takeSite(t, 2)
 	r := s.job(2)
 	defer func() {
-		if t.Failed() {
-			wrong = fmt.Sprintf("the launcher ended with %d: %s", r.code, strings.ReplaceAll(saidOf(r.err.String()), "\n", "; "))
+		if !t.Failed() {
+			return
+		}
+		select {
+		case <-r.done:
+			wrong = fmt.Sprintf(endedWith+"%d: %s", r.code, strings.ReplaceAll(saidOf(r.err.String()), "\n", "; "))
+		default:
+			wrong = fmt.Sprintf("it had not come on within %v, and its launcher ran", bound)
 		}
 	}()
 	if err := h.do(s); err != nil {

@@ -112,12 +112,15 @@ func writeFalseKills(out *bytes.Buffer, kills []falseKills) {
 		return
 	}
 	fmt.Fprint(out, "## Jobs ended though nothing was wrong\n\nOf `make false-kills`: a job of four ranks on two hosts has this trouble on one of them, and the default times.\n\n"+
-		"| trouble | side by side | jobs | ended | commit |\n|---|---|---|---|---|\n")
+		"| trouble | side by side | jobs | ended | not judged | commit |\n|---|---|---|---|---|---|\n")
 	var notes strings.Builder
 	for _, k := range kills {
-		fmt.Fprintf(out, "| %s | %d | %d | %d | %s |\n", k.Trouble, k.Side, k.Well+len(k.Wrong), len(k.Wrong), k.Commit)
-		for _, w := range k.Wrong[:min(len(k.Wrong), 5)] {
-			fmt.Fprintf(&notes, "- %s: %s\n", k.Trouble, w[:min(len(w), 300)])
+		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %s |\n", k.Trouble, k.Side, k.Well+len(k.Wrong), k.ended(), len(k.Wrong)-k.ended(), k.Commit)
+		counts := map[string]int{}
+		for _, w := range k.Wrong {
+			if counts[w]++; counts[w] == 1 && len(counts) <= 5 {
+				fmt.Fprintf(&notes, "- %s: %s\n", k.Trouble, w[:min(len(w), 300)])
+			}
 		}
 	}
 	fmt.Fprintf(out, "\n%s\n", notes.String())
@@ -174,7 +177,7 @@ func TestChaosPage(t *testing.T) {
 		"| rank SIGKILL | 50ms | n/a |  |  | 137, 0.07 s (0.01 s) late O |  |  |\n",
 		"| slow link | – |  |  |  |  | goes on M |  |\n", "4 cells: 1 n/a, 1 failed.\n", "- rank SIGKILL, gathering: no rank runs yet\n",
 		"- disk full, running: failed with M: left on w0: file x\n", "Commit abc, ",
-		"| agent SIGSTOP 8 s | 20 | 250 | 1 | abc |\n\n- agent SIGSTOP 8 s: the launcher ended with 248: x\n",
+		"| agent SIGSTOP 8 s | 20 | 250 | 1 | 0 | abc |\n\n- agent SIGSTOP 8 s: the launcher ended with 248: x\n",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q:\n%s", want, page)
