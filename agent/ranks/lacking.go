@@ -1,11 +1,17 @@
 package ranks
 
 import (
+	"context"
+	"errors"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/checkup"
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/program"
+	"github.com/mpiup/mpiup/agent/stacks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 	"golang.org/x/sys/unix"
@@ -40,4 +46,36 @@ func (p *Process) tempDir() string {
 		}
 	}
 	return p.Job.s.Host.TempDir()
+}
+
+// lookAtCore tells the user where the process crashed, by its core file. Its exit was told of before, and the job's end waits for its
+// output only.
+func (p *Process) lookAtCore() {
+	p.mu.Lock()
+	ours := p.ours
+	p.mu.Unlock()
+	if !p.process.Exit().Core || ours {
+		return
+	}
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	if err != nil {
+		return
+	}
+	tool := func(ctx context.Context, argv []string, limit int) (string, error) { return runTool(ctx, p.Job.s, argv, limit) }
+	file, frames := stacks.Core(p.Job.ctx, tool, stacks.Crash{PID: p.Pid(), Dir: p.dir, Since: p.begun, Pattern: string(pattern)})
+	if len(frames) > 0 {
+		p.Job.Notice(true, "rank %d crashed in %s, by its core file %s", p.ID, strings.Join(frames, ", called by "), file)
+	} else if file != "" {
+		p.Job.Notice(true, "rank %d left a core file: %s", p.ID, file)
+	}
+}
+
+// runTool runs a program of the container's PATH, as one of the agent's processes.
+func runTool(ctx context.Context, s *Shared, argv []string, limit int) (string, error) {
+	o, err := reap.Collect(ctx, s.Super, reap.Command{Argv: argv, Env: s.Env}, limit)
+	var failed *program.Error
+	if errors.As(err, &failed) && failed.Phase == program.PhaseExec {
+		return "", stacks.ErrNoProgram
+	}
+	return string(o.Out), err
 }

@@ -164,6 +164,7 @@ func (p *Process) follow() {
 	})
 	<-p.process.Done()
 	p.sendExited(p.process.Ended())
+	p.lookAtCore()
 	cut := <-drained
 	if st.tee != nil {
 		st.tee.End(int(p.ID))

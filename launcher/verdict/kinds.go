@@ -152,7 +152,7 @@ var Kinds = []About{
 		[]string{"See to the storage: server, network, the CSI driver's pod on that node.", "Delete the pod, so that it is mounted anew."}},
 	{Segfault, Cause, "Segmentation fault",
 		"A process used memory that is not its own: a bug in the program or a library, or two libraries that do not fit.",
-		[]string{"`it crashed in` names the innermost functions, where the rank wrote them: Open MPI and UCX do, Python with `-X faulthandler`.", "A core file needs `ulimit -c unlimited` in the container."},
+		[]string{"`it crashed in` names the innermost functions, where the rank wrote them: Open MPI and UCX do, Python with `-X faulthandler`.", "With `ulimit -c unlimited` in the container and eu-stack or gdb on its `PATH`, mpiup reads the core file that a plain `core_pattern` leaves beside the program."},
 		[]string{"`PYTHONFAULTHANDLER=1` prints where Python was.", "See that all libraries are of one build: MPI, CUDA, NCCL, libfabric and UCX.", "Try one transport less: `UCX_TLS=tcp`, `OMPI_MCA_pml=ob1`."}},
 	{Crash, Cause, "Crash",
 		"A process ended itself or was ended by the kernel: an assertion, an uncaught C++ exception, an illegal instruction or a division by zero.",
