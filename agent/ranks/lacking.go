@@ -61,7 +61,9 @@ func (p *Process) lookAtCore() {
 	if err != nil {
 		return
 	}
-	tool := func(ctx context.Context, argv []string, limit int) (string, error) { return runTool(ctx, p.Job.s, argv, limit) }
+	tool := func(ctx context.Context, argv []string, limit int) (string, error) {
+		return runTool(ctx, p.Job.s, argv, limit)
+	}
 	file, frames := stacks.Core(p.Job.ctx, tool, stacks.Crash{PID: p.Pid(), Dir: p.dir, Since: p.begun, Pattern: string(pattern)})
 	if len(frames) > 0 {
 		p.Job.Notice(true, "rank %d crashed in %s, by its core file %s", p.ID, strings.Join(frames, ", called by "), file)

@@ -37,6 +37,7 @@ var levels = map[string]int{
 	"launcher/cli/mpirun/openmpi": 2,
 	"launcher/cli/mpirun/hydra":   2,
 	"launcher/cli/mpirun/line":    1,
+	"launcher/backtrace":          1,
 	"launcher/streams":            1,
 	"launcher/pace":               0,
 	"launcher/iof":                2,

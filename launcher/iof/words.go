@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/launcher/backtrace"
 )
 
 // Words is what of a process's standard error tells why it failed, apart from its last lines. All of it is bounded.
@@ -48,7 +49,7 @@ type hearing struct {
 	after int  // lines still taken of an exception's message
 	chain bool // the next traceback is of an exception that came while the last one was handled
 	since int  // bytes that came after the last exception, of both streams
-	crash crash
+	crash backtrace.Reader
 }
 
 // traceState is where in a traceback a line is.
@@ -89,7 +90,7 @@ func (w *words) add(id int, s job.Stream, data []byte) {
 		h = &hearing{}
 		w.of[id] = h
 	}
-	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 && h.crash.strangers == 0 {
+	if len(h.words.First) == maxFirst && h.trace == traceOutside && len(h.line) == 0 && !h.crash.Within() {
 		at := telling(data)
 		if at < 0 {
 			h.keep(data[bytes.LastIndexByte(data, '\n')+1:])
@@ -131,7 +132,7 @@ func (h *hearing) heard(line string) {
 		h.words.Fatal = line
 	}
 	line = unranked(line)
-	h.crash.hear(line)
+	h.crash.Hear(line)
 	indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
 	switch {
 	case slices.Contains(chained, line):
@@ -168,7 +169,7 @@ func logged[T string | []byte](line T) bool {
 // telling is where in data, which begins with a line, something is said that may be why the process fails; -1: nowhere.
 func telling(data []byte) int {
 	at := bytes.Index(data, traceback)
-	if begin := crashing(data); begin >= 0 && (at < 0 || begin < at) {
+	if begin := backtrace.Begins(data); begin >= 0 && (at < 0 || begin < at) {
 		at = begin
 	}
 	before := data
@@ -212,5 +213,5 @@ func (w *words) words(id int) Words {
 		h.heard(string(h.line))
 		h.line = h.line[:0]
 	}
-	return Words{First: slices.Clone(h.words.First), Raised: slices.Clone(h.words.Raised), Fatal: h.words.Fatal, Frames: slices.Clone(h.crash.frames)}
+	return Words{First: slices.Clone(h.words.First), Raised: slices.Clone(h.words.Raised), Fatal: h.words.Fatal, Frames: h.crash.Frames()}
 }

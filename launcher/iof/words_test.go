@@ -2,6 +2,7 @@ package iof
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,5 +92,23 @@ func TestWordsAreBounded(t *testing.T) {
 	}
 	if most := maxFirst*maxWord + maxRaised*(maxAfter+1)*(maxWord+1); n > most || len(got.Raised) != maxRaised {
 		t.Errorf("%d bytes kept, %d tracebacks", n, len(got.Raised))
+	}
+}
+
+// A back-trace is found behind other lines, in whatever pieces it comes.
+func TestFramesInPieces(t *testing.T) {
+	const text = "[w0:4711] *** Process received signal ***\n[w0:4711] [ 0] /lib/libc.so.6(+0x42520)[0x7f]\n[w0:4711] [ 1] ./solver(apply_flux+0x1d)[0x55]\n[w0:4711] [ 2] ./solver(main+0x9a)[0x55]\n"
+	for _, before := range []string{"", strings.Repeat("line\nanother line\n1\n2\n3\n4\n5\n6\n7\n8\n9\n", 3)} {
+		for _, piece := range []int{1, 7, 1 << 20} {
+			w := newWords()
+			for rest := before + text; rest != ""; {
+				n := min(piece, len(rest))
+				w.add(3, job.Stderr, []byte(rest[:n]))
+				rest = rest[n:]
+			}
+			if got := w.words(3).Frames; !slices.Equal(got, []string{"apply_flux (solver)", "main (solver)"}) {
+				t.Errorf("in pieces of %d: %q", piece, got)
+			}
+		}
 	}
 }

@@ -1,11 +1,9 @@
-package iof
+package backtrace
 
 import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/mpiup/mpiup/internal/job"
 )
 
 // Back-traces as libraries write them.
@@ -59,18 +57,12 @@ Backtrace for this error:
 		{"many", "==== backtrace (tid: 1) ====\n" + strings.Repeat(" 0  ./a(f+0x1) [0x55]\n", 20), slices.Repeat([]string{"f (a)"}, maxFrames)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, before := range []string{"", strings.Repeat("line\nanother line\n1\n2\n3\n4\n5\n6\n7\n8\n9\n", 3)} {
-				for _, pieces := range []int{1, 7, 1 << 20} {
-					w := newWords()
-					for text := before + tt.text; text != ""; {
-						n := min(pieces, len(text))
-						w.add(3, job.Stderr, []byte(text[:n]))
-						text = text[n:]
-					}
-					if got := w.words(3).Frames; !slices.Equal(got, tt.want) {
-						t.Errorf("in pieces of %d: %q, want %q", pieces, got, tt.want)
-					}
-				}
+			var r Reader
+			for line := range strings.Lines(tt.text) {
+				r.Hear(line)
+			}
+			if got := r.Frames(); !slices.Equal(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -79,9 +71,9 @@ Backtrace for this error:
 func FuzzFrames(f *testing.F) {
 	f.Add("*** Process received signal ***\n[w0:1] [ 1] ./a(main+0x9a)[0x55]\nFile \"x\", line 3 in f\n 2 0x1 f() x:1\n#1  0x1 in g\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		var c crash
+		var c Reader
 		for line := range strings.Lines(text) {
-			c.hear(line)
+			c.Hear(line)
 		}
 		for _, frame := range c.frames {
 			if frame == "" || len(frame) > len(text)+1 {

@@ -1,4 +1,9 @@
-package iof
+// Package backtrace knows the back-traces that crash handlers write, and keeps the innermost frames of the last one. PURE.
+//
+//	lines ──Hear──▶ a handler's first line ─▶ frames ─▶ its end, or too many lines that are none
+//
+// A Reader belongs to one goroutine and is bounded, whatever it hears. It asks no tool and reads no file.
+package backtrace
 
 import (
 	"bytes"
@@ -21,8 +26,8 @@ const (
 	maxStranger = 8 // lines of a back-trace that are no frames, as signal codes and empty ones
 )
 
-// crash is the innermost frames of the last back-trace that a process wrote when it crashed.
-type crash struct {
+// Reader has the innermost frames of the last back-trace that a process wrote when it crashed. The zero value has heard nothing.
+type Reader struct {
 	frames    []string
 	strangers int // lines that may still be none before it ends; 0: it has ended
 }
@@ -42,12 +47,18 @@ var handlers = []string{"__restore_rt", "__sigaction", "sigaction", "ucs_handle_
 // silent are libraries whose frames without a function are a handler's or the C library's own.
 var silent = []string{"libc.so", "libpthread.so", "libucs.so"}
 
-// hear takes a line.
-func (c *crash) hear(line string) {
+// Frames are the innermost first.
+func (c *Reader) Frames() []string { return slices.Clone(c.frames) }
+
+// Within says that a back-trace has begun and not ended.
+func (c *Reader) Within() bool { return c.strangers > 0 }
+
+// Hear takes a line.
+func (c *Reader) Hear(line string) {
 	line = strings.TrimSpace(line)
 	for _, begin := range crashes {
 		if strings.Contains(line, begin) && !strings.HasPrefix(line, "Thread ") { // another thread than the one that crashed
-			*c = crash{strangers: maxStranger}
+			*c = Reader{strangers: maxStranger}
 			return
 		}
 	}
@@ -101,8 +112,8 @@ func isHandler(name string) bool {
 	return slices.Contains(handlers, name)
 }
 
-// crashing is where in data a back-trace begins; -1: nowhere.
-func crashing(data []byte) int {
+// Begins is where in data a back-trace begins; -1: nowhere.
+func Begins(data []byte) int {
 	first := -1
 	for _, begin := range crashes {
 		if at := bytes.Index(data, []byte(begin)); at >= 0 && (first < 0 || at < first) {
