@@ -36,9 +36,11 @@ var matrixPhases = []phase{
 			line, _, whole := strings.Cut(line, "\n")
 			return whole && strings.HasSuffix(line, second)
 		})
+		k.c.DNS().Silent(true) // the last host is found once its agent is there, so that the other one is stopped for a moment only
+		k.start(second)
 		k.held = late
 		k.agents[late].Signal(k.t, syscall.SIGSTOP)
-		k.start(second)
+		k.c.DNS().Silent(false)
 		k.until("a launch on w0", func() bool { return strings.Contains(k.agents[hit].Stderr.String(), "msg=start ") })
 	}},
 	// Every rank has called MPI_Init and stands before its first fence.
