@@ -91,8 +91,8 @@ func chaosPage(all []result, kills []falseKills) []byte {
 				}
 				text, note := r.cell()
 				counts[strings.Fields(text)[0]]++
-				if note != "" {
-					fmt.Fprintf(&notes, "- %s, %s: %s\n", f.name, p.name, note)
+				if line := fmt.Sprintf("- %s, %s: %s\n", f.name, p.name, note); note != "" && !strings.Contains(notes.String(), line) { // once for both libraries
+					notes.WriteString(line)
 				}
 				cells = append(cells, text)
 			}
