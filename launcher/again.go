@@ -259,7 +259,7 @@ func (r *planner) seat(found []reach.Found, cast []int) (have []reach.Found, err
 	if err := r.place(seated, have); err != nil {
 		return nil, err
 	}
-	r.sites = newSites(want, all, have)
+	r.know(want, all, have)
 	r.enter("launching")
 	return have, nil
 }

@@ -50,6 +50,7 @@ type driver struct {
 	mail    *mailbox
 	remains *remains.Keeper
 	back    credits
+	joiners map[string]joiner // by name
 
 	copier *copies.Copier // nil: nothing is copied
 	spares []*link.Conn   // hosts without ranks that are held until ranks are started again
@@ -64,7 +65,7 @@ type driver struct {
 
 func newDriver(cfg Config) *driver {
 	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering"},
-		identity: cfg.Identity, clock: wire.NewClock(), mail: newMailbox(), alarms: alarms{next: time.NewTimer(time.Hour)}}
+		identity: cfg.Identity, clock: wire.NewClock(), mail: newMailbox(), joiners: map[string]joiner{}, alarms: alarms{next: time.NewTimer(time.Hour)}}
 	r.planner.say = r.say
 	r.remains = remains.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }

@@ -40,7 +40,7 @@ func aboutToLaunch(t testing.TB, out *strings.Builder) *driver {
 	for _, f := range found {
 		want = append(want, f.Wanted)
 	}
-	r.sites = newSites(want, placed, found)
+	r.know(want, placed, found)
 	r.aside = func(f func(context.Context)) {
 		life, cancel := context.WithCancel(context.Background())
 		cancel()

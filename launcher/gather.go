@@ -15,7 +15,6 @@ import (
 	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/copies"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/quorum"
 	"github.com/mpiup/mpiup/launcher/reach"
@@ -32,11 +31,12 @@ type planner struct {
 	sources *copies.Sources
 	hosts   []hosts.Wanted  // all that the run knows, spares too
 	spare   map[string]bool // hosts that get no ranks
-	sites   []*site
-	plan    *job.Plan // of the first job
-	again   *retrial  // nil: the ranks have not been started yet
-	number  uint64    // of this incarnation, in every Launch
-	proof   []byte    // our signature under it, for agents that tell others; nil: none
+	sites   []run.Site      // that jobs may be placed on
+	wanted  []hosts.Wanted  // how those are reached again
+	plan    *job.Plan       // of the first job
+	again   *retrial        // nil: the ranks have not been started yet
+	number  uint64          // of this incarnation, in every Launch
+	proof   []byte          // our signature under it, for agents that tell others; nil: none
 }
 
 // gather finds, reaches and places; r.plan stands when it returns.
@@ -81,7 +81,8 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	if err := r.place(hosts, found); err != nil {
 		return nil, nil, err
 	}
-	r.sites, r.hosts = newSites(ranked, hosts, found), known(set.Hosts, found)
+	r.know(ranked, hosts, found)
+	r.hosts = known(set.Hosts, found)
 	r.enter("launching")
 	return found, opener, nil
 }
@@ -310,41 +311,22 @@ func asSignal(s os.Signal) (reach.GotSignal, bool) {
 	return 0, false
 }
 
-// site is a host that jobs may be placed on: of the command line, with a session or not, or one
-// that a rank named. It has one session at a time; the run says when it is let go.
-type site struct {
-	hosts.Wanted
-	job.Host
-	stated string       // host name, as its agent states it; "": not reached yet
-	host   int          // index in the run; -1: none so far
-	found  *reach.Found // reached, and not of the run yet
-	attach link.Attach  // of found
-}
-
-// newSites are the hosts of the command line. Those that were reached are found anew where they
-// were found.
-func newSites(want []hosts.Wanted, hosts []job.Host, have []reach.Found) []*site {
-	sites := make([]*site, len(want))
+// know notes the hosts that jobs may be placed on. Those that were reached are found anew where they were found.
+func (r *planner) know(want []hosts.Wanted, placed []job.Host, have []reach.Found) {
+	r.sites, r.wanted = nil, nil
 	for i, w := range want {
-		sites[i] = &site{Wanted: w, Host: hosts[i], host: -1}
-	}
-	for _, f := range have {
-		i := slices.IndexFunc(sites, func(s *site) bool { return s.Entry.Name == f.Entry.Name })
-		if i >= 0 {
-			sites[i].reached(f)
+		s := run.Site{Host: placed[i], Local: w.Local}
+		if at := slices.IndexFunc(have, func(f reach.Found) bool { return f.Entry.Name == w.Entry.Name }); at >= 0 {
+			s.Stated, w = have[at].Session.Opened.Host.GetName(), anew(have[at])
 		}
+		r.sites, r.wanted = append(r.sites, s), append(r.wanted, w)
 	}
-	return sites
 }
 
-// reached notes what a session tells of its host.
-func (s *site) reached(f reach.Found) {
-	host := f.Session.Opened.Host
-	s.stated, s.CPUs = host.GetName(), int(host.GetCpus())
-	if !s.SlotsGiven {
-		s.Slots = max(int(host.GetSlots()), 1)
-	}
+// anew is a host as it is reached again.
+func anew(f reach.Found) hosts.Wanted {
 	if f.Session.Addr.IsValid() {
-		s.Fixed = append(s.Fixed[:0:0], f.Session.Addr)
+		f.Fixed = []netip.AddrPort{f.Session.Addr}
 	}
+	return f.Wanted
 }

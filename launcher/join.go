@@ -22,14 +22,18 @@ import (
 // longer than --wait.
 const joinWait = 10 * time.Second
 
-// siteOf is the site of that name; one that the run did not know is made.
-func (r *driver) siteOf(w hosts.Wanted) *site {
-	if i := slices.IndexFunc(r.sites, func(s *site) bool { return s.Entry.Name == w.Entry.Name }); i >= 0 {
-		return r.sites[i]
+// joiner is a host that was reached for an ask, and is not of the run yet.
+type joiner struct {
+	reach.Found
+	attach link.Attach
+}
+
+// named is how a host of that name is reached.
+func (r *driver) named(name string) hosts.Wanted {
+	if i := slices.IndexFunc(r.wanted, func(w hosts.Wanted) bool { return w.Entry.Name == name }); i >= 0 {
+		return r.wanted[i]
 	}
-	s := &site{Wanted: w, host: -1, Host: job.Host{Name: w.Entry.Name}}
-	r.sites = append(r.sites, s)
-	return s
+	return hosts.Wanted{Entry: hostlist.Entry{Name: name}, Local: r.cfg.Self(name)}
 }
 
 // readHosts reads the hosts that programs name, aside, as files may take long.
@@ -44,12 +48,7 @@ func (r *driver) readHosts(programs []job.SpawnProgram) {
 func (r *driver) join(o run.Reach) run.Event {
 	var want []hosts.Wanted
 	for _, name := range o.Names {
-		i := slices.IndexFunc(r.sites, func(s *site) bool { return s.Entry.Name == name })
-		if i >= 0 {
-			want = append(want, r.sites[i].Wanted)
-		} else {
-			want = append(want, hosts.Wanted{Entry: hostlist.Entry{Name: name}, Local: r.cfg.Self(name)})
-		}
+		want = append(want, r.named(name))
 	}
 	to := r.cfg.Reach
 	to.Identity = r.identity
@@ -59,10 +58,9 @@ func (r *driver) join(o run.Reach) run.Event {
 		}
 	}
 	var claims []reach.Found // the agents that the run has
-	for _, s := range r.sites {
-		if slices.Contains(o.Has, s.Entry.Name) {
-			claims = append(claims, reach.Found{Wanted: s.Wanted, Session: r.places.hosts()[s.host].First})
-		}
+	for _, i := range o.Has {
+		h := r.places.hosts()[i]
+		claims = append(claims, reach.Found{Wanted: r.named(h.Name), Session: h.First})
 	}
 	r.aside(func(life context.Context) {
 		ctx, cancel := context.WithTimeout(life, min(joinWait, to.Wait))
@@ -85,11 +83,10 @@ func (r *driver) joined(have []reach.Found, attach link.Attach, err error) {
 	}
 	e := run.Reached{Err: err}
 	for _, f := range have {
-		s := r.siteOf(f.Wanted)
-		s.reached(f)
-		s.found, s.attach = &f, attach
-		agent := f.Session.Opened.Host
-		e.Sites = append(e.Sites, run.Found{Host: hostFor(f), CPUs: s.CPUs, Slots: int(agent.GetSlots()),
+		name, agent := f.Entry.Name, f.Session.Opened.Host
+		r.wanted = append(slices.DeleteFunc(r.wanted, func(w hosts.Wanted) bool { return w.Entry.Name == name }), anew(f))
+		r.joiners[name] = joiner{f, attach}
+		e.Sites = append(e.Sites, run.Found{Host: hostFor(f), CPUs: int(agent.GetCpus()), Slots: int(agent.GetSlots()),
 			Layout: layoutOf(f, r.cfg.Log), NearGPUs: nearGPUs(agent.GetGpuUnits(), r.cfg.GPUs)})
 	}
 	r.step(e)
@@ -97,19 +94,16 @@ func (r *driver) joined(have []reach.Found, attach link.Attach, err error) {
 
 // enlist makes a site that was found the run's next host.
 func (r *driver) enlist(name string) {
-	s := r.siteOf(hosts.Wanted{Entry: hostlist.Entry{Name: name}})
-	s.host = r.addHost(*s.found, s.attach)
-	s.found = nil
-	r.aside(r.carryHost(r.places.hosts()[s.host]))
+	j := r.joiners[name]
+	delete(r.joiners, name)
+	r.aside(r.carryHost(r.addHost(j.Found, j.attach)))
 }
 
 // dismiss closes sessions with hosts that were reached for an ask and not used.
 func (r *driver) dismiss() {
-	for _, s := range r.sites {
-		if f := s.found; f != nil {
-			s.found = nil
-			r.aside(func(context.Context) { reach.CloseAll([]reach.Found{*f}) })
-		}
+	for name, j := range r.joiners {
+		delete(r.joiners, name)
+		r.aside(func(context.Context) { reach.CloseAll([]reach.Found{j.Found}) })
 	}
 }
 
@@ -119,13 +113,13 @@ func hostFor(f reach.Found) run.Host {
 	return run.Host{Name: f.Entry.Name, Stated: o.Host.GetName(), Version: o.Version, Ports: o.MeetingPorts}
 }
 
-// addHost makes a host of the run from one that was found, and returns its index.
-func (r *driver) addHost(f reach.Found, attach link.Attach) int {
+// addHost makes the run's next host of one that was found.
+func (r *driver) addHost(f reach.Found, attach link.Attach) *link.Conn {
 	i := len(r.places.hosts())
 	h := r.keeps(i, f, attach, func(fr *apiv1.Frame) error { return r.deliver(i, fr) })
 	r.places.join(h)
 	r.remains.Host(reported(h))
-	return i
+	return h
 }
 
 // keeps is what keeps a host's session on a connection.

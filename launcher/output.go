@@ -142,7 +142,7 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	cfg := r.cfg.forRun()
 	cfg.ID, cfg.Number, cfg.Proof, cfg.Begun, cfg.Plan, cfg.PID = o.Run, r.number, r.proof, r.begun, r.plan, os.Getpid()
 	cfg.Restarts = r.again.times()
-	cfg.Input, cfg.Namespace, cfg.Errno = input, newNamespace, errno
+	cfg.Input, cfg.Sites, cfg.Namespace, cfg.Errno = input, r.sites, newNamespace, errno
 	for _, f := range r.sources.Announced() {
 		cfg.Files = append(cfg.Files, &apiv1.CopyFile{Name: f.Name, Mode: uint32(f.Mode), Size: uint64(f.Size)})
 	}
@@ -156,19 +156,11 @@ func (r *driver) prepare(have []reach.Found, o *reach.Opener) error {
 	for _, h := range r.plan.Hosts {
 		f := byName[h.Name]
 		r.addHost(f, attach)
-		for _, s := range r.sites {
-			if s.Entry.Name == h.Name {
-				s.host = len(cfg.Hosts)
-			}
-		}
 		cfg.Hosts = append(cfg.Hosts, hostFor(f))
 		delete(byName, h.Name)
 	}
 	for i := range cfg.Hosts {
 		cfg.Hosts[i].Meets = meetsAt(i, r.places.hosts())
-	}
-	for _, s := range r.sites {
-		cfg.Sites = append(cfg.Sites, run.Site{Host: s.Host, Stated: s.stated, Local: s.Local})
 	}
 	for name, unused := range byName {
 		if r.spare[name] {

@@ -287,7 +287,8 @@ func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi job.Protoco
 			return s, err
 		}
 	}
-	r.sites, r.number = newSites(want, placed, have), 1
+	r.know(want, placed, have)
+	r.number = 1
 	if err := r.prepare(have, o); err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func (r *Run) join(o spawn.Order) {
 	}
 	for _, s := range r.sites.list {
 		if r.sites.alive(s) {
-			order.Has = append(order.Has, s.Name)
+			order.Has = append(order.Has, s.host)
 		}
 	}
 	r.give(order)

@@ -175,8 +175,11 @@ type (
 	}
 	// ReadHosts reads the hosts that programs name: HostsRead answers.
 	ReadHosts struct{ Programs []job.SpawnProgram }
-	// Reach reaches sites by name beside those that the run has: Reached answers.
-	Reach struct{ Names, Has []string }
+	// Reach reaches sites by name, beside the hosts that the run has: Reached answers.
+	Reach struct {
+		Names []string
+		Has   []int
+	}
 	// Enlist makes a site that was reached the run's next host.
 	Enlist struct{ Site string }
 	// Dismiss lets sites go that were reached and not enlisted.

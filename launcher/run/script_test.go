@@ -242,7 +242,11 @@ func (s *script) take(orders []Order) {
 			targets, err := spawn.Targets(o.Programs, nil)
 			answers = append(answers, HostsRead{targets, err})
 		case Reach:
-			line = fmt.Sprintf("reach %v beside %v", o.Names, o.Has)
+			var has []string
+			for _, h := range o.Has {
+				has = append(has, fmt.Sprintf("w%d", h))
+			}
+			line = fmt.Sprintf("reach %v beside %v", o.Names, has)
 		case Enlist:
 			line = "enlist " + o.Site
 		}
