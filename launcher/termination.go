@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
@@ -37,10 +36,7 @@ func (r *driver) final(f verdict.Fault, tail []string) int {
 
 // early is the verdict on a run that had no ranks yet.
 func (r *driver) early(err error) int {
-	var f *reach.Failure
-	if !errors.As(err, &f) {
-		f = reach.Failf(job.ExitInternal, "%v", err)
-	}
+	f := failure(err)
 	v := verdict.Early(f.Code, f.Lines, r.phase)
 	return r.tell(v, v.Lines(true), nil)
 }
@@ -150,11 +146,7 @@ func termination(code int, lines, first, tail []string) string {
 	if len(text) <= maxTermination {
 		return text
 	}
-	cut := maxTermination
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut]
+	return strings.ToValidUTF8(text[:maxTermination], "") // without half a character
 }
 
 // last prints a failure's last lines, mirrors them to the termination log, and returns code.
@@ -172,9 +164,13 @@ func last(r *reach.Reach, code int, lines, tail []string) int {
 
 // End prints a failure and is its exit code.
 func End(r *reach.Reach, err error) int {
-	var f *reach.Failure
-	if !errors.As(err, &f) {
-		f = reach.Failf(job.ExitInternal, "%v", err)
-	}
+	f := failure(err)
 	return last(r, f.Code, f.Lines, nil)
+}
+
+func failure(err error) *reach.Failure {
+	if f := (*reach.Failure)(nil); errors.As(err, &f) {
+		return f
+	}
+	return reach.Failf(job.ExitInternal, "%v", err)
 }
