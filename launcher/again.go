@@ -2,10 +2,8 @@ package launcher
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"slices"
@@ -18,7 +16,6 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/hosts"
-	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/restart"
@@ -286,10 +283,7 @@ func ranksNamed(ranks idset.Set) string {
 func tellRestart(r *driver) {
 	a := r.again
 	r.remains.Restarted(report.Restart{Kind: a.why.Kind, Why: a.why.Evidence[0], Pause: a.pause.Seconds(), Replaced: a.replaced})
-	if r.cfg.Output.Mode != iof.JSON {
-		return
-	}
-	text, err := json.Marshal(struct {
+	r.event(struct {
 		Time     time.Time         `json:"time"`
 		Event    string            `json:"event"`
 		Restart  int               `json:"restart"`
@@ -298,7 +292,4 @@ func tellRestart(r *driver) {
 		Replaced []report.Replaced `json:"replaced,omitempty"`
 		Verdict  verdict.Verdict   `json:"verdict"`
 	}{time.Now().UTC(), "restart", a.number, r.cfg.MaxRestarts, a.pause.Seconds(), a.replaced, a.why})
-	if err == nil {
-		_, _ = io.WriteString(r.cfg.Stdout, string(text)+"\n")
-	}
 }

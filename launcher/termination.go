@@ -50,19 +50,24 @@ func (r *driver) tell(v verdict.Verdict, lines, tail []string) int {
 	if r.cfg.Told != nil {
 		r.cfg.Told(lines, tail)
 	}
-	if r.cfg.Output.Mode == iof.JSON {
-		text, err := json.Marshal(struct {
-			Time  time.Time `json:"time"`
-			Event string    `json:"event"`
-			verdict.Verdict
-		}{time.Now().UTC(), "verdict", v})
-		if err == nil {
-			_, _ = fmt.Fprintf(r.cfg.Stdout, "%s\n", text)
-		}
-	}
+	r.event(struct {
+		Time  time.Time `json:"time"`
+		Event string    `json:"event"`
+		verdict.Verdict
+	}{time.Now().UTC(), "verdict", v})
 	writeTermination(&r.cfg.Reach, v.ExitCode, lines, v.Stderr, tail)
 	r.remains.Seal(r.cfg.Stderr, &v, v.ExitCode)
 	return v.ExitCode
+}
+
+// event is one of mpiup's own among the ranks' lines, where these are JSON.
+func (r *driver) event(e any) {
+	if r.cfg.Output.Mode != iof.JSON {
+		return
+	}
+	if text, err := json.Marshal(e); err == nil {
+		_, _ = fmt.Fprintf(r.cfg.Stdout, "%s\n", text)
+	}
 }
 
 // circumstances are what the run knows of the guilty process and its host.
