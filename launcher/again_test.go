@@ -46,8 +46,8 @@ func TestRanksAreStartedAgain(t *testing.T) {
 				serve := func(ctx context.Context, s wire.Stream) error { n++; return tt.starts[n-1].serve(ctx, s) }
 				begun := time.Now()
 				code := Run(context.Background(), Config{
-					Reach: reach.Reach{Sources: hosts.Sources{Root: t.TempDir(), Hostname: "h"}, Embedded: serve, Stdout: &out, Stderr: &errs},
-					Apps:  []job.App{{Argv: []string{"x"}, N: 2}}, MaxRestarts: tt.most, Timeout: tt.limit,
+					Reach:  reach.Reach{Sources: hosts.Sources{Root: t.TempDir(), Hostname: "h"}, Embedded: serve, Stdout: &out, Stderr: &errs},
+					Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}, N: 2}}, MaxRestarts: tt.most, Timeout: tt.limit},
 				})
 				if took := time.Since(begun); code != tt.code || out.String() != tt.out || n != len(tt.starts) || took < tt.took || took > tt.took+500*time.Millisecond {
 					t.Errorf("code %d after %d starts in %v, output %q\n%s", code, n, took, out.String(), errs.String())
@@ -80,13 +80,13 @@ func TestRestartsAreRefused(t *testing.T) {
 		says string
 	}{
 		{"no restarts", Config{Stdin: other}, ""},
-		{"no input", Config{MaxRestarts: 1, Stdin: null}, ""},
-		{"input for nobody", Config{MaxRestarts: 1, Stdin: other, StdinTarget: "none"}, ""},
-		{"input", Config{MaxRestarts: 1, Stdin: other, StdinTarget: "0"}, "add < /dev/null, or --stdin none"},
+		{"no input", Config{Wishes: Wishes{MaxRestarts: 1}, Stdin: null}, ""},
+		{"input for nobody", Config{Wishes: Wishes{MaxRestarts: 1}, Stdin: other, StdinTarget: "none"}, ""},
+		{"input", Config{Wishes: Wishes{MaxRestarts: 1}, Stdin: other, StdinTarget: "0"}, "add < /dev/null, or --stdin none"},
 		{"spares for nothing", Config{Spares: 1}, "--spares 1: spares come in when ranks are started again; add --max-restarts"},
-		{"ranks that go on", Config{MaxRestarts: 1, Recover: true}, "leave one of the two out"},
-		{"programs that are no job", Config{MaxRestarts: 1, Linger: true}, "leave one of the two out"},
-		{"other pods' ranks", Config{MaxRestarts: 1, Nodes: 2}, "start all from one pod"},
+		{"ranks that go on", Config{Wishes: Wishes{MaxRestarts: 1, Recover: true}}, "leave one of the two out"},
+		{"programs that are no job", Config{Wishes: Wishes{MaxRestarts: 1, Linger: true}}, "leave one of the two out"},
+		{"other pods' ranks", Config{Wishes: Wishes{MaxRestarts: 1, Nodes: 2}}, "start all from one pod"},
 	} {
 		if err := tt.cfg.restarts(); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.says)

@@ -76,8 +76,7 @@ func Exec(ctx context.Context, cfg ExecConfig) int {
 	cfg.Entries = []hostlist.Entry{entry}
 	cfg.App.N = 1
 	return runJob(ctx, Config{
-		Reach: cfg.Reach, Apps: []job.App{cfg.App}, Timeout: cfg.Timeout, PMI: job.NoProtocol,
-		Output: out, Stdin: cfg.Stdin, Signals: cfg.Signals,
+		Reach: cfg.Reach, Wishes: Wishes{Apps: []job.App{cfg.App}, Timeout: cfg.Timeout, PMI: job.NoProtocol}, Output: out, Stdin: cfg.Stdin, Signals: cfg.Signals,
 	}, &cfg)
 }
 

@@ -20,7 +20,7 @@ import (
 
 // aboutToLaunch is a run of four ranks on two hosts, whose agents have not heard of it yet.
 func aboutToLaunch(t testing.TB, out *strings.Builder) *driver {
-	cfg := Config{Apps: []job.App{{Argv: []string{"a.out"}, N: 4}}}
+	cfg := Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"a.out"}, N: 4}}}}
 	if out != nil {
 		cfg.Stderr = out
 	}

@@ -60,7 +60,7 @@ func TestTermGrace(t *testing.T) {
 					defer time.AfterFunc(time.Millisecond+time.Duration(i)*3*time.Second, func() { signals <- s }).Stop()
 				}
 				begun := time.Now()
-				code := Run(context.Background(), Config{Apps: []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit, Signals: signals,
+				code := Run(context.Background(), Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit}, Signals: signals,
 					Reach: reach.Reach{Sources: hosts.Sources{Root: t.TempDir(), Hostname: "h"}, Pod: "l", Embedded: tt.agent.serve, Stderr: &errs, TermGrace: grace}})
 				took := time.Since(begun).Truncate(time.Millisecond) - time.Millisecond
 				if code != tt.code || took.Round(time.Second) != tt.took.Round(time.Second) || !strings.Contains(errs.String(), tt.says) {

@@ -29,8 +29,8 @@ func TestWhatRemains(t *testing.T) {
 				agent := &scripted{stop: nil, launch: append([]*apiv1.Frame{(&apiv1.Started{Rank: 0, Pid: 7}).Frame()}, exited(0, tt.code)...)}
 				synctest.Test(t, func(t *testing.T) {
 					code := Run(t.Context(), Config{
-						Reach: reach.Reach{Sources: hosts.Sources{Root: dir, Hostname: "h"}, Embedded: agent.serve, Stdout: &out, Stderr: &errs},
-						Apps:  []job.App{{Argv: []string{"prog"}, N: 1, Env: []string{"MY_TOKEN=x"}}}, Report: cfg,
+						Reach:  reach.Reach{Sources: hosts.Sources{Root: dir, Hostname: "h"}, Embedded: agent.serve, Stdout: &out, Stderr: &errs},
+						Wishes: Wishes{Apps: []job.App{{Argv: []string{"prog"}, N: 1, Env: []string{"MY_TOKEN=x"}}}}, Report: cfg,
 					})
 					if code != tt.code {
 						t.Errorf("code %d: %s", code, errs.String())

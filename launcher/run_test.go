@@ -189,14 +189,14 @@ func TestRun(t *testing.T) {
 		{name: "a rank that is not there", agent: scripted{launch: frames(both, exited(9, 0)), stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 250, says: "rank 9"},
 		{name: "a rank exits twice", agent: scripted{launch: frames(both, exited(0, 0), exited(0, 0)), stop: stoppedByUs(1)}, code: 250, says: "out of turn"},
 		{name: "an agent that does not stop its ranks", agent: scripted{launch: frames(both, exited(1, 7))}, code: 7, says: "rank 1"},
-		{name: "codes are no failures, all well", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, exited(1, 7), exited(0, 5))}},
-		{name: "codes are no failures, a signal is", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, exited(1, 7), signalled(0, 9))}, code: 137, says: "rank 0"},
-		{name: "codes are no failures, an abort is", cfg: Config{KeepOn: true}, agent: scripted{launch: frames(both, aborted, exited(1, 42)), stop: stoppedByUs(0)}, code: 42, says: "MPI_Abort"},
-		{name: "a rank ends without MPI_Finalize, and that is no failure", cfg: Config{KeepOn: true, Recover: true},
+		{name: "codes are no failures, all well", cfg: Config{Wishes: Wishes{KeepOn: true}}, agent: scripted{launch: frames(both, exited(1, 7), exited(0, 5))}},
+		{name: "codes are no failures, a signal is", cfg: Config{Wishes: Wishes{KeepOn: true}}, agent: scripted{launch: frames(both, exited(1, 7), signalled(0, 9))}, code: 137, says: "rank 0"},
+		{name: "codes are no failures, an abort is", cfg: Config{Wishes: Wishes{KeepOn: true}}, agent: scripted{launch: frames(both, aborted, exited(1, 42)), stop: stoppedByUs(0)}, code: 42, says: "MPI_Abort"},
+		{name: "a rank ends without MPI_Finalize, and that is no failure", cfg: Config{Wishes: Wishes{KeepOn: true, Recover: true}},
 			agent: scripted{launch: frames(both, signalled(0, 9), wireup, exited(1, 0))}},
-		{name: "a rank that goes on cannot be wired up", cfg: Config{KeepOn: true, Recover: true},
+		{name: "a rank that goes on cannot be wired up", cfg: Config{Wishes: Wishes{KeepOn: true, Recover: true}},
 			agent: scripted{launch: frames(both, wireup), stop: frames(stoppedByUs(0), stoppedByUs(1))}, code: 247, says: "bad PMI"},
-		{name: "the only host is lost, and nobody can go on", cfg: Config{KeepOn: true, Recover: true},
+		{name: "the only host is lost, and nobody can go on", cfg: Config{Wishes: Wishes{KeepOn: true, Recover: true}},
 			agent: scripted{launch: both, quits: true}, code: 248, says: "ended by the test"},
 		{name: "the plan is shown", cfg: Config{ShowMap: true}, agent: scripted{launch: frames(both, exited(0, 0), exited(1, 0))}, says: "2 ranks on 1 host: x\nh  ranks 0-1  (2 of 2 slots)\n"},
 		{name: "what is no warning is for -v", agent: scripted{launch: frames(quiet("mind one"), quiet("mind two"), notice("beware"), both, exited(0, 0), exited(1, 0))},
@@ -212,8 +212,8 @@ func TestRun(t *testing.T) {
 					t.Fatal(err)
 				}
 				code := Run(context.Background(), Config{
-					Reach: reach.Reach{Sources: hosts.Sources{Root: root, Hostname: "h"}, Embedded: tt.agent.serve, Stdout: &out, Stderr: &errs, TerminationLog: termination},
-					Apps:  []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit, KeepOn: tt.cfg.KeepOn, Recover: tt.cfg.Recover, ShowMap: tt.cfg.ShowMap,
+					Reach:  reach.Reach{Sources: hosts.Sources{Root: root, Hostname: "h"}, Embedded: tt.agent.serve, Stdout: &out, Stderr: &errs, TerminationLog: termination},
+					Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}}}, Timeout: tt.limit, KeepOn: tt.cfg.KeepOn, Recover: tt.cfg.Recover}, ShowMap: tt.cfg.ShowMap,
 				})
 				if code != tt.code || out.String() != tt.out || !strings.Contains(errs.String(), tt.says) || strings.Count(errs.String(), "mind") > 1 {
 					t.Errorf("code %d, stdout %q, stderr %q; want %d, %q, %q", code, out.String(), errs.String(), tt.code, tt.out, tt.says)
@@ -235,14 +235,14 @@ func TestRunRefusesBadInput(t *testing.T) {
 		says string
 	}{
 		{name: "no program", cfg: Config{}, code: 240, says: "no program"},
-		{name: "no agent and no hosts", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}}}, code: 241, says: "--host"},
-		{name: "no rank here, and no other host", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}},
+		{name: "no agent and no hosts", cfg: Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}}}}}, code: 241, says: "--host"},
+		{name: "no rank here, and no other host", cfg: Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}}}},
 			Reach: reach.Reach{Embedded: fine.serve, Sources: hosts.Sources{NotHere: true}}}, code: 241, says: "--host"},
-		{name: "no rank here, and no other host is named", cfg: Config{Apps: []job.App{{Argv: []string{"x"}}},
+		{name: "no rank here, and no other host is named", cfg: Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}}}},
 			Reach: reach.Reach{Embedded: fine.serve, Sources: hosts.Sources{NotHere: true, Entries: []hostlist.Entry{{Name: "localhost"}, {Name: "H.ns"}}}}}, code: 240, says: "this host alone"},
-		{name: "standard input for a rank that is not there", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, StdinTarget: "7",
+		{name: "standard input for a rank that is not there", cfg: Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}, N: 1}}}, StdinTarget: "7",
 			Reach: reach.Reach{Embedded: fine.serve}}, code: 240, says: "--stdin 7"},
-		{name: "output into a file that is in the way", cfg: Config{Apps: []job.App{{Argv: []string{"x"}, N: 1}}, Output: iof.Config{Dir: "/dev/null/x"},
+		{name: "output into a file that is in the way", cfg: Config{Wishes: Wishes{Apps: []job.App{{Argv: []string{"x"}, N: 1}}}, Output: iof.Config{Dir: "/dev/null/x"},
 			Reach: reach.Reach{Embedded: fine.serve}}, code: 251, says: "/dev/null"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

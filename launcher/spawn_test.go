@@ -238,9 +238,8 @@ func program(name string, procs int, hosts ...string) *apiv1.SpawnApp {
 func playSpawn(t *testing.T, placed []job.Host, first []job.App, pmi job.Protocol, apps ...*apiv1.SpawnApp) (code int, out, errs string, seen map[string][]string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cfg := Config{Apps: first, Policy: placement.Policy{MapBy: placement.ByNode},
-		PMI: pmi, Output: iof.Config{Mode: iof.Tag}, Reach: reach.Reach{Sources: hosts.Sources{Root: t.TempDir()}, Stdout: &stdout, Stderr: &stderr,
-			Embedded: func(context.Context, wire.Stream) error { return nil }}}
+	cfg := Config{Wishes: Wishes{Apps: first, Policy: placement.Policy{MapBy: placement.ByNode}, PMI: pmi}, Output: iof.Config{Mode: iof.Tag}, Reach: reach.Reach{Sources: hosts.Sources{Root: t.TempDir()}, Stdout: &stdout, Stderr: &stderr,
+		Embedded: func(context.Context, wire.Stream) error { return nil }}}
 	cfg.Identity = ourIdentity(t)
 	cfg.Fill()
 	r := newDriver(cfg)

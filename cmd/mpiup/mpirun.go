@@ -180,14 +180,15 @@ func (p *process) mpirunSettings(cfg *launcher.Config, family line.Family) (err 
 // mpirunConfig is the run that a command line asks for.
 func (p *process) mpirunConfig(l *line.Line, r reach.Reach, dir string) (launcher.Config, error) {
 	cfg := launcher.Config{
-		Reach: r, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap, ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, MaxRestarts: l.MaxRestarts, Timeout: l.Timeout, Stall: launcher.StallConfig{After: cli.DefaultStall},
-		PMI: job.AutoProtocol,
+		Reach: r, DryRun: l.DryRun, MapOfOpenMPI: l.DisplayMap,
+		Wishes: launcher.Wishes{ReportBindings: l.Bindings, KeepOn: l.KeepOn, Recover: l.Recover, Linger: l.Linger, MaxRestarts: l.MaxRestarts,
+			Timeout: l.Timeout, Stall: launcher.StallConfig{After: cli.DefaultStall}, PMI: job.AutoProtocol, GPUs: gpu.Wish{PerRank: l.GPUsPerRank},
+			Policy: placement.Policy{PerNode: l.PerHost, Oversubscribe: l.Oversubscribe,
+				MapBy: placement.MapBy(l.MapBy), RankBy: placement.MapBy(l.RankBy), Binding: l.Binding}},
 		Output: iof.Config{Timestamps: l.Timestamps, Merge: l.Merge, Dir: l.OutputDir,
 			NoCopy: l.NoCopy, NoJobID: l.NoJobID, Prepend: iof.Pattern(l.Prepend),
 			Files: [2]iof.Pattern{job.Stdout: iof.Pattern(l.OutFile), job.Stderr: iof.Pattern(l.ErrFile)}},
-		Policy: placement.Policy{PerNode: l.PerHost, Oversubscribe: l.Oversubscribe,
-			MapBy: placement.MapBy(l.MapBy), RankBy: placement.MapBy(l.RankBy), Binding: l.Binding},
-		SpawnFiles: p.getenv("MPIUP_SPAWN_HOSTFILES"), Stdin: p.stdin, StdinTarget: l.Stdin, GPUs: gpu.Wish{PerRank: l.GPUsPerRank},
+		SpawnFiles: p.getenv("MPIUP_SPAWN_HOSTFILES"), Stdin: p.stdin, StdinTarget: l.Stdin,
 	}
 	if cfg.StdinTarget == "" {
 		cfg.StdinTarget = "0"

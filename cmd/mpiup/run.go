@@ -123,13 +123,15 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		reach.TerminationLog, reach.TerminationMade = f.TerminationLog, true
 	}
 	cfg := launcher.Config{
-		Pty: tty, Reach: reach, Apps: apps, ShowMap: f.DisplayMap, ReportBindings: f.ReportBindings, DryRun: f.DryRun, Preflight: f.Preflight, MaxRestarts: f.MaxRestarts, Spares: f.Spares, Timeout: f.Timeout, Preempt: preempt, Stall: stallOf(f), PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint,
-		Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.Binding.Map.Policy),
-			RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding},
+		Reach: reach, Pty: tty, ShowMap: f.DisplayMap, DryRun: f.DryRun, Preflight: f.Preflight, Spares: f.Spares,
+		Wishes: launcher.Wishes{Apps: apps, ReportBindings: f.ReportBindings, Linger: f.Independent, MaxRestarts: f.MaxRestarts, Timeout: f.Timeout,
+			Preempt: preempt, Stall: stallOf(f), PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint, WorkerLogs: f.WorkerLogs,
+			Net: wish, MPIPorts: ports, Fabric: fabric, GPUs: f.GPUs, Frameworks: f.Frameworks, Expand: f.Expand, Explain: f.Explain,
+			Policy: placement.Policy{PerNode: f.PerNode, Oversubscribe: f.Oversubscribe, MapBy: mapBy(f.Binding.Map.Policy),
+				RankBy: rankBy(f.Binding.Rank.By), Binding: f.Binding}},
 		Output:     iof.Config{Mode: outputModes[f.Output], TagHost: f.TagHost, TagStream: f.TagStream, Timestamps: f.Timestamp, Dir: f.OutputDir},
-		SpawnFiles: cmp.Or(f.SpawnFiles, p.getenv("MPIUP_SPAWN_HOSTFILES")), WorkerLogs: f.WorkerLogs, Stdin: p.stdin, StdinTarget: f.Stdin, Net: wish, MPIPorts: ports,
-		Report:     remains.Config{Dir: f.Report, Seal: f.Seal, Kept: cmp.Or(p.getenv("MPIUP_REPORTS"), filepath.Join(os.TempDir(), fmt.Sprintf("mpiup-reports-%d", os.Geteuid())))},
-		Frameworks: f.Frameworks, Linger: f.Independent, Expand: f.Expand, Fabric: fabric, Explain: f.Explain, GPUs: f.GPUs,
+		SpawnFiles: cmp.Or(f.SpawnFiles, p.getenv("MPIUP_SPAWN_HOSTFILES")), Stdin: p.stdin, StdinTarget: f.Stdin,
+		Report: remains.Config{Dir: f.Report, Seal: f.Seal, Kept: cmp.Or(p.getenv("MPIUP_REPORTS"), filepath.Join(os.TempDir(), fmt.Sprintf("mpiup-reports-%d", os.Geteuid())))},
 	}
 	if f.Metrics != "" {
 		l, err := net.Listen("tcp", f.Metrics)

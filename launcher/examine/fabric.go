@@ -110,7 +110,7 @@ type part struct{ host, slots int }
 func (b *bench) run(ctx context.Context, argv []string, pmi job.Protocol, limit time.Duration, parts ...part) (string, error) {
 	out := &tail{most: maxOutput}
 	var lines, last []string
-	cfg := launcher.Config{Reach: b.cfg.Reach, Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use}
+	cfg := launcher.Config{Reach: b.cfg.Reach, Wishes: launcher.Wishes{Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use}}
 	cfg.Stdout, cfg.Stderr, cfg.TerminationLog, cfg.Terminal = out, &tail{most: maxOutput}, "", false
 	cfg.Told = func(l, t []string) { lines, last = l, t }
 	set := &hosts.Set{From: "mpiup doctor"}

@@ -36,7 +36,7 @@ func TestAlone(t *testing.T) {
 		{"one", all(&apiv1.Exited{Library: library})[:1], job.PMI1, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := aboutToLaunch(t, Config{PMI: c.offered})
+			r := aboutToLaunch(t, Config{Wishes: Wishes{PMI: c.offered}})
 			if c.chosen != nil {
 				r.on(0, c.chosen.Frame())
 			}

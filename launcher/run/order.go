@@ -236,27 +236,45 @@ func (o *orders) once(key, line string) {
 	o.say("%s", line)
 }
 
+// Wishes are what the user wants of a run.
+type Wishes struct {
+	Apps   []job.App
+	Policy placement.Policy
+	// ReportBindings prints each rank's CPUs when it has started.
+	ReportBindings bool
+	KeepOn         bool          // a rank's exit code other than 0 ends nothing and is no failure; signals and aborts are
+	Recover        bool          // nor are signals, an end without MPI_Finalize, and the loss of a host while ranks run on another
+	Linger         bool          // a rank's failure ends nothing; when all have ended, the first counts
+	MaxRestarts    int           // how often ranks that failed are started again; 0: never
+	Timeout        time.Duration // for the whole run, from its Begun; 0: none
+	Preempt        job.Preempt
+	Stall          StallConfig
+	PMI            job.Protocol
+	Universe       int // MPI_UNIVERSE_SIZE, or one of Universe...
+
+	NoTopologyHint bool // ranks read /sys themselves
+
+	Net      network.Wish  // for MPI's traffic; zero: each host chooses, if it has several interfaces
+	MPIPorts network.Ports // that MPI libraries may listen on; zero: any
+	Fabric   rdma.Wish
+
+	GPUs gpu.Wish // of its host that a rank sees; zero: all
+
+	Expand     bool           // $NAME in the programs' Env is each rank's
+	Frameworks frameworks.Set // whose variables the ranks get
+	Nodes      int            // above 1: frameworks count the job, which is on one host, as one of so many of its size; each is a run of its own
+	Node       int            // which
+
+	Explain int // 1 + the rank whose environment is printed, in place of running programs; 0: none
+
+	WorkerLogs bool // agents tee the ranks' output to their own logs too
+	Window     int  // bytes of output one rank may have under way; default 1 MiB, less with many ranks
+}
+
 // Config is what a run is to be.
 type Config struct {
-	// As the user has it: launcher.Config has the same fields, and says what they mean.
-	Apps                            []job.App
-	Policy                          placement.Policy
-	ReportBindings                  bool
-	KeepOn, Recover, Linger, Expand bool
-	Nodes, Node                     int
-	Timeout, Grace, TermGrace       time.Duration
-	Preempt                         job.Preempt
-	Stall                           StallConfig
-	PMI                             job.Protocol
-	Universe                        int
-	NoTopologyHint, WorkerLogs      bool
-	Net                             network.Wish
-	MPIPorts                        network.Ports
-	GPUs                            gpu.Wish
-	Frameworks                      frameworks.Set
-	Explain                         int
-	Fabric                          rdma.Wish
-	Window                          int
+	Wishes
+	Grace, TermGrace time.Duration // as reach.Reach has them
 
 	Pty        bool        // ranks write to terminals
 	SpawnFiles bool        // hostfiles are read that ranks name when they spawn
@@ -266,17 +284,17 @@ type Config struct {
 	PID        int         // ours, for the sentence that says how to go on
 	Pod        string      // this host, as messages call it
 
-	ID                    string    // of the run, in all its sessions
-	Number                uint64    // of this incarnation, in every Launch
-	Proof                 []byte    // our signature under it, for agents that tell others; nil: none
-	Begun                 time.Time // when Run was called
-	Restarts, MaxRestarts int       // how often the job has been started again, and may be
-	Plan                  *job.Plan // of the first job
-	Hosts                 []Host    // of Plan.Hosts
-	Sites                 []Site    // hosts that jobs may be placed on
-	Input                 []int     // ranks that get our standard input
-	Files                 []*apiv1.CopyFile
-	Copied                []uint32 // by app: 1 + index in Files of the program itself; 0, or none: hosts have it
+	ID       string    // of the run, in all its sessions
+	Number   uint64    // of this incarnation, in every Launch
+	Proof    []byte    // our signature under it, for agents that tell others; nil: none
+	Begun    time.Time // when Run was called
+	Restarts int       // how often the job has been started again
+	Plan     *job.Plan // of the first job
+	Hosts    []Host    // of Plan.Hosts
+	Sites    []Site    // hosts that jobs may be placed on
+	Input    []int     // ranks that get our standard input
+	Files    []*apiv1.CopyFile
+	Copied   []uint32 // by app: 1 + index in Files of the program itself; 0, or none: hosts have it
 
 	Namespace func() string                     // a new name of a job in PMIx, hard to guess
 	Self      func(name string) bool            // the name means this very host

@@ -49,7 +49,7 @@ type script struct {
 }
 
 func (s *script) begin(args []string) {
-	cfg := Config{PMI: job.PMI1, Apps: []job.App{{Argv: []string{"a.out"}, N: s.number(args[1])}}, Policy: placement.Policy{MapBy: placement.ByNode}}
+	cfg := Config{Wishes: Wishes{PMI: job.PMI1, Apps: []job.App{{Argv: []string{"a.out"}, N: s.number(args[1])}}, Policy: placement.Policy{MapBy: placement.ByNode}}}
 	for _, a := range args[2:] {
 		name, value, _ := strings.Cut(a, "=")
 		switch name {

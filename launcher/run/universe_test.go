@@ -22,7 +22,7 @@ func TestUniverseOfPMI(t *testing.T) {
 		{"a number", 7, []job.Host{counted}, 7},
 		{"Hydra's SYSTEM", UniverseSystem, []job.Host{given, counted}, 5},
 	} {
-		r := briefing{cfg: &Config{Universe: tt.said, Plan: &job.Plan{Universe: 1}}, sites: &sites{}}
+		r := briefing{cfg: &Config{Wishes: Wishes{Universe: tt.said}, Plan: &job.Plan{Universe: 1}}, sites: &sites{}}
 		for _, h := range tt.hosts {
 			r.sites.list = append(r.sites.list, &site{Site: Site{Host: h}})
 		}
