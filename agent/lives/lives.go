@@ -148,14 +148,21 @@ func (i *identity) dropLife() {
 func (b *Book) Numbers(name, incarnation string) (own Claim, highest uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := b.of[name]
-	if i == nil {
-		return Claim{}, 0
-	}
-	if l := i.lives[incarnation]; l != nil && l.fenced == nil {
+	if l := b.life(name, incarnation); l != nil && l.fenced == nil {
 		own = l.claim
 	}
-	return own, i.highest
+	if i := b.of[name]; i != nil {
+		highest = i.highest
+	}
+	return own, highest
+}
+
+// life is an incarnation of an identity; nil: it is not known. mu is held.
+func (b *Book) life(name, incarnation string) *life {
+	if i := b.of[name]; i != nil {
+		return i.lives[incarnation]
+	}
+	return nil
 }
 
 // Start lets a life start something, with the number that it brings if it has none here; run says that it is ranks and
@@ -199,23 +206,22 @@ func (b *Book) Start(name string, l Life, c Claim, run bool, now time.Duration) 
 func (b *Book) Fence(name, incarnation, by string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := b.of[name]
-	if i == nil || i.lives[incarnation] == nil || i.lives[incarnation].fenced != nil {
+	l := b.life(name, incarnation)
+	if l == nil || l.fenced != nil {
 		return
 	}
-	f := &Fenced{By: by}
-	if l := i.lives[by]; l != nil {
-		f.Number = l.number
+	l.fenced = &Fenced{By: by}
+	if other := b.life(name, by); other != nil {
+		l.fenced.Number = other.number
 	}
-	i.lives[incarnation].fenced = f
 }
 
 // Fenced tells by whom an incarnation was fenced; nil: it was not.
 func (b *Book) Fenced(name, incarnation string) *Fenced {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if i := b.of[name]; i != nil && i.lives[incarnation] != nil {
-		return i.lives[incarnation].fenced
+	if l := b.life(name, incarnation); l != nil {
+		return l.fenced
 	}
 	return nil
 }
@@ -224,10 +230,6 @@ func (b *Book) Fenced(name, incarnation string) *Fenced {
 func (b *Book) Siblings(name, asks, other string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := b.of[name]
-	if i == nil {
-		return false
-	}
-	l, o := i.lives[asks], i.lives[other]
+	l, o := b.life(name, asks), b.life(name, other)
 	return l != nil && o != nil && l.fenced == nil && o.fenced == nil && o.heard > l.born
 }

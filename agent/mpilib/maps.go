@@ -3,6 +3,7 @@ package mpilib
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"path"
 	"strconv"
 	"strings"
@@ -19,18 +20,16 @@ const (
 // or /proc does not say in time. It reads the tree's /proc, in which a library is as the process has it,
 // in a container of its own perhaps.
 func (m *Memory) Mapped(pid int) string {
-	return answered(func() string { return m.mappedBy(pid) }, "")
-}
-
-func (m *Memory) mappedBy(pid int) (found string) {
-	k := maps{newFiles(m.fsys, time.Now().Add(lookDeadline))}
-	k.each(pid, func(proc, line string) bool {
-		if l, ok := k.library(proc, line); ok {
-			found = printable(l.String())
-		}
-		return found == ""
-	})
-	return found
+	return answered(func() (found string) {
+		k := maps{newFiles(m.fsys, time.Now().Add(lookDeadline))}
+		k.each(pid, func(proc, line string) bool {
+			if l, ok := k.library(proc, line); ok {
+				found = printable(l.String())
+			}
+			return found == ""
+		})
+		return found
+	}, "")
 }
 
 // maps are the memory maps of processes.
@@ -81,21 +80,14 @@ func (k maps) library(proc, line string) (library, bool) {
 }
 
 // whole reads a file of /proc, whose size is not known.
-func (k maps) whole(p string, most int) string {
+func (k maps) whole(p string, most int64) string {
 	f, err := k.files.fsys.Open(inTree(p))
 	if err != nil || k.files.spent() {
 		return ""
 	}
 	defer f.Close()
-	var text []byte
-	b := make([]byte, 16<<10)
-	for len(text) < most {
-		n, err := f.Read(b)
-		text = append(text, b[:n]...)
-		if k.files.bytes += int64(n); err != nil || n == 0 {
-			break
-		}
-	}
+	text, _ := io.ReadAll(io.LimitReader(f, most)) // what can be read of a process that ends meanwhile
+	k.files.bytes += int64(len(text))
 	return string(text)
 }
 

@@ -19,13 +19,14 @@ import (
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
 
 var here = Environment{
 	LookupEnv: func(name string) (string, bool) {
-		v, ok := map[string]string{"HOME": "/root", "EMPTY": "", "LONG": strings.Repeat("x", maxVar)}[name]
+		v, ok := map[string]string{"HOME": "/root", "EMPTY": "", "LONG": strings.Repeat("x", line.MaxVar)}[name]
 		return v, ok
 	},
 	Dir: "/work",

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 )
 
 // insteadOf answers flags of mpirun, mpiexec, srun and torchrun that mpiup has no use for. What says "write" begins with a
@@ -82,7 +84,7 @@ func FlagError(fs *pflag.FlagSet, err error) error {
 	case errors.As(err, &unknown):
 		return unknownFlag(fs, unknown)
 	case errors.As(err, &valued):
-		return fmt.Errorf("%s needs a value", dashed(valued.GetSpecifiedName()))
+		return fmt.Errorf("%s%s needs a value", line.Hyphens(valued.GetSpecifiedName()), valued.GetSpecifiedName())
 	case errors.As(err, &invalid):
 		return fmt.Errorf("%s: %w", shown(invalid.GetFlag()), plainly(invalid))
 	case errors.As(err, &badWords):
@@ -142,13 +144,6 @@ func shown(f *pflag.Flag) string {
 		return "-" + f.Shorthand
 	}
 	return "--" + f.Name
-}
-
-func dashed(name string) string {
-	if len(name) == 1 {
-		return "-" + name
-	}
-	return "--" + name
 }
 
 // nearest is the known flag fewest edits away from name, if that is near enough to be meant.

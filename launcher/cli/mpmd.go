@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,10 +20,6 @@ type Environment struct {
 	LookPath  func(string) (string, error)     // a program on PATH, for --preload-binary
 }
 
-// maxVar is the longest NAME=value that exec takes (MAX_ARG_STRLEN, 32 pages, less the final
-// zero byte; linux/binfmts.h).
-const maxVar = 32*4096 - 1
-
 // ParseApps reads the words after the flags: program and arguments, and further programs after
 // ":". The first program has f.Program, which fs.Parse filled. Warnings are sentences for the
 // user: a variable to copy that is not set here.
@@ -34,7 +29,7 @@ func (f *RunFlags) ParseApps(args []string, env Environment) (apps []job.App, wa
 	}
 	first := true
 	for {
-		words, rest, more := cutAt(args, ":")
+		words, rest, more := line.Cut(args)
 		flags := f.Program
 		if !first {
 			flags = AppFlags{}
@@ -68,13 +63,6 @@ func (f *RunFlags) ParseApps(args []string, env Environment) (apps []job.App, wa
 	}
 }
 
-func cutAt(words []string, at string) (before, after []string, found bool) {
-	if i := slices.Index(words, at); i >= 0 {
-		return words[:i], words[i+1:], true
-	}
-	return words, nil, false
-}
-
 // parse reads the flags before a further program and returns the program's words.
 func (a *AppFlags) parse(words []string) ([]string, error) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -104,10 +92,7 @@ func (a *AppFlags) parse(words []string) ([]string, error) {
 func (a *AppFlags) app(words []string, env Environment) (job.App, []string, error) {
 	app := job.App{Argv: words, N: a.N, Wdir: env.Dir, AlsoWdir: env.Dir != ""}
 	if a.Wdir != "" {
-		app.Wdir, app.WdirExplicit = a.Wdir, true
-		if !filepath.IsAbs(a.Wdir) {
-			app.Wdir = filepath.Join(env.Dir, a.Wdir)
-		}
+		app.Wdir, app.WdirExplicit = under(env.Dir, a.Wdir), true
 	}
 	if err := Preload(&app, a.PreloadBinary, a.PreloadFiles, env.Dir, env.LookPath); err != nil {
 		return app, nil, err
@@ -119,9 +104,9 @@ func (a *AppFlags) app(words []string, env Environment) (job.App, []string, erro
 			warnings = append(warnings, warning)
 		}
 		for _, def := range defs {
-			if len(def) > maxVar {
+			if len(def) > line.MaxVar {
 				name, _, _ := strings.Cut(def, "=")
-				return app, nil, fmt.Errorf("-x %s: %d bytes are more than the %d a variable can have", clip(name), len(def), maxVar)
+				return app, nil, fmt.Errorf("-x %s: %d bytes are more than the %d a variable can have", clip(name), len(def), line.MaxVar)
 			}
 			app.Env = append(app.Env, def)
 		}
