@@ -1,6 +1,10 @@
 package procs
 
-import "golang.org/x/sys/unix"
+import (
+	"maps"
+
+	"golang.org/x/sys/unix"
+)
 
 // calls are the system calls in which processes wait, by the machine's number.
 var calls = withOwn(map[int]string{
@@ -17,8 +21,6 @@ var calls = withOwn(map[int]string{
 })
 
 func withOwn(m map[int]string) map[int]string {
-	for n, name := range ownCalls {
-		m[n] = name
-	}
+	maps.Copy(m, ownCalls)
 	return m
 }

@@ -3,6 +3,7 @@ package horovodrun
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -113,10 +114,8 @@ func tunables() (list []row) {
 		add(t.name, t.variable, 1, func(v string) (string, error) { return v, nil })
 	}
 	add("--log-level", "HOROVOD_LOG_LEVEL", 1, func(v string) (string, error) {
-		for _, level := range []string{"TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL"} {
-			if v == level {
-				return v, nil
-			}
+		if slices.Contains([]string{"TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL"}, v) {
+			return v, nil
 		}
 		return "", errors.New("the levels are TRACE, DEBUG, INFO, WARNING, ERROR and FATAL")
 	})

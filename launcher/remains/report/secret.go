@@ -2,6 +2,7 @@ package report
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -36,15 +37,9 @@ func (m masker) variable(kv string) string {
 		return cut(m.text(kv), maxVariable)
 	}
 	upper := strings.ToUpper(name)
-	for _, open := range openNames {
-		if upper == open {
-			return name + "=" + cut(m.text(value), maxVariable)
-		}
-	}
-	for _, word := range secretWords {
-		if strings.Contains(upper, word) && value != "" {
-			return name + "=" + mask
-		}
+	secret := slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(upper, word) })
+	if secret && value != "" && !slices.Contains(openNames, upper) {
+		return name + "=" + mask
 	}
 	return name + "=" + cut(m.text(value), maxVariable)
 }

@@ -169,15 +169,15 @@ func (p *parser) pmixParam(v []string) error {
 
 // envParam is a list of variables, for all programs.
 func (p *parser) envParam(list string) error {
-	own := p.Ctx.Env
-	p.Ctx.Env = p.ForAll
-	defer func() { p.ForAll, p.Ctx.Env = p.Ctx.Env, own }()
 	for item := range strings.SplitSeq(list, ";") {
-		if item != "" {
-			if err := p.export([]string{item}); err != nil {
-				return err
-			}
+		if item == "" {
+			continue
 		}
+		env, err := p.tuneVariable(item)
+		if err != nil {
+			return err
+		}
+		p.ForAll = append(p.ForAll, env...)
 	}
 	return nil
 }
