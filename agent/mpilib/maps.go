@@ -23,7 +23,7 @@ func (m *Memory) Mapped(pid int) string {
 	return answered(func() (found string) {
 		k := maps{newFiles(m.fsys, time.Now().Add(lookDeadline))}
 		k.each(pid, func(proc, line string) bool {
-			if l, ok := k.library(proc, line); ok {
+			if l, ok := k.mpi(proc, line); ok {
 				found = printable(l.String())
 			}
 			return found == ""
@@ -53,10 +53,10 @@ func (k maps) each(pid int, f func(proc, line string) bool) {
 	}
 }
 
-// library is the MPI library that a line of a memory map names:
+// mpi is the MPI library that a line of a memory map names:
 //
 //	7f31c0a00000-7f31c0b2a000 r-xp 0005f000 fe:00 1311 /usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4
-func (k maps) library(proc, line string) (library, bool) {
+func (k maps) mpi(proc, line string) (library, bool) {
 	at := strings.IndexByte(line, '/')
 	if at < 0 {
 		return library{}, false
