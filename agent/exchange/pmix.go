@@ -132,7 +132,7 @@ func (h *pmixHost) join(st *ranks.Job) {
 	if _, done := h.joined[st.Launch.Job.Number]; done || !st.Served() || st.Launch.Job.Namespace == "" {
 		return
 	}
-	j, err := st.PMIxJob()
+	j, err := ranks.PMIxJob(st)
 	if err == nil {
 		err = h.server.Add(j)
 	}

@@ -57,7 +57,7 @@ func TestJobLosesNothing(t *testing.T) {
 		}
 		return fmt.Sprint(asked, outcome(t, l, filledHost()), parsed.Needs())
 	})
-	const ids, pmi, pmix, choose, process = "agent/ranks/jobs.go", "agent/ranks/pmi.go", "agent/ranks/pmixjob.go", "agent/ranks/protocol.go", "agent/ranks/process.go"
+	const ids, pmi, pmix, choose, process = "agent/ranks/jobs.go", "agent/ranks/pmi.go", "agent/ranks/pmixjob.go", "agent/ranks/protocol.go", "agent/ranks/child.go"
 	compare(t, lost, map[string]string{
 		"Number": ids, "Base": ids, "Parent": ids, "Spawned": pmi, "PmiUniverse": pmi, "Mapping": pmi, "Namespace": pmix, "Layout": pmix,
 		"Pmi": choose, "Await": choose, "Window": process, "Pty": process,
@@ -76,9 +76,9 @@ func TestAppLosesNothing(t *testing.T) {
 		l := &apiv1.Launch{Job: &apiv1.Job{Size: 1, Hosts: 1}, Apps: []*apiv1.App{a}, Procs: []*apiv1.Proc{{}, {Rank: 1}}}
 		return outcome(t, l, filledHost())
 	})
-	const before, start = "agent/ranks/files.go", "agent/ranks/process.go"
+	const before, start = "agent/ranks/files.go", "agent/ranks/child.go"
 	compare(t, lost, map[string]string{
-		"Copied": before, "SessionDir": before, "WdirExplicit": "agent/ranks/job.go", "Path": start, "AlsoWdir": start,
+		"Copied": before, "SessionDir": before, "WdirExplicit": "agent/ranks/start.go", "Path": start, "AlsoWdir": start,
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/mpiup/mpiup/topology/sysfs"
 )
 
-// binding says where the bound ranks lie on this host.
-func (st *Job) binding() *outfit.Bound {
+// bindingOf says where the bound ranks of a job lie on this host.
+func bindingOf(st *Job) *outfit.Bound {
 	if !st.Launch.Needs().Layout {
 		return st.Launch.Bind(nil, nil)
 	}
@@ -24,10 +24,10 @@ func (st *Job) binding() *outfit.Bound {
 	return st.Launch.Bind(l, m)
 }
 
-// dress decides what the job's processes are started with.
-func (st *Job) dress() error {
+// dress decides what a job's processes are started with.
+func dress(st *Job) error {
 	o, notices, err := outfit.New(outfit.Job{Launch: st.Launch, Session: st.s.ID, Programs: st.programs, Bound: st.bound(),
-		Hint: st.hint.path, Files: st.files}, st.facts())
+		Hint: st.hint.path, Files: st.files}, factsFor(st))
 	for _, n := range notices {
 		st.Notice(n.Warning, "%s", n.Text)
 	}
@@ -35,8 +35,8 @@ func (st *Job) dress() error {
 	return err
 }
 
-// facts is what the job's outfit needs to know of this host.
-func (st *Job) facts() outfit.Host {
+// factsFor is what a job's outfit needs to know of this host.
+func factsFor(st *Job) outfit.Host {
 	s, needs := st.s, st.Launch.Needs()
 	h := outfit.Host{Name: s.Name, Env: s.Env, FileGPUs: s.GPUs, Account: st.user, Expand: os.Expand}
 	pmix := st.speaks(apiv1.Pmi_PMI_PMIX)
@@ -65,7 +65,7 @@ func (st *Job) facts() outfit.Host {
 }
 
 // verifyBinding says when a rank that was just started runs on CPUs that it was not bound to.
-func (p *Process) verifyBinding() {
+func verifyBinding(p *Process) {
 	want := p.Job.bound().CPUs(p.Spec.Rank)
 	if want.Empty() {
 		return
@@ -95,15 +95,9 @@ func oldTorchrun() bool {
 //
 // It is a hint: where it cannot be made, ranks find out themselves.
 
-// hint is what ranks of one job are told of the machine; empty fields: nothing.
-type hint struct {
-	path string // of a file with xml
-	xml  string
-}
-
-// topologyHint makes a job's hint. A rank that looks for the machine elsewhere, by the user's or the
+// hintFor makes a job's hint. A rank that looks for the machine elsewhere, by the user's or the
 // container's will, gets none.
-func (st *Job) topologyHint() hint {
+func hintFor(st *Job) hint {
 	l := st.Launch
 	if l.Exec != nil || l.Job.NoTopologyHint || len(l.Procs) == 0 || outfit.LooksElsewhere(st.s.Variable) {
 		return hint{}

@@ -1,26 +1,112 @@
+// Package ranks is one job's part on this host, from its Launch to the end of its output.
+//
+//	Launch ──▶ files copied ──▶ programs looked at ──▶ outfit chosen, servers made ──▶ the launcher's word ──▶ processes
+//	process: start ──▶ running ──process ends──▶ Exited sent ──pipes drained──▶ OutputEnd sent
+//
+// A Job starts its processes in order and tells the launcher of each; the first that cannot be started ends the
+// attempt. What the jobs of one session have in common is Shared, made by the session; what a job wants of its session
+// is the interface Session.
+//
+// Processes are named by their rank in the job here, and by their id in the run in frames.
+//
+// Concurrency: New only builds. Start runs on a goroutine of the session's, which calls Wait before it forgets the job;
+// all other methods may be called by several goroutines meanwhile.
+//
+// It decides nothing of other hosts' ranks, knows neither link nor lease, and never imports the session.
 package ranks
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
-	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/mpiup/mpiup/agent/copies"
-	"github.com/mpiup/mpiup/agent/gloo"
+	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/metrics"
+	"github.com/mpiup/mpiup/agent/mpilib"
 	"github.com/mpiup/mpiup/agent/outfit"
+	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/stdio"
+	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/pmi"
 	"github.com/mpiup/mpiup/pmi/kvs"
+	"github.com/mpiup/mpiup/pmi/lobby"
 	"github.com/mpiup/mpiup/pmi/pmix"
+	"github.com/mpiup/mpiup/topology/usable"
 )
+
+// Session is a job's session as the job sees it.
+type Session interface {
+	Send(f *apiv1.Frame)                                                       // queues a frame for the launcher
+	Lend(f *apiv1.Frame, back func())                                          // Send of a frame whose bytes are given back
+	Spawn(ctx context.Context, number int, r job.Spawn) (child int, err error) // asks the launcher for another job
+	PMIx(st *Job) (*pmix.Server, error)                                        // the session's server, which knows the job then
+}
+
+// Config is what jobs need of their host, whatever their session.
+type Config struct {
+	Name      string   // of the host
+	Env       []string // the container's
+	Dir       string   // of processes whose own does not exist here
+	Embedded  bool     // the launcher is this process
+	Inventory usable.Inventory
+	GPUs      gpu.Inventory // as files tell
+
+	Host    *host.Host
+	Super   *reap.Supervisor
+	Libs    *mpilib.Memory
+	Metrics *metrics.Metrics
+	Watch   *gpuwatch.Watch // nil: nobody can tell how busy GPUs are
+}
+
+// Shared is what the jobs of a session share.
+type Shared struct {
+	Config
+	ID     string // hex, also MPIUP_SESSION of all it starts
+	Log    *slog.Logger
+	Engine *kvs.Engine
+	Jobs   *Jobs
+	Hints  *host.Hints
+
+	Audit   func(l *apiv1.Launch, files bool) // notes what is started, or copied
+	Session Session
+}
+
+// maxFences bounds the fences that Waiting looks at.
+const maxFences = 16
+
+// Waiting are the ids of this host's that wait in fences.
+func (s *Shared) Waiting() (ids idset.Set) {
+	for _, w := range s.Engine.Waits(maxFences) {
+		ids = ids.Union(w.Entered)
+	}
+	return ids
+}
+
+// MaySpeak lets only the ranks of a session here and their descendants speak on a loopback port,
+// where anybody on the host can connect. Where /proc does not show whose a socket is, its user decides.
+// What speaks has to know a namespace's or a rank's random bits besides. likely is whose port it is, where that is
+// known: Horovod's ranks connect a thousand times.
+func (s *Shared) MaySpeak(ctx context.Context, likely *reap.Process, c net.Conn) error {
+	peer, err := lobby.PeerOf(c)
+	if err != nil {
+		return err
+	}
+	if s.Super.Holds(ctx, s.ID, likely, peer.Inode, peer.UID) == reap.NotHeld {
+		return fmt.Errorf("a process of uid %d holds the other end, and none of this host's ranks or their descendants (the agent is uid %d)",
+			peer.UID, os.Getuid())
+	}
+	return nil
+}
 
 // Job is one job's processes on this host: what a Launch asked for.
 type Job struct {
@@ -41,8 +127,8 @@ type Job struct {
 	word     chan string      // that word: why not to start, or ""
 	port     *pmiPort         // nil unless ranks connect by TCP
 	hint     hint             // what ranks are told of the machine
-	gloo     *gloo.Server     // where Horovod's ranks meet; nil: nobody is told of it
-	meets    attendance       // who has come to where frameworks meet
+	horovod  *rendezvous      // where Horovod's ranks meet; nil: nobody is told of it
+	meeting  *meeting         // who has come to where frameworks meet; nil: nobody wants to know
 	tee      *stdio.Tee       // nil: output goes to the launcher only
 	oom      uint64           // OOM kills of the container before the start
 
@@ -53,270 +139,20 @@ type Job struct {
 	wg   sync.WaitGroup // everything that serves the processes
 	over chan struct{}  // closed when start has returned
 
-	mu      sync.Mutex
-	procs   map[uint32]*Process // started, by rank in the job, guarded by mu
-	noted   chan struct{}       // closed and replaced when procs grows, guarded by mu
-	stopped bool                // no further process is started, guarded by mu
+	mu    sync.Mutex
+	procs map[uint32]*Process // started, by rank in the job, guarded by mu
+	noted chan struct{}       // closed and replaced when procs grows, guarded by mu
 
 	bound    func() *outfit.Bound // which CPUs the ranks have; looked up once
 	together func() bool          // ranks stay in one process session; found out once
 	user     func() host.Account  // whose shell runs what Exec.shell hands over; looked up once
 }
 
-// New makes the job's part here, which is known to other hosts' ranks before it is started.
-func New(s *Shared, l *outfit.Launch, tee *stdio.Tee) *Job {
-	st := &Job{s: s, Launch: l, tee: tee, Since: time.Now(), apps: l.Apps, procs: make(map[uint32]*Process), noted: make(chan struct{}), word: make(chan string, 1), over: make(chan struct{})}
-	st.bound = sync.OnceValue(st.binding)
-	// See reap.Command.SameSession; a container has a CPU cgroup. Open MPI's ranks yield where they are too many; MPICH's do
-	// not, and together they would have one session's share of the CPUs for all of them.
-	st.together = sync.OnceValue(func() bool {
-		return l.Exec == nil && !l.Exec.GetTerminal() && s.Crowded() && s.Host.Cgroups().Autogrouped()
-	})
-	st.user = sync.OnceValue(func() host.Account { return host.AccountOf(os.DirFS("/"), os.Getuid()) })
-	st.ctx, st.kill = context.WithCancel(context.Background())
-	st.may, st.halt = context.WithCancel(st.ctx)
-	st.copies = st.newCopies()
-	st.gloo = st.newGloo()
-	if l.Exec == nil && l.Job.Pmi != apiv1.Pmi_PMI_NONE {
-		st.space, st.unfit = newSpace(s, l.Launch)
-	}
-	return st
-}
-
-// newSpace is the job's PMI data on this host.
-func newSpace(s *Shared, l *apiv1.Launch) (*kvs.Space, error) {
-	// The name is one for the job and no other's: a launcher's sessions begin alike on all hosts.
-	j := kvs.Job{Number: int(l.Job.Number), Base: int(l.Job.Base), Size: int(l.Job.Size), KVSName: "mpiup-" + s.ID[:16]}
-	if l.Job.Number > 0 {
-		j.KVSName += "-" + strconv.FormatUint(uint64(l.Job.Number), 10)
-	}
-	for _, p := range l.Procs {
-		j.Local = append(j.Local, int(p.Rank))
-	}
-	for _, kv := range l.Preput {
-		j.Preput = append(j.Preput, job.Pair{Key: kv.Key, Value: kv.Value})
-	}
-	return s.Engine.Add(j)
-}
-
-// Start starts the processes in order and tells the launcher of each. The first that cannot
-// be started ends the attempt: the launcher will stop the rest.
-func (st *Job) Start() {
-	defer close(st.over)
-	l := st.Launch
-	st.oom, _ = st.s.Host.Cgroups().OOMKills()
-	if failed := st.receive(); failed != nil {
-		if !st.isStopped() {
-			st.send(failed.Frame())
-		}
-		return
-	}
-	if failed := st.checkpoints(); failed != nil {
-		st.send(failed.Frame())
-		return
-	}
-	dirs := st.directories()
-	st.choose(dirs)
-	err := st.prepare()
-	if err == nil {
-		err = st.openGloo(dirs)
-	}
-	if err != nil {
-		st.unprepared(err)
-		return
-	}
-	if err := st.awaitWord(); err != nil {
-		st.unprepared(err)
-		return
-	}
-	if len(l.Procs) > 0 && l.Exec == nil {
-		st.s.Metrics.Jobs.Inc()
-	}
-	if l.Job.ActivityMs > 0 && len(l.Procs) > 0 && l.Exec == nil && l.Job.Explain == 0 {
-		st.wg.Go(func() { watchActivity(st) })
-	}
-	if st.watches() && len(l.Procs) > 0 {
-		st.wg.Go(st.watchMeeting)
-	}
-	stdin := make(map[uint32]bool, len(l.Stdin))
-	for _, id := range l.Stdin {
-		stdin[id] = l.Job.Number == 0
-	}
-	for _, p := range l.Procs {
-		if st.isStopped() {
-			return
-		}
-		pr := newProc(st, p, dirs[p.App], stdin[l.Job.Base+p.Rank])
-		if failed := pr.start(); failed != nil && !st.isStopped() {
-			st.send(failed.Frame())
-			return
-		}
-	}
-}
-
-// unprepared tells the launcher why nothing can be started here; where nothing was to be, ranks of
-// other jobs cannot reach the job from here.
-func (st *Job) unprepared(err error) {
-	if len(st.Launch.Procs) == 0 {
-		st.Notice(true, "job %d: %v", st.Launch.Job.Number, err)
-		return
-	}
-	st.send((&apiv1.StartFailed{
-		Rank: st.Launch.Job.Base + st.Launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}).Frame())
-}
-
-// prepare makes what the ranks share: the servers of the protocols that they speak, and a port when
-// they want one.
-func (st *Job) prepare() error {
-	l := st.Launch
-	if len(l.Procs) > 0 {
-		st.s.Audit(l.Launch, false)
-	}
-	st.hint = st.topologyHint()
-	var err error
-	if err := st.dress(); err != nil {
-		return err
-	}
-	switch {
-	case st.unfit != nil:
-		return fmt.Errorf("PMI: %w", st.unfit)
-	case st.space == nil || len(l.Procs) == 0:
-		return nil
-	}
-	if l.Job.Size > 1 {
-		st.wg.Go(st.watchUnspoken)
-	}
-	if st.speaks(apiv1.Pmi_PMI_PMIX) {
-		if st.pmix, err = st.s.Session.PMIx(st); err != nil {
-			return fmt.Errorf("PMIx: %w", err)
-		}
-	}
-	if st.speaks(apiv1.Pmi_PMI_PORT) {
-		if st.port, err = newPMIPort(st); err != nil {
-			return fmt.Errorf("PMI port: %w", err)
-		}
-	}
-	if st.speaks(apiv1.Pmi_PMI_FD, apiv1.Pmi_PMI_PORT, apiv1.Pmi_PMI_2) {
-		st.server = st.newPMI()
-	}
-	return nil
-}
-
-// directories is the working directory of each program of the launch.
-func (st *Job) directories() []string {
-	dirs := make([]string, len(st.apps))
-	for i, a := range st.apps {
-		dirs[i] = a.Wdir
-		if a.Wdir == "" {
-			dirs[i] = st.ownDir()
-			continue
-		}
-		if a.WdirExplicit {
-			continue // a missing one is the start's error
-		}
-		if err := host.DirExists(a.Wdir); err != nil {
-			dirs[i] = st.s.Dir
-			st.Notice(true, "the launcher's working directory %s is not there (%v), so %s is used; set --wdir to choose",
-				a.Wdir, errors.Unwrap(err), dirs[i])
-		}
-	}
-	return dirs
-}
-
-// ownDir is where a program runs that was not told: where the container starts, a shell at home.
-func (st *Job) ownDir() string {
-	if !st.Launch.Exec.GetShell() {
-		return st.s.Dir
-	}
-	if home := st.user().HomeIn(st.s.Env); host.DirExists(home) == nil {
-		return home
-	}
-	return st.s.Dir
-}
-
-func (st *Job) Process(rank uint32) *Process {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.procs[rank]
-}
-
-// started is a rank's process once its start is noted, before which it may speak already. nil: its
-// job is over, or it was never started.
-func (st *Job) started(rank uint32) *Process {
-	for {
-		st.mu.Lock()
-		p, noted := st.procs[rank], st.noted
-		st.mu.Unlock()
-		if p != nil {
-			return p
-		}
-		select {
-		case <-noted:
-		case <-st.over:
-			return st.Process(rank)
-		case <-st.ctx.Done():
-			return nil
-		}
-	}
-}
-
-// note enters a process that was started, and says whether a stop has begun. Such a process may have been killed at its
-// birth, before it is noted here: its end is the stop's, however soon it came.
-func (st *Job) note(p *Process) (stopped bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.procs[p.Spec.Rank] = p
-	close(st.noted)
-	st.noted = make(chan struct{})
-	if st.stopped {
-		p.mu.Lock()
-		p.ours = true
-		p.mu.Unlock()
-	}
-	return st.stopped
-}
-
 // isStopped tells that a stop has begun: what cannot be started any more is no failure.
-func (st *Job) isStopped() bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.stopped
-}
-
-func (st *Job) All() []*Process {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	list := make([]*Process, 0, len(st.procs))
-	for _, p := range st.procs {
-		list = append(list, p)
-	}
-	return list
-}
+func (st *Job) isStopped() bool { return st.may.Err() != nil }
 
 // Abandon gives up what the processes have written and nobody will take; they have ended before.
 func (st *Job) Abandon() { st.kill() }
-
-// MarkStopped: no further process is started, and the ends that follow are not the processes' own
-// doing; those that do not end are sent SIGKILL at kill.
-func (st *Job) MarkStopped(kill time.Time) {
-	st.halt() // before the stop looks for processes: one that is about to be forked is not, or is waited for
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.stopped = true
-	for _, p := range st.procs {
-		p.markStopped(kill)
-	}
-}
-
-// Wait returns when all processes have ended and all that served them has.
-func (st *Job) Wait() {
-	<-st.over
-	for _, p := range st.All() {
-		<-p.done
-	}
-	st.release()
-	st.wg.Wait()
-}
 
 // release ends what serves the processes.
 func (st *Job) release() {
@@ -329,21 +165,17 @@ func (st *Job) release() {
 // End is the first id above those of the job.
 func (st *Job) End() uint32 { return st.Launch.Job.Base + st.Launch.Job.Size }
 
+// ranksHere are the job's ranks on this host.
+func (st *Job) ranksHere() []int {
+	ranks := make([]int, len(st.Launch.Procs))
+	for i, p := range st.Launch.Procs {
+		ranks[i] = int(p.Rank)
+	}
+	return ranks
+}
+
 // id is a rank's in the run.
 func (st *Job) id(rank int) int { return int(st.Launch.Job.Base) + rank }
-
-// Live is how many of the job's processes here run, or are to be started.
-func (st *Job) Live() int {
-	n := len(st.Launch.Procs)
-	for _, p := range st.All() {
-		select {
-		case <-p.told:
-			n--
-		default:
-		}
-	}
-	return n
-}
 
 // send queues a frame for the launcher.
 func (st *Job) send(f *apiv1.Frame) { st.s.Session.Send(f) }
@@ -356,13 +188,6 @@ func (st *Job) Notice(warning bool, format string, args ...any) {
 
 // Cancel takes the place of start in a job that is not started.
 func (st *Job) Cancel() { close(st.over) }
-
-// Refuse takes the place of start in a job of which nothing is started, as if its program were not there.
-func (st *Job) Refuse(why string) {
-	defer st.Cancel()
-	st.send((&apiv1.StartFailed{
-		Rank: st.Launch.Job.Base + st.Launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_EXEC, Errno: int32(syscall.EPERM), Text: why}).Frame())
-}
 
 // Served says that the job has PMI data here.
 func (st *Job) Served() bool { return st.space != nil }
@@ -383,28 +208,6 @@ func (st *Job) Await(rank int, key, not string) ([]byte, bool, error) {
 	return st.space.LocalAwait(st.ctx, rank, key, not)
 }
 
-// SetPMI notes how far a rank's library has come: an end without finalize is a failure.
-func (st *Job) SetPMI(rank int, state apiv1.PmiState) {
-	if p := st.started(uint32(rank)); p != nil {
-		p.pmi.Store(int32(state))
-	}
-}
-
-// Completed says that all processes have ended by themselves, and their output with them.
-func (st *Job) Completed() bool {
-	if st.isStopped() {
-		return false
-	}
-	for _, p := range st.All() {
-		select {
-		case <-p.done:
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 // Show shows what a rank wants shown with its output in the worker's log too.
 func (st *Job) Show(id int, stream job.Stream, data []byte) {
 	if st.tee != nil {
@@ -414,3 +217,9 @@ func (st *Job) Show(id int, stream job.Stream, data []byte) {
 
 // MachineXML is hwloc's text of the machine, as the job's ranks are handed it.
 func (st *Job) MachineXML() string { return st.hint.xml }
+
+// hint is what ranks of one job are told of the machine; empty fields: nothing.
+type hint struct {
+	path string // of a file with xml
+	xml  string
+}

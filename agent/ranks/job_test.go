@@ -135,7 +135,8 @@ func TestKillAtBirthIsOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-p.Done()
-	st := &Job{halt: func() {}, Launch: parsed(&apiv1.Launch{Job: &apiv1.Job{}}), procs: map[uint32]*Process{}, noted: make(chan struct{})}
+	may, halt := context.WithCancel(t.Context())
+	st := &Job{may: may, halt: halt, Launch: parsed(&apiv1.Launch{Job: &apiv1.Job{}}), procs: map[uint32]*Process{}, noted: make(chan struct{})}
 	st.MarkStopped(time.Now().Add(time.Hour))
 	born := newProc(st, &apiv1.Proc{}, "", false)
 	born.process = p
@@ -189,7 +190,7 @@ func TestVariablesOfARank(t *testing.T) {
 	}{
 		{4, "BOTH", "first"}, {7, "BOTH", "second"}, {4, "BASE", "2"}, {4, "OWN", ""}, {7, "OWN", "3"}, {7, "NONE", ""}, {5, "BOTH", "1"},
 	} {
-		if got := st.userVariable(tt.rank, tt.name); got != tt.want {
+		if got := variableOf(st, tt.rank, tt.name); got != tt.want {
 			t.Errorf("%s of rank %d: %q, not %q", tt.name, tt.rank, got, tt.want)
 		}
 	}

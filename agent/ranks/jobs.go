@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -143,4 +144,23 @@ func (j *Jobs) Live() (n int) {
 		n += st.Live()
 	}
 	return n
+}
+
+// Crowded says that the session has more processes here than there are processors: those that wait should yield.
+func (s *Shared) Crowded() bool { return s.Jobs.Live() > s.Inventory.CPUs }
+
+// Variable is what the user exported for the command line's programs, else the container's.
+func (s *Shared) Variable(name string) string {
+	var exported []string
+	if first := s.Jobs.Number(0); first != nil && len(first.Launch.Apps) > 0 {
+		exported = first.Launch.Apps[0].Env
+	}
+	for _, list := range [][]string{exported, s.Env} {
+		for _, kv := range list {
+			if v, ok := strings.CutPrefix(kv, name+"="); ok {
+				return v
+			}
+		}
+	}
+	return ""
 }

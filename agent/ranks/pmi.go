@@ -23,8 +23,8 @@ import (
 // standard streams.
 const pmiDescriptor = 3
 
-// newPMI is the server for this host's ranks of a launch.
-func (st *Job) newPMI() *pmi.Server {
+// newPMI is the server for this host's ranks of a job.
+func newPMI(st *Job) *pmi.Server {
 	l := st.Launch
 	apps := make(map[int]int, len(l.Procs))
 	for _, p := range l.Procs {
@@ -223,11 +223,7 @@ func newPMIPort(st *Job) (*pmiPort, error) {
 	if err != nil {
 		return nil, err
 	}
-	ranks := make([]int, 0, len(st.Launch.Procs))
-	for _, p := range st.Launch.Procs {
-		ranks = append(ranks, int(p.Rank))
-	}
-	port := &pmiPort{step: st, gate: pmi.NewGate(ranks), addr: l.Addr().String()}
+	port := &pmiPort{step: st, gate: pmi.NewGate(st.ranksHere()), addr: l.Addr().String()}
 	lb := lobby.New(lobby.Config{Name: "PMI", Check: func(ctx context.Context, c net.Conn) error { return st.s.MaySpeak(ctx, nil, c) }, Admit: port.admit, Log: st.s.Log})
 	st.wg.Go(func() {
 		if err := lb.Run(st.ctx, l); st.ctx.Err() == nil {
@@ -254,12 +250,4 @@ func (pp *pmiPort) admit(c net.Conn) (serve func(context.Context), err error) {
 			p.servePMI(c)
 		}
 	}, nil
-}
-
-// maySpeak is MaySpeak for a rank's own port.
-func (st *Job) maySpeak(ctx context.Context, rank int, c net.Conn) error {
-	if p := st.Process(uint32(rank)); p != nil {
-		return st.s.MaySpeak(ctx, p.process, c)
-	}
-	return st.s.MaySpeak(ctx, nil, c) // it is being started
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/mpiup/mpiup/pmi/pmix/jobdata"
 )
 
-// PMIxJob is the job as PMIx ranks are told of it.
-func (st *Job) PMIxJob() (pmix.Job, error) {
+// PMIxJob is a job as PMIx ranks are told of it.
+func PMIxJob(st *Job) (pmix.Job, error) {
 	l := st.Launch
 	hosts, err := hostsOf(l.Launch)
 	if err != nil {
@@ -22,7 +22,7 @@ func (st *Job) PMIxJob() (pmix.Job, error) {
 	}
 	j := pmix.Job{Space: st.space, Job: jobdata.Job{
 		Namespace: l.Job.Namespace, Hosts: hosts, Here: -1, Apps: appsOf(l.Launch),
-		Universe: int(l.Job.Universe), Command: CommandOf(l.Apps), Mapping: l.Job.Mapping, Crowded: st.s.Crowded(), Getenv: st.userVariable,
+		Universe: int(l.Job.Universe), Command: CommandOf(l.Apps), Mapping: l.Job.Mapping, Crowded: st.s.Crowded(), Getenv: func(rank int, name string) string { return variableOf(st, rank, name) },
 	}}
 	if b := st.bound(); b.Any() {
 		j.Binding = b.Places
@@ -83,8 +83,8 @@ func hostsOf(l *apiv1.Launch) ([]jobdata.Host, error) {
 	return hosts, nil
 }
 
-// userVariable is what the user has set for a rank here: for its program, or in the container.
-func (st *Job) userVariable(rank int, name string) string {
+// variableOf is what the user has set for a rank here: for its program, or in the container.
+func variableOf(st *Job, rank int, name string) string {
 	var own []string
 	for _, p := range st.Launch.Procs {
 		if int(p.Rank) == rank {

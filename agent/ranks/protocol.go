@@ -9,6 +9,7 @@ import (
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/idset"
 )
 
 // choose looks at each program of a job here before any of them is started: which protocol its ranks
@@ -120,3 +121,26 @@ func (st *Job) library(app int, dir string) mpilib.Choice {
 // pmi2Variable asks MPICH since 4.2 for PMI-2; a build without it, as in the wheels, then dies in
 // MPI_Init, under Hydra too. Older MPICH, and Slurm's libpmi2, were built for one of the two.
 const pmi2Variable = "MPIR_CVAR_PMI_VERSION=2"
+
+// Speaks says that the rank is offered a server to speak with.
+func (p *Process) Speaks() bool { return p.Job.protocolOf(p.Spec.App) != apiv1.Pmi_PMI_NONE }
+
+// Silent says that the rank has not spoken, and could and still may.
+func (p *Process) Silent() bool { return p.Speaks() && p.mute() }
+
+// Phase is how far the rank's MPI library has come; inFence are ids that wait for others.
+func (p *Process) Phase(inFence idset.Set) apiv1.RankPhase {
+	if !p.Speaks() {
+		return apiv1.RankPhase_PHASE_NONE
+	}
+	if inFence.Contains(int(p.ID)) {
+		return apiv1.RankPhase_PHASE_FENCE
+	}
+	switch p.State() {
+	case apiv1.PmiState_PMI_RUNNING:
+		return apiv1.RankPhase_PHASE_RUNNING
+	case apiv1.PmiState_PMI_FINALIZED:
+		return apiv1.RankPhase_PHASE_FINALIZED
+	}
+	return apiv1.RankPhase_PHASE_NEVER
+}

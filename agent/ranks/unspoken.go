@@ -2,11 +2,21 @@ package ranks
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"iter"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/checkup"
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/program"
+	"github.com/mpiup/mpiup/agent/stacks"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"golang.org/x/sys/unix"
 )
 
 // An MPI library that does not understand what it was offered runs each rank alone, as rank 0 of 1,
@@ -43,10 +53,10 @@ func looks() iter.Seq[time.Duration] {
 	}
 }
 
-// watchUnspoken looks at the memory maps of ranks that do not speak. It returns when the job ends.
-func (st *Job) watchUnspoken() {
+// watchUnspoken looks at the memory maps of a job's ranks that do not speak. It returns when the job ends.
+func watchUnspoken(st *Job) {
 	begun := time.Now()
-	shows := map[uint32]bool{}
+	known := map[uint32]bool{}
 	for at := range looks() {
 		t := time.NewTimer(time.Until(begun.Add(at)))
 		select {
@@ -55,7 +65,7 @@ func (st *Job) watchUnspoken() {
 			t.Stop()
 			return
 		}
-		for _, p := range st.worthALook(at >= young, shows) {
+		for _, p := range worthALook(st, at >= young, known) {
 			if library := st.s.Libs.Mapped(p.process.Pid()); library != "" && p.mute() {
 				p.mapped.Store(&library)
 			}
@@ -64,8 +74,8 @@ func (st *Job) watchUnspoken() {
 }
 
 // worthALook is the ranks whose maps are to be read: all that are mute and did not show a library, or
-// the first of each program that may load one without showing it, which shows remembers.
-func (st *Job) worthALook(every bool, shows map[uint32]bool) (list []*Process) {
+// the first of each program that may load one without showing it, which known remembers.
+func worthALook(st *Job, every bool, known map[uint32]bool) (list []*Process) {
 	procs := st.All()
 	slices.SortFunc(procs, func(a, b *Process) int { return cmp.Compare(a.ID, b.ID) })
 	taken := map[uint32]int{}
@@ -74,10 +84,10 @@ func (st *Job) worthALook(every bool, shows map[uint32]bool) (list []*Process) {
 			taken[p.Spec.App]++
 			continue
 		}
-		if _, asked := shows[p.Spec.App]; !asked && !every {
-			shows[p.Spec.App] = st.shows(p)
+		if _, asked := known[p.Spec.App]; !asked && !every {
+			known[p.Spec.App] = shows(p)
 		}
-		if !p.mute() || !every && (taken[p.Spec.App] >= samples || shows[p.Spec.App]) {
+		if !p.mute() || !every && (taken[p.Spec.App] >= samples || known[p.Spec.App]) {
 			continue
 		}
 		taken[p.Spec.App]++
@@ -87,56 +97,44 @@ func (st *Job) worthALook(every bool, shows map[uint32]bool) (list []*Process) {
 }
 
 // shows says that the rank's program surely loads an MPI library, or that nobody listens to the rank.
-func (st *Job) shows(p *Process) bool {
-	return st.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_NONE || st.surely(p) != ""
-}
+func shows(p *Process) bool { return !p.Speaks() || surely(p) != "" }
 
 // surely is the MPI library that the rank's program loads whatever it does. A script may name mpi4py or Horovod and
 // never come to it: there its memory map says.
-func (st *Job) surely(p *Process) string {
-	if c := st.library(int(p.Spec.App), p.dir); c.Sure && !c.Mention {
+func surely(p *Process) string {
+	if c := p.Job.library(int(p.Spec.App), p.dir); c.Sure && !c.Mention {
 		return c.Library
 	}
 	return ""
 }
 
-// mute says that a process has not spoken, and still may.
-func (p *Process) mute() bool {
-	select {
-	case <-p.process.Done():
-		return false
-	default:
-		return apiv1.PmiState(p.pmi.Load()) == apiv1.PmiState_PMI_NEVER
-	}
-}
-
 // unspoken is the MPI library of a rank that has ended well and never spoke; "" if there is none
 // to be seen.
-func (p *Process) unspoken() string {
+func unspoken(p *Process) string {
 	if p.Job.Launch.Job.Explain > 0 {
 		return "" // no program ran
 	}
 	st := p.Job
-	if st.gloo != nil && st.gloo.Met(int(p.Spec.Rank)) {
+	if st.horovod.met(p.Spec.Rank) {
 		return "" // Horovod by Gloo, which loads MPI where it was built with it
 	}
-	if st.Launch.Job.Size < 2 || st.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_NONE || apiv1.PmiState(p.pmi.Load()) != apiv1.PmiState_PMI_NEVER {
+	if st.Launch.Job.Size < 2 || !p.Speaks() || p.State() != apiv1.PmiState_PMI_NEVER {
 		return ""
 	}
 	if seen := p.mapped.Load(); seen != nil {
 		return *seen
 	}
-	if library := st.surely(p); library != "" {
+	if library := surely(p); library != "" {
 		return library
 	}
-	return st.alike(p)
+	return alike(p)
 }
 
 // alike is the library that ranks of the same program had which were looked at; "" where fewer than
 // samples had one.
-func (st *Job) alike(p *Process) string {
+func alike(p *Process) string {
 	seen, library := 0, ""
-	for _, other := range st.All() {
+	for _, other := range p.Job.All() {
 		if l := other.mapped.Load(); l != nil && other.Spec.App == p.Spec.App {
 			seen++
 			library = *l
@@ -146,4 +144,69 @@ func (st *Job) alike(p *Process) string {
 		return ""
 	}
 	return library
+}
+
+// beginning is how long after its start a rank that ends may have ended in MPI_Init.
+const beginning = 30 * time.Second
+
+// tempGlance is how long a rank's end waits for the word of the directory for temporary files.
+const tempGlance = 200 * time.Millisecond
+
+// lacking is what MPI lacks here, if that may be why the rank has ended so: it spoke to its MPI's server, and ended soon, or
+// by a signal that memory beyond what /dev/shm holds brings.
+func lacking(p *Process, ex job.Exit) string {
+	bus := ex.Signal == int(unix.SIGBUS)
+	if p.pmi.Load() == int32(apiv1.PmiState_PMI_NEVER) || !bus && time.Since(p.begun) > beginning {
+		return ""
+	}
+	room := checkup.Room{Ranks: len(p.Job.Launch.Procs), Bus: bus}
+	room.ShmSize, room.ShmFree = checkup.Shm()
+	if p.Job.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_PMIX && !bus { // Open MPI alone needs it
+		room.Temp = checkup.LookTemp(tempDir(p), tempGlance)
+	}
+	return room.Lacking()
+}
+
+// tempDir is where the rank puts temporary files.
+func tempDir(p *Process) string {
+	for _, kv := range slices.Backward(p.Job.apps[p.Spec.App].Env) {
+		if dir, ok := strings.CutPrefix(kv, "TMPDIR="); ok && dir != "" {
+			return dir
+		}
+	}
+	return p.Job.s.Host.TempDir()
+}
+
+// lookAtCore tells the user where the process crashed, by its core file. Its exit was told of before, and the job's end waits for its
+// output only.
+func lookAtCore(p *Process) {
+	p.mu.Lock()
+	ours := p.ours
+	p.mu.Unlock()
+	if !p.process.Exit().Core || ours {
+		return
+	}
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	if err != nil {
+		return
+	}
+	tool := func(ctx context.Context, argv []string, limit int) (string, error) {
+		return runTool(ctx, p.Job.s, argv, limit)
+	}
+	file, frames := stacks.Core(p.Job.ctx, tool, stacks.Crash{PID: p.Pid(), Dir: p.dir, Since: p.begun, Pattern: string(pattern)})
+	if len(frames) > 0 {
+		p.Job.Notice(true, "rank %d crashed in %s, by its core file %s", p.ID, strings.Join(frames, ", called by "), file)
+	} else if file != "" {
+		p.Job.Notice(true, "rank %d left a core file: %s", p.ID, file)
+	}
+}
+
+// runTool runs a program of the container's PATH, as one of the agent's processes.
+func runTool(ctx context.Context, s *Shared, argv []string, limit int) (string, error) {
+	o, err := reap.Collect(ctx, s.Super, reap.Command{Argv: argv, Env: s.Env}, limit)
+	var failed *program.Error
+	if errors.As(err, &failed) && failed.Phase == program.PhaseExec {
+		return "", stacks.ErrNoProgram
+	}
+	return string(o.Out), err
 }

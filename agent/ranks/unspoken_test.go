@@ -74,7 +74,7 @@ func TestWhichYoungRanksAreLookedAt(t *testing.T) {
 	up.times(6, func(f *apiv1.Frame) bool { return f.GetStarted() != nil })
 	st := up.job
 	ids := func(every bool) (ids []uint32) {
-		for _, p := range st.worthALook(every, map[uint32]bool{}) {
+		for _, p := range worthALook(st, every, map[uint32]bool{}) {
 			ids = append(ids, p.ID)
 		}
 		return ids

@@ -13,16 +13,8 @@ import (
 // file may touch which state.
 const maxFiles = 14
 
-// crowded are packages that have more. A number here may only shrink, and goes once it is within the bound.
-var crowded = map[string]int{}
-
 // maxMethodFiles bounds the files in which a type has methods: a type of more is an object that was cut into files.
 const maxMethodFiles = 5
-
-// scattered are types that are. A number here may only shrink, and goes once it is within the bound.
-var scattered = map[string]int{
-	"agent/ranks.Job": 8,
-}
 
 func TestPackagesAreSmall(t *testing.T) {
 	files := map[string]int{}
@@ -37,7 +29,7 @@ func TestPackagesAreSmall(t *testing.T) {
 			delete(files, path)
 		}
 	}
-	report(t, overgrown(files, crowded, maxFiles, "product files"))
+	report(t, overgrown(files, maxFiles, "product files"))
 }
 
 func TestTypesAreInFewFiles(t *testing.T) {
@@ -58,21 +50,14 @@ func TestTypesAreInFewFiles(t *testing.T) {
 	for name, files := range in {
 		count[name] = len(files)
 	}
-	report(t, overgrown(count, scattered, maxMethodFiles, "files with methods"))
+	report(t, overgrown(count, maxMethodFiles, "files with methods"))
 }
 
-// overgrown holds each count to the bound, or to what is allowed beyond it by name.
-func overgrown(count, allowed map[string]int, most int, what string) (bad []string) {
+// overgrown holds each count to the bound.
+func overgrown(count map[string]int, most int, what string) (bad []string) {
 	for name, n := range count {
-		if limit, listed := allowed[name]; !listed && n > most {
+		if n > most {
 			bad = append(bad, fmt.Sprintf("%s has %d %s, more than %d: which two ideas are in it?", name, n, what, most))
-		} else if listed && n > limit {
-			bad = append(bad, fmt.Sprintf("%s has %d %s, and had %d: it may only shrink", name, n, what, limit))
-		}
-	}
-	for name := range allowed {
-		if count[name] <= most {
-			bad = append(bad, fmt.Sprintf("%s has %d %s, which needs no exception any more", name, count[name], what))
 		}
 	}
 	return bad
@@ -106,7 +91,7 @@ func receivers(t *testing.T, path string, text []byte) (names []string) {
 }
 
 func TestSizesAreSeen(t *testing.T) {
-	if got := overgrown(map[string]int{"a": 14, "b": 15, "c": 30, "d": 31, "e": 9}, map[string]int{"c": 30, "d": 30, "e": 20, "gone": 20}, 14, "files"); len(got) != 4 {
+	if got := overgrown(map[string]int{"a": 14, "b": 15, "c": 30}, 14, "files"); len(got) != 2 {
 		t.Errorf("%q", got)
 	}
 	got := receivers(t, "x.go", []byte("package x\nfunc (a A) f() {}\nfunc (b *B) g() {}\nfunc (c *C[T]) h() {}\nfunc i() {}\n"))

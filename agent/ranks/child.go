@@ -1,0 +1,216 @@
+package ranks
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/mpiup/mpiup/agent/metrics"
+	"github.com/mpiup/mpiup/agent/outfit"
+	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/program"
+	"github.com/mpiup/mpiup/agent/stdio"
+	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/job"
+	"golang.org/x/sys/unix"
+)
+
+func newProc(st *Job, spec *apiv1.Proc, dir string, stdin bool) *Process {
+	return &Process{Job: st, Spec: spec, ID: st.Launch.Job.Base + spec.Rank, dir: dir, stdin: stdin, told: make(chan struct{}), done: make(chan struct{})}
+}
+
+// start makes the process and what serves it. A failure is for the launcher to tell.
+func (p *Process) start() *apiv1.StartFailed {
+	l, app := p.Job.Launch, p.Job.apps[p.Spec.App]
+	failed := func(err error) *apiv1.StartFailed {
+		return &apiv1.StartFailed{Rank: p.ID, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
+	}
+	var err error
+	switch {
+	case l.Exec.GetTerminal():
+		p.files, err = stdio.Pty(uint16(l.Exec.GetRows()), uint16(l.Exec.GetColumns()))
+	case l.Job.Pty:
+		p.files, err = stdio.PipesAndPty(p.stdin)
+	default:
+		p.files, err = stdio.Pipes(p.stdin)
+	}
+	if err != nil && l.Job.Pty { // a container may have none to give, and ranks write as well to a pipe
+		p.Job.Notice(true, "ranks' standard output is a pipe in place of a terminal: %v", err)
+		p.files, err = stdio.Pipes(p.stdin)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	child := p.files.Child[:]
+	w, err := p.wire()
+	if err != nil {
+		p.files.Close()
+		return failed(err)
+	}
+	if w.theirs != nil {
+		defer w.theirs.Close()
+		child = append(child, w.theirs)
+	}
+	with := p.Job.outfit.Of(p.Spec, outfit.Way{Wire: w.env, Gloo: p.Job.horovod.port(p.Spec.Rank)})
+	p.Job.meeting.at(with.Env)
+	p.process, err = p.Job.s.Super.Start(p.Job.may, reap.Command{
+		Argv:     with.Argv,
+		Path:     with.Path,
+		Look:     app.Path,
+		AlsoDir:  app.AlsoWdir,
+		Env:      with.Env,
+		Dir:      p.dir,
+		Files:    child,
+		Terminal: l.Exec.GetTerminal(), SameSession: p.Job.together() && p.Job.protocolOf(p.Spec.App) == apiv1.Pmi_PMI_PMIX,
+		Session: p.Job.s.ID,
+		CPUs:    with.CPUs.Slice(),
+		Memory:  with.Memory,
+	})
+	if err != nil {
+		p.files.Close()
+		if w.ours != nil {
+			w.ours.Close()
+		}
+		return p.startFailed(err)
+	}
+	p.begun = time.Now()
+	p.files.CloseChild()
+	verifyBinding(p)
+	p.serve(w.ours)
+	return nil
+}
+
+// serve starts what accompanies the running process.
+func (p *Process) serve(pmiConn net.Conn) {
+	st := p.Job
+	l := st.Launch
+	p.pump = stdio.NewPump(stdio.Config{
+		Rank: int(p.ID), Out: p.files.Out, Err: p.files.Err,
+		Window: int(min(max(l.Job.Window, minWindow), maxWindow)),
+		Emit:   p.emit, Exited: p.process.Done(), Tee: st.tee,
+	})
+	if p.files.In != nil {
+		p.input = stdio.NewInput(stdio.InputConfig{Rank: int(p.ID), File: p.files.In,
+			Terminal: p.files.Terminal, Exited: p.process.Done(), Done: p.tookInput})
+		st.wg.Go(func() {
+			if err := p.input.Run(st.ctx); err != nil {
+				st.Notice(true, "%v", err)
+			}
+		})
+	}
+	stopped := st.note(p)
+	st.s.Metrics.Started.Inc()
+	st.send((&apiv1.Started{Rank: p.ID, Pid: int32(p.process.Pid())}).Frame())
+	if stopped { // a stop came while it was being started, and may have missed it
+		p.process.Signal(syscall.SIGKILL)
+	}
+	if pmiConn != nil {
+		st.wg.Go(func() { p.servePMI(pmiConn) })
+	}
+	st.wg.Go(p.follow)
+}
+
+// follow waits for the process's end, and then for the end of its output.
+func (p *Process) follow() {
+	defer close(p.done)
+	st := p.Job
+	drained := make(chan bool, 1)
+	st.wg.Go(func() {
+		cut, err := p.pump.Run(st.ctx)
+		if err != nil {
+			st.s.Log.Debug("output ended", "rank", p.ID, "cause", err)
+		}
+		drained <- cut
+	})
+	<-p.process.Done()
+	p.sendExited(p.process.Ended())
+	lookAtCore(p)
+	cut := <-drained
+	if st.tee != nil {
+		st.tee.End(int(p.ID))
+	}
+	st.send((&apiv1.OutputEnd{Rank: p.ID, Cut: cut}).Frame())
+}
+
+func (p *Process) sendExited(at time.Time) {
+	st := p.Job
+	st.meeting.last()
+	ex := p.process.Exit()
+	p.mu.Lock()
+	p.ended = true
+	x := &apiv1.Exited{Rank: p.ID, Code: int32(ex.Code), Signal: int32(ex.Signal), Core: ex.Core,
+		Pmi: apiv1.PmiState(p.pmi.Load()), TimeNs: at.UnixNano(), StoppedByUs: p.ours && !p.killed(ex, at),
+		Text: p.failure}
+	p.mu.Unlock()
+	if ex.Signal == int(unix.SIGKILL) && !x.StoppedByUs {
+		if n, err := st.s.Host.Cgroups().OOMKills(); err == nil && n > st.oom {
+			x.Oom = true
+		}
+	}
+	if ex.Status() != 0 {
+		st.s.Metrics.Failed.WithLabelValues(how(x)).Inc()
+		if !x.StoppedByUs || p.aborted.Load() {
+			x.Lacking = lacking(p, ex)
+		}
+	} else {
+		x.Library = unspoken(p)
+	}
+	st.send(x.Frame())
+	close(p.told)
+	if st.space != nil {
+		st.space.RankGone(int(p.Spec.Rank), "has ended with "+ex.String())
+	}
+}
+
+// how is the way in which a process failed, for metrics.
+func how(x *apiv1.Exited) string {
+	switch {
+	case x.StoppedByUs:
+		return metrics.Stopped
+	case x.Oom:
+		return metrics.ByOOM
+	case x.Signal != 0:
+		return metrics.BySignal
+	}
+	return metrics.ByCode
+}
+
+// emit sends a piece of output.
+func (p *Process) emit(c stdio.Chunk) {
+	st := p.Job
+	st.s.Metrics.OutBytes.Add(float64(len(c.Data)))
+	p.wrote.Store(c.Time.UnixNano())
+	if f := p.heard.Load(); f != nil && c.Stream == job.Stderr {
+		(*f)(c.Data)
+	}
+	back := c.Release
+	if st.s.Embedded { // the launcher has got the data itself
+		back = nil
+	}
+	st.s.Session.Lend((&apiv1.Output{Rank: p.ID,
+		Stream: apiv1.Stream(c.Stream), Data: c.Data, Partial: c.Partial, TimeNs: c.Time.UnixNano()}).Frame(), back)
+}
+
+func (p *Process) tookInput(n int) {
+	p.Job.send((&apiv1.Credit{Rank: p.ID, Bytes: uint32(n)}).Frame())
+}
+
+// startFailed turns a start's error into what the launcher is told.
+func (p *Process) startFailed(err error) *apiv1.StartFailed {
+	f := &apiv1.StartFailed{Rank: p.ID, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
+	var se *program.Error
+	if !errors.As(err, &se) {
+		return f
+	}
+	f.Path, f.Errno, f.Text = se.Path, int32(se.Errno), se.Error()
+	switch se.Phase {
+	case program.PhaseExec:
+		f.Phase = apiv1.StartPhase_START_EXEC
+	case program.PhaseDir:
+		f.Phase = apiv1.StartPhase_START_DIR
+	case program.PhaseTimeout:
+		f.Phase = apiv1.StartPhase_START_TIMEOUT
+	}
+	return f
+}
