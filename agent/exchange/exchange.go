@@ -17,7 +17,6 @@ package exchange
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -68,10 +67,4 @@ func (x *Exchange) sent(err error) {
 	if err != nil {
 		x.cfg.End("the launcher takes no frames: " + err.Error())
 	}
-}
-
-// Notice tells the user something, once. The launcher puts our host's name before it, but only
-// the first host's that says the same.
-func (x *Exchange) Notice(warning bool, format string, args ...any) {
-	x.Send((&apiv1.Notice{Text: fmt.Sprintf(format, args...), Warning: warning}).Frame())
 }

@@ -1,7 +1,6 @@
 package ranks
 
 import (
-	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/mpiup/mpiup/agent/metrics"
 	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap"
-	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
@@ -20,13 +18,9 @@ func newProc(st *Job, spec *apiv1.Proc, dir string, stdin bool) *Process {
 	return &Process{Job: st, Spec: spec, ID: st.Launch.Job.Base + spec.Rank, dir: dir, stdin: stdin, told: make(chan struct{}), done: make(chan struct{})}
 }
 
-// start makes the process and what serves it. A failure is for the launcher to tell.
-func (p *Process) start() *apiv1.StartFailed {
+// start makes the process and what serves it. An error is for the launcher to tell.
+func (p *Process) start() (err error) {
 	l, app := p.Job.Launch, p.Job.apps[p.Spec.App]
-	failed := func(err error) *apiv1.StartFailed {
-		return &apiv1.StartFailed{Rank: p.ID, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
-	}
-	var err error
 	switch {
 	case l.Exec.GetTerminal():
 		p.files, err = stdio.Pty(uint16(l.Exec.GetRows()), uint16(l.Exec.GetColumns()))
@@ -40,13 +34,13 @@ func (p *Process) start() *apiv1.StartFailed {
 		p.files, err = stdio.Pipes(p.stdin)
 	}
 	if err != nil {
-		return failed(err)
+		return err
 	}
 	child := p.files.Child[:]
 	w, err := p.wire()
 	if err != nil {
 		p.files.Close()
-		return failed(err)
+		return err
 	}
 	if w.theirs != nil {
 		defer w.theirs.Close()
@@ -72,7 +66,7 @@ func (p *Process) start() *apiv1.StartFailed {
 		if w.ours != nil {
 			w.ours.Close()
 		}
-		return p.startFailed(err)
+		return err
 	}
 	p.begun = time.Now()
 	p.files.CloseChild()
@@ -194,23 +188,4 @@ func (p *Process) emit(c stdio.Chunk) {
 
 func (p *Process) tookInput(n int) {
 	p.Job.send((&apiv1.Credit{Rank: p.ID, Bytes: uint32(n)}).Frame())
-}
-
-// startFailed turns a start's error into what the launcher is told.
-func (p *Process) startFailed(err error) *apiv1.StartFailed {
-	f := &apiv1.StartFailed{Rank: p.ID, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
-	var se *program.Error
-	if !errors.As(err, &se) {
-		return f
-	}
-	f.Path, f.Errno, f.Text = se.Path, int32(se.Errno), se.Error()
-	switch se.Phase {
-	case program.PhaseExec:
-		f.Phase = apiv1.StartPhase_START_EXEC
-	case program.PhaseDir:
-		f.Phase = apiv1.StartPhase_START_DIR
-	case program.PhaseTimeout:
-		f.Phase = apiv1.StartPhase_START_TIMEOUT
-	}
-	return f
 }

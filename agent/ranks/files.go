@@ -12,6 +12,7 @@ import (
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // newCopies is the files that will come for a job, nil for none.
@@ -57,11 +58,9 @@ func (st *Job) RemoveFiles() {
 	}
 }
 
-// receive waits for the job's files, and lets its programs refer to them. failed is nil when all is
-// there.
-func (st *Job) receive() (failed *apiv1.StartFailed) {
+// receive waits for the job's files, and lets its programs refer to them.
+func (st *Job) receive() (err error) {
 	l := st.Launch.Launch
-	var err error
 	if st.copies != nil {
 		st.s.Audit(l, true)
 		err = st.copies.Run(st.may)
@@ -74,20 +73,14 @@ func (st *Job) receive() (failed *apiv1.StartFailed) {
 		st.files, err = st.filesDir()
 	}
 	if err != nil {
-		failed = &apiv1.StartFailed{Rank: l.Job.Base + l.Procs[0].Rank, Phase: apiv1.StartPhase_START_COPY, Text: err.Error()}
-		var ce *copies.Error
-		if errors.As(err, &ce) {
-			failed.Path = ce.Name
-		}
-		return failed
+		return err
 	}
 	st.apps = slices.Clone(l.Apps)
 	for i, a := range st.apps {
 		if a.Copied == 0 && !a.SessionDir {
 			continue
 		}
-		b := &apiv1.App{Argv: slices.Clone(a.Argv), Env: a.Env, Wdir: a.Wdir, WdirExplicit: a.WdirExplicit,
-			Path: a.Path, AlsoWdir: a.AlsoWdir, IndexArgv: a.IndexArgv, Tools: a.Tools}
+		b := proto.CloneOf(a)
 		if a.Copied > 0 {
 			b.Argv[0] = st.copies.Path(int(a.Copied) - 1)
 		}

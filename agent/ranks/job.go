@@ -92,6 +92,12 @@ func (s *Shared) Waiting() (ids idset.Set) {
 	return ids
 }
 
+// Notice tells the user something, once. The launcher puts our host's name before it, but only
+// the first host's that says the same.
+func (s *Shared) Notice(warning bool, format string, args ...any) {
+	s.Session.Send((&apiv1.Notice{Text: fmt.Sprintf(format, args...), Warning: warning}).Frame())
+}
+
 // MaySpeak lets only the ranks of a session here and their descendants speak on a loopback port,
 // where anybody on the host can connect. Where /proc does not show whose a socket is, its user decides.
 // What speaks has to know a namespace's or a rank's random bits besides. likely is whose port it is, where that is
@@ -174,16 +180,18 @@ func (st *Job) ranksHere() []int {
 	return ranks
 }
 
+// first is the id of the first process of the Launch.
+func (st *Job) first() uint32 { return st.Launch.Job.Base + st.Launch.Procs[0].Rank }
+
 // id is a rank's in the run.
 func (st *Job) id(rank int) int { return int(st.Launch.Job.Base) + rank }
 
 // send queues a frame for the launcher.
 func (st *Job) send(f *apiv1.Frame) { st.s.Session.Send(f) }
 
-// Notice tells the user something, once. The launcher puts our host's name before it, but only
-// the first host's that says the same.
+// Notice tells the user something, as Shared.Notice does.
 func (st *Job) Notice(warning bool, format string, args ...any) {
-	st.send((&apiv1.Notice{Text: fmt.Sprintf(format, args...), Warning: warning}).Frame())
+	st.s.Notice(warning, format, args...)
 }
 
 // Cancel takes the place of start in a job that is not started.

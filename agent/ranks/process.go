@@ -2,6 +2,7 @@ package ranks
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -9,7 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/copies"
 	"github.com/mpiup/mpiup/agent/reap"
+	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/stdio"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
@@ -274,4 +277,18 @@ func (st *Job) maySpeak(ctx context.Context, rank int, c net.Conn) error {
 		return st.s.MaySpeak(ctx, p.process, c)
 	}
 	return st.s.MaySpeak(ctx, nil, c) // it is being started
+}
+
+// startFailed is the error of a start as the launcher is told of it.
+func startFailed(id uint32, err error) *apiv1.StartFailed {
+	f := &apiv1.StartFailed{Rank: id, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}
+	var failed *program.Error
+	var file *copies.Error
+	switch {
+	case errors.As(err, &failed):
+		f.Path, f.Errno, f.Text, f.Phase = failed.Path, int32(failed.Errno), failed.Error(), apiv1.StartPhase(failed.Phase)
+	case errors.As(err, &file):
+		f.Path = file.Name
+	}
+	return f
 }

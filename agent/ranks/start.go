@@ -58,8 +58,10 @@ func (st *Job) Start() {
 	defer close(st.over)
 	l := st.Launch
 	st.oom, _ = st.s.Host.Cgroups().OOMKills()
-	if failed := st.receive(); failed != nil {
+	if err := st.receive(); err != nil {
 		if !st.isStopped() {
+			failed := startFailed(st.first(), err)
+			failed.Phase = apiv1.StartPhase_START_COPY
 			st.send(failed.Frame())
 		}
 		return
@@ -100,8 +102,8 @@ func (st *Job) Start() {
 			return
 		}
 		pr := newProc(st, p, dirs[p.App], stdin[l.Job.Base+p.Rank])
-		if failed := pr.start(); failed != nil && !st.isStopped() {
-			st.send(failed.Frame())
+		if err := pr.start(); err != nil && !st.isStopped() {
+			st.send(startFailed(pr.ID, err).Frame())
 			return
 		}
 	}
@@ -114,8 +116,7 @@ func (st *Job) unprepared(err error) {
 		st.Notice(true, "job %d: %v", st.Launch.Job.Number, err)
 		return
 	}
-	st.send((&apiv1.StartFailed{
-		Rank: st.Launch.Job.Base + st.Launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_INIT, Text: err.Error()}).Frame())
+	st.send(startFailed(st.first(), err).Frame())
 }
 
 // prepare makes what the ranks share: the servers of the protocols that they speak, and a port when
@@ -190,8 +191,7 @@ func (st *Job) ownDir() string {
 // Refuse takes the place of start in a job of which nothing is started, as if its program were not there.
 func (st *Job) Refuse(why string) {
 	defer st.Cancel()
-	st.send((&apiv1.StartFailed{
-		Rank: st.Launch.Job.Base + st.Launch.Procs[0].Rank, Phase: apiv1.StartPhase_START_EXEC, Errno: int32(syscall.EPERM), Text: why}).Frame())
+	st.send((&apiv1.StartFailed{Rank: st.first(), Phase: apiv1.StartPhase_START_EXEC, Errno: int32(syscall.EPERM), Text: why}).Frame())
 }
 
 // Rendezvous takes what Horovod's ranks on another host put.
