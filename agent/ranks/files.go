@@ -111,7 +111,7 @@ func (st *Job) checkpoints() (failed *apiv1.StartFailed) {
 	passing, err := host.Writable(dir)
 	switch {
 	case err != nil:
-		return &apiv1.StartFailed{Rank: l.Job.Base + l.Procs[0].Rank, Phase: apiv1.StartPhase_START_DIR, Path: dir,
+		return &apiv1.StartFailed{Rank: st.first(), Phase: apiv1.StartPhase_START_DIR, Path: dir,
 			Text: fmt.Sprintf("--checkpoint-dir: %v; mount a volume that user %d may write to, at the same path on all hosts", err, os.Getuid())}
 	case passing != "":
 		st.Notice(true, "--checkpoint-dir %s is on %s: what ranks save there is gone with the pod; mount a volume that outlives it", dir, passing)
