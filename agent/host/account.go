@@ -2,6 +2,7 @@ package host
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"io/fs"
 	"path"
@@ -58,7 +59,7 @@ func (a Account) Variables(env []string) (list []string) {
 	for _, v := range []struct{ name, value string }{
 		{"HOME", a.Home}, {"USER", a.Name}, {"LOGNAME", a.Name}, {"SHELL", a.Shell},
 	} {
-		if v.value != "" && valueOf(env, v.name) == "" {
+		if set, _ := Lookup(v.name, env); v.value != "" && set == "" {
 			list = append(list, v.name+"="+v.value)
 		}
 	}
@@ -67,17 +68,6 @@ func (a Account) Variables(env []string) (list []string) {
 
 // HomeIn is the home directory: the container's HOME comes before the password file's.
 func (a Account) HomeIn(env []string) string {
-	if home := valueOf(env, "HOME"); home != "" {
-		return home
-	}
-	return a.Home
-}
-
-func valueOf(env []string, name string) string {
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
-		}
-	}
-	return ""
+	home, _ := Lookup("HOME", env)
+	return cmp.Or(home, a.Home)
 }

@@ -12,9 +12,11 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -105,10 +107,15 @@ func Addresses() (list []rdma.Address) {
 }
 
 // Getenv is a variable of the container's.
-func (h *Host) Getenv(name string) (string, bool) {
-	for _, kv := range h.cfg.Env {
-		if value, ok := strings.CutPrefix(kv, name+"="); ok {
-			return value, true
+func (h *Host) Getenv(name string) (string, bool) { return Lookup(name, h.cfg.Env) }
+
+// Lookup is a variable in the first of some environments that has it: its last value there.
+func Lookup(name string, envs ...[]string) (value string, ok bool) {
+	for _, env := range envs {
+		for _, kv := range slices.Backward(env) {
+			if value, ok = strings.CutPrefix(kv, name+"="); ok {
+				return value, true
+			}
 		}
 	}
 	return "", false
@@ -116,8 +123,6 @@ func (h *Host) Getenv(name string) (string, bool) {
 
 // TempDir is where ranks put temporary files, unless they are told otherwise.
 func (h *Host) TempDir() string {
-	if dir, _ := h.Getenv("TMPDIR"); dir != "" {
-		return dir
-	}
-	return "/tmp"
+	dir, _ := h.Getenv("TMPDIR")
+	return cmp.Or(dir, "/tmp")
 }

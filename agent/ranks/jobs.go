@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/mpiup/mpiup/agent/host"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/job"
 )
@@ -155,12 +155,6 @@ func (s *Shared) Variable(name string) string {
 	if first := s.Jobs.Number(0); first != nil && len(first.Launch.Apps) > 0 {
 		exported = first.Launch.Apps[0].Env
 	}
-	for _, list := range [][]string{exported, s.Env} {
-		for _, kv := range list {
-			if v, ok := strings.CutPrefix(kv, name+"="); ok {
-				return v
-			}
-		}
-	}
-	return ""
+	value, _ := host.Lookup(name, exported, s.Env)
+	return value
 }

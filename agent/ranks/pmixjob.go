@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpiup/mpiup/agent/host"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
@@ -91,14 +92,8 @@ func variableOf(st *Job, rank int, name string) string {
 			own = st.Launch.Apps[p.App].Env
 		}
 	}
-	for _, list := range [][]string{own, st.s.Env} {
-		for _, kv := range slices.Backward(list) {
-			if v, ok := strings.CutPrefix(kv, name+"="); ok {
-				return v
-			}
-		}
-	}
-	return ""
+	value, _ := host.Lookup(name, own, st.s.Env)
+	return value
 }
 
 const MaxAuditCommand = 1024 // bytes of all programs of a Launch, about

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/copies"
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/stdio"
@@ -139,10 +140,8 @@ func (p *Process) Quiet() (since int64, wrote bool) {
 
 // GPUNames are the UUIDs of the GPUs that the rank sees, where those are some of its host's only.
 func (p *Process) GPUNames() []string {
-	for _, kv := range p.Job.outfit.GPUs(p.Spec.Rank) {
-		if list, ok := strings.CutPrefix(kv, "CUDA_VISIBLE_DEVICES="); ok {
-			return strings.Split(list, ",")
-		}
+	if list, ok := host.Lookup("CUDA_VISIBLE_DEVICES", p.Job.outfit.GPUs(p.Spec.Rank)); ok {
+		return strings.Split(list, ",")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/checkup"
+	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/reap"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	"github.com/mpiup/mpiup/agent/stacks"
@@ -169,12 +170,8 @@ func lacking(p *Process, ex job.Exit) string {
 
 // tempDir is where the rank puts temporary files.
 func tempDir(p *Process) string {
-	for _, kv := range slices.Backward(p.Job.apps[p.Spec.App].Env) {
-		if dir, ok := strings.CutPrefix(kv, "TMPDIR="); ok && dir != "" {
-			return dir
-		}
-	}
-	return p.Job.s.Host.TempDir()
+	dir, _ := host.Lookup("TMPDIR", p.Job.apps[p.Spec.App].Env)
+	return cmp.Or(dir, p.Job.s.Host.TempDir())
 }
 
 // lookAtCore tells the user where the process crashed, by its core file. Its exit was told of before, and the job's end waits for its
