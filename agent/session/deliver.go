@@ -86,11 +86,15 @@ func (s *session) deliverToJobs(f *apiv1.Frame) error {
 			p.Resize(b.Resize)
 		}
 	case *apiv1.Frame_Proceed:
-		return s.proceed(b.Proceed)
+		if st := s.jobs.Number(b.Proceed.Job); st != nil { // else it is over
+			return st.Proceed(b.Proceed.Refused)
+		}
 	case *apiv1.Frame_JobOver:
 		s.jobOver(b.JobOver)
 	case *apiv1.Frame_Rendezvous:
-		s.rendezvous(b.Rendezvous)
+		if st := s.jobs.Number(b.Rendezvous.Job); st != nil {
+			st.Rendezvous(b.Rendezvous)
+		}
 	case *apiv1.Frame_CopyData:
 		return s.copyData(b.CopyData)
 	default:
@@ -144,21 +148,6 @@ func (s *session) copyData(m *apiv1.CopyData) error {
 		return fmt.Errorf("bytes of files for job %d, which has none", m.Job)
 	}
 	return st.CopyData(m.Data)
-}
-
-// proceed is the launcher's word on a job's libraries.
-func (s *session) proceed(p *apiv1.Proceed) error {
-	if st := s.jobs.Number(p.Job); st != nil { // else it is over
-		return st.Proceed(p.Refused)
-	}
-	return nil
-}
-
-// rendezvous takes what Horovod's ranks on another host put.
-func (s *session) rendezvous(m *apiv1.Rendezvous) {
-	if st := s.jobs.Number(m.Job); st != nil {
-		st.Rendezvous(m)
-	}
 }
 
 // jobOver lets a spawned job go, of which nothing is left anywhere, once its output is out.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/lives"
-	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 )
 
 // Other incarnations of a launcher: agent/lives says which of them end, here they do.
@@ -29,13 +28,6 @@ func (t *Table) numbers(identity, incarnation string) (own lives.Claim, highest 
 		own = lives.Claim{Number: theirs, Proof: g.Proof(identity, incarnation, theirs)}
 	}
 	return own, max(highest, min(most, highest+maxHint))
-}
-
-// claim lets other agents know of the launcher's number.
-func (s *session) claim(l *apiv1.Launch) {
-	if g := s.table.cfg.Gossip(); g != nil {
-		g.Claim(s.launcher.identity, l.Number, s.launcher.Incarnation, l.NumberProof)
-	}
 }
 
 // fence ends the session for good: by is of an incarnation that takes over.

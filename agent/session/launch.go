@@ -80,7 +80,9 @@ func (s *session) launch(m *apiv1.Launch) error {
 		s.refuse(fmt.Sprintf("%v host %s", err, s.table.cfg.Name))
 		return nil
 	}
-	s.claim(l.Launch)
+	if g := s.table.cfg.Gossip(); g != nil {
+		g.Claim(s.launcher.identity, l.Number, s.launcher.Incarnation, l.NumberProof)
+	}
 	if l.Exec == nil {
 		s.table.pace.launched()
 	}
