@@ -45,7 +45,7 @@ func (r *rendezvous) open(st *Job, dirs []string) error {
 func hasHorovod(st *Job, dirs []string) bool {
 	asked := make([]bool, len(st.Launch.Apps)) // each program once, however many ranks it has
 	for _, p := range st.Launch.Procs {
-		if !asked[p.App] && st.library(int(p.App), dirs[p.App]).Horovod {
+		if !asked[p.App] && st.choice(int(p.App), dirs[p.App]).Horovod {
 			return true
 		}
 		asked[p.App] = true

@@ -27,7 +27,7 @@ func (st *Job) choose(dirs []string) {
 		p.App, p.Dir = st.apps[app], dirs[app]
 		var c mpilib.Choice
 		if here[app] && l.Exec == nil {
-			c = st.library(app, dirs[app])
+			c = st.choice(app, dirs[app])
 			p.OldHwloc, p.NCCL = c.OldHwloc, c.NCCL
 			p.OpenMPI = strings.HasPrefix(c.Library, "Open MPI")
 			st.shards[app] = c.Shards
@@ -106,8 +106,8 @@ func (st *Job) speaks(which ...apiv1.Pmi) bool {
 	return false
 }
 
-// library looks for the MPI library of a program as its ranks are started.
-func (st *Job) library(app int, dir string) mpilib.Choice {
+// choice looks for the MPI library of a program as its ranks are started.
+func (st *Job) choice(app int, dir string) mpilib.Choice {
 	a := st.apps[app]
 	env := outfit.Environment(st.s.Env, nil, a.Env, nil)
 	for i, kv := range env {

@@ -103,7 +103,7 @@ func shows(p *Process) bool { return !p.Speaks() || surely(p) != "" }
 // surely is the MPI library that the rank's program loads whatever it does. A script may name mpi4py or Horovod and
 // never come to it: there its memory map says.
 func surely(p *Process) string {
-	if c := p.Job.library(int(p.Spec.App), p.dir); c.Sure && !c.Mention {
+	if c := p.Job.choice(int(p.Spec.App), p.dir); c.Sure && !c.Mention {
 		return c.Library
 	}
 	return ""
