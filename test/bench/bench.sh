@@ -59,5 +59,9 @@ if [ -e /usr/lib/python3/dist-packages/torch/version.py ]; then
 else
     echo "no torch of Debian's here (python3-torch): no training is started"
 fi
-nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -only "$only" -source "$PWD" -horovod "$horovod" || failed=1
+# What failures cost, against mpirun over OpenSSH and torchrun.
+if command -v mpicc.openmpi >/dev/null; then only+=,restarts; else echo "no Open MPI here (make bench-peers): its restarts are not measured"; fi
+torch=${XDG_CACHE_HOME:-$HOME/.cache}/mpiup/frameworks/torch/bin/python
+if [ -x "$torch" ]; then only+=,torchrestarts; else torch=; echo "no torch here (test/frameworks.sh torch): its restarts are not measured"; fi
+nice -n "${NICE:--15}" "$work/bench" -mpiup "$work/mpiup" -hello "$work/hello" -rounds "$rounds" -only "$only" -source "$PWD" -horovod "$horovod" -torch "$torch" || failed=1
 exit $failed

@@ -191,16 +191,22 @@ func (l *lab) sshd(ctx context.Context, hosts ...string) (stop func(), err error
 			_ = s.Wait()
 		}
 	}
-	for _, h := range hosts {
+	l.sshHost = func(h string) error {
 		s := l.cluster.Command(ctx, h, "sh", "-c", `mkdir -p /run/sshd && exec /usr/sbin/sshd -D -e -f "$1" 2>/dev/null`, "sh", filepath.Join(dir, "sshd_config"))
 		if err := s.Start(); err != nil {
-			return nil, errors.Join(err, ctx.Err())
+			return errors.Join(err, ctx.Err())
 		}
 		servers = append(servers, s)
 		probe := l.cluster.Command(ctx, netns.Launcher, "ssh", "-o", "ConnectionAttempts=20", h, "true")
 		if out, err := probe.CombinedOutput(); err != nil {
+			return fmt.Errorf("ssh %s: %w: %s", h, err, strings.TrimSpace(string(out)))
+		}
+		return nil
+	}
+	for _, h := range hosts {
+		if err := l.sshHost(h); err != nil {
 			stop()
-			return nil, fmt.Errorf("ssh %s: %w: %s", h, err, strings.TrimSpace(string(out)))
+			return nil, err
 		}
 	}
 	return stop, nil

@@ -21,7 +21,8 @@ type lab struct {
 	b       *bench
 	cluster *netns.Cluster
 	agents  []*netns.Cmd
-	self    string // this program, which is the flood
+	self    string                  // this program, which is the flood
+	sshHost func(host string) error // starts its sshd; nil: hosts have none
 }
 
 func newLab(ctx context.Context, b *bench, n int) (*lab, error) {
@@ -36,6 +37,9 @@ func newLab(ctx context.Context, b *bench, n int) (*lab, error) {
 	share := []string{b.dir, filepath.Dir(b.mpiup), filepath.Dir(self), b.scripts, b.examples}
 	if b.horovod != "" {
 		share = append(share, filepath.Dir(filepath.Dir(b.horovod)))
+	}
+	if b.torch != "" {
+		share = append(share, filepath.Dir(filepath.Dir(b.torch)))
 	}
 	if b.hello != "" {
 		share = append(share, filepath.Dir(b.hello))

@@ -34,9 +34,10 @@ func main() {
 	mpiup := flag.String("mpiup", "bin/mpiup", "the `binary` to measure")
 	hello := flag.String("hello", "", "examples/hello, compiled; empty: no MPI program")
 	rounds := flag.Int("rounds", 7, "`runs` of each kind")
-	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also trainings,rendezvous64,rendezvous512")
+	only := flag.String("only", "start,flood,kill,memory", "what to measure; there are also trainings,restarts,torchrestarts,rendezvous64,rendezvous512")
 	meet := flag.String("rendezvous", "", "be a rank that meets the others as Horovod does, once this `pipe` is written to, and nothing else")
 	horovod := flag.String("horovod", "", "the `python` of an environment with Horovod; empty: it is not compared with")
+	torch := flag.String("torch", "", "the `python` of an environment with torch; empty: no restart of its trainings is measured")
 	source := flag.String("source", ".", "the repository's `folder`, which all hosts see")
 	flag.Parse()
 	if *flood > 0 {
@@ -52,7 +53,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{mpiup: *mpiup, hello: *hello, rounds: *rounds, only: strings.Split(*only, ","), horovod: *horovod,
+	b := &bench{mpiup: *mpiup, hello: *hello, rounds: *rounds, only: strings.Split(*only, ","), horovod: *horovod, torch: *torch,
 		scripts: filepath.Join(*source, "test", "bench"), examples: filepath.Join(*source, "examples")}
 	if err := b.run(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
@@ -66,6 +67,7 @@ type bench struct {
 	rounds       int
 	only         []string
 	horovod      string // a Python
+	torch        string // another
 	scripts      string // folders
 	examples     string
 	dir          string
@@ -94,7 +96,7 @@ func (b *bench) run(ctx context.Context) error {
 		of      []string
 		measure func(context.Context, *lab) error
 	}{
-		{2, []string{"trainings"}, b.trainings}, {8, []string{"rendezvous64"}, b.fewMeet},
+		{2, []string{"trainings"}, b.trainings}, {jobHosts + 1, []string{"restarts", "torchrestarts"}, b.restarts}, {8, []string{"rendezvous64"}, b.fewMeet},
 		{16, []string{"start", "flood", "kill"}, b.small}, {64, []string{"start", "memory", "rendezvous512"}, b.large},
 	} {
 		if !slices.ContainsFunc(part.of, b.wants) {
