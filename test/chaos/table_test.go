@@ -22,6 +22,8 @@ Written by ` + "`make chaos`" + ` (test/chaos) from the last result of each cell
 four ranks on three hosts, which are Linux namespaces with an agent each as PID 1; the fault hits the host of ranks 0 and 1, or what
 its name says. M is a job of MPICH 4.0.2, O one of Open MPI 4.1.4 (Debian's).
 
+What a failure costs a job that starts again, in GPU-seconds, beside mpirun and torchrun: [performance.md](performance.md#what-a-failure-costs).
+
 - **goes on**: the job went on unharmed: exit code 0, every line of its output once.
 - **137, 0.02 s (0.01 s)**: the launcher ended with this code, so long after the fault, and said why; the last rank had ended after the time
   in parentheses. **late** marks a time above the bound of the row; a cell fails at 1.5 s above it.
