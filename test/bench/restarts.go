@@ -292,6 +292,7 @@ func (b *bench) mpiRestarts(ctx context.Context, l *lab) error {
 
 func (b *bench) torchRestarts(ctx context.Context, l *lab) error {
 	script := filepath.Join(b.scripts, "meets.py")
+	// 5 s is torch's older default. With 0.1 s agents restart ranks that hang before those have failed, and count it for nothing.
 	agent := []string{b.torch, "-m", "torch.distributed.run", "--nnodes", strconv.Itoa(jobHosts), "--nproc_per_node", "2", "--max_restarts", "3", "--monitor_interval", "5",
 		"--rdzv_backend", "c10d", "--rdzv_id", "meets", "--rdzv_endpoint", "w0:29400", script}
 	elastic := &survivor{name: "torchrun's elastic agents", program: script, itself: true,
