@@ -140,6 +140,7 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 		fmt.Fprintln(r.cfg.Stderr)
 	}
 	r.say("%s; the ranks start again%s (restart %d of %d)", cause.Sentence(), until, a.number, count.Max)
+	r.cfg.Metrics.Ended(&a.why)
 	next := newDriver(*r.cfg)
 	next.identity, next.remains, next.dial = r.identity, r.remains, r.dial
 	next.begun, next.phase, next.hosts, next.spare, next.again = r.begun, "restarting", r.hosts, r.spare, a
@@ -282,6 +283,7 @@ func ranksNamed(ranks idset.Set) string {
 // tellRestart notes a restart, whose hosts are there.
 func tellRestart(r *driver) {
 	a := r.again
+	r.cfg.Metrics.Restarted()
 	r.remains.Restarted(report.Restart{Kind: a.why.Kind, Why: a.why.Evidence[0], Pause: a.pause.Seconds(), Replaced: a.replaced})
 	r.event(struct {
 		Time     time.Time         `json:"time"`
