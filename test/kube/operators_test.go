@@ -177,6 +177,34 @@ func TestOwnService(t *testing.T) {
 	}
 }
 
+// A pod that is lost is replaced by the next one that the service has, at whatever address.
+func TestOwnServiceReplacesAPod(t *testing.T) {
+	t.Parallel()
+	c := up(t, netns.IPv4, "cluster.local", "set-0", "set-1", "front")
+	secret := c.keygen()
+	member := func(name string) *pod {
+		p := c.pod(name, "set.ns.svc.cluster.local")
+		p.volumes = []volume{secret}
+		return p
+	}
+	first, lost := member("set-0").worker("--slots", "1").published(), member("set-1").worker("--slots", "1").published()
+	front := member("front")
+	const program = `echo start $MPIUP_RESTART_COUNT of rank $MPIUP_RANK on $(hostname); [ $MPIUP_RESTART_COUNT = 1 ] || sleep 1000`
+	wait := front.begin(c.bin, "run", "--size", "2", "--ppn", "1", "-n", "2", "--stdin", "none", "--max-restarts", "1", "sh", "-c", program)
+	lab.Eventually(t, "both ranks have started", func() bool { return strings.Count(front.log.String(), "start 0 of rank") == 2 })
+	must(t, c.Kill(lost.name))
+	lost.unpublish(first)
+	must(t, c.Readdress(lost.name))
+	must(t, c.Boot(lost.name))
+	member("set-1").worker("--slots", "1").published()
+	r := wait()
+	for _, says := range []string{"host set-1 with rank 1 was lost", "start 1 of rank 0 on set-0", "start 1 of rank 1 on set-1"} {
+		if r.code != 0 || !strings.Contains(r.out, says) {
+			t.Errorf("code %d, and it does not say %q:\n%s", r.code, says, r.out)
+		}
+	}
+}
+
 // A pod of a job whose service has nobody does not become a laptop: it waits, and fails with what to
 // say if that is what was meant.
 func TestNobodyElse(t *testing.T) {
