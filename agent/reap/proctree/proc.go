@@ -91,7 +91,7 @@ var pageSize = uint64(os.Getpagesize())
 
 // ticks is a time in hundredths of a second (USER_HZ).
 func ticks(n uint64) time.Duration {
-	const most = 1 << 48
+	const most = 1 << 38 // 87 years: twice as much is a Duration too
 	return time.Duration(min(n, most)) * (time.Second / 100)
 }
 
