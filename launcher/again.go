@@ -104,6 +104,7 @@ func attempts(ctx context.Context, r *driver) (*driver, error) {
 			return r, nil
 		}
 		last, r = r, next
+		r.cfg.Metrics.Phase("gathering")
 	}
 }
 
@@ -283,7 +284,7 @@ func ranksNamed(ranks idset.Set) string {
 // tellRestart notes a restart, whose hosts are there.
 func tellRestart(r *driver) {
 	a := r.again
-	r.cfg.Metrics.Restarted()
+	r.cfg.Metrics.Restarted(a.why.Kind)
 	r.remains.Restarted(report.Restart{Kind: a.why.Kind, Why: a.why.Evidence[0], Pause: a.pause.Seconds(), Replaced: a.replaced})
 	r.event(struct {
 		Time     time.Time         `json:"time"`

@@ -42,7 +42,7 @@ type Metrics struct {
 	census  map[string]int           // ranks by state, guarded by mu
 	reached int                      // hosts, guarded by mu
 	scraped bool                     // guarded by mu
-	over    bool                     // Ended was called last, and not Restarted; guarded by mu
+	over    bool                     // Ended was called, guarded by mu
 }
 
 // New is the metrics of a run of this build that begins.
@@ -92,22 +92,15 @@ func (m *Metrics) Census(ranks map[string]int, hosts int) {
 	m.census, m.reached = ranks, hosts
 }
 
-// Restarted counts a restart of the ranks.
-func (m *Metrics) Restarted() {
-	if m == nil {
-		return
-	}
-	m.restarts.Inc()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.over = false
-	select {
-	case <-m.read:
-	default:
+// Restarted counts a restart of the ranks, and why they had ended.
+func (m *Metrics) Restarted(why verdict.Kind) {
+	if m != nil {
+		m.restarts.Inc()
+		m.verdicts.WithLabelValues(string(why)).Inc()
 	}
 }
 
-// Ended counts an end of the ranks, nil where nothing went wrong.
+// Ended counts the last end of the ranks, nil where nothing went wrong.
 func (m *Metrics) Ended(v *verdict.Verdict) {
 	if m == nil {
 		return
