@@ -141,7 +141,6 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 		fmt.Fprintln(r.cfg.Stderr)
 	}
 	r.say("%s; the ranks start again%s (restart %d of %d)", cause.Sentence(), until, a.number, count.Max)
-	r.cfg.Metrics.Ended(&a.why)
 	next := newDriver(*r.cfg)
 	next.identity, next.remains, next.dial = r.identity, r.remains, r.dial
 	next.begun, next.phase, next.hosts, next.spare, next.again = r.begun, "restarting", r.hosts, r.spare, a
