@@ -1,6 +1,6 @@
-// Package agent is one host's part of every job that uses the host: it listens, proves who it
-// is, starts and stops processes on behalf of launchers, serves their PMI, carries their
-// output, and knows its peers by gossip. This package wires its rooms, starts them, and ends them in order.
+// Package agent is one host's part of every job that uses the host. It listens, proves who it
+// is, and knows its peers by gossip. For launchers it starts and stops processes, serves their PMI and carries their
+// output. This package wires its rooms, starts them, and ends them in order.
 //
 //	launcher ──Attach──▶ calls, service ──▶ session ──▶ ranks ──▶ reap, stdio
 //	                     (roles, gRPC)         │          │

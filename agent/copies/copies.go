@@ -4,9 +4,9 @@
 //	New ──Write, Write...──▶ queue (at most Window bytes) ──Run──▶ .mpiup-copy-*, then the name
 //
 // Where a file goes is its name: a relative one below the session's directory, an absolute one
-// there. A launcher is not trusted with either: no symbolic link is followed on the way, no name
-// leads upwards, nothing that exists is overwritten, sizes and their sum are bounded, and what is
-// more than was announced is an error. A file appears under its name when it is whole.
+// there. The package trusts a launcher with neither. It follows no symbolic link on the way,
+// takes no name that leads upwards, and overwrites nothing. Sizes and their sum are bounded, and more
+// bytes than the launcher announced are an error. A file appears under its name when it is whole.
 //
 // Write does not block and may be called beside Run, which one goroutine calls once.
 //

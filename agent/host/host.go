@@ -1,5 +1,5 @@
-// Package host is what this host is, read when first wanted: its machine and where its CPUs lie, its GPUs by the best
-// source, its RDMA devices, its cgroups, whose shell its user has, and the directories that an agent may write to.
+// Package host is what this host is, read when first wanted. It has the machine and where its CPUs lie, GPUs by the best
+// source, RDMA devices and cgroups. It also has the shell of the host's user, and the directories that an agent may write to.
 //
 //	/sys, /proc ──▶ Machine, Layout, HCAs     again when what the container may use has changed
 //	nvidia-smi… ──▶ GPUs                      once: it may take seconds

@@ -5,7 +5,7 @@
 //	Job{Launch, programs, Bound} + Host ──New──▶ Outfit, Notices, or why the job cannot be started
 //	Outfit + rank + Way ──Of──▶ Rank: argv, variables with their reasons, CPUs, memory
 //
-// A variable comes from the container, from the user, or from mpiup, in this order: a later one of a name replaces an
+// A variable comes from the container, from the user, or from mpiup, in this order. A later one of a name replaces an
 // earlier one in its place. What mpiup gives is a list of sources, each with its reason, which `mpiup env` shows. Where a
 // library's behaviour is at stake, what the user or the container says stays.
 //

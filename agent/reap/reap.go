@@ -35,7 +35,7 @@
 //
 // What cannot be undone: a file system that dies between the check and the exec hangs the spawner. Start then kills
 // the child, which works unless the runtime stops the world first. An orphan that left its process session and has no
-// environment is found in two cases only: by PID 1, or if a look saw its parent (every 5 s, and at a stop).
+// environment shows in two cases only: to PID 1, or if a look saw its parent (every 5 s, and at a stop).
 //
 // It does not read or write the standard streams of a process, or decide when a job has
 // failed.

@@ -11,7 +11,7 @@
 // order, unchanged.
 //
 // Without free window the pump does not read, the pipe fills, and the rank blocks in write(2). Twice the window
-// bounds the memory for a rank: chunks of less than half a buffer are copied out of it, and the number of chunks in
+// bounds the memory for a rank: the pump copies chunks of less than half a buffer out of it. The number of chunks in
 // flight has a limit too.
 //
 // Concurrency: a Pump and an Input are run by one goroutine each (Run), which ends all that it

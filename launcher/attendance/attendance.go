@@ -5,8 +5,8 @@
 //	host w1   2-3 loaded torch, 3 met     ┴─ Roll
 //	                                               all loaded, none met ──Alone───▶ torch
 //
-// It says nothing where it may be wrong: a rank that called MPI_Init, that listens at another port or whose sockets
-// do not show is neither missing nor alone. If somebody came to the place who is no rank that shows, nobody is alone.
+// It says nothing where it may be wrong. A rank that called MPI_Init, listens at another port, or hides its sockets
+// is neither missing nor alone. If somebody came to the place who is no rank that shows, nobody is alone.
 //
 // Times are handed in. A Roll is not safe for concurrent use. It knows nothing of programs: who asks names ranks.
 package attendance

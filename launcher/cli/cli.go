@@ -4,7 +4,7 @@
 //	          └ first program's -n, -x, --wdir   └ each further program's own
 //	            and everything about the run
 //
-// The first word that is no flag is the program, and all after it is the program's own, up to
+// The first word that is no flag is the program. All after it is the program's own, up to
 // a word ":" that begins the next program. -n, -x and --wdir belong to the one program that
 // follows them, as with Open MPI and Hydra; all other flags come before the first program.
 //

@@ -1,4 +1,4 @@
-// Package exchange is the middle of the star that joins a run's hosts: it joins their parts of fences, keeps the run's
+// Package exchange is the middle of the star that joins a run's hosts. It joins their parts of fences, keeps the run's
 // published names and finds who answers a question for a value. PURE.
 //
 //	host 0 ─FenceEnter{data 0}─▶          ─FenceResult{data 1, data 2}─▶ host 0
@@ -9,9 +9,8 @@
 //	host 0 ─FetchRequest─▶ Exchange ─FetchRequest─▶ host 1 ─FetchResult─▶ Exchange ─FetchResult─▶ host 0
 //
 // Processes go by their ids, so a fence's set may be of several jobs: those of a PMIx connect. A set's text may end in
-// "#tag": fences of other tags are others, of the same processes (a PMIx group). A fence's data goes to each host once; a
-// fence that needs a process that is over, or that has too much data, fails at once, for those inside and for those that
-// come later.
+// "#tag": fences of other tags are others, of the same processes (a PMIx group). A fence's data goes to each host once. A
+// fence that needs a process that is over, or has too much data, fails at once, also for those that come later.
 //
 // Concurrency: an Exchange belongs to one goroutine, that of the run's loop.
 package exchange

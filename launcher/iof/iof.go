@@ -29,9 +29,9 @@
 // line's first bytes (UTC, RFC 3339 with milliseconds). '\r' starts a line anew, as on a terminal,
 // and so gets a tag after it, unless '\n' follows.
 //
-// With OpenMPIStyle lines and files are as Open MPI 4's mpirun has them, for what reads those: a tag
-// after '\n' only, "[1,3]<stdout>:" (job, counted from 1, and rank), timestamps in local time,
-// "Fri Nov 20 23:27:10 2026[1,3]<stdout>:"; files are below the job's number, DIR/1/rank.3/stdout. With OpenMPI5Style
+// With OpenMPIStyle lines and files are as Open MPI 4's mpirun has them, for what reads those. A tag
+// comes after '\n' only, "[1,3]<stdout>:" (job, counted from 1, and rank). Timestamps are in local time,
+// "Fri Nov 20 23:27:10 2026[1,3]<stdout>:". Files are below the job's number, DIR/1/rank.3/stdout. With OpenMPI5Style
 // they are below its name, DIR/prterun-w0-77@1/rank.3/stdout, or have it in theirs, FILE.prterun-w0-77@1.3.out.
 //
 // Prepend and Files are Hydra's ways: a text of the user's own before each line, files by patterns.

@@ -1,5 +1,5 @@
-// Package remains leaves what remains of a run (launcher/remains/report) where the user wants it: in a folder, at the end of
-// standard error, or, of a run that failed, in a file among few.
+// Package remains leaves what remains of a run (launcher/remains/report) where the user wants it: in a folder, or at the end of
+// standard error. A run that failed leaves a file among few.
 //
 //	launcher ──what it hears, does and says──▶ Keeper ──at the end──▶ DIR/report.json, events.jsonl   --report
 //	                                                              └▶ KEPT/TIME-JOB.json               a failed run's

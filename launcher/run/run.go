@@ -25,8 +25,11 @@
 //	launching ─▶ wiring ─▶ running ─▶ done
 //	    └──────────┴─────────┴─failed─▶ stopping ─▶ done
 //
-// Fences and names are launcher/exchange, whose fault a failure is launcher/verdict, who waits for whom launcher/holdup, where
-// frameworks meet launcher/attendance, whether it hangs launcher/stall, whether libraries go together launcher/mixture: all are pure, too.
+// Other packages, which are pure too, decide parts of it:
+//
+//	launcher/exchange    fences and names              launcher/attendance  where frameworks meet
+//	launcher/verdict     whose fault a failure is      launcher/stall       whether the run hangs
+//	launcher/holdup      who waits for whom            launcher/mixture     whether libraries go together
 //
 // Concurrency: a Run belongs to one goroutine. Orders are carried out in their order, before the next event but for the answers
 // of these very orders; what has come at once ends with a Turn.

@@ -2,7 +2,7 @@
 //
 //	Rank (launcher/peers) ──GroupRanks──▶ by job, by means, by the frames down to a call of MPI or NCCL ──Text──▶
 //
-// Ranks that wait in one MPI call ask for messages again and again, and each is seen at another place of that: what is below the
+// Ranks that wait in one MPI call ask for messages again and again, and a look sees each at another place of that. So what is below the
 // call does not tell them apart. Small groups come first, and of one size the one of the lowest rank.
 package stacks
 

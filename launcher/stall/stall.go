@@ -5,8 +5,8 @@
 // A run hangs when for the whole time After no rank has worked (output, I/O, a GPU, a word to PMI) AND at least one has
 // been idle. Ranks that only use CPU may compute or wait actively: Open MPI and MPICH do so in a barrier, and nothing
 // outside of a process tells the two apart. But a rank whose library waits actively is never idle in MPI. So one that is
-// idle for so long waits for something else, and those that use CPU wait for it, or have not needed it for all that time.
-// Where every rank uses CPU nothing is said: they may compute.
+// idle for so long waits for something else. Those that use CPU wait for it, or have not needed it for all that time.
+// Where every rank uses CPU the package says nothing: they may compute.
 //
 // Who is the odd one out: ranks that others wait for in a fence; else the fewer of those that idle and those that use CPU;
 // else, where all idle, those that wait elsewhere than most.

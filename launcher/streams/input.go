@@ -1,5 +1,5 @@
-// Package streams is the launcher's own standard streams. It reads input for ranks as fast as the slowest takes it, writes
-// output so that a write which blocks can be interrupted, and makes a terminal raw and restores it.
+// Package streams is the launcher's own standard streams. It reads input for ranks as fast as the slowest takes it. A write of
+// output that blocks can be interrupted. It makes a terminal raw and restores it.
 //
 //	stdin ──▶ Input: poll, read ──▶ InputConfig.Send     as many bytes as every target has window for
 //	iof   ──▶ Output.Write      ──▶ stdout, stderr

@@ -6,8 +6,8 @@
 //	Ask      every agent measures the way to the others   ├▶ ways
 //	close    every agent says that its ports are closed   ┘
 //
-// When Look returns no agent holds a port on its account, so that a job may take them, or it says which host did not
-// say so. What could not be looked at is in the result as that, with the reason.
+// When Look returns, no agent holds a port on its account, so that a job may take them. Else it says which host did not
+// say so. What Look could not look at is in the result, with the reason.
 //
 // It does not find or reach hosts, and does not judge.
 package survey

@@ -6,11 +6,11 @@
 //
 // Order: an MPI_Abort comes before ranks' own exits, however late it is reported, since a rank that dies of another's abort
 // may be reported first. But a rank that was killed just before or after comes before it (killed): its peers' libraries abort
-// over the loss. All else goes by arrival, a lost host's by the time it was last heard, since ranks elsewhere may die of it
-// before it is given up; two ranks of one host go by that host's clock. A rank that only says that it lost another one (Echo)
+// over the loss. All else goes by arrival. A lost host goes by the time it was last heard, since ranks elsewhere may die of it
+// before the launcher gives it up. Two ranks of one host go by that host's clock. A rank that only says that it lost another one (Echo)
 // gives way to one that failed for a reason of its own (blame). A failed wire-up, and then a signal to mpiup, is the cause
-// only when no rank failed by itself, a signal only when ranks had to be stopped. When a pod is taken away, nothing that comes later
-// counts, nor what came within a moment before: the news of both may pass each other.
+// only when no rank failed by itself. A signal is it only when mpiup had to stop ranks. When a pod is taken away, nothing that
+// comes later counts, nor what came within a moment before: the news of both may pass each other.
 //
 // What ranks wrote is read by one table (kinds.go, signs.go), whose test has lines of real logs for each kind. When one rank of a job fails, the others
 // fail too, with errors about lost connections, and theirs may come first: these are Echoes.

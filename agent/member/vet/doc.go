@@ -1,6 +1,6 @@
 // Package vet keeps from memberlist what would cost it much more memory than its bytes are long. Its decoder
-// (go-msgpack 2.1) makes room for as many bytes as a length says before it reads any, and so does memberlist for as
-// many nodes as a header says: 36 bytes of one packet cost 2 GiB, 12 of a stream 100 MiB.
+// (go-msgpack 2.1) makes room for as many bytes as a length says before it reads any. memberlist does so for as
+// many nodes as a header says. 36 bytes of one packet cost 2 GiB, 12 of a stream 100 MiB.
 //
 //	packet:  [crc32] message, or a compound of messages         Packet says whether it may be read
 //	stream:  type, header {Nodes UserStateLen Join}, nodes, user state      Reader lets it through item by item
@@ -8,5 +8,5 @@
 //
 // It lets only through what our agents send: no labels, no compressed or encrypted messages, no user messages in
 // streams (memberlist's net.go, protocol versions 1 to 5). Packet is a function of its bytes; a Reader belongs to one
-// goroutine. What the messages mean is not looked at.
+// goroutine. The package does not look at what messages mean.
 package vet

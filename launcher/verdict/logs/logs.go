@@ -1,5 +1,5 @@
-// Package logs reads the logs of a job that failed, of whatever launcher, and says which rank failed for a reason of its own, and of what
-// kind that reason is. PURE.
+// Package logs reads the logs of a job, of whatever launcher. Of a job that failed it says which rank failed for a reason of its own, and
+// of what kind that reason is. PURE.
 //
 //	lines ──line.go──▶ when, whose (rank, host, process), text ──signs, tracebacks, summaries──▶ findings ──judge.go──▶ verdict
 //	                                                          └──filter.go──▶ the lines that are wanted

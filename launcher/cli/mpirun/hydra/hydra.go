@@ -1,5 +1,5 @@
-// Package hydra is the command line of Hydra's mpiexec, of MPICH, MVAPICH and Intel MPI: its options, -configfile, and
-// the variables of it that mean something here.
+// Package hydra is the command line of Hydra's mpiexec, which MPICH, MVAPICH and Intel MPI have. It knows the options,
+// -configfile, and those of Hydra's variables that mean something here.
 //
 // PURE: each line is read by a parser of its own, which nobody shares. The package maps and binds no rank.
 package hydra
