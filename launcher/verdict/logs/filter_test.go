@@ -107,7 +107,7 @@ func FuzzFilter(f *testing.F) {
 	}
 	f.Add([]byte("[7 w0 stderr] x\ntime=x level=\nTraceback (most recent call last):\n\n\xff\r\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		defer cost.Watch(t, cost.Parser, len(text))()
+		defer cost.Watch(t, perLog, len(text))()
 		all, strict := NewFilter(Wanted{}), NewFilter(Wanted{Stream: "stderr", Level: Warn, Since: time.Unix(0, 0)})
 		for line := range strings.Lines(string(text)) {
 			all.Begin([]byte(line))
