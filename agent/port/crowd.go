@@ -57,9 +57,3 @@ func (h *crowd[C]) remove(c C) {
 	delete(h.conns, c)
 	h.mu.Unlock()
 }
-
-func (h *crowd[C]) any() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.conns) > 0
-}

@@ -137,6 +137,7 @@ var levels = map[string]int{
 	"internal/idset":    -2,
 	"internal/visible":  -2,
 	"internal/wording":  -2,
+	"internal/pattern":  -2,
 	"internal/mounts":   -2,
 	"internal/sockets":  -2,
 	"internal/podfiles": -2,

@@ -8,9 +8,10 @@ package backtrace
 import (
 	"bytes"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // Where back-traces of crashes begin.
@@ -34,10 +35,10 @@ type Reader struct {
 
 // Frames as handlers write them, each with a function or a file.
 var (
-	frameNative = regexp.MustCompile(`^(?:\[[^]]+\] )?(?:\[ ?\d+\]|#?\d+:?) +([^\s(]*/[^\s(]+)\(([^)+]*)(\+0x[0-9a-f]+)?\) ?\[0x`) // backtrace_symbols(3)
-	frameUCX    = regexp.MustCompile(`^\d+ +0x[0-9a-f]+ ([^\s(]+)\(\)? +(\S+)`)
-	frameGNU    = regexp.MustCompile(`^#\d+ +0x[0-9a-f]+ in (\S+)`)
-	framePython = regexp.MustCompile(`^File "([^"]+)", line (\d+) in (\S+)`)
+	frameNative = pattern.Of(`^(?:\[[^]]+\] )?(?:\[ ?\d+\]|#?\d+:?) +([^\s(]*/[^\s(]+)\(([^)+]*)(\+0x[0-9a-f]+)?\) ?\[0x`) // backtrace_symbols(3)
+	frameUCX    = pattern.Of(`^\d+ +0x[0-9a-f]+ ([^\s(]+)\(\)? +(\S+)`)
+	frameGNU    = pattern.Of(`^#\d+ +0x[0-9a-f]+ in (\S+)`)
+	framePython = pattern.Of(`^File "([^"]+)", line (\d+) in (\S+)`)
 )
 
 // handlers are functions that a signal calls, what calls them, and what calls main.
@@ -76,10 +77,10 @@ func (c *Reader) Hear(line string) {
 
 // frameOf is the function of a line of a back-trace, and where it is; "" for a signal's own.
 func frameOf(line string) (name string, ok bool) {
-	if m := framePython.FindStringSubmatch(line); m != nil {
+	if m := framePython().FindStringSubmatch(line); m != nil {
 		return m[3] + " (" + path.Base(m[1]) + ":" + m[2] + ")", true
 	}
-	if m := frameNative.FindStringSubmatch(line); m != nil {
+	if m := frameNative().FindStringSubmatch(line); m != nil {
 		file := path.Base(m[1])
 		switch {
 		case isHandler(m[2]), m[2] == "" && slices.Contains(silent, strings.SplitAfter(file, ".so")[0]):
@@ -89,7 +90,7 @@ func frameOf(line string) (name string, ok bool) {
 		}
 		return m[2] + " (" + file + ")", true
 	}
-	if m := frameUCX.FindStringSubmatch(line); m != nil {
+	if m := frameUCX().FindStringSubmatch(line); m != nil {
 		if isHandler(m[1]) {
 			return "", true
 		}
@@ -98,7 +99,7 @@ func frameOf(line string) (name string, ok bool) {
 		}
 		return m[1], true
 	}
-	if m := frameGNU.FindStringSubmatch(line); m != nil {
+	if m := frameGNU().FindStringSubmatch(line); m != nil {
 		if isHandler(m[1]) {
 			return "", true
 		}

@@ -2,12 +2,11 @@ package verdict
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/hosts"
 )
 
@@ -119,15 +118,10 @@ func (v *Verdict) complete(where Circumstances) {
 	}
 }
 
-// compiled is a pattern that is compiled when it is first used: most runs of this binary use none.
-func compiled(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
-
 var (
-	gpuID  = compiled(`\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
-	pciID  = compiled(`(?i)\bPCI(?: Bus ID)?:? ?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)|\bGPU ((?:[0-9a-f]{4,8}:)[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])`)
-	hcaIDs = compiled(`\b((?:mlx[45]|bnxt_re|irdma|efa|hfi1|rdmap\d+s|rocep\d+s|ibp\d+s)_?\d+(?:f\d+)?)(?:[:/ ](\d{1,2})\b)?`)
+	gpuID  = pattern.Of(`\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+	pciID  = pattern.Of(`(?i)\bPCI(?: Bus ID)?:? ?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)|\bGPU ((?:[0-9a-f]{4,8}:)[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])`)
+	hcaIDs = pattern.Of(`\b((?:mlx[45]|bnxt_re|irdma|efa|hfi1|rdmap\d+s|rocep\d+s|ibp\d+s)_?\d+(?:f\d+)?)(?:[:/ ](\d{1,2})\b)?`)
 )
 
 // Devices are the GPU's UUID, its PCI address, and the adapter and port that a text names; "" where it names none.
@@ -188,4 +182,13 @@ func (v Verdict) where() string {
 	add("PCI", v.PCI)
 	add("adapter", v.HCA)
 	return strings.Join(parts, ", ")
+}
+
+// plain is a sentence of the page as a line of mpiup's: without marks, and as the part of a sentence that it is there.
+func plain(text string) string {
+	text = strings.TrimSuffix(strings.ReplaceAll(text, "`", ""), ".")
+	if first, rest, ok := strings.Cut(text, " "); ok && first != strings.ToUpper(first) && strings.ToLower(first[1:]) == first[1:] {
+		return strings.ToLower(first) + " " + rest
+	}
+	return text
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -20,11 +21,6 @@ type fact struct {
 func says(has, text string) fact   { return fact{has: has, re: regexp.MustCompile(text)} }
 func first(has, text string) fact  { return fact{has: has, re: regexp.MustCompile(text), first: true} }
 func waited(has, text string) fact { return fact{has: has, re: regexp.MustCompile(text), waits: true} }
-
-// compiled is a pattern that is compiled when it is first used: most runs of this binary use none.
-func compiled(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
 
 var facts = sync.OnceValue(func() []fact {
 	return []fact{
@@ -75,7 +71,7 @@ var facts = sync.OnceValue(func() []fact {
 })
 
 // loose is a rank that a failure's own line speaks of.
-var loose = compiled(`(?i)\b(?:on |in |from |by )?(?:mpi |world )?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
+var loose = pattern.Of(`(?i)\b(?:on |in |from |by )?(?:mpi |world )?rank[ :=#]+(\d+)\b|\[(?:rank|process) ?(\d+)\]`)
 
 // names says which process a fact's line names; false: none.
 func (f fact) names(text string) (ending, bool) {
@@ -110,12 +106,12 @@ type block struct {
 
 var (
 	numberedHas = []string{"NCCL INFO comm", "Rank", "MPI startup"}
-	enqueued    = compiled(`Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
-	timedOut    = compiled(`\[(?:PG (?:ID )?0 [^\]]*)?Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+)`)
+	enqueued    = pattern.Of(`Rank (\d+)\].*last enqueued NCCL work: (\d+)`)
+	timedOut    = pattern.Of(`\[(?:PG (?:ID )?0 [^\]]*)?Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+)`)
 	numbered    = []func() *regexp.Regexp{
-		compiled(`^NCCL INFO comm \S+ rank (\d+) nranks`),
-		compiled(`^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
-		compiled(`^MPI startup\(\): (\d+) +(\d+) +([\w.-]+) +\{`),
+		pattern.Of(`^NCCL INFO comm \S+ rank (\d+) nranks`),
+		pattern.Of(`^#? *Rank +(\d+) (?:Group +\d+ )?Pid +(\d+) on +([\w.-]+) device`),
+		pattern.Of(`^MPI startup\(\): (\d+) +(\d+) +([\w.-]+) +\{`),
 	}
 )
 
@@ -202,7 +198,7 @@ func (r *Reader) know(p process, rank int) {
 }
 
 // looksRaised says that a line is a Python exception's, though its traceback is not there.
-var raisedLine = compiled(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:: \S|$)`)
+var raisedLine = pattern.Of(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure)(?:: \S|$)`)
 
 func looksRaised(text string) bool { return raisedLine().MatchString(text) }
 
@@ -218,7 +214,7 @@ func relayed(text string) bool {
 }
 
 // warns says that a line calls itself a warning. NCCL's are errors.
-var warning = compiled(`^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: W tensorflow/|\bWarning:`)
+var warning = pattern.Of(`^\[W |\[W\d{3,4} |^W\d{4} |^WARNING[: ]|\bWARNING\b|: W tensorflow/|\bWarning:`)
 
 func warns(text string) bool {
 	return warning().MatchString(text) && !strings.Contains(text, "NCCL WARN")
@@ -245,7 +241,7 @@ func ownRecord(text string) (*verdict.Verdict, bool) {
 	return &v, true
 }
 
-var ownKind = compiled(`^(?:mpiup: )?(probably )?([a-z-]+); more: mpiup help ([a-z-]+)$`)
+var ownKind = pattern.Of(`^(?:mpiup: )?(probably )?([a-z-]+); more: mpiup help ([a-z-]+)$`)
 
 // ownLine takes the last line of a failed run of mpiup.
 func (r *Reader) ownLine(l line) bool {

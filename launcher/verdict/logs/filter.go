@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/pattern"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -148,9 +149,9 @@ func (m *manner) level(l line) Level {
 
 var (
 	// Words of Python's logging, log4j, spdlog, slog, NCCL, UCX and their kin, at the beginning of a line.
-	levelWord = compiled(`(?:^|[\s\[|(:<"=])(?i:level["=: ]*)?(TRACE|DEBUG|DIAG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC|trace|debug|info|notice|warn|warning|error|critical|fatal|panic)(?:[\s\]|):>",]|$)`)
+	levelWord = pattern.Of(`(?:^|[\s\[|(:<"=])(?i:level["=: ]*)?(TRACE|DEBUG|DIAG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC|trace|debug|info|notice|warn|warning|error|critical|fatal|panic)(?:[\s\]|):>",]|$)`)
 	// glog's and klog's first letter, torch's and TensorFlow's.
-	levelLetter = compiled(`^\[?([IWEF])\d{3,4} |(?:^|: )([IWEF]) (?:tensorflow|external)/`)
+	levelLetter = pattern.Of(`^\[?([IWEF])\d{3,4} |(?:^|: )([IWEF]) (?:tensorflow|external)/`)
 )
 
 const maxLevelAt = 100 // bytes into a line where its level stands, if anywhere
@@ -183,7 +184,7 @@ func stated(text string) (Level, bool) {
 }
 
 // ownLog is a line of an agent's or launcher's own log.
-var ownLog = compiled(`^(?:\{"time":"([^"]+)","level":|time=(\S+) level=)`)
+var ownLog = pattern.Of(`^(?:\{"time":"([^"]+)","level":|time=(\S+) level=)`)
 
 // own takes the time of a line that mpiup wrote itself.
 func (l *line) own() {

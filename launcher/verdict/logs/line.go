@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/pattern"
 )
 
 // line is one with what its tags say.
@@ -46,42 +48,42 @@ func (e ending) or(o ending) ending {
 // tags are what stands before a line; the named groups are what it says. They are taken off again and again, in any order.
 var tags = []func() *regexp.Regexp{
 	// Times: kubectl logs --timestamps, mpirun --timestamp-output, Ray, CI systems. A "[" begins the next tag.
-	compiled(`^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
-	compiled(`^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}`),
-	compiled(`^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
-	compiled(`^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
+	pattern.Of(`^\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: ?\|\|? ?|:? +|$)`),
+	pattern.Of(`^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}`),
+	pattern.Of(`^\[ *\d+\.\d{6}\] `), // UCX's, the kernel's
+	pattern.Of(`^\d\d:\d\d:\d\d(?:\.\d+)? {2,}`),
 	// Open MPI --tag-output, PRRTE, Horovod over Gloo.
-	compiled(`^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<(?P<stream>std(?:err|out|diag))>: ?`),
+	pattern.Of(`^\[(?:[\w.@-]*\d+,)?(?P<rank>\d+)\]<(?P<stream>std(?:err|out|diag))>: ?`),
 	// torch 2.2 and later; torchrun --tee, whose number is local.
-	compiled(`^\[rank(?P<rank>\d+)\]: ?`),
-	compiled(`^\[default(?P<local>\d+)\]: ?`),
+	pattern.Of(`^\[rank(?P<rank>\d+)\]: ?`),
+	pattern.Of(`^\[default(?P<local>\d+)\]: ?`),
 	// PSM.
-	compiled(`^(?P<host>[\w.-]+):rank(?P<rank>\d+)(?:\.[\w-]+)?: `),
+	pattern.Of(`^(?P<host>[\w.-]+):rank(?P<rank>\d+)(?:\.[\w-]+)?: `),
 	// kubectl logs --prefix, docker compose, stern.
-	compiled(`^\[pod/(?P<host>[\w.-]+)/[\w.-]+\] `),
-	compiled(`^(?P<host>[a-z0-9](?:[\w.-]*[a-z0-9])?) +\| `),
+	pattern.Of(`^\[pod/(?P<host>[\w.-]+)/[\w.-]+\] `),
+	pattern.Of(`^(?P<host>[a-z0-9](?:[\w.-]*[a-z0-9])?) +\| `),
 	// Ray.
-	compiled(`^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
-	compiled(`^std(?:err|out): `),
-	compiled(`^\| +`),
+	pattern.Of(`^\((?:[\w.]+ )?pid=(?P<pid>\d+)(?:, ip=(?P<host>[\d.]+))?\) `),
+	pattern.Of(`^std(?:err|out): `),
+	pattern.Of(`^\| +`),
 	// srun --label, mpiup --output tag, mpiexec -l.
-	compiled(`^(?P<rank>\d{1,6}): (?P<rest>)`),
+	pattern.Of(`^(?P<rank>\d{1,6}): (?P<rest>)`),
 	// mpiup --tag-with.
-	compiled(`^\[(?:\d+\.)?(?P<rank>\d+) (?:(?P<host>[\w.-]+) )?(?P<stream>std(?:err|out))\] `),
-	compiled(`^\[(?:\d+\.)?(?P<rank>\d+) (?P<host>[A-Za-z][\w.-]*)\] `),
+	pattern.Of(`^\[(?:\d+\.)?(?P<rank>\d+) (?:(?P<host>[\w.-]+) )?(?P<stream>std(?:err|out))\] `),
+	pattern.Of(`^\[(?:\d+\.)?(?P<rank>\d+) (?P<host>[A-Za-z][\w.-]*)\] `),
 	// NCCL: host:pid:thread [GPU].
-	compiled(`^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<local>\d+)\] `),
+	pattern.Of(`^(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<local>\d+)\] `),
 	// UCX and Open MPI.
-	compiled(`^\[(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+)(?: ?:\d+)*\] `),
-	compiled(`^\[(?P<bracket>\d{1,5}|\d{1,3}\.\d{1,5})\]:? ?`),
+	pattern.Of(`^\[(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+)(?: ?:\d+)*\] `),
+	pattern.Of(`^\[(?P<bracket>\d{1,5}|\d{1,3}\.\d{1,5})\]:? ?`),
 	// Hydra.
-	compiled(`^\[(?:mpiexec|proxy:\d+:\d+)@(?P<host>[\w.-]+)\] `),
+	pattern.Of(`^\[(?:mpiexec|proxy:\d+:\d+)@(?P<host>[\w.-]+)\] `),
 }
 
 // rankInside is a rank that the line itself names, which says more than a number before it.
-var rankInside = compiled(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]`)
+var rankInside = pattern.Of(`^\[(?:rank|default)\d+\]|\[(?:PG [^\]]*)?Rank \d+\]`)
 
-var ansi = compiled("\x1b\\[[0-9;]*[A-Za-z]")
+var ansi = pattern.Of("\x1b\\[[0-9;]*[A-Za-z]")
 
 // scanner takes the lines of a log apart, one after the other.
 type scanner struct {
