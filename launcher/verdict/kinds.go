@@ -133,7 +133,7 @@ var Kinds = []About{
 	{GPUMemory, Cause, "GPU out of memory",
 		"A rank asked its GPU for more memory than was free.",
 		[]string{"The line says how much was asked for and how much the GPU has.", "`nvidia-smi` on the host shows other users of the GPU: two ranks on one GPU are a usual reason."},
-		[]string{adviceGPUMemory, "see that each rank has a GPU of its own: `mpiup run --bind-to gpu`, or `--report-bindings`", "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` helps where much is reserved and little allocated"}},
+		[]string{adviceGPUMemory, "see that each rank has a GPU of its own: `mpiup run --gpus-per-rank 1`", "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` helps where much is reserved and little allocated"}},
 	{GPUFault, Cause, "GPU fault (Xid, ECC, off the bus)",
 		"The GPU itself failed: a memory error that could not be corrected, or it no longer answers. The same GPU fails again.",
 		[]string{"`NVRM: Xid` in the node's kernel log, with the PCI address.", "`nvidia-smi -q -d ECC,ROW_REMAPPER` on the node."},
