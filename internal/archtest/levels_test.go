@@ -91,7 +91,7 @@ var levels = map[string]int{
 	"launcher/verdict/logs":   3,
 	"launcher/exchange":       2,
 	"launcher/attendance":     2,
-	"launcher/restart":        2,
+	"launcher/restart":        1,
 	"launcher/remains":        3,
 	"launcher/remains/report": 3,
 	"launcher/metrics":        3,

@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,11 +16,14 @@ import (
 //	max N | failed after DURATION                 counts restarts
 //	seats HOST:RANKS[:lost]... [beyond]           the hosts of the last attempt
 //	answers HOST:SLOTS... HOST:tried HOST:not     who is here, who was asked in vain, who has not answered yet
+//	elastic MIN BEGIN MAX [whole]                 from now on answers are those of a job that may change its size, at its first start
+//	again RANKS                                   at its next, when it had so many
 func TestScripts(t *testing.T) {
 	golden.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
 		var count Count
 		var seats []Seat
 		var beyond bool
+		var muster Muster
 		number := func(s string) int {
 			n, err := strconv.Atoi(s)
 			if err != nil {
@@ -39,6 +43,11 @@ func TestScripts(t *testing.T) {
 				}
 				pause, ok := count.Next(ran)
 				fmt.Fprintf(out, "  restart %d of %d after %v: %t\n", count.Done, count.Max, pause, ok)
+			case "elastic":
+				e := Elastic{Min: number(words[1]), Begin: number(words[2]), Max: number(words[3])}
+				muster = Muster{Elastic: e, Target: cmp.Or(e.Begin, e.Max), Whole: len(words) > 4}
+			case "again":
+				muster.Target = number(words[1])
 			case "seats":
 				seats, beyond = nil, false
 				for _, w := range words[1:] {
@@ -63,6 +72,15 @@ func TestScripts(t *testing.T) {
 						a.Here, a.Slots = true, number(what)
 						answers = append(answers, a)
 					}
+				}
+				if muster.On() {
+					muster.Seats = seats
+					cast, ranks, enough := muster.Choose(answers)
+					for k, at := range cast {
+						fmt.Fprintf(out, "  %s: %d\n", answers[at].Host, ranks[k])
+					}
+					fmt.Fprintf(out, "  %d ranks, enough: %t\n", Sum(ranks), enough)
+					return
 				}
 				cast, ok := Cast(seats, answers, beyond)
 				for i, at := range cast {
