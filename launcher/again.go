@@ -19,6 +19,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains/report"
 	"github.com/mpiup/mpiup/launcher/restart"
+	"github.com/mpiup/mpiup/launcher/run"
 	"github.com/mpiup/mpiup/launcher/verdict"
 )
 
@@ -33,6 +34,9 @@ type retrial struct {
 	seats  []restart.Seat
 	ranks  []idset.Set // of each seat
 	why    verdict.Verdict
+	grown  string // the hosts for which the ranks of an elastic job were ended; empty: they had failed
+	had    int    // ranks of the attempt
+	size   int    // of an elastic job: as many ranks are to be started
 
 	replaced []report.Replaced // once hosts are there
 }
@@ -53,21 +57,39 @@ func (a *retrial) times() int {
 	return a.number
 }
 
+// failure is why ranks had ended; nil: they had not failed.
+func (a *retrial) failure() *verdict.Verdict {
+	if a.grown != "" {
+		return nil
+	}
+	return &a.why
+}
+
 // restarts refuses what cannot be done for ranks that are started again.
 func (c *Config) restarts() error {
 	switch {
 	case c.Spares > 0 && c.MaxRestarts == 0:
 		return reach.Failf(job.ExitUsage, "--spares %d: spares come in when ranks are started again; add --max-restarts", c.Spares)
-	case c.MaxRestarts == 0:
+	case c.MaxRestarts == 0 && !c.Elastic.On():
 		return nil
+	case c.StdinTarget != "none" && c.Stdin != nil && !isNull(c.Stdin):
+		return reach.Failf(job.ExitUsage, "%s: what ranks have read of standard input cannot be read again; add < /dev/null, or --stdin none", c.restartedBy())
+	case c.Elastic.On():
+		return c.checkElastic()
 	case c.Recover || c.Linger:
 		return reach.Failf(job.ExitUsage, "--max-restarts %d: this run goes on when ranks fail, so they are never started again; leave one of the two out", c.MaxRestarts)
 	case c.Nodes > 1:
 		return reach.Failf(job.ExitUsage, "--max-restarts %d: each pod starts ranks of its own, and those of the others would not be started again with them; leave it out, or start all from one pod", c.MaxRestarts)
-	case c.StdinTarget != "none" && c.Stdin != nil && !isNull(c.Stdin):
-		return reach.Failf(job.ExitUsage, "--max-restarts %d: what ranks have read of standard input cannot be read again; add < /dev/null, or --stdin none", c.MaxRestarts)
 	}
 	return nil
+}
+
+// restartedBy is the option by which ranks start again.
+func (c *Config) restartedBy() string {
+	if c.MaxRestarts == 0 {
+		return fmt.Sprintf("--min-np %d", c.Elastic.Min)
+	}
+	return fmt.Sprintf("--max-restarts %d", c.MaxRestarts)
 }
 
 // isNull says that a file is /dev/null.
@@ -90,6 +112,9 @@ func attempts(ctx context.Context, r *driver) (*driver, error) {
 		begun := time.Now()
 		err := r.all(ctx)
 		if lack := (*unmanned)(nil); errors.As(err, &lack) {
+			if _, bad := last.run.Verdict().Cause(); !bad { // its ranks were ended for a host that came
+				return r, &reach.Failure{Code: job.ExitHosts, Lines: lack.lines}
+			}
 			for _, l := range lack.lines {
 				last.say("%s", l)
 			}
@@ -113,20 +138,48 @@ const unread = 10 * time.Second
 
 // follows is the attempt after r, which has ended; nil: there is none.
 func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Duration) *driver {
-	if v := r.run.Verdict(); ctx.Err() != nil || !v.Again() {
+	if ctx.Err() != nil {
 		return nil
 	}
-	pause, ok := count.Next(ran)
-	if !ok {
-		return nil
-	}
-	cause, _ := r.run.Verdict().Cause()
-	a := &retrial{number: count.Done, since: time.Now(), pause: pause, ranks: make([]idset.Set, len(r.plan.Hosts))}
-	a.why, _ = r.run.Verdict().Verdict(r.circumstances(cause))
+	a := &retrial{number: r.again.times() + 1, since: time.Now(), ranks: make([]idset.Set, len(r.plan.Hosts)), had: len(r.plan.Placements)}
 	for _, p := range r.plan.Placements {
 		a.ranks[p.Host].Add(int(p.Rank))
 	}
-	until := ""
+	cause, bad := r.run.Verdict().Cause()
+	came, grows := r.run.Grows()
+	switch {
+	case bad && r.run.Verdict().Again():
+		var ok bool
+		if a.pause, ok = count.Next(ran); !ok {
+			return nil
+		}
+		a.size = a.had
+		a.why, _ = r.run.Verdict().Verdict(r.circumstances(cause))
+	case !bad && grows:
+		a.grown, a.size = came.Hosts, came.Size
+	default:
+		return nil
+	}
+	until := vacate(r, a)
+	if a.pause > 0 {
+		until = fmt.Sprintf(" in %v", a.pause.Round(100*time.Millisecond)) + until
+	}
+	if r.sink.MidLine() {
+		fmt.Fprintln(r.cfg.Stderr)
+	}
+	if bad {
+		r.say("%s; the ranks start again%s (restart %d of %d)", cause.Sentence(), until, count.Done, count.Max)
+	} else {
+		r.say("%s; the ranks start again%s, %d in place of %d", came.Sentence(), until, a.size, a.had)
+	}
+	next := newDriver(*r.cfg)
+	next.identity, next.remains, next.dial = r.identity, r.remains, r.dial
+	next.begun, next.phase, next.hosts, next.spare, next.shy, next.again = r.begun, "restarting", r.hosts, r.spare, r.shy, a
+	return next
+}
+
+// vacate notes how the hosts of r went, and puts the next attempt off until none of them can have ranks any more; it says why.
+func vacate(r *driver, a *retrial) (until string) {
 	for i, l := range r.run.Losses() {
 		h := r.plan.Hosts[i].Name
 		a.seats = append(a.seats, restart.Seat{Host: h, Ranks: a.ranks[i].Len(), Lost: l.Lost})
@@ -134,17 +187,7 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 			a.pause, until = left, fmt.Sprintf(", when those of %s have ended by their lease (--launcher-timeout)", h)
 		}
 	}
-	if a.pause > 0 {
-		until = fmt.Sprintf(" in %v", a.pause.Round(100*time.Millisecond)) + until
-	}
-	if r.sink.MidLine() {
-		fmt.Fprintln(r.cfg.Stderr)
-	}
-	r.say("%s; the ranks start again%s (restart %d of %d)", cause.Sentence(), until, a.number, count.Max)
-	next := newDriver(*r.cfg)
-	next.identity, next.remains, next.dial = r.identity, r.remains, r.dial
-	next.begun, next.phase, next.hosts, next.spare, next.again = r.begun, "restarting", r.hosts, r.spare, a
-	return next
+	return until
 }
 
 // round is how long the known hosts are waited for before others are looked for, where hosts are found one by one.
@@ -160,6 +203,9 @@ func (r *planner) rally(ctx, life context.Context) ([]reach.Found, *reach.Opener
 	case <-ctx.Done():
 		return nil, nil, r.impatient(ctx, &unmanned{})
 	}
+	if r.cfg.Elastic.On() {
+		return r.muster(ctx, life, r.hosts)
+	}
 	opener, want := r.opens(), r.hosts
 	for {
 		within, cancel := ctx, context.CancelFunc(func() {})
@@ -169,11 +215,7 @@ func (r *planner) rally(ctx, life context.Context) ([]reach.Found, *reach.Opener
 		found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool { _, ok := r.cast(want, have); return ok }, opener)
 		ended := within.Err() != nil
 		cancel()
-		have := make([]reach.Answer, len(found))
-		for i, f := range found {
-			have[i] = reach.Answer{Session: f.Session, Tried: true}
-		}
-		cast, ok := r.cast(want, have)
+		cast, ok := r.cast(want, tried(found))
 		if ok {
 			found, err := r.seat(found, cast)
 			return found, opener, err
@@ -182,13 +224,13 @@ func (r *planner) rally(ctx, life context.Context) ([]reach.Found, *reach.Opener
 		if ctx.Err() != nil || !ended { // what no waiting changes
 			return nil, nil, r.impatient(ctx, r.lacks(cast, lines))
 		}
-		want = r.joinedBy(r.cfg.Seen(ctx))
+		want = r.joinedBy(r.hosts, r.cfg.Seen(ctx))
 	}
 }
 
-// joinedBy is the hosts that the run knows, and others that are found now.
-func (r *planner) joinedBy(seen *hosts.Set) []hosts.Wanted {
-	want := slices.Clone(r.hosts)
+// joinedBy is hosts that the run knows, and others that are found now.
+func (r *planner) joinedBy(known []hosts.Wanted, seen *hosts.Set) []hosts.Wanted {
+	want := slices.Clone(known)
 	if seen == nil {
 		return want
 	}
@@ -196,6 +238,9 @@ func (r *planner) joinedBy(seen *hosts.Set) []hosts.Wanted {
 	for _, w := range want {
 		for _, a := range w.Fixed {
 			at[a], at[netip.AddrPortFrom(a.Addr(), 0)] = true, true
+		}
+		if a, err := netip.ParseAddr(w.Entry.Name); w.Bare && err == nil {
+			at[netip.AddrPortFrom(a, 0)] = true
 		}
 	}
 	for _, w := range seen.Hosts {
@@ -209,17 +254,22 @@ func (r *planner) joinedBy(seen *hosts.Set) []hosts.Wanted {
 
 // cast is which of the hosts takes which seat.
 func (r *planner) cast(want []hosts.Wanted, have []reach.Answer) (cast []int, ok bool) {
+	return restart.Cast(r.again.seats, r.answers(want, have), r.cfg.Policy.Oversubscribe)
+}
+
+// answers are the hosts as launcher/restart takes them.
+func (r *planner) answers(want []hosts.Wanted, have []reach.Answer) []restart.Answer {
 	answers := make([]restart.Answer, len(want))
 	for i, w := range want {
 		answers[i] = restart.Answer{Host: w.Entry.Name, Here: have[i].Session != nil, Tried: have[i].Tried, Slots: w.Entry.Slots}
 		if s := have[i].Session; s != nil {
-			answers[i].Slots = HostOf(w, max(int(s.Opened.Host.Slots), 1), 0).Slots
+			answers[i].Slots = r.room(HostOf(w, max(int(s.Opened.Host.Slots), 1), 0))
 			if name := s.Opened.Host.GetName(); w.Bare && name != "" {
 				answers[i].Host = name
 			}
 		}
 	}
-	return restart.Cast(r.again.seats, answers, r.cfg.Policy.Oversubscribe)
+	return answers
 }
 
 // seat places the ranks on the hosts that were cast, each with as many as the seat had, and lets the others go but for spares.
@@ -283,15 +333,23 @@ func ranksNamed(ranks idset.Set) string {
 // tellRestart notes a restart, whose hosts are there.
 func tellRestart(r *driver) {
 	a := r.again
-	r.cfg.Metrics.Restarted(a.why.Kind)
-	r.remains.Restarted(report.Restart{Kind: a.why.Kind, Why: a.why.Evidence[0], Pause: a.pause.Seconds(), Replaced: a.replaced})
+	kind, why := a.why.Kind, ""
+	if a.grown != "" {
+		why = run.Came{Hosts: a.grown}.Sentence()
+	} else {
+		why = a.why.Evidence[0]
+	}
+	r.cfg.Metrics.Restarted(kind)
+	r.remains.Restarted(report.Restart{Kind: kind, Why: why, Pause: a.pause.Seconds(), Ranks: len(r.plan.Placements), Replaced: a.replaced})
 	r.event(struct {
 		Time     time.Time         `json:"time"`
 		Event    string            `json:"event"`
 		Restart  int               `json:"restart"`
 		Most     int               `json:"max_restarts"`
 		Pause    float64           `json:"pause_s"`
+		Ranks    int               `json:"ranks"`
 		Replaced []report.Replaced `json:"replaced,omitempty"`
-		Verdict  verdict.Verdict   `json:"verdict"`
-	}{time.Now().UTC(), "restart", a.number, r.cfg.MaxRestarts, a.pause.Seconds(), a.replaced, a.why})
+		Came     string            `json:"came,omitempty"` // hosts for which they were ended
+		Verdict  *verdict.Verdict  `json:"verdict,omitempty"`
+	}{time.Now().UTC(), "restart", a.number, r.cfg.MaxRestarts, a.pause.Seconds(), len(r.plan.Placements), a.replaced, a.grown, a.failure()})
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/placement"
 	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/restart"
 )
 
 // Each session of the agent is another start of the ranks.
@@ -74,6 +76,7 @@ func TestRestartsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
+	one, least := []job.App{{Argv: []string{"x"}}}, restart.Elastic{Min: 4}
 	for _, tt := range []struct {
 		name string
 		cfg  Config
@@ -86,6 +89,15 @@ func TestRestartsAreRefused(t *testing.T) {
 		{"spares for nothing", Config{Spares: 1}, "--spares 1: spares come in when ranks are started again; add --max-restarts"},
 		{"ranks that go on", Config{Wishes: Wishes{MaxRestarts: 1, Recover: true}}, "leave one of the two out"},
 		{"programs that are no job", Config{Wishes: Wishes{MaxRestarts: 1, Linger: true}}, "leave one of the two out"},
+		{"an elastic job", Config{Wishes: Wishes{Apps: one}, Elastic: least}, ""},
+		{"an elastic job's input", Config{Wishes: Wishes{Apps: one}, Elastic: least, Stdin: other}, "--min-np 4: what ranks have read of standard input"},
+		{"an elastic job's spares", Config{Wishes: Wishes{Apps: one, MaxRestarts: 1}, Elastic: least, Spares: 1}, "a host without ranks comes in by itself"},
+		{"an elastic job of two programs", Config{Wishes: Wishes{Apps: append(one, one...)}, Elastic: least}, "give one program"},
+		{"an elastic job that goes on", Config{Wishes: Wishes{Apps: one, Recover: true}, Elastic: least}, "leave one of the two out"},
+		{"an elastic job on given hosts", Config{Wishes: Wishes{Apps: []job.App{{On: []job.Share{{Host: "a"}}}}}, Elastic: least}, "cannot move to others"},
+		{"an elastic job of other pods", Config{Wishes: Wishes{Apps: one, Nodes: 2}, Elastic: least}, "start all from one pod"},
+		{"more ranks than slots", Config{Wishes: Wishes{Apps: one, Policy: placement.Policy{Oversubscribe: true}}, Elastic: least}, "has a rank for each slot"},
+		{"not whole hosts", Config{Wishes: Wishes{Apps: one, Policy: placement.Policy{PerNode: 3}}, Elastic: least}, "both must be multiples of that"},
 		{"other pods' ranks", Config{Wishes: Wishes{MaxRestarts: 1, Nodes: 2}}, "start all from one pod"},
 	} {
 		if err := tt.cfg.restarts(); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {

@@ -9,6 +9,7 @@ import (
 	"github.com/mpiup/mpiup/launcher/metrics"
 	"github.com/mpiup/mpiup/launcher/reach"
 	"github.com/mpiup/mpiup/launcher/remains"
+	"github.com/mpiup/mpiup/launcher/restart"
 	"github.com/mpiup/mpiup/launcher/run"
 )
 
@@ -23,6 +24,8 @@ type Config struct {
 	// MapOfOpenMPI prints the plan to Stdout instead, as Open MPI's mpirun does, by the rules of Policy.
 	MapOfOpenMPI bool
 	Spares       int // hosts that get no ranks before another host is lost, with MaxRestarts
+
+	Elastic restart.Elastic // how many ranks there may be, where that may change
 
 	Output     iof.Config // Mode, Dir, ...; destinations, ranks and hosts are filled in by Run
 	SpawnFiles string     // directory below which hostfiles may be that ranks name when they spawn; empty: none are read

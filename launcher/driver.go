@@ -64,7 +64,7 @@ type driver struct {
 }
 
 func newDriver(cfg Config) *driver {
-	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering"},
+	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering", shy: map[string]bool{}},
 		identity: cfg.Identity, clock: wire.NewClock(), mail: newMailbox(), joiners: map[string]joiner{}, alarms: alarms{next: time.NewTimer(time.Hour)}}
 	r.planner.say = r.say
 	r.remains = remains.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
+	"github.com/mpiup/mpiup/internal/incarnation"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/copies"
@@ -31,6 +33,7 @@ type planner struct {
 	sources *copies.Sources
 	hosts   []hosts.Wanted  // all that the run knows, spares too
 	spare   map[string]bool // hosts that get no ranks
+	shy     map[string]bool // agents for which an elastic job ended its ranks, and which did not join it then
 	sites   []run.Site      // that jobs may be placed on
 	wanted  []hosts.Wanted  // how those are reached again
 	plan    *job.Plan       // of the first job
@@ -60,6 +63,9 @@ func (r *planner) gather(ctx, life context.Context) ([]reach.Found, *reach.Opene
 	set, err := r.cfg.Find(ctx)
 	if err != nil {
 		return nil, nil, r.impatient(ctx, err)
+	}
+	if r.cfg.Elastic.On() {
+		return r.muster(ctx, life, set.Hosts)
 	}
 	want, err := r.needed(set)
 	if err != nil {
@@ -144,6 +150,9 @@ func (r *planner) needs() quorum.Need {
 		}
 	}
 	told, why := r.cfg.Count()
+	if e := r.cfg.Elastic; e.On() && e.Begin == 0 && told == 0 {
+		return quorum.Need{Ranks: e.Min, All: true, Beyond: r.cfg.Policy.PerNode > 0}
+	}
 	n := quorum.Of(told, why, ranks, r.cfg.Policy.PerNode)
 	if n.Spares = r.cfg.Spares; n.Hosts > 0 && told == 0 && n.Spares > 0 {
 		n.Hosts, n.Why = n.Hosts+n.Spares, fmt.Sprintf("%s and --spares %d", n.Why, n.Spares)
@@ -329,4 +338,46 @@ func anew(f reach.Found) hosts.Wanted {
 		f.Fixed = []netip.AddrPort{f.Session.Addr}
 	}
 	return f.Wanted
+}
+
+// number is this incarnation's fencing number: the one it has, or the next after all that any
+// reached agent knows. Agents may lie: only what we said ourselves is our own, and of the others' word a number comes that no
+// agent refuses; how far it is above what they know is bounded by each for itself (agent/lives).
+func number(hosts []reach.Found, said func(number uint64, proof []byte) bool) uint64 {
+	var own, highest uint64
+	for _, h := range hosts {
+		o := h.Session.Opened
+		highest = max(highest, min(o.HighestNumber, incarnation.MaxNumber-1))
+		if o.OwnNumber > own && o.OwnNumber <= incarnation.MaxNumber && said(o.OwnNumber, o.OwnProof) {
+			own = o.OwnNumber
+		}
+	}
+	if own > 0 {
+		return own
+	}
+	return highest + 1
+}
+
+// said tells whether a launcher of this incarnation, which is one of our container, has signed a number.
+func (r *planner) said(number uint64, proof []byte) bool {
+	if r.cfg.Identity == nil { // no agent but our own
+		return true
+	}
+	kind, text := incarnation.NumberClaim(number, r.cfg.Incarnation)
+	who, err := r.cfg.Identity.Verify(kind, text, proof)
+	return err == nil && identity.Require(who, identity.RoleLauncher) == nil
+}
+
+// prove signs the number. Without a signature other agents are not told of it, which only a launcher that comes
+// after us and reaches none of ours could miss.
+func (r *planner) prove() []byte {
+	if r.cfg.Identity == nil {
+		return nil
+	}
+	kind, text := incarnation.NumberClaim(r.number, r.cfg.Incarnation)
+	proof, err := r.cfg.Identity.Sign(kind, text)
+	if err != nil {
+		r.cfg.Log.Info("the number is not signed", "cause", err)
+	}
+	return proof
 }

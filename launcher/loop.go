@@ -40,6 +40,9 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 	for _, h := range r.spares {
 		r.aside(r.holdSpare(h))
 	}
+	if r.cfg.Elastic.On() && r.identity != nil {
+		r.aside(func(life context.Context) { seek(life, r) })
+	}
 	inputCtx, endInput := context.WithCancel(life)
 	if r.input != nil {
 		input.Go(func() {

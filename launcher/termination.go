@@ -24,7 +24,7 @@ func (r *driver) final(f verdict.Fault, tail []string) int {
 	v.Restarts = r.again.times()
 	lines := v.Lines(!r.mingled())
 	if n := v.Restarts; n > 0 {
-		lines = append(lines, fmt.Sprintf("the ranks had been started again %s (--max-restarts %d)", map[bool]string{true: "once", false: fmt.Sprint(n, " times")}[n == 1], r.cfg.MaxRestarts))
+		lines = append(lines, fmt.Sprintf("the ranks had been started again %s (%s)", map[bool]string{true: "once", false: fmt.Sprint(n, " times")}[n == 1], r.cfg.restartedBy()))
 	}
 	if r.cfg.Output.NoCopy { // nobody has seen what it wrote
 		for _, l := range tail {

@@ -115,6 +115,10 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 	if err != nil {
 		return usage(err)
 	}
+	elastic, err := f.Elastic(apps[0].N)
+	if err != nil {
+		return usage(err)
+	}
 	preempt, err := p.preempt(f.PreemptSignal, f.CheckpointDir)
 	if err != nil {
 		return usage(err)
@@ -123,7 +127,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		reach.TerminationLog, reach.TerminationMade = f.TerminationLog, true
 	}
 	cfg := launcher.Config{
-		Reach: reach, Pty: tty, ShowMap: f.DisplayMap, DryRun: f.DryRun, Preflight: f.Preflight, Spares: f.Spares,
+		Reach: reach, Pty: tty, ShowMap: f.DisplayMap, DryRun: f.DryRun, Preflight: f.Preflight, Spares: f.Spares, Elastic: elastic,
 		Wishes: launcher.Wishes{Apps: apps, ReportBindings: f.ReportBindings, Linger: f.Independent, MaxRestarts: f.MaxRestarts, Timeout: f.Timeout,
 			Preempt: preempt, Stall: stallOf(f), PMI: protocols[f.MPI], NoTopologyHint: f.NoTopologyHint, WorkerLogs: f.WorkerLogs,
 			Net: wish, MPIPorts: ports, Fabric: fabric, GPUs: f.GPUs, Frameworks: f.Frameworks, Expand: f.Expand, Explain: f.Explain,

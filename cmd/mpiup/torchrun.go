@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,11 @@ import (
 	"github.com/mpiup/mpiup/gpu"
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
 	"github.com/mpiup/mpiup/launcher/cli/torchrun"
+	"github.com/mpiup/mpiup/launcher/restart"
 )
 
 // asTorchrun runs what a command line of PyTorch's launcher starts: the ranks of all nodes, or those of this pod. Errors
@@ -43,7 +46,13 @@ func asTorchrun(p *process, args []string) error {
 	return startLine(p, "torchrun", &l, "torchrun says the same to it", dir, func(cfg *launcher.Config) {
 		cfg.Frameworks |= frameworks.Torch | frameworks.Torchrun
 		cfg.Pty = false // torchrun's ranks write where it does
-		if cfg.MaxRestarts = t.MaxRestarts; cfg.MaxRestarts > 0 {
+		if t.Least < t.Nodes {
+			cfg.Elastic = restart.Elastic{Min: t.Least * t.PerNode, Max: t.Nodes * t.PerNode, LastCall: cmp.Or(t.LastCall, cli.DefaultLastCall)}
+			if t.Join > 0 {
+				cfg.Wait, cfg.WaitBy = t.Join, "join_timeout"
+			}
+		}
+		if cfg.MaxRestarts = t.MaxRestarts; cfg.MaxRestarts > 0 || cfg.Elastic.On() {
 			cfg.StdinTarget = "none"
 		}
 		var usual []string

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/launcher/restart"
 )
 
 // Check finds where flags contradict each other, and settles what two flags can say. Afterwards PerNode has the
@@ -28,6 +30,9 @@ func (f *RunFlags) Check() error {
 	if err := f.settleFrameworks(); err != nil {
 		return err
 	}
+	if err := f.checkElastic(); err != nil {
+		return err
+	}
 	if f.Independent {
 		if f.MPI != "auto" && f.MPI != "none" || len(f.Env) > 0 {
 			return fmt.Errorf("--independent starts programs that are no job; leave out --mpi and --env")
@@ -45,6 +50,30 @@ func (f *RunFlags) Check() error {
 		f.Output = "tag"
 	}
 	return nil
+}
+
+// checkElastic finds what --min-np and --max-np lack; -n is known once the programs are.
+func (f *RunFlags) checkElastic() error {
+	switch {
+	case f.MinNP == 0 && f.MaxNP > 0:
+		return fmt.Errorf("--max-np %d: an elastic job needs --min-np too, the fewest ranks with which it goes on", f.MaxNP)
+	case f.MinNP == 0:
+		return nil
+	case f.MaxRestarts == 0:
+		return fmt.Errorf("--min-np %d: when a host is lost the ranks start again; say with --max-restarts how often they may", f.MinNP)
+	case f.MaxNP > 0 && f.MaxNP < f.MinNP:
+		return fmt.Errorf("--max-np %d is less than --min-np %d", f.MaxNP, f.MinNP)
+	}
+	return nil
+}
+
+// Elastic is how many ranks a job of so many (0: not given) may have.
+func (f *RunFlags) Elastic(n int) (restart.Elastic, error) {
+	e := restart.Elastic{Min: f.MinNP, Begin: n, Max: cmp.Or(f.MaxNP, n), LastCall: f.LastCall}
+	if e.On() && n > 0 && (n < e.Min || n > e.Max) {
+		return e, fmt.Errorf("-n %d is not within --min-np %d and --max-np %d", n, e.Min, e.Max)
+	}
+	return e, nil
 }
 
 // settleFrameworks reads --env. Scripts of other launchers give variables by an option of that name.

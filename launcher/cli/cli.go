@@ -70,6 +70,8 @@ type RunFlags struct {
 	Preflight     bool
 	MaxRestarts   int           // of the ranks, when some have failed
 	Spares        int           // hosts without ranks, for those that are lost
+	MinNP, MaxNP  int           // bounds of how many ranks there are; 0: not given
+	LastCall      time.Duration // for more hosts, once there are enough for MinNP
 	Timeout       time.Duration // of the whole run; 0: none
 	StallTimeout  time.Duration // no rank works; 0: nobody looks
 	InitTimeout   time.Duration // ranks wait in MPI_Init; 0: nobody looks
@@ -149,6 +151,9 @@ func (f *RunFlags) Register(fs *pflag.FlagSet) {
 
 	valueVar(fs, &f.MaxRestarts, "max-restarts", "", parseRestarts, "when a rank fails or a host is lost, start all ranks again where they were, `N` times at most; MPIUP_RESTART_COUNT tells them (mpiup help restart) (default 0)")
 	valueVar(fs, &f.Spares, "spares", "", parseCount, "the last `K` hosts get no ranks until a host is lost; with --max-restarts (default: hosts that -n leaves idle)")
+	valueVar(fs, &f.MinNP, "min-np", "", parseCount, "start the ranks again also with fewer, `A` at least, where hosts do not come back, and with more when hosts come; with --max-restarts (mpiup help restart) (default: always -n)")
+	valueVar(fs, &f.MaxNP, "max-np", "", parseCount, "with --min-np: `B` ranks at most (default: -n, else all slots of all hosts)")
+	DurationVar(fs, &f.LastCall, "last-call", DefaultLastCall, true, "with --min-np: wait for more hosts for `TIME` when there are enough; 0 is not at all")
 	restartFlags.in(fs)
 	DurationVar(fs, &f.Timeout, "timeout", 0, true, "end the run after `TIME`, with exit code 110; 0 is never (default 0)")
 	DurationVar(fs, &f.StallTimeout, "stall-timeout", DefaultStall, true, "say so when no rank has worked for `TIME` (no output, I/O, GPU or PMI, and one at least uses no CPU) and who is the odd one out; 0 is never")

@@ -20,6 +20,7 @@ import (
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/layout"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
+	"github.com/mpiup/mpiup/launcher/restart"
 	"github.com/mpiup/mpiup/test/cost"
 	"github.com/mpiup/mpiup/test/golden"
 )
@@ -78,7 +79,7 @@ func TestDefaults(t *testing.T) {
 	want := RunFlags{
 		HostFlags:    HostFlags{Wait: 5 * time.Minute},
 		LeaseFlags:   LeaseFlags{LauncherTimeout: time.Minute, NodeTimeout: 30 * time.Second, Grace: 5 * time.Second},
-		StallTimeout: 5 * time.Minute, OnStall: "notice",
+		StallTimeout: 5 * time.Minute, LastCall: 30 * time.Second, OnStall: "notice",
 		Output: "plain", Stdin: "0", MPI: "auto", Frameworks: frameworks.Auto,
 	}
 	if d := cmp.Diff(want, f, values); d != "" {
@@ -243,6 +244,9 @@ func TestRefuses(t *testing.T) {
 		{"--mpi-ports 18999-18000 a", `--mpi-ports: 18999-18000 ends before it begins`},
 		{"--mpi-ports 22-80 a", `--mpi-ports: ports below 1024 are the system's; write a range as 18000-18999`},
 		{"--mpi-ports= a", `--mpi-ports: the value is empty; write a range as 18000-18999`},
+		{"--max-np 4 a", "--max-np 4: an elastic job needs --min-np too, the fewest ranks with which it goes on"},
+		{"--min-np 2 a", "--min-np 2: when a host is lost the ranks start again; say with --max-restarts how often they may"},
+		{"--min-np 4 --max-np 2 --max-restarts 1 a", "--max-np 2 is less than --min-np 4"},
 		{"--gpus-per-rank 0 a", `--gpus-per-rank: "0" is out of range; use 1 to 1048576`},
 		{"--gpus-per-rank 999 a", `--gpus-per-rank: 999 is out of range; use 1 to 256`},
 		{"--gpu-bind none a", `--gpu-bind: "none" is not known; use closest, map:0,1 or mask:0x3,0xc`},
@@ -401,4 +405,28 @@ func FuzzCommandLine(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestElastic(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		want restart.Elastic
+		err  string
+	}{
+		{"-n 4 a", restart.Elastic{Begin: 4, Max: 4, LastCall: DefaultLastCall}, ""},
+		{"-n 4 --min-np 2 --max-restarts 1 a", restart.Elastic{Min: 2, Begin: 4, Max: 4, LastCall: DefaultLastCall}, ""},
+		{"--min-np 2 --max-np 8 --max-restarts 1 --last-call 0 a", restart.Elastic{Min: 2, Max: 8}, ""},
+		{"-n 4 --min-np 2 --max-np 8 --max-restarts 1 a", restart.Elastic{Min: 2, Begin: 4, Max: 8, LastCall: DefaultLastCall}, ""},
+		{"-n 9 --min-np 2 --max-np 8 --max-restarts 1 a", restart.Elastic{}, "-n 9 is not within --min-np 2 and --max-np 8"},
+		{"-n 1 --min-np 2 --max-restarts 1 a", restart.Elastic{}, "-n 1 is not within --min-np 2"},
+	} {
+		f, apps, _, err := parse(tt.line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := f.Elastic(apps[0].N)
+		if tt.err == "" && (err != nil || e != tt.want) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+			t.Errorf("%s: %+v, %v", tt.line, e, err)
+		}
+	}
 }

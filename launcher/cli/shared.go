@@ -94,6 +94,9 @@ type LeaseFlags struct {
 	TermGrace       time.Duration // 0: not given
 }
 
+// DefaultLastCall is how long an elastic job waits for more hosts when it could begin, as torchrun does.
+const DefaultLastCall = 30 * time.Second
+
 // DefaultStall is after how long a run is told of that hangs, where nobody says.
 const DefaultStall = 5 * time.Minute
 

@@ -92,10 +92,13 @@ func (m *Metrics) Census(ranks map[string]int, hosts int) {
 	m.census, m.reached = ranks, hosts
 }
 
-// Restarted counts a restart of the ranks, and why they had ended.
+// Restarted counts a restart of the ranks, and why they had failed; empty: they had not.
 func (m *Metrics) Restarted(why verdict.Kind) {
-	if m != nil {
-		m.restarts.Inc()
+	if m == nil {
+		return
+	}
+	m.restarts.Inc()
+	if why != "" {
 		m.verdicts.WithLabelValues(string(why)).Inc()
 	}
 }

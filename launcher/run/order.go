@@ -82,6 +82,11 @@ type (
 	}
 	// Grown answers Grow.
 	Grown struct{ Err error }
+	// Came tells of hosts with which the job may have more ranks: all are ended, to start again.
+	Came struct {
+		Hosts string
+		Size  int // ranks then
+	}
 	// Cancelled ends the run from outside.
 	Cancelled struct{}
 	// Over comes last, when all output is written.
@@ -99,6 +104,7 @@ func (Refused) event()   {}
 func (HostsRead) event() {}
 func (Reached) event()   {}
 func (Grown) event()     {}
+func (Came) event()      {}
 func (Cancelled) event() {}
 func (Over) event()      {}
 

@@ -69,6 +69,7 @@ type Run struct {
 	verdict  verdict.Case
 	phase    string // of the first fault
 	signals  signalState
+	grows    Came      // hosts for which the ranks were ended; zero: none
 	leaving  bool      // the ranks have got SIGTERM and have TermGrace
 	stopped  time.Time // when the ranks were told to end; zero: they were not
 }
@@ -111,6 +112,9 @@ func (r *Run) Losses() []Loss {
 	}
 	return list
 }
+
+// Grows says that the ranks were ended for hosts that had come.
+func (r *Run) Grows() (Came, bool) { return r.grows, r.grows.Size > 0 }
 
 // FirstHosts are the hosts of the first job, by index.
 func (r *Run) FirstHosts() []int { return r.jobs[0].hosts }
@@ -174,6 +178,9 @@ func (r *Run) about(what verdict.Event, h, id int) verdict.Fault {
 func (r *Run) sentence() string {
 	if f, ok := r.verdict.Cause(); ok {
 		return f.Sentence()
+	}
+	if _, ok := r.Grows(); ok {
+		return r.grows.Sentence()
 	}
 	return "as mpiup was told"
 }

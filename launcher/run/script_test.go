@@ -163,6 +163,8 @@ func (s *script) do(command string, args []string) {
 		from(&apiv1.Activity{Works: ids(1), Busy: ids(2), Idle: ids(3)})
 	case "lost":
 		s.step(Ended{Host: s.host(args[0]), Lost: true, Why: rest(1), Since: s.now.Clock})
+	case "came":
+		s.step(Came{Hosts: args[0], Size: 4})
 	case "gone":
 		s.step(Ended{Host: s.host(args[0])})
 	case "signal":

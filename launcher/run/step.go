@@ -99,6 +99,8 @@ func (r *Run) Step(now Now, e Event) []Order {
 		r.joined(e)
 	case Grown:
 		r.grown(e.Err)
+	case Came:
+		r.came(e)
 	case Cancelled:
 		r.stop("the launcher ends", false)
 	case Over:

@@ -2,6 +2,8 @@ package run
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -49,6 +51,24 @@ func (r *Run) stop(why string, now bool) {
 		r.send(h, (&apiv1.Stop{Why: why, Now: now}).Frame())
 		r.idle(h)
 	}
+}
+
+// came ends the ranks for hosts that have come, unless some are over or are to end anyway.
+func (r *Run) came(e Came) {
+	over := func(p process) bool { return p.state.over() }
+	if r.job == jobStopping || r.job == jobDone || r.leaving || r.verdict.Any() || slices.ContainsFunc(r.ranks, over) {
+		return
+	}
+	r.grows = e
+	r.stop(e.Sentence(), false)
+}
+
+// Sentence names the hosts.
+func (c Came) Sentence() string {
+	if strings.Contains(c.Hosts, ", ") {
+		return "hosts " + c.Hosts + " have come"
+	}
+	return "host " + c.Hosts + " has come"
 }
 
 // abandon gives up hosts that did not do what they were told in time, or ended ranks and do not say why.

@@ -25,6 +25,7 @@ starts is clear from what is said, in options or, as an operator does, in variab
 | ` + "`--nnodes N --node-rank K`, with `--master-addr` or `--rdzv-endpoint`" + `: a pod of Kubeflow Trainer's or of PyTorchJob's, or what ` + "`mpiup run --ppn 1 torchrun`" + ` gives | node K's ranks, in this pod, without agents. Each pod runs its torchrun; rank 0 listens at the address given |
 | the same without ` + "`--node-rank`, by `mpirun -npernode 1 torchrun` on N hosts" + ` | the same: the host's number is the node's |
 | ` + "`--nnodes N`" + ` and no address, with ` + "`--nproc-per-node P`" + ` | N times P ranks on the first N of the pod's hosts ([hosts.md](hosts.md)), as ` + "`mpiup run -n N*P --ppn P`" + ` |
+| ` + "`--nnodes 2:8`" + ` and no address | the ranks of all hosts that are there, at most 8, and again when hosts come or go ([restart.md](restart.md)) |
 | ` + "`--nnodes N`, an address and no number: nodes that ask a server (`c10d`)" + ` | nothing: an error that says what to add |
 
 Ranks get torch's variables and those by which torchrun's processes know it: ` + "`GROUP_RANK`, `ROLE_RANK`, `TORCHELASTIC_RUN_ID`" + ` and the like, and

@@ -18,12 +18,15 @@ const All = -1
 type Line struct {
 	Words       []string      // for launcher/cli/mpirun, the program's too; none for Help
 	Env         []string      // variables of the ranks
-	Nodes       int           // how many the job has; 1: this pod alone
+	Nodes       int           // how many the job has, at most where Least is less; 1: this pod alone
+	Least       int           // the fewest that it goes on with
 	Node        int           // which of them this pod is, or All
 	PerNode     int           // ranks of each
 	Shown       []int         // local ranks whose output is shown; empty: all
 	Grace       time.Duration // what ranks have to end; 0: not said
 	MaxRestarts int           // of the ranks, when some have failed
+	Join        time.Duration // how long the fewest nodes are waited for; 0: not said
+	LastCall    time.Duration // and then others; 0: not said
 	Help        bool
 	Without     []string // what was accepted and has no effect, as it was written
 
@@ -47,7 +50,7 @@ type word struct{ text, value string }
 
 // Parse reads the words after the launcher's own name, and then the variables of options that are not among them.
 func Parse(args []string, out Outside) (l Line, err error) {
-	l = Line{Nodes: 1, PerNode: 1, rank: All, wanted: "1"}
+	l = Line{Nodes: 1, Least: 1, PerNode: 1, rank: All, wanted: "1"}
 	table := map[string]row{}
 	for _, r := range rows() {
 		for name := range strings.FieldsSeq(r.names) {
@@ -123,7 +126,7 @@ func (l Line) finish(program []string, out Outside) (Line, error) {
 		return Line{}, errors.New("--no-python and --module exclude each other")
 	}
 	if l.standalone {
-		l.Nodes, l.rank, l.addr, l.port, l.endpoint = 1, All, "", "", ""
+		l.Nodes, l.Least, l.rank, l.addr, l.port, l.endpoint = 1, 1, All, "", "", ""
 	}
 	if err := l.which(out.Lookup); err != nil {
 		return Line{}, err
@@ -145,7 +148,10 @@ func (l Line) finish(program []string, out Outside) (Line, error) {
 		ranks *= l.Nodes
 		l.Words = append(l.Words, "--fwd-environment")
 	}
-	l.Words = append(l.Words, "-np", strconv.Itoa(ranks), "-npernode", strconv.Itoa(l.PerNode), "--oversubscribe", "-bind-to", "none")
+	if l.Least == l.Nodes { // else as many as there are nodes
+		l.Words = append(l.Words, "-np", strconv.Itoa(ranks))
+	}
+	l.Words = append(l.Words, "-npernode", strconv.Itoa(l.PerNode), "--oversubscribe", "-bind-to", "none")
 	if err := l.output(); err != nil {
 		return Line{}, err
 	}
@@ -197,6 +203,10 @@ func (l *Line) which(lookup func(string) (string, bool)) error {
 			"or leave them out, and one torchrun starts the ranks of all nodes")
 	default:
 		l.Node = All
+	}
+	if l.Node != All && l.Least < l.Nodes {
+		return fmt.Errorf("--nnodes %d:%d: a pod that starts its own node's ranks cannot start those of others again; leave out --node-rank and the address, "+
+			"and one torchrun starts the ranks of all nodes", l.Least, l.Nodes)
 	}
 	if l.rank >= l.Nodes || l.Node >= l.Nodes || l.Node < All {
 		return fmt.Errorf("--node-rank %d: with --nnodes %d the nodes are 0 to %d", max(l.rank, l.Node), l.Nodes, l.Nodes-1)

@@ -61,10 +61,14 @@ func TestLines(t *testing.T) {
 		{"--nnodes 2 --nproc-per-node 2 train.py", "", 2, All, "--fwd-environment -np 4 -npernode 2 --oversubscribe -bind-to none" + python, "", ""},
 		{"--nnodes 2 --nproc-per-node 2 --master-port 99 --rdzv-id 7 train.py", "MPIUP_SIZE=4 MPIUP_LOCAL_SIZE=1", 2, All, "--fwd-environment -np 4 -npernode 2 --oversubscribe -bind-to none" + python,
 			"MASTER_PORT=99 TORCHELASTIC_RUN_ID=7", ""},
+		{"train.py", "PET_NNODES=1:4 PET_NPROC_PER_NODE=2", 4, All, "--fwd-environment -npernode 2 --oversubscribe -bind-to none" + python, "", ""},
+		{"--nnodes 1:4 --standalone --nproc-per-node 2 train.py", "", 1, 0, here + python, "", ""},
 
 		{"", "", 0, 0, "", "", "which program?"},
-		{"--nnodes 1:4 train.py", "", 0, 0, "", "", "--nnodes 1:4: a range of nodes is for elastic jobs"},
-		{"train.py", "PET_NNODES=1:4", 0, 0, "", "", "PET_NNODES=1:4: a range of nodes"},
+		{"--nnodes 1:4 --node-rank 0 --master-addr w0 train.py", "", 0, 0, "", "", "--nnodes 1:4: a pod that starts its own node's ranks cannot"},
+		{"--nnodes 4:1 train.py", "", 0, 0, "", "", "--nnodes 4:1: a range is written from the fewest"},
+		{"--nnodes 1:x train.py", "", 0, 0, "", "", "no number of nodes"},
+		{"--rdzv-conf last_call_timeout=soon train.py", "", 0, 0, "", "", "last_call_timeout: that is no number of seconds"},
 		{"train.py", "PET_MAX_RESTARTS=-1", 0, 0, "", "", "PET_MAX_RESTARTS=-1: that is no whole number"},
 		{"--max-restarts few train.py", "", 0, 0, "", "", "no whole number"},
 		{"--rdzv-backend etcd train.py", "", 0, 0, "", "", "--rdzv-backend etcd: nodes are not found by that service"},
@@ -102,8 +106,9 @@ func TestLines(t *testing.T) {
 }
 
 func TestWhatIsForTheRun(t *testing.T) {
-	l, err := Parse(strings.Fields("--local-ranks-filter 0,2 --shutdown-timeout 9 --max-restarts 3 --monitor-interval 5 --rdzv_conf=timeout=9 a.py"), outside(""))
-	if err != nil || len(l.Shown) != 2 || l.Shown[1] != 2 || l.Grace != 9*time.Second || l.MaxRestarts != 3 || strings.Join(l.Without, ", ") != "--monitor-interval 5, --rdzv_conf=timeout=9" {
+	l, err := Parse(strings.Fields("--local-ranks-filter 0,2 --shutdown-timeout 9 --max-restarts 3 --monitor-interval 5 --rdzv_conf=timeout=9,last_call_timeout=7,join_timeout=8 --nnodes 2:3 a.py"), outside(""))
+	if err != nil || len(l.Shown) != 2 || l.Shown[1] != 2 || l.Grace != 9*time.Second || l.MaxRestarts != 3 || strings.Join(l.Without, ", ") != "--monitor-interval 5, --rdzv-conf timeout=9" ||
+		l.Least != 2 || l.Nodes != 3 || l.LastCall != 7*time.Second || l.Join != 8*time.Second {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for _, word := range []string{"--help", "-h"} {

@@ -36,7 +36,7 @@ func rows() []row {
 		return func(l *Line, _ string) error { *field(l) = true; return nil }
 	}
 	return []row{
-		{"--nnodes", false, line.Done, "how many nodes; without it 1, this pod. A range (`1:4`) is refused: jobs do not change their size here", (*Line).nodes},
+		{"--nnodes", false, line.Done, "how many nodes; without it 1, this pod. A range (`1:4`): the ranks start again with the nodes there are, as by `mpiup run --min-np --max-np` ([restart.md](restart.md)); refused where each pod starts its own node's ranks", (*Line).nodes},
 		{"--nproc-per-node", false, line.Done, "ranks of each node; `gpu`, `cpu` and `auto` where the line is for this pod", (*Line).processes},
 		{"--node-rank", false, line.Done, "which of the nodes this pod is: its ranks are started, and no others", (*Line).nodeRank},
 		{"--standalone", true, line.Done, "this pod alone; what is said of nodes does not count", flag(func(l *Line) *bool { return &l.standalone })},
@@ -45,7 +45,7 @@ func rows() []row {
 		{"--rdzv-endpoint", false, line.Done, "both, `HOST:PORT`: of node 0, with `c10d` too", text(func(l *Line) *string { return &l.endpoint })},
 		{"--rdzv-backend", false, line.Done, "`static` or `c10d`, which mean the same here: nodes have numbers, and rank 0 itself listens. Others are refused", (*Line).backend},
 		{"--rdzv-id", false, line.Done, "`TORCHELASTIC_RUN_ID` of the ranks", text(func(l *Line) *string { return &l.id })},
-		{"--max-restarts", false, line.Done, "when a rank fails or a host is lost, all ranks are started again, so often at most, as by `mpiup run --max-restarts`; no rank reads standard input then. Where each pod starts its own node's ranks, more than 0 is refused", (*Line).restarts},
+		{"--max-restarts", false, line.Done, "when a rank fails or a host is lost, all ranks are started again, so often at most, as by `mpiup run --max-restarts`; what nodes that come lead to does not count. No rank reads standard input then. Where each pod starts its own node's ranks, more than 0 is refused", (*Line).restarts},
 		{"--role", false, line.Done, "`ROLE_NAME` of the ranks", text(func(l *Line) *string { return &l.role })},
 		{"--module -m", true, line.Done, "the program is a Python module", flag(func(l *Line) *bool { return &l.module })},
 		{"--no-python", true, line.Done, "the program is no Python script. Without it `python3`, or `PYTHON_EXEC`, runs it", flag(func(l *Line) *bool { return &l.noPython })},
@@ -54,8 +54,8 @@ func rows() []row {
 		{"--tee -t", false, line.Done, "`3`: they go to both, with `[1,RANK]<stdout>:` before each line", text(func(l *Line) *string { return &l.tee })},
 		{"--local-ranks-filter", false, line.Done, "the local ranks whose output is shown, `0,1`", (*Line).filter},
 		{"--shutdown-timeout", false, line.Done, "seconds between SIGTERM and SIGKILL", (*Line).shutdown},
+		{"--rdzv-conf", false, line.Done, "of a range of nodes, `join_timeout` (how long the fewest are waited for, without it mpiup's own 5 minutes) and `last_call_timeout` (then others, 30), in seconds; other settings have no effect: no server is waited for", (*Line).conf},
 		{"--help -h", true, line.Done, "lists the options", flag(func(l *Line) *bool { return &l.Help })},
-		{"--rdzv-conf", false, line.NoEffect, "no server is waited for before the ranks start; torch's own time-outs count", nil},
 		{"--monitor-interval", false, line.NoEffect, "the end of a rank is noticed at once", nil},
 		{"--start-method", false, line.NoEffect, "ranks are programs, not functions", nil},
 		{"--event-log-handler", false, line.NoEffect, "`mpiup run --output json` and the agents' logs have such events", nil},
@@ -74,14 +74,36 @@ func rows() []row {
 
 func (l *Line) nodes(v string) error {
 	least, most, ranged := strings.Cut(v, ":")
-	n, err := strconv.Atoi(least)
-	switch {
-	case ranged && least != most:
-		return errors.New("a range of nodes is for elastic jobs, which are not started here: write one number")
-	case err != nil || n < 1 || n > maxNodes:
-		return errors.New("that is no number of nodes")
+	if !ranged {
+		most = least
 	}
-	l.Nodes = n
+	n, err := strconv.Atoi(least)
+	m, err2 := strconv.Atoi(most)
+	switch {
+	case err != nil || err2 != nil || n < 1 || m > maxNodes:
+		return errors.New("that is no number of nodes")
+	case m < n:
+		return errors.New("a range is written from the fewest nodes to the most, as 1:4")
+	}
+	l.Least, l.Nodes = n, m
+	return nil
+}
+
+// conf reads settings of torch's rendezvous.
+func (l *Line) conf(v string) error {
+	for part := range strings.SplitSeq(v, ",") {
+		key, value, _ := strings.Cut(part, "=")
+		to := map[string]*time.Duration{"join_timeout": &l.Join, "last_call_timeout": &l.LastCall}[strings.TrimSpace(key)]
+		if to == nil {
+			l.Without = append(l.Without, "--rdzv-conf "+part)
+			continue
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 20)
+		if err != nil || n == 0 {
+			return fmt.Errorf("%.60s: that is no number of seconds", key)
+		}
+		*to = time.Duration(n) * time.Second
+	}
 	return nil
 }
 

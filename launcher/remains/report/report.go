@@ -80,10 +80,11 @@ type Host struct {
 
 // Restart is one time that the ranks were started again.
 type Restart struct {
-	At       float64      `json:"at"` // seconds since the run began
-	Kind     verdict.Kind `json:"kind"`
+	At       float64      `json:"at"`             // seconds since the run began
+	Kind     verdict.Kind `json:"kind,omitempty"` // empty: hosts had come
 	Why      string       `json:"why"`
 	Pause    float64      `json:"pause_s,omitempty"`
+	Ranks    int          `json:"ranks"` // that were started
 	Replaced []Replaced   `json:"replaced,omitempty"`
 }
 

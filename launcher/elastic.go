@@ -1,0 +1,250 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/job"
+	"github.com/mpiup/mpiup/internal/wording"
+	"github.com/mpiup/mpiup/launcher/hosts"
+	"github.com/mpiup/mpiup/launcher/link"
+	"github.com/mpiup/mpiup/launcher/reach"
+	"github.com/mpiup/mpiup/launcher/restart"
+	"github.com/mpiup/mpiup/launcher/run"
+)
+
+// An elastic job (--min-np, --max-np) begins each attempt with the hosts that are there. A host that comes while ranks run ends them, and
+// all start again with it.
+
+// checkElastic refuses what an elastic job cannot be.
+func (c *Config) checkElastic() error {
+	e := c.Elastic
+	switch {
+	case !e.On():
+		return nil
+	case c.Spares > 0:
+		return reach.Failf(job.ExitUsage, "--spares %d: with --min-np a host without ranks comes in by itself; leave --spares out, or bound the ranks by --max-np", c.Spares)
+	case c.Recover || c.Linger:
+		return reach.Failf(job.ExitUsage, "--min-np %d: this run goes on when ranks fail, so they are never started again; leave one of the two out", e.Min)
+	case c.Nodes > 1:
+		return reach.Failf(job.ExitUsage, "--min-np %d: each pod starts ranks of its own, and those of the others would not be started again with them; start all from one pod", e.Min)
+	case len(c.Apps) > 1:
+		return reach.Failf(job.ExitUsage, "--min-np %d: several programs have fixed numbers of ranks; give one program", e.Min)
+	case c.Apps[0].On != nil || len(c.Policy.Binding.Lines) > 0:
+		return reach.Failf(job.ExitUsage, "--min-np %d: ranks that are given to hosts by name cannot move to others; leave out the rankfile or the program's own hosts", e.Min)
+	case c.Policy.Oversubscribe && c.Policy.PerNode == 0:
+		return reach.Failf(job.ExitUsage, "--min-np %d: an elastic job has a rank for each slot of its hosts; leave --oversubscribe out, or say how many ranks a host gets (--ppn)", e.Min)
+	case c.Policy.PerNode > 0 && (e.Min%c.Policy.PerNode != 0 || e.Max%c.Policy.PerNode != 0):
+		return reach.Failf(job.ExitUsage, "--min-np %d, --max-np %d: each host gets %d ranks (--ppn), so both must be multiples of that", e.Min, e.Max, c.Policy.PerNode)
+	}
+	return nil
+}
+
+// lastCall ends the wait for more hosts some time after there are enough to begin.
+type lastCall struct {
+	after time.Duration
+	end   context.CancelFunc
+
+	mu    sync.Mutex
+	since time.Time   // when there were enough first, guarded by mu
+	timer *time.Timer // guarded by mu
+}
+
+// enough notes that there are.
+func (l *lastCall) enough() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since.IsZero() {
+		l.since = time.Now()
+	}
+	if l.timer == nil {
+		l.timer = time.AfterFunc(time.Until(l.since.Add(l.after)), l.end)
+	}
+}
+
+// over says that nobody else is waited for.
+func (l *lastCall) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.since.IsZero() && time.Since(l.since) >= l.after
+}
+
+// renew is for another round of the search, which end ends.
+func (l *lastCall) renew(end context.CancelFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	l.timer, l.end = nil, end
+}
+
+// muster begins an attempt of an elastic job: it finds hosts for as many ranks as may be, and places them.
+func (r *planner) muster(ctx, life context.Context, known []hosts.Wanted) ([]reach.Found, *reach.Opener, error) {
+	opener, m, want := r.opens(), r.mustering(), known
+	call := &lastCall{after: r.cfg.Elastic.LastCall}
+	defer call.renew(func() {})
+	for {
+		within, cancel := context.WithCancel(ctx)
+		if r.cfg.Discovers() {
+			cancel()
+			within, cancel = context.WithTimeout(ctx, round)
+		}
+		call.renew(cancel)
+		found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool {
+			_, ranks, enough := m.Choose(r.answers(want, have))
+			if restart.Sum(ranks) >= m.Min {
+				call.enough()
+			}
+			return enough || call.over() && restart.Sum(ranks) >= m.Min
+		}, opener)
+		ended := within.Err() != nil
+		cancel()
+		cast, ranks, enough := m.Choose(r.answers(want, tried(found)))
+		if enough || restart.Sum(ranks) >= m.Min && (call.over() || errors.Is(context.Cause(ctx), errWaited)) {
+			r.hosts = slices.Clone(want)
+			found, err := r.enroll(found, cast, ranks)
+			return found, opener, err
+		}
+		reach.CloseAll(found)
+		if ctx.Err() != nil || !ended && !r.cfg.Discovers() {
+			return nil, nil, r.impatient(ctx, r.tooFew(lines, restart.Sum(ranks)))
+		}
+		want = r.joinedBy(known, r.cfg.Seen(ctx))
+	}
+}
+
+// tried is what has come of hosts when nobody asks any more.
+func tried(found []reach.Found) []reach.Answer {
+	have := make([]reach.Answer, len(found))
+	for i, f := range found {
+		have[i] = reach.Answer{Session: f.Session, Tried: true}
+	}
+	return have
+}
+
+// mustering is what an attempt needs.
+func (r *planner) mustering() restart.Muster {
+	m := restart.Muster{Elastic: r.cfg.Elastic, Target: cmp.Or(r.cfg.Elastic.Begin, r.cfg.Elastic.Max), Whole: r.cfg.Policy.PerNode > 0}
+	if r.again != nil {
+		m.Seats, m.Target = r.again.seats, r.again.size
+	}
+	return m
+}
+
+// enroll gives ranks to the hosts that were chosen, and lets the others go.
+func (r *planner) enroll(found []reach.Found, cast, ranks []int) (have []reach.Found, err error) {
+	r.enter("placing")
+	var want []hosts.Wanted
+	for _, at := range cast {
+		f := found[at]
+		delete(r.shy, f.Session.Opened.Host.GetIncarnation())
+		if name := f.Session.Opened.Host.GetName(); f.Bare && name != "" {
+			f.Entry.Name = name
+		}
+		if f.Bare || len(f.Fixed) > 0 {
+			f.Wanted = anew(f)
+			f.Bare = false
+		}
+		r.hosts[at] = f.Wanted
+		have, want, found[at] = append(have, f), append(want, f.Wanted), reach.Found{}
+	}
+	reach.CloseAll(found)
+	all := r.allocation(want, have)
+	seated := slices.Clone(all)
+	for i := range seated {
+		seated[i].Slots, seated[i].SlotsGiven = ranks[i], true
+	}
+	size := restart.Sum(ranks)
+	r.cfg.Apps = slices.Clone(r.cfg.Apps)
+	r.cfg.Apps[0].N = size
+	if err := r.place(seated, have); err != nil {
+		return nil, err
+	}
+	r.saySize(want, size)
+	r.know(want, all, have)
+	r.enter("launching")
+	return have, nil
+}
+
+// saySize tells of a size that is other than the last attempt's, or than what the job was to begin with.
+func (r *planner) saySize(want []hosts.Wanted, size int) {
+	names := make([]string, len(want))
+	for i, w := range want {
+		names[i] = w.Entry.Name
+	}
+	where := wording.Count(size, "rank") + " on " + wording.Few(names, 8, ", ")
+	switch {
+	case r.again != nil && r.again.had != size:
+		r.say("the job goes on with %s; it had %d", where, r.again.had)
+	case r.again == nil && size < r.cfg.Elastic.Begin:
+		r.say("the job begins with %s; for -n %d there are not hosts enough yet", where, r.cfg.Elastic.Begin)
+	}
+}
+
+// tooFew says that hosts do not suffice for the ranks that the job must have.
+func (r *planner) tooFew(lines []string, have int) error {
+	text := fmt.Sprintf("the hosts that answered within %v (%s) have room for %s, and --min-np is %d", r.cfg.Wait, r.cfg.WaitBy, wording.Count(have, "rank"), r.cfg.Elastic.Min)
+	if r.again == nil {
+		return &reach.Failure{Code: job.ExitHosts, Lines: append(lines, text)}
+	}
+	return &unmanned{append(lines, "the ranks were not started again: "+text)}
+}
+
+// lookEvery is how often an elastic job looks for hosts that have come.
+const lookEvery = 2 * time.Second
+
+// seek looks for hosts that have come while ranks run, until one is there by which the job would grow.
+func seek(life context.Context, r *driver) {
+	have := map[string]bool{} // agents and names of this attempt
+	var room []int
+	for _, h := range r.places.hosts() {
+		have[h.Name], have[h.First.Opened.Host.GetIncarnation()] = true, true
+	}
+	for _, s := range r.sites {
+		room = append(room, r.room(s.Host))
+	}
+	for link.Sleep(life, lookEvery); life.Err() == nil; link.Sleep(life, lookEvery) {
+		want := r.hosts
+		if r.cfg.Discovers() {
+			want = r.joinedBy(want, r.cfg.Seen(life))
+		}
+		want = slices.DeleteFunc(slices.Clone(want), func(w hosts.Wanted) bool { return have[w.Entry.Name] })
+		var names, seen []string
+		more := slices.Clone(room)
+		for _, v := range r.cfg.Visit(life, want, nil) {
+			if v.Hello == nil || have[v.Hello.Incarnation] || v.Bare && have[v.Hello.Name] || r.shy[v.Hello.Incarnation] {
+				continue
+			}
+			names, seen = append(names, v.Hello.Name), append(seen, v.Hello.Incarnation)
+			more = append(more, r.room(HostOf(v.Wanted, max(int(v.Hello.Slots), 1), 0)))
+		}
+		if _, size := r.cfg.Elastic.Share(more, r.cfg.Policy.PerNode > 0); size > len(r.plan.Placements) {
+			for _, s := range seen {
+				r.shy[s] = true // one that does not join then is no reason again
+			}
+			r.mail.put(run.Came{Hosts: strings.Join(names, ", "), Size: size})
+			return
+		}
+	}
+}
+
+// room is how many ranks a host may have: its slots, but in an elastic job as many as each host gets.
+func (r *planner) room(h job.Host) int {
+	if !r.cfg.Elastic.On() {
+		return h.Slots
+	}
+	if n := r.cfg.Policy.PerNode; n > 0 {
+		if !r.cfg.Policy.Oversubscribe && h.SlotsGiven && h.Slots < n {
+			return 0
+		}
+		return n
+	}
+	return h.Slots
+}
