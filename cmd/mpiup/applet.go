@@ -26,6 +26,8 @@ func applets() map[string]applet {
   ln -s /usr/local/bin/mpiup /usr/bin/ssh  and ssh is mpiup`, true},
 		"sshd": {sshdApplet, "Stand in for sshd: the agent", `  mpiup sshd -De                           as a pod's command: sshd's flags, and an agent
   ln -s /usr/local/bin/mpiup /usr/sbin/sshd`, true},
+		"ssh-keygen": {sshKeygenApplet, "Stand in for ssh-keygen: make keys, for scripts that set up ssh", `  mpiup ssh-keygen -t ed25519 -N '' -f key
+  mpiup ssh-keygen -A                      host keys, which agents have no use for`, true},
 		"kubexec.sh": {run: kubexecApplet},
 
 		"mpirun": mpirun("mpirun", "Stand in for Open MPI's mpirun and for Hydra's mpiexec: run a job", `  mpiup mpirun -np 4 ./a.out

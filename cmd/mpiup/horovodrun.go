@@ -32,6 +32,7 @@ func asHorovodrun(p *process, args []string) error {
 		return err
 	}
 	l.Without = append(h.Without, l.Without...)
+	p.keys = launcherKeys(p, l.SSHArgs)
 	return startLine(p, "horovodrun", &l, "horovodrun says the same to it", dir, func(cfg *launcher.Config) {
 		cfg.Frameworks |= frameworks.Horovod
 		cfg.Pty = false // horovodrun's ranks write to pipes

@@ -17,6 +17,7 @@ import (
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	"github.com/mpiup/mpiup/agent/reap/program"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/internal/visible"
 	"github.com/mpiup/mpiup/launcher/cli"
@@ -38,9 +39,10 @@ type process struct {
 	env            []string
 	stdin          *os.File
 	stdout, stderr *os.File
-	host           string // --name, else the host's name
-	ready          func() // called when an agent can be reached; nil: nobody waits
-	code           int    // exit code, set by the subcommand
+	host           string              // --name, else the host's name
+	ready          func()              // called when an agent can be reached; nil: nobody waits
+	code           int                 // exit code, set by the subcommand
+	keys           []identity.NamedKey // that ssh's options and files name
 	programs       program.Finder
 }
 

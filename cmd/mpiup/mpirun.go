@@ -77,6 +77,7 @@ func (p *process) mpirun(name string, args []string) error {
 		_, err = io.WriteString(p.stdout, mpirun.HelpText(family, name))
 		return err
 	}
+	p.keys = launcherKeys(p, l.SSHArgs)
 	return startLine(p, name, &l, why, dir, func(*launcher.Config) {})
 }
 

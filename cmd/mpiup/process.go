@@ -20,6 +20,7 @@ func (p *process) identity(f *cli.IdentityFlags, role identity.Role, log *slog.L
 	return identity.Load(identity.Options{
 		KeyFile:  f.Key,
 		TLSDir:   f.TLSDir,
+		Named:    p.keys,
 		Insecure: f.Insecure,
 		Scope:    f.Job,
 		Role:     role,

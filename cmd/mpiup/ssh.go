@@ -79,6 +79,7 @@ func runSSH(p *process, line ssh.Line, args []string) int {
 	if line.Timeout > 0 {
 		hosts.Wait = line.Timeout
 	}
+	p.keys = clientKeys(p, line)
 	reach, done, err := p.reach(&hosts, &lease, line.Verbose)
 	if err != nil {
 		return sshError(p, errors.Unwrap(err))

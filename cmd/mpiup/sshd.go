@@ -16,12 +16,14 @@ type sshdLine struct {
 	test       bool // -t, -T, -C: look at the configuration and end
 	version    bool // -V
 
-	config string // -f
-	ports  []int  // -p and -o Port
+	config   string   // -f
+	ports    []int    // -p and -o Port
+	options  []string // -o
+	hostKeys []string // -h
 }
 
-// parseSSHD reads sshd's words (sshd(8) of OpenSSH 9.x). Of its configuration only ports are of use
-// to an agent; other files and settings are read past.
+// parseSSHD reads sshd's words (sshd(8) of OpenSSH 9.x). Of its configuration ports are of use to an agent, and the
+// keys of AuthorizedKeysFile where the pod mounts none; other files and settings are read past.
 func parseSSHD(args []string) (l sshdLine, err error) {
 	const plain, valued = "46DdeGiqrTtV", "CEbcfghkopRu"
 	rest, err := ssh.Letters(args, valued, func(c byte, value string) error {
@@ -52,6 +54,10 @@ func (l *sshdLine) value(flag byte, value string) {
 	switch n, err := strconv.ParseUint(value, 10, 16); {
 	case flag == 'f':
 		l.config = value
+	case flag == 'o':
+		l.options = append(l.options, value)
+	case flag == 'h':
+		l.hostKeys = append(l.hostKeys, value)
 	case flag == 'p' && err == nil && n > 0:
 		l.ports = append(l.ports, int(n))
 	}
@@ -73,6 +79,7 @@ func sshdApplet(p *process, args []string) int {
 	}
 	ready, env := daemon.Ready(p.env)
 	p.env = env
+	p.keys = serverKeys(p, l)
 	if l.foreground || ready != nil {
 		var at *doors
 		p.ready = func() {

@@ -40,7 +40,8 @@ type finder struct {
 
 // findSecret looks at --key, MPIUP_KEY and DefaultKeyDir. Then it looks at mounted volumes that hold id_rsa with
 // authorized_keys beside it, as the operators mount them: $HOME/.ssh first, then /root/.ssh, then the others, which
-// must agree. A key that is not on a volume of its own (a person's) is never taken unless named.
+// must agree. A key that is not on a volume of its own (a person's) is never taken unless named. Where all of that finds
+// nothing, Options.Named counts.
 func findSecret(o Options) (secret, error) {
 	f := &finder{o: o}
 	env := o.Env("MPIUP_KEY")
@@ -62,6 +63,9 @@ func findSecret(o Options) (secret, error) {
 		if s, ok, err := find(ms); ok || err != nil {
 			return s, err
 		}
+	}
+	if s, ok, err := f.named(ms); ok || err != nil {
+		return s, err
 	}
 	if f.denied != nil {
 		return secret{}, f.denied
@@ -89,6 +93,39 @@ func (f *finder) namedKey(name, from string) (secret, error) {
 	}
 	s.from, s.mounted = from, f.onVolume(name, ms)
 	return s, nil
+}
+
+// named takes what Options.Named has: of files that are named for themselves the first that is there, of those that
+// a list of authorized keys names all that are there, which must be one key.
+func (f *finder) named(ms []mount) (found secret, ok bool, err error) {
+	for _, n := range f.o.Named {
+		file := filepath.Join(f.o.Root, n.File)
+		s, k, err := readKey(file, n.File)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			f.passed = append(f.passed, fmt.Sprintf("%s (%s; it is not there)", n.File, n.From))
+			continue
+		case err != nil && n.Insist:
+			return secret{}, false, fmt.Errorf("%w (%s)", err, n.From)
+		case err != nil:
+			f.passed = append(f.passed, fmt.Sprintf("%v (%s)", err, n.From))
+			continue
+		}
+		s.from, s.mounted = n.File+" ("+n.From+")", f.onVolume(file, ms)
+		if n.Authorized == "" {
+			return s, true, nil
+		}
+		text, err := readBounded(filepath.Join(f.o.Root, n.Authorized), maxTextFile)
+		switch {
+		case err != nil || !k.NamedIn(text):
+			f.passed = append(f.passed, fmt.Sprintf("%s (%s, which does not name it)", n.File, n.From))
+		case !ok:
+			found, ok = s, true
+		case !bytes.Equal(found.material, s.material):
+			return secret{}, false, fmt.Errorf("two different keys are authorized, %s and %s: name the job's with MPIUP_KEY", found.from, s.from)
+		}
+	}
+	return found, ok, nil
 }
 
 // onVolume says whether a file lies on a volume that was mounted into this container. File systems that machines have

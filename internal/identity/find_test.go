@@ -60,6 +60,8 @@ type fakePod struct {
 	t    *testing.T
 	root string
 	env  map[string]string
+
+	named []NamedKey
 }
 
 func newPod(t *testing.T) *fakePod {
@@ -99,7 +101,7 @@ func (p *fakePod) link(to, at string) {
 }
 
 func (p *fakePod) find() (secret, error) {
-	return findSecret(Options{Root: p.root, Env: func(n string) string { return p.env[n] }})
+	return findSecret(Options{Root: p.root, Env: func(n string) string { return p.env[n] }, Named: p.named})
 }
 
 func sshSecret(t testing.TB) map[string][]byte {
@@ -247,6 +249,50 @@ func TestFindSecret(t *testing.T) {
 		}},
 		{name: "MPIUP_KEY names nothing", err: "no such file", pod: func(p *fakePod) {
 			p.env["MPIUP_KEY"] = p.root + "/none"
+		}},
+		{name: "ssh names a key", from: "/h/.ssh/id_rsa (-i)", pod: func(p *fakePod) {
+			p.file("/h/.ssh/id_rsa", ours["id_rsa"])
+			p.named = []NamedKey{{File: "/h/.ssh/none", From: "-i"}, {File: "/h/.ssh/id_rsa", From: "-i"}}
+		}},
+		{name: "ssh names a key and another is mounted", from: "/root/.ssh/id_rsa", mounted: true, pod: func(p *fakePod) {
+			p.kubelet("/root/.ssh", ours)
+			p.mount("/root/.ssh", "tmpfs")
+			p.file("/h/id_rsa", other["id_rsa"])
+			p.named = []NamedKey{{File: "/h/id_rsa", From: "-i"}}
+		}},
+		{name: "ssh names a key that cannot be read", err: "key /h/id: it is only 4 bytes", pod: func(p *fakePod) {
+			p.file("/h/id", []byte("four"))
+			p.named = []NamedKey{{File: "/h/id", From: "-i", Insist: true}}
+		}},
+		{name: "a configuration names a key that cannot be read", pod: func(p *fakePod) {
+			p.file("/h/id", []byte("four"))
+			p.named = []NamedKey{{File: "/h/id", From: "config"}}
+		}},
+		{name: "authorized", from: "/h/id_rsa (sshd)", pod: func(p *fakePod) {
+			p.file("/h/id_rsa", ours["id_rsa"])
+			p.file("/h/host", other["id_rsa"])
+			p.file("/h/list", ours["authorized_keys"])
+			p.named = []NamedKey{{File: "/h/host", From: "sshd", Authorized: "/h/list"}, {File: "/h/id_rsa", From: "sshd", Authorized: "/h/list"}}
+		}},
+		{name: "authorized for one command only", pod: func(p *fakePod) {
+			p.file("/h/id_rsa", ours["id_rsa"])
+			p.file("/h/list", append([]byte(`command="true" `), ours["authorized_keys"]...))
+			p.named = []NamedKey{{File: "/h/id_rsa", From: "sshd", Authorized: "/h/list"}}
+		}},
+		{name: "no list of authorized keys", pod: func(p *fakePod) {
+			p.file("/h/id_rsa", ours["id_rsa"])
+			p.named = []NamedKey{{File: "/h/id_rsa", From: "sshd", Authorized: "/h/list"}}
+		}},
+		{name: "an opaque key is authorized nowhere", pod: func(p *fakePod) {
+			p.file("/h/id_rsa", []byte("correct horse battery staple"))
+			p.file("/h/list", []byte("\n"))
+			p.named = []NamedKey{{File: "/h/id_rsa", From: "sshd", Authorized: "/h/list"}}
+		}},
+		{name: "two keys are authorized", err: "two different keys are authorized, /h/a (sshd) and /h/b (sshd)", pod: func(p *fakePod) {
+			p.file("/h/a", ours["id_rsa"])
+			p.file("/h/b", other["id_rsa"])
+			p.file("/h/list", append(ours["authorized_keys"], other["authorized_keys"]...))
+			p.named = []NamedKey{{File: "/h/a", From: "sshd", Authorized: "/h/list"}, {File: "/h/b", From: "sshd", Authorized: "/h/list"}}
 		}},
 		{name: "MPIUP_KEY names a pipe", err: "not a regular file", pod: func(p *fakePod) {
 			p.env["MPIUP_KEY"] = p.root + "/fifo"

@@ -42,6 +42,7 @@ const (
 type Options struct {
 	KeyFile  string              // --key: a file, or a directory with one; "" is MPIUP_KEY, then the search (see find.go)
 	TLSDir   string              // --tls-dir: a directory with tls.crt, tls.key and ca.crt, read again when they change; "" is MPIUP_TLS_DIR
+	Named    []NamedKey          // keys that ssh's options and files name, for where the pod mounts none
 	Insecure bool                // a key that everybody knows; the caller binds loopback only
 	Scope    string              // --job; "" is MPIUP_JOB, then the search (see scope.go)
 	Role     Role                // of this process
@@ -50,6 +51,14 @@ type Options struct {
 	Root     string              // directory that holds etc, proc and so on; "" is "/"
 	Now      func() time.Time    // wall clock; nil is time.Now
 	Log      *slog.Logger        // told once of certificate files that cannot be used; nil is silent
+}
+
+// NamedKey is a file that ssh's command line or configuration names.
+type NamedKey struct {
+	File       string // absolute
+	From       string // who names it, for messages
+	Insist     bool   // a file that is there and cannot be used is an error; without it such a file is passed over
+	Authorized string // a list of authorized keys: the key counts only if it is named there; "": it counts by itself
 }
 
 // Identity is this process's place in its job. Make one with Load.

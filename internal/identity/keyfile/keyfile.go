@@ -188,24 +188,36 @@ func join(kind string, parts [][]byte) []byte {
 // the key beside it. ok is also true if the file names no readable key, or this key is
 // opaque: the file says nothing then.
 func (k Key) AuthorizedBy(authorized []byte) (ok bool) {
+	named, others := k.among(authorized, false)
+	return named || !others
+}
+
+// NamedIn says whether an authorized_keys file names this key without a restriction (command="...", from="..."). An
+// opaque key is named nowhere.
+func (k Key) NamedIn(authorized []byte) bool {
+	named, _ := k.among(authorized, true)
+	return named
+}
+
+// among looks through an authorized_keys file. others says that it has keys and that this one could be compared with them.
+func (k Key) among(authorized []byte, unrestricted bool) (named, others bool) {
 	if k.Private == nil {
-		return true
+		return false, false
 	}
 	signer, err := ssh.NewSignerFromKey(k.Private())
 	if err != nil {
-		return true
+		return false, false
 	}
 	own := signer.PublicKey().Marshal()
-	found := false
 	for len(authorized) > 0 {
-		pub, _, _, rest, err := ssh.ParseAuthorizedKey(authorized)
+		pub, _, options, rest, err := ssh.ParseAuthorizedKey(authorized)
 		if err != nil {
 			break
 		}
-		if found = true; bytes.Equal(pub.Marshal(), own) {
-			return true
+		if others = true; bytes.Equal(pub.Marshal(), own) && (len(options) == 0 || !unrestricted) {
+			return true, true
 		}
 		authorized = rest
 	}
-	return !found
+	return false, others
 }

@@ -24,7 +24,7 @@ func TestLines(t *testing.T) {
 			"-np 2 -H a:2 -x NCCL_SOCKET_IFNAME=eth0,eth1 -x HOROVOD_GLOO_IFACE=eth0 -mca btl_tcp_if_include eth0,eth1" + usual + ends + " ./a", ""},
 		{"-np 2 -H a:2 --fusion-threshold-mb 32 --cycle-time-ms 3.5 --no-hierarchical-allreduce --autotune --autotune-log-file /l ./a",
 			"-np 2 -H a:2 -x HOROVOD_FUSION_THRESHOLD=33554432 -x HOROVOD_CYCLE_TIME=3.5 -x HOROVOD_HIERARCHICAL_ALLREDUCE=0 -x HOROVOD_AUTOTUNE=1 -x HOROVOD_AUTOTUNE_LOG=/l" + usual + ends + " ./a", ""},
-		{"-np 2 -H a:2 --output-filename out -p 2222 -i key --disable-cache ./a", "-np 2 -H a:2 --output-filename out:nojobid" + usual + ends + " ./a", ""},
+		{"-np 2 -H a:2 --output-filename out -p 2222 -i key --disable-cache ./a", "-np 2 -H a:2 --output-filename out:nojobid --mca plm_rsh_args -i key" + usual + ends + " ./a", ""},
 		{"-np 2 -H a:2 --binding-args=--bind-to_core --mpi-args --map-by_ppr:2:node ./a", "-np 2 -H a:2" + ends + " --bind-to core --map-by ppr:2:node ./a", ""},
 		{"./a", "", "how many ranks? horovodrun wants -np"},
 		{"-np 2", "", "which program?"},

@@ -31,7 +31,10 @@ func rows() []row {
 		{"--help -h", 0, line.Done, "lists the options", func(l *Line, _ []string) error { l.Help = true; return nil }},
 		{"--disable-cache", 0, line.NoEffect, "nothing is looked for that could be kept", nil},
 		{"--ssh-port -p", 1, line.NoEffect, "there is no ssh", nil},
-		{"--ssh-identity-file -i", 1, line.NoEffect, "there is no ssh", nil},
+		{"--ssh-identity-file -i", 1, line.Done, "the job's key, where the pod mounts none", func(l *Line, v []string) error {
+			l.add("--mca", "plm_rsh_args", "-i "+v[0])
+			return nil
+		}},
 		{"--check-build -cb", 0, line.Refused, "ask Horovod itself: python3 -c 'from horovod.runner.launch import check_build; check_build(False)'", nil},
 		{"--config-file", 1, line.Refused, "write its settings as options, or as -x HOROVOD_... of mpiup run", nil},
 		{"--jsrun", 0, line.Refused, "there is no jsrun in pods: leave it out", nil},

@@ -21,8 +21,8 @@ func TestParameterFiles(t *testing.T) {
 		"/here/long": "-x A=" + string(slices.Repeat([]byte("x"), line.MaxVar)) + "\n",
 	}}
 	read(t, line.OpenMPI, []reading{
-		{line: "--am am a", world: has, is: all(env("OMPI_MCA_btl=self,tcp", "OMPI_MCA_coll_x_y=a b"), func(l *line.Line) { l.Oversubscribe = true }, without("parameter plm_rsh_args"))},
-		{line: "--am am --mca btl vader a", world: has, is: all(env("OMPI_MCA_coll_x_y=a b", "OMPI_MCA_btl=vader"), func(l *line.Line) { l.Oversubscribe = true }, without("parameter plm_rsh_args"))},
+		{line: "--am am a", world: has, is: all(env("OMPI_MCA_btl=self,tcp", "OMPI_MCA_coll_x_y=a b"), func(l *line.Line) { l.Oversubscribe, l.SSHArgs = true, "-o x=y" }, without("parameter plm_rsh_args"))},
+		{line: "--am am --mca btl vader a", world: has, is: all(env("OMPI_MCA_coll_x_y=a b", "OMPI_MCA_btl=vader"), func(l *line.Line) { l.Oversubscribe, l.SSHArgs = true, "-o x=y" }, without("parameter plm_rsh_args"))},
 		{line: "--tune /abs/tune a", world: has, is: env("A=1", "OMPI_MCA_btl=sm", "B=2", "OMPI_MCA_osc=rdma")},
 		{line: "--am none a", world: has, is: func(l *line.Line) {
 			l.Warnings = []string{"no file of parameters none, here or in /usr/share/openmpi/amca-param-sets"}

@@ -49,6 +49,7 @@ var settings = withoutEffectAnd(map[string]row{
 	"hostname":                {set: (*parser).hostname},
 	"ignoreunknown":           {set: func(p *parser, v string) error { p.ignore = append(p.ignore, strings.Split(v, ",")...); return nil }},
 	"port":                    {set: (*parser).port},
+	"identityfile":            {set: (*parser).identity},
 	"remotecommand":           {set: (*parser).command},
 	"requesttty":              {set: (*parser).tty},
 	"stdinnull":               {set: yes(func(l *Line, on bool) { l.NoStdin = on })},
@@ -81,7 +82,7 @@ const withoutEffect = `
 	forwardx11trusted gatewayports globalknownhostsfile gssapiauthentication
 	gssapidelegatecredentials gssapikeyexchange gssapitrustdns hashknownhosts
 	hostbasedacceptedalgorithms hostbasedauthentication hostkeyalgorithms hostkeyalias
-	identitiesonly identityagent identityfile ipqos kbdinteractiveauthentication
+	identitiesonly identityagent ipqos kbdinteractiveauthentication
 	kbdinteractivedevices kexalgorithms knownhostscommand localcommand logverbose macs
 	nohostauthenticationforlocalhost numberofpasswordprompts obscurekeystroketiming
 	passwordauthentication permitlocalcommand permitremoteopen pkcs11provider
@@ -162,6 +163,14 @@ func (p *parser) port(v string) error {
 		return fmt.Errorf("%q is no port", v)
 	}
 	p.line.Without = append(p.line.Without, "port "+v)
+	return nil
+}
+
+// identity names a file that may hold the job's key.
+func (p *parser) identity(v string) error {
+	if v != "none" {
+		p.line.Identity = append(p.line.Identity, v)
+	}
 	return nil
 }
 

@@ -35,6 +35,8 @@ type Line struct {
 	Timeout    time.Duration // ConnectTimeout, for all attempts; 0: not given
 	SetEnv     []string      // NAME=value, for the command
 	SendEnv    []string      // patterns of variables of ours that the command gets
+	Identity   []string      // -i and IdentityFile: where the job's key may be, as written
+	Config     string        // -F: the configuration that may name such files; "": the user's
 
 	Without []string // options that were accepted and have no effect here, as written
 }

@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 			Line{Host: "w0", Command: "\"/usr/bin/hydra_pmi_proxy\" --control-port l:1", Without: []string{"-x"}}},
 		{"letters together", []string{"-nTqx", "w0", "true"}, Line{Host: "w0", Command: "true", NoStdin: true, TTY: TTYNever, Quiet: true, Without: []string{"-x"}}},
 		{"a value in the word", []string{"-p22", "-lme", "-i/root/.ssh/id_rsa", "w0", "true"},
-			Line{Host: "w0", User: "me", Command: "true", Without: []string{"port 22", "user me", "-i /root/.ssh/id_rsa"}}},
+			Line{Host: "w0", User: "me", Command: "true", Identity: []string{"/root/.ssh/id_rsa"}, Without: []string{"port 22", "user me"}}},
 		{"terminal", []string{"-t", "w0", "top"}, Line{Host: "w0", Command: "top", TTY: TTYAsked}},
 		{"terminal, forced", []string{"-tt", "w0", "top"}, Line{Host: "w0", Command: "top", TTY: TTYForce}},
 		{"terminal, forced in two words", []string{"-t", "w0", "-t", "top"}, Line{Host: "w0", Command: "top", TTY: TTYForce}},

@@ -10,7 +10,7 @@ type row struct {
 
 const (
 	noForward = "asks for port forwarding, which mpiup does not do: connect to the pod's port itself, or use kubectl port-forward"
-	noFiles   = "is of configuration files, and mpiup reads none: write the settings themselves"
+	noFiles   = "is of configuration files, of which mpiup reads IdentityFile only: write the settings themselves"
 	noControl = "speaks to another ssh process, and mpiup's have nothing to share: run the command by itself"
 )
 
@@ -34,15 +34,17 @@ var options = map[byte]row{
 	}},
 	'l': {set: (*parser).user},
 	'o': {set: (*parser).config},
+	'i': {set: (*parser).identity},
+	'F': {set: func(p *parser, v string) error { p.line.Config = v; return nil }},
 
 	// How to get there and whom to trust, which mpiup knows otherwise.
 	'1': {}, '2': {}, '4': {}, '6': {}, 'A': {}, 'a': {}, 'C': {}, 'K': {}, 'k': {}, 'X': {}, 'x': {}, 'Y': {}, 'y': {}, 'g': {}, 'M': {},
-	'B': {}, 'b': {}, 'c': {}, 'E': {}, 'e': {}, 'F': {}, 'I': {}, 'i': {}, 'J': {}, 'm': {}, 'P': {}, 'S': {}, 'p': {set: (*parser).port},
+	'B': {}, 'b': {}, 'c': {}, 'E': {}, 'e': {}, 'I': {}, 'J': {}, 'm': {}, 'P': {}, 'S': {}, 'p': {set: (*parser).port},
 
 	'D': {refused: noForward}, 'L': {refused: noForward}, 'R': {refused: noForward}, 'W': {refused: noForward},
 	'w': {refused: "asks for a tunnel device, which mpiup does not make"},
 	'O': {refused: noControl},
-	'G': {refused: "prints ssh's configuration, and mpiup reads none: see mpiup exec --help"},
+	'G': {refused: "prints ssh's configuration, of which mpiup reads IdentityFile only: see mpiup exec --help"},
 	'Q': {refused: "lists ssh's algorithms, and mpiup uses TLS 1.3"},
 	's': {refused: "asks for a subsystem such as sftp, which agents do not have: use tar over ssh, or kubectl cp"},
 }
@@ -72,7 +74,7 @@ var reasons = map[string]string{
 	"forwardagent": noDisplay, "forwardx11": noDisplay, "forwardx11trusted": noDisplay, "-e": noEscapes, "escapechar": noEscapes,
 	"enableescapecommandline": noEscapes, "-E": noLog, "-y": noLog, "syslogfacility": noLog, "logverbose": noLog,
 	"localcommand": noLocal, "permitlocalcommand": noLocal, "proxycommand": noLocal,
-	"-F": "no configuration is read", "-C": "nothing is compressed", "compression": "nothing is compressed",
+	"-C": "nothing is compressed", "compression": "nothing is compressed",
 	"serveraliveinterval": "agents and launchers ask each other anyway", "serveralivecountmax": "agents and launchers ask each other anyway",
 	"-M": "there is no connection to share", "-S": "there is no connection to share", "controlmaster": "there is no connection to share",
 	"controlpath": "there is no connection to share", "controlpersist": "there is no connection to share",

@@ -65,6 +65,7 @@ type Line struct {
 	OutputFrom  string     // Hydra: the rank whose output is shown; "": all
 	Tools       []job.Tool // Hydra: before programs
 	PMIPort     bool       // Hydra: PMI-1 by PMI_PORT instead of a descriptor
+	SSHArgs     string     // Open MPI: words for ssh, of which those that name a key count
 	DryRun      bool
 	Version     bool
 	Help        bool

@@ -1,0 +1,89 @@
+package ssh
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Keygen is what a command line of ssh-keygen said.
+type Keygen struct {
+	All     bool   // -A: the host keys that are missing
+	Prefix  string // -f with -A: what goes before /etc/ssh
+	Kind    string // -t: "rsa", "ecdsa" or "ed25519"
+	Bits    int    // -b; 0: the kind's usual
+	File    string // -f
+	Comment string // -C
+	HasC    bool   // -C was given
+	Quiet   bool   // -q
+}
+
+// keygenRefused are the letters of ssh-keygen (9.x) for which scripts that set up MPI have no use, by what they do.
+var keygenRefused = map[byte]string{
+	'B': "shows a key as words", 'c': "changes a comment", 'D': "reads a PKCS#11 token", 'E': "chooses a fingerprint's hash", 'e': "exports a key",
+	'F': "searches known_hosts", 'g': "prints DNS records", 'H': "hashes known_hosts", 'I': "signs a certificate", 'i': "imports a key",
+	'K': "reads keys of a security key", 'k': "makes a list of revoked keys", 'L': "prints a certificate", 'l': "shows a fingerprint",
+	'M': "works on moduli", 'm': "chooses another format of the file", 'n': "names a certificate's principals", 'O': "has options of other operations",
+	'P': "gives an old passphrase", 'p': "changes a passphrase", 'Q': "tests for revoked keys", 'R': "removes a host from known_hosts",
+	'r': "prints DNS records", 's': "signs a certificate", 'U': "asks an ssh agent", 'u': "changes a list of revoked keys",
+	'V': "gives a certificate's dates", 'w': "names a security key's library", 'Y': "signs files", 'y': "prints the public key",
+	'Z': "chooses the file's cipher", 'z': "numbers a certificate",
+}
+
+// keygenValued are the letters with a value.
+const keygenValued = "abCDEFfIJjMmNnOPRrstVwYZz"
+
+// ParseKeygen reads the words after ssh-keygen's own name: -A, and -t, -b, -N, -f, -C and -q.
+func ParseKeygen(args []string) (k Keygen, err error) {
+	file, passphrase := "", false
+	rest, err := Letters(args, keygenValued, func(letter byte, value string) error {
+		switch letter {
+		case 'A':
+			k.All = true
+		case 'q':
+			k.Quiet = true
+		case 'v', 'a', 'o': // more words; rounds of a passphrase's hash; the file's format, which is the only one
+		case 't':
+			k.Kind = strings.ToLower(value)
+		case 'b':
+			if k.Bits, err = strconv.Atoi(value); err != nil || k.Bits < 1 {
+				return fmt.Errorf("-b %.20q is no number of bits", value)
+			}
+		case 'f':
+			file = value
+		case 'C':
+			k.Comment, k.HasC = value, true
+		case 'N':
+			if passphrase = true; value != "" {
+				return errors.New("-N: keys are made without a passphrase here, since nobody is there to type it: write -N ''")
+			}
+		default:
+			if what, ok := keygenRefused[letter]; ok {
+				return fmt.Errorf("-%c %s, which mpiup does not do: call the image's own ssh-keygen by its path", letter, what)
+			}
+			return fmt.Errorf("unknown option -%c", letter)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return k, err
+	case len(rest) > 0:
+		return k, fmt.Errorf("%.40q is not an option of ssh-keygen", rest[0])
+	case k.All:
+		k.Prefix = file
+		return k, nil
+	case strings.ContainsAny(k.Comment, "\r\n"):
+		return k, errors.New("-C: a comment is one line")
+	case file == "":
+		return k, errors.New("which file? nothing is asked here: write -f FILE")
+	case !passphrase:
+		return k, errors.New("no passphrase is asked for here: write -N ''")
+	}
+	k.File = file
+	if k.Kind == "" {
+		k.Kind = "ed25519" // as ssh-keygen 9.5 and later
+	}
+	return k, nil
+}
