@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -132,6 +132,10 @@ image-check: ## the Containerfile's steps in a tree of Debian's (root; minutes t
 
 image-examples: build ## the steps of the Dockerfiles of examples that train, in a tree of Debian's, then the training (root; after image-check)
 	@test/image/examples.sh
+
+fips: ## bin/mpiup-fips with Go's certified FIPS 140-3 module; unit tests and those on hosts under GODEBUG=fips140=only (root; not in CI)
+	@test/setup.sh go test
+	@test/fips.sh
 
 clean:
 	@rm -rf bin .cache test/bench/raw

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"crypto/fips140"
 	"errors"
 	"fmt"
 	"io"
@@ -177,6 +178,22 @@ func versionCommand(p *process) *cobra.Command {
 }
 
 func printVersion(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "mpiup %s (protocol %d, %s, %s/%s)\n", version, apiv1.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(w, "mpiup %s (protocol %d, %s, %s/%s%s)\n",
+		version, apiv1.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH, fipsMode())
 	return err
+}
+
+// fipsMode says whose cryptography is in use, where that is FIPS 140-3's.
+func fipsMode() string {
+	if !fips140.Enabled() {
+		return ""
+	}
+	module := "module " + fips140.Version()
+	if fips140.Version() == "latest" { // Go's own, as it is in this Go
+		module = "module not certified, see make fips"
+	}
+	if fips140.Enforced() {
+		return ", FIPS 140-3 only, " + module
+	}
+	return ", FIPS 140-3, " + module
 }

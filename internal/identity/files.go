@@ -169,10 +169,13 @@ func (s *fileSource) check(pair *tls.Certificate, roots *x509.CertPool, now time
 		uses = append(uses, x509.ExtKeyUsageServerAuth)
 	}
 	for _, use := range uses {
-		_, err := pair.Leaf.Verify(x509.VerifyOptions{
+		chains, err := pair.Leaf.Verify(x509.VerifyOptions{
 			Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{use}})
 		if err != nil {
 			return Peer{}, fmt.Errorf("peers with this ca.crt would refuse it: %w", err)
+		}
+		if err := approved(chains...); err != nil {
+			return Peer{}, err
 		}
 	}
 	p, err := certificatePeer(pair.Leaf)

@@ -63,6 +63,9 @@ func (v view) explain(err error, peer *x509.Certificate) error {
 	if strings.HasPrefix(err.Error(), "tls: client didn't provide a certificate") {
 		return &Refusal{text: "it shows no certificate: it is no member of this job", err: err}
 	}
+	if strings.Contains(err.Error(), "supported by both client and server") {
+		return &Refusal{text: fmt.Sprintf("it offers no cipher or key exchange that we take%s (%.200v)", ifFIPS(", in FIPS 140-3 mode"), err), err: err}
+	}
 	if strings.HasPrefix(err.Error(), "tls: ") {
 		return &Refusal{text: fmt.Sprintf("it speaks TLS, but not as mpiup does (%.200v): something else "+
 			"listens there, or it is too old", err), err: err}
@@ -78,6 +81,9 @@ func (v view) judge(leaf *x509.Certificate, err error) *Refusal {
 		invalid x509.CertificateInvalidError
 	)
 	shared := len(leaf.URIs) == 1 && leaf.URIs[0].Scheme == sharedScheme
+	if unfit := approved([]*x509.Certificate{leaf}); unfit != nil {
+		return &Refusal{text: unfit.Error(), err: err}
+	}
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		r.text = v.dates(leaf, shared)
@@ -182,7 +188,8 @@ func (v view) alert(text string, peer *x509.Certificate, err error) *Refusal {
 	case is(alertNoALPN):
 		r.text = "it speaks TLS, but no protocol of mpiup's: something else listens there"
 	default:
-		r.text = "it ended the TLS handshake (" + short + "): something else listens there, or it is too old"
+		r.text = "it ended the TLS handshake (" + short + "): something else listens there, or it is too old" +
+			ifFIPS(", or takes nothing that FIPS 140-3 mode leaves us")
 	}
 	return r
 }

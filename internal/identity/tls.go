@@ -99,6 +99,9 @@ func (i *Identity) verifyServer(cs tls.ConnectionState, m material) (Peer, *tls.
 	if err != nil {
 		return Peer{}, nil, i.view().judge(leaf, err)
 	}
+	if err := approved(chains...); err != nil {
+		return Peer{}, nil, &Refusal{text: err.Error(), err: err}
+	}
 	who, err := i.checkPeer(leaf, RoleAgent)
 	return who, m.under(chains), err
 }

@@ -62,7 +62,7 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	l := hosted(t)
 	r := l.mpiup(t, "version").OK(t)
-	if !regexp.MustCompile(`^mpiup \S+ \(protocol \d+, go\S+, linux/\w+\)\n$`).MatchString(r.Stdout) {
+	if !regexp.MustCompile(`^mpiup \S+ \(protocol \d+, go\S+, linux/\w+(, FIPS 140-3.*)?\)\n$`).MatchString(r.Stdout) {
 		t.Errorf("printed %q", r.Stdout)
 	}
 }
