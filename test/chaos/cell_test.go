@@ -19,12 +19,14 @@ import (
 
 // cell is one fault in one phase of one job, on hosts of its own:
 //
-//	w0: ranks 0 and 1, what the fault hits; w1: rank 2, hit by what hits two; w2: rank 3, which is held
+//	w0: ranks 0 and 1, what the fault hits; w1: rank 2, hit by what hits two; w2: rank 3, which is held; w3: a spare, where the
+//	fault wants one
 type cell struct {
 	t        *testing.T
 	library  string // "mpich" or "openmpi"
 	dir      string // seen by hosts: where ranks and the test leave files for each other
 	c        *netns.Cluster
+	hosts    []string             // of the job, with the spare if there is one
 	flags    []string             // of the launcher
 	tls      bool                 // certificates of dir prove who is who, not the shared secret
 	ca       credential.Authority // of these
@@ -44,21 +46,22 @@ type cell struct {
 // Hosts of a cell.
 const (
 	hit, second, late = "w0", "w1", "w2"
+	spare             = "w3"
 	launcherHost      = netns.Launcher
 )
 
 var hosts = []string{hit, second, late}
 
 // newCell makes the hosts of a cell; no agent runs yet.
-func newCell(t *testing.T, library string) *cell {
+func newCell(t *testing.T, library string, more ...string) *cell {
 	t.Helper()
-	k := &cell{t: t, library: library, dir: t.TempDir(), agents: map[string]*lab.Process{}, program: phases(t, library)}
+	k := &cell{t: t, library: library, dir: t.TempDir(), hosts: slices.Concat(hosts, more), agents: map[string]*lab.Process{}, program: phases(t, library)}
 	if err := os.Chmod(k.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	var err error
 	k.c, err = netns.Up(context.Background(), netns.Config{
-		Hosts: hosts, DNS: true, Scratch: "64m", Share: []string{k.dir, world.dir, filepath.Dir(world.mpiup)}})
+		Hosts: k.hosts, DNS: true, Scratch: "64m", Share: []string{k.dir, world.dir, filepath.Dir(world.mpiup)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +84,7 @@ func (k *cell) end() {
 		<-k.job.Done
 		sound(k.t, "launcher", k.job.Stderr.String())
 	}
-	for _, host := range hosts {
+	for _, host := range k.hosts {
 		if a := k.agents[host]; a != nil {
 			_ = a.Cmd.Process.Kill()
 			<-a.Done
@@ -138,7 +141,7 @@ func (k *cell) empty(host, files string) {
 // restart starts the agents that have ended.
 func (k *cell) restart() {
 	k.t.Helper()
-	for _, host := range hosts {
+	for _, host := range k.hosts {
 		a := k.agents[host]
 		if a != nil && ended(a) {
 			k.start(host)
@@ -165,7 +168,11 @@ func (k *cell) kill(host string) {
 // launcher starts a launcher of a job that stands still in a phase.
 func (k *cell) launcher(phase string) *lab.Process {
 	k.t.Helper()
-	argv := slices.Concat([]string{world.mpiup, "run", "--host", hit + ":2," + second + ":1," + late + ":1", "--stdin", "none", "-vv"},
+	list := hit + ":2," + second + ":1," + late + ":1"
+	if len(k.hosts) > len(hosts) {
+		list += "," + spare + ":2"
+	}
+	argv := slices.Concat([]string{world.mpiup, "run", "-n", "4", "--host", list, "--stdin", "none", "-vv"},
 		k.trust("launcher"), k.flags, []string{"--", k.program, phase, k.dir})
 	p, err := lab.Start(k.c.Command(context.Background(), netns.Launcher, argv...))
 	if err != nil {
@@ -198,12 +205,16 @@ func (k *cell) opened(host string) {
 	k.until("a session on "+host, func() bool { return strings.Contains(k.agents[host].Stderr.String(), "msg=session ") })
 }
 
-// arrived waits until ranks have come to where the phase holds them.
-func (k *cell) arrived(ranks ...int) {
+// arrived waits until all ranks have come to where the phase holds them, in their first start or a later one.
+func (k *cell) arrived(start int) {
 	k.t.Helper()
-	for _, r := range ranks {
+	for r := range 4 {
+		name := fmt.Sprintf("at.%d", r)
+		if start > 0 {
+			name += fmt.Sprintf(".%d", start)
+		}
 		k.until(fmt.Sprintf("rank %d is there", r), func() bool {
-			_, err := os.Stat(filepath.Join(k.dir, fmt.Sprintf("at.%d", r)))
+			_, err := os.Stat(filepath.Join(k.dir, name))
 			return err == nil
 		})
 	}
@@ -312,23 +323,29 @@ func (k *cell) lasts(d time.Duration) {
 	}
 }
 
-// whole checks that no line of the job's output is lost or doubled, and that every rank came to its end.
-func (k *cell) whole() {
+// whole checks that no line of the job's output is lost or doubled, and that every rank came to its end. Ranks that are started
+// again begin anew.
+func (k *cell) whole(restarts int) {
 	k.t.Helper()
-	next, over := map[string]int{}, 0
+	next, begun, over := map[string]int{}, map[string]int{}, map[string]int{}
 	for line := range strings.Lines(k.job.Stdout.String()) {
 		f := strings.Fields(line)
 		switch {
-		case len(f) == 2 && f[1] == "end":
-			over++
+		case len(f) == 2 && f[1] == "end" && over[f[0]] <= restarts: // which the first ones may have written too
+			over[f[0]]++
 		case len(f) == 3 && f[1] == fmt.Sprint(next[f[0]]):
 			next[f[0]]++
+		case len(f) == 3 && f[1] == "0" && begun[f[0]] < restarts:
+			next[f[0]] = 1
+			begun[f[0]]++
+		case len(f) > 0 && begun[f[0]] < restarts && strings.HasPrefix(fmt.Sprintf("%s %d %0200d\n", f[0], next[f[0]], 0), strings.TrimSuffix(line, "\n")):
+			// what the rank had written when it was killed
 		default:
-			k.fatal("%.60q where the rank was to write %d", line, next[f[0]])
+			k.fatal("%.60q, where ranks were to write %v", line, next)
 		}
 	}
-	if over != 4 {
-		k.fault("%d of 4 ranks came to their end", over)
+	if len(over) != 4 {
+		k.fault("%d of 4 ranks came to their end", len(over))
 	}
 }
 

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -14,12 +15,14 @@ type expected struct {
 	within time.Duration // from the fault to the launcher's end
 	ranks  time.Duration // from the fault to the last rank's end; 0: as the launcher
 	goes   bool          // the phase ends right after the fault: the job goes on into it
+	again  bool          // the ranks start again; within: until they are where the first ones were
 }
 
 // matrixFault is a row of the matrix.
 type matrixFault struct {
 	name  string
 	flags []string             // of the launcher
+	spare bool                 // a host without ranks waits for one that is lost
 	ready func(k *cell)        // before anything starts, if not nil
 	do    func(k *cell) func() // brings the fault about, and returns what undoes it, or nil
 	most  expected             // in phases that do not differ
@@ -36,6 +39,7 @@ const (
 var (
 	calm  = []string{"--grace", "1"}                                                    // the other times are the defaults
 	quick = []string{"--grace", "1", "--node-timeout", "3", "--launcher-timeout", "5s"} // for faults that silence ends
+	twice = []string{"--max-restarts", "1"}                                             // besides
 )
 
 // Bounds of issue and documentation.
@@ -47,6 +51,8 @@ const (
 	orphans = 2 * time.Second       // ranks of a killed launcher: 1 s and --grace 1
 	notice  = time.Second           // SIGTERM
 	forever = -1                    // ranks of a stopped agent: until it goes on
+	anew    = 2 * time.Second       // ranks that start again: no bound of the issue, which has a ratio
+	expired = 20 * time.Second      // the same, of a host that may still run them: its lease, 10 s and --grace first
 )
 
 var withoutRanks = map[string]expected{gathering: {na: noRank}, launching: {na: noStart}}
@@ -196,6 +202,16 @@ var matrixFaults = []matrixFault{
 		},
 		in:   map[string]expected{gathering: {code: 249, says: []string{"got SIGTERM while waiting for hosts"}, within: notice}},
 		most: expected{code: 249, says: []string{"the launcher on launcher got SIGTERM"}, within: notice}},
+	{name: "rank SIGKILL, --max-restarts 1", flags: slices.Concat(calm, twice), do: rankSignal(syscall.SIGKILL), in: withoutRanks,
+		most: expected{again: true, says: []string{"rank 1 on w0", "signal 9", "(restart 1 of 1)"}, within: anew}},
+	{name: "agent SIGKILL, --max-restarts 1", flags: slices.Concat(calm, twice), do: killed(hit), in: map[string]expected{gathering: {}},
+		most: expected{again: true, says: []string{"host w0 with ranks 0-1 was lost", "(restart 1 of 1)"}, within: anew}},
+	{name: "agent SIGKILL, --spares 1", flags: slices.Concat(calm, twice, []string{"--spares", "1"}), spare: true, do: killed(hit), in: map[string]expected{gathering: {}},
+		most: expected{again: true, says: []string{"host w0 with ranks 0-1 was lost", "w3 comes in for w0: ranks 0-1"}, within: anew}},
+	{name: "host cut, --spares 1", flags: slices.Concat(quick, twice, []string{"--spares", "1"}), spare: true,
+		do:   cut(4*time.Second, func(k *cell) (func() error, error) { return k.c.CutLink(hit) }),
+		most: expected{again: true, says: []string{"host w0 with ranks 0-1 was lost", "w3 comes in for w0: ranks 0-1"}, within: expired},
+		in:   map[string]expected{gathering: {}}},
 }
 
 // noProcess is what becomes of a job of which a host can start no rank.

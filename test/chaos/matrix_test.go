@@ -25,6 +25,7 @@ type result struct {
 	Launcher              time.Duration // from the fault to the launcher's end; 0: the job went on
 	Ranks                 time.Duration // from the fault to the last rank's end
 	Within                time.Duration // the bound
+	Again                 bool          `json:",omitempty"` // the ranks started again; Launcher: until they were where the first ones had been
 	Wrong                 []string      `json:",omitempty"`
 	Commit                string
 }
@@ -42,6 +43,8 @@ var ci = map[string]bool{
 	"SIGTERM to a worker/running":                true,
 	"SIGTERM to the launcher/in a fence":         true,
 	"DNS wrong/gathering":                        true,
+	"rank SIGKILL, --max-restarts 1/running":     true,
+	"agent SIGKILL, --spares 1/in a fence":       true,
 }
 
 // TestChaos runs the cells of the matrix: those of ci; all, with the results as files of a directory, where
@@ -112,7 +115,11 @@ func one(t *testing.T, f matrixFault, p phase, library, results string) {
 	if r.NA = want.na; r.NA != "" {
 		return
 	}
-	k := newCell(t, library)
+	var more []string
+	if f.spare {
+		more = append(more, spare)
+	}
+	k := newCell(t, library, more...)
 	defer func() { r.Wrong = k.wrong }()
 	k.run(f, p, want, &r)
 }
@@ -125,7 +132,7 @@ func (k *cell) run(f matrixFault, p phase, want expected, r *result) {
 		f.ready(k)
 	}
 	before := map[string]map[string]bool{}
-	for _, h := range append([]string{launcherHost}, hosts...) {
+	for _, h := range append([]string{launcherHost}, k.hosts...) {
 		before[h] = k.things(h)
 	}
 	p.hold(k)
@@ -133,34 +140,78 @@ func (k *cell) run(f matrixFault, p phase, want expected, r *result) {
 	k.watch = k.watched()
 	k.begun = time.Now()
 	undo := f.do(k)
+	if undo == nil {
+		undo = func() {}
+	}
 	if k.stays {
-		if undo != nil {
-			undo()
-		}
+		undo()
 		k.restart()
 		k.release()
-		if res := k.result(); res.Code != 0 {
-			k.fault("the job ended with %d:\n%s", res.Code, summary(res.Stderr))
-		} else {
-			k.whole()
-		}
+		k.endsWell(0)
 	} else {
 		if want.goes {
 			k.release()
 		} else if p.name == launching {
 			k.free()
 		}
-		k.fails(want, r)
-		if undo != nil {
-			undo()
+		if want.again {
+			k.startsAgain(p, want, r)
+		} else {
+			k.fails(want, r)
 		}
+		undo()
 	}
 	k.free()
 	k.restart()
-	for _, h := range append([]string{launcherHost}, hosts...) {
+	for _, h := range append([]string{launcherHost}, k.hosts...) {
 		k.left(h, before[h])
 	}
 	k.next()
+}
+
+// endsWell checks that the job ends with all its output, after so many restarts.
+func (k *cell) endsWell(restarts int) lab.Result {
+	k.t.Helper()
+	res := k.result()
+	if res.Code != 0 {
+		k.fault("the job ended with %d:\n%s", res.Code, summary(res.Stderr))
+	} else {
+		k.whole(restarts)
+	}
+	return res
+}
+
+// startsAgain checks that the ranks come to where the first ones were, when those have ended, and that the job ends well.
+func (k *cell) startsAgain(p phase, want expected, r *result) {
+	k.t.Helper()
+	if len(k.hosts) == len(hosts) {
+		k.restart() // nobody else comes in
+	}
+	if r.Again, r.Within = true, want.within; p.name != launching {
+		k.arrived(1)
+		r.Launcher = time.Since(k.begun)
+		var err error
+		if r.Ranks, err = k.gone(want.within + slack); err != nil || r.Ranks > r.Launcher {
+			k.fault("the first ranks ended %v after the fault, the others were there after %v: %v", r.Ranks, r.Launcher, err)
+		}
+	}
+	k.release()
+	res := k.endsWell(1)
+	k.says(want, res)
+	if r.Launcher > want.within+slack {
+		k.fault("the ranks were there again %v after the fault, not within %v", r.Launcher, want.within)
+	}
+	k.t.Logf("again after %v, ranks %v, said:\n%s", r.Launcher, r.Ranks, saidOf(res.Stderr))
+}
+
+// says checks what the launcher said.
+func (k *cell) says(want expected, res lab.Result) {
+	k.t.Helper()
+	for _, text := range want.says {
+		if !strings.Contains(res.Stderr, text) {
+			k.fault("the launcher does not say %q, but:\n%s", text, saidOf(res.Stderr))
+		}
+	}
 }
 
 // fails checks that the launcher ends as expected, in its bound, and the ranks too.
@@ -172,11 +223,7 @@ func (k *cell) fails(want expected, r *result) {
 	if res.Code != want.code {
 		k.fault("the launcher ended with %d, not %d, and said:\n%s", res.Code, want.code, saidOf(res.Stderr))
 	}
-	for _, text := range want.says {
-		if !strings.Contains(res.Stderr, text) {
-			k.fault("the launcher does not say %q, but:\n%s", text, saidOf(res.Stderr))
-		}
-	}
+	k.says(want, res)
 	if r.Launcher > want.within+slack {
 		k.fault("the launcher ended %v after the fault, not within %v", r.Launcher, want.within)
 	}

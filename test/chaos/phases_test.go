@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -32,7 +34,7 @@ var matrixPhases = []phase{
 	{launching, func(k *cell) {
 		k.begin("free", hit, late)
 		k.until("only "+second+" is missing", func() bool {
-			_, line, _ := strings.Cut(k.job.Stderr.String(), "mpiup: waiting for 1 of 3 hosts")
+			_, line, _ := strings.Cut(k.job.Stderr.String(), fmt.Sprintf("mpiup: waiting for 1 of %d hosts", len(k.hosts)))
 			line, _, whole := strings.Cut(line, "\n")
 			return whole && strings.HasSuffix(line, second)
 		})
@@ -46,29 +48,29 @@ var matrixPhases = []phase{
 	// Every rank has called MPI_Init and stands before its first fence.
 	{inInit, func(k *cell) {
 		k.begin("init", hosts...)
-		k.arrived(0, 1, 2, 3)
+		k.arrived(0)
 	}},
 	// One rank stands before its first fence; the others are in it.
 	{inFence, func(k *cell) {
 		k.begin("fence", hosts...)
-		k.arrived(0, 1, 2, 3)
+		k.arrived(0)
 		k.asleep(hit)
 	}},
 	// Ranks talk to each other and write as much as they can.
 	{running, func(k *cell) {
 		k.begin("run", hosts...)
-		k.arrived(0, 1, 2, 3)
+		k.arrived(0)
 	}},
 	// One rank has not called MPI_Finalize; the others are in it.
 	{inFinalize, func(k *cell) {
 		k.begin("finalize", hosts...)
-		k.arrived(0, 1, 2, 3)
+		k.arrived(0)
 	}},
 }
 
-// begin starts agents on some hosts, and a launcher for all.
+// begin starts agents on some hosts and the spare, and a launcher for all.
 func (k *cell) begin(phase string, names ...string) {
 	k.t.Helper()
-	k.start(names...)
+	k.start(slices.Concat(names, k.hosts[len(hosts):])...)
 	k.job = k.launcher(phase)
 }

@@ -27,6 +27,8 @@ What a failure costs a job that starts again, in GPU-seconds, beside mpirun and 
 - **goes on**: the job went on unharmed: exit code 0, every line of its output once.
 - **137, 0.02 s (0.01 s)**: the launcher ended with this code, so long after the fault, and said why; the last rank had ended after the time
   in parentheses. **late** marks a time above the bound of the row; a cell fails at 1.5 s above it.
+- **again, 0.30 s (0.02 s)**: all ranks started again (` + "`" + `--max-restarts 1` + "`" + `), and the job ended with 0. So long after the fault the new ranks stood where the first
+  ones had stood, of which the last had ended after the time in parentheses. In phases without ranks no time is measured.
 - **n/a**: there is no such cell, for a reason below. **FAILED**: see below.
 
 After each, nothing of the job was left on any host (processes, sockets, files, shared memory), and the agents ran another job. Times are those of
@@ -141,6 +143,9 @@ func (r result) cell() (text, note string) {
 		return "goes on " + library, ""
 	}
 	text = fmt.Sprintf("%d, %s", r.Code, seconds(r.Launcher))
+	if r.Again {
+		text = strings.TrimSuffix("again, "+seconds(r.Launcher), ", "+seconds(0))
+	}
 	if r.Ranks > time.Millisecond {
 		text += " (" + seconds(r.Ranks) + ")"
 	}
@@ -172,12 +177,15 @@ func TestChaosPage(t *testing.T) {
 	page := string(chaosPage([]result{
 		{Fault: "rank SIGKILL", Phase: gathering, Library: "mpich", NA: noRank, Commit: "abc"},
 		{Fault: "rank SIGKILL", Phase: inFence, Library: "openmpi", OK: true, Code: 137, Launcher: 70 * time.Millisecond, Ranks: 12 * time.Millisecond, Within: death, Commit: "abc"},
+		{Fault: "rank SIGKILL, --max-restarts 1", Phase: launching, Library: "mpich", OK: true, Again: true, Within: anew, Commit: "abc"},
+		{Fault: "rank SIGKILL, --max-restarts 1", Phase: running, Library: "mpich", OK: true, Again: true, Launcher: 300 * time.Millisecond, Ranks: 20 * time.Millisecond, Within: anew, Commit: "abc"},
 		{Fault: "slow link", Phase: running, Library: "mpich", OK: true, Commit: "abc"},
 		{Fault: "disk full", Phase: running, Library: "mpich", Wrong: []string{"left on w0:\nfile x"}, Commit: "abc"},
 	}, []falseKills{{Trouble: "agent SIGSTOP 8 s", Side: 20, Well: 249, Wrong: []string{"the launcher ended with 248: x"}, Commit: "abc"}}))
 	for _, want := range []string{
 		"| rank SIGKILL | 50ms | n/a |  |  | 137, 0.07 s (0.01 s) late O |  |  |\n",
-		"| slow link | – |  |  |  |  | goes on M |  |\n", "4 cells: 1 n/a, 1 failed.\n", "- rank SIGKILL, gathering: no rank runs yet\n",
+		"| rank SIGKILL, --max-restarts 1 | 2s |  | again M |  |  | again, 0.30 s (0.02 s) M |  |\n",
+		"| slow link | – |  |  |  |  | goes on M |  |\n", "6 cells: 1 n/a, 1 failed.\n", "- rank SIGKILL, gathering: no rank runs yet\n",
 		"- disk full, running: failed with M: left on w0: file x\n", "Commit abc, ",
 		"| agent SIGSTOP 8 s | 20 | 250 | 1 | 0 | abc |\n\n- agent SIGSTOP 8 s: the launcher ended with 248: x\n",
 	} {

@@ -4,6 +4,7 @@
  *   run       every rank adds up numbers with the others and writes lines, 16 KiB after each sum
  *   finalize  the last rank, before MPI_Finalize; the others are in it
  *   free      none
+ * Ranks that were started again stand still as the first ones, and make DIR/at.RANK.COUNT.
  * Lines are "RANK N TEXT", N counting from 0, at last "RANK end". SIGUSR2 ends a rank with exit code 0, SIGUSR1 has it
  * take all memory that it gets. */
 #define _GNU_SOURCE
@@ -24,7 +25,9 @@ static int is(const char *p) { return !strcmp(phase, p); }
 /* arrive says that this rank is there. */
 static void arrive(void) {
     char path[500];
-    snprintf(path, sizeof path, "%s/at.%d", dir, rank);
+    const char *again = getenv("MPIUP_RESTART_COUNT");
+    int first = !again || !strcmp(again, "0");
+    snprintf(path, sizeof path, "%s/at.%d%s%s", dir, rank, first ? "" : ".", first ? "" : again);
     close(open(path, O_CREAT | O_WRONLY, 0666));
 }
 
