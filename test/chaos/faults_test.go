@@ -1,10 +1,14 @@
 package chaos
 
 import (
+	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mpiup/mpiup/test/lab"
 )
 
 // expected is what becomes of a job after a fault. The zero value is a job that goes on unharmed.
@@ -209,7 +213,13 @@ var matrixFaults = []matrixFault{
 	{name: "agent SIGKILL, --spares 1", flags: slices.Concat(calm, twice, []string{"--spares", "1"}), spare: true, do: killed(hit), in: map[string]expected{gathering: {}},
 		most: expected{again: true, says: []string{"host w0 with ranks 0-1 was lost", "w3 comes in for w0: ranks 0-1"}, within: anew}},
 	{name: "host cut, --spares 1", flags: slices.Concat(quick, twice, []string{"--spares", "1"}), spare: true,
-		do:   cut(4*time.Second, func(k *cell) (func() error, error) { return k.c.CutLink(hit) }),
+		do: cut(4*time.Second, func(k *cell) (func() error, error) {
+			undo, err := k.c.CutLink(hit)
+			return func() error {
+				defer k.reachable(hit)
+				return undo()
+			}, err
+		}),
 		most: expected{again: true, says: []string{"host w0 with ranks 0-1 was lost", "w3 comes in for w0: ranks 0-1"}, within: expired},
 		in:   map[string]expected{gathering: {}}},
 }
@@ -245,6 +255,23 @@ func forwarded(k *cell) {
 		}
 		k.forwards = append(k.forwards, f)
 		k.c.DNS().Set(k.c.FQDN(h), f.Addr())
+	}
+}
+
+// reachable waits until a host whose cable is back reaches the others: who connects then may still be told what came of an
+// earlier question for an address.
+func (k *cell) reachable(host string) {
+	k.t.Helper()
+	for _, other := range k.hosts {
+		lab.Eventually(k.t, host+" reaches "+other, func() bool {
+			ctx, cancel := context.WithTimeout(k.t.Context(), time.Second)
+			defer cancel()
+			conn, err := k.c.Dial(ctx, host, "tcp", netip.AddrPortFrom(k.c.Addr(other), agentPort).String())
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil
+		})
 	}
 }
 
