@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -227,26 +228,22 @@ func TestSignalReachesTheGroupAndNothingAfterTheEnd(t *testing.T) {
 // nobody, nor would what it starts before it is killed.
 func TestStopWaitsForAFork(t *testing.T) {
 	s := supervise(t)
-	req := &request{cmd: inSession(sh("true"), "aa"), reply: make(chan spawned, 1)}
-	if err := s.beginFork(req); err != nil {
-		t.Fatal(err)
-	}
-	stopped := make(chan []int)
-	go func() { stopped <- s.StopSession(t.Context(), "aa", unix.SIGTERM, 0) }()
-	for range 20 { // as long as many a stop takes
-		if _, err := s.proc.Snapshot(); err != nil {
+	synctest.Test(t, func(t *testing.T) { // its clock stands still, and forkWait with it
+		req := &request{cmd: inSession(sh("true"), "aa"), reply: make(chan spawned, 1)}
+		if err := s.beginFork(req); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case <-stopped:
-			t.Fatal("the stop did not wait for the fork")
-		default:
+		stopped := make(chan []int, 1)
+		go func() { stopped <- s.StopSession(t.Context(), "aa", unix.SIGTERM, 0) }()
+		synctest.Wait()
+		if len(stopped) > 0 {
+			t.Error("the stop did not wait for the fork")
 		}
-	}
-	s.endFork(req, nil)
-	if left := <-stopped; len(left) > 0 {
-		t.Errorf("left are %v", left)
-	}
+		s.endFork(req, nil)
+		if left := <-stopped; len(left) > 0 {
+			t.Errorf("left are %v", left)
+		}
+	})
 }
 
 func TestWhom(t *testing.T) {
