@@ -258,11 +258,11 @@ func forwarded(k *cell) {
 	}
 }
 
-// reachable waits until a host whose cable is back reaches the others: who connects then may still be told what came of an
+// reachable waits until a host whose cable is back reaches the agents there are: who connects then may still be told what came of an
 // earlier question for an address.
 func (k *cell) reachable(host string) {
 	k.t.Helper()
-	for _, other := range k.hosts {
+	for other := range k.agents {
 		lab.Eventually(k.t, host+" reaches "+other, func() bool {
 			ctx, cancel := context.WithTimeout(k.t.Context(), time.Second)
 			defer cancel()
