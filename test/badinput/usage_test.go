@@ -55,6 +55,21 @@ func TestCommandLine(t *testing.T) {
 		{"more ranks than slots", "run --host w0:1,w1:1 -n 3 true", 240, []string{"3 ranks", "2 slots", "--oversubscribe"}},
 		{"a time that is none", "run --timeout soon true", 240, []string{"--timeout", `"soon"`, "30s"}},
 		{"a negative wait", "run --wait -3 true", 240, []string{"--wait", "negative"}},
+		{"restarts that are no number", "run --max-restarts often true", 240, []string{"--max-restarts", `"often"`, "0 to 10000"}},
+		{"fewer restarts than none", "run --max-restarts -1 true", 240, []string{"--max-restarts", `"-1"`, "0 to 10000"}},
+		{"too many restarts", "run --max-restarts 10001 true", 240, []string{"--max-restarts", `"10001"`, "0 to 10000"}},
+		{"torchrun: restarts that are no number", "torchrun --max-restarts=often train.py", 240, []string{"--max-restarts", "often", "0 to 10000"}},
+		{"mpirun: restarts that are no number", "mpirun --max-restarts often true", 240, []string{"--max-restarts", `"often"`, "0 to 10000"}},
+		{"spares that are no number", "run --max-restarts 1 --spares few true", 240, []string{"--spares", `"few"`}},
+		{"fewer spares than one", "run --max-restarts 1 --spares -1 true", 240, []string{"--spares", `"-1"`, "out of range"}},
+		{"spares without restarts", "run --spares 1 true", 240, []string{"--spares 1", "add --max-restarts"}},
+		{"a relative checkpoint directory", "run --checkpoint-dir saved true", 240, []string{"--checkpoint-dir", `"saved"`, "absolute"}},
+		{"no checkpoint directory", "run --checkpoint-dir= true", 240, []string{"--checkpoint-dir", `""`, "absolute"}},
+		{"a checkpoint directory that cannot be made", "run --checkpoint-dir /proc/nope true", 247, []string{"--checkpoint-dir", "/proc/nope", "rank 0", "mount a volume"}},
+		{"a checkpoint directory that is a file", "run --checkpoint-dir " + badLine + " true", 247, []string{"--checkpoint-dir", badLine, "rank 0"}},
+		{"a signal that asks nobody", "run --preempt-signal KILL true", 240, []string{"--preempt-signal", `"KILL"`, "use TERM"}},
+		{"a signal by number", "run --preempt-signal 9 true", 240, []string{"--preempt-signal", `"9"`, "use TERM"}},
+		{"no signal", "run --preempt-signal= true", 240, []string{"--preempt-signal", `""`, "use TERM"}},
 		{"an empty second program", "run -n 1 true :", 240, []string{"program 2"}},
 		{"a variable without name", "run -x =3 true", 240, []string{"-x", "VAR"}},
 		{"exec: flags behind the host", "exec w0 --wait 2 true", 240, []string{"--wait", "before"}},
@@ -118,6 +133,24 @@ func TestLaunchersLines(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			mpiup(t, tt.env, strings.Fields(tt.args)...).check(t, 240, tt.says...)
+		})
+	}
+}
+
+// TestRestartsInTheEnvironment are what platforms and pods say of restarts and checkpoints.
+func TestRestartsInTheEnvironment(t *testing.T) {
+	for _, tt := range []struct{ env, says string }{
+		{"MPIUP_RESTART_COUNT=often", `"often"`},
+		{"MPIUP_RESTART_COUNT=-1", `"-1"`},
+		{"JOBSET_RESTART_ATTEMPT=1.5", `"1.5"`},
+		{"SLURM_RESTART_COUNT=99999999999999999999", `"99999999999999999999"`},
+		{"MPIUP_PREEMPT_SIGNAL=9", `"9"`},
+		{"MPIUP_CHECKPOINT_DIR=saved", `"saved"`},
+	} {
+		t.Run(tt.env, func(t *testing.T) {
+			t.Parallel()
+			name, _, _ := strings.Cut(tt.env, "=")
+			mpiup(t, []string{tt.env}, "run", "true").check(t, 240, name, tt.says)
 		})
 	}
 }
