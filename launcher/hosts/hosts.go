@@ -50,6 +50,7 @@ type Sources struct {
 	Size     int                 // --size: how many hosts there are; 0: not given
 	Pod      bool                // in a pod with a mounted secret: DNS and gossip may be asked
 	NotHere  bool                // no rank on this host, whoever names it
+	Serves   bool                // this process is its host's agent too, and the host one of the job's
 	Local    bool                // all ranks on this host, whoever names others
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/mpiup/mpiup/test/cost"
 )
 
-// Each archive in testdata/hosts is a container: "env", "hostname", "pod" where it holds a job's secret, files below
+// Each archive in testdata/hosts is a container: "env", "hostname", "pod" where it holds a job's secret, "serves" where its agent is this process, files below
 // etc/, and what is expected in "want": the source, then a host a line, or an error.
 func TestSources(t *testing.T) {
 	files, _ := filepath.Glob("testdata/hosts/*.txtar")
@@ -47,6 +47,8 @@ func TestSources(t *testing.T) {
 					s.Size = len(strings.TrimSpace(text))
 				case "pod":
 					s.Pod = true
+				case "serves":
+					s.Serves = true
 				case "want":
 					want = text
 				default:

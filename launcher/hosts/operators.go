@@ -70,32 +70,15 @@ func (s *Sources) lws() (string, []hostlist.Entry, error) {
 	return "LWS_LEADER_ADDRESS", entries, nil
 }
 
-// volcano takes VC_<TASK>_HOSTS, or /etc/volcano/<task>.host where a big job has no such
-// variables. All tasks' pods are hosts, but for the pod this runs in when there are others.
+// volcano is the pods of all tasks, but for the pod this runs in when there are others. One that serves its own ranks
+// is among them, unless its task has no other pod.
 func (s *Sources) volcano() (string, []hostlist.Entry, error) {
-	from := "VC_*_HOSTS"
-	lists := map[string][]string{}
-	for _, kv := range s.Environ() {
-		name, value, _ := strings.Cut(kv, "=")
-		if task, ok := strings.CutSuffix(name, "_HOSTS"); ok && strings.HasPrefix(name, "VC_") && len(task) > len("VC_") {
-			lists[task] = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-		}
-	}
-	if len(lists) == 0 {
-		from = "/etc/volcano"
-		files, err := filepath.Glob(s.path("etc/volcano/*.host"))
-		if err != nil {
-			return "", nil, err
-		}
-		for _, f := range files {
-			b, err := os.ReadFile(f)
-			if err != nil {
-				return "", nil, err
-			}
-			lists[filepath.Base(f)] = strings.Fields(string(b))
-		}
+	from, lists, err := s.tasks()
+	if err != nil {
+		return "", nil, err
 	}
 	var all []hostlist.Entry
+	shared := false // this pod's task
 	for _, task := range slices.Sorted(maps.Keys(lists)) {
 		if len(lists[task]) == 0 {
 			continue
@@ -105,23 +88,55 @@ func (s *Sources) volcano() (string, []hostlist.Entry, error) {
 			return "", nil, fmt.Errorf("%s %s: %w", from, task, err)
 		}
 		all = append(all, entries...)
+		shared = shared || len(entries) > 1 && slices.ContainsFunc(entries, func(e hostlist.Entry) bool { return s.Self(e.Name) })
 	}
 	others := slices.DeleteFunc(slices.Clone(all), func(e hostlist.Entry) bool { return s.Self(e.Name) })
-	if len(others) > 0 {
+	if len(others) > 0 && !(s.Serves && shared) {
 		all = others
 	}
 	return from, all, nil
 }
 
+// tasks are the pods of a Volcano job by task, of VC_<TASK>_HOSTS, or of /etc/volcano/<task>.host where a big job has no such variables.
+func (s *Sources) tasks() (from string, lists map[string][]string, err error) {
+	from, lists = "VC_*_HOSTS", map[string][]string{}
+	for _, kv := range s.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		if task, ok := strings.CutSuffix(name, "_HOSTS"); ok && strings.HasPrefix(name, "VC_") && len(task) > len("VC_") {
+			lists[strings.TrimPrefix(task, "VC_")] = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+		}
+	}
+	if len(lists) > 0 {
+		return from, lists, nil
+	}
+	from = "/etc/volcano"
+	files, err := filepath.Glob(s.path("etc/volcano/*.host"))
+	if err != nil {
+		return "", nil, err
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return "", nil, err
+		}
+		lists[strings.TrimSuffix(filepath.Base(f), ".host")] = strings.Fields(string(b))
+	}
+	return from, lists, nil
+}
+
 // indexed is an Indexed Job whose size is known: <job>-0 ... below the subdomain of this pod.
 func (s *Sources) indexed() (string, []hostlist.Entry, error) {
-	index := s.Env("JOB_COMPLETION_INDEX")
+	index := s.index()
 	size, why := s.Count()
 	if index == "" || size == 0 {
 		return "", nil, nil
 	}
 	if size < 0 || size > maxGroup {
 		return "", nil, fmt.Errorf("%s is not a number of pods", why)
+	}
+	from := "JOB_COMPLETION_INDEX"
+	if s.Env(from) == "" {
+		from = "the number in the host name"
 	}
 	full := s.fullName()
 	label, domain, _ := strings.Cut(full, ".")
@@ -136,5 +151,5 @@ func (s *Sources) indexed() (string, []hostlist.Entry, error) {
 			entries[i].Name += "." + domain
 		}
 	}
-	return "JOB_COMPLETION_INDEX", entries, nil
+	return from, entries, nil
 }

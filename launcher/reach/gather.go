@@ -95,7 +95,7 @@ func (g *gatherer) gather(ctx context.Context, want []hosts.Wanted, board *board
 
 // one reaches one host, trying until it has an agent of its own or ctx ends.
 func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board) (*link.Session, func()) {
-	if w.Local && g.reach.Identity == nil {
+	if w.Local && (g.reach.Identity == nil || g.reach.Serves) {
 		return g.embedded(ctx, i, board)
 	}
 	pause := 50 * time.Millisecond
