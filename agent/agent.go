@@ -44,8 +44,12 @@ type Agent struct {
 // end is why an agent ends.
 type end struct {
 	why  string
-	code int // of its exit
+	told string // what the launcher said that ended it; empty: none did
+	code int    // of its exit
 }
+
+// maxExit is the highest code that a process can end with.
+const maxExit = 255
 
 // Error is the reason.
 func (e *end) Error() string { return e.why }
@@ -66,6 +70,9 @@ func (a *Agent) awaitEnd(ctx context.Context) {
 	a.cfg.Log.Info("agent ends", "why", a.end().why, "code", a.end().code)
 	a.sessions.Wait()
 }
+
+// Told is what the launcher said that ended this agent, once Run has returned; "" where none did.
+func (a *Agent) Told() string { return a.end().told }
 
 // end is why the agent ends, the first reason of all.
 func (a *Agent) end() *end { return context.Cause(a.ending).(*end) }

@@ -45,9 +45,16 @@ type Config struct {
 	GPUMetrics time.Duration
 	Policy     *policy.Policy // what is started for whom; nil: launchers may start everything, agents nothing
 	IdleExit   time.Duration  // a job has run, and no session since for so long: end with code 0; 0: never
+	Await      Await          // whose job this host is for
 	Rest       func()         // called 2 s after the last session; nil: nobody
 	Hasten     func(bool)     // called with true when a session begins and with false a while later; nil: nobody
 	Ready      func()         // called once the agent can be reached; nil: nobody waits for it
+}
+
+// Await is a launcher that has to come. The zero value waits for none.
+type Await struct {
+	For  time.Duration // without a session, and without Host among the peers, the agent ends with code 241; 0: never
+	Host string        // the launcher's, whose agent lives as long as the job does; "": it is not known
 }
 
 func (c *Config) validate() error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/incarnation"
+	"github.com/mpiup/mpiup/internal/job"
 )
 
 // startGossip joins the peers, until ctx ends.
@@ -85,6 +87,34 @@ func (a *Agent) peersIn(state member.State) (n int) {
 		}
 	}
 	return n
+}
+
+// await ends the agent when the launcher that it is for has not come for too long. It returns when ctx ends.
+func (a *Agent) await(ctx context.Context) {
+	w := a.cfg.Await
+	look := time.NewTicker(min(w.For, time.Second))
+	defer look.Stop()
+	for present := a.clock.Now(); ; {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+		now := a.clock.Now()
+		if a.isPeer(w.Host) {
+			present = now
+		}
+		if min(a.sessions.Alone(), now-present) >= w.For {
+			a.stop(&end{why: fmt.Sprintf("no launcher has come for %v", w.For), code: job.ExitHosts})
+		}
+	}
+}
+
+// isPeer says that gossip knows a host's agent, which answers.
+func (a *Agent) isPeer(host string) bool {
+	return a.gossip != nil && host != "" && slices.ContainsFunc(a.gossip.View().Members, func(m member.Member) bool {
+		return m.State == member.Alive && strings.EqualFold(m.Name, host)
+	})
 }
 
 const seedLookup = 5 * time.Second

@@ -45,6 +45,9 @@ func (a *Agent) serve(ctx context.Context) error {
 			return err
 		}
 	}
+	if a.cfg.Await.For > 0 {
+		parts.Go(func() { a.await(ctx) })
+	}
 	parts.Go(a.host.RemoveSegments)
 	parts.Go(func() { // the first launcher does not wait for what can be made before
 		a.cfg.Identity.Prepare()

@@ -77,7 +77,7 @@ func (s *service) Shutdown(ctx context.Context, r *apiv1.ShutdownRequest) (*apiv
 		return &apiv1.ShutdownReply{}, nil
 	}
 	s.agent.cfg.Log.Info("shutdown", "by", who.Name, "why", r.Why)
-	s.agent.stop(&end{why: "shut down by " + who.Name})
+	s.agent.stop(&end{why: "shut down by " + who.Name, told: r.Why, code: int(min(r.Code, maxExit))})
 	return &apiv1.ShutdownReply{}, nil
 }
 

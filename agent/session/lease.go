@@ -17,6 +17,9 @@ func (t *Table) Tick() (idle bool) {
 	return t.pace.pass(now, len(all)) && !t.kept.live()
 }
 
+// Alone is for how long there has been no session, as of the last Tick.
+func (t *Table) Alone() time.Duration { return t.pace.alone(t.cfg.Clock.Now()) }
+
 // tick is called with every step of the agent's clock and decides whether the launcher is gone.
 func (s *session) tick(now time.Duration) {
 	s.mu.Lock()

@@ -58,6 +58,13 @@ func (p *pace) ended(now time.Duration) {
 	p.used, p.occupied = true, now
 }
 
+// alone is for how long there has been no session, as of the last look.
+func (p *pace) alone(now time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return now - p.occupied
+}
+
 // pass is called with every step of the clock. idle: nobody has needed the agent for idleExit.
 func (p *pace) pass(now time.Duration, sessions int) (idle bool) {
 	p.mu.Lock()

@@ -6058,6 +6058,7 @@ type ShutdownRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
 	Rest          bool                   `protobuf:"varint,2,opt,name=rest,proto3" json:"rest,omitempty"` // the agent stays; only what the caller's commands left behind ends
+	Code          uint32                 `protobuf:"varint,3,opt,name=code,proto3" json:"code,omitempty"` // of the agent's exit, where the agent is a pod's part of a job that failed; at most 255
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6104,6 +6105,13 @@ func (x *ShutdownRequest) GetRest() bool {
 		return x.Rest
 	}
 	return false
+}
+
+func (x *ShutdownRequest) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
 }
 
 type ShutdownReply struct {
@@ -7779,10 +7787,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\n" +
 	"PeersReply\x12$\n" +
 	"\x05peers\x18\x01 \x03(\v2\x0e.mpiup.v1.PeerR\x05peers\x12(\n" +
-	"\x04self\x18\x02 \x01(\v2\x14.mpiup.v1.HelloReplyR\x04self\"7\n" +
+	"\x04self\x18\x02 \x01(\v2\x14.mpiup.v1.HelloReplyR\x04self\"K\n" +
 	"\x0fShutdownRequest\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x12\n" +
-	"\x04rest\x18\x02 \x01(\bR\x04rest\"\x0f\n" +
+	"\x04rest\x18\x02 \x01(\bR\x04rest\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\rR\x04code\"\x0f\n" +
 	"\rShutdownReply\"\xc2\x01\n" +
 	"\x0eCheckupRequest\x12\x14\n" +
 	"\x05ranks\x18\x01 \x01(\rR\x05ranks\x12\x12\n" +

@@ -66,8 +66,8 @@ type AgentClient interface {
 	Hello(ctx context.Context, in *HelloRequest, opts ...grpc.CallOption) (*HelloReply, error)
 	// Peers returns this agent's view of the membership. Any member.
 	Peers(ctx context.Context, in *PeersRequest, opts ...grpc.CallOption) (*PeersReply, error)
-	// Shutdown ends the agent with exit code 0 once its sessions are stopped, or only what was left
-	// behind. Launcher role.
+	// Shutdown ends the agent with exit code 0, or the one given, once its sessions are stopped, or only what was
+	// left behind. Launcher role.
 	Shutdown(ctx context.Context, in *ShutdownRequest, opts ...grpc.CallOption) (*ShutdownReply, error)
 	// Checkup looks at the host as a job's ranks would find it. Launcher role.
 	Checkup(ctx context.Context, in *CheckupRequest, opts ...grpc.CallOption) (*CheckupReply, error)
@@ -196,8 +196,8 @@ type AgentServer interface {
 	Hello(context.Context, *HelloRequest) (*HelloReply, error)
 	// Peers returns this agent's view of the membership. Any member.
 	Peers(context.Context, *PeersRequest) (*PeersReply, error)
-	// Shutdown ends the agent with exit code 0 once its sessions are stopped, or only what was left
-	// behind. Launcher role.
+	// Shutdown ends the agent with exit code 0, or the one given, once its sessions are stopped, or only what was
+	// left behind. Launcher role.
 	Shutdown(context.Context, *ShutdownRequest) (*ShutdownReply, error)
 	// Checkup looks at the host as a job's ranks would find it. Launcher role.
 	Checkup(context.Context, *CheckupRequest) (*CheckupReply, error)
