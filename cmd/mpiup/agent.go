@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mpiup/mpiup/agent"
 	"github.com/mpiup/mpiup/agent/host"
@@ -67,24 +68,30 @@ may be PID 1, needs no root, no capability and no writable file system.`,
 	}
 	fs := c.Flags()
 	f.hosts.Register(fs)
-	fs.StringVar(&f.name, "name", "", "name of this host (default: its host name)")
+	f.registerHost(fs)
 	fs.StringVar(&f.listen, "listen", "", "address to listen on, without port (default: all)")
 	fs.IntVar(&f.port, "port", 0, "port to listen on (default: the first free one of the job's eight)")
-	fs.StringVar(&f.http, "http", defaultHTTP, "address of /healthz, /readyz and /metrics, or \"off\"")
-	cli.DurationVar(fs, &f.gpuEvery, "gpu-metrics", defaultGPUMetrics, true, "read NVIDIA GPUs' use for /metrics every `TIME` while it is scraped; 0 is never")
-	fs.IntVar(&f.slots, "slots", 0, "ranks this host takes when the launcher does not say (default: GPUs, else CPUs)")
 	fs.IntVar(&f.termExit, "term-exit", -1, "exit code after SIGTERM (default: 0 when idle, 143 while a job runs)")
 	cli.DurationVar(fs, &f.grace, "grace", 0, true, "between SIGTERM and SIGKILL of ranks when the agent is told to end (default: $MPIUP_POD_GRACE less 5s, else 25s)")
 	cli.DurationVar(fs, &f.idleExit, "idle-exit", 0, true, "end with exit code 0 when a job has run and no session has come for `TIME`; 0 is never (default 0)")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not look for peers; launchers must name their hosts")
 	fs.BoolVar(&f.check, "check", false, "ask this container's agent whether it serves, and exit")
-	f.policy.register(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more in the log")
 	fs.BoolVar(&f.logJSON, "log-json", false, "log in JSON")
 	return c
 }
 
-func (f *agentFlags) run(p *process) error {
+// registerHost adds the flags that say what this host is for launchers.
+func (f *agentFlags) registerHost(fs *pflag.FlagSet) {
+	fs.StringVar(&f.name, "name", "", "name of this host (default: its host name)")
+	fs.StringVar(&f.http, "http", defaultHTTP, "address of /healthz, /readyz and /metrics, or \"off\"")
+	cli.DurationVar(fs, &f.gpuEvery, "gpu-metrics", defaultGPUMetrics, true, "read NVIDIA GPUs' use for /metrics every `TIME` while it is scraped; 0 is never")
+	fs.IntVar(&f.slots, "slots", 0, "ranks this host takes when the launcher does not say (default: GPUs, else CPUs)")
+	f.policy.register(fs)
+}
+
+// checkHost finds what no agent can be made of, and gives the host its name.
+func (f *agentFlags) checkHost(p *process) error {
 	said := "the host name"
 	if f.name != "" {
 		p.host, said = f.name, "--name"
@@ -98,6 +105,13 @@ func (f *agentFlags) run(p *process) error {
 	if f.slots < 0 {
 		return usage(fmt.Errorf("--slots: %d is out of range; use 1 or more, or leave it out for as many as GPUs, else CPUs", f.slots))
 	}
+	return nil
+}
+
+func (f *agentFlags) run(p *process) error {
+	if err := f.checkHost(p); err != nil {
+		return err
+	}
 	id, err := p.identity(&f.hosts.IdentityFlags, identity.RoleAgent, f.logger(p))
 	if err != nil {
 		return identityError(err)
@@ -107,19 +121,19 @@ func (f *agentFlags) run(p *process) error {
 	if f.check {
 		return f.runCheck(p, id, life, runDir)
 	}
-	if f.hosts.Insecure && !loopback(f.listen) {
-		if f.listen != "" {
-			return usage(fmt.Errorf("--insecure listens on loopback only, not on %s", f.listen))
-		}
-		f.listen = "127.0.0.1"
-	}
 	cfg, err := f.config(p, id, life, runDir)
 	if err != nil {
 		return err
 	}
+	_, err = f.serve(p, cfg)
+	return err
+}
+
+// serve is an agent until it is told to end, by SIGTERM or a launcher; told is what that launcher said.
+func (f *agentFlags) serve(p *process, cfg agent.Config) (told string, err error) {
 	a, err := agent.New(cfg)
 	if err != nil {
-		return &exitError{job.ExitInternal, err}
+		return "", &exitError{job.ExitInternal, err}
 	}
 	if err := reap.RaiseLimits(); err != nil {
 		cfg.Log.Warn("limits", "cause", err)
@@ -130,17 +144,23 @@ func (f *agentFlags) run(p *process) error {
 	var taken *port.ListenError
 	switch {
 	case errors.As(err, &taken):
-		return usage(fmt.Errorf("%w; see --listen and --port", err))
+		return "", usage(fmt.Errorf("%w; see --listen and --port", err))
 	case err != nil:
-		return &exitError{job.ExitInternal, err}
+		return "", &exitError{job.ExitInternal, err}
 	}
 	if ctx.Err() != nil && f.termExit >= 0 {
 		p.code = f.termExit
 	}
-	return nil
+	return a.Told(), nil
 }
 
 func (f *agentFlags) config(p *process, id *identity.Identity, life, runDir string) (agent.Config, error) {
+	if f.hosts.Insecure && !loopback(f.listen) {
+		if f.listen != "" {
+			return agent.Config{}, usage(fmt.Errorf("--insecure listens on loopback only, not on %s", f.listen))
+		}
+		f.listen = "127.0.0.1"
+	}
 	log := f.logger(p)
 	inv, gpus := inventory(p, log)
 	rules, err := f.policy.read(p.lookup)

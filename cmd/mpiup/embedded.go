@@ -19,6 +19,7 @@ import (
 type embedded struct {
 	process *process
 	log     *slog.Logger
+	cfg     *agent.Config // of an agent that serves others too; nil: it is this process's alone
 
 	once  sync.Once
 	agent *agent.Agent
@@ -83,11 +84,11 @@ func (h here) Answer(ctx context.Context, r *apiv1.AnswerRequest) (addresses []s
 }
 
 func (e *embedded) start() {
-	inv, gpus := inventory(e.process, e.log)
-	e.agent, e.err = agent.New(agent.Config{
-		Name: e.process.host, Node: e.process.getenv("NODE_NAME"), Version: version, Incarnation: incarnation.Of("/", e.process.host),
-		Inventory: inv, GPUs: gpus, GPUHelper: helper(), Env: e.process.env, Dir: dirOrRoot(), Executable: guardExe(), Log: e.log, Embedded: true,
-	})
+	cfg := e.cfg
+	if cfg == nil {
+		cfg = e.alone()
+	}
+	e.agent, e.err = agent.New(*cfg)
 	if e.err != nil {
 		return
 	}
@@ -99,6 +100,15 @@ func (e *embedded) start() {
 			e.log.Warn("embedded agent", "cause", err)
 		}
 	}()
+}
+
+// alone is an agent without a port.
+func (e *embedded) alone() *agent.Config {
+	inv, gpus := inventory(e.process, e.log)
+	return &agent.Config{
+		Name: e.process.host, Node: e.process.getenv("NODE_NAME"), Version: version, Incarnation: incarnation.Of("/", e.process.host),
+		Inventory: inv, GPUs: gpus, GPUHelper: helper(), Env: e.process.env, Dir: dirOrRoot(), Executable: guardExe(), Log: e.log, Embedded: true,
+	}
 }
 
 // end waits until the agent, if there is one, has left nothing behind.

@@ -45,6 +45,7 @@ type process struct {
 	code           int                 // exit code, set by the subcommand
 	keys           []identity.NamedKey // that ssh's options and files name
 	programs       program.Finder
+	up             *up // nil: this pod's command is not that of all of the job's
 }
 
 func (p *process) getenv(name string) string {
@@ -152,7 +153,7 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 	// Not cobra's own, whose template is 3 MB of binary: text/template keeps the linker from leaving methods out.
 	root.Flags().BoolVarP(&showVersion, "version", "V", false, "print the version")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(cli.FlagError(c.Flags(), err)) })
-	root.AddCommand(runCommand(p), launcherCommand(p), agentCommand(p), execCommand(p), peersCommand(p), psCommand(p), stacksCommand(p), shutdownCommand(p),
+	root.AddCommand(runCommand(p), upCommand(p), launcherCommand(p), agentCommand(p), execCommand(p), peersCommand(p), psCommand(p), stacksCommand(p), shutdownCommand(p),
 		topoCommand(p), doctorCommand(p), verdictCommand(p), logsCommand(p), envCommand(p), reportCommand(p), keygenCommand(p), installCommand(p), versionCommand(p))
 	root.AddCommand(appletCommands(p)...)
 	root.SetHelpCommand(helpCommand(p))

@@ -31,7 +31,10 @@ import (
 func launcherApplet(name string, run func(p *process, args []string) error) func(p *process, args []string) int {
 	return func(p *process, args []string) int {
 		p.relaxGC()
-		err := run(p, args)
+		err := upByVariable(p)
+		if err == nil {
+			err = run(p, args)
+		}
 		if err == nil {
 			return p.code
 		}
@@ -52,6 +55,9 @@ func (p *process) mpirun(name string, args []string) error {
 		return err
 	}
 	if p.getenv("MPIUP_MPI") == native {
+		if p.up != nil {
+			return errNativeUp
+		}
 		return p.nativeMpirun(name, args, dir)
 	}
 	library := p.libraries(dir)
@@ -103,7 +109,11 @@ func startLine(p *process, name string, l *line.Line, why, dir string, adjust fu
 		return err
 	}
 	adjust(&cfg)
-	p.code = launch(cfg)
+	if served, err := p.up.join(p, &cfg.Reach); served || err != nil {
+		return err
+	}
+	defer p.up.leave()
+	p.code = p.launch(cfg)
 	return nil
 }
 

@@ -82,6 +82,9 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		tell(p.stderr, "mpiup: warning:", w)
 	}
 	if f.MPI == native {
+		if p.up != nil {
+			return usage(errNativeUp)
+		}
 		return p.nativeRun(f, given, apps, dir)
 	}
 	wish, ports, err := p.network(f.Net, f.MPIPorts)
@@ -137,6 +140,10 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		SpawnFiles: cmp.Or(f.SpawnFiles, p.getenv("MPIUP_SPAWN_HOSTFILES")), Stdin: p.stdin, StdinTarget: f.Stdin,
 		Report: remains.Config{Dir: f.Report, Seal: f.Seal, Kept: cmp.Or(p.getenv("MPIUP_REPORTS"), filepath.Join(os.TempDir(), fmt.Sprintf("mpiup-reports-%d", os.Geteuid())))},
 	}
+	if served, err := p.up.join(p, &cfg.Reach); served || err != nil {
+		return err
+	}
+	defer p.up.leave()
 	if f.Metrics != "" {
 		l, err := net.Listen("tcp", f.Metrics)
 		if err != nil {
@@ -145,7 +152,7 @@ func runJob(p *process, f *cli.RunFlags, given *pflag.FlagSet, args []string) er
 		cfg.Metrics = metrics.New(version)
 		defer cfg.Metrics.Serve(l)()
 	}
-	p.code = launch(cfg)
+	p.code = p.launch(cfg)
 	return nil
 }
 
@@ -180,6 +187,13 @@ func rest() {
 	debug.FreeOSMemory()
 	debug.FreeOSMemory()
 	guard.DropProgramPages()
+}
+
+// launch runs a job to its end, and lets the pods that serve it end as it did.
+func (p *process) launch(cfg launcher.Config) int {
+	code := launch(cfg)
+	p.up.dismiss(&cfg.Reach, code)
+	return code
 }
 
 // launch runs a job to its end, with this process's signals, and returns its exit code.

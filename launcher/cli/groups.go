@@ -17,6 +17,7 @@ const (
 	placingFlags  group = "Where ranks run"
 	bindingFlags  group = "CPUs of ranks"
 	hostFlags     group = "Hosts"
+	servingFlags  group = "This pod"
 	identityFlags group = "Who trusts whom"
 	restartFlags  group = "When ranks fail"
 	timeFlags     group = "Times"
@@ -28,7 +29,7 @@ const (
 	otherFlags    group = "Others"
 )
 
-var groups = []group{commonFlags, programFlags, placingFlags, bindingFlags, hostFlags, identityFlags, restartFlags, timeFlags,
+var groups = []group{commonFlags, programFlags, placingFlags, bindingFlags, hostFlags, servingFlags, identityFlags, restartFlags, timeFlags,
 	outputFlags, libraryFlags, networkFlags, gpuFlags, planFlags, otherFlags}
 
 // inGroup is the annotation of a flag with its group.
@@ -90,3 +91,6 @@ func Usages(fs *pflag.FlagSet, width int) string {
 	}
 	return b.String()
 }
+
+// ServingFlags puts the flags that fs has by now, of a pod that serves, under their heading.
+func ServingFlags(fs *pflag.FlagSet) { servingFlags.in(fs) }

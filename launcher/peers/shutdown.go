@@ -18,6 +18,27 @@ type ShutdownConfig struct {
 	Rest bool   // agents stay; only what our commands left behind on them ends
 }
 
+// Dismiss tells the agents that are there to end with code, as their job has, and why. It waits for nobody. A host that was not told
+// is named in a line that ends with otherwise, which says what becomes of it.
+func Dismiss(ctx context.Context, r *reach.Reach, code int, why, otherwise string) {
+	r.Fill()
+	set, err := r.Static()
+	if set == nil && err == nil && r.Identity != nil {
+		set = r.Seen(ctx)
+	}
+	if set == nil || err != nil || r.Identity == nil {
+		return // the run has said so
+	}
+	for _, v := range r.Visit(ctx, set.Hosts, func(ctx context.Context, _ *reach.Visited, c *reach.Conn) error {
+		_, err := c.Client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: why, Code: uint32(code)})
+		return err
+	}) {
+		if v.Cause != nil && !v.Bare {
+			r.Say("host %s was not told that the job has ended: %v; %s", v.Entry.Name, v.Cause, otherwise)
+		}
+	}
+}
+
 // Shutdown tells every agent of the job to end with exit code 0, so that worker pods succeed,
 // and returns 0 when all were told. It does not wait until they have ended.
 func Shutdown(ctx context.Context, cfg ShutdownConfig) int {

@@ -30,5 +30,6 @@
 //	run      what a run has when its ranks start: hosts, slots, variables, directory, files
 //	spawn    MPI_Comm_spawn
 //	ssh      mpiup called ssh, and what calls it: pdsh, deepspeed, horovodrun, MPI's own launchers
+//	up       mpiup up: one command in every pod of a job
 //	train    trainings of torch, JAX, TensorFlow, Horovod and what is built on them
 package integration
