@@ -54,12 +54,16 @@ type container struct {
 	} `yaml:"volumeMounts"`
 }
 
-func (c container) agent() bool {
-	return len(c.Command) > 1 && filepath.Base(c.Command[0]) == "mpiup" && c.Command[1] == "agent"
+func (c container) is(command string) bool {
+	return len(c.Command) > 1 && filepath.Base(c.Command[0]) == "mpiup" && c.Command[1] == command
 }
 
-func (c container) runs() bool {
-	return len(c.Command) > 1 && filepath.Base(c.Command[0]) == "mpiup" && c.Command[1] == "run"
+func (c container) agent() bool { return c.is("agent") }
+
+// hardened says that an agent, or a pod's part by mpiup up, starts ranks and nothing else.
+func (c container) hardened() bool {
+	words := c.Command[2:]
+	return len(words) >= len(denied) && slices.Equal(words[:len(denied)], denied) || slices.Equal(words[max(0, len(words)-len(denied)):], denied)
 }
 
 func (c container) mounts(path string) (volume string) {
@@ -149,7 +153,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// denied ends the command of an agent that starts ranks and nothing else.
+// denied is in the command of an agent that starts ranks and nothing else.
 var denied = []string{"--deny", "exec,shell"}
 
 // startsMore are the examples whose agents start more than that, and why. mpijob-drop-in.yaml, whose scripts use ssh, has none
@@ -183,7 +187,7 @@ func checkPod(t *testing.T, file string, p podSpec) {
 			t.Errorf("%s asks for more than mpiup needs", c.Name)
 		}
 	}
-	if first.agent() {
+	if first.agent() || first.is("up") {
 		if want := []string{first.Command[0], "agent", "--check"}; !slices.Equal(first.ReadinessProbe.Exec.Command, want) {
 			t.Errorf("%s: readiness is %q, want %q", first.Name, first.ReadinessProbe.Exec.Command, want)
 		}
@@ -191,20 +195,18 @@ func checkPod(t *testing.T, file string, p podSpec) {
 			t.Errorf("%s: an agent needs no arguments: %q", first.Name, first.Args)
 		}
 	}
-	scripted := strings.Contains(strings.Join(first.Command, " "), "mpiup agent")
 	if slices.Contains([]string{"leaderworkerset.yaml", "indexed-job.yaml", "jobset.yaml", "statefulset.yaml"}, file) { // nobody else brings a secret
 		volume := first.mounts("/etc/mpiup")
 		if len(p.Volumes) == 0 || p.Volumes[0].Name != volume || p.Volumes[0].Secret.SecretName == "" || p.Volumes[0].Secret.DefaultMode != 0o444 {
 			t.Errorf("%s has no readable Secret at /etc/mpiup: %+v", first.Name, p.Volumes)
 		}
 	}
-	if first.agent() || scripted {
-		hardened := slices.Equal(first.Command[max(0, len(first.Command)-2):], denied) || scripted && strings.Contains(strings.Join(first.Command, " "), "mpiup agent "+strings.Join(denied, " "))
-		if why := startsMore[file]; (why == "") != hardened {
+	if first.agent() || first.is("up") {
+		if why := startsMore[file]; (why == "") != first.hardened() {
 			t.Errorf("%s: the agent runs %q; only %v may start more than ranks", first.Name, first.Command, startsMore)
 		}
 	}
-	if !first.agent() && !first.runs() && !scripted && !strings.HasPrefix(filepath.Base(file), "trainer") && file != "mpijob-drop-in.yaml" {
+	if !first.agent() && !first.is("run") && !first.is("up") && !strings.HasPrefix(filepath.Base(file), "trainer") && file != "mpijob-drop-in.yaml" {
 		t.Errorf("%s: the first container runs %q, not mpiup", first.Name, first.Command)
 	}
 }
@@ -233,7 +235,7 @@ func TestMPIJobExamples(t *testing.T) {
 				t.Errorf("kind %s, workers restart %s, key at %s", o.Kind, worker.RestartPolicy, job.SSHAuthMountPath)
 			}
 			w, l := worker.Template.Spec.Containers, launcher.Template.Spec.Containers
-			if len(w) != 1 || len(l) != 1 || !w[0].agent() || !l[0].runs() {
+			if len(w) != 1 || len(l) != 1 || !w[0].agent() || !l[0].is("run") {
 				t.Fatalf("worker %+v, launcher %+v", w, l)
 			}
 			for _, p := range []podSpec{worker.Template.Spec, launcher.Template.Spec} {
@@ -281,7 +283,7 @@ func TestTrainerExamples(t *testing.T) {
 				Trainer    struct{ Command []string }
 			}
 			must(t, docs[1].Spec.Decode(&job))
-			if c := (container{Command: job.Trainer.Command}); !c.runs() {
+			if c := (container{Command: job.Trainer.Command}); !c.is("run") {
 				t.Errorf("the TrainJob runs %q", job.Trainer.Command)
 			}
 			if docs[0].Kind != job.RuntimeRef.Kind || docs[0].Metadata.Name != job.RuntimeRef.Name {
@@ -507,7 +509,7 @@ func TestMPIJobExampleRuns(t *testing.T) {
 	same(t, "ranks", j.launcher.launch(argv...).ok(t), fourOnTwo("rank %d of 4 on pi-worker-%d"))
 }
 
-// The script of indexed-job.yaml, as it stands there: all indexes succeed.
+// The command of indexed-job.yaml, as it stands there: all indexes succeed.
 func TestIndexedJobExampleRuns(t *testing.T) {
 	t.Parallel()
 	program, err := exampleProgram()
@@ -516,14 +518,14 @@ func TestIndexedJobExampleRuns(t *testing.T) {
 	c := up(t, netns.IPv4, "cluster.local", "pi-0", "pi-1", "pi-2")
 	secret := c.keygen()
 	argv := slices.Clone(spec.Containers[0].Command)
-	argv[2] = strings.ReplaceAll(argv[2], "/opt/pi", program)
+	argv[len(argv)-1] = program
 	var waits []func() result
 	for _, index := range []string{"0", "1", "2"} {
 		p := c.pod("pi-"+index, spec.Subdomain+".ns.svc.cluster.local")
 		p.volumes = []volume{secret}
 		p.env = []string{"JOB_COMPLETION_INDEX=" + index, "PATH=" + built + ":/usr/bin:/bin"}
 		waits = append(waits, p.begin(argv...))
-		p.publish() // without a probe the pod is ready as it starts
+		p.published()
 	}
 	for i, wait := range waits {
 		r := wait()

@@ -104,8 +104,7 @@ func TestJobSet(t *testing.T) {
 		must(t, l.jobSets.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s))
 		return s.Status.TerminalState == string(jobset.JobSetCompleted)
 	})
-	on(t, l.Output("pi-launcher-0-0"), "pi-worker-0-0", "pi-worker-0-0", "pi-worker-0-1", "pi-worker-0-1")
-	l.eventually("JobSet has ended the workers", func() bool { return len(l.pods("jobset.sigs.k8s.io/replicatedjob-name=worker")) == 0 })
+	on(t, l.Output("pi-node-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1", "pi-node-0-2", "pi-node-0-2")
 }
 
 // trainer-runtime.yaml as it is, through Trainer's own controller and JobSet's.
