@@ -1,9 +1,17 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
 	"github.com/mpiup/mpiup/launcher/cli/horovodrun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
@@ -27,6 +35,9 @@ func asHorovodrun(p *process, args []string) error {
 		_, err = io.WriteString(p.stdout, horovodrun.HelpText())
 		return err
 	}
+	if h.Elastic {
+		return elasticHorovodrun(p, &h, dir)
+	}
 	l, err := mpirun.Parse(line.OpenMPI, h.Words, p.outside(dir))
 	if err != nil {
 		return err
@@ -43,4 +54,58 @@ func asHorovodrun(p *process, args []string) error {
 			cfg.Wait, cfg.WaitBy = h.Start, "--start-timeout"
 		}
 	})
+}
+
+// elasticHorovodrun executes Horovod's own launcher in this process's place. Its driver keeps the ranks that live and starts others, over
+// mpiup's ssh; who the hosts are it asks mpiup.
+func elasticHorovodrun(p *process, h *horovodrun.Line, dir string) error {
+	own, err := horovodsOwn(p, h.Program[0], dir)
+	if err != nil {
+		return err
+	}
+	ssh, err := sshName(p)
+	if err != nil {
+		return &exitError{job.ExitOutput, fmt.Errorf("a link for the name ssh: %w; set TMPDIR to a directory that can be written", err)}
+	}
+	argv, from := own, "who the hosts are says --host-discovery-script"
+	if !h.Scripted {
+		self, err := os.Executable()
+		if err != nil {
+			return &exitError{job.ExitInternal, err}
+		}
+		script := strings.Join(quoted(append([]string{self, "peers", "--discover"}, h.Hosts...)), " ")
+		argv = append(slices.Clone(own), "--host-discovery-script", script)
+		from = "who the hosts are says the job's membership (mpiup peers --discover)"
+	}
+	tell(p.stderr, "horovodrun (mpiup):", fmt.Sprintf("elastic: Horovod's own driver (%s) starts the ranks over mpiup's ssh, and %s; the ranks' ends and output are told of by Horovod, not by mpiup",
+		strings.Join(own, " "), from))
+	env := line.Distinct(append(slices.Clone(p.env), "PATH="+filepath.Dir(ssh)+":"+p.getenv("PATH")))
+	err = syscall.Exec(own[0], slices.Concat(argv, h.Own, h.Program), env)
+	return &exitError{job.ExitExec, fmt.Errorf("%s: %w", own[0], err)}
+}
+
+// horovodsOwn is how Horovod's own launcher is called: by the Python that is to run the program, which has that Horovod, else as it is
+// found on PATH behind our name.
+func horovodsOwn(p *process, program, dir string) ([]string, error) {
+	if strings.HasPrefix(filepath.Base(program), "python") {
+		path, err := lookPath(p, dir)(program)
+		if err != nil {
+			return nil, &exitError{job.ExitExec, fmt.Errorf("%s: %w; an elastic job's launcher needs Horovod in its own image too", program, err)}
+		}
+		return []string{path, "-m", "horovod.runner.launch"}, nil
+	}
+	if path, ok := p.behind("horovodrun", dir, ""); ok {
+		return []string{path}, nil
+	}
+	return nil, &exitError{job.ExitExec, errors.New("an elastic job is driven by Horovod's own horovodrun, and none is on PATH behind mpiup's name: " +
+		"put its directory there, or start the program with python3 of the environment that has Horovod")}
+}
+
+// quoted are words as a shell reads them again.
+func quoted(words []string) []string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return list
 }

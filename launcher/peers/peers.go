@@ -29,7 +29,8 @@ import (
 // sources as a run's, and all from gossip too, as far as an agent that answers knows them.
 type Config struct {
 	reach.Reach
-	JSON bool
+	JSON     bool
+	Discover bool // prints HOST:SLOTS of those that are there, and nothing else, for elastic launchers
 }
 
 // peerRow is one agent, or one host without.
@@ -99,7 +100,12 @@ func Peers(ctx context.Context, cfg Config) int {
 	}
 	found, members := cfg.Members(ctx, set.Hosts)
 	named := len(found)
-	found = append(found, cfg.Visit(ctx, reach.Unvisited(found, members), nil)...)
+	if !cfg.Discover || cfg.Sources.Entries == nil { // else only those that a user names
+		found = append(found, cfg.Visit(ctx, reach.Unvisited(found, members), nil)...)
+	}
+	if cfg.Discover {
+		return discovered(ctx, cfg, found)
+	}
 	view := peersView{Scope: cfg.Identity.Scope(), ScopeFrom: cfg.Identity.ScopeFrom(), KeyFrom: cfg.Identity.KeyFrom(),
 		Job: cfg.Identity.JobID(), HostsFrom: set.From, Peers: rows(found, members)}
 	if err := view.print(cfg.Stdout, cfg.JSON); err != nil {
@@ -107,6 +113,35 @@ func Peers(ctx context.Context, cfg Config) int {
 	}
 	_, code := troubles(found[:named])
 	return code
+}
+
+// discovered prints the hosts that are there, as ssh reaches them. One that does not answer in time is asked twice: an agent that is slow
+// once would take its host's workers out of the job.
+func discovered(ctx context.Context, cfg Config, found []reach.Visited) int {
+	var silent []hosts.Wanted
+	for _, v := range found {
+		if v.Hello == nil && !(v.Cause != nil && v.Cause.Refused) {
+			silent = append(silent, v.Wanted)
+		}
+	}
+	var b strings.Builder
+	for _, v := range append(found, cfg.Visit(ctx, silent, nil)...) {
+		if v.Hello == nil {
+			continue
+		}
+		slots, name := max(int(v.Hello.Slots), 1), v.Entry.Name
+		if v.Entry.Given {
+			slots = v.Entry.Slots
+		}
+		if a := v.Addr.Addr().Unmap(); a.Is4() && (v.Bare || len(v.Fixed) > 0) { // no name that anybody gave it
+			name = a.String()
+		}
+		fmt.Fprintf(&b, "%s:%d\n", name, slots)
+	}
+	if _, err := io.WriteString(cfg.Stdout, b.String()); err != nil {
+		return launcher.End(&cfg.Reach, reach.Unwritten(err))
+	}
+	return 0
 }
 
 func rows(found []reach.Visited, members map[string]*apiv1.Peer) []peerRow {

@@ -56,6 +56,10 @@ func TestPeers(t *testing.T) {
 	run.Signal(t, syscall.SIGTERM)
 	run.Wait(t)
 	l.mpiup(t, "peers", "--key", l.key, "--host", "w0,nobody", "--wait", "1").Fails(t, 242)
+	r = l.mpiup(t, "peers", "--key", l.key, "--host", "w1:3,nobody:2,w0:1", "--discover").OK(t)
+	if r.Stdout != "w1:3\nw0:1\n" {
+		t.Errorf("discovered %q", r.Stdout)
+	}
 }
 
 func TestVersion(t *testing.T) {

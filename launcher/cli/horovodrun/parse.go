@@ -11,10 +11,17 @@ import (
 
 // Line is what a command line said.
 type Line struct {
-	Words   []string      // for launcher/cli/mpirun, the program's too; none for Version and Help
-	Gloo    bool          // ranks meet by Gloo, whatever Horovod was built with
-	MPI     bool          // they meet by MPI
-	Start   time.Duration // how long to wait for hosts; 0: not said
+	Words []string      // for launcher/cli/mpirun, the program's too; none for Version and Help, and where Elastic is set
+	Gloo  bool          // ranks meet by Gloo, whatever Horovod was built with
+	MPI   bool          // they meet by MPI
+	Start time.Duration // how long to wait for hosts; 0: not said
+	// Elastic: the number of ranks changes while they run, which Horovod's own driver sees to. Only these count then.
+	Elastic  bool
+	Scripted bool     // who the hosts are is said by a script
+	Hosts    []string // as mpiup names them, --host a:4,b:4; empty: nobody named them
+	Own      []string // all other options as they were written
+	Program  []string
+
 	Version bool
 	Help    bool
 	Without []string // what was accepted and has no effect, as it was written
@@ -61,6 +68,9 @@ func Parse(args []string) (l Line, err error) {
 		if take > len(args) {
 			return Line{}, fmt.Errorf("%s needs a value", name)
 		}
+		if !r.hosts() {
+			l.Own = append(append(l.Own, word), args[:take]...)
+		}
 		values, args = append(values, args[:take]...), args[take:]
 		if r.level == line.NoEffect {
 			l.Without = append(l.Without, strings.Join(append([]string{name}, values...), " "))
@@ -83,6 +93,13 @@ func (l Line) finish(program []string) (Line, error) {
 		return Line{}, errors.New("which program? write horovodrun -np 4 python train.py")
 	case !l.np:
 		return Line{}, errors.New("how many ranks? horovodrun wants -np")
+	case l.Elastic && l.MPI:
+		return Line{}, errors.New("--mpi: ranks of an elastic job meet by Gloo; leave it out, or --min-np and what else is for elastic jobs")
+	case l.Scripted && l.hosted:
+		return Line{}, errors.New("--host-discovery-script says who the hosts are; leave -H and --hostfile out")
+	case l.Elastic:
+		l.Program = program
+		return l, nil
 	case l.Gloo && l.MPI:
 		return Line{}, errors.New("--gloo and --mpi exclude each other")
 	}

@@ -33,8 +33,10 @@ func TestLines(t *testing.T) {
 		{"-np", "", "-np needs a value"},
 		{"-np 2 -H a -hostfile f ./a", "", "the hosts are named already"},
 		{"-np 2 --gloo --mpi ./a", "", "exclude each other"},
-		{"-np 2 --min-np 1 ./a", "", "--min-np: elastic jobs are not started here"},
-		{"-np 2 --host-discovery-script ./d ./a", "", "elastic jobs are not started here"},
+		{"--min-np 1 ./a", "", "how many ranks? horovodrun wants -np"},
+		{"-np 2 --min-np 1 --mpi ./a", "", "--mpi: ranks of an elastic job meet by Gloo"},
+		{"-np 2 --host-discovery-script ./d -H a:1 ./a", "", "--host-discovery-script says who the hosts are"},
+		{"-np 2 --blacklist-cooldown-range 1", "", "--blacklist-cooldown-range needs a value"},
 		{"-np 2 --log-level LOUD ./a", "", "the levels are"},
 		{"-np 2 --cache-capacity -1 ./a", "", "no whole number"},
 		{"-np 2 --gloo=yes ./a", "", "--gloo takes no value"},
@@ -65,6 +67,23 @@ func TestWhatIsForTheRun(t *testing.T) {
 	for _, word := range []string{"--version", "-v", "--help", "-h"} {
 		if l, err := Parse([]string{word}); err != nil || !l.Version && !l.Help {
 			t.Errorf("%s: %+v, %v", word, l, err)
+		}
+	}
+}
+
+// What Horovod's own launcher is told of an elastic job: all but the hosts, which mpiup finds.
+func TestElasticLines(t *testing.T) {
+	for _, tt := range []struct {
+		line, own, hosts string
+		scripted         bool
+	}{
+		{"-np 2 --min-np 1 --max-np=3 -H a:1,b:1 --gloo ./a -H x", "-np 2 --min-np 1 --max-np=3 --gloo", "--host a:1,b:1", false},
+		{"--hostfile=f -np 2 --blacklist-cooldown-range 1 2 -p 22 ./a", "-np 2 --blacklist-cooldown-range 1 2 -p 22", "--hostfile f", false},
+		{"-np 2 --host-discovery-script ./d ./a", "-np 2 --host-discovery-script ./d", "", true},
+	} {
+		l, err := Parse(strings.Fields(tt.line))
+		if err != nil || !l.Elastic || strings.Join(l.Own, " ") != tt.own || strings.Join(l.Hosts, " ") != tt.hosts || l.Scripted != tt.scripted || l.Program[0] != "./a" || l.Words != nil {
+			t.Errorf("%s: %+v, %v", tt.line, l, err)
 		}
 	}
 }

@@ -20,8 +20,10 @@ type row struct {
 	set   func(l *Line, v []string) error
 }
 
-// elastic is why options of elastic jobs are refused.
-const elastic = "elastic jobs are not started here: the image's own horovodrun does it, over mpiup under the name ssh (mpiup help frameworks)"
+// hosts says that the option names the hosts.
+func (r row) hosts() bool {
+	return strings.HasPrefix(r.names, "-H ") || strings.HasPrefix(r.names, "-hostfile ")
+}
 
 // rows are all options of horovod 0.28.
 func rows() []row {
@@ -38,13 +40,13 @@ func rows() []row {
 		{"--check-build -cb", 0, line.Refused, "ask Horovod itself: python3 -c 'from horovod.runner.launch import check_build; check_build(False)'", nil},
 		{"--config-file", 1, line.Refused, "write its settings as options, or as -x HOROVOD_... of mpiup run", nil},
 		{"--jsrun", 0, line.Refused, "there is no jsrun in pods: leave it out", nil},
-		{"--min-np --min-num-proc", 1, line.Refused, elastic, nil},
-		{"--max-np --max-num-proc", 1, line.Refused, elastic, nil},
-		{"--slots-per-host", 1, line.Refused, elastic, nil},
-		{"--elastic-timeout", 1, line.Refused, elastic, nil},
-		{"--reset-limit", 1, line.Refused, elastic, nil},
-		{"--blacklist-cooldown-range", 2, line.Refused, elastic, nil},
-		{"--host-discovery-script", 1, line.Refused, elastic, nil},
+		{"--min-np --min-num-proc", 1, line.Done, "elastic, see above: the fewest ranks with which the job goes on", (*Line).own},
+		{"--max-np --max-num-proc", 1, line.Done, "elastic: the most", (*Line).own},
+		{"--slots-per-host", 1, line.Done, "elastic: ranks of a host for which the script of `--host-discovery-script` names no slots", (*Line).own},
+		{"--elastic-timeout", 1, line.Done, "elastic: how long `--min-np` ranks' hosts are waited for, in seconds (600)", (*Line).own},
+		{"--reset-limit", 1, line.Done, "elastic: how often ranks may meet anew", (*Line).own},
+		{"--blacklist-cooldown-range", 2, line.Done, "elastic: after how many seconds, at least and at most, a host whose rank failed may come back; without it never", (*Line).own},
+		{"--host-discovery-script", 1, line.Done, "elastic: what prints `HOST:SLOTS` of each host, without it the job's membership", func(l *Line, _ []string) error { l.Elastic, l.Scripted = true, true; return nil }},
 	}...)
 }
 
@@ -145,6 +147,9 @@ func whole(v string) (string, error) {
 	return v, nil
 }
 
+// own notes an option of Horovod's elastic driver, which reads its value.
+func (l *Line) own([]string) error { l.Elastic = true; return nil }
+
 func (l *Line) ranks(v []string) error {
 	if n, err := strconv.Atoi(v[0]); err != nil || n < 1 {
 		return errors.New("that is no number of ranks")
@@ -159,6 +164,7 @@ func (l *Line) hosts(option, value string) error {
 		return errors.New("the hosts are named already; give -H or --hostfile, once")
 	}
 	l.hosted = true
+	l.Hosts = []string{map[string]string{"-H": "--host", "--hostfile": "--hostfile"}[option], value}
 	l.add(option, value)
 	return nil
 }
