@@ -114,7 +114,7 @@ func (r *planner) muster(ctx, life context.Context, known []hosts.Wanted) ([]rea
 		}
 		reach.CloseAll(found)
 		if ctx.Err() != nil || !ended && !r.cfg.Discovers() {
-			return nil, nil, r.impatient(ctx, r.tooFew(lines, restart.Sum(ranks)))
+			return nil, nil, r.impatient(ctx, r.tooFew(ctx, lines, restart.Sum(ranks)))
 		}
 		want = r.joinedBy(known, r.cfg.Seen(ctx))
 	}
@@ -189,8 +189,12 @@ func (r *planner) saySize(want []hosts.Wanted, size int) {
 }
 
 // tooFew says that hosts do not suffice for the ranks that the job must have.
-func (r *planner) tooFew(lines []string, have int) error {
-	text := fmt.Sprintf("the hosts that answered within %v (%s) have room for %s, and --min-np is %d", r.cfg.Wait, r.cfg.WaitBy, wording.Count(have, "rank"), r.cfg.Elastic.Min)
+func (r *planner) tooFew(ctx context.Context, lines []string, have int) error {
+	within := ""
+	if ctx.Err() != nil {
+		within = fmt.Sprintf(" that answered within %v (%s)", r.cfg.Wait, r.cfg.WaitBy)
+	}
+	text := fmt.Sprintf("the hosts%s have room for %s, and --min-np is %d", within, wording.Count(have, "rank"), r.cfg.Elastic.Min)
 	if r.again == nil {
 		return &reach.Failure{Code: job.ExitHosts, Lines: append(lines, text)}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,8 +12,10 @@ import (
 	"syscall"
 
 	"github.com/mpiup/mpiup/internal/frameworks"
+	"github.com/mpiup/mpiup/internal/identity"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/cli/horovodrun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun"
 	"github.com/mpiup/mpiup/launcher/cli/mpirun/line"
@@ -73,7 +76,11 @@ func elasticHorovodrun(p *process, h *horovodrun.Line, dir string) error {
 		if err != nil {
 			return &exitError{job.ExitInternal, err}
 		}
-		script := strings.Join(quoted(append([]string{self, "peers", "--discover"}, h.Hosts...)), " ")
+		key, err := discoveryKey(p, h.SSHArgs)
+		if err != nil {
+			return err
+		}
+		script := strings.Join(quoted(slices.Concat([]string{self, "peers", "--discover"}, key, h.Hosts)), " ")
 		argv = append(slices.Clone(own), "--host-discovery-script", script)
 		from = "who the hosts are says the job's membership (mpiup peers --discover)"
 	}
@@ -82,6 +89,22 @@ func elasticHorovodrun(p *process, h *horovodrun.Line, dir string) error {
 	env := line.Distinct(append(slices.Clone(p.env), "PATH="+filepath.Dir(ssh)+":"+p.getenv("PATH")))
 	err = syscall.Exec(own[0], slices.Concat(argv, h.Own, h.Program), env)
 	return &exitError{job.ExitExec, fmt.Errorf("%s: %w", own[0], err)}
+}
+
+// discoveryKey is what tells mpiup peers of the job's key, which ssh takes from its own options where the pod mounts none.
+func discoveryKey(p *process, sshArgs string) ([]string, error) {
+	_, err := p.identity(&cli.IdentityFlags{}, identity.RoleLauncher, slog.New(slog.DiscardHandler))
+	if err == nil {
+		return nil, nil
+	}
+	if errors.Is(err, identity.ErrNoSecret) {
+		for _, k := range launcherKeys(p, sshArgs) {
+			if _, missing := os.Stat(k.File); missing == nil {
+				return []string{"--key", k.File}, nil
+			}
+		}
+	}
+	return nil, identityError(err)
 }
 
 // horovodsOwn is how Horovod's own launcher is called: by the Python that is to run the program, which has that Horovod, else as it is

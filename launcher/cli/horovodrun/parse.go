@@ -19,6 +19,7 @@ type Line struct {
 	Elastic  bool
 	Scripted bool     // who the hosts are is said by a script
 	Hosts    []string // as mpiup names them, --host a:4,b:4; empty: nobody named them
+	SSHArgs  string   // words for ssh, which may name a key
 	Own      []string // all other options as they were written
 	Program  []string
 

@@ -34,7 +34,8 @@ func rows() []row {
 		{"--disable-cache", 0, line.NoEffect, "nothing is looked for that could be kept", nil},
 		{"--ssh-port -p", 1, line.NoEffect, "there is no ssh", nil},
 		{"--ssh-identity-file -i", 1, line.Done, "the job's key, where the pod mounts none", func(l *Line, v []string) error {
-			l.add("--mca", "plm_rsh_args", "-i "+v[0])
+			l.SSHArgs = "-i " + v[0]
+			l.add("--mca", "plm_rsh_args", l.SSHArgs)
 			return nil
 		}},
 		{"--check-build -cb", 0, line.Refused, "ask Horovod itself: python3 -c 'from horovod.runner.launch import check_build; check_build(False)'", nil},
