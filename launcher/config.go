@@ -62,5 +62,5 @@ func (c *Config) pty() bool {
 // forRun is what the run itself needs to know.
 func (c *Config) forRun() run.Config {
 	return run.Config{Wishes: c.Wishes, Grace: c.Grace, TermGrace: c.TermGrace, Version: c.Version, Pod: c.Pod, Self: c.Self,
-		Pty: c.pty(), SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo)}
+		Pty: c.pty(), Dumps: c.Report.Dir != "", SpawnFiles: c.SpawnFiles != "", Verbose: c.Log.Enabled(context.Background(), slog.LevelInfo)}
 }

@@ -60,12 +60,13 @@ type driver struct {
 	// The rest belongs to the goroutine of loop.
 	run    *run.Run // nil: nothing is to be started
 	alarms alarms
-	over   bool // nothing that comes is for the run any more
+	cores  map[int][]string // where processes crashed by their core files, by id
+	over   bool             // nothing that comes is for the run any more
 }
 
 func newDriver(cfg Config) *driver {
 	r := &driver{planner: &planner{cfg: &cfg, begun: time.Now(), sources: &copies.Sources{}, phase: "gathering", shy: map[string]bool{}},
-		identity: cfg.Identity, clock: wire.NewClock(), mail: newMailbox(), joiners: map[string]joiner{}, alarms: alarms{next: time.NewTimer(time.Hour)}}
+		identity: cfg.Identity, clock: wire.NewClock(), mail: newMailbox(), joiners: map[string]joiner{}, cores: map[int][]string{}, alarms: alarms{next: time.NewTimer(time.Hour)}}
 	r.planner.say = r.say
 	r.remains = remains.New(cfg.Report, report.Report{Mpiup: cfg.Version, Command: os.Args, Launcher: cfg.Hostname, Begun: r.begun}, r.cfg.Say, r.cfg.Log)
 	r.dial = func(r *reach.Reach, hosts int) link.Attach { return reach.NewDialer(r.Identity, hosts).Attach }

@@ -248,6 +248,11 @@ func (r *driver) do(order run.Order) (answer run.Event) {
 		r.remains.Ended(o.Process, o.Exit)
 	case run.Silent:
 		r.remains.Last(o.Process, r.sink.Tail(o.ID))
+		if len(o.Frames) > 0 {
+			r.cores[o.ID] = o.Frames
+		}
+	case run.Dump:
+		r.remains.Dump(o.Rank, o.Gzip)
 	case run.Note:
 		r.remains.Event(o.Kind, o.Host, o.Text)
 	case run.Grow:

@@ -89,6 +89,9 @@ func (r *driver) circumstances(f verdict.Fault) verdict.Circumstances {
 		words := r.sink.Words(f.ID)
 		c.Stderr, c.Frames = words.First, words.Frames
 	}
+	if len(c.Frames) == 0 {
+		c.Frames = r.cores[f.ID]
+	}
 	local := 0
 	for id := f.ID - f.Process.Rank; id < f.ID; id++ {
 		if r.places.hostOf(id) == f.Node {

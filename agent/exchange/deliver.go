@@ -1,7 +1,9 @@
 package exchange
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
@@ -23,7 +25,11 @@ func (x *Exchange) Deliver(f *apiv1.Frame) error {
 	case *apiv1.Frame_AbortNoted:
 		x.star.answer(abortID(b.AbortNoted.Id), b.AbortNoted)
 	case *apiv1.Frame_AskWaits:
-		x.answerWaits(b.AskWaits.Id)
+		if b.AskWaits.Flight {
+			x.askDumps(b.AskWaits.Id)
+		} else {
+			x.answerWaits(b.AskWaits.Id)
+		}
 	case *apiv1.Frame_FetchRequest:
 		x.answerFetch(b.FetchRequest)
 	case *apiv1.Frame_Gone:
@@ -84,6 +90,23 @@ func (x *Exchange) answerWaits(id uint64) {
 	w, _ := x.waits(x.cfg.Clock.Now())
 	w.Id = id
 	x.Send(w.Frame())
+}
+
+// dumpTime is for what processes write when they are asked for their flight recorders. torch looks once a second.
+const dumpTime = 3 * time.Second
+
+// askDumps lets all processes here write what their flight recorders have, and then answers.
+func (x *Exchange) askDumps(id uint64) {
+	x.cfg.Go(func() {
+		ctx, cancel := context.WithTimeout(x.cfg.Serving, dumpTime)
+		defer cancel()
+		var all sync.WaitGroup
+		for _, st := range x.Jobs.All() {
+			all.Go(func() { st.AskDumps(ctx) })
+		}
+		all.Wait()
+		x.answerWaits(id)
+	})
 }
 
 // waits is this host's part of who waits for whom; news: somebody has waited for long and that was not

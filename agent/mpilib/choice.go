@@ -19,6 +19,7 @@ type Choice struct {
 	Why      string       // the end of "..., since "
 	Horovod  bool         // a Python that the command runs has the package horovod
 	Shards   bool         // its processes are told apart on purpose, by a variable with a rank in it, and meet nowhere that shows
+	Torch    string       // version of the package torch of a Python that the command runs, "2.6.0+cu124"; "": none
 	NCCL     string       // version of the NCCL that it would load, "2.20.5"; "": unknown
 	OldHwloc bool         // the program has, or may have, hwloc 1, which cannot read hwloc 2's XML
 }
@@ -29,6 +30,7 @@ func (k *look) choose(c command, h hit) Choice {
 	choice := k.settle(c, h)
 	choice.Library, choice.Why = printable(choice.Library), printable(choice.Why)
 	choice.OldHwloc, choice.Horovod, choice.NCCL = k.hwloc.isOld(h.mpi, k.ldCache()), k.horovod, k.nccl.of(c, k.files, k.ldCache())
+	choice.Torch = printable(k.torch)
 	choice.Shards = shards(c.Argv, k.said)
 	return choice
 }

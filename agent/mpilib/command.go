@@ -19,6 +19,7 @@ type look struct {
 	horovod  bool   // a Python was seen that has it
 	said     []byte // text of the last Python script that was seen
 	nccl     nccl
+	torch    string // version of a Python's torch; "": none was found
 }
 
 // hit is a library that was found, and where.

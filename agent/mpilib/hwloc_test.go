@@ -48,6 +48,21 @@ func TestOldHwloc(t *testing.T) {
 	}
 }
 
+// The version of torch, by the name of its package.
+func TestTorch(t *testing.T) {
+	for _, c := range []struct{ name, dir, command, want string }{
+		{"a wheel", "torch-2.6.0a0+ecf3bae40a.nv25.1.dist-info", "python3 train.py", "2.6.0a0+ecf3bae40a.nv25.1"},
+		{"another package", "torch_geometric-2.6.1.dist-info", "python3 train.py", ""},
+		{"no Python", "torch-2.6.0.dist-info", "./a.out", ""},
+	} {
+		tree := tree{"usr/bin/python3": program(), "work/a.out": program(), "usr/lib/python3.11/site-packages/" + c.dir + "/METADATA": "x"}
+		got := NewMemory(tree.fs()).Look(Query{Argv: strings.Fields(c.command), Env: []string{"PATH=/bin:/usr/bin", "HOME=/home/u"}, Dir: "/work"})
+		if got.Torch != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got.Torch, c.want)
+		}
+	}
+}
+
 // The version of NCCL, by the names of files.
 func TestNCCL(t *testing.T) {
 	nccl := tree{"usr/lib/libnccl.so.2": "-> libnccl.so.2.20.5", "usr/lib/libnccl.so.2.20.5": image{soname: "libnccl.so.2"}}

@@ -48,3 +48,12 @@ func (n *nccl) of(c command, fs *files, system ldCache) string {
 	}
 	return string(*n)
 }
+
+// torchWheel notes the version of PyTorch by the directory of its package's metadata: torch-2.6.0a0+ecf3bae40a.nv25.1.dist-info.
+func (k *look) torchWheel(site string) {
+	for _, dir := range k.files.match(site, "torch-[0-9]*.dist-info") {
+		if k.torch == "" {
+			k.torch = strings.TrimSuffix(strings.TrimPrefix(path.Base(dir), "torch-"), ".dist-info")
+		}
+	}
+}

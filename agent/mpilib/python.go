@@ -27,6 +27,7 @@ func (k *look) python(exe string, c command, depth int) hit {
 	in := k.interpreter(exe, c, file)
 	for _, site := range in.sites {
 		k.nccl.wheel(k.files, site)
+		k.torchWheel(site)
 	}
 	var own hit
 	if o, err := k.files.openObject(exe); err == nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/mpiup/mpiup/agent/mpinet"
 	"github.com/mpiup/mpiup/gpu"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/rdma"
 )
@@ -32,6 +33,7 @@ type Program struct {
 	Dir      string     // where its ranks run
 	Protocol apiv1.Pmi  // of its ranks; PMI_NONE: they do not speak with us
 	NCCL     string     // its NCCL's version, "" unknown
+	Torch    string     // its torch's version, "" none
 	OldHwloc bool       // it cannot read what Job.Hint has
 	OpenMPI  bool       // it loads Open MPI
 }
@@ -44,6 +46,7 @@ type Job struct {
 	Bound    *Bound
 	Hint     string // hwloc's XML of the machine; "": none
 	Files    string // where the launcher's files are; "": nowhere
+	Recorder frameworks.Recorder
 }
 
 // Host is what is known of this host. What Launch.Needs does not name may be missing.

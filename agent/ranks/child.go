@@ -119,17 +119,18 @@ func (p *Process) follow() {
 	})
 	<-p.process.Done()
 	p.sendExited(p.process.Ended())
-	lookAtCore(p)
+	frames := lookAtCore(p)
 	cut := <-drained
 	if st.tee != nil {
 		st.tee.End(int(p.ID))
 	}
-	st.send((&apiv1.OutputEnd{Rank: p.ID, Cut: cut}).Frame())
+	st.send((&apiv1.OutputEnd{Rank: p.ID, Cut: cut, Frames: frames}).Frame())
 }
 
 func (p *Process) sendExited(at time.Time) {
 	st := p.Job
 	st.meeting.last()
+	st.sendDumps()
 	ex := p.process.Exit()
 	p.mu.Lock()
 	p.ended = true

@@ -1,6 +1,9 @@
 package ranks
 
 import (
+	"bytes"
+	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,9 +12,12 @@ import (
 	"slices"
 
 	"github.com/mpiup/mpiup/agent/copies"
+	"github.com/mpiup/mpiup/agent/flight"
 	"github.com/mpiup/mpiup/agent/host"
+	"github.com/mpiup/mpiup/agent/outfit"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
+	"github.com/mpiup/mpiup/internal/frameworks"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -47,8 +53,13 @@ func (st *Job) CopyData(data []byte) error {
 	return st.copies.Write(data)
 }
 
-// RemoveFiles removes what was copied for a job that has ended.
+// RemoveFiles removes what was copied for a job that has ended, and its ranks' dumps.
 func (st *Job) RemoveFiles() {
+	if st.flight != nil {
+		st.flight.Remove()
+		os.Remove(guard.SessionDir(st.s.Host.RunDir(), st.s.ID)) // if nothing else is in it
+		os.Remove(st.s.Host.RunDir())
+	}
 	if st.copies != nil {
 		st.copies.Remove()
 	}
@@ -117,4 +128,75 @@ func (st *Job) checkpoints() (failed *apiv1.StartFailed) {
 		st.Notice(true, "--checkpoint-dir %s is on %s: what ranks save there is gone with the pod; mount a volume that outlives it", dir, passing)
 	}
 	return nil
+}
+
+// newFlight makes the place of torch's flight recorders, if a program here has one and the launcher wants it; nil: neither, or there
+// is no directory for it.
+func newFlight(st *Job) *flight.Recorder {
+	l := st.Launch
+	torch := slices.ContainsFunc(st.programs, func(p outfit.Program) bool { return p.Torch != "" })
+	set := frameworks.Set(l.Job.GetMeeting().GetFrameworks())
+	if !torch || set&frameworks.Torch == 0 || l.Job.Flight == apiv1.FlightUse_FLIGHT_NONE || l.Exec != nil {
+		return nil
+	}
+	dir, _ := st.s.Host.SessionDir(st.s.ID)
+	if dir == "" {
+		st.s.Log.Info("torch's flight recorder is left as it is, since no directory can be written to", "dir", st.s.Host.RunDir())
+		return nil
+	}
+	f, err := flight.New(filepath.Join(dir, fmt.Sprint("flight-", l.Job.Number)))
+	if err != nil {
+		st.s.Log.Info("torch's flight recorder is left as it is", "cause", err)
+		return nil
+	}
+	return f
+}
+
+// recorder is what ranks are told of it.
+func (st *Job) recorder() frameworks.Recorder {
+	if st.flight == nil || st.Launch.Job.Explain > 0 {
+		return frameworks.Recorder{}
+	}
+	return frameworks.Recorder{Prefix: st.flight.Prefix(), Pipe: st.flight.Pipe()}
+}
+
+// sendDumps tells the launcher of dumps that are new.
+func (st *Job) sendDumps() {
+	if st.flight != nil {
+		st.sendRecords(st.flight.News())
+	}
+}
+
+// AskDumps asks the job's processes for dumps, and tells the launcher of those that come until ctx ends. A job without
+// a recorder has none.
+func (st *Job) AskDumps(ctx context.Context) {
+	if st.flight != nil {
+		st.sendRecords(st.flight.Ask(ctx))
+	}
+}
+
+// maxDump bounds a dump that goes to the launcher.
+const maxDump = 1 << 20
+
+func (st *Job) sendRecords(records []flight.Record) {
+	for _, r := range records {
+		m := &apiv1.Flight{Job: st.Launch.Job.Number, Rank: uint32(r.Rank)}
+		for _, g := range r.Groups {
+			group := &apiv1.FlightGroup{Name: g.Name, What: g.What, Ranks: g.Ranks.String(), Last: g.Last}
+			for _, o := range g.Ops {
+				group.Ops = append(group.Ops, &apiv1.FlightOp{Seq: o.Seq, Name: o.Name, Shape: o.Shape, Done: o.Done, Where: o.Where})
+			}
+			m.Groups = append(m.Groups, group)
+		}
+		if st.Launch.Job.Flight == apiv1.FlightUse_FLIGHT_DUMP {
+			var b bytes.Buffer
+			z := gzip.NewWriter(&b)
+			_, _ = z.Write(r.Dump) // to memory
+			_ = z.Close()
+			if b.Len() <= maxDump {
+				m.Dump = b.Bytes()
+			}
+		}
+		st.send(m.Frame())
+	}
 }

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/mpiup/mpiup/agent/copies"
+	"github.com/mpiup/mpiup/agent/flight"
 	"github.com/mpiup/mpiup/agent/gpuwatch"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/metrics"
@@ -122,6 +123,7 @@ type Job struct {
 	apps     []*apiv1.App     // of launch, with copied files in their places once receive has returned
 	copies   *copies.Set      // nil: no files come
 	files    string           // where they are; "": nowhere
+	flight   *flight.Recorder // of torch's flight recorders; nil: none
 	space    *kvs.Space       // nil without PMI
 	unfit    error            // why space could not be made
 	pmix     *pmix.Server     // nil unless ranks here speak PMIx

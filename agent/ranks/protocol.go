@@ -28,7 +28,7 @@ func (st *Job) choose(dirs []string) {
 		var c mpilib.Choice
 		if here[app] && l.Exec == nil {
 			c = st.choice(app, dirs[app])
-			p.OldHwloc, p.NCCL = c.OldHwloc, c.NCCL
+			p.OldHwloc, p.NCCL, p.Torch = c.OldHwloc, c.NCCL, c.Torch
 			p.OpenMPI = strings.HasPrefix(c.Library, "Open MPI")
 			st.shards[app] = c.Shards
 		}

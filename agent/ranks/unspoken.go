@@ -176,16 +176,16 @@ func tempDir(p *Process) string {
 
 // lookAtCore tells the user where the process crashed, by its core file. Its exit was told of before, and the job's end waits for its
 // output only.
-func lookAtCore(p *Process) {
+func lookAtCore(p *Process) (frames []string) {
 	p.mu.Lock()
 	ours := p.ours
 	p.mu.Unlock()
 	if !p.process.Exit().Core || ours {
-		return
+		return nil
 	}
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
 	if err != nil {
-		return
+		return nil
 	}
 	tool := func(ctx context.Context, argv []string, limit int) (string, error) {
 		return runTool(ctx, p.Job.s, argv, limit)
@@ -196,6 +196,7 @@ func lookAtCore(p *Process) {
 	} else if file != "" {
 		p.Job.Notice(true, "rank %d left a core file: %s", p.ID, file)
 	}
+	return frames
 }
 
 // runTool runs a program of the container's PATH, as one of the agent's processes.

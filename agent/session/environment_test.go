@@ -120,6 +120,9 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 	// Those of GPUs are tested with package gpu.
 	elsewhere = append(elsewhere, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ZE_ENABLE_PCI_ID_DEVICE_ORDER")
+	// Those of torch's flight recorder need a Python with torch: internal/frameworks tests them.
+	elsewhere = append(elsewhere, "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
+		"TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
 	elsewhere = append(elsewhere, "PET_NPROC_PER_NODE", "PET_REDIRECTS", "PET_TEE", "JAX_LOCAL_DEVICE_IDS")
 	if verbs, _ := filepath.Glob("/dev/infiniband/uverbs*"); len(verbs) > 0 {
 		elsewhere = append(elsewhere, "UCX_NET_DEVICES")

@@ -21,6 +21,14 @@ type Rank struct {
 	Narrowed         bool   // it sees some of its host's GPUs only
 	Restarts         int    // how often the job has been started again
 	MaxRestarts      int    // and may be
+	Torch            string // version of its torch; "": none was found
+	Recorder         Recorder
+}
+
+// Recorder is where torch's flight recorder writes to; the zero value: nowhere.
+type Recorder struct {
+	Prefix string // of a dump's path; torch adds its rank
+	Pipe   string // of the path of a pipe by which a dump is asked for; torch adds its rank and ".pipe"
 }
 
 // Meeting is where the ranks of a job meet. Ports that are 0 could not be had.
@@ -58,6 +66,7 @@ func Variables(s Set, r Rank, m Meeting, g Given) (list []Variable) {
 		if m.Host.IsValid() && m.Torch != 0 {
 			m.torch(add)
 		}
+		list = append(list, r.recorder(g)...)
 		if s&Torchrun != 0 {
 			r.torchelastic(add)
 		} else if m.Host.IsValid() && m.Torch != 0 {
@@ -112,6 +121,34 @@ func (r Rank) torchrun(add adder, m Meeting, g Given) {
 	if r.GPUs > 0 {
 		add(why, true, "PET_NPROC_PER_NODE", strconv.Itoa(r.GPUs))
 	}
+}
+
+// recorder switches torch's flight recorder on, which notes the collectives of NCCL. torch has it since 2.2 under the first names, and
+// since 2.9 under the second; from then on the first ones bring a warning in each rank (getCvarString). A variable stays as the user or the
+// container has it, under either name. Without a torch that is known to have it nothing is set.
+func (r Rank) recorder(g Given) (list []Variable) {
+	var major, minor int
+	if n, _ := fmt.Sscanf(r.Torch, "%d.%d", &major, &minor); n < 2 || major < 2 || major == 2 && minor < 2 || r.Recorder == (Recorder{}) {
+		return nil
+	}
+	renamed := major > 2 || minor >= 9
+	given := func(name string) bool { return g.User(name) || g.Container(name) }
+	ours := !given("TORCH_NCCL_DEBUG_INFO_TEMP_FILE") && !given("TORCH_FR_DUMP_TEMP_FILE") // else what is asked for comes elsewhere
+	for _, v := range []struct{ old, now, value, why string }{
+		{"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE", "2000", "torch's flight recorder: how many collectives it keeps"},
+		{"TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "torch's flight recorder: written when NCCL times out"},
+		{"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE", r.Recorder.Prefix, "torch's flight recorder: to where, so that mpiup can name the absent rank"},
+		{"TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", r.Recorder.Pipe, "torch's flight recorder: the pipe by which mpiup asks for it when a run hangs"},
+	} {
+		name := v.old
+		if renamed {
+			name = v.now
+		}
+		if !given(v.old) && !given(v.now) && (v.value != r.Recorder.Pipe || ours) {
+			list = append(list, Variable{name, v.value, v.why})
+		}
+	}
+	return list
 }
 
 // torchelastic is what torchrun's agents give their processes (torch/distributed/elastic/agent/server/local_elastic_agent.py),

@@ -10,6 +10,7 @@ package remains
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -38,8 +39,10 @@ type Keeper struct {
 	say func(format string, args ...any)
 	log *slog.Logger
 
-	mu  sync.Mutex
-	rec report.Recorder // guarded by mu
+	mu    sync.Mutex
+	rec   report.Recorder // guarded by mu
+	dumps map[int][]byte  // of flight recorders, gzip, by torch's rank; guarded by mu
+	size  int             // of dumps, guarded by mu
 }
 
 // maxKept is how many reports stay in Config.Kept.
@@ -111,6 +114,23 @@ func (k *Keeper) Last(p job.Process, lines []string) {
 	k.rec.Last(p, lines)
 }
 
+// maxDumps bounds the dumps of flight recorders that are kept.
+const maxDumps = 32 << 20
+
+// Dump notes what a flight recorder has written, as gzip; rank is torch's. The latest of a rank counts.
+func (k *Keeper) Dump(rank int, gz []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.cfg.Dir == "" || k.size-len(k.dumps[rank])+len(gz) > maxDumps {
+		return
+	}
+	if k.dumps == nil {
+		k.dumps = map[int][]byte{}
+	}
+	k.size += len(gz) - len(k.dumps[rank])
+	k.dumps[rank] = gz
+}
+
 // Event notes something of a host, or of the run.
 func (k *Keeper) Event(kind, host, text string) {
 	k.mu.Lock()
@@ -123,7 +143,11 @@ func (k *Keeper) Leave(v *verdict.Verdict, code int) {
 	is := k.made(v, code)
 	switch {
 	case k.cfg.Dir != "":
-		if err := write(k.cfg.Dir, is); err != nil {
+		err := write(k.cfg.Dir, is)
+		if err == nil {
+			err = k.writeDumps()
+		}
+		if err != nil {
 			k.say("--report %s: %v", k.cfg.Dir, err)
 		}
 	case k.cfg.Kept != "" && v != nil && is.Started():
@@ -154,6 +178,33 @@ func (k *Keeper) made(v *verdict.Verdict, code int) *report.Report {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.rec.Report(report.Report{Ended: time.Now(), ExitCode: code, Verdict: v})
+}
+
+// writeDumps leaves flight recorders' dumps as torch wrote them: DIR/flight/rank_0 and so on.
+func (k *Keeper) writeDumps() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	dir := filepath.Join(k.cfg.Dir, "flight")
+	if len(k.dumps) > 0 {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	for rank, gz := range k.dumps {
+		z, err := gzip.NewReader(bytes.NewReader(gz))
+		if err != nil {
+			return err
+		}
+		const most = 16 << 20 // of one
+		text, err := io.ReadAll(io.LimitReader(z, most))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("rank_", rank)), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func write(dir string, r *report.Report) error {

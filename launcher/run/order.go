@@ -162,10 +162,17 @@ type (
 		Process job.Process
 		Exit    job.Exit
 	}
-	// Silent says that all output of a process has come.
+	// Silent says that all output of a process has come. Frames are where it crashed, by its core file.
 	Silent struct {
 		ID      int
 		Process job.Process
+		Frames  []string
+	}
+	// Dump is a flight recorder's, for the run's report. Rank is torch's.
+	Dump struct {
+		Rank int
+		Host string
+		Gzip []byte
 	}
 	// Note is for the run's report.
 	Note struct{ Kind, Host, Text string }
@@ -209,6 +216,7 @@ func (NotStarted) order() {}
 func (Exited) order()     {}
 func (Silent) order()     {}
 func (Note) order()       {}
+func (Dump) order()       {}
 func (Grow) order()       {}
 func (Place) order()      {}
 func (ReadHosts) order()  {}
@@ -283,6 +291,7 @@ type Config struct {
 	Grace, TermGrace time.Duration // as reach.Reach has them
 
 	Pty        bool        // ranks write to terminals
+	Dumps      bool        // the run's report is to have the dumps of flight recorders
 	SpawnFiles bool        // hostfiles are read that ranks name when they spawn
 	Verbose    bool        // what is no warning is said, too
 	Exec       *apiv1.Exec // how the agent is to run the command; nil: a run

@@ -158,7 +158,7 @@ func (r *Run) onWireupFailed(h int, m *apiv1.WireupFailed, at time.Duration) {
 }
 
 func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
-	r.give(Silent{int(m.Rank), r.process(int(m.Rank))})
+	r.give(Silent{int(m.Rank), r.process(int(m.Rank)), framesOf(m)})
 	s := &r.ranks[m.Rank]
 	if s.output {
 		s.output = false
@@ -167,6 +167,15 @@ func (r *Run) onOutputEnd(h int, m *apiv1.OutputEnd) {
 	if m.Cut && !r.cfg.Exec.GetKeep() {
 		r.say("%s on %s: a process it left behind still holds its output, which ends here", r.rankName(int(m.Rank)), r.hosts[h].Name)
 	}
+}
+
+// framesOf is where a process crashed, by its core file.
+func framesOf(m *apiv1.OutputEnd) (frames []string) {
+	const most = 6
+	for _, f := range m.Frames[:min(len(m.Frames), most)] {
+		frames = append(frames, word(f))
+	}
+	return frames
 }
 
 // starHosts is the number of hosts above which the user is told that the exchange is a star.

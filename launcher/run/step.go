@@ -24,7 +24,8 @@ func New(cfg Config) *Run {
 	r.meet = attending{shared: all, warned: map[uint32]bool{}, endedWell: map[uint32]int{}}
 	r.alone = alone{shared: all, pmi: cfg.PMI}
 	r.inquiry = inquiry{shared: all, mute: cfg.Exec != nil || cfg.PMI == job.NoProtocol}
-	r.hang = hang{shared: all, cfg: r.cfg, inquiry: &r.inquiry}
+	r.flights = flights{shared: all, verdict: &r.verdict}
+	r.hang = hang{shared: all, cfg: r.cfg, inquiry: &r.inquiry, flights: &r.flights}
 	r.spawns = spawn.New(spawn.Config{Oversubscribe: cfg.Policy.Oversubscribe, Files: cfg.SpawnFiles, PerHost: apiv1.MaxProcs})
 	if len(cfg.Plan.Warnings) > 0 { // they were said when it was made
 		r.noticed[moreRanks] = true
@@ -207,6 +208,8 @@ func (r *Run) frame(e Frame) error {
 		return r.hang.hear(r.now.Clock, h, b.Activity)
 	case *apiv1.Frame_Met:
 		return r.meet.hear(r.now.Wall, h, b.Met)
+	case *apiv1.Frame_Flight:
+		return r.flights.hear(h, b.Flight)
 	case *apiv1.Frame_WireupFailed:
 		r.onWireupFailed(h, b.WireupFailed, e.At)
 	case *apiv1.Frame_Chosen:

@@ -37,22 +37,28 @@ const (
 
 const (
 	answerBound = 2 * time.Second // for all hosts together
+	dumpBound   = 5 * time.Second // likewise, where agents ask for dumps of flight recorders first
 	longWait    = 60 * time.Second
 	maxHoldups  = 8 // notices of one run
 )
 
-// ask asks every host with ranks, for at most answerBound. done: there is none to be waited for.
+// ask asks every host with ranks, for a bounded time. done: there is none to be waited for.
 func (q *inquiry) ask(what question) (done bool) {
 	q.id++
 	q.what = what
 	q.open, q.picture = map[int]bool{}, holdup.Picture{}
+	dumps := what == whetherStalled || q.last
 	for _, h := range q.live() {
 		if q.hosts[h].running > 0 {
 			q.open[h] = true
-			q.send(h, (&apiv1.AskWaits{Id: q.id}).Frame())
+			q.send(h, (&apiv1.AskWaits{Id: q.id, Flight: dumps}).Frame())
 		}
 	}
-	q.set(Answers, answerBound)
+	bound := answerBound
+	if dumps {
+		bound = dumpBound
+	}
+	q.set(Answers, bound)
 	return len(q.open) == 0
 }
 
@@ -147,6 +153,7 @@ type hang struct {
 	shared
 	cfg     *Config
 	inquiry *inquiry
+	flights *flights
 
 	watch   stall.Watch
 	told    bool          // of the stall that lasts
@@ -227,7 +234,15 @@ func (g *hang) conclude(now time.Duration) (f *verdict.Fault, lines []string) {
 			return nil, nil
 		}
 		g.told = true
-		f.Limit, f.Text, lines = verdict.StallLimit, g.cfg.Stall.After.String(), s.Lines(names)
+		if away := g.flights.away(); len(away) > 0 {
+			s.Odd = nil
+			for _, a := range away {
+				lines = append(lines, a.Sentence())
+			}
+		} else {
+			lines = s.Lines(names)
+		}
+		f.Limit, f.Text = verdict.StallLimit, g.cfg.Stall.After.String()
 		sentence = s.Sentence(names)
 	}
 	if g.cfg.Stall.Abort {

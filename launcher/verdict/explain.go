@@ -55,10 +55,26 @@ func (c *Case) account(f Fault) account {
 	case h != "":
 		a.do = []string{h}
 	}
+	for _, absent := range c.absent(f) {
+		if s := absent.Sentence(); !slices.Contains(a.behind, s) {
+			a.behind = append(slices.Clone(a.behind), s)
+		}
+	}
 	if f.Event == Ended && f.Exit.Signal != 0 && f.Piped && !f.Broke && !f.Command {
 		a.do = append(a.do, "lines that it had not flushed are lost with it: --pty (or MPIUP_PTY=1) has them written one by one")
 	}
 	return a
+}
+
+// absent is who was absent, where a fault is that ranks waited.
+func (c *Case) absent(f Fault) []Absentee {
+	if c.Absent == nil {
+		return nil
+	}
+	if k, _ := c.kind(f); k != Collective && (f.Event != TimedOut || f.Limit == InitLimit) && !echo(k) {
+		return nil
+	}
+	return c.Absent()
 }
 
 // cutShort tells of ranks that were killed when the time was up that they had to save.

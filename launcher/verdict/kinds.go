@@ -268,7 +268,7 @@ var Kinds = []About{
 		[]string{adviceRendezvous}},
 	{Collective, Wait, "Collective operation timed out",
 		"Ranks waited for others in an all-reduce or another collective; the one that is absent is the reason.",
-		[]string{"The rank that does not say so is the one to look at.", "torch's flight recorder names it: `TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1`."},
+		[]string{"The rank that does not say so is the one to look at.", "torch's flight recorder names it, which mpiup switches on for ranks of torch 2.2 and later."},
 		[]string{adviceCollective, "all ranks must do as many steps: uneven data is a usual reason", "a longer time-out helps where one rank saves or evaluates alone"}},
 	{FabricError, Echo, "Fabric transfer failed",
 		"An adapter gave a transfer up: the other side no longer answers, since its process ended, its node died, or the way there is broken.",

@@ -13,28 +13,29 @@ import (
 // Verdict is what is said of a run that failed, for people (Lines) and for machines (docs/record.md describes the JSON). Rank, PID and what
 // else is not known or not of that kind is left out.
 type Verdict struct {
-	Kind     Kind     `json:"kind"`
-	Likely   bool     `json:"likely,omitempty"` // it may be another kind
-	Phase    string   `json:"phase,omitempty"`  // what the run was doing: gathering, launching, wiring, running, stopping
-	Rank     *int     `json:"rank,omitempty"`   // in its job
-	Job      int      `json:"spawned_job,omitempty"`
-	Host     string   `json:"host,omitempty"`
-	Pod      string   `json:"pod,omitempty"`
-	Node     string   `json:"node,omitempty"` // of Kubernetes
-	PID      int      `json:"pid,omitempty"`
-	Signal   string   `json:"signal,omitempty"`    // SIGKILL
-	Errno    string   `json:"errno,omitempty"`     // ENOENT
-	GPU      string   `json:"gpu,omitempty"`       // UUID
-	PCI      string   `json:"pci,omitempty"`       // the GPU's address
-	HCA      string   `json:"hca,omitempty"`       // device:port
-	Cordon   string   `json:"cordon,omitempty"`    // the command that keeps jobs from the node
-	ExitCode int      `json:"exit_code,omitempty"` // of the run; a log does not say it
-	Restarts int      `json:"restarts,omitempty"`  // of the ranks before this
-	Evidence []string `json:"evidence"`            // what happened, the fault itself first
-	Advice   []string `json:"advice"`              // what to do, the likeliest to help first
-	Others   []string `json:"others,omitempty"`    // what else went wrong
-	Stderr   []string `json:"stderr,omitempty"`    // the first distinct lines of the rank's standard error
-	Frames   []string `json:"frames,omitempty"`    // of a crash, the innermost first, as the rank's own handler wrote them
+	Kind     Kind       `json:"kind"`
+	Likely   bool       `json:"likely,omitempty"` // it may be another kind
+	Phase    string     `json:"phase,omitempty"`  // what the run was doing: gathering, launching, wiring, running, stopping
+	Rank     *int       `json:"rank,omitempty"`   // in its job
+	Job      int        `json:"spawned_job,omitempty"`
+	Host     string     `json:"host,omitempty"`
+	Pod      string     `json:"pod,omitempty"`
+	Node     string     `json:"node,omitempty"` // of Kubernetes
+	PID      int        `json:"pid,omitempty"`
+	Signal   string     `json:"signal,omitempty"`    // SIGKILL
+	Errno    string     `json:"errno,omitempty"`     // ENOENT
+	GPU      string     `json:"gpu,omitempty"`       // UUID
+	PCI      string     `json:"pci,omitempty"`       // the GPU's address
+	HCA      string     `json:"hca,omitempty"`       // device:port
+	Cordon   string     `json:"cordon,omitempty"`    // the command that keeps jobs from the node
+	ExitCode int        `json:"exit_code,omitempty"` // of the run; a log does not say it
+	Restarts int        `json:"restarts,omitempty"`  // of the ranks before this
+	Evidence []string   `json:"evidence"`            // what happened, the fault itself first
+	Advice   []string   `json:"advice"`              // what to do, the likeliest to help first
+	Others   []string   `json:"others,omitempty"`    // what else went wrong
+	Stderr   []string   `json:"stderr,omitempty"`    // the first distinct lines of the rank's standard error
+	Frames   []string   `json:"frames,omitempty"`    // of a crash, the innermost first, by the rank's own handler or its core file
+	Absent   []Absentee `json:"absent,omitempty"`    // from a collective in which others waited
 
 	said []string // Evidence, the advice of the case, Others
 }
@@ -46,7 +47,7 @@ type Circumstances struct {
 	PID      int
 	GPU, PCI string // that the rank was given
 	Stderr   []string
-	Frames   []string // of its last back-trace
+	Frames   []string // of its last back-trace, or of its core file
 }
 
 // Verdict is the case as one; false when all went well.
@@ -74,6 +75,7 @@ func (c *Case) Verdict(where Circumstances) (Verdict, bool) {
 	if v.Kind == Segfault || v.Kind == Crash || f.Event == Ended && f.Exit.Signal == job.SIGBUS {
 		v.Frames = where.Frames
 	}
+	v.blame(c.absent(f))
 	v.complete(where)
 	return v, true
 }

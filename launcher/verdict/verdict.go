@@ -22,9 +22,10 @@ import "slices"
 
 // Case gathers the faults of a run. The zero value has none.
 type Case struct {
-	Stopped bool     // a rank was ended by mpiup
-	Passed  int      // the signal by which ranks were told that their hosts are taken away; 0: they were not
-	Holdup  []string // at the end of the time or on a signal: who waited for whom, and what to do
+	Stopped bool              // a rank was ended by mpiup
+	Passed  int               // the signal by which ranks were told that their hosts are taken away; 0: they were not
+	Absent  func() []Absentee // who is absent from a collective in which others wait, by their own records; nil: none are known
+	Holdup  []string          // at the end of the time or on a signal: who waited for whom, and what to do
 
 	faults   []Fault
 	added    int

@@ -365,6 +365,56 @@ func (PmiState) EnumDescriptor() ([]byte, []int) {
 	return file_mpiup_proto_rawDescGZIP(), []int{5}
 }
 
+// FlightUse is what a launcher wants of torch's flight recorder, which ranks here then have switched on.
+type FlightUse int32
+
+const (
+	FlightUse_FLIGHT_NONE   FlightUse = 0
+	FlightUse_FLIGHT_RECORD FlightUse = 1
+	FlightUse_FLIGHT_DUMP   FlightUse = 2
+)
+
+// Enum value maps for FlightUse.
+var (
+	FlightUse_name = map[int32]string{
+		0: "FLIGHT_NONE",
+		1: "FLIGHT_RECORD",
+		2: "FLIGHT_DUMP",
+	}
+	FlightUse_value = map[string]int32{
+		"FLIGHT_NONE":   0,
+		"FLIGHT_RECORD": 1,
+		"FLIGHT_DUMP":   2,
+	}
+)
+
+func (x FlightUse) Enum() *FlightUse {
+	p := new(FlightUse)
+	*p = x
+	return p
+}
+
+func (x FlightUse) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FlightUse) Descriptor() protoreflect.EnumDescriptor {
+	return file_mpiup_proto_enumTypes[6].Descriptor()
+}
+
+func (FlightUse) Type() protoreflect.EnumType {
+	return &file_mpiup_proto_enumTypes[6]
+}
+
+func (x FlightUse) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FlightUse.Descriptor instead.
+func (FlightUse) EnumDescriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{6}
+}
+
 // NAME_WATCH is answered when one of services is published, or was after the time since.
 // NAME_UNWATCH ends the watch of the same id, and has no answer.
 type NameOp int32
@@ -406,11 +456,11 @@ func (x NameOp) String() string {
 }
 
 func (NameOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[6].Descriptor()
+	return file_mpiup_proto_enumTypes[7].Descriptor()
 }
 
 func (NameOp) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[6]
+	return &file_mpiup_proto_enumTypes[7]
 }
 
 func (x NameOp) Number() protoreflect.EnumNumber {
@@ -419,7 +469,7 @@ func (x NameOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NameOp.Descriptor instead.
 func (NameOp) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{6}
+	return file_mpiup_proto_rawDescGZIP(), []int{7}
 }
 
 // Verdict is how a check ended. UNKNOWN: what it needs could not be read.
@@ -459,11 +509,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[7].Descriptor()
+	return file_mpiup_proto_enumTypes[8].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[7]
+	return &file_mpiup_proto_enumTypes[8]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -472,7 +522,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{7}
+	return file_mpiup_proto_rawDescGZIP(), []int{8}
 }
 
 // RankPhase is how far a rank's MPI library has come, as the agent hears of it.
@@ -515,11 +565,11 @@ func (x RankPhase) String() string {
 }
 
 func (RankPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_mpiup_proto_enumTypes[8].Descriptor()
+	return file_mpiup_proto_enumTypes[9].Descriptor()
 }
 
 func (RankPhase) Type() protoreflect.EnumType {
-	return &file_mpiup_proto_enumTypes[8]
+	return &file_mpiup_proto_enumTypes[9]
 }
 
 func (x RankPhase) Number() protoreflect.EnumNumber {
@@ -528,7 +578,7 @@ func (x RankPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RankPhase.Descriptor instead.
 func (RankPhase) EnumDescriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{8}
+	return file_mpiup_proto_rawDescGZIP(), []int{9}
 }
 
 // Frame is one message of a session, in either direction.
@@ -574,6 +624,7 @@ type Frame struct {
 	//	*Frame_Waits
 	//	*Frame_Met
 	//	*Frame_Activity
+	//	*Frame_Flight
 	//	*Frame_Credit
 	//	*Frame_Heartbeat
 	//	*Frame_FetchRequest
@@ -960,6 +1011,15 @@ func (x *Frame) GetActivity() *Activity {
 	return nil
 }
 
+func (x *Frame) GetFlight() *Flight {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Flight); ok {
+			return x.Flight
+		}
+	}
+	return nil
+}
+
 func (x *Frame) GetCredit() *Credit {
 	if x != nil {
 		if x, ok := x.Body.(*Frame_Credit); ok {
@@ -1164,6 +1224,10 @@ type Frame_Activity struct {
 	Activity *Activity `protobuf:"bytes,49,opt,name=activity,proto3,oneof"`
 }
 
+type Frame_Flight struct {
+	Flight *Flight `protobuf:"bytes,50,opt,name=flight,proto3,oneof"`
+}
+
 type Frame_Credit struct {
 	// both ways
 	Credit *Credit `protobuf:"bytes,60,opt,name=credit,proto3,oneof"`
@@ -1260,6 +1324,8 @@ func (*Frame_Waits) isFrame_Body() {}
 func (*Frame_Met) isFrame_Body() {}
 
 func (*Frame_Activity) isFrame_Body() {}
+
+func (*Frame_Flight) isFrame_Body() {}
 
 func (*Frame_Credit) isFrame_Body() {}
 
@@ -2706,6 +2772,7 @@ type Job struct {
 	MaxRestarts    uint32                 `protobuf:"varint,46,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`       // and may be
 	Explain        uint32                 `protobuf:"varint,43,opt,name=explain,proto3" json:"explain,omitempty"`                                  // 1 + the rank whose environment is shown in place of running programs; 0: none
 	PreemptSignal  uint32                 `protobuf:"varint,47,opt,name=preempt_signal,json=preemptSignal,proto3" json:"preempt_signal,omitempty"` // tells ranks that a pod of the run is being taken away; 0: SIGTERM
+	Flight         FlightUse              `protobuf:"varint,49,opt,name=flight,proto3,enum=mpiup.v1.FlightUse" json:"flight,omitempty"`            // what is wanted of torch's flight recorder
 	CheckpointDir  string                 `protobuf:"bytes,48,opt,name=checkpoint_dir,json=checkpointDir,proto3" json:"checkpoint_dir,omitempty"`  // where ranks save; made where it is missing; empty: none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2963,6 +3030,13 @@ func (x *Job) GetPreemptSignal() uint32 {
 		return x.PreemptSignal
 	}
 	return 0
+}
+
+func (x *Job) GetFlight() FlightUse {
+	if x != nil {
+		return x.Flight
+	}
+	return FlightUse_FLIGHT_NONE
 }
 
 func (x *Job) GetCheckpointDir() string {
@@ -3865,7 +3939,8 @@ func (x *Output) GetTimeNs() int64 {
 type OutputEnd struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
-	Cut           bool                   `protobuf:"varint,2,opt,name=cut,proto3" json:"cut,omitempty"`
+	Cut           bool                   `protobuf:"varint,2,opt,name=cut,proto3" json:"cut,omitempty"`      // a descendant still holds the pipe
+	Frames        []string               `protobuf:"bytes,3,rep,name=frames,proto3" json:"frames,omitempty"` // of a crash, by the process's core file, the innermost first; at most 6
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3912,6 +3987,13 @@ func (x *OutputEnd) GetCut() bool {
 		return x.Cut
 	}
 	return false
+}
+
+func (x *OutputEnd) GetFrames() []string {
+	if x != nil {
+		return x.Frames
+	}
+	return nil
 }
 
 // Input is for all that the first job's Launch.stdin names.
@@ -4488,6 +4570,7 @@ func (x *AbortNoted) GetId() uint64 {
 type AskWaits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Flight        bool                   `protobuf:"varint,2,opt,name=flight,proto3" json:"flight,omitempty"` // before the answer, processes are asked for dumps of their flight recorders (Flight)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4527,6 +4610,13 @@ func (x *AskWaits) GetId() uint64 {
 		return x.Id
 	}
 	return 0
+}
+
+func (x *AskWaits) GetFlight() bool {
+	if x != nil {
+		return x.Flight
+	}
+	return false
 }
 
 // Waits answers it. Without id nobody has asked: a barrier here has been open for a minute.
@@ -4875,6 +4965,228 @@ func (x *Place) GetWhere() string {
 	return ""
 }
 
+// Flight: what one process's flight recorder has, of a dump that was written here. Sent before the Exited of a rank, and before
+// Waits where AskWaits wants it. A later one of a rank replaces an earlier one.
+type Flight struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Rank          uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`    // torch's: processes that ranks start may be of it too
+	Groups        []*FlightGroup         `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"` // at most 64
+	Dump          []byte                 `protobuf:"bytes,4,opt,name=dump,proto3" json:"dump,omitempty"`     // the file, as gzip; empty: not wanted, or larger than 1 MiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Flight) Reset() {
+	*x = Flight{}
+	mi := &file_mpiup_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Flight) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Flight) ProtoMessage() {}
+
+func (x *Flight) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Flight.ProtoReflect.Descriptor instead.
+func (*Flight) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *Flight) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Flight) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Flight) GetGroups() []*FlightGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Flight) GetDump() []byte {
+	if x != nil {
+		return x.Dump
+	}
+	return nil
+}
+
+type FlightGroup struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	What          string                 `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`   // it is for; empty: unknown
+	Ranks         string                 `protobuf:"bytes,3,opt,name=ranks,proto3" json:"ranks,omitempty"` // torch's; empty: unknown
+	Last          uint64                 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`  // the number of the last collective that the process called
+	Ops           []*FlightOp            `protobuf:"bytes,5,rep,name=ops,proto3" json:"ops,omitempty"`     // the last that has ended, and the first that have not, ascending; at most 5
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlightGroup) Reset() {
+	*x = FlightGroup{}
+	mi := &file_mpiup_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlightGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlightGroup) ProtoMessage() {}
+
+func (x *FlightGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlightGroup.ProtoReflect.Descriptor instead.
+func (*FlightGroup) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *FlightGroup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FlightGroup) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *FlightGroup) GetRanks() string {
+	if x != nil {
+		return x.Ranks
+	}
+	return ""
+}
+
+func (x *FlightGroup) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *FlightGroup) GetOps() []*FlightOp {
+	if x != nil {
+		return x.Ops
+	}
+	return nil
+}
+
+type FlightOp struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Shape         string                 `protobuf:"bytes,3,opt,name=shape,proto3" json:"shape,omitempty"`
+	Done          bool                   `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`
+	Where         string                 `protobuf:"bytes,5,opt,name=where,proto3" json:"where,omitempty"` // in the program; empty: unknown
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlightOp) Reset() {
+	*x = FlightOp{}
+	mi := &file_mpiup_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlightOp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlightOp) ProtoMessage() {}
+
+func (x *FlightOp) ProtoReflect() protoreflect.Message {
+	mi := &file_mpiup_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlightOp.ProtoReflect.Descriptor instead.
+func (*FlightOp) Descriptor() ([]byte, []int) {
+	return file_mpiup_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *FlightOp) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *FlightOp) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FlightOp) GetShape() string {
+	if x != nil {
+		return x.Shape
+	}
+	return ""
+}
+
+func (x *FlightOp) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *FlightOp) GetWhere() string {
+	if x != nil {
+		return x.Where
+	}
+	return ""
+}
+
 // Control: a process wants others of the run to get a signal (PMIx_Job_control).
 type Control struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4888,7 +5200,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4900,7 +5212,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[46]
+	mi := &file_mpiup_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4913,7 +5225,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{46}
+	return file_mpiup_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Control) GetRank() uint32 {
@@ -4955,7 +5267,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4967,7 +5279,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[47]
+	mi := &file_mpiup_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4980,7 +5292,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{47}
+	return file_mpiup_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Notice) GetText() string {
@@ -5007,7 +5319,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5019,7 +5331,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[48]
+	mi := &file_mpiup_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5032,7 +5344,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{48}
+	return file_mpiup_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Ending) GetWhy() string {
@@ -5050,7 +5362,7 @@ type Bye struct {
 
 func (x *Bye) Reset() {
 	*x = Bye{}
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5062,7 +5374,7 @@ func (x *Bye) String() string {
 func (*Bye) ProtoMessage() {}
 
 func (x *Bye) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[49]
+	mi := &file_mpiup_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5075,7 +5387,7 @@ func (x *Bye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bye.ProtoReflect.Descriptor instead.
 func (*Bye) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{49}
+	return file_mpiup_proto_rawDescGZIP(), []int{52}
 }
 
 // Closed ends the session; refusal says that it was fenced by a newer incarnation.
@@ -5089,7 +5401,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5101,7 +5413,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[50]
+	mi := &file_mpiup_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5114,7 +5426,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{50}
+	return file_mpiup_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Closed) GetText() string {
@@ -5139,7 +5451,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5151,7 +5463,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[51]
+	mi := &file_mpiup_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5164,7 +5476,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{51}
+	return file_mpiup_proto_rawDescGZIP(), []int{54}
 }
 
 // FenceEnter: all this host's ranks of the set have entered; data is what they contributed.
@@ -5180,7 +5492,7 @@ type FenceEnter struct {
 
 func (x *FenceEnter) Reset() {
 	*x = FenceEnter{}
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5192,7 +5504,7 @@ func (x *FenceEnter) String() string {
 func (*FenceEnter) ProtoMessage() {}
 
 func (x *FenceEnter) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[52]
+	mi := &file_mpiup_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5205,7 +5517,7 @@ func (x *FenceEnter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceEnter.ProtoReflect.Descriptor instead.
 func (*FenceEnter) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{52}
+	return file_mpiup_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FenceEnter) GetSet() string {
@@ -5249,7 +5561,7 @@ type FenceResult struct {
 
 func (x *FenceResult) Reset() {
 	*x = FenceResult{}
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5261,7 +5573,7 @@ func (x *FenceResult) String() string {
 func (*FenceResult) ProtoMessage() {}
 
 func (x *FenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[53]
+	mi := &file_mpiup_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5274,7 +5586,7 @@ func (x *FenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResult.ProtoReflect.Descriptor instead.
 func (*FenceResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{53}
+	return file_mpiup_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FenceResult) GetSet() string {
@@ -5329,7 +5641,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5341,7 +5653,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[54]
+	mi := &file_mpiup_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5354,7 +5666,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{54}
+	return file_mpiup_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FetchRequest) GetId() uint64 {
@@ -5418,7 +5730,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5430,7 +5742,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[55]
+	mi := &file_mpiup_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5443,7 +5755,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{55}
+	return file_mpiup_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FetchResult) GetId() uint64 {
@@ -5484,7 +5796,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5496,7 +5808,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[56]
+	mi := &file_mpiup_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5509,7 +5821,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{56}
+	return file_mpiup_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Event) GetData() []byte {
@@ -5536,7 +5848,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5548,7 +5860,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[57]
+	mi := &file_mpiup_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5561,7 +5873,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{57}
+	return file_mpiup_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Rendezvous) GetJob() uint32 {
@@ -5628,7 +5940,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5640,7 +5952,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[58]
+	mi := &file_mpiup_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5653,7 +5965,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{58}
+	return file_mpiup_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Gone) GetIds() string {
@@ -5712,7 +6024,7 @@ type NameRequest struct {
 
 func (x *NameRequest) Reset() {
 	*x = NameRequest{}
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5724,7 +6036,7 @@ func (x *NameRequest) String() string {
 func (*NameRequest) ProtoMessage() {}
 
 func (x *NameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[59]
+	mi := &file_mpiup_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5737,7 +6049,7 @@ func (x *NameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameRequest.ProtoReflect.Descriptor instead.
 func (*NameRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{59}
+	return file_mpiup_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NameRequest) GetId() uint64 {
@@ -5795,7 +6107,7 @@ type NameResult struct {
 
 func (x *NameResult) Reset() {
 	*x = NameResult{}
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5807,7 +6119,7 @@ func (x *NameResult) String() string {
 func (*NameResult) ProtoMessage() {}
 
 func (x *NameResult) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[60]
+	mi := &file_mpiup_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5820,7 +6132,7 @@ func (x *NameResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameResult.ProtoReflect.Descriptor instead.
 func (*NameResult) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{60}
+	return file_mpiup_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *NameResult) GetId() uint64 {
@@ -5866,7 +6178,7 @@ type PeersRequest struct {
 
 func (x *PeersRequest) Reset() {
 	*x = PeersRequest{}
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5878,7 +6190,7 @@ func (x *PeersRequest) String() string {
 func (*PeersRequest) ProtoMessage() {}
 
 func (x *PeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[61]
+	mi := &file_mpiup_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5891,7 +6203,7 @@ func (x *PeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersRequest.ProtoReflect.Descriptor instead.
 func (*PeersRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{61}
+	return file_mpiup_proto_rawDescGZIP(), []int{64}
 }
 
 type Peer struct {
@@ -5911,7 +6223,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5923,7 +6235,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[62]
+	mi := &file_mpiup_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5936,7 +6248,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{62}
+	return file_mpiup_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Peer) GetName() string {
@@ -6012,7 +6324,7 @@ type PeersReply struct {
 
 func (x *PeersReply) Reset() {
 	*x = PeersReply{}
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6024,7 +6336,7 @@ func (x *PeersReply) String() string {
 func (*PeersReply) ProtoMessage() {}
 
 func (x *PeersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[63]
+	mi := &file_mpiup_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6037,7 +6349,7 @@ func (x *PeersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeersReply.ProtoReflect.Descriptor instead.
 func (*PeersReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{63}
+	return file_mpiup_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PeersReply) GetPeers() []*Peer {
@@ -6065,7 +6377,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6077,7 +6389,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[64]
+	mi := &file_mpiup_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6090,7 +6402,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{64}
+	return file_mpiup_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ShutdownRequest) GetWhy() string {
@@ -6122,7 +6434,7 @@ type ShutdownReply struct {
 
 func (x *ShutdownReply) Reset() {
 	*x = ShutdownReply{}
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6134,7 +6446,7 @@ func (x *ShutdownReply) String() string {
 func (*ShutdownReply) ProtoMessage() {}
 
 func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[65]
+	mi := &file_mpiup_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6147,7 +6459,7 @@ func (x *ShutdownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownReply.ProtoReflect.Descriptor instead.
 func (*ShutdownReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{65}
+	return file_mpiup_proto_rawDescGZIP(), []int{68}
 }
 
 type CheckupRequest struct {
@@ -6165,7 +6477,7 @@ type CheckupRequest struct {
 
 func (x *CheckupRequest) Reset() {
 	*x = CheckupRequest{}
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6177,7 +6489,7 @@ func (x *CheckupRequest) String() string {
 func (*CheckupRequest) ProtoMessage() {}
 
 func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[66]
+	mi := &file_mpiup_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6190,7 +6502,7 @@ func (x *CheckupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupRequest.ProtoReflect.Descriptor instead.
 func (*CheckupRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{66}
+	return file_mpiup_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CheckupRequest) GetRanks() uint32 {
@@ -6256,7 +6568,7 @@ type CheckupReply struct {
 
 func (x *CheckupReply) Reset() {
 	*x = CheckupReply{}
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6268,7 +6580,7 @@ func (x *CheckupReply) String() string {
 func (*CheckupReply) ProtoMessage() {}
 
 func (x *CheckupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[67]
+	mi := &file_mpiup_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6281,7 +6593,7 @@ func (x *CheckupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckupReply.ProtoReflect.Descriptor instead.
 func (*CheckupReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{67}
+	return file_mpiup_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CheckupReply) GetHost() *HelloReply {
@@ -6339,7 +6651,7 @@ type RdmaPort struct {
 
 func (x *RdmaPort) Reset() {
 	*x = RdmaPort{}
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6351,7 +6663,7 @@ func (x *RdmaPort) String() string {
 func (*RdmaPort) ProtoMessage() {}
 
 func (x *RdmaPort) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[68]
+	mi := &file_mpiup_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6364,7 +6676,7 @@ func (x *RdmaPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RdmaPort.ProtoReflect.Descriptor instead.
 func (*RdmaPort) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{68}
+	return file_mpiup_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RdmaPort) GetDevice() string {
@@ -6407,7 +6719,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6419,7 +6731,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[69]
+	mi := &file_mpiup_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6432,7 +6744,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{69}
+	return file_mpiup_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Finding) GetName() string {
@@ -6473,7 +6785,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6485,7 +6797,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[70]
+	mi := &file_mpiup_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6498,7 +6810,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{70}
+	return file_mpiup_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Fact) GetName() string {
@@ -6527,7 +6839,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6539,7 +6851,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[71]
+	mi := &file_mpiup_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6552,7 +6864,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{71}
+	return file_mpiup_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *AnswerRequest) GetToken() []byte {
@@ -6585,7 +6897,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6597,7 +6909,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[72]
+	mi := &file_mpiup_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6610,7 +6922,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{72}
+	return file_mpiup_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AnswerReply) GetAddresses() []string {
@@ -6631,7 +6943,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6643,7 +6955,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[73]
+	mi := &file_mpiup_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6656,7 +6968,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{73}
+	return file_mpiup_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *AskRequest) GetTargets() []*Target {
@@ -6690,7 +7002,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6702,7 +7014,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[74]
+	mi := &file_mpiup_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6715,7 +7027,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{74}
+	return file_mpiup_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Target) GetHost() string {
@@ -6741,7 +7053,7 @@ type AskReply struct {
 
 func (x *AskReply) Reset() {
 	*x = AskReply{}
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6753,7 +7065,7 @@ func (x *AskReply) String() string {
 func (*AskReply) ProtoMessage() {}
 
 func (x *AskReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[75]
+	mi := &file_mpiup_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6766,7 +7078,7 @@ func (x *AskReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskReply.ProtoReflect.Descriptor instead.
 func (*AskReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{75}
+	return file_mpiup_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *AskReply) GetWays() []*Way {
@@ -6790,7 +7102,7 @@ type Way struct {
 
 func (x *Way) Reset() {
 	*x = Way{}
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6802,7 +7114,7 @@ func (x *Way) String() string {
 func (*Way) ProtoMessage() {}
 
 func (x *Way) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[76]
+	mi := &file_mpiup_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6815,7 +7127,7 @@ func (x *Way) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Way.ProtoReflect.Descriptor instead.
 func (*Way) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{76}
+	return file_mpiup_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Way) GetHost() string {
@@ -6868,7 +7180,7 @@ type RanksRequest struct {
 
 func (x *RanksRequest) Reset() {
 	*x = RanksRequest{}
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6880,7 +7192,7 @@ func (x *RanksRequest) String() string {
 func (*RanksRequest) ProtoMessage() {}
 
 func (x *RanksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[77]
+	mi := &file_mpiup_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6893,7 +7205,7 @@ func (x *RanksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksRequest.ProtoReflect.Descriptor instead.
 func (*RanksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{77}
+	return file_mpiup_proto_rawDescGZIP(), []int{80}
 }
 
 type RanksReply struct {
@@ -6906,7 +7218,7 @@ type RanksReply struct {
 
 func (x *RanksReply) Reset() {
 	*x = RanksReply{}
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6918,7 +7230,7 @@ func (x *RanksReply) String() string {
 func (*RanksReply) ProtoMessage() {}
 
 func (x *RanksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[78]
+	mi := &file_mpiup_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6931,7 +7243,7 @@ func (x *RanksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RanksReply.ProtoReflect.Descriptor instead.
 func (*RanksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{78}
+	return file_mpiup_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *RanksReply) GetRanks() []*RankState {
@@ -6975,7 +7287,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6987,7 +7299,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[79]
+	mi := &file_mpiup_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7000,7 +7312,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{79}
+	return file_mpiup_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *RankState) GetLauncher() string {
@@ -7139,7 +7451,7 @@ type StacksRequest struct {
 
 func (x *StacksRequest) Reset() {
 	*x = StacksRequest{}
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7151,7 +7463,7 @@ func (x *StacksRequest) String() string {
 func (*StacksRequest) ProtoMessage() {}
 
 func (x *StacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[80]
+	mi := &file_mpiup_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7164,7 +7476,7 @@ func (x *StacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksRequest.ProtoReflect.Descriptor instead.
 func (*StacksRequest) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{80}
+	return file_mpiup_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *StacksRequest) GetRanks() string {
@@ -7191,7 +7503,7 @@ type StacksReply struct {
 
 func (x *StacksReply) Reset() {
 	*x = StacksReply{}
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7203,7 +7515,7 @@ func (x *StacksReply) String() string {
 func (*StacksReply) ProtoMessage() {}
 
 func (x *StacksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[81]
+	mi := &file_mpiup_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7216,7 +7528,7 @@ func (x *StacksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StacksReply.ProtoReflect.Descriptor instead.
 func (*StacksReply) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{81}
+	return file_mpiup_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *StacksReply) GetStacks() []*RankStack {
@@ -7250,7 +7562,7 @@ type RankStack struct {
 
 func (x *RankStack) Reset() {
 	*x = RankStack{}
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7262,7 +7574,7 @@ func (x *RankStack) String() string {
 func (*RankStack) ProtoMessage() {}
 
 func (x *RankStack) ProtoReflect() protoreflect.Message {
-	mi := &file_mpiup_proto_msgTypes[82]
+	mi := &file_mpiup_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7275,7 +7587,7 @@ func (x *RankStack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStack.ProtoReflect.Descriptor instead.
 func (*RankStack) Descriptor() ([]byte, []int) {
-	return file_mpiup_proto_rawDescGZIP(), []int{82}
+	return file_mpiup_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *RankStack) GetLauncher() string {
@@ -7338,7 +7650,7 @@ var File_mpiup_proto protoreflect.FileDescriptor
 
 const file_mpiup_proto_rawDesc = "" +
 	"\n" +
-	"\vmpiup.proto\x12\bmpiup.v1\"\xbe\x10\n" +
+	"\vmpiup.proto\x12\bmpiup.v1\"\xea\x10\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03ack\x18\x02 \x01(\x04R\x03ack\x12$\n" +
@@ -7384,6 +7696,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05waits\x18/ \x01(\v2\x0f.mpiup.v1.WaitsH\x00R\x05waits\x12!\n" +
 	"\x03met\x180 \x01(\v2\r.mpiup.v1.MetH\x00R\x03met\x120\n" +
 	"\bactivity\x181 \x01(\v2\x12.mpiup.v1.ActivityH\x00R\bactivity\x12*\n" +
+	"\x06flight\x182 \x01(\v2\x10.mpiup.v1.FlightH\x00R\x06flight\x12*\n" +
 	"\x06credit\x18< \x01(\v2\x10.mpiup.v1.CreditH\x00R\x06credit\x123\n" +
 	"\theartbeat\x18= \x01(\v2\x13.mpiup.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\rfetch_request\x18> \x01(\v2\x16.mpiup.v1.FetchRequestH\x00R\ffetchRequest\x12:\n" +
@@ -7521,7 +7834,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05stdin\x18\x06 \x03(\rR\x05stdin\x12(\n" +
 	"\x05files\x18\a \x03(\v2\x12.mpiup.v1.CopyFileR\x05files\x12*\n" +
 	"\x06preput\x18\b \x03(\v2\x12.mpiup.v1.KeyValueR\x06preput\x12\"\n" +
-	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xc4\a\n" +
+	"\x04exec\x18\t \x01(\v2\x0e.mpiup.v1.ExecR\x04exec\"\xf1\a\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x12\n" +
@@ -7557,7 +7870,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\brestarts\x18- \x01(\rR\brestarts\x12!\n" +
 	"\fmax_restarts\x18. \x01(\rR\vmaxRestarts\x12\x18\n" +
 	"\aexplain\x18+ \x01(\rR\aexplain\x12%\n" +
-	"\x0epreempt_signal\x18/ \x01(\rR\rpreemptSignal\x12%\n" +
+	"\x0epreempt_signal\x18/ \x01(\rR\rpreemptSignal\x12+\n" +
+	"\x06flight\x181 \x01(\x0e2\x13.mpiup.v1.FlightUseR\x06flight\x12%\n" +
 	"\x0echeckpoint_dir\x180 \x01(\tR\rcheckpointDir\"\x8e\x01\n" +
 	"\x04Exec\x12\x1a\n" +
 	"\bterminal\x18\x01 \x01(\bR\bterminal\x12\x12\n" +
@@ -7629,10 +7943,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06stream\x18\x02 \x01(\x0e2\x10.mpiup.v1.StreamR\x06stream\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12\x18\n" +
 	"\apartial\x18\x04 \x01(\bR\apartial\x12\x17\n" +
-	"\atime_ns\x18\x05 \x01(\x03R\x06timeNs\"1\n" +
+	"\atime_ns\x18\x05 \x01(\x03R\x06timeNs\"I\n" +
 	"\tOutputEnd\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x10\n" +
-	"\x03cut\x18\x02 \x01(\bR\x03cut\"-\n" +
+	"\x03cut\x18\x02 \x01(\bR\x03cut\x12\x16\n" +
+	"\x06frames\x18\x03 \x03(\tR\x06frames\"-\n" +
 	"\x05Input\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
 	"\x03eof\x18\x02 \x01(\bR\x03eof\"2\n" +
@@ -7673,9 +7988,10 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x02id\x18\x05 \x01(\x04R\x02id\"\x1c\n" +
 	"\n" +
 	"AbortNoted\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"\x1a\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"2\n" +
 	"\bAskWaits\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"U\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
+	"\x06flight\x18\x02 \x01(\bR\x06flight\"U\n" +
 	"\x05Waits\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06silent\x18\x02 \x01(\tR\x06silent\x12$\n" +
@@ -7700,7 +8016,24 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x06places\x18\x05 \x03(\v2\x0f.mpiup.v1.PlaceR\x06places\"/\n" +
 	"\x05Place\x12\x10\n" +
 	"\x03ids\x18\x01 \x01(\tR\x03ids\x12\x14\n" +
-	"\x05where\x18\x02 \x01(\tR\x05where\"a\n" +
+	"\x05where\x18\x02 \x01(\tR\x05where\"q\n" +
+	"\x06Flight\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x12-\n" +
+	"\x06groups\x18\x03 \x03(\v2\x15.mpiup.v1.FlightGroupR\x06groups\x12\x12\n" +
+	"\x04dump\x18\x04 \x01(\fR\x04dump\"\x85\x01\n" +
+	"\vFlightGroup\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04what\x18\x02 \x01(\tR\x04what\x12\x14\n" +
+	"\x05ranks\x18\x03 \x01(\tR\x05ranks\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\x04R\x04last\x12$\n" +
+	"\x03ops\x18\x05 \x03(\v2\x12.mpiup.v1.FlightOpR\x03ops\"p\n" +
+	"\bFlightOp\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05shape\x18\x03 \x01(\tR\x05shape\x12\x12\n" +
+	"\x04done\x18\x04 \x01(\bR\x04done\x12\x14\n" +
+	"\x05where\x18\x05 \x01(\tR\x05where\"a\n" +
 	"\aControl\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x18\n" +
 	"\atargets\x18\x02 \x01(\tR\atargets\x12\x16\n" +
@@ -7923,7 +8256,11 @@ const file_mpiup_proto_rawDesc = "" +
 	"\bPmiState\x12\r\n" +
 	"\tPMI_NEVER\x10\x00\x12\x0f\n" +
 	"\vPMI_RUNNING\x10\x01\x12\x11\n" +
-	"\rPMI_FINALIZED\x10\x02*a\n" +
+	"\rPMI_FINALIZED\x10\x02*@\n" +
+	"\tFlightUse\x12\x0f\n" +
+	"\vFLIGHT_NONE\x10\x00\x12\x11\n" +
+	"\rFLIGHT_RECORD\x10\x01\x12\x0f\n" +
+	"\vFLIGHT_DUMP\x10\x02*a\n" +
 	"\x06NameOp\x12\x10\n" +
 	"\fNAME_PUBLISH\x10\x00\x12\x0f\n" +
 	"\vNAME_LOOKUP\x10\x01\x12\x12\n" +
@@ -7966,8 +8303,8 @@ func file_mpiup_proto_rawDescGZIP() []byte {
 	return file_mpiup_proto_rawDescData
 }
 
-var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
+var file_mpiup_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_mpiup_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_mpiup_proto_goTypes = []any{
 	(MachineWish)(0),        // 0: mpiup.v1.MachineWish
 	(Refusal)(0),            // 1: mpiup.v1.Refusal
@@ -7975,200 +8312,208 @@ var file_mpiup_proto_goTypes = []any{
 	(StartPhase)(0),         // 3: mpiup.v1.StartPhase
 	(Stream)(0),             // 4: mpiup.v1.Stream
 	(PmiState)(0),           // 5: mpiup.v1.PmiState
-	(NameOp)(0),             // 6: mpiup.v1.NameOp
-	(Verdict)(0),            // 7: mpiup.v1.Verdict
-	(RankPhase)(0),          // 8: mpiup.v1.RankPhase
-	(*Frame)(nil),           // 9: mpiup.v1.Frame
-	(*Open)(nil),            // 10: mpiup.v1.Open
-	(*Opened)(nil),          // 11: mpiup.v1.Opened
-	(*Machine)(nil),         // 12: mpiup.v1.Machine
-	(*HelloRequest)(nil),    // 13: mpiup.v1.HelloRequest
-	(*HelloReply)(nil),      // 14: mpiup.v1.HelloReply
-	(*Use)(nil),             // 15: mpiup.v1.Use
-	(*GpuUnit)(nil),         // 16: mpiup.v1.GpuUnit
-	(*App)(nil),             // 17: mpiup.v1.App
-	(*Tool)(nil),            // 18: mpiup.v1.Tool
-	(*CopyFile)(nil),        // 19: mpiup.v1.CopyFile
-	(*CopyData)(nil),        // 20: mpiup.v1.CopyData
-	(*CopyCredit)(nil),      // 21: mpiup.v1.CopyCredit
-	(*Proc)(nil),            // 22: mpiup.v1.Proc
-	(*HostRanks)(nil),       // 23: mpiup.v1.HostRanks
-	(*KeyValue)(nil),        // 24: mpiup.v1.KeyValue
-	(*Launch)(nil),          // 25: mpiup.v1.Launch
-	(*Job)(nil),             // 26: mpiup.v1.Job
-	(*Exec)(nil),            // 27: mpiup.v1.Exec
-	(*Meeting)(nil),         // 28: mpiup.v1.Meeting
-	(*Fabric)(nil),          // 29: mpiup.v1.Fabric
-	(*SpawnRequest)(nil),    // 30: mpiup.v1.SpawnRequest
-	(*SpawnApp)(nil),        // 31: mpiup.v1.SpawnApp
-	(*SpawnResult)(nil),     // 32: mpiup.v1.SpawnResult
-	(*JobOver)(nil),         // 33: mpiup.v1.JobOver
-	(*Chosen)(nil),          // 34: mpiup.v1.Chosen
-	(*Proceed)(nil),         // 35: mpiup.v1.Proceed
-	(*Started)(nil),         // 36: mpiup.v1.Started
-	(*StartFailed)(nil),     // 37: mpiup.v1.StartFailed
-	(*Output)(nil),          // 38: mpiup.v1.Output
-	(*OutputEnd)(nil),       // 39: mpiup.v1.OutputEnd
-	(*Input)(nil),           // 40: mpiup.v1.Input
-	(*Credit)(nil),          // 41: mpiup.v1.Credit
-	(*Resize)(nil),          // 42: mpiup.v1.Resize
-	(*Signal)(nil),          // 43: mpiup.v1.Signal
-	(*Stop)(nil),            // 44: mpiup.v1.Stop
-	(*Exited)(nil),          // 45: mpiup.v1.Exited
-	(*WireupFailed)(nil),    // 46: mpiup.v1.WireupFailed
-	(*Aborted)(nil),         // 47: mpiup.v1.Aborted
-	(*AbortNoted)(nil),      // 48: mpiup.v1.AbortNoted
-	(*AskWaits)(nil),        // 49: mpiup.v1.AskWaits
-	(*Waits)(nil),           // 50: mpiup.v1.Waits
-	(*Wait)(nil),            // 51: mpiup.v1.Wait
-	(*Met)(nil),             // 52: mpiup.v1.Met
-	(*Activity)(nil),        // 53: mpiup.v1.Activity
-	(*Place)(nil),           // 54: mpiup.v1.Place
-	(*Control)(nil),         // 55: mpiup.v1.Control
-	(*Notice)(nil),          // 56: mpiup.v1.Notice
-	(*Ending)(nil),          // 57: mpiup.v1.Ending
-	(*Bye)(nil),             // 58: mpiup.v1.Bye
-	(*Closed)(nil),          // 59: mpiup.v1.Closed
-	(*Heartbeat)(nil),       // 60: mpiup.v1.Heartbeat
-	(*FenceEnter)(nil),      // 61: mpiup.v1.FenceEnter
-	(*FenceResult)(nil),     // 62: mpiup.v1.FenceResult
-	(*FetchRequest)(nil),    // 63: mpiup.v1.FetchRequest
-	(*FetchResult)(nil),     // 64: mpiup.v1.FetchResult
-	(*Event)(nil),           // 65: mpiup.v1.Event
-	(*Rendezvous)(nil),      // 66: mpiup.v1.Rendezvous
-	(*Gone)(nil),            // 67: mpiup.v1.Gone
-	(*NameRequest)(nil),     // 68: mpiup.v1.NameRequest
-	(*NameResult)(nil),      // 69: mpiup.v1.NameResult
-	(*PeersRequest)(nil),    // 70: mpiup.v1.PeersRequest
-	(*Peer)(nil),            // 71: mpiup.v1.Peer
-	(*PeersReply)(nil),      // 72: mpiup.v1.PeersReply
-	(*ShutdownRequest)(nil), // 73: mpiup.v1.ShutdownRequest
-	(*ShutdownReply)(nil),   // 74: mpiup.v1.ShutdownReply
-	(*CheckupRequest)(nil),  // 75: mpiup.v1.CheckupRequest
-	(*CheckupReply)(nil),    // 76: mpiup.v1.CheckupReply
-	(*RdmaPort)(nil),        // 77: mpiup.v1.RdmaPort
-	(*Finding)(nil),         // 78: mpiup.v1.Finding
-	(*Fact)(nil),            // 79: mpiup.v1.Fact
-	(*AnswerRequest)(nil),   // 80: mpiup.v1.AnswerRequest
-	(*AnswerReply)(nil),     // 81: mpiup.v1.AnswerReply
-	(*AskRequest)(nil),      // 82: mpiup.v1.AskRequest
-	(*Target)(nil),          // 83: mpiup.v1.Target
-	(*AskReply)(nil),        // 84: mpiup.v1.AskReply
-	(*Way)(nil),             // 85: mpiup.v1.Way
-	(*RanksRequest)(nil),    // 86: mpiup.v1.RanksRequest
-	(*RanksReply)(nil),      // 87: mpiup.v1.RanksReply
-	(*RankState)(nil),       // 88: mpiup.v1.RankState
-	(*StacksRequest)(nil),   // 89: mpiup.v1.StacksRequest
-	(*StacksReply)(nil),     // 90: mpiup.v1.StacksReply
-	(*RankStack)(nil),       // 91: mpiup.v1.RankStack
+	(FlightUse)(0),          // 6: mpiup.v1.FlightUse
+	(NameOp)(0),             // 7: mpiup.v1.NameOp
+	(Verdict)(0),            // 8: mpiup.v1.Verdict
+	(RankPhase)(0),          // 9: mpiup.v1.RankPhase
+	(*Frame)(nil),           // 10: mpiup.v1.Frame
+	(*Open)(nil),            // 11: mpiup.v1.Open
+	(*Opened)(nil),          // 12: mpiup.v1.Opened
+	(*Machine)(nil),         // 13: mpiup.v1.Machine
+	(*HelloRequest)(nil),    // 14: mpiup.v1.HelloRequest
+	(*HelloReply)(nil),      // 15: mpiup.v1.HelloReply
+	(*Use)(nil),             // 16: mpiup.v1.Use
+	(*GpuUnit)(nil),         // 17: mpiup.v1.GpuUnit
+	(*App)(nil),             // 18: mpiup.v1.App
+	(*Tool)(nil),            // 19: mpiup.v1.Tool
+	(*CopyFile)(nil),        // 20: mpiup.v1.CopyFile
+	(*CopyData)(nil),        // 21: mpiup.v1.CopyData
+	(*CopyCredit)(nil),      // 22: mpiup.v1.CopyCredit
+	(*Proc)(nil),            // 23: mpiup.v1.Proc
+	(*HostRanks)(nil),       // 24: mpiup.v1.HostRanks
+	(*KeyValue)(nil),        // 25: mpiup.v1.KeyValue
+	(*Launch)(nil),          // 26: mpiup.v1.Launch
+	(*Job)(nil),             // 27: mpiup.v1.Job
+	(*Exec)(nil),            // 28: mpiup.v1.Exec
+	(*Meeting)(nil),         // 29: mpiup.v1.Meeting
+	(*Fabric)(nil),          // 30: mpiup.v1.Fabric
+	(*SpawnRequest)(nil),    // 31: mpiup.v1.SpawnRequest
+	(*SpawnApp)(nil),        // 32: mpiup.v1.SpawnApp
+	(*SpawnResult)(nil),     // 33: mpiup.v1.SpawnResult
+	(*JobOver)(nil),         // 34: mpiup.v1.JobOver
+	(*Chosen)(nil),          // 35: mpiup.v1.Chosen
+	(*Proceed)(nil),         // 36: mpiup.v1.Proceed
+	(*Started)(nil),         // 37: mpiup.v1.Started
+	(*StartFailed)(nil),     // 38: mpiup.v1.StartFailed
+	(*Output)(nil),          // 39: mpiup.v1.Output
+	(*OutputEnd)(nil),       // 40: mpiup.v1.OutputEnd
+	(*Input)(nil),           // 41: mpiup.v1.Input
+	(*Credit)(nil),          // 42: mpiup.v1.Credit
+	(*Resize)(nil),          // 43: mpiup.v1.Resize
+	(*Signal)(nil),          // 44: mpiup.v1.Signal
+	(*Stop)(nil),            // 45: mpiup.v1.Stop
+	(*Exited)(nil),          // 46: mpiup.v1.Exited
+	(*WireupFailed)(nil),    // 47: mpiup.v1.WireupFailed
+	(*Aborted)(nil),         // 48: mpiup.v1.Aborted
+	(*AbortNoted)(nil),      // 49: mpiup.v1.AbortNoted
+	(*AskWaits)(nil),        // 50: mpiup.v1.AskWaits
+	(*Waits)(nil),           // 51: mpiup.v1.Waits
+	(*Wait)(nil),            // 52: mpiup.v1.Wait
+	(*Met)(nil),             // 53: mpiup.v1.Met
+	(*Activity)(nil),        // 54: mpiup.v1.Activity
+	(*Place)(nil),           // 55: mpiup.v1.Place
+	(*Flight)(nil),          // 56: mpiup.v1.Flight
+	(*FlightGroup)(nil),     // 57: mpiup.v1.FlightGroup
+	(*FlightOp)(nil),        // 58: mpiup.v1.FlightOp
+	(*Control)(nil),         // 59: mpiup.v1.Control
+	(*Notice)(nil),          // 60: mpiup.v1.Notice
+	(*Ending)(nil),          // 61: mpiup.v1.Ending
+	(*Bye)(nil),             // 62: mpiup.v1.Bye
+	(*Closed)(nil),          // 63: mpiup.v1.Closed
+	(*Heartbeat)(nil),       // 64: mpiup.v1.Heartbeat
+	(*FenceEnter)(nil),      // 65: mpiup.v1.FenceEnter
+	(*FenceResult)(nil),     // 66: mpiup.v1.FenceResult
+	(*FetchRequest)(nil),    // 67: mpiup.v1.FetchRequest
+	(*FetchResult)(nil),     // 68: mpiup.v1.FetchResult
+	(*Event)(nil),           // 69: mpiup.v1.Event
+	(*Rendezvous)(nil),      // 70: mpiup.v1.Rendezvous
+	(*Gone)(nil),            // 71: mpiup.v1.Gone
+	(*NameRequest)(nil),     // 72: mpiup.v1.NameRequest
+	(*NameResult)(nil),      // 73: mpiup.v1.NameResult
+	(*PeersRequest)(nil),    // 74: mpiup.v1.PeersRequest
+	(*Peer)(nil),            // 75: mpiup.v1.Peer
+	(*PeersReply)(nil),      // 76: mpiup.v1.PeersReply
+	(*ShutdownRequest)(nil), // 77: mpiup.v1.ShutdownRequest
+	(*ShutdownReply)(nil),   // 78: mpiup.v1.ShutdownReply
+	(*CheckupRequest)(nil),  // 79: mpiup.v1.CheckupRequest
+	(*CheckupReply)(nil),    // 80: mpiup.v1.CheckupReply
+	(*RdmaPort)(nil),        // 81: mpiup.v1.RdmaPort
+	(*Finding)(nil),         // 82: mpiup.v1.Finding
+	(*Fact)(nil),            // 83: mpiup.v1.Fact
+	(*AnswerRequest)(nil),   // 84: mpiup.v1.AnswerRequest
+	(*AnswerReply)(nil),     // 85: mpiup.v1.AnswerReply
+	(*AskRequest)(nil),      // 86: mpiup.v1.AskRequest
+	(*Target)(nil),          // 87: mpiup.v1.Target
+	(*AskReply)(nil),        // 88: mpiup.v1.AskReply
+	(*Way)(nil),             // 89: mpiup.v1.Way
+	(*RanksRequest)(nil),    // 90: mpiup.v1.RanksRequest
+	(*RanksReply)(nil),      // 91: mpiup.v1.RanksReply
+	(*RankState)(nil),       // 92: mpiup.v1.RankState
+	(*StacksRequest)(nil),   // 93: mpiup.v1.StacksRequest
+	(*StacksReply)(nil),     // 94: mpiup.v1.StacksReply
+	(*RankStack)(nil),       // 95: mpiup.v1.RankStack
 }
 var file_mpiup_proto_depIdxs = []int32{
-	10, // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
-	25, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
-	40, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
-	43, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
-	44, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
-	42, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
-	62, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
-	69, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
-	58, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
-	32, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
-	67, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
-	20, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
-	33, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
-	48, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
-	49, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
-	35, // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
-	11, // 16: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
-	36, // 17: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
-	37, // 18: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
-	38, // 19: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
-	39, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
-	45, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
-	61, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
-	68, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
-	47, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
-	56, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
-	57, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
-	59, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
-	46, // 28: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
-	30, // 29: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
-	34, // 30: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
-	21, // 31: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
-	55, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
-	50, // 33: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
-	52, // 34: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
-	53, // 35: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
-	41, // 36: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
-	60, // 37: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
-	63, // 38: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
-	64, // 39: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
-	65, // 40: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
-	66, // 41: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
-	0,  // 42: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
-	1,  // 43: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
-	14, // 44: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
-	12, // 45: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
-	15, // 46: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
-	16, // 47: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
-	18, // 48: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
-	26, // 49: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
-	17, // 50: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
-	22, // 51: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
-	19, // 52: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
-	24, // 53: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
-	27, // 54: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
-	2,  // 55: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
-	23, // 56: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
-	29, // 57: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
-	28, // 58: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
-	31, // 59: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
-	24, // 60: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
-	17, // 61: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
-	2,  // 62: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
-	3,  // 63: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
-	4,  // 64: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
-	5,  // 65: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
-	51, // 66: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
-	54, // 67: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
-	1,  // 68: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
-	6,  // 69: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
-	71, // 70: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
-	14, // 71: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
-	14, // 72: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
-	78, // 73: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
-	79, // 74: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
-	79, // 75: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
-	77, // 76: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
-	7,  // 77: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
-	83, // 78: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
-	85, // 79: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
-	88, // 80: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
-	8,  // 81: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
-	91, // 82: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
-	9,  // 83: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
-	13, // 84: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
-	70, // 85: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
-	73, // 86: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
-	75, // 87: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
-	80, // 88: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
-	82, // 89: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
-	86, // 90: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
-	89, // 91: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
-	9,  // 92: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
-	14, // 93: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
-	72, // 94: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
-	74, // 95: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
-	76, // 96: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
-	81, // 97: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
-	84, // 98: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
-	87, // 99: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
-	90, // 100: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
-	92, // [92:101] is the sub-list for method output_type
-	83, // [83:92] is the sub-list for method input_type
-	83, // [83:83] is the sub-list for extension type_name
-	83, // [83:83] is the sub-list for extension extendee
-	0,  // [0:83] is the sub-list for field type_name
+	11, // 0: mpiup.v1.Frame.open:type_name -> mpiup.v1.Open
+	26, // 1: mpiup.v1.Frame.launch:type_name -> mpiup.v1.Launch
+	41, // 2: mpiup.v1.Frame.input:type_name -> mpiup.v1.Input
+	44, // 3: mpiup.v1.Frame.signal:type_name -> mpiup.v1.Signal
+	45, // 4: mpiup.v1.Frame.stop:type_name -> mpiup.v1.Stop
+	43, // 5: mpiup.v1.Frame.resize:type_name -> mpiup.v1.Resize
+	66, // 6: mpiup.v1.Frame.fence_result:type_name -> mpiup.v1.FenceResult
+	73, // 7: mpiup.v1.Frame.name_result:type_name -> mpiup.v1.NameResult
+	62, // 8: mpiup.v1.Frame.bye:type_name -> mpiup.v1.Bye
+	33, // 9: mpiup.v1.Frame.spawn_result:type_name -> mpiup.v1.SpawnResult
+	71, // 10: mpiup.v1.Frame.gone:type_name -> mpiup.v1.Gone
+	21, // 11: mpiup.v1.Frame.copy_data:type_name -> mpiup.v1.CopyData
+	34, // 12: mpiup.v1.Frame.job_over:type_name -> mpiup.v1.JobOver
+	49, // 13: mpiup.v1.Frame.abort_noted:type_name -> mpiup.v1.AbortNoted
+	50, // 14: mpiup.v1.Frame.ask_waits:type_name -> mpiup.v1.AskWaits
+	36, // 15: mpiup.v1.Frame.proceed:type_name -> mpiup.v1.Proceed
+	12, // 16: mpiup.v1.Frame.opened:type_name -> mpiup.v1.Opened
+	37, // 17: mpiup.v1.Frame.started:type_name -> mpiup.v1.Started
+	38, // 18: mpiup.v1.Frame.start_failed:type_name -> mpiup.v1.StartFailed
+	39, // 19: mpiup.v1.Frame.output:type_name -> mpiup.v1.Output
+	40, // 20: mpiup.v1.Frame.output_end:type_name -> mpiup.v1.OutputEnd
+	46, // 21: mpiup.v1.Frame.exited:type_name -> mpiup.v1.Exited
+	65, // 22: mpiup.v1.Frame.fence_enter:type_name -> mpiup.v1.FenceEnter
+	72, // 23: mpiup.v1.Frame.name_request:type_name -> mpiup.v1.NameRequest
+	48, // 24: mpiup.v1.Frame.aborted:type_name -> mpiup.v1.Aborted
+	60, // 25: mpiup.v1.Frame.notice:type_name -> mpiup.v1.Notice
+	61, // 26: mpiup.v1.Frame.ending:type_name -> mpiup.v1.Ending
+	63, // 27: mpiup.v1.Frame.closed:type_name -> mpiup.v1.Closed
+	47, // 28: mpiup.v1.Frame.wireup_failed:type_name -> mpiup.v1.WireupFailed
+	31, // 29: mpiup.v1.Frame.spawn_request:type_name -> mpiup.v1.SpawnRequest
+	35, // 30: mpiup.v1.Frame.chosen:type_name -> mpiup.v1.Chosen
+	22, // 31: mpiup.v1.Frame.copy_credit:type_name -> mpiup.v1.CopyCredit
+	59, // 32: mpiup.v1.Frame.control:type_name -> mpiup.v1.Control
+	51, // 33: mpiup.v1.Frame.waits:type_name -> mpiup.v1.Waits
+	53, // 34: mpiup.v1.Frame.met:type_name -> mpiup.v1.Met
+	54, // 35: mpiup.v1.Frame.activity:type_name -> mpiup.v1.Activity
+	56, // 36: mpiup.v1.Frame.flight:type_name -> mpiup.v1.Flight
+	42, // 37: mpiup.v1.Frame.credit:type_name -> mpiup.v1.Credit
+	64, // 38: mpiup.v1.Frame.heartbeat:type_name -> mpiup.v1.Heartbeat
+	67, // 39: mpiup.v1.Frame.fetch_request:type_name -> mpiup.v1.FetchRequest
+	68, // 40: mpiup.v1.Frame.fetch_result:type_name -> mpiup.v1.FetchResult
+	69, // 41: mpiup.v1.Frame.event:type_name -> mpiup.v1.Event
+	70, // 42: mpiup.v1.Frame.rendezvous:type_name -> mpiup.v1.Rendezvous
+	0,  // 43: mpiup.v1.Open.machine:type_name -> mpiup.v1.MachineWish
+	1,  // 44: mpiup.v1.Opened.refusal:type_name -> mpiup.v1.Refusal
+	15, // 45: mpiup.v1.Opened.host:type_name -> mpiup.v1.HelloReply
+	13, // 46: mpiup.v1.Opened.machine:type_name -> mpiup.v1.Machine
+	16, // 47: mpiup.v1.HelloReply.uses:type_name -> mpiup.v1.Use
+	17, // 48: mpiup.v1.HelloReply.gpu_units:type_name -> mpiup.v1.GpuUnit
+	19, // 49: mpiup.v1.App.tools:type_name -> mpiup.v1.Tool
+	27, // 50: mpiup.v1.Launch.job:type_name -> mpiup.v1.Job
+	18, // 51: mpiup.v1.Launch.apps:type_name -> mpiup.v1.App
+	23, // 52: mpiup.v1.Launch.procs:type_name -> mpiup.v1.Proc
+	20, // 53: mpiup.v1.Launch.files:type_name -> mpiup.v1.CopyFile
+	25, // 54: mpiup.v1.Launch.preput:type_name -> mpiup.v1.KeyValue
+	28, // 55: mpiup.v1.Launch.exec:type_name -> mpiup.v1.Exec
+	2,  // 56: mpiup.v1.Job.pmi:type_name -> mpiup.v1.Pmi
+	24, // 57: mpiup.v1.Job.layout:type_name -> mpiup.v1.HostRanks
+	30, // 58: mpiup.v1.Job.fabric:type_name -> mpiup.v1.Fabric
+	29, // 59: mpiup.v1.Job.meeting:type_name -> mpiup.v1.Meeting
+	6,  // 60: mpiup.v1.Job.flight:type_name -> mpiup.v1.FlightUse
+	32, // 61: mpiup.v1.SpawnRequest.apps:type_name -> mpiup.v1.SpawnApp
+	25, // 62: mpiup.v1.SpawnRequest.preput:type_name -> mpiup.v1.KeyValue
+	18, // 63: mpiup.v1.SpawnApp.app:type_name -> mpiup.v1.App
+	2,  // 64: mpiup.v1.Chosen.pmi:type_name -> mpiup.v1.Pmi
+	3,  // 65: mpiup.v1.StartFailed.phase:type_name -> mpiup.v1.StartPhase
+	4,  // 66: mpiup.v1.Output.stream:type_name -> mpiup.v1.Stream
+	5,  // 67: mpiup.v1.Exited.pmi:type_name -> mpiup.v1.PmiState
+	52, // 68: mpiup.v1.Waits.waits:type_name -> mpiup.v1.Wait
+	55, // 69: mpiup.v1.Activity.places:type_name -> mpiup.v1.Place
+	57, // 70: mpiup.v1.Flight.groups:type_name -> mpiup.v1.FlightGroup
+	58, // 71: mpiup.v1.FlightGroup.ops:type_name -> mpiup.v1.FlightOp
+	1,  // 72: mpiup.v1.Closed.refusal:type_name -> mpiup.v1.Refusal
+	7,  // 73: mpiup.v1.NameRequest.op:type_name -> mpiup.v1.NameOp
+	75, // 74: mpiup.v1.PeersReply.peers:type_name -> mpiup.v1.Peer
+	15, // 75: mpiup.v1.PeersReply.self:type_name -> mpiup.v1.HelloReply
+	15, // 76: mpiup.v1.CheckupReply.host:type_name -> mpiup.v1.HelloReply
+	82, // 77: mpiup.v1.CheckupReply.findings:type_name -> mpiup.v1.Finding
+	83, // 78: mpiup.v1.CheckupReply.facts:type_name -> mpiup.v1.Fact
+	83, // 79: mpiup.v1.CheckupReply.programs:type_name -> mpiup.v1.Fact
+	81, // 80: mpiup.v1.CheckupReply.rdma:type_name -> mpiup.v1.RdmaPort
+	8,  // 81: mpiup.v1.Finding.verdict:type_name -> mpiup.v1.Verdict
+	87, // 82: mpiup.v1.AskRequest.targets:type_name -> mpiup.v1.Target
+	89, // 83: mpiup.v1.AskReply.ways:type_name -> mpiup.v1.Way
+	92, // 84: mpiup.v1.RanksReply.ranks:type_name -> mpiup.v1.RankState
+	9,  // 85: mpiup.v1.RankState.phase:type_name -> mpiup.v1.RankPhase
+	95, // 86: mpiup.v1.StacksReply.stacks:type_name -> mpiup.v1.RankStack
+	10, // 87: mpiup.v1.Agent.Attach:input_type -> mpiup.v1.Frame
+	14, // 88: mpiup.v1.Agent.Hello:input_type -> mpiup.v1.HelloRequest
+	74, // 89: mpiup.v1.Agent.Peers:input_type -> mpiup.v1.PeersRequest
+	77, // 90: mpiup.v1.Agent.Shutdown:input_type -> mpiup.v1.ShutdownRequest
+	79, // 91: mpiup.v1.Agent.Checkup:input_type -> mpiup.v1.CheckupRequest
+	84, // 92: mpiup.v1.Agent.Answer:input_type -> mpiup.v1.AnswerRequest
+	86, // 93: mpiup.v1.Agent.Ask:input_type -> mpiup.v1.AskRequest
+	90, // 94: mpiup.v1.Agent.Ranks:input_type -> mpiup.v1.RanksRequest
+	93, // 95: mpiup.v1.Agent.Stacks:input_type -> mpiup.v1.StacksRequest
+	10, // 96: mpiup.v1.Agent.Attach:output_type -> mpiup.v1.Frame
+	15, // 97: mpiup.v1.Agent.Hello:output_type -> mpiup.v1.HelloReply
+	76, // 98: mpiup.v1.Agent.Peers:output_type -> mpiup.v1.PeersReply
+	78, // 99: mpiup.v1.Agent.Shutdown:output_type -> mpiup.v1.ShutdownReply
+	80, // 100: mpiup.v1.Agent.Checkup:output_type -> mpiup.v1.CheckupReply
+	85, // 101: mpiup.v1.Agent.Answer:output_type -> mpiup.v1.AnswerReply
+	88, // 102: mpiup.v1.Agent.Ask:output_type -> mpiup.v1.AskReply
+	91, // 103: mpiup.v1.Agent.Ranks:output_type -> mpiup.v1.RanksReply
+	94, // 104: mpiup.v1.Agent.Stacks:output_type -> mpiup.v1.StacksReply
+	96, // [96:105] is the sub-list for method output_type
+	87, // [87:96] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_mpiup_proto_init() }
@@ -8213,6 +8558,7 @@ func file_mpiup_proto_init() {
 		(*Frame_Waits)(nil),
 		(*Frame_Met)(nil),
 		(*Frame_Activity)(nil),
+		(*Frame_Flight)(nil),
 		(*Frame_Credit)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_FetchRequest)(nil),
@@ -8225,8 +8571,8 @@ func file_mpiup_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mpiup_proto_rawDesc), len(file_mpiup_proto_rawDesc)),
-			NumEnums:      9,
-			NumMessages:   83,
+			NumEnums:      10,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

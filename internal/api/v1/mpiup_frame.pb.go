@@ -38,6 +38,7 @@ func (m *Control) Frame() *Frame      { return &Frame{Body: &Frame_Control{Contr
 func (m *Waits) Frame() *Frame        { return &Frame{Body: &Frame_Waits{Waits: m}} }
 func (m *Met) Frame() *Frame          { return &Frame{Body: &Frame_Met{Met: m}} }
 func (m *Activity) Frame() *Frame     { return &Frame{Body: &Frame_Activity{Activity: m}} }
+func (m *Flight) Frame() *Frame       { return &Frame{Body: &Frame_Flight{Flight: m}} }
 func (m *Credit) Frame() *Frame       { return &Frame{Body: &Frame_Credit{Credit: m}} }
 func (m *Heartbeat) Frame() *Frame    { return &Frame{Body: &Frame_Heartbeat{Heartbeat: m}} }
 func (m *FetchRequest) Frame() *Frame { return &Frame{Body: &Frame_FetchRequest{FetchRequest: m}} }

@@ -1,0 +1,162 @@
+// Package flight collects what torch's flight recorder knows of a job's processes here: which collectives each has called, and
+// which of them have ended. So a run that hangs or timed out in NCCL can tell which rank was absent.
+//
+//	Variables of ranks (internal/frameworks) name Prefix and Pipe
+//	watchdog of NCCL, at a time-out ──writes──▶ PREFIX0, PREFIX1 ...  ──News──▶ Record of each
+//	Ask ──a byte to PIPE0.pipe ...──▶ torch's monitor ──writes──▶ the same   (looks once a second)
+//
+// The files are written by ranks, which may be anything: names, sizes and contents are bounded, links are not followed,
+// and package pickle runs nothing.
+//
+// A Recorder may be used by several goroutines. Ask blocks until the dumps are there, or ctx ends.
+package flight
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds.
+const (
+	maxFile  = 16 << 20
+	maxFiles = 256 // processes of a host
+	poll     = 50 * time.Millisecond
+)
+
+// Recorder is the directory of one job's dumps here.
+type Recorder struct {
+	dir string
+
+	mu   sync.Mutex
+	read map[string]stamp // guarded by mu
+}
+
+// stamp tells one state of a file from the next.
+type stamp struct {
+	at   time.Time
+	size int64
+}
+
+// New makes the directory.
+func New(dir string) (*Recorder, error) {
+	return &Recorder{dir: dir, read: map[string]stamp{}}, os.MkdirAll(dir, 0o700)
+}
+
+const dumpName, pipeName = "rank_", "ask_"
+
+// Prefix is the path of dumps without the rank.
+func (r *Recorder) Prefix() string { return filepath.Join(r.dir, dumpName) }
+
+// Pipe is the path of the pipes by which dumps are asked for, without the rank and ".pipe".
+func (r *Recorder) Pipe() string { return filepath.Join(r.dir, pipeName) }
+
+// Remove removes the directory.
+func (r *Recorder) Remove() { os.RemoveAll(r.dir) }
+
+// News are the dumps that were written since the last call and can be read. A dump that is being written is none yet: it comes
+// with a later call.
+func (r *Recorder) News() (list []Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range r.names(dumpName, "") {
+		rank, err := strconv.Atoi(name[len(dumpName):])
+		if err != nil || rank < 0 || rank >= maxRanks {
+			continue
+		}
+		text, is, err := r.file(name)
+		if err != nil || is == r.read[name] {
+			continue
+		}
+		if rec, err := Parse(rank, text); err == nil {
+			r.read[name] = is
+			list = append(list, rec)
+		}
+	}
+	slices.SortFunc(list, func(a, b Record) int { return a.Rank - b.Rank })
+	return list
+}
+
+// names are the files here that begin and end so.
+func (r *Recorder) names(begin, end string) (list []string) {
+	d, err := os.Open(r.dir)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	all, _ := d.Readdirnames(4 * maxFiles) // those that can be read
+	for _, name := range all {
+		if strings.HasPrefix(name, begin) && strings.HasSuffix(name, end) && len(list) < maxFiles {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func (r *Recorder) file(name string) (text []byte, is stamp, err error) {
+	f, err := os.OpenFile(filepath.Join(r.dir, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, is, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxFile {
+		return nil, is, os.ErrInvalid
+	}
+	is = stamp{fi.ModTime(), fi.Size()}
+	if is == r.read[name] {
+		return nil, is, nil
+	}
+	text, err = io.ReadAll(io.LimitReader(f, maxFile))
+	return text, is, err
+}
+
+// Ask asks the processes for dumps, and returns all that News then has: when each that was asked has answered, or ctx ends.
+func (r *Recorder) Ask(ctx context.Context) (list []Record) {
+	wanted := map[int]bool{}
+	for _, name := range r.names(pipeName, ".pipe") {
+		rank, err := strconv.Atoi(strings.TrimSuffix(name[len(pipeName):], ".pipe"))
+		if err == nil && push(filepath.Join(r.dir, name)) {
+			wanted[rank] = true
+		}
+	}
+	t := time.NewTicker(poll)
+	defer t.Stop()
+	for {
+		for _, rec := range r.News() {
+			delete(wanted, rec.Rank)
+			list = append(list, rec)
+		}
+		if len(wanted) == 0 {
+			return list
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return list
+		}
+	}
+}
+
+// push writes a byte to a pipe, if somebody reads it.
+func push(path string) bool {
+	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil || fi.Mode().Type() != os.ModeNamedPipe {
+		return false
+	}
+	_, err = f.Write([]byte("1\n"))
+	return err == nil
+}

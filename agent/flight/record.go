@@ -1,0 +1,216 @@
+package flight
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpiup/mpiup/agent/flight/pickle"
+	"github.com/mpiup/mpiup/internal/idset"
+	"github.com/mpiup/mpiup/internal/visible"
+)
+
+// Record is what one process's recorder has of its collectives.
+type Record struct {
+	Rank   int // torch's
+	Groups []Group
+	Dump   []byte // the file
+}
+
+// Group is one process group.
+type Group struct {
+	Name, What string
+	Ranks      idset.Set // torch's; empty: unknown
+	Last       uint64    // the number of the last collective that the process called
+	Ops        []Op      // the last that has ended, and the first that have not
+}
+
+// Op is one collective.
+type Op struct {
+	Seq   uint64
+	Name  string // "nccl:all_reduce"
+	Shape string // of what goes in: "[[8, 2]] Float"
+	Done  bool
+	Where string // the innermost line of the program: "train.py:31 step"
+}
+
+// Bounds of a record.
+const (
+	maxGroups = 64
+	maxOpen   = 4 // operations of a group that have not ended
+	maxText   = 120
+	maxRanks  = 1 << 20
+)
+
+// Parse reads a dump. Versions 1 (torch 2.2) to 2.10 (torch 2.15) were compared.
+func Parse(rank int, dump []byte) (Record, error) {
+	v, err := pickle.Decode(dump)
+	if err != nil {
+		return Record{}, err
+	}
+	top, _ := v.(*pickle.Dict)
+	entries, ok := top.Get("entries").(*pickle.List)
+	if !ok {
+		return Record{}, fmt.Errorf("no list of entries")
+	}
+	r := Record{Rank: rank, Dump: dump}
+	members := ranksOf(top)
+	for _, e := range entries.Items {
+		if d, ok := e.(*pickle.Dict); ok && d.Get("is_p2p") != true {
+			r.add(d, members)
+		}
+	}
+	for i := range r.Groups {
+		r.Groups[i].trim()
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) { // those it has called nothing in
+		if !slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Name == name }) && len(r.Groups) < maxGroups && name != "" {
+			r.Groups = append(r.Groups, Group{Name: name, Ranks: members[name]})
+		}
+	}
+	return r, nil
+}
+
+// ranksOf are the members of process groups, by name.
+func ranksOf(top *pickle.Dict) map[string]idset.Set {
+	members := map[string]idset.Set{}
+	config, _ := top.Get("pg_config").(*pickle.Dict)
+	if config == nil {
+		return members
+	}
+	for key, v := range config.Of {
+		name, _ := key.(string)
+		info, _ := v.(*pickle.Dict)
+		list, _ := info.Get("ranks").(string)
+		var ids idset.Set
+		for text := range strings.SplitSeq(strings.Trim(list, "[] "), ",") {
+			if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil && n >= 0 && n < maxRanks {
+				ids.Add(n)
+			}
+		}
+		if len(members) < maxGroups {
+			members[clean(name)] = ids
+		}
+	}
+	return members
+}
+
+// add takes an entry, which come in the order in which they were called.
+func (r *Record) add(e *pickle.Dict, members map[string]idset.Set) {
+	seq, ok := number(e, "collective_seq_id", "seq_id")
+	if !ok || seq == 0 {
+		return
+	}
+	name, what := group(e)
+	i := slices.IndexFunc(r.Groups, func(g Group) bool { return g.Name == name })
+	if i < 0 {
+		if len(r.Groups) == maxGroups {
+			return
+		}
+		i = len(r.Groups)
+		r.Groups = append(r.Groups, Group{Name: name, What: what, Ranks: members[name]})
+	}
+	g := &r.Groups[i]
+	op := Op{Seq: seq, Shape: shape(e), Where: where(e)}
+	op.Name, _ = e.Get("profiling_name").(string)
+	op.Name = clean(op.Name)
+	// Gloo's operations have no state, and are retired when they end, well or not (torch 2.15). NCCL's that are retired and not
+	// completed have timed out.
+	op.Done = e.Get("state") == "completed" || e.Get("retired") == true && strings.HasPrefix(op.Name, "gloo:")
+	g.Last = max(g.Last, seq)
+	switch last := len(g.Ops) - 1; {
+	case last >= 0 && g.Ops[last].Seq == seq: // of one batch
+	case op.Done:
+		g.Ops = append(slices.DeleteFunc(g.Ops, func(o Op) bool { return o.Done }), op)
+	default:
+		if open := len(g.Ops); open <= maxOpen {
+			g.Ops = append(g.Ops, op)
+		}
+	}
+}
+
+// trim bounds what is kept of a group, in the order of the numbers.
+func (g *Group) trim() {
+	slices.SortFunc(g.Ops, func(a, b Op) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	g.Ops = g.Ops[:min(len(g.Ops), maxOpen+1)]
+}
+
+// group is an entry's process group: a name and a description since torch 2.4, a name or number before.
+func group(e *pickle.Dict) (name, what string) {
+	switch g := e.Get("process_group").(type) {
+	case *pickle.List:
+		if len(g.Items) > 0 {
+			name, _ = g.Items[0].(string)
+		}
+		if len(g.Items) > 1 {
+			what, _ = g.Items[1].(string)
+		}
+	case string:
+		name = g
+	default:
+		n, _ := number(e, "pg_id")
+		name = strconv.FormatUint(n, 10)
+	}
+	if what == "undefined" {
+		what = ""
+	}
+	return clean(name), clean(what)
+}
+
+func number(e *pickle.Dict, keys ...string) (uint64, bool) {
+	for _, k := range keys {
+		if n, ok := e.Get(k).(int64); ok && n >= 0 {
+			return uint64(n), true
+		}
+	}
+	return 0, false
+}
+
+// shape is the sizes and types of what goes in.
+func shape(e *pickle.Dict) string {
+	var parts []string
+	sizes, _ := e.Get("input_sizes").(*pickle.List)
+	types, _ := e.Get("input_dtypes").(*pickle.List)
+	const most = 4
+	for i, s := range items(sizes, most) {
+		dims, _ := s.(*pickle.List)
+		var text []string
+		for _, n := range items(dims, 8) {
+			text = append(text, fmt.Sprint(n))
+		}
+		part := "[" + strings.Join(text, ", ") + "]"
+		if t := items(types, most); i < len(t) {
+			part += fmt.Sprintf(" %v", t[i])
+		}
+		parts = append(parts, part)
+	}
+	return clean(strings.Join(parts, ", "))
+}
+
+func items(l *pickle.List, most int) []any {
+	if l == nil {
+		return nil
+	}
+	return l.Items[:min(len(l.Items), most)]
+}
+
+// where is the innermost frame that is not torch's own.
+func where(e *pickle.Dict) string {
+	frames, _ := e.Get("frames").(*pickle.List)
+	for _, f := range items(frames, 64) {
+		d, _ := f.(*pickle.Dict)
+		file, _ := d.Get("filename").(string)
+		if file == "" || strings.Contains(file, "/torch/") || strings.HasPrefix(file, "??") {
+			continue
+		}
+		name, _ := d.Get("name").(string)
+		line, _ := number(d, "line")
+		return clean(fmt.Sprintf("%s:%d %s", file[strings.LastIndexByte(file, '/')+1:], line, name))
+	}
+	return ""
+}
+
+// clean is a text of a stranger's in one short line.
+func clean(s string) string { return visible.Line(s[:min(len(s), maxText)]) }

@@ -1,0 +1,39 @@
+package verdict
+
+import "fmt"
+
+// Absentee is a rank that is absent from a collective operation in which others wait, as their flight recorders have it
+// (launcher/collective).
+type Absentee struct {
+	Rank int    `json:"rank"` // of the job where Own, else torch's
+	Own  bool   `json:"-"`    // the job counts its ranks as torch does
+	Name string `json:"name"` // "rank 2", "torch's rank 2"
+	Host string `json:"host,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+	Why  string `json:"why"` // "it has not called nccl:all_reduce number 4 of group ..."
+}
+
+// Sentence names the rank, its host and pid, and what it has not done.
+func (a Absentee) Sentence() string {
+	text := a.Name
+	if a.Host != "" {
+		text += " on " + a.Host
+	}
+	if a.PID > 0 {
+		text += fmt.Sprintf(" (pid %d)", a.PID)
+	}
+	return text + " is the odd one out: " + a.Why
+}
+
+// echo says that a kind tells of others' failure only. A watchdog of NCCL ends its rank with an error that may say no more.
+func echo(k Kind) bool { return k == NCCL || Of(k).Weight == Echo }
+
+// blame makes the one rank that was absent the verdict's.
+func (v *Verdict) blame(list []Absentee) {
+	v.Absent = list
+	if len(list) != 1 || !list[0].Own {
+		return
+	}
+	a := list[0]
+	v.Rank, v.Job, v.Host, v.PID, v.Signal, v.Stderr = &a.Rank, 0, a.Host, a.PID, "", nil
+}

@@ -1,0 +1,58 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// absent is ranks of which rank 2 stays away from step 20. No GPU is here: torch's Gloo has the recorder of its NCCL, and a thread stands
+// for the monitor of ProcessGroupNCCL, which reads the pipe that its variable names.
+const absent = `
+import os, threading, time, torch, torch.distributed as dist
+from torch._C._distributed_c10d import _dump_fr_trace_file
+
+def monitor(rank):
+    path = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] + str(rank) + ".pipe"
+    os.mkfifo(path)
+    pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    while True:
+        time.sleep(1)
+        try:
+            if os.read(pipe, 128):
+                _dump_fr_trace_file(rank)
+        except BlockingIOError:
+            pass
+
+dist.init_process_group("gloo")
+rank, x, step = dist.get_rank(), torch.ones(1000), 0
+threading.Thread(target=monitor, args=(rank,), daemon=True).start()
+while True:
+    step += 1
+    if rank == 2 and step == 20:
+        time.sleep(10000)
+    dist.all_reduce(x)
+`
+
+// A training hangs in a collective. The verdict names the rank that is absent from it, by the flight recorders, and the report has their dumps.
+func TestTheRankAbsentFromACollective(t *testing.T) {
+	t.Parallel()
+	l := hosted(t)
+	python := newTorch(t)
+	script := l.trainer(t, absent)
+	dir := filepath.Join(l.folder(t), "report")
+	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"--stall-timeout", "10s", "--on-stall", "abort", "--output", "json", "--report", dir, "-n", "4", python, script}})
+	r.Fails(t, 110, ` is the odd one out: it has not called gloo:all_reduce number 20 of group default_pg (0), in which ranks 0-1,3 wait`,
+		"mpiup: rank 2 on w1 (pid ", "it has finished number 19 there, gloo:all_reduce")
+	for _, want := range []string{`"absent":[{"rank":2,`, `"rank":2,"host":"w1"`} {
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("the verdict's event lacks %s:\n%s", want, r.Stdout)
+		}
+	}
+	for _, rank := range []string{"0", "1", "2", "3"} {
+		if text, err := os.ReadFile(filepath.Join(dir, "flight", "rank_"+rank)); err != nil || !strings.Contains(string(text), "profiling_name") {
+			t.Errorf("rank %s's dump: %v", rank, err)
+		}
+	}
+}
