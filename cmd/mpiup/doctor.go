@@ -23,6 +23,7 @@ func doctorCommand(p *process) *cobra.Command {
 		plan                  cli.PlanFlags
 		iface, ports          string
 		fabric                examine.FabricConfig
+		trials                trialFlags
 	)
 	c := &cobra.Command{
 		Use:   "doctor [flags] [-- program [args]]",
@@ -33,6 +34,9 @@ that MPI may use, with small packets and large ones. With --net it measures ever
 the benchmarks that the image has (ib_write_bw, osu_latency, osu_bw, osu_allreduce, all_reduce_perf) between each two
 hosts and on all, and names what is 10 % worse than the median, or than a run that --baseline has kept.
 
+Three trials start something on every host, as ranks are: --shared DIR tries whether all hosts see the same files there, whether locks hold, and
+how fast it is; --compute lets every CPU compute what is known, to find one that is silently wrong; --check COMMAND runs a test of your own.
+
 Each line is ok, unknown (??: it could not be read), a warning (ranks will be slow, or fail in some uses) or a failure
 (they will not work), with what to do. The exit code is 1 when something failed, else 0, or that of a host that could not
 be reached. Judged are the ranks that mpiup run would put on each host with the same hosts, -n and -N; mpiup run
@@ -41,6 +45,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
   mpiup doctor --hostfile hosts -n 16 -- ./train
   mpiup doctor --net --mpi-ports 18000-18999
   mpiup doctor --fabric --baseline /shared/fabric.json
+  mpiup doctor --shared /data --compute --check 'nvidia-smi -L | grep -c H100'
   mpiup doctor --host w0,w1 --key key --json -- ./train`,
 		RunE: func(c *cobra.Command, args []string) error {
 			cfg := examine.Config{Argv: args, Ranks: plan.N, GPUsPerRank: plan.GPUsPerRank,
@@ -59,9 +64,17 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 			if cfg.Fabric, err = benchmarks(p, fabric); err != nil {
 				return usage(err)
 			}
+			if cfg.Trials, err = trials.config(c.Flags()); err != nil {
+				return usage(err)
+			}
 			return q.reach(p, c, func(r reach.Reach) error {
+				ctx, stop := context.Background(), func() {}
+				if cfg.Trials.Shared != "" { // what it wrote is removed
+					ctx, stop = untilSignal()
+				}
+				defer stop()
 				cfg.Reach = r
-				p.code = examine.Doctor(context.Background(), cfg)
+				p.code = examine.Doctor(ctx, cfg)
 				return nil
 			})
 		},
@@ -70,6 +83,7 @@ be reached. Judged are the ranks that mpiup run would put on each host with the 
 	fs.SetInterspersed(false)
 	q.register(fs)
 	plan.Register(fs)
+	trials.register(fs)
 	fs.BoolVar(&measure, "net", false, "measure round trip and bandwidth of every way between two hosts")
 	fs.StringVar(&iface, "interface", "", "`IFACE` or network for MPI's traffic, as mpiup run --net (default: $MPIUP_NET)")
 	fs.StringVar(&ports, "mpi-ports", "", "`A-B`, the TCP ports that MPI may listen on (default: $MPIUP_MPI_PORTS, else any)")

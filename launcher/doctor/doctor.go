@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpiup/mpiup/internal/trial"
 	"github.com/mpiup/mpiup/internal/wording"
 )
 
@@ -103,6 +104,10 @@ type Report struct {
 	Hosts   []string `json:"hosts"`
 	Ways    []Pair   `json:"ways,omitempty"`
 	Fabric  *Fabric  `json:"fabric,omitempty"` // with --fabric
+
+	SharedDir *SharedTrial              `json:"shared,omitempty"`  // with --shared
+	Compute   map[string]trial.Computed `json:"compute,omitempty"` // by host, with --compute
+	Checks    []Checked                 `json:"checks,omitempty"`  // with --check
 
 	there []string // hosts that answered
 }

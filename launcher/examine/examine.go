@@ -1,7 +1,8 @@
 // Package examine looks at all hosts before a job, and runs the benchmarks that the image has: mpiup doctor.
 //
 //	hosts ─▶ Hello ─▶ the same plan as a run's ─▶ survey.Look ─▶ doctor.Judge ─▶ the report
-//	                                                 └─ with benchmarks: each is a run of its own (launcher.Run) ─▶ doctor.Fabric
+//	                                                 ├─ with benchmarks: each is a run of its own (launcher.Run) ─▶ doctor.Fabric
+//	                                                 └─ with trials: a run on each host, of mpiup itself or a site's command ─▶ doctor.JudgeShared, JudgeComputed, JudgeChecked
 //
 // Concurrency: Doctor blocks until all it started has ended; benchmarks of pairs run beside each other, no host in two at a time.
 //
@@ -41,6 +42,7 @@ type Config struct {
 	Strict      bool // a warning is a failure
 	JSON        bool
 	Fabric      FabricConfig
+	Trials      TrialConfig
 }
 
 // examined is what a look at all hosts gave.
@@ -61,6 +63,9 @@ func Doctor(ctx context.Context, cfg Config) int {
 	e, err := cfg.examine(ctx)
 	if err == nil && cfg.Fabric.Run {
 		err = cfg.fabric(ctx, e, baseline)
+	}
+	if err == nil {
+		err = cfg.trials(ctx, e)
 	}
 	if err != nil {
 		return launcher.End(&cfg.Reach, err)

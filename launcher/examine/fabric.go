@@ -106,13 +106,43 @@ func placesOf(at map[string][]string) string {
 // part is a program's ranks on one of the hosts.
 type part struct{ host, slots int }
 
+// outcome is what became of a program's run.
+type outcome struct {
+	out   string
+	code  int
+	lines []string // of the verdict; none where the code is 0
+	last  []string // of the output of the rank at fault
+}
+
+// err is why a run failed; nil where it did not.
+func (o *outcome) err() error {
+	if o.code == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("it ended with code %d", o.code)
+	if len(o.lines) > 0 {
+		text = o.lines[0]
+	}
+	if len(o.last) > 0 {
+		text += fmt.Sprintf("; its last line: %.200q", o.last[len(o.last)-1])
+	}
+	return errors.New(text)
+}
+
 // run starts argv on parts of the hosts as a job like any other, and returns what it printed.
 func (b *bench) run(ctx context.Context, argv []string, pmi job.Protocol, limit time.Duration, parts ...part) (string, error) {
+	o := b.job(ctx, argv, pmi, limit, false, parts...)
+	return o.out, o.err()
+}
+
+// job starts argv on parts of the hosts. With merge what it wrote to standard error is part of the output.
+func (b *bench) job(ctx context.Context, argv []string, pmi job.Protocol, limit time.Duration, merge bool, parts ...part) outcome {
 	out := &tail{most: maxOutput}
-	var lines, last []string
+	var o outcome
 	cfg := launcher.Config{Reach: b.cfg.Reach, Wishes: launcher.Wishes{Timeout: limit, PMI: pmi, Net: b.cfg.Net, MPIPorts: b.cfg.MPIPorts, Fabric: b.cfg.Fabric.Use}}
 	cfg.Stdout, cfg.Stderr, cfg.TerminationLog, cfg.Terminal = out, &tail{most: maxOutput}, "", false
-	cfg.Told = func(l, t []string) { lines, last = l, t }
+	cfg.Told = func(l, t []string) { o.lines, o.last = l, t }
+	cfg.Output.Merge = merge
 	set := &hosts.Set{From: "mpiup doctor"}
 	n := 0
 	for _, p := range parts {
@@ -124,18 +154,9 @@ func (b *bench) run(ctx context.Context, argv []string, pmi job.Protocol, limit 
 	cfg.Wait = execPatience
 	cfg.Apps = []job.App{{Argv: argv, N: n}}
 	cfg.Known = set
-	code := b.start(ctx, cfg)
-	if code == 0 {
-		return out.String(), nil
-	}
-	text := fmt.Sprintf("it ended with code %d", code)
-	if len(lines) > 0 {
-		text = lines[0]
-	}
-	if len(last) > 0 {
-		text += fmt.Sprintf("; its last line: %.200q", last[len(last)-1])
-	}
-	return out.String(), errors.New(text)
+	o.code = b.start(ctx, cfg)
+	o.out = out.String()
+	return o
 }
 
 // execPatience: the hosts have answered a moment ago.

@@ -1,0 +1,318 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mpiup/mpiup/internal/trial"
+)
+
+// Shared is one host's part in the trial of a directory.
+type Shared struct {
+	Dir   string
+	Token string // 32 hex digits, the same on all hosts
+	Host  int    // this one's number, of Hosts
+	Hosts int
+	Size  int64 // of the large file, bytes
+
+	Patience time.Duration // for what others wrote to appear; for all of the locks six times as long
+}
+
+const (
+	smallFiles = 16
+	smallSize  = 4 << 10
+	block      = 4 << 20 // bytes that are written at a time
+	raises     = 20      // of the counter, by each host
+	least      = 0.8     // of the free space, that all hosts together may take
+)
+
+var token = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// Phase does one of "write", "read" and "clean".
+func (s *Shared) Phase(ctx context.Context, name string) trial.Shared {
+	phase, ok := map[string]func(context.Context, *trial.Shared) error{"write": s.write, "read": s.read, "clean": s.clean}[name]
+	var r trial.Shared
+	switch {
+	case !ok:
+		r.Error = fmt.Sprintf("%.20q is no phase of this trial", name)
+	case !filepath.IsAbs(s.Dir) || !token.MatchString(s.Token) || s.Hosts < 1 || s.Hosts > trial.MaxHosts || s.Host < 0 || s.Host >= s.Hosts ||
+		s.Size < trial.MinSize || s.Size > trial.MaxSize:
+		r.Error = "the trial's words are out of range; is the launcher's mpiup of another version?"
+	default:
+		if err := phase(ctx, &r); err != nil {
+			r.Error = err.Error()
+		}
+	}
+	return r
+}
+
+func (s *Shared) own() string { return ".mpiup-doctor-" + s.Token }
+
+// open is the trial's directory; nothing in it leads out.
+func (s *Shared) open() (*os.Root, error) {
+	dir, err := os.OpenRoot(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if err := dir.Mkdir(s.own(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return dir.OpenRoot(s.own())
+}
+
+func (s *Shared) write(ctx context.Context, r *trial.Shared) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.Dir, &st); err != nil {
+		r.Fix = "mount it in every pod, or name another directory"
+		return err
+	}
+	if free, need := float64(st.Bavail)*float64(st.Bsize), float64(s.Size)*float64(s.Hosts); need > least*free {
+		r.Fix = "free some, or write less: --shared-size"
+		return fmt.Errorf("%d MiB of %d hosts would take more than %d %% of what is free, %.0f MiB", s.Size>>20, s.Hosts, int(least*100), free/(1<<20))
+	}
+	dir, err := s.open()
+	if err != nil {
+		r.Fix = "mount it so that the ranks' user may write there"
+		return err
+	}
+	defer dir.Close()
+	if r.SmallNS, err = small(dir, s.Host); err != nil {
+		return err
+	}
+	if r.WriteNS, err = s.large(ctx, dir); err != nil {
+		return err
+	}
+	r.Size = s.Size
+	return put(dir, fmt.Sprint("mark-", s.Host), s.mark(s.Host))
+}
+
+func (s *Shared) mark(host int) []byte { return fmt.Appendf(nil, "%s %d\n", s.Token, host) }
+
+// put writes a new file to the storage.
+func put(dir *os.Root, name string, text []byte) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// small is the median time of a small file's life.
+func small(dir *os.Root, host int) (int64, error) {
+	var took []int64
+	text := bytes.Repeat([]byte{'m'}, smallSize)
+	for i := range smallFiles {
+		name, begun := fmt.Sprintf("small-%d-%d", host, i), time.Now()
+		if err := errors.Join(put(dir, name, text), dir.Remove(name)); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(begun).Nanoseconds())
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
+}
+
+// content is a host's data from an offset on, in whole blocks: bytes that do not compress, and differ with host and block.
+type content struct{ base [block]byte }
+
+func newContent() *content {
+	c := &content{}
+	mix := uint64(0x9e3779b97f4a7c15)
+	for i := 0; i < block; i += 8 {
+		mix ^= mix << 13
+		mix ^= mix >> 7
+		mix ^= mix << 17
+		for k := range 8 {
+			c.base[i+k] = byte(mix >> (8 * k))
+		}
+	}
+	return c
+}
+
+// at is block n of a host. It is good until the next call.
+func (c *content) at(host int, n int64) []byte {
+	copy(c.base[:16], fmt.Sprintf("%-6d%-10d", host, n))
+	return c.base[:]
+}
+
+func (s *Shared) large(ctx context.Context, dir *os.Root) (int64, error) {
+	f, err := dir.OpenFile(fmt.Sprint("data-", s.Host), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	c, begun := newContent(), time.Now()
+	for n, left := int64(0), s.Size; left > 0 && err == nil; n++ {
+		b := c.at(s.Host, n)[:min(left, block)]
+		left -= int64(len(b))
+		if _, err = f.Write(b); err == nil {
+			err = ctx.Err()
+		}
+	}
+	err = errors.Join(err, f.Sync(), f.Close())
+	return time.Since(begun).Nanoseconds(), err
+}
+
+func (s *Shared) read(ctx context.Context, r *trial.Shared) error {
+	dir, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := s.marks(ctx, dir, r); err != nil {
+		return err
+	}
+	next := (s.Host + 1) % s.Hosts
+	if !slices.Contains(r.Missing, next) {
+		if err := s.compare(ctx, dir, next, r); err != nil {
+			return err
+		}
+	}
+	if len(r.Missing) > 0 { // others' locks are of another directory
+		return nil
+	}
+	return s.raise(ctx, dir, r)
+}
+
+// marks looks for the file of every host, for as long as the patience lasts: file systems may show new names late.
+func (s *Shared) marks(ctx context.Context, dir *os.Root, r *trial.Shared) error {
+	left := make([]int, s.Hosts)
+	for i := range left {
+		left[i] = i
+	}
+	begun := time.Now()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left = slices.DeleteFunc(left, func(host int) bool {
+			text, err := dir.ReadFile(fmt.Sprint("mark-", host))
+			return err == nil && bytes.Equal(text, s.mark(host))
+		})
+		took := time.Since(begun)
+		if len(left) == 0 || took > s.Patience {
+			r.LateNS, r.Missing = took.Nanoseconds(), left
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// compare reads another host's file.
+func (s *Shared) compare(ctx context.Context, dir *os.Root, host int, r *trial.Shared) error {
+	f, err := dir.Open(fmt.Sprint("data-", host))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c, got, begun := newContent(), make([]byte, block), time.Now()
+	for n, left := int64(0), s.Size; left > 0; n++ {
+		want := c.at(host, n)[:min(left, block)]
+		left -= int64(len(want))
+		k, err := io.ReadFull(f, got[:len(want)])
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		r.Wrong += int64(len(want) - k)
+		if !bytes.Equal(got[:k], want[:k]) {
+			for i := range k {
+				if got[i] != want[i] {
+					r.Wrong++
+				}
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	r.ReadNS = time.Since(begun).Nanoseconds()
+	return nil
+}
+
+// raise adds to the counter that all hosts raise at once, each time under a lock of the whole file.
+func (s *Shared) raise(ctx context.Context, dir *os.Root, r *trial.Shared) error {
+	f, err := dir.OpenFile("counter", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	ctx, cancel := context.WithTimeout(ctx, 6*s.Patience)
+	defer cancel()
+	for r.Locked < raises {
+		if err := lock(ctx, f, unix.F_WRLCK); err != nil {
+			r.NoLocks = err.Error()
+			return nil
+		}
+		n, err := count(f)
+		if err == nil {
+			_, err = f.WriteAt(fmt.Appendf(nil, "%-12d", n+1), 0)
+		}
+		if err := errors.Join(err, f.Sync(), lock(ctx, f, unix.F_UNLCK)); err != nil {
+			return err
+		}
+		r.Locked++
+	}
+	return nil
+}
+
+// lock takes or gives back a lock of the file's open description, as MPI-IO, HDF5 and SQLite ask for them of processes.
+func lock(ctx context.Context, f *os.File, kind int16) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		l := unix.Flock_t{Type: kind, Whence: io.SeekStart}
+		err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l)
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.New("no turn came: some host holds the lock, or its loss was not noticed")
+		}
+	}
+}
+
+func count(r io.ReaderAt) (int, error) {
+	b := make([]byte, 12)
+	n, err := r.ReadAt(b, 0)
+	if n == 0 && errors.Is(err, io.EOF) {
+		return 0, nil
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	return strconv.Atoi(string(bytes.TrimSpace(b[:n])))
+}
+
+func (s *Shared) clean(_ context.Context, r *trial.Shared) error {
+	dir, err := os.OpenRoot(s.Dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if f, err := dir.Open(s.own() + "/counter"); err == nil {
+		r.Count, err = count(f)
+		f.Close()
+		if err != nil {
+			r.Count = 0
+		}
+	}
+	return dir.RemoveAll(s.own())
+}

@@ -1,0 +1,148 @@
+package trial
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/trial"
+)
+
+const tokenOfTests = "0123456789abcdef0123456789abcdef"
+
+// phase does a phase on all hosts at once, each with its own directory.
+func phase(t *testing.T, name string, dirs []string) []trial.Shared {
+	t.Helper()
+	all := make([]trial.Shared, len(dirs))
+	var running sync.WaitGroup
+	for i, dir := range dirs {
+		running.Go(func() {
+			s := Shared{Dir: dir, Token: tokenOfTests, Host: i, Hosts: len(dirs), Size: 5 << 20, Patience: 200 * time.Millisecond}
+			if i%2 == 0 {
+				s.Patience = 20 * time.Second
+			}
+			all[i] = s.Phase(t.Context(), name)
+		})
+	}
+	running.Wait()
+	return all
+}
+
+func TestShared(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "precious"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dirs := []string{dir, dir, dir}
+	for i, r := range phase(t, "write", dirs) {
+		if r.Error != "" || r.Size != 5<<20 || r.WriteNS <= 0 || r.SmallNS <= 0 {
+			t.Errorf("host %d writes: %+v", i, r)
+		}
+	}
+	all := 0
+	for i, r := range phase(t, "read", dirs) {
+		if r.Error != "" || len(r.Missing) > 0 || r.Wrong != 0 || r.ReadNS <= 0 || i%2 == 0 && r.Locked != raises {
+			t.Errorf("host %d reads: %+v", i, r)
+		}
+		all += r.Locked
+	}
+	if r := phase(t, "clean", dirs[:1]); r[0].Error != "" || r[0].Count != all {
+		t.Errorf("%+v, and the counter was raised %d times", r, all)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 || entries[0].Name() != "precious" {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
+// Who has a directory of its own sees nobody's files; who reads other bytes than were written says how many.
+func TestSharedThatIsNot(t *testing.T) {
+	same, other := t.TempDir(), t.TempDir()
+	dirs := []string{same, other, same}
+	phase(t, "write", dirs)
+	data := filepath.Join(same, ".mpiup-doctor-"+tokenOfTests, "data-0")
+	f, err := os.OpenFile(data, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{0, 0, 0}, 4<<20+100); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	s := Shared{Dir: same, Token: tokenOfTests, Host: 2, Hosts: 3, Size: 5 << 20, Patience: time.Millisecond}
+	if r := s.Phase(t.Context(), "read"); r.Error != "" || len(r.Missing) != 1 || r.Missing[0] != 1 || r.Wrong != 3 || r.Locked != 0 {
+		t.Errorf("%+v", r)
+	}
+	if err := os.Truncate(data, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Phase(t.Context(), "read"); r.Wrong != 4<<20 {
+		t.Errorf("a file that was cut: %+v", r)
+	}
+	phase(t, "clean", dirs)
+	for _, dir := range []string{same, other} {
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+			t.Errorf("left: %v, %v", entries, err)
+		}
+	}
+}
+
+// A lock that somebody holds is told of after the patience, and does not hold the trial up.
+func TestSharedWithoutALock(t *testing.T) {
+	dir := t.TempDir()
+	s := Shared{Dir: dir, Token: tokenOfTests, Hosts: 1, Size: 1 << 20, Patience: 50 * time.Millisecond}
+	if r := s.Phase(t.Context(), "write"); r.Error != "" {
+		t.Fatal(r.Error)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, s.own(), "counter"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := lock(context.Background(), f, 1 /* F_WRLCK */); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Phase(t.Context(), "read"); r.Error != "" || r.Locked != 0 || !strings.Contains(r.NoLocks, "no turn came") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Nothing outside the trial's directory is touched, whatever lies in its place; words out of range are refused.
+func TestSharedIsCareful(t *testing.T) {
+	dir, away := t.TempDir(), t.TempDir()
+	good := Shared{Dir: dir, Token: tokenOfTests, Hosts: 1, Size: 1 << 20}
+	if err := os.WriteFile(filepath.Join(away, "precious"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(away, filepath.Join(dir, good.own())); err != nil {
+		t.Fatal(err)
+	}
+	if r := good.Phase(t.Context(), "write"); r.Error == "" {
+		t.Error("it writes through a link")
+	}
+	good.Phase(t.Context(), "clean")
+	if entries, err := os.ReadDir(away); err != nil || len(entries) != 1 {
+		t.Errorf("behind the link: %v, %v", entries, err)
+	}
+	for name, change := range map[string]func(*Shared){
+		"token": func(s *Shared) { s.Token = "../../../../../../../../../../etc" }, "directory": func(s *Shared) { s.Dir = "relative" },
+		"host": func(s *Shared) { s.Host = 1 }, "size": func(s *Shared) { s.Size = 1 << 60 }, "none": func(s *Shared) { s.Hosts = 0 },
+	} {
+		s := good
+		change(&s)
+		if r := s.Phase(t.Context(), "clean"); !strings.Contains(r.Error, "out of range") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if r := good.Phase(t.Context(), "destroy"); !strings.Contains(r.Error, "no phase") {
+		t.Errorf("%+v", r)
+	}
+	good.Size = trial.MaxSize
+	good.Hosts = trial.MaxHosts
+	if r := good.Phase(t.Context(), "write"); !strings.Contains(r.Error, "of what is free") {
+		t.Errorf("256 TiB: %+v", r)
+	}
+}

@@ -1,0 +1,72 @@
+// Package trial has what a host says of a trial that mpiup doctor ran on it: one line of JSON on standard output.
+//
+//	agent/trial ──Shared, Computed──▶ JSON ──▶ launcher/examine ──▶ launcher/doctor
+//
+// PURE: text in, values out. Values may be anything a host made up; Parse bounds them.
+package trial
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The bounds of a trial.
+const (
+	MaxText  = 1 << 20  // bytes of a host's word
+	MaxSize  = 64 << 30 // bytes that a host may be asked to write
+	MinSize  = 1 << 20
+	MaxHosts = 4096
+)
+
+// Shared is what one phase of the trial of a shared directory found. Fields of other phases are 0.
+type Shared struct {
+	Error string `json:"error,omitempty"` // why the phase could not be done; "": it was
+	Fix   string `json:"fix,omitempty"`
+
+	Size    int64 `json:"size,omitempty"`     // bytes that were written
+	WriteNS int64 `json:"write_ns,omitempty"` // until they were on the storage
+	SmallNS int64 `json:"small_ns,omitempty"` // to make, write, sync and remove a file of 4 KiB: the median
+
+	ReadNS  int64  `json:"read_ns,omitempty"` // to read what another host wrote
+	LateNS  int64  `json:"late_ns,omitempty"` // until the last of the others' files was there
+	Missing []int  `json:"missing,omitempty"` // hosts whose file is not there, or another
+	Wrong   int64  `json:"wrong,omitempty"`   // bytes of the other host's file that are not as they were written
+	Locked  int    `json:"locked,omitempty"`  // times that the counter was raised under a lock
+	NoLocks string `json:"no_locks,omitempty"`
+
+	Count int `json:"count,omitempty"` // what the counter said at the end
+}
+
+// Computed is what the processors of a host made of a computation whose result is known.
+type Computed struct {
+	Error  string  `json:"error,omitempty"`
+	CPUs   int     `json:"cpus"`
+	Rounds int     `json:"rounds"` // of all CPUs together
+	Fewest int     `json:"fewest"` // that a CPU did
+	Wrong  []Wrong `json:"wrong,omitempty"`
+}
+
+// Wrong is a CPU that gave other results than it should have.
+type Wrong struct {
+	CPU   int `json:"cpu"`
+	Times int `json:"times"`
+	Of    int `json:"of"` // rounds of that CPU
+}
+
+// Parse reads the last line of what a host printed.
+func Parse[T Shared | Computed](output string) (v T, err error) {
+	if len(output) > MaxText {
+		return v, fmt.Errorf("it printed more than %d bytes", MaxText)
+	}
+	line := strings.TrimSpace(output)
+	line = line[strings.LastIndexByte(line, '\n')+1:]
+	if line == "" {
+		return v, errors.New("it printed nothing")
+	}
+	if err := json.Unmarshal([]byte(line), &v); err != nil {
+		return v, fmt.Errorf("its last line is not a result: %.100q", line)
+	}
+	return v, nil
+}

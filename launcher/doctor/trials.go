@@ -1,0 +1,212 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mpiup/mpiup/internal/trial"
+	"github.com/mpiup/mpiup/internal/wording"
+)
+
+// SharedTrial is what hosts found of a directory that they should share.
+type SharedTrial struct {
+	Dir   string         `json:"dir"`
+	Hosts []string       `json:"hosts"`
+	Write []trial.Shared `json:"write"`           // of each host
+	Read  []trial.Shared `json:"read,omitempty"`  // of each host; nil: a host could not write
+	Count int            `json:"count,omitempty"` // what the counter said at last
+	Left  string         `json:"left,omitempty"`  // what could not be removed
+}
+
+const sharedCheck = "shared directory"
+
+// lateFile is how late another host's file may appear: MPI-IO and checkpoints are read at once.
+const lateFile = time.Second
+
+// JudgeShared adds what the trial of a directory says.
+func JudgeShared(r *Report, s *SharedTrial) {
+	r.SharedDir = s
+	const readWriteMany = "mount one volume that many pods may write (ReadWriteMany) there in every pod"
+	for i, h := range s.Hosts {
+		if w := s.Write[i]; w.Error != "" {
+			r.add(sharedCheck, Fail, fmt.Sprintf("%s: %s", s.Dir, w.Error), w.Fix, h)
+		}
+	}
+	raised := 0
+	for i, read := range s.Read {
+		h := s.Hosts[i]
+		raised += read.Locked
+		switch {
+		case read.Error != "":
+			r.add(sharedCheck, Fail, fmt.Sprintf("%s: %s", s.Dir, read.Error), read.Fix, h)
+		case len(read.Missing) > 0:
+			r.add(sharedCheck, Fail, fmt.Sprintf("%s: what %s wrote is not there: it is another directory", s.Dir, few(s.names(read.Missing))), readWriteMany, h)
+		case read.Wrong > 0:
+			r.add(sharedCheck, Fail, fmt.Sprintf("%s: %s of what %s wrote are other bytes here", s.Dir, wording.Count(int(read.Wrong), "byte"),
+				s.Hosts[(i+1)%len(s.Hosts)]), "look at the storage's own logs, and do not trust checkpoints there", h)
+		case time.Duration(read.LateNS) > lateFile:
+			r.add(sharedCheck, Warn, fmt.Sprintf("%s: the last of the others' files appeared after %v", s.Dir, time.Duration(read.LateNS).Round(100*time.Millisecond)),
+				"mount it with less caching of names and attributes (NFS: lookupcache=none, actimeo=1)", h)
+		}
+		if read.NoLocks != "" {
+			r.add("locks", Warn, fmt.Sprintf("%s: files cannot be locked: %s", s.Dir, read.NoLocks),
+				"MPI-IO and HDF5 lock files: mount it with locks (NFS: without nolock), or tell them not to (HDF5_USE_FILE_LOCKING=FALSE)", h)
+		}
+	}
+	switch {
+	case s.Count < raised:
+		r.add("locks", Fail, fmt.Sprintf("%s: they do not hold between hosts: a counter was raised %d times under a lock and says %d", s.Dir, raised, s.Count),
+			"mount it with locks (NFS: without nolock or local_lock)", s.Hosts...)
+	case raised > 0:
+		r.add("locks", Pass, fmt.Sprintf("%s: a counter was raised %d times under a lock, and none was lost", s.Dir, raised), "", s.Hosts...)
+	}
+	if s.Left != "" {
+		r.add(sharedCheck, Warn, s.Left+" could not be removed", "remove it by hand", s.Hosts[0])
+	}
+	judgeSpeed(r, s)
+	r.worst()
+}
+
+func (s *SharedTrial) names(hosts []int) (names []string) {
+	for _, i := range hosts {
+		if i >= 0 && i < len(s.Hosts) {
+			names = append(names, s.Hosts[i])
+		}
+	}
+	return names
+}
+
+// perSecond is a rate; 0 where nothing was measured.
+func perSecond(size, ns int64) float64 {
+	if size <= 0 || ns <= 0 {
+		return 0
+	}
+	return float64(size) / (float64(ns) / 1e9)
+}
+
+// middle is the median of values, of which there is one at least.
+func middle(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+// judgeSpeed compares how fast hosts write, all at once, and says how fast that was.
+func judgeSpeed(r *Report, s *SharedTrial) {
+	var writes, reads, small []float64
+	for i, w := range s.Write {
+		if v := perSecond(w.Size, w.WriteNS); v > 0 {
+			writes, small = append(writes, v), append(small, float64(w.SmallNS)/1e6)
+		}
+		if i < len(s.Read) {
+			if v := perSecond(w.Size, s.Read[i].ReadNS); v > 0 {
+				reads = append(reads, v)
+			}
+		}
+	}
+	if len(writes) < len(s.Hosts) || len(reads) < len(s.Hosts) {
+		return
+	}
+	usual := middle(writes)
+	var fine []string
+	sum := 0.0
+	for i, h := range s.Hosts {
+		sum += writes[i]
+		if writes[i] < usual/2 {
+			r.add("storage speed", Warn, fmt.Sprintf("%s: writes %s, and the median is %s", s.Dir, rate(writes[i]), rate(usual)),
+				"look at this node's way to the storage; --net and --fabric measure its network", h)
+			continue
+		}
+		fine = append(fine, h)
+	}
+	r.add("storage speed", Pass, fmt.Sprintf("%s: %d MiB by each host at once: written at %s a host, %s in all; read at %s; a file of 4 KiB takes %.2f ms",
+		s.Dir, s.Write[0].Size>>20, rate(usual), rate(sum), rate(middle(reads)), middle(small)), "", fine...)
+}
+
+// JudgeComputed adds what hosts' processors made of a computation whose result is known. gpus is how many GPUs each has.
+func JudgeComputed(r *Report, hosts []string, results []trial.Computed, gpus []int) {
+	const check = "computes"
+	r.Compute = map[string]trial.Computed{}
+	var withGPUs []string
+	for i, h := range hosts {
+		c := results[i]
+		r.Compute[h] = c
+		for _, w := range c.Wrong[:min(len(c.Wrong), 8)] {
+			r.add(check, Fail, fmt.Sprintf("CPU %d gave a wrong result %d times of %d: silent corruption", w.CPU, w.Times, w.Of), "take the node out of service (kubectl cordon), and have its processor and memory tested", h)
+		}
+		if more := len(c.Wrong) - 8; more > 0 {
+			r.add(check, Fail, fmt.Sprintf("%d more CPUs gave wrong results", more), "see --json for all", h)
+		}
+		switch {
+		case c.Error != "":
+			r.add(check, Fail, "not tried: "+c.Error, "let the agent start ranks (--allow run), and use one image for all pods", h)
+		case len(c.Wrong) == 0:
+			r.add(check, Pass, wording.Count(c.CPUs, "CPU")+": every result is right", "", h)
+		}
+		if gpus[i] > 0 {
+			withGPUs = append(withGPUs, h)
+		}
+	}
+	if len(withGPUs) > 0 {
+		r.add(check, Unknown, "GPUs not computed on: mpiup has no code for them", "run a test of your own on every host, as --check 'dcgmi diag -r 2'", withGPUs...)
+	}
+	r.worst()
+}
+
+// Checked is a command of the site's own, and what became of it on each host.
+type Checked struct {
+	Command  string    `json:"command"`
+	Outcomes []Outcome `json:"outcomes"`
+}
+
+// Outcome is a command's on one host.
+type Outcome struct {
+	Host  string   `json:"host"`
+	Code  int      `json:"code"`
+	Lines []string `json:"lines,omitempty"` // the last that it wrote, to either stream
+	Error string   `json:"error,omitempty"` // why there is no code of the command's own
+}
+
+func (o *Outcome) text() string {
+	text := fmt.Sprintf("code %d", o.Code)
+	if o.Error != "" {
+		text = o.Error
+	}
+	if len(o.Lines) > 0 {
+		text += ": " + strings.Join(o.Lines, " / ")
+	}
+	return text
+}
+
+// JudgeChecked adds a site's own check: hosts on which it failed first, then those that differ from most.
+func JudgeChecked(r *Report, c Checked) {
+	r.Checks = append(r.Checks, c)
+	alike := map[string]int{}
+	for i := range c.Outcomes {
+		alike[c.Outcomes[i].text()]++
+	}
+	list := slices.Clone(c.Outcomes)
+	bad := func(o Outcome) int {
+		if o.Code != 0 || o.Error != "" {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b Outcome) int {
+		return cmp.Or(cmp.Compare(bad(a), bad(b)), cmp.Compare(alike[a.text()], alike[b.text()]))
+	})
+	name := c.Command
+	if most := []rune(name); len(most) > 30 {
+		name = string(most[:27]) + "..."
+	}
+	for _, o := range list {
+		verdict, fix := Pass, ""
+		if bad(o) == 0 {
+			verdict, fix = Fail, "run it there by hand: mpiup exec "+o.Host+" -- sh -c '...'"
+		}
+		r.add("check "+name, verdict, o.text(), fix, o.Host)
+	}
+	r.worst()
+}

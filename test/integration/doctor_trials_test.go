@@ -1,0 +1,72 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/mpiup/mpiup/test/netns"
+)
+
+// TestDoctorTrials tries a directory that all hosts see and one that each has for itself, the processors, and commands of the
+// site's own, of which one fails on one host.
+func TestDoctorTrials(t *testing.T) {
+	t.Parallel()
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0", "w1", "w2"}})
+	for _, h := range l.cluster.Workers() {
+		l.agent(t, h, container{})
+	}
+	dir := l.folder(t)
+	doctor := func(args ...string) result {
+		return l.mpiup(t, append([]string{"doctor", "--key", l.key, "--host", "w0:1,w1:1,w2:1"}, args...)...)
+	}
+	says := func(r result, code int, patterns ...string) {
+		t.Helper()
+		if r.Code != code {
+			t.Errorf("ended with %d, want %d:\n%s%s", r.Code, code, r.Stdout, r.Stderr)
+		}
+		for _, p := range patterns {
+			if !regexp.MustCompile(`(?m)` + p).MatchString(r.Stdout) {
+				t.Errorf("no line says %s:\n%s", p, r.Stdout)
+			}
+		}
+	}
+	says(doctor("--shared", dir, "--shared-size", "2", "--compute", "--compute-time", "1ms", "--check", "echo fine"), 0,
+		`^ok +locks +all 3 +.*: a counter was raised 60 times under a lock, and none was lost$`,
+		`^ok +storage speed +.*2 MiB by each host at once: written at \d`,
+		`^ok +computes +all 3 +\d+ CPUs?: every result is right$`,
+		`^ok +check echo fine +all 3 +code 0: fine$`)
+	if left, err := filepath.Glob(filepath.Join(dir, ".mpiup*")); err != nil || left != nil {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	says(doctor("--shared", "/tmp", "--shared-size", "1", "--check", `[ $(hostname) != w1 ] || { echo it is w1 >&2; exit 7; }`), 1,
+		`^FAIL +shared directory +w0 +/tmp: what w1,w2 wrote is not there: it is another directory$`,
+		`^FAIL +shared directory +w1 +/tmp: what w0,w2 wrote`,
+		`^FAIL +check .* w1 +code 7: it is w1$`, `^ok +check .* w0,w2 +code 0$`)
+	for _, h := range l.cluster.Workers() {
+		out, err := l.cluster.Command(t.Context(), h, "find", "/tmp", "-name", ".mpiup-doctor*").CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("left on %s: %s, %v", h, out, err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	says(doctor("--shared", filepath.Join(dir, "none")), 1, `^FAIL +shared directory +all 3 +.*/none: no such file or directory$`)
+}
+
+// An agent that may not start ranks is not looked at, and nothing is started there.
+func TestDoctorTrialsAreRefused(t *testing.T) {
+	t.Parallel()
+	l := hosted(t).apart(t, netns.Config{Hosts: []string{"w0"}})
+	l.agent(t, "w0", container{flags: []string{"--deny", "run"}})
+	r := l.mpiup(t, "doctor", "--key", l.key, "--host", "w0", "--check", "touch /tmp/started", "--compute", "--shared", "/tmp")
+	if r.Code != 1 || !strings.Contains(r.Stdout, "policy refuses run") {
+		t.Errorf("ended with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if out, err := l.cluster.Command(t.Context(), "w0", "ls", "/tmp/started").CombinedOutput(); err == nil {
+		t.Errorf("it was started: %s", out)
+	}
+}
