@@ -66,22 +66,19 @@ func (a *Ahead) note(f *apiv1.Frame, err error) (last bool) {
 	return a.taken || a.err != nil
 }
 
-// Recv is the stream's.
+// Recv is the stream's. What was kept comes at once: the reader may be waiting for a frame that comes much later.
 func (a *Ahead) Recv() (*apiv1.Frame, error) {
 	if a.through {
 		return a.Stream.Recv()
 	}
-	a.mu.Lock()
-	a.taken = true
-	a.mu.Unlock()
-	<-a.over
-	a.mu.Lock()
-	if len(a.kept) > 0 {
-		f := a.kept[0]
-		a.kept = a.kept[1:]
-		a.mu.Unlock()
+	if f := a.take(); f != nil {
 		return f, nil
 	}
+	<-a.over
+	if f := a.take(); f != nil {
+		return f, nil
+	}
+	a.mu.Lock()
 	err := a.err
 	a.mu.Unlock()
 	if err != nil {
@@ -89,6 +86,19 @@ func (a *Ahead) Recv() (*apiv1.Frame, error) {
 	}
 	a.through = true
 	return a.Stream.Recv()
+}
+
+// take is the first frame that was kept, or nil, and has the reader stop at the next one.
+func (a *Ahead) take() *apiv1.Frame {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.taken = true
+	if len(a.kept) == 0 {
+		return nil
+	}
+	f := a.kept[0]
+	a.kept = a.kept[1:]
+	return f
 }
 
 // Heard says whether a frame has come since it was asked last, or why none will come any more.

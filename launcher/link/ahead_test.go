@@ -81,6 +81,38 @@ func TestReadAhead(t *testing.T) {
 	})
 }
 
+// A frame that came before anybody received does not wait for the next one: an agent may answer a Launch before the launcher's
+// reader has run, and says nothing more until a heartbeat is due.
+func TestReadAheadKeepsNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := make(told)
+		s := &Session{Stream: stream, Close: func() { close(stream) }}
+		ReadAhead(s)
+		stream <- numbered(1)
+		stream <- numbered(2)
+		synctest.Wait()
+		for seq := uint64(1); seq < 4; seq++ {
+			got := make(chan uint64, 1)
+			go func() {
+				f, err := s.Stream.Recv()
+				if err != nil {
+					t.Error(err)
+				}
+				got <- f.GetSeq()
+			}()
+			synctest.Wait()
+			if seq == 3 {
+				stream <- numbered(3)
+				synctest.Wait()
+			}
+			if len(got) == 0 || <-got != seq {
+				t.Fatalf("frame %d was not received", seq)
+			}
+		}
+		s.Close()
+	})
+}
+
 func TestReadAheadTellsOfTheEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name string
