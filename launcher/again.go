@@ -175,6 +175,18 @@ func follows(ctx context.Context, r *driver, count *restart.Count, ran time.Dura
 	next := newDriver(*r.cfg)
 	next.identity, next.remains, next.dial = r.identity, r.remains, r.dial
 	next.begun, next.phase, next.hosts, next.spare, next.shy, next.again = r.begun, "restarting", r.hosts, r.spare, r.shy, a
+	if bad {
+		return next
+	}
+	known := map[string]bool{}
+	for _, w := range r.hosts {
+		known[w.Entry.Name] = true
+	}
+	for _, w := range r.comers {
+		if !known[w.Entry.Name] {
+			next.hosts = append(slices.Clone(next.hosts), w)
+		}
+	}
 	return next
 }
 

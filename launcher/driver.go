@@ -20,6 +20,7 @@ import (
 	"github.com/mpiup/mpiup/internal/wire"
 	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher/copies"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/iof"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/placement"
@@ -53,6 +54,7 @@ type driver struct {
 	joiners map[string]joiner // by name
 
 	copier *copies.Copier // nil: nothing is copied
+	comers []hosts.Wanted // for which the ranks were ended; seek's until it has ended
 	spares []*link.Conn   // hosts without ranks that are held until ranks are started again
 
 	unblock context.CancelFunc // output is waited for no longer

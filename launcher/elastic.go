@@ -98,23 +98,26 @@ func (r *planner) muster(ctx, life context.Context, known []hosts.Wanted) ([]rea
 		}
 		call.renew(cancel)
 		found, lines := r.cfg.Rally(within, life, want, func(have []reach.Answer) bool {
-			_, ranks, enough := m.Choose(r.answers(want, have))
-			if restart.Sum(ranks) >= m.Min {
+			c := m.Choose(r.answers(want, have))
+			if c.Sum >= m.Min && c.Settled {
 				call.enough()
 			}
-			return enough || call.over() && restart.Sum(ranks) >= m.Min
+			return c.Enough || call.over() && c.Sum >= m.Min
 		}, opener)
 		ended := within.Err() != nil
 		cancel()
-		cast, ranks, enough := m.Choose(r.answers(want, tried(found)))
-		if enough || restart.Sum(ranks) >= m.Min && (call.over() || errors.Is(context.Cause(ctx), errWaited)) {
+		c := m.Choose(r.answers(want, tried(found)))
+		if c.Enough || c.Sum >= m.Min && (call.over() || errors.Is(context.Cause(ctx), errWaited)) {
 			r.hosts = slices.Clone(want)
-			found, err := r.enroll(found, cast, ranks)
+			found, err := r.enroll(found, c)
 			return found, opener, err
 		}
 		reach.CloseAll(found)
 		if ctx.Err() != nil || !ended && !r.cfg.Discovers() {
-			return nil, nil, r.impatient(ctx, r.tooFew(ctx, lines, restart.Sum(ranks)))
+			return nil, nil, r.impatient(ctx, r.tooFew(ctx, lines, c.Sum))
+		}
+		if !ended {
+			link.Sleep(ctx, time.Second)
 		}
 		want = r.joinedBy(known, r.cfg.Seen(ctx))
 	}
@@ -139,10 +142,10 @@ func (r *planner) mustering() restart.Muster {
 }
 
 // enroll gives ranks to the hosts that were chosen, and lets the others go.
-func (r *planner) enroll(found []reach.Found, cast, ranks []int) (have []reach.Found, err error) {
+func (r *planner) enroll(found []reach.Found, c restart.Choice) (have []reach.Found, err error) {
 	r.enter("placing")
 	var want []hosts.Wanted
-	for _, at := range cast {
+	for _, at := range c.Cast {
 		f := found[at]
 		delete(r.shy, f.Session.Opened.Host.GetIncarnation())
 		if name := f.Session.Opened.Host.GetName(); f.Bare && name != "" {
@@ -159,15 +162,14 @@ func (r *planner) enroll(found []reach.Found, cast, ranks []int) (have []reach.F
 	all := r.allocation(want, have)
 	seated := slices.Clone(all)
 	for i := range seated {
-		seated[i].Slots, seated[i].SlotsGiven = ranks[i], true
+		seated[i].Slots, seated[i].SlotsGiven = c.Ranks[i], true
 	}
-	size := restart.Sum(ranks)
 	r.cfg.Apps = slices.Clone(r.cfg.Apps)
-	r.cfg.Apps[0].N = size
+	r.cfg.Apps[0].N = c.Sum
 	if err := r.place(seated, have); err != nil {
 		return nil, err
 	}
-	r.saySize(want, size)
+	r.saySize(want, c.Sum)
 	r.know(want, all, have)
 	r.enter("launching")
 	return have, nil
@@ -178,6 +180,13 @@ func (r *planner) saySize(want []hosts.Wanted, size int) {
 	names := make([]string, len(want))
 	for i, w := range want {
 		names[i] = w.Entry.Name
+	}
+	if r.again != nil && r.again.grown != "" {
+		for came := range strings.SplitSeq(r.again.grown, ", ") {
+			if !slices.Contains(names, came) {
+				r.say("host %s had come, and did not answer when the ranks were to start again: they are not ended for it once more", came)
+			}
+		}
 	}
 	where := wording.Count(size, "rank") + " on " + wording.Few(names, 8, ", ")
 	switch {
@@ -221,22 +230,33 @@ func seek(life context.Context, r *driver) {
 		}
 		want = slices.DeleteFunc(slices.Clone(want), func(w hosts.Wanted) bool { return have[w.Entry.Name] })
 		var names, seen []string
+		var comers []hosts.Wanted
 		more := slices.Clone(room)
 		for _, v := range r.cfg.Visit(life, want, nil) {
 			if v.Hello == nil || have[v.Hello.Incarnation] || v.Bare && have[v.Hello.Name] || r.shy[v.Hello.Incarnation] {
 				continue
 			}
-			names, seen = append(names, v.Hello.Name), append(seen, v.Hello.Incarnation)
+			names, seen = append(names, cameAs(v)), append(seen, v.Hello.Incarnation)
+			comers = append(comers, v.Wanted)
 			more = append(more, r.room(HostOf(v.Wanted, max(int(v.Hello.Slots), 1), 0)))
 		}
 		if _, size := r.cfg.Elastic.Share(more, r.cfg.Policy.PerNode > 0); size > len(r.plan.Placements) {
 			for _, s := range seen {
 				r.shy[s] = true // one that does not join then is no reason again
 			}
+			r.comers = comers
 			r.mail.put(run.Came{Hosts: strings.Join(names, ", "), Size: size})
 			return
 		}
 	}
+}
+
+// cameAs is how a host is called that has come.
+func cameAs(v reach.Visited) string {
+	if v.Bare && v.Hello.Name != "" {
+		return v.Hello.Name
+	}
+	return v.Entry.Name
 }
 
 // room is how many ranks a host may have: its slots, but in an elastic job as many as each host gets.

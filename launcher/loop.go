@@ -40,7 +40,7 @@ func (r *driver) carry(ctx, life context.Context, cancel context.CancelFunc) err
 	for _, h := range r.spares {
 		r.aside(r.holdSpare(h))
 	}
-	if r.cfg.Elastic.On() && r.identity != nil {
+	if r.cfg.Elastic.On() && r.cfg.Identity != nil {
 		r.aside(func(life context.Context) { seek(life, r) })
 	}
 	inputCtx, endInput := context.WithCancel(life)

@@ -40,21 +40,33 @@ type Muster struct {
 	Whole  bool   // a host gets as many ranks as it has slots, or none
 }
 
-// Choose chooses hosts, by index in answers, and how many ranks each gets. Those that had ranks before come first, in their order,
-// so that the lowest ranks are on the hosts that have been there longest. enough: there are as many as ever may be.
-func (m Muster) Choose(answers []Answer) (cast, ranks []int, enough bool) {
+// Choice is hosts for an attempt.
+type Choice struct {
+	Cast    []int // by index in the answers
+	Ranks   []int // of each
+	Sum     int   // of these
+	Enough  bool  // there are as many as may be, or as are wanted
+	Settled bool  // every host has answered, was asked in vain, or was lost: who may come else, nobody knows
+}
+
+// Choose chooses hosts. Those that had ranks before come first, in their order, so that the lowest ranks are on the hosts that have
+// been there longest.
+func (m Muster) Choose(answers []Answer) (c Choice) {
 	at := map[string]int{} // of the last attempt's hosts
 	for i, s := range m.Seats {
 		at[s.Host] = i
 	}
-	all, soon := true, false // every host is here; one is about to answer
+	all, soon := true, false // every host is here; one that had ranks is about to answer
+	c.Settled = true
 	for i, a := range answers {
 		seat, known := at[a.Host]
+		lost := known && m.Seats[seat].Lost
 		switch {
 		case a.Here:
-			cast = append(cast, i)
-		case known && !m.Seats[seat].Lost && !a.Tried:
-			soon = true
+			c.Cast = append(c.Cast, i)
+		case !a.Tried && !lost:
+			c.Settled = false
+			soon = soon || known
 		}
 		all = all && a.Here
 	}
@@ -64,30 +76,17 @@ func (m Muster) Choose(answers []Answer) (cast, ranks []int, enough bool) {
 		}
 		return len(m.Seats) + i
 	}
-	slices.SortFunc(cast, func(i, j int) int { return order(i) - order(j) })
-	room := make([]int, len(cast))
-	for k, i := range cast {
+	slices.SortFunc(c.Cast, func(i, j int) int { return order(i) - order(j) })
+	room := make([]int, len(c.Cast))
+	for k, i := range c.Cast {
 		room[k] = answers[i].Slots
 	}
-	ranks, sum := m.Share(room, m.Whole)
-	for k := len(cast) - 1; k >= 0; k-- {
-		if ranks[k] == 0 {
-			cast, ranks = slices.Delete(cast, k, k+1), slices.Delete(ranks, k, k+1)
+	c.Ranks, c.Sum = m.Share(room, m.Whole)
+	for k := len(c.Cast) - 1; k >= 0; k-- {
+		if c.Ranks[k] == 0 {
+			c.Cast, c.Ranks = slices.Delete(c.Cast, k, k+1), slices.Delete(c.Ranks, k, k+1)
 		}
 	}
-	switch {
-	case sum < m.Min:
-		return cast, ranks, false
-	case all:
-		return cast, ranks, true
-	}
-	return cast, ranks, !soon && m.Target > 0 && sum >= m.Target
-}
-
-// Sum is the ranks of all.
-func Sum(ranks []int) (n int) {
-	for _, r := range ranks {
-		n += r
-	}
-	return n
+	c.Enough = c.Sum >= m.Min && (all || !soon && m.Target > 0 && c.Sum >= m.Target)
+	return c
 }

@@ -75,11 +75,11 @@ func TestScripts(t *testing.T) {
 				}
 				if muster.On() {
 					muster.Seats = seats
-					cast, ranks, enough := muster.Choose(answers)
-					for k, at := range cast {
-						fmt.Fprintf(out, "  %s: %d\n", answers[at].Host, ranks[k])
+					c := muster.Choose(answers)
+					for k, at := range c.Cast {
+						fmt.Fprintf(out, "  %s: %d\n", answers[at].Host, c.Ranks[k])
 					}
-					fmt.Fprintf(out, "  %d ranks, enough: %t\n", Sum(ranks), enough)
+					fmt.Fprintf(out, "  %d ranks, enough: %t, settled: %t\n", c.Sum, c.Enough, c.Settled)
 					return
 				}
 				cast, ok := Cast(seats, answers, beyond)

@@ -205,6 +205,34 @@ func TestOwnServiceReplacesAPod(t *testing.T) {
 	}
 }
 
+// An elastic job finds who comes by its own headless service: a third pod makes it larger, and without one of the first it goes on.
+func TestOwnServiceChangesAJobsSize(t *testing.T) {
+	t.Parallel()
+	c := up(t, netns.IPv4, "cluster.local", "set-0", "set-1", "set-2", "front")
+	secret := c.keygen()
+	member := func(name string) *pod {
+		p := c.pod(name, "set.ns.svc.cluster.local")
+		p.volumes = []volume{secret}
+		return p
+	}
+	first, lost := member("set-0").worker("--slots", "1").published(), member("set-1").worker("--slots", "1").published()
+	front := member("front")
+	const program = `echo start $MPIUP_RESTART_COUNT of rank $MPIUP_RANK of $MPIUP_SIZE on $(hostname); [ $MPIUP_RESTART_COUNT = 2 ] || sleep 1000`
+	wait := front.begin(c.bin, "run", "--min-np", "1", "--max-np", "3", "--last-call", "1", "--stdin", "none", "--max-restarts", "1", "sh", "-c", program)
+	lab.Eventually(t, "both ranks have started", func() bool { return strings.Count(front.log.String(), "start 0 of rank") == 2 })
+	member("set-2").worker("--slots", "1").published()
+	lab.Eventually(t, "three ranks have started", func() bool { return strings.Count(front.log.String(), "start 1 of rank") == 3 })
+	must(t, c.Kill(lost.name))
+	lost.unpublish(first)
+	r := wait()
+	for _, says := range []string{"host set-2 has come; the ranks start again, 3 in place of 2", "start 1 of rank 0 of 3 on set-0", "start 1 of rank 2 of 3 on set-2",
+		"host set-1 with rank 1 was lost", "the job goes on with 2 ranks on set-0, set-2; it had 3", "start 2 of rank 0 of 2 on set-0", "start 2 of rank 1 of 2 on set-2"} {
+		if r.code != 0 || !strings.Contains(r.out, says) {
+			t.Errorf("code %d, and it does not say %q:\n%s", r.code, says, r.out)
+		}
+	}
+}
+
 // A pod of a job whose service has nobody does not become a laptop: it waits, and fails with what to
 // say if that is what was meant.
 func TestNobodyElse(t *testing.T) {
