@@ -18,7 +18,7 @@ FUZZTIME ?= 10s
 # What a test may not skip, see test/need; .ci/run lists what CI has.
 export MPIUP_TEST_REQUIRE ?=
 # The tests of test/integration that train something.
-TRAINING := Torch|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
+TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
 .PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips clean setup setup-demo

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/mpiup/mpiup/internal/frameworks"
 	"github.com/mpiup/mpiup/internal/identity"
@@ -87,8 +86,7 @@ func elasticHorovodrun(p *process, h *horovodrun.Line, dir string) error {
 	tell(p.stderr, "horovodrun (mpiup):", fmt.Sprintf("elastic: Horovod's own driver (%s) starts the ranks over mpiup's ssh, and %s; the ranks' ends and output are told of by Horovod, not by mpiup",
 		strings.Join(own, " "), from))
 	env := line.Distinct(append(slices.Clone(p.env), "PATH="+filepath.Dir(ssh)+":"+p.getenv("PATH")))
-	err = syscall.Exec(own[0], slices.Concat(argv, h.Own, h.Program), env)
-	return &exitError{job.ExitExec, fmt.Errorf("%s: %w", own[0], err)}
+	return become(slices.Concat(argv, h.Own, h.Program), env)
 }
 
 // discoveryKey is what tells mpiup peers of the job's key, which ssh takes from its own options where the pod mounts none.

@@ -175,8 +175,13 @@ func (p *process) execNative(path string, args, more []string) error {
 			env = append(env, d.name+"="+d.value)
 		}
 	}
-	err = syscall.Exec(path, append([]string{path}, args...), env)
-	return &exitError{job.ExitExec, fmt.Errorf("%s: %w", path, err)}
+	return become(append([]string{path}, args...), env)
+}
+
+// become replaces this process by a program. It returns only when that fails.
+func become(argv, env []string) error {
+	err := syscall.Exec(argv[0], argv, env)
+	return &exitError{job.ExitExec, fmt.Errorf("%s: %w", argv[0], err)}
 }
 
 // sshName is the path of a program called ssh that is this one: beside it, where an image has the
