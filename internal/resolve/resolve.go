@@ -28,7 +28,7 @@
 // A Resolver may be used by any number of goroutines. It starts none that outlive a call. At
 // most 128 questions are under way at a time; literals and names in /etc/hosts never wait for
 // one. nsswitch.conf, $LOCALDOMAIN and $RES_OPTIONS are not read and answers are not cached. A Watch
-// waits for a name that is yet to appear, past the caches that remember that it was not there.
+// waits for a name that is yet to appear, past the caches that remember that it was not there; Once is for who does not wait.
 package resolve
 
 import (

@@ -30,7 +30,7 @@ func (r *Reach) Visit(ctx context.Context, want []hosts.Wanted, f func(context.C
 	candidates := make([][]netip.AddrPort, len(want))
 	survey.InParallel(len(want), func(i int) {
 		out[i].Wanted = want[i]
-		candidates[i], out[i].Cause = r.candidates(want[i], func() ([]netip.Addr, error) { return r.Resolver.Lookup(ctx, want[i].Entry.Name) })
+		candidates[i], out[i].Cause = r.candidates(want[i], func() ([]netip.Addr, error) { return r.Resolver.Once(ctx, want[i].Entry.Name) })
 	})
 	groups := map[netip.AddrPort][]int{} // by first candidate
 	var order []netip.AddrPort
