@@ -42,11 +42,14 @@ type podSpec struct {
 }
 
 type container struct {
-	Name, Image     string
-	Command, Args   []string
-	Ports           []any
-	ReadinessProbe  struct{ Exec struct{ Command []string } } `yaml:"readinessProbe"`
-	SecurityContext map[string]any                            `yaml:"securityContext"`
+	Name, Image    string
+	Command, Args  []string
+	Ports          []any
+	ReadinessProbe struct {
+		Exec   struct{ Command []string }
+		Period int `yaml:"periodSeconds"`
+	} `yaml:"readinessProbe"`
+	SecurityContext map[string]any `yaml:"securityContext"`
 	Env             []struct{ Name, Value string }
 	VolumeMounts    []struct {
 		Name      string
@@ -190,6 +193,10 @@ func checkPod(t *testing.T, file string, p podSpec) {
 	if first.agent() || first.is("up") {
 		if want := []string{first.Command[0], "agent", "--check"}; !slices.Equal(first.ReadinessProbe.Exec.Command, want) {
 			t.Errorf("%s: readiness is %q, want %q", first.Name, first.ReadinessProbe.Exec.Command, want)
+		}
+		// On a real cluster some workers were Ready 10 s late with the default, and names appear with readiness.
+		if p := first.ReadinessProbe.Period; p < 1 || p > 2 {
+			t.Errorf("%s: readiness is looked at every %d s (0: the default of 10), want every second or two", first.Name, p)
 		}
 		if len(first.Args) > 0 {
 			t.Errorf("%s: an agent needs no arguments: %q", first.Name, first.Args)
