@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -136,6 +136,16 @@ image-examples: build ## the steps of the Dockerfiles of examples that train, in
 fips: ## bin/mpiup-fips with Go's certified FIPS 140-3 module; unit tests and those on hosts under GODEBUG=fips140=only (root; not in CI)
 	@test/setup.sh go test
 	@test/fips.sh
+
+cluster: build ## a real Kubernetes of two nodes on this machine, with CoreDNS, MPI Operator, JobSet, Trainer and LeaderWorkerSet; from package registries (root, cgroup v1; 5 GB and half an hour the first time)
+	@test/setup.sh go test image
+	@cd test/cluster && ./build.sh && ./debs.sh && ./images.sh && ./up.sh
+
+cluster-check: build ## the examples on what make cluster started, with a transcript; RUN=TestTrainJob for one
+	@MPIUP_CLUSTER=1 go test -count=1 -timeout 60m -v -run '$(RUN)' ./test/cluster
+
+cluster-down: ## ends what make cluster started
+	@test/cluster/down.sh
 
 clean:
 	@rm -rf bin .cache test/bench/raw

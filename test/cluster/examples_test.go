@@ -1,0 +1,124 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+)
+
+// mpiJobs are our examples for MPI Operator, with the labels that their namespace has.
+var mpiJobs = []struct {
+	name, file string
+	labels     []string
+}{
+	{"itself", "mpijob.yaml", nil},
+	{"any image", "mpijob-any-image.yaml", nil},
+	{"drop-in", "mpijob-drop-in.yaml", nil},
+	{"mpich", "mpijob-mpich.yaml", nil},
+	{"restricted", "mpijob-restricted.yaml", []string{"pod-security.kubernetes.io/enforce=restricted"}},
+}
+
+func TestMPIJobs(t *testing.T) {
+	for _, test := range mpiJobs {
+		t.Run(test.name, func(t *testing.T) {
+			s := namespace(t, test.labels...)
+			s.apply(example(t, test.file))
+			s.becomes("Succeeded", strings.TrimSpace(s.k("get", "mpijob", "-o", "name")))
+			s.computed(s.pod(launcher(s)).Metadata.Name, 4)
+		})
+	}
+}
+
+// launcher is the name of the namespace's one launcher.
+func launcher(s *space) string {
+	s.Helper()
+	s.until("there is a launcher", func() bool { return s.launcher() != "" })
+	return s.launcher()
+}
+
+func (s *space) launcher() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.pods {
+		if strings.Contains(name, "launcher") {
+			return name
+		}
+	}
+	return ""
+}
+
+// computed fails the test unless a pod says what MPI Operator's pi says with so many ranks.
+func (s *space) computed(pod string, ranks int) {
+	s.Helper()
+	out := s.logs(pod)
+	if strings.Count(out, "Rank ") != ranks || !strings.Contains(out, "pi is approximately 3.14") {
+		s.Errorf("want %d ranks and pi:\n%s", ranks, out)
+	}
+}
+
+// Upstream's own, in images that have its program's path and mpiup as sshd and mpirun. No registry is there to pull from.
+func TestUpstreamsExamples(t *testing.T) {
+	for _, name := range []string{"pi.yaml", "pi-mpich.yaml"} {
+		t.Run(name[:len(name)-5], func(t *testing.T) {
+			s := namespace(t)
+			s.apply(strings.ReplaceAll(s.source("mpi-operator", "github.com/kubeflow/mpi-operator", "examples/v2beta1/pi/"+name), "imagePullPolicy: Always", "imagePullPolicy: IfNotPresent"))
+			s.becomes("Succeeded", "mpijob/pi")
+			s.computed(launcher(s), 2)
+		})
+	}
+}
+
+// keyed makes the Secret that manifests without an operator's key ask for.
+func (s *space) keyed() {
+	s.Helper()
+	key := s.run("../../bin/mpiup", "keygen")
+	if _, err := s.kubectl(key, "create", "secret", "generic", "mpiup", "--from-file=key=/dev/stdin"); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestIndexedJob(t *testing.T) {
+	s := namespace(t)
+	s.keyed()
+	s.apply(example(t, "indexed-job.yaml"))
+	s.becomes("Complete", "job/pi")
+	s.computed(s.pod("pi-0").Metadata.Name, 6)
+}
+
+func TestJobSet(t *testing.T) {
+	s := namespace(t)
+	s.keyed()
+	s.apply(example(t, "jobset.yaml"))
+	s.becomes("Completed", "jobset/pi")
+	s.computed(launcher(s), 4)
+}
+
+func TestStatefulSet(t *testing.T) {
+	s := namespace(t)
+	s.keyed()
+	s.apply(example(t, "statefulset.yaml"))
+	s.becomes("Complete", "job/pi")
+	s.computed(s.pod("pi-").Metadata.Name, 6)
+}
+
+// Two groups compute, each for itself. What a leader ends with, LeaderWorkerSet starts again: its pods are to serve. Of the
+// example's 48 ranks each group has three here, since they wait by computing, and the machine may have two cores.
+func TestLeaderWorkerSet(t *testing.T) {
+	s := namespace(t)
+	s.keyed()
+	s.apply(changedTo(t, example(t, "leaderworkerset.yaml"), `"--ppn", "8", "-n", "24"`, `"--ppn", "1", "-n", "3"`))
+	for _, leader := range []string{"serve-0", "serve-1"} {
+		s.until(leader+" has computed", func() bool {
+			out, err := s.kubectl("", "logs", leader)
+			return err == nil && strings.Count(out, "Rank ") == 3 && strings.Contains(out, "pi is approximately 3.14")
+		})
+	}
+}
+
+// A runtime is the whole cluster's.
+func TestTrainJob(t *testing.T) {
+	s := namespace(t)
+	t.Cleanup(func() { s.k("delete", "clustertrainingruntime", "mpi-mpiup") })
+	s.apply(example(t, "trainer-runtime.yaml"))
+	s.becomes("Complete", "trainjob/pi")
+	s.computed(launcher(s), 4)
+}
