@@ -209,7 +209,7 @@ var Signs = sync.OnceValue(func() []Sign {
 			"DEADLINE_EXCEEDED", "Horovod has timed out", "Timed out waiting for*hosts", "wait timeout after", "clients joined", "failed to recv, got 0 bytes", "Horovod timed out", "The client socket has failed to connect",
 			"GetKeyValue() timed out"),
 		is(Collective, "before timing out", "monitoredBarrier", "submitted to be reduced, gathered or broadcasted by subset of ranks", "missing ranks", "Timed out waiting*operation to complete", "Timeout at NCCL work", "collectives are stalled",
-			"Stalled ranks", "Stalled ops", "Stall inspector", "passed*barrier in time", "Ranks*failed to pass monitoredBarrier", "heartbeat timeout", "Collective operation timed out", "watchdog got stuck"),
+			"Stalled ranks", "Stalled ops", "Stall inspector", "passed*barrier in time", "Ranks*failed to pass monitoredBarrier", "heartbeat timeout", "Some NCCL operations have failed or timed out", "Collective operation timed out", "watchdog got stuck"),
 		weighing(Wait, Network, "Connection refused", "Connection timed out", "i/o timeout"),
 
 		// Crashes: Open MPI's and UCX's handlers, launchers' last words, glibc, the kernel's log.
@@ -223,7 +223,7 @@ var Signs = sync.OnceValue(func() []Sign {
 		is(CollectiveMismatch, "Detected mismatch between collectives", "Mismatched collective", "collective mismatch error", "mismatched data types", "Mismatched allreduce", "Mismatched MPI operations", "Mismatched data types", "Mismatched ALLREDUCE", "but rank*is running collective"),
 		is(NoInit, "was called before MPI_INIT was invoked", "before initializing or after finalizing", "did not call \"init\" before exiting", "without having called MPI_Init", "never spoke to mpiup"),
 		is(NoFinalize, "exiting improperly", "without calling \"finalize\"", "without MPI_Finalize", "without calling MPI_Finalize", "before calling MPI_Finalize"),
-		is(InitFailed, "An error occurred in MPI_Init", "MPI_INIT failed", "MPI_Init failed", "Fatal error in*MPI_Init", "PML add procs failed", "Fatal error in*_Init", "OPAL ERROR: ", "PMIX ERROR: ", "no usable transports", "Failed to create UCP worker", "Failed to init UCX", "No endpoint ", "PMIx_Init failed", "PMI2_Init", "PMI_Init", "Other MPI error*MPIR_Init", "MPIR_Init_thread", "MPID_Init", "MPIDI_*init*failed", "MPII_Init_thread", "orte_init failed",
+		is(InitFailed, "An error occurred in MPI_Init", "MPI_INIT failed", "MPI_INIT has failed because", "selected pml*but peer", "MPI_Init failed", "Fatal error in*MPI_Init", "PML add procs failed", "Fatal error in*_Init", "OPAL ERROR: ", "PMIX ERROR: ", "no usable transports", "Failed to create UCP worker", "Failed to init UCX", "No endpoint ", "PMIx_Init failed", "PMI2_Init", "PMI_Init", "Other MPI error*MPIR_Init", "MPIR_Init_thread", "MPID_Init", "MPIDI_*init*failed", "MPII_Init_thread", "orte_init failed",
 			"opal_init failed", "pmix_init failed", "orte_ess_init failed", "prte_init failed", "opal_shmem_base_select failed", "PML*cannot be selected", "A requested component was not found", "No components were able to be opened in the pml framework", "open_fabric*failed", "OFI call*failed"),
 		is(MPIError, "An error occurred in MPI_", "MPI_ERR_", "Fatal error in*MPI_", "Fatal error in internal_", "Message truncated", "MPI_ERRORS_ARE_FATAL", "mpi4py.MPI.Exception"),
 		is(GPUError, "CUDA error: ", "CUDA runtime error", "CUDA driver error", "HIP error: ", "Cuda failure", "Got CUDA error", "cudaErrorUnknown", "hipErrorUnknown", "CUDA_ERROR_UNKNOWN", "CUDNN_STATUS_", "CUBLAS_STATUS_", "CUFFT_", "CUSPARSE_STATUS_", "CUSOLVER_STATUS_"),
