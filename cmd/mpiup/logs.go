@@ -15,11 +15,13 @@ import (
 	"github.com/mpiup/mpiup/launcher/cli"
 	"github.com/mpiup/mpiup/launcher/verdict/logs"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // logsCommand prints the lines of logs that are wanted.
 func logsCommand(p *process) *cobra.Command {
-	var ranks, host, stream, since, until, level string
+	var stream string
+	var pick picking
 	c := &cobra.Command{
 		Use:   "logs [FILE...]",
 		Short: "Print the lines of a job's log by rank, host, stream, time and level",
@@ -31,38 +33,54 @@ to a failure (a traceback, a CUDA error) as error. The exit code is 1 where no l
   kubectl logs --timestamps POD | mpiup logs --since 10m --level warn
   mpiup logs --rank 0,8-15 --since 2026-11-23T04:00:00Z --until 2026-11-23T04:05:00Z launcher.log`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			w := logs.Wanted{Host: host, Stream: stream}
-			var err error
-			if w.Ranks, err = idset.Parse(ranks); err != nil || ranks != "" && w.Ranks.Empty() {
-				return usage(fmt.Errorf("--rank %.80s: write ranks as in 3 or 0,8-15", ranks))
+			w, err := pick.wanted(time.Now())
+			if err != nil {
+				return err
 			}
 			if stream != "" && stream != "stdout" && stream != "stderr" {
 				return usage(fmt.Errorf("--stream %.80s: use stdout or stderr", stream))
 			}
-			i := slices.Index(logs.Levels, level)
-			if i < 0 {
-				return usage(fmt.Errorf("--level %.80s: use %s", level, strings.Join(logs.Levels, ", ")))
-			}
-			w.Level = logs.Level(i)
-			now := time.Now()
-			if w.Since, err = moment(since, now); err != nil {
-				return usage(fmt.Errorf("--since %w", err))
-			}
-			if w.Until, err = moment(until, now); err != nil {
-				return usage(fmt.Errorf("--until %w", err))
-			}
+			w.Stream = stream
 			return printLogs(p, w, args)
 		},
 	}
 	fs := c.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&ranks, "rank", "", "lines of these `RANKS`, as in 3 or 0,8-15 (default: all lines)")
-	fs.StringVar(&host, "host", "", "lines of ranks on `HOST` (default: all lines)")
+	pick.flags(fs, "lines")
 	fs.StringVar(&stream, "stream", "", "lines on `STREAM`: stdout or stderr (default: all lines)")
-	fs.StringVar(&since, "since", "", "lines from `TIME` on: a moment, 2026-11-23T04:00:00Z, or how long ago, 10m (default: all lines)")
-	fs.StringVar(&until, "until", "", "lines before `TIME`, written as for --since (default: all lines)")
-	fs.StringVar(&level, "level", "debug", "lines of `LEVEL` and above: debug, info, warn or error")
 	return c
+}
+
+// picking is the flags by which lines are picked.
+type picking struct{ ranks, host, since, until, level string }
+
+func (k *picking) flags(fs *pflag.FlagSet, what string) {
+	all := " (default: all " + what + ")"
+	fs.StringVar(&k.ranks, "rank", "", what+" of these `RANKS`, as in 3 or 0,8-15"+all)
+	fs.StringVar(&k.host, "host", "", what+" of ranks on `HOST`"+all)
+	fs.StringVar(&k.since, "since", "", what+" from `TIME` on: a moment, 2026-11-23T04:00:00Z, or how long ago, 10m"+all)
+	fs.StringVar(&k.until, "until", "", what+" before `TIME`, written as for --since"+all)
+	fs.StringVar(&k.level, "level", "debug", "lines of `LEVEL` and above: debug, info, warn or error")
+}
+
+// wanted is what the flags ask for.
+func (k *picking) wanted(now time.Time) (w logs.Wanted, err error) {
+	w.Host = k.host
+	if w.Ranks, err = idset.Parse(k.ranks); err != nil || k.ranks != "" && w.Ranks.Empty() {
+		return w, usage(fmt.Errorf("--rank %.80s: write ranks as in 3 or 0,8-15", k.ranks))
+	}
+	i := slices.Index(logs.Levels, k.level)
+	if i < 0 {
+		return w, usage(fmt.Errorf("--level %.80s: use %s", k.level, strings.Join(logs.Levels, ", ")))
+	}
+	w.Level = logs.Level(i)
+	if w.Since, err = moment(k.since, now); err != nil {
+		return w, usage(fmt.Errorf("--since %w", err))
+	}
+	if w.Until, err = moment(k.until, now); err != nil {
+		return w, usage(fmt.Errorf("--until %w", err))
+	}
+	return w, nil
 }
 
 // moment is a time, or how long before now; the zero time for "".

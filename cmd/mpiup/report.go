@@ -7,24 +7,32 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/mpiup/mpiup/launcher/remains/report"
+	"github.com/mpiup/mpiup/launcher/verdict/logs"
 	"github.com/spf13/cobra"
 )
 
 func reportCommand(p *process) *cobra.Command {
 	var asJSON bool
+	var pick picking
 	c := &cobra.Command{
 		Use:   "report [FILE]",
 		Short: "Show what remains of a run: how it ended, on which hosts it was, what happened when",
 		Long: `Show what remains of a run: how it ended, on which hosts it was, what happened when, and the last
-lines of the ranks that failed. It is read from the folder that mpiup run --report wrote, or from the launcher's log,
+lines of the ranks that failed, or of those that --rank or --host names. It is read from the folder that mpiup run --report wrote, or from the launcher's log,
 whose last lines hold it with mpiup run --seal. Neither the job's pods nor any right in the cluster is needed.`,
 		Example: `  kubectl logs POD | mpiup report
   mpiup report launcher.log
+  mpiup report --rank 0,8-15 --since 2026-11-23T04:00:00Z DIR
   mpiup report DIR --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			want, err := pick.wanted(time.Now())
+			if err != nil {
+				return err
+			}
 			name := "-"
 			if len(args) > 0 {
 				name = args[0]
@@ -34,13 +42,23 @@ whose last lines hold it with mpiup run --seal. Neither the job's pods nor any r
 				return usage(fmt.Errorf("report: %w", err))
 			}
 			if !asJSON {
-				return report.Timeline(p.stdout, r)
+				v := report.View{Ranks: want.Ranks, Host: want.Host, Since: want.Since, Until: want.Until}
+				if want.Level > 0 {
+					f := logs.NewFilter(logs.Wanted{Level: want.Level})
+					v.Line = func(l string) bool {
+						f.Begin([]byte(l))
+						return f.Kept()
+					}
+				}
+				return report.Timeline(p.stdout, r, v)
 			}
 			e := json.NewEncoder(p.stdout)
 			e.SetIndent("", "  ")
 			return e.Encode(r)
 		},
 	}
+	c.Flags().SortFlags = false
+	pick.flags(c.Flags(), "events and last lines")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report's JSON")
 	return c
 }

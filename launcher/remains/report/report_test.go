@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/internal/job"
 	"github.com/mpiup/mpiup/launcher/verdict"
 	"github.com/mpiup/mpiup/test/golden"
@@ -45,10 +46,43 @@ func recorded() *Report {
 
 func TestTimeline(t *testing.T) {
 	var b strings.Builder
-	if err := Timeline(&b, recorded()); err != nil {
+	if err := Timeline(&b, recorded(), View{}); err != nil {
 		t.Fatal(err)
 	}
 	golden.Is(t, "testdata/timeline.txt", b.String())
+}
+
+// What is wanted of a timeline is left of it.
+func TestTimelineOfSome(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		view       View
+		has, lacks []string
+	}{
+		{"a rank", View{Ranks: idset.Of(2)}, []string{"started", "exit code 1", "Last lines of rank 2"}, []string{"launched", "SIGTERM", "stopping"}},
+		{"a rank that has no lines", View{Ranks: idset.Of(0)}, []string{"SIGTERM"}, []string{"exit code 1\n", "Last lines"}},
+		{"a host", View{Host: "w1"}, []string{"found", "Last lines of rank 2"}, []string{"w0: "}},
+		{"another host", View{Host: "w0"}, []string{"w0: "}, []string{"Last lines", "stopping"}},
+		{"the end", View{Since: after(9001)}, []string{"stopping", "SIGTERM"}, []string{"found ", "launched"}},
+		{"the beginning", View{Until: after(140)}, []string{"found "}, []string{"launched", "stopping"}},
+		{"lines", View{Line: func(l string) bool { return strings.Contains(l, "Error") }}, []string{"ValueError"}, []string{"Traceback"}},
+	} {
+		var b strings.Builder
+		if err := Timeline(&b, recorded(), c.view); err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := strings.Cut(b.String(), "Host w1:") // below what says how it ended
+		for _, want := range c.has {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: lacks %q:\n%s", c.name, want, text)
+			}
+		}
+		for _, not := range c.lacks {
+			if strings.Contains(text, not) {
+				t.Errorf("%s: has %q:\n%s", c.name, not, text)
+			}
+		}
+	}
 }
 
 // A log as collectors hand it over holds the report still.
@@ -221,7 +255,7 @@ func FuzzUnseal(f *testing.F) {
 			return
 		}
 		var b strings.Builder
-		if err := Timeline(&b, r); err != nil || strings.ContainsAny(b.String(), "\x1b\r\x07") {
+		if err := Timeline(&b, r, View{}); err != nil || strings.ContainsAny(b.String(), "\x1b\r\x07") {
 			t.Fatalf("%v: %q", err, b.String())
 		}
 	})

@@ -3,14 +3,46 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/mpiup/mpiup/internal/idset"
 )
 
+// View is which events and last lines are wanted. What does not say what is asked for is left out. The zero value wants all events, and the
+// lines of ranks that did not end well.
+type View struct {
+	Ranks        idset.Set              // of the first job; empty: all
+	Host         string                 // "": all
+	Since, Until time.Time              // of events; zero: without a bound
+	Line         func(line string) bool // of last lines; nil: all
+}
+
+// picks says that certain ranks' lines were asked for, however they ended.
+func (v View) picks() bool { return !v.Ranks.Empty() || v.Host != "" }
+
+func (v View) event(begun time.Time, e Event) bool {
+	at := begun.Add(time.Duration(e.At * float64(time.Second)))
+	if at.Before(v.Since) || !v.Until.IsZero() && !at.Before(v.Until) || v.Host != "" && e.Host != v.Host {
+		return false
+	}
+	if v.Ranks.Empty() {
+		return true
+	}
+	ranks, err := idset.Parse(e.Ranks)
+	return err == nil && !ranks.Intersect(v.Ranks).Empty()
+}
+
+func (v View) rank(r Rank) bool {
+	if !v.Ranks.Empty() && (r.Job != 0 || !v.Ranks.Contains(r.Rank)) || v.Host != "" && r.Host != v.Host {
+		return false
+	}
+	return v.picks() || r.End != "exit code 0"
+}
+
 // Timeline writes a report for a person: how it ended, what it was, and what happened when.
-func Timeline(w io.Writer, r *Report) error {
+func Timeline(w io.Writer, r *Report, v View) error {
 	t := &page{w: w}
 	t.line("Job %s: %s", plain(r.Job), plain(strings.Join(r.Command, " ")))
 	t.line("%s on %s, %s, for %s, exit code %d", r.Begun.UTC().Format(time.DateTime), plain(r.Launcher), "mpiup "+plain(r.Mpiup), took(r), r.ExitCode)
@@ -30,9 +62,11 @@ func Timeline(w io.Writer, r *Report) error {
 		if r.Dropped > 0 && i == len(r.Events)/2 {
 			t.line("            … %d events are left out", r.Dropped)
 		}
-		t.line("%10.3f  %-9s %s", e.At, plain(e.Kind), e.sentence())
+		if v.event(r.Begun, e) {
+			t.line("%10.3f  %-9s %s", e.At, plain(e.Kind), e.sentence())
+		}
 	}
-	t.ranks(r)
+	t.ranks(r, v)
 	for _, l := range r.LeftOut {
 		t.line("left out, since a sealed report has at most %d KiB: %s", MaxSealed>>10, plain(l))
 	}
@@ -95,15 +129,19 @@ func (p *page) hosts(r *Report) {
 	}
 }
 
-// ranks shows the last lines of the ranks that did not end well.
-func (p *page) ranks(r *Report) {
+// ranks shows last lines, as far as they are wanted.
+func (p *page) ranks(r *Report, v View) {
 	for _, rank := range r.Ranks {
-		if len(rank.Last) == 0 || rank.End == "exit code 0" {
+		lines := rank.Last
+		if v.Line != nil {
+			lines = slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return !v.Line(l) })
+		}
+		if len(lines) == 0 || !v.rank(rank) {
 			continue
 		}
 		p.line("")
 		p.line("Last lines of rank %d on %s (%s):", rank.Rank, plain(rank.Host), plain(rank.End))
-		for _, l := range rank.Last {
+		for _, l := range lines {
 			p.line("  %s", plain(l))
 		}
 	}
