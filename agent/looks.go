@@ -75,7 +75,7 @@ func (a *Agent) rankStates(list []session.Rank, before, after map[int]procs.Usag
 		l := p.Job.Launch.Job
 		m := &apiv1.RankState{Launcher: p.Launcher, Job: l.Id, Number: l.Number, Rank: p.Spec.Rank,
 			Pid: int32(p.Pid()), Main: int32(u.Main), Program: u.Name, State: string(rune(u.State)), Rss: u.RSS,
-			Processes: uint32(u.Processes), Phase: p.Phase(p.Waiting), Syscall: u.Kernel.Syscall, Wchan: u.Kernel.Wchan, Mount: u.Kernel.Mount}
+			Processes: uint32(u.Processes), Phase: p.Phase(p.Waiting), Syscall: u.Kernel.Syscall, Wchan: u.Kernel.Wchan, Mount: u.Kernel.Mount, Restarts: l.Restarts}
 		m.Cpu = max(0, (u.CPU-before[p.Pid()].CPU).Seconds()/apart.Seconds())
 		since, wrote := p.Quiet()
 		m.Wrote, m.SilentNs = wrote, max(0, time.Now().UnixNano()-since)

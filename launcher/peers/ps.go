@@ -122,7 +122,7 @@ func rankRows(host string, reply *apiv1.RanksReply) (rows []ps.Row) {
 		rows = append(rows, ps.Row{Launcher: word(m.Launcher), Job: word(m.Job), Number: m.Number, Rank: m.Rank, Host: host, PID: m.Pid, Main: m.Main,
 			Program: word(m.Program), State: ps.State(m.State), CPU: math.Round(percent*10) / 10, RSS: m.Rss, Processes: m.Processes, GPUMemory: m.GpuMemory,
 			Silent: time.Duration(max(m.SilentNs, 0)).Round(time.Millisecond).Seconds(), Wrote: m.Wrote, Phase: cmp.Or(phases[m.Phase], "-"),
-			Syscall: word(m.Syscall), Wchan: word(m.Wchan), Mount: word(m.Mount)})
+			Syscall: word(m.Syscall), Wchan: word(m.Wchan), Mount: word(m.Mount), Restarts: m.Restarts})
 	}
 	return rows
 }

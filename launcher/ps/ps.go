@@ -13,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/mpiup/mpiup/internal/wording"
 )
 
 // Row is one rank.
@@ -35,7 +37,8 @@ type Row struct {
 	Phase     string  `json:"mpi"`
 	Syscall   string  `json:"syscall,omitempty"`
 	Wchan     string  `json:"wchan,omitempty"`
-	Mount     string  `json:"mount,omitempty"` // the file system whose answer it waits for
+	Mount     string  `json:"mount,omitempty"`    // the file system whose answer it waits for
+	Restarts  uint32  `json:"restarts,omitempty"` // how often its job has been started again
 }
 
 // states are the kernel's letters in words (proc_pid_stat(5)).
@@ -64,7 +67,7 @@ func Table(rows []Row) string {
 		for n < len(rows) && rows[n].Launcher == first.Launcher && rows[n].Job == first.Job && rows[n].Number == first.Number {
 			n++
 		}
-		fmt.Fprintf(&b, "job %s%s, by %s\n", first.Job, spawned(first.Number), first.Launcher)
+		fmt.Fprintf(&b, "job %s%s, by %s%s\n", first.Job, spawned(first.Number), first.Launcher, again(first.Restarts))
 		table(&b, rows[:n], gpus)
 		rows = rows[n:]
 	}
@@ -76,6 +79,13 @@ func spawned(number uint32) string {
 		return ""
 	}
 	return fmt.Sprintf(" (spawned, %d)", number)
+}
+
+func again(restarts uint32) string {
+	if restarts == 0 {
+		return ""
+	}
+	return ", started again " + wording.Count(int(restarts), "time")
 }
 
 func table(b *strings.Builder, rows []Row, gpus bool) {

@@ -17,10 +17,10 @@ func TestTable(t *testing.T) {
 		row(1, Row{Host: "w0", State: State("S"), Silent: 3600, Wrote: true, Phase: "in a fence", Wchan: "futex_wait"}),
 		row(0, Row{Host: "w0", State: State("R"), CPU: 199.6, Silent: 0.5, Wrote: true, Phase: "never", GPUMemory: 80 << 30}),
 		{Launcher: "l0", Job: "j1", Number: 1, Host: "w0", State: State("?"), Phase: "-", Syscall: "poll"},
-		{Launcher: "k", Job: "j0", Rank: 7, Host: "w0", State: State(""), Phase: "-"},
+		{Launcher: "k", Job: "j0", Restarts: 2, Rank: 7, Host: "w0", State: State(""), Phase: "-"},
 	}
 	Sort(rows)
-	want := `job j0, by k
+	want := `job j0, by k, started again 2 times
 RANK  HOST  PID  PROGRAM  STATE  CPU%  RSS  GPU  OUTPUT      MPI  WAITS IN
 7     w0    0             -      0     -    -    none in 0s  -    -
 job j1, by l0

@@ -75,3 +75,25 @@ func TestAgentsWaitForEachOther(t *testing.T) {
 		})
 	}
 }
+
+// A job of several hosts wires up where one of its programs loads MPI; else it runs as soon as its ranks do.
+func TestWhetherAJobWiresUp(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		said []*apiv1.Chosen
+		want string
+	}{
+		{"no MPI anywhere", []*apiv1.Chosen{{Why: "none"}, {Why: "none"}}, "running"},
+		{"MPI on one host", []*apiv1.Chosen{{Why: "none"}, {Library: openMPI, Pmi: apiv1.Pmi_PMI_PMIX}}, "wiring"},
+		{"agents that do not say", nil, "wiring"},
+	} {
+		r := aboutToLaunch(t, Config{})
+		chose(r, tt.said...)
+		for id := range r.ranks {
+			r.on(r.of[id], (&apiv1.Started{Rank: uint32(id), Pid: 1}).Frame())
+		}
+		if got := r.State(); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}

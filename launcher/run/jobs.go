@@ -278,6 +278,7 @@ func (r *Run) onChosen(h int, m *apiv1.Chosen) error {
 	if err != nil {
 		return fmt.Errorf("job %d: %w", m.Job, err)
 	}
+	j.chosen, j.loadsMPI = true, j.loadsMPI || m.Library != ""
 	if m.Waits && !slices.Contains(j.waiting, h) {
 		j.waiting = append(j.waiting, h)
 	}

@@ -68,7 +68,7 @@ func (r *Run) heard(j *jobRun) {
 		return
 	}
 	r.move(jobStarted)
-	if len(j.hosts) == 1 || r.cfg.PMI == job.NoProtocol {
+	if len(j.hosts) == 1 || r.cfg.PMI == job.NoProtocol || j.chosen && !j.loadsMPI {
 		r.move(jobWired)
 	}
 }

@@ -70,21 +70,23 @@ type process struct {
 
 // jobRun is one job of a run: the command line's, or one that a rank spawned.
 type jobRun struct {
-	number  int // 0: the command line's
-	base    int // id of rank 0
-	plan    *job.Plan
-	hosts   []int // index in the run of each of plan.Hosts
-	apps    []job.App
-	exports [][]string // by app: the environment that jobs it spawns begin with
-	asked   *spawn.Ask // nil: the command line's
-	told    *apiv1.Job
-	silent  int          // processes whose start was not heard of
-	left    int          // processes that are not over
-	spoke   bool         // one of them has spoken PMI or PMIx
-	mixture *mixture.Job // what its agents say of MPI libraries; nil: nothing yet
-	waiting []int        // hosts, by index, whose agents wait for our word on that
-	warned  bool         // that they may not go together
-	dropped bool         // one of it could not be started: what did start is ended, and fails nobody
+	number   int // 0: the command line's
+	base     int // id of rank 0
+	plan     *job.Plan
+	hosts    []int // index in the run of each of plan.Hosts
+	apps     []job.App
+	exports  [][]string // by app: the environment that jobs it spawns begin with
+	asked    *spawn.Ask // nil: the command line's
+	told     *apiv1.Job
+	silent   int          // processes whose start was not heard of
+	left     int          // processes that are not over
+	chosen   bool         // agents have said which MPI libraries its programs load
+	loadsMPI bool         // one of them loads one: its ranks wire up
+	spoke    bool         // one of them has spoken PMI or PMIx
+	mixture  *mixture.Job // what its agents say of MPI libraries; nil: nothing yet
+	waiting  []int        // hosts, by index, whose agents wait for our word on that
+	warned   bool         // that they may not go together
+	dropped  bool         // one of it could not be started: what did start is ended, and fails nobody
 }
 
 func (j *jobRun) size() int { return len(j.plan.Placements) }

@@ -7278,9 +7278,10 @@ type RankState struct {
 	SilentNs      int64                  `protobuf:"varint,13,opt,name=silent_ns,json=silentNs,proto3" json:"silent_ns,omitempty"`    // since its last output, or since its start
 	Wrote         bool                   `protobuf:"varint,14,opt,name=wrote,proto3" json:"wrote,omitempty"`                          // it has had output
 	Phase         RankPhase              `protobuf:"varint,15,opt,name=phase,proto3,enum=mpiup.v1.RankPhase" json:"phase,omitempty"`
-	Syscall       string                 `protobuf:"bytes,16,opt,name=syscall,proto3" json:"syscall,omitempty"` // in which main waits; empty: none, or it does not show
-	Wchan         string                 `protobuf:"bytes,17,opt,name=wchan,proto3" json:"wchan,omitempty"`     // the kernel's function where it waits
-	Mount         string                 `protobuf:"bytes,18,opt,name=mount,proto3" json:"mount,omitempty"`     // the file system whose answer it waits for, "/data (nfs4, filer:/export)"; empty: none, or it does not show
+	Syscall       string                 `protobuf:"bytes,16,opt,name=syscall,proto3" json:"syscall,omitempty"`    // in which main waits; empty: none, or it does not show
+	Wchan         string                 `protobuf:"bytes,17,opt,name=wchan,proto3" json:"wchan,omitempty"`        // the kernel's function where it waits
+	Restarts      uint32                 `protobuf:"varint,19,opt,name=restarts,proto3" json:"restarts,omitempty"` // Job.restarts
+	Mount         string                 `protobuf:"bytes,18,opt,name=mount,proto3" json:"mount,omitempty"`        // the file system whose answer it waits for, "/data (nfs4, filer:/export)"; empty: none, or it does not show
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7432,6 +7433,13 @@ func (x *RankState) GetWchan() string {
 		return x.Wchan
 	}
 	return ""
+}
+
+func (x *RankState) GetRestarts() uint32 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
 }
 
 func (x *RankState) GetMount() string {
@@ -8181,7 +8189,7 @@ const file_mpiup_proto_rawDesc = "" +
 	"\n" +
 	"RanksReply\x12)\n" +
 	"\x05ranks\x18\x01 \x03(\v2\x13.mpiup.v1.RankStateR\x05ranks\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\xc0\x03\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\xdc\x03\n" +
 	"\tRankState\x12\x1a\n" +
 	"\blauncher\x18\x01 \x01(\tR\blauncher\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
@@ -8201,7 +8209,8 @@ const file_mpiup_proto_rawDesc = "" +
 	"\x05wrote\x18\x0e \x01(\bR\x05wrote\x12)\n" +
 	"\x05phase\x18\x0f \x01(\x0e2\x13.mpiup.v1.RankPhaseR\x05phase\x12\x18\n" +
 	"\asyscall\x18\x10 \x01(\tR\asyscall\x12\x14\n" +
-	"\x05wchan\x18\x11 \x01(\tR\x05wchan\x12\x14\n" +
+	"\x05wchan\x18\x11 \x01(\tR\x05wchan\x12\x1a\n" +
+	"\brestarts\x18\x13 \x01(\rR\brestarts\x12\x14\n" +
 	"\x05mount\x18\x12 \x01(\tR\x05mount\"=\n" +
 	"\rStacksRequest\x12\x14\n" +
 	"\x05ranks\x18\x01 \x01(\tR\x05ranks\x12\x16\n" +
