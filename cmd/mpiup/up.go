@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,6 +75,9 @@ type up struct {
 	part    hosts.Part
 	serving *embedded // the first pod's agent; nil until it serves
 	why     string    // what was said of the job's end
+
+	mu  sync.Mutex
+	met map[string]hosts.Wanted // that have answered, by name, guarded by mu
 }
 
 var errNativeUp = errors.New("the image's own launcher (native) starts its daemons by ssh from one pod: let that pod run it, and the others mpiup agent")
@@ -157,7 +162,7 @@ func (u *up) join(p *process, r *reach.Reach) (served bool, err error) {
 	u.serving = &embedded{process: p, log: log, cfg: &cfg}
 	u.serving.once.Do(u.serving.start)
 	r.Embedded, r.Here = u.serving.attach, here{u.serving}
-	r.Told = func(lines, _ []string) { u.why = lines[0] }
+	r.Told, r.Met, u.met = func(lines, _ []string) { u.why = lines[0] }, u.meets, map[string]hosts.Wanted{}
 	return false, nil
 }
 
@@ -212,6 +217,13 @@ const (
 	farewell  = 3 * time.Second
 )
 
+// meets notes where a host's agent is.
+func (u *up) meets(w hosts.Wanted) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.met[w.Entry.Name] = w
+}
+
 // dismiss lets the pods that serve end with the job's code.
 func (u *up) dismiss(r *reach.Reach, code int) {
 	if u == nil || u.serving == nil {
@@ -226,7 +238,10 @@ func (u *up) dismiss(r *reach.Reach, code int) {
 	if code == 0 || u.why == "" {
 		u.why = fmt.Sprintf("the job has ended with exit code %d", code)
 	}
-	peers.Dismiss(ctx, r, code, u.why, fmt.Sprintf("it ends with exit code %d when no launcher has come for %v (%s)", job.ExitHosts, r.Wait, r.WaitBy))
+	u.mu.Lock() // nobody is met any more
+	defer u.mu.Unlock()
+	peers.Dismiss(ctx, peers.DismissConfig{Reach: *r, Met: slices.Collect(maps.Values(u.met)), Code: code, Why: u.why,
+		Otherwise: fmt.Sprintf("it ends with exit code %d when no launcher has come for %v (%s)", job.ExitHosts, r.Wait, r.WaitBy)})
 	if u.part.Again {
 		r.Say("Kubernetes starts the pods of this kind (%s) again, and the job with them; those of a Job or JobSet end (mpiup help up)", u.part.By)
 	}

@@ -7,6 +7,7 @@ import (
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/wording"
 	"github.com/mpiup/mpiup/launcher"
+	"github.com/mpiup/mpiup/launcher/hosts"
 	"github.com/mpiup/mpiup/launcher/link"
 	"github.com/mpiup/mpiup/launcher/reach"
 )
@@ -18,25 +19,51 @@ type ShutdownConfig struct {
 	Rest bool   // agents stay; only what our commands left behind on them ends
 }
 
-// Dismiss tells the agents that are there to end with code, as their job has, and why. It waits for nobody. A host that was not told
-// is named in a line that ends with otherwise, which says what becomes of it.
-func Dismiss(ctx context.Context, r *reach.Reach, code int, why, otherwise string) {
-	r.Fill()
-	set, err := r.Static()
-	if set == nil && err == nil && r.Identity != nil {
-		set = r.Seen(ctx)
-	}
-	if set == nil || err != nil || r.Identity == nil {
+// DismissConfig lets the pods of a job end that serve it.
+type DismissConfig struct {
+	reach.Reach
+	Met       []hosts.Wanted // hosts that have answered the run, and where: a name may not be found again
+	Code      int            // that the agents end with, as the job has
+	Why       string         // what became of the job
+	Otherwise string         // what becomes of a host that is not told, for messages
+}
+
+// Dismiss tells the agents that are there to end. It waits for nobody, and names each host that was not told.
+func Dismiss(ctx context.Context, cfg DismissConfig) {
+	cfg.Fill()
+	if cfg.Identity == nil {
 		return // the run has said so
 	}
-	for _, v := range r.Visit(ctx, set.Hosts, func(ctx context.Context, _ *reach.Visited, c *reach.Conn) error {
-		_, err := c.Client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: why, Code: uint32(code)})
+	set, err := cfg.Static()
+	if err == nil && set == nil {
+		set = cfg.Seen(ctx)
+	}
+	all := with(cfg.Met, set)
+	for _, v := range cfg.Visit(ctx, all, func(ctx context.Context, _ *reach.Visited, c *reach.Conn) error {
+		_, err := c.Client.Shutdown(ctx, &apiv1.ShutdownRequest{Why: cfg.Why, Code: uint32(cfg.Code)})
 		return err
 	}) {
 		if v.Cause != nil && !v.Bare {
-			r.Say("host %s was not told that the job has ended: %v; %s", v.Entry.Name, v.Cause, otherwise)
+			cfg.Say("host %s was not told that the job has ended: %v; %s", v.Entry.Name, v.Cause, cfg.Otherwise)
 		}
 	}
+}
+
+// with is a list and those of a set that are not in it, by name or address.
+func with(list []hosts.Wanted, set *hosts.Set) []hosts.Wanted {
+	if set == nil {
+		return list
+	}
+	known := map[string]bool{}
+	for _, w := range list {
+		known[w.Entry.Name], known[w.Fixed[0].String()], known[w.Fixed[0].Addr().String()] = true, true, true
+	}
+	for _, w := range set.Hosts {
+		if !known[w.Entry.Name] && (len(w.Fixed) == 0 || !known[w.Fixed[0].String()]) {
+			list = append(list, w)
+		}
+	}
+	return list
 }
 
 // Shutdown tells every agent of the job to end with exit code 0, so that worker pods succeed,

@@ -106,6 +106,7 @@ func (g *gatherer) one(ctx context.Context, i int, w hosts.Wanted, board *board)
 		if err == nil {
 			board.set(i, nil)
 			g.note(i, Answer{Session: s})
+			g.met(w, s.Addr)
 			c := g.hold(ctx, s, link.ReadAhead(s))
 			if c == nil {
 				return s, nil
@@ -196,6 +197,14 @@ func (g *gatherer) try(ctx context.Context, i int, w hosts.Wanted, look *search,
 // taken is the cause of a name that shares its address with host other and has no agent left.
 func taken(candidates []netip.AddrPort, other string) *link.Cause {
 	return link.Causef(link.StageHosts, "%v has fewer agents than names in the list: the one there is host %s already", candidates[0].Addr(), other)
+}
+
+// met tells who wants to know that a host has answered.
+func (g *gatherer) met(w hosts.Wanted, at netip.AddrPort) {
+	if g.reach.Met != nil {
+		w.Fixed = []netip.AddrPort{at}
+		g.reach.Met(w)
+	}
 }
 
 // claim makes the agent of s that of host i, unless another host has it.

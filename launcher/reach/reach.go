@@ -76,6 +76,8 @@ type Reach struct {
 	Known  *hosts.Set     // the hosts, if they have been reached already; nil: they are looked for
 	// told gets the last lines of a failure and what the rank wrote that it was the fault of. nil: nobody.
 	Told func(lines, tail []string)
+	// Met is called with each host that answers, and where its agent is, by any goroutine. nil: nobody wants to know.
+	Met  func(hosts.Wanted)
 	Need quorum.Need // what hosts that are found one by one must be
 }
 
