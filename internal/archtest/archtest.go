@@ -11,7 +11,7 @@
 //	5  agent/ranks
 //	4  launcher/reach   agent/{outfit,survey}
 //	3  launcher/{link,spawn}   agent/{host,metrics}   cmd/mpiup/draw
-//	2  launcher/{placement,cli,iof,survey,quorum}   agent/{port,reap,stdio,member,mpilib,mpinet}
+//	2  launcher/{placement,cli,iof,survey,quorum,kubectl}   agent/{port,reap,stdio,member,mpilib,mpinet}
 //	   pmi, pmi/pmix, pmi/pmix/{modex,names}      internal/wire
 //	1  pmi/{kvs,wire,lobby}, pmi/pmix/{jobdata,event,group,spawn}   gpu   rdma   topology/{discover,hwlocxml,usable}
 //	   internal/{resolve,incarnation,api/codec,api/machine}   launcher/{doctor,hosts,streams,cli/mpirun/line}   agent/reap/{proctree,program,daemon}

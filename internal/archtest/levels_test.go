@@ -33,6 +33,7 @@ var levels = map[string]int{
 	"launcher/cli/ssh":            2,
 	"launcher/survey":             2,
 	"launcher/quorum":             2,
+	"launcher/kubectl":            2,
 	"launcher/cli/mpirun":         2,
 	"launcher/cli/mpirun/openmpi": 2,
 	"launcher/cli/mpirun/hydra":   2,
