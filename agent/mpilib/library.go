@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/mpilib/object"
+	"github.com/mpiup/mpiup/agent/mpilib/script"
 	"github.com/mpiup/mpiup/internal/job"
 )
 
@@ -214,4 +216,90 @@ func within(o *opened) (l library, ok bool) {
 		l.version = version
 	}
 	return l, true
+}
+
+// Installed is an MPI library of an image.
+type Installed struct {
+	Name     string // "Open MPI 4.1.4 (/usr/lib/libmpi.so.40)"
+	Protocol string // that its ranks speak
+	CUDA     string // the file by which it knows CUDA; "": no sign of any
+}
+
+// libraryNames are what MPI libraries' files are called.
+var libraryNames = []string{"libmpi.so.40", "libmpi.so.20", "libmpi.so.12", "libmpich.so.12"}
+
+// Installed looks for MPI libraries where they usually are: the loader's cache and directories, LD_LIBRARY_PATH, what variables point
+// at, and below /opt and /usr/local. Each file is listed once.
+func (m *Memory) Installed(env []string) []Installed {
+	return answered(func() (list []Installed) {
+		k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
+		asked := &asked{vars: parseEnv(env), seen: map[string]string{}}
+		e, seen := script.EnvOf(asked.lookup), map[string]bool{}
+		for _, file := range candidates(k, e) {
+			real := k.files.real(file)
+			if seen[real] || !k.files.stat(file).regular() {
+				continue
+			}
+			seen[real] = true
+			o, err := k.files.openObject(file)
+			if err != nil {
+				continue
+			}
+			d := newLoader(k, o, e, "/")
+			needs := d.needs(o, nil)
+			l := recognise(o, needs)
+			o.close()
+			list = append(list, Installed{Name: printable(l.String()), Protocol: l.protocol().String(), CUDA: printable(cudaSign(k, path.Dir(real), needs))})
+		}
+		return list
+	}, nil)
+}
+
+// candidates are files that may be MPI libraries, in the order of what is more likely to be loaded.
+func candidates(k *look, e script.Env) (files []string) {
+	dirs := strings.FieldsFunc(e.Get("LD_LIBRARY_PATH"), func(r rune) bool { return r == ':' || r == ';' })
+	for _, h := range homes {
+		if root := e.Get(h.name); root != "" {
+			dirs = append(dirs, path.Join("/", root, "lib"), path.Join("/", root, "lib64"), path.Join("/", root, "lib/release"))
+		}
+	}
+	for _, name := range libraryNames {
+		files = append(files, k.ldCache().find(name)...)
+	}
+	dirs = append(dirs, "/usr/local/lib", "/usr/lib64", "/usr/lib", "/lib64", "/usr/lib64/openmpi/lib", "/usr/lib64/mpich/lib")
+	for _, m := range k.files.match("/usr/lib", "*-linux-gnu*") {
+		dirs = append(dirs, m, m+"/openmpi/lib")
+	}
+	for _, top := range []string{"/opt", "/usr/local"} {
+		for _, one := range k.files.match(top, "*") {
+			dirs = append(dirs, one+"/lib", one+"/lib64", one+"/ompi/lib", one+"/openmpi/lib", one+"/mpich/lib", one+"/oneapi/mpi/latest/lib")
+		}
+	}
+	for _, dir := range dirs {
+		for _, name := range libraryNames {
+			files = append(files, path.Join("/", dir, name))
+		}
+	}
+	return files
+}
+
+// cudaSign is the sign that an MPI library in a directory can take GPUs' memory: it needs CUDA's library, Open MPI 4's or 5's part for it
+// is there, or UCX's is.
+func cudaSign(k *look, dir string, needs []string) string {
+	for _, n := range needs {
+		if strings.HasPrefix(n, "libcudart.so") || strings.HasPrefix(n, "libcuda.so") {
+			return n
+		}
+	}
+	places := []struct{ dir, pattern string }{{dir, "libmca_common_cuda.so*"}, {dir + "/openmpi", "mca_accelerator_cuda.so"}, {dir + "/openmpi3", "mca_accelerator_cuda.so"}}
+	for _, ucp := range k.ldCache().find("libucp.so.0") {
+		places = append(places, struct{ dir, pattern string }{path.Join(path.Dir(ucp), "ucx"), "libuct_cuda.so*"})
+	}
+	places = append(places, struct{ dir, pattern string }{path.Join(dir, "../../ucx/lib/ucx"), "libuct_cuda.so*"}) // HPC-X
+	for _, p := range places {
+		if found := k.files.match(p.dir, p.pattern); len(found) > 0 {
+			return found[0]
+		}
+	}
+	return ""
 }

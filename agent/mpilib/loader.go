@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mpiup/mpiup/agent/mpilib/script"
 )
@@ -194,4 +195,81 @@ func (d *loader) defaults() []string {
 		dirs = append([]string{"/lib/" + m, "/usr/lib/" + m}, dirs...)
 	}
 	return dirs
+}
+
+// Lack is a library that the loader would not find.
+type Lack struct{ Name, By string }
+
+// Missing finds the program of a command, as execvp does, and what of the libraries that it needs, itself or through others,
+// is not there; of a script it is the interpreter's. exe is "" where there is no program. Where the limits end the search, or a file
+// system that does not answer, whole is false.
+func (m *Memory) Missing(q Query) (exe string, missing []Lack, whole bool) {
+	type answer struct {
+		exe     string
+		missing []Lack
+		whole   bool
+	}
+	if len(q.Argv) == 0 {
+		return "", nil, true
+	}
+	a := answered(func() (a answer) {
+		k := &look{files: newFiles(m.fsys, time.Now().Add(lookDeadline))}
+		asked := &asked{vars: parseEnv(q.Env), seen: map[string]string{}}
+		env := script.EnvOf(asked.lookup)
+		if a.exe = k.Resolve(q.Argv[0], env, q.Dir); a.exe != "" {
+			a.missing, a.whole = lacking(k, a.exe, env, q.Dir)
+		}
+		return a
+	}, answer{exe: q.Argv[0]})
+	return a.exe, a.missing, a.whole
+}
+
+func lacking(k *look, exe string, e script.Env, dir string) (missing []Lack, whole bool) {
+	for range 4 { // an interpreter may be a script
+		head := k.files.head(exe, 256)
+		if len(head) < 2 || string(head[:2]) != "#!" {
+			break
+		}
+		words := interpreter(head)
+		name := words[0]
+		if path.Base(name) == "env" && len(words) > 1 { // env -S python3 -u
+			for _, w := range strings.Fields(words[1]) {
+				if name = w; !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
+					break
+				}
+			}
+		}
+		by := exe
+		if exe = k.Resolve(name, e, dir); exe == "" {
+			return []Lack{{printable(name), "the #! line of " + printable(by)}}, true
+		}
+	}
+	o, err := k.files.openObject(exe)
+	if err != nil {
+		return nil, !k.files.spent()
+	}
+	d := newLoader(k, o, e, dir)
+	queue, seen := []*loaded{d.load(o, nil)}, map[string]bool{}
+	o.close()
+	for len(queue) > 0 {
+		l := queue[0]
+		queue = queue[1:]
+		for _, name := range l.needed {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			next, ok := d.find(name, l)
+			switch {
+			case ok:
+				queue = append(queue, d.load(next, l))
+				next.close()
+			case d.objects >= maxObjects || k.files.spent():
+				return missing, false
+			default:
+				missing = append(missing, Lack{printable(name), printable(l.path)})
+			}
+		}
+	}
+	return missing, true
 }

@@ -155,7 +155,7 @@ with the job's exit code. With no hosts, mpiup run starts the ranks on this mach
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(cli.FlagError(c.Flags(), err)) })
 	root.AddCommand(runCommand(p), upCommand(p), launcherCommand(p), agentCommand(p), execCommand(p), peersCommand(p), psCommand(p), stacksCommand(p), shutdownCommand(p),
 		topoCommand(p), doctorCommand(p), verdictCommand(p), logsCommand(p), envCommand(p), reportCommand(p), keygenCommand(p), installCommand(p), versionCommand(p))
-	root.AddCommand(trialCommand(p))
+	root.AddCommand(checkImageCommand(p), trialCommand(p))
 	root.AddCommand(appletCommands(p)...)
 	root.SetHelpCommand(helpCommand(p))
 	root.SetUsageFunc(func(c *cobra.Command) error { return usageOf(p, c) })

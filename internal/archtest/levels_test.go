@@ -71,6 +71,7 @@ var levels = map[string]int{
 	"agent/mpinet":                2,
 	"agent/checkup":               2,
 	"agent/trial":                 1,
+	"agent/imagecheck":            3,
 	"agent/probe":                 2,
 	"agent/gpuwatch":              2,
 	"agent/copies":                2,

@@ -142,6 +142,16 @@ func Judge(hosts []Host, ways []Way) *Report {
 	return r
 }
 
+// Listed is the report of findings that are of no host, in their order.
+func Listed(findings []Finding) *Report {
+	r := &Report{Verdict: Pass, Hosts: []string{}}
+	for _, f := range findings {
+		r.Rows = append(r.Rows, Row{f.Check, f.Verdict, []string{}, f.Text, f.Fix})
+	}
+	r.worst()
+	return r
+}
+
 // worst makes the verdict that of the worst row.
 func (r *Report) worst() {
 	for _, row := range r.Rows {

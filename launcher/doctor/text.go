@@ -58,7 +58,10 @@ func (r *Report) summary() string {
 	if n[Unknown] > 0 {
 		passed += fmt.Sprintf(", %d unknown", n[Unknown])
 	}
-	return fmt.Sprintf("%s: %s, %s, %s", wording.Count(len(r.Hosts), "host"), passed, wording.Count(n[Warn], "warning"), wording.Count(n[Fail], "failure"))
+	if len(r.Hosts) > 0 {
+		passed = wording.Count(len(r.Hosts), "host") + ": " + passed
+	}
+	return fmt.Sprintf("%s, %s, %s", passed, wording.Count(n[Warn], "warning"), wording.Count(n[Fail], "failure"))
 }
 
 // maxMatrix is how many hosts fit side by side on a screen; more are in the JSON.
