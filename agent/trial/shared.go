@@ -52,7 +52,9 @@ func (s *Shared) Phase(ctx context.Context, name string) trial.Shared {
 		r.Error = "the trial's words are out of range; is the launcher's mpiup of another version?"
 	default:
 		if err := phase(ctx, &r); err != nil {
-			r.Error = err.Error()
+			if r.Error = err.Error(); errors.Is(err, context.Canceled) {
+				r.Error = "it was ended before it was done"
+			}
 		}
 	}
 	return r

@@ -148,7 +148,16 @@ func TestDynamoOverGrove(t *testing.T) {
 	if ranks := ranksOf(r); len(ranks) != 6 || slices.ContainsFunc(names, func(n string) bool { return strings.Count(r.out, "on "+n+",") != 2 }) {
 		t.Errorf("ranks:\n%s", r.out)
 	}
+	// ssh takes the key that it is told, or that its configuration names.
+	for _, words := range [][]string{{"-i", "/home/dynamo/.ssh/id_rsa", "-F", "none"}, {"-o", "IdentityFile=/home/dynamo/.ssh/id_rsa", "-F", "none"}, {}} {
+		out, code := d.pods[1].exec(t.Context(), append(append([]string{"/run/names/ssh"}, words...), "-p", "2222", names[2]+".g-0", "hostname")...)
+		if code != 0 || out != names[2]+"\n" {
+			t.Errorf("ssh %q: %d, %s", words, code, out)
+		}
+	}
+	out, code := d.pods[1].exec(t.Context(), "/run/names/ssh", "-i", "/home/dynamo/.ssh/host_keys/ssh_host_rsa_key", "-F", "none", "-o", "ConnectTimeout=5", names[2]+".g-0", "hostname")
+	result{out: out, code: code}.says(t, 255)
 	// mpiup's own commands do not take a key from ssh's files: MPIUP_KEY names it.
-	out, code := d.pods[1].exec(t.Context(), d.bin, "exec", "g-0-decode-ldr-0.g-0", "--", "true")
+	out, code = d.pods[1].exec(t.Context(), d.bin, "exec", "g-0-decode-ldr-0.g-0", "--", "true")
 	result{out: out, code: code}.says(t, 244, "no job secret found", "MPIUP_KEY")
 }
