@@ -37,11 +37,10 @@ var Commands = map[string]string{
 // Reads says that a command reads the launcher's log, and needs no agent.
 func (l *Line) Reads() bool { return l.Command == "logs" || l.Command == "report" }
 
-// flags that take a value, with their short names; those of where go to every kubectl.
+// flags that take a value, with their short names, and switches.
 var (
 	valued = map[string]string{"-n": "--namespace", "-c": "--container", "--namespace": "", "--context": "", "--kubeconfig": "", "--cluster": "", "--user": "", "--as": "",
 		"--container": "", "--mpiup": "", "--pod": ""}
-	where    = []string{"--namespace", "--context", "--kubeconfig", "--cluster", "--user", "--as"}
 	switches = map[string]string{"-i": "--stdin", "-t": "--tty", "-it": "--stdin --tty", "-ti": "--stdin --tty", "-f": "--follow", "-p": "--previous", "-h": "--help",
 		"--stdin": "--stdin", "--tty": "--tty", "--follow": "--follow", "--previous": "--previous", "--help": "--help"}
 )
