@@ -2,6 +2,7 @@ package contract
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -119,21 +120,40 @@ func TestTrainer(t *testing.T) {
 	on(t, l.Output("pi-launcher-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
 }
 
+// trainer-up.yaml as it is: the TrainJob's mpirun is the command of every pod, and all succeed.
+func TestTrainerInEveryPod(t *testing.T) {
+	t.Parallel()
+	images := exampleImages(t)
+	image := images["registry.example.com/pi:1"]
+	image.Files = maps.Clone(image.Files)
+	image.Files["/usr/local/bin/mpirun"] = bin(t)
+	images["registry.example.com/pi:1"] = image
+	l := up(t, setting{jobSets: true, images: images})
+	l.keygen()
+	docs := example(t, "trainer-up.yaml")
+	r, j := decode[trainer.ClusterTrainingRuntime](t, docs[0]), decode[trainer.TrainJob](t, docs[1])
+	j.Namespace = ns
+	l.submitted(r, j)
+	l.eventually("the TrainJob is complete", func() bool { return l.complete(j) })
+	on(t, l.Output("pi-node-0-0"), "pi-node-0-0", "pi-node-0-0", "pi-node-0-1", "pi-node-0-1")
+}
+
 // trained waits for a TrainJob's success, to which one launcher has come.
 func (l *lab) trained(j *trainer.TrainJob) {
 	l.t.Helper()
-	l.eventually("the TrainJob is complete", func() bool {
-		must(l.t, l.jobSets.Client.Get(l.t.Context(), client.ObjectKeyFromObject(j), j))
-		for _, c := range j.Status.Conditions {
-			if c.Type == trainer.TrainJobComplete {
-				return c.Status == metav1.ConditionTrue
-			}
-		}
-		return false
-	})
+	l.eventually("the TrainJob is complete", func() bool { return l.complete(j) })
 	if launchers := l.pods("jobset.sigs.k8s.io/replicatedjob-name=launcher"); len(launchers) != 1 {
 		l.t.Errorf("%d launchers", len(launchers))
 	}
+}
+
+// complete says whether a TrainJob has succeeded, as it is now.
+func (l *lab) complete(j *trainer.TrainJob) bool {
+	l.t.Helper()
+	must(l.t, l.jobSets.Client.Get(l.t.Context(), client.ObjectKeyFromObject(j), j))
+	return slices.ContainsFunc(j.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == trainer.TrainJobComplete && c.Status == metav1.ConditionTrue
+	})
 }
 
 // leaderworkerset.yaml as it is, through LeaderWorkerSet's own controllers: each group is a job of
