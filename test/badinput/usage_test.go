@@ -63,6 +63,7 @@ func TestCommandLine(t *testing.T) {
 		{"spares that are no number", "run --max-restarts 1 --spares few true", 240, []string{"--spares", `"few"`}},
 		{"fewer spares than one", "run --max-restarts 1 --spares -1 true", 240, []string{"--spares", `"-1"`, "out of range"}},
 		{"spares without restarts", "run --spares 1 true", 240, []string{"--spares 1", "add --max-restarts"}},
+		{"no host but spares", "run --max-restarts 1 --spares 2 --host w0:1,w1:1 true", 240, []string{"--spares 2", "2 hosts", "none is left for ranks"}},
 		{"a relative checkpoint directory", "run --checkpoint-dir saved true", 240, []string{"--checkpoint-dir", `"saved"`, "absolute"}},
 		{"no checkpoint directory", "run --checkpoint-dir= true", 240, []string{"--checkpoint-dir", `""`, "absolute"}},
 		{"a checkpoint directory that cannot be made", "run --checkpoint-dir /proc/nope true", 247, []string{"--checkpoint-dir", "/proc/nope", "rank 0", "mount a volume"}},
