@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -146,6 +146,18 @@ cluster-check: build ## the examples on what make cluster started, with a transc
 
 cluster-down: ## ends what make cluster started
 	@test/cluster/down.sh
+
+chart: ## the Helm chart and the kustomize base of examples/: linted, and that both make the same; minutes the first time; not in CI
+	@test/setup.sh go
+	@test/release/chart.sh
+
+release: ## VERSION=v0.1.0 into bin/release: binaries for amd64 and arm64, SBOMs, completions, manual pages, chart, sums; RELEASE_KEY=FILE signs; not in CI
+	@test/setup.sh go release
+	@test/release/release.sh "$(VERSION)"
+
+release-check: ## VERSION=v0.1.0 made twice, each in a copy of the commit at another path: all bytes are the same; not in CI
+	@test/setup.sh go release
+	@test/release/check.sh "$(VERSION)"
 
 clean:
 	@rm -rf bin .cache test/bench/raw

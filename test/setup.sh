@@ -2,7 +2,7 @@
 # Sees to it that what a make target needs is there: says what is missing, or installs it
 # where that is possible (root on Debian or Ubuntu).
 #
-#   test/setup.sh go|demo|test|peers|image ...
+#   test/setup.sh go|demo|test|peers|image|release ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -85,6 +85,11 @@ for what; do
             need pkg-config pkg-config
             ;;
         image) need debootstrap debootstrap ;;
+        release) # each architecture's C compiler, for mpiup-nvml
+            need x86_64-linux-gnu-gcc gcc libc6-dev
+            need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+            need openssl openssl; need mandoc mandoc
+            ;;
         *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     esac
 done

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -18,6 +20,24 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Is(t, "testdata/page.1", page("mpiup-show", "Show what there is", string(help), footer{"v1.2.3", "2026-11-23"}))
+}
+
+func TestProvenance(t *testing.T) {
+	const of = "0123456789abcdef0123456789abcdef01234567"
+	sums := strings.Repeat("ab", 32) + "  mpiup.tar.gz\n" + strings.Repeat("cd", 32) + "  mpiup.spdx.json\n"
+	var b strings.Builder
+	if err := provenance(&b, sums, "v1.2.3", of); err != nil {
+		t.Fatal(err)
+	}
+	golden.Is(t, "testdata/provenance.json", strings.ReplaceAll(b.String(), strings.TrimPrefix(runtime.Version(), "go"), "GO"))
+	for _, bad := range []string{"", "abc  x\n", strings.Repeat("ab", 32) + "  a b\n"} {
+		if err := provenance(io.Discard, bad, "v1.2.3", of); err == nil {
+			t.Errorf("SHA256SUMS %q was taken", bad)
+		}
+	}
+	if err := provenance(io.Discard, sums, "v1.2.3", "HEAD"); err == nil {
+		t.Error("a commit that is none was taken")
+	}
 }
 
 // The binary's own pages have every command and every flag, mandoc finds no fault with them, and the shells take
