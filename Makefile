@@ -21,7 +21,7 @@ export MPIUP_TEST_REQUIRE ?=
 TRAINING := Torch|PreemptedTraining|Lightning|Accelerate|DeepSpeedBare|JAX|TensorFlow|Horovod.*Bare|AsHorovodrun|MeetingPorts
 export MPIUP_BIN := $(CURDIR)/bin/mpiup
 
-.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check clean setup setup-demo
+.PHONY: help build nvml static test unit integration kube-intel frameworks soak soak-jobs false-kills chaos lint vuln generate fuzz demo bench bench-peers matrix image image-check image-examples fips cluster cluster-check cluster-down chart release release-check skew arm64 clean setup setup-demo
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -146,6 +146,13 @@ cluster-check: build ## the examples on what make cluster started, with a transc
 
 cluster-down: ## ends what make cluster started
 	@test/cluster/down.sh
+
+skew: ## this version and OLD=COMMIT as launcher and agent of each other (docs/versions.md); not in CI
+	@test/setup.sh go
+	@test/skew.sh "$(OLD)"
+
+arm64: ## the binary for arm64 under qemu, with Debian's MPICH and Open MPI for arm64 (root; minutes the first time); not in CI
+	@test/arm64.sh
 
 chart: ## the Helm chart and the kustomize base of examples/: linted, and that both make the same; minutes the first time; not in CI
 	@test/setup.sh go
