@@ -6,6 +6,7 @@
 #
 #   mpiup-VERSION-linux-ARCH.tar.gz       mpiup, mpiup-nvml, completions, manual pages, licence, changes
 #   mpiup-fips-VERSION-linux-ARCH.tar.gz  the same with Go's certified FIPS 140-3 module
+#   mpiup-image-VERSION.oci.tar           the image mpiup for both architectures (its binaries' SBOMs are the archives')
 #   mpiup-VERSION.tgz                     the Helm chart, and mpiup-kustomize-VERSION.tar.gz the same for kustomize
 #   *.spdx.json                           SBOM of each archive with binaries (SPDX 2.3, by syft)
 #   SHA256SUMS                            and with RELEASE_KEY=FILE (an EC key on P-256 in PEM) its signature SHA256SUMS.sig
@@ -63,6 +64,9 @@ for a in "${arches[@]}"; do
         test/release/sbom.sh "dir:$dir" "${dir##*/}" "$version" "$out/${dir##*/}.spdx.json"
     done
 done
+
+echo "== image"
+test/release/image.sh "$version" "$work" "$out/mpiup-image-$version.oci.tar"
 
 echo "== chart and kustomize base"
 test/release/chart.sh "$version" "$work"
