@@ -4,18 +4,30 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
 // The threat model names tests as `package/path.TestName`.
 var claimed = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)`")
 
-// Every test that docs/security.md names as holding an attack is there, and each of test/attack has its row.
+// Every attack of docs/security.md has a test that is there, and each of test/attack has its row.
 func TestThreatModel(t *testing.T) {
 	root := filepath.Join("..", "..")
 	claims := claimed.FindAllStringSubmatch(doc(t, "security.md"), -1)
 	if len(claims) < 10 {
 		t.Fatalf("docs/security.md names %d tests", len(claims))
+	}
+	_, table, _ := strings.Cut(doc(t, "security.md"), "| actor | attack | what happens | held by |\n|---|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	if len(rows) < 30 {
+		t.Errorf("the table of attacks has %d rows", len(rows))
+	}
+	for _, row := range rows {
+		if !claimed.MatchString(row) {
+			t.Errorf("docs/security.md names no test for the attack: %s", row)
+		}
 	}
 	attacks := map[string]bool{}
 	for _, c := range claims {
