@@ -6,12 +6,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 version=${1:?which version? as v0.1.0}
+commit=$(git rev-parse HEAD)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 openssl ecparam -name prime256v1 -genkey -noout -out "$work/key.pem"
 mkdir -p .cache/release
 for n in one another; do
     git clone -q . "$work/$n"
+    git -C "$work/$n" checkout -q --detach "$commit"
     mkdir -p "$work/$n/.cache"
     ln -s "$PWD/.cache/release" "$work/$n/.cache/release" # the tools
     RELEASE_KEY=$work/key.pem "$work/$n/test/release/release.sh" "$version" "$work/out-$n" >"$work/$n.log" 2>&1 || { tail -20 "$work/$n.log" >&2; exit 1; }
