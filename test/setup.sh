@@ -2,7 +2,7 @@
 # Sees to it that what a make target needs is there: says what is missing, or installs it
 # where that is possible (root on Debian or Ubuntu).
 #
-#   test/setup.sh go|demo|test|peers|image|release ...
+#   test/setup.sh go|demo|test|peers|image|release|arm64 ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -85,6 +85,10 @@ for what; do
             need pkg-config pkg-config
             ;;
         image) need debootstrap debootstrap ;;
+        arm64)
+            need mmdebstrap mmdebstrap; need qemu-aarch64-static qemu-user-static
+            need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+            ;;
         release) # each architecture's C compiler, for mpiup-nvml
             need x86_64-linux-gnu-gcc gcc libc6-dev
             need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
