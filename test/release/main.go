@@ -96,7 +96,7 @@ func manual(mpiup string, f footer, dir string) error {
 	return nil
 }
 
-var listed = regexp.MustCompile(`(?m)^  ([a-z]+) +(\S.*)$`)
+var listed = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) +(\S.*)$`)
 
 // commands are those of mpiup's own help, with what it says of each.
 func commands(help string) map[string]string {

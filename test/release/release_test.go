@@ -57,6 +57,17 @@ func TestOfTheBinary(t *testing.T) {
 	if out, err := exec.Command("diff", "-r", one, two).CombinedOutput(); err != nil {
 		t.Errorf("two makings differ: %v\n%s", err, out)
 	}
+	help, err := exec.Command(bin, "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(help), "\nCommands:\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	for line := range strings.Lines(list) {
+		if _, err := os.Stat(filepath.Join(one, "man", "man1", "mpiup-"+strings.Fields(line)[0]+".1")); err != nil {
+			t.Errorf("a command without a page: %v", err)
+		}
+	}
 	pages, err := filepath.Glob(filepath.Join(one, "man", "man1", "*.1"))
 	if err != nil || len(pages) < 20 {
 		t.Fatalf("%d pages, %v", len(pages), err)
