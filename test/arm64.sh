@@ -16,7 +16,7 @@ if [ ! -e "$cache/$suite.done" ]; then
     rm -rf --one-file-system "${cache:?}/$suite"
     mirror=$(awk '$1 == "URIs:" { print $2; exit } $1 == "deb" { print $2; exit }' /etc/apt/sources.list.d/* /etc/apt/sources.list 2>/dev/null || true)
     mmdebstrap --variant=extract --architectures=arm64 \
-        --include=bash,coreutils,libc6-dev,mpich,libmpich-dev,openmpi-bin,libopenmpi-dev "$suite" "$cache/$suite" "${mirror:-http://deb.debian.org/debian}" >"$cache/mmdebstrap.log" 2>&1 ||
+        --include=bash,coreutils,libc6-dev,mpich,libmpich-dev,openmpi-bin,libopenmpi-dev "$suite" "$cache/$suite" ${mirror:+"$mirror"} >"$cache/mmdebstrap.log" 2>&1 ||
         { tail -20 "$cache/mmdebstrap.log" >&2; exit 1; }
     : >"$cache/$suite.done"
 fi
