@@ -3,9 +3,12 @@ package exchange
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
+	"github.com/mpiup/mpiup/agent/ranks"
+	"github.com/mpiup/mpiup/agent/ras"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/idset"
 	"github.com/mpiup/mpiup/pmi/kvs"
@@ -103,10 +106,26 @@ func (x *Exchange) askDumps(id uint64) {
 		var all sync.WaitGroup
 		for _, st := range x.Jobs.All() {
 			all.Go(func() { st.AskDumps(ctx) })
+			all.Go(func() { x.askRAS(ctx, st) })
 		}
 		all.Wait()
 		x.answerWaits(id)
 	})
+}
+
+// askRAS asks NCCL's own service, where a job's programs have one, and shows what it says: never more than that.
+func (x *Exchange) askRAS(ctx context.Context, st *ranks.Job) {
+	at, ok := st.RAS()
+	if !ok {
+		return
+	}
+	lines, err := ras.Ask(ctx, at, func(c net.Conn) error { return x.MaySpeak(ctx, nil, c) })
+	if err != nil {
+		x.Log.Debug("NCCL's RAS service", "at", at, "cause", err)
+	}
+	for _, l := range lines {
+		x.Notice(true, "NCCL's RAS service, which is not always right, says: %s", l)
+	}
 }
 
 // waits is this host's part of who waits for whom; news: somebody has waited for long and that was not

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/mpiup/mpiup/agent/flight"
 	"github.com/mpiup/mpiup/agent/host"
 	"github.com/mpiup/mpiup/agent/outfit"
+	"github.com/mpiup/mpiup/agent/ras"
 	"github.com/mpiup/mpiup/agent/reap/guard"
 	apiv1 "github.com/mpiup/mpiup/internal/api/v1"
 	"github.com/mpiup/mpiup/internal/frameworks"
@@ -199,4 +201,17 @@ func (st *Job) sendRecords(records []flight.Record) {
 		}
 		st.send(m.Frame())
 	}
+}
+
+// RAS is where NCCL's RAS service listens on this host, if a program of the job has NCCL.
+func (st *Job) RAS() (at netip.AddrPort, ok bool) {
+	i := slices.IndexFunc(st.programs, func(p outfit.Program) bool { return p.NCCL != "" || p.Torch != "" })
+	if i < 0 || len(st.Launch.Procs) == 0 {
+		return at, false
+	}
+	variable, set := host.Lookup("NCCL_RAS_ADDR", st.programs[i].App.Env)
+	if !set {
+		variable, _ = host.Lookup("NCCL_RAS_ADDR", st.s.Env)
+	}
+	return ras.Address(variable)
 }

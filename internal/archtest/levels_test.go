@@ -85,6 +85,7 @@ var levels = map[string]int{
 	"agent/stacks/trace":          1,
 	"agent/flight":                2,
 	"agent/flight/pickle":         1,
+	"agent/ras":                   1,
 	"launcher/collective":         1,
 	"launcher/stacks":             2,
 	"launcher/ps":                 2,

@@ -8,9 +8,9 @@ import (
 )
 
 // absent is ranks of which rank 2 stays away from step 20. No GPU is here: torch's Gloo has the recorder of its NCCL, and a thread stands
-// for the monitor of ProcessGroupNCCL, which reads the pipe that its variable names.
+// for the monitor of ProcessGroupNCCL, which reads the pipe that its variable names, and for the RAS service of NCCL.
 const absent = `
-import os, threading, time, torch, torch.distributed as dist
+import os, socket, threading, time, torch, torch.distributed as dist
 from torch._C._distributed_c10d import _dump_fr_trace_file
 
 def monitor(rank):
@@ -25,9 +25,26 @@ def monitor(rank):
         except BlockingIOError:
             pass
 
+def ras():
+    server = socket.create_server(("127.0.0.1", 28028))
+    while True:
+        client, _ = server.accept()
+        for line in client.makefile():
+            if line.startswith("CLIENT"):
+                client.sendall(b"SERVER PROTOCOL 2\n")
+            elif line.startswith("TIMEOUT"):
+                client.sendall(b"OK\n")
+            else:
+                client.sendall(b"NCCL version 2.28.3\n\nErrors\n======\n\nWarnings\n========\n\n  Rank 2 has launched up to operation 19 -- GPU 0 managed by process 7 on node 10.0.0.3\n")
+                break
+        client.shutdown(socket.SHUT_RDWR)
+        client.close()
+
 dist.init_process_group("gloo")
 rank, x, step = dist.get_rank(), torch.ones(1000), 0
 threading.Thread(target=monitor, args=(rank,), daemon=True).start()
+if rank == 3:
+    threading.Thread(target=ras, daemon=True).start()
 while True:
     step += 1
     if rank == 2 and step == 20:
@@ -44,7 +61,7 @@ func TestTheRankAbsentFromACollective(t *testing.T) {
 	dir := filepath.Join(l.folder(t), "report")
 	r := l.run(t, job{hosts: "w0:2,w1:2", args: []string{"--stall-timeout", "10s", "--on-stall", "abort", "--output", "json", "--report", dir, "-n", "4", python, script}})
 	r.Fails(t, 110, ` is the odd one out: it has not called gloo:all_reduce number 20 of group default_pg (0), in which ranks 0-1,3 wait`,
-		"mpiup: rank 2 on w1 (pid ", "it has finished number 19 there, gloo:all_reduce")
+		"NCCL's RAS service, which is not always right, says: Rank 2 has launched up to operation 19", "mpiup: rank 2 on w1 (pid ", "it has finished number 19 there, gloo:all_reduce")
 	for _, want := range []string{`"absent":[{"rank":2,`, `"rank":2,"host":"w1"`} {
 		if !strings.Contains(r.Stdout, want) {
 			t.Errorf("the verdict's event lacks %s:\n%s", want, r.Stdout)
